@@ -4,11 +4,14 @@
  * Prints for values of several shapes the bytes of heap for an entry, what the cache counts for it, and their ratio.
  */
 import { randomBytes } from "node:crypto";
-import type { Key } from "../src/keys/key.js";
+import { createKeySpace, type Key } from "../src/keys/key.js";
 import { compilePolicy } from "../src/policy/policy.js";
-import { NO_SIGNATURE } from "../src/store/entry.js";
+import { NO_EPOCH, NO_SIGNATURE } from "../src/store/entry.js";
+import { memoryStore } from "../src/store/memory-store.js";
 import { FakeClock } from "../src/testing/index.js";
+import { InvalidationClock } from "../src/tier/invalidation-clock.js";
 import { NearCache } from "../src/tier/near-cache.js";
+import { KnownTags } from "../src/tier/request.js";
 
 const collectGarbage = globalThis.gc as (() => void) | undefined;
 if (collectGarbage === undefined) throw new Error("run node with --expose-gc");
@@ -57,23 +60,29 @@ function heapUsed(): number {
 }
 
 const clock = new FakeClock();
+const keys = createKeySpace("gc");
 const { policy } = compilePolicy({ declared: [{ maxAge: 10 }], profiles: {}, defaults: {} });
 
 function measure(what: string, shape: (id: number) => unknown, tagsOf: (id: number) => readonly string[]): void {
   const { length } = JSON.stringify(shape(0));
   const count = Math.min(20_000, Math.ceil(20_000_000 / length));
   const before = heapUsed();
-  const near = new NearCache(clock, () => 0.5, { maxBytes: 4e9, maxEntries: 1e6, isFrozen: true });
+  const invalidations = new InvalidationClock(memoryStore({ clock }), clock, () => 0.5);
+  const near = new NearCache(clock, () => 0.5, invalidations, "gc:#clock", {
+    maxBytes: 4e9,
+    maxEntries: 1e6,
+    isFrozen: true,
+  });
   near.began();
   for (let id = 0; id < count; id++) {
-    const names = tagsOf(id);
+    const texts = tagsOf(id);
     // The text of a key in the store: the prefix, the variant and a digest.
     const name = Buffer.from(`{shop:${text(22)}}:e:${text(22)}`).toString("latin1");
     const body = JSON.stringify(shape(id));
     const request = {
       key: { name } as Key,
       policy,
-      tags: { names, namesOf: undefined, any: undefined },
+      tags: new KnownTags(texts, keys),
       load: () => undefined,
     };
     const entry = {
@@ -86,11 +95,12 @@ function measure(what: string, shape: (id: number) => unknown, tagsOf: (id: numb
       freshUntilAt: 8_000.5,
       grantedAt: 1.5,
       signature: NO_SIGNATURE,
+      epoch: NO_EPOCH,
+      position: 0,
       body: Buffer.from(body),
     };
     const value: unknown = JSON.parse(body);
-    const tagVersions = names.map(() => "1700000000-1");
-    near.put(request, entry, { value, hint: undefined, resultTags: undefined, tagVersions }, 2.5, {
+    near.put(request, entry, { value, hint: undefined, subjects: keys.tags(texts) }, 2.5, {
       sentAt: 0,
       changeCount: near.changeCount,
     });

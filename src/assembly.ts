@@ -30,6 +30,7 @@ import { RecentEvents } from "./telemetry/recent-events.js";
 import { TagMistakes } from "./telemetry/tag-mistakes.js";
 import { ControlRecord } from "./tier/control-record.js";
 import { Invalidation } from "./tier/invalidate.js";
+import { InvalidationClock } from "./tier/invalidation-clock.js";
 import { InvalidationHistory } from "./tier/invalidation-history.js";
 import { Leases } from "./tier/leases.js";
 import { LoadLimit } from "./tier/load-limit.js";
@@ -97,12 +98,13 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     (lost, kind) => invalidation.repeat(lost, kind === "epoch" ? "hard" : "soft"),
     modes,
   );
-  const { near, stopFollowing } = nearCacheOn(store, keys, control, options, clock, random);
+  const invalidations = new InvalidationClock(store, clock, random);
+  const { near, stopFollowing } = nearCacheOn(store, keys, control, invalidations, options, clock, random);
   const limit = new LoadLimit(clock, options);
   const unconfirmed = new UnconfirmedInvalidations();
   const unleasedLoads = new UnleasedLoads(clock, longTick, limit, options);
   const responder = new Responder({
-    store,
+    invalidations,
     clock,
     channel,
     packing,
@@ -111,11 +113,12 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     unconfirmed,
     onPermitted: (request, loadMs) => tier.refill(request, loadMs),
   });
-  const previousValues = new PreviousValues({ store, control, clock, packing, responder });
+  const previousValues = new PreviousValues({ store, control, invalidations, clock, packing, responder });
   const underWay = new WorkUnderWay();
   const leases = new Leases({
     store,
     control,
+    invalidations,
     clock,
     random,
     channel,
@@ -131,6 +134,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const tier = new Reads({
     store,
     control,
+    invalidations,
     clock,
     channel,
     packing,
@@ -154,6 +158,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const invalidation = new Invalidation({
     store,
     control,
+    invalidations,
     clock,
     channel,
     unleasedLoads,
@@ -207,6 +212,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     tagMistakes,
     variants,
     control,
+    invalidations,
     typeShapes: new TypeShapes(),
     resolvers: new KnownResolvers(),
     loaders: new Map(),
@@ -226,6 +232,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
       await parts.drain();
       await leases.close();
       await invalidation.close();
+      invalidations.close();
       control.close();
       stopFollowing?.();
       await fleet.close();
@@ -285,15 +292,16 @@ const NEAR_CACHE_MAX_ENTRIES = 10_000;
 
 function nearCacheOn(
   store: Store,
-  { prefix, controlRecord }: KeySpace,
+  { prefix, controlRecord, clock: clockName }: KeySpace,
   control: ControlRecord,
+  invalidations: InvalidationClock,
   { nearCache }: ResolvedOptions,
   clock: Clock,
   random: Random,
 ): { readonly near: NearCache | undefined; readonly stopFollowing: Cancel | undefined } {
   if (nearCache === undefined || store.follow === undefined) return { near: undefined, stopFollowing: undefined };
   const { maxBytes = NEAR_CACHE_MAX_BYTES, maxEntries = NEAR_CACHE_MAX_ENTRIES, freeze = true } = nearCache;
-  const near = new NearCache(clock, random, { maxBytes, maxEntries, isFrozen: freeze });
+  const near = new NearCache(clock, random, invalidations, clockName, { maxBytes, maxEntries, isFrozen: freeze });
   const listener: ChangeListener = {
     changed: (name) => {
       const isControl = name?.startsWith(controlRecord) === true;

@@ -1,6 +1,6 @@
 import type { ExecutionArgs, ExecutionResult } from "graphql";
 import { assemble } from "./assembly.js";
-import { invalidatedTagNames } from "./directive/invalidated-tags.js";
+import { invalidatedSubjects } from "./directive/invalidated-tags.js";
 import {
   checkInvalidationTarget,
   checkWriteTarget,
@@ -142,7 +142,7 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   ): Promise<void> {
     const kind = kindOf(options, "cache.invalidateTags");
     await this.#parts.invalidation.run(
-      { keys: [], tags: invalidatedTagNames(this.#parts, tags, cause.via) },
+      { keys: [], tags: invalidatedSubjects(this.#parts, tags, cause.via) },
       kind,
       cause,
     );
@@ -170,7 +170,7 @@ export class Cache<Context = object> extends CacheHandle<Context> {
     );
     const keys = names.flatMap((one) => one.keys);
     return this.#parts.invalidation.around(
-      { keys, tags: [...invalidatedTagNames(this.#parts, tags, "cache.mutate"), ...names.flatMap((one) => one.tags)] },
+      { keys, tags: [...invalidatedSubjects(this.#parts, tags, "cache.mutate"), ...names.flatMap((one) => one.tags)] },
       write,
       { via: "cache.mutate" },
     );

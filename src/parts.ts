@@ -21,6 +21,7 @@ import type { RecentEvents } from "./telemetry/recent-events.js";
 import type { TagMistakes } from "./telemetry/tag-mistakes.js";
 import type { ControlRecord } from "./tier/control-record.js";
 import type { Invalidation } from "./tier/invalidate.js";
+import type { InvalidationClock } from "./tier/invalidation-clock.js";
 import type { InvalidationHistory } from "./tier/invalidation-history.js";
 import type { Leases } from "./tier/leases.js";
 import type { UnleasedLoads } from "./tier/load-sharing.js";
@@ -89,6 +90,7 @@ export interface CacheParts {
   readonly tagMistakes: TagMistakes;
   readonly variants: Variants;
   readonly control: ControlRecord;
+  readonly invalidations: InvalidationClock;
   /** The shapes of the types of applied schemas, for loaders. */
   readonly typeShapes: TypeShapes;
   /** The loaders of the cache, by name. */

@@ -1,6 +1,6 @@
 import type { Cancel } from "graphql-cached/store";
 
-/** What a name holds: an entry, the 16 bytes of a tag version, the invalidation log, or the control record. */
+/** What a name holds: an entry, the invalidation clock, or the control record. */
 export interface Item {
   readonly bytes: Buffer;
   readonly dropAt: number;

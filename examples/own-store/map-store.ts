@@ -1,23 +1,25 @@
 import { randomBytes } from "node:crypto";
 import {
   type AcquireRequest,
+  appendToClock,
   type Cancel,
+  type ClockOrigin,
   type ControlReading,
   type Grant,
+  HEAD_BYTES,
   type Hold,
-  isWriteInProgress,
   type LeaseTimes,
-  type LogPosition,
   type Reading,
   type Release,
+  readHead,
   readStoredEntry,
   type Store,
+  type StoredClock,
   type StoredEntry,
   type StoreNames,
   type StoreOutcome,
   type StoreRead,
   type StoreRequest,
-  type TagVersion,
   transitions,
   type VersionedControl,
   type Wake,
@@ -28,19 +30,9 @@ import type { Item, MapServer } from "./map-server.js";
 /** The decision about one name: its new item, or no change, and the result for the caller. */
 type Change<Result> = { readonly result: Result; readonly next?: Item | undefined; readonly isWrite: boolean };
 
-interface InvalidationLog {
-  /** A log that was lost and started again has another id. */
-  readonly logId: string;
-  /** The time of the last invalidation. It never decreases. */
-  readonly at: number;
-  /** Invalidations up to this instant may be missing from `tags`. */
-  readonly forgottenAt: number;
-  /** The longest retention that any process has requested. */
-  readonly retentionMs: number;
-  readonly tags: Readonly<Record<string, number>>;
-}
-
 const VERSION_BYTES = 16;
+/** The size of the log of the clock beyond which it loses its older half. */
+const MAX_LOG_BYTES = 256 * 1024;
 const MAX_RACES = 100;
 
 /** A store on a MapServer. Every operation is a read, a decision by `transitions`, and a compare-and-set. */
@@ -52,22 +44,21 @@ class MapStore implements Store {
   readonly name = "map";
   readonly isShared = false;
   readonly #server: MapServer;
-  #logName = "";
+  #clockName = "";
   #controlName = "";
 
   constructor(server: MapServer) {
     this.#server = server;
   }
 
-  async read(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
-    const [entries, versions, control] = await Promise.all(
-      [keys, tags, [this.#controlName]].map((names) => Promise.all(names.map((name) => this.#server.get(name)))),
-    );
+  async read(keys: readonly string[]): Promise<StoreRead> {
+    const names = [this.#clockName, this.#controlName, ...keys];
+    const [clock, control, ...entries] = await Promise.all(names.map((name) => this.#server.get(name)));
     const now = this.#server.now();
     return {
-      readings: (entries ?? []).map((item): Reading => ({ kind: "read", entry: entryOf(item), now })),
-      tagVersions: (versions ?? []).map(versionOf),
-      controlVersion: controlOf(control?.[0])?.version,
+      readings: entries.map((item): Reading => ({ kind: "read", entry: entryOf(item), now })),
+      clock: clockOf(clock)?.head,
+      controlVersion: controlOf(control)?.version,
     };
   }
 
@@ -104,25 +95,32 @@ class MapStore implements Store {
     });
   }
 
-  ensureTags(tags: readonly string[], ttlMs = Number.POSITIVE_INFINITY): Promise<string[]> {
-    return this.#change(tags, (_, item, now) => {
-      const version = versionOf(item);
-      const isKept = item !== undefined && item.dropAt >= now + ttlMs;
-      if (version !== undefined && (isKept || isWriteInProgress(version))) return keep(version);
-      const bytes = version === undefined ? randomBytes(VERSION_BYTES) : Buffer.from(version, "latin1");
-      return write(bytes.toString("latin1"), { bytes, dropAt: now + 2 * ttlMs });
+  /** The head and the log are one item, so they never differ. */
+  async appendClock(records: readonly Buffer[]): Promise<Buffer> {
+    const [head] = await this.#change<Buffer>([this.#clockName], (_, item, now) => {
+      const before = clockOf(item);
+      const clock = appendToClock(before, records, Math.floor(now * 1000), MAX_LOG_BYTES);
+      return clock === before ? keep(clock.head) : write(clock.head, clockItem(clock));
     });
+    return head as Buffer;
   }
 
-  acquire(requests: readonly AcquireRequest[], times: LeaseTimes): Promise<Grant[]> {
+  async readClock(from: number): Promise<Buffer | undefined> {
+    return clockOf(await this.#server.get(this.#clockName))?.log.subarray(from);
+  }
+
+  async acquire(requests: readonly AcquireRequest[], times: LeaseTimes, origin: ClockOrigin): Promise<Grant[]> {
     const notAfter = this.#server.now() + times.patienceMs;
     const keys = requests.map(({ key }) => key);
+    const head = readHead(clockOf(await this.#server.get(this.#clockName))?.head);
+    if (head?.epoch !== origin.epoch) return keys.map(() => ({ kind: "expired" }));
+    const granted = { epoch: head.epoch, position: Math.min(head.position, origin.position) };
     return this.#change(keys, (index, item, now): Change<Grant> => {
       if (now > notAfter) return keep({ kind: "expired" });
       const before = entryOf(item);
       if (item !== undefined && before === undefined) return keep({ kind: "unknown-format" });
       const request = requests[index] as AcquireRequest;
-      const { stored, grant } = transitions.acquire(before, request, randomId(), times, now);
+      const { stored, grant } = transitions.acquire(before, request, randomId(), times, granted, now);
       return stored === before ? keep(grant) : write(grant, itemOf(stored));
     });
   }
@@ -164,35 +162,6 @@ class MapStore implements Store {
     });
   }
 
-  /** The log first: a load reads versions, then the log, so it misses at most one of the two changes. */
-  async invalidateTags(tags: readonly string[], logRetentionMs: number, isSoft = false): Promise<void> {
-    await this.#log(tags, logRetentionMs);
-    await this.#change(tags, (_, item) => {
-      if (item === undefined || isMark(item)) return keep(undefined);
-      const hard = isSoft ? item.bytes.subarray(0, VERSION_BYTES) : Buffer.alloc(0);
-      return write(undefined, { bytes: Buffer.concat([hard, randomBytes(VERSION_BYTES)]), dropAt: item.dropAt });
-    });
-  }
-
-  invalidationLogs(): readonly string[] {
-    return [this.#logName];
-  }
-
-  async readLogPosition([log]: readonly string[], logRetentionMs: number): Promise<LogPosition> {
-    return log === undefined ? {} : { [log]: await this.#log([], logRetentionMs) };
-  }
-
-  async areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean> {
-    const log = logOf(await this.#server.get(this.#logName));
-    const [logId, at] = position[this.#logName]?.split(" ") ?? [];
-    return (
-      log !== undefined &&
-      log.logId === logId &&
-      log.forgottenAt <= Number(at) &&
-      tags.every((tag) => (log.tags[tag] ?? Number.NEGATIVE_INFINITY) <= Number(at))
-    );
-  }
-
   async beginWrite(names: readonly string[], writer: string, writeGuardMs: number): Promise<void> {
     await this.#change(names, (_, item, now) =>
       write(undefined, itemOf(transitions.beginWrite(entryOf(item), writer, writeGuardMs, now))),
@@ -206,37 +175,10 @@ class MapStore implements Store {
     });
   }
 
-  open({ invalidationLog, controlRecord }: StoreNames, wake: Wake): Cancel {
-    this.#logName = invalidationLog;
+  open({ clock, controlRecord }: StoreNames, wake: Wake): Cancel {
+    this.#clockName = clock;
     this.#controlName = controlRecord;
     return this.#server.subscribe((name) => wake(name, undefined));
-  }
-
-  /** Adds `tags` to the log, starts one if there is none, and returns its end. */
-  async #log(tags: readonly string[], logRetentionMs: number): Promise<string> {
-    const [end] = await this.#change<string>([this.#logName], (_, item, now) => {
-      const log = logOf(item) ?? {
-        logId: randomBytes(8).toString("hex"),
-        at: 0,
-        forgottenAt: 0,
-        retentionMs: 0,
-        tags: {},
-      };
-      const retentionMs = Math.max(log.retentionMs, logRetentionMs);
-      const at = tags.length === 0 ? log.at : Math.max(now, log.at + 1);
-      const known = Object.entries(log.tags);
-      const isRecent = ([, changedAt]: [string, number]): boolean => changedAt >= at - retentionMs;
-      const dropped = known.filter((one) => !isRecent(one)).map(([, changedAt]) => changedAt);
-      const next: InvalidationLog = {
-        logId: log.logId,
-        at,
-        forgottenAt: Math.max(log.forgottenAt, ...dropped),
-        retentionMs,
-        tags: Object.fromEntries([...known.filter(isRecent), ...tags.map((tag) => [tag, at] as const)]),
-      };
-      return write(`${log.logId} ${at}`, { bytes: Buffer.from(JSON.stringify(next)), dropAt: now + 10 * retentionMs });
-    });
-    return end as string;
   }
 
   /** Decides about every name by itself, and again if it was written in between. */
@@ -270,12 +212,13 @@ const itemOf = (stored: StoredEntry | undefined): Item | undefined =>
   stored === undefined ? undefined : { bytes: writeStoredEntry(stored), dropAt: stored.dropAt };
 const isMark = (item: Item | undefined): boolean => entryOf(item)?.state === "write-in-progress";
 
-/** A version has 16 characters, or 32 after a soft invalidation. Any other length says that a write is in progress. */
-function versionOf(item: Item | undefined): TagVersion {
-  const version = item?.bytes.toString("latin1");
-  if (version !== undefined && !isWriteInProgress(version)) return version;
-  return isMark(item) ? "write in progress" : undefined;
-}
+/** The clock is its head, then its log. It never expires. */
+const clockItem = ({ head, log }: StoredClock): Item => ({
+  bytes: Buffer.concat([head, log]),
+  dropAt: Number.POSITIVE_INFINITY,
+});
+const clockOf = (item: Item | undefined): StoredClock | undefined =>
+  item === undefined ? undefined : { head: item.bytes.subarray(0, HEAD_BYTES), log: item.bytes.subarray(HEAD_BYTES) };
 
 /** The control record is its version, then its content. It never expires. */
 const controlItem = ({ version, content }: VersionedControl): Item => ({
@@ -289,6 +232,3 @@ const controlOf = (item: Item | undefined): VersionedControl | undefined =>
         version: item.bytes.toString("latin1", 0, VERSION_BYTES),
         content: item.bytes.subarray(VERSION_BYTES),
       };
-
-const logOf = (item: Item | undefined): InvalidationLog | undefined =>
-  item === undefined ? undefined : (JSON.parse(item.bytes.toString()) as InvalidationLog);

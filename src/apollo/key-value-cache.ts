@@ -87,12 +87,13 @@ const MAX_ATTEMPTS = 5;
  * Removes the old value, and with it the lease of any concurrent `set`, before it acquires a lease
  * of its own: the store then refuses the value of a `set` that began earlier.
  */
-async function write(request: ReadRequest, { invalidation, leases }: CacheParts): Promise<void> {
+async function write(request: ReadRequest, { invalidation, invalidations, leases }: CacheParts): Promise<void> {
+  // Before everything else, so that concurrent calls stay in their order.
+  if (invalidations.origin === undefined) await invalidations.start();
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
     await invalidation.run({ keys: [request.key], tags: [] }, "replace", { via: "set" });
     const acquired = await leases.acquire({
       request,
-      tagVersions: [],
       supersededAt: 0,
       isRefresh: false,
       hasValue: false,
@@ -102,7 +103,8 @@ async function write(request: ReadRequest, { invalidation, leases }: CacheParts)
       return;
     }
     // The store is unavailable or the key is taken: the old value is gone, and none replaces it.
-    if (acquired.kind !== "in-flight" && acquired.kind !== "busy" && acquired.kind !== "value") return;
+    const { kind } = acquired;
+    if (kind !== "in-flight" && kind !== "busy" && kind !== "value" && kind !== "expired") return;
   }
 }
 

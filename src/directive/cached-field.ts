@@ -1,7 +1,7 @@
 import type { GraphQLFieldResolver, GraphQLResolveInfo } from "graphql";
 import { CachedError } from "../errors.js";
 import { executionOf, withLoadSignal } from "../graphql-version.js";
-import type { EntryNames, Key } from "../keys/key.js";
+import type { Key } from "../keys/key.js";
 import type { FieldRequest } from "../loader/field-loader.js";
 import { contextChanged, type Identity, identityMistake, identityOf } from "../loader/identity.js";
 import { reportNear } from "../loader/near-report.js";
@@ -11,10 +11,10 @@ import type { Policy } from "../policy/policy.js";
 import type { FieldRule, ObservedLoad, QueryExtent } from "../schema-rules.js";
 import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
-import type { TagVersion } from "../store/store.js";
 import type { BypassReason } from "../telemetry/events.js";
 import type { CallSignals } from "../tier/caller.js";
 import type { Excess } from "../tier/loaded.js";
+import type { NearNames } from "../tier/near-cache.js";
 import type { Compare, ReadReport, ReadRequest, RequestTags, Validator } from "../tier/request.js";
 import type { ResultControl } from "../tier/result-control.js";
 import type { Waiters } from "../tier/waiters.js";
@@ -195,7 +195,7 @@ class FieldCall implements FieldRequest {
   /** The arguments of the resolver one by one: an object of them would be one more object for each hit. */
   constructor(
     field: CachedField,
-    { key, tagNames }: EntryNames,
+    { key, tags }: NearNames,
     source: unknown,
     args: Args,
     context: unknown,
@@ -214,7 +214,7 @@ class FieldCall implements FieldRequest {
     this.observer = observer;
     this.key = key;
     this.policy = rule.policy;
-    this.tags = requestTagsOf(rule, tagNames, this, parts.keys);
+    this.tags = requestTagsOf(rule, tags, this, parts.keys);
     this.isForced = isForced;
     this.extent = rule.queryUse.extent;
     this.contextParts = contextPartsOf(rule, context, parts.keys);
@@ -281,9 +281,9 @@ class FieldCall implements FieldRequest {
     );
   }
 
-  onMiss(entry: Entry | undefined, now: number, tagVersions: readonly TagVersion[]): void {
+  onMiss(entry: Entry | undefined, now: number): void {
     const { key, policy, tags } = this;
-    this.observer?.onMiss?.({ key, policy, tags, entry, now, tagVersions });
+    this.observer?.onMiss?.({ key, policy, tags, entry, now });
   }
 
   reread(): unknown {

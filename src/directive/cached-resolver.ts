@@ -1,7 +1,7 @@
 import type { GraphQLResolveInfo } from "graphql";
 import { CachedError, inOneLine, messageOf } from "../errors.js";
 import { executionOf, noVariables, withLoadSignal } from "../graphql-version.js";
-import type { KeySpace } from "../keys/key.js";
+import type { KeySpace, Subject } from "../keys/key.js";
 import { type BoundTemplate, combinationsIn } from "../keys/tag-template.js";
 import type { CacheParts, RequestFactory } from "../parts.js";
 import type { EmptyTagReporter, FieldRule, InvalidationRule, ObservedLoad, Obstacle } from "../schema-rules.js";
@@ -123,10 +123,10 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
     const entities = await changedEntities(rule, { context, info }, result, parts, reported);
     if (rule.tags.length === 0 && entities.length === 0) return result;
     const mutation = `${info.parentType.name}.${info.fieldName}`;
-    const invalidate = (names: readonly string[], via: InvalidationVia): Promise<void> =>
-      parts.invalidation.run({ keys: [], tags: names }, "hard", { via, mutation });
+    const invalidate = (subjects: readonly Subject[], via: InvalidationVia): Promise<void> =>
+      parts.invalidation.run({ keys: [], tags: subjects }, "hard", { via, mutation });
     const declared = parts.keys.invalidatedTags(tags);
-    const others = parts.keys.invalidatedTags(entities).filter((name) => !declared.includes(name));
+    const others = parts.keys.invalidatedTags(entities).filter((tag) => !declared.includes(tag));
     // An unavailable store must not fail the mutation. The invalidation is retried until the store
     // confirms it.
     await Promise.allSettled([

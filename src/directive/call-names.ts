@@ -9,7 +9,7 @@ import type { Identity } from "../loader/identity.js";
 import type { RequestScopes } from "../loader/request-scope.js";
 import type { FieldRule, QueryExtent } from "../schema-rules.js";
 import { NearNames } from "../tier/near-cache.js";
-import { declaresSelection, keyOf, tagNamesOf } from "./field-rule.js";
+import { declaresSelection, keyOf, knownTagsOf } from "./field-rule.js";
 
 type Args = Readonly<Record<string, unknown>>;
 
@@ -57,7 +57,7 @@ export class FieldNames {
     budget.addKey(key);
     for (const template of tags)
       if (!template.needsResult) budget.addCombinations(combinationsIn(template, roots), coordinate);
-    const names = new NearNames(key, tagNamesOf(this.#rule, roots, identity, this.#keys));
+    const names = new NearNames(key, knownTagsOf(this.#rule, roots, identity, this.#keys));
     if (text !== undefined) this.#keys.memos.set(this.#known, text, names);
     return names;
   }

@@ -21,7 +21,7 @@ export function collectingResolver(
       collector.refuse(
         `the entities in what \`${coordinate}\` returned cannot be found: it has methods, promises, a list that can be read once, or objects without a \`__typename\``,
       );
-    else collector.addTags(keys.tagNames(tags));
+    else collector.addTags(keys.tags(tags));
     return value;
   };
   return (source, args, context, info) => {

@@ -2,12 +2,12 @@ import { type GraphQLField, type GraphQLResolveInfo, isNonNullType } from "graph
 import { CachedError } from "../errors.js";
 import { coerceInput, defaultOf } from "../graphql-version.js";
 import { canonicalize } from "../keys/canonical.js";
-import type { Key, KeyInput, KeySpace } from "../keys/key.js";
+import type { Key, KeyInput, KeySpace, Subject } from "../keys/key.js";
 import { type Path, readPath } from "../keys/path.js";
 import { type BoundTemplate, bindTemplate, type TagTemplate, writeTags } from "../keys/tag-template.js";
 import type { Identity } from "../loader/identity.js";
 import type { FieldRule, KeyFields, KeyPath, QueryExtent } from "../schema-rules.js";
-import { NO_TAGS, RequestTags } from "../tier/request.js";
+import { KnownTags, NO_TAGS, type RequestTags, ResultTags } from "../tier/request.js";
 import type { Names } from "../tier/unconfirmed-invalidations.js";
 import { isOnlyKey, keyPartOf, keyPathsOf } from "./key-set.js";
 
@@ -41,7 +41,7 @@ export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | u
 }
 
 /**
- * Returns the names of the tags by which an invalidation reaches an entry whose key contains more than
+ * Returns the tags by which an invalidation reaches an entry whose key contains more than
  * the invalidation names: the selection, or further fields of a representation. Throws what `keyOf` throws.
  */
 function groupTagsOf(
@@ -49,7 +49,7 @@ function groupTagsOf(
   roots: FieldRoots,
   identity: Identity | undefined,
   keys: KeySpace,
-): readonly string[] {
+): readonly Subject[] {
   const hasSelection = declaresSelection(rule.keyPaths) || (roots.extent ?? "none") !== "none";
   const entityKeys = rule.reference?.keys;
   if (
@@ -98,7 +98,7 @@ export function contextPathsOf(keyPaths: readonly Path[], tags: readonly TagTemp
 
 /** Returns the values of a context at the `contextPaths` of a rule, as texts. They are the same as long as key and tags are. */
 export function contextPartsOf({ contextPaths }: FieldRule, context: unknown, keys: KeySpace): readonly string[] {
-  if (contextPaths.length === 0) return NO_TAGS.names;
+  if (contextPaths.length === 0) return NO_TAGS.texts;
   return contextPaths.map((path) => {
     try {
       return canonicalize(readPath(path, { context }), keys.writers.byText);
@@ -223,7 +223,7 @@ function remedyOf(root: Path["root"], reference: FieldRule["reference"]): string
 }
 
 /**
- * Returns the tags of one field call, by their names in the store. `identity` is undefined for
+ * Returns the tags of one field call. `identity` is undefined for
  * PUBLIC fields. Throws what `keyOf` throws.
  */
 export function tagsOf(
@@ -232,40 +232,51 @@ export function tagsOf(
   identity: Identity | undefined,
   keys: KeySpace,
 ): RequestTags {
-  return requestTagsOf(rule, tagNamesOf(rule, roots, identity, keys), roots, keys);
+  return requestTagsOf(rule, knownTagsOf(rule, roots, identity, keys), roots, keys);
 }
 
 /** Returns those of the tags that are known before the load. Throws what `keyOf` throws. */
-export function tagNamesOf(
+export function knownTagsOf(
   rule: FieldRule,
   roots: FieldRoots,
   identity: Identity | undefined,
   keys: KeySpace,
-): readonly string[] {
+): RequestTags {
   const texts = tagTextsOf(rule, roots, keys);
   const groupTags = groupTagsOf(rule, roots, identity, keys);
-  if (groupTags.length > 0) return [...keys.tagNames(texts), ...groupTags];
-  return texts.length === 0 ? NO_TAGS.names : keys.tagNames(texts);
+  return texts.length + groupTags.length === 0
+    ? NO_TAGS
+    : new KnownTags(texts, keys, !decidesAboutTags(rule), groupTags);
+}
+
+/**
+ * Returns whether calls with the same key have the same tags: these are made from values that the key contains. A reference is
+ * the same entity with more fields, which its tags may be made from.
+ */
+function decidesAboutTags({ keyPaths, tags, reference }: FieldRule): boolean {
+  const paths = tags
+    .flatMap(({ pieces, needsResult }) => (needsResult ? [] : pieces))
+    .filter((piece) => typeof piece !== "string");
+  const isInKey = (path: Path): boolean =>
+    keyPaths.some(
+      ({ root, steps }) =>
+        root === path.root && steps.length <= path.steps.length && steps.every((step, nth) => step === path.steps[nth]),
+    );
+  return reference === undefined && paths.every(isInKey);
 }
 
 /** Returns the texts of the tags that a user has declared and that are known before the load. Throws what `keyOf` throws. */
 export function tagTextsOf({ tags, reportEmptyTag }: FieldRule, roots: FieldRoots, keys: KeySpace): readonly string[] {
   // Fields without tags skip the work for every call.
-  if (tags.length === 0) return NO_TAGS.names;
+  if (tags.length === 0) return NO_TAGS.texts;
   const templates = tags.filter((template) => !needsResult(template));
   return tagTexts({ templates, reportEmptyTag }, roots, undefined, keys);
 }
 
 /** Adds to the tags that are known before the load how those of the result are found. */
-export function requestTagsOf(
-  rule: FieldRule,
-  names: readonly string[],
-  roots: FieldRoots,
-  keys: KeySpace,
-): RequestTags {
+export function requestTagsOf(rule: FieldRule, known: RequestTags, roots: FieldRoots, keys: KeySpace): RequestTags {
   const hasResultTags = rule.entities !== undefined || rule.tags.some(needsResult);
-  if (hasResultTags) return new RequestTags(names, resultTagsOf(rule, rule.tags.filter(needsResult), roots, keys));
-  return names.length === 0 ? NO_TAGS : new RequestTags(names);
+  return hasResultTags ? new ResultTags(known, resultTagsOf(rule, rule.tags.filter(needsResult), roots, keys)) : known;
 }
 
 /**
@@ -275,7 +286,7 @@ export function requestTagsOf(
 export function tagsBeforeLoad(rule: FieldRule, tags: RequestTags, roots: FieldRoots, keys: KeySpace): RequestTags {
   const templates = rule.tags.filter(needsResult);
   if (templates.length === 0) return tags;
-  return new RequestTags(tags.names, resultTagsOf(rule, boundTemplates(templates, roots, keys), roots, keys));
+  return new ResultTags(tags, resultTagsOf(rule, boundTemplates(templates, roots, keys), roots, keys));
 }
 
 /** Returns templates with the values of a call before its resolver runs. */
@@ -285,15 +296,15 @@ export const boundTemplates = (
   keys: KeySpace,
 ): BoundTemplate[] => templates.map((template) => bindTemplate(template, { args, source, context }, keys.keyFormOf));
 
-/** Returns a function that returns the names of the tags that are derived from a value. */
+/** Returns a function that returns the tags that are derived from a value. */
 function resultTagsOf(
   { entities, reportEmptyTag }: FieldRule,
   templates: readonly BoundTemplate[],
   roots: FieldRoots,
   keys: KeySpace,
-): (value: unknown) => readonly string[] {
+): (value: unknown) => readonly Subject[] {
   return (value) =>
-    keys.tagNames([
+    keys.tags([
       ...tagTexts({ templates, reportEmptyTag }, roots, value, keys),
       ...(entities?.tagsIn(value, roots) ?? []),
     ]);

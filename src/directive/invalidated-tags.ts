@@ -1,4 +1,5 @@
 import { CachedError } from "../errors.js";
+import type { Subject } from "../keys/key.js";
 import { checkedTags, mistakeInTag } from "../keys/tag-template.js";
 import type { CacheParts } from "../parts.js";
 
@@ -6,13 +7,13 @@ import type { CacheParts } from "../parts.js";
 const MAX_COMPARED = 100;
 
 /**
- * Returns the names of what an invalidation of the tags that `caller` got changes. Reports, once each, tags that no value
+ * Returns what an invalidation of the tags that `caller` got changes. Reports, once each, tags that no value
  * can have, among the first hundred.
  *
  * Throws `CACHED_OPTION_INVALID` unless `tags` are non-empty strings that can be meant as tags. The tags of an outbox are
  * made of rows, and were committed: those that cannot be meant are reported, so that they do not stop the others.
  */
-export function invalidatedTagNames(parts: CacheParts, given: unknown, caller: string): string[] {
+export function invalidatedSubjects(parts: CacheParts, given: unknown, caller: string): Subject[] {
   const tags = checkedTags(given, caller);
   for (const [nth, tag] of tags.entries()) {
     const mistake = mistakeInTag(tag, (one) => parts.knownTags.hasTypeTag(one));

@@ -41,14 +41,15 @@ interface NamedPlace extends Place {
  */
 export async function describeEntry(parts: CacheParts, args: CacheInspectionEntryArgs): Promise<CacheEntry | null> {
   const place = placeOf(parts, args);
-  const { key, tags } = place;
-  const { readings, tagVersions, controlVersion } = await parts.store.read([key.name], tags.names);
+  const { key } = place;
+  const { readings, clock, controlVersion } = await parts.store.read([key.name]);
   const [reading] = readings;
   if (reading?.kind !== "read" || !(await parts.control.prepare(controlVersion, [], parts.clock.now())))
     throw storeUnavailable();
+  if (!(await parts.invalidations.catchUp(clock))) throw storeUnavailable();
   const { entry, now } = reading;
   if (entry === undefined) return describeAbsent(parts, place);
-  const { isOutdated, value, notFresh } = await evaluateEntry(parts, { place, entry, now, tagVersions });
+  const { isOutdated, value, notFresh } = await evaluateEntry(parts, { place, entry, now });
   const isValue = entry.state === "value";
   const isUnreadable = isValue && value === undefined;
   const isStale = value !== undefined && (value.freshness !== "fresh" || value.isSoft);
@@ -61,7 +62,7 @@ export async function describeEntry(parts: CacheParts, args: CacheInspectionEntr
   const freshForMs = entry.freshUntilAt === 0 ? 0 : entry.freshUntilAt - now;
   return {
     ...explanationOf(parts, notFresh, remembered),
-    ...describePlace(place, value?.resultTagNames.length ?? 0),
+    ...describePlace(place, value?.resultTags.length ?? 0),
     state: entry.state.toUpperCase().replaceAll("-", "_") as CacheEntryState,
     use,
     negative: entry.isNegative,
@@ -72,7 +73,7 @@ export async function describeEntry(parts: CacheParts, args: CacheInspectionEntr
     valueBytes: isValue ? entry.body.byteLength : 0,
     leaseForMs: isLeased ? entry.untilAt - now : null,
     lease: isLeased ? await leaseOf(parts, key, entry, now, remembered) : null,
-    outdated: isOutdated || isUnreadable || value?.areResultTagsOutdated === true,
+    outdated: isOutdated || isUnreadable || value?.tagsState === "changed",
     stale: isStale,
   };
 }
@@ -119,8 +120,8 @@ const SENTENCES: Readonly<Record<CacheEntryReason, string>> = {
   CLEARED: "Everything under the prefix was invalidated after its load began.",
   FIELD_INVALIDATED: "Its field or loader was invalidated as a whole after its load began.",
   VARIANT_DROPPED: "Its variant is not listed in the control record, or was listed again after its load began.",
-  TAG_INVALIDATED: "One of its tags has another version than when its load began.",
-  RESULT_TAG_INVALIDATED: "One of the tags derived from its value has another version than after its load.",
+  TAG_INVALIDATED: "One of its tags was invalidated after its load began.",
+  RESULT_TAG_INVALIDATED: "One of the tags derived from its value was invalidated after its load began.",
   SOFTLY_INVALIDATED: "It was invalidated softly after its load began, and is served until it has been loaded again.",
   WRITE_IN_PROGRESS: "A write to it, or to one of its tags, is in progress, so nothing is stored.",
   UNCONFIRMED:

@@ -1,12 +1,12 @@
 import type { CacheEntryReason } from "../generated/schema.js";
-import type { Key } from "../keys/key.js";
+import type { Key, Subject } from "../keys/key.js";
 import type { CacheParts } from "../parts.js";
 import type { Policy } from "../policy/policy.js";
-import { type BodyParts, combinedSoftVersion, combinedVersion, readBody, readTagNames } from "../store/body.js";
+import { type BodyParts, readBody } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import { begunAt } from "../store/lease-token.js";
-import { isWriteInProgress, type TagVersion } from "../store/store.js";
 import { evaluateFreshness, type Freshness, ownPolicy } from "../tier/freshness.js";
+import type { TagsState } from "../tier/invalidation-clock.js";
 import type { RequestTags } from "../tier/request.js";
 import type { CauseQuery } from "./provenance.js";
 
@@ -23,15 +23,14 @@ export interface Shown {
   readonly entry: Entry;
   /** The store's time. */
   readonly now: number;
-  readonly tagVersions: readonly TagVersion[];
 }
 
 /** What will become of a value besides what its signature says. */
 export interface ValueState {
   readonly freshness: Freshness;
-  readonly resultTagNames: readonly string[];
-  readonly areResultTagsOutdated: boolean;
-  readonly isResultTagWritten: boolean;
+  /** The tags that are derived from it. */
+  readonly resultTags: readonly Subject[];
+  readonly tagsState: TagsState;
   readonly isSoft: boolean;
   /** When it is not served any more. Undefined: never. */
   readonly endsAt: number | undefined;
@@ -45,7 +44,7 @@ export interface NotFresh {
 
 /** What will become of an entry. */
 export interface Evaluation {
-  /** Whether its signature says that it was invalidated. */
+  /** Whether it was invalidated as a whole, or by a tag that is known before its load. */
   readonly isOutdated: boolean;
   /** Undefined if it holds no value, or none that can be read. */
   readonly value: ValueState | undefined;
@@ -53,12 +52,11 @@ export interface Evaluation {
   readonly notFresh: NotFresh | undefined;
 }
 
-/** Returns what will become of an entry, as a reader would evaluate it. Reads the versions of the tags of its result. */
-export async function evaluateEntry(parts: CacheParts, shown: Shown): Promise<Evaluation> {
-  const { place, entry, tagVersions } = shown;
-  const isOutdated =
-    entry.state !== "write-in-progress" && entry.signature !== parts.control.signatureOf(place, tagVersions);
-  const value = entry.state === "value" ? await valueStateOf(parts, shown) : undefined;
+/** Returns what will become of an entry, as a reader would evaluate it. */
+export function evaluateEntry(parts: CacheParts, shown: Shown): Evaluation {
+  const { entry } = shown;
+  const isOutdated = entry.state !== "write-in-progress" && !isCurrent(parts, shown);
+  const value = entry.state === "value" ? valueStateOf(parts, shown) : undefined;
   return { isOutdated, value, notFresh: reasonOf(parts, shown, isOutdated, value) };
 }
 
@@ -75,25 +73,24 @@ function reasonOf(
   isOutdated: boolean,
   value: ValueState | undefined,
 ): NotFresh | undefined {
-  const { place, entry, now, tagVersions } = shown;
+  const { place, entry, now } = shown;
   const { key, tags } = place;
   const after = entry.state === "value" ? entry.grantedAt : entry.gen === "" ? undefined : begunAt(entry.gen);
   const hardBy = (concerned: CauseQuery["concerned"]): CauseQuery => ({ concerned, isSoft: false, after });
-  const resultTagNames = value?.resultTagNames ?? [];
-  const allTagNames = [...tags.names, ...resultTagNames];
-  if (parts.invalidation.isUnconfirmed(key, allTagNames))
+  const resultTags = value?.resultTags ?? [];
+  const subjects = [...tags.subjects, ...resultTags];
+  if (parts.invalidation.isUnconfirmed(key, subjects))
     return {
       reason: "UNCONFIRMED",
-      cause: { ...hardBy({ key, tagNames: allTagNames, coordinate: key.coordinate, isClear: true }), after: undefined },
+      cause: { ...hardBy({ key, subjects, coordinate: key.coordinate, isClear: true }), after: undefined },
     };
-  const isWritten = tagVersions.some((version) => version !== undefined && isWriteInProgress(version));
   const isMarked = entry.state === "write-in-progress" && now < entry.untilAt;
-  if (isWritten || isMarked || value?.isResultTagWritten === true)
+  if (isMarked || parts.invalidations.isWritten(subjects, now))
     return {
       reason: "WRITE_IN_PROGRESS",
-      cause: { ...hardBy({ key, tagNames: allTagNames }), after: undefined },
+      cause: { ...hardBy({ key, subjects }), after: undefined },
     };
-  if (isOutdated) return reasonOfOutdated(parts, place, after);
+  if (isOutdated) return reasonOfOutdated(parts, shown, after);
   switch (entry.state) {
     case "pending":
       return { reason: "LOADING" };
@@ -106,15 +103,15 @@ function reasonOf(
     case "value":
   }
   if (value === undefined) return { reason: "UNREADABLE" };
-  if (value.areResultTagsOutdated)
-    return { reason: "RESULT_TAG_INVALIDATED", cause: hardBy({ tagNames: resultTagNames }) };
+  if (value.tagsState === "changed")
+    return { reason: "RESULT_TAG_INVALIDATED", cause: hardBy({ subjects: resultTags }) };
   const isExpired = value.freshness === "absent" || value.freshness === "stale-if-error";
   if (value.freshness === "stale-backoff") return { reason: "REFRESH_FAILED" };
   if (!isExpired && (value.isSoft || entry.freshUntilAt === 0))
     return {
       reason: "SOFTLY_INVALIDATED",
       cause: {
-        concerned: { key, tagNames: allTagNames, coordinate: key.coordinate, isClear: true },
+        concerned: { key, subjects, coordinate: key.coordinate, isClear: true },
         isSoft: true,
         after,
       },
@@ -124,9 +121,26 @@ function reasonOf(
 
 const MINUTE_MS = 60_000;
 
-/** Returns what has changed the signature that an entry should have. */
-function reasonOfOutdated({ control }: CacheParts, { key, tags }: Place, after: number | undefined): NotFresh {
-  if (control.scopeOf(key) === undefined) return { reason: "VARIANT_DROPPED" };
+/** Whether no invalidation of the prefix, its coordinate or its own tags is later than an entry. */
+function isCurrent({ control, invalidations }: CacheParts, { place: { key, tags }, entry }: Shown): boolean {
+  return (
+    entry.signature === control.signatureOf(key) &&
+    invalidations.counts(entry) &&
+    entry.position >= invalidations.latestOf(tags.subjects)
+  );
+}
+
+/** Returns what has outdated an entry. */
+function reasonOfOutdated(
+  { control }: CacheParts,
+  { place: { key, tags }, entry }: Shown,
+  after: number | undefined,
+): NotFresh {
+  const signature = control.signatureOf(key);
+  if (signature === undefined) return { reason: "VARIANT_DROPPED" };
+  const { subjects } = tags;
+  if (entry.signature === signature && subjects.length > 0)
+    return { reason: "TAG_INVALIDATED", cause: { concerned: { subjects }, isSoft: false, after } };
   const { clearedAt, invalidatedAt, listedAt } = control.wholeInvalidationsOf(key);
   const { coordinate } = key;
   const ways = [
@@ -140,31 +154,24 @@ function reasonOfOutdated({ control }: CacheParts, { key, tags }: Place, after: 
     at !== undefined && after !== undefined && Math.floor(at) > after + (reason === "VARIANT_DROPPED" ? MINUTE_MS : 0);
   const timeOf = ({ at }: (typeof ways)[number]): number => at ?? Number.NEGATIVE_INFINITY;
   const [way] = ways.filter(isLater).sort((one, other) => timeOf(one) - timeOf(other));
-  if (way === undefined && tags.names.length > 0)
-    return { reason: "TAG_INVALIDATED", cause: { concerned: { tagNames: tags.names }, isSoft: false, after } };
-  // Without tags it is one of them, even if the clocks of two nodes say otherwise.
+  // It is one of them, even if the clocks of two nodes say otherwise.
   const [latest] = [...ways].sort((one, other) => timeOf(other) - timeOf(one));
   const { reason, concerned } = way ?? (latest as (typeof ways)[number]);
   return { reason, cause: { concerned, isSoft: false, after } };
 }
 
 /** Returns undefined if the body cannot be read, and the value therefore will not be served. */
-async function valueStateOf(parts: CacheParts, shown: Shown): Promise<ValueState | undefined> {
-  const { place, entry, now, tagVersions } = shown;
-  const body = bodyOf(parts, place.key, entry);
+function valueStateOf({ control, invalidations, packing }: CacheParts, shown: Shown): ValueState | undefined {
+  const { place, entry, now } = shown;
+  const body = bodyOf(packing, place.key, entry);
   if (body === undefined) return undefined;
-  const { resultTags } = body;
-  const resultTagNames = resultTags === undefined ? [] : readTagNames(resultTags.list);
-  const versions = resultTagNames.length === 0 ? [] : (await parts.store.read([], resultTagNames)).tagVersions;
-  const isSoft =
-    parts.control.softSignatureOf(place, tagVersions) !== body.softSignature ||
-    (resultTags !== undefined && combinedSoftVersion(versions) !== resultTags.softVersion);
+  const own = new Set(place.tags.subjects);
+  const tagsState = invalidations.stateOf(body.subjects, entry.position);
   return {
     freshness: evaluateFreshness(entry, place.policy, now, entry.signature, () => body.freshness),
-    resultTagNames,
-    areResultTagsOutdated: resultTags !== undefined && combinedVersion(versions) !== resultTags.version,
-    isResultTagWritten: versions.some((version) => version !== undefined && isWriteInProgress(version)),
-    isSoft,
+    resultTags: body.subjects.filter((subject) => !own.has(subject)),
+    tagsState,
+    isSoft: tagsState === "stale" || control.softSignatureOf(place.key) !== body.softSignature,
     endsAt: endOf(entry, body.freshness === undefined ? place.policy : ownPolicy(place.policy, body.freshness)),
   };
 }
@@ -178,7 +185,7 @@ function endOf({ grantedAt, freshUntilAt, hasRefreshFailed }: Entry, policy: Pol
 }
 
 /** Returns undefined if the body cannot be read, and the value therefore will not be served. */
-function bodyOf({ packing }: CacheParts, key: Key, entry: Entry): BodyParts | undefined {
+function bodyOf(packing: CacheParts["packing"], key: Key, entry: Entry): BodyParts | undefined {
   try {
     const body = readBody(packing.unseal(entry.body, key.name), key);
     return body === "collision" ? undefined : body;

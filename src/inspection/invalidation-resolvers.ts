@@ -1,5 +1,5 @@
 import { GraphQLError, type GraphQLResolveInfo, type GraphQLScalarType } from "graphql";
-import { invalidatedTagNames } from "../directive/invalidated-tags.js";
+import { invalidatedSubjects } from "../directive/invalidated-tags.js";
 import {
   checkInvalidationTarget,
   type InvalidationTarget,
@@ -93,7 +93,7 @@ export function invalidationResolvers<Context>(
       ),
       cacheInvalidateTags: mutation("cacheInvalidateTags", ({ tags }) => ({
         keys: [],
-        tags: invalidatedTagNames(parts, tags, "cacheInvalidateTags"),
+        tags: invalidatedSubjects(parts, tags, "cacheInvalidateTags"),
       })),
       cacheClear: mutation("cacheClear", () => "everything"),
     },

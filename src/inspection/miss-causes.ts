@@ -49,9 +49,9 @@ function wouldBeGone({ entry, now, policy }: Miss, { endedAt }: InvalidationReco
 /** Returns which invalidation is the cause of a miss. Undefined: none is. */
 async function causeQueryOf(
   parts: CacheParts,
-  { key, policy, tags, entry, now, tagVersions }: Miss,
+  { key, policy, tags, entry, now }: Miss,
 ): Promise<CauseQuery | undefined> {
   if (entry === undefined) return removed(key).cause;
-  const { notFresh } = await evaluateEntry(parts, { place: { key, policy, tags }, entry, now, tagVersions });
+  const { notFresh } = await evaluateEntry(parts, { place: { key, policy, tags }, entry, now });
   return notFresh?.cause;
 }

@@ -35,11 +35,7 @@ export async function setMode(
   await parts.control.setMode({ mode: wanted, coordinate, by: `${via} on ${hostname()}, process ${process.pid}` });
   // A response with a value that must not be served must not be served either.
   if (coordinate !== undefined && wanted !== "on" && parts.control.listsResponses)
-    await parts.store.invalidateTags(
-      [parts.keys.partTags.coordinate(coordinate)],
-      parts.live.limits.loadTimeoutMs,
-      false,
-    );
+    await parts.invalidations.append({ kind: "hard", subjects: [parts.keys.partTags.coordinate(coordinate)] });
 }
 
 /** A mode can be set for a release that this process does not run, by a process without a schema, and before there are responses. */

@@ -7,7 +7,7 @@ import type {
   CacheInvalidations,
   CacheProcessRef,
 } from "../generated/schema.js";
-import type { Key } from "../keys/key.js";
+import type { Key, Subject } from "../keys/key.js";
 import type { CacheParts } from "../parts.js";
 import {
   type InvalidationRecord,
@@ -24,8 +24,7 @@ const TOLERANCE_MS = 1_000;
 /** What an invalidation concerns that is the cause for the state of an entry: any of these. */
 export interface Concerned {
   readonly key?: Key;
-  /** The names of tags in the store. */
-  readonly tagNames?: readonly string[];
+  readonly subjects?: readonly Subject[];
   readonly coordinate?: string;
   readonly isClear?: boolean;
 }
@@ -48,7 +47,7 @@ export interface Cause {
 /** Reads the invalidations that are remembered. Rejects if the store does not reply. */
 export function readInvalidations({ history, store, keys }: CacheParts): Promise<RememberedInvalidations> {
   return history.read(async () => {
-    const [reading] = (await store.read([keys.controlRecord], [])).readings;
+    const [reading] = (await store.read([keys.controlRecord])).readings;
     if (reading?.kind !== "read") throw storeUnavailable();
     return reading.now;
   });
@@ -63,8 +62,8 @@ export function causeOf({ records }: RememberedInvalidations, query: CauseQuery)
   const certain = causeAmong(ofKind.filter(matcherOf(query.concerned)), query);
   if (certain !== undefined) return { record: certain, isCertain: true };
   // A record has only the first of many names. Of an entry that is there, it is known that something has changed it.
-  const { key, tagNames = [] } = query.concerned;
-  const hasNames = query.after !== undefined && (key !== undefined || tagNames.length > 0);
+  const { key, subjects = [] } = query.concerned;
+  const hasNames = query.after !== undefined && (key !== undefined || subjects.length > 0);
   const possible = hasNames ? causeAmong(ofKind.filter(isCutOff), query) : undefined;
   return possible === undefined ? undefined : { record: possible, isCertain: false };
 }
@@ -82,9 +81,9 @@ function causeAmong(
   return firstOf(originals) ?? firstOf(found);
 }
 
-function matcherOf({ key, tagNames = [], coordinate, isClear = false }: Concerned) {
+function matcherOf({ key, subjects = [], coordinate, isClear = false }: Concerned) {
   const ownKey = key === undefined ? undefined : recordedKey(key);
-  const ownTags = new Set(tagNames.map(recordedTag));
+  const ownTags = new Set(subjects.map(recordedTag));
   return (record: InvalidationRecord): boolean =>
     (isClear && record.isClear) ||
     (coordinate !== undefined && record.coordinates.includes(coordinate)) ||

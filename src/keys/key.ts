@@ -1,6 +1,5 @@
 import { hash as hashOf } from "node:crypto";
 import { checkLength, createKeyWriters, type KeyFormOf, type KeyWriters } from "./canonical.js";
-import { hashTagOf } from "./hash-tags.js";
 import { KeyMemos } from "./key-memo.js";
 import type { TagNormalizer } from "./tag-normalizer.js";
 
@@ -8,7 +7,13 @@ import type { TagNormalizer } from "./tag-normalizer.js";
  * The version of the storage format. It is part of the name of every entry, so releases with
  * different formats never share entries.
  */
-const FORMAT = "2";
+const FORMAT = "3";
+
+/**
+ * What is invalidated: a tag, as the first 52 bits of a digest of its text. Two tags with the same subject are invalidated together, and
+ * nothing else.
+ */
+export type Subject = number;
 
 /** The name of one entry in the store, and the input it is made from. */
 export class Key {
@@ -35,12 +40,6 @@ export class Key {
     this.digest = this.hash.slice(0, DIGEST_LENGTH);
     this.name = head + this.digest;
   }
-}
-
-/** The names of one entry in the store: its key, and those of its tags that are known before its load. */
-export interface EntryNames {
-  readonly key: Key;
-  readonly tagNames: readonly string[];
 }
 
 /**
@@ -87,21 +86,16 @@ export const RESPONSES = "responses";
 
 /**
  * The tags of what is made of entries, which whole responses are: an invalidation of an entry, or of all entries of a
- * coordinate, reaches them by these. They are names in the store, under which no user's tag is stored. While the control
- * record lists a variant of responses, every invalidation changes them, in every process.
+ * coordinate, reaches them by these. While the control record lists a variant of responses, every invalidation
+ * changes them, in every process.
  */
 export interface PartTags {
   /** The tag of what contains one entry, in any variant of its key form. */
-  entry(key: Pick<Key, "coordinate" | "digest">): string;
+  entry(key: Pick<Key, "coordinate" | "digest">): Subject;
   /** The tag of what contains more entries of a coordinate than it has tags for. */
-  entries(coordinate: string): string;
+  entries(coordinate: string): Subject;
   /** The tag of what contains any entry of a coordinate, changed when all of them are invalidated. */
-  coordinate(coordinate: string): string;
-  /**
-   * A tag that every invalidation of any tag changes, on stores that change tags in one step. As long as it is the same, none of the
-   * tags of a response has changed since they were compared, so that they need not be read again.
-   */
-  readonly any: string;
+  coordinate(coordinate: string): Subject;
 }
 
 /**
@@ -125,22 +119,24 @@ export interface KeySpace {
   /** Returns the name of the entry of `key` under another variant of the same key form. */
   nameUnder(key: Pick<Key, "coordinate" | "digest">, variantId: string): string;
   variant(input: VariantInput): Variant;
-  /** Returns the name under which the version of `tag` is stored. It contains one of `HASH_TAGS`. */
-  tag(tag: string): string;
-  /** Returns the names of several tags. */
-  tagNames(tags: readonly string[]): readonly string[];
-  /** Returns the names of what an invalidation of `tags` changes, each once: of the tags, and of their type tags. */
-  invalidatedTags(tags: readonly string[]): string[];
+  /** Returns what invalidations and values have of a tag. */
+  tag(tag: string): Subject;
+  /** Returns the same of several tags. */
+  tags(tags: readonly string[]): readonly Subject[];
+  /** Returns what an invalidation of `tags` changes, each once: the tags, and their type tags. */
+  invalidatedTags(tags: readonly string[]): Subject[];
   /**
-   * Returns the name of the tag that all entries of a field have in common whose keys contain the same
+   * Returns the tag that all entries of a field have in common whose keys contain the same
    * `input` and more: a selection, or further fields of a representation. Throws
    * `CACHED_KEY_UNSERIALIZABLE`.
    */
-  groupTag(input: KeyInput): string;
-  /** Returns the names of the tags of what is made of entries: see `PartTags`. */
+  groupTag(input: KeyInput): Subject;
+  /** Returns the tags of what is made of entries: see `PartTags`. */
   readonly partTags: PartTags;
-  /** The name of the log of recent tag invalidations; a store with several nodes appends hash tags. */
+  /** What the names of records of invalidations begin with. */
   readonly invalidationLog: string;
+  /** What the names of the invalidation clock begin with. */
+  readonly clock: string;
   /** The name of the wake-up channel. */
   readonly wakeChannel: string;
   /** The name with which the names of the control record's copies begin. */
@@ -160,6 +156,9 @@ export const entityTag = (typeName: string, id: string): string => `${typeName}:
 /** What a tag begins with that can be the tag of an entity: the name of a type. */
 const TYPE_OF_TAG = /^([_A-Za-z][_0-9A-Za-z]*):/;
 
+/** Hexadecimal digits of a subject: 52 bits, which a number has exactly. */
+const SUBJECT_DIGITS = 13;
+
 /** Characters of the ids of variants and key forms: 72 bits. */
 const ID_LENGTH = 12;
 
@@ -174,15 +173,14 @@ export function createKeySpace(
   normalizeTag?: TagNormalizer,
 ): KeySpace {
   const memos = new KeyMemos();
-  const knownTags = new Map<string, string>();
+  const knownTags = new Map<string, Subject>();
   const headOf = (coordinate: string, variantId: string): string => `${prefix}:${FORMAT}:${coordinate}:${variantId}:`;
-  const tagName = (digest: string): string => `${prefix}:#{${hashTagOf(digest)}}${digest}`;
-  const tag = (text: string): string => {
+  const tag = (text: string): Subject => {
     const known = knownTags.get(text);
     if (known !== undefined) return known;
-    const name = tagName(tagDigestOf(normalizeTag === undefined ? text : normalizeTag(text)));
-    memos.set(knownTags, text, name);
-    return name;
+    const subject = subjectOf(normalizeTag === undefined ? text : normalizeTag(text));
+    memos.set(knownTags, text, subject);
+    return subject;
   };
   return {
     prefix: `${prefix}:`,
@@ -200,16 +198,15 @@ export function createKeySpace(
       return { id: idOf([keyForm, release, shape, versions, tagTemplates]), keyForm };
     },
     // The NUL keeps the name apart from those of the tags that users write.
-    groupTag: (keyInput) => tagName(tagDigestOf(`\u0000${inputOf(keyInput)}`)),
+    groupTag: (keyInput) => subjectOf(`\u0000${inputOf(keyInput)}`),
     // Two NULs keep the names apart from those as well.
     partTags: {
-      entry: ({ coordinate, digest }) => tagName(tagDigestOf(`\u0000\u0000entry ${coordinate} ${digest}`)),
-      entries: (coordinate) => tagName(tagDigestOf(`\u0000\u0000entries ${coordinate}`)),
-      coordinate: (coordinate) => tagName(tagDigestOf(`\u0000\u0000coordinate ${coordinate}`)),
-      any: tagName(tagDigestOf("\u0000\u0000any")),
+      entry: ({ coordinate, digest }) => subjectOf(`\u0000\u0000entry ${coordinate} ${digest}`),
+      entries: (coordinate) => subjectOf(`\u0000\u0000entries ${coordinate}`),
+      coordinate: (coordinate) => subjectOf(`\u0000\u0000coordinate ${coordinate}`),
     },
     tag,
-    tagNames: (texts) => texts.map(tag),
+    tags: (texts) => texts.map(tag),
     invalidatedTags: (texts) => {
       const types = new Set<string>();
       for (const text of texts) {
@@ -218,10 +215,11 @@ export function createKeySpace(
       }
       const all = [...new Set([...texts, ...types])];
       // Values of processes without the option have the tag as it is given.
-      const given = normalizeTag === undefined ? [] : all.map((text) => tagName(tagDigestOf(text)));
+      const given = normalizeTag === undefined ? [] : all.map(subjectOf);
       return [...new Set([...all.map(tag), ...given])];
     },
     invalidationLog: `${prefix}:#log`,
+    clock: `${prefix}:#clock`,
     wakeChannel: `${prefix}:#wake`,
     controlRecord: `${prefix}:#control`,
   };
@@ -247,5 +245,6 @@ export const checkOf = ({ hash }: Pick<Key, "hash">): string => hash.slice(CHECK
 
 const idOf = (parts: readonly unknown[]): string => digestOf(JSON.stringify(parts)).slice(0, ID_LENGTH);
 
-/** Values carry the digests of all tags derived from them. Two tags with one digest would be invalidated together, and nothing else. */
-const tagDigestOf = (text: string): string => digestOf(text).slice(0, DIGEST_LENGTH);
+/** Values carry the subjects of all their tags. Two tags with one subject would be invalidated together, and nothing else. */
+const subjectOf = (text: string): Subject =>
+  Number.parseInt(hashOf("sha256", text, "hex").slice(0, SUBJECT_DIGITS), 16);

@@ -216,7 +216,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     if (since === count) return;
     const request = this.#requests.requestOf(id, names);
     const hasResultTags = tier.hasResultTags(request);
-    if (!this.#invalidations.hasChangedSince(since, request.key, request.tags.names, hasResultTags)) return;
+    if (!this.#invalidations.hasChangedSince(since, request.key, request.tags.subjects, hasResultTags)) return;
     this.#forget(memoKey);
     this.#known?.delete(memoKey);
   }

@@ -4,7 +4,7 @@ import type { EnclosingLoad } from "../tier/enclosing-load.js";
 import type { Loaded } from "../tier/loaded.js";
 import type { Reads } from "../tier/reads.js";
 import type { InvalidationCount } from "../tier/recent-invalidations.js";
-import type { DecodedToShare, ReadEnding, ReadRequest } from "../tier/request.js";
+import type { DecodedToShare, ReadEnding, ReadRequest, RequestTags } from "../tier/request.js";
 import { ExecutionBudget, type ExecutionLimits } from "./execution-budget.js";
 import { MemoInLoads } from "./memo-in-loads.js";
 
@@ -18,7 +18,7 @@ export interface FieldRequest extends ReadRequest {
  * README.md), with all that is remembered of it.
  */
 class FirstRead implements ReadEnding {
-  readonly tagNames: readonly string[];
+  readonly tags: RequestTags;
   readonly isReadOnly: boolean;
   readonly #budget: ExecutionBudget;
   isShared = false;
@@ -33,7 +33,7 @@ class FirstRead implements ReadEnding {
 
   constructor({ tags, policy }: ReadRequest, budget: ExecutionBudget) {
     this.#budget = budget;
-    this.tagNames = tags.names;
+    this.tags = tags.known;
     this.isReadOnly = policy.readOnly === true;
   }
 
@@ -108,7 +108,8 @@ export class FieldLoader {
     const since = first.comparedAt ?? this.#countAtStart;
     if (since === count) return false;
     first.comparedAt = count;
-    return this.#invalidations.hasChangedSince(since, request.key, first.tagNames, this.#tier.hasResultTags(request));
+    const hasResultTags = this.#tier.hasResultTags(request);
+    return this.#invalidations.hasChangedSince(since, request.key, first.tags.subjects, hasResultTags);
   }
 
   #firstInLoad(name: string): FirstRead | undefined {

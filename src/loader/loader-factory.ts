@@ -5,7 +5,7 @@ import { CachedError, checkOptionsObject, describeSetting } from "../errors.js";
 import { canonicalize } from "../keys/canonical.js";
 import type { Key, KeySpace, Variant } from "../keys/key.js";
 import { memoText } from "../keys/key-memo.js";
-import type { KnownTags } from "../keys/known-tags.js";
+import type { KnownTags as KnownTagTexts } from "../keys/known-tags.js";
 import { checkTagsOfValue } from "../keys/tag-template.js";
 import type { Meanings } from "../option-names.js";
 import {
@@ -19,7 +19,6 @@ import {
   settingsMistakes,
 } from "../policy/policy.js";
 import type { Entry } from "../store/entry.js";
-import type { TagVersion } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { Logger } from "../telemetry/log-listener.js";
 import type { SourceBatch } from "../tier/bulkhead.js";
@@ -31,11 +30,12 @@ import { inTurns, type LongTick, PER_TURN } from "../tier/long-tick.js";
 import type { Reads } from "../tier/reads.js";
 import {
   type Compare,
-  haveSameTags,
+  KnownTags,
   NO_TAGS,
   type ReadReport,
   type ReadRequest,
-  RequestTags,
+  type RequestTags,
+  ResultTags,
 } from "../tier/request.js";
 import { InertControl, type ResultControl } from "../tier/result-control.js";
 import type { Variants } from "../tier/variants.js";
@@ -130,7 +130,7 @@ export interface LoaderParts extends ExistenceParts {
   readonly tier: Reads;
   readonly invalidation: Invalidation;
   readonly keys: KeySpace;
-  readonly knownTags: KnownTags;
+  readonly knownTags: KnownTagTexts;
   readonly scopes: RequestScopes;
   readonly signals: RequestSignals;
   readonly channel: Channel;
@@ -561,9 +561,9 @@ class IdRequest<Id> implements ReadRequest {
     return this.requests.signals();
   }
 
-  onMiss(entry: Entry | undefined, now: number, tagVersions: readonly TagVersion[]): void {
+  onMiss(entry: Entry | undefined, now: number): void {
     const { key, policy, tags } = this;
-    this.observer?.onMiss?.({ key, policy, tags, entry, now, tagVersions });
+    this.observer?.onMiss?.({ key, policy, tags, entry, now });
   }
 }
 
@@ -617,25 +617,25 @@ function variantSource<Id, Value, Context>(
 /** What is remembered of the names of one id. */
 class KnownNames implements IdNames {
   readonly key: Key;
-  readonly tagNames: readonly string[];
+  readonly tags: RequestTags;
   readonly identity: Identity | undefined;
   readonly memoKey: string;
   /** What `tags` has returned. */
-  readonly tags: readonly string[];
+  readonly tagTexts: readonly string[];
   near: IdNames["near"] = undefined;
 
   constructor(
     key: Key,
-    tagNames: readonly string[],
+    tags: RequestTags,
     identity: Identity | undefined,
     memoKey: string,
-    tags: readonly string[],
+    tagTexts: readonly string[],
   ) {
     this.key = key;
-    this.tagNames = tagNames;
+    this.tags = tags;
     this.identity = identity;
     this.memoKey = memoKey;
-    this.tags = tags;
+    this.tagTexts = tagTexts;
   }
 }
 
@@ -651,7 +651,8 @@ class LoaderNames<Id> {
   readonly #tags: ((id: Id) => readonly string[]) | undefined;
   readonly #keys: KeySpace;
   readonly #known = new Map<string, KnownNames>();
-  readonly #knownTags: KnownTags;
+  /** Learns the tags of values that are loaded: hits do not need them. */
+  readonly #learning: Pick<KeySpace, "tags">;
   #variant: Variant | undefined;
 
   constructor(
@@ -659,7 +660,12 @@ class LoaderNames<Id> {
     { keys, knownTags }: Pick<LoaderParts, "keys" | "knownTags">,
   ) {
     if (tags !== undefined) knownTags.addFunction();
-    this.#knownTags = knownTags;
+    this.#learning = {
+      tags: (texts) => {
+        for (const text of texts) knownTags.learn(text);
+        return keys.tags(texts);
+      },
+    };
     this.functions = [...(cacheKeyFn === undefined ? [] : ["`cacheKeyFn`"]), ...(tags === undefined ? [] : ["`tags`"])];
     this.#name = name;
     this.#cacheKeyFn = cacheKeyFn;
@@ -675,18 +681,18 @@ class LoaderNames<Id> {
     const parts = this.#cacheKeyFn === undefined ? id : this.#cacheKeyFn(id);
     const text = identity === undefined ? memoText(parts) : undefined;
     const known = text === undefined ? undefined : this.#known.get(text);
-    const tags = this.#tags === undefined ? NO_TAGS.names : this.#returnedTags(id, this.#tags);
-    if (known !== undefined && (tags === known.tags || haveSameTags(known.tags, tags))) return known;
+    const tags = this.#tags === undefined ? NO_TAGS.texts : this.#returnedTags(id, this.#tags);
+    if (known !== undefined && (tags === known.tagTexts || areSame(known.tagTexts, tags))) return known;
     const hasTags = tags.length > 0;
-    if (hasTags) {
-      checkReturnedTags(tags);
-      for (const tag of tags) this.#knownTags.learn(tag);
-    }
+    if (hasTags) checkReturnedTags(tags);
     const key = known?.key ?? this.#make(parts, identity, variant);
-    const tagNames = hasTags ? this.#keys.tagNames(tags) : NO_TAGS.names;
     // A copy of the tags: the loader may change its array.
+    const texts = hasTags ? tags.slice() : NO_TAGS.texts;
+    // Two ids can have one key.
+    const isOwn = this.#cacheKeyFn !== undefined;
+    const requestTags = hasTags ? new KnownTags(texts, this.#learning, isOwn) : NO_TAGS;
     const memoKey = text ?? `\0${key.digest}`;
-    const names = new KnownNames(key, tagNames, identity, memoKey, hasTags ? tags.slice() : NO_TAGS.names);
+    const names = new KnownNames(key, requestTags, identity, memoKey, texts);
     if (text !== undefined) this.#keys.memos.set(this.#known, text, names);
     return names;
   }
@@ -698,11 +704,11 @@ class LoaderNames<Id> {
 
   tagsOf(id: Id): RequestTags {
     if (this.#tags === undefined) return NO_TAGS;
-    return new RequestTags(this.#keys.tagNames(this.tagTextsOf(id)));
+    return new KnownTags(this.tagTextsOf(id), this.#keys, this.#cacheKeyFn !== undefined);
   }
 
   tagTextsOf(id: Id): readonly string[] {
-    if (this.#tags === undefined) return NO_TAGS.names;
+    if (this.#tags === undefined) return NO_TAGS.texts;
     const tags = this.#returnedTags(id, this.#tags);
     checkReturnedTags(tags);
     return tags;
@@ -726,6 +732,9 @@ class LoaderNames<Id> {
     return this.#keys.entry({ kind: "loader", coordinate: this.#name, identity, parts }, variant.id);
   }
 }
+
+const areSame = (some: readonly string[], others: readonly string[]): boolean =>
+  some.length === others.length && some.every((text, nth) => text === others[nth]);
 
 /** The message contains no tag: tags can contain user data. Throws `CACHED_KEY_UNUSABLE`. */
 function checkReturnedTags(tags: readonly unknown[]): void {
@@ -757,13 +766,13 @@ interface LoaderDefinition<Id, Value, Context>
   readonly parts: LoaderParts;
 }
 
-/** Returns what names the tags of the entities in a value of a loader with a type. Undefined: there are none. */
-function resultTagNames<Id, Value, Context>(
+/** Returns what finds the tags of the entities in a value of a loader with a type. Undefined: there are none. */
+function resultTags<Id, Value, Context>(
   { name, type, parts }: LoaderDefinition<Id, Value, Context>,
   context: Context,
-): RequestTags["namesOf"] {
+): RequestTags["subjectsOf"] {
   const { entityTagsIn } = parts.typeShapes.of(name, type as string);
-  return entityTagsIn && ((value) => parts.keys.tagNames(entityTagsIn(value, context)));
+  return entityTagsIn && ((value) => parts.keys.tags(entityTagsIn(value, context)));
 }
 
 /** Makes the requests of one loader and one context, and passes their loads to the source. */
@@ -775,7 +784,7 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
   /** The loader of the context. */
   readonly loader: CachedLoader<Id, Value>;
   readonly #variant: Variant;
-  readonly #resultTagNames: RequestTags["namesOf"];
+  readonly #resultTags: RequestTags["subjectsOf"];
   /** Loads ids, all of a tick together. Undefined until the first load: most requests load nothing. */
   #source: DataLoader<IdLoad<Id>, Value, unknown> | undefined;
   #keyMistake: unknown;
@@ -789,7 +798,7 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
     this.#variant = definition.variantOf();
     this.coordinate = definition.name;
     this.policy = definition.policy;
-    this.#resultTagNames = definition.type === undefined ? undefined : resultTagNames(definition, context);
+    this.#resultTags = definition.type === undefined ? undefined : resultTags(definition, context);
     this.loader = loader ?? new ContextLoader(definition, this);
   }
 
@@ -860,9 +869,8 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
     return (shared ?? Promise.resolve(value)) as Promise<Value>;
   }
 
-  requestOf(id: Id, { key, tagNames, identity }: IdNames, isForced = false): IdRequest<Id> {
-    const namesOf = this.#resultTagNames;
-    const tags = tagNames.length === 0 && namesOf === undefined ? NO_TAGS : new RequestTags(tagNames, namesOf);
+  requestOf(id: Id, { key, tags: known, identity }: IdNames, isForced = false): IdRequest<Id> {
+    const tags = this.#resultTags === undefined ? known : new ResultTags(known, this.#resultTags);
     const { scopes } = this.#definition.parts;
     const isRefresh = scopes.hasOverrides && scopes.overrideOf(this.#context) === "REFRESH";
     const requests = this as unknown as ContextRequests<Id, unknown, unknown>;

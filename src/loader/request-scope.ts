@@ -1,9 +1,8 @@
 import type { Execution } from "../graphql-version.js";
-import type { Key } from "../keys/key.js";
+import type { Key, Subject } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
 import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
-import type { TagVersion } from "../store/store.js";
 import type { NearNames } from "../tier/near-cache.js";
 import type { Reads } from "../tier/reads.js";
 import type { InvalidationCount } from "../tier/recent-invalidations.js";
@@ -41,8 +40,8 @@ export interface PartCollector {
   addPrimed(names: NearNames | undefined, policy: Policy): void;
   /** Adds a value of a loader that is not cached. */
   addUncached(coordinate: string, isPrivate: boolean): void;
-  /** Adds the tags, by their names in the store, of what was read without the cache. */
-  addTags(tagNames: readonly string[]): void;
+  /** Adds the tags of what was read without the cache. */
+  addTags(subjects: readonly Subject[]): void;
   /** Notes that something was read of which the parts are not known, so that the entry is not stored. */
   refuse(reason: string): void;
 }
@@ -58,7 +57,6 @@ export interface Miss extends Pick<ReadRequest, "key" | "policy" | "tags"> {
   readonly entry: Entry | undefined;
   /** The store's time. */
   readonly now: number;
-  readonly tagVersions: readonly TagVersion[];
 }
 
 /** Tells several collectors what was read. */
@@ -92,8 +90,8 @@ class EveryCollector implements Observer, PartCollector {
       member.refuse(`\`${coordinate}\`, which is not cached, was read with a context of no request`);
   }
 
-  addTags(tagNames: readonly string[]): void {
-    for (const member of this.members) member.addTags(tagNames);
+  addTags(subjects: readonly Subject[]): void {
+    for (const member of this.members) member.addTags(subjects);
   }
 
   refuse(reason: string): void {

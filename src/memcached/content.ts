@@ -1,23 +1,25 @@
+import { MAGIC as CLOCK_MAGIC, HEAD_BYTES, type StoredClock } from "../store/clock-log.js";
 import { VERSION_BYTES } from "../store/control-version.js";
 import { readStoredEntry, writeStoredEntry } from "../store/entry-layout.js";
-import { type TagVersion, type VersionedControl, WRITE_IN_PROGRESS } from "../store/store.js";
+import type { VersionedControl } from "../store/store.js";
 import type { StoredEntry } from "../store/transitions.js";
 
 /**
- * What is stored under a name: an entry, the version of a tag, the invalidation log, the control
- * record, or anything not written by this store. Undefined stands for absent.
+ * What is stored under a name: an entry, the invalidation clock or a copy of its head, the control record or a copy of its version,
+ * or anything not written by this store. Undefined stands for absent.
  */
 export type Content =
   | { readonly kind: "entry"; readonly stored: StoredEntry }
   | { readonly kind: "version"; readonly version: string; readonly dropAt: number }
-  | { readonly kind: "log"; readonly bytes: Buffer; readonly dropAt: number }
+  | { readonly kind: "head"; readonly head: Buffer; readonly dropAt: number }
+  | { readonly kind: "clock"; readonly clock: StoredClock; readonly dropAt: number }
   | { readonly kind: "control"; readonly record: VersionedControl; readonly dropAt: number }
   | { readonly kind: "unknown-format" };
 
 const INSTANT_BYTES = 8;
 const MAGIC_BYTES = 4;
-/** The first bytes of an invalidation log. */
-const LOG_MAGIC = "gr1 ";
+/** The first bytes of an invalidation clock, which its head and its log follow. */
+const WHOLE_CLOCK_MAGIC = "gq1 ";
 /** The first bytes of a control record, which the version and the content follow. */
 const CONTROL_MAGIC = "gk1 ";
 /** The instant of expiry of what never expires. */
@@ -34,7 +36,12 @@ export function readContent(bytes: Buffer | undefined, now: number): Content | u
   const rest = bytes.subarray(INSTANT_BYTES);
   if (rest.length === VERSION_BYTES) return versionIn(rest, dropAt, now);
   const magic = rest.toString("latin1", 0, MAGIC_BYTES);
-  if (magic === LOG_MAGIC) return ifLive({ kind: "log", bytes: rest.subarray(MAGIC_BYTES), dropAt }, dropAt, now);
+  if (magic === WHOLE_CLOCK_MAGIC) {
+    const logAt = MAGIC_BYTES + HEAD_BYTES;
+    return { kind: "clock", clock: { head: rest.subarray(MAGIC_BYTES, logAt), log: rest.subarray(logAt) }, dropAt };
+  }
+  if (rest.length === HEAD_BYTES && CLOCK_MAGIC.equals(rest.subarray(0, CLOCK_MAGIC.length)))
+    return { kind: "head", head: rest, dropAt };
   if (magic === CONTROL_MAGIC) {
     const contentAt = MAGIC_BYTES + VERSION_BYTES;
     const version = rest.toString("latin1", MAGIC_BYTES, contentAt);
@@ -53,8 +60,8 @@ const ifLive = (content: Content, dropAt: number, now: number): Content | undefi
   now < dropAt ? content : undefined;
 
 /**
- * Returns the bytes that `readContent` parses: the instant of expiry, followed by a tag version, an
- * invalidation log, a control record, or an entry in the layout of store/README.md.
+ * Returns the bytes that `readContent` parses: the instant of expiry, followed by the content; an entry is in the layout of
+ * store/README.md.
  */
 export function writeContent(content: Exclude<Content, { kind: "unknown-format" }>): Buffer {
   const head = Buffer.alloc(INSTANT_BYTES);
@@ -64,8 +71,10 @@ export function writeContent(content: Exclude<Content, { kind: "unknown-format" 
       return Buffer.concat([head, writeStoredEntry(content.stored)]);
     case "version":
       return Buffer.concat([head, Buffer.from(content.version, "latin1")]);
-    case "log":
-      return Buffer.concat([head, Buffer.from(LOG_MAGIC), content.bytes]);
+    case "head":
+      return Buffer.concat([head, content.head]);
+    case "clock":
+      return Buffer.concat([head, Buffer.from(WHOLE_CLOCK_MAGIC), content.clock.head, content.clock.log]);
     case "control": {
       const { version, content: bytes } = content.record;
       return Buffer.concat([head, Buffer.from(CONTROL_MAGIC), Buffer.from(version, "latin1"), bytes]);
@@ -80,7 +89,5 @@ export function dropAtOf(content: Exclude<Content, { kind: "unknown-format" }>):
 export const storedEntryOf = (content: Content | undefined): StoredEntry | undefined =>
   content?.kind === "entry" ? content.stored : undefined;
 
-export function versionOf(content: Content | undefined): TagVersion {
-  if (content?.kind === "version") return content.version;
-  return storedEntryOf(content)?.state === "write-in-progress" ? WRITE_IN_PROGRESS : undefined;
-}
+export const versionOf = (content: Content | undefined): string | undefined =>
+  content?.kind === "version" ? content.version : undefined;

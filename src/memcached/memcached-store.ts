@@ -1,18 +1,19 @@
-import { randomBytes } from "node:crypto";
 import { type Cancel, type Clock, type Random, systemClock, systemRandom } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import { checkOptionNames } from "../option-names.js";
-import { asError, throwIfAllFailed, throwIfAnyFailed } from "../store/answers.js";
+import { throwIfAllFailed, throwIfAnyFailed } from "../store/answers.js";
+import { laterHead } from "../store/clock-copies.js";
+import { type ClockHead, readHead } from "../store/clock-log.js";
 import { largerVersion } from "../store/control-version.js";
 import { TOO_LARGE_MARK } from "../store/entry.js";
 import { newTokens } from "../store/lease-token.js";
 import type {
   AcquireRequest,
+  ClockOrigin,
   ControlReading,
   Grant,
   Hold,
   LeaseTimes,
-  LogPosition,
   Reading,
   Release,
   Store,
@@ -23,12 +24,11 @@ import type {
   StoreRequest,
   VersionedControl,
 } from "../store/store.js";
-import { hardPartOf } from "../store/store.js";
 import { type StoredEntry, transitions } from "../store/transitions.js";
-import { type Content, storedEntryOf, versionOf, writeContent } from "./content.js";
+import { type Content, storedEntryOf, writeContent } from "./content.js";
 import { ControlCopies, controlVersionOf } from "./control-copies.js";
-import { areUnchanged, beginLog, endOf, type InvalidationLog, logTags, readLog, writeLog } from "./invalidation-log.js";
 import { hasSeveralServers, type MemcachedClient } from "./memcached-client.js";
+import { headOf, MemcachedClock } from "./memcached-clock.js";
 import { type Change, type Decide, Server } from "./server.js";
 import { Servers } from "./servers.js";
 
@@ -56,15 +56,6 @@ export interface MemcachedStoreOptions {
 const MAX_ENTRY_BYTES = 1_000_000;
 /** How long a value that is too large is loaded by every process without a lease. */
 const UNCACHEABLE_MS = 1_000;
-/**
- * How long the version lasts that replaces an unrecognised value at the key of a tag; its next use
- * extends that.
- */
-const REPLACEMENT_TTL_MS = 60_000;
-/** Lifetime of the invalidation log after its last change, as a multiple of its retention. */
-const LOG_LIFETIMES = 10;
-/** An instant at which a version that does not expire is dropped. */
-const NEVER = Number.MAX_SAFE_INTEGER;
 const METHODS = ["gets", "add", "cas", "cmd"] as const;
 
 /**
@@ -117,7 +108,12 @@ export function memcachedStore(options: MemcachedStoreOptions): Store {
       describeSetting(maxEntryBytes),
       "pass the server's item size limit (-I) less the key and header, or omit it",
     );
-  const serversByName = new Map(clients.map(([name, each]) => [name, new Server(each, clock, random)]));
+  // The first one has the log of the clock, and the copy of the control record that is changed: the same one for all processes.
+  const serversByName = new Map(
+    clients
+      .toSorted(([one], [other]) => (one < other ? -1 : 1))
+      .map(([name, each]) => [name, new Server(each, clock, random)]),
+  );
   return new MemcachedStore(new Servers(serversByName), clock, maxEntryBytes);
 }
 
@@ -136,10 +132,8 @@ class MemcachedStore implements Store {
   readonly #clock: Clock;
   readonly #maxEntryBytes: number;
   readonly #control: ControlCopies;
-  /** The name of the invalidation log, or the beginning of the names of the logs. */
-  #logName = "";
-  /** The invalidation log of each server, by the id of the server. */
-  #logOf: ReadonlyMap<string, string> = new Map();
+  readonly #invalidations: MemcachedClock;
+  #clockName = "";
 
   constructor(servers: Servers, clock: Clock, maxEntryBytes: number) {
     this.nodeOf = servers.isOne ? undefined : (name) => servers.idOf(name);
@@ -148,29 +142,33 @@ class MemcachedStore implements Store {
     this.#clock = clock;
     this.#maxEntryBytes = maxEntryBytes;
     this.#control = new ControlCopies(servers);
+    this.#invalidations = new MemcachedClock(servers);
   }
 
-  async read(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
+  async read(keys: readonly string[]): Promise<StoreRead> {
     let controlVersion: string | undefined;
-    const [firstCopy] = this.#control.names;
-    const wanted = keys.length + tags.length === 0 && firstCopy !== undefined ? [firstCopy] : [...keys, ...tags];
-    const items = await this.#servers.forEachServer(wanted, async (server, names) => {
-      const copy = this.#control.on(server);
-      const { contents, now } = await server.read(copy === undefined ? names : [...names, copy]);
-      if (copy !== undefined)
-        controlVersion = largerVersion(controlVersion, controlVersionOf({ content: contents[names.length], now }));
+    let clock: Buffer | undefined;
+    // Without keys, one server is asked.
+    const asked = keys.length > 0 ? keys : this.#control.names.slice(0, 1);
+    const items = await this.#servers.forEachServer(asked, async (server, names) => {
+      const copies = [this.#control.on(server), this.#invalidations.on(server)].filter((copy) => copy !== undefined);
+      const { contents, now } = await server.read([...names, ...copies]);
+      // Both are known from when the store is opened for a cache.
+      if (copies.length > 0) {
+        const [control, head] = contents.slice(names.length);
+        controlVersion = largerVersion(controlVersion, controlVersionOf({ content: control, now }));
+        clock = laterHead(clock, headOf(head));
+      }
       return names.map((_, index) => ({ content: contents[index], now }));
     });
     throwIfAllFailed(items);
     return {
       controlVersion,
+      clock,
       readings: items.slice(0, keys.length).map((item): Reading => {
         if (item instanceof Error) return { kind: "failed", error: item };
         return { kind: "read", entry: storedEntryOf(item.content), now: item.now };
       }),
-      tagVersions: items
-        .slice(keys.length, keys.length + tags.length)
-        .map((item) => (item instanceof Error ? undefined : versionOf(item.content))),
     };
   }
 
@@ -194,30 +192,44 @@ class MemcachedStore implements Store {
     return this.#control.raise(copies, record);
   }
 
-  async ensureTags(tags: readonly string[], ttlMs: number | undefined): Promise<string[]> {
-    const ensure: Decide<string> = (_, content, { now }) => {
-      const version = versionOf(content);
-      // Twice the requested ttl, so that a tag in use is rarely rewritten only to extend its ttl.
-      const [neededUntil, dropAt] = ttlMs === undefined ? [NEVER, NEVER] : [now + ttlMs, now + 2 * ttlMs];
-      if (content?.kind === "version" && content.dropAt < neededUntil) return putVersion(content.version, dropAt);
-      return version === undefined ? putVersion(randomId(), dropAt) : { kind: "keep", result: version };
-    };
-    const tagVersions = await this.#servers.change(tags, ensure, true);
-    throwIfAnyFailed(tagVersions);
-    return tagVersions as string[];
+  appendClock(records: readonly Buffer[]): Promise<Buffer> {
+    return this.#invalidations.append(records);
   }
 
-  async acquire(requests: readonly AcquireRequest[], times: LeaseTimes, holder?: string): Promise<Grant[]> {
+  readClock(from: number): Promise<Buffer | undefined> {
+    return this.#invalidations.read(from);
+  }
+
+  async acquire(
+    requests: readonly AcquireRequest[],
+    times: LeaseTimes,
+    origin: ClockOrigin,
+    holder?: string,
+  ): Promise<Grant[]> {
     const startedAt = this.#clock.now();
-    const keys = requests.map(({ key }) => key);
-    const grants = await this.#servers.change<Grant>(keys, (index, content, { now, slackMs }) => {
-      if (this.#clock.now() - startedAt > times.patienceMs) return { kind: "keep", result: { kind: "expired" } };
+    const copyOf = ({ key }: AcquireRequest): string | undefined => this.#invalidations.copyBeside(key);
+    const copies = [...new Set(requests.map(copyOf))].filter((copy) => copy !== undefined);
+    const heads = new Map<string, ClockHead | undefined>();
+    // Each copy of the head comes before the keys of its server, so it is known when they are decided.
+    const names = [...copies, ...requests.map(({ key }) => key)];
+    const expired: Change<Grant> = { kind: "keep", result: { kind: "expired" } };
+    const results = await this.#servers.change<Grant>(names, (index, content, { now, slackMs }) => {
+      const name = copies[index];
+      if (name !== undefined) {
+        heads.set(name, readHead(headOf(content)));
+        return expired;
+      }
+      const request = requests[index - copies.length] as AcquireRequest;
+      const copy = copyOf(request);
+      const granted = copy === undefined ? origin : this.#invalidations.originOfGrant(origin, heads.get(copy));
+      if (granted === undefined || this.#clock.now() - startedAt > times.patienceMs) return expired;
       if (isUnknownFormat(content)) return { kind: "keep", result: { kind: "unknown-format" } };
       const { stored, grant } = transitions.acquire(
         storedEntryOf(content),
-        requests[index] as AcquireRequest,
+        request,
         newTokens(1, holder).toString("latin1"),
         withSlack(times, slackMs),
+        granted,
         now,
       );
       if (grant.kind === "granted") return put(stored, grant);
@@ -229,6 +241,7 @@ class MemcachedStore implements Store {
         result: grant.kind === "busy" ? { ...grant, remainingMs: Math.min(grant.remainingMs, leaseMs) } : grant,
       };
     });
+    const grants = results.slice(copies.length);
     throwIfAllFailed(grants);
     return grants.map((grant) => (grant instanceof Error ? { kind: "unavailable", error: grant } : grant));
   }
@@ -300,53 +313,6 @@ class MemcachedStore implements Store {
     throwIfAnyFailed(results);
   }
 
-  async invalidateTags(tags: readonly string[], logRetentionMs: number, isSoft = false): Promise<void> {
-    const changes = [...this.#byLog(tags)].map(async ([log, its]) => {
-      // The log comes first. Before a load stores its value, it reads the tag versions and then the
-      // log. If it reads a version before the change, its entry carries the old version and is never
-      // served. If it reads the new version, the log already contains the invalidation, and the value
-      // is not stored.
-      await this.#append(log, its, logRetentionMs);
-      const results = await this.#servers.change<unknown>(its, (_, content, { now }) => {
-        if (content === undefined || storedEntryOf(content)?.state === "write-in-progress")
-          return { kind: "keep", result: undefined };
-        if (content.kind !== "version") return putVersion(randomId(), now + REPLACEMENT_TTL_MS);
-        return putVersion((isSoft ? hardPartOf(content.version) : "") + randomId(), content.dropAt);
-      });
-      throwIfAnyFailed(results);
-    });
-    const failed = (await Promise.allSettled(changes)).find((one) => one.status === "rejected");
-    if (failed !== undefined) throw failed.reason as Error;
-  }
-
-  invalidationLogs(): readonly string[] {
-    return [...this.#logOf.values()];
-  }
-
-  async readLogPosition(logs: readonly string[], logRetentionMs: number): Promise<LogPosition> {
-    const ends = await Promise.all(
-      logs.map((log) => this.#append(log, [], logRetentionMs).then((end) => [log, end] as const, asError)),
-    );
-    throwIfAllFailed(ends);
-    return Object.fromEntries(ends.filter((end): end is readonly [string, string] => !(end instanceof Error)));
-  }
-
-  async areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean> {
-    const byLog = this.#byLog(tags);
-    const logs = [...byLog.keys()];
-    if (logs.some((log) => position[log] === undefined)) return false;
-    const contents = await this.#servers.forEachServer(
-      logs,
-      async (server, names) => (await server.read(names)).contents,
-    );
-    throwIfAnyFailed(contents);
-    return contents.every((content, index) => {
-      const name = logs[index] as string;
-      const log = logOf(content as Content | undefined);
-      return log !== undefined && areUnchanged(log, position[name] as string, byLog.get(name) ?? []);
-    });
-  }
-
   async beginWrite(names: readonly string[], writer: string, writeGuardMs: number): Promise<void> {
     const begin: Decide<void> = (_, content, { now, slackMs }) =>
       put(transitions.beginWrite(storedEntryOf(content), writer, writeGuardMs + slackMs, now), undefined);
@@ -364,49 +330,15 @@ class MemcachedStore implements Store {
   }
 
   open(names: StoreNames): Cancel {
-    if (this.#logName !== "" && this.#logName !== names.invalidationLog)
+    if (this.#clockName !== "" && this.#clockName !== names.clock)
       throw new CachedError(
         "CACHED_OPTION_INVALID",
         "createCache: `store`: expected a store that no cache with another `prefix` uses, got one in use; create a memcachedStore for each prefix",
       );
-    this.#logName = names.invalidationLog;
+    this.#clockName = names.clock;
     this.#control.open(names.controlRecord);
-    const logs = [...this.#servers.pinToEach(names.invalidationLog).values()];
-    this.#logOf = new Map(logs.map((log) => [this.#servers.idOf(log), log]));
+    this.#invalidations.open(names.clock);
     return () => undefined;
-  }
-
-  /** Groups tags by the log of their server. */
-  #byLog(tags: readonly string[]): ReadonlyMap<string, readonly string[]> {
-    const byLog = new Map<string, string[]>();
-    for (const tag of tags) {
-      const log = this.#logOf.get(this.#servers.idOf(tag)) as string;
-      const its = byLog.get(log);
-      if (its === undefined) byLog.set(log, [tag]);
-      else its.push(tag);
-    }
-    return byLog;
-  }
-
-  /**
-   * Appends tags to an invalidation log and returns its end. Creates the log if there is none;
-   * without tags it appends nothing.
-   */
-  async #append(name: string, tags: readonly string[], logRetentionMs: number): Promise<string> {
-    const append: Decide<string> = (_, content, { now }) => {
-      const current = logOf(content);
-      const isLongLived = content?.kind === "log" && content.dropAt > now + logRetentionMs;
-      if (tags.length === 0 && current !== undefined && isLongLived && current.retentionMs >= logRetentionMs)
-        return { kind: "keep", result: endOf(current) };
-      const known = current ?? beginLog();
-      const before = { ...known, retentionMs: Math.max(known.retentionMs, logRetentionMs) };
-      const log = tags.length === 0 ? before : logTags(before, tags, now);
-      const to = { kind: "log", bytes: writeLog(log), dropAt: now + LOG_LIFETIMES * log.retentionMs } as const;
-      return { kind: "put", to, result: endOf(log) };
-    };
-    const [end] = await this.#servers.change([name], append, true);
-    throwIfAnyFailed([end]);
-    return end as string;
   }
 }
 
@@ -422,15 +354,4 @@ const put = <Result>(stored: StoredEntry | undefined, result: Result): Change<Re
  */
 const withSlack = (times: LeaseTimes, slackMs: number): LeaseTimes => ({ ...times, leaseMs: times.leaseMs + slackMs });
 
-const putVersion = (version: string, dropAt: number): Change<string> => ({
-  kind: "put",
-  to: { kind: "version", version, dropAt },
-  result: version,
-});
-
 const isUnknownFormat = (content: Content | undefined): boolean => content !== undefined && content.kind !== "entry";
-
-const logOf = (content: Content | undefined): InvalidationLog | undefined =>
-  content?.kind === "log" ? readLog(content.bytes) : undefined;
-
-const randomId = (): string => randomBytes(16).toString("latin1");

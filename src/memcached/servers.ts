@@ -67,7 +67,7 @@ export class Servers {
     names: readonly string[],
     run: (server: Server, names: readonly string[], indexes: readonly number[]) => Promise<readonly (Result | Error)[]>,
   ): Promise<readonly (Result | Error)[]> {
-    const byServer = groupBy(names, (name) => this.#serverOf(name));
+    const byServer = groupBy(names, (name) => this.serverOf(name));
     const results = new Array<Result | Error>(names.length);
     await Promise.all(
       [...byServer].map(async ([server, indexes]) => {
@@ -104,7 +104,8 @@ export class Servers {
     return (best as { readonly id: string }).id;
   }
 
-  #serverOf(name: string): Server {
+  /** Returns the server that a name belongs to, see `idOf`. */
+  serverOf(name: string): Server {
     return this.#servers.get(this.idOf(name)) as Server;
   }
 }

@@ -1,16 +1,17 @@
 import type { Clock } from "../clock.js";
+import { laterHead } from "../store/clock-copies.js";
 import { largerVersion } from "../store/control-version.js";
 import { readEntry } from "../store/entry-layout.js";
-import type { Reading, StoreRead, TagVersion } from "../store/store.js";
+import type { Reading, StoreRead } from "../store/store.js";
 import { chunksOf } from "./chunks.js";
 import { type ControlCopies, readControlVersion, readVersionOf } from "./control-copies.js";
 import { type Command, groupByNode, send, sendAlone } from "./pipeline.js";
 import { isAutoPipelined, isCluster, type RedisClient, type RedisClusterClient } from "./redis-client.js";
+import { type RedisClock, readHeadOf } from "./redis-clock.js";
 import { READ_TIME, type ServerTimes } from "./server-times.js";
-import { readTagVersion } from "./tag-version.js";
 
 /**
- * Reads entries, tag versions and the version of the control record in one round trip. This is what
+ * Reads entries, the head of the invalidation clock and the version of the control record in one round trip. This is what
  * every hit waits for, so a single server gets a path of its own: one command, without a pipeline or
  * groups.
  */
@@ -21,32 +22,42 @@ export class EntryReader {
   readonly #clock: Clock;
   readonly #times: ServerTimes;
   readonly #control: ControlCopies;
+  readonly #invalidations: RedisClock;
 
-  constructor(client: RedisClient, clock: Clock, times: ServerTimes, control: ControlCopies) {
+  constructor(
+    client: RedisClient,
+    clock: Clock,
+    times: ServerTimes,
+    control: ControlCopies,
+    invalidations: RedisClock,
+  ) {
     this.#client = client;
     this.#cluster = isCluster(client) ? client : undefined;
     this.#clock = clock;
     this.#times = times;
     this.#control = control;
+    this.#invalidations = invalidations;
   }
 
   /** See `Store.read`. */
-  read(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
+  read(keys: readonly string[]): Promise<StoreRead> {
     const cluster = this.#cluster;
-    return cluster === undefined ? this.#readServer(keys, tags) : this.#readCluster(cluster, keys, tags);
+    return cluster === undefined ? this.#readServer(keys) : this.#readCluster(cluster, keys);
   }
 
   /** MGET reads everything, in one command unless there are many keys: it blocks the server for a short time only, unlike a script. */
-  #readServer(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
+  #readServer(keys: readonly string[]): Promise<StoreRead> {
     const controlKey = this.#control.on("");
-    const names = controlKey === undefined ? [...keys, ...tags] : [...keys, ...tags, controlKey];
+    const clockKey = this.#invalidations.key;
+    // Both are known from when the store is opened for a cache.
+    const names = controlKey === undefined || clockKey === undefined ? keys : [...keys, clockKey, controlKey];
     const sentAt = this.#clock.now();
     const nowAtSend = this.#times.now("", sentAt);
-    if (nowAtSend === undefined) return this.#readServerAndTime(names, keys.length, tags.length);
+    if (nowAtSend === undefined) return this.#readServerAndTime(names, keys.length);
     const reading = names.length > KEYS_PER_COMMAND ? this.#readInParts(names) : this.#mget(names);
     return reading.then((reply) => {
       const now = Math.floor(nowAtSend + this.#clock.now() - sentAt);
-      return serverRead(reply as Values, keys.length, tags.length, now);
+      return serverRead(reply as Values, keys.length, now);
     });
   }
 
@@ -62,21 +73,20 @@ export class EntryReader {
     return (replies as Values[]).flat();
   }
 
-  async #readServerAndTime(names: readonly string[], keyCount: number, tagCount: number): Promise<StoreRead> {
+  async #readServerAndTime(names: readonly string[], keyCount: number): Promise<StoreRead> {
     const commands = partsOf(names).map((part): Command => ({ name: "MGET", args: part }));
     const { replies, now } = await this.#sendTimed("", commands);
     for (const reply of replies) if (reply instanceof Error) throw reply;
-    return serverRead((replies as Values[]).flat(), keyCount, tagCount, now);
+    return serverRead((replies as Values[]).flat(), keyCount, now);
   }
 
   /**
    * One MGET per slot, in one pipeline per node, to all nodes at once. What a node does not reply to
    * has failed; rejects if all have.
    */
-  async #readCluster(client: RedisClusterClient, keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
-    const names = [...keys, ...tags];
+  async #readCluster(client: RedisClusterClient, keys: readonly string[]): Promise<StoreRead> {
     const readings = new Array<Reading>(keys.length);
-    const tagVersions = new Array<TagVersion>(tags.length);
+    let clock: Buffer | undefined;
     let controlVersion: string | undefined;
     let failure: Error | undefined;
     let failures = 0;
@@ -85,18 +95,18 @@ export class EntryReader {
         failures++;
         failure = value;
       }
-      if (index >= keys.length)
-        tagVersions[index - keys.length] = value instanceof Error ? undefined : tagVersionOf(value, now);
-      else readings[index] = value instanceof Error ? { kind: "failed", error: value } : readingOf(value, now);
+      readings[index] = value instanceof Error ? { kind: "failed", error: value } : readingOf(value, now);
     };
-    const nodes = groupByNode(client, names);
+    const nodes = groupByNode(client, keys);
     const controlKeys = nodes.map(({ node }) => this.#control.on(node));
     const reads = nodes.map(async ({ node, calls }, nth) => {
       const controlKey = controlKeys[nth];
       const commands = calls.map(
-        (indexes): Command => ({ name: "MGET", args: indexes.map((index) => names[index] as string) }),
+        (indexes): Command => ({ name: "MGET", args: indexes.map((index) => keys[index] as string) }),
       );
       if (controlKey !== undefined) commands.push(readVersionOf(controlKey));
+      const clockKey = this.#invalidations.copyOn(node);
+      if (clockKey !== undefined) commands.push(readHeadOf(clockKey));
       const { replies, now } = await this.#sendTimed(node, commands);
       for (const [position, indexes] of calls.entries()) {
         const reply = replies[position] as Values | Error;
@@ -105,6 +115,8 @@ export class EntryReader {
       }
       if (controlKey !== undefined)
         controlVersion = largerVersion(controlVersion, readControlVersion(replies[calls.length], now));
+      const head = clockKey === undefined ? undefined : replies.at(-1);
+      if (Buffer.isBuffer(head)) clock = laterHead(clock, head);
     });
     // If no node that is read has a copy of the control record, another one is asked as well.
     if (controlKeys.every((key) => key === undefined))
@@ -113,9 +125,15 @@ export class EntryReader {
           controlVersion = version;
         }),
       );
+    if (nodes.every(({ node }) => this.#invalidations.copyOn(node) === undefined))
+      reads.push(
+        this.#invalidations.headElsewhere().then((head) => {
+          clock = laterHead(clock, head);
+        }),
+      );
     await Promise.all(reads);
-    if (failure !== undefined && failures === names.length) throw failure;
-    return { readings, tagVersions, controlVersion };
+    if (failure !== undefined && failures === keys.length) throw failure;
+    return { readings, clock, controlVersion };
   }
 
   /**
@@ -149,13 +167,15 @@ const partsOf = (names: readonly string[]): readonly (readonly string[])[] =>
 type Value = Buffer | null;
 type Values = readonly Value[];
 
-/** Reads the reply to the MGET of keys, then tags, and then the copy of the control record. */
-function serverRead(values: Values, keyCount: number, tagCount: number, now: number): StoreRead {
+/** Reads the reply to the MGET of keys, and then of the head of the clock and the copy of the control record. */
+function serverRead(values: Values, keyCount: number, now: number): StoreRead {
   const readings = new Array<Reading>(keyCount);
   for (let at = 0; at < keyCount; at++) readings[at] = readingOf(values[at] as Value, now);
-  const tagVersions = new Array<TagVersion>(tagCount);
-  for (let at = 0; at < tagCount; at++) tagVersions[at] = tagVersionOf(values[keyCount + at] as Value, now);
-  return { readings, tagVersions, controlVersion: readControlVersion(values[keyCount + tagCount], now) };
+  return {
+    readings,
+    clock: values[keyCount] ?? undefined,
+    controlVersion: readControlVersion(values[keyCount + 1], now),
+  };
 }
 
 const readingOf = (value: Value, now: number): Reading => ({
@@ -163,6 +183,3 @@ const readingOf = (value: Value, now: number): Reading => ({
   entry: value === null ? undefined : readEntry(value),
   now,
 });
-
-const tagVersionOf = (value: Value, now: number): TagVersion =>
-  value === null ? undefined : readTagVersion(value, now);

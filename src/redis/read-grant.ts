@@ -2,8 +2,9 @@ import { readEntry } from "../store/entry-layout.js";
 import type { Grant } from "../store/store.js";
 
 const GEN_BYTES = 16;
-/** The time in microseconds, of a lease chain that has begun. */
-const BEGUN_BYTES = 8;
+/** The time in microseconds of a lease chain that has begun, and the position of its lease. */
+const BEGUN_BYTES = 16;
+const TIME_BYTES = 8;
 /** The gen of a lease that another caller holds, and the remaining time. */
 const BUSY_BYTES = GEN_BYTES + 8;
 
@@ -15,9 +16,10 @@ export function readGrant(reply: unknown, token: Buffer): Grant {
   if (reply instanceof Error) return { kind: "unavailable", error: reply };
   if (Buffer.isBuffer(reply)) {
     if (reply.length === BEGUN_BYTES) {
-      const gen = Buffer.concat([reply, token], GEN_BYTES).toString("latin1");
+      const gen = Buffer.concat([reply.subarray(0, TIME_BYTES), token], GEN_BYTES).toString("latin1");
       const grantedAt = Math.floor(Number(reply.readBigUInt64BE()) / 1000);
-      return { kind: "granted", gen, token: token.toString("latin1"), grantedAt, isTakenOver: false };
+      const position = reply.readDoubleLE(TIME_BYTES);
+      return { kind: "granted", gen, token: token.toString("latin1"), grantedAt, position, isTakenOver: false };
     }
     if (reply.length === BUSY_BYTES)
       return { kind: "busy", gen: reply.toString("latin1", 0, GEN_BYTES), remainingMs: reply.readDoubleLE(GEN_BYTES) };
@@ -32,6 +34,7 @@ export function readGrant(reply: unknown, token: Buffer): Grant {
         gen: text(0),
         token: token.toString("latin1"),
         grantedAt: Number(text(1)),
+        position: (rest[3] as Buffer).readDoubleLE(),
         isTakenOver: Number(rest[2]) === 1,
       };
     case "value": {

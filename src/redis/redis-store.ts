@@ -9,13 +9,13 @@ import { newTokens, TOKEN_BYTES } from "../store/lease-token.js";
 import type {
   AcquireRequest,
   ChangeListener,
+  ClockOrigin,
   ConnectionFailure,
   ConnectionListener,
   ControlReading,
   Grant,
   Hold,
   LeaseTimes,
-  LogPosition,
   LossListener,
   Release,
   Store,
@@ -39,12 +39,12 @@ import { EntryReader } from "./entry-reader.js";
 import { watchFailovers } from "./failover-watcher.js";
 import { RedisHistory } from "./history.js";
 import { integerOf } from "./integer-reply.js";
-import { InvalidationLogs } from "./invalidation-log.js";
 import { InvalidationMarkers } from "./invalidation-markers.js";
 import { hashTagIn } from "./key-slot.js";
-import { type Disorder, groupByNode, KEYS_PER_SCRIPT, nodeOf, type ScriptCall, sendScripts } from "./pipeline.js";
+import { type Disorder, groupByNode, nodeOf, type ScriptCall, sendScripts } from "./pipeline.js";
 import { readGrant } from "./read-grant.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
+import { RedisClock } from "./redis-clock.js";
 import { isMissingRight } from "./refusal.js";
 import { type ReplicaWait, ReplicaWaitWriter } from "./replica-wait-writer.js";
 import { RedisReports } from "./reports.js";
@@ -52,9 +52,7 @@ import { type RunArguments, runScript } from "./run-script.js";
 import { acquire } from "./scripts/acquire.js";
 import { beginWrite } from "./scripts/begin-write.js";
 import { endWrite } from "./scripts/end-write.js";
-import { ensureTags } from "./scripts/ensure-tags.js";
 import { invalidate } from "./scripts/invalidate.js";
-import { invalidateTags } from "./scripts/invalidate-tags.js";
 import { release } from "./scripts/release.js";
 import { renew } from "./scripts/renew.js";
 import { softInvalidate } from "./scripts/soft-invalidate.js";
@@ -136,14 +134,15 @@ export function redisStore(options: RedisStoreOptions): Store {
 
 class RedisStore implements Store {
   readonly name: string;
-  readonly tagsAtOnce: Store["tagsAtOnce"];
   readonly nodeOf: Store["nodeOf"];
   readonly nodes: Store["nodes"];
   readonly reports: RedisReports;
   readonly #client: RedisClient;
   #wakeChannel = "";
   readonly #control: ControlCopies;
-  readonly #logs: InvalidationLogs;
+  readonly #invalidations: RedisClock;
+  /** What the names of records of ended writes begin with. */
+  #endedName = "";
   readonly #history: RedisHistory;
   readonly #markers: InvalidationMarkers;
   readonly #clock: Clock;
@@ -161,23 +160,22 @@ class RedisStore implements Store {
     this.#writer = writer;
     this.reports = new RedisReports(client);
     this.#control = new ControlCopies(client, writer);
-    this.#logs = new InvalidationLogs(client, () => clock.now());
+    this.#invalidations = new RedisClock(client, writer);
     this.#history = new RedisHistory(client);
     this.#markers = new InvalidationMarkers(client, clock, () => {
       for (const reportLoss of this.#lossListeners) reportLoss();
     });
     this.name = isCluster(client) ? "redis cluster" : "redis";
-    this.tagsAtOnce = isCluster(client) ? undefined : KEYS_PER_SCRIPT;
     this.nodeOf = isCluster(client) ? (key) => nodeOf(client, key) : undefined;
     this.nodes = isCluster(client) ? () => masterNodes(client) : undefined;
     this.#client = client;
     this.#clock = clock;
     this.#times = new ServerTimes(clock);
-    this.#reader = new EntryReader(client, clock, this.#times, this.#control);
+    this.#reader = new EntryReader(client, clock, this.#times, this.#control, this.#invalidations);
   }
 
-  read(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
-    return this.#reader.read(keys, tags);
+  read(keys: readonly string[]): Promise<StoreRead> {
+    return this.#reader.read(keys);
   }
 
   controlCopies(): readonly string[] {
@@ -196,25 +194,34 @@ class RedisStore implements Store {
     return this.#control.raise(copies, record);
   }
 
-  async ensureTags(tags: readonly string[], ttlMs: number | undefined): Promise<string[]> {
-    const replies = await this.#run(ensureTags, tags, () => ({ callerId: randomBytes(8), ttlMs: ttlMs ?? "never" }));
-    throwIfAnyFailed(replies);
-    return replies.map((reply) => (reply as Buffer).toString("latin1"));
+  appendClock(records: readonly Buffer[]): Promise<Buffer> {
+    return this.#invalidations.append(records);
   }
 
-  async acquire(requests: readonly AcquireRequest[], times: LeaseTimes, holder?: string): Promise<Grant[]> {
+  readClock(from: number): Promise<Buffer | undefined> {
+    return this.#invalidations.read(from);
+  }
+
+  async acquire(
+    requests: readonly AcquireRequest[],
+    times: LeaseTimes,
+    origin: ClockOrigin,
+    holder?: string,
+  ): Promise<Grant[]> {
+    const clock = { epoch: Buffer.from(origin.epoch, "latin1"), position: doubleOf(origin.position) };
     const { leaseMs, graceMs, patienceMs } = times;
     const tokens = newTokens(requests.length, holder);
     const tokenOf = (index: number): Buffer => tokens.subarray(TOKEN_BYTES * index, TOKEN_BYTES * (index + 1));
     const replies = await this.#run(
       acquire,
       requests.map((request) => request.key),
-      (node) => ({ leaseMs, graceMs, notAfter: this.#times.notAfter(node, patienceMs) }),
+      (node) => ({ leaseMs, graceMs, notAfter: this.#times.notAfter(node, patienceMs), ...clock }),
       (index) => {
-        const { signature, supersededAt, endsFreshness } = requests[index] as AcquireRequest;
+        const { signature, oldestPosition, supersededAt, endsFreshness } = requests[index] as AcquireRequest;
         const superseded = supersededAt === 0 ? "" : endsFreshness === true ? -supersededAt : supersededAt;
-        return [Buffer.from(signature, "latin1"), tokenOf(index), superseded];
+        return [Buffer.from(signature, "latin1"), doubleOf(oldestPosition), tokenOf(index), superseded];
       },
+      this.#invalidations.key === undefined ? [] : [this.#invalidations.key],
     );
     return replies.map((reply, index) => readGrant(reply, tokenOf(index)));
   }
@@ -268,27 +275,6 @@ class RedisStore implements Store {
     return this.#runMarked(softInvalidate, keys, { wakeChannel: this.#wakeChannel });
   }
 
-  invalidateTags(tags: readonly string[], logRetentionMs: number, isSoft = false): Promise<void> {
-    // A load that stores its value reads the tag versions and then the log. The script changes both
-    // in one step, so if the load reads the version from before it, its entry carries that version
-    // and is never served; if it reads the new one, the log already contains the invalidation.
-    return this.#runMarked(invalidateTags, tags, { logRetentionMs, isSoft: isSoft ? 1 : 0 }, (tag) => [
-      this.#logs.of(tag),
-    ]);
-  }
-
-  invalidationLogs(): readonly string[] {
-    return this.#logs.names();
-  }
-
-  readLogPosition(logs: readonly string[], logRetentionMs: number): Promise<LogPosition> {
-    return this.#logs.position(logs, logRetentionMs);
-  }
-
-  areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean> {
-    return this.#logs.areUnchangedSince(position, tags);
-  }
-
   async beginWrite(keys: readonly string[], writer: string, writeGuardMs: number): Promise<void> {
     const args = { wakeChannel: this.#wakeChannel, writer: Buffer.from(writer, "latin1"), writeGuardMs };
     for (let attempt = 1; ; attempt++) {
@@ -335,7 +321,8 @@ class RedisStore implements Store {
       );
     this.#wakeChannel = names.wakeChannel;
     this.#control.open(names.controlRecord);
-    this.#logs.name = names.invalidationLog;
+    this.#invalidations.open(names.clock);
+    this.#endedName = `${names.invalidationLog}:ended`;
     this.#history.name = `${names.invalidationLog}:history`;
     this.#markers.name = `${names.invalidationLog}:marker`;
     this.reports.name = `${names.invalidationLog}:report`;
@@ -386,7 +373,7 @@ class RedisStore implements Store {
       events: this.#connections.events,
       clock: this.#clock,
       prefix,
-      ignored: this.#logs.name,
+      ignored: this.#history.name,
       listener,
       onFailure: (node, error) => this.#reportOwn("near-cache", node, error),
     }).start();
@@ -405,7 +392,7 @@ class RedisStore implements Store {
   async #learnTimes(names: readonly string[]): Promise<void> {
     const unknown = groupByNode(this.#client, names).filter(({ node }) => this.#times.notAfter(node, 0) === 0);
     const oneOfEach = unknown.flatMap(({ calls }) => names[calls[0]?.[0] as number] ?? []);
-    if (oneOfEach.length > 0) await this.read(oneOfEach, []);
+    if (oneOfEach.length > 0) await this.read(oneOfEach);
   }
 
   /**
@@ -414,7 +401,7 @@ class RedisStore implements Store {
    */
   #withEndRecords(names: readonly string[], writer: string): readonly string[] {
     const id = Buffer.from(writer, "latin1").toString("base64url");
-    return names.flatMap((name) => [name, `${this.#logs.name}:ended:{${hashTagIn(name)}}:${name}:${id}`]);
+    return names.flatMap((name) => [name, `${this.#endedName}:{${hashTagIn(name)}}:${name}:${id}`]);
   }
 
   #run<Args extends readonly string[]>(...run: RunArguments<Args>): Promise<readonly unknown[]> {
@@ -422,15 +409,13 @@ class RedisStore implements Store {
   }
 
   /**
-   * Runs a script that invalidates, through the ReplicaWaitWriter. The keys of each call are what
-   * `alsoOf` returns for its first name, and then names. Each node's calls are followed by a marker.
+   * Runs a script that invalidates, through the ReplicaWaitWriter. Each node's calls are followed by a marker.
    * Rejects if any call failed, or has not returned its `callerId`.
    */
   async #runMarked<Args extends readonly string[]>(
     script: Script<readonly ["callerId", ...Args]>,
     names: readonly string[],
     args: ScriptArguments<Args>,
-    alsoOf: (name: string) => readonly string[] = () => [],
   ): Promise<void> {
     // Everything is counted and sent in this turn, so that markers advance in the order of sending.
     const replies = groupByNode(this.#writer.client, names).map(({ node, calls }) => {
@@ -438,7 +423,7 @@ class RedisStore implements Store {
         const own = indexes.map((index) => names[index] as string);
         const callerId = randomBytes(8);
         const ownArgs = { ...args, callerId } as ScriptArguments<readonly ["callerId", ...Args]>;
-        return { script, args: script.argumentsFor([...alsoOf(own[0] as string), ...own], ownArgs), callerId };
+        return { script, args: script.argumentsFor(own, ownArgs), callerId };
       });
       const nameOfEach = calls.map(([index]) => names[index as number] as string);
       return this.#sendMarked(node, nameOfEach, scriptCalls as never);
@@ -464,4 +449,11 @@ class RedisStore implements Store {
     else mark.settle(replies[calls.length], isAnyConfirmed);
     return ownReplies;
   }
+}
+
+/** Returns the bytes of a position, as scripts compare them. */
+function doubleOf(number: number): Buffer {
+  const bytes = Buffer.alloc(8);
+  bytes.writeDoubleLE(number);
+  return bytes;
 }

@@ -3,12 +3,13 @@ import type { Script, ScriptArgument } from "./define-script.js";
 import { type Command, groupByNode, sendScripts } from "./pipeline.js";
 import type { RedisClient } from "./redis-client.js";
 
-/** A script, its keys, its arguments for each call to a node, and the values that follow for each key. */
+/** A script, its keys, its arguments for each call to a node, the values that follow for each key, and keys that follow those of each call. */
 export type RunArguments<Args extends readonly string[]> = [
   script: Script<Args>,
   keys: readonly string[],
   argsOf: (node: string) => { readonly [Name in Args[number]]: ScriptArgument },
   valuesOf?: (index: number) => readonly ScriptArgument[],
+  moreKeys?: readonly string[],
 ];
 
 /**
@@ -19,14 +20,14 @@ export type RunArguments<Args extends readonly string[]> = [
 export async function runScript<Args extends readonly string[]>(
   client: RedisClient,
   trailing: readonly Command[],
-  ...[script, keys, argsOf, valuesOf = () => []]: RunArguments<Args>
+  ...[script, keys, argsOf, valuesOf = () => [], moreKeys = []]: RunArguments<Args>
 ): Promise<readonly unknown[]> {
   const replies = new Array<unknown>(keys.length);
   const pipelines = groupByNode(client, keys).map(async ({ node, calls }) => {
     const scriptCalls = calls.map((indexes) => {
       const names = indexes.map((index) => keys[index] as string);
       const values = indexes.flatMap((index) => valuesOf(index));
-      return { script, args: script.argumentsFor(names, argsOf(node), values) };
+      return { script, args: script.argumentsFor(names, argsOf(node), values, moreKeys) };
     });
     for (const [at, reply] of (await sendScripts(client, scriptCalls as never, trailing)).entries())
       for (const [place, index] of (calls[at] as readonly number[]).entries())

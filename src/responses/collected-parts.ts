@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.js";
-import type { Key } from "../keys/key.js";
+import type { Key, Subject } from "../keys/key.js";
 import type { PartCollector } from "../loader/request-scope.js";
 import type { CacheParts } from "../parts.js";
 import type { Policy } from "../policy/policy.js";
@@ -7,7 +7,7 @@ import type { NearNames } from "../tier/near-cache.js";
 import type { ReadReport } from "../tier/request.js";
 
 /**
- * The most tags of one response. Each is a name in the store that is read with the response. With more, the entries of a
+ * The most tags of one response. With more, the entries of a
  * coordinate share a tag, which an invalidation of any of them changes.
  */
 const MAX_TAGS = 1_000;
@@ -24,9 +24,9 @@ export class CollectedParts implements PartCollector {
   readonly #clock: Clock;
   readonly #contextPaths: ReadonlySet<string>;
   readonly #rules: CacheParts["rules"];
-  readonly #tags = new Set<string>();
+  readonly #tags = new Set<Subject>();
   /** The tags of the entries, by coordinate. */
-  readonly #entries = new Map<string, Set<string>>();
+  readonly #entries = new Map<string, Set<Subject>>();
   /** Why the response is not stored. Undefined if it may be. */
   refusal: string | undefined;
   /** On the clock of this process. */
@@ -79,7 +79,7 @@ export class CollectedParts implements PartCollector {
     const freshForMs = Math.min(report.freshForMs, hintedMs);
     this.#freshUntilAt = Math.min(this.#freshUntilAt, this.#clock.now() + freshForMs);
     this.#staleForMs = Math.min(this.#staleForMs, report.staleForMs);
-    for (const tag of report.tagNames()) this.#tags.add(tag);
+    for (const tag of report.subjects) this.#tags.add(tag);
     if (key !== undefined) this.#addEntry(key);
   }
 
@@ -96,7 +96,7 @@ export class CollectedParts implements PartCollector {
       this.pass("a loader was primed for an id without a key");
       return;
     }
-    for (const tag of names.tagNames) this.#tags.add(tag);
+    for (const tag of names.tags.subjects) this.#tags.add(tag);
     this.#addEntry(names.key);
   }
 
@@ -105,8 +105,8 @@ export class CollectedParts implements PartCollector {
     this.pass(`\`${coordinate}\` is not cached`);
   }
 
-  addTags(tagNames: readonly string[]): void {
-    for (const tag of tagNames) this.#tags.add(tag);
+  addTags(subjects: readonly Subject[]): void {
+    for (const tag of subjects) this.#tags.add(tag);
   }
 
   /** Keeps this response from being stored. */
@@ -134,13 +134,13 @@ export class CollectedParts implements PartCollector {
     if (entries.size <= MAX_ENTRIES) entries.add(entry(key));
   }
 
-  /** Returns the names of all tags of the response, each once. Undefined if there are too many. */
-  tagNames(): readonly string[] | undefined {
-    const names = new Set(this.#tags);
+  /** Returns all tags of the response, each once. Undefined if there are too many. */
+  subjects(): readonly Subject[] | undefined {
+    const subjects = new Set(this.#tags);
     for (const [coordinate, entries] of this.#entries) {
-      const isShared = entries.size > MAX_ENTRIES || names.size + entries.size > MAX_TAGS;
-      for (const name of isShared ? [this.#keys.partTags.entries(coordinate)] : entries) names.add(name);
+      const isShared = entries.size > MAX_ENTRIES || subjects.size + entries.size > MAX_TAGS;
+      for (const subject of isShared ? [this.#keys.partTags.entries(coordinate)] : entries) subjects.add(subject);
     }
-    return names.size > MAX_TAGS ? undefined : [...names];
+    return subjects.size > MAX_TAGS ? undefined : [...subjects];
   }
 }

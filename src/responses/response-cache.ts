@@ -5,14 +5,14 @@ import { StoredText } from "../codec/stored-text.js";
 import { Deferred } from "../deferred.js";
 import { variablesOf } from "../graphql-version.js";
 import { canonicalize } from "../keys/canonical.js";
-import { type Key, RESPONSES, type Variant } from "../keys/key.js";
+import { type Key, RESPONSES, type Subject, type Variant } from "../keys/key.js";
 import { type Path, readPath } from "../keys/path.js";
 import { contextChanged, type Identity, identityOf } from "../loader/identity.js";
 import type { Observer } from "../loader/request-scope.js";
 import type { CacheParts } from "../parts.js";
 import type { Policy } from "../policy/policy.js";
 import type { ObservedOutcome } from "../telemetry/events.js";
-import { type ReadReport, type ReadRequest, RequestTags } from "../tier/request.js";
+import { NO_TAGS, type ReadReport, type ReadRequest, type RequestTags, ResultTags } from "../tier/request.js";
 import type { ResultControl } from "../tier/result-control.js";
 import { Admission } from "./admission.js";
 import { CollectedParts } from "./collected-parts.js";
@@ -193,9 +193,9 @@ export class ResponseCache {
     observer: Observer | undefined,
     isForced: boolean,
   ): Promise<Begun> {
-    const { tier, scopes, clock, errorBackoffMs, store, keys } = this.#parts;
+    const { tier, scopes, clock, errorBackoffMs } = this.#parts;
     const policy = this.#policies[names.isPrivate ? "PRIVATE" : "PUBLIC"];
-    const near = isForced ? undefined : tier.near({ key: names.key, tagNames: [], near: undefined }, policy);
+    const near = isForced ? undefined : tier.near({ key: names.key, tags: NO_TAGS, near: undefined }, policy);
     if (near?.value instanceof StoredText) {
       this.#parts.channel.served(RESPONSES, names.key, "hit");
       const report = tier.nearReport(near, policy);
@@ -208,8 +208,7 @@ export class ResponseCache {
     const isAdmitted = isForced || this.#admission.admits(plan.digest, names.key.digest);
     return new Promise((resolve) => {
       let report: ReadReport | undefined;
-      const any = store.tagsAtOnce === undefined ? undefined : keys.partTags.any;
-      const request = new ResponseRead(names, policy, isForced, any, {
+      const request = new ResponseRead(names, policy, isForced, {
         load: (control) => {
           const parts = new CollectedParts(this.#parts, names.contextPaths);
           const stop = scopes.collect(operation.context, collecting(observer, parts));
@@ -544,7 +543,7 @@ class LeasedExecution implements ResponseExecution {
 
   #resultOf(response: ExecutedResponse, age: ResponseAge | undefined, obstacle: string | undefined): unknown {
     const { data, errors = [] } = response;
-    const tagNames = this.#parts.tagNames();
+    const subjects = this.#parts.subjects();
     const isPrivate = age?.isPrivate === true || this.#parts.isPrivate;
     const hasOtherScope = isPrivate && this.#request.policy.scope === "PUBLIC";
     // Counted from the beginning of the execution, as the age of an entry is.
@@ -552,7 +551,7 @@ class LeasedExecution implements ResponseExecution {
     const hasErrors = errors.length > 0 || data === null || data === undefined;
     // Errors pass, and parts that are stale now are fresh again soon.
     const { refusal } = this.#parts;
-    const isUnstorable = [age, tagNames].includes(undefined) || hasOtherScope || (obstacle ?? refusal) !== undefined;
+    const isUnstorable = [age, subjects].includes(undefined) || hasOtherScope || (obstacle ?? refusal) !== undefined;
     if (hasErrors || isUnstorable || maxAgeMs <= 0) {
       if (!hasErrors && isUnstorable) this.#ends.unstorable(hasOtherScope);
       this.#control.skip();
@@ -564,7 +563,7 @@ class LeasedExecution implements ResponseExecution {
     });
     const text = storedOf(response, this.#options.extensions);
     this.#ends.stored();
-    this.#request.tagNames = tagNames as readonly string[];
+    this.#request.subjects = subjects as readonly Subject[];
     return text;
   }
 }
@@ -620,22 +619,16 @@ class ResponseRead implements ReadRequest {
   readonly policy: Policy;
   readonly isForced: boolean;
   readonly tags: RequestTags;
-  /** Those of the response that was executed, by their names in the store. */
-  tagNames: readonly string[] = [];
+  /** The tags of the response that was executed. */
+  subjects: readonly Subject[] = [];
   readonly #calls: ResponseCalls;
 
-  constructor(
-    { key }: ResponseNames,
-    policy: Policy,
-    isForced: boolean,
-    any: string | undefined,
-    calls: ResponseCalls,
-  ) {
+  constructor({ key }: ResponseNames, policy: Policy, isForced: boolean, calls: ResponseCalls) {
     this.key = key;
     this.policy = policy;
     this.isForced = isForced;
     this.#calls = calls;
-    this.tags = new RequestTags([], () => this.tagNames, any);
+    this.tags = new ResultTags(NO_TAGS, () => this.subjects);
   }
 
   load(_waiters: unknown, control: ResultControl): Promise<unknown> {

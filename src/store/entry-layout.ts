@@ -2,21 +2,22 @@ import type { Entry, EntryState } from "./entry.js";
 import type { StoredEntry, Writer } from "./transitions.js";
 
 const MAGIC = 0x67;
-const FORMAT_VERSION = 2;
+const FORMAT_VERSION = 3;
 /** Where each field is; see `writeStoredEntry` for the layout. */
 const STATE_AT = 2;
 const FLAGS_AT = 3;
 const SIGNATURE_AT = 4;
-const SIGNATURE_BYTES = 8;
+const EPOCH_AT = 12;
+const POSITION_AT = 20;
 /** The end of the part that all states have in common. */
-const COMMON_BYTES = SIGNATURE_AT + SIGNATURE_BYTES;
-const UNTIL_AT = 12;
-const BODY_AT = 20;
-const FRESH_UNTIL_AT = 12;
-const LOAD_MS_AT = 20;
-const GRANTED_AT = 24;
-const BODY_OF_VALUE_AT = 32;
-const LEASE_BYTES = 40;
+const COMMON_BYTES = 28;
+const UNTIL_AT = 28;
+const BODY_AT = 36;
+const FRESH_UNTIL_AT = 28;
+const LOAD_MS_AT = 36;
+const GRANTED_AT = 40;
+const BODY_OF_VALUE_AT = 48;
+const LEASE_BYTES = 48;
 /** A writer in the body of a mark: its id, and the instant at which its mark ends, f64. */
 const WRITER_BYTES = 24;
 /** The length of a gen, a token, or the id of a writer. */
@@ -59,8 +60,10 @@ export function readEntry(bytes: Buffer): Entry | undefined {
   const untilAt = hasLease ? bytes.readDoubleLE(leaseAt + 2 * ID_BYTES) : isValue ? 0 : bytes.readDoubleLE(UNTIL_AT);
   const freshUntilAt = isValue ? bytes.readDoubleLE(FRESH_UNTIL_AT) : 0;
   const grantedAt = isValue ? bytes.readDoubleLE(GRANTED_AT) : 0;
+  const position = bytes.readDoubleLE(POSITION_AT);
+  const leasePosition = hasLease ? bytes.readDoubleLE(leaseAt + 2 * ID_BYTES + 8) : 0;
   // One test for all: no clock shows times whose sum is not finite.
-  if (!Number.isFinite(untilAt + freshUntilAt + grantedAt)) return undefined;
+  if (!Number.isFinite(untilAt + freshUntilAt + grantedAt + position + leasePosition)) return undefined;
   return {
     state,
     isNegative: isValue && (flags & IS_NEGATIVE) !== 0,
@@ -72,7 +75,10 @@ export function readEntry(bytes: Buffer): Entry | undefined {
     untilAt,
     freshUntilAt,
     grantedAt,
-    signature: bytes.toString("latin1", SIGNATURE_AT, COMMON_BYTES),
+    signature: bytes.toString("latin1", SIGNATURE_AT, EPOCH_AT),
+    epoch: bytes.toString("latin1", EPOCH_AT, POSITION_AT),
+    position,
+    leasePosition,
     body: bytes.subarray(bodyAt, bodyEnd),
   };
 }
@@ -97,18 +103,20 @@ export function readStoredEntry(bytes: Buffer, dropAt: number): StoredEntry | un
  * | state | offset | bytes | field |
  * |---|---|---|---|
  * | all | 0 | 1 | magic `g` (0x67) |
- * | | 1 | 1 | format version, 2 |
+ * | | 1 | 1 | format version, 3 |
  * | | 2 | 1 | state: `P` pending, `V` value, `F` failed, `X` uncacheable, `T` write in progress |
  * | | 3 | 1 | flags: 1 has waiters, 2 a value that is leased, 4 is negative, 8 has a failed refresh |
  * | | 4 | 8 | signature; all zeros for a write in progress |
- * | pending | 12 | 40 | the lease: gen (16), token (16), untilAt (f64) |
- * | value | 12 | 8 | freshUntilAt, f64 |
- * | | 20 | 4 | loadMs, u32 |
- * | | 24 | 8 | grantedAt, f64 |
- * | | 32 | … | body |
- * | | end | 40 | if the value is leased, the lease |
- * | others | 12 | 8 | untilAt, f64 |
- * | | 20 | … | body; for a write in progress, 24 bytes per writer: its id (16) and the end of its mark (f64) |
+ * | | 12 | 8 | epoch of the invalidation clock; all zeros for a write in progress |
+ * | | 20 | 8 | position, f64 |
+ * | pending | 28 | 48 | the lease: gen (16), token (16), untilAt (f64), position (f64) |
+ * | value | 28 | 8 | freshUntilAt, f64 |
+ * | | 36 | 4 | loadMs, u32 |
+ * | | 40 | 8 | grantedAt, f64 |
+ * | | 48 | … | body |
+ * | | end | 48 | if the value is leased, the lease |
+ * | others | 28 | 8 | untilAt, f64 |
+ * | | 36 | … | body; for a write in progress, 24 bytes per writer: its id (16) and the end of its mark (f64) |
  *
  * A lease is the end of its entry: a store grants one on a large value by appending it, and values,
  * most of which are not leased, are smaller.
@@ -125,6 +133,8 @@ export function writeStoredEntry(entry: StoredEntry): Buffer {
     (isNegative ? IS_NEGATIVE : 0) +
     (hasRefreshFailed ? HAS_REFRESH_FAILED : 0);
   head.write(entry.signature, SIGNATURE_AT, "latin1");
+  head.write(entry.epoch, EPOCH_AT, "latin1");
+  head.writeDoubleLE(entry.position, POSITION_AT);
   if (state === "pending") return Buffer.concat([head, leaseBytes(entry)]);
   if (state === "value") {
     head.writeDoubleLE(entry.freshUntilAt, FRESH_UNTIL_AT);
@@ -136,17 +146,18 @@ export function writeStoredEntry(entry: StoredEntry): Buffer {
   return Buffer.concat([head, ...(state === "write-in-progress" ? writers.map(writeWriter) : [body])]);
 }
 
-/** Splits the bytes of an entry into what is before its signature and what follows, without copying. */
+/** Splits the bytes of an entry into what is before its signature, epoch and position and what follows, without copying. */
 export const splitAtSignature = (bytes: Buffer): readonly [Buffer, Buffer] => [
   bytes.subarray(0, SIGNATURE_AT),
   bytes.subarray(COMMON_BYTES),
 ];
 
-function leaseBytes({ gen, token, untilAt }: StoredEntry): Buffer {
+function leaseBytes({ gen, token, untilAt, leasePosition = 0 }: StoredEntry): Buffer {
   const bytes = Buffer.alloc(LEASE_BYTES);
   bytes.write(gen, 0, "latin1");
   bytes.write(token, ID_BYTES, "latin1");
   bytes.writeDoubleLE(untilAt, 2 * ID_BYTES);
+  bytes.writeDoubleLE(leasePosition, 2 * ID_BYTES + 8);
   return bytes;
 }
 

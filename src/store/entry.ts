@@ -53,6 +53,15 @@ export interface Entry {
   readonly grantedAt: number;
   /** `AcquireRequest.signature` of the lease, 8 bytes; `NO_SIGNATURE` for a write in progress. */
   readonly signature: string;
+  /** The epoch of the invalidation clock under which the load began, 8 bytes. Zeros for a write in progress. */
+  readonly epoch: string;
+  /**
+   * The position of the clock from which the entry counts: of a pending entry, that of its lease. What was invalidated later has
+   * outdated it.
+   */
+  readonly position: number;
+  /** The same of the lease on a value. 0 without one. */
+  readonly leasePosition?: number | undefined;
   /**
    * Of a value, the bytes of `StoreRequest.body`; of a failure or an uncacheable entry, the bytes of
    * `Release.body`;
@@ -63,6 +72,9 @@ export interface Entry {
 
 /** The signature of a write in progress, which belongs to no lease: eight zero bytes. */
 export const NO_SIGNATURE = "\0".repeat(8);
+
+/** The epoch of an entry that belongs to no lease. */
+export const NO_EPOCH = NO_SIGNATURE;
 
 /** The body of an `uncacheable` entry whose value is too large. Readers may share its loads. */
 export const TOO_LARGE_MARK: Uint8Array = Uint8Array.of(1);

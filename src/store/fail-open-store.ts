@@ -3,18 +3,20 @@ import { CachedError, messageOf } from "../errors.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { StoreTrace } from "../telemetry/tracing.js";
 import { Breaker, type BreakerStatus } from "./breaker.js";
+import { laterHead } from "./clock-copies.js";
+import { nonceOf, readHead } from "./clock-log.js";
 import { isControlVersion, largerVersion } from "./control-version.js";
 import { groupBy } from "./group-by.js";
 import { Latencies, type Latency } from "./latencies.js";
 import { OwnConnections } from "./own-connections.js";
 import type {
   AcquireRequest,
+  ClockOrigin,
   ConnectionFailure,
   ControlReading,
   Grant,
   Hold,
   LeaseTimes,
-  LogPosition,
   LossListener,
   Reading,
   Release,
@@ -24,7 +26,6 @@ import type {
   StoreRead,
   StoreReport,
   StoreRequest,
-  TagVersion,
   VersionedControl,
   Wake,
 } from "./store.js";
@@ -101,6 +102,8 @@ interface CallOptions<T> {
   readonly budgets?: number;
   /** The number of keys and tags that get no result if it fails. Default: 1. */
   readonly nameCount?: number;
+  /** Whether the breaker of the node decides about the call, and counts it. Default: true. */
+  readonly asksBreaker?: boolean;
   /** Whether the store has returned as much as its interface says. What it has returned may be anything. Undefined: it has. */
   readonly isComplete?: (result: T) => boolean;
   /** Returns the result of a call that has failed. */
@@ -160,14 +163,13 @@ export interface Probe {
  * budget, if the store rejects it, or if the breaker is open; an open breaker does not call the
  * store.
  *
- * `read`, `acquire`, `storeValues`, `renew`, `release`, `readControl` and `readLogPosition` never reject. `inspect` rejects with
+ * `read`, `acquire`, `storeValues`, `renew`, `release` and `readControl` never reject. `inspect` rejects with
  * the error of the store, and `follow` and `reports` are those of the store. All other operations reject with
  * `CACHED_STORE_UNAVAILABLE`. Each node of the store has a breaker of its own, so that a
  * failing node affects only its own keys.
  */
 export class FailOpenStore implements Store {
   readonly isShared: Store["isShared"];
-  readonly tagsAtOnce: Store["tagsAtOnce"];
   readonly nodeOf: Store["nodeOf"];
   readonly follow: Store["follow"];
   /** Not limited here: no request waits for reports, and their failures say nothing about entries. */
@@ -188,7 +190,6 @@ export class FailOpenStore implements Store {
   constructor(inner: Store, clock: Clock, channel: Channel, budgetMs: number) {
     this.#inner = inner;
     this.isShared = inner.isShared;
-    this.tagsAtOnce = inner.tagsAtOnce;
     const { nodeOf } = inner;
     // A name whose node the store cannot say goes to it with all of these.
     this.nodeOf = nodeOf && ((name) => ask(() => nodeOf.call(inner, name)) ?? "");
@@ -209,56 +210,49 @@ export class FailOpenStore implements Store {
     return this.#inner.name;
   }
 
-  read(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
-    const nameCount = keys.length + tags.length;
+  read(keys: readonly string[]): Promise<StoreRead> {
     // The read of most ticks is one batch to the only node.
-    if (this.nodeOf !== undefined || nameCount === 0 || nameCount > KEYS_PER_READ || this.#isLarge(keys.length))
-      return this.#readInBatches(keys, tags);
-    return this.#within("", "read", () => this.#readBatch("", keys, tags), {
-      nameCount,
-      budgets: budgetsOf(nameCount),
+    if (this.nodeOf !== undefined || keys.length === 0 || keys.length > KEYS_PER_READ || this.#isLarge(keys.length))
+      return this.#readInBatches(keys);
+    return this.#within("", "read", () => this.#readBatch("", keys), {
+      nameCount: keys.length,
+      budgets: budgetsOf(keys.length),
       onTimeout: () => this.#expectLarger("", keys.length),
-      isComplete: (read) => read?.readings?.length === keys.length && read.tagVersions?.length === tags.length,
+      isComplete: (read) => read?.readings?.length === keys.length,
       onFailure: (error) => ({
         readings: keys.map((): Reading => ({ kind: "failed", error })),
-        tagVersions: tags.map(() => undefined),
+        clock: undefined,
         controlVersion: undefined,
       }),
     });
   }
 
-  async #readInBatches(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
+  async #readInBatches(keys: readonly string[]): Promise<StoreRead> {
+    let clock: Buffer | undefined;
     let controlVersion: string | undefined;
-    const results = await this.#inBatches<string, Reading | TagVersion>({
+    const readings = await this.#inBatches<string, Reading>({
       operation: "read",
-      items: tags.length === 0 ? keys : [...keys, ...tags],
+      items: keys,
       nameOf: identity,
       maxItems: KEYS_PER_READ,
-      // Versions of tags are small.
-      bytesOf: (_, index, node) => (index < keys.length ? this.#recordOf(node).bytesPerKey : 0),
+      bytesOf: (_key, _index, node) => this.#recordOf(node).bytesPerKey,
       onTimeout: (node, count) => this.#expectLarger(node, count),
-      run: async (part, indexes) => {
-        // Keys precede tags in `items`, and therefore in each part.
-        const firstTag = indexes.findIndex((index) => index >= keys.length);
-        const keyCount = firstTag === -1 ? part.length : firstTag;
+      run: async (part) => {
         const node = this.nodeOf?.(part[0] as string) ?? "";
-        const read = await this.#readBatch(node, part.slice(0, keyCount), part.slice(keyCount));
+        const read = await this.#readBatch(node, part);
         this.#reportFailedReadings(part, read.readings);
+        clock = laterHead(clock, read.clock);
         controlVersion = largerVersion(controlVersion, read.controlVersion);
-        return read.tagVersions.length === 0 ? read.readings : [...read.readings, ...read.tagVersions];
+        return read.readings;
       },
-      onFailure: (index, error) => (index < keys.length ? { kind: "failed", error } : undefined),
+      onFailure: (_, error) => ({ kind: "failed", error }),
     });
-    return {
-      readings: results.slice(0, keys.length) as Reading[],
-      tagVersions: results.slice(keys.length) as TagVersion[],
-      controlVersion,
-    };
+    return { readings, clock, controlVersion };
   }
 
   /** Reads, and remembers how large the values are. */
-  async #readBatch(node: string, keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
-    const read = await call(() => this.#inner.read(keys, tags));
+  async #readBatch(node: string, keys: readonly string[]): Promise<StoreRead> {
+    const read = await call(() => this.#inner.read(keys));
     // What a store has returned may be anything.
     const readings: readonly (Reading | undefined)[] = Array.isArray(read?.readings) ? read.readings : [];
     let bytes = 0;
@@ -318,12 +312,17 @@ export class FailOpenStore implements Store {
     return this.#everywhere("raiseControl", copies, (part) => this.#inner.raiseControl(part, record));
   }
 
-  acquire(requests: readonly AcquireRequest[], times: LeaseTimes, holder?: string): Promise<readonly Grant[]> {
+  acquire(
+    requests: readonly AcquireRequest[],
+    times: LeaseTimes,
+    origin: ClockOrigin,
+    holder?: string,
+  ): Promise<readonly Grant[]> {
     return this.#inBatches<AcquireRequest, Grant>({
       operation: "acquire",
       items: requests,
       nameOf: keyOf,
-      run: (part) => this.#inner.acquire(part, times, holder),
+      run: (part) => this.#inner.acquire(part, times, origin, holder),
       onFailure: (_, error) => ({ kind: "unavailable", error }),
       onLate: (granting, part) => this.#releaseLate(granting, part),
     });
@@ -364,38 +363,31 @@ export class FailOpenStore implements Store {
     });
   }
 
-  ensureTags(tags: readonly string[], ttlMs: number | undefined): Promise<readonly string[]> {
-    return this.#inBatches<string, string>({
-      operation: "ensureTags",
-      items: tags,
-      nameOf: identity,
-      run: (part) => this.#inner.ensureTags(part, ttlMs),
+  /** An invalidation needs all nodes of a store with several, so its failure must not keep this process from reading the log. */
+  appendClock(records: readonly Buffer[]): Promise<Buffer> {
+    const append = async (): Promise<Buffer> => {
+      const bytes = await call(() => this.#inner.appendClock(records));
+      const head = readHead(bytes);
+      const last = records.at(-1);
+      // An invalidation counts as confirmed then.
+      if (head !== undefined && (last === undefined || head.nonce === nonceOf(last))) return bytes;
+      throw new TypeError(`expected the head of the clock after the last record, got another value; ${CHECK_STORE}`);
+    };
+    const isInvalidation = records.length > 0;
+    const budgets = isInvalidation ? CONFIRMED_BUDGETS : 1;
+    return this.#within("", "appendClock", append, {
+      budgets,
+      asksBreaker: !isInvalidation || this.nodeOf === undefined,
     });
   }
 
-  invalidationLogs(): readonly string[] {
-    return this.#inner.invalidationLogs();
-  }
-
-  async readLogPosition(logs: readonly string[], logRetentionMs: number): Promise<LogPosition> {
-    let position: LogPosition = {};
-    await this.#byNode<string, void>(logs, identity, async (node, part) => {
-      const read = (): Promise<LogPosition> => this.#inner.readLogPosition(part, logRetentionMs);
-      // Without the position of its log, no value with a tag of this node is stored.
-      const ends = await this.#within(node, "readLogPosition", read).catch(() => ({}));
-      position = { ...position, ...ends };
-      return [];
-    });
-    return position;
-  }
-
-  async areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean> {
-    const areUnchanged = await this.#byNode<string, boolean>(tags, identity, async (node, part) => {
-      const check = (): Promise<boolean> => this.#inner.areUnchangedSince(position, part);
-      const isUnchanged = await this.#within(node, "areUnchangedSince", check, { nameCount: part.length });
-      return part.map(() => isUnchanged);
-    });
-    return !areUnchanged.includes(false);
+  readClock(from: number): Promise<Buffer | undefined> {
+    const read = async (): Promise<Buffer | undefined> => {
+      const bytes = await call(() => this.#inner.readClock(from));
+      if (bytes === undefined || Buffer.isBuffer(bytes)) return bytes;
+      throw new TypeError(`expected bytes of the log, or undefined, got another value; ${CHECK_STORE}`);
+    };
+    return this.#within("", "readClock", read);
   }
 
   invalidate(keys: readonly string[]): Promise<void> {
@@ -404,10 +396,6 @@ export class FailOpenStore implements Store {
 
   softInvalidate(keys: readonly string[]): Promise<void> {
     return this.#everywhere("softInvalidate", keys, (part) => this.#inner.softInvalidate(part));
-  }
-
-  invalidateTags(tags: readonly string[], logRetentionMs: number, isSoft = false): Promise<void> {
-    return this.#everywhere("invalidateTags", tags, (part) => this.#inner.invalidateTags(part, logRetentionMs, isSoft));
   }
 
   beginWrite(names: readonly string[], writer: string, writeGuardMs: number): Promise<void> {
@@ -614,12 +602,12 @@ export class FailOpenStore implements Store {
    * has failed.
    */
   #within<T>(node: string, operation: string, run: () => Promise<T>, options: CallOptions<T> = {}): Promise<T> {
-    const { budgets = 1, nameCount = 1 } = options;
+    const { budgets = 1, nameCount = 1, asksBreaker = true } = options;
     const record = this.#records.get(node) ?? this.#recordOf(node);
     const { breaker, latencies } = record;
     if (this.#isClosed && OF_REQUESTS.includes(operation))
       return Promise.resolve(afterFailure(unavailable(operation, "the cache is closed"), options));
-    if (!breaker.mayTry()) {
+    if (asksBreaker && !breaker.mayTry()) {
       const error = unavailable(operation, "the circuit breaker is open after repeated failures");
       return Promise.resolve(afterFailure(error, options));
     }
@@ -629,7 +617,7 @@ export class FailOpenStore implements Store {
     const startedAt = this.#clock.now();
     const { era } = breaker;
     const fail = (cause: unknown): T | Promise<T> => {
-      breaker.failed(era);
+      if (asksBreaker) breaker.failed(era);
       const error = this.#failure(node, operation, cause);
       observed?.end(error);
       latencies.add(this.#clock.now() - startedAt);
@@ -641,7 +629,7 @@ export class FailOpenStore implements Store {
       if (options.isComplete?.(result) === false) return fail(INCOMPLETE);
       observed?.end();
       latencies.add(this.#clock.now() - startedAt);
-      breaker.succeeded();
+      if (asksBreaker) breaker.succeeded();
       if (record.failing.size > 0) this.#recover(node, operation, record);
       if (record.refusals.size > 0) record.refusals.delete(operation);
       return result;
@@ -815,7 +803,7 @@ function call<T>(run: () => Promise<T>): Promise<T> {
 }
 
 const CHECK_STORE = "check the store with `storeConformance`";
-const INCOMPLETE = new TypeError(`expected one result for each key and tag, in their order; ${CHECK_STORE}`);
+const INCOMPLETE = new TypeError(`expected one result for each key, in their order; ${CHECK_STORE}`);
 
 /** Returns what checks that there is one result for each item. */
 const isOneForEachOf =

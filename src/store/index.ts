@@ -1,7 +1,18 @@
 /** The entry point `graphql-cached/store`: what a store of your own implements and may reuse. */
 export type { Cancel, Clock, Random } from "../clock.js";
+export type { Subject } from "../keys/key.js";
 export type { ConnectionUse } from "../telemetry/events.js";
-export { type Entry, type EntryState, NO_SIGNATURE } from "./entry.js";
+export { appendToCopies, type CopiedClock, laterHead } from "./clock-copies.js";
+export {
+  appendToClock,
+  type ClockHead,
+  type ClockRecord,
+  HEAD_BYTES,
+  readHead,
+  type StoredClock,
+  writeRecord,
+} from "./clock-log.js";
+export { type Entry, type EntryState, NO_EPOCH, NO_SIGNATURE } from "./entry.js";
 export { readEntry, readStoredEntry, writeStoredEntry } from "./entry-layout.js";
 export type { History, HistoryLimits, HistoryPart } from "./history.js";
 export type {
@@ -12,29 +23,27 @@ export type {
   ReportStore,
   WriteReply,
 } from "./report-store.js";
-export {
-  type AcquireRequest,
-  type ChangeListener,
-  type ConnectionFailure,
-  type ConnectionListener,
-  type ControlReading,
-  type Grant,
-  type Hold,
-  isWriteInProgress,
-  type LeaseTimes,
-  type LogPosition,
-  type LossCheck,
-  type LossListener,
-  type Reading,
-  type Release,
-  type Store,
-  type StoreNames,
-  type StoreOutcome,
-  type StoreRead,
-  type StoreReport,
-  type StoreRequest,
-  type TagVersion,
-  type VersionedControl,
-  type Wake,
+export type {
+  AcquireRequest,
+  ChangeListener,
+  ClockOrigin,
+  ConnectionFailure,
+  ConnectionListener,
+  ControlReading,
+  Grant,
+  Hold,
+  LeaseTimes,
+  LossCheck,
+  LossListener,
+  Reading,
+  Release,
+  Store,
+  StoreNames,
+  StoreOutcome,
+  StoreRead,
+  StoreReport,
+  StoreRequest,
+  VersionedControl,
+  Wake,
 } from "./store.js";
 export { type StoredEntry, transitions } from "./transitions.js";

@@ -3,32 +3,29 @@ import { LRUCache } from "lru-cache";
 import { asJob, type Cancel, type Clock, systemClock } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import { checkOptionNames } from "../option-names.js";
+import { appendToClock, readHead, type StoredClock } from "./clock-log.js";
 import { isControlVersion, nextControlVersion } from "./control-version.js";
 import { type Entry, TOO_LARGE_MARK } from "./entry.js";
 import { type History, type HistoryLimits, MemoryHistory } from "./history.js";
 import { newTokens, TOKEN_BYTES } from "./lease-token.js";
 import { MemoryReports } from "./memory-reports.js";
-import {
-  type AcquireRequest,
-  type ControlReading,
-  type Grant,
-  type Hold,
-  hardPartOf,
-  isWriteInProgress,
-  type LeaseTimes,
-  type LogPosition,
-  type Reading,
-  type Release,
-  type Store,
-  type StoreNames,
-  type StoreOutcome,
-  type StoreRead,
-  type StoreReport,
-  type StoreRequest,
-  type TagVersion,
-  type VersionedControl,
-  type Wake,
-  WRITE_IN_PROGRESS,
+import type {
+  AcquireRequest,
+  ClockOrigin,
+  ControlReading,
+  Grant,
+  Hold,
+  LeaseTimes,
+  Reading,
+  Release,
+  Store,
+  StoreNames,
+  StoreOutcome,
+  StoreRead,
+  StoreReport,
+  StoreRequest,
+  VersionedControl,
+  Wake,
 } from "./store.js";
 import { type StoredEntry, transitions } from "./transitions.js";
 
@@ -45,10 +42,8 @@ export interface MemoryStoreOptions {
 
 /** Estimated memory of one entry besides its key and body. */
 const OVERHEAD_BYTES = 300;
-/** Maximum number of tags in the invalidation log. Beyond it, the oldest are dropped. */
-const MAX_LOGGED_TAGS = 20_000;
-/** The name of the invalidation log, in positions only. */
-const LOG = "log";
+/** The size of the log of the clock beyond which it loses its older half. */
+const MAX_LOG_BYTES = 1024 * 1024;
 const DEFAULT_MAX_BYTES = 64 * 1024 * 1024;
 /** How long a value that is larger than the store is loaded without a lease. */
 const TOO_LARGE_MS = 1_000;
@@ -72,19 +67,10 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
 class MemoryStore implements Store {
   readonly name = "memory";
   readonly isShared = false;
-  readonly tagsAtOnce = Number.POSITIVE_INFINITY;
   readonly reports: MemoryReports;
   readonly #entries: LRUCache<string, StoredEntry>;
-  readonly #tagVersions: LRUCache<string, string>;
   readonly #clock: Clock;
-  #drawnLogId: string | undefined;
-  /** The invalidation log: the position of the last invalidation of each tag, oldest first. */
-  readonly #log = new Map<string, number>();
-  #logEndAt = 0;
-  /** Invalidations up to this position may have been dropped from the log. */
-  #forgottenAt = 0;
-  /** The longest retention requested so far. */
-  #logRetentionMs = 0;
+  #invalidations: StoredClock | undefined;
   readonly #history: MemoryHistory;
   readonly #wakes = new Set<Wake>();
   #writtenControl: VersionedControl | undefined;
@@ -98,22 +84,12 @@ class MemoryStore implements Store {
       maxSize: maxBytes,
       sizeCalculation: sizeOf,
     });
-    // Dropping a version turns the entries under its tag into misses, so the bound costs loads
-    // only. It is a size, since LRUCache allocates all places of `max` in advance: megabytes, in some 40 ms.
-    this.#tagVersions = new LRUCache({ maxSize: Math.ceil(maxBytes / OVERHEAD_BYTES), sizeCalculation: () => 1 });
   }
 
-  /** Drawn when it is first asked for: Cloudflare Workers allow no randomness while a module is evaluated. */
-  get #logId(): string {
-    this.#drawnLogId ??= randomBytes(8).toString("hex");
-    return this.#drawnLogId;
-  }
-
-  read(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
+  read(keys: readonly string[]): Promise<StoreRead> {
     const now = this.#clock.now();
     const readings = keys.map((key): Reading => ({ kind: "read", entry: this.#live(key, now), now }));
-    const tagVersions = tags.map((tag) => this.#version(tag, now));
-    return Promise.resolve({ readings, tagVersions, controlVersion: this.#control?.version });
+    return Promise.resolve({ readings, clock: this.#invalidations?.head, controlVersion: this.#control?.version });
   }
 
   get #control(): VersionedControl | undefined {
@@ -141,24 +117,31 @@ class MemoryStore implements Store {
     return Promise.resolve();
   }
 
-  ensureTags(tags: readonly string[]): Promise<string[]> {
-    const now = this.#clock.now();
-    return Promise.resolve(
-      tags.map((tag) => {
-        const version = this.#version(tag, now) ?? randomId();
-        if (!isWriteInProgress(version)) this.#tagVersions.set(tag, version);
-        return version;
-      }),
-    );
+  appendClock(records: readonly Buffer[]): Promise<Buffer> {
+    const micros = Math.floor(this.#clock.now() * 1000);
+    this.#invalidations = appendToClock(this.#invalidations, records, micros, MAX_LOG_BYTES);
+    return Promise.resolve(this.#invalidations.head);
   }
 
-  acquire(requests: readonly AcquireRequest[], times: LeaseTimes, holder?: string): Promise<Grant[]> {
+  readClock(from: number): Promise<Buffer | undefined> {
+    return Promise.resolve(this.#invalidations?.log.subarray(from));
+  }
+
+  acquire(
+    requests: readonly AcquireRequest[],
+    times: LeaseTimes,
+    { epoch, position }: ClockOrigin,
+    holder?: string,
+  ): Promise<Grant[]> {
+    const head = readHead(this.#invalidations?.head);
+    if (head?.epoch !== epoch) return Promise.resolve(requests.map(() => ({ kind: "expired" })));
+    const origin = { epoch, position: Math.min(position, head.position) };
     const now = this.#clock.now();
     const tokens = newTokens(requests.length, holder).toString("latin1");
     return Promise.resolve(
       requests.map((request, index) => {
         const token = tokens.slice(TOKEN_BYTES * index, TOKEN_BYTES * (index + 1));
-        const { stored, grant } = transitions.acquire(this.#live(request.key, now), request, token, times, now);
+        const { stored, grant } = transitions.acquire(this.#live(request.key, now), request, token, times, origin, now);
         this.#put(request.key, stored);
         return grant;
       }),
@@ -229,47 +212,10 @@ class MemoryStore implements Store {
     return Promise.resolve();
   }
 
-  invalidateTags(tags: readonly string[], logRetentionMs: number, isSoft = false): Promise<void> {
-    this.#logRetentionMs = Math.max(this.#logRetentionMs, logRetentionMs);
-    this.#logEndAt = Math.max(this.#clock.now(), this.#logEndAt + 1);
-    for (const tag of tags) {
-      // Deleted first, so that the log stays ordered by time.
-      this.#log.delete(tag);
-      this.#log.set(tag, this.#logEndAt);
-      const version = this.#tagVersions.get(tag);
-      if (version !== undefined) this.#tagVersions.set(tag, (isSoft ? hardPartOf(version) : "") + randomId());
-    }
-    const keptAt = this.#logEndAt - this.#logRetentionMs;
-    for (const [tag, at] of this.#log) {
-      if (at >= keptAt && this.#log.size <= MAX_LOGGED_TAGS) break;
-      this.#log.delete(tag);
-      this.#forgottenAt = at;
-    }
-    return Promise.resolve();
-  }
-
-  invalidationLogs(): readonly string[] {
-    return [LOG];
-  }
-
-  readLogPosition(_logs: readonly string[], logRetentionMs: number): Promise<LogPosition> {
-    this.#logRetentionMs = Math.max(this.#logRetentionMs, logRetentionMs);
-    return Promise.resolve({ [LOG]: `${this.#logId} ${this.#logEndAt}` });
-  }
-
-  areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean> {
-    const [logId, at] = position[LOG]?.split(" ") ?? [];
-    const endAt = Number(at);
-    return Promise.resolve(
-      logId === this.#logId && this.#forgottenAt <= endAt && tags.every((tag) => (this.#log.get(tag) ?? -1) <= endAt),
-    );
-  }
-
   beginWrite(names: readonly string[], writer: string, writeGuardMs: number): Promise<void> {
     const now = this.#clock.now();
     for (const name of names) {
       const before = this.#live(name, now);
-      this.#tagVersions.delete(name);
       this.#change(name, before, transitions.beginWrite(before, writer, writeGuardMs, now));
     }
     return Promise.resolve();
@@ -309,10 +255,6 @@ class MemoryStore implements Store {
     return () => void this.#wakes.delete(wake);
   }
 
-  #version(tag: string, now: number): TagVersion {
-    return this.#live(tag, now)?.state === "write-in-progress" ? WRITE_IN_PROGRESS : this.#tagVersions.get(tag);
-  }
-
   /** Returns the entry at `key`. Drops it first if its time is over. */
   #live(key: string, now: number): StoredEntry | undefined {
     const entry = this.#entries.get(key);
@@ -348,5 +290,3 @@ class MemoryStore implements Store {
 }
 
 const sizeOf = ({ body }: StoredEntry, key: string): number => OVERHEAD_BYTES + key.length + body.byteLength;
-
-const randomId = (): string => randomBytes(16).toString("latin1");

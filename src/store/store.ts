@@ -12,37 +12,26 @@ export type Reading =
   | { readonly kind: "read"; readonly entry: Entry | undefined; readonly now: number }
   | { readonly kind: "failed"; readonly error: unknown };
 
-/**
- * The version of a tag: a string of 16 bytes (one character per byte, as in `latin1`) that the tag
- * never had before and never gets again, followed by 16 such bytes for the last soft invalidation
- * since, if there was one. While a write to the tag is in progress, a string of any
- * other length stands in for the version. Undefined if the tag has no version, if its key holds
- * something else, or if its node did not reply: the cache treats all of these as a change of the
- * tag, so a lost version costs loads and never serves a stale value.
- */
-export type TagVersion = string | undefined;
-
-/** Stands in for the version of a tag while a write to it is in progress. */
-export const WRITE_IN_PROGRESS = "write-in-progress";
-
-/** Returns whether `version` says that a write to its tag is in progress: it is not as long as a version. */
-export const isWriteInProgress = (version: string): boolean => version.length !== 16 && version.length !== 32;
-
-/** Returns the part of a tag's version that a hard invalidation changes. */
-export const hardPartOf = (version: string): string => (version.length === 32 ? version.slice(0, 16) : version);
-
-/** Returns the part of a tag's version that a soft invalidation changes. Empty if there was none. */
-export const softPartOf = (version: string): string => (version.length === 32 ? version.slice(16) : "");
+/** Under which state of the invalidation clock a load begins, or was stored: see clock-log.ts. */
+export interface ClockOrigin {
+  /** 8 bytes, as in `latin1`. */
+  readonly epoch: string;
+  readonly position: number;
+}
 
 /** A request for the lease on one key. */
 export interface AcquireRequest {
   readonly key: string;
   /**
-   * 8 bytes, opaque to the store: the digest of what the control record says of the key, and of the
-   * names and versions of its static tags, as the caller has read them. An entry with another
-   * signature counts as absent.
+   * 8 bytes, opaque to the store: the digest of what the control record says of the key. An entry with another signature counts
+   * as absent.
    */
   readonly signature: string;
+  /**
+   * The latest position at which one of the tags known before the load was invalidated, or before which the log has dropped records. An
+   * entry, or a lease, from an earlier position counts as absent, and so does one of another epoch than that of the call.
+   */
+  readonly oldestPosition: number;
   /**
    * A fresh value is returned instead of a lease only if its `grantedAt` is later than this. The
    * caller sets it to the `grantedAt` of a value that it cannot use or that is due for a refresh,
@@ -68,6 +57,11 @@ export type Grant =
       readonly gen: string;
       readonly token: string;
       readonly grantedAt: number;
+      /**
+       * The position from which the load counts: that of the call, or of the store's clock if that is earlier. A takeover keeps that of
+       * its chain, whose first holder may still store its value.
+       */
+      readonly position: number;
       readonly isTakenOver: boolean;
     }
   /** A fresh value is there; nothing was granted. */
@@ -83,7 +77,7 @@ export type Grant =
   | { readonly kind: "uncacheable" }
   /** A write is in progress; the caller loads without a lease and stores nothing. */
   | { readonly kind: "write-in-progress" }
-  /** The request reached the store after `LeaseTimes.patienceMs`; nothing was granted. */
+  /** The request reached the store after `LeaseTimes.patienceMs`, or the clock has another epoch; nothing was granted. */
   | { readonly kind: "expired" }
   /** The key holds data of another format, which was left as it is; nothing was granted. */
   | { readonly kind: "unknown-format" }
@@ -163,13 +157,6 @@ export const abandon = ({ key, token }: Hold): Release => ({
   body: new Uint8Array(),
 });
 
-/**
- * A position in the invalidation logs: the end of each, by the name of the log. A log whose node did
- * not reply is missing. What an end is made of is up to the store; it consists of visible ASCII
- * characters and spaces, so that a position can be sent to another process as JSON.
- */
-export type LogPosition = Readonly<Record<string, string>>;
-
 /** Finds out which confirmed invalidations a store has lost. */
 export interface LossCheck {
   /** Resolves when the check has ended. Never rejects. */
@@ -235,11 +222,10 @@ export type ControlReading =
 export interface StoreNames {
   /** The channel on which waiters are woken. */
   readonly wakeChannel: string;
-  /**
-   * The log of recent tag invalidations. A store that keeps several logs, or other records of
-   * invalidations, lets all of their names begin with this.
-   */
+  /** What records of invalidations begin with that are neither entries nor the clock. */
   readonly invalidationLog: string;
+  /** The invalidation clock. A store that needs several names for it lets all of them begin with this. */
+  readonly clock: string;
   /** The control record. A store that needs several names for it lets all of them begin with this. */
   readonly controlRecord: string;
 }
@@ -260,10 +246,11 @@ export interface LeaseTimes {
   readonly patienceMs: number;
 }
 
-/** The result of `Store.read`: one reading per key, one version per tag, and the control version. */
+/** The result of `Store.read`: one reading per key, the head of the clock, and the control version. */
 export interface StoreRead {
   readonly readings: readonly Reading[];
-  readonly tagVersions: readonly TagVersion[];
+  /** See clock-log.ts. Undefined: there is none, or it could not be read. */
+  readonly clock: Buffer | undefined;
   readonly controlVersion: string | undefined;
 }
 
@@ -305,7 +292,7 @@ export interface ConnectionListener {
 }
 
 /**
- * Where entries and tag versions are kept: the lease protocol as atomic operations. Implement this
+ * Where entries and the invalidation clock are kept: the lease protocol as atomic operations. Implement this
  * interface to run the cache on another server.
  *
  * **State table.** `transitions` holds the rules for entries as pure functions; PROTOCOL.md is the
@@ -317,8 +304,8 @@ export interface ConnectionListener {
  * one refused or failed key does not affect the others. If a key occurs twice in one call, its
  * requests apply one after the other.
  *
- * **Names.** Keys, tags, the log, the channel and the control record never share a name. Names consist of visible ASCII
- * characters. Byte strings (`gen`, `token`, `signature`, tag versions, writer ids) hold one byte
+ * **Names.** Keys, the clock, the channel and the control record never share a name. Names consist of visible ASCII
+ * characters. Byte strings (`gen`, `token`, `signature`, `epoch`, writer ids) hold one byte
  * per character, as in `latin1`, and must be returned unchanged.
  *
  * **Clock.** All instants are milliseconds on the store's clock: the server's for a remote store.
@@ -338,9 +325,8 @@ export interface ConnectionListener {
  * without harm. A repeated `acquire` may return the same grant again or `busy`; two requests of the
  * cache never get the same token, and a lease chain that has ended never returns.
  *
- * **Loss.** A store may lose anything at any time. An absent entry is always safe. A tag version
- * must never return to an earlier value, also if the command that set it is carried out again. The
- * control record has no expiry. A store that loses all of its copies makes every entry absent.
+ * **Loss.** A store may lose anything at any time. An absent entry is always safe. The clock and the control record have no
+ * expiry. A clock that is lost begins another epoch, which makes every entry absent. A store that loses all of its copies makes every entry absent.
  *
  * `storeConformance` from `graphql-cached/testing` tests these rules.
  */
@@ -353,17 +339,13 @@ export interface Store {
    */
   readonly isShared?: boolean | undefined;
   /**
-   * How many tags `invalidateTags` changes in one step at most, so that no read sees some of them changed and others not. Undefined:
-   * reads may.
-   */
-  readonly tagsAtOnce?: number | undefined;
-  /**
-   * Reads the entries at `keys` and the versions of `tags`, in one round trip. Changes nothing.
+   * Reads the entries at `keys` and the head of the invalidation clock, in one round trip. Changes nothing. The head is not older than
+   * the call: every invalidation that was confirmed before is in it, or in a later one that a process already knows.
    * `controlVersion` is the version of any copy of the control record, read in the same round trip
    * and not before the call; the largest one if several were read. Undefined if no copy was found:
    * the cache then reads the record itself, which costs a round trip and nothing else.
    */
-  read(keys: readonly string[], tags: readonly string[]): Promise<StoreRead>;
+  read(keys: readonly string[]): Promise<StoreRead>;
   /**
    * Returns the names of the copies of the control record, always the same ones in all processes. One
    * is enough for a single node; a store with several nodes keeps at least one on each, so that a read
@@ -391,19 +373,24 @@ export interface Store {
    */
   raiseControl(copies: readonly string[], record: VersionedControl): Promise<void>;
   /**
-   * Returns the versions of `tags`, creating new ones where none exist, and keeps them for at least
-   * another `ttlMs`; undefined: they do not expire. The time that a version has left is never
-   * shortened. A store should keep versions for twice `ttlMs` and prolong them only when less than
-   * `ttlMs` is left, since near caches take every change of a tag for an invalidation. Returns the
-   * stand-in for a tag with a write in progress. Rejects if a version could not be read or created.
+   * Appends records to the invalidation clock in one atomic step, as `appendToClock` does; a clock that is not there, or not whole,
+   * begins a new epoch. Without records, it returns the head that is there, or that of a new epoch. `records`: as `writeRecord`
+   * returns them. Resolves to the head when every read shows it, or a later one. Rejects if that is not certain.
    */
-  ensureTags(tags: readonly string[], ttlMs: number | undefined): Promise<readonly string[]>;
+  appendClock(records: readonly Buffer[]): Promise<Buffer>;
+  /** Reads the log of the clock from one of its bytes on. Undefined if there is none. */
+  readClock(from: number): Promise<Buffer | undefined>;
   /**
    * Requests leases. See rows 1 to 10 of PROTOCOL.md. `holder`: 8 bytes that identify the caller's process. Tokens should
    * end with them, and a `gen` begin with the time in microseconds (u64, big endian): the inspection then shows who holds
-   * a lease, and since when.
+   * a lease, and since when. `origin`: what the caller knows of the clock.
    */
-  acquire(requests: readonly AcquireRequest[], times: LeaseTimes, holder?: string): Promise<readonly Grant[]>;
+  acquire(
+    requests: readonly AcquireRequest[],
+    times: LeaseTimes,
+    origin: ClockOrigin,
+    holder?: string,
+  ): Promise<readonly Grant[]>;
   /**
    * Stores values whose lease chain is still alive, and ends it. See rows 11 and 12 of PROTOCOL.md.
    */
@@ -431,48 +418,14 @@ export interface Store {
    */
   softInvalidate(keys: readonly string[]): Promise<void>;
   /**
-   * Appends `tags` to their invalidation logs, and then gives them new versions. The order matters: a
-   * process that stores a value reads the versions first and the log second, so at least one of the
-   * two shows it the invalidation. A tag without a version needs none, and a tag with a write in
-   * progress keeps its stand-in. Anything else at the key of a tag is replaced by a version. Rejects
-   * if the log or a version could not be written; a store may still change the versions if the log
-   * cannot be written. The log should remember the invalidation for the longest `logRetentionMs`
-   * that any process has passed to this method or to `readLogPosition`: processes may have different
-   * settings. Resolves when every node has confirmed.
-   *
-   * `isSoft`: each tag keeps the first 16 bytes of its version and gets 16 new ones after them.
-   */
-  invalidateTags(tags: readonly string[], logRetentionMs: number, isSoft?: boolean): Promise<void>;
-  /**
-   * Returns the names of the invalidation logs, always the same ones in all processes. One is enough
-   * for a single node. A store with several nodes keeps the log of a tag on the node of the tag (for
-   * a tag of this cache, `nodeOf` its log is `nodeOf` the tag), so that a node that is lost affects
-   * its own tags only, and takes the log and the versions that it has lost together.
-   */
-  invalidationLogs(): readonly string[];
-  /**
-   * Returns the current ends of `logs`, and starts those that do not exist. A log that could not be
-   * read is missing; rejects if none could be read. The caller will compare with this position for
-   * up to `logRetentionMs`.
-   */
-  readLogPosition(logs: readonly string[], logRetentionMs: number): Promise<LogPosition>;
-  /**
-   * Returns whether none of `tags` has been invalidated since `position`. Returns false if that is
-   * unknown: `position` lacks the log of a tag, the log was lost or does not contain its end at
-   * `position` any more, or it may have dropped a later invalidation, which it must record whenever it
-   * drops one.
-   */
-  areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean>;
-  /**
-   * Marks `names`, keys and tags alike, as being written by `writer` (16 bytes): removes the entry
-   * or tag version, and until `endWrite` no lease is granted and nothing is stored there. The mark
+   * Marks `names` as being written by `writer` (16 bytes): removes the entry, and until `endWrite` no lease is granted and nothing is stored there. The mark
    * of a writer ends by itself `writeGuardMs` from now, or later if it already had a later end: a
    * repeated call renews it. Each writer has an end of its own, and the name is marked until the last. The id of a writer is used for one write only. Resolves when every node has confirmed. See row 19 of PROTOCOL.md.
    */
   beginWrite(names: readonly string[], writer: string, writeGuardMs: number): Promise<void>;
   /**
    * Removes `writer` from the marks at `names`. A mark without writers is removed, so an entry
-   * becomes absent and a tag gets a new version on its next use. See row 20 of PROTOCOL.md.
+   * becomes absent. See row 20 of PROTOCOL.md.
    */
   endWrite(names: readonly string[], writer: string): Promise<void>;
   /**

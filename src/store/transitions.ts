@@ -1,6 +1,15 @@
-import { type Entry, isForWaiters, NO_SIGNATURE } from "./entry.js";
+import { type Entry, isForWaiters, NO_EPOCH, NO_SIGNATURE } from "./entry.js";
 import { newGen } from "./lease-token.js";
-import type { AcquireRequest, Grant, Hold, LeaseTimes, Release, StoreOutcome, StoreRequest } from "./store.js";
+import type {
+  AcquireRequest,
+  ClockOrigin,
+  Grant,
+  Hold,
+  LeaseTimes,
+  Release,
+  StoreOutcome,
+  StoreRequest,
+} from "./store.js";
 
 /** An entry with the fields that only the store needs. */
 export interface StoredEntry extends Entry {
@@ -38,6 +47,9 @@ const blank: StoredEntry = {
   freshUntilAt: 0,
   grantedAt: 0,
   signature: NO_SIGNATURE,
+  epoch: NO_EPOCH,
+  position: 0,
+  leasePosition: 0,
   body: EMPTY,
   hasWaiters: false,
   dropAt: NEVER,
@@ -66,14 +78,15 @@ export const transitions = { acquire, storeValue, renew, release, softInvalidate
 type Acquired = { readonly stored: StoredEntry | undefined; readonly grant: Grant };
 
 /**
- * Rows 1 to 10. `token` is a new random id of 16 bytes, used if the lease is granted. The result
- * `busy` sets `hasWaiters`, which a store without wakes need not write.
+ * Rows 1 to 10. `token` is a new random id of 16 bytes, used if the lease is granted. `origin`: the epoch of the clock, and the
+ * position that the caller knows or the store has, whichever is earlier. The result `busy` sets `hasWaiters`, which a store without wakes need not write.
  */
 function acquire(
   current: StoredEntry | undefined,
   request: AcquireRequest,
   token: string,
   times: LeaseTimes,
+  origin: ClockOrigin,
   now: number,
 ): Acquired {
   // Until `untilAt`, a pending entry or a value has a lease, and any other state lasts.
@@ -81,20 +94,28 @@ function acquire(
   // Row 9.
   if (current?.state === "write-in-progress" && isActive)
     return { stored: current, grant: { kind: "write-in-progress" } };
-  // Row 1, also where the tag versions have changed, and row 10 for a write that was never ended.
-  if (current === undefined || current.state === "write-in-progress" || current.signature !== request.signature)
-    return createLease(request, token, times, now);
+  // Row 1, also where a tag was invalidated, and row 10 for a write that was never ended.
+  if (
+    current === undefined ||
+    current.state === "write-in-progress" ||
+    current.signature !== request.signature ||
+    current.epoch !== origin.epoch ||
+    current.position < request.oldestPosition
+  )
+    return createLease(request, token, times, origin, now);
   switch (current.state) {
     // Rows 8 and 10.
     case "failed":
       return isActive
         ? { stored: current, grant: { kind: "failed", body: current.body } }
-        : createLease(request, token, times, now);
+        : createLease(request, token, times, origin, now);
     case "uncacheable":
-      return isActive ? { stored: current, grant: { kind: "uncacheable" } } : createLease(request, token, times, now);
+      return isActive
+        ? { stored: current, grant: { kind: "uncacheable" } }
+        : createLease(request, token, times, origin, now);
     // Rows 2 and 3.
     case "pending":
-      return isActive ? busy(current, now) : takeOver(current, token, times, now);
+      return isActive ? busy(current, now) : takeOver(current, token, times, origin, now);
     // Rows 4 to 7.
     case "value":
       if (now < current.freshUntilAt && current.grantedAt > request.supersededAt)
@@ -104,19 +125,36 @@ function acquire(
         request.endsFreshness === true && now < current.freshUntilAt ? { ...current, freshUntilAt: 0 } : current,
         token,
         times,
+        origin,
         now,
       );
   }
 }
 
 /** Starts a lease chain on a pending entry: rows 1 and 10. */
-function createLease(request: AcquireRequest, token: string, times: LeaseTimes, now: number): Acquired {
+function createLease(
+  request: AcquireRequest,
+  token: string,
+  times: LeaseTimes,
+  { epoch, position }: ClockOrigin,
+  now: number,
+): Acquired {
   const untilAt = now + times.leaseMs;
   const gen = newGen(token, now);
   const { signature } = request;
   return {
-    stored: { ...blank, gen, token, untilAt, signature, dropAt: untilAt + times.graceMs },
-    grant: { kind: "granted", gen, token, grantedAt: now, isTakenOver: false },
+    stored: {
+      ...blank,
+      gen,
+      token,
+      untilAt,
+      signature,
+      epoch,
+      position,
+      leasePosition: position,
+      dropAt: untilAt + times.graceMs,
+    },
+    grant: { kind: "granted", gen, token, grantedAt: now, position, isTakenOver: false },
   };
 }
 
@@ -132,15 +170,16 @@ function busy(current: StoredEntry, now: number): Acquired {
  * Grants the lease on an entry that stays: one whose lease has expired, which keeps its chain (rows
  * 3 and 7), or a value without a lease, which starts one (row 6).
  */
-function takeOver(current: StoredEntry, token: string, times: LeaseTimes, now: number): Acquired {
+function takeOver(current: StoredEntry, token: string, times: LeaseTimes, origin: ClockOrigin, now: number): Acquired {
   const isTakenOver = current.gen !== "";
+  const position = isTakenOver ? (current.leasePosition ?? 0) : origin.position;
   const gen = isTakenOver ? current.gen : newGen(token, now);
   const untilAt = now + times.leaseMs;
   const graceEndsAt = untilAt + times.graceMs;
   const dropAt = current.state === "pending" ? graceEndsAt : Math.max(current.dropAt, graceEndsAt);
   return {
-    stored: { ...current, gen, token, untilAt, dropAt },
-    grant: { kind: "granted", gen, token, grantedAt: now, isTakenOver },
+    stored: { ...current, gen, token, untilAt, leasePosition: position, dropAt },
+    grant: { kind: "granted", gen, token, grantedAt: now, position, isTakenOver },
   };
 }
 
@@ -165,7 +204,7 @@ function storeValue(
   if (dropAt <= now) return { stored: undefined, outcome: "expired" };
   const { isNegative, body } = request.body === undefined ? current : { ...request, body: request.body };
   return {
-    stored: { ...newValue(request), isNegative, body, signature: current.signature, dropAt },
+    stored: { ...newValue(request), ...originOf(current), isNegative, body, dropAt },
     outcome: "stored",
   };
 }
@@ -202,26 +241,36 @@ function release(
         state: "uncacheable",
         untilAt,
         dropAt: untilAt,
-        signature: current.signature,
+        ...originOf(current),
         body: release.body,
       },
     };
   // Row 15.
   const isGone = release.outcome === "gone" && now >= current.freshUntilAt;
   if (current.state === "value" && !isForWaiters(current) && !isGone) {
-    const released: StoredEntry = { ...current, gen: "", token: "", untilAt: 0, hasWaiters: false };
+    const released: StoredEntry = { ...current, gen: "", token: "", untilAt: 0, leasePosition: 0, hasWaiters: false };
     // An early refresh that fails leaves a value that is still fresh; it stays as it was.
     if (release.outcome === "abandoned" || now < current.freshUntilAt) return { isHeld: true, stored: released };
     return { isHeld: true, stored: { ...released, hasRefreshFailed: true, freshUntilAt: untilAt } };
   }
   // Row 14.
   if (release.outcome === "abandoned") return { isHeld: true, stored: undefined };
-  const { signature } = current;
   return {
     isHeld: true,
-    stored: { ...blank, state: "failed", untilAt, dropAt: untilAt, signature, body: release.body },
+    stored: { ...blank, ...originOf(current), state: "failed", untilAt, dropAt: untilAt, body: release.body },
   };
 }
+
+/** Returns what the result of a lease has of it. */
+const originOf = ({
+  signature,
+  epoch,
+  leasePosition = 0,
+}: StoredEntry): Pick<StoredEntry, "signature" | "epoch" | "position"> => ({
+  signature,
+  epoch,
+  position: leasePosition,
+});
 
 /**
  * Row 18 for a value, and row 17 otherwise. Not to be called for an entry in the state
@@ -229,7 +278,16 @@ function release(
  */
 function softInvalidate(current: StoredEntry): StoredEntry | undefined {
   if (current.state !== "value" || isForWaiters(current)) return undefined;
-  return { ...current, hasRefreshFailed: false, gen: "", token: "", untilAt: 0, freshUntilAt: 0, hasWaiters: false };
+  return {
+    ...current,
+    hasRefreshFailed: false,
+    gen: "",
+    token: "",
+    untilAt: 0,
+    leasePosition: 0,
+    freshUntilAt: 0,
+    hasWaiters: false,
+  };
 }
 
 /** Row 19. A writer that is already listed is listed once, and its end never moves back. */

@@ -2,9 +2,8 @@ import { hash } from "node:crypto";
 import { type Cancel, type Clock, within } from "../clock.js";
 import { CachedError } from "../errors.js";
 import { type Key, type KeySpace, RESPONSES } from "../keys/key.js";
-import { combinedSoftVersion } from "../store/body.js";
 import { timeOfVersion } from "../store/control-version.js";
-import type { Store, TagVersion, VersionedControl } from "../store/store.js";
+import type { Store, VersionedControl } from "../store/store.js";
 import type { Mode } from "../telemetry/events.js";
 import {
   type ControlContent,
@@ -29,8 +28,6 @@ import {
   writeContent,
 } from "./control-content.js";
 import { type ModeSetting, Modes } from "./modes.js";
-import type { RequestTags } from "./request.js";
-import { TagSignatures } from "./signature.js";
 import type { Variants } from "./variants.js";
 
 /** Attempts to change the record while other processes change it. Each lost one has a winner. */
@@ -134,7 +131,6 @@ export class ControlRecord {
   readonly modes: Modes;
   readonly #store: Store;
   readonly #clock: Clock;
-  readonly #signatures = new TagSignatures();
   readonly #keys: Pick<KeySpace, "nameUnder">;
   readonly #variants: Variants;
   readonly #settings: ControlRecordSettings;
@@ -186,27 +182,19 @@ export class ControlRecord {
     this.#settings = settings;
   }
 
-  /**
-   * Returns the digest under which a load of a key begins: of the epochs that concern it and of its
-   * tag versions, 8 bytes. Undefined if a version is missing or the variant is not listed.
-   */
-  signatureOf(
-    { key, tags }: { readonly key: EntryIdentity; readonly tags: RequestTags },
-    tagVersions: readonly TagVersion[],
-  ): string | undefined {
-    const scope = this.#scopesOf(key)?.hard;
-    if (scope === undefined || tags.names.length === 0) return scope;
-    for (const version of tagVersions) if (version === undefined) return undefined;
-    return this.#signatures.of(scope, tags.names, tagVersions as readonly string[]);
+  /** The latest time of the store that a read has shown. */
+  get storeNow(): number {
+    return this.#storeNow;
   }
 
-  /**
-   * Returns the digest of the soft invalidations that concern a key: of soft epochs and of the soft
-   * parts of its tag versions, 8 bytes. Empty if there was none. A value with another one is stale.
-   */
-  softSignatureOf({ key }: { readonly key: EntryIdentity }, tagVersions: readonly TagVersion[]): string {
-    const soft = this.#scopesOf(key)?.soft ?? "";
-    return soft === "" && tagVersions.length === 0 ? "" : combinedSoftVersion(tagVersions, soft);
+  /** Returns the digest of the epochs that concern a key, under which its loads begin: 8 bytes. Undefined if its variant is not listed. */
+  signatureOf(key: EntryIdentity): string | undefined {
+    return this.#scopesOf(key)?.hard;
+  }
+
+  /** Returns the digest of the soft epochs that concern a key, 8 bytes. Empty if there was none. A value with another one is stale. */
+  softSignatureOf(key: EntryIdentity): string {
+    return this.#scopesOf(key)?.soft ?? "";
   }
 
   /**
@@ -232,11 +220,6 @@ export class ControlRecord {
   /** As long as this is the same object, so is what `nearScopeOf` returns for a key. */
   get nearScopes(): object | undefined {
     return this.#known?.scopes;
-  }
-
-  /** Returns what the signatures of entries begin with. Undefined if the variant is not listed. */
-  scopeOf(key: EntryIdentity): string | undefined {
-    return this.#scopesOf(key)?.hard;
   }
 
   #scopesOf({ coordinate, variantId }: EntryIdentity): Scopes | undefined {
@@ -416,7 +399,7 @@ export class ControlRecord {
     try {
       // A name that no entry has.
       const name = this.#keys.nameUnder({ coordinate: "#control", digest: "" }, "");
-      const { readings, controlVersion } = await this.#store.read([name], []);
+      const { readings, controlVersion } = await this.#store.read([name]);
       if (this.#isClosed) return;
       const isKnown = controlVersion !== undefined && controlVersion === this.#known?.record.version;
       if (readings[0]?.kind === "read" && !isKnown) await this.prepare(controlVersion, [], readAt);
@@ -468,7 +451,7 @@ export class ControlRecord {
    * store does not reply.
    */
   async currentPlacesOf(keys: readonly EntryIdentity[], readName: string): Promise<Places> {
-    const { readings, controlVersion } = await this.#store.read([readName], []);
+    const { readings, controlVersion } = await this.#store.read([readName]);
     const [reading] = readings;
     if (reading?.kind === "failed") throw reading.error;
     if (controlVersion === undefined || controlVersion !== this.#known?.record.version) {
@@ -769,7 +752,7 @@ function findScopes(known: Known, coordinate: string, variantId: string): Scopes
   if (found === undefined) {
     const hard = scopeOf(content, coordinate, variantId);
     const soft = softScopeOf(content, coordinate);
-    found = { hard: hard === undefined ? undefined : digestOf(hard), soft };
+    found = { hard: hard === undefined ? undefined : digestOf(hard), soft: soft === "" ? "" : digestOf(soft) };
     ofCoordinate.set(variantId, found);
   }
   return found;

@@ -1,8 +1,8 @@
 import { Unreadable } from "../codec/codec.js";
 import type { Encoded, Packing } from "../codec/packing.js";
 import { CachedError } from "../errors.js";
-import type { Key } from "../keys/key.js";
-import { type BodyParts, type OwnFreshness, type ResponseHint, type ResultTags, readBody } from "../store/body.js";
+import type { Key, Subject } from "../keys/key.js";
+import { type BodyParts, type OwnFreshness, type ResponseHint, readBody } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { Channel } from "../telemetry/channel.js";
 import { failureAad, readFailure } from "./failure.js";
@@ -30,8 +30,8 @@ export class DecodedValue {
     this.#valueAt = valueAt;
   }
 
-  get resultTags(): ResultTags | undefined {
-    return this.parts.resultTags;
+  get subjects(): readonly Subject[] {
+    return this.parts.subjects;
   }
 
   get hint(): ResponseHint | undefined {

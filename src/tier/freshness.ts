@@ -3,9 +3,9 @@ import type { Packing } from "../codec/packing.js";
 import type { Policy } from "../policy/policy.js";
 import type { OwnFreshness } from "../store/body.js";
 import { type Entry, isForWaiters } from "../store/entry.js";
-import { isWriteInProgress } from "../store/store.js";
 import type { ControlRecord } from "./control-record.js";
 import { readOwnFreshness } from "./entry-decoder.js";
+import type { InvalidationClock } from "./invalidation-clock.js";
 import type { LoadedValue } from "./loaded.js";
 import type { ReadRequest, ReadResult } from "./request.js";
 
@@ -37,20 +37,56 @@ export type Freshness =
  */
 export function freshnessOf(
   request: ReadRequest,
-  { reading, tagVersions }: Pick<ReadResult, "reading" | "tagVersions">,
-  control: ControlRecord,
-  packing: Packing,
+  { reading }: Pick<ReadResult, "reading">,
+  { control, invalidations, packing }: FreshnessParts,
 ): Freshness | undefined {
   if (reading.kind === "failed") return undefined;
-  for (const version of tagVersions)
-    if (version !== undefined && isWriteInProgress(version)) return "write-in-progress";
-  const signature = control.signatureOf(request, tagVersions);
-  // Without a listed variant and all tag versions nothing can be served; only a write in progress is
-  // independent of both.
-  if (signature === undefined && reading.entry?.state !== "write-in-progress") return "absent";
   const { entry, now } = reading;
-  const byPolicy = evaluateFreshness(entry, request.policy, now, signature ?? "");
-  return byPolicy === "fresh" ? byPolicy : ownFreshnessOf(request, entry, now, signature ?? "", packing);
+  if (entry !== undefined && entry.state !== "write-in-progress") {
+    const signature = control.signatureOf(request.key);
+    // Without a listed variant nothing can be served; only a write in progress is independent of it.
+    const counts = signature !== undefined && invalidations.counts(entry);
+    const freshness = counts ? freshnessUnder(request, entry, now, signature, packing) : "absent";
+    if (isServable(freshness)) return freshness;
+    return unservedFreshness(request, entry, freshness, now, invalidations);
+  }
+  const freshness = evaluateFreshness(entry, request.policy, now, "");
+  return unservedFreshness(request, entry, freshness, now, invalidations);
+}
+
+/** The parts that decide about freshness. */
+export interface FreshnessParts {
+  readonly control: ControlRecord;
+  readonly invalidations: InvalidationClock;
+  readonly packing: Packing;
+}
+
+function freshnessUnder(
+  request: ReadRequest,
+  entry: Entry,
+  now: number,
+  signature: string,
+  packing: Packing,
+): Freshness {
+  const byPolicy = evaluateFreshness(entry, request.policy, now, signature);
+  return byPolicy === "fresh" ? byPolicy : ownFreshnessOf(request, entry, now, signature, packing);
+}
+
+/**
+ * Returns what the request may do with an entry that is not served to it, by its own tags: nothing is loaded under a lease while one of
+ * them is written, and a load, a failure or a stale value from before one was invalidated is none.
+ */
+export function unservedFreshness(
+  { tags: { subjects } }: Pick<ReadRequest, "tags">,
+  entry: Entry | undefined,
+  freshness: Freshness,
+  now: number,
+  invalidations: InvalidationClock,
+): Freshness {
+  if (subjects.length === 0) return freshness;
+  if (invalidations.isWritten(subjects, now)) return "write-in-progress";
+  if (entry === undefined || entry.state === "write-in-progress") return freshness;
+  return entry.position < invalidations.latestOf(subjects) ? "absent" : freshness;
 }
 
 function ownFreshnessOf(
@@ -70,7 +106,7 @@ export const isServable = (freshness: Freshness | undefined): boolean =>
   freshness === "fresh" || freshness === "stale-while-revalidate" || freshness === "stale-backoff";
 
 /**
- * Returns what a reader whose tags have `signature` may do with `entry` at `now`, the store's time.
+ * Returns what a reader under `signature` may do with `entry` at `now`, the store's time.
  *
  * A boundary belongs to the later state: exactly at `freshUntilAt`, the entry is stale. An entry
  * with another signature is absent, unless a write is in progress. A value older than `maxAge` plus

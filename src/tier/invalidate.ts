@@ -1,11 +1,12 @@
 import { randomBytes } from "node:crypto";
 import type { Cancel, Clock } from "../clock.js";
 import { CachedError } from "../errors.js";
-import type { PartTags } from "../keys/key.js";
+import type { PartTags, Subject } from "../keys/key.js";
 import type { LossCheck, Store } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { ControlRecord, EntryIdentity, WholeNames } from "./control-record.js";
 import { type InvalidationCause, RETRY } from "./invalidation-cause.js";
+import type { InvalidationClock } from "./invalidation-clock.js";
 import type { InvalidationHistory, RecordedKind } from "./invalidation-history.js";
 import type { UnleasedLoads } from "./load-sharing.js";
 import type { NearCache } from "./near-cache.js";
@@ -41,6 +42,7 @@ export interface UnconfirmedStatus extends UnconfirmedCounts {
 export interface InvalidationParts {
   readonly store: Store;
   readonly control: ControlRecord;
+  readonly invalidations: InvalidationClock;
   readonly clock: Clock;
   readonly channel: Channel;
   readonly unleasedLoads: UnleasedLoads;
@@ -67,6 +69,7 @@ export interface InvalidationParts {
 export class Invalidation {
   readonly #store: Store;
   readonly #control: ControlRecord;
+  readonly #invalidations: InvalidationClock;
   readonly #channel: Channel;
   readonly #clock: Clock;
   readonly #unleasedLoads: UnleasedLoads;
@@ -90,6 +93,7 @@ export class Invalidation {
   constructor({
     store,
     control,
+    invalidations,
     clock,
     channel,
     unleasedLoads,
@@ -102,6 +106,7 @@ export class Invalidation {
   }: InvalidationParts) {
     this.#store = store;
     this.#control = control;
+    this.#invalidations = invalidations;
     this.#channel = channel;
     this.#clock = clock;
     this.#unleasedLoads = unleasedLoads;
@@ -122,8 +127,8 @@ export class Invalidation {
   }
 
   /** Whether this process has invalidated an entry, or one of its tags, and the store has not confirmed that. */
-  isUnconfirmed(key: EntryIdentity, tagNames: readonly string[]): boolean {
-    return this.#unconfirmed.has(key, tagNames);
+  isUnconfirmed(key: EntryIdentity, subjects: readonly Subject[]): boolean {
+    return this.#unconfirmed.has(key, { subjects });
   }
 
   /**
@@ -156,18 +161,23 @@ export class Invalidation {
     await this.#applyOrRetry(names, "hard", cause, "write").catch(() => undefined);
     // A variant that is listed during the write is not marked. The invalidation after it removes its
     // entries.
-    const marked = this.#storeNamesOf(names);
-    const stopRenewing = await this.#keepMarked(marked, writer);
+    const marked = this.#control.placesOf(names.keys).names;
+    const subjects = this.#markedTagsOf(names);
+    const stopRenewing = await this.#keepMarked(marked, subjects, writer);
     try {
       return await write();
     } finally {
       await stopRenewing();
-      // This must precede endWrite: while the mark is there, tag versions do not change, so only
-      // the entry in the log stops a value that was loaded during the write from being stored.
+      // This must precede endWrite, so that nothing is stored between the two.
       await this.#applyOrRetry(names, "hard", cause, "write").catch(() => undefined);
       // The hold-off precedes endWrite, so that nothing is stored between the two.
       await this.#holdOff(names, cause).catch(() => undefined);
-      await this.#store.endWrite(marked, writer).catch(() => this.#retryLater(names));
+      await Promise.all([
+        marked.length === 0 ? undefined : this.#store.endWrite(marked, writer),
+        subjects.length === 0
+          ? undefined
+          : this.#invalidations.append({ kind: "end", subjects, writer: writer.slice(0, 8) }),
+      ]).catch(() => this.#retryLater(names));
     }
   }
 
@@ -176,14 +186,13 @@ export class Invalidation {
    * resolves when no renewal is under way. A renewal also replaces a mark that has lapsed, and
    * thereby removes what was stored since.
    */
-  async #keepMarked(names: readonly string[], writer: string): Promise<() => Promise<void>> {
+  async #keepMarked(
+    names: readonly string[],
+    subjects: readonly Subject[],
+    writer: string,
+  ): Promise<() => Promise<void>> {
     const { writeGuardMs } = this.#settings;
-    // What was stored and compared since the invalidation is compared again.
-    const mark = (): Promise<void> =>
-      this.#store
-        .beginWrite(names, writer, writeGuardMs)
-        .then(() => this.#changeAny())
-        .catch(() => undefined);
+    const mark = (): Promise<void> => this.#beginWrite(names, subjects, writer, writeGuardMs).catch(() => undefined);
     let isOver = false;
     let marking = mark();
     let cancel: Cancel = () => undefined;
@@ -217,24 +226,20 @@ export class Invalidation {
    * ones again, their entries are not read from it.
    */
   replay({ ended, mayBeLost }: LossCheck): void {
-    const { keys, tags, softKeys, softTags, isClear } = this.#recent.names();
-    const isLost = (key: EntryIdentity): boolean => {
-      const partTags = this.#control.listsResponses ? this.#partTagsOf({ keys: [key] }) : [];
-      return [...this.#control.placesOf([key]).names, ...partTags].some(mayBeLost);
-    };
+    const { keys, softKeys, isClear } = this.#recent.names();
+    const isLost = (key: EntryIdentity): boolean => this.#control.placesOf([key]).names.some(mayBeLost);
     const decide = (): void => {
-      const lost = { keys: keys.filter(isLost), tags: tags.filter(mayBeLost) };
-      if (lost.keys.length + lost.tags.length > 0) this.#retryLater(lost, 0);
-      const soft = { keys: softKeys.filter(isLost), tags: softTags.filter(mayBeLost) };
-      if (soft.keys.length + soft.tags.length > 0) this.#repeatSoftly(soft);
+      const lost = { ...NO_NAMES, keys: keys.filter(isLost) };
+      if (lost.keys.length > 0) this.#retryLater(lost, 0);
+      const soft = { ...NO_NAMES, keys: softKeys.filter(isLost) };
+      if (soft.keys.length > 0) this.#repeatSoftly(soft);
     };
     this.#unconfirmed.waitFor(this.#control.restore());
     if (isClear) {
       // It is not known which names to check.
       this.#overflow("recent");
       this.#retryLater(NO_NAMES, 0);
-    } else if (keys.length + tags.length + softKeys.length + softTags.length > 0)
-      this.#unconfirmed.waitFor(ended.then(decide));
+    } else if (keys.length + softKeys.length > 0) this.#unconfirmed.waitFor(ended.then(decide));
   }
 
   /** Repeats unconfirmed invalidations without waiting for the next attempt: the store is connected again. */
@@ -281,6 +286,7 @@ export class Invalidation {
   ): Promise<void> {
     this.#recent.add(names, kind === "soft");
     this.#dropLocal(names);
+    this.#invalidations.preempt(this.#tagsOf(names), kind === "soft" ? "soft" : "hard");
     try {
       await this.#writeReported(names, kind, cause, recordedAs);
     } catch (error) {
@@ -311,7 +317,7 @@ export class Invalidation {
     const places = this.#control.placesOf(keys);
     if (tags.length + places.coordinates.length + coordinates.length > 0) this.#unleasedLoads.detachAll();
     else this.#unleasedLoads.detach(places.names);
-    this.#near?.drop([...places.names, ...this.#tagsOf(names)]);
+    this.#near?.drop(places.names);
   }
 
   #dropAllLocal(): void {
@@ -319,19 +325,31 @@ export class Invalidation {
     this.#near?.changed(undefined);
   }
 
-  /** Returns the names in the store of entries, under every variant that is known, and of tags. */
-  #storeNamesOf(names: Names): readonly string[] {
-    const tags = this.#control.listsResponses ? this.#tagsOf(names) : names.tags;
-    return [...this.#control.placesOf(names.keys).names, ...tags];
+  #markedTagsOf(names: Names): readonly Subject[] {
+    return this.#control.listsResponses ? this.#tagsOf(names) : names.tags;
   }
 
-  /** Returns the names of the tags that are invalidated, with those of what is made of the entries. */
-  #tagsOf(names: Names): readonly string[] {
+  async #beginWrite(
+    names: readonly string[],
+    subjects: readonly Subject[],
+    writer: string,
+    guardMs: number,
+  ): Promise<void> {
+    await Promise.all([
+      names.length === 0 ? undefined : this.#store.beginWrite(names, writer, guardMs),
+      subjects.length === 0
+        ? undefined
+        : this.#invalidations.append({ kind: "begin", subjects, writer: writer.slice(0, 8), guardMs }),
+    ]);
+  }
+
+  /** Returns the tags that are invalidated, with those of what is made of the entries. */
+  #tagsOf(names: Names): readonly Subject[] {
     const partTags = this.#partTagsOf(names);
     return partTags.length === 0 ? names.tags : [...names.tags, ...partTags];
   }
 
-  #partTagsOf({ keys, coordinates = [] }: Pick<Names, "keys" | "coordinates">): readonly string[] {
+  #partTagsOf({ keys, coordinates = [] }: Pick<Names, "keys" | "coordinates">): readonly Subject[] {
     if (keys.length + coordinates.length === 0) return [];
     const { entry, entries, coordinate } = this.#partTags;
     const holders = new Set(keys.map((key) => key.coordinate));
@@ -410,24 +428,8 @@ export class Invalidation {
     }
   }
 
-  /**
-   * The tag of all invalidations changes in the same step as the others, or after them: whoever reads its new version and then the
-   * others finds them changed.
-   */
-  async #invalidateTags(tags: readonly string[], kind: InvalidationKind): Promise<void> {
-    const { tagsAtOnce } = this.#store;
-    const invalidate = (names: readonly string[]): Promise<void> =>
-      this.#store.invalidateTags(names, this.#settings.loadTimeoutMs, kind === "soft");
-    if (tagsAtOnce === undefined) return invalidate(tags);
-    const { any } = this.#partTags;
-    if (tags.length < tagsAtOnce) return invalidate([...tags, any]);
-    await invalidate(tags);
-    return invalidate([any]);
-  }
-
-  /** Lets what has been compared with its tags be compared again. */
-  async #changeAny(): Promise<void> {
-    if (this.#store.tagsAtOnce !== undefined) await this.#invalidateTags([], "hard");
+  #invalidateTags(subjects: readonly Subject[], kind: InvalidationKind): Promise<void> {
+    return this.#invalidations.append({ kind: kind === "soft" ? "soft" : "hard", subjects });
   }
 
   #invalidateNames(names: readonly string[], kind: InvalidationKind): Promise<void> {
@@ -442,11 +444,11 @@ export class Invalidation {
     const { replicaLagMs } = this.#settings;
     if (replicaLagMs === 0) return;
     this.#repeatAfterLag(names, replicaLagMs, cause);
-    const storeNames = this.#storeNamesOf(names);
-    if (storeNames.length === 0) return;
+    const storeNames = this.#control.placesOf(names.keys).names;
+    const subjects = this.#markedTagsOf(names);
+    if (storeNames.length + subjects.length === 0) return;
     try {
-      await this.#store.beginWrite(storeNames, newWriterId(), replicaLagMs);
-      await this.#changeAny();
+      await this.#beginWrite(storeNames, subjects, newWriterId(), replicaLagMs);
     } catch (error) {
       this.#retryLater(names);
       throw error;

@@ -1,5 +1,5 @@
 import { type Cancel, type Clock, isTime } from "../clock.js";
-import { DIGEST_LENGTH } from "../keys/key.js";
+import type { Subject } from "../keys/key.js";
 import type { HistoryLimits } from "../store/history.js";
 import type { Store } from "../store/store.js";
 import type { InvalidationVia } from "../telemetry/events.js";
@@ -358,5 +358,5 @@ function isRecord(value: unknown): boolean {
 export const recordedKey = ({ coordinate, digest }: Pick<EntryIdentity, "coordinate" | "digest">): string =>
   `${coordinate}:${digest.slice(0, RECORDED_DIGEST_LENGTH)}`;
 
-/** Returns how a record names a tag, by its name in the store, which ends with its digest. */
-export const recordedTag = (name: string): string => name.slice(-DIGEST_LENGTH).slice(0, RECORDED_DIGEST_LENGTH);
+/** Returns how a record names a tag. */
+export const recordedTag = (subject: Subject): string => subject.toString(36);

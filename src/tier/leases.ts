@@ -2,25 +2,18 @@ import { AsyncResource } from "node:async_hooks";
 import type { Cancel, Clock, Random } from "../clock.js";
 import type { Packing } from "../codec/packing.js";
 import { CachedError } from "../errors.js";
+import type { Subject } from "../keys/key.js";
 import { jittered } from "../policy/jitter.js";
 import { SKIPPED_MARK, TOO_LARGE_MARK, UNSERIALIZABLE_MARK } from "../store/entry.js";
-import type {
-  Grant,
-  LeaseTimes,
-  LogPosition,
-  Release,
-  Store,
-  StoreOutcome,
-  StoreRequest,
-  TagVersion,
-} from "../store/store.js";
-import { abandon, isWriteInProgress } from "../store/store.js";
+import type { ClockOrigin, Grant, LeaseTimes, Release, Store, StoreOutcome, StoreRequest } from "../store/store.js";
+import { abandon } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import { ByteRoom } from "./byte-turns.js";
 import type { ControlRecord } from "./control-record.js";
 import { EntryBuilder, sizeOf } from "./entry-builder.js";
 import { failureAad, writeFailure } from "./failure.js";
 import { freshMsOf } from "./freshness.js";
+import type { InvalidationClock } from "./invalidation-clock.js";
 import type { LoadLimit } from "./load-limit.js";
 import { type InFlightLoad, InFlightLoads, type Settled } from "./load-sharing.js";
 import { isCallersOwn, type Loaded } from "./loaded.js";
@@ -29,10 +22,8 @@ import { type LongTick, PER_TURN } from "./long-tick.js";
 import type { PreviousValues } from "./previous-values.js";
 import { encodeInput, type Handover, type RefreshQueue, writeJob } from "./refresh-job.js";
 import type { ReadRequest } from "./request.js";
-import { hasResultTags } from "./result-control.js";
 import type { TierSettings } from "./settings.js";
 import { isRefusal } from "./source-guard.js";
-import { createTagVersions } from "./tag-versions.js";
 import { TickBatch } from "./tick-batch.js";
 import { Waiters } from "./waiters.js";
 import type { WorkUnderWay } from "./work-under-way.js";
@@ -40,8 +31,6 @@ import type { WorkUnderWay } from "./work-under-way.js";
 /** A request for the lease on the key of `request`. */
 export interface LeaseRequest {
   readonly request: ReadRequest;
-  /** The versions of `request.tags.names`, as last read. */
-  readonly tagVersions: readonly TagVersion[];
   /** See `AcquireRequest.supersededAt`. */
   readonly supersededAt: number;
   /** See `AcquireRequest.endsFreshness`. */
@@ -108,13 +97,13 @@ export interface HeldLease {
 }
 
 /** Equal lease requests have the same. */
-const idOf = ({ request, tagVersions, supersededAt, endsFreshness = false }: LeaseRequest): string =>
-  tagVersions.length === 0 && supersededAt === 0 && !endsFreshness
-    ? request.key.name
-    : [request.key.name, supersededAt, endsFreshness, ...request.tags.names, ...tagVersions].join("\n");
+const idOf = ({ request: { key, tags }, supersededAt, endsFreshness = false }: LeaseRequest): string =>
+  !tags.isOwn && supersededAt === 0 && !endsFreshness
+    ? key.name
+    : [key.name, supersededAt, endsFreshness, ...(tags.isOwn ? tags.subjects : [])].join("\n");
 
 /** A lease, granted to this process or handed over by another. */
-type GrantedLease = Pick<Extract<Grant, { kind: "granted" }>, "gen" | "token" | "grantedAt">;
+type GrantedLease = Pick<Extract<Grant, { kind: "granted" }>, "gen" | "token" | "grantedAt" | "position">;
 
 /** Returns the result of a load for readers, who wait until it is stored as well, unless the load takes too long. */
 async function whenSettled({ limited, completed }: RunningLoad, settled: Promise<unknown>): Promise<Loaded> {
@@ -127,6 +116,7 @@ async function whenSettled({ limited, completed }: RunningLoad, settled: Promise
 export interface LeasesParts {
   readonly store: Store;
   readonly control: ControlRecord;
+  readonly invalidations: InvalidationClock;
   readonly clock: Clock;
   readonly random: Random;
   readonly channel: Channel;
@@ -146,13 +136,10 @@ export interface LeasesParts {
  */
 export class Leases {
   readonly inFlightLoads = new InFlightLoads();
-  /**
-   * The coordinates whose loads were seen to add tags to their results. To store such a value, the
-   * end of the invalidation log must be known from before the load.
-   */
-  readonly taggedByLoads = new Set<string>();
+  readonly #taggedByLoads = new Set<string>();
   readonly #store: Store;
   readonly #control: ControlRecord;
+  readonly #invalidations: InvalidationClock;
   readonly #entryBuilder: EntryBuilder;
   readonly #clock: Clock;
   readonly #random: Random;
@@ -185,7 +172,8 @@ export class Leases {
     const { store, clock, random, packing, longTick, settings } = parts;
     this.#store = store;
     this.#control = parts.control;
-    this.#entryBuilder = new EntryBuilder(store, clock, random, packing, settings.loadTimeoutMs);
+    this.#invalidations = parts.invalidations;
+    this.#entryBuilder = new EntryBuilder(parts.invalidations, clock, random, packing);
     this.#clock = clock;
     this.#random = random;
     this.#channel = parts.channel;
@@ -227,12 +215,16 @@ export class Leases {
   async adopt(request: ReadRequest, lease: Handover): Promise<boolean> {
     const { name } = request.key;
     const readAt = this.#clock.now();
-    const { readings, tagVersions, controlVersion } = await this.#store.read([name], request.tags.names);
+    const { readings, clock, controlVersion } = await this.#store.read([name]);
     const [reading] = readings;
     if (reading?.kind !== "read" || reading.entry?.gen !== lease.gen) return false;
     // An invalidation by tag, or of the whole field, does not end the lease: its value would not be served.
     if (!(await this.#control.prepare(controlVersion, [request.key], readAt))) return false;
-    if (reading.entry.signature !== this.#control.signatureOf(request, tagVersions)) return false;
+    if (!(await this.#invalidations.catchUp(clock))) return false;
+    if (reading.entry.signature !== this.#control.signatureOf(request.key)) return false;
+    const { epoch, leasePosition: position = 0 } = reading.entry;
+    if (!this.#invalidations.counts({ epoch, position })) return false;
+    if (position < this.#invalidations.latestOf(request.tags.subjects)) return false;
     if (this.#control.modes.of(request.key.coordinate) === "off") {
       // Its worker may end when this call has.
       await this.#tryRelease(abandon({ key: name, token: lease.token }));
@@ -240,12 +232,22 @@ export class Leases {
     }
     const [isHeld] = await this.#store.renew([{ key: name, token: lease.token }], this.#times);
     if (isHeld !== true) return false;
-    const leaseRequest = { request, tagVersions: lease.tagVersions, supersededAt: 0, isRefresh: true, hasValue: true };
+    const leaseRequest = { request, supersededAt: 0, isRefresh: true, hasValue: true };
     // The load counts from the grant of the lease, also for its time limit.
     const startedAt = this.#clock.now() - (reading.now - lease.grantedAt);
     const queued = { ...leaseRequest, context: new AsyncResource("graphql-cached.load") };
-    const { isStored } = await this.#startLoad(queued, lease, lease.logPosition, startedAt).settled;
+    const { isStored } = await this.#startLoad(queued, lease, startedAt).settled;
     return isStored;
+  }
+
+  /** Notes the tags of an entry that a request is served: it may have more than the request knows of. */
+  noteTags({ key, tags }: ReadRequest, subjects: readonly Subject[]): void {
+    if (subjects.length > tags.count && tags.subjectsOf === undefined) this.#taggedByLoads.add(key.coordinate);
+  }
+
+  /** Returns whether loads of a coordinate, in any process, were seen to add tags to their results. */
+  isTaggedByLoads(coordinate: string): boolean {
+    return this.#taggedByLoads.size > 0 && this.#taggedByLoads.has(coordinate);
   }
 
   /** The number of refresh jobs that `refreshQueue` has not taken yet. */
@@ -296,48 +298,42 @@ export class Leases {
   }
 
   async #acquireAll(leaseRequests: readonly QueuedRequest[]): Promise<readonly Acquired[]> {
-    const [complete] = await Promise.all([this.#withTagVersions(leaseRequests), this.#list(leaseRequests)]);
-    const grantable = complete.filter(
-      ({ request, tagVersions }) =>
-        this.#control.mayLoad(request.key) &&
-        tagVersions.every((version) => version !== undefined && !isWriteInProgress(version)),
+    await this.#list(leaseRequests);
+    // A caller that has not read the store, such as one that sets a value.
+    if (this.#invalidations.origin === undefined) await this.#invalidations.start();
+    // As known when the request is sent: whatever was invalidated before is before these loads.
+    const { origin } = this.#invalidations;
+    const grantable = leaseRequests.filter(
+      ({ request }) => origin !== undefined && this.#control.mayLoad(request.key) && !this.#isWritten(request),
     );
-    const needsLogPosition = grantable.some(
-      ({ request }) => request.tags.namesOf !== undefined || this.taggedByLoads.has(request.key.coordinate),
-    );
-    const requests = grantable.map(({ request, tagVersions, supersededAt, endsFreshness = false }) => ({
+    const requests = grantable.map(({ request, supersededAt, endsFreshness = false }) => ({
       key: request.key.name,
-      signature: this.#control.signatureOf(request, tagVersions) as string,
+      signature: this.#control.signatureOf(request.key) as string,
+      oldestPosition: this.#invalidations.latestOf(request.tags.subjects),
       supersededAt,
       endsFreshness,
     }));
     const requestedAt = this.#clock.now();
-    // The log position must be older than the loads, so both replies are awaited before any load
-    // begins.
-    const [grants, logPosition] = await Promise.all([
-      requests.length === 0 ? [] : this.#store.acquire(requests, this.#timesFor(requests.length), this.#holder()),
-      needsLogPosition
-        ? this.#store.readLogPosition(this.#store.invalidationLogs(), this.#settings.loadTimeoutMs)
-        : undefined,
-    ]);
+    const times = this.#timesFor(requests.length);
+    const grants =
+      requests.length === 0 ? [] : await this.#store.acquire(requests, times, origin as ClockOrigin, this.#holder());
+    // Perhaps by the end of the epoch: then the next request is one of the new epoch.
+    if (grants.some(({ kind }) => kind === "expired")) await this.#invalidations.follow();
     let next = 0;
     const acquiredBy = (leaseRequest: QueuedRequest): Acquired => {
       const grant = grantable[next] === leaseRequest ? (grants[next++] as Grant) : undefined;
-      if (grant === undefined) {
-        const isWriting = leaseRequest.tagVersions.some(
-          (version) => version !== undefined && isWriteInProgress(version),
-        );
-        return isWriting
+      if (grant === undefined)
+        return this.#isWritten(leaseRequest.request)
           ? { kind: "write-in-progress" }
-          : { kind: "unavailable", error: new Error("the control record or the tags could not be read") };
-      }
-      if (grant.kind === "granted")
-        return this.#enqueue(leaseRequest, grant, logPosition) ?? this.#begin(leaseRequest, grant, logPosition);
+          : { kind: "unavailable", error: new Error("the control record or the invalidation clock could not be read") };
+      if (grant.kind === "granted") return this.#enqueue(leaseRequest, grant) ?? this.#begin(leaseRequest, grant);
       const inFlight = grant.kind === "busy" ? this.inFlightLoads.find(grant.gen, leaseRequest.request.key) : undefined;
       return inFlight === undefined ? grant : { kind: "in-flight", inFlight };
     };
     const acquired =
-      complete.length <= PER_TURN ? complete.map(acquiredBy) : await this.#longTick.map(complete, acquiredBy);
+      leaseRequests.length <= PER_TURN
+        ? leaseRequests.map(acquiredBy)
+        : await this.#longTick.map(leaseRequests, acquiredBy);
     // A tick with thousands of keys takes many batches, and the leases of the first may already be due.
     if (this.#clock.now() - requestedAt >= this.#times.leaseMs / 3) this.#renew();
     return acquired;
@@ -349,48 +345,33 @@ export class Leases {
     if (!keys.every((key) => this.#control.mayLoad(key))) await this.#control.listInTime();
   }
 
-  /**
-   * Completes the tag versions of requests that lack some, since a tag was never used or was
-   * evicted. Costs one more round trip, once for each tag.
-   */
-  async #withTagVersions(leaseRequests: readonly QueuedRequest[]): Promise<readonly QueuedRequest[]> {
-    const incomplete = leaseRequests.filter(({ tagVersions }) => tagVersions.includes(undefined));
-    if (incomplete.length === 0) return leaseRequests;
-    const requests = incomplete.map(({ request }) => request);
-    const versionOf = await createTagVersions(this.#store, requests, this.#settings.loadTimeoutMs);
-    return leaseRequests.map((leaseRequest) => {
-      if (!leaseRequest.tagVersions.includes(undefined)) return leaseRequest;
-      return { ...leaseRequest, tagVersions: leaseRequest.request.tags.names.map((name) => versionOf.get(name)) };
-    });
+  /** Whether one of the tags of a request is being written, as far as this process knows. */
+  #isWritten({ tags }: ReadRequest): boolean {
+    return tags.subjects.length > 0 && this.#invalidations.isWritten(tags.subjects, this.#control.storeNow);
   }
 
-  #begin(leaseRequest: QueuedRequest, grant: GrantedLease, logPosition: LogPosition | undefined): Acquired {
+  #begin(leaseRequest: QueuedRequest, grant: GrantedLease): Acquired {
     const { name } = leaseRequest.request.key;
     if (this.#limit.isReached(name)) {
       // Loads have begun since the lease was requested.
       void this.#tryRelease(abandon({ key: name, token: grant.token }));
       return this.#limited(leaseRequest.request);
     }
-    return { kind: "in-flight", inFlight: this.#startLoad(leaseRequest, grant, logPosition) };
+    return { kind: "in-flight", inFlight: this.#startLoad(leaseRequest, grant) };
   }
 
   /**
    * Hands a refresh to the queue, if there is one and another process can make the request. The
    * lease is handed over with it, so it is not renewed here.
    */
-  #enqueue(
-    leaseRequest: QueuedRequest,
-    grant: GrantedLease,
-    logPosition: LogPosition | undefined,
-  ): Acquired | undefined {
+  #enqueue(leaseRequest: QueuedRequest, grant: GrantedLease): Acquired | undefined {
     const { refreshQueue } = this.#settings;
     if (refreshQueue === undefined || !leaseRequest.isRefresh) return undefined;
-    const { request, tagVersions } = leaseRequest;
+    const { request } = leaseRequest;
     const input = encodeInput(request, this.#packing);
     if (input === undefined) return undefined;
     const { coordinate, digest } = request.key;
-    const lease = { ...grant, tagVersions, logPosition };
-    const enqueue = async (): Promise<unknown> => refreshQueue(await writeJob(request, input, lease, this.#packing));
+    const enqueue = async (): Promise<unknown> => refreshQueue(await writeJob(request, input, grant, this.#packing));
     this.#enqueuing++;
     const isOver = enqueue().then(
       () => {
@@ -400,20 +381,15 @@ export class Leases {
       (error: unknown) => {
         this.#enqueuing--;
         this.#channel.publish({ name: "refresh.rejected", coordinate, digest, error });
-        return this.#startLoad(leaseRequest, grant, logPosition).settled;
+        return this.#startLoad(leaseRequest, grant).settled;
       },
     );
     return { kind: "enqueued", isOver: this.#underWay.add(isOver) };
   }
 
-  #startLoad(
-    leaseRequest: QueuedRequest,
-    grant: GrantedLease,
-    logPosition: LogPosition | undefined,
-    startedAt: number = this.#clock.now(),
-  ): InFlightLoad {
+  #startLoad(leaseRequest: QueuedRequest, grant: GrantedLease, startedAt: number = this.#clock.now()): InFlightLoad {
     const { request, isRefresh, hasValue, waiters = Waiters.of(undefined), context } = leaseRequest;
-    const { gen, token, grantedAt } = grant;
+    const { gen, token, grantedAt, position } = grant;
     if (request.trace !== undefined) request.trace.gen = gen;
     const running = context.runInAsyncScope(() =>
       this.#loads.run(request, {
@@ -427,13 +403,11 @@ export class Leases {
     );
     this.#limit.add(request.key.name, running.completed);
     // In the context of its request: tags may be derived from its value by functions of the user.
-    const settled = context.runInAsyncScope(() =>
-      running.completed.then((loaded) => this.#settle(inFlight, loaded, logPosition)),
-    );
+    const settled = context.runInAsyncScope(() => running.completed.then((loaded) => this.#settle(inFlight, loaded)));
     const inFlight: InFlightLoad = {
       request,
-      tagVersions: leaseRequest.tagVersions,
-      softSignature: this.#control.softSignatureOf(request, leaseRequest.tagVersions),
+      position,
+      softSignature: this.#control.softSignatureOf(request.key),
       gen,
       token,
       grantedAt,
@@ -452,12 +426,11 @@ export class Leases {
   }
 
   /** Stores the loaded value, or releases the lease. Never rejects. */
-  async #settle(inFlight: InFlightLoad, loaded: Loaded, logPosition: LogPosition | undefined): Promise<Settled> {
+  async #settle(inFlight: InFlightLoad, loaded: Loaded): Promise<Settled> {
     const { coordinate, digest } = inFlight.request.key;
     let isStored = false;
-    let isConfirmed = false;
     let storedBytes = 0;
-    if (loaded.kind === "loaded" && hasResultTags(loaded.settings)) this.taggedByLoads.add(coordinate);
+    if (loaded.kind === "loaded" && (loaded.settings?.tags.length ?? 0) > 0) this.#taggedByLoads.add(coordinate);
     try {
       const isRefused = loaded.kind === "failed" && loaded.refusal === undefined && isRefusal(loaded.error);
       const isOutgrown = loaded.refusal === "outgrown-key";
@@ -476,20 +449,17 @@ export class Leases {
       else if (loaded.refusal !== undefined || loaded.content === undefined) {
         const mark = loaded.refusal === "too-large" ? TOO_LARGE_MARK : UNSERIALIZABLE_MARK;
         await this.#release(inFlight, "uncacheable", this.#settings.errorBackoffMs, mark);
-      } else if (loaded.settings?.isSkipped === true) {
-        isConfirmed = await this.#entryBuilder.areTagsUnchanged(inFlight, loaded, logPosition);
-        await this.#releaseUnkept(inFlight, loaded.loadMs);
-      } else {
+      } else if (loaded.settings?.isSkipped === true) await this.#releaseUnkept(inFlight, loaded.loadMs);
+      else {
         const room = this.#room.enter(sizeOf(loaded));
         try {
-          const request = await this.#entryBuilder.build(inFlight, loaded, { logPosition, room });
+          const request = await this.#entryBuilder.build(inFlight, loaded, room);
           if (request === undefined) await this.#release(inFlight, "abandoned", 0);
           else {
             this.#storing.add(inFlight);
             const outcome = await this.#storeRequests.add(request);
-            isConfirmed = outcome === "stored";
-            isStored = isConfirmed && request.grantedAt + request.freshMs >= 0;
-            if (isConfirmed && !isStored && freshMsOf(inFlight.request.policy, loaded) > 0)
+            isStored = outcome === "stored" && request.grantedAt + request.freshMs >= 0;
+            if (outcome === "stored" && !isStored && freshMsOf(inFlight.request.policy, loaded) > 0)
               this.#reportOutlived(inFlight, loaded.loadMs);
             if (isStored) storedBytes = request.body?.byteLength ?? 0;
             // The store may not have received the value, or cannot take it.
@@ -510,7 +480,7 @@ export class Leases {
     }
     this.#storing.delete(inFlight);
     this.#leased.delete(inFlight.token);
-    return { isStored, isConfirmed: isStored || isConfirmed };
+    return { isStored };
   }
 
   /**

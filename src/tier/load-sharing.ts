@@ -3,7 +3,6 @@ import { LRUCache } from "lru-cache";
 import { type Clock, within } from "../clock.js";
 import { Deferred } from "../deferred.js";
 import type { Key } from "../keys/key.js";
-import type { TagVersion } from "../store/store.js";
 import type { BypassReason } from "../telemetry/events.js";
 import { freshMsOf } from "./freshness.js";
 import type { LoadLimit } from "./load-limit.js";
@@ -53,8 +52,8 @@ import { Waiters } from "./waiters.js";
 export interface InFlightLoad {
   /** The request that won the lease. */
   readonly request: ReadRequest;
-  /** The versions of the tags known before the load, as read before it. */
-  readonly tagVersions: readonly TagVersion[];
+  /** From which position of the invalidation clock on its value counts. */
+  readonly position: number;
   /** `ControlRecord.softSignatureOf` before it. A value that it does not suit any more is stale from the start. */
   readonly softSignature: string;
   readonly gen: string;
@@ -79,11 +78,6 @@ export interface InFlightLoad {
 export interface Settled {
   /** Whether the store accepted the value: false if it was invalidated during the load. */
   readonly isStored: boolean;
-  /**
-   * Whether no tag derived from the result was invalidated during the load: true if the value is
-   * stored, or if the load has skipped it and its tags were found unchanged.
-   */
-  readonly isConfirmed: boolean;
 }
 
 /**

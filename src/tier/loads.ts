@@ -5,7 +5,7 @@ import { TooLarge, Unstorable } from "../codec/codec.js";
 import type { Encoded, Packing } from "../codec/packing.js";
 import { ignoreRejection } from "../deferred.js";
 import { CachedError, type ErrorCode } from "../errors.js";
-import type { Key } from "../keys/key.js";
+import type { Key, Subject } from "../keys/key.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { LoadTrace } from "../telemetry/tracing.js";
 import { ByteTurns } from "./byte-turns.js";
@@ -77,7 +77,7 @@ export class Loads {
   readonly #packing: Packing;
   readonly #guard: SourceGuard;
   readonly #settings: LoadSettings;
-  readonly #tagName: (tag: string) => string;
+  readonly #subjectOf: (tag: string) => Subject;
   readonly #nesting = new AsyncLocalStorage<EnclosingLoad>();
   readonly #abortListeners = new AbortListeners();
   readonly #callerErrors: CallerErrors;
@@ -90,21 +90,21 @@ export class Loads {
   /** How many readers inside of loads wait for a key. Its loads do not wait for a slot. */
   readonly #awaitedInside = new Map<string, number>();
 
-  /** `tagName` returns the name of a tag in the store. */
+  /** `subjectOf` returns what is stored of a tag. */
   constructor(
     clock: Clock,
     channel: Channel,
     packing: Packing,
     guard: SourceGuard,
     settings: LoadSettings,
-    tagName: (tag: string) => string,
+    subjectOf: (tag: string) => Subject,
   ) {
     this.#clock = clock;
     this.#channel = channel;
     this.#packing = packing;
     this.#guard = guard;
     this.#settings = settings;
-    this.#tagName = tagName;
+    this.#subjectOf = subjectOf;
     this.#turns = new ByteTurns(clock);
     this.#callerErrors = new CallerErrors(clock, settings.errorBackoffMs);
   }
@@ -204,7 +204,7 @@ export class Loads {
   #run(request: ReadRequest, start: LoadStart): RunningLoad {
     const { isRefresh, readPrevious, onTimeout } = start;
     const { coordinate, digest, name } = request.key;
-    const control = new LoadControl({ coordinate, tagName: this.#tagName, readPrevious });
+    const control = new LoadControl({ coordinate, subjectOf: this.#subjectOf, readPrevious });
     let startedAt = this.#clock.now();
     let hasStarted = false;
     const waiters = this.#lingering(start, () => hasStarted);

@@ -1,12 +1,13 @@
 import { type Clock, within } from "../clock.js";
 import type { Packing } from "../codec/packing.js";
 import { areLoadsShareable, type Entry, isForWaiters } from "../store/entry.js";
-import type { Store, TagVersion } from "../store/store.js";
+import type { Store } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { BypassReason } from "../telemetry/events.js";
 import type { ControlRecord } from "./control-record.js";
 import type { DecodedValue } from "./entry-decoder.js";
 import { type Freshness, freshMsOf, freshnessOf, isServable } from "./freshness.js";
+import type { InvalidationClock } from "./invalidation-clock.js";
 import type { Acquired, Leases } from "./leases.js";
 import type { InFlightLoad } from "./load-sharing.js";
 import { isCallersOwn, isUnshareable, type Loaded } from "./loaded.js";
@@ -19,12 +20,13 @@ import type {
   JoinedMiss,
   ReadRequest,
   ReadResult,
+  RequestTags,
   Respond,
   SharedMiss,
 } from "./request.js";
 import type { Responder } from "./responder.js";
-import { hasResultTags } from "./result-control.js";
 import type { TierSettings } from "./settings.js";
+import { subjectsOfLoaded } from "./value-tags.js";
 import { reportWait } from "./wait-report.js";
 import { Waiters } from "./waiters.js";
 import type { Waiting, Watch } from "./waiting.js";
@@ -43,6 +45,7 @@ export interface HitPath {
 export interface MissParts {
   readonly store: Store;
   readonly control: ControlRecord;
+  readonly invalidations: InvalidationClock;
   readonly clock: Clock;
   readonly channel: Channel;
   readonly packing: Packing;
@@ -60,7 +63,6 @@ export interface MissParts {
 interface MissStart {
   readonly freshness: Freshness;
   readonly entry: Entry | undefined;
-  readonly tagVersions: readonly TagVersion[];
   /**
    * Only a value granted later than this is used: the `grantedAt` of an unusable value, or 0 for
    * any value.
@@ -133,7 +135,10 @@ export class Misses {
     const shared =
       joined?.miss ?? (mayShare ? this.#waitingFor(request, readResult, freshness, deadlineAt) : undefined);
     const canShare =
-      shared !== undefined && !shared.waiters.isGone && shared.deadlineAt <= (deadlineAt ?? shared.deadlineAt);
+      shared !== undefined &&
+      haveSameTags(request, shared) &&
+      !shared.waiters.isGone &&
+      shared.deadlineAt <= (deadlineAt ?? shared.deadlineAt);
     const miss = canShare ? shared : this.#begin(request, readResult, freshness, mayShare, deadlineAt, superseded);
     const joining = joined?.miss === miss ? joined : { miss, askedAt: this.#parts.clock.now() };
     if (mayShare) readResult.joined = joining;
@@ -171,7 +176,7 @@ export class Misses {
 
   #begin(
     request: ReadRequest,
-    { reading, tagVersions }: ReadResult,
+    { reading }: ReadResult,
     freshness: Freshness,
     mayShare: boolean,
     deadlineAt: number | undefined,
@@ -180,14 +185,13 @@ export class Misses {
     const { longTick } = this.#parts;
     const entry = reading.kind === "read" ? reading.entry : undefined;
     const supersededAt = superseded?.grantedAt ?? 0;
-    const endsFreshness = superseded !== undefined;
+    const endsFreshness = superseded !== undefined && freshness !== "absent";
     const until = deadlineAt ?? this.#deadlineOf(freshness);
     // A request inside a load, or with a stale value to fall back to, waits on terms of its own.
     const isJoinable = mayShare && (freshness === "absent" || freshness === "pending");
     const start: MissStart = {
       freshness,
       entry,
-      tagVersions,
       supersededAt,
       endsFreshness,
       deadlineAt: until,
@@ -213,7 +217,6 @@ export class Misses {
     const start: MissStart = {
       freshness,
       entry,
-      tagVersions: readResult.tagVersions,
       supersededAt,
       endsFreshness: false,
       deadlineAt: this.#deadlineOf(freshness),
@@ -245,7 +248,7 @@ export class Misses {
   async supersede(
     request: ReadRequest,
   ): Promise<{ readResult: ReadResult; isWriting: boolean; supersededAt: number } | undefined> {
-    const { store, control, near, packing } = this.#parts;
+    const { store, control, near } = this.#parts;
     // Another release must not go on to serve the old value.
     const { names } = control.placesOf([request.key]);
     for (const name of names) near?.changed(name);
@@ -255,7 +258,7 @@ export class Misses {
     );
     const readResult = await this.#hitPath.read(request);
     if (!isInvalidated || readResult.reading.kind !== "read") return undefined;
-    const isWriting = freshnessOf(request, readResult, control, packing) === "write-in-progress";
+    const isWriting = freshnessOf(request, readResult, this.#parts) === "write-in-progress";
     const supersededAt = readResult.reading.entry?.grantedAt ?? 0;
     return { readResult, isWriting, supersededAt };
   }
@@ -264,21 +267,14 @@ export class Misses {
    * Starts a refresh in the background. Each process runs at most one for a key, and none while
    * another process holds the lease.
    */
-  refresh(
-    request: ReadRequest,
-    entry: Entry,
-    now: number,
-    tagVersions: readonly TagVersion[],
-    endsFreshness: boolean,
-  ): void {
+  refresh(request: ReadRequest, entry: Entry, now: number, endsFreshness: boolean): void {
     const { name } = request.key;
-    request.onMiss?.(entry, now, tagVersions);
+    request.onMiss?.(entry, now);
     if (entry.untilAt > now || this.#refreshing.has(name)) return;
     this.#refreshing.add(name);
     void this.#parts.leases
       .acquire({
         request,
-        tagVersions,
         supersededAt: entry.grantedAt,
         endsFreshness,
         isRefresh: true,
@@ -304,7 +300,6 @@ export class Misses {
     const acquire = (): Promise<Acquired> =>
       leases.acquire({
         request,
-        tagVersions: request.tags.names.map(() => undefined),
         supersededAt: 0,
         isRefresh: false,
         hasValue: false,
@@ -336,8 +331,14 @@ export class Misses {
   }
 }
 
-function reportMiss(request: ReadRequest, { reading, tagVersions }: ReadResult): void {
-  if (reading.kind === "read") request.onMiss?.(reading.entry, reading.now, tagVersions);
+/** Whether a miss is resolved by the tags of a request as well: where the key does not decide about them, another one may have others. */
+const haveSameTags = ({ tags }: ReadRequest, miss: SharedMiss): boolean =>
+  !tags.isOwn ||
+  (tags.subjects.length === miss.tags.subjects.length &&
+    tags.subjects.every((subject, nth) => subject === miss.tags.subjects[nth]));
+
+function reportMiss(request: ReadRequest, { reading }: ReadResult): void {
+  if (reading.kind === "read") request.onMiss?.(reading.entry, reading.now);
 }
 
 /**
@@ -361,11 +362,8 @@ function reportMiss(request: ReadRequest, { reading, tagVersions }: ReadResult):
  * - An invalidation ends the lease chain during the load. The request that runs the load began
  *   before it and may have the value. A request that joined has read the load's `gen` from the
  *   store, so it began before it as well.
- * - A tag derived from the result is invalidated during the load. That does not end the chain,
- *   since the tag was not known when the lease was granted. A request that joined may have begun
- *   after it, so it waits until the store has accepted the value, or, if the load stores nothing, until
- *   the tags have been checked. The tags are checked before that: a
- *   request that joined when the load had ended reads the stored value, and compares its tags.
+ * - A tag is invalidated during the load. That does not end the chain. A request that joined may have begun after it, so it
+ *   compares the tags of the result with what it knows of the clock, which is at least as new as its own read.
  * - The load fails with what concerns only the caller that it was run for. Those that joined read the
  *   store again and request the lease; but not before it has been released, or they would find the
  *   same load. Those that shared this caller's miss start over, each in its own asynchronous context.
@@ -389,7 +387,6 @@ class Miss implements SharedMiss {
   readonly #mayServeStale: boolean;
   /** The stale value to fall back to. */
   readonly #fallback: Entry | undefined;
-  #tagVersions: readonly TagVersion[];
   #supersededAt: number;
   /** The `grantedAt` of the value that the store has shown last. 0: none. */
   #knownGrantedAt = 0;
@@ -408,9 +405,12 @@ class Miss implements SharedMiss {
     this.#isNested = parts.loads.isEnclosing;
     this.#mayServeStale = start.freshness === "stale-while-revalidate";
     this.#fallback = this.#mayServeStale || start.freshness === "stale-if-error" ? start.entry : undefined;
-    this.#tagVersions = start.tagVersions;
     this.#supersededAt = start.supersededAt;
     this.#note(start.entry);
+  }
+
+  get tags(): RequestTags {
+    return this.#request.tags;
   }
 
   get input(): string {
@@ -423,7 +423,7 @@ class Miss implements SharedMiss {
    */
   async resolve(): Promise<Respond> {
     const request = this.#request;
-    const { clock, control, loads, packing, responder, waiting } = this.#parts;
+    const { clock, control, loads, responder, waiting } = this.#parts;
     const { open, isJoinable } = this.#start;
     let { freshness, entry: current } = this.#start;
     open?.pending.add(this);
@@ -458,12 +458,11 @@ class Miss implements SharedMiss {
         const readResult = await this.#hitPath.read(request);
         const modeReason = control.modes.reasonOf(request.key.coordinate);
         if (modeReason !== undefined) return this.#bypass(modeReason);
-        const currentFreshness = freshnessOf(request, readResult, control, packing);
+        const currentFreshness = freshnessOf(request, readResult, this.#parts);
         if (currentFreshness === undefined || readResult.reading.kind === "failed")
           return await this.#fallBack(this.#bypass("STORE_UNAVAILABLE"));
         freshness = currentFreshness;
         ({ entry: current, now } = readResult.reading);
-        this.#tagVersions = readResult.tagVersions;
         if (this.#isAwaited(current)) freshness = "fresh";
         this.#note(current);
         const respondFromEntry = await this.#useEntry(current, freshness, "coalesced");
@@ -494,7 +493,6 @@ class Miss implements SharedMiss {
   #acquire(entry: Entry | undefined): Promise<Acquired> {
     return this.#parts.leases.acquire({
       request: this.#request,
-      tagVersions: this.#tagVersions,
       supersededAt: this.#supersededAt,
       endsFreshness: this.#start.endsFreshness,
       isRefresh: false,
@@ -511,7 +509,7 @@ class Miss implements SharedMiss {
   #stillBusy(entry: Entry | undefined, now: number): Acquired | undefined {
     if (entry === undefined || entry.gen === "" || entry.gen !== this.#busyGen || entry.untilAt <= now)
       return undefined;
-    if (entry.signature !== this.#parts.control.signatureOf(this.#request, this.#tagVersions)) return undefined;
+    if (!this.#hasCurrentLease(entry)) return undefined;
     return { kind: "busy", gen: entry.gen, remainingMs: entry.untilAt - now };
   }
 
@@ -555,8 +553,6 @@ class Miss implements SharedMiss {
     if (!isOwn) inFlight.waiters.addAll(this.waiters);
     this.awaited.request = inFlight.request;
     this.awaited.gen = inFlight.gen;
-    // The tags of a load that has ended may have been checked before they were invalidated, and that
-    // before this request began. The value is then stored, but must be compared with their versions.
     const hadEnded = !isOwn && (await Promise.race([inFlight.loaded, undefined])) !== undefined;
     // Without a fallback, the request waits for its own load beyond the deadline. For a load, a stale value is one only if
     // the source fails, since what it returns is stored as fresh.
@@ -577,12 +573,12 @@ class Miss implements SharedMiss {
       await this.#untilDeadline(inFlight.settled);
       return undefined;
     }
-    const hasOwnTags = loaded.kind === "loaded" && hasResultTags(loaded.settings);
-    if (this.#request.tags.namesOf !== undefined || hasOwnTags) {
-      const isConfirmed = (await this.#untilDeadline(inFlight.settled))?.isConfirmed;
-      if (hadEnded || isConfirmed !== true) return undefined;
-    }
-    return respond;
+    if (loaded.kind === "failed") return respond;
+    const subjects = subjectsOfLoaded(inFlight.request.tags, loaded);
+    if (this.#parts.invalidations.stateOf(subjects, inFlight.position) !== "changed") return respond;
+    // Not before it has been released, or the next read would show the same load.
+    await this.#untilDeadline(inFlight.settled);
+    return undefined;
   }
 
   /**
@@ -598,7 +594,7 @@ class Miss implements SharedMiss {
     if (woken.kind === "poll" || woken.entry === undefined || woken.gen === undefined || woken.gen !== gen)
       return undefined;
     const { entry } = woken;
-    if (entry.signature !== this.#parts.control.signatureOf(this.#request, this.#tagVersions)) return undefined;
+    if (!this.#isCurrent(entry, entry.position)) return undefined;
     return this.#useEntry(entry, entry.state === "value" ? "fresh" : entry.state, "coalesced");
   }
 
@@ -612,7 +608,7 @@ class Miss implements SharedMiss {
       entry?.state === "value" &&
       entry.gen !== this.awaited.gen &&
       entry.grantedAt > this.#knownGrantedAt &&
-      entry.signature === this.#parts.control.signatureOf(this.#request, this.#tagVersions)
+      this.#isCurrent(entry, entry.position)
     );
   }
 
@@ -643,10 +639,7 @@ class Miss implements SharedMiss {
     const at = now ?? entry.grantedAt + entry.loadMs;
     const freshForMs = freshness === "fresh" ? Math.max(0, entry.freshUntilAt - at) : 0;
     const respond = this.#respondDecoded(entry, decoded, outcome, freshForMs, at - entry.grantedAt);
-    if (decoded.resultTags === undefined) return respond;
-    return responder
-      .tagsStateOf(decoded.resultTags)
-      .then((state) => (state === "changed" ? this.#supersede(entry) : respond));
+    return responder.tagsStateOf(this.#request, entry, decoded) === "changed" ? this.#supersede(entry) : respond;
   }
 
   /** From now on, only a value granted later than `entry` is used. */
@@ -654,11 +647,24 @@ class Miss implements SharedMiss {
     this.#supersededAt = grantedAt;
   }
 
+  /** Returns whether no invalidation that this request has to heed is later than what an entry shows of `position`. */
+  #isCurrent(entry: Entry, position: number): boolean {
+    const { control, invalidations } = this.#parts;
+    const { key, tags } = this.#request;
+    return (
+      entry.signature === control.signatureOf(key) &&
+      invalidations.counts({ epoch: entry.epoch, position }) &&
+      position >= invalidations.latestOf(tags.subjects)
+    );
+  }
+
+  #hasCurrentLease(entry: Entry): boolean {
+    return this.#isCurrent(entry, entry.leasePosition ?? 0);
+  }
+
   /** Returns the load of this process that the store has just shown to hold the lease. */
   #inFlightLoadOf(entry: Entry | undefined): InFlightLoad | undefined {
-    const signature = this.#parts.control.signatureOf(this.#request, this.#tagVersions);
-    if (entry === undefined || entry.gen === "" || signature === undefined || entry.signature !== signature)
-      return undefined;
+    if (entry === undefined || entry.gen === "" || !this.#hasCurrentLease(entry)) return undefined;
     return this.#parts.leases.inFlightLoads.find(entry.gen, this.#request.key);
   }
 
@@ -684,7 +690,7 @@ class Miss implements SharedMiss {
     return this.#hitPath.respond(request, await this.#hitPath.read(request), this.deadlineAt);
   }
 
-  #serveStale(): Promise<Respond> {
+  #serveStale(): Respond {
     return this.#fallBack(this.#bypass("STORE_UNAVAILABLE"), "stale");
   }
 
@@ -698,11 +704,12 @@ class Miss implements SharedMiss {
   }
 
   /** Returns the stale value if there is a usable one, and `otherwise` if not. */
-  async #fallBack(otherwise: Respond, outcome: "staleIfError" | "stale" = "staleIfError"): Promise<Respond> {
+  #fallBack(otherwise: Respond, outcome: "staleIfError" | "stale" = "staleIfError"): Respond {
     const { responder } = this.#parts;
     if (this.#fallback === undefined) return otherwise;
     const decoded = responder.decode(this.#request, this.#fallback);
-    if (decoded.kind !== "value" || (await responder.tagsStateOf(decoded.resultTags)) === "changed") return otherwise;
+    if (decoded.kind !== "value" || responder.tagsStateOf(this.#request, this.#fallback, decoded) === "changed")
+      return otherwise;
     return this.#respondDecoded(this.#fallback, decoded, outcome, 0, 0);
   }
 
@@ -723,6 +730,7 @@ class Miss implements SharedMiss {
       if (own.kind !== "value")
         return responder.bypass(request, own.kind === "collision" ? "KEY_COLLISION" : "UNCACHEABLE");
       request.ending?.endWith(entry);
+      this.#parts.leases.noteTags(request, own.parts.subjects);
       responder.reportServed(request, outcome, freshForMs, ageMs, own, own.bodyBytes);
       return own.value;
     };

@@ -1,18 +1,18 @@
 import { outsideOfRequests } from "../async-context.js";
 import type { Clock, Random } from "../clock.js";
-import type { EntryNames, Key } from "../keys/key.js";
+import type { Key } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
 import type { Entry } from "../store/entry.js";
-import type { ChangeListener, TagVersion } from "../store/store.js";
+import type { ChangeListener } from "../store/store.js";
 import type { ControlRecord } from "./control-record.js";
 import type { DecodedValue } from "./entry-decoder.js";
 import { freezePlain, isFreezable } from "./freeze-plain.js";
 import { earliestRefreshAt, isDueEarly } from "./freshness.js";
+import type { InvalidationClock } from "./invalidation-clock.js";
 import { NearEntries, type NearEntry, type NearValue } from "./near-entries.js";
-import { haveSameTags, NO_TAGS, type ReadReport, type ReadRequest, type ReadStart } from "./request.js";
+import { NO_TAGS, type ReadReport, type ReadRequest, type ReadStart, type RequestTags } from "./request.js";
 import { ServedReport } from "./served-report.js";
 import { ValueMemory } from "./value-memory.js";
-import { tagNamesOf } from "./value-tags.js";
 
 /** The settings of the near cache. */
 export interface NearCacheSettings {
@@ -23,16 +23,16 @@ export interface NearCacheSettings {
   readonly isFrozen: boolean;
 }
 
-/** The names of an entry. They remember what the near cache has found under them. */
-export class NearNames implements EntryNames {
+/** The key of an entry, and its tags that are known before its load. They remember what the near cache has found under the key. */
+export class NearNames {
   readonly key: Key;
-  readonly tagNames: readonly string[];
+  readonly tags: RequestTags;
   /** Set by the near cache: its entry for these names, which it may have dropped since. */
   near: NearEntry | undefined = undefined;
 
-  constructor(key: Key, tagNames: readonly string[]) {
+  constructor(key: Key, tags: RequestTags) {
     this.key = key;
-    this.tagNames = tagNames;
+    this.tags = tags;
   }
 }
 
@@ -55,16 +55,15 @@ export type NearScopes = Pick<ControlRecord, "nearScopes" | "nearScopeOf">;
 
 /** Number of changes that are remembered, to detect one that arrives while a read is under way. */
 const MAX_CHANGES = 10_000;
-/** Measured memory of a tag in an entry, and of one that no other entry has: `bench/near-sizes.ts`. */
-const TAG_BYTES = 32;
-const NEW_TAG_BYTES = 250;
+/** Memory of a tag in an entry. */
+const TAG_BYTES = 8;
 /** How old the store's last word may be that every change has been reported. */
 const MAX_UNCONFIRMED_MS = 2_000;
 
 /**
  * Keeps fresh values in the memory of this process while the store reports every change. A change
- * of a key drops its value. A change of a tag suspends all values under it until a read of the store
- * shows that the version of the tag is still the same. Possibly missed changes drop everything.
+ * of a key drops its value. A change of the invalidation clock makes this process read what is new in it, and values are compared with
+ * what it knows. Possibly missed changes drop everything.
  * Nothing is served unless the store has confirmed, for a time less than two seconds ago, that all
  * changes were reported. A value is therefore outdated for no longer than a message takes, and for
  * less than two seconds whatever happens to the connection.
@@ -75,12 +74,14 @@ export class NearCache implements ChangeListener {
   readonly #settings: NearCacheSettings;
   readonly #entries: NearEntries;
   readonly #memory = new ValueMemory();
-  /** The keys under each tag. */
-  readonly #keysOf = new Map<string, Set<string>>();
-  /** The version of each tag in `#keysOf`, the same for all its keys. */
-  readonly #versions = new Map<string, string>();
-  /** The tags in `#keysOf` that may have another version by now. */
-  readonly #suspects = new Set<string>();
+  readonly #invalidations: InvalidationClock;
+  /** What the names of the invalidation clock begin with. */
+  readonly #clockName: string;
+  /** Until when entries are served although the clock has changed and this process has not read it. */
+  #behindUntilAt = Number.POSITIVE_INFINITY;
+  /** The number of changes of the clock so far. */
+  #clockChanges = 0;
+  #isFollowing = false;
   /** The recently changed names, each with the value of `changeCount` after its change. */
   readonly #changes = new Map<string, number>();
   #changeCount = 0;
@@ -91,11 +92,19 @@ export class NearCache implements ChangeListener {
   /** Until when entries are served. */
   #confirmedUntilAt = Number.NEGATIVE_INFINITY;
 
-  constructor(clock: Clock, random: Random, settings: NearCacheSettings) {
+  constructor(
+    clock: Clock,
+    random: Random,
+    invalidations: InvalidationClock,
+    clockName: string,
+    settings: NearCacheSettings,
+  ) {
     this.#clock = clock;
     this.#random = random;
+    this.#invalidations = invalidations;
+    this.#clockName = clockName;
     this.#settings = settings;
-    this.#entries = new NearEntries(settings, (key, { tagNames }) => this.#unlink(key, tagNames));
+    this.#entries = new NearEntries(settings);
   }
 
   /** The number of changes so far. A caller reads it before a store read and passes it to `put`. */
@@ -105,7 +114,7 @@ export class NearCache implements ChangeListener {
 
   get status(): NearStatus {
     const { maxEntries, maxBytes } = this.#settings;
-    const until = this.#confirmedUntilAt;
+    const until = Math.min(this.#confirmedUntilAt, this.#behindUntilAt);
     return {
       entries: this.#entries.size,
       maxEntries,
@@ -125,7 +134,7 @@ export class NearCache implements ChangeListener {
     let { near } = names;
     if (near === undefined || near.isDropped) {
       near = this.#entries.get(names.key.name);
-      if (near === undefined || !haveSameTags(near.requestTags, names.tagNames)) return undefined;
+      if (near === undefined) return undefined;
       names.near = near;
     }
     const { nearScopes } = control;
@@ -133,9 +142,14 @@ export class NearCache implements ChangeListener {
       if (near.scope !== control.nearScopeOf(names.key)) return undefined;
       near.comparedWith = nearScopes;
     }
-    if (this.#suspects.size > 0 && near.tagNames.some((tag) => this.#suspects.has(tag))) return undefined;
+    if (near.comparedAt !== this.#invalidations.changes && !this.#isCurrent(near)) {
+      this.#entries.delete(names.key.name);
+      return undefined;
+    }
+    if (names.tags.isOwn && this.#invalidations.stateOf(names.tags.subjects, near.position) !== "current")
+      return undefined;
     const now = this.#clock.now();
-    if (now >= this.#confirmedUntilAt) return undefined;
+    if (now >= this.#confirmedUntilAt || now >= this.#behindUntilAt) return undefined;
     if ((now >= near.certainUntilAt || near.policy !== policy) && !this.#isServed(near, policy, now)) return undefined;
     if (!near.isUsed) near.isUsed = true;
     this.#hits++;
@@ -147,6 +161,14 @@ export class NearCache implements ChangeListener {
     // In the context of the request that it is made for, the promise would keep that alive.
     near.promise ??= outsideOfRequests.runInAsyncScope(() => Promise.resolve(near.value));
     return near.promise;
+  }
+
+  /** Compares a value with the invalidations that this process knows. */
+  #isCurrent(near: NearEntry): boolean {
+    if (!this.#invalidations.counts(near)) return false;
+    if (this.#invalidations.stateOf(near.subjects, near.position) !== "current") return false;
+    near.comparedAt = this.#invalidations.changes;
+    return true;
   }
 
   #isServed(near: NearEntry, policy: Policy, localNow: number): boolean {
@@ -162,8 +184,7 @@ export class NearCache implements ChangeListener {
   }
 
   /**
-   * Stores a fresh value that was read at the store's time `now`, together with the versions of the
-   * tags of the request. Does nothing if its key or one of its tags has changed since the read began.
+   * Stores a fresh value that was read at the store's time `now`. Does nothing if its key has changed since the read began.
    * `again` returns what makes the value once more, for readers that must not share it.
    */
   put(
@@ -172,11 +193,9 @@ export class NearCache implements ChangeListener {
     {
       value,
       hint,
-      resultTags,
-      tagVersions,
+      subjects,
       again,
-    }: Pick<DecodedValue, "value" | "hint" | "resultTags"> & {
-      readonly tagVersions: readonly TagVersion[];
+    }: Pick<DecodedValue, "value" | "hint" | "subjects"> & {
       readonly again?: () => () => unknown;
     },
     now: number,
@@ -184,26 +203,16 @@ export class NearCache implements ChangeListener {
     scope?: string,
   ): void {
     const { name } = request.key;
-    const requestTags = request.tags.names;
-    const tagNames = tagNamesOf(request.tags, { hint, resultTags });
     if (!this.#isLive || changeCount < this.#oldestUsableCount) return;
-    if ([name, ...tagNames].some((changed) => (this.#changes.get(changed) ?? 0) > changeCount)) return;
-    for (const [index, tag] of tagNames.entries()) {
-      // The read is newer than the last change of the tag, so its version decides about the others.
-      // Those of tags of results are not known one by one.
-      const version = tagVersions[index];
-      if (version === undefined ? this.#suspects.has(tag) : this.#versions.get(tag) !== version) this.#dropUnder(tag);
-      this.#suspects.delete(tag);
-    }
+    if ((this.#changes.get(name) ?? 0) > changeCount) return;
     const isReadOnly = request.policy.readOnly === true;
     if (this.#settings.isFrozen || isReadOnly) freezePlain(value);
     const isShared = !this.#settings.isFrozen || isReadOnly || isFreezable(value);
     const decode = isShared ? undefined : again?.();
-    const { freshUntilAt, grantedAt, loadMs } = entry;
+    const { freshUntilAt, grantedAt, loadMs, epoch, position } = entry;
     const { policy } = request;
     // The store read its clock after `sentAt`, so a value never expires later here than there.
     const offsetMs = now - sentAt;
-    const newTags = tagNames.filter((tag) => !this.#keysOf.has(tag)).length;
     const near: NearEntry = {
       value: decode === undefined ? value : decode(),
       decode,
@@ -220,22 +229,18 @@ export class NearCache implements ChangeListener {
       loadMs,
       scope,
       hint,
-      requestTags,
-      tagNames,
+      subjects,
+      epoch,
+      position,
+      // Compared by the first hit.
+      comparedAt: -1,
       bytes: entry.body.byteLength,
       memoryBytes:
         this.#memory.of(value, entry.body.byteLength) +
         (decode === undefined ? 0 : entry.body.byteLength) +
-        tagNames.length * TAG_BYTES +
-        newTags * NEW_TAG_BYTES,
+        subjects.length * TAG_BYTES,
     };
-    if (!this.#entries.set(name, near)) return;
-    for (const [index, tag] of tagNames.entries()) {
-      const keys = this.#keysOf.get(tag) ?? new Set();
-      this.#keysOf.set(tag, keys.add(name));
-      const version = tagVersions[index];
-      if (version !== undefined) this.#versions.set(tag, version);
-    }
+    this.#entries.set(name, near);
   }
 
   /** Drops what this process has invalidated itself, without waiting for the store to report it. */
@@ -244,6 +249,10 @@ export class NearCache implements ChangeListener {
   }
 
   changed(name: string | undefined): void {
+    if (name?.startsWith(this.#clockName) === true) {
+      this.#follow();
+      return;
+    }
     this.#changeCount++;
     if (name === undefined) {
       this.#clear();
@@ -259,7 +268,25 @@ export class NearCache implements ChangeListener {
       }
     }
     this.#entries.delete(name);
-    if (this.#keysOf.has(name)) this.#suspects.add(name);
+  }
+
+  /** Reads what is new in the clock. As long as that is not known, values are served for two seconds. */
+  #follow(): void {
+    this.#clockChanges++;
+    this.#behindUntilAt = Math.min(this.#behindUntilAt, this.#clock.now() + MAX_UNCONFIRMED_MS);
+    if (this.#isFollowing) return;
+    this.#isFollowing = true;
+    const upTo = this.#clockChanges;
+    void this.#invalidations.follow().then((isKnown) => {
+      this.#isFollowing = false;
+      if (isKnown && upTo !== this.#clockChanges) {
+        this.#follow();
+        return;
+      }
+      // What is put from now on was read later than the change, and then evaluated with it.
+      if (!isKnown) this.#clear();
+      this.#behindUntilAt = Number.POSITIVE_INFINITY;
+    });
   }
 
   began(): void {
@@ -282,24 +309,6 @@ export class NearCache implements ChangeListener {
     this.#oldestUsableCount = this.#changeCount;
     this.#changes.clear();
     this.#entries.clear();
-    this.#keysOf.clear();
-    this.#versions.clear();
-    this.#suspects.clear();
-  }
-
-  #dropUnder(tag: string): void {
-    for (const key of [...(this.#keysOf.get(tag) ?? [])]) this.#entries.delete(key);
-  }
-
-  #unlink(key: string, tags: readonly string[]): void {
-    for (const tag of tags) {
-      const keys = this.#keysOf.get(tag);
-      keys?.delete(key);
-      if (keys?.size !== 0) continue;
-      this.#keysOf.delete(tag);
-      this.#versions.delete(tag);
-      this.#suspects.delete(tag);
-    }
   }
 }
 

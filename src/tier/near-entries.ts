@@ -1,3 +1,4 @@
+import type { Subject } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
 import type { ResponseHint } from "../store/body.js";
 
@@ -8,8 +9,8 @@ export interface NearValue {
   /** Makes a value for one reader. Undefined if all share `value`. */
   readonly decode?: (() => unknown) | undefined;
   readonly hint: ResponseHint | undefined;
-  /** The tags of the request that has read it, and those that were derived from the value. */
-  readonly tagNames: readonly string[];
+  /** All tags of the value. */
+  readonly subjects: readonly Subject[];
   /** A promise of the value, which all readers get. Undefined until the first that needs one. */
   promise: Promise<unknown> | undefined;
   /** The last check that the value has passed, which further hits do not repeat. Undefined: none. */
@@ -39,8 +40,10 @@ export interface NearEntry extends NearValue {
    * whole number, since V8 keeps others outside of the object.
    */
   readonly certainUntilAt: number;
-  /** The tags of the request that has read it. The value counts only for requests with the same. */
-  readonly requestTags: readonly string[];
+  readonly epoch: string;
+  readonly position: number;
+  /** See `InvalidationClock.changes`: up to which of them its tags were last compared. */
+  comparedAt: number;
   /** See `ControlRecord.nearScopeOf`. The value counts only while this is the same. */
   readonly scope: string | undefined;
   /** See `ControlRecord.nearScopes`: for which of them the scope was last compared. */
@@ -66,20 +69,14 @@ const MAX_PASSED_OVER = 100;
 export class NearEntries {
   readonly #maxBytes: number;
   readonly #maxEntries: number;
-  readonly #onDropped: (key: string, entry: NearEntry) => void;
   readonly #byKey = new Map<string, NearEntry>();
   /** A Map can be changed while it is iterated: the iterator then skips what was deleted and reaches what was added. */
   #search = this.#byKey.entries();
   #bytes = 0;
 
-  /** `onDropped` is called with each entry that `set` or `delete` drops, or replaces. */
-  constructor(
-    { maxBytes, maxEntries }: { readonly maxBytes: number; readonly maxEntries: number },
-    onDropped: (key: string, entry: NearEntry) => void,
-  ) {
+  constructor({ maxBytes, maxEntries }: { readonly maxBytes: number; readonly maxEntries: number }) {
     this.#maxBytes = maxBytes;
     this.#maxEntries = maxEntries;
-    this.#onDropped = onDropped;
   }
 
   get size(): number {
@@ -111,7 +108,6 @@ export class NearEntries {
     this.#byKey.delete(key);
     this.#bytes -= bytesOf(key, entry);
     drop(entry);
-    this.#onDropped(key, entry);
   }
 
   clear(): void {

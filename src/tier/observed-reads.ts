@@ -3,19 +3,19 @@ import type { Random } from "../clock.js";
 import type { Packing } from "../codec/packing.js";
 import { Deferred, ignoreRejection } from "../deferred.js";
 import { CachedError, describeSetting } from "../errors.js";
-import type { ResultTags } from "../store/body.js";
 import { type Entry, isForWaiters } from "../store/entry.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { Comparison, ObservedOutcome } from "../telemetry/events.js";
 import type { ControlRecord } from "./control-record.js";
 import type { DecodedValue } from "./entry-decoder.js";
 import { freshnessOf, isDueEarly, isServable } from "./freshness.js";
+import type { InvalidationClock, TagsState } from "./invalidation-clock.js";
 import type { LeaseRequest, Leases } from "./leases.js";
 import type { Settled } from "./load-sharing.js";
 import type { Loads } from "./loads.js";
 import type { Misses } from "./misses.js";
 import type { ReadRequest, ReadResult } from "./request.js";
-import type { Responder, TagsState } from "./responder.js";
+import type { Responder } from "./responder.js";
 import type { ResultControl } from "./result-control.js";
 import { Waiters } from "./waiters.js";
 
@@ -23,6 +23,7 @@ import { Waiters } from "./waiters.js";
 export interface ObservedReadsParts {
   readonly channel: Channel;
   readonly control: ControlRecord;
+  readonly invalidations: InvalidationClock;
   readonly leases: Leases;
   readonly loads: Loads;
   readonly packing: Packing;
@@ -46,7 +47,6 @@ interface ServableValue {
   readonly entry: Entry;
   readonly decoded: DecodedValue;
   readonly softSignature: string;
-  readonly resultTags: ResultTags | undefined;
   readonly tags: TagsState;
 }
 
@@ -57,7 +57,7 @@ interface Lookup {
   /** The value that would have been served. `absent`: null, since a guard excludes the id. */
   readonly served?: ServableValue | "absent";
   /** What lease the cache would have requested. Undefined: none. */
-  readonly lease?: Pick<LeaseRequest, "tagVersions" | "supersededAt" | "hasValue" | "endsFreshness">;
+  readonly lease?: Pick<LeaseRequest, "supersededAt" | "hasValue" | "endsFreshness">;
 }
 
 /** The load of an observed read, under a lease. */
@@ -126,17 +126,17 @@ export class ObservedReads {
 
   /** Finds out what the cache would have done. Rejects if the store's `read` does. */
   async #lookUp(request: ReadRequest): Promise<Lookup> {
-    const { control, packing, random, responder } = this.#parts;
+    const { control, random, responder } = this.#parts;
     if (!(await this.#path.mayRead(request))) return BYPASSED;
     const readResult = await this.#path.read(request);
-    const { reading, tagVersions } = readResult;
-    const freshness = freshnessOf(request, readResult, control, packing);
+    const { reading } = readResult;
+    const freshness = freshnessOf(request, readResult, this.#parts);
     if (freshness === undefined || reading.kind === "failed") return BYPASSED;
     if (freshness === "write-in-progress" || freshness === "uncacheable") return BYPASSED;
     const { entry, now } = reading;
     const missed = (supersededAt: number, hasValue: boolean): Lookup => ({
       outcome: "miss",
-      lease: { tagVersions, supersededAt, hasValue },
+      lease: { supersededAt, hasValue },
     });
     if (entry === undefined || !isServable(freshness)) {
       if (freshness === "absent" && (await request.mayExist?.()) === false)
@@ -145,12 +145,11 @@ export class ObservedReads {
       if (isLoading || freshness === "failed") return MISSED;
       return missed(0, entry?.state === "value" && !isForWaiters(entry));
     }
-    const softSignature = control.softSignatureOf(request, tagVersions);
+    const softSignature = control.softSignatureOf(request.key);
     const decoded = responder.decode(request, entry);
     if (decoded.kind === "collision") return BYPASSED;
     if (decoded.kind === "corrupt") return missed(entry.grantedAt, false);
-    const { resultTags } = decoded;
-    const tags = await responder.tagsStateOf(resultTags);
+    const tags = responder.tagsStateOf(request, entry, decoded);
     if (tags === "changed") return missed(entry.grantedAt, false);
     const isFresh = freshness === "fresh";
     const endsFreshness = isFresh && (tags === "stale" || softSignature !== decoded.softSignature);
@@ -160,9 +159,9 @@ export class ObservedReads {
       (isFresh && isDueEarly(entry, request.policy, now, random));
     return {
       outcome: isFresh && !endsFreshness ? "hit" : "stale",
-      served: { entry, decoded, softSignature, resultTags, tags },
+      served: { entry, decoded, softSignature, tags },
       ...(isDue && entry.untilAt <= now
-        ? { lease: { tagVersions, supersededAt: entry.grantedAt, hasValue: true, endsFreshness } }
+        ? { lease: { supersededAt: entry.grantedAt, hasValue: true, endsFreshness } }
         : {}),
     };
   }
@@ -171,9 +170,8 @@ export class ObservedReads {
   async #supersede(request: ReadRequest): Promise<Lookup> {
     const superseded = (await this.#path.mayRead(request)) ? await this.#path.misses.supersede(request) : undefined;
     if (superseded === undefined || superseded.isWriting) return { outcome: undefined };
-    const { readResult, supersededAt } = superseded;
-    const { tagVersions } = readResult;
-    return { outcome: undefined, lease: { tagVersions, supersededAt, hasValue: false } };
+    const { supersededAt } = superseded;
+    return { outcome: undefined, lease: { supersededAt, hasValue: false } };
   }
 
   /** Loads under a lease. Undefined if there is none, or if the source was not called under it. */
@@ -251,22 +249,22 @@ export class ObservedReads {
     served: ServableValue | "absent",
     settled: Promise<Settled> | undefined,
   ): Promise<boolean> {
-    const { control, packing, responder } = this.#parts;
+    const { control, responder } = this.#parts;
     if (served === "absent") return (await request.mayExist?.()) === false;
     if (settled !== undefined) return (await settled).isStored;
     const readResult = await this.#path.read(request);
     if (!(await this.#path.mayRead(request))) return false;
-    const { reading, tagVersions } = readResult;
-    const freshness = freshnessOf(request, readResult, control, packing);
+    const { reading } = readResult;
+    const freshness = freshnessOf(request, readResult, this.#parts);
     if (freshness === undefined || freshness === "write-in-progress" || reading.kind === "failed") return false;
     const { entry } = reading;
     return (
       entry?.state === "value" &&
       entry.grantedAt === served.entry.grantedAt &&
       entry.freshUntilAt === served.entry.freshUntilAt &&
-      entry.signature === control.signatureOf(request, tagVersions) &&
-      control.softSignatureOf(request, tagVersions) === served.softSignature &&
-      (await responder.tagsStateOf(served.resultTags)) === served.tags
+      entry.signature === control.signatureOf(request.key) &&
+      control.softSignatureOf(request.key) === served.softSignature &&
+      responder.tagsStateOf(request, entry, served.decoded) === served.tags
     );
   }
 

@@ -1,8 +1,9 @@
 import type { Clock } from "../clock.js";
 import type { Packing } from "../codec/packing.js";
-import type { Reading, Store, TagVersion } from "../store/store.js";
+import type { Reading, Store } from "../store/store.js";
 import type { ControlRecord } from "./control-record.js";
 import { type Freshness, freshnessOf } from "./freshness.js";
+import type { InvalidationClock } from "./invalidation-clock.js";
 import type { ReadRequest } from "./request.js";
 import type { Responder } from "./responder.js";
 import type { PreviousValue } from "./result-control.js";
@@ -12,15 +13,10 @@ import { TickBatch } from "./tick-batch.js";
 export interface PreviousValueParts {
   readonly store: Store;
   readonly control: ControlRecord;
+  readonly invalidations: InvalidationClock;
   readonly clock: Clock;
   readonly packing: Packing;
   readonly responder: Responder;
-}
-
-/** What a read has shown of one key. */
-interface KeyReading {
-  readonly reading: Reading;
-  readonly tagVersions: readonly TagVersion[];
 }
 
 /** A value in any of these states can be revalidated. */
@@ -40,7 +36,7 @@ const REVALIDATABLE: readonly (Freshness | undefined)[] = [
  */
 export class PreviousValues {
   readonly #parts: PreviousValueParts;
-  readonly #reads: TickBatch<ReadRequest, KeyReading>;
+  readonly #reads: TickBatch<ReadRequest, Reading>;
 
   constructor(parts: PreviousValueParts) {
     this.#parts = parts;
@@ -52,14 +48,14 @@ export class PreviousValues {
    * be served, or if that is unknown. Never rejects.
    */
   async read(request: ReadRequest, gen: string): Promise<PreviousValue | undefined> {
-    const { control, packing, responder } = this.#parts;
+    const { responder } = this.#parts;
     try {
-      const read = await this.#reads.add(request);
-      const { reading } = read;
+      const reading = await this.#reads.add(request);
       if (reading.kind === "failed" || reading.entry?.gen !== gen || reading.entry.state !== "value") return undefined;
-      if (!REVALIDATABLE.includes(freshnessOf(request, read, control, packing))) return undefined;
+      if (!REVALIDATABLE.includes(freshnessOf(request, { reading }, this.#parts))) return undefined;
       const decoded = responder.decodePrevious(request, reading.entry);
-      if (decoded.kind !== "value" || (await responder.tagsStateOf(decoded.resultTags)) === "changed") return undefined;
+      if (decoded.kind !== "value" || responder.tagsStateOf(request, reading.entry, decoded) === "changed")
+        return undefined;
       return decoded;
     } catch {
       // The store reports its failures itself.
@@ -67,21 +63,14 @@ export class PreviousValues {
     }
   }
 
-  async #read(requests: readonly ReadRequest[]): Promise<readonly KeyReading[]> {
-    const { store, control, clock } = this.#parts;
-    const tags = [...new Set(requests.flatMap((request) => request.tags.names))];
-    const indexes = new Map(tags.map((tag, index) => [tag, index]));
+  async #read(requests: readonly ReadRequest[]): Promise<readonly Reading[]> {
+    const { store, control, clock, invalidations } = this.#parts;
     const sentAt = clock.now();
     const keys = requests.map(({ key }) => key);
-    const read = await store.read(
-      keys.map(({ name }) => name),
-      tags,
-    );
-    if (!control.isReady(read.controlVersion) && !(await control.prepare(read.controlVersion, keys, sentAt)))
-      throw new Error("the control record could not be read");
-    return requests.map((request, index) => ({
-      reading: read.readings[index] as Reading,
-      tagVersions: request.tags.names.map((tag) => read.tagVersions[indexes.get(tag) as number]),
-    }));
+    const read = await store.read(keys.map(({ name }) => name));
+    const isListed = control.isReady(read.controlVersion) || (await control.prepare(read.controlVersion, keys, sentAt));
+    if (!isListed || !(invalidations.isAt(read.clock) || (await invalidations.catchUp(read.clock))))
+      throw new Error("the control record or the invalidation clock could not be read");
+    return read.readings;
   }
 }

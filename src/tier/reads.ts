@@ -1,30 +1,19 @@
-import { LRUCache } from "lru-cache";
 import type { Random } from "../clock.js";
 import type { Key } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
-import { type ResultTags, readTagNames } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
-import type { Reading, StoreRead, TagVersion } from "../store/store.js";
+import type { Reading, StoreRead } from "../store/store.js";
 import type { BypassReason } from "../telemetry/events.js";
 import type { EnclosingLoad } from "./enclosing-load.js";
 import type { DecodedValue } from "./entry-decoder.js";
-import { type Freshness, freshnessOf, isDueEarly, isServable } from "./freshness.js";
+import { type Freshness, freshnessOf, isDueEarly, isServable, unservedFreshness } from "./freshness.js";
+import type { TagsState } from "./invalidation-clock.js";
 import { Misses, type MissParts } from "./misses.js";
 import type { Modes } from "./modes.js";
 import type { NearCache, NearNames } from "./near-cache.js";
 import type { NearValue } from "./near-entries.js";
 import { ObservedReads, type ObservedReadsParts, type ObservedSource } from "./observed-reads.js";
-import {
-  haveSameTags,
-  type ReadEnding,
-  type ReadReport,
-  type ReadRequest,
-  ReadResult,
-  type ReadStart,
-  type RememberedTags,
-} from "./request.js";
-import type { TagsState } from "./responder.js";
-import { createTagVersions } from "./tag-versions.js";
+import { type ReadEnding, type ReadReport, type ReadRequest, ReadResult, type ReadStart } from "./request.js";
 import { TickBatch } from "./tick-batch.js";
 import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
 
@@ -37,22 +26,6 @@ export interface ReadsParts extends MissParts, ObservedReadsParts {
   readonly unconfirmed: UnconfirmedInvalidations;
 }
 
-/** Bounds of the remembered tags: how many names in all, and how many of one value. */
-const MAX_REMEMBERED_NAMES = 100_000;
-const MAX_NAMES_OF_VALUE = 5_000;
-/** The keys of which the last comparison of their derived tags is remembered. */
-const MAX_COMPARED = 50_000;
-
-/** What a comparison of the tags derived from a value has shown, which holds as long as nothing is invalidated. */
-interface ComparedTags {
-  /** The version of `RequestTags.any` before the tags were read. */
-  readonly anyVersion: string;
-  /** Those of the value: see `ResultTags`. */
-  readonly version: string;
-  readonly softVersion: string;
-  readonly state: TagsState;
-}
-
 /**
  * Where every read begins, and the path of a hit from top to bottom: the requests of the tick, one
  * store read for all of them, the freshness of each entry, its value. What happens when nothing can
@@ -61,11 +34,6 @@ interface ComparedTags {
  * All keys requested in one tick, by any request of this process, share one store read. A call made
  * while a read is running belongs to the next one, so its results are never older than the call. All
  * that must be loaded after a read share one round trip for leases.
- *
- * Which tags were derived from a value is known only once it is read, and their versions would need a
- * second read. So the tags of values that this process has read are remembered, and read ahead
- * together with the key. They count only if the value that is then read has exactly these tags. A response can have
- * hundreds. With it, only the tag is read that every invalidation changes; its own are read, and compared, when that has changed.
  */
 export class Reads {
   /** The modes in this process. */
@@ -76,12 +44,6 @@ export class Reads {
   readonly #misses: Misses;
   readonly #observed: ObservedReads;
   readonly #reads: TickBatch<ReadRequest, ReadResult>;
-  /** The tags derived from values, by key. */
-  readonly #remembered = new LRUCache<string, RememberedTags>({
-    maxSize: MAX_REMEMBERED_NAMES,
-    sizeCalculation: ({ names }) => names.length,
-  });
-  readonly #compared = new LRUCache<string, ComparedTags>({ max: MAX_COMPARED });
   #isClosed = false;
 
   constructor(parts: ReadsParts) {
@@ -132,7 +94,7 @@ export class Reads {
   async #mayObserve({ key, tags }: ReadRequest): Promise<boolean> {
     const { loads, unconfirmed } = this.#parts;
     if (unconfirmed.doubt !== undefined) await unconfirmed.doubt;
-    return !this.#isClosed && !loads.enclosingKeys().has(key.name) && !unconfirmed.has(key, tags.names);
+    return !this.#isClosed && !loads.enclosingKeys().has(key.name) && !unconfirmed.has(key, tags);
   }
 
   async #readAndRespond(request: ReadRequest): Promise<unknown> {
@@ -155,23 +117,23 @@ export class Reads {
   }
 
   /**
-   * Reads the keys and tags of the requests of one tick, each once, with one store read. Requests for
-   * the same key and tags share a result.
+   * Reads the keys of the requests of one tick, each once, with one store read. Requests for the same key share a result.
    */
   async #readStore(requests: readonly ReadRequest[]): Promise<readonly ReadResult[]> {
-    const { store, clock, control, near } = this.#parts;
-    const names = this.#namesOf(requests);
+    const { store, clock, control, invalidations, near } = this.#parts;
+    const names = new Names();
+    const places = requests.map(({ key }) => names.add(key.name));
     const start: ReadStart = { sentAt: clock.now(), changeCount: near?.changeCount ?? 0 };
     const { changesReported } = control;
     const { changeCount: modeChanges } = this.modes;
-    const read = await store.read(names.keys.names, names.tags.names);
+    const read = await store.read(names.names);
     const firstRead = read.readings.find(isRead);
-    if (firstRead === undefined) return readResultsOf(requests, names, read, start);
-    const isReady = control.isReady(read.controlVersion);
-    const prepared = isReady ? read : await this.#prepare(requests, names, read, start.sentAt);
+    if (firstRead === undefined) return readResultsOf(places, read.readings, start);
+    const isReady = control.isReady(read.controlVersion) && invalidations.isAt(read.clock);
+    const isPrepared = isReady || (await this.#prepare(requests, read, start.sentAt));
     control.renew(firstRead.now);
-    if (prepared !== undefined) control.settle(changesReported);
-    const results = readResultsOf(requests, names, prepared ?? unprepared(read), start);
+    if (isPrepared) control.settle(changesReported);
+    const results = readResultsOf(places, isPrepared ? read.readings : unprepared(read), start);
     if (isReady) return results;
     const mayServe = this.modes.changeCount === modeChanges && this.#parts.unconfirmed.allowReads;
     return mayServe ? results : this.#withoutRestricted(requests, results);
@@ -182,49 +144,23 @@ export class Reads {
     return results.map((readResult, index) => {
       const { key, isObserved, tags } = requests[index] as ReadRequest;
       const isServable = isObserved === true || this.#restrictionOf(key) === undefined;
-      if (isServable && !this.#parts.unconfirmed.has(key, tags.names)) return readResult;
-      return new ReadResult(UNPREPARED, tags.names, readResult.tagVersions, undefined, readResult.start);
+      if (isServable && !this.#parts.unconfirmed.has(key, tags)) return readResult;
+      return new ReadResult(UNPREPARED, readResult.start);
     });
-  }
-
-  /** Returns what to read for the requests of one tick. */
-  #namesOf(requests: readonly ReadRequest[]): NamesOfTick {
-    const keys = new Names();
-    const tags = new Names();
-    const remembered: Ahead[] = [];
-    const places = requests.map((request) => {
-      const key = keys.add(request.key.name);
-      const any = request.tags.any === undefined ? undefined : tags.add(request.tags.any);
-      if (any === undefined && this.hasResultTags(request) && remembered[key] === undefined) {
-        const ahead = this.#remembered.get(request.key.name);
-        if (ahead !== undefined) remembered[key] = { tags: ahead, places: tags.addAll(ahead.names) };
-      }
-      return { key, tags: tags.addAll(request.tags.names), any };
-    });
-    return { keys, tags, places, remembered };
   }
 
   /**
-   * Reads the control record before entries are evaluated that were read with another version of it.
-   * Tags without versions get them now rather than with the lease request, so that a request waits for
-   * three round trips at most. Undefined if the record could not be read in time.
+   * Reads the control record and the invalidation clock before entries are evaluated that were read with other versions of them.
+   * Returns false if that could not be done in time.
    */
-  async #prepare(
-    requests: readonly ReadRequest[],
-    { places, tags: { names } }: NamesOfTick,
-    read: StoreRead,
-    sentAt: number,
-  ): Promise<StoreRead | undefined> {
-    const { store, control, settings } = this.#parts;
-    const areMissing = (_request: ReadRequest, index: number): boolean =>
-      (places[index] as Places).tags.some((place) => read.tagVersions[place] === undefined);
+  async #prepare(requests: readonly ReadRequest[], read: StoreRead, sentAt: number): Promise<boolean> {
+    const { control, invalidations } = this.#parts;
     const keys = requests.map(({ key }) => key);
-    const [isPrepared, created] = await Promise.all([
-      control.prepare(read.controlVersion, keys, sentAt),
-      createTagVersions(store, requests.filter(areMissing), settings.loadTimeoutMs),
+    const [isListed, isCaughtUp] = await Promise.all([
+      control.isReady(read.controlVersion) || control.prepare(read.controlVersion, keys, sentAt),
+      invalidations.isAt(read.clock) || invalidations.catchUp(read.clock),
     ]);
-    if (!isPrepared) return undefined;
-    return { ...read, tagVersions: read.tagVersions.map((version, at) => version ?? created.get(names[at] as string)) };
+    return isListed && isCaughtUp;
   }
 
   /**
@@ -234,27 +170,29 @@ export class Reads {
   #respond(request: ReadRequest, readResult: ReadResult, deadlineAt?: number): unknown {
     const { responder } = this.#parts;
     const { reading } = readResult;
-    const freshness = freshnessOf(request, readResult, this.#parts.control, this.#parts.packing);
+    const freshness = freshnessOf(request, readResult, this.#parts);
     if (freshness === undefined || reading.kind === "failed")
       return this.#bypass(request, this.#restrictionOf(request.key) ?? "STORE_UNAVAILABLE");
     const { entry, now } = reading;
     if (entry === undefined || !isServable(freshness)) return this.#share(request, readResult, freshness, deadlineAt);
+    const decoded = responder.decodeShared(request, entry, readResult);
+    if (decoded.kind === "collision") return this.#bypass(request, "KEY_COLLISION");
+    if (decoded.kind === "corrupt") return this.#replace(request, readResult, entry);
+    const tags = responder.tagsStateOf(request, entry, decoded);
+    if (tags === "changed") {
+      const { invalidations } = this.#parts;
+      const unserved = unservedFreshness(request, entry, "absent", now, invalidations);
+      // By the tags known before the load, the store finds out itself that the entry does not count.
+      const isKnownToStore = entry.position < invalidations.latestOf(request.tags.subjects);
+      return this.#share(request, readResult, unserved, deadlineAt, isKnownToStore ? undefined : entry);
+    }
     if (freshness === "fresh" && request.wantsYoung === true && now - entry.grantedAt > entry.freshUntilAt - now)
       return this.#replaceStale(request, readResult, entry, deadlineAt);
     if (freshness === "stale-while-revalidate") {
       if (this.#parts.loads.isEnclosing) return this.#replaceStale(request, readResult, entry, deadlineAt);
       if (request.policy.refresh === "FOREGROUND") return this.#share(request, readResult, freshness, deadlineAt);
     }
-    const decoded = responder.decodeShared(request, entry, readResult);
-    if (decoded.kind === "collision") return this.#bypass(request, "KEY_COLLISION");
-    if (decoded.kind === "corrupt") return this.#replace(request, readResult, entry);
-    const { resultTags } = decoded.parts;
-    const tags = resultTags === undefined ? "current" : this.#knownTagsState(request, resultTags, readResult);
-    if (resultTags !== undefined && tags === undefined) {
-      if (request.tags.any === undefined) this.#remember(request, resultTags);
-      return this.#serveIfCurrent(request, readResult, freshness, entry, now, decoded, deadlineAt);
-    }
-    if (freshness === "fresh" && this.#isSoftlyInvalidated(request, readResult, decoded, tags))
+    if (freshness === "fresh" && this.#isSoftlyInvalidated(request, decoded, tags))
       return this.#respondSoftlyInvalidated(request, readResult, entry, now, decoded, deadlineAt);
     const scope = this.#parts.near === undefined ? undefined : this.#parts.control.nearScopeOf(request.key);
     return this.#serve(request, readResult, freshness, entry, now, decoded, scope);
@@ -282,37 +220,9 @@ export class Reads {
     return this.#pending(request, () => this.#misses.resolveAlone(request, "absent", readResult, unusable.grantedAt));
   }
 
-  /** Serves a value with tags derived from its result, unless one of them has been invalidated. */
-  #serveIfCurrent(
-    request: ReadRequest,
-    readResult: ReadResult,
-    freshness: Freshness,
-    entry: Entry,
-    now: number,
-    decoded: DecodedValue,
-    deadlineAt: number | undefined,
-  ): Promise<unknown> {
-    // The one under which the entry was evaluated: it may change while the tags are read.
-    const scope = this.#parts.near === undefined ? undefined : this.#parts.control.nearScopeOf(request.key);
-    return this.#pending(request, async () => {
-      const tags = await this.#parts.responder.tagsStateOf(decoded.resultTags);
-      if (decoded.resultTags !== undefined) this.#noteCompared(request, decoded.resultTags, readResult, tags);
-      // Loads the value again: neither the stored one nor an older one can be used.
-      if (tags === "changed") return this.#misses.resolveAlone(request, "absent", readResult, entry.grantedAt);
-      if (freshness === "fresh" && this.#isSoftlyInvalidated(request, readResult, decoded, tags))
-        return this.#respondSoftlyInvalidated(request, readResult, entry, now, decoded, deadlineAt);
-      return this.#serve(request, readResult, freshness, entry, now, decoded, scope);
-    });
-  }
-
   /** Returns whether a value has been invalidated softly, by a soft epoch or by a tag, since its load began. */
-  #isSoftlyInvalidated(
-    request: ReadRequest,
-    { tagVersions }: ReadResult,
-    { parts: { softSignature } }: DecodedValue,
-    resultTags: TagsState | undefined,
-  ): boolean {
-    return resultTags === "stale" || this.#parts.control.softSignatureOf(request, tagVersions) !== softSignature;
+  #isSoftlyInvalidated({ key }: ReadRequest, { parts: { softSignature } }: DecodedValue, tags: TagsState): boolean {
+    return tags === "stale" || this.#parts.control.softSignatureOf(key) !== softSignature;
   }
 
   /** Serves a value that is stale although the store takes it to be fresh, or waits for its refresh. */
@@ -355,67 +265,27 @@ export class Reads {
     isSoftlyInvalidated = false,
   ): unknown {
     const { value, parts } = decoded;
-    const { near, packing, random, responder } = this.#parts;
+    const { leases, near, packing, random, responder } = this.#parts;
+    leases.noteTags(request, parts.subjects);
     const isFresh = freshness === "fresh";
     const isDue = isFresh && isDueEarly(entry, request.policy, now, random);
     if ((freshness === "stale-while-revalidate" || isDue) && !this.#isClosed)
-      this.#misses.refresh(request, entry, now, readResult.tagVersions, isSoftlyInvalidated);
+      this.#misses.refresh(request, entry, now, isSoftlyInvalidated);
     const outcome = isFresh ? "hit" : freshness === "stale-backoff" ? "staleIfError" : "stale";
     const freshForMs = isFresh ? entry.freshUntilAt - now : 0;
     responder.reportServed(request, outcome, freshForMs, now - entry.grantedAt, parts, decoded.bodyBytes);
     request.ending?.endWith(entry);
     if (isFresh && near !== undefined) {
-      const { tagVersions, start } = readResult;
-      const { hint, resultTags } = parts;
+      const { hint, subjects } = parts;
       const again = (): (() => unknown) => decoded.again(packing);
-      near.put(request, entry, { value, hint, resultTags, tagVersions, again }, now, start, scope);
+      near.put(request, entry, { value, hint, subjects, again }, now, readResult.start, scope);
     }
     return value;
   }
 
   /** Returns whether values like that of the request have tags derived from them. */
   hasResultTags({ key, tags }: ReadRequest): boolean {
-    const { taggedByLoads } = this.#parts.leases;
-    return tags.namesOf !== undefined || (taggedByLoads.size > 0 && taggedByLoads.has(key.coordinate));
-  }
-
-  /** Returns the state of the tags of a value without another read. Undefined if it is not known. */
-  #knownTagsState(
-    { key, tags }: ReadRequest,
-    resultTags: ResultTags,
-    { ahead, anyVersion }: ReadResult,
-  ): TagsState | undefined {
-    if (tags.any === undefined) return this.#parts.responder.knownTagsState(resultTags, ahead);
-    const compared = this.#compared.get(key.name);
-    const isSame =
-      compared !== undefined &&
-      anyVersion === compared.anyVersion &&
-      resultTags.version === compared.version &&
-      resultTags.softVersion === compared.softVersion;
-    return isSame && this.#parts.unconfirmed.allowReads ? compared.state : undefined;
-  }
-
-  /** `readResult`: a read that had been answered before the tags were read. */
-  #noteCompared(
-    { key, tags }: ReadRequest,
-    { version, softVersion }: ResultTags,
-    { anyVersion }: ReadResult,
-    state: TagsState,
-  ): void {
-    if (tags.any === undefined || state === "changed") return;
-    if (anyVersion !== undefined) this.#compared.set(key.name, { anyVersion, version, softVersion, state });
-    // It lasts for as long as anything does that has been compared.
-    else void this.#parts.store.ensureTags([tags.any], undefined).catch(() => undefined);
-  }
-
-  /** Remembers the tags of a value, to read them together with its key from now on. */
-  #remember({ key }: ReadRequest, { list }: ResultTags): void {
-    this.#parts.leases.taggedByLoads.add(key.coordinate);
-    if (this.#remembered.peek(key.name)?.list.equals(list) === true) return;
-    const names = readTagNames(list);
-    // A copy: the list is part of a reply of the store, which would be kept as a whole.
-    if (names.length <= MAX_NAMES_OF_VALUE) this.#remembered.set(key.name, { list: Buffer.from(list), names });
-    else this.#remembered.delete(key.name);
+    return tags.subjectsOf !== undefined || this.#parts.leases.isTaggedByLoads(key.coordinate);
   }
 
   /**
@@ -446,7 +316,7 @@ export class Reads {
     const enclosingKeys = loads.enclosingKeys();
     // An empty set would need the hash of the name as well.
     if (enclosingKeys.size > 0 && enclosingKeys.has(key.name)) return "NESTED";
-    return unconfirmed.has(key, tags.names) ? "STORE_UNAVAILABLE" : undefined;
+    return unconfirmed.has(key, tags) ? "STORE_UNAVAILABLE" : undefined;
   }
 
   /** Returns why no request of a field or loader may read the store: the cache is closed, or its mode is not on. */
@@ -464,7 +334,7 @@ export class Reads {
     if (near === undefined || control.isOutdated) return undefined;
     if (!this.modes.isUnrestricted && this.#restrictionOf(names.key) !== undefined) return undefined;
     // What a load reads is stored with its value, also where nothing is outdated for as long as in a near cache.
-    if (loads.isEnclosing || unconfirmed.has(names.key, names.tagNames)) return undefined;
+    if (loads.isEnclosing || unconfirmed.has(names.key, names.tags)) return undefined;
     return near.get(names, policy, control);
   }
 
@@ -493,14 +363,13 @@ export class Reads {
     if (this.#parts.unconfirmed.doubt !== undefined) await this.#parts.unconfirmed.doubt;
     if (this.#bypassReasonOf(request) !== undefined) return undefined;
     const readResult = await this.#readOne(request);
-    const { control, packing } = this.#parts;
-    if (freshnessOf(request, readResult, control, packing) !== "fresh" || readResult.reading.kind === "failed")
+    if (freshnessOf(request, readResult, this.#parts) !== "fresh" || readResult.reading.kind === "failed")
       return undefined;
     const { entry, now } = readResult.reading as { entry: Entry; now: number };
     const decoded = this.#parts.responder.decode(request, entry);
     if (decoded.kind !== "value") return undefined;
-    const tags = await this.#parts.responder.tagsStateOf(decoded.resultTags);
-    if (tags === "changed" || this.#isSoftlyInvalidated(request, readResult, decoded, tags)) return undefined;
+    const tags = this.#parts.responder.tagsStateOf(request, entry, decoded);
+    if (tags === "changed" || this.#isSoftlyInvalidated(request, decoded, tags)) return undefined;
     const freshForMs = entry.freshUntilAt - now;
     this.#parts.responder.reportServed(request, "hit", freshForMs, now - entry.grantedAt, decoded, decoded.bodyBytes);
     return decoded.value;
@@ -558,10 +427,10 @@ export class Reads {
 }
 
 /** The control record could not be read, so no entry can be evaluated. */
-const UNPREPARED: Reading = { kind: "failed", error: new Error("the control record could not be read") };
-const NO_VERSIONS: readonly TagVersion[] = [];
-const NO_PLACES: readonly number[] = [];
-
+const UNPREPARED: Reading = {
+  kind: "failed",
+  error: new Error("the control record or the invalidation clock could not be read"),
+};
 /** Names that are read in one tick, each once. */
 class Names {
   readonly names: string[] = [];
@@ -575,64 +444,28 @@ class Names {
     this.#places.set(name, place);
     return place;
   }
-
-  addAll(names: readonly string[]): readonly number[] {
-    return names.length === 0 ? NO_PLACES : names.map((name) => this.add(name));
-  }
 }
 
-/** Where the names of a request are. */
-interface Places {
-  readonly key: number;
-  /** That of `RequestTags.any`. */
-  readonly any: number | undefined;
-  readonly tags: readonly number[];
-}
-
-/** The remembered tags of a key, and where they are. */
-interface Ahead {
-  readonly tags: RememberedTags;
-  readonly places: readonly number[];
-}
-
-/** What is read for the requests of one tick. */
-interface NamesOfTick {
-  readonly keys: Names;
-  readonly tags: Names;
-  /** Of each request. */
-  readonly places: readonly Places[];
-  /** By the place of the key. */
-  readonly remembered: readonly (Ahead | undefined)[];
-}
-
-const versionsAt = (places: readonly number[], versions: readonly TagVersion[]): readonly TagVersion[] =>
-  places.length === 0 ? NO_VERSIONS : places.map((place) => versions[place]);
-
-/** Returns the result of each request. Requests for the same key and tags share one. */
+/** Returns the result of each request, by the places of their keys. Requests for the same key share one. */
 function readResultsOf(
-  requests: readonly ReadRequest[],
-  { places, remembered }: NamesOfTick,
-  { readings, tagVersions }: StoreRead,
+  places: readonly number[],
+  readings: readonly Reading[],
   start: ReadStart,
 ): readonly ReadResult[] {
   const ofKey: ReadResult[] = [];
-  return requests.map(({ tags: { names } }, index) => {
-    const { key, tags, any } = places[index] as Places;
-    const shared = ofKey[key];
-    if (shared !== undefined && haveSameTags(shared.tagNames, names)) {
+  return places.map((place) => {
+    const shared = ofKey[place];
+    if (shared !== undefined) {
       shared.readersLeft++;
       return shared;
     }
-    const known = remembered[key];
-    const ahead = known && { tags: known.tags, versions: versionsAt(known.places, tagVersions) };
-    const readResult = new ReadResult(readings[key] as Reading, names, versionsAt(tags, tagVersions), ahead, start);
-    if (any !== undefined) readResult.anyVersion = tagVersions[any];
-    ofKey[key] = readResult;
+    const readResult = new ReadResult(readings[place] as Reading, start);
+    ofKey[place] = readResult;
     return readResult;
   });
 }
 
-/** Returns a read of which nothing can be evaluated. */
-const unprepared = (read: StoreRead): StoreRead => ({ ...read, readings: read.readings.map(() => UNPREPARED) });
+/** Returns readings of which none can be evaluated. */
+const unprepared = ({ readings }: StoreRead): readonly Reading[] => readings.map(() => UNPREPARED);
 
 const isRead = (reading: Reading): reading is Extract<Reading, { kind: "read" }> => reading.kind === "read";

@@ -1,4 +1,5 @@
 import type { Clock } from "../clock.js";
+import type { Subject } from "../keys/key.js";
 import type { EntryIdentity } from "./control-record.js";
 import { identityOf, MAX_NAMES, type Names, type PendingNames } from "./unconfirmed-invalidations.js";
 
@@ -19,27 +20,27 @@ export interface InvalidationCount {
   readonly count: number;
   /**
    * Returns whether something that concerns an entry may have been invalidated since there were `count`.
-   * `tagNames`: the tags known before its load. `hasResultTags`: others may be derived from its value, so any
+   * `subjects`: the tags known before its load. `hasResultTags`: others may be derived from its value, so any
    * tag can be one of them.
    */
-  hasChangedSince(count: number, key: EntryIdentity, tagNames: readonly string[], hasResultTags: boolean): boolean;
+  hasChangedSince(count: number, key: EntryIdentity, subjects: readonly Subject[], hasResultTags: boolean): boolean;
 }
 
 /**
  * The invalidations of this process in the last minute. A store that has failed over to a replica,
  * or was restarted with older data, may have lost them, so they are repeated. Repeating one that
  * was not lost costs one load at most. If there were too many to hold, everything under the prefix is
- * invalidated instead. Invalidations of whole coordinates and of the prefix are not among them: the
- * control record shows whether it still has those.
+ * invalidated instead. Those of tags, of whole coordinates and of the prefix are not among them: the
+ * invalidation clock and the control record show whether they still have those.
  */
 export class RecentInvalidations implements InvalidationCount {
   readonly #clock: Clock;
   /** Oldest first. */
   readonly #keys = new Map<string, Recent<EntryIdentity>>();
-  readonly #tags = new Map<string, Recent<string>>();
-  /** The keys and tags whose last invalidation was soft. */
+  /** The keys whose last invalidation was soft. */
   readonly #softKeys = new Map<string, Recent<EntryIdentity>>();
-  readonly #softTags = new Map<string, Recent<string>>();
+  /** When each tag was last invalidated, as a `count`. */
+  readonly #tags = new Map<Subject, number>();
   /** When each coordinate was last invalidated as a whole, as a `count`. */
   readonly #coordinates = new Map<string, number>();
   /** Since when the names alone do not say what was invalidated. */
@@ -54,14 +55,14 @@ export class RecentInvalidations implements InvalidationCount {
     this.#clock = clock;
   }
 
-  hasChangedSince(count: number, key: EntryIdentity, tagNames: readonly string[], hasResultTags: boolean): boolean {
+  hasChangedSince(count: number, key: EntryIdentity, subjects: readonly Subject[], hasResultTags: boolean): boolean {
     if (this.count === count) return false;
     const isLater = (nth: number | undefined): boolean => nth !== undefined && nth > count;
     const id = identityOf(key);
     if (isLater(this.#allNth) || isLater(this.#coordinates.get(key.coordinate))) return true;
     if (isLater(this.#keys.get(id)?.nth) || isLater(this.#softKeys.get(id)?.nth)) return true;
     if (hasResultTags) return isLater(this.#tagNth);
-    return tagNames.some((tag) => isLater(this.#tags.get(tag)?.nth) || isLater(this.#softTags.get(tag)?.nth));
+    return subjects.some((tag) => isLater(this.#tags.get(tag)));
   }
 
   add({ keys, tags, coordinates = [], isClear = false }: Names, isSoft = false): void {
@@ -71,28 +72,23 @@ export class RecentInvalidations implements InvalidationCount {
     if (tags.length > 0) this.#tagNth = nth;
     for (const coordinate of coordinates) this.#coordinates.set(coordinate, nth);
     for (const key of keys) note(this.#keys, this.#softKeys, identityOf(key), { name: key, at: now, nth }, isSoft);
-    for (const tag of tags) note(this.#tags, this.#softTags, tag, { name: tag, at: now, nth }, isSoft);
-    for (const recent of [this.#keys, this.#softKeys, this.#tags, this.#softTags]) this.#drop<unknown>(recent, now);
+    for (const tag of tags) this.#tags.set(tag, nth);
+    if (this.#tags.size > MAX_NAMES) {
+      this.#tags.clear();
+      this.#allNth = nth;
+    }
+    for (const recent of [this.#keys, this.#softKeys]) this.#drop(recent, now);
   }
 
-  /** Returns the names that were invalidated hard, and those that were invalidated soft. */
-  names(): Omit<PendingNames, "coordinates"> & {
-    readonly softKeys: readonly EntryIdentity[];
-    readonly softTags: readonly string[];
-  } {
+  /** Returns the keys that were invalidated hard, and those that were invalidated soft. */
+  names(): Pick<PendingNames, "keys" | "isClear"> & { readonly softKeys: readonly EntryIdentity[] } {
     const since = this.#clock.now() - RECENT_MS;
-    if (this.#clearAt > since) return { keys: [], tags: [], softKeys: [], softTags: [], isClear: true };
-    return {
-      keys: namesSince(this.#keys, since),
-      tags: namesSince(this.#tags, since),
-      softKeys: namesSince(this.#softKeys, since),
-      softTags: namesSince(this.#softTags, since),
-      isClear: false,
-    };
+    if (this.#clearAt > since) return { keys: [], softKeys: [], isClear: true };
+    return { keys: namesSince(this.#keys, since), softKeys: namesSince(this.#softKeys, since), isClear: false };
   }
 
   /** Drops names that are no longer recent, and the oldest of too many. */
-  #drop<Name>(recent: Map<string, Recent<Name>>, now: number): void {
+  #drop(recent: Map<string, Recent<EntryIdentity>>, now: number): void {
     for (const [id, { at, nth }] of recent) {
       if (now - at < RECENT_MS && recent.size <= MAX_NAMES) break;
       if (now - at < RECENT_MS) this.#clearAt = Math.max(this.#clearAt, at);

@@ -1,15 +1,13 @@
 import type { Encoded, Packing } from "../codec/packing.js";
 import { CachedError } from "../errors.js";
-import type { LogPosition, TagVersion } from "../store/store.js";
 import type { ReadRequest } from "./request.js";
 
 /**
  * A refresh to be run by a worker: plain data that can be sent as JSON. It carries the lease, so
- * the worker that gets it loads the value for all processes. `gen`, `token` and `tagVersions` are
- * base64.
+ * the worker that gets it loads the value for all processes. `gen` and `token` are base64.
  */
 export interface RefreshJob {
-  readonly format: 1;
+  readonly format: 2;
   /** The field or loader. */
   readonly coordinate: string;
   /** The name of the entry in the store. */
@@ -25,10 +23,8 @@ export interface RefreshJob {
   readonly token: string;
   /** When the lease was granted, in milliseconds on the store's clock. */
   readonly grantedAt: number;
-  /** The versions of the tags known before the load, as read before it. */
-  readonly tagVersions: readonly string[];
-  /** The ends of the invalidation logs before the load, if tags are derived from the result. */
-  readonly logPosition: Readonly<Record<string, string>> | undefined;
+  /** From which position of the invalidation clock on the value counts. */
+  readonly position: number;
 }
 
 /**
@@ -42,8 +38,7 @@ export interface Handover {
   readonly gen: string;
   readonly token: string;
   readonly grantedAt: number;
-  readonly tagVersions: readonly TagVersion[];
-  readonly logPosition: LogPosition | undefined;
+  readonly position: number;
 }
 
 /**
@@ -65,18 +60,17 @@ export async function writeJob(
   lease: Handover,
   packing: Packing,
 ): Promise<RefreshJob> {
-  const { gen, token, grantedAt, tagVersions, logPosition } = lease;
+  const { gen, token, grantedAt, position } = lease;
   const sealed = packing.seal(await packing.pack(input), inputAad(key.name));
   return {
-    format: 1,
+    format: 2,
     coordinate: key.coordinate,
     key: key.name,
     input: Buffer.from(sealed).toString("base64"),
     gen: toBase64(gen),
     token: toBase64(token),
     grantedAt,
-    tagVersions: tagVersions.map((version) => toBase64(version ?? "")),
-    logPosition,
+    position,
   };
 }
 
@@ -89,9 +83,10 @@ export function readJob(
   packing: Packing,
 ): Handover & { coordinate: string; key: string; input: unknown } {
   try {
-    const { format, coordinate, key, input, gen, token, grantedAt, tagVersions, logPosition } = job as RefreshJob;
-    const isComplete = [coordinate, key, input, gen, token, ...tagVersions].every((text) => typeof text === "string");
-    if (format !== 1 || !isComplete || typeof grantedAt !== "number") throw new TypeError("a field is missing");
+    const { format, coordinate, key, input, gen, token, grantedAt, position } = job as RefreshJob;
+    const areTexts = [coordinate, key, input, gen, token].every((text) => typeof text === "string");
+    const areNumbers = [grantedAt, position].every((number) => typeof number === "number");
+    if (format !== 2 || !areTexts || !areNumbers) throw new TypeError("a field is missing");
     return {
       coordinate,
       key,
@@ -99,8 +94,7 @@ export function readJob(
       gen: fromBase64(gen),
       token: fromBase64(token),
       grantedAt,
-      tagVersions: tagVersions.map(fromBase64),
-      logPosition: logPosition === undefined ? undefined : readPosition(logPosition),
+      position,
     };
   } catch (cause) {
     throw new CachedError(
@@ -109,12 +103,6 @@ export function readJob(
       { cause },
     );
   }
-}
-
-/** Throws if `logPosition` is not an object of strings. */
-function readPosition(logPosition: LogPosition): LogPosition {
-  if (Object.values(logPosition).some((end) => typeof end !== "string")) throw new TypeError("a log's end is no text");
-  return { ...logPosition };
 }
 
 const toBase64 = (text: string): string => Buffer.from(text, "latin1").toString("base64");

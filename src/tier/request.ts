@@ -1,9 +1,9 @@
 import type { CachedError } from "../errors.js";
-import type { Key } from "../keys/key.js";
+import type { Key, KeySpace, Subject } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
 import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
-import type { Reading, TagVersion } from "../store/store.js";
+import type { Reading } from "../store/store.js";
 import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
 import type { ReadTrace } from "../telemetry/tracing.js";
 import type { SourceBatch } from "./bulkhead.js";
@@ -14,19 +14,80 @@ import type { SharedOutcome } from "./long-tick.js";
 import type { ResultControl } from "./result-control.js";
 import type { Waiters } from "./waiters.js";
 
-/** The tags of one value, by their names in the store. */
-export class RequestTags {
-  /** The tags known before the load. */
-  readonly names: readonly string[];
+/** The tags of one value. */
+export interface RequestTags {
+  /** The tags known before the load. Hits do not need them: the entry has its own. */
+  readonly subjects: readonly Subject[];
+  /** How many they are. */
+  readonly count: number;
+  /** Whether the key does not decide about these tags, so that an entry of the key may have others. */
+  readonly isOwn: boolean;
+  /** Those known before the load alone, which refer to no request. */
+  readonly known: RequestTags;
   /** Returns the tags derived from the loaded value. Undefined if there are none of this kind. */
-  readonly namesOf: ((value: unknown) => readonly string[]) | undefined;
-  /** See `PartTags.any`. Undefined: the derived tags are read each time. */
-  readonly any: string | undefined;
+  readonly subjectsOf: ((value: unknown) => readonly Subject[]) | undefined;
+}
 
-  constructor(names: readonly string[], namesOf?: (value: unknown) => readonly string[], any?: string) {
-    this.names = names;
-    this.namesOf = namesOf;
-    this.any = any;
+/** The tags of one value that are known before its load, by their texts. Their digests are computed when they are needed. */
+export class KnownTags implements RequestTags {
+  readonly texts: readonly string[];
+  readonly isOwn: boolean;
+  readonly #keys: Pick<KeySpace, "tags">;
+  readonly #others: readonly Subject[];
+  #subjects: readonly Subject[] | undefined;
+
+  /** `others`: tags that have no text. */
+  constructor(
+    texts: readonly string[],
+    keys: Pick<KeySpace, "tags">,
+    isOwn = false,
+    others: readonly Subject[] = NO_SUBJECTS,
+  ) {
+    this.texts = texts;
+    this.isOwn = isOwn;
+    this.#keys = keys;
+    this.#others = others;
+  }
+
+  get subjects(): readonly Subject[] {
+    this.#subjects ??=
+      this.#others.length === 0 ? this.#keys.tags(this.texts) : [...this.#keys.tags(this.texts), ...this.#others];
+    return this.#subjects;
+  }
+
+  get count(): number {
+    return this.texts.length + this.#others.length;
+  }
+
+  get known(): RequestTags {
+    return this;
+  }
+
+  get subjectsOf(): undefined {
+    return undefined;
+  }
+}
+
+/** The tags of one value, some of which are derived from it. */
+export class ResultTags implements RequestTags {
+  readonly subjectsOf: (value: unknown) => readonly Subject[];
+  readonly known: RequestTags;
+
+  constructor({ known }: RequestTags, subjectsOf: (value: unknown) => readonly Subject[]) {
+    this.known = known;
+    this.subjectsOf = subjectsOf;
+  }
+
+  get subjects(): readonly Subject[] {
+    return this.known.subjects;
+  }
+
+  get count(): number {
+    return this.known.count;
+  }
+
+  get isOwn(): boolean {
+    return this.known.isOwn;
   }
 }
 
@@ -43,8 +104,8 @@ export type ReadReport =
       readonly hint: ResponseHint | undefined;
       /** Why the value that was loaded is not stored. */
       readonly refusal?: Refusal | undefined;
-      /** Returns all tags of the value, by their names in the store, each once: known before its load or derived from it. */
-      tagNames(): readonly string[];
+      /** All tags of the value: known before its load or derived from it. */
+      readonly subjects: readonly Subject[];
     }
   | { readonly outcome: "bypassed"; readonly isPrivate: boolean; readonly reason: BypassReason };
 
@@ -143,7 +204,7 @@ export interface ReadRequest {
   /** Called when the read has ended. */
   readonly onRead?: ((report: ReadReport) => void) | undefined;
   /** Called with what a read has found that cannot be served, or is stale; undefined: nothing. `now`: the store's time. */
-  onMiss?(entry: Entry | undefined, now: number, tagVersions: readonly TagVersion[]): void;
+  onMiss?(entry: Entry | undefined, now: number): void;
   /** Called with the cache hint of a load of another request whose value this one gets, unless `onRead` was. */
   readonly onHint?: ((hint: ResponseHint) => void) | undefined;
 }
@@ -167,12 +228,19 @@ export interface ReadEnding extends DecodedHolder {
   endWith(origin: Entry | Loaded): void;
 }
 
-/** The tags of a value that has none. */
-export const NO_TAGS = new RequestTags([]);
+const NO_SUBJECTS: readonly Subject[] = [];
 
-/** Whether two requests have the same tags before their loads. Mostly they share the list. */
-export const haveSameTags = (some: readonly string[], others: readonly string[]): boolean =>
-  some === others || (some.length === others.length && some.every((tag, index) => tag === others[index]));
+/** The tags of a value that has none. */
+export const NO_TAGS: RequestTags & { readonly texts: readonly string[] } = {
+  subjects: NO_SUBJECTS,
+  texts: [],
+  count: 0,
+  isOwn: false,
+  get known() {
+    return NO_TAGS;
+  },
+  subjectsOf: undefined,
+};
 
 /**
  * The outcome of a miss that several requests may share. It is called once for each of them: it
@@ -180,19 +248,6 @@ export const haveSameTags = (some: readonly string[], others: readonly string[])
  * throws or rejects with an error of the source only.
  */
 export type Respond = (request: ReadRequest) => unknown;
-
-/** The tags that were derived from the value of a key when this process last read it. */
-export interface RememberedTags {
-  /** See `ResultTags.list`. */
-  readonly list: Buffer;
-  readonly names: readonly string[];
-}
-
-/** Remembered tags, with their versions as read together with the key. */
-export interface TagsReadAhead {
-  readonly tags: RememberedTags;
-  readonly versions: readonly TagVersion[];
-}
 
 /** When a store read began, before anything was sent. */
 export interface ReadStart {
@@ -202,37 +257,18 @@ export interface ReadStart {
   readonly changeCount: number;
 }
 
-/**
- * The result of one store read for a request. Requests of one tick for the same key and tags share
- * it.
- */
+/** The result of one store read for a request. Requests of one tick for the same key share it. */
 export class ReadResult implements DecodedHolder {
   readonly reading: Reading;
-  readonly tagNames: readonly string[];
-  /** The versions of `tagNames`, in the same order. */
-  readonly tagVersions: readonly TagVersion[];
-  /** Undefined if the process remembers no tags of a value at the key. */
-  readonly ahead: TagsReadAhead | undefined;
   readonly start: ReadStart;
-  /** The version of `RequestTags.any`, as read together with the key. */
-  anyVersion: TagVersion = undefined;
   /** How many requests that share the result have not decoded its value yet. */
   readersLeft = 1;
   decoded: DecodedToShare | undefined = undefined;
   /** The miss, once one of the requests has begun or joined it for all of them. */
   joined: JoinedMiss | undefined = undefined;
 
-  constructor(
-    reading: Reading,
-    tagNames: readonly string[],
-    tagVersions: readonly TagVersion[],
-    ahead: TagsReadAhead | undefined,
-    start: ReadStart,
-  ) {
+  constructor(reading: Reading, start: ReadStart) {
     this.reading = reading;
-    this.tagNames = tagNames;
-    this.tagVersions = tagVersions;
-    this.ahead = ahead;
     this.start = start;
   }
 }
@@ -264,6 +300,8 @@ export interface AwaitedLoad {
 export interface SharedMiss {
   /** The input of the key. */
   readonly input: string;
+  /** Those that its outcome is compared with. */
+  readonly tags: RequestTags;
   readonly waiters: Waiters;
   readonly awaited: AwaitedLoad;
   /** When its requests stop waiting, on the clock of this process. */

@@ -1,21 +1,19 @@
 import type { Clock } from "../clock.js";
 import type { Encoded, Packing } from "../codec/packing.js";
 import { CachedError } from "../errors.js";
-import { combinedSoftVersion, combinedVersion, type ResultTags, readTagNames } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
-import type { Store, TagVersion } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
 import type { Caller } from "./caller.js";
-import { type Decoded, decodeEntry, decodeFailure } from "./entry-decoder.js";
+import { type Decoded, type DecodedValue, decodeEntry, decodeFailure } from "./entry-decoder.js";
 import { freezePlain } from "./freeze-plain.js";
 import { freshMsOf } from "./freshness.js";
+import type { InvalidationClock, TagsState } from "./invalidation-clock.js";
 import type { UnleasedLoads } from "./load-sharing.js";
 import { isUnshareable, type Loaded, type LoadedValue } from "./loaded.js";
 import type { Loads } from "./loads.js";
-import type { DecodedHolder, ReadEnding, ReadRequest, ReadResult, TagsReadAhead, Validator } from "./request.js";
+import type { DecodedHolder, ReadEnding, ReadRequest, ReadResult, Validator } from "./request.js";
 import { ServedReport } from "./served-report.js";
-import { NameBatch } from "./tick-batch.js";
 import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
 import type { ServedValue } from "./value-tags.js";
 import { reportWait } from "./wait-report.js";
@@ -27,12 +25,9 @@ const UNSHARED: readonly BypassReason[] = ["MODE_OFF", "MODE_OBSERVE"];
 /** Stands for the copy of a value that could not be made. */
 const UNCOPIED = Symbol("uncopied");
 
-/** Whether tags have been invalidated: not, softly (`stale`), or hard. */
-export type TagsState = "current" | "stale" | "changed";
-
 /** The parts that `Responder` uses. */
 export interface ResponderParts {
-  readonly store: Store;
+  readonly invalidations: InvalidationClock;
   readonly clock: Clock;
   readonly channel: Channel;
   readonly packing: Packing;
@@ -55,10 +50,10 @@ export class Responder {
   readonly #unleasedLoads: UnleasedLoads;
   readonly #unconfirmed: UnconfirmedInvalidations;
   readonly #onPermitted: ResponderParts["onPermitted"];
-  readonly #tagReads: NameBatch<undefined, TagVersion>;
+  readonly #invalidations: InvalidationClock;
 
   constructor(parts: ResponderParts) {
-    const { store, clock, channel, packing, loads, unleasedLoads, unconfirmed, onPermitted } = parts;
+    const { invalidations, clock, channel, packing, loads, unleasedLoads, unconfirmed, onPermitted } = parts;
     this.#onPermitted = onPermitted;
     this.#unconfirmed = unconfirmed;
     this.#clock = clock;
@@ -66,7 +61,7 @@ export class Responder {
     this.#packing = packing;
     this.#loads = loads;
     this.#unleasedLoads = unleasedLoads;
-    this.#tagReads = new NameBatch(async (_, tags) => (await store.read([], tags)).tagVersions);
+    this.#invalidations = invalidations;
   }
 
   /**
@@ -192,35 +187,15 @@ export class Responder {
     return copy;
   }
 
-  /**
-   * Returns whether one of the tags derived from a value has been invalidated since its load. A lost
-   * version counts as changed.
-   */
-  async tagsStateOf(resultTags: ResultTags | undefined): Promise<TagsState> {
-    if (resultTags === undefined) return "current";
-    const names = readTagNames(resultTags.list);
-    const tagVersions = await this.#tagReads.add(undefined, names).catch(() => []);
-    return this.#compare(resultTags, names, tagVersions);
-  }
-
-  /**
-   * The same for tags whose versions were read together with the value, without another read.
-   * Undefined if the tags are not known to be current: others may have been read, since the tags of the
-   * stored value are not those that the process remembers.
-   */
-  knownTagsState(resultTags: ResultTags, ahead: TagsReadAhead | undefined): "current" | "stale" | undefined {
-    if (ahead?.tags.list.equals(resultTags.list) !== true) return undefined;
-    const state = this.#compare(resultTags, ahead.tags.names, ahead.versions);
-    return state === "changed" ? undefined : state;
-  }
-
-  #compare(
-    { version, softVersion }: ResultTags,
-    names: readonly string[],
-    tagVersions: readonly TagVersion[],
-  ): TagsState {
-    if (combinedVersion(tagVersions) !== version || this.#unconfirmed.has(undefined, names)) return "changed";
-    return combinedSoftVersion(tagVersions) === softVersion ? "current" : "stale";
+  /** Returns what the invalidations since its load have done to the value of an entry, for a request. */
+  tagsStateOf({ tags, key }: ReadRequest, { position }: Pick<Entry, "position">, { parts }: DecodedValue): TagsState {
+    const { subjects } = parts;
+    if (subjects.length === 0 && !tags.isOwn) return "current";
+    if (!this.#unconfirmed.allowReads && this.#unconfirmed.has(key, parts)) return "changed";
+    const state = this.#invalidations.stateOf(subjects, position);
+    if (state === "changed" || !tags.isOwn) return state;
+    const own = this.#invalidations.stateOf(tags.subjects, position);
+    return own === "current" ? state : own;
   }
 
   /**

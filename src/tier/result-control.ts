@@ -1,4 +1,5 @@
 import { CachedError, describeSetting } from "../errors.js";
+import type { Subject } from "../keys/key.js";
 import { checkTagsOfValue } from "../keys/tag-template.js";
 import { unknownName } from "../option-names.js";
 import { MEANINGS } from "../policy/policy.js";
@@ -58,21 +59,17 @@ export type PreviousValue = Omit<DecodedValue, "kind">;
 export interface OwnSettings {
   readonly isSkipped: boolean;
   readonly freshness: OwnFreshness | undefined;
-  /** Tags besides those of the policy, by their names in the store. */
-  readonly tagNames: readonly string[];
+  /** Tags besides those of the policy. */
+  readonly tags: readonly Subject[];
   /** The previous value, if the load has declared it unchanged. */
   readonly unchanged: PreviousValue | undefined;
 }
 
-/** Returns whether a result has tags of which the policy knows nothing. */
-export const hasResultTags = (settings: OwnSettings | undefined): boolean =>
-  settings !== undefined && (settings.tagNames.length > 0 || settings.unchanged?.resultTags !== undefined);
-
 /** What the control of a result needs of its load. */
 export interface ControlledLoad {
   readonly coordinate: string;
-  /** Returns the name of a tag in the store. */
-  readonly tagName: (tag: string) => string;
+  /** Returns what is stored of a tag. */
+  readonly subjectOf: (tag: string) => Subject;
   /** Reads the value that the load replaces. Undefined: the load replaces none. Never rejects. */
   readonly readPrevious: (() => Promise<PreviousValue | undefined>) | undefined;
 }
@@ -82,7 +79,7 @@ export class LoadControl implements ResultControl {
   readonly #load: ControlledLoad;
   #isSkipped = false;
   #freshness: OwnFreshness | undefined;
-  #tags: Set<string> | undefined;
+  #tags: Set<Subject> | undefined;
   #reading: Promise<PreviousValue | undefined> | undefined;
   #previous: PreviousValue | undefined;
   #isUnchanged = false;
@@ -106,7 +103,7 @@ export class LoadControl implements ResultControl {
       this.#freshness = { ...this.#freshness, staleWhileRevalidateMs: staleWhileRevalidate * 1000 };
     if (tags === undefined) return;
     this.#tags ??= new Set();
-    for (const tag of tags) this.#tags.add(this.#load.tagName(tag));
+    for (const tag of tags) this.#tags.add(this.#load.subjectOf(tag));
   }
 
   async previous<Value>(): Promise<Value | undefined> {
@@ -147,7 +144,7 @@ export class LoadControl implements ResultControl {
     return {
       isSkipped: this.#isSkipped,
       freshness: kept === undefined ? this.#freshness : { ...kept, ...this.#freshness },
-      tagNames: [...(this.#tags ?? [])],
+      tags: [...(this.#tags ?? [])],
       unchanged,
     };
   }

@@ -1,10 +1,11 @@
+import type { Subject } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
 import type { ResponseHint } from "../store/body.js";
 import type { ReadOutcome } from "../telemetry/events.js";
 import { ownPolicy } from "./freshness.js";
 import type { Refusal } from "./loaded.js";
 import type { RequestTags } from "./request.js";
-import { type ServedValue, tagNamesOf } from "./value-tags.js";
+import { type ServedValue, subjectsOf } from "./value-tags.js";
 
 /** How a read was served. Properties that are rarely used are computed on access. */
 export class ServedReport {
@@ -47,7 +48,7 @@ export class ServedReport {
     return this.#value !== undefined && "refusal" in this.#value ? this.#value.refusal : undefined;
   }
 
-  tagNames(): readonly string[] {
-    return this.#value === undefined ? [] : tagNamesOf(this.#tags, this.#value);
+  get subjects(): readonly Subject[] {
+    return this.#value === undefined ? [] : subjectsOf(this.#tags, this.#value);
   }
 }

@@ -1,4 +1,4 @@
-import { asJob, type Clock } from "../clock.js";
+import type { Clock } from "../clock.js";
 import { Deferred } from "../deferred.js";
 import { type LongTick, Turns } from "./long-tick.js";
 
@@ -88,44 +88,5 @@ export class TickBatch<Item, Result> {
       },
       (error: unknown) => outcome.reject(error),
     );
-  }
-}
-
-/** For callers that all continue in one pass over the microtasks, which this one comes after. */
-const AFTER_PASS: Pick<Clock, "afterTick"> = { afterTick: asJob };
-
-/**
- * Batches of names, one for each group, for callers that continue one after the other when a batch of
- * reads or loads has ended. Each batch is run in one call, every name once. It does not wait for the end
- * of the tick, which would delay the stores of what was loaded.
- */
-export class NameBatch<Group, Result> {
-  readonly #run: (group: Group, names: readonly string[]) => Promise<readonly Result[]>;
-  /** The batches that wait to be run. */
-  readonly #batches = new Map<Group, TickBatch<string, Result>>();
-
-  /**
-   * `run` returns results in the order and length of its names; if it rejects, all callers of its
-   * group do.
-   */
-  constructor(run: (group: Group, names: readonly string[]) => Promise<readonly Result[]>) {
-    this.#run = run;
-  }
-
-  /** Returns the results in the order and length of `names`. */
-  add(group: Group, names: readonly string[]): Promise<readonly Result[]> {
-    return this.#batchOf(group).addAll(names);
-  }
-
-  #batchOf(group: Group): TickBatch<string, Result> {
-    const existing = this.#batches.get(group);
-    if (existing !== undefined) return existing;
-    const run = (names: readonly string[]): Promise<readonly Result[]> => {
-      this.#batches.delete(group);
-      return this.#run(group, names);
-    };
-    const batch = new TickBatch(AFTER_PASS, run, (name: string) => name);
-    this.#batches.set(group, batch);
-    return batch;
   }
 }

@@ -1,9 +1,10 @@
+import type { Subject } from "../keys/key.js";
 import type { EntryIdentity } from "./control-record.js";
 
-/** What an invalidation concerns: entries, in all variants, and tags by their names in the store. */
+/** What an invalidation concerns: entries, in all variants, and tags. */
 export interface Names {
   readonly keys: readonly EntryIdentity[];
-  readonly tags: readonly string[];
+  readonly tags: readonly Subject[];
   /** The fields and loaders of which every entry is invalidated. */
   readonly coordinates?: readonly string[];
   /** Whether everything under the prefix is invalidated. */
@@ -34,10 +35,10 @@ export const MAX_NAMES = 10_000;
 export class UnconfirmedInvalidations {
   /** Each key and tag with the number of the `add` call that added it last. */
   readonly #keys = new Map<string, { readonly key: EntryIdentity; readonly addedBy: number }>();
-  readonly #tags = new Map<string, number>();
+  readonly #tags = new Map<Subject, number>();
   readonly #coordinates = new Map<string, number>();
   /** The tags of what is made of these entries. Repeating the invalidation of the entries changes them. */
-  readonly #partTags = new Map<string, number>();
+  readonly #partTags = new Map<Subject, number>();
   /** The number of the last `add` call that the clear has to cover. Undefined: no clear. */
   #clearAddedBy: number | undefined;
   #addCount = 0;
@@ -82,7 +83,7 @@ export class UnconfirmedInvalidations {
   /**
    * `partTags`: those of what is made of the entries. Returns whether the names became too many to hold with this call.
    */
-  add({ keys, tags, coordinates = [], isClear = false }: Names, partTags: readonly string[] = []): boolean {
+  add({ keys, tags, coordinates = [], isClear = false }: Names, partTags: readonly Subject[] = []): boolean {
     this.#addCount++;
     if (isClear) this.addClear();
     if (this.#clearAddedBy !== undefined) {
@@ -112,11 +113,11 @@ export class UnconfirmedInvalidations {
   }
 
   /** Returns whether an entry of `key` or under one of `tags` may be one that should be gone. */
-  has(key: EntryIdentity | undefined, tags: readonly string[]): boolean {
+  has(key: EntryIdentity | undefined, tags: { readonly subjects: readonly Subject[] }): boolean {
     if (this.#isEmpty) return false;
     if (this.#clearAddedBy !== undefined) return true;
     const isOfKey = key !== undefined && (this.#keys.has(identityOf(key)) || this.#coordinates.has(key.coordinate));
-    return isOfKey || tags.some((tag) => this.#tags.has(tag) || this.#partTags.has(tag));
+    return isOfKey || tags.subjects.some((tag) => this.#tags.has(tag) || this.#partTags.has(tag));
   }
 
   /**

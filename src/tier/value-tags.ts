@@ -1,4 +1,5 @@
-import { type OwnFreshness, type ResponseHint, type ResultTags, readTagNames } from "../store/body.js";
+import type { Subject } from "../keys/key.js";
+import type { OwnFreshness, ResponseHint } from "../store/body.js";
 import type { LoadedValue } from "./loaded.js";
 import type { RequestTags } from "./request.js";
 
@@ -7,24 +8,18 @@ export type ServedValue =
   | LoadedValue
   | {
       readonly hint: ResponseHint | undefined;
-      readonly resultTags: ResultTags | undefined;
+      readonly subjects: readonly Subject[];
       readonly freshness?: OwnFreshness | undefined;
-    }
-  | { readonly hint: ResponseHint | undefined; readonly tagNames: readonly string[] };
+    };
 
-/** Returns the tags of a value that a request got, by their names in the store, each once. */
-export function tagNamesOf(tags: RequestTags, served: ServedValue): readonly string[] {
-  if ("tagNames" in served) return served.tagNames;
-  return [...tags.names, ...("resultTags" in served ? namesIn(served.resultTags) : derivedTagNames(tags, served))];
+/** Returns the tags of a value that a request got. */
+export const subjectsOf = (tags: RequestTags, served: ServedValue): readonly Subject[] =>
+  "subjects" in served ? served.subjects : subjectsOfLoaded(tags, served);
+
+/** Returns all tags of a loaded value, each once: those known before its load, and those derived from it. */
+export function subjectsOfLoaded(tags: RequestTags, { value, settings }: LoadedValue): readonly Subject[] {
+  const { subjects, subjectsOf: derivedFrom } = tags;
+  const kept = settings?.unchanged?.subjects;
+  if (derivedFrom === undefined && settings === undefined) return subjects;
+  return [...new Set([...subjects, ...(derivedFrom?.(value) ?? []), ...(kept ?? []), ...(settings?.tags ?? [])])];
 }
-
-/** Returns the tags derived from a loaded value, by their names in the store, each once. */
-export function derivedTagNames({ names, namesOf }: RequestTags, { value, settings }: LoadedValue): readonly string[] {
-  const kept = namesIn(settings?.unchanged?.resultTags);
-  const derived = [...(namesOf?.(value) ?? []), ...kept, ...(settings?.tagNames ?? [])];
-  // The versions of the others are in the signature.
-  return [...new Set(derived)].filter((name) => !names.includes(name));
-}
-
-const namesIn = (resultTags: ResultTags | undefined): readonly string[] =>
-  resultTags === undefined ? [] : readTagNames(resultTags.list);

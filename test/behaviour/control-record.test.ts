@@ -148,8 +148,8 @@ onEachStore("the control record", (world) => {
     // The record is lost: no copy has a version until one is written.
     const store = shared.store();
     const losing = storeWith(store, {
-      read: async (keys, tags) => ({
-        ...(await store.read(keys, tags)),
+      read: async (keys) => ({
+        ...(await store.read(keys)),
         ...(isLost ? { controlVersion: undefined } : {}),
       }),
       readControl: async (copies) =>
@@ -219,8 +219,8 @@ onEachStore("the control record", (world) => {
     let rolledBackTo: Awaited<ReturnType<Store["readControl"]>>[number] | undefined;
     let raised: string | undefined;
     const store = storeWith(inner, {
-      read: async (keys, tags) => {
-        const result = await inner.read(keys, tags);
+      read: async (keys) => {
+        const result = await inner.read(keys);
         if (rolledBackTo?.kind !== "read") return result;
         return { ...result, controlVersion: rolledBackTo.record?.version };
       },
@@ -281,8 +281,8 @@ describe("the control record while the store fails", () => {
     const inner = memoryStore({ clock });
     let isLost = false;
     const store = storeWith(inner, {
-      read: async (keys, tags) => ({
-        ...(await inner.read(keys, tags)),
+      read: async (keys) => ({
+        ...(await inner.read(keys)),
         ...(isLost ? { controlVersion: undefined } : {}),
       }),
       readControl: async (copies) =>

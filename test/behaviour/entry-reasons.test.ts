@@ -4,6 +4,7 @@ import { applyCached, type CacheOptions, cachedTypeDefs, createCache, memoryStor
 import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { partsOf } from "../../src/parts.js";
+import { writeRecord } from "../../src/store/clock-log.js";
 import { inspect } from "../support/inspection.js";
 
 const typeDefs = /* GraphQL */ `
@@ -116,8 +117,9 @@ describe("The reason why an entry is not served", () => {
   it("is an invalidation that the store has not confirmed yet", async () => {
     const { cache, store, inner, clock, read, entry } = createSite();
     await read();
-    const { invalidateTags } = inner;
-    inner.invalidateTags = () => Promise.reject(new Error("full"));
+    const { appendClock } = inner;
+    inner.appendClock = () => Promise.reject(new Error("full"));
+    store.chaos.calls.clear();
     await expect(cache.invalidateTags(["Movie:7"])).rejects.toMatchObject({ code: "CACHED_STORE_UNAVAILABLE" });
     const selection = "use reason invalidation { via isConfirmed }";
     expect(await entry(selection)).toEqual({
@@ -125,7 +127,8 @@ describe("The reason why an entry is not served", () => {
       reason: "UNCONFIRMED",
       invalidation: { via: "cache.invalidateTags", isConfirmed: false },
     });
-    inner.invalidateTags = invalidateTags;
+    expect(store.chaos.calls.get("appendClock")).toBe(1);
+    inner.appendClock = appendClock;
     await clock.advance(250);
     await settle();
     // The call that asked for it, not the one that repeated it.
@@ -134,7 +137,6 @@ describe("The reason why an entry is not served", () => {
       reason: "TAG_INVALIDATED",
       invalidation: { via: "cache.invalidateTags", isConfirmed: false },
     });
-    expect(store.chaos.calls.get("invalidateTags")).toBe(2);
     expect(await inspect(cache, "invalidations { items { via kind isConfirmed } }")).toEqual({
       invalidations: {
         items: [
@@ -149,8 +151,8 @@ describe("The reason why an entry is not served", () => {
     const { inner, read, entry } = createSite();
     await read();
     const { read: readStore } = inner;
-    inner.read = async (keys, tags) => {
-      const result = await readStore.call(inner, keys, tags);
+    inner.read = async (keys) => {
+      const result = await readStore.call(inner, keys);
       const readings = result.readings.map((reading) =>
         reading.kind === "read" && reading.entry !== undefined
           ? { ...reading, entry: { ...reading.entry, body: Buffer.from("garbage") } }
@@ -176,7 +178,7 @@ describe("The reason why an entry is not served", () => {
     const { cache, inner, read, entry } = createSite();
     await read();
     // By another process, whose record was lost.
-    await inner.invalidateTags([partsOf(cache, "test").keys.tag("Movie:7")], 60_000);
+    await inner.appendClock([writeRecord({ kind: "hard", subjects: [partsOf(cache, "test").keys.tag("Movie:7")] })]);
     const { reason, explanation, invalidation } = (await entry("reason explanation invalidation { via }")) as {
       reason: string;
       explanation: string;
@@ -184,7 +186,7 @@ describe("The reason why an entry is not served", () => {
     };
     expect({ reason, invalidation }).toEqual({ reason: "TAG_INVALIDATED", invalidation: null });
     expect(explanation).toMatch(
-      /^One of its tags has another version than when its load began\. The cause is not among the invalidations that are remembered, which reach back to \d{4}-\d\d-\d\dT[\d:.]+Z\.$/,
+      /^One of its tags was invalidated after its load began\. The cause is not among the invalidations that are remembered, which reach back to \d{4}-\d\d-\d\dT[\d:.]+Z\.$/,
     );
   });
 
@@ -197,8 +199,7 @@ describe("The reason why an entry is not served", () => {
     await cache.invalidateTags(["Movie:7"]);
     expect(await entry("reason explanation")).toEqual({
       reason: "TAG_INVALIDATED",
-      explanation:
-        "One of its tags has another version than when its load began. The log of invalidations could not be read.",
+      explanation: "One of its tags was invalidated after its load began. The log of invalidations could not be read.",
     });
     await cache.invalidate(TARGET);
     expect(await entry()).toBeNull();

@@ -284,7 +284,7 @@ describe("cacheInspection.states", () => {
     });
     chaos.mode = "throws";
     await advance(5_000);
-    await expect(cache.invalidateTags(["Page:1", "Page:2"])).rejects.toThrow("invalidateTags");
+    await expect(cache.invalidateTags(["Page:1", "Page:2"])).rejects.toThrow("appendClock");
     await advance(100);
     // The first of these begins a load without a lease; those that ask later wait for the next one.
     answers.push(ask("{ page(id: 1) }"));

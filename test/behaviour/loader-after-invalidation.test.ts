@@ -1,7 +1,7 @@
 import { memoryStore } from "graphql-cached";
 import { gate } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { dataOf, memoryWorld, waitForStores } from "../support/world.js";
+import { dataOf, memoryWorld, type Process, waitForStores } from "../support/world.js";
 
 describe("a loader in the request that invalidates", () => {
   const start = (store = memoryStore()) => {
@@ -62,10 +62,10 @@ describe("a loader in the request that invalidates", () => {
     const store = new Proxy(inner, {
       get(target, property) {
         const value: unknown = Reflect.get(target, property, target);
-        if (property === "invalidateTags")
-          return async (...args: Parameters<typeof inner.invalidateTags>) => {
-            await held.passed;
-            return inner.invalidateTags(...args);
+        if (property === "appendClock")
+          return async (records: readonly Buffer[]) => {
+            if (records.length > 0) await held.passed;
+            return inner.appendClock(records);
           };
         return typeof value === "function" ? value.bind(target) : value;
       },
@@ -76,10 +76,12 @@ describe("a loader in the request that invalidates", () => {
     await waitForStores({ events });
     source.version = 2;
     const invalidated = cache.invalidateTags(["Product:7"]);
-    expect(await products(context).load(7)).toBe(1);
+    // Its own process uses nothing older from then on, although the store has not confirmed.
+    expect(await products(context).load(7)).toBe(2);
+    source.version = 3;
     held.open();
     await invalidated;
-    expect(await products(context).load(7)).toBe(2);
+    expect(await products(context).load(7)).toBe(3);
   });
 
   it("reads again what was invalidated by a tag that its load has set", async () => {
@@ -98,6 +100,29 @@ describe("a loader in the request that invalidates", () => {
     version = 2;
     await cache.invalidateTags(["Page:7"]);
     expect(await pages(context).load(7)).toBe(2);
+  });
+
+  it("reads again what was invalidated by a tag that its load in another process has set", async () => {
+    const world = memoryWorld();
+    const [loading, reading] = [0, 1].map(() => world.process("type Query { top: Int }", {})) as [Process, Process];
+    let version = 1;
+    const pagesOf = ({ cache }: Process) =>
+      cache.loader({
+        name: "Page",
+        batch: async (ids: readonly number[], _context: object, { results }) => {
+          for (const [index, id] of ids.entries()) results[index]?.set({ tags: [`Page:${id}`] });
+          return ids.map(() => version);
+        },
+        maxAge: 60,
+      });
+    const [ofLoading, ofReading] = [pagesOf(loading), pagesOf(reading)];
+    await ofLoading({}).load(7);
+    await waitForStores(loading);
+    const context = {};
+    expect(await ofReading(context).load(7)).toBe(1);
+    version = 2;
+    await reading.cache.invalidateTags(["Page:7"]);
+    expect(await ofReading(context).load(7)).toBe(2);
   });
 
   it("keeps what the request has primed after the invalidation", async () => {

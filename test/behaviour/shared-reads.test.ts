@@ -2,24 +2,57 @@ import { makeExecutableSchema } from "@graphql-tools/schema";
 import { execute, parse } from "graphql";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
 import { jsonCodec } from "graphql-cached/codec";
+import { gate, settle } from "graphql-cached/testing";
 import { describe, expect, it, vi } from "vitest";
 import { countParses } from "../support/count-parses.js";
 import { dataOf, memoryWorld, waitForStores } from "../support/world.js";
 
-it("evaluates and stores a value by the tags of its own reader, although another reader of the tick gives its key other tags", async () => {
+it("serves a reader whose tags the key does not show the value of another one, until one of its own tags is invalidated", async () => {
   const typeDefs = /* GraphQL */ `
     type Query {
       top(id: Int, by: Int): Int @cached(maxAge: 60, key: ["$args.id"], tags: ["By:{$args.by}"])
     }
   `;
   let loads = 0;
-  const { ask, events } = memoryWorld().process(typeDefs, { Query: { top: () => ++loads } });
+  const { ask, cache, events } = memoryWorld().process(typeDefs, { Query: { top: () => ++loads } });
+  const askBoth = () => Promise.all([ask("{ top(id: 1, by: 1) }"), ask("{ top(id: 1, by: 2) }")].map(dataOf));
   await ask("{ top(id: 1, by: 1) }");
   await waitForStores({ events });
-  const answers = [ask("{ top(id: 1, by: 1) }"), ask("{ top(id: 1, by: 2) }")].map(dataOf);
-  expect(await Promise.all(answers)).toEqual([{ top: 1 }, { top: 2 }]);
+  expect(await askBoth()).toEqual([{ top: 1 }, { top: 1 }]);
+  await cache.invalidateTags(["By:2"]);
+  expect(await askBoth()).toEqual([{ top: 1 }, { top: 2 }]);
   await waitForStores({ events }, 2);
-  expect(await dataOf(ask("{ top(id: 1, by: 2) }"))).toEqual({ top: 2 });
+  // Loaded after the invalidation, for everyone.
+  expect(await askBoth()).toEqual([{ top: 2 }, { top: 2 }]);
+});
+
+it("does not let a reader whose own tag was invalidated share a load from before with another reader of its tick", async () => {
+  const typeDefs = /* GraphQL */ `
+    type Query {
+      top(id: Int, by: Int): Int @cached(maxAge: 60, key: ["$args.id"], tags: ["By:{$args.by}"])
+    }
+  `;
+  const source = { value: 1, loads: 0 };
+  const first = gate();
+  const { ask, cache } = memoryWorld().process(typeDefs, {
+    Query: {
+      top: async () => {
+        const { value } = source;
+        if (++source.loads === 1) await first.passed;
+        return value;
+      },
+    },
+  });
+  const earlier = dataOf(ask("{ top(id: 1, by: 1) }"));
+  while (source.loads === 0) await settle();
+  source.value = 2;
+  await cache.invalidateTags(["By:2"]);
+  const later = [ask("{ top(id: 1, by: 1) }"), ask("{ top(id: 1, by: 2) }")].map(dataOf);
+  await settle();
+  first.open();
+  expect(await earlier).toEqual({ top: 1 });
+  expect(await later[1]).toEqual({ top: 2 });
+  await later[0];
 });
 
 it("gives each request of a tick a copy of the value, and none the source's own object", async () => {

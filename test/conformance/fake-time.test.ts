@@ -9,7 +9,7 @@ import { fakeServer } from "../support/fake-memcached.js";
 import { FakeTimeRedis } from "../support/fake-time-redis.js";
 import { RedisLab } from "../support/redis-lab.js";
 
-const NAMES = { wakeChannel: "wake", invalidationLog: "log", controlRecord: "control" };
+const NAMES = { wakeChannel: "wake", invalidationLog: "log", clock: "clock", controlRecord: "control" };
 
 const lab = new RedisLab();
 let client: Redis;
@@ -32,7 +32,7 @@ function subject(store: Store, elapse: (ms: number) => Promise<void>): Conforman
 /** Lets a memcached store learn its server's time, which it estimates to about 100 ms. */
 async function learnTime({ store, elapse }: ConformanceSubject): Promise<ConformanceSubject> {
   for (let turn = 0; turn < 22; turn++) {
-    await store.read(["any"], []);
+    await store.read(["any"]);
     await elapse(60);
   }
   return { store, woken: [], elapse };

@@ -14,6 +14,10 @@ export const CHECKS: Readonly<Record<string, Patch>> = {
     from: "if (partTags.length > 0) await",
     to: "if (partTags.length < 0) await",
   },
-  /** So does the tag that stands for those of a response. */
-  any: { file: "src/tier/invalidate.ts", from: "return invalidate([...tags, any]);", to: "return invalidate(tags);" },
+  /** What the invalidation clock says of tags is not heeded. */
+  clock: {
+    file: "src/tier/invalidation-clock.ts",
+    from: "hardAt !== undefined && hardAt > position",
+    to: "hardAt !== undefined && hardAt < 0",
+  },
 };

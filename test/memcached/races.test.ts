@@ -21,6 +21,8 @@ function connect(): MemcacheClient {
 /** Far more than a run takes, even on a busy machine: it ends as soon as it has enough. */
 const MAX_MS = 50_000;
 const TIMES = { leaseMs: 30, graceMs: 1_000, patienceMs: 1_000 };
+/** The stores are not opened for a cache, so they have no clock. */
+const ORIGIN = { epoch: "an epoch", position: 1 };
 
 interface Counts {
   stale: number;
@@ -40,7 +42,11 @@ async function stress(key: string, stores: readonly Store[], isEnough: (counts: 
     while (performance.now() < endsAt && !isEnough(counts)) await act();
   };
   const load = async (store: Store): Promise<void> => {
-    const [grant] = await store.acquire([{ key, signature: NO_SIGNATURE, supersededAt: 0 }], TIMES);
+    const [grant] = await store.acquire(
+      [{ key, signature: NO_SIGNATURE, oldestPosition: 0, supersededAt: 0 }],
+      TIMES,
+      ORIGIN,
+    );
     if (grant?.kind !== "granted") return pause(Math.random() * 2);
     const body = Buffer.from(String(source.version));
     await pause(Math.random() * 3);
@@ -56,7 +62,7 @@ async function stress(key: string, stores: readonly Store[], isEnough: (counts: 
   };
   const read = async (store: Store): Promise<void> => {
     const { invalidated } = source;
-    const [reading] = (await store.read([key], [])).readings;
+    const [reading] = (await store.read([key])).readings;
     if (reading?.kind !== "read" || reading.entry?.state !== "value") return;
     counts.hits++;
     if (Number(Buffer.from(reading.entry.body).toString()) < invalidated) counts.stale++;

@@ -57,7 +57,7 @@ describe("stored responses", () => {
   );
 
   it("differ if they lack the tags of what was read", async () => {
-    vi.spyOn(CollectedParts.prototype, "tagNames").mockReturnValue([]);
+    vi.spyOn(CollectedParts.prototype, "subjects").mockReturnValue([]);
     expect((await differences(7, CONTROL)).differing).toBeGreaterThan(0);
   }, 120_000);
 
@@ -80,7 +80,7 @@ describe("stored responses", () => {
   }, 120_000);
 
   it("are reported to differ while they are observed, if they lack the tags of what was read", async () => {
-    vi.spyOn(CollectedParts.prototype, "tagNames").mockReturnValue([]);
+    vi.spyOn(CollectedParts.prototype, "subjects").mockReturnValue([]);
     const { differing, compared } = await differences(7, CONTROL, observe);
     expect(differing).toBe(0);
     expect(compared.different).toBeGreaterThan(0);

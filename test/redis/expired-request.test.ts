@@ -14,13 +14,13 @@ function subject() {
   const store = redisStore({ client, clock });
   const acquire = async (key: string, patienceMs: number) =>
     (
-      await store.acquire([{ key, signature: NO_SIGNATURE, supersededAt: 0 }], {
-        leaseMs: 1_000,
-        graceMs: 0,
-        patienceMs,
-      })
+      await store.acquire(
+        [{ key, signature: NO_SIGNATURE, oldestPosition: 0, supersededAt: 0 }],
+        { leaseMs: 1_000, graceMs: 0, patienceMs },
+        { epoch: "an epoch", position: 1 },
+      )
     )[0]?.kind;
-  return { clock, acquire, readTime: () => store.read(["late-lease-request:any"], []) };
+  return { clock, acquire, readTime: () => store.read(["late-lease-request:any"]) };
 }
 
 describe("redisStore.acquire", () => {

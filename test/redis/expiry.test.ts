@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => client.quit());
 
-it("gives every Redis key a TTL, except entries with neverExpires and the control record", async () => {
+it("gives every Redis key a TTL, except entries with neverExpires, the clock and the control record", async () => {
   const world = await redisWorld();
   const typeDefs = `
     type Query {
@@ -36,6 +36,8 @@ it("gives every Redis key a TTL, except entries with neverExpires and the contro
   const keys = await client.keys(`${world.prefix}:*`);
   const lasting = await Promise.all(keys.map(async (key) => ((await client.pttl(key)) === -1 ? key : undefined)));
   expect(lasting.filter((key) => key !== undefined).sort()).toEqual([
+    `${world.prefix}:#clock`,
+    `${world.prefix}:#clock:log`,
     `${world.prefix}:#control`,
     `${world.prefix}:#control:record`,
     expect.stringContaining(":Query.forever:"),

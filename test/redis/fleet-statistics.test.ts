@@ -163,6 +163,7 @@ it("Reports need no command and no name that the documented ACL does not grant",
   const close = open({
     wakeChannel: `${user}:#wake`,
     invalidationLog: `${user}:#log`,
+    clock: `${user}:#clock`,
     controlRecord: `${user}:#control`,
   });
   const parts = [{ name: "total", bytes: Buffer.from("x"), keepMs: 60_000 }];

@@ -5,6 +5,9 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { Fleet } from "../support/fleet.js";
 import { type LabNode, RedisLab } from "../support/redis-lab.js";
 
+/** The stores that are not opened for a cache have no clock. */
+const ORIGIN = { epoch: "an epoch", position: 1 };
+
 const lab = new RedisLab();
 let node: LabNode;
 let admin: Redis;
@@ -41,7 +44,7 @@ async function refuseWrites(): Promise<void> {
 }
 
 describe("A Redis that evicts keys under load", () => {
-  it("loads more often but serves no stale value when entries, leases, tag versions and the log are evicted", async () => {
+  it("loads more often but serves no stale value when entries, leases and the invalidation clock are evicted", async () => {
     const fleet = startFleet();
     await fillUp("allkeys-lru");
     const ids = Array.from({ length: 40 }, (_, nth) => `id ${nth}`);
@@ -108,7 +111,9 @@ describe("A full Redis that evicts nothing", () => {
     const store = redisStore({ client });
     const times = { leaseMs: 20_000, graceMs: 40_000, patienceMs: 10_000 };
     const acquire = async (key: string): Promise<Grant> =>
-      (await store.acquire([{ key, signature: NO_SIGNATURE, supersededAt: 0 }], times))[0] as Grant;
+      (
+        await store.acquire([{ key, signature: NO_SIGNATURE, oldestPosition: 0, supersededAt: 0 }], times, ORIGIN)
+      )[0] as Grant;
     const lease = async (key: string): Promise<{ key: string; gen: string; token: string; grantedAt: number }> => {
       const grant = await acquire(key);
       if (grant.kind !== "granted") throw new Error(`expected a lease, got ${grant.kind}`);
@@ -140,15 +145,15 @@ describe("A full Redis that evicts nothing", () => {
     const body = Buffer.from("the value");
     const keys = ["free", "leased", "lasting"];
     for (const key of keys) {
-      const request = { key, signature: NO_SIGNATURE, supersededAt: 0 };
-      const [grant] = (await store.acquire([request], times)) as [Grant & { kind: "granted" }];
+      const request = { key, signature: NO_SIGNATURE, oldestPosition: 0, supersededAt: 0 };
+      const [grant] = (await store.acquire([request], times, ORIGIN)) as [Grant & { kind: "granted" }];
       const ttlMs = key === "lasting" ? undefined : 100_000;
       await store.storeValues([{ key, ...grant, body, isNegative: false, loadMs: 1, freshMs: 90_000, ttlMs }]);
-      if (key === "leased") await store.acquire([{ ...request, supersededAt: Number.MAX_SAFE_INTEGER }], times);
+      if (key === "leased") await store.acquire([{ ...request, supersededAt: Number.MAX_SAFE_INTEGER }], times, ORIGIN);
     }
     await refuseWrites();
     await store.softInvalidate(keys);
-    const { readings } = await store.read(keys, []);
+    const { readings } = await store.read(keys);
     for (const reading of readings)
       expect(reading).toMatchObject({ entry: { state: "value", gen: "", freshUntilAt: 0, body } });
     const [free, leased, lasting] = await Promise.all(keys.map((key) => client.pttl(key)));

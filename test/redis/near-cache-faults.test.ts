@@ -52,7 +52,7 @@ describe("The near cache during a fault", () => {
     const start = (to: Address, options: object) => {
       const store = redisStore({ client: connect(to) });
       const read = store.read.bind(store);
-      store.read = (keys, tags) => (nearReads--, read(keys, tags));
+      store.read = (keys) => (nearReads--, read(keys));
       return memoryWorld(() => store).process(
         typeDefs,
         { Query: { byKey: load, byTag: load } },
@@ -152,7 +152,7 @@ describe("The near cache during a fault", () => {
     await warmUp();
     const [before] = await trackingIds();
     await admin.config("SET", "client-output-buffer-limit", "pubsub 20000 0 0");
-    const names = Array.from({ length: 2_000 }, (_, nth) => `${prefix}:2:noise:${nth}`);
+    const names = Array.from({ length: 2_000 }, (_, nth) => `${prefix}:3:noise:${nth}`);
     await admin.mset(...names.flatMap((name) => [name, "1"]));
     expect(await staleUntil(await write())).toBeLessThan(BOUND_MS);
     await until("the server has closed the connection", async () => !(await trackingIds()).includes(before as string));

@@ -1,16 +1,16 @@
-import { memoryStore } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import { NO_SIGNATURE, type Store } from "graphql-cached/store";
 import { FakeClock } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { readHead, readLog, writeRecord } from "../../src/store/clock-log.js";
+import { originOf } from "../support/clock-origin.js";
 import { FakeTimeRedis } from "../support/fake-time-redis.js";
 import { RedisLab } from "../support/redis-lab.js";
 
 const TIMES = { leaseMs: 3_000, graceMs: 6_000, patienceMs: 1_000_000 };
-const TTL_MS = 1_000_000;
 const WRITER = "w".repeat(16);
-const NAMES = { wakeChannel: "wake", invalidationLog: "log", controlRecord: "control" };
+const NAMES = { wakeChannel: "wake", invalidationLog: "log", clock: "clock", controlRecord: "control" };
 
 const lab = new RedisLab();
 let client: Redis;
@@ -39,59 +39,60 @@ function subject() {
   return { clock, store, sentBy };
 }
 
-const versionOf = async (store: Store, tag: string) => (await store.read([], [tag])).tagVersions[0];
 const acquire = async (store: Store, key: string) =>
-  (await store.acquire([{ key, signature: NO_SIGNATURE, supersededAt: 0 }], TIMES))[0];
+  (
+    await store.acquire(
+      [{ key, signature: NO_SIGNATURE, oldestPosition: 0, supersededAt: 0 }],
+      TIMES,
+      await originOf(store),
+    )
+  )[0];
 
 describe("a command that the client sends again after a reconnect", () => {
-  it("does not bring an earlier version of a tag back when it changes the tag again", async () => {
+  it("invalidates once more, at a later position, when it is an invalidation", async () => {
     const { clock, store, sentBy } = subject();
-    const versions = [...(await store.ensureTags(["t"], TTL_MS))];
-    const { resend } = await sentBy(() => store.invalidateTags(["t"], 1_000));
-    versions.push((await versionOf(store, "t")) as string);
-    await store.invalidateTags(["t"], 1_000);
-    versions.push((await versionOf(store, "t")) as string);
+    const record = writeRecord({ kind: "hard", subjects: [1] });
+    const { result, resend } = await sentBy(() => store.appendClock([record]));
+    const heads = [readHead(result), readHead(await store.appendClock([writeRecord({ kind: "hard", subjects: [2] })]))];
     for (const passedMs of [0, 60_000]) {
       await clock.advance(passedMs);
       await resend();
-      const version = (await versionOf(store, "t")) as string;
-      expect(versions).not.toContain(version);
-      expect(version > (versions.at(-1) as string)).toBe(true);
-      versions.push(version);
+      heads.push(readHead((await store.read(["k"])).clock));
     }
+    expect(new Set(heads.map((head) => head?.epoch)).size).toBe(1);
+    const positions = heads.map((head) => head?.position ?? 0);
+    expect(positions.toSorted((one, other) => one - other)).toEqual(positions);
+    expect(new Set(positions).size).toBe(4);
+    expect(readLog(await store.readClock(0))?.records.map(({ subjects }) => subjects)).toEqual([
+      [],
+      [1],
+      [2],
+      [1],
+      [1],
+    ]);
   });
 
-  it("gives a tag a later version each time, also while the server's clock stands still", async () => {
-    const { store } = subject();
-    const versions = [...(await store.ensureTags(["t"], TTL_MS))];
-    for (let nth = 0; nth < 3; nth++) {
-      await store.invalidateTags(["t"], 1_000);
-      versions.push((await versionOf(store, "t")) as string);
-    }
-    expect([...new Set(versions)].sort()).toEqual(versions);
-    expect(new Set(versions).size).toBe(4);
-  });
-
-  it("does not bring a lost version of a tag back when it creates the version again", async () => {
+  it("brings no epoch back that was lost", async () => {
     const { clock, store, sentBy } = subject();
-    const { result, resend } = await sentBy(() => store.ensureTags(["t"], TTL_MS));
-    await client.del("t");
+    const { result, resend } = await sentBy(() => store.appendClock([]));
+    await client.del("clock");
     await clock.advance(500);
     await resend();
-    expect(await versionOf(store, "t")).toHaveLength(16);
-    expect(await versionOf(store, "t")).not.toBe(result[0]);
+    const { epoch } = await originOf(store);
+    expect(epoch).not.toBe(readHead(result)?.epoch);
+    await resend();
+    expect((await originOf(store)).epoch).toBe(epoch);
   });
 
-  it("does not mark a key or a tag as being written after the write has ended", async () => {
+  it("does not mark a key as being written after the write has ended", async () => {
     const { clock, store, sentBy } = subject();
-    const { resend } = await sentBy(() => store.beginWrite(["k", "t"], WRITER, 30_000));
+    const { resend } = await sentBy(() => store.beginWrite(["k"], WRITER, 30_000));
     expect((await acquire(store, "k"))?.kind).toBe("write-in-progress");
-    await store.endWrite(["k", "t"], WRITER);
+    await store.endWrite(["k"], WRITER);
     for (const passedMs of [0, 500, 4_000, 10_000, 600_000]) {
       await clock.advance(passedMs);
       await resend();
-      expect((await store.read(["k"], [])).readings[0]).toMatchObject({ entry: undefined });
-      expect(await versionOf(store, "t")).toBeUndefined();
+      expect((await store.read(["k"])).readings[0]).toMatchObject({ entry: undefined });
     }
     expect((await acquire(store, "k"))?.kind).toBe("granted");
   });
@@ -116,93 +117,9 @@ describe("beginWrite", () => {
     const serverClock = new FakeClock();
     const store = redisStore({ client: new FakeTimeRedis(client, serverClock), clock });
     store.open(NAMES, () => undefined);
-    await store.read(["k"], []);
+    await store.read(["k"]);
     await serverClock.advance(60_000);
     await store.beginWrite(["k"], WRITER, 1_000);
     expect((await acquire(store, "k"))?.kind).toBe("write-in-progress");
   });
-});
-
-describe("a value at the key of a tag that this library did not write", () => {
-  const foreignValues: Record<string, () => Promise<unknown>> = {
-    "a text": () => client.set("t", "not a version"),
-    "sixteen bytes that are no version": () => client.set("t", "0123456789abcdef"),
-    "a list": () => client.rpush("t", "not a version"),
-    "a mark whose time is over": () => client.set("t", Buffer.concat([Buffer.from("g\u0002T"), Buffer.alloc(41)])),
-  };
-  for (const [name, put] of Object.entries(foreignValues))
-    it(`is not taken for a write in progress and is replaced by the next invalidation: ${name}`, async () => {
-      const { store } = subject();
-      await put();
-      expect(await versionOf(store, "t")).toBeUndefined();
-      await store.invalidateTags(["t"], 1_000);
-      const version = await versionOf(store, "t");
-      expect(version).toHaveLength(16);
-      expect(await store.ensureTags(["t"], TTL_MS)).toEqual([version]);
-    });
-
-  it("is replaced by a version when the tag is used", async () => {
-    const { store } = subject();
-    await client.set("t", "not a version");
-    const [version] = await store.ensureTags(["t"], TTL_MS);
-    expect(version).toHaveLength(16);
-    expect(await versionOf(store, "t")).toBe(version);
-  });
-});
-
-describe("the invalidation log", () => {
-  const stores: Record<string, (clock: FakeClock) => Store> = {
-    "the memory store": (clock) => memoryStore({ clock }),
-    "the Redis store": (clock) => redisStore({ client: new FakeTimeRedis(client, clock), clock }),
-  };
-  for (const [name, make] of Object.entries(stores)) {
-    const open = (clock: FakeClock): Store => {
-      const store = make(clock);
-      store.open(NAMES, () => undefined);
-      return store;
-    };
-
-    it(`remembers what a process with a longer limit for loads needs on ${name}`, async () => {
-      const clock = new FakeClock();
-      const store = open(clock);
-      const position = await store.readLogPosition(store.invalidationLogs(), 30_000);
-      await clock.advance(500);
-      await store.invalidateTags(["t"], 1_000);
-      await clock.advance(2_000);
-      await store.invalidateTags(["other"], 1_000);
-      expect(await store.areUnchangedSince(position, ["t"])).toBe(false);
-      expect(await store.areUnchangedSince(position, ["unrelated"])).toBe(true);
-    });
-
-    it(`refuses a process that was paused for longer than the log remembers on ${name}`, async () => {
-      const clock = new FakeClock();
-      const store = open(clock);
-      const position = await store.readLogPosition(store.invalidationLogs(), 1_000);
-      await clock.advance(500);
-      await store.invalidateTags(["t"], 1_000);
-      await clock.advance(5_000);
-      await store.invalidateTags(["other"], 1_000);
-      expect(await store.areUnchangedSince(position, ["t"])).toBe(false);
-      expect(await store.areUnchangedSince(position, ["unrelated"])).toBe(false);
-      const latest = await store.readLogPosition(store.invalidationLogs(), 1_000);
-      expect(await store.areUnchangedSince(latest, ["t", "other"])).toBe(true);
-    });
-
-    it(`forgets the oldest of more than 20,000 tags, and says so, on ${name}`, async () => {
-      const clock = new FakeClock();
-      const store = open(clock);
-      const position = await store.readLogPosition(store.invalidationLogs(), 60_000);
-      await store.invalidateTags(["t"], 60_000);
-      const later = await store.readLogPosition(store.invalidationLogs(), 60_000);
-      for (let nth = 0; nth < 21; nth++)
-        await store.invalidateTags(
-          Array.from({ length: 1_000 }, (_, index) => `t:${nth}:${index}`),
-          60_000,
-        );
-      expect(await store.areUnchangedSince(position, ["t"])).toBe(false);
-      expect(await store.areUnchangedSince(later, ["t:0:1"])).toBe(false);
-      const latest = await store.readLogPosition(store.invalidationLogs(), 60_000);
-      expect(await store.areUnchangedSince(latest, ["t", "t:20:1"])).toBe(true);
-    });
-  }
 });

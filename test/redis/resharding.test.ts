@@ -3,6 +3,7 @@ import type { LossCheck } from "graphql-cached/store";
 import { gate } from "graphql-cached/testing";
 import { Cluster, Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { HASH_TAGS } from "../../src/keys/hash-tags.js";
 import { slotOfKey } from "../../src/redis/key-slot.js";
 import { Fleet } from "../support/fleet.js";
 import { type LabNode, RedisLab, until } from "../support/redis-lab.js";
@@ -155,17 +156,32 @@ describe("A Cluster slot that moves to another node", () => {
     expect(fleet.loads("b")).toBe(1);
   });
 
-  it("begins to cache under a new prefix while a slot moves that holds a copy of the control record, a log and tags", async () => {
+  it("begins to cache under a new prefix while a slot moves that holds copies of the control record and of the clock's head", async () => {
     const fleet = startFleet();
-    const ids = Array.from({ length: 2_000 }, (_, nth) => `f ${nth}`);
-    const inMovingSlot = ids.find((id) => slotOfKey(fleet.tagOf(id)) === slotOfKey("{113}")) as string;
-    const migration = await SlotMigration.begin("{113}");
-    for (const nth of [0, 1]) await fleet.waitForHit(nth, inMovingSlot);
+    const migration = await SlotMigration.begin(`{${HASH_TAGS[4]}}`);
+    for (const nth of [0, 1]) await fleet.waitForHit(nth, "f");
     await migration.moveKeys();
     await migration.finish();
-    for (const nth of [0, 1]) await fleet.waitForHit(nth, inMovingSlot);
-    expect(await fleet.write(0, inMovingSlot)).toBe(true);
-    for (const nth of [0, 1]) expect(await fleet.read(nth, inMovingSlot)).toBe(2);
+    for (const nth of [0, 1]) await fleet.waitForHit(nth, "f");
+    expect(await fleet.write(0, "f")).toBe(true);
+    for (const nth of [0, 1]) expect(await fleet.read(nth, "f")).toBe(2);
+    await fleet.verify();
+  });
+
+  it("takes invalidations by tag and of everything at every step of the move of the slot that holds the clock, without a stale read afterwards", async () => {
+    const fleet = startFleet();
+    for (const nth of [0, 1]) await fleet.waitForHit(nth, "g");
+    const migration = await SlotMigration.begin(`{${HASH_TAGS[0]}}`);
+    const steps = [async () => undefined, () => migration.moveKeys(), () => migration.finish()];
+    for (const [done, step] of steps.entries()) {
+      await step();
+      expect(await fleet.write(done % 2, "g", "tag")).toBe(true);
+      for (const nth of [0, 1]) expect(await fleet.read(nth, "g")).toBe(done + 2);
+      // The slot has a copy of the control record as well.
+      await fleet.processes[done % 2]?.cache.clear();
+      for (const nth of [0, 1]) expect(await fleet.read(nth, "g")).toBe(done + 2);
+    }
+    for (const nth of [0, 1]) await fleet.waitForHit(nth, "g");
     await fleet.verify();
   });
 
@@ -226,7 +242,12 @@ describe("A Cluster slot that moves to another node", () => {
     const client = new Cluster(nodes.map(({ host, port }) => ({ host, port })));
     await new Promise<void>((resolve) => client.once("ready", resolve));
     const checks: LossCheck[] = [];
-    const names = { wakeChannel: "moved:wake", invalidationLog: "moved:log", controlRecord: "moved:control" };
+    const names = {
+      wakeChannel: "moved:wake",
+      invalidationLog: "moved:log",
+      clock: "moved:clock",
+      controlRecord: "moved:control",
+    };
     const store = redisStore({ client });
     const close = store.open(
       names,

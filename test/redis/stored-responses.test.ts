@@ -82,7 +82,7 @@ describe("stored responses on Redis", () => {
   });
 
   it("differ if they lack the tags of what was read", async () => {
-    vi.spyOn(CollectedParts.prototype, "tagNames").mockReturnValue([]);
+    vi.spyOn(CollectedParts.prototype, "subjects").mockReturnValue([]);
     expect((await differences(7, 120, undefined, await redis())).differing).toBeGreaterThan(0);
   }, 120_000);
 });

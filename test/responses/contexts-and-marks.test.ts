@@ -4,6 +4,7 @@ import { applyCached, type Cache, cachedTypeDefs, createCache, memoryStore } fro
 import type { Store } from "graphql-cached/store";
 import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { expect, it, onTestFinished } from "vitest";
+import { readRecords } from "../../src/store/clock-log.js";
 import { HINTS } from "./site.js";
 
 const typeDefs = /* GraphQL */ `
@@ -59,14 +60,20 @@ function world() {
   return { clock, store, source, start };
 }
 
+/** Whether a record of the invalidation clock begins a write. */
+const isBegin = (record: Buffer): boolean =>
+  readRecords(Buffer.concat([Buffer.alloc(8), record]))?.[0]?.kind === "begin";
+
 it("a response that was stored between the first invalidation of a write and its mark is not served once the writer has died", async () => {
   const { clock, store, source, start } = world();
   const [marked, held] = [gate(), gate()];
-  const beginWrite = store.beginWrite.bind(store);
-  store.beginWrite = async (...args) => {
-    marked.open();
-    await held.passed;
-    return beginWrite(...args);
+  const append = store.appendClock.bind(store);
+  store.appendClock = async (records) => {
+    if (records.some(isBegin)) {
+      marked.open();
+      await held.passed;
+    }
+    return append(records);
   };
   const writer = start();
   const reader = start();

@@ -2,16 +2,14 @@ import type { FakeClock } from "graphql-cached/testing";
 import type { Redis } from "ioredis";
 import { acquire } from "../../src/redis/scripts/acquire.js";
 import { advanceMarker } from "../../src/redis/scripts/advance-marker.js";
+import { appendClock } from "../../src/redis/scripts/append-clock.js";
 import { appendHistory } from "../../src/redis/scripts/append-history.js";
 import { askProcesses } from "../../src/redis/scripts/ask-processes.js";
 import { beginWrite } from "../../src/redis/scripts/begin-write.js";
-import { checkLog } from "../../src/redis/scripts/check-log.js";
 import { endWrite } from "../../src/redis/scripts/end-write.js";
-import { ensureTags } from "../../src/redis/scripts/ensure-tags.js";
 import { invalidate } from "../../src/redis/scripts/invalidate.js";
-import { invalidateTags } from "../../src/redis/scripts/invalidate-tags.js";
 import { listReports } from "../../src/redis/scripts/list-reports.js";
-import { openLog } from "../../src/redis/scripts/open-log.js";
+import { raiseClock } from "../../src/redis/scripts/raise-clock.js";
 import { raiseControl } from "../../src/redis/scripts/raise-control.js";
 import { release } from "../../src/redis/scripts/release.js";
 import { renew } from "../../src/redis/scripts/renew.js";
@@ -22,7 +20,7 @@ import { writeReport } from "../../src/redis/scripts/write-report.js";
 
 const SCRIPTS = [
   ...[acquire, storeValues, renew, release, invalidate, softInvalidate],
-  ...[beginWrite, endWrite, ensureTags, invalidateTags, openLog, checkLog, replaceControl, raiseControl],
+  ...[beginWrite, endWrite, appendClock, raiseClock, replaceControl, raiseControl],
   ...[advanceMarker, writeReport, listReports, askProcesses, appendHistory],
 ];
 const TIME = "redis.call('TIME')";

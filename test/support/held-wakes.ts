@@ -13,8 +13,8 @@ export function withHeldWakes(inner: Store) {
       const hold: Wake = (key, ...rest) => (key === undefined ? wake(key, ...rest) : void held.push([key, ...rest]));
       return inner.open(names, hold, onLoss);
     },
-    acquire: async (requests, times) => {
-      const grants = await inner.acquire(requests, times);
+    acquire: async (requests, ...how) => {
+      const grants = await inner.acquire(requests, ...how);
       state.busy += grants.filter(({ kind }) => kind === "busy").length;
       return grants;
     },

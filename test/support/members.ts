@@ -67,8 +67,7 @@ export const withMixedReplies = (store: Store, redirect: (name: string) => strin
     get(target, property) {
       const value: unknown = Reflect.get(target, property, target);
       if (typeof value !== "function") return value;
-      if (property === "read")
-        return (names: readonly string[], tags: readonly string[]) => target.read(names.map(redirect), tags);
+      if (property === "read") return (names: readonly string[]) => target.read(names.map(redirect));
       return value.bind(target) as unknown;
     },
   });

@@ -38,7 +38,7 @@ export async function startProcesses(
     processes,
     loads: async () => Number(await client.get(`${prefix}:loads`)),
     hasWaiters: async (coordinate = "Key") => {
-      const keys = await client.keys(`${prefix}:2:${coordinate}:*`);
+      const keys = await client.keys(`${prefix}:3:${coordinate}:*`);
       const heads = await Promise.all(keys.map((key) => client.getrangeBuffer(key, 2, 3)));
       return heads.some(([state, flags = 0]) => state === "P".charCodeAt(0) && flags % 2 === 1);
     },

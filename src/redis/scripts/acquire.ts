@@ -1,9 +1,10 @@
 import { defineScript, ENTRY } from "../define-script.js";
 
 /**
- * Grants leases: rows 1 to 10 of PROTOCOL.md. Each key is followed by its signature, the token of the
+ * Grants leases: rows 1 to 10 of PROTOCOL.md. Each key is followed by its signature, the oldest position that counts, the token of the
  * request, and supersededAt: empty if the caller has seen no value, negated if the grant ends the
- * freshness of that value.
+ * freshness of that value. A last key without values is the head of the invalidation clock, if it is on this server: then no
+ * position is granted that the server does not have.
  *
  * Idempotent per token: a client that reconnects before the reply arrives sends the same lease request
  * again and is granted the lease it already holds. Any other call has tokens of its own. `notAfter`
@@ -11,37 +12,45 @@ import { defineScript, ENTRY } from "../define-script.js";
  * named by the time in microseconds and the first half of the token: a request that runs again after
  * its chain has ended starts another chain, so the late store of the first one is still refused.
  *
- * Replies per key: that time (8 bytes) if a chain has begun; the gen and the remaining time (f64) if
- * another caller holds the lease; otherwise a list. These two are most replies, and cost the least.
+ * Replies per key: that time (8 bytes) and the position of the lease (8 bytes) if a chain has begun; the gen and the remaining time
+ * (f64) if another caller holds the lease; otherwise a list. These two are most replies, and cost the least.
  * An absent key, the most frequent case, is one command. A full server refuses that command for any
  * key, so its failure says nothing about the key.
  */
 export const acquire = defineScript({
   name: "acquire",
-  args: ["leaseMs", "graceMs", "notAfter"],
-  perKey: 3,
+  args: ["leaseMs", "graceMs", "notAfter", "epoch", "position"],
   lua: `${ENTRY}
 if tonumber(notAfter) > 0 and now > tonumber(notAfter) then return 'expired' end
+local count = (#ARGV - first + 1) / 4
+if #KEYS > count then
+  local head = redis.pcall('GETRANGE', KEYS[#KEYS], '8', '23')
+  if type(head) == 'table' or #head ~= 16 or string.sub(head, 1, 8) ~= epoch then return 'expired' end
+  if struct.unpack('<d', head, 9) < struct.unpack('<d', position) then position = string.sub(head, 9) end
+end
 local begunAt, endsAt, ttlMs = struct.pack('>I8', micros), struct.pack('<d', now + leaseMs), string.format('%d', leaseMs + graceMs)
-local function pendingEntry(signature, token) return 'g\\2P\\0' .. signature .. begunAt .. string.sub(token, 1, 8) .. token .. endsAt end
-local function grantOn(key, flags, gen, token)
-  local lease = (gen or begunAt .. string.sub(token, 1, 8)) .. token .. endsAt
+local function pendingEntry(signature, token)
+  return 'g\\3P\\0' .. signature .. epoch .. position .. begunAt .. string.sub(token, 1, 8) .. token .. endsAt .. position
+end
+local function grantOn(key, flags, gen, token, leasePosition)
+  local lease = (gen or begunAt .. string.sub(token, 1, 8)) .. token .. endsAt .. leasePosition
   local length = redis.call('STRLEN', key)
   if not gen then redis.call('SETRANGE', key, '3', string.char(flags + LEASED)) end
-  redis.call('SETRANGE', key, gen and length - 40 or length, lease)
+  redis.call('SETRANGE', key, gen and length - 48 or length, lease)
   local remainingMs = redis.call('PTTL', key)
   if remainingMs >= 0 and remainingMs < tonumber(ttlMs) then redis.call('PEXPIRE', key, ttlMs) end
 end
-local function acquireExisting(key, signature, token, superseded)
-  local state, flags, knownSignature, gen, holder, untilAt, freshUntilAt, grantedAt = readEntry(key)
+local function acquireExisting(key, signature, oldest, token, superseded)
+  local state, flags, origin, gen, holder, untilAt, freshUntilAt, grantedAt, leasePosition = readEntry(key)
   local isActive = untilAt and untilAt > now
   if state == 'unknown' then return { 'unknown-format' } end
   if state == 'T' and isActive then return { 'write-in-progress' } end
-  if not state or state == 'T' or knownSignature ~= signature or ((state == 'F' or state == 'X') and not isActive) then
+  if not state or state == 'T' or string.sub(origin, 1, 16) ~= signature .. epoch or struct.unpack('<d', origin, 17) < struct.unpack('<d', oldest)
+    or ((state == 'F' or state == 'X') and not isActive) then
     redis.call('SET', key, pendingEntry(signature, token), 'PX', ttlMs)
-    return begunAt
+    return begunAt .. position
   end
-  if state == 'F' then return { 'failed', redis.call('GETRANGE', key, '20', '-1') } end
+  if state == 'F' then return { 'failed', redis.call('GETRANGE', key, '36', '-1') } end
   if state == 'X' then return { 'uncacheable' } end
   local supersededAt, isFresh = tonumber(superseded) or 0, state == 'V' and now < freshUntilAt
   if isFresh and grantedAt > math.abs(supersededAt) then return { 'value', redis.call('GET', key), tostring(now) } end
@@ -49,18 +58,18 @@ local function acquireExisting(key, signature, token, superseded)
     if flags % 2 == 0 then redis.call('SETRANGE', key, '3', string.char(flags + 1)) end
     return gen .. struct.pack('<d', untilAt - now)
   end
-  if isFresh and supersededAt < 0 then redis.call('SETRANGE', key, '12', struct.pack('<d', 0)) end
-  grantOn(key, flags, gen, token)
-  if gen then return { 'granted', gen, tostring(now), holder ~= token and 1 or 0 } end
-  return begunAt
+  if isFresh and supersededAt < 0 then redis.call('SETRANGE', key, '28', struct.pack('<d', 0)) end
+  grantOn(key, flags, gen, token, leasePosition or position)
+  if gen then return { 'granted', gen, tostring(now), holder ~= token and 1 or 0, leasePosition } end
+  return begunAt .. position
 end
 local replies = {}
-for i, key in ipairs(KEYS) do
-  local at = first + 3 * (i - 1)
-  local signature, token, superseded = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+for i = 1, count do
+  local key, at = KEYS[i], first + 4 * (i - 1)
+  local signature, oldest, token, superseded = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   local begun = superseded == '' and redis.pcall('SET', key, pendingEntry(signature, token), 'PX', ttlMs, 'NX')
-  if begun and begun.ok then replies[i] = begunAt
-  else replies[i] = acquireExisting(key, signature, token, superseded) end
+  if begun and begun.ok then replies[i] = begunAt .. position
+  else replies[i] = acquireExisting(key, signature, oldest, token, superseded) end
 end
 return replies`,
 });

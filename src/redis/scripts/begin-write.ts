@@ -15,7 +15,7 @@ export const beginWrite = defineScript({
   name: "begin-write",
   args: ["wakeChannel", "writer", "writeGuardMs", "notAfter"],
   lua: `${ENTRY}
-local NO_SIGNATURE = string.rep('\\0', 8)
+local NO_ORIGIN = string.rep('\\0', 24)
 if now > tonumber(notAfter) then return 'expired' end
 for i = 1, #KEYS, 2 do
   local key = KEYS[i]
@@ -23,7 +23,7 @@ for i = 1, #KEYS, 2 do
     local state, flags, _, gen = readEntry(key)
     local endsAt, untilAt, others = now + writeGuardMs, 0, ''
     if state == 'T' then
-      local listed = redis.call('GETRANGE', key, '20', '-1')
+      local listed = redis.call('GETRANGE', key, '36', '-1')
       for at = 1, #listed, 24 do
         local otherEndsAt = struct.unpack('<d', listed, at + 16)
         if string.sub(listed, at, at + 15) == writer then
@@ -37,7 +37,7 @@ for i = 1, #KEYS, 2 do
     untilAt = math.max(untilAt, endsAt)
     local writers = writer .. struct.pack('<d', endsAt) .. others
     redis.call('UNLINK', key)
-    redis.call('SET', key, entryUntil('T', untilAt, NO_SIGNATURE, writers), 'PX', untilAt - now)
+    redis.call('SET', key, entryUntil('T', untilAt, NO_ORIGIN, writers), 'PX', untilAt - now)
     wakeWaiters(wakeChannel, key, flags, gen)
   end
 end

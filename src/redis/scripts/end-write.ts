@@ -15,9 +15,9 @@ export const endWrite = defineScript({
   lua: `${ENTRY}
 for i = 1, #KEYS, 2 do
   local key = KEYS[i]
-  local state, _, signature = readEntry(key)
+  local state, _, origin = readEntry(key)
   if state == 'T' then
-    local writers, others, untilAt = redis.call('GETRANGE', key, '20', '-1'), '', 0
+    local writers, others, untilAt = redis.call('GETRANGE', key, '36', '-1'), '', 0
     for at = 1, #writers, 24 do
       local endsAt = struct.unpack('<d', writers, at + 16)
       if string.sub(writers, at, at + 15) ~= writer and endsAt > now then
@@ -27,7 +27,7 @@ for i = 1, #KEYS, 2 do
     end
     if #others == 0 then redis.call('DEL', key)
     elseif #others < #writers then
-      redis.call('SET', key, entryUntil('T', untilAt, signature, others), 'PX', untilAt - now)
+      redis.call('SET', key, entryUntil('T', untilAt, origin, others), 'PX', untilAt - now)
     end
   end
   redis.pcall('SET', KEYS[i + 1], '', 'PX', endedMs)

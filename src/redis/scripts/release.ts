@@ -14,20 +14,20 @@ local replies = {}
 for i, key in ipairs(KEYS) do
   local at = first + 4 * (i - 1)
   local outcome, holdMs = ARGV[at + 1], tonumber(ARGV[at + 2])
-  local state, flags, signature, gen, token, _, freshUntilAt = readEntry(key)
+  local state, flags, origin, gen, token, _, freshUntilAt, _, leasePosition = readEntry(key)
   local result
   replies[i] = 0
   if token and token == ARGV[at] then
     replies[i] = 1
     if outcome == 'uncacheable' then
-      redis.call('SET', key, entryUntil('X', now + holdMs, signature, ARGV[at + 3]), 'PX', holdMs)
+      redis.call('SET', key, entryUntil('X', now + holdMs, originOfLease(origin, leasePosition), ARGV[at + 3]), 'PX', holdMs)
     elseif state == 'V' and freshUntilAt >= 0 and (outcome ~= 'gone' or now < freshUntilAt) then
       local hasFailed = outcome == 'failed' and now >= freshUntilAt
       local kept = flags - flags % 4
       if hasFailed and kept < 8 then kept = kept + 8 end
-      rewriteValue(key, kept, hasFailed and now + holdMs or freshUntilAt, signature, true)
+      rewriteValue(key, kept, hasFailed and now + holdMs or freshUntilAt, origin, true)
     elseif outcome ~= 'abandoned' then
-      result = entryUntil('F', now + holdMs, signature, ARGV[at + 3])
+      result = entryUntil('F', now + holdMs, originOfLease(origin, leasePosition), ARGV[at + 3])
       redis.call('SET', key, result, 'PX', holdMs)
     else redis.call('DEL', key) end
     wakeWaiters(wakeChannel, key, flags, gen, result)

@@ -15,7 +15,7 @@ local replies = {}
 for i, key in ipairs(KEYS) do
   local _, _, _, _, token = readEntry(key)
   if token and token == ARGV[first + i - 1] then
-    redis.call('SETRANGE', key, redis.call('STRLEN', key) - 8, endsAt)
+    redis.call('SETRANGE', key, redis.call('STRLEN', key) - 16, endsAt)
     local remainingMs = redis.call('PTTL', key)
     if remainingMs >= 0 and remainingMs < ttlMs then redis.call('PEXPIRE', key, ttlMs) end
     replies[i] = 1

@@ -10,9 +10,9 @@ export const softInvalidate = defineScript({
   args: ["callerId", "wakeChannel"],
   lua: `${ENTRY}
 for _, key in ipairs(KEYS) do
-  local state, flags, signature, gen, _, _, freshUntilAt = readEntry(key)
+  local state, flags, origin, gen, _, _, freshUntilAt = readEntry(key)
   if state == 'V' and freshUntilAt >= 0 then
-    rewriteValue(key, flags % 8 >= 4 and 4 or 0, 0, signature, gen)
+    rewriteValue(key, flags % 8 >= 4 and 4 or 0, 0, origin, gen)
     wakeWaiters(wakeChannel, key, flags, gen)
   elseif state and state ~= 'T' and state ~= 'unknown' then
     redis.call('UNLINK', key)

@@ -3,8 +3,8 @@ import { defineScript, ENTRY } from "../define-script.js";
 /**
  * Stores values whose lease chain is still alive: rows 11 and 12 of PROTOCOL.md. Each key is
  * decided on its own; one that is refused does not affect the others. Each key is followed by gen,
- * dropAt (`never`: no expiry), and the bytes of the new entry before and after its signature, which is
- * that of the lease. `kept` in the place of the first says that the stored body and its kind stay.
+ * dropAt (`never`: no expiry), and the bytes of the new entry before and after its signature, epoch and position, which are
+ * those of the lease. `kept` in the place of the first says that the stored body and its kind stay.
  * Returns 1 for each value that is stored, 0 for a refused one, and -1 for one that has expired.
  * Idempotent in effect: the first run ends the lease chain, so a second is refused.
  */
@@ -16,7 +16,7 @@ export const storeValues = defineScript({
 local replies = {}
 for i, key in ipairs(KEYS) do
   local at = first + 4 * (i - 1)
-  local state, flags, signature, gen = readEntry(key)
+  local state, flags, origin, gen, _, _, _, _, leasePosition = readEntry(key)
   local remainingMs, isKept = ARGV[at + 1] ~= 'never' and ARGV[at + 1] - now, ARGV[at + 2] == 'kept'
   if not gen or gen ~= ARGV[at] or (isKept and state ~= 'V') then replies[i] = 0
   elseif remainingMs and remainingMs <= 0 then
@@ -25,8 +25,9 @@ for i, key in ipairs(KEYS) do
     replies[i] = -1
   else
     local entry
-    if isKept then entry = headOf('V', flags % 8 >= 4 and 4 or 0, signature) .. ARGV[at + 3] .. redis.call('GETRANGE', key, '32', '-41')
-    else entry = ARGV[at + 2] .. signature .. ARGV[at + 3] end
+    origin = originOfLease(origin, leasePosition)
+    if isKept then entry = headOf('V', flags % 8 >= 4 and 4 or 0, origin) .. ARGV[at + 3] .. redis.call('GETRANGE', key, '48', '-49')
+    else entry = ARGV[at + 2] .. origin .. ARGV[at + 3] end
     if remainingMs then redis.call('SET', key, entry, 'PX', remainingMs) else redis.call('SET', key, entry) end
     wakeWaiters(wakeChannel, key, flags, gen, entry)
     replies[i] = 1

@@ -4,11 +4,13 @@ import type { GraphQLResolveInfo } from "graphql";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
 import { describe, expect, it } from "vitest";
 import { FieldNames } from "../../../src/directive/call-names.js";
-import { type FieldRoots, keyOf, tagNamesOf } from "../../../src/directive/field-rule.js";
+import { type FieldRoots, keyOf, knownTagsOf } from "../../../src/directive/field-rule.js";
+import type { Key } from "../../../src/keys/key.js";
 import { RequestScopes } from "../../../src/loader/request-scope.js";
 import { partsOf } from "../../../src/parts.js";
 import type { FieldRule } from "../../../src/schema-rules.js";
 import type { Reads } from "../../../src/tier/reads.js";
+import type { RequestTags } from "../../../src/tier/request.js";
 
 const typeDefs = /* GraphQL */ `
   scalar Any
@@ -90,12 +92,13 @@ describe("the names of field calls", () => {
   const expectSameNames = (rule: FieldRule, names: FieldNames, given: Call): void => {
     const owner = rule.policy.scope === "PRIVATE" ? given.identity : undefined;
     const roots: FieldRoots = { ...given, info: undefined };
-    const expected = outcome(() => ({
-      key: keyOf(rule, roots, owner, keys),
-      tagNames: tagNamesOf(rule, roots, owner, keys),
-    }));
+    const shown = (key: Key, { subjects, isOwn }: RequestTags) => ({ key, subjects, isOwn });
+    const expected = outcome(() => shown(keyOf(rule, roots, owner, keys), knownTagsOf(rule, roots, owner, keys)));
     const info = { variableValues: {} } as GraphQLResolveInfo;
-    const found = outcome(() => names.of(given.source, given.args, given.context, info, owner));
+    const found = outcome(() => {
+      const { key, tags } = names.of(given.source, given.args, given.context, info, owner);
+      return shown(key, tags);
+    });
     expect(found, rule.coordinate).toEqual(expected);
   };
 

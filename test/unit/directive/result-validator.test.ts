@@ -10,7 +10,7 @@ const film = schema.getType("Film") as GraphQLObjectType;
 const nearOf = (value: unknown): NearValue => ({
   value,
   hint: undefined,
-  tagNames: [],
+  subjects: [],
   promise: undefined,
   passed: undefined,
 });

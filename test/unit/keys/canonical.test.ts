@@ -100,7 +100,7 @@ describe("a key name", () => {
     keys.entry({ kind: "field", coordinate: "Query.me", identity: undefined, parts: "{}", ...inputs }, "variant").name;
 
   it("contains the prefix, the format, the coordinate, the variant and only a digest of the input", () => {
-    expect(nameOf({ identity: "alice" })).toMatch(/^gc:2:Query\.me:variant:[A-Za-z0-9_-]{22}$/);
+    expect(nameOf({ identity: "alice" })).toMatch(/^gc:3:Query\.me:variant:[A-Za-z0-9_-]{22}$/);
   });
 
   it("has the first 132 bits of the SHA-256 of the input, and its check has the second half", () => {
@@ -135,12 +135,14 @@ describe("a key name", () => {
   });
 });
 
-describe("the names of tags, of the log and of the channel", () => {
+describe("tags, and the names of the logs and of the channel", () => {
   it("contain neither the format nor a variant, so that all releases have them in common", () => {
-    const { tag, groupTag, invalidationLog, wakeChannel } = createKeySpace("gc", "a release");
+    const { tag, groupTag, clock, invalidationLog, wakeChannel } = createKeySpace("gc", "a release");
+    const other = createKeySpace("gc", "another release");
     const call = { kind: "field", coordinate: "Query.me", identity: undefined, parts: "{}" } as const;
-    expect([invalidationLog, wakeChannel]).toEqual(["gc:#log", "gc:#wake"]);
-    for (const name of [tag("Movie:7"), groupTag(call)]) expect(name).toMatch(/^gc:#\{\d+\}[A-Za-z0-9_-]{22}$/);
+    expect([clock, invalidationLog, wakeChannel]).toEqual(["gc:#clock", "gc:#log", "gc:#wake"]);
+    expect([tag("Movie:7"), groupTag(call)]).toEqual([other.tag("Movie:7"), other.groupTag(call)]);
+    for (const subject of [tag("Movie:7"), groupTag(call)]) expect(Number.isSafeInteger(subject)).toBe(true);
   });
 });
 

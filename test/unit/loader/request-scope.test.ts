@@ -68,7 +68,7 @@ describe("the field loader of an execution", () => {
     );
     const controller = new AbortController();
     const execution = executionOf({}, controller.signal);
-    const request = { key: { name: "key" }, tags: NO_TAGS, policy: {} } as FieldRequest;
+    const request = { key: { name: "key" }, tags: NO_TAGS, policy: {} } as unknown as FieldRequest;
     for (let nth = 0; nth < 2; nth++) void scopes.loader(execution).read(request);
     expect([read.mock.calls.length, readAgain.mock.calls.length]).toEqual([1, 1]);
     controller.abort();

@@ -1,12 +1,23 @@
 import { type MemcachedClient, memcachedStore } from "graphql-cached/memcached";
 import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
+import { readHead, writeRecord } from "../../../src/store/clock-log.js";
 import { NO_SIGNATURE } from "../../../src/store/entry.js";
-import type { LeaseTimes } from "../../../src/store/store.js";
+import type { ClockOrigin, Grant, LeaseTimes, Store } from "../../../src/store/store.js";
+import { originOf } from "../../support/clock-origin.js";
 import { fakeServer } from "../../support/fake-memcached.js";
 
 const TIMES: LeaseTimes = { leaseMs: 1_000, graceMs: 1_000, patienceMs: 500 };
-const leaseRequest = (key: string) => ({ key, signature: NO_SIGNATURE, supersededAt: 0 });
+const leaseRequest = (key: string) => ({ key, signature: NO_SIGNATURE, oldestPosition: 0, supersededAt: 0 });
+const NAMES = { wakeChannel: "wake", invalidationLog: "log", clock: "clock", controlRecord: "control" };
+/** What a store that is not opened for a cache knows of a clock. */
+const ORIGIN: ClockOrigin = { epoch: "an epoch", position: 1 };
+
+/** Opens a store, and begins its clock. */
+async function opened(store: Store): Promise<{ store: Store; origin: ClockOrigin }> {
+  store.open(NAMES, () => undefined);
+  return { store, origin: await originOf(store) };
+}
 
 describe("memcachedStore", () => {
   it("refuses invalid options with a message that says what to pass", () => {
@@ -34,32 +45,34 @@ describe("memcachedStore", () => {
   it("refuses to serve caches with different prefixes", () => {
     const store = memcachedStore({ client: fakeServer().client });
     store.open(
-      { wakeChannel: "a:wakeChannel", invalidationLog: "a:recent", controlRecord: "a:control" },
+      { wakeChannel: "a:wakeChannel", invalidationLog: "a:recent", clock: "a:clock", controlRecord: "a:control" },
       () => undefined,
     );
     expect(() =>
       store.open(
-        { wakeChannel: "b:wakeChannel", invalidationLog: "b:recent", controlRecord: "b:control" },
+        { wakeChannel: "b:wakeChannel", invalidationLog: "b:recent", clock: "b:clock", controlRecord: "b:control" },
         () => undefined,
       ),
     ).toThrow("another `prefix`");
   });
 
-  it("reads keys and tags of one server in one round trip", async () => {
+  it("reads keys, the control record and the head of the clock in one round trip", async () => {
     const { client, reads } = fakeServer();
-    await memcachedStore({ client }).read(["a", "b"], ["t"]);
-    expect(reads).toEqual([["a", "b", "t"]]);
+    const store = memcachedStore({ client });
+    store.open(NAMES, () => undefined);
+    await store.read(["a", "b"]);
+    expect(reads).toEqual([["a", "b", "control", "clock"]]);
   });
 
   it("replaces names that memcached does not accept by their digests", async () => {
     const { client, table } = fakeServer();
     const store = memcachedStore({ client });
     const names = ["with space", "line\r\nbreak", "größe", "x".repeat(251), "plain:name"];
-    await store.acquire(names.map(leaseRequest), TIMES);
+    await store.acquire(names.map(leaseRequest), TIMES, ORIGIN);
     expect([...table.keys()]).toHaveLength(names.length);
     expect(table.has("plain:name")).toBe(true);
     for (const name of table.keys()) expect(name).toMatch(/^[!-~]{1,250}$/);
-    const { readings } = await store.read(names, []);
+    const { readings } = await store.read(names);
     for (const reading of readings) expect(reading).toMatchObject({ entry: { state: "pending" } });
   });
 
@@ -89,7 +102,7 @@ describe("memcachedStore", () => {
       if (state.isInvalidated) entries.delete("k");
     });
     const store = memcachedStore({ client });
-    const [grant] = await store.acquire([leaseRequest("k")], TIMES);
+    const [grant] = await store.acquire([leaseRequest("k")], TIMES, ORIGIN);
     if (grant?.kind !== "granted") throw new Error("expected a granted lease");
     state.isInvalidated = true;
     const { gen, grantedAt } = grant;
@@ -106,7 +119,7 @@ describe("memcachedStore", () => {
       ...client,
       gets: (keys) => new Promise((resolve) => clock.after(600, () => resolve(client.gets(keys)))),
     };
-    const grants = memcachedStore({ client: slow, clock }).acquire([leaseRequest("k")], TIMES);
+    const grants = memcachedStore({ client: slow, clock }).acquire([leaseRequest("k")], TIMES, ORIGIN);
     await clock.advance(700);
     expect(await grants).toEqual([{ kind: "expired" }]);
     expect(table.size).toBe(0);
@@ -116,13 +129,30 @@ describe("memcachedStore", () => {
     const servers = { a: fakeServer(), b: fakeServer(), c: fakeServer() };
     const names = Array.from({ length: 300 }, (_, nth) => `name:${nth}`);
     const three = memcachedStore({ servers: { a: servers.a.client, b: servers.b.client, c: servers.c.client } });
-    await three.acquire(names.map(leaseRequest), TIMES);
+    await three.acquire(names.map(leaseRequest), TIMES, ORIGIN);
     const sizes = Object.values(servers).map(({ table }) => table.size);
     expect(sizes.reduce((sum, size) => sum + size, 0)).toBe(300);
     for (const size of sizes) expect(size).toBeGreaterThan(60);
     const two = memcachedStore({ servers: { c: servers.c.client, a: servers.a.client } });
-    const kept = (await two.read(names, [])).readings.filter((reading) => reading.kind === "read" && reading.entry);
+    const kept = (await two.read(names)).readings.filter((reading) => reading.kind === "read" && reading.entry);
     expect(kept).toHaveLength(300 - servers.b.table.size);
+  });
+
+  it("keeps one clock and one control record, in whatever order the processes list the servers", async () => {
+    const [a, b] = [fakeServer().client, fakeServer().client];
+    const clock = new FakeClock();
+    const [one, other] = [
+      { a, b },
+      { b, a },
+    ].map((servers) => memcachedStore({ servers, clock })) as [Store, Store];
+    for (const store of [one, other]) store.open(NAMES, () => undefined);
+    const head = await one.appendClock([writeRecord({ kind: "hard", subjects: [1] })]);
+    expect(await other.appendClock([])).toEqual(head);
+    expect(await other.readClock(0)).toEqual(await one.readClock(0));
+    expect(other.controlCopies()).toEqual(one.controlCopies());
+    const version = await one.replaceControl(undefined, Buffer.from("content"));
+    expect(await other.replaceControl(undefined, Buffer.from("other"))).toBeUndefined();
+    expect(await other.replaceControl(version, Buffer.from("other"))).toBeDefined();
   });
 
   it("brings nothing back when the client carries its writes out again", async () => {
@@ -137,55 +167,124 @@ describe("memcachedStore", () => {
       for (const write of writes.splice(0)) await write().catch(() => undefined);
     };
     const store = memcachedStore({ client: recording, clock: new FakeClock(), random: () => 0.5 });
-    store.open({ wakeChannel: "wake", invalidationLog: "log", controlRecord: "control" }, () => undefined);
-    const [version] = await store.ensureTags(["t"], 1_000);
-    table.delete("t");
+    store.open(NAMES, () => undefined);
+    const records = [writeRecord({ kind: "hard", subjects: [1] })];
+    const first = await store.appendClock(records);
     await resend();
-    expect((await store.read([], ["t"])).tagVersions).not.toEqual([version]);
+    expect((await store.read([])).clock).toEqual(first);
+    const second = await store.appendClock(records);
+    table.delete("clock");
+    table.delete("clock:log");
+    await resend();
+    const epochs = [first, second].map((head) => readHead(head)?.epoch);
+    expect(epochs).not.toContain(readHead(await store.appendClock([]))?.epoch);
+    writes.length = 0;
 
     await store.beginWrite(["k"], "w".repeat(16), 30_000);
     await store.endWrite(["k"], "w".repeat(16));
     // The server removes an item at once that is written with a lifetime in the past.
     table.delete("k");
     await resend();
-    expect((await store.acquire([leaseRequest("k")], TIMES))[0]?.kind).toBe("granted");
+    expect((await store.acquire([leaseRequest("k")], TIMES, await originOf(store)))[0]?.kind).toBe("granted");
   });
 
-  it("replaces an unrecognised value at the key of a tag with the next invalidation", async () => {
+  const acquire = async (store: Store, origin: ClockOrigin): Promise<Grant | undefined> =>
+    (await store.acquire([leaseRequest("k")], TIMES, origin))[0];
+
+  it("grants a lease under the epoch of its clock only, and at no later position than its head shows", async () => {
     const { client, table } = fakeServer();
-    const store = memcachedStore({ client, clock: new FakeClock() });
-    store.open({ wakeChannel: "wake", invalidationLog: "log", controlRecord: "control" }, () => undefined);
-    table.set("t", { value: Buffer.from("not a version"), casUniq: "0" });
-    expect((await store.read([], ["t"])).tagVersions).toEqual([undefined]);
-    await store.invalidateTags(["t"], 1_000);
-    expect((await store.read([], ["t"])).tagVersions[0]).toHaveLength(16);
+    const { store, origin } = await opened(memcachedStore({ client, clock: new FakeClock() }));
+    expect(await acquire(store, { ...origin, epoch: "no epoch" })).toEqual({ kind: "expired" });
+    expect(table.has("k")).toBe(false);
+    const later = { ...origin, position: origin.position + 1_000_000 };
+    expect(await acquire(store, later)).toMatchObject({ kind: "granted", position: origin.position });
+    table.delete("clock");
+    expect(await acquire(store, origin)).toEqual({ kind: "expired" });
   });
 
-  it("changes the version of a tag only when the invalidation is in the log", async () => {
+  it("reads the head of the clock with the keys of a lease request", async () => {
+    const { client, reads } = fakeServer();
+    const { store, origin } = await opened(memcachedStore({ client, clock: new FakeClock() }));
+    reads.length = 0;
+    await acquire(store, origin);
+    expect(reads).toEqual([["clock", "k"]]);
+  });
+
+  it("grants leases on a server of several whose copy of the head is missing or behind, and none if it is ahead of the caller", async () => {
+    const [one, other] = [fakeServer(), fakeServer()];
+    const servers = { one: one.client, other: other.client };
+    const { store, origin } = await opened(memcachedStore({ servers, clock: new FakeClock() }));
+    const { table } = store.nodeOf?.("k") === "other" ? other : one;
+    const copy = [...table.keys()].find((name) => /^clock:(one|other)$/.test(name)) as string;
+    table.delete(copy);
+    const later = { epoch: "no epoch", position: origin.position + 1_000_000 };
+    expect(await acquire(store, later)).toMatchObject({ kind: "granted", position: later.position });
+    table.delete("k");
+    await store.appendClock([]);
+    expect(await acquire(store, later)).toMatchObject({ kind: "granted", position: later.position });
+    table.delete("k");
+    expect(await acquire(store, { epoch: "no epoch", position: origin.position - 1 })).toEqual({ kind: "expired" });
+  });
+
+  it("begins another epoch with the next invalidation if the log is lost or damaged", async () => {
+    const { client, table } = fakeServer();
+    const { store, origin } = await opened(memcachedStore({ client, clock: new FakeClock() }));
+    const epochs = [origin.epoch];
+    const damages = [
+      () => table.delete("clock:log"),
+      () => table.set("clock:log", { value: Buffer.from("garbage"), casUniq: "0" }),
+      () => table.set("clock:log", { value: Buffer.alloc(24), casUniq: "0" }),
+      () => table.set("clock:log", { value: Buffer.alloc(1_000), casUniq: "0" }),
+    ];
+    for (const damage of damages) {
+      damage();
+      expect(await store.readClock(0)).toBeUndefined();
+      const head = readHead(await store.appendClock([writeRecord({ kind: "hard", subjects: [1] })]));
+      expect(epochs).not.toContain(head?.epoch);
+      expect(readHead((await store.read(["k"])).clock)).toEqual(head);
+      epochs.push(head?.epoch as string);
+    }
+  });
+
+  it.each([
+    ["lost", undefined],
+    ["damaged", Buffer.from("garbage")],
+    ["reserved", Buffer.alloc(24)],
+  ])("shows the head again, in the same epoch, after its copy was %s", async (_, value) => {
+    const { client, table } = fakeServer();
+    const { store, origin } = await opened(memcachedStore({ client, clock: new FakeClock() }));
+    if (value === undefined) table.delete("clock");
+    else table.set("clock", { value, casUniq: "0" });
+    expect((await store.read(["k"])).clock).toBeUndefined();
+    expect(readHead(await store.appendClock([]))).toMatchObject(origin);
+    expect(readHead((await store.read(["k"])).clock)).toMatchObject(origin);
+  });
+
+  it("shows an invalidation in reads only when it is in the log", async () => {
     const { client } = fakeServer();
     const logGate = gate();
+    let held: Promise<unknown> | undefined;
     const written: string[] = [];
     const holdingClient: MemcachedClient = {
       ...client,
       async cas(name, value, options) {
         written.push(name);
-        if (name === "log" && written.length === 1) await logGate.passed;
+        if (name === "clock:log") await held;
         return client.cas(name, value, options);
       },
     };
-    const store = memcachedStore({ client: holdingClient, clock: new FakeClock() });
-    store.open({ wakeChannel: "wake", invalidationLog: "log", controlRecord: "control" }, () => undefined);
-    const versions = await store.ensureTags(["t"], 60_000);
-    const position = await store.readLogPosition(store.invalidationLogs(), 60_000);
+    const clock = new FakeClock();
+    const { store, origin } = await opened(memcachedStore({ client: holdingClient, clock }));
     written.length = 0;
-    const invalidated = store.invalidateTags(["t"], 60_000);
+    held = logGate.passed;
+    const invalidated = store.appendClock([writeRecord({ kind: "hard", subjects: [1] })]);
     await settle();
-    expect(written).toEqual(["log"]);
+    expect(written).toEqual(["clock:log"]);
+    expect(readHead((await store.read(["k"])).clock)?.position).toBe(origin.position);
     logGate.open();
-    await invalidated;
-    expect(written).toEqual(["log", "t"]);
-    expect(await store.areUnchangedSince(position, ["t"])).toBe(false);
-    expect((await store.read([], ["t"])).tagVersions).not.toEqual(versions);
+    const head = await invalidated;
+    expect(written).toEqual(["clock:log", "clock"]);
+    expect((await store.read(["k"])).clock).toEqual(head);
   });
 
   it("counts the server's time from before it was requested, so that a busy process serves nothing beyond its age", async () => {
@@ -199,7 +298,7 @@ describe("memcachedStore", () => {
         return reply;
       },
     };
-    const { readings } = await memcachedStore({ client: busyClient, clock }).read(["k"], []);
+    const { readings } = await memcachedStore({ client: busyClient, clock }).read(["k"]);
     expect(readings).toEqual([{ kind: "read", entry: undefined, now: 1_003_000 }]);
   });
 });

@@ -2,8 +2,8 @@ import { type RedisClient, type RedisPipeline, redisStore } from "graphql-cached
 import type { Store } from "graphql-cached/store";
 import { FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { advanceMarker } from "../../../src/redis/scripts/advance-marker.js";
-import { invalidateTags } from "../../../src/redis/scripts/invalidate-tags.js";
+import { appendClock } from "../../../src/redis/scripts/append-clock.js";
+import { appendToClock, writeRecord } from "../../../src/store/clock-log.js";
 
 /** A client whose pipelines reply with `replies`. */
 function clientWith(...replies: readonly unknown[]): RedisClient {
@@ -68,38 +68,43 @@ describe("redisStore.acquire", () => {
     const pipeline: RedisPipeline = {
       callBuffer: (_command, args) => {
         calls++;
-        // The hash, the number of keys, the keys, three arguments of the script, and three values per key.
+        // The hash, the number of keys, the keys, five arguments of the script, and four values per key.
         const [, keyCount] = args as [string, number];
         for (let key = 0; key < keyCount; key++)
-          tokens.push((args[keyCount + 5 + 3 * key + 1] as Buffer).toString("hex"));
+          tokens.push((args[keyCount + 7 + 4 * key + 2] as Buffer).toString("hex"));
         return pipeline;
       },
       exec: async () => Array.from({ length: calls }, () => [null, []]),
     };
     const store = redisStore({ client: { ...clientWith(), pipeline: () => pipeline } });
-    const requests = Array.from({ length: 120 }, (_, nth) => ({ key: `k${nth}`, signature: "", supersededAt: 0 }));
-    await store.acquire(requests, TIMES).catch(() => undefined);
+    const requests = Array.from({ length: 120 }, (_, nth) => ({
+      key: `k${nth}`,
+      signature: "",
+      oldestPosition: 0,
+      supersededAt: 0,
+    }));
+    await store.acquire(requests, TIMES, { epoch: "an epoch", position: 1 }).catch(() => undefined);
     expect(calls).toBe(3);
     expect(new Set(tokens).size).toBe(120);
     for (const token of tokens) expect(token).toMatch(/^[0-9a-f]{32}$/);
   });
 });
 
-describe("redisStore.invalidateTags", () => {
-  it("logs tags and changes their versions in one command, which the marker follows", async () => {
+describe("redisStore.appendClock", () => {
+  it("appends all records in one command, whose reply has to be a head that ends with the last of them", async () => {
     const sent: (readonly unknown[])[] = [];
-    const pipeline: RedisPipeline = {
-      callBuffer: (_name, args) => {
-        sent.push(args);
-        return pipeline;
-      },
-      exec: async () => [
-        [null, callerIdOf(sent[0] as readonly unknown[])],
-        [null, 1],
-      ],
+    const records = [1, 2].map((subject) => writeRecord({ kind: "hard", subjects: [subject] }));
+    const { head } = appendToClock(undefined, records, 1_000, 10_000);
+    const callBuffer = async (_name: string, ...args: unknown[]) => {
+      sent.push(args);
+      return head;
     };
-    await redisStore({ client: { ...clientWith(), pipeline: () => pipeline } }).invalidateTags(["a", "b"], 1_000);
-    expect(sent.map(([sha]) => sha)).toEqual([invalidateTags.sha, advanceMarker.sha]);
+    const store = redisStore({ client: { ...clientWith(), callBuffer } });
+    expect(await store.appendClock(records)).toBe(head);
+    expect(sent.map(([sha]) => sha)).toEqual([appendClock.sha]);
+    expect(sent[0]?.slice(-2)).toEqual(records);
+    const message = "append-clock: expected the head of the invalidation clock, got another reply";
+    await expect(store.appendClock(records.slice(0, 1))).rejects.toThrow(message);
   });
 });
 
@@ -122,7 +127,10 @@ describe("a redisStore whose client mixes up replies", () => {
     };
     const client = { ...clientWith(), callBuffer: async () => reply, pipeline: () => pipeline };
     const store = redisStore({ client: { ...client, duplicate: () => ({ on: () => undefined }) } as never });
-    store.open({ wakeChannel: "wake", invalidationLog: "log", controlRecord: "control" }, () => undefined);
+    store.open(
+      { wakeChannel: "wake", invalidationLog: "log", clock: "clock", controlRecord: "control" },
+      () => undefined,
+    );
     return store;
   };
 
@@ -132,11 +140,12 @@ describe("a redisStore whose client mixes up replies", () => {
     const record = { version: "\0\x01abcdefghijklmn", content: new Uint8Array([1]) };
     await expect(store.invalidate(["k"])).rejects.toThrow(message);
     await expect(store.softInvalidate(["k"])).rejects.toThrow(message);
-    await expect(store.invalidateTags(["t"], 1_000)).rejects.toThrow(message);
+    const invalidation = writeRecord({ kind: "hard", subjects: [1] });
+    const other = "append-clock: expected the head of the invalidation clock, got another reply";
+    for (const records of [[], [invalidation]]) await expect(store.appendClock(records)).rejects.toThrow(other);
     await expect(store.endWrite(["k"], "w".repeat(16))).rejects.toThrow(message);
     await expect(store.replaceControl(undefined, record.content)).rejects.toThrow(message);
     await expect(store.raiseControl(["control"], record)).rejects.toThrow(message);
-    expect(await store.areUnchangedSince({ log: `${Buffer.from("record").toString("base64")} 1` }, ["t"])).toBe(false);
   });
 });
 
@@ -153,7 +162,7 @@ describe("redisStore.read", () => {
     };
     const busyClient = { ...client, pipeline: (): RedisPipeline => ({ callBuffer: () => busyPipeline, exec }) };
     const busyPipeline = busyClient.pipeline();
-    const { readings } = await redisStore({ client: busyClient, clock }).read(["k"], []);
+    const { readings } = await redisStore({ client: busyClient, clock }).read(["k"]);
     expect(readings).toEqual([{ kind: "read", entry: undefined, now: 1_003_000 }]);
   });
 });
@@ -163,7 +172,7 @@ describe("redisStore.open", () => {
     const subscriber = { on: () => undefined, subscribe: async () => undefined, disconnect: () => undefined };
     const store = redisStore({ client: { ...clientWith(), duplicate: () => subscriber } });
     const open = (wakeChannel: string) => () =>
-      store.open({ wakeChannel, invalidationLog: "log", controlRecord: "control" }, () => undefined);
+      store.open({ wakeChannel, invalidationLog: "log", clock: "clock", controlRecord: "control" }, () => undefined);
     expect(open("a")).not.toThrow();
     expect(open("a")).not.toThrow();
     expect(open("b")).toThrow("createCache: `store`: expected a store that no cache with another `prefix` uses");
@@ -178,7 +187,7 @@ describe("redisStore.open", () => {
       disconnect: () => undefined,
     };
     const store = redisStore({ client: { ...clientWith(), duplicate: () => subscriber } });
-    store.open({ wakeChannel: "wake", invalidationLog: "log", controlRecord: "control" }, (...event) =>
+    store.open({ wakeChannel: "wake", invalidationLog: "log", clock: "clock", controlRecord: "control" }, (...event) =>
       woken.push(event),
     );
     for (const connection of [1, 2]) {
@@ -199,7 +208,7 @@ describe("redisStore.open", () => {
       disconnect: () => undefined,
     };
     const store = redisStore({ client: { ...clientWith(), duplicate: () => subscriber } });
-    store.open({ wakeChannel: "wake", invalidationLog: "log", controlRecord: "control" }, (...event) =>
+    store.open({ wakeChannel: "wake", invalidationLog: "log", clock: "clock", controlRecord: "control" }, (...event) =>
       woken.push(event),
     );
     const length = (bytes: number): Buffer => Buffer.from([bytes, 0]);

@@ -6,30 +6,50 @@ describe("the byte layout of an entry", () => {
   it("reads garbage, truncated entries and entries of another version as undefined", () => {
     for (const bytes of [
       Buffer.alloc(0),
-      Buffer.from("g\u0002V"),
+      Buffer.from("g\u0003V"),
       Buffer.alloc(100),
-      Buffer.from(`g\u0001V${"\0".repeat(90)}`),
-      Buffer.from(`g\u0002Q${"\0".repeat(90)}`),
-      Buffer.from(`g\u0002V${"\0".repeat(28)}`),
-      Buffer.from(`g\u0002V\u0002${"\0".repeat(67)}`),
-      Buffer.from(`g\u0002P${"\0".repeat(48)}`),
-      Buffer.from(`g\u0002P${"\0".repeat(50)}`),
-      Buffer.from(`g\u0002F${"\0".repeat(16)}`),
+      Buffer.from(`g\u0002V${"\0".repeat(90)}`),
+      Buffer.from(`g\u0003Q${"\0".repeat(90)}`),
+      Buffer.from(`g\u0003V${"\0".repeat(44)}`),
+      Buffer.from(`g\u0003V\u0002${"\0".repeat(91)}`),
+      Buffer.from(`g\u0003P${"\0".repeat(72)}`),
+      Buffer.from(`g\u0003P${"\0".repeat(74)}`),
+      Buffer.from(`g\u0003F${"\0".repeat(32)}`),
     ])
       expect(readEntry(bytes)).toBeUndefined();
   });
 
+  it("reads an entry with an instant or a position that is no number as undefined", () => {
+    for (const [state, length, ats] of [
+      ["V\u0002", 96, [20, 28, 40, 80, 88]],
+      ["P\u0000", 76, [20, 60, 68]],
+      ["F\u0000", 36, [20, 28]],
+    ] as const) {
+      const bytes = Buffer.alloc(length);
+      bytes.write(`g\u0003${state}`);
+      expect(readEntry(bytes)).toBeDefined();
+      for (const at of ats)
+        for (const value of [Number.NaN, Number.POSITIVE_INFINITY]) {
+          const damaged = Buffer.from(bytes);
+          damaged.writeDoubleLE(value, at);
+          expect(readEntry(damaged), `${state[0]} at ${at}`).toBeUndefined();
+        }
+    }
+  });
+
   it("reads every field of a value from its offset, and its lease from the end", () => {
-    const bytes = Buffer.alloc(75);
-    bytes.write("g\u0002V");
+    const bytes = Buffer.alloc(99);
+    bytes.write("g\u0003V");
     bytes[3] = 2 + 4 + 8;
-    bytes.write("signatur", 4);
-    bytes.writeDoubleLE(2, 12);
-    bytes.writeUInt32LE(7, 20);
-    bytes.writeDoubleLE(3, 24);
-    bytes.write("abc", 32);
-    bytes.write("gen-gen-gen-gen-", 35);
-    bytes.writeDoubleLE(1, 67);
+    bytes.write("signaturan epoch", 4);
+    bytes.writeDoubleLE(5, 20);
+    bytes.writeDoubleLE(2, 28);
+    bytes.writeUInt32LE(7, 36);
+    bytes.writeDoubleLE(3, 40);
+    bytes.write("abc", 48);
+    bytes.write("gen-gen-gen-gen-", 51);
+    bytes.writeDoubleLE(1, 83);
+    bytes.writeDoubleLE(6, 91);
     const common = {
       state: "value",
       isNegative: true,
@@ -38,29 +58,35 @@ describe("the byte layout of an entry", () => {
       freshUntilAt: 2,
       grantedAt: 3,
       signature: "signatur",
+      epoch: "an epoch",
+      position: 5,
     };
-    expect(readEntry(bytes)).toMatchObject({ ...common, gen: "gen-gen-gen-gen-", untilAt: 1 });
+    expect(readEntry(bytes)).toMatchObject({ ...common, gen: "gen-gen-gen-gen-", untilAt: 1, leasePosition: 6 });
     expect(Buffer.from(readEntry(bytes)?.body ?? []).toString()).toBe("abc");
-    const unleased = Buffer.from(bytes.subarray(0, 35));
+    const unleased = Buffer.from(bytes.subarray(0, 51));
     unleased[3] = 4 + 8;
-    expect(readEntry(unleased)).toMatchObject({ ...common, gen: "", untilAt: 0 });
+    expect(readEntry(unleased)).toMatchObject({ ...common, gen: "", untilAt: 0, leasePosition: 0 });
     expect(Buffer.from(readEntry(unleased)?.body ?? []).toString()).toBe("abc");
   });
 
   it("reads every field of an entry that is no value from its offset", () => {
-    const pending = Buffer.alloc(52);
-    pending.write("g\u0002P");
-    pending.write("signatur", 4);
-    pending.write("gen-gen-gen-gen-", 12);
-    pending.writeDoubleLE(1, 44);
-    const expected = { state: "pending", signature: "signatur", gen: "gen-gen-gen-gen-", untilAt: 1 };
-    expect(readEntry(pending)).toMatchObject(expected);
-    const failed = Buffer.alloc(23);
-    failed.write("g\u0002F");
-    failed.write("signatur", 4);
-    failed.writeDoubleLE(1, 12);
-    failed.write("abc", 20);
-    expect(readEntry(failed)).toMatchObject({ state: "failed", signature: "signatur", gen: "", untilAt: 1 });
+    const pending = Buffer.alloc(76);
+    pending.write("g\u0003P");
+    pending.write("signaturan epoch", 4);
+    pending.writeDoubleLE(5, 20);
+    pending.write("gen-gen-gen-gen-", 28);
+    pending.writeDoubleLE(1, 60);
+    pending.writeDoubleLE(6, 68);
+    const common = { signature: "signatur", epoch: "an epoch", position: 5, untilAt: 1 };
+    const lease = { gen: "gen-gen-gen-gen-", leasePosition: 6 };
+    expect(readEntry(pending)).toMatchObject({ ...common, ...lease, state: "pending" });
+    const failed = Buffer.alloc(39);
+    failed.write("g\u0003F");
+    failed.write("signaturan epoch", 4);
+    failed.writeDoubleLE(5, 20);
+    failed.writeDoubleLE(1, 28);
+    failed.write("abc", 36);
+    expect(readEntry(failed)).toMatchObject({ ...common, state: "failed", gen: "", leasePosition: 0 });
     expect(Buffer.from(readEntry(failed)?.body ?? []).toString()).toBe("abc");
   });
 
@@ -76,6 +102,9 @@ describe("the byte layout of an entry", () => {
       freshUntilAt: 2,
       grantedAt: 3,
       signature: "signatur",
+      epoch: "an epoch",
+      position: 5,
+      leasePosition: 6,
       body: Buffer.from([0, 255, 13, 10]),
       hasWaiters: true,
       dropAt: 9,
@@ -96,9 +125,9 @@ describe("the byte layout of an entry", () => {
       ],
     };
     expect(readStoredEntry(writeStoredEntry(value), 9)).toEqual(value);
-    const unleased = { ...value, gen: "", token: "", untilAt: 0, hasWaiters: false };
+    const unleased = { ...value, gen: "", token: "", untilAt: 0, leasePosition: 0, hasWaiters: false };
     expect(readStoredEntry(writeStoredEntry(unleased), 9)).toEqual(unleased);
-    expect(writeStoredEntry(value).length - writeStoredEntry(unleased).length).toBe(40);
+    expect(writeStoredEntry(value).length - writeStoredEntry(unleased).length).toBe(48);
     const blank = { isNegative: false, loadMs: 0, freshUntilAt: 0, grantedAt: 0 };
     const pending = { ...value, ...blank, state: "pending" as const, body: Buffer.alloc(0) };
     expect(readStoredEntry(writeStoredEntry(pending), 9)).toEqual(pending);

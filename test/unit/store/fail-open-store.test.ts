@@ -10,9 +10,11 @@ import {
 } from "graphql-cached/store";
 import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
+import { appendToClock, writeRecord } from "../../../src/store/clock-log.js";
 import { FailOpenStore } from "../../../src/store/fail-open-store.js";
 import { Channel } from "../../../src/telemetry/channel.js";
 import type { CacheEvent } from "../../../src/telemetry/events.js";
+import { originOf } from "../../support/clock-origin.js";
 
 /**
  * A store with two nodes, `a` and `b`, chosen by the first letter of a name. Node `b` hangs and
@@ -26,8 +28,8 @@ function storeWithHangingNode(wrap: (inner: Store) => Store = (inner) => inner) 
     Object.create(memory, {
       nodeOf: { value: (name: string) => name[0] },
       read: {
-        value: (keys: readonly string[], tags: readonly string[]) => {
-          if (![...keys, ...tags].some((name) => name.startsWith("b"))) return memory.read(keys, tags);
+        value: (keys: readonly string[]) => {
+          if (!keys.some((name) => name.startsWith("b"))) return memory.read(keys);
           calls.b++;
           return new Promise(() => undefined);
         },
@@ -37,7 +39,7 @@ function storeWithHangingNode(wrap: (inner: Store) => Store = (inner) => inner) 
   const channel = new Channel();
   const events: CacheEvent[] = [];
   channel.listen((event) => events.push(event), []);
-  return { clock, calls, events, inner, store: new FailOpenStore(inner, clock, channel, 100) };
+  return { clock, memory, calls, events, inner, store: new FailOpenStore(inner, clock, channel, 100) };
 }
 
 /** A store that records the size of its calls, and answers each with `reply`, or never. */
@@ -52,7 +54,7 @@ function storeWithBatches(isHanging: (batch: number) => boolean = () => false) {
       const value: unknown = Reflect.get(target, property, target);
       if (typeof value !== "function") return value;
       return async (items: readonly unknown[], ...rest: unknown[]): Promise<unknown> => {
-        sizes.push(items.length);
+        if (property !== "appendClock") sizes.push(items.length);
         maxRunning = Math.max(maxRunning, ++running);
         if (isHanging(sizes.length)) await new Promise(() => undefined);
         const result: unknown = await value.call(target, items, ...rest);
@@ -68,13 +70,14 @@ function storeWithBatches(isHanging: (batch: number) => boolean = () => false) {
 }
 
 const TIMES = { leaseMs: 3_000, graceMs: 6_000, patienceMs: 500 };
+const ORIGIN = { epoch: "an epoch", position: 1 };
 const KEYS = Array.from({ length: 10_000 }, (_, index) => `key${index}`);
-const leaseRequests = KEYS.map((key) => ({ key, signature: "\0".repeat(8), supersededAt: 0 }));
+const leaseRequests = KEYS.map((key) => ({ key, signature: "\0".repeat(8), oldestPosition: 0, supersededAt: 0 }));
 
 it("says once what has failed if the store is not connected and does not reply", async () => {
   const connectionError = (): Error => new Error("connect ECONNREFUSED");
   const { clock, store } = storeWithHangingNode((inner) => Object.assign(inner, { connectionError }));
-  const reading = store.read(["b1"], []);
+  const reading = store.read(["b1"]);
   await clock.advance(110);
   const [failed] = (await reading).readings;
   expect((failed as Extract<Reading, { kind: "failed" }>).error).toMatchObject({
@@ -86,11 +89,11 @@ it("says once what has failed if the store is not connected and does not reply",
 describe("the keys of one tick", () => {
   it("are read and leased in batches of bounded size, one after the other", async () => {
     const { sizes, maxRunning, store } = storeWithBatches();
-    const { readings } = await store.read(KEYS, []);
+    const { readings } = await store.read(KEYS);
     expect(readings.filter(({ kind }) => kind === "read")).toHaveLength(KEYS.length);
     expect(Math.max(...sizes)).toBe(2_000);
     sizes.length = 0;
-    const grants = await store.acquire(leaseRequests, TIMES);
+    const grants = await store.acquire(leaseRequests, TIMES, await originOf(store));
     expect(grants.filter(({ kind }) => kind === "granted")).toHaveLength(KEYS.length);
     expect(Math.max(...sizes)).toBe(500);
     expect(maxRunning()).toBe(1);
@@ -98,7 +101,7 @@ describe("the keys of one tick", () => {
 
   it("are not sent to a node any more once one of their batches has failed, which one event reports", async () => {
     const { clock, sizes, events, store } = storeWithBatches((batch) => batch === 3);
-    const acquiring = store.acquire(leaseRequests, TIMES);
+    const acquiring = store.acquire(leaseRequests, TIMES, await originOf(store));
     await clock.advance(1_000);
     const grants = await acquiring;
     expect(grants.slice(0, 1_000).filter(({ kind }) => kind === "granted")).toHaveLength(1_000);
@@ -114,7 +117,7 @@ describe("the keys of one tick", () => {
       [10_000, 5],
     ] as const) {
       const { clock, events, store } = storeWithBatches(() => true);
-      const acquiring = store.acquire(leaseRequests.slice(0, count), TIMES);
+      const acquiring = store.acquire(leaseRequests.slice(0, count), TIMES, ORIGIN);
       await clock.advance(100 * budgets - 1);
       expect(events).toEqual([]);
       await clock.advance(1);
@@ -137,14 +140,15 @@ describe("the keys of one tick", () => {
       release: { value: memory.release.bind(memory) },
     }) as Store;
     const store = new FailOpenStore(inner, clock, new Channel(), 100);
-    const requests = [{ key: "a", signature: NO_SIGNATURE, supersededAt: 0 }];
-    const acquiring = store.acquire(requests, TIMES);
+    const requests = [{ key: "a", signature: NO_SIGNATURE, oldestPosition: 0, supersededAt: 0 }];
+    const origin = await originOf(memory);
+    const acquiring = store.acquire(requests, TIMES, origin);
     await clock.advance(200);
     expect(await acquiring).toMatchObject([{ kind: "unavailable" }]);
-    expect(await memory.acquire(requests, TIMES)).toMatchObject([{ kind: "busy" }]);
+    expect(await memory.acquire(requests, TIMES, origin)).toMatchObject([{ kind: "busy" }]);
     reply.open();
     await settle();
-    expect(await memory.acquire(requests, TIMES)).toMatchObject([{ kind: "granted" }]);
+    expect(await memory.acquire(requests, TIMES, origin)).toMatchObject([{ kind: "granted" }]);
   });
 
   it("are stored in batches of at most 1 MiB, unless a single value is larger", async () => {
@@ -199,7 +203,11 @@ describe("the values of one tick", () => {
         value: async (keys: readonly string[]) => {
           sizes.push(keys.length);
           if (state.isHanging) await new Promise(() => undefined);
-          return { readings: keys.map(() => ({ kind: "read", entry, now: 0 })), tagVersions: [] };
+          return {
+            readings: keys.map(() => ({ kind: "read", entry, now: 0 })),
+            clock: undefined,
+            controlVersion: undefined,
+          };
         },
       },
     }) as Store;
@@ -208,12 +216,12 @@ describe("the values of one tick", () => {
 
   it("are read in batches that are expected to have 1 MiB at most, as large as the last ones were", async () => {
     const { sizes, store } = storeOfValues(100 * 1_024);
-    await store.read(KEYS.slice(0, 100), []);
-    await store.read(KEYS.slice(0, 25), []);
+    await store.read(KEYS.slice(0, 100));
+    await store.read(KEYS.slice(0, 25));
     expect(sizes).toEqual([100, 10, 10, 5]);
     const huge = storeOfValues(5 * 1_024 * 1_024);
-    await huge.store.read(KEYS.slice(0, 2), []);
-    await huge.store.read(KEYS.slice(0, 2), []);
+    await huge.store.read(KEYS.slice(0, 2));
+    await huge.store.read(KEYS.slice(0, 2));
     expect(huge.sizes).toEqual([2, 1, 1]);
   });
 
@@ -221,12 +229,12 @@ describe("the values of one tick", () => {
     const { clock, sizes, state, store } = storeOfValues(10);
     state.isHanging = true;
     for (let nth = 0; nth < 2; nth++) {
-      const reading = store.read(KEYS.slice(0, 100), []);
+      const reading = store.read(KEYS.slice(0, 100));
       await clock.advance(500);
       expect((await reading).readings[0]).toMatchObject({ kind: "failed" });
     }
     state.isHanging = false;
-    await store.read(KEYS.slice(0, 100), []);
+    await store.read(KEYS.slice(0, 100));
     // Small values again.
     expect(sizes).toEqual([100, 50, 25, 75]);
   });
@@ -248,16 +256,16 @@ describe("the time budget of an operation", () => {
         await clock.advance(5);
       }
     };
-    const slow = store.read(["key"], []);
+    const slow = store.read(["key"]);
     await pass(800, true);
     await pass(60, false);
-    reply({ readings: [{ kind: "read", entry: undefined, now: 0 }], tagVersions: [] });
+    reply({ readings: [{ kind: "read", entry: undefined, now: 0 }], clock: undefined, controlVersion: undefined });
     expect((await slow).readings).toMatchObject([{ kind: "read" }]);
-    const stuck = store.read(["key"], []);
+    const stuck = store.read(["key"]);
     await pass(300, true);
     await pass(200, false);
     expect((await stuck).readings).toMatchObject([{ kind: "failed" }]);
-    const endless = store.read(["key"], []);
+    const endless = store.read(["key"]);
     await pass(1_200, true);
     expect((await endless).readings).toMatchObject([{ kind: "failed" }]);
   });
@@ -270,13 +278,17 @@ describe("the time budget of an operation", () => {
         value: (keys: readonly string[]) =>
           new Promise((resolve) => {
             reply = () =>
-              resolve({ readings: keys.map(() => ({ kind: "read", entry: undefined, now: 0 })), tagVersions: [] });
+              resolve({
+                readings: keys.map(() => ({ kind: "read", entry: undefined, now: 0 })),
+                clock: undefined,
+                controlVersion: undefined,
+              });
           }),
       },
     }) as Store;
     const store = new FailOpenStore(inner, clock, new Channel(), 100);
     clock.lateMs = 40;
-    const reading = store.read(["key"], []);
+    const reading = store.read(["key"]);
     await clock.advance(1_000);
     reply();
     expect((await reading).readings).toEqual([{ kind: "read", entry: undefined, now: 0 }]);
@@ -288,7 +300,7 @@ describe("the time budget of an operation", () => {
     inner.chaos.mode = "hangs";
     const store = new FailOpenStore(inner, clock, new Channel(), 100);
     clock.lateMs = 40;
-    const reading = store.read(["key"], []);
+    const reading = store.read(["key"]);
     await clock.advance(1_100);
     await settle();
     expect((await reading).readings).toMatchObject([{ kind: "failed" }]);
@@ -297,26 +309,46 @@ describe("the time budget of an operation", () => {
 
 describe("a store with a hanging node", () => {
   it("fails only the keys of the hanging node", async () => {
-    const { clock, store } = storeWithHangingNode();
-    const reading = store.read(["a1", "b1", "a2"], ["bt", "at"]);
+    const { clock, memory, store } = storeWithHangingNode();
+    const head = await memory.appendClock([]);
+    const reading = store.read(["a1", "b1", "a2"]);
     await clock.advance(110);
-    const { readings, tagVersions } = await reading;
+    const { readings, clock: shown } = await reading;
     expect(readings.map(({ kind }) => kind)).toEqual(["read", "failed", "read"]);
-    expect(tagVersions).toEqual([undefined, undefined]);
+    expect(shown).toBe(head);
   });
 
   it("stops calling the hanging node once its breaker is open, and still reads keys of the other node", async () => {
     const { clock, calls, events, store } = storeWithHangingNode();
     for (let nth = 0; nth < 5; nth++) {
-      const reading = store.read(["b1"], []);
+      const reading = store.read(["b1"]);
       await clock.advance(110);
       await reading;
     }
     expect(calls.b).toBe(5);
-    const { readings } = await store.read(["a1", "b1"], []);
+    const { readings } = await store.read(["a1", "b1"]);
     expect(readings.map(({ kind }) => kind)).toEqual(["read", "failed"]);
     expect(calls.b).toBe(5);
     expect(new Set(events.map((event) => ("node" in event ? event.node : "")))).toEqual(new Set(["b"]));
+  });
+});
+
+describe("a store of several nodes, one of which takes no invalidation", () => {
+  it("lets its log be read, however many invalidations have failed, and tries each of them", async () => {
+    const clock = new FakeClock();
+    const memory = memoryStore({ clock });
+    let calls = 0;
+    const failing = async (): Promise<Buffer> => {
+      calls++;
+      throw new Error("CLUSTERDOWN");
+    };
+    await memory.appendClock([]);
+    const inner = Object.assign(memory, { nodeOf: (name: string) => name[0], appendClock: failing }) as Store;
+    const store = new FailOpenStore(inner, clock, new Channel(), 100);
+    const records = [writeRecord({ kind: "hard", subjects: [1] })];
+    for (let nth = 0; nth < 20; nth++) await expect(store.appendClock(records)).rejects.toThrow("CLUSTERDOWN");
+    expect(calls).toBe(20);
+    expect(await store.readClock(0)).toBeDefined();
   });
 });
 
@@ -344,18 +376,18 @@ describe("a store of a user that does not keep to the interface", () => {
 
   it.each<readonly [string, unknown]>([
     ...WRONG,
-    ["a read of too few keys", async () => ({ readings: [], tagVersions: ["v"], controlVersion: "" })],
+    ["a read of too few keys", async () => ({ readings: [], clock: Buffer.alloc(1), controlVersion: "" })],
   ])("fails its reads, as every other failure, if they return %s", async (_, read) => {
     const { events, store } = withMethod("read", read);
-    const { readings, tagVersions } = await store.read(["k"], ["t"]);
-    expect([readings.map(({ kind }) => kind), tagVersions]).toEqual([["failed"], [undefined]]);
+    const { readings, clock } = await store.read(["k"]);
+    expect([readings.map(({ kind }) => kind), clock]).toEqual([["failed"], undefined]);
     expect(store.health()).toMatchObject([{ failures: 1, operations: 1 }]);
     expect(events.map(({ name }) => name)).toEqual(["store.failed"]);
   });
 
   it.each(WRONG)("fails what it does with several keys if that returns %s", async (_, method) => {
     const [request] = leaseRequests.slice(0, 1) as [AcquireRequest];
-    expect(await withMethod("acquire", method).store.acquire([request], TIMES)).toMatchObject([
+    expect(await withMethod("acquire", method).store.acquire([request], TIMES, ORIGIN)).toMatchObject([
       { kind: "unavailable" },
     ]);
     expect(await withMethod("storeValues", method).store.storeValues([{ key: "k" } as StoreRequest])).toEqual([
@@ -363,9 +395,20 @@ describe("a store of a user that does not keep to the interface", () => {
     ]);
     expect(await withMethod("renew", method).store.renew([{ key: "k" } as Hold], TIMES)).toEqual([true]);
     expect(await withMethod("readControl", method).store.readControl(["k"])).toMatchObject([{ kind: "failed" }]);
-    await expect(withMethod("ensureTags", method).store.ensureTags(["t"], 1)).rejects.toThrow(
-      "store: `ensureTags` failed: ",
-    );
+    const records = [writeRecord({ kind: "hard", subjects: [1] })];
+    for (const appended of [[], records])
+      await expect(withMethod("appendClock", method).store.appendClock(appended)).rejects.toThrow(
+        "store: `appendClock` failed: ",
+      );
+  });
+
+  it("confirms no invalidation by the head of another one, and returns nothing but bytes as its log", async () => {
+    const other = appendToClock(undefined, [], 1_000, 10_000).head;
+    const { store } = withMethods({ appendClock: async () => other, readClock: async () => [] });
+    expect(await store.appendClock([])).toBe(other);
+    const message = "expected the head of the clock after the last record, got another value";
+    await expect(store.appendClock([writeRecord({ kind: "hard", subjects: [1] })])).rejects.toThrow(message);
+    await expect(store.readClock(0)).rejects.toThrow("expected bytes of the log, or undefined, got another value");
   });
 
   it.each(["connectionError", "isMissingRight"])(
@@ -376,7 +419,7 @@ describe("a store of a user that does not keep to the interface", () => {
         throw new TypeError("a mistake");
       };
       const { events, store } = withMethods({ read: fail, [name]: fail });
-      const { readings } = await store.read(["k"], []);
+      const { readings } = await store.read(["k"]);
       expect(readings.map(({ kind }) => kind)).toEqual(["failed"]);
       expect(store.health()).toMatchObject([{ failures: 1, lastFailure: { message } }]);
       expect(events.map((event) => event.name === "store.failed" && (event.error as Error).message)).toEqual([message]);
@@ -387,8 +430,8 @@ describe("a store of a user that does not keep to the interface", () => {
     const { store } = withMethod(name, () => {
       throw new TypeError("a mistake");
     });
-    expect((await store.read(["k"], ["t"])).readings.map(({ kind }) => kind)).toEqual(["read"]);
-    await store.invalidateTags(["t"], 1_000);
+    expect((await store.read(["k"])).readings.map(({ kind }) => kind)).toEqual(["read"]);
+    await store.invalidate(["k"]);
     expect(store.health()).toMatchObject([{ node: "", failures: 0, operations: 2 }]);
     expect(await store.probe()).toMatchObject([{ node: "", error: undefined }]);
     expect(store.refusals).toEqual([]);
@@ -397,14 +440,14 @@ describe("a store of a user that does not keep to the interface", () => {
   it("says what it has returned", async () => {
     const failure = async (read: unknown): Promise<string> => {
       const { events, store } = withMethod("read", read);
-      await store.read(["k"], []);
+      await store.read(["k"]);
       return events.map((event) => (event.name === "store.failed" ? (event.error as Error).message : "")).join();
     };
     expect(await failure(() => undefined)).toBe(
       "store: `read` failed: expected a promise, got undefined; check the store with `storeConformance`",
     );
-    expect(await failure(async () => ({ readings: [], tagVersions: [] }))).toBe(
-      "store: `read` failed: expected one result for each key and tag, in their order; check the store with `storeConformance`",
+    expect(await failure(async () => ({ readings: [], clock: undefined, controlVersion: undefined }))).toBe(
+      "store: `read` failed: expected one result for each key, in their order; check the store with `storeConformance`",
     );
   });
 });
@@ -438,9 +481,9 @@ describe("the health of a store", () => {
 
   it("is known for each node: its latencies, failures and breaker", async () => {
     const { clock, inner, store } = storeWithHangingNode(nodesOf);
-    await store.read(["a1"], []);
+    await store.read(["a1"]);
     for (let nth = 0; nth < 5; nth++) {
-      const read = store.read(["a1", "b1"], []);
+      const read = store.read(["a1", "b1"]);
       await clock.advance(100);
       await read;
     }
@@ -467,7 +510,7 @@ describe("the health of a store", () => {
   it("does not count what an open breaker has refused", async () => {
     const { clock, store } = storeWithHangingNode(nodesOf);
     for (let nth = 0; nth < 9; nth++) {
-      const read = store.read(["b1"], []);
+      const read = store.read(["b1"]);
       await clock.advance(nth < 5 ? 100 : 0);
       await read;
     }
@@ -481,7 +524,7 @@ describe("the health of a store", () => {
     expect(await store.inspect("")).toMatchObject({ entries: 0 });
     expect(store.health()[0]).toMatchObject({ operations: 0 });
     memory.chaos.mode = "throws";
-    for (let nth = 0; nth < 5; nth++) await store.read(["a"], []);
+    for (let nth = 0; nth < 5; nth++) await store.read(["a"]);
     await expect(store.inspect("")).rejects.toThrow("mode is `throws`");
     memory.chaos.mode = undefined;
     expect(store.health()[0]).toMatchObject({ breaker: { state: "open" }, operations: 5 });
@@ -502,8 +545,8 @@ describe("the health of a store", () => {
     const inner = Object.create(memory, {
       nodeOf: { value: (name: string) => name[0] },
       read: {
-        value: async (keys: readonly string[], tags: readonly string[]): Promise<StoreRead> => {
-          const read = await memory.read(keys, tags);
+        value: async (keys: readonly string[]): Promise<StoreRead> => {
+          const read = await memory.read(keys);
           const readingOf = (key: string, nth: number): Reading =>
             unread.has(key) ? { kind: "failed", error: new Error("TRYAGAIN") } : (read.readings[nth] as Reading);
           return { ...read, readings: keys.map(readingOf) };
@@ -515,7 +558,7 @@ describe("the health of a store", () => {
     channel.listen((event) => events.push(event), []);
     const store = new FailOpenStore(inner, clock, channel, 100);
     const kinds = async (): Promise<string[]> =>
-      (await store.read(["a1", "a2", "a3", "b1"], [])).readings.map(({ kind }) => kind);
+      (await store.read(["a1", "a2", "a3", "b1"])).readings.map(({ kind }) => kind);
     for (let nth = 0; nth < 20; nth++) expect(await kinds()).toEqual(["read", "failed", "failed", "read"]);
     expect(events).toHaveLength(20);
     expect(events[0]).toMatchObject({

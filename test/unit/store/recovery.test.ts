@@ -23,8 +23,8 @@ function createFullStore() {
   channel.listen(logListener(logger, new ContextReadLog(logger, clock)), []);
   const store = new FailOpenStore(inner, clock, channel, 100);
   const miss = async (): Promise<void> => {
-    await store.read(["p:k"], []);
-    await store.acquire([{ key: "p:k" } as never], TIMES);
+    await store.read(["p:k"]);
+    await store.acquire([{ key: "p:k" } as never], TIMES, { epoch: "an epoch", position: 1 });
   };
   return { clock, store, state, lines, miss };
 }
@@ -42,9 +42,9 @@ it("takes a store for recovered if nothing has failed for 30 seconds, although a
   const { clock, store, lines, miss } = createFullStore();
   await miss();
   await clock.advance(29_999);
-  await store.read(["p:k"], []);
+  await store.read(["p:k"]);
   expect(lines).toEqual(["unavailable"]);
   await clock.advance(1);
-  await store.read(["p:k"], []);
+  await store.read(["p:k"]);
   expect(lines).toEqual(["unavailable", "available"]);
 });

@@ -19,13 +19,14 @@ const entryOf = (body: Uint8Array, gen = ""): Entry =>
     writeStoredEntry({
       ...{ state: "value", isNegative: false, hasRefreshFailed: false, hasWaiters: false, loadMs: 0, dropAt: 0 },
       ...{ gen, token: gen, untilAt: 5, freshUntilAt: 2, grantedAt: 1, signature: "signatur", writers: [] },
+      ...{ epoch: "epoch 01", position: 7 },
       body: Buffer.from(body),
     }),
   ) as Entry;
 
 async function bodyOf(value: unknown, sealed: typeof plain): Promise<Uint8Array> {
   const packed = await plain.pack(plain.encode(value));
-  const parts = { resultTags: undefined, hint: undefined, softSignature: "" };
+  const parts = { subjects: [7], hint: undefined, softSignature: "" };
   return sealed.seal(writeBody({ ...parts, value: packed }, key), key.name);
 }
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { compilePolicy, type PolicySettings } from "../../../src/policy/policy.js";
-import { type Entry, NO_SIGNATURE } from "../../../src/store/entry.js";
+import { type Entry, NO_EPOCH, NO_SIGNATURE } from "../../../src/store/entry.js";
 import { evaluateFreshness } from "../../../src/tier/freshness.js";
 
 const policyOf = (settings: PolicySettings) =>
@@ -16,6 +16,8 @@ const entryOf = (more: Partial<Entry> = {}): Entry => ({
   freshUntilAt: 10_000,
   grantedAt: 0,
   signature: NO_SIGNATURE,
+  epoch: NO_EPOCH,
+  position: 0,
   body: new Uint8Array(),
   ...more,
 });

@@ -5,11 +5,11 @@ import { FakeClock } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import type { Key } from "../../../src/keys/key.js";
 import { compilePolicy, type Policy } from "../../../src/policy/policy.js";
-import { resultTagsOf } from "../../../src/store/body.js";
 import { type Entry, NO_SIGNATURE } from "../../../src/store/entry.js";
-import { NearCache, type NearNames } from "../../../src/tier/near-cache.js";
+import type { InvalidationClock, TagsState } from "../../../src/tier/invalidation-clock.js";
+import { NearCache, NearNames } from "../../../src/tier/near-cache.js";
 import type { NearValue } from "../../../src/tier/near-entries.js";
-import type { ReadRequest } from "../../../src/tier/request.js";
+import { NO_TAGS, type ReadRequest } from "../../../src/tier/request.js";
 
 setFlagsFromString("--expose-gc");
 const collectGarbage = runInNewContext("gc") as () => void;
@@ -18,17 +18,48 @@ const collectGarbage = runInNewContext("gc") as () => void;
 const AHEAD_MS = 500_000;
 
 /** Names that remember nothing yet. */
-const namesOf = ({ key, tags }: ReadRequest): NearNames => ({ key, tagNames: tags.names, near: undefined });
+const namesOf = ({ key, tags }: ReadRequest): NearNames => new NearNames(key, tags);
+
+/** What the process knows of the invalidation clock: `outdated` has changed, `stale` was invalidated softly. */
+function createInvalidations() {
+  const known = {
+    changes: 0,
+    outdated: new Set<number>(),
+    stale: new Set<number>(),
+    epoch: "epoch 01",
+    /** How often the clock was asked for, and what `follow` resolves with. */
+    follows: [] as ((isKnown: boolean) => void)[],
+    counts: ({ epoch }: { epoch: string }): boolean => epoch === known.epoch,
+    stateOf: (subjects: readonly number[]): TagsState =>
+      subjects.some((subject) => known.outdated.has(subject))
+        ? "changed"
+        : subjects.some((subject) => known.stale.has(subject))
+          ? "stale"
+          : "current",
+    follow: () => new Promise<boolean>((resolve) => known.follows.push(resolve)),
+    invalidate: (subject: number, kind: "outdated" | "stale" = "outdated"): void => {
+      known.changes++;
+      known[kind].add(subject);
+    },
+  };
+  return known;
+}
 
 function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number; isFrozen?: boolean } = {}) {
   const clock = new FakeClock();
-  const near = new NearCache(clock, () => 0.5, { maxBytes: 100_000, maxEntries: 100, isFrozen: true, ...bounds });
+  const invalidations = createInvalidations();
+  const near = new NearCache(clock, () => 0.5, invalidations as unknown as InvalidationClock, "gc:#clock", {
+    maxBytes: 100_000,
+    maxEntries: 100,
+    isFrozen: true,
+    ...bounds,
+  });
   near.began();
   const { policy } = compilePolicy({ declared: [{ maxAge: 10, earlyRefresh: 0 }], profiles: {}, defaults: {} });
-  const request = (name: string, ...tags: string[]): ReadRequest => ({
+  const request = (name: string, ...subjects: number[]): ReadRequest => ({
     key: { name, variantId: "v", coordinate: "Query.a", digest: name, hash: name, input: name } as Key,
     policy,
-    tags: { names: tags, namesOf: undefined, any: undefined },
+    tags: { ...NO_TAGS, subjects },
     load: () => undefined,
   });
   const storeNow = (): number => clock.now() + AHEAD_MS;
@@ -42,6 +73,8 @@ function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number; isFroze
     freshUntilAt: readAt + 8_000,
     grantedAt: readAt,
     signature: NO_SIGNATURE,
+    epoch: "epoch 01",
+    position: 7,
     body: new Uint8Array(bytes),
   });
   const put = (
@@ -52,8 +85,6 @@ function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number; isFroze
       readAt = storeNow(),
       value = {} as unknown,
       bytes = 10,
-      resultTags = [] as string[],
-      version = "n",
       scope = undefined as string | undefined,
     } = {},
   ): void =>
@@ -63,11 +94,7 @@ function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number; isFroze
       {
         value,
         hint: undefined,
-        resultTags: resultTagsOf(
-          resultTags,
-          resultTags.map(() => version),
-        ),
-        tagVersions: one.tags.names.map(() => version),
+        subjects: one.tags.subjects,
       },
       readAt,
       { sentAt, changeCount },
@@ -76,7 +103,7 @@ function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number; isFroze
   const find = (names: NearNames, scope?: string, asked: Policy = policy) =>
     near.get(names, asked, { nearScopes: { scope }, nearScopeOf: () => scope });
   const get = (one: ReadRequest, scope?: string) => find(namesOf(one), scope);
-  return { clock, near, policy, request, put, find, get };
+  return { clock, near, invalidations, policy, request, put, find, get };
 }
 
 describe("the near cache", () => {
@@ -106,27 +133,28 @@ describe("the near cache", () => {
   });
 
   it("serves a value under names that have found it before only as long as it would find it again", async () => {
-    const { clock, near, request, put, find } = nearCacheWith();
-    const names = namesOf(request("a", "t"));
+    const { clock, near, invalidations, request, put, find } = nearCacheWith();
+    const names = namesOf(request("a", 1));
     const isServed = (scope?: string): boolean => find(names, scope)?.value !== undefined;
     const found = (): boolean[] => [isServed(), isServed("other"), isServed()];
-    put(request("a", "t"));
+    put(request("a", 1));
     expect(found()).toEqual([true, false, true]);
-    near.changed("t");
+    invalidations.invalidate(1);
     expect(found()).toEqual([false, false, false]);
-    put(request("a", "t"));
+    invalidations.outdated.clear();
+    put(request("a", 1));
     expect(found()).toEqual([true, false, true]);
     near.changed("a");
     expect(found()).toEqual([false, false, false]);
-    put(request("a", "t"));
+    put(request("a", 1));
     near.changed(undefined);
     expect(found()).toEqual([false, false, false]);
-    put(request("a", "t"), { value: "new" });
+    put(request("a", 1), { value: "new" });
     expect(find(names)?.value).toBe("new");
     near.lost();
     expect(found()).toEqual([false, false, false]);
     near.began();
-    put(request("a", "t"));
+    put(request("a", 1));
     await clock.advance(7_999);
     near.confirmed(0);
     expect(found()).toEqual([true, false, true]);
@@ -176,17 +204,6 @@ describe("the near cache", () => {
     expect(find(names, undefined, early)).toBeUndefined();
   });
 
-  it("serves no value to requests with other tags, whose invalidation would not reach it", () => {
-    const { request, put, get } = nearCacheWith();
-    put(request("a", "t"));
-    expect(get(request("a", "t"))).toBeDefined();
-    expect([get(request("a", "u")), get(request("a")), get(request("a", "t", "u"))]).toEqual([
-      undefined,
-      undefined,
-      undefined,
-    ]);
-  });
-
   it("serves no value that was stored under another scope of the control record", () => {
     const { request, put, get } = nearCacheWith();
     put(request("a"), { scope: "before" });
@@ -210,37 +227,85 @@ describe("the near cache", () => {
     expect(get(request("a"))).toBeUndefined();
   });
 
-  it("serves the values under a tag again once a read has shown that its version did not change", () => {
+  it("does not store the result of a read during which the key has changed", () => {
     const { near, request, put, get } = nearCacheWith();
-    put(request("a", "t"));
-    put(request("b"), { resultTags: ["t"] });
     const { changeCount } = near;
-    near.changed("t");
-    put(request("c", "t"), { changeCount });
-    expect([get(request("a", "t")), get(request("b")), get(request("c", "t"))]).toEqual([
-      undefined,
-      undefined,
-      undefined,
-    ]);
-    put(request("c", "t"));
-    expect(get(request("a", "t"))).toBeDefined();
-    expect(get(request("b"))).toBeDefined();
-    near.changed("t");
-    put(request("c", "t"), { version: "changed" });
-    expect(get(request("c", "t"))).toBeDefined();
-    expect([get(request("a", "t")), get(request("b"))]).toEqual([undefined, undefined]);
+    near.changed("a");
+    put(request("a"), { changeCount });
+    expect(get(request("a"))).toBeUndefined();
+    put(request("a"));
+    expect(get(request("a"))).toBeDefined();
   });
 
-  it("does not store the result of a read during which the key or one of its tags has changed", () => {
-    for (const changed of ["a", "t", "r"]) {
-      const { near, request, put, get } = nearCacheWith();
-      const { changeCount } = near;
-      near.changed(changed);
-      put(request("a", "t"), { changeCount, resultTags: ["r"] });
-      expect(get(request("a", "t")), changed).toBeUndefined();
-      put(request("a", "t"), { resultTags: ["r"] });
-      expect(get(request("a", "t")), changed).toBeDefined();
-    }
+  it("serves a value that it stores while one of its tags is invalidated only if that was before its load", () => {
+    const { invalidations, request, put, get } = nearCacheWith();
+    invalidations.invalidate(1);
+    put(request("a", 1));
+    expect(get(request("a", 1))).toBeUndefined();
+    put(request("b", 2));
+    expect(get(request("b", 2))).toBeDefined();
+    invalidations.invalidate(2, "stale");
+    expect(get(request("b", 2))).toBeUndefined();
+  });
+
+  it("serves no value of another epoch of the invalidation clock", () => {
+    const { invalidations, request, put, get } = nearCacheWith();
+    put(request("a"));
+    expect(get(request("a"))).toBeDefined();
+    invalidations.changes++;
+    invalidations.epoch = "epoch 02";
+    expect(get(request("a"))).toBeUndefined();
+  });
+
+  it("serves no value to a request one of whose own tags was invalidated since, although the value does not have it", () => {
+    const { invalidations, request, put, find } = nearCacheWith();
+    put(request("a", 1));
+    const own = request("a", 2);
+    const names = (): NearNames => namesOf({ ...own, tags: { ...own.tags, isOwn: true } });
+    expect(find(names())).toBeDefined();
+    invalidations.invalidate(2);
+    expect(find(names())).toBeUndefined();
+    expect(find(namesOf(request("a", 1)))).toBeDefined();
+  });
+
+  it("asks what has changed in the invalidation clock, once for changes that come meanwhile, and serves for two seconds until it knows", async () => {
+    const { clock, near, invalidations, request, put, get } = nearCacheWith();
+    const { follows } = invalidations;
+    put(request("a"));
+    near.changed("gc:#clock");
+    near.changed("gc:#clock:head:{10}");
+    expect(follows).toHaveLength(1);
+    expect(get(request("a"))).toBeDefined();
+    await clock.advance(1_999);
+    near.confirmed(0);
+    expect(get(request("a"))).toBeDefined();
+    await clock.advance(1);
+    near.confirmed(0);
+    expect(get(request("a"))).toBeUndefined();
+    follows[0]?.(true);
+    await clock.advance(0);
+    // There was a change after the first question.
+    expect(follows).toHaveLength(2);
+    expect(get(request("a"))).toBeUndefined();
+    follows[1]?.(true);
+    await clock.advance(0);
+    expect(get(request("a"))).toBeDefined();
+  });
+
+  it("drops everything if it cannot learn what has changed in the invalidation clock, and serves what is read from then on", async () => {
+    const { clock, near, invalidations, request, put, get } = nearCacheWith();
+    put(request("a"));
+    const { changeCount } = near;
+    near.changed("gc:#clock");
+    invalidations.follows[0]?.(false);
+    await clock.advance(0);
+    expect(get(request("a"))).toBeUndefined();
+    put(request("a"), { changeCount });
+    expect(get(request("a"))).toBeUndefined();
+    await clock.advance(5_000);
+    near.confirmed(0);
+    put(request("a"));
+    expect(get(request("a"))).toBeDefined();
   });
 
   it("does not store the result of a read during which changes may have been missed", () => {
@@ -266,16 +331,16 @@ describe("the near cache", () => {
     expect(get(request("a"))).toBeUndefined();
   });
 
-  it("drops a value when its key or one of its tags changes", () => {
-    const { near, request, put, get } = nearCacheWith();
-    put(request("a", "t"));
-    put(request("b"), { resultTags: ["t"] });
-    put(request("c"));
-    near.changed("t");
-    expect([get(request("a", "t")), get(request("b"))]).toEqual([undefined, undefined]);
-    expect(get(request("c"))).toBeDefined();
+  it("drops a value when its key changes or one of its tags is invalidated", () => {
+    const { near, invalidations, request, put, get } = nearCacheWith();
+    put(request("a", 1));
+    put(request("b", 1, 2));
+    put(request("c", 3));
+    invalidations.invalidate(1);
+    expect([get(request("a", 1)), get(request("b", 1, 2))]).toEqual([undefined, undefined]);
+    expect(get(request("c", 3))).toBeDefined();
     near.changed("c");
-    expect(get(request("c"))).toBeUndefined();
+    expect(get(request("c", 3))).toBeUndefined();
   });
 
   it("drops everything when changes may be missed, and stores nothing until they are reported again", () => {
@@ -292,9 +357,9 @@ describe("the near cache", () => {
 
   it("stays within maxEntries and maxBytes by dropping the oldest unused values and refusing oversized ones", () => {
     const byEntries = nearCacheWith({ maxEntries: 2 });
-    for (const name of ["a", "b", "c"]) byEntries.put(byEntries.request(name, "t"));
+    for (const name of ["a", "b", "c"]) byEntries.put(byEntries.request(name, 1));
     const { request } = byEntries;
-    expect(["a", "b", "c"].map((name) => byEntries.get(request(name, "t")) !== undefined)).toEqual([false, true, true]);
+    expect(["a", "b", "c"].map((name) => byEntries.get(request(name, 1)) !== undefined)).toEqual([false, true, true]);
     const byBytes = nearCacheWith({ maxBytes: 2_000 });
     for (const name of ["a", "b"]) byBytes.put(byBytes.request(name), { value: "x".repeat(1_000) });
     byBytes.put(byBytes.request("c"), { value: "x".repeat(5_000) });
@@ -304,7 +369,7 @@ describe("the near cache", () => {
 
   it("counts the memory of values and tags, and the stored bytes of values that it decodes for each reader", () => {
     const { near, request, put } = nearCacheWith();
-    const added = (name: string, tags: readonly string[], value: unknown, bytes = 10): number => {
+    const added = (name: string, tags: readonly number[], value: unknown, bytes = 10): number => {
       const before = near.status.bytes;
       put(request(name, ...tags), { value, bytes });
       return near.status.bytes - before;
@@ -312,14 +377,13 @@ describe("the near cache", () => {
     const plain = added("a", [], "x".repeat(1_000), 20_000);
     expect(plain).toBeGreaterThan(1_400);
     expect(plain).toBeLessThan(1_600);
-    expect(added("b", ["t"], "x".repeat(1_000)) - plain).toBeGreaterThan(200);
-    expect(added("c", ["t"], "x".repeat(1_000)) - plain).toBe(32);
+    expect(added("b", [1, 2], "x".repeat(1_000)) - plain).toBe(16);
     const at = { at: new Date(0) };
     const before = near.status.bytes;
     near.put(
       request("d"),
       { ...({} as Entry), freshUntilAt: 1e9, grantedAt: 0, loadMs: 1, body: new Uint8Array(5_000) },
-      { value: at, hint: undefined, resultTags: undefined, tagVersions: [], again: () => () => at },
+      { value: at, hint: undefined, subjects: [], again: () => () => at },
       0,
       { sentAt: 0, changeCount: near.changeCount },
     );

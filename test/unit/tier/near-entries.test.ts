@@ -20,8 +20,10 @@ function entryOf(value: unknown, bytes: number): NearEntry {
     loadMs: 0,
     scope: undefined,
     hint: undefined,
-    requestTags: [],
-    tagNames: [],
+    subjects: [],
+    epoch: "",
+    position: 0,
+    comparedAt: 0,
     bytes: 1,
     memoryBytes: bytes,
   };
@@ -29,8 +31,22 @@ function entryOf(value: unknown, bytes: number): NearEntry {
 
 function entriesWith(bounds: { maxBytes?: number; maxEntries?: number }) {
   const dropped: string[] = [];
-  const entries = new NearEntries({ maxBytes: 1_000_000, maxEntries: 1_000, ...bounds }, (key) => dropped.push(key));
-  const set = (key: string, bytes = 100): boolean => entries.set(key, entryOf(key, bytes));
+  const entries = new NearEntries({ maxBytes: 1_000_000, maxEntries: 1_000, ...bounds });
+  const all = new Map<NearEntry, string>();
+  const noteDropped = (): void => {
+    for (const [entry, key] of all)
+      if (entry.isDropped) {
+        dropped.push(key);
+        all.delete(entry);
+      }
+  };
+  const set = (key: string, bytes = 100): boolean => {
+    const entry = entryOf(key, bytes);
+    const isKept = entries.set(key, entry);
+    noteDropped();
+    if (isKept) all.set(entry, key);
+    return isKept;
+  };
   const use = (...keys: string[]): void => {
     for (const key of keys) (entries.get(key) as NearEntry).isUsed = true;
   };

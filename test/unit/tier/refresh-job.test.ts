@@ -16,8 +16,7 @@ const lease = {
   gen: "\u0000\u00ff".repeat(8),
   token: "t".repeat(16),
   grantedAt: 1_000,
-  tagVersions: ["v".repeat(16)],
-  logPosition: { log: "end" },
+  position: 7_000_000.5,
 };
 const write = (input: unknown) =>
   writeJob({ key: { name: "name", coordinate: "Query.top" } as Key } as never, packing.encode(input), lease, packing);
@@ -28,9 +27,9 @@ describe("a refresh job", () => {
     expect(readJob(job, packing)).toEqual({ coordinate: "Query.top", key: "name", input: { id: 1n }, ...lease });
   });
 
-  it("is refused in another format, or with an incomplete position in the logs", async () => {
+  it("is refused in another format, or without a position of the invalidation clock", async () => {
     const job = await write({ id: 1 });
-    for (const wrong of [{ format: 2 }, { grantedAt: "1000" }, { logPosition: { log: 1 } }])
+    for (const wrong of [{ format: 1 }, { grantedAt: "1000" }, { position: "7" }])
       expect(() => readJob({ ...job, ...wrong }, packing)).toThrow("expected a job that `refreshQueue` received");
   });
 

@@ -1,0 +1,234 @@
+import { randomBytes } from "node:crypto";
+import type { Subject } from "../keys/key.js";
+
+/*
+ * The invalidation clock of a prefix, as a store keeps it: a head, which every read includes, and a log of the recent
+ * invalidations. The head says where the log ends. All numbers are little endian; instants, positions and subjects are f64.
+ *
+ * Head, 56 bytes:
+ *
+ * | offset | bytes | field |
+ * |---|---|---|
+ * | 0 | 8 | magic and layout version |
+ * | 8 | 8 | epoch, random: that of the log |
+ * | 16 | 8 | position of the last record |
+ * | 24 | 8 | nonce of the last record |
+ * | 32 | 8 | where the log begins, in bytes of all records since the epoch began |
+ * | 40 | 8 | where it ends |
+ * | 48 | 8 | floor: the position of the last record that was dropped |
+ *
+ * Log: magic (8), epoch (8), floor (8), beginning (8), and where it will be cut next: a place (8) and the position of the record
+ * before it (8); zeros if that is not decided. Then the records, each with its position (8), nonce (8), kind (u32), number of
+ * slots (u32), and slots (8 each). Slots are subjects, except for the first of the kinds `begin` (writer and guard time) and
+ * `end` (writer).
+ *
+ * Positions are microseconds of the store's clock, and only grow. A log never has no records: the first one begins its epoch.
+ */
+
+export const HEAD_BYTES = 56;
+export const LOG_HEAD_BYTES = 48;
+export const RECORD_HEAD_BYTES = 24;
+const SLOT_BYTES = 8;
+/** From here on, the next integer is not another number: a position cannot grow. */
+export const MAX_POSITION = 2 ** 53;
+export const MAGIC = Buffer.from("gc clk\x00\x01", "latin1");
+
+/** What an invalidation does. Their numbers in the log are their places here. */
+export const RECORD_KINDS = ["epoch", "hard", "soft", "begin", "end"] as const;
+export type RecordKind = (typeof RECORD_KINDS)[number];
+
+/** One invalidation. */
+export interface ClockRecord {
+  readonly kind: Exclude<RecordKind, "epoch">;
+  readonly subjects: readonly Subject[];
+  /** Of a write, for `begin` and `end`: 8 bytes, as in `latin1`. */
+  readonly writer?: string | undefined;
+  /** For `begin`: how long the mark lasts unless it is ended or renewed, in milliseconds. */
+  readonly guardMs?: number | undefined;
+}
+
+/** A record as read from a log. */
+export interface ReadRecord {
+  readonly position: number;
+  /** 8 bytes, as in `latin1`. */
+  readonly nonce: string;
+  readonly kind: RecordKind;
+  readonly subjects: readonly Subject[];
+  readonly writer: string;
+  readonly guardMs: number;
+  /** Its length in the log. */
+  readonly bytes: number;
+}
+
+/** What a head says. */
+export interface ClockHead {
+  /** 8 bytes, as in `latin1`. */
+  readonly epoch: string;
+  readonly position: number;
+  readonly nonce: string;
+  readonly beginsAt: number;
+  readonly endsAt: number;
+  readonly floor: number;
+}
+
+/** A log with what precedes its records. */
+export interface ClockLog {
+  readonly epoch: string;
+  readonly floor: number;
+  readonly beginsAt: number;
+  readonly records: readonly ReadRecord[];
+}
+
+/** Returns the bytes of a record without its position: a store adds that. */
+export function writeRecord({ kind, subjects, writer = "", guardMs = 0 }: ClockRecord): Buffer {
+  const ownSlots = kind === "begin" ? 2 : kind === "end" ? 1 : 0;
+  const count = ownSlots + subjects.length;
+  const bytes = Buffer.alloc(RECORD_HEAD_BYTES - SLOT_BYTES + SLOT_BYTES * count);
+  randomBytes(8).copy(bytes, 0);
+  bytes.writeUInt32LE(RECORD_KINDS.indexOf(kind), 8);
+  bytes.writeUInt32LE(count, 12);
+  if (ownSlots > 0) bytes.write(writer, 16, 8, "latin1");
+  if (ownSlots > 1) bytes.writeDoubleLE(guardMs, 24);
+  let at = 16 + SLOT_BYTES * ownSlots;
+  for (const subject of subjects) at = bytes.writeDoubleLE(subject, at);
+  return bytes;
+}
+
+/** Returns the nonce of what `writeRecord` has returned. */
+export const nonceOf = (record: Buffer): string => record.toString("latin1", 0, 8);
+
+/** Returns what a head says. Undefined for any other bytes. */
+export function readHead(bytes: Buffer | undefined): ClockHead | undefined {
+  if (bytes === undefined || bytes.length !== HEAD_BYTES || !MAGIC.equals(bytes.subarray(0, 8))) return undefined;
+  const position = bytes.readDoubleLE(16);
+  const beginsAt = bytes.readDoubleLE(32);
+  const endsAt = bytes.readDoubleLE(40);
+  const floor = bytes.readDoubleLE(48);
+  if (!(position >= floor && position < MAX_POSITION && endsAt > beginsAt && beginsAt >= 0)) return undefined;
+  const epoch = bytes.toString("latin1", 8, 16);
+  return { epoch, position, nonce: bytes.toString("latin1", 24, 32), beginsAt, endsAt, floor };
+}
+
+function writeHead({ epoch, position, nonce, beginsAt, endsAt, floor }: ClockHead): Buffer {
+  const bytes = Buffer.alloc(HEAD_BYTES);
+  MAGIC.copy(bytes);
+  bytes.write(epoch, 8, "latin1");
+  bytes.writeDoubleLE(position, 16);
+  bytes.write(nonce, 24, "latin1");
+  bytes.writeDoubleLE(beginsAt, 32);
+  bytes.writeDoubleLE(endsAt, 40);
+  bytes.writeDoubleLE(floor, 48);
+  return bytes;
+}
+
+/** Returns a whole log. Undefined for any other bytes, and if one of its records is incomplete. */
+export function readLog(bytes: Buffer | undefined): ClockLog | undefined {
+  if (bytes === undefined || bytes.length <= LOG_HEAD_BYTES || !MAGIC.equals(bytes.subarray(0, 8))) return undefined;
+  const records = readRecords(bytes, LOG_HEAD_BYTES);
+  if (records === undefined || records.length === 0) return undefined;
+  return {
+    epoch: bytes.toString("latin1", 8, 16),
+    floor: bytes.readDoubleLE(16),
+    beginsAt: bytes.readDoubleLE(24),
+    records,
+  };
+}
+
+/** Returns the records in a part of a log. Undefined if one is incomplete. */
+export function readRecords(bytes: Buffer, from = 0): readonly ReadRecord[] | undefined {
+  const records: ReadRecord[] = [];
+  let at = from;
+  while (at < bytes.length) {
+    if (at + RECORD_HEAD_BYTES > bytes.length) return undefined;
+    const kind = RECORD_KINDS[bytes.readUInt32LE(at + 16)];
+    const slots = bytes.readUInt32LE(at + 20);
+    const length = RECORD_HEAD_BYTES + SLOT_BYTES * slots;
+    const ownSlots = kind === "begin" ? 2 : kind === "end" ? 1 : 0;
+    if (kind === undefined || slots < ownSlots || at + length > bytes.length) return undefined;
+    const subjects = new Array<Subject>(slots - ownSlots);
+    for (let nth = ownSlots; nth < slots; nth++)
+      subjects[nth - ownSlots] = bytes.readDoubleLE(at + RECORD_HEAD_BYTES + SLOT_BYTES * nth);
+    const slotsAt = at + RECORD_HEAD_BYTES;
+    records.push({
+      position: bytes.readDoubleLE(at),
+      nonce: bytes.toString("latin1", at + 8, at + 16),
+      kind,
+      subjects,
+      writer: ownSlots > 0 ? bytes.toString("latin1", slotsAt, slotsAt + SLOT_BYTES) : "",
+      guardMs: ownSlots > 1 ? bytes.readDoubleLE(slotsAt + SLOT_BYTES) : 0,
+      bytes: length,
+    });
+    at += length;
+  }
+  return records;
+}
+
+/** A clock as a store holds it. */
+export interface StoredClock {
+  readonly head: Buffer;
+  readonly log: Buffer;
+}
+
+/**
+ * Returns the clock with `records` at its end, as `writeRecord` returns them; without records, the clock itself, or a new one if there
+ * is none. Changes no bytes of `clock`. `micros`: the store's clock. A log with more than `maxBytes` loses its older half. The Redis script `append-clock` is the same in Lua.
+ */
+export function appendToClock(
+  clock: StoredClock | undefined,
+  records: readonly Buffer[],
+  micros: number,
+  maxBytes: number,
+): StoredClock {
+  const head = clock && readHead(clock.head);
+  const isWhole =
+    clock !== undefined &&
+    head !== undefined &&
+    clock.log.length - LOG_HEAD_BYTES === head.endsAt - head.beginsAt &&
+    MAGIC.equals(clock.log.subarray(0, 8)) &&
+    clock.log.toString("latin1", 8, 16) === head.epoch;
+  if (!isWhole) return appendToClock(beginClock(Math.max(micros, head?.position ?? 0)), records, micros, maxBytes);
+  if (records.length === 0) return clock;
+  let { position, nonce, beginsAt, endsAt, floor } = head;
+  let { log } = clock;
+  for (const record of records) {
+    const before = position;
+    position = Math.max(position + 1, micros);
+    nonce = nonceOf(record);
+    const isHalf = log.length + record.length + 8 > maxBytes / 2;
+    if (isHalf && log.readDoubleLE(32) === 0) {
+      log = Buffer.from(log);
+      log.writeDoubleLE(endsAt, 32);
+      log.writeDoubleLE(before, 40);
+    }
+    const at = Buffer.alloc(8);
+    at.writeDoubleLE(position);
+    log = Buffer.concat([log, at, record]);
+    endsAt += 8 + record.length;
+    if (log.length > maxBytes) {
+      const cutAt = log.readDoubleLE(32);
+      floor = log.readDoubleLE(40);
+      const kept = log.subarray(LOG_HEAD_BYTES + cutAt - beginsAt);
+      beginsAt = cutAt;
+      log = Buffer.concat([log.subarray(0, LOG_HEAD_BYTES), kept]);
+      log.writeDoubleLE(floor, 16);
+      log.writeDoubleLE(beginsAt, 24);
+      log.writeDoubleLE(0, 32);
+      log.writeDoubleLE(0, 40);
+    }
+  }
+  return { head: writeHead({ epoch: head.epoch, position, nonce, beginsAt, endsAt, floor }), log };
+}
+
+/** Returns a clock of a new epoch. Its first record is at `micros`; what is older counts for nothing. */
+function beginClock(micros: number): StoredClock {
+  const epoch = randomBytes(8).toString("latin1");
+  const nonce = randomBytes(8).toString("latin1");
+  const log = Buffer.alloc(LOG_HEAD_BYTES + RECORD_HEAD_BYTES);
+  MAGIC.copy(log);
+  log.write(epoch, 8, "latin1");
+  log.writeDoubleLE(micros, 16);
+  log.writeDoubleLE(micros, LOG_HEAD_BYTES);
+  log.write(nonce, LOG_HEAD_BYTES + 8, "latin1");
+  const head = { epoch, position: micros, nonce, beginsAt: 0, endsAt: RECORD_HEAD_BYTES, floor: micros };
+  return { head: writeHead(head), log };
+}

@@ -1,0 +1,515 @@
+import { FakeClock, gate, settle } from "graphql-cached/testing";
+import { describe, expect, it } from "vitest";
+import { appendToClock, readHead, readLog, type StoredClock, writeRecord } from "../../../src/store/clock-log.js";
+import type { ClockOrigin, Store } from "../../../src/store/store.js";
+import { InvalidationClock } from "../../../src/tier/invalidation-clock.js";
+
+/** Subjects. */
+const [A, B, C] = [1, 2, 3] as const;
+const WRITER = "writer 1";
+
+/** A store with an invalidation clock and nothing else, which can go back, lose it, fail, and hold its replies. */
+function createServer(maxBytes = 1024 * 1024) {
+  const clock = new FakeClock();
+  const server = {
+    stored: undefined as StoredClock | undefined,
+    /** How far its clock is behind. */
+    behindMs: 0,
+    hasFailed: false,
+    hasLogFailed: false,
+    /** Replies to reads of the log wait for this. */
+    held: undefined as Promise<void> | undefined,
+    logReads: 0,
+    appended: 0,
+  };
+  const append = (records: readonly Buffer[]): Buffer => {
+    server.stored = appendToClock(server.stored, records, (clock.now() - server.behindMs) * 1000, maxBytes);
+    return server.stored.head;
+  };
+  const store = {
+    appendClock: async (records: readonly Buffer[]) => {
+      if (server.hasFailed) throw new Error("down");
+      server.appended += records.length;
+      return append(records);
+    },
+    readClock: async (from: number) => {
+      server.logReads++;
+      if (server.hasFailed || server.hasLogFailed) throw new Error("down");
+      const reply = server.stored && Buffer.from(server.stored.log.subarray(from));
+      await server.held;
+      return reply;
+    },
+  } as unknown as Store;
+  return {
+    clock,
+    server,
+    start: () => new InvalidationClock(store, clock, () => 0.5),
+    /** Invalidates as a process would that is not part of the test. */
+    invalidate: (...subjects: number[]) => append([writeRecord({ kind: "hard", subjects })]),
+    append: (...records: Parameters<typeof writeRecord>) => append([writeRecord(...records)]),
+    snapshot: (): StoredClock | undefined =>
+      server.stored && { head: server.stored.head, log: Buffer.from(server.stored.log) },
+    /** Whether what is read now can be evaluated by a process. */
+    read: (process: InvalidationClock): Promise<boolean> => process.catchUp(server.stored?.head),
+    /** Under what a load begins now: a store grants no position that it has not reached. */
+    load: (process: InvalidationClock): ClockOrigin => {
+      const { epoch, position } = process.origin as ClockOrigin;
+      return { epoch, position: Math.min(position, readHead(server.stored?.head)?.position ?? 0) };
+    },
+    log: () => readLog(server.stored?.log)?.records.filter(({ kind }) => kind !== "epoch") ?? [],
+  };
+}
+
+/** Whether a process serves a value. */
+const isServed = (process: InvalidationClock, origin: ClockOrigin, ...subjects: number[]): boolean =>
+  process.counts(origin) && process.stateOf(subjects, origin.position) !== "changed";
+
+describe("what a process knows of the invalidation clock", () => {
+  it("outdates a value whose load began before the invalidation, although it has ended after it", async () => {
+    const { start, read, invalidate, load } = createServer();
+    const process = start();
+    await read(process);
+    const origin = load(process);
+    invalidate(A);
+    await read(process);
+    expect([isServed(process, origin, A), isServed(process, origin, B)]).toEqual([false, true]);
+    expect(isServed(process, load(process), A)).toBe(true);
+  });
+
+  it("is never said to be at a head before its maps are", async () => {
+    const { server, start, read, invalidate, load } = createServer();
+    const process = start();
+    await read(process);
+    const origin = load(process);
+    const head = invalidate(A);
+    const held = gate();
+    server.held = held.passed;
+    const reading = read(process);
+    await settle();
+    expect(process.isAt(head)).toBe(false);
+    expect(load(process)).toEqual(origin);
+    held.open();
+    expect(await reading).toBe(true);
+    expect(isServed(process, origin, A)).toBe(false);
+    await read(process);
+    expect(process.isAt(head)).toBe(true);
+  });
+
+  it("does not let loads count as later than the invalidations of others that it has not read, after one of its own", async () => {
+    const { server, start, read, invalidate, load } = createServer();
+    const process = start();
+    await read(process);
+    const before = load(process);
+    invalidate(A);
+    const held = gate();
+    server.held = held.passed;
+    await process.append({ kind: "hard", subjects: [B] });
+    expect(load(process)).toEqual(before);
+    expect(isServed(process, before, B)).toBe(false);
+    held.open();
+    await settle();
+    expect(load(process).position).toBeGreaterThan(before.position);
+    expect(isServed(process, before, A)).toBe(false);
+  });
+
+  it("includes what was appended while the log was read for an earlier tick, before a later tick is served", async () => {
+    const { server, start, read, invalidate, load } = createServer();
+    const process = start();
+    await read(process);
+    const origin = load(process);
+    const held = gate();
+    server.held = held.passed;
+    invalidate(A);
+    const first = read(process);
+    await settle();
+    invalidate(B);
+    let isSecondServed = false;
+    const second = read(process).then((isKnown) => {
+      isSecondServed = isKnown;
+    });
+    await settle();
+    expect(isSecondServed).toBe(false);
+    held.open();
+    expect(await first).toBe(true);
+    await second;
+    expect(isSecondServed).toBe(true);
+    expect([isServed(process, origin, A), isServed(process, origin, B)]).toEqual([false, false]);
+    expect(server.logReads).toBe(1 + 2);
+  });
+
+  it("is not asked for again by a tick that reads an earlier head than it knows", async () => {
+    const { clock, server, start, read, invalidate } = createServer();
+    const process = start();
+    const earlier = invalidate(A);
+    invalidate(B);
+    await read(process);
+    const { logReads } = server;
+    expect(await process.catchUp(earlier)).toBe(true);
+    expect(server.logReads).toBe(logReads);
+    // Whether the store has gone back is found out a moment later.
+    await clock.advance(100);
+    expect(server.logReads).toBe(logReads + 1);
+    expect(server.appended).toBe(0);
+  });
+
+  it("says of a subject what was invalidated last, and softly invalidated values are stale", async () => {
+    const { start, read, append, load } = createServer();
+    const process = start();
+    await read(process);
+    const { position } = load(process);
+    append({ kind: "soft", subjects: [A] });
+    await read(process);
+    expect(process.stateOf([A], position)).toBe("stale");
+    append({ kind: "hard", subjects: [A] });
+    await read(process);
+    expect(process.stateOf([A], position)).toBe("changed");
+    expect(process.stateOf([A], load(process).position)).toBe("current");
+  });
+
+  it("cannot be evaluated while the store fails", async () => {
+    const { server, clock, start, read, invalidate } = createServer();
+    const process = start();
+    const earlier = invalidate(A);
+    invalidate(B);
+    await read(process);
+    // The check of an earlier head that fails is no unhandled rejection.
+    for (const fails of ["hasLogFailed", "hasFailed"] as const) {
+      server[fails] = true;
+      expect(await process.catchUp(earlier)).toBe(true);
+      await clock.advance(100);
+    }
+    server.hasLogFailed = false;
+    expect(await process.catchUp(invalidate(C))).toBe(false);
+    server.hasFailed = false;
+    expect(await read(process)).toBe(true);
+  });
+});
+
+describe("a store that goes back to an earlier snapshot", () => {
+  it("has what it has lost appended again, once, by two processes that have seen it, and is not believed until then", async () => {
+    const { clock, server, start, read, invalidate, snapshot, log, load } = createServer();
+    const processes = [start(), start()] as const;
+    for (const process of processes) await read(process);
+    const origin = load(processes[0]);
+    const saved = snapshot();
+    invalidate(A);
+    for (const process of processes) await read(process);
+    server.stored = saved;
+    for (const process of processes) {
+      await read(process);
+      expect(isServed(process, origin, A)).toBe(false);
+    }
+    await clock.advance(300);
+    expect(log().map(({ subjects }) => subjects)).toEqual([[A]]);
+    const third = start();
+    await read(third);
+    for (const process of [...processes, third]) {
+      await read(process);
+      expect(isServed(process, origin, A)).toBe(false);
+      expect(isServed(process, load(third), A)).toBe(true);
+    }
+  });
+
+  it("shows what others have invalidated since, also if its clock is behind as well", async () => {
+    const { clock, server, start, read, invalidate, snapshot, load } = createServer();
+    const process = start();
+    await clock.advance(10_000);
+    await read(process);
+    const origin = load(process);
+    const saved = snapshot();
+    await clock.advance(10_000);
+    invalidate(A);
+    await read(process);
+    server.stored = saved;
+    server.behindMs = 5_000;
+    // At an earlier position than that of the invalidation that was lost.
+    invalidate(B);
+    expect(await read(process)).toBe(true);
+    expect([isServed(process, origin, A), isServed(process, origin, B)]).toEqual([false, false]);
+  });
+
+  it("shows what others have invalidated since, although the log is as long as it was", async () => {
+    const { server, start, read, invalidate, snapshot, load } = createServer();
+    const process = start();
+    await read(process);
+    const origin = load(process);
+    const saved = snapshot();
+    invalidate(A);
+    await read(process);
+    server.stored = saved;
+    invalidate(B);
+    await process.append({ kind: "hard", subjects: [C] });
+    expect(await read(process)).toBe(true);
+    expect([A, B, C].map((subject) => isServed(process, origin, subject))).toEqual([false, false, false]);
+  });
+
+  it("serves what was loaded after an invalidation that was appended again, although its clock is far behind", async () => {
+    const { clock, server, start, read, invalidate, snapshot, load } = createServer();
+    const process = start();
+    await clock.advance(3_600_000);
+    await read(process);
+    const saved = snapshot();
+    await clock.advance(3_600_000);
+    invalidate(A);
+    await read(process);
+    server.stored = saved;
+    server.behindMs = 3_600_000;
+    await read(process);
+    const during = load(process);
+    await clock.advance(300);
+    await read(process);
+    expect(isServed(process, during, A)).toBe(false);
+    expect(isServed(process, load(process), A)).toBe(true);
+    const { appended } = server;
+    await clock.advance(10_000);
+    expect(server.appended).toBe(appended);
+  });
+
+  it("has nothing else appended if its log cannot be read at first", async () => {
+    const { clock, server, start, read, invalidate, snapshot, log } = createServer();
+    const process = start();
+    invalidate(B);
+    await read(process);
+    const saved = snapshot();
+    invalidate(A);
+    await read(process);
+    server.stored = saved;
+    await read(process);
+    // By then it has found out what is lost.
+    await clock.advance(100);
+    server.hasFailed = true;
+    await clock.advance(1_000);
+    server.hasFailed = false;
+    await clock.advance(300);
+    expect(log().map(({ subjects }) => subjects)).toEqual([[B], [A]]);
+  });
+
+  it("is left alone by a process that is closed", async () => {
+    const { clock, server, start, read, invalidate, snapshot } = createServer();
+    const process = start();
+    await read(process);
+    const saved = snapshot();
+    invalidate(A);
+    await read(process);
+    server.stored = saved;
+    await read(process);
+    process.close();
+    const { logReads } = server;
+    await clock.advance(1_000);
+    expect([server.appended, server.logReads]).toEqual([0, logReads]);
+  });
+
+  it("keeps the mark of a write that it has lost until the mark ends by itself", async () => {
+    const { clock, server, start, read, append, snapshot } = createServer();
+    const process = start();
+    await read(process);
+    const saved = snapshot();
+    append({ kind: "begin", subjects: [A], writer: WRITER, guardMs: 3_000 });
+    await read(process);
+    server.stored = saved;
+    await read(process);
+    expect(process.isWritten([A], clock.now() + 2_999)).toBe(true);
+    expect(process.isWritten([A], clock.now() + 3_000)).toBe(false);
+  });
+});
+
+describe("a clock that is lost", () => {
+  it.each(["head and log", "head", "log"])(
+    "begins another epoch, in which no earlier value counts: %s",
+    async (what) => {
+      const { server, start, read, invalidate, load } = createServer();
+      const process = start();
+      invalidate(A);
+      await read(process);
+      const origin = load(process);
+      const { head, log } = server.stored as StoredClock;
+      server.stored =
+        what === "head and log"
+          ? undefined
+          : what === "head"
+            ? { head: Buffer.alloc(0), log }
+            : { head, log: Buffer.alloc(0) };
+      // A process that knows the head needs no log; the next invalidation finds out.
+      if (what === "log") await process.append({ kind: "hard", subjects: [B] });
+      expect(await process.catchUp(what === "head and log" || what === "head" ? undefined : server.stored?.head)).toBe(
+        true,
+      );
+      expect(isServed(process, origin, A)).toBe(false);
+      expect(isServed(process, origin, C)).toBe(false);
+      expect(load(process).epoch).not.toBe(origin.epoch);
+      expect(isServed(process, load(process), A)).toBe(true);
+      const other = start();
+      await read(other);
+      expect(other.origin).toEqual(process.origin);
+    },
+  );
+
+  it("has no invalidation of the earlier epoch appended, also if the clock of the store has gone back", async () => {
+    const { clock, server, start, read, invalidate, load } = createServer();
+    const process = start();
+    await clock.advance(10_000);
+    invalidate(A);
+    await read(process);
+    server.stored = undefined;
+    server.behindMs = 10_000;
+    await read(process);
+    expect(isServed(process, load(process), A)).toBe(true);
+    await clock.advance(1_000);
+    expect(server.appended).toBe(0);
+  });
+});
+
+describe("a log that has dropped its older half", () => {
+  it("makes values absent that are older than what was dropped, and is exact for all others", async () => {
+    const { start, read, invalidate, log, server, load } = createServer(1_000);
+    const process = start();
+    await read(process);
+    const oldest = load(process);
+    invalidate(A);
+    await read(process);
+    let younger = oldest;
+    for (let nth = 0; readHead(server.stored?.head)?.beginsAt === 0; nth++) {
+      invalidate(100 + nth);
+      await read(process);
+      if (nth === 20) younger = load(process);
+    }
+    expect(log().some(({ subjects }) => subjects.includes(A))).toBe(false);
+    expect([process.counts(oldest), process.stateOf([A], oldest.position)]).toEqual([false, "changed"]);
+    // Even for a tag that was never invalidated, in a value that was read before or is being loaded.
+    expect(process.stateOf([B], oldest.position)).toBe("changed");
+    expect(process.latestOf([B])).toBe(readHead(server.stored?.head)?.floor);
+    expect(isServed(process, younger, B)).toBe(true);
+    invalidate(B);
+    await read(process);
+    expect(isServed(process, younger, B)).toBe(false);
+  });
+
+  it("is read anew by a process that has slept through it", async () => {
+    const { start, read, invalidate, server, load } = createServer(1_000);
+    const process = start();
+    await read(process);
+    const origin = load(process);
+    for (let nth = 0; nth < 100; nth++) invalidate(100 + nth);
+    expect(await read(process)).toBe(true);
+    expect(isServed(process, origin, A)).toBe(false);
+    expect(isServed(process, load(process), A)).toBe(true);
+    expect(server.appended).toBe(0);
+  });
+});
+
+describe("a write in progress", () => {
+  it("is one until its end, or until its mark ends by itself", async () => {
+    const { clock, start, read, append } = createServer();
+    const process = start();
+    await read(process);
+    append({ kind: "begin", subjects: [A], writer: WRITER, guardMs: 3_000 });
+    await read(process);
+    expect([process.isWritten([B, A], clock.now()), process.isWritten([B], clock.now())]).toEqual([true, false]);
+    await clock.advance(2_999);
+    expect(process.isWritten([A], clock.now())).toBe(true);
+    await clock.advance(1);
+    expect(process.isWritten([A], clock.now())).toBe(false);
+    append({ kind: "begin", subjects: [A], writer: "writer 2", guardMs: 3_000 });
+    append({ kind: "end", subjects: [A], writer: "writer 2" });
+    await read(process);
+    expect(process.isWritten([A], clock.now())).toBe(false);
+  });
+
+  it("lasts as long as one of several writers has not ended", async () => {
+    const { clock, start, read, append } = createServer();
+    const process = start();
+    for (const writer of [WRITER, "writer 2"]) append({ kind: "begin", subjects: [A], writer, guardMs: 3_000 });
+    append({ kind: "end", subjects: [A], writer: WRITER });
+    await read(process);
+    expect(process.isWritten([A], clock.now())).toBe(true);
+    append({ kind: "end", subjects: [A], writer: "writer 2" });
+    await read(process);
+    expect(process.isWritten([A], clock.now())).toBe(false);
+  });
+
+  it("does not begin after its end, if the messages arrive in the other order", async () => {
+    const { clock, start, read, append, load } = createServer();
+    const process = start();
+    await read(process);
+    const origin = load(process);
+    append({ kind: "end", subjects: [A], writer: WRITER });
+    append({ kind: "begin", subjects: [A], writer: WRITER, guardMs: 3_000 });
+    await read(process);
+    expect(process.isWritten([A], clock.now())).toBe(false);
+    expect(isServed(process, origin, A)).toBe(false);
+    const later = start();
+    await read(later);
+    expect(later.isWritten([A], clock.now())).toBe(false);
+  });
+
+  it("is known to a process that starts later", async () => {
+    const { clock, start, read, append } = createServer();
+    append({ kind: "begin", subjects: [A], writer: WRITER, guardMs: 3_000 });
+    const process = start();
+    await read(process);
+    expect(process.isWritten([A], clock.now())).toBe(true);
+  });
+});
+
+describe("an invalidation of this process", () => {
+  it("is known to it as soon as it is confirmed, and to others with their next read", async () => {
+    const { start, read, load } = createServer();
+    const [one, other] = [start(), start()];
+    for (const process of [one, other]) await read(process);
+    const origin = load(one);
+    await one.append({ kind: "hard", subjects: [A] });
+    expect(isServed(one, origin, A)).toBe(false);
+    await read(other);
+    expect(isServed(other, origin, A)).toBe(false);
+  });
+
+  it("rejects if the store fails, and what this process has announced is outdated nevertheless", async () => {
+    const { server, start, read, load } = createServer();
+    const process = start();
+    await read(process);
+    const origin = load(process);
+    process.preempt([A], "hard");
+    server.hasFailed = true;
+    await expect(process.append({ kind: "hard", subjects: [A] })).rejects.toThrow("down");
+    expect([isServed(process, origin, A), isServed(process, origin, B)]).toEqual([false, true]);
+    expect(isServed(process, load(process), A)).toBe(false);
+    server.hasFailed = false;
+    await process.append({ kind: "hard", subjects: [A] });
+    await settle();
+    expect(isServed(process, load(process), A)).toBe(true);
+  });
+
+  it("of many subjects is several records", async () => {
+    const { start, read, log, load } = createServer(64 * 1024 * 1024);
+    const process = start();
+    await read(process);
+    const origin = load(process);
+    await process.append({ kind: "hard", subjects: Array.from({ length: 25_000 }, (_, nth) => nth + 1) });
+    expect(log().map(({ subjects }) => subjects.length)).toEqual([10_000, 10_000, 5_000]);
+    expect([1, 10_000, 25_000, 25_001].map((subject) => isServed(process, origin, subject))).toEqual([
+      false,
+      false,
+      false,
+      true,
+    ]);
+  });
+});
+
+it("a copy of the head that shows what the log has lost is outrun, and nothing read with it is evaluated until then", async () => {
+  const { clock, server, start, read, invalidate, snapshot, log, load } = createServer();
+  const [ahead, process] = [start(), start()];
+  for (const each of [ahead, process]) await read(each);
+  const origin = load(process);
+  const saved = snapshot();
+  const lost = invalidate(A);
+  await read(ahead);
+  server.stored = saved;
+  expect(await process.catchUp(lost)).toBe(false);
+  await settle();
+  expect(log().map(({ subjects }) => subjects)).toEqual([[]]);
+  // The process that knows it finds out by the new head.
+  await read(ahead);
+  await clock.advance(300);
+  expect(await read(process)).toBe(true);
+  expect(isServed(process, origin, A)).toBe(false);
+});
