@@ -67,7 +67,7 @@ function measure(what: string, shape: (id: number) => unknown, tagsOf: (id: numb
   const { length } = JSON.stringify(shape(0));
   const count = Math.min(20_000, Math.ceil(20_000_000 / length));
   const before = heapUsed();
-  const invalidations = new InvalidationClock(memoryStore({ clock }), clock, () => 0.5);
+  const invalidations = new InvalidationClock(memoryStore({ clock }), keys.subjects, clock, () => 0.5);
   const near = new NearCache(clock, () => 0.5, invalidations, "gc:#clock", {
     maxBytes: 4e9,
     maxEntries: 1e6,

@@ -146,13 +146,12 @@ const FAULT_RUNS = [
   ["--kind=each", "net-cut", "restart-with-data", "rolling-deploy"],
   ["--without=gen", "commands", "messages", "repeated-messages"],
   ["--without=message", "messages", "repeated-messages"],
-  ["--without=signature", "commands", "messages"],
-  ["--without=signature", "--kind=field", "--kind=loader", "--kind=clear", "calm"],
+  ["--without=keys", "--kind=key", "--kind=loader-id", "commands", "calm"],
+  ["--without=clock", "--kind=tag", "--kind=field", "--kind=clear", "calm"],
   ["--responses"],
   ["--responses", "--store=cluster"],
   ["--responses", "--kind=each", "net-cut"],
   ["--responses", "--without=parts", "--kind=key", "--kind=loader-id", "--kind=field", "calm"],
-  ["--responses", "--without=any", "--kind=tag", "--kind=result-tag", "calm"],
 ];
 
 async function verifyFaults(report) {

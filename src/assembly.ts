@@ -89,16 +89,8 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const modes = new Modes(options.initialMode, ({ coordinate = null, ...change }) =>
     channel.publish({ name: "mode.changed", coordinate, ...change }),
   );
-  const control = new ControlRecord(
-    store,
-    clock,
-    keys,
-    variants,
-    options,
-    (lost, kind) => invalidation.repeat(lost, kind === "epoch" ? "hard" : "soft"),
-    modes,
-  );
-  const invalidations = new InvalidationClock(store, clock, random);
+  const control = new ControlRecord(store, clock, keys, variants, options, modes);
+  const invalidations = new InvalidationClock(store, keys.subjects, clock, random);
   const { near, stopFollowing } = nearCacheOn(store, keys, control, invalidations, options, clock, random);
   const limit = new LoadLimit(clock, options);
   const unconfirmed = new UnconfirmedInvalidations();
@@ -166,11 +158,11 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     near,
     history,
     underWay,
-    partTags: keys.partTags,
+    keys,
     settings: options,
   });
   store.onReconnect = () => invalidation.retryNow();
-  const closeStore = store.open(keys, waiting.wake, (check) => invalidation.replay(check));
+  const closeStore = store.open(keys, waiting.wake);
   control.open();
   const fleet = fleetOf(identity, options, clock, counters, channel, store);
   const scopes = new RequestScopes(tier, invalidation.made, options);

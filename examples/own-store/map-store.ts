@@ -150,28 +150,15 @@ class MapStore implements Store {
     });
   }
 
-  async invalidate(keys: readonly string[]): Promise<void> {
-    await this.#change(keys, (_, item) => (isMark(item) ? keep(undefined) : write(undefined, undefined)));
+  async remove(keys: readonly string[]): Promise<void> {
+    await this.#change(keys, () => write(undefined, undefined));
   }
 
   async softInvalidate(keys: readonly string[]): Promise<void> {
     await this.#change(keys, (_, item) => {
       const before = entryOf(item);
-      if (before === undefined || isMark(item)) return keep(undefined);
+      if (before === undefined) return keep(undefined);
       return write(undefined, itemOf(transitions.softInvalidate(before)));
-    });
-  }
-
-  async beginWrite(names: readonly string[], writer: string, writeGuardMs: number): Promise<void> {
-    await this.#change(names, (_, item, now) =>
-      write(undefined, itemOf(transitions.beginWrite(entryOf(item), writer, writeGuardMs, now))),
-    );
-  }
-
-  async endWrite(names: readonly string[], writer: string): Promise<void> {
-    await this.#change(names, (_, item) => {
-      const mark = isMark(item) ? entryOf(item) : undefined;
-      return mark === undefined ? keep(undefined) : write(undefined, itemOf(transitions.endWrite(mark, writer)));
     });
   }
 
@@ -210,7 +197,6 @@ const entryOf = (item: Item | undefined): StoredEntry | undefined =>
   item === undefined ? undefined : readStoredEntry(item.bytes, item.dropAt);
 const itemOf = (stored: StoredEntry | undefined): Item | undefined =>
   stored === undefined ? undefined : { bytes: writeStoredEntry(stored), dropAt: stored.dropAt };
-const isMark = (item: Item | undefined): boolean => entryOf(item)?.state === "write-in-progress";
 
 /** The clock is its head, then its log. It never expires. */
 const clockItem = ({ head, log }: StoredClock): Item => ({

@@ -15,7 +15,7 @@ import type { CacheParts } from "../parts.js";
 import type { Entry } from "../store/entry.js";
 import { begunAt, holderOf } from "../store/lease-token.js";
 import type { RememberedInvalidations } from "../tier/invalidation-history.js";
-import { evaluateEntry, type NotFresh, type Place, removed, type ValueState } from "./evaluation.js";
+import { evaluateEntry, type NotFresh, type Place, removed, type ValueState, writeOf } from "./evaluation.js";
 import { isProcessState } from "./process-state.js";
 import {
   causeOf,
@@ -33,8 +33,8 @@ interface NamedPlace extends Place {
 }
 
 /**
- * Describes the entry of a field or loader as the store has it. Null if there is none, and no invalidation is remembered
- * that has removed it. Reads only, and counts as no read.
+ * Describes the entry of a field or loader as the store has it. Null if there is none, it is not being written, and no
+ * invalidation is remembered that has removed it. Reads only, and counts as no read.
  *
  * Rejects with `CACHED_OPTION_INVALID`, `CACHED_COORDINATE_UNKNOWN` or `CACHED_KEY_UNUSABLE` if `args` name no
  * entry, and with `CACHED_STORE_UNAVAILABLE`.
@@ -48,7 +48,7 @@ export async function describeEntry(parts: CacheParts, args: CacheInspectionEntr
     throw storeUnavailable();
   if (!(await parts.invalidations.catchUp(clock))) throw storeUnavailable();
   const { entry, now } = reading;
-  if (entry === undefined) return describeAbsent(parts, place);
+  if (entry === undefined) return describeAbsent(parts, place, now);
   const { isOutdated, value, notFresh } = await evaluateEntry(parts, { place, entry, now });
   const isValue = entry.state === "value";
   const isUnreadable = isValue && value === undefined;
@@ -78,11 +78,13 @@ export async function describeEntry(parts: CacheParts, args: CacheInspectionEntr
   };
 }
 
-/** Describes an entry that an invalidation has removed. Null if none is remembered. */
-async function describeAbsent(parts: CacheParts, place: NamedPlace): Promise<CacheEntry | null> {
+/** Describes an entry that is being written, or that an invalidation has removed. Null if none is remembered. */
+async function describeAbsent(parts: CacheParts, place: NamedPlace, now: number): Promise<CacheEntry | null> {
   const remembered = await readInvalidations(parts).catch(() => undefined);
-  const notFresh = removed(place.key);
-  if (remembered === undefined || causeOf(remembered, notFresh.cause) === undefined) return null;
+  const written = writeOf(parts, place, place.tags.subjects, now);
+  const notFresh = written ?? removed(place.key);
+  if (written === undefined && (remembered === undefined || causeOf(remembered, notFresh.cause) === undefined))
+    return null;
   return {
     ...explanationOf(parts, notFresh, remembered),
     ...describePlace(place, 0),
@@ -119,6 +121,8 @@ const SENTENCES: Readonly<Record<CacheEntryReason, string>> = {
     "The store has no entry, and the last invalidation that removed one is remembered; a value that was loaded since would have expired or been evicted.",
   CLEARED: "Everything under the prefix was invalidated after its load began.",
   FIELD_INVALIDATED: "Its field or loader was invalidated as a whole after its load began.",
+  INVALIDATIONS_LOST:
+    "The store has lost its record of invalidations since its load began, or that does not go back as far any more.",
   VARIANT_DROPPED: "Its variant is not listed in the control record, or was listed again after its load began.",
   TAG_INVALIDATED: "One of its tags was invalidated after its load began.",
   RESULT_TAG_INVALIDATED: "One of the tags derived from its value was invalidated after its load began.",

@@ -55,7 +55,7 @@ export interface Evaluation {
 /** Returns what will become of an entry, as a reader would evaluate it. */
 export function evaluateEntry(parts: CacheParts, shown: Shown): Evaluation {
   const { entry } = shown;
-  const isOutdated = entry.state !== "write-in-progress" && !isCurrent(parts, shown);
+  const isOutdated = !isCurrent(parts, shown);
   const value = entry.state === "value" ? valueStateOf(parts, shown) : undefined;
   return { isOutdated, value, notFresh: reasonOf(parts, shown, isOutdated, value) };
 }
@@ -65,6 +65,17 @@ export const removed = (key: Key): Required<NotFresh> => ({
   reason: "REMOVED",
   cause: { concerned: { key }, isSoft: false, after: undefined },
 });
+
+/** Returns that an entry, or one of its tags, is being written at `now`, if it is. */
+export const writeOf = (
+  { invalidations }: CacheParts,
+  { key }: Place,
+  subjects: readonly Subject[],
+  now: number,
+): Required<NotFresh> | undefined =>
+  invalidations.isWritten({ key, tags: { subjects } }, now)
+    ? { reason: "WRITE_IN_PROGRESS", cause: { concerned: { key, subjects }, isSoft: false, after: undefined } }
+    : undefined;
 
 /** Returns why an entry is not served as a fresh one. Undefined: it is. */
 function reasonOf(
@@ -84,12 +95,8 @@ function reasonOf(
       reason: "UNCONFIRMED",
       cause: { ...hardBy({ key, subjects, coordinate: key.coordinate, isClear: true }), after: undefined },
     };
-  const isMarked = entry.state === "write-in-progress" && now < entry.untilAt;
-  if (isMarked || parts.invalidations.isWritten(subjects, now))
-    return {
-      reason: "WRITE_IN_PROGRESS",
-      cause: { ...hardBy({ key, subjects }), after: undefined },
-    };
+  const written = writeOf(parts, place, subjects, now);
+  if (written !== undefined) return written;
   if (isOutdated) return reasonOfOutdated(parts, shown, after);
   switch (entry.state) {
     case "pending":
@@ -98,8 +105,6 @@ function reasonOf(
       return { reason: now < entry.untilAt ? "FAILED" : "EXPIRED" };
     case "uncacheable":
       return { reason: now < entry.untilAt ? "UNCACHEABLE" : "EXPIRED" };
-    case "write-in-progress":
-      return { reason: "EXPIRED" };
     case "value":
   }
   if (value === undefined) return { reason: "UNREADABLE" };
@@ -119,49 +124,41 @@ function reasonOf(
   return value.freshness === "fresh" ? undefined : { reason: "EXPIRED" };
 }
 
-const MINUTE_MS = 60_000;
-
 /** Whether no invalidation of the prefix, its coordinate or its own tags is later than an entry. */
 function isCurrent({ control, invalidations }: CacheParts, { place: { key, tags }, entry }: Shown): boolean {
   return (
     entry.signature === control.signatureOf(key) &&
-    invalidations.counts(entry) &&
+    invalidations.counts(entry, key) &&
     entry.position >= invalidations.latestOf(tags.subjects)
   );
 }
 
-/** Returns what has outdated an entry. */
+/** Returns what has outdated an entry: the first of the invalidations after its load began. */
 function reasonOfOutdated(
-  { control }: CacheParts,
+  { control, invalidations, keys }: CacheParts,
   { place: { key, tags }, entry }: Shown,
   after: number | undefined,
 ): NotFresh {
-  const signature = control.signatureOf(key);
-  if (signature === undefined) return { reason: "VARIANT_DROPPED" };
-  const { subjects } = tags;
-  if (entry.signature === signature && subjects.length > 0)
-    return { reason: "TAG_INVALIDATED", cause: { concerned: { subjects }, isSoft: false, after } };
-  const { clearedAt, invalidatedAt, listedAt } = control.wholeInvalidationsOf(key);
+  if (entry.signature !== control.signatureOf(key)) return { reason: "VARIANT_DROPPED" };
   const { coordinate } = key;
   const ways = [
-    { at: clearedAt, reason: "CLEARED", concerned: { isClear: true } },
-    { at: invalidatedAt, reason: "FIELD_INVALIDATED", concerned: { coordinate } },
-    { at: listedAt, reason: "VARIANT_DROPPED", concerned: {} },
+    { subjects: [keys.subjects.everything], reason: "CLEARED", concerned: { isClear: true } },
+    { subjects: [keys.subjects.coordinate(coordinate)], reason: "FIELD_INVALIDATED", concerned: { coordinate } },
+    { subjects: [keys.subjects.entry(key)], reason: "REMOVED", concerned: { key } },
+    { subjects: tags.subjects, reason: "TAG_INVALIDATED", concerned: { subjects: tags.subjects } },
   ] as const;
-  // Grants are timed in whole milliseconds, and a variant is listed just before the first of its entries is granted,
-  // perhaps on another node. An entry that was dropped from the list is hours older.
-  const isLater = ({ at, reason }: (typeof ways)[number]): boolean =>
-    at !== undefined && after !== undefined && Math.floor(at) > after + (reason === "VARIANT_DROPPED" ? MINUTE_MS : 0);
-  const timeOf = ({ at }: (typeof ways)[number]): number => at ?? Number.NEGATIVE_INFINITY;
-  const [way] = ways.filter(isLater).sort((one, other) => timeOf(one) - timeOf(other));
-  // It is one of them, even if the clocks of two nodes say otherwise.
-  const [latest] = [...ways].sort((one, other) => timeOf(other) - timeOf(one));
-  const { reason, concerned } = way ?? (latest as (typeof ways)[number]);
-  return { reason, cause: { concerned, isSoft: false, after } };
+  const found = ways
+    .map((way) => ({ ...way, at: invalidations.latestOf(way.subjects) }))
+    .filter(({ at }) => at > entry.position)
+    .sort((one, other) => one.at - other.at);
+  const [first] = found;
+  return first === undefined
+    ? { reason: "INVALIDATIONS_LOST" }
+    : { reason: first.reason, cause: { concerned: first.concerned, isSoft: false, after } };
 }
 
 /** Returns undefined if the body cannot be read, and the value therefore will not be served. */
-function valueStateOf({ control, invalidations, packing }: CacheParts, shown: Shown): ValueState | undefined {
+function valueStateOf({ invalidations, packing }: CacheParts, shown: Shown): ValueState | undefined {
   const { place, entry, now } = shown;
   const body = bodyOf(packing, place.key, entry);
   if (body === undefined) return undefined;
@@ -171,7 +168,7 @@ function valueStateOf({ control, invalidations, packing }: CacheParts, shown: Sh
     freshness: evaluateFreshness(entry, place.policy, now, entry.signature, () => body.freshness),
     resultTags: body.subjects.filter((subject) => !own.has(subject)),
     tagsState,
-    isSoft: tagsState === "stale" || control.softSignatureOf(place.key) !== body.softSignature,
+    isSoft: tagsState === "stale" || invalidations.isSoftlyInvalidated(entry.position, place.key),
     endsAt: endOf(entry, body.freshness === undefined ? place.policy : ownPolicy(place.policy, body.freshness)),
   };
 }

@@ -34,8 +34,8 @@ export async function setMode(
   if (coordinate !== undefined) await checkKnown(parts, coordinate, via);
   await parts.control.setMode({ mode: wanted, coordinate, by: `${via} on ${hostname()}, process ${process.pid}` });
   // A response with a value that must not be served must not be served either.
-  if (coordinate !== undefined && wanted !== "on" && parts.control.listsResponses)
-    await parts.invalidations.append({ kind: "hard", subjects: [parts.keys.partTags.coordinate(coordinate)] });
+  if (coordinate !== undefined && wanted !== "on")
+    await parts.invalidations.append({ kind: "hard", subjects: [parts.keys.subjects.mode(coordinate)] });
 }
 
 /** A mode can be set for a release that this process does not run, by a process without a schema, and before there are responses. */

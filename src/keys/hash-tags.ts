@@ -1,7 +1,7 @@
 /**
- * The hash tags in the names of tags and of their invalidation logs. A Redis Cluster places a name by
- * the part in braces, so a tag and its log always share a hash slot: they are moved, replicated and
- * lost together. Each of these 64 lies in another sixty-fourth of the slots, so that every master
+ * The hash tags in the names of the copies of the control record and of the invalidation clock, and of the reports of processes. A
+ * Redis Cluster places a name by the part in braces, so names with the same one are moved, replicated and lost together.
+ * Each of these 64 lies in another sixty-fourth of the slots, so that every master
  * has its share. They must be the same in all processes and releases.
  */
 export const HASH_TAGS: readonly string[] =

@@ -84,18 +84,18 @@ export interface VariantInput {
 /** What statistics, modes and events call the entries of whole responses. */
 export const RESPONSES = "responses";
 
-/**
- * The tags of what is made of entries, which whole responses are: an invalidation of an entry, or of all entries of a
- * coordinate, reaches them by these. While the control record lists a variant of responses, every invalidation
- * changes them, in every process.
- */
-export interface PartTags {
-  /** The tag of what contains one entry, in any variant of its key form. */
-  entry(key: Pick<Key, "coordinate" | "digest">): Subject;
-  /** The tag of what contains more entries of a coordinate than it has tags for. */
-  entries(coordinate: string): Subject;
-  /** The tag of what contains any entry of a coordinate, changed when all of them are invalidated. */
+/** What is invalidated besides tags. */
+export interface Subjects {
+  /** One entry, in all variants of its key form. */
+  entry(key: Pick<Key, "digest">): Subject;
+  /** All entries of a field or loader, in all variants. */
   coordinate(coordinate: string): Subject;
+  /** All entries under the prefix. */
+  readonly everything: Subject;
+  /** What contains an entry of a coordinate, and has no subject for each: invalidated with any of them. */
+  anyOf(coordinate: string): Subject;
+  /** What contains an entry of a coordinate: invalidated when its entries must not be served any more although they are current. */
+  mode(coordinate: string): Subject;
 }
 
 /**
@@ -131,8 +131,7 @@ export interface KeySpace {
    * `CACHED_KEY_UNSERIALIZABLE`.
    */
   groupTag(input: KeyInput): Subject;
-  /** Returns the tags of what is made of entries: see `PartTags`. */
-  readonly partTags: PartTags;
+  readonly subjects: Subjects;
   /** What the names of records of invalidations begin with. */
   readonly invalidationLog: string;
   /** What the names of the invalidation clock begin with. */
@@ -158,6 +157,9 @@ const TYPE_OF_TAG = /^([_A-Za-z][_0-9A-Za-z]*):/;
 
 /** Hexadecimal digits of a subject: 52 bits, which a number has exactly. */
 const SUBJECT_DIGITS = 13;
+/** An entry is invalidated by the first 48 bits of its digest, which need no other hash. */
+const ENTRY_CHARACTERS = 8;
+const ENTRY_BYTES = 6;
 
 /** Characters of the ids of variants and key forms: 72 bits. */
 const ID_LENGTH = 12;
@@ -199,11 +201,13 @@ export function createKeySpace(
     },
     // The NUL keeps the name apart from those of the tags that users write.
     groupTag: (keyInput) => subjectOf(`\u0000${inputOf(keyInput)}`),
-    // Two NULs keep the names apart from those as well.
-    partTags: {
-      entry: ({ coordinate, digest }) => subjectOf(`\u0000\u0000entry ${coordinate} ${digest}`),
-      entries: (coordinate) => subjectOf(`\u0000\u0000entries ${coordinate}`),
+    subjects: {
+      entry: ({ digest }) => Buffer.from(digest.slice(0, ENTRY_CHARACTERS), "base64url").readUIntBE(0, ENTRY_BYTES),
+      // Two NULs keep the names apart from those of tags as well.
       coordinate: (coordinate) => subjectOf(`\u0000\u0000coordinate ${coordinate}`),
+      everything: subjectOf("\u0000\u0000everything"),
+      anyOf: (coordinate) => subjectOf(`\u0000\u0000any ${coordinate}`),
+      mode: (coordinate) => subjectOf(`\u0000\u0000mode ${coordinate}`),
     },
     tag,
     tags: (texts) => texts.map(tag),

@@ -29,7 +29,7 @@ import { type Content, storedEntryOf, writeContent } from "./content.js";
 import { ControlCopies, controlVersionOf } from "./control-copies.js";
 import { hasSeveralServers, type MemcachedClient } from "./memcached-client.js";
 import { headOf, MemcachedClock } from "./memcached-clock.js";
-import { type Change, type Decide, Server } from "./server.js";
+import { type Change, Server } from "./server.js";
 import { Servers } from "./servers.js";
 
 /** Options of `memcachedStore`: either `client`, or `servers` for several servers. */
@@ -294,11 +294,9 @@ class MemcachedStore implements Store {
     return results.map((result) => result === true);
   }
 
-  async invalidate(keys: readonly string[]): Promise<void> {
+  async remove(keys: readonly string[]): Promise<void> {
     const results = await this.#servers.change<void>(keys, (_, content) =>
-      content === undefined || storedEntryOf(content)?.state === "write-in-progress"
-        ? { kind: "keep", result: undefined }
-        : put(undefined, undefined),
+      content === undefined ? { kind: "keep", result: undefined } : put(undefined, undefined),
     );
     throwIfAnyFailed(results);
   }
@@ -306,25 +304,9 @@ class MemcachedStore implements Store {
   async softInvalidate(keys: readonly string[]): Promise<void> {
     const results = await this.#servers.change<void>(keys, (_, content) => {
       const stored = storedEntryOf(content);
-      return stored === undefined || stored.state === "write-in-progress"
+      return stored === undefined
         ? { kind: "keep", result: undefined }
         : put(transitions.softInvalidate(stored), undefined);
-    });
-    throwIfAnyFailed(results);
-  }
-
-  async beginWrite(names: readonly string[], writer: string, writeGuardMs: number): Promise<void> {
-    const begin: Decide<void> = (_, content, { now, slackMs }) =>
-      put(transitions.beginWrite(storedEntryOf(content), writer, writeGuardMs + slackMs, now), undefined);
-    throwIfAnyFailed(await this.#servers.change(names, begin, true));
-  }
-
-  async endWrite(names: readonly string[], writer: string): Promise<void> {
-    const results = await this.#servers.change<void>(names, (_, content) => {
-      const stored = storedEntryOf(content);
-      return stored?.state === "write-in-progress"
-        ? put(transitions.endWrite(stored, writer), undefined)
-        : { kind: "keep", result: undefined };
     });
     throwIfAnyFailed(results);
   }

@@ -85,7 +85,7 @@ export function defineScript<const Args extends readonly string[]>(source: Scrip
  *   full server allows a script to use memory only after a command that needs none.
  * - `wakeWaiters(wakeChannel, key, flags, gen, result)` publishes the change of `key` if `flags`, its
  *   previous ones, say that processes wait for it. The message names `gen`, the lease chain that has
- *   ended. `result` is the new entry if the load of that chain has produced it (rows 11 and 14), and
+ *   ended. `result` is the new entry if the load of that chain has produced it (rows 10 and 13), and
  *   is sent along unless its body exceeds 4 KiB; any other change must be read from the store.
  *
  * Numbers are passed to commands as strings where they are known: converting one costs as much as
@@ -106,7 +106,7 @@ local function readEntry(key)
     if #head < 96 then return 'unknown' end
     local lease = redis.call('GETRANGE', key, '-48', '-1')
     return state, flags, origin, string.sub(lease, 1, 16), string.sub(lease, 17, 32), (struct.unpack('<d', lease, 33)), freshUntilAt, grantedAt, string.sub(lease, 41, 48)
-  elseif (state == 'F' or state == 'X' or state == 'T') and #head >= 36 then
+  elseif (state == 'F' or state == 'X') and #head >= 36 then
     return state, flags, origin, nil, nil, (struct.unpack('<d', head, 29))
   end
   return 'unknown'

@@ -13,7 +13,7 @@ const CRC16: readonly number[] = Array.from({ length: 256 }, (_, byte) => {
  * `}`, or the whole key if there is nothing.
  * Source: Redis Cluster specification, "Hash tags".
  */
-export function hashTagIn(key: string): string {
+function hashTagIn(key: string): string {
   const open = key.indexOf("{");
   const close = open === -1 ? -1 : key.indexOf("}", open + 1);
   return close > open + 1 ? key.slice(open + 1, close) : key;

@@ -24,7 +24,7 @@ export interface NodeKeys {
  * A script blocks the server while it runs, so further keys go into further calls of the same
  * pipeline. An even number, so that pairs of keys of one slot stay together.
  */
-export const KEYS_PER_SCRIPT = 50;
+const KEYS_PER_SCRIPT = 50;
 
 /**
  * Sends `commands` to one node in one round trip. Returns one reply per command, in the same order,

@@ -45,8 +45,6 @@ export function readGrant(reply: unknown, token: Buffer): Grant {
       return { kind: "failed", body: rest[0] as Buffer };
     case "uncacheable":
       return { kind: "uncacheable" };
-    case "write-in-progress":
-      return { kind: "write-in-progress" };
     default:
       return { kind: "unknown-format" };
   }

@@ -16,7 +16,6 @@ import type {
   Grant,
   Hold,
   LeaseTimes,
-  LossListener,
   Release,
   Store,
   StoreNames,
@@ -34,14 +33,10 @@ import { type ClientConnections, connectionsOf } from "./client-connections.js";
 import { problemOfClient } from "./client-options.js";
 import { ClientTracking } from "./client-tracking.js";
 import { ControlCopies } from "./control-copies.js";
-import type { Script, ScriptArguments } from "./define-script.js";
 import { EntryReader } from "./entry-reader.js";
-import { watchFailovers } from "./failover-watcher.js";
 import { RedisHistory } from "./history.js";
 import { integerOf } from "./integer-reply.js";
-import { InvalidationMarkers } from "./invalidation-markers.js";
-import { hashTagIn } from "./key-slot.js";
-import { type Disorder, groupByNode, nodeOf, type ScriptCall, sendScripts } from "./pipeline.js";
+import { nodeOf } from "./pipeline.js";
 import { readGrant } from "./read-grant.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
 import { RedisClock } from "./redis-clock.js";
@@ -50,23 +45,13 @@ import { type ReplicaWait, ReplicaWaitWriter } from "./replica-wait-writer.js";
 import { RedisReports } from "./reports.js";
 import { type RunArguments, runScript } from "./run-script.js";
 import { acquire } from "./scripts/acquire.js";
-import { beginWrite } from "./scripts/begin-write.js";
-import { endWrite } from "./scripts/end-write.js";
-import { invalidate } from "./scripts/invalidate.js";
 import { release } from "./scripts/release.js";
+import { remove } from "./scripts/remove.js";
 import { renew } from "./scripts/renew.js";
 import { softInvalidate } from "./scripts/soft-invalidate.js";
 import { storeValues } from "./scripts/store-values.js";
 import { bytesReceivedFrom, masterNodes, readServerInfo } from "./server-info.js";
 import { ServerTimes } from "./server-times.js";
-
-/**
- * How long after it was sent a begin-write is carried out at the latest. Longer than any caller
- * waits for it.
- */
-const BEGIN_PATIENCE_MS = 5_000;
-/** By how much two clocks may drift apart in that time. */
-const CLOCK_DRIFT_MS = 1_000;
 
 /** The outcomes of storing values, by the reply of the script; errors are no outcome. */
 const STORE_OUTCOMES: ReadonlyMap<unknown, StoreOutcome> = new Map([
@@ -139,18 +124,15 @@ class RedisStore implements Store {
   readonly reports: RedisReports;
   readonly #client: RedisClient;
   #wakeChannel = "";
+  #invalidationLog = "";
   readonly #control: ControlCopies;
   readonly #invalidations: RedisClock;
-  /** What the names of records of ended writes begin with. */
-  #endedName = "";
   readonly #history: RedisHistory;
-  readonly #markers: InvalidationMarkers;
   readonly #clock: Clock;
   readonly #connections: ClientConnections;
   readonly #writer: ReplicaWaitWriter;
   readonly #times: ServerTimes;
   readonly #reader: EntryReader;
-  readonly #lossListeners = new Set<() => void>();
   readonly #watchers = new Set<ConnectionListener>();
   /** The connections that cannot be used, with the last report of each. */
   readonly #failures = new Map<string, ConnectionFailure>();
@@ -162,9 +144,6 @@ class RedisStore implements Store {
     this.#control = new ControlCopies(client, writer);
     this.#invalidations = new RedisClock(client, writer);
     this.#history = new RedisHistory(client);
-    this.#markers = new InvalidationMarkers(client, clock, () => {
-      for (const reportLoss of this.#lossListeners) reportLoss();
-    });
     this.name = isCluster(client) ? "redis cluster" : "redis";
     this.nodeOf = isCluster(client) ? (key) => nodeOf(client, key) : undefined;
     this.nodes = isCluster(client) ? () => masterNodes(client) : undefined;
@@ -267,42 +246,14 @@ class RedisStore implements Store {
     return replies.map((reply) => integerOf(reply) === 1);
   }
 
-  invalidate(keys: readonly string[]): Promise<void> {
-    return this.#runMarked(invalidate, keys, { wakeChannel: this.#wakeChannel });
+  async remove(keys: readonly string[]): Promise<void> {
+    throwIfAnyFailed(await this.#run(remove, keys, () => ({ wakeChannel: this.#wakeChannel })));
   }
 
-  softInvalidate(keys: readonly string[]): Promise<void> {
-    return this.#runMarked(softInvalidate, keys, { wakeChannel: this.#wakeChannel });
-  }
-
-  async beginWrite(keys: readonly string[], writer: string, writeGuardMs: number): Promise<void> {
-    const args = { wakeChannel: this.#wakeChannel, writer: Buffer.from(writer, "latin1"), writeGuardMs };
-    for (let attempt = 1; ; attempt++) {
-      await this.#learnTimes(keys);
-      const replies = await runScript(
-        this.#writer.client,
-        this.#writer.trailing,
-        beginWrite,
-        this.#withEndRecords(keys, writer),
-        (node) => ({ ...args, notAfter: this.#times.notAfter(node, BEGIN_PATIENCE_MS) }),
-      );
-      const isLate = (reply: unknown): boolean => Buffer.isBuffer(reply) && reply.toString() === "expired";
-      throwIfAnyFailed(replies.map((reply) => (isLate(reply) ? reply : checkReply(reply, args.writer))));
-      if (!replies.some(isLate)) return;
-      if (attempt === 2)
-        throw new Error("begin-write: expected to reach the server in time, got there late; check the connection");
-      // The server's clock may have been set forward.
-      this.#times.forget();
-    }
-  }
-
-  async endWrite(keys: readonly string[], writer: string): Promise<void> {
-    const args = {
-      writer: Buffer.from(writer, "latin1"),
-      endedMs: BEGIN_PATIENCE_MS + CLOCK_DRIFT_MS,
-    };
-    const replies = await this.#run(endWrite, this.#withEndRecords(keys, writer), () => args);
-    throwIfAnyFailed(replies.map((reply) => checkReply(reply, args.writer)));
+  async softInvalidate(keys: readonly string[]): Promise<void> {
+    const callerId = randomBytes(8);
+    const replies = await this.#run(softInvalidate, keys, () => ({ wakeChannel: this.#wakeChannel, callerId }));
+    throwIfAnyFailed(replies.map((reply) => checkReply(reply, callerId)));
   }
 
   appendHistory(content: Uint8Array, limits: HistoryLimits): Promise<void> {
@@ -313,7 +264,7 @@ class RedisStore implements Store {
     return this.#history.read();
   }
 
-  open(names: StoreNames, wake: Wake, onLoss: LossListener = () => undefined): Cancel {
+  open(names: StoreNames, wake: Wake): Cancel {
     if (this.#wakeChannel !== "" && this.#wakeChannel !== names.wakeChannel)
       throw new CachedError(
         "CACHED_OPTION_INVALID",
@@ -322,19 +273,14 @@ class RedisStore implements Store {
     this.#wakeChannel = names.wakeChannel;
     this.#control.open(names.controlRecord);
     this.#invalidations.open(names.clock);
-    this.#endedName = `${names.invalidationLog}:ended`;
+    this.#invalidationLog = names.invalidationLog;
     this.#history.name = `${names.invalidationLog}:history`;
-    this.#markers.name = `${names.invalidationLog}:marker`;
     this.reports.name = `${names.invalidationLog}:report`;
-    const { events, errors, wakeups } = this.#connections;
-    const reportLoss = (): void => onLoss(this.#markers.check());
-    this.#lossListeners.add(reportLoss);
+    const { errors, wakeups } = this.#connections;
     const stops = [
       errors.watch(),
       wakeups.listen(names.wakeChannel, { wake, onFailure: (error) => this.#reportOwn("wake-ups", "", error) }),
-      watchFailovers(this.#client, events, reportLoss),
       this.#writer.open((error) => this.#reportOwn("invalidations", "", error)),
-      () => this.#lossListeners.delete(reportLoss),
     ];
     return () => {
       for (const stop of stops.splice(0)) stop();
@@ -373,7 +319,7 @@ class RedisStore implements Store {
       events: this.#connections.events,
       clock: this.#clock,
       prefix,
-      ignored: this.#history.name,
+      ignored: this.#invalidationLog,
       listener,
       onFailure: (node, error) => this.#reportOwn("near-cache", node, error),
     }).start();
@@ -388,66 +334,8 @@ class RedisStore implements Store {
     for (const watcher of this.#watchers) watcher.onOwn(report);
   }
 
-  /** Reads the time of each node that holds one of `names` and whose time is unknown. */
-  async #learnTimes(names: readonly string[]): Promise<void> {
-    const unknown = groupByNode(this.#client, names).filter(({ node }) => this.#times.notAfter(node, 0) === 0);
-    const oneOfEach = unknown.flatMap(({ calls }) => names[calls[0]?.[0] as number] ?? []);
-    if (oneOfEach.length > 0) await this.read(oneOfEach);
-  }
-
-  /**
-   * Returns pairs of a name and the key that records the end of `writer` there. Both have the same
-   * hash slot, and both begin with the prefix of the cache.
-   */
-  #withEndRecords(names: readonly string[], writer: string): readonly string[] {
-    const id = Buffer.from(writer, "latin1").toString("base64url");
-    return names.flatMap((name) => [name, `${this.#endedName}:{${hashTagIn(name)}}:${name}:${id}`]);
-  }
-
   #run<Args extends readonly string[]>(...run: RunArguments<Args>): Promise<readonly unknown[]> {
     return runScript(this.#client, [], ...run);
-  }
-
-  /**
-   * Runs a script that invalidates, through the ReplicaWaitWriter. Each node's calls are followed by a marker.
-   * Rejects if any call failed, or has not returned its `callerId`.
-   */
-  async #runMarked<Args extends readonly string[]>(
-    script: Script<readonly ["callerId", ...Args]>,
-    names: readonly string[],
-    args: ScriptArguments<Args>,
-  ): Promise<void> {
-    // Everything is counted and sent in this turn, so that markers advance in the order of sending.
-    const replies = groupByNode(this.#writer.client, names).map(({ node, calls }) => {
-      const scriptCalls = calls.map((indexes) => {
-        const own = indexes.map((index) => names[index] as string);
-        const callerId = randomBytes(8);
-        const ownArgs = { ...args, callerId } as ScriptArguments<readonly ["callerId", ...Args]>;
-        return { script, args: script.argumentsFor(own, ownArgs), callerId };
-      });
-      const nameOfEach = calls.map(([index]) => names[index as number] as string);
-      return this.#sendMarked(node, nameOfEach, scriptCalls as never);
-    });
-    throwIfAnyFailed((await Promise.all(replies)).flat());
-  }
-
-  /** Sends the calls of one node, and behind them its marker. `nameOfEach` has a name of each call. */
-  async #sendMarked(
-    node: string,
-    nameOfEach: readonly string[],
-    calls: readonly (ScriptCall & { readonly callerId: Buffer })[],
-  ): Promise<readonly unknown[]> {
-    const { client, trailing } = this.#writer;
-    const mark = this.#markers.next(node, nameOfEach);
-    const disorders = new Set<Disorder>();
-    const replies = await sendScripts(client, [...calls, ...mark.calls], trailing, (found) => disorders.add(found));
-    const ownReplies = calls.map(({ callerId }, nth) => checkReply(replies[nth], callerId));
-    const isAnyConfirmed = calls.length === 0 || ownReplies.some((reply) => !(reply instanceof Error));
-    if (disorders.has("slot moved")) mark.settle(undefined, isAnyConfirmed);
-    // The marker was there before the calls whose script was sent again: another one follows them.
-    else if (disorders.has("script sent again")) await this.#sendMarked(node, nameOfEach, []);
-    else mark.settle(replies[calls.length], isAnyConfirmed);
-    return ownReplies;
   }
 }
 

@@ -123,11 +123,12 @@ export class CollectedParts implements PartCollector {
   }
 
   #addEntry(key: Key): void {
-    const { entry, coordinate } = this.#keys.partTags;
+    const { entry, mode, coordinate } = this.#keys.subjects;
     let entries = this.#entries.get(key.coordinate);
     if (entries === undefined) {
       entries = new Set();
       this.#entries.set(key.coordinate, entries);
+      this.#tags.add(mode(key.coordinate));
       this.#tags.add(coordinate(key.coordinate));
     }
     // One more shows that there are too many.
@@ -139,7 +140,7 @@ export class CollectedParts implements PartCollector {
     const subjects = new Set(this.#tags);
     for (const [coordinate, entries] of this.#entries) {
       const isShared = entries.size > MAX_ENTRIES || subjects.size + entries.size > MAX_TAGS;
-      for (const subject of isShared ? [this.#keys.partTags.entries(coordinate)] : entries) subjects.add(subject);
+      for (const subject of isShared ? [this.#keys.subjects.anyOf(coordinate)] : entries) subjects.add(subject);
     }
     return subjects.size > MAX_TAGS ? undefined : [...subjects];
   }

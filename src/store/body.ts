@@ -18,8 +18,6 @@ export interface BodyParts {
   /** All tags of the value: those known before its load, and those derived from it. */
   readonly subjects: readonly Subject[];
   readonly hint: ResponseHint | undefined;
-  /** What the signature is for hard invalidations, for soft ones: see `ControlRecord.softSignatureOf`. */
-  readonly softSignature: string;
   /** Undefined if the load has set nothing of it: the policy decides. */
   readonly freshness?: OwnFreshness | undefined;
 }
@@ -36,10 +34,9 @@ export interface ReadBody extends BodyParts {
 
 /** The first byte of every body: this, and the flags of the parts that it has. */
 const LAYOUT_VERSION = 5 << 3;
-const HAS_SOFT_SIGNATURE = 1;
 const HAS_TEXT = 2;
 const HAS_TAGS = 4;
-const ALL_PARTS = HAS_SOFT_SIGNATURE | HAS_TEXT | HAS_TAGS;
+const ALL_PARTS = HAS_TEXT | HAS_TAGS;
 /** Where the check of the key begins: the second half of its hash. */
 const STORED_CHECK_AT = 1;
 const HEAD_BYTES = STORED_CHECK_AT + CHECK_LENGTH;
@@ -49,26 +46,20 @@ const NO_TEXT = { hint: undefined, freshness: undefined };
 const WITHOUT_PARTS: ReadBody = {
   subjects: NO_SUBJECTS,
   hint: undefined,
-  softSignature: "",
   freshness: undefined,
   valueAt: HEAD_BYTES,
 };
 const LENGTH_BYTES = 4;
-const SOFT_BYTES = 8;
 const SUBJECT_BYTES = 8;
 
 /**
  * Encodes the body of a value of `key`. Layout: layout version 5, times 8, and the flags
- * of its parts (u8); the check; if there are any, soft signature (8 bytes), hint and own freshness (length,
+ * of its parts (u8); the check; if there are any, hint and own freshness (length,
  * u32, and JSON), and tags (count, u32, and the subject of each, f64); value. Numbers are little endian.
  */
-export function writeBody({ subjects, hint, softSignature, freshness, value }: Body, key: Pick<Key, "hash">): Buffer {
+export function writeBody({ subjects, hint, freshness, value }: Body, key: Pick<Key, "hash">): Buffer {
   let parts = 0;
   const chunks: Uint8Array[] = [];
-  if (softSignature !== "") {
-    parts |= HAS_SOFT_SIGNATURE;
-    chunks.push(softBytes(softSignature));
-  }
   if (hint !== undefined || freshness !== undefined) {
     parts |= HAS_TEXT;
     const text = Buffer.from(JSON.stringify({ hint, freshness }), "utf8");
@@ -92,21 +83,16 @@ export function writeBody({ subjects, hint, softSignature, freshness, value }: B
  */
 export function readBody(buffer: Buffer, { hash }: Pick<Key, "hash">): ReadBody | "collision" | undefined {
   const parts = (buffer[0] ?? 0) ^ LAYOUT_VERSION;
-  if (buffer.length < HEAD_BYTES || parts > ALL_PARTS) return undefined;
+  if (buffer.length < HEAD_BYTES || (parts & ~ALL_PARTS) !== 0) return undefined;
   if (buffer.toString("latin1", STORED_CHECK_AT, HEAD_BYTES) !== checkOf({ hash })) return "collision";
   return parts === 0 ? WITHOUT_PARTS : readParts(buffer, parts);
 }
 
 function readParts(buffer: Buffer, parts: number): ReadBody | undefined {
   let at = HEAD_BYTES;
-  let softSignature = "";
   let text: Pick<Body, "hint" | "freshness"> = NO_TEXT;
   let subjects = NO_SUBJECTS;
   try {
-    if ((parts & HAS_SOFT_SIGNATURE) !== 0) {
-      softSignature = buffer.toString("latin1", at, at + SOFT_BYTES);
-      at += SOFT_BYTES;
-    }
     if ((parts & HAS_TEXT) !== 0) {
       const end = at + LENGTH_BYTES + buffer.readUInt32LE(at);
       const written: unknown = JSON.parse(buffer.toString("utf8", at + LENGTH_BYTES, end));
@@ -125,7 +111,7 @@ function readParts(buffer: Buffer, parts: number): ReadBody | undefined {
   }
   // A part that is longer than the bytes.
   if (at > buffer.length) return undefined;
-  return { subjects, hint: text.hint, softSignature, freshness: text.freshness, valueAt: at };
+  return { subjects, hint: text.hint, freshness: text.freshness, valueAt: at };
 }
 
 /** Whether it is what `writeBody` writes as JSON. Hints end up in headers, and others may write under the prefix. */
@@ -168,5 +154,3 @@ function lengthBytes(length: number): Buffer {
   bytes.writeUInt32LE(length);
   return bytes;
 }
-
-const softBytes = (soft: string): Buffer => Buffer.from(soft, "latin1");

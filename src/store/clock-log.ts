@@ -27,14 +27,14 @@ import type { Subject } from "../keys/key.js";
 
 export const HEAD_BYTES = 56;
 export const LOG_HEAD_BYTES = 48;
-export const RECORD_HEAD_BYTES = 24;
+const RECORD_HEAD_BYTES = 24;
 const SLOT_BYTES = 8;
 /** From here on, the next integer is not another number: a position cannot grow. */
 export const MAX_POSITION = 2 ** 53;
 export const MAGIC = Buffer.from("gc clk\x00\x01", "latin1");
 
 /** What an invalidation does. Their numbers in the log are their places here. */
-export const RECORD_KINDS = ["epoch", "hard", "soft", "begin", "end"] as const;
+const RECORD_KINDS = ["epoch", "hard", "soft", "begin", "end"] as const;
 export type RecordKind = (typeof RECORD_KINDS)[number];
 
 /** One invalidation. */

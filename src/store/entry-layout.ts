@@ -1,5 +1,5 @@
 import type { Entry, EntryState } from "./entry.js";
-import type { StoredEntry, Writer } from "./transitions.js";
+import type { StoredEntry } from "./transitions.js";
 
 const MAGIC = 0x67;
 const FORMAT_VERSION = 3;
@@ -18,9 +18,7 @@ const LOAD_MS_AT = 36;
 const GRANTED_AT = 40;
 const BODY_OF_VALUE_AT = 48;
 const LEASE_BYTES = 48;
-/** A writer in the body of a mark: its id, and the instant at which its mark ends, f64. */
-const WRITER_BYTES = 24;
-/** The length of a gen, a token, or the id of a writer. */
+/** The length of a gen or a token. */
 const ID_BYTES = 16;
 /** The length of the shortest entry: a state that has nothing but an end. */
 const MIN_BYTES = BODY_AT;
@@ -30,7 +28,6 @@ const LETTERS: Readonly<Record<EntryState, string>> = {
   value: "V",
   failed: "F",
   uncacheable: "X",
-  "write-in-progress": "T",
 };
 /** The states, by the byte of their letter. */
 const STATES = new Map(Object.entries(LETTERS).map(([state, letter]) => [letter.charCodeAt(0), state as EntryState]));
@@ -90,11 +87,7 @@ export function readEntry(bytes: Buffer): Entry | undefined {
 export function readStoredEntry(bytes: Buffer, dropAt: number): StoredEntry | undefined {
   const entry = readEntry(bytes);
   if (entry === undefined) return undefined;
-  const writers: Writer[] = [];
-  if (entry.state === "write-in-progress")
-    for (let at = BODY_AT; at + WRITER_BYTES <= bytes.length; at += WRITER_BYTES)
-      writers.push({ id: bytes.toString("latin1", at, at + ID_BYTES), endsAt: bytes.readDoubleLE(at + ID_BYTES) });
-  return { ...entry, token: entry.token ?? "", hasWaiters: entry.hasWaiters === true, dropAt, writers };
+  return { ...entry, token: entry.token ?? "", hasWaiters: entry.hasWaiters === true, dropAt };
 }
 
 /**
@@ -104,10 +97,10 @@ export function readStoredEntry(bytes: Buffer, dropAt: number): StoredEntry | un
  * |---|---|---|---|
  * | all | 0 | 1 | magic `g` (0x67) |
  * | | 1 | 1 | format version, 3 |
- * | | 2 | 1 | state: `P` pending, `V` value, `F` failed, `X` uncacheable, `T` write in progress |
+ * | | 2 | 1 | state: `P` pending, `V` value, `F` failed, `X` uncacheable |
  * | | 3 | 1 | flags: 1 has waiters, 2 a value that is leased, 4 is negative, 8 has a failed refresh |
- * | | 4 | 8 | signature; all zeros for a write in progress |
- * | | 12 | 8 | epoch of the invalidation clock; all zeros for a write in progress |
+ * | | 4 | 8 | signature |
+ * | | 12 | 8 | epoch of the invalidation clock |
  * | | 20 | 8 | position, f64 |
  * | pending | 28 | 48 | the lease: gen (16), token (16), untilAt (f64), position (f64) |
  * | value | 28 | 8 | freshUntilAt, f64 |
@@ -116,13 +109,13 @@ export function readStoredEntry(bytes: Buffer, dropAt: number): StoredEntry | un
  * | | 48 | … | body |
  * | | end | 48 | if the value is leased, the lease |
  * | others | 28 | 8 | untilAt, f64 |
- * | | 36 | … | body; for a write in progress, 24 bytes per writer: its id (16) and the end of its mark (f64) |
+ * | | 36 | … | body |
  *
  * A lease is the end of its entry: a store grants one on a large value by appending it, and values,
  * most of which are not leased, are smaller.
  */
 export function writeStoredEntry(entry: StoredEntry): Buffer {
-  const { state, gen, body, writers, hasWaiters, isNegative, hasRefreshFailed } = entry;
+  const { state, gen, body, hasWaiters, isNegative, hasRefreshFailed } = entry;
   const head = Buffer.alloc(state === "value" ? BODY_OF_VALUE_AT : state === "pending" ? COMMON_BYTES : BODY_AT);
   head[0] = MAGIC;
   head[1] = FORMAT_VERSION;
@@ -143,7 +136,7 @@ export function writeStoredEntry(entry: StoredEntry): Buffer {
     return Buffer.concat([head, body, gen === "" ? EMPTY : leaseBytes(entry)]);
   }
   head.writeDoubleLE(entry.untilAt, UNTIL_AT);
-  return Buffer.concat([head, ...(state === "write-in-progress" ? writers.map(writeWriter) : [body])]);
+  return Buffer.concat([head, body]);
 }
 
 /** Splits the bytes of an entry into what is before its signature, epoch and position and what follows, without copying. */
@@ -158,13 +151,6 @@ function leaseBytes({ gen, token, untilAt, leasePosition = 0 }: StoredEntry): Bu
   bytes.write(token, ID_BYTES, "latin1");
   bytes.writeDoubleLE(untilAt, 2 * ID_BYTES);
   bytes.writeDoubleLE(leasePosition, 2 * ID_BYTES + 8);
-  return bytes;
-}
-
-function writeWriter({ id, endsAt }: Writer): Buffer {
-  const bytes = Buffer.alloc(WRITER_BYTES);
-  bytes.write(id, 0, "latin1");
-  bytes.writeDoubleLE(endsAt, ID_BYTES);
   return bytes;
 }
 

@@ -7,10 +7,8 @@
  * - `failed`: the load failed. The failure is shared until `untilAt`.
  * - `uncacheable`: the value cannot be stored, for the reason in `body`. No lease is granted until
  *   `untilAt`.
- * - `write-in-progress`: at least one writer is changing the source. Nothing is stored until the
- *   last one ends its write, or until `untilAt`.
  */
-export type EntryState = "pending" | "value" | "failed" | "uncacheable" | "write-in-progress";
+export type EntryState = "pending" | "value" | "failed" | "uncacheable";
 
 /**
  * One entry as readers see it. Instants (`...At`) are milliseconds on the store's clock and may be
@@ -51,9 +49,9 @@ export interface Entry {
    * here.
    */
   readonly grantedAt: number;
-  /** `AcquireRequest.signature` of the lease, 8 bytes; `NO_SIGNATURE` for a write in progress. */
+  /** `AcquireRequest.signature` of the lease, 8 bytes. */
   readonly signature: string;
-  /** The epoch of the invalidation clock under which the load began, 8 bytes. Zeros for a write in progress. */
+  /** The epoch of the invalidation clock under which the load began, 8 bytes. */
   readonly epoch: string;
   /**
    * The position of the clock from which the entry counts: of a pending entry, that of its lease. What was invalidated later has
@@ -70,7 +68,7 @@ export interface Entry {
   readonly body: Uint8Array;
 }
 
-/** The signature of a write in progress, which belongs to no lease: eight zero bytes. */
+/** A signature for tests: eight zero bytes. */
 export const NO_SIGNATURE = "\0".repeat(8);
 
 /** The epoch of an entry that belongs to no lease. */

@@ -17,7 +17,6 @@ import type {
   Grant,
   Hold,
   LeaseTimes,
-  LossListener,
   Reading,
   Release,
   Store,
@@ -390,27 +389,16 @@ export class FailOpenStore implements Store {
     return this.#within("", "readClock", read);
   }
 
-  invalidate(keys: readonly string[]): Promise<void> {
-    return this.#everywhere("invalidate", keys, (part) => this.#inner.invalidate(part));
+  remove(keys: readonly string[]): Promise<void> {
+    return this.#everywhere("remove", keys, (part) => this.#inner.remove(part));
   }
 
   softInvalidate(keys: readonly string[]): Promise<void> {
     return this.#everywhere("softInvalidate", keys, (part) => this.#inner.softInvalidate(part));
   }
 
-  beginWrite(names: readonly string[], writer: string, writeGuardMs: number): Promise<void> {
-    return this.#everywhere("beginWrite", names, (part) => this.#inner.beginWrite(part, writer, writeGuardMs));
-  }
-
-  endWrite(names: readonly string[], writer: string): Promise<void> {
-    return this.#everywhere("endWrite", names, (part) => this.#inner.endWrite(part, writer));
-  }
-
   /** What it returns also ends what requests do with the store: some may go on after their cache has been closed. */
-  open(names: StoreNames, wake: Wake, onLoss?: LossListener): Cancel {
-    const reportLoss: LossListener | undefined =
-      onLoss &&
-      (({ ended, mayBeLost }) => onLoss({ ended: this.#inTime("open", ended).catch(() => undefined), mayBeLost }));
+  open(names: StoreNames, wake: Wake): Cancel {
     const stopWatching = this.#inner.watchConnections?.({
       onReconnect: () => {
         for (const { breaker } of this.#records.values()) breaker.reconnected();
@@ -418,7 +406,7 @@ export class FailOpenStore implements Store {
       },
       onOwn: (failure) => this.#own.report(failure),
     });
-    const close = reportLoss === undefined ? this.#inner.open(names, wake) : this.#inner.open(names, wake, reportLoss);
+    const close = this.#inner.open(names, wake);
     return () => {
       this.#isClosed = true;
       stopWatching?.();

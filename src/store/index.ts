@@ -33,8 +33,6 @@ export type {
   Grant,
   Hold,
   LeaseTimes,
-  LossCheck,
-  LossListener,
   Reading,
   Release,
   Store,

@@ -193,12 +193,9 @@ class MemoryStore implements Store {
     );
   }
 
-  invalidate(keys: readonly string[]): Promise<void> {
+  remove(keys: readonly string[]): Promise<void> {
     const now = this.#clock.now();
-    for (const key of keys) {
-      const before = this.#live(key, now);
-      if (before !== undefined && before.state !== "write-in-progress") this.#change(key, before, undefined);
-    }
+    for (const key of keys) this.#change(key, this.#live(key, now), undefined);
     return Promise.resolve();
   }
 
@@ -206,26 +203,7 @@ class MemoryStore implements Store {
     const now = this.#clock.now();
     for (const key of keys) {
       const before = this.#live(key, now);
-      if (before !== undefined && before.state !== "write-in-progress")
-        this.#change(key, before, transitions.softInvalidate(before));
-    }
-    return Promise.resolve();
-  }
-
-  beginWrite(names: readonly string[], writer: string, writeGuardMs: number): Promise<void> {
-    const now = this.#clock.now();
-    for (const name of names) {
-      const before = this.#live(name, now);
-      this.#change(name, before, transitions.beginWrite(before, writer, writeGuardMs, now));
-    }
-    return Promise.resolve();
-  }
-
-  endWrite(names: readonly string[], writer: string): Promise<void> {
-    const now = this.#clock.now();
-    for (const name of names) {
-      const before = this.#live(name, now);
-      if (before?.state === "write-in-progress") this.#change(name, before, transitions.endWrite(before, writer));
+      if (before !== undefined) this.#change(key, before, transitions.softInvalidate(before));
     }
     return Promise.resolve();
   }

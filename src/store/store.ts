@@ -75,8 +75,6 @@ export type Grant =
   | { readonly kind: "failed"; readonly body: Uint8Array }
   /** The value cannot be stored. The entry says why; the caller loads without a lease. */
   | { readonly kind: "uncacheable" }
-  /** A write is in progress; the caller loads without a lease and stores nothing. */
-  | { readonly kind: "write-in-progress" }
   /** The request reached the store after `LeaseTimes.patienceMs`, or the clock has another epoch; nothing was granted. */
   | { readonly kind: "expired" }
   /** The key holds data of another format, which was left as it is; nothing was granted. */
@@ -157,20 +155,6 @@ export const abandon = ({ key, token }: Hold): Release => ({
   body: new Uint8Array(),
 });
 
-/** Finds out which confirmed invalidations a store has lost. */
-export interface LossCheck {
-  /** Resolves when the check has ended. Never rejects. */
-  readonly ended: Promise<void>;
-  /**
-   * Returns whether an invalidation of a key or tag, made before the check, may be lost. True until
-   * the opposite is proved.
-   */
-  mayBeLost(name: string): boolean;
-}
-
-/** Called when the store may have lost invalidations that it had confirmed. */
-export type LossListener = (check: LossCheck) => void;
-
 /**
  * Called when the entry at `key` has changed and thereby the lease chain `gen` has ended. `entry` is
  * the entry that is there now, if it was small enough to be sent along; only the value or the
@@ -200,7 +184,7 @@ export interface ChangeListener {
 }
 
 /**
- * The control record of a prefix: which epochs and variants count, in `content`, which stores do not
+ * The control record of a prefix: which variants count, and the modes, in `content`, which stores do not
  * read. `version` is a string of 16 bytes, as in `latin1`: the time in microseconds (u64, big endian)
  * and 8 bytes that never come back. A later version is larger, compared byte by byte, and a version
  * that was replaced never returns.
@@ -305,7 +289,7 @@ export interface ConnectionListener {
  * requests apply one after the other.
  *
  * **Names.** Keys, the clock, the channel and the control record never share a name. Names consist of visible ASCII
- * characters. Byte strings (`gen`, `token`, `signature`, `epoch`, writer ids) hold one byte
+ * characters. Byte strings (`gen`, `token`, `signature`, `epoch`) hold one byte
  * per character, as in `latin1`, and must be returned unchanged.
  *
  * **Clock.** All instants are milliseconds on the store's clock: the server's for a remote store.
@@ -320,8 +304,7 @@ export interface ConnectionListener {
  * failures per node (`nodeOf`) and treats them as misses.
  *
  * **Idempotency.** The cache and clients that resend unanswered commands may run any operation
- * twice, at any later time. A second `storeValues` is refused, a second `release` returns false, a
- * `beginWrite` after the `endWrite` of its writer does nothing, and all other writes may be repeated
+ * twice, at any later time. A second `storeValues` is refused, a second `release` returns false, and all other writes may be repeated
  * without harm. A repeated `acquire` may return the same grant again or `busy`; two requests of the
  * cache never get the same token, and a lease chain that has ended never returns.
  *
@@ -381,7 +364,7 @@ export interface Store {
   /** Reads the log of the clock from one of its bytes on. Undefined if there is none. */
   readClock(from: number): Promise<Buffer | undefined>;
   /**
-   * Requests leases. See rows 1 to 10 of PROTOCOL.md. `holder`: 8 bytes that identify the caller's process. Tokens should
+   * Requests leases. See rows 1 to 9 of PROTOCOL.md. `holder`: 8 bytes that identify the caller's process. Tokens should
    * end with them, and a `gen` begin with the time in microseconds (u64, big endian): the inspection then shows who holds
    * a lease, and since when. `origin`: what the caller knows of the clock.
    */
@@ -392,42 +375,29 @@ export interface Store {
     holder?: string,
   ): Promise<readonly Grant[]>;
   /**
-   * Stores values whose lease chain is still alive, and ends it. See rows 11 and 12 of PROTOCOL.md.
+   * Stores values whose lease chain is still alive, and ends it. See rows 10 and 11 of PROTOCOL.md.
    */
   storeValues(requests: readonly StoreRequest[]): Promise<readonly StoreOutcome[]>;
   /**
    * Extends leases to `leaseMs` from now. Returns for each whether its caller still holds it, and
-   * true if that is unknown: the next renewal decides. See row 13 of PROTOCOL.md.
+   * true if that is unknown: the next renewal decides. See row 12 of PROTOCOL.md.
    */
   renew(holds: readonly Hold[], times: LeaseTimes): Promise<readonly boolean[]>;
   /**
    * Ends leases without a value. Returns for each whether its caller held it; nothing changes where
-   * it did not. See rows 14 to 16 of PROTOCOL.md.
+   * it did not. See rows 13 to 15 of PROTOCOL.md.
    */
   release(releases: readonly Release[]): Promise<readonly boolean[]>;
   /**
-   * Removes the entries at `keys`, of any format, and with them their leases, so that a value
-   * loaded before is refused later. A write in progress stays. Resolves when every node has
-   * confirmed. See rows 17 and 21 of PROTOCOL.md.
+   * Removes the entries at `keys`, of any format, and with them their leases. Nothing depends on it: it frees the memory of what has been
+   * invalidated, and wakes those who wait for its loads. See row 16 of PROTOCOL.md.
    */
-  invalidate(keys: readonly string[]): Promise<void>;
+  remove(keys: readonly string[]): Promise<void>;
   /**
-   * Makes values stale but keeps them to be served while they are loaded again, and removes entries
-   * of all other states, except a write in progress. Ends all leases, so late stores are refused.
-   * Resolves when every node has confirmed. See row 18 of PROTOCOL.md.
+   * Ends all leases at `keys`, so late stores are refused, for a caller who wants a value that is loaded now. Makes values stale but keeps them to be served
+   * meanwhile, and removes entries of all other states. Resolves when every node has confirmed. See row 17 of PROTOCOL.md.
    */
   softInvalidate(keys: readonly string[]): Promise<void>;
-  /**
-   * Marks `names` as being written by `writer` (16 bytes): removes the entry, and until `endWrite` no lease is granted and nothing is stored there. The mark
-   * of a writer ends by itself `writeGuardMs` from now, or later if it already had a later end: a
-   * repeated call renews it. Each writer has an end of its own, and the name is marked until the last. The id of a writer is used for one write only. Resolves when every node has confirmed. See row 19 of PROTOCOL.md.
-   */
-  beginWrite(names: readonly string[], writer: string, writeGuardMs: number): Promise<void>;
-  /**
-   * Removes `writer` from the marks at `names`. A mark without writers is removed, so an entry
-   * becomes absent. See row 20 of PROTOCOL.md.
-   */
-  endWrite(names: readonly string[], writer: string): Promise<void>;
   /**
    * Appends to the history of invalidations, which the inspection reads, and drops the oldest parts beyond `limits`. The
    * history is for people: nothing that is served depends on it, and a store may lose it. Rejects if it was not written.
@@ -488,12 +458,10 @@ export interface Store {
    * cache that shares the store object; a store may refuse caches with different `names`.
    *
    * `wake` is called when a key with waiters has changed. It is a hint: it may be late, repeated or
-   * lost, since waiters poll as well. `onLoss` is called when invalidations that the store had
-   * confirmed may be lost: the connection was interrupted, or another node took over. The cache then
-   * repeats its invalidations of the last minute, except those that the store proves to be there.
+   * lost, since waiters poll as well.
    *
    * Returns a function that ends this use. Ending the last use closes what the store has opened
    * itself; a client that was passed to the store stays open.
    */
-  open(names: StoreNames, wake: Wake, onLoss?: LossListener): Cancel;
+  open(names: StoreNames, wake: Wake): Cancel;
 }

@@ -21,16 +21,6 @@ export interface StoredEntry extends Entry {
   readonly hasWaiters: boolean;
   /** When the store must drop the entry. `Number.MAX_SAFE_INTEGER`: never. */
   readonly dropAt: number;
-  /** The writers of an entry in the state `write-in-progress`; otherwise empty. */
-  readonly writers: readonly Writer[];
-}
-
-/** One writer of a write in progress. */
-export interface Writer {
-  /** 16 bytes. */
-  readonly id: string;
-  /** When its mark ends unless it is renewed, on the store's clock. */
-  readonly endsAt: number;
 }
 
 const NEVER = Number.MAX_SAFE_INTEGER;
@@ -53,32 +43,30 @@ const blank: StoredEntry = {
   body: EMPTY,
   hasWaiters: false,
   dropAt: NEVER,
-  writers: [],
 };
 
 /**
  * The state table of the lease protocol, PROTOCOL.md, as pure functions: each takes the current
  * entry and returns the next one. Undefined stands for an absent key, as current and as next entry.
- * A store drops an entry at its `dropAt` before it applies a transition (row 22).
+ * A store drops an entry at its `dropAt` before it applies a transition (row 18).
  *
  * Only a grant on an absent entry, on an entry whose state has ended, or on a value without a lease
- * creates a `gen` (rows 1, 6 and 10). A takeover keeps it (rows 3 and 7), so the previous holder
- * may still store its value for everyone. Storing a value, an invalidation, a write in progress and
- * every loss end it (rows 11 and 17 to 22).
+ * creates a `gen` (rows 1, 6 and 9). A takeover keeps it (rows 3 and 7), so the previous holder
+ * may still store its value for everyone. Storing a value, its removal, a soft
+ * invalidation and every loss end it (rows 10 and 16 to 18).
  *
  * A store that can send wakes sends one after every transition, except `acquire` and `renew`, that
  * has changed an entry with `hasWaiters`.
  *
- * `invalidate` needs no function: the next entry is undefined (row 17), except that an entry in the
- * state `write-in-progress` stays as it is (row 21).
+ * `remove` needs no function: the next entry is undefined (row 16).
  */
-export const transitions = { acquire, storeValue, renew, release, softInvalidate, beginWrite, endWrite };
+export const transitions = { acquire, storeValue, renew, release, softInvalidate };
 
 /** `stored` is the entry to store; it is the current one if nothing changes. */
 type Acquired = { readonly stored: StoredEntry | undefined; readonly grant: Grant };
 
 /**
- * Rows 1 to 10. `token` is a new random id of 16 bytes, used if the lease is granted. `origin`: the epoch of the clock, and the
+ * Rows 1 to 9. `token` is a new random id of 16 bytes, used if the lease is granted. `origin`: the epoch of the clock, and the
  * position that the caller knows or the store has, whichever is earlier. The result `busy` sets `hasWaiters`, which a store without wakes need not write.
  */
 function acquire(
@@ -91,20 +79,16 @@ function acquire(
 ): Acquired {
   // Until `untilAt`, a pending entry or a value has a lease, and any other state lasts.
   const isActive = current !== undefined && current.untilAt > now;
-  // Row 9.
-  if (current?.state === "write-in-progress" && isActive)
-    return { stored: current, grant: { kind: "write-in-progress" } };
-  // Row 1, also where a tag was invalidated, and row 10 for a write that was never ended.
+  // Row 1, also where something was invalidated.
   if (
     current === undefined ||
-    current.state === "write-in-progress" ||
     current.signature !== request.signature ||
     current.epoch !== origin.epoch ||
     current.position < request.oldestPosition
   )
     return createLease(request, token, times, origin, now);
   switch (current.state) {
-    // Rows 8 and 10.
+    // Rows 8 and 9.
     case "failed":
       return isActive
         ? { stored: current, grant: { kind: "failed", body: current.body } }
@@ -131,7 +115,7 @@ function acquire(
   }
 }
 
-/** Starts a lease chain on a pending entry: rows 1 and 10. */
+/** Starts a lease chain on a pending entry: rows 1 and 9. */
 function createLease(
   request: AcquireRequest,
   token: string,
@@ -184,7 +168,7 @@ function takeOver(current: StoredEntry, token: string, times: LeaseTimes, origin
 }
 
 /**
- * Rows 11 and 12. A value whose `ttlMs` is already over ends the lease without storing anything
+ * Rows 10 and 11. A value whose `ttlMs` is already over ends the lease without storing anything
  * (`expired`). The value gets the signature of the lease, not one from the request. Without a body in
  * the request, the stored value stays.
  */
@@ -215,7 +199,7 @@ export function newValue({ grantedAt, freshMs, loadMs, isNegative, body = EMPTY 
 }
 
 /**
- * Row 13. Returns undefined if the caller does not hold the lease; the entry then stays as it is.
+ * Row 12. Returns undefined if the caller does not hold the lease; the entry then stays as it is.
  * An expired lease that no other caller has taken over is extended as well.
  */
 function renew(current: StoredEntry | undefined, hold: Hold, times: LeaseTimes, now: number): StoredEntry | undefined {
@@ -224,7 +208,7 @@ function renew(current: StoredEntry | undefined, hold: Hold, times: LeaseTimes, 
   return { ...current, untilAt, dropAt: Math.max(current.dropAt, untilAt + times.graceMs) };
 }
 
-/** Rows 14 to 16. If not `isHeld`, nothing changes. */
+/** Rows 13 to 15. If not `isHeld`, nothing changes. */
 function release(
   current: StoredEntry | undefined,
   release: Release,
@@ -232,7 +216,7 @@ function release(
 ): { isHeld: boolean; stored: StoredEntry | undefined } {
   if (current === undefined || current.token !== release.token) return { isHeld: false, stored: current };
   const untilAt = now + release.holdMs;
-  // Row 16, which also replaces a stale value.
+  // Row 15, which also replaces a stale value.
   if (release.outcome === "uncacheable")
     return {
       isHeld: true,
@@ -245,7 +229,7 @@ function release(
         body: release.body,
       },
     };
-  // Row 15.
+  // Row 14.
   const isGone = release.outcome === "gone" && now >= current.freshUntilAt;
   if (current.state === "value" && !isForWaiters(current) && !isGone) {
     const released: StoredEntry = { ...current, gen: "", token: "", untilAt: 0, leasePosition: 0, hasWaiters: false };
@@ -253,7 +237,7 @@ function release(
     if (release.outcome === "abandoned" || now < current.freshUntilAt) return { isHeld: true, stored: released };
     return { isHeld: true, stored: { ...released, hasRefreshFailed: true, freshUntilAt: untilAt } };
   }
-  // Row 14.
+  // Row 13.
   if (release.outcome === "abandoned") return { isHeld: true, stored: undefined };
   return {
     isHeld: true,
@@ -273,8 +257,7 @@ const originOf = ({
 });
 
 /**
- * Row 18 for a value, and row 17 otherwise. Not to be called for an entry in the state
- * `write-in-progress`, which stays.
+ * Row 17 for a value, and row 16 otherwise.
  */
 function softInvalidate(current: StoredEntry): StoredEntry | undefined {
   if (current.state !== "value" || isForWaiters(current)) return undefined;
@@ -288,24 +271,4 @@ function softInvalidate(current: StoredEntry): StoredEntry | undefined {
     freshUntilAt: 0,
     hasWaiters: false,
   };
-}
-
-/** Row 19. A writer that is already listed is listed once, and its end never moves back. */
-function beginWrite(current: StoredEntry | undefined, writer: string, writeGuardMs: number, now: number): StoredEntry {
-  const listed = current?.state === "write-in-progress" ? current.writers : [];
-  const listedEnd = listed.find(({ id }) => id === writer)?.endsAt ?? 0;
-  const others = listed.filter((other) => other.id !== writer && other.endsAt > now);
-  return markOf([{ id: writer, endsAt: Math.max(now + writeGuardMs, listedEnd) }, ...others]);
-}
-
-/** Row 20. Only to be called for an entry in the state `write-in-progress`. */
-function endWrite(current: StoredEntry, writer: string): StoredEntry | undefined {
-  const others = current.writers.filter(({ id }) => id !== writer);
-  return others.length === 0 ? undefined : markOf(others);
-}
-
-/** Returns the mark of `writers`, which lasts until the last of them ends. */
-function markOf(writers: readonly Writer[]): StoredEntry {
-  const untilAt = writers.reduce((latest, { endsAt }) => Math.max(latest, endsAt), 0);
-  return { ...blank, state: "write-in-progress", untilAt, dropAt: untilAt, writers };
 }

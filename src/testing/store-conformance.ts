@@ -280,7 +280,7 @@ const storeCases: readonly ConformanceCase[] = [
         [true, false, 9, refresh.grantedAt, refresh.grantedAt + 20_000],
       );
       strictEqual((await acquire(store, key)).kind, "value");
-      await store.invalidate([key]);
+      await store.remove([key]);
       const pending = await grantOf(store, key);
       deepStrictEqual(await store.storeValues([storeRequestOf(key, pending, unchanged)]), ["refused"]);
       strictEqual((await entryAt(store, key))?.state, "pending");
@@ -299,39 +299,39 @@ const storeCases: readonly ConformanceCase[] = [
     },
   },
   {
-    title: "stores a value without a ttl until it is invalidated",
+    title: "stores a value without a ttl until it is removed",
     async run({ store }, key) {
       await acquireAndStore(store, key, { freshMs: 0, ttlMs: undefined });
       strictEqual((await entryAt(store, key))?.state, "value");
-      await store.invalidate([key]);
+      await store.remove([key]);
       strictEqual(await entryAt(store, key), undefined);
     },
   },
   {
-    title: "refuses a late store after an invalidation",
+    title: "refuses a late store after its key was removed",
     async run({ store }, key) {
       const grant = await grantOf(store, key);
-      await store.invalidate([key]);
+      await store.remove([key]);
       deepStrictEqual(await store.storeValues([storeRequestOf(key, grant)]), ["refused"]);
       strictEqual(await entryAt(store, key), undefined);
     },
   },
   {
-    title: "refuses a late store after an invalidation when another caller has been granted the lease since",
+    title: "refuses a late store after its key was removed, when another caller has been granted the lease since",
     async run({ store }, key) {
       const old = await grantOf(store, key);
-      await store.invalidate([key]);
+      await store.remove([key]);
       const grant = await grantOf(store, key);
       deepStrictEqual(await store.storeValues([storeRequestOf(key, old)]), ["refused"]);
       deepStrictEqual(await store.storeValues([storeRequestOf(key, grant)]), ["stored"]);
     },
   },
   {
-    title: "refuses a late refresh after an invalidation, and removes the stale value",
+    title: "refuses a late refresh after its key was removed with the stale value",
     async run({ store }, key) {
       await acquireAndStore(store, key, { freshMs: 0 });
       const refresh = await grantOf(store, key);
-      await store.invalidate([key]);
+      await store.remove([key]);
       deepStrictEqual(await store.storeValues([storeRequestOf(key, refresh)]), ["refused"]);
       strictEqual(await entryAt(store, key), undefined);
     },
@@ -363,16 +363,6 @@ const storeCases: readonly ConformanceCase[] = [
     },
   },
   {
-    title: "keeps a write in progress when the key is softly invalidated",
-    async run({ store }, key) {
-      const writer = "w".repeat(16);
-      await store.beginWrite([key], writer, 5_000);
-      await store.softInvalidate([key]);
-      strictEqual((await entryAt(store, key))?.state, "write-in-progress");
-      await store.endWrite([key], writer);
-    },
-  },
-  {
     title: "stores the other values of a batch when one of them is refused",
     async run({ store }, key) {
       const keys = [`${key}:1`, `${key}:2`, `${key}:3`];
@@ -381,7 +371,7 @@ const storeCases: readonly ConformanceCase[] = [
         TIMES,
         await headOf(store),
       )) as Granted[];
-      await store.invalidate([`${key}:2`]);
+      await store.remove([`${key}:2`]);
       const requests = keys.map((name, index) => storeRequestOf(name, grants[index] as Granted));
       deepStrictEqual(await store.storeValues(requests), ["stored", "refused", "stored"]);
     },
@@ -746,69 +736,6 @@ const positionCases: readonly ConformanceCase[] = [
   },
 ];
 
-const writeCases: readonly ConformanceCase[] = [
-  {
-    title:
-      "removes the entry when a write begins, and grants no lease until the last writer has ended, even after an invalidation",
-    async run({ store }, key) {
-      const [first, second] = ["a".repeat(16), "b".repeat(16)] as const;
-      const grant = await grantOf(store, key);
-      await store.beginWrite([key], first, 5_000);
-      await store.beginWrite([key], second, 5_000);
-      deepStrictEqual(await store.storeValues([storeRequestOf(key, grant)]), ["refused"]);
-      strictEqual((await acquire(store, key)).kind, "write-in-progress");
-      await store.endWrite([key], first);
-      await store.invalidate([key]);
-      strictEqual((await acquire(store, key)).kind, "write-in-progress");
-      await store.endWrite([key], second);
-      strictEqual((await acquire(store, key)).kind, "granted");
-    },
-  },
-  {
-    title: "keeps an end for each writer, so that one that has ended does not prolong the write of another",
-    async run({ store, elapse }, key) {
-      const [first, second] = ["a".repeat(16), "b".repeat(16)] as const;
-      await store.beginWrite([key], first, 60_000);
-      await store.beginWrite([key], second, 50);
-      await store.endWrite([key], first);
-      await elapse(80);
-      strictEqual((await acquire(store, key)).kind, "granted");
-    },
-  },
-  {
-    title: "keeps the mark of a writer for its whole time, although another one begins a shorter write and ends it",
-    async run({ store, elapse }, key) {
-      const [first, second] = ["a".repeat(16), "b".repeat(16)] as const;
-      await store.beginWrite([key], first, 60_000);
-      await store.beginWrite([key], second, 50);
-      await elapse(80);
-      strictEqual((await acquire(store, key)).kind, "write-in-progress");
-      await store.endWrite([key], second);
-      strictEqual((await acquire(store, key)).kind, "write-in-progress");
-      await store.endWrite([key], first);
-      strictEqual((await acquire(store, key)).kind, "granted");
-    },
-  },
-  {
-    title: "renews the mark of a writer that begins its write again",
-    async run({ store, elapse }, key) {
-      const writer = "w".repeat(16);
-      await store.beginWrite([key], writer, 50);
-      await store.beginWrite([key], writer, 60_000);
-      await elapse(80);
-      strictEqual((await acquire(store, key)).kind, "write-in-progress");
-    },
-  },
-  {
-    title: "ends a write by itself after its time limit if the writer never ends it",
-    async run({ store, elapse }, key) {
-      await store.beginWrite([key], "w".repeat(16), 50);
-      await elapse(80);
-      strictEqual((await acquire(store, key)).kind, "granted");
-    },
-  },
-];
-
 const wakeCases: readonly ConformanceCase[] = [
   {
     title: "wakes the waiters of a key when it changes, and may send the new entry along",
@@ -1130,7 +1057,6 @@ export const storeConformance: readonly ConformanceCase[] = [
   ...releaseCases,
   ...clockCases,
   ...positionCases,
-  ...writeCases,
   ...wakeCases,
   ...controlCases,
   ...inspectionCases,

@@ -28,10 +28,6 @@ export interface ListedVariant {
 
 /** What the record says about one field or loader. */
 interface CoordinateControl {
-  /** The version of the record that last invalidated it as a whole. */
-  readonly epoch?: string;
-  /** The version that last invalidated it as a whole softly. */
-  readonly softEpoch?: string;
   readonly variants?: Readonly<Record<string, ListedVariant>>;
 }
 
@@ -51,10 +47,6 @@ const EVERYTHING = "*";
  * does not know; every change keeps them. Versions are base64url.
  */
 export interface ControlContent {
-  /** The version of the record that last cleared the prefix. */
-  readonly epoch: string;
-  /** The version that last cleared it softly. */
-  readonly softEpoch?: string;
   readonly coordinates: Readonly<Record<string, CoordinateControl>>;
   /** By coordinate, or under `*`. */
   readonly modes?: Readonly<Record<string, ListedMode>>;
@@ -69,8 +61,8 @@ export interface DeclaredVariant {
   readonly lifeMs: number | undefined;
 }
 
-/** The content of a new record: a new epoch, so that no entry that exists counts any more. */
-export const newContent = (): ControlContent => ({ epoch: THIS_VERSION, coordinates: {} });
+/** The content of a new record. It lists no variant, so that no entry that exists counts any more. */
+export const newContent = (): ControlContent => ({ coordinates: {} });
 
 /**
  * Reads the content of a record. Returns undefined if it is not one, or if it names a version later than its own, which
@@ -83,7 +75,7 @@ export function parseContent({ version, content }: VersionedControl, storeNow = 
     const parsed: unknown = JSON.parse(Buffer.from(content).toString("utf8"), (_, value: unknown) =>
       value === THIS_VERSION ? ownVersion : value,
     );
-    if (!isObject(parsed) || typeof parsed.epoch !== "string" || !isObject(parsed.coordinates)) return undefined;
+    if (!isObject(parsed) || !isObject(parsed.coordinates)) return undefined;
     const read = parsed as unknown as ControlContent;
     if (versionsIn(read).some((named) => rankOf(named) > version)) return undefined;
     const latestAt = Math.max(timeOfVersion(version), storeNow) + MAX_AHEAD_MS;
@@ -98,7 +90,7 @@ function versionsIn(content: ControlContent): string[] {
   const named = [content, ...Object.values(content.coordinates)].flatMap((one: unknown) => {
     if (!isObject(one)) return [];
     const variants = isObject(one.variants) ? Object.values(one.variants) : [];
-    return [one.epoch, one.softEpoch, ...variants.flatMap((v) => (isObject(v) ? [v.listing, v.seen] : []))];
+    return [...variants.flatMap((v) => (isObject(v) ? [v.listing, v.seen] : []))];
   });
   return named.filter((version) => typeof version === "string");
 }
@@ -121,63 +113,6 @@ export const wasMadeFrom = (content: ControlContent, version: string): boolean =
   JSON.stringify(content).includes(Buffer.from(version, "latin1").toString("base64url"));
 
 export const writeContent = (content: ControlContent): Uint8Array => Buffer.from(JSON.stringify(content));
-
-/** Which epoch an invalidation changes: entries from before it are absent or, after a soft one, stale. */
-export type EpochKind = "epoch" | "softEpoch";
-
-/** Makes every entry under the prefix absent, or stale. */
-export const withClear = (content: ControlContent, kind: EpochKind = "epoch"): ControlContent => ({
-  ...content,
-  [kind]: THIS_VERSION,
-});
-
-/** Makes every entry of the coordinates absent, or stale. */
-export function withInvalidated(
-  content: ControlContent,
-  coordinates: readonly string[],
-  kind: EpochKind = "epoch",
-): ControlContent {
-  const changed = coordinates.map((name) => [name, { ...coordinateOf(content, name), [kind]: THIS_VERSION }] as const);
-  return { ...content, coordinates: { ...content.coordinates, ...Object.fromEntries(changed) } };
-}
-
-/** Returns the version of the record that last cleared the prefix, or invalidated the coordinate as a whole. */
-export function epochOf(content: ControlContent, coordinate?: string, kind: EpochKind = "epoch"): string | undefined {
-  const epoch: unknown = coordinate === undefined ? content[kind] : coordinateOf(content, coordinate)[kind];
-  // A later release may write it in another form.
-  return typeof epoch === "string" ? epoch : undefined;
-}
-
-/**
- * Returns whether the invalidation of the prefix, or of a coordinate, that made `epoch` has no effect
- * any more: the record was lost, and changed from an earlier version.
- */
-export function hasLost(
-  content: ControlContent,
-  epoch: string,
-  coordinate?: string,
-  kind: EpochKind = "epoch",
-): boolean {
-  const isEarlier = (version: string | undefined): boolean => version === undefined || rankOf(version) < rankOf(epoch);
-  // A hard invalidation makes up for a soft one.
-  const isMadeUpFor = (name?: string): boolean =>
-    !isEarlier(epochOf(content, name)) || !isEarlier(epochOf(content, name, kind));
-  if (isMadeUpFor()) return false;
-  if (coordinate === undefined) return true;
-  const listed = Object.values(variantsOf(content, coordinate));
-  return !isMadeUpFor(coordinate) && listed.some(({ listing }) => isEarlier(listing));
-}
-
-/** Returns whether the prefix, or a coordinate, was invalidated as a whole after the record had `version`. */
-export function isEpochAfter(
-  version: string,
-  content: ControlContent,
-  coordinate: string | undefined,
-  kind: EpochKind,
-): boolean {
-  const epoch = epochOf(content, coordinate, kind);
-  return epoch !== undefined && rankOf(epoch) > version;
-}
 
 /** Returns a version as it is compared. */
 const rankOf = (version: string): string => Buffer.from(version, "base64url").toString("latin1");
@@ -217,7 +152,6 @@ export function withVariants(
         keyForm,
       });
     }
-    // Without variants there are no entries that its epoch could concern.
     if (variants.size === 0) return [];
     return [[name, { ...before, variants: Object.fromEntries([...variants].slice(-MAX_VARIANTS)) }] as const];
   });
@@ -244,17 +178,7 @@ export function variantsOf(content: ControlContent, coordinate: string): Readonl
 export function scopeOf(content: ControlContent, coordinate: string, id: string): string | undefined {
   const listed = listedVariant(content, coordinate, id);
   if (listed === undefined) return undefined;
-  return JSON.stringify([content.epoch, coordinateOf(content, coordinate).epoch ?? "", listed.listing]);
-}
-
-/**
- * Returns what decides whether entries of a coordinate were invalidated softly, as `scopeOf` does for
- * hard invalidations. Empty: none was.
- */
-export function softScopeOf(content: ControlContent, coordinate: string): string {
-  const { softEpoch } = coordinateOf(content, coordinate);
-  if (content.softEpoch === undefined && softEpoch === undefined) return "";
-  return JSON.stringify([content.softEpoch ?? "", softEpoch ?? ""]);
+  return listed.listing;
 }
 
 /** Returns when a process that uses a listed variant says so again, on the store's clock. */

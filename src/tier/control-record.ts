@@ -1,27 +1,20 @@
 import { hash } from "node:crypto";
 import { type Cancel, type Clock, within } from "../clock.js";
 import { CachedError } from "../errors.js";
-import { type Key, type KeySpace, RESPONSES } from "../keys/key.js";
+import type { Key, KeySpace } from "../keys/key.js";
 import { timeOfVersion } from "../store/control-version.js";
 import type { Store, VersionedControl } from "../store/store.js";
 import type { Mode } from "../telemetry/events.js";
 import {
   type ControlContent,
-  type EpochKind,
-  epochOf,
-  hasLost,
-  isEpochAfter,
   listedVariant,
   modesOf,
   newContent,
   parseContent,
   renewalAt,
   scopeOf,
-  softScopeOf,
   variantsOf,
   wasMadeFrom,
-  withClear,
-  withInvalidated,
   withMode,
   withModes,
   withVariants,
@@ -57,19 +50,6 @@ export interface Places {
   readonly coordinates: readonly string[];
 }
 
-/** What is invalidated as a whole: coordinates, or everything under the prefix. */
-export interface WholeNames {
-  readonly coordinates: readonly string[];
-  readonly isClear: boolean;
-}
-
-/** When something was last invalidated as a whole. See `ControlRecord.wholeInvalidationsOf`. */
-export interface WholeInvalidations {
-  readonly clearedAt: number | undefined;
-  readonly invalidatedAt: number | undefined;
-  readonly listedAt: number | undefined;
-}
-
 /** The settings of `ControlRecord`, in milliseconds. */
 export interface ControlRecordSettings {
   /** How long a request waits at most for the record. */
@@ -85,41 +65,28 @@ export interface ModeRequest {
   readonly by: string;
 }
 
-/** What the digests of the entries of one variant begin with, under one version of the record. */
-interface Scopes {
-  /** Of the signature. Undefined if the variant is not listed. */
-  readonly hard: string | undefined;
-  /** Of the soft signature; see `softScopeOf`. */
-  readonly soft: string;
-}
-
 /** A version of the record, as this process knows it. */
 interface Known {
   readonly record: VersionedControl;
   readonly content: ControlContent;
   /** Whether all copies are known to have this version or a later one. */
   readonly isEverywhere: boolean;
-  /** The scopes that were asked for, by coordinate and variant. */
-  readonly scopes: Map<string, Map<string, Scopes>>;
+  /** The signatures that were asked for, by coordinate and variant. */
+  readonly scopes: Map<string, Map<string, string | undefined>>;
 }
 
 /**
  * What this process knows of the control record, the one place that says which entries under the
- * prefix count: its epochs are part of the signature of every entry, and its list of variants says
- * under which names entries may be. Every read of the store shows the version of the record. If it is
+ * prefix count besides the invalidation clock: its list of variants says under which names entries may be, and the listing of a variant is the
+ * signature of its entries. Every read of the store shows the version of the record. If it is
  * not the one that this process knows, the record is read before an entry is evaluated.
  *
  * The interleavings it has to handle:
  *
- * - The prefix is cleared while a load runs. The load was granted under the old signature and is
- *   stored under it. Every reader computes the new one, so the value is never served.
- * - A process was away while the prefix was cleared. Its next read shows a version that it does not
- *   know, and nothing is evaluated by the old one.
  * - A variant is listed while a key is being invalidated: see `Invalidation`. For that, a variant is
  *   listed in all copies before its first lease request.
  * - The store goes back to an earlier record, as after a failover. A process that knows a later one
- *   writes it again. If another process has changed the earlier one first, the process that has
- *   invalidated something finds it missing in the record that it reads next, and invalidates it again.
+ *   writes it again.
  * - A variant was dropped from the list while its process was away. The process lists it again, under
  *   another listing, so that entries which an invalidation could not know of do not count.
  * - The record is lost while a field is off. Each process that has seen the mode writes it again; a process
@@ -134,16 +101,6 @@ export class ControlRecord {
   readonly #keys: Pick<KeySpace, "nameUnder">;
   readonly #variants: Variants;
   readonly #settings: ControlRecordSettings;
-  /** Called with invalidations of this process that the store has confirmed and lost. */
-  readonly #onLost: (lost: WholeNames, kind: EpochKind) => void;
-  /** The epochs that this process has made, by coordinate; that of the prefix by undefined. */
-  readonly #ownEpochs = {
-    epoch: new Map<string | undefined, string>(),
-    softEpoch: new Map<string | undefined, string>(),
-  };
-  /** The last change that invalidates something as a whole, and what is still added to the next one. */
-  #invalidating: Promise<void> = Promise.resolve();
-  #nextInvalidation: (Readonly<Record<EpochKind, WholeNames>> & { readonly done: Promise<void> }) | undefined;
   #known: Known | undefined;
   /** The listings of own variants that all copies are known to have, by coordinate and variant. */
   readonly #confirmed = new Map<string, string>();
@@ -170,11 +127,9 @@ export class ControlRecord {
     keys: Pick<KeySpace, "nameUnder">,
     variants: Variants,
     settings: ControlRecordSettings,
-    onLost: (lost: WholeNames, kind: EpochKind) => void = () => undefined,
     modes: Modes = new Modes(),
   ) {
     this.modes = modes;
-    this.#onLost = onLost;
     this.#store = store;
     this.#clock = clock;
     this.#keys = keys;
@@ -187,44 +142,15 @@ export class ControlRecord {
     return this.#storeNow;
   }
 
-  /** Returns the digest of the epochs that concern a key, under which its loads begin: 8 bytes. Undefined if its variant is not listed. */
+  /** Returns the digest of the listing of the variant of a key, under which its loads begin: 8 bytes. Undefined if it is not listed. */
   signatureOf(key: EntryIdentity): string | undefined {
-    return this.#scopesOf(key)?.hard;
-  }
-
-  /** Returns the digest of the soft epochs that concern a key, 8 bytes. Empty if there was none. A value with another one is stale. */
-  softSignatureOf(key: EntryIdentity): string {
-    return this.#scopesOf(key)?.soft ?? "";
-  }
-
-  /**
-   * Returns when an entry was last invalidated as a whole, on the store's clock: with the prefix, with its field or
-   * loader, and by listing its variant again. Undefined: never, or nothing is known.
-   */
-  wholeInvalidationsOf({ coordinate, variantId }: EntryIdentity): WholeInvalidations {
-    const content = this.#known?.content;
-    if (content === undefined) return { clearedAt: undefined, invalidatedAt: undefined, listedAt: undefined };
-    return {
-      clearedAt: timeOf(epochOf(content)),
-      invalidatedAt: timeOf(epochOf(content, coordinate)),
-      listedAt: timeOf(listedVariant(content, coordinate, variantId)?.listing),
-    };
-  }
-
-  /** Returns what a value in the near cache has to be stored under to be fresh, without its tags. */
-  nearScopeOf(key: EntryIdentity): string | undefined {
-    const scopes = this.#scopesOf(key);
-    return scopes?.hard === undefined ? undefined : scopes.hard + scopes.soft;
-  }
-
-  /** As long as this is the same object, so is what `nearScopeOf` returns for a key. */
-  get nearScopes(): object | undefined {
-    return this.#known?.scopes;
-  }
-
-  #scopesOf({ coordinate, variantId }: EntryIdentity): Scopes | undefined {
     const known = this.#known;
-    return known === undefined ? undefined : findScopes(known, coordinate, variantId);
+    return known === undefined ? undefined : findScope(known, key.coordinate, key.variantId);
+  }
+
+  /** As long as this is the same object, so is what `signatureOf` returns for a key. */
+  get signatures(): object | undefined {
+    return this.#known?.scopes;
   }
 
   /** Returns whether a lease may be requested: the variant is listed, and all copies say so. */
@@ -302,58 +228,6 @@ export class ControlRecord {
   }
 
   /**
-   * Makes every entry of the coordinates, or with `isClear` every entry under the prefix, absent (`kind` "epoch") or
-   * stale. Resolves when all copies say so. Rejects if the store has not confirmed. Calls made while a change is under
-   * way, which may have been written already, share the next one, so that the calls of one process do not compete for
-   * the record.
-   */
-  invalidate({ coordinates, isClear }: WholeNames, kind: EpochKind = "epoch"): Promise<void> {
-    let next = this.#nextInvalidation;
-    if (next === undefined) {
-      const change = this.#invalidating
-        .catch(() => undefined)
-        .then(() => {
-          const all = this.#nextInvalidation as Readonly<Record<EpochKind, WholeNames>>;
-          this.#nextInvalidation = undefined;
-          return this.#invalidateAll(all);
-        });
-      this.#invalidating = change;
-      next = { epoch: NOTHING, softEpoch: NOTHING, done: change };
-    }
-    const added = {
-      coordinates: [...new Set([...next[kind].coordinates, ...coordinates])],
-      isClear: isClear || next[kind].isClear,
-    };
-    this.#nextInvalidation = { ...next, [kind]: added };
-    return next.done;
-  }
-
-  async #invalidateAll(all: Readonly<Record<EpochKind, WholeNames>>): Promise<void> {
-    /** The version that the first read of this call has shown. */
-    let since: string | undefined;
-    await this.#change((before, version) => {
-      // Another process has invalidated the same since this call began: many may at the same instant.
-      since ??= version;
-      const isDone = (kind: EpochKind, name?: string): boolean =>
-        since !== undefined && isEpochAfter(since, before, name, kind);
-      const after = EPOCH_KINDS.reduce((content, kind) => {
-        const coordinates = all[kind].coordinates.filter((name) => !isDone(kind, name));
-        const cleared = all[kind].isClear && !isDone(kind) ? withClear(content, kind) : content;
-        return coordinates.length === 0 ? cleared : withInvalidated(cleared, coordinates, kind);
-      }, before);
-      return after === before ? undefined : after;
-    });
-    const { content } = this.#known as unknown as Known;
-    for (const kind of EPOCH_KINDS) {
-      const { coordinates, isClear } = all[kind];
-      for (const name of [...(isClear ? [undefined] : []), ...coordinates]) {
-        const epoch = epochOf(content, name, kind);
-        if (epoch !== undefined) this.#ownEpochs[kind].set(name, epoch);
-      }
-    }
-  }
-
-  /**
    * Sets a mode, as the latest change of it. Resolves when all copies say so, and it or a later one applies. Rejects if
    * the store has not confirmed; the mode may have been set nevertheless.
    */
@@ -410,19 +284,8 @@ export class ControlRecord {
   }
 
   /**
-   * Reads the record after the store may have gone back to an earlier one, and writes a later one that
-   * is known to the copies that lack it. Needed only if this process has invalidated something as a
-   * whole: all other changes are repeated when they are needed. Waits for one time budget at most. Never rejects.
-   */
-  async restore(): Promise<void> {
-    if (!this.#hasOwnEpochs) return;
-    const restored = this.#repair().catch(() => this.#repairLater());
-    await this.#until(this.#clock.now() + this.#settings.storeTimeoutMs, restored);
-  }
-
-  /**
    * Returns where entries of `keys` may be, according to the known record: under every listed variant,
-   * and under those of this process in any case. See `confirmPlaces`.
+   * and under those of this process in any case.
    */
   placesOf(keys: readonly EntryIdentity[]): Places {
     const names = new Set<string>();
@@ -437,12 +300,6 @@ export class ControlRecord {
         else coordinates.add(key.coordinate);
     }
     return { names: [...names], coordinates: [...coordinates] };
-  }
-
-  /** Whether a process has, or may have, responses that are made of entries, according to the known record. */
-  get listsResponses(): boolean {
-    if (this.#variants.declared(RESPONSES).length > 0) return true;
-    return this.#known !== undefined && Object.keys(variantsOf(this.#known.content, RESPONSES)).length > 0;
   }
 
   /**
@@ -595,17 +452,16 @@ export class ControlRecord {
   }
 
   /**
-   * Adds what `edit` returns; undefined: nothing has to change. `version` is that of the content if it
-   * was read after the call began. `isIn` returns whether content has the change that has made `version`.
+   * Adds what `edit` returns; undefined: nothing has to change. `isIn` returns whether content has the change that has made `version`.
    */
   async #change(
-    edit: (content: ControlContent, version: string | undefined) => ControlContent | undefined,
+    edit: (content: ControlContent) => ControlContent | undefined,
     isIn: (content: ControlContent, version: string) => boolean = wasMadeFrom,
   ): Promise<void> {
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
       if (this.#known === undefined || attempt > 0) await this.#fetchNow();
       const { record, content } = this.#known as unknown as Known;
-      const next = edit(content, attempt > 0 ? record.version : undefined);
+      const next = edit(content);
       if (next === undefined) return this.#confirm();
       // Attempts after a conflict begin with a first copy that may be behind.
       if (attempt > 0) await this.#confirm();
@@ -684,20 +540,6 @@ export class ControlRecord {
     this.modes.adopt(modesOf(content));
     if (this.#withKnownModes(content) !== undefined) this.#writeModes();
     this.#pollLater();
-    if (this.#hasOwnEpochs) for (const kind of EPOCH_KINDS) this.#reportLost(content, kind);
-  }
-
-  get #hasOwnEpochs(): boolean {
-    return EPOCH_KINDS.some((kind) => this.#ownEpochs[kind].size > 0);
-  }
-
-  /** Reports the invalidations of this process that a later record does not contain. */
-  #reportLost(content: ControlContent, kind: EpochKind): void {
-    const own = this.#ownEpochs[kind];
-    const lost = [...own].filter(([name, epoch]) => hasLost(content, epoch, name, kind)).map(([name]) => name);
-    for (const name of lost) own.delete(name);
-    const coordinates = lost.filter((name) => name !== undefined);
-    if (lost.length > 0) this.#onLost({ coordinates, isClear: lost.length > coordinates.length }, kind);
   }
 
   /** Updates what is known of the listings of own variants. */
@@ -741,25 +583,19 @@ export class ControlRecord {
   }
 }
 
-function findScopes(known: Known, coordinate: string, variantId: string): Scopes {
+function findScope(known: Known, coordinate: string, variantId: string): string | undefined {
   const { content, scopes } = known;
   let ofCoordinate = scopes.get(coordinate);
   if (ofCoordinate === undefined) {
     ofCoordinate = new Map();
     scopes.set(coordinate, ofCoordinate);
   }
-  let found = ofCoordinate.get(variantId);
-  if (found === undefined) {
-    const hard = scopeOf(content, coordinate, variantId);
-    const soft = softScopeOf(content, coordinate);
-    found = { hard: hard === undefined ? undefined : digestOf(hard), soft: soft === "" ? "" : digestOf(soft) };
-    ofCoordinate.set(variantId, found);
+  if (!ofCoordinate.has(variantId)) {
+    const scope = scopeOf(content, coordinate, variantId);
+    ofCoordinate.set(variantId, scope === undefined ? undefined : digestOf(scope));
   }
-  return found;
+  return ofCoordinate.get(variantId);
 }
-
-const EPOCH_KINDS: readonly EpochKind[] = ["epoch", "softEpoch"];
-const NOTHING: WholeNames = { coordinates: [], isClear: false };
 
 const isLater = (one: VersionedControl | undefined, other: VersionedControl): boolean =>
   one !== undefined && one.version > other.version;
@@ -768,9 +604,6 @@ const unavailable = (what: string): CachedError =>
   new CachedError("CACHED_STORE_UNAVAILABLE", `store: the control record ${what}; check what else writes to it`);
 
 /** Returns when a version that is part of the content was made. */
-const timeOf = (version: string | undefined): number | undefined =>
-  version === undefined ? undefined : timeOfVersion(Buffer.from(version, "base64url").toString("latin1"));
-
 const nameOf = (coordinate: string, id: string): string => `${coordinate}:${id}`;
 
 const digestOf = (text: string): string => hash("sha256", text, "binary").slice(0, 8);

@@ -43,7 +43,6 @@ export class EntryBuilder {
     loaded: LoadedValue,
     room: Promise<void> | undefined,
   ): Promise<StoreRequest | undefined> {
-    const { softSignature } = inFlight;
     const { key, policy } = inFlight.request;
     const { value, content, hint, settings, loadMs } = loaded;
     const maxAgeMs = freshMsOf(policy, loaded);
@@ -53,7 +52,7 @@ export class EntryBuilder {
     const packed = settings?.unchanged?.packed ?? (await this.#packing.pack(content as Encoded));
     const elapsedMs = this.#clock.now() - inFlight.startedAt;
     if (this.#invalidations.stateOf(subjects, inFlight.position) === "changed") return undefined;
-    if (this.#invalidations.isWritten(subjects, inFlight.grantedAt + elapsedMs)) return undefined;
+    if (this.#invalidations.isWritten({ key, tags: { subjects } }, inFlight.grantedAt + elapsedMs)) return undefined;
     const freshness = keptFreshness(settings?.freshness, maxAgeMs);
     const random = this.#random();
     const keptMs = valueTtlMs(freshness === undefined ? policy : ownPolicy(policy, freshness), maxAgeMs, random);
@@ -66,7 +65,7 @@ export class EntryBuilder {
       isNegative: isNegative(value),
       freshMs: isForWaiters ? freshMsForWaiters(inFlight.grantedAt) : jittered(maxAgeMs, policy.jitterRatio, random),
       ttlMs: ttlMsOf(isForWaiters ? 0 : keptMs, elapsedMs),
-      body: this.#bodyOf(loaded, { subjects, hint, freshness, softSignature, value: packed }, key),
+      body: this.#bodyOf(loaded, { subjects, hint, freshness, value: packed }, key),
     };
   }
 
@@ -75,7 +74,6 @@ export class EntryBuilder {
     const kept = settings?.unchanged;
     const isSame =
       kept !== undefined &&
-      kept.softSignature === body.softSignature &&
       areSame(kept.subjects, body.subjects) &&
       JSON.stringify([kept.hint, kept.freshness]) === JSON.stringify([body.hint, body.freshness]);
     return isSame ? undefined : this.#packing.seal(writeBody(body, key), key.name);

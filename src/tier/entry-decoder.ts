@@ -38,11 +38,6 @@ export class DecodedValue {
     return this.parts.hint;
   }
 
-  /** See `BodyParts.softSignature`. */
-  get softSignature(): string {
-    return this.parts.softSignature;
-  }
-
   get freshness(): OwnFreshness | undefined {
     return this.parts.freshness;
   }

@@ -42,16 +42,15 @@ export function freshnessOf(
 ): Freshness | undefined {
   if (reading.kind === "failed") return undefined;
   const { entry, now } = reading;
-  if (entry !== undefined && entry.state !== "write-in-progress") {
+  if (entry !== undefined) {
     const signature = control.signatureOf(request.key);
-    // Without a listed variant nothing can be served; only a write in progress is independent of it.
-    const counts = signature !== undefined && invalidations.counts(entry);
+    // Without a listed variant nothing can be served.
+    const counts = signature !== undefined && invalidations.counts(entry, request.key);
     const freshness = counts ? freshnessUnder(request, entry, now, signature, packing) : "absent";
     if (isServable(freshness)) return freshness;
     return unservedFreshness(request, entry, freshness, now, invalidations);
   }
-  const freshness = evaluateFreshness(entry, request.policy, now, "");
-  return unservedFreshness(request, entry, freshness, now, invalidations);
+  return unservedFreshness(request, entry, "absent", now, invalidations);
 }
 
 /** The parts that decide about freshness. */
@@ -73,19 +72,19 @@ function freshnessUnder(
 }
 
 /**
- * Returns what the request may do with an entry that is not served to it, by its own tags: nothing is loaded under a lease while one of
+ * Returns what the request may do with an entry that is not served to it, by its own tags: nothing is loaded under a lease while it or one of
  * them is written, and a load, a failure or a stale value from before one was invalidated is none.
  */
 export function unservedFreshness(
-  { tags: { subjects } }: Pick<ReadRequest, "tags">,
+  request: Pick<ReadRequest, "key" | "tags">,
   entry: Entry | undefined,
   freshness: Freshness,
   now: number,
   invalidations: InvalidationClock,
 ): Freshness {
-  if (subjects.length === 0) return freshness;
-  if (invalidations.isWritten(subjects, now)) return "write-in-progress";
-  if (entry === undefined || entry.state === "write-in-progress") return freshness;
+  if (invalidations.isWritten(request, now)) return "write-in-progress";
+  const { subjects } = request.tags;
+  if (entry === undefined || subjects.length === 0) return freshness;
   return entry.position < invalidations.latestOf(subjects) ? "absent" : freshness;
 }
 
@@ -109,7 +108,7 @@ export const isServable = (freshness: Freshness | undefined): boolean =>
  * Returns what a reader under `signature` may do with `entry` at `now`, the store's time.
  *
  * A boundary belongs to the later state: exactly at `freshUntilAt`, the entry is stale. An entry
- * with another signature is absent, unless a write is in progress. A value older than `maxAge` plus
+ * with another signature is absent. A value older than `maxAge` plus
  * the longest stale window is absent, no matter what the entry says.
  *
  * `ownOf` returns what the load of a value has set. It is called only if the value is not fresh by the
@@ -125,7 +124,6 @@ export function evaluateFreshness(
   ownOf: (entry: Entry) => OwnFreshness | undefined = NOTHING_SET,
 ): Freshness {
   if (entry === undefined) return "absent";
-  if (entry.state === "write-in-progress") return now < entry.untilAt ? "write-in-progress" : "absent";
   if (entry.signature !== signature) return "absent";
   if (entry.state === "pending") return "pending";
   if (entry.state !== "value") return now < entry.untilAt ? entry.state : "absent";

@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import type { Cancel, Clock } from "../clock.js";
 import { CachedError } from "../errors.js";
-import type { PartTags, Subject } from "../keys/key.js";
-import type { LossCheck, Store } from "../store/store.js";
+import type { KeySpace, Subject } from "../keys/key.js";
+import type { Store } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
-import type { ControlRecord, EntryIdentity, WholeNames } from "./control-record.js";
+import type { ControlRecord, EntryIdentity } from "./control-record.js";
 import { type InvalidationCause, RETRY } from "./invalidation-cause.js";
 import type { InvalidationClock } from "./invalidation-clock.js";
 import type { InvalidationHistory, RecordedKind } from "./invalidation-history.js";
@@ -50,21 +50,21 @@ export interface InvalidationParts {
   readonly near: NearCache | undefined;
   readonly history: InvalidationHistory;
   readonly underWay: WorkUnderWay;
-  readonly partTags: PartTags;
+  readonly keys: Pick<KeySpace, "subjects">;
   readonly settings: TierSettings;
 }
 
 /**
  * Invalidates keys and tags in the store and in this process, and protects writes to the source.
  *
- * A key is removed under every variant that the control record lists. The interleaving that needs care
- * is a release that is listed meanwhile:
+ * A key is invalidated in all variants of its key form by one record of the clock, and in those of another key form with
+ * their whole coordinate. The interleaving that needs care is a release with another key form that is listed meanwhile:
  *
- * - Its variant is listed, then the record is checked: the check shows it, and its entry is removed too.
+ * - Its variant is listed, then the control record is checked: the check shows it, and its coordinate is invalidated too.
  * - The record is checked, then the variant is listed: its first load begins after the invalidation
  *   was called, since a variant is listed in all copies of the record before its first lease request.
  *
- * What is made of entries, such as a response, is invalidated with them, by the tags in `PartTags`.
+ * What is made of entries, such as a response, is tagged with their subjects, and is thereby invalidated with them.
  */
 export class Invalidation {
   readonly #store: Store;
@@ -80,10 +80,8 @@ export class Invalidation {
   readonly made: InvalidationCount;
   readonly #history: InvalidationHistory;
   readonly #underWay: WorkUnderWay;
-  readonly #partTags: PartTags;
+  readonly #keys: Pick<KeySpace, "subjects">;
   readonly #settings: TierSettings;
-  /** The invalidations that are repeated when `replicaLagMs` is over. */
-  readonly #lagging = new Map<Cancel, Names>();
   #unconfirmedSinceAt: number | undefined;
   /** Set while there are unconfirmed invalidations, also while they are being repeated. */
   #retryTimer: Cancel | undefined;
@@ -101,7 +99,7 @@ export class Invalidation {
     near,
     history,
     underWay,
-    partTags,
+    keys,
     settings,
   }: InvalidationParts) {
     this.#store = store;
@@ -112,11 +110,11 @@ export class Invalidation {
     this.#unleasedLoads = unleasedLoads;
     this.#near = near;
     this.#unconfirmed = unconfirmed;
-    this.#recent = new RecentInvalidations(clock);
+    this.#recent = new RecentInvalidations();
     this.made = this.#recent;
     this.#history = history;
     this.#underWay = underWay;
-    this.#partTags = partTags;
+    this.#keys = keys;
     this.#settings = settings;
   }
 
@@ -142,7 +140,7 @@ export class Invalidation {
 
   async #run(names: Names, kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
     await this.#applyOrRetry(names, kind, cause);
-    if (kind === "hard") await this.#holdOff(names, cause);
+    if (kind === "hard") await this.#holdOff(names);
   }
 
   /** Invalidates everything under the prefix, as `run` does. */
@@ -159,40 +157,27 @@ export class Invalidation {
   async around<T>(names: Names, write: () => T | PromiseLike<T>, cause: InvalidationCause): Promise<T> {
     const writer = newWriterId();
     await this.#applyOrRetry(names, "hard", cause, "write").catch(() => undefined);
-    // A variant that is listed during the write is not marked. The invalidation after it removes its
-    // entries.
-    const marked = this.#control.placesOf(names.keys).names;
-    const subjects = this.#markedTagsOf(names);
-    const stopRenewing = await this.#keepMarked(marked, subjects, writer);
+    const subjects = this.#subjectsOf(names);
+    const stopRenewing = await this.#keepMarked(subjects, writer);
     try {
       return await write();
     } finally {
       await stopRenewing();
-      // This must precede endWrite, so that nothing is stored between the two.
       await this.#applyOrRetry(names, "hard", cause, "write").catch(() => undefined);
-      // The hold-off precedes endWrite, so that nothing is stored between the two.
-      await this.#holdOff(names, cause).catch(() => undefined);
-      await Promise.all([
-        marked.length === 0 ? undefined : this.#store.endWrite(marked, writer),
-        subjects.length === 0
-          ? undefined
-          : this.#invalidations.append({ kind: "end", subjects, writer: writer.slice(0, 8) }),
-      ]).catch(() => this.#retryLater(names));
+      // The hold-off precedes the end of the write, so that nothing is stored between the two.
+      await this.#holdOff(names).catch(() => undefined);
+      await this.#invalidations.append({ kind: "end", subjects, writer }).catch(() => this.#retryLater(names));
     }
   }
 
   /**
-   * Marks `names` as being written, and renews the mark until the returned function is called, which
+   * Marks `subjects` as being written, and renews the mark until the returned function is called, which
    * resolves when no renewal is under way. A renewal also replaces a mark that has lapsed, and
    * thereby removes what was stored since.
    */
-  async #keepMarked(
-    names: readonly string[],
-    subjects: readonly Subject[],
-    writer: string,
-  ): Promise<() => Promise<void>> {
+  async #keepMarked(subjects: readonly Subject[], writer: string): Promise<() => Promise<void>> {
     const { writeGuardMs } = this.#settings;
-    const mark = (): Promise<void> => this.#beginWrite(names, subjects, writer, writeGuardMs).catch(() => undefined);
+    const mark = (): Promise<void> => this.#beginWrite(subjects, writer, writeGuardMs).catch(() => undefined);
     let isOver = false;
     let marking = mark();
     let cancel: Cancel = () => undefined;
@@ -212,36 +197,6 @@ export class Invalidation {
     };
   }
 
-  /** Repeats invalidations of whole coordinates, or of the prefix, that the store has lost. */
-  repeat(lost: WholeNames, kind: InvalidationKind): void {
-    const names = { ...NO_NAMES, ...lost };
-    if (kind === "soft") this.#repeatSoftly(names);
-    else this.#retryLater(names, 0);
-  }
-
-  /**
-   * Repeats the recent invalidations that the store may have lost although it had confirmed them,
-   * hard ones as hard, soft ones as soft. Readers wait until the check has ended, or used up its time
-   * budget; what it has not proved to be there by then is repeated. Until the store confirms the hard
-   * ones again, their entries are not read from it.
-   */
-  replay({ ended, mayBeLost }: LossCheck): void {
-    const { keys, softKeys, isClear } = this.#recent.names();
-    const isLost = (key: EntryIdentity): boolean => this.#control.placesOf([key]).names.some(mayBeLost);
-    const decide = (): void => {
-      const lost = { ...NO_NAMES, keys: keys.filter(isLost) };
-      if (lost.keys.length > 0) this.#retryLater(lost, 0);
-      const soft = { ...NO_NAMES, keys: softKeys.filter(isLost) };
-      if (soft.keys.length > 0) this.#repeatSoftly(soft);
-    };
-    this.#unconfirmed.waitFor(this.#control.restore());
-    if (isClear) {
-      // It is not known which names to check.
-      this.#overflow("recent");
-      this.#retryLater(NO_NAMES, 0);
-    } else if (keys.length + softKeys.length > 0) this.#unconfirmed.waitFor(ended.then(decide));
-  }
-
   /** Repeats unconfirmed invalidations without waiting for the next attempt: the store is connected again. */
   retryNow(): void {
     if (this.#retryTimer === undefined || this.#isRetrying || this.#isClosed) return;
@@ -254,7 +209,7 @@ export class Invalidation {
    * replies. `untilAt`: when nobody waits for that any more.
    */
   async settled(untilAt: number): Promise<void> {
-    while (!this.#isClosed && this.#clock.now() < untilAt && this.#unconfirmed.size + this.#lagging.size > 0)
+    while (!this.#isClosed && this.#clock.now() < untilAt && this.#unconfirmed.size > 0)
       await new Promise<void>((resolve) => this.#clock.after(RETRY_MS, resolve));
     await this.#history.flush();
   }
@@ -266,10 +221,6 @@ export class Invalidation {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#retryTimer?.();
-    for (const [cancel, names] of this.#lagging) {
-      cancel();
-      this.#unconfirmed.add(names, this.#partTagsOf(names));
-    }
     if (this.#unconfirmed.size > 0) await this.#retryUnconfirmed();
     await this.#history.close();
   }
@@ -284,9 +235,9 @@ export class Invalidation {
     cause: InvalidationCause,
     recordedAs: RecordedKind = kind,
   ): Promise<void> {
-    this.#recent.add(names, kind === "soft");
+    this.#recent.add(names);
     this.#dropLocal(names);
-    this.#invalidations.preempt(this.#tagsOf(names), kind === "soft" ? "soft" : "hard");
+    this.#invalidations.preempt(this.#subjectsOf(names), kind === "soft" ? "soft" : "hard");
     try {
       await this.#writeReported(names, kind, cause, recordedAs);
     } catch (error) {
@@ -294,19 +245,13 @@ export class Invalidation {
       throw error;
     } finally {
       // What was read meanwhile may be older.
-      this.#recent.add(names, kind === "soft");
+      this.#recent.add(names);
       this.#dropLocal(names);
     }
   }
 
-  /** Repeats a soft invalidation, or a hard one in its place. */
-  #repeatSoftly(names: Names): void {
-    this.#writeReported(names, "soft", RETRY).catch(() => this.#retryLater(names));
-  }
-
   /**
-   * Drops what this process has in memory. A value in the near cache counts only under the epochs that
-   * it was stored under.
+   * Drops what this process has in memory. A value in the near cache that is not found by its name is compared with the clock.
    */
   #dropLocal(names: Names): void {
     const { keys, tags, coordinates = [], isClear = false } = names;
@@ -325,35 +270,23 @@ export class Invalidation {
     this.#near?.changed(undefined);
   }
 
-  #markedTagsOf(names: Names): readonly Subject[] {
-    return this.#control.listsResponses ? this.#tagsOf(names) : names.tags;
+  #beginWrite(subjects: readonly Subject[], writer: string, guardMs: number): Promise<void> {
+    return this.#invalidations.append({ kind: "begin", subjects, writer, guardMs });
   }
 
-  async #beginWrite(
-    names: readonly string[],
-    subjects: readonly Subject[],
-    writer: string,
-    guardMs: number,
-  ): Promise<void> {
-    await Promise.all([
-      names.length === 0 ? undefined : this.#store.beginWrite(names, writer, guardMs),
-      subjects.length === 0
-        ? undefined
-        : this.#invalidations.append({ kind: "begin", subjects, writer: writer.slice(0, 8), guardMs }),
-    ]);
-  }
-
-  /** Returns the tags that are invalidated, with those of what is made of the entries. */
-  #tagsOf(names: Names): readonly Subject[] {
-    const partTags = this.#partTagsOf(names);
-    return partTags.length === 0 ? names.tags : [...names.tags, ...partTags];
-  }
-
-  #partTagsOf({ keys, coordinates = [] }: Pick<Names, "keys" | "coordinates">): readonly Subject[] {
-    if (keys.length + coordinates.length === 0) return [];
-    const { entry, entries, coordinate } = this.#partTags;
+  /** Returns everything that an invalidation of `names` concerns. */
+  #subjectsOf({ keys, tags, coordinates = [], isClear = false }: Names): readonly Subject[] {
+    const { entry, anyOf, coordinate, everything } = this.#keys.subjects;
+    const places = this.#control.placesOf(keys);
+    const whole = new Set([...coordinates, ...places.coordinates]);
     const holders = new Set(keys.map((key) => key.coordinate));
-    return [...keys.map(entry), ...[...holders].map(entries), ...coordinates.map(coordinate)];
+    return [
+      ...(isClear ? [everything] : []),
+      ...[...whole].map(coordinate),
+      ...keys.map(entry),
+      ...[...holders].map(anyOf),
+      ...tags,
+    ];
   }
 
   /**
@@ -388,90 +321,45 @@ export class Invalidation {
     }
   }
 
-  async #write(names: Names, kind: InvalidationKind): Promise<void> {
-    const { keys, tags, coordinates = [], isClear = false } = names;
-    const results = await Promise.allSettled([
-      keys.length === 0 ? undefined : this.#writeKeys(keys, kind),
-      tags.length === 0 ? undefined : this.#invalidateTags(tags, kind),
-      isClear || coordinates.length > 0
-        ? this.#control.invalidate({ coordinates, isClear }, epochKindOf(kind))
-        : undefined,
-    ]);
-    const failed = results.find((result) => result.status === "rejected");
-    if (failed !== undefined) throw failed.reason as Error;
-    // The known record is now as current as for the entries. Nothing is made of what a new value takes the place of: a text.
-    const partTags = this.#control.listsResponses && kind !== "replace" ? this.#partTagsOf(names) : [];
-    if (partTags.length > 0) await this.#invalidateTags(partTags, kind);
-  }
-
   /**
-   * Invalidates keys under every listed variant, and the whole coordinate where a listed variant makes
-   * its keys in another way. Then checks that nothing else has been listed, and goes on with what has.
+   * Invalidates in one step. Entries are removed as well, which frees their memory and wakes those who wait for their loads. A release
+   * that has been listed meanwhile with another key form makes its keys in another way: then its whole coordinate is invalidated too.
    */
-  async #writeKeys(keys: readonly EntryIdentity[], kind: InvalidationKind): Promise<void> {
-    const done = new Set<string>();
-    let places = this.#control.placesOf(keys);
-    for (;;) {
-      const names = places.names.filter((name) => !done.has(name));
-      const coordinates = places.coordinates.filter((coordinate) => !done.has(coordinate));
-      if (names.length + coordinates.length === 0) return;
-      for (const place of [...names, ...coordinates]) done.add(place);
-      await Promise.all([
-        names.length === 0 ? undefined : this.#invalidateNames(names, kind),
-        coordinates.length === 0
-          ? undefined
-          : this.#control.invalidate({ coordinates, isClear: false }, epochKindOf(kind)),
-      ]);
-      if (coordinates.length > 0 && this.#control.listsResponses)
-        await this.#invalidateTags(this.#partTagsOf({ keys: [], coordinates }), kind);
-      places = await this.#control.currentPlacesOf(keys, places.names[0] as string);
-    }
+  async #write(names: Names, kind: InvalidationKind): Promise<void> {
+    const { keys } = names;
+    const subjects = this.#subjectsOf(names);
+    await this.#append(subjects, kind);
+    if (keys.length === 0) return;
+    const { names: places } = this.#control.placesOf(keys);
+    const removed = kind === "soft" ? undefined : this.#store.remove(places).catch(() => undefined);
+    const { coordinates } = await this.#control.currentPlacesOf(keys, places[0] as string);
+    const others = coordinates.map(this.#keys.subjects.coordinate).filter((subject) => !subjects.includes(subject));
+    if (others.length > 0) await this.#append(others, kind);
+    await removed;
   }
 
-  #invalidateTags(subjects: readonly Subject[], kind: InvalidationKind): Promise<void> {
+  #append(subjects: readonly Subject[], kind: InvalidationKind): Promise<void> {
     return this.#invalidations.append({ kind: kind === "soft" ? "soft" : "hard", subjects });
-  }
-
-  #invalidateNames(names: readonly string[], kind: InvalidationKind): Promise<void> {
-    return kind === "soft" ? this.#store.softInvalidate(names) : this.#store.invalidate(names);
   }
 
   /**
    * Stores nothing for `replicaLagMs`: a lagging replica of the database may still return the old
    * value.
    */
-  async #holdOff(names: Names, cause: InvalidationCause): Promise<void> {
+  async #holdOff(names: Names): Promise<void> {
     const { replicaLagMs } = this.#settings;
     if (replicaLagMs === 0) return;
-    this.#repeatAfterLag(names, replicaLagMs, cause);
-    const storeNames = this.#control.placesOf(names.keys).names;
-    const subjects = this.#markedTagsOf(names);
-    if (storeNames.length + subjects.length === 0) return;
     try {
-      await this.#beginWrite(storeNames, subjects, newWriterId(), replicaLagMs);
+      await this.#beginWrite(this.#subjectsOf(names), newWriterId(), replicaLagMs);
     } catch (error) {
       this.#retryLater(names);
       throw error;
     }
   }
 
-  /**
-   * The entries of a whole coordinate cannot be marked one by one. What is stored during the lag is
-   * invalidated at its end.
-   */
-  #repeatAfterLag({ coordinates = [], isClear = false }: Names, lagMs: number, cause: InvalidationCause): void {
-    if ((coordinates.length === 0 && !isClear) || this.#isClosed) return;
-    const names = { ...NO_NAMES, coordinates, isClear };
-    const cancel = this.#clock.after(lagMs, () => {
-      this.#lagging.delete(cancel);
-      void this.#applyOrRetry(names, "hard", cause).catch(() => undefined);
-    });
-    this.#lagging.set(cancel, names);
-  }
-
   #retryLater(names: Names, delayMs = RETRY_MS): void {
     if (this.#unconfirmed.size === 0) this.#unconfirmedSinceAt = this.#clock.now();
-    if (this.#unconfirmed.add(names, this.#partTagsOf(names))) this.#overflow("unconfirmed");
+    if (this.#unconfirmed.add(names, this.#subjectsOf(names))) this.#overflow();
     if (this.#unconfirmed.size > 0 && !this.#isClosed)
       this.#retryTimer ??= this.#clock.after(delayMs, () => void this.#retryUnconfirmed());
   }
@@ -481,7 +369,7 @@ export class Invalidation {
     const names = this.#unconfirmed.snapshot();
     try {
       await this.#writeReported(names, "hard", RETRY);
-      await this.#holdOff(names, RETRY);
+      await this.#holdOff(names);
       if (names.isClear) this.#dropAllLocal();
       names.confirm();
     } catch {
@@ -493,12 +381,12 @@ export class Invalidation {
   }
 
   /** Replaces the names that have to be repeated, which are too many, by the whole prefix. */
-  #overflow(what: "unconfirmed" | "recent"): void {
+  #overflow(): void {
     this.#unconfirmed.addClear();
     this.#dropAllLocal();
     const error = new CachedError(
       "CACHED_STORE_UNAVAILABLE",
-      `more than ${MAX_NAMES} keys or tags were invalidated that the store ${what === "recent" ? "may have lost" : "has not confirmed"}; everything under the prefix is invalidated instead, and this process loads without the store until that is confirmed; check the store`,
+      `more than ${MAX_NAMES} keys or tags were invalidated that the store has not confirmed; everything under the prefix is invalidated instead, and this process loads without the store until that is confirmed; check the store`,
     );
     this.#channel.publish({ name: "invalidations.overflowed", error });
   }
@@ -507,7 +395,5 @@ export class Invalidation {
 const NO_NAMES: Names = { keys: [], tags: [] };
 const EVERYTHING: Names = { ...NO_NAMES, isClear: true };
 
-const epochKindOf = (kind: InvalidationKind): "epoch" | "softEpoch" => (kind === "soft" ? "softEpoch" : "epoch");
-
-/** Returns the id of one write, 16 bytes. */
-const newWriterId = (): string => randomBytes(16).toString("latin1");
+/** Returns the id of one write, 8 bytes. */
+const newWriterId = (): string => randomBytes(8).toString("latin1");

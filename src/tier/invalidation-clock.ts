@@ -1,5 +1,5 @@
 import type { Clock, Random } from "../clock.js";
-import type { Subject } from "../keys/key.js";
+import type { Key, Subject, Subjects } from "../keys/key.js";
 import {
   type ClockHead,
   type ClockRecord,
@@ -27,6 +27,23 @@ const VERIFY_AFTER_MS = 100;
 const REPAIR_WITHIN_MS = 200;
 /** How many records a process recognizes in an earlier head. */
 const MAX_RECENT = 1_000;
+
+/** What identifies an entry in all variants of its key form. */
+export type EntryKey = Pick<Key, "coordinate" | "digest">;
+
+/** An entry with its tags. */
+export interface Written {
+  readonly key: EntryKey;
+  readonly tags: { readonly subjects: readonly Subject[] };
+}
+
+/** The latest positions at which all entries of a coordinate were invalidated, alone or with the prefix. 0: never. */
+interface WholePositions {
+  readonly hard: number;
+  readonly soft: number;
+  /** See `InvalidationClock.changes`. */
+  readonly changes: number;
+}
 
 /** The writes in progress of one subject, with the time at which the mark of each ends, on the store's clock. */
 type Writers = Map<string, number>;
@@ -86,9 +103,14 @@ export class InvalidationClock {
   #isOutrunning = false;
   #isClosed = false;
   #changes = 0;
+  readonly #subjects: Subjects;
+  /** The latest position in the maps. */
+  #latest = 0;
+  readonly #whole = new Map<string, WholePositions>();
 
-  constructor(store: Store, time: Clock, random: Random) {
+  constructor(store: Store, subjects: Subjects, time: Clock, random: Random) {
     this.#store = store;
+    this.#subjects = subjects;
     this.#time = time;
     this.#random = random;
   }
@@ -225,7 +247,7 @@ export class InvalidationClock {
     const known = this.#known;
     if (known === undefined || subjects.length === 0) return;
     this.#changes++;
-    for (const subject of subjects) raise(this.#mapOf(kind), subject, known.position + 0.5);
+    for (const subject of subjects) this.#raise(kind, subject, known.position + 0.5);
   }
 
   /** Finds out what has been invalidated, without a read. Resolves to whether it did. Never rejects. */
@@ -251,10 +273,42 @@ export class InvalidationClock {
     return latest;
   }
 
-  /** Returns whether an entry was stored under the clock as it is, and is not older than what the log still has. */
-  counts({ epoch, position }: ClockOrigin): boolean {
+  /** Returns the position before which no entry of a request counts, whatever its own tags. */
+  oldestOf({ key, tags }: Written): number {
+    const hardAt = this.#hard.get(this.#subjects.entry(key)) ?? 0;
+    return Math.max(this.#wholeOf(key.coordinate).hard, hardAt, this.latestOf(tags.subjects));
+  }
+
+  /**
+   * Returns whether an entry was stored under the clock as it is, is not older than what the log still has, and not than
+   * an invalidation of itself, its coordinate or the prefix.
+   */
+  counts({ epoch, position }: ClockOrigin, key: EntryKey): boolean {
     const known = this.#known;
-    return known !== undefined && epoch === known.epoch && position >= known.floor;
+    if (known === undefined || epoch !== known.epoch || position < known.floor) return false;
+    if (position >= this.#latest) return true;
+    if (position < this.#wholeOf(key.coordinate).hard) return false;
+    const hardAt = this.#hard.get(this.#subjects.entry(key));
+    return hardAt === undefined || position >= hardAt;
+  }
+
+  /** Returns whether an entry that is as old was invalidated softly, alone, with its coordinate or with the prefix. */
+  isSoftlyInvalidated(position: number, key: EntryKey): boolean {
+    if (position >= this.#latest || this.#soft.size === 0) return false;
+    if (position < this.#wholeOf(key.coordinate).soft) return true;
+    const softAt = this.#soft.get(this.#subjects.entry(key));
+    return softAt !== undefined && position < softAt;
+  }
+
+  #wholeOf(coordinate: string): WholePositions {
+    const known = this.#whole.get(coordinate);
+    if (known?.changes === this.#changes) return known;
+    const subjects = [this.#subjects.everything, this.#subjects.coordinate(coordinate)];
+    const latestIn = (map: ReadonlyMap<Subject, number>): number =>
+      Math.max(...subjects.map((subject) => map.get(subject) ?? 0));
+    const whole = { hard: latestIn(this.#hard), soft: latestIn(this.#soft), changes: this.#changes };
+    this.#whole.set(coordinate, whole);
+    return whole;
   }
 
   /** Returns what has become of a value with these subjects, loaded at `position`. */
@@ -262,6 +316,7 @@ export class InvalidationClock {
     // What was invalidated before the floor is not known any more.
     if (subjects.length > 0 && position < (this.#known?.floor ?? 0)) return "changed";
     let state: TagsState = "current";
+    if (position >= this.#latest) return state;
     for (const subject of subjects) {
       const hardAt = this.#hard.get(subject);
       if (hardAt !== undefined && hardAt > position) return "changed";
@@ -272,10 +327,11 @@ export class InvalidationClock {
     return state;
   }
 
-  /** Returns whether one of `subjects` is being written at `now`, on the store's clock. */
-  isWritten(subjects: readonly Subject[], now: number): boolean {
+  /** Returns whether an entry, or one of its tags, is being written at `now`, on the store's clock. */
+  isWritten({ key, tags }: Written, now: number): boolean {
     if (this.#open.size === 0) return false;
-    return subjects.some((subject) => {
+    const { entry, coordinate, everything } = this.#subjects;
+    return [...tags.subjects, entry(key), coordinate(key.coordinate), everything].some((subject) => {
       const writers = this.#open.get(subject);
       return writers !== undefined && [...writers.values()].some((until) => until > now);
     });
@@ -329,8 +385,7 @@ export class InvalidationClock {
       ? { hard: lostOf(before.hard, this.#hard, floor), soft: lostOf(before.soft, this.#soft, floor) }
       : { hard: new Map(), soft: new Map() };
     // They stay invalidated here until they are so everywhere.
-    for (const kind of KINDS)
-      for (const [subject, position] of this.#lost[kind]) this.#mapOf(kind).set(subject, position);
+    for (const kind of KINDS) for (const [subject, position] of this.#lost[kind]) this.#raise(kind, subject, position);
     const last = records.at(-1) as ReadRecord;
     const endsAt = beginsAt + records.reduce((sum, { bytes }) => sum + bytes, 0);
     this.#recent.clear();
@@ -398,7 +453,7 @@ export class InvalidationClock {
       const map = mapOfKind(record);
       if (map === undefined) continue;
       this.#changes++;
-      for (const subject of record.subjects) raise(this.#mapOf(map), subject, record.position);
+      for (const subject of record.subjects) this.#raise(map, subject, record.position);
       if (record.kind === "begin") this.#noteBegin(record);
       if (record.kind === "end") this.#noteEnd(record);
     }
@@ -463,6 +518,13 @@ export class InvalidationClock {
       for (const [subject, position] of map) if (position <= floor) map.delete(subject);
   }
 
+  #raise(kind: "hard" | "soft", subject: Subject, position: number): void {
+    const map = this.#mapOf(kind);
+    const known = map.get(subject);
+    if (known === undefined || known < position) map.set(subject, position);
+    if (position > this.#latest) this.#latest = position;
+  }
+
   #mapOf(kind: "hard" | "soft"): Map<Subject, number> {
     return kind === "hard" ? this.#hard : this.#soft;
   }
@@ -474,11 +536,6 @@ const ignore = (): void => undefined;
 
 const mapOfKind = ({ kind }: ReadRecord): "hard" | "soft" | undefined =>
   kind === "epoch" ? undefined : kind === "soft" ? "soft" : "hard";
-
-function raise(map: Map<Subject, number>, subject: Subject, position: number): void {
-  const known = map.get(subject);
-  if (known === undefined || known < position) map.set(subject, position);
-}
 
 /** Returns what is later in `before` than in `after`, and not covered by the floor. */
 const lostOf = (

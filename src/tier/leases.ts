@@ -70,6 +70,8 @@ export type Acquired =
   | { readonly kind: "enqueued"; readonly isOver: Promise<unknown> }
   /** This process runs as many loads of the key as it may. `isOver` resolves when to read again. */
   | { readonly kind: "limited"; readonly isOver: Promise<void> }
+  /** A write is in progress: load without a lease, and store nothing. */
+  | { readonly kind: "write-in-progress" }
   | Exclude<Grant, { kind: "granted" }>;
 
 /** The delay before a failed release is repeated for the first time; it doubles each time. */
@@ -223,7 +225,7 @@ export class Leases {
     if (!(await this.#invalidations.catchUp(clock))) return false;
     if (reading.entry.signature !== this.#control.signatureOf(request.key)) return false;
     const { epoch, leasePosition: position = 0 } = reading.entry;
-    if (!this.#invalidations.counts({ epoch, position })) return false;
+    if (!this.#invalidations.counts({ epoch, position }, request.key)) return false;
     if (position < this.#invalidations.latestOf(request.tags.subjects)) return false;
     if (this.#control.modes.of(request.key.coordinate) === "off") {
       // Its worker may end when this call has.
@@ -309,7 +311,7 @@ export class Leases {
     const requests = grantable.map(({ request, supersededAt, endsFreshness = false }) => ({
       key: request.key.name,
       signature: this.#control.signatureOf(request.key) as string,
-      oldestPosition: this.#invalidations.latestOf(request.tags.subjects),
+      oldestPosition: this.#invalidations.oldestOf(request),
       supersededAt,
       endsFreshness,
     }));
@@ -345,9 +347,9 @@ export class Leases {
     if (!keys.every((key) => this.#control.mayLoad(key))) await this.#control.listInTime();
   }
 
-  /** Whether one of the tags of a request is being written, as far as this process knows. */
-  #isWritten({ tags }: ReadRequest): boolean {
-    return tags.subjects.length > 0 && this.#invalidations.isWritten(tags.subjects, this.#control.storeNow);
+  /** Whether the entry of a request, or one of its tags, is being written, as far as this process knows. */
+  #isWritten(request: ReadRequest): boolean {
+    return this.#invalidations.isWritten(request, this.#control.storeNow);
   }
 
   #begin(leaseRequest: QueuedRequest, grant: GrantedLease): Acquired {
@@ -407,7 +409,6 @@ export class Leases {
     const inFlight: InFlightLoad = {
       request,
       position,
-      softSignature: this.#control.softSignatureOf(request.key),
       gen,
       token,
       grantedAt,

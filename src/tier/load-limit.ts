@@ -8,8 +8,8 @@ const MAX_LOADS_OF_A_KEY = 2;
 const RECHECK_MS = 100;
 
 /**
- * Bounds the loads of one key in this process. An invalidation ends the lease chain of a load but
- * not the load itself, and later readers must not join it. Without a limit, a key that is
+ * Bounds the loads of one key in this process. An invalidation makes the lease of a load void but
+ * does not end the load itself, and later readers must not join it. Without a limit, a key that is
  * invalidated again and again while it loads would be loaded as often at the same time.
  *
  * The second load begins at once, so that a reader does not wait for a load that began before an

@@ -38,7 +38,7 @@ import { Waiters } from "./waiters.js";
  * `isCallerError`) is that caller's alone, in every state: all others who wait start over, so that
  * one of them runs the next load.
  *
- * An invalidation ends the lease of a load, not the load. At most two loads of a key run at a time in
+ * An invalidation makes the lease of a load void, not the load. At most two loads of a key run at a time in
  * a process: see `LoadLimit`.
  *
  * The interleaving that a map of promises by key would lose: a load begins and reads the old value;
@@ -54,8 +54,6 @@ export interface InFlightLoad {
   readonly request: ReadRequest;
   /** From which position of the invalidation clock on its value counts. */
   readonly position: number;
-  /** `ControlRecord.softSignatureOf` before it. A value that it does not suit any more is stale from the start. */
-  readonly softSignature: string;
   readonly gen: string;
   readonly token: string;
   /** On the store's clock. */

@@ -359,10 +359,10 @@ function reportMiss(request: ReadRequest, { reading }: ReadResult): void {
  * - Two loads of this process from before invalidations still run: the reply is `limited`, and the
  *   next load begins when one of them has ended.
  * - The holder dies: its lease expires, and the next lease request takes it over (rows 3 and 7).
- * - An invalidation ends the lease chain during the load. The request that runs the load began
- *   before it and may have the value. A request that joined has read the load's `gen` from the
- *   store, so it began before it as well.
- * - A tag is invalidated during the load. That does not end the chain. A request that joined may have begun after it, so it
+ * - The key, its coordinate or everything is invalidated during the load. The request that runs the load began
+ *   before it and may have the value. A request that joined has found the lease to be current by the clock, so it began
+ *   before it as well. That the entry is removed only wakes those who wait.
+ * - A tag is invalidated during the load. A request that joined may have begun after it, so it
  *   compares the tags of the result with what it knows of the clock, which is at least as new as its own read.
  * - The load fails with what concerns only the caller that it was run for. Those that joined read the
  *   store again and request the lease; but not before it has been released, or they would find the
@@ -653,7 +653,7 @@ class Miss implements SharedMiss {
     const { key, tags } = this.#request;
     return (
       entry.signature === control.signatureOf(key) &&
-      invalidations.counts({ epoch: entry.epoch, position }) &&
+      invalidations.counts({ epoch: entry.epoch, position }, key) &&
       position >= invalidations.latestOf(tags.subjects)
     );
   }

@@ -51,7 +51,7 @@ export interface NearStatus {
 }
 
 /** What the control record says of a key. */
-export type NearScopes = Pick<ControlRecord, "nearScopes" | "nearScopeOf">;
+export type Signatures = Pick<ControlRecord, "signatures" | "signatureOf">;
 
 /** Number of changes that are remembered, to detect one that arrives while a read is under way. */
 const MAX_CHANGES = 10_000;
@@ -130,19 +130,19 @@ export class NearCache implements ChangeListener {
    * Returns the fresh value of `names`. Undefined if there is none, if it is due for an early refresh, or if
    * `control` has invalidated it since it was stored.
    */
-  get(names: NearNames, policy: Policy, control: NearScopes): NearValue | undefined {
+  get(names: NearNames, policy: Policy, control: Signatures): NearValue | undefined {
     let { near } = names;
     if (near === undefined || near.isDropped) {
       near = this.#entries.get(names.key.name);
       if (near === undefined) return undefined;
       names.near = near;
     }
-    const { nearScopes } = control;
-    if (near.comparedWith !== nearScopes) {
-      if (near.scope !== control.nearScopeOf(names.key)) return undefined;
-      near.comparedWith = nearScopes;
+    const { signatures } = control;
+    if (near.comparedWith !== signatures) {
+      if (near.scope !== control.signatureOf(names.key)) return undefined;
+      near.comparedWith = signatures;
     }
-    if (near.comparedAt !== this.#invalidations.changes && !this.#isCurrent(near)) {
+    if (near.comparedAt !== this.#invalidations.changes && !this.#isCurrent(near, names.key)) {
       this.#entries.delete(names.key.name);
       return undefined;
     }
@@ -164,8 +164,9 @@ export class NearCache implements ChangeListener {
   }
 
   /** Compares a value with the invalidations that this process knows. */
-  #isCurrent(near: NearEntry): boolean {
-    if (!this.#invalidations.counts(near)) return false;
+  #isCurrent(near: NearEntry, key: Key): boolean {
+    if (!this.#invalidations.counts(near, key)) return false;
+    if (this.#invalidations.isSoftlyInvalidated(near.position, key)) return false;
     if (this.#invalidations.stateOf(near.subjects, near.position) !== "current") return false;
     near.comparedAt = this.#invalidations.changes;
     return true;

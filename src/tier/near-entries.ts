@@ -44,9 +44,9 @@ export interface NearEntry extends NearValue {
   readonly position: number;
   /** See `InvalidationClock.changes`: up to which of them its tags were last compared. */
   comparedAt: number;
-  /** See `ControlRecord.nearScopeOf`. The value counts only while this is the same. */
+  /** See `ControlRecord.signatureOf`. The value counts only while this is the same. */
   readonly scope: string | undefined;
-  /** See `ControlRecord.nearScopes`: for which of them the scope was last compared. */
+  /** See `ControlRecord.signatures`: for which of them the scope was last compared. */
   comparedWith: object | undefined;
   /** Whether it was served since the last search for an entry to drop. */
   isUsed: boolean;

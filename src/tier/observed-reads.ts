@@ -46,7 +46,6 @@ export type ObservedSource = (outcome: ObservedOutcome | undefined) => unknown;
 interface ServableValue {
   readonly entry: Entry;
   readonly decoded: DecodedValue;
-  readonly softSignature: string;
   readonly tags: TagsState;
 }
 
@@ -126,7 +125,7 @@ export class ObservedReads {
 
   /** Finds out what the cache would have done. Rejects if the store's `read` does. */
   async #lookUp(request: ReadRequest): Promise<Lookup> {
-    const { control, random, responder } = this.#parts;
+    const { random, responder } = this.#parts;
     if (!(await this.#path.mayRead(request))) return BYPASSED;
     const readResult = await this.#path.read(request);
     const { reading } = readResult;
@@ -145,21 +144,20 @@ export class ObservedReads {
       if (isLoading || freshness === "failed") return MISSED;
       return missed(0, entry?.state === "value" && !isForWaiters(entry));
     }
-    const softSignature = control.softSignatureOf(request.key);
     const decoded = responder.decode(request, entry);
     if (decoded.kind === "collision") return BYPASSED;
     if (decoded.kind === "corrupt") return missed(entry.grantedAt, false);
     const tags = responder.tagsStateOf(request, entry, decoded);
     if (tags === "changed") return missed(entry.grantedAt, false);
     const isFresh = freshness === "fresh";
-    const endsFreshness = isFresh && (tags === "stale" || softSignature !== decoded.softSignature);
+    const endsFreshness = isFresh && tags === "stale";
     const isDue =
       freshness === "stale-while-revalidate" ||
       endsFreshness ||
       (isFresh && isDueEarly(entry, request.policy, now, random));
     return {
       outcome: isFresh && !endsFreshness ? "hit" : "stale",
-      served: { entry, decoded, softSignature, tags },
+      served: { entry, decoded, tags },
       ...(isDue && entry.untilAt <= now
         ? { lease: { supersededAt: entry.grantedAt, hasValue: true, endsFreshness } }
         : {}),
@@ -249,22 +247,22 @@ export class ObservedReads {
     served: ServableValue | "absent",
     settled: Promise<Settled> | undefined,
   ): Promise<boolean> {
-    const { control, responder } = this.#parts;
+    const { control, invalidations, responder } = this.#parts;
     if (served === "absent") return (await request.mayExist?.()) === false;
-    if (settled !== undefined) return (await settled).isStored;
+    if (settled !== undefined && !(await settled).isStored) return false;
     const readResult = await this.#path.read(request);
     if (!(await this.#path.mayRead(request))) return false;
     const { reading } = readResult;
     const freshness = freshnessOf(request, readResult, this.#parts);
     if (freshness === undefined || freshness === "write-in-progress" || reading.kind === "failed") return false;
     const { entry } = reading;
+    const isReplaced = entry?.grantedAt !== served.entry.grantedAt || entry.freshUntilAt !== served.entry.freshUntilAt;
+    // A lease is given to one process at a time, so it was replaced by the value that is compared with it.
+    if (isReplaced && settled === undefined) return false;
     return (
-      entry?.state === "value" &&
-      entry.grantedAt === served.entry.grantedAt &&
-      entry.freshUntilAt === served.entry.freshUntilAt &&
-      entry.signature === control.signatureOf(request.key) &&
-      control.softSignatureOf(request.key) === served.softSignature &&
-      responder.tagsStateOf(request, entry, served.decoded) === served.tags
+      served.entry.signature === control.signatureOf(request.key) &&
+      invalidations.counts(served.entry, request.key) &&
+      responder.tagsStateOf(request, served.entry, served.decoded) === served.tags
     );
   }
 

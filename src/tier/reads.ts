@@ -7,7 +7,6 @@ import type { BypassReason } from "../telemetry/events.js";
 import type { EnclosingLoad } from "./enclosing-load.js";
 import type { DecodedValue } from "./entry-decoder.js";
 import { type Freshness, freshnessOf, isDueEarly, isServable, unservedFreshness } from "./freshness.js";
-import type { TagsState } from "./invalidation-clock.js";
 import { Misses, type MissParts } from "./misses.js";
 import type { Modes } from "./modes.js";
 import type { NearCache, NearNames } from "./near-cache.js";
@@ -93,7 +92,6 @@ export class Reads {
 
   async #mayObserve({ key, tags }: ReadRequest): Promise<boolean> {
     const { loads, unconfirmed } = this.#parts;
-    if (unconfirmed.doubt !== undefined) await unconfirmed.doubt;
     return !this.#isClosed && !loads.enclosingKeys().has(key.name) && !unconfirmed.has(key, tags);
   }
 
@@ -103,8 +101,6 @@ export class Reads {
 
   /** The same for a request that may have to bypass the store. */
   async #readOrBypass(request: ReadRequest): Promise<unknown> {
-    const { unconfirmed } = this.#parts;
-    if (unconfirmed.doubt !== undefined) await unconfirmed.doubt;
     const reason = this.#bypassReasonOf(request);
     if (reason !== undefined) return this.#bypass(request, reason);
     if (request.isForced === true) return this.#pending(request, () => this.#misses.force(request));
@@ -192,9 +188,9 @@ export class Reads {
       if (this.#parts.loads.isEnclosing) return this.#replaceStale(request, readResult, entry, deadlineAt);
       if (request.policy.refresh === "FOREGROUND") return this.#share(request, readResult, freshness, deadlineAt);
     }
-    if (freshness === "fresh" && this.#isSoftlyInvalidated(request, decoded, tags))
+    if (freshness === "fresh" && tags === "stale")
       return this.#respondSoftlyInvalidated(request, readResult, entry, now, decoded, deadlineAt);
-    const scope = this.#parts.near === undefined ? undefined : this.#parts.control.nearScopeOf(request.key);
+    const scope = this.#parts.near === undefined ? undefined : this.#parts.control.signatureOf(request.key);
     return this.#serve(request, readResult, freshness, entry, now, decoded, scope);
   }
 
@@ -218,11 +214,6 @@ export class Reads {
   /** Loads the value again that `unusable` should have had. */
   #replace(request: ReadRequest, readResult: ReadResult, unusable: Entry): Promise<unknown> {
     return this.#pending(request, () => this.#misses.resolveAlone(request, "absent", readResult, unusable.grantedAt));
-  }
-
-  /** Returns whether a value has been invalidated softly, by a soft epoch or by a tag, since its load began. */
-  #isSoftlyInvalidated({ key }: ReadRequest, { parts: { softSignature } }: DecodedValue, tags: TagsState): boolean {
-    return tags === "stale" || this.#parts.control.softSignatureOf(key) !== softSignature;
   }
 
   /** Serves a value that is stale although the store takes it to be fresh, or waits for its refresh. */
@@ -360,7 +351,6 @@ export class Reads {
    * there is none; never loads.
    */
   async peek(request: ReadRequest): Promise<unknown> {
-    if (this.#parts.unconfirmed.doubt !== undefined) await this.#parts.unconfirmed.doubt;
     if (this.#bypassReasonOf(request) !== undefined) return undefined;
     const readResult = await this.#readOne(request);
     if (freshnessOf(request, readResult, this.#parts) !== "fresh" || readResult.reading.kind === "failed")
@@ -369,7 +359,7 @@ export class Reads {
     const decoded = this.#parts.responder.decode(request, entry);
     if (decoded.kind !== "value") return undefined;
     const tags = this.#parts.responder.tagsStateOf(request, entry, decoded);
-    if (tags === "changed" || this.#isSoftlyInvalidated(request, decoded, tags)) return undefined;
+    if (tags !== "current") return undefined;
     const freshForMs = entry.freshUntilAt - now;
     this.#parts.responder.reportServed(request, "hit", freshForMs, now - entry.grantedAt, decoded, decoded.bodyBytes);
     return decoded.value;

@@ -190,12 +190,12 @@ export class Responder {
   /** Returns what the invalidations since its load have done to the value of an entry, for a request. */
   tagsStateOf({ tags, key }: ReadRequest, { position }: Pick<Entry, "position">, { parts }: DecodedValue): TagsState {
     const { subjects } = parts;
-    if (subjects.length === 0 && !tags.isOwn) return "current";
+    const whole = this.#invalidations.isSoftlyInvalidated(position, key) ? "stale" : "current";
+    if (subjects.length === 0 && !tags.isOwn) return whole;
     if (!this.#unconfirmed.allowReads && this.#unconfirmed.has(key, parts)) return "changed";
-    const state = this.#invalidations.stateOf(subjects, position);
-    if (state === "changed" || !tags.isOwn) return state;
-    const own = this.#invalidations.stateOf(tags.subjects, position);
-    return own === "current" ? state : own;
+    const states = [whole, this.#invalidations.stateOf(subjects, position)];
+    if (tags.isOwn) states.push(this.#invalidations.stateOf(tags.subjects, position));
+    return states.find((state) => state === "changed") ?? states.find((state) => state === "stale") ?? "current";
   }
 
   /**

@@ -37,34 +37,17 @@ export class UnconfirmedInvalidations {
   readonly #keys = new Map<string, { readonly key: EntryIdentity; readonly addedBy: number }>();
   readonly #tags = new Map<Subject, number>();
   readonly #coordinates = new Map<string, number>();
-  /** The tags of what is made of these entries. Repeating the invalidation of the entries changes them. */
-  readonly #partTags = new Map<Subject, number>();
+  /** What entries are tagged with that contain others, such as responses: the subjects of all these names. */
+  readonly #subjects = new Map<Subject, number>();
   /** The number of the last `add` call that the clear has to cover. Undefined: no clear. */
   #clearAddedBy: number | undefined;
   #addCount = 0;
   /** Whether `size` is 0, which every hit asks. */
   #isEmpty = true;
-  #doubt: Promise<void> | undefined;
 
-  /**
-   * Resolves when it is known again which invalidations are unconfirmed. Undefined if it is known
-   * now; otherwise nothing may be read from the store before.
-   */
-  get doubt(): Promise<void> | undefined {
-    return this.#doubt;
-  }
-
-  /** Whether everything may be read from the store now: there are none, and no doubt. */
+  /** Whether everything may be read from the store now: there are none. */
   get allowReads(): boolean {
-    return this.#doubt === undefined && this.#isEmpty;
-  }
-
-  /** Lets readers wait for `decided`, which must not reject, and for those passed before. */
-  waitFor(decided: Promise<void>): void {
-    const doubt = Promise.all([this.#doubt, decided]).then(() => {
-      if (this.#doubt === doubt) this.#doubt = undefined;
-    });
-    this.#doubt = doubt;
+    return this.#isEmpty;
   }
 
   get size(): number {
@@ -80,10 +63,8 @@ export class UnconfirmedInvalidations {
     };
   }
 
-  /**
-   * `partTags`: those of what is made of the entries. Returns whether the names became too many to hold with this call.
-   */
-  add({ keys, tags, coordinates = [], isClear = false }: Names, partTags: readonly Subject[] = []): boolean {
+  /** `subjects`: those of all names. Returns whether the names became too many to hold with this call. */
+  add({ keys, tags, coordinates = [], isClear = false }: Names, subjects: readonly Subject[] = tags): boolean {
     this.#addCount++;
     if (isClear) this.addClear();
     if (this.#clearAddedBy !== undefined) {
@@ -94,7 +75,7 @@ export class UnconfirmedInvalidations {
     for (const coordinate of coordinates) this.#coordinates.set(coordinate, this.#addCount);
     for (const key of keys) this.#keys.set(identityOf(key), { key, addedBy: this.#addCount });
     for (const tag of tags) this.#tags.set(tag, this.#addCount);
-    for (const tag of partTags) this.#partTags.set(tag, this.#addCount);
+    for (const subject of subjects) this.#subjects.set(subject, this.#addCount);
     this.#isEmpty = this.size === 0;
     if (this.#keys.size <= MAX_NAMES && this.#tags.size <= MAX_NAMES) return false;
     this.addClear();
@@ -108,16 +89,16 @@ export class UnconfirmedInvalidations {
     this.#keys.clear();
     this.#tags.clear();
     this.#coordinates.clear();
-    this.#partTags.clear();
+    this.#subjects.clear();
     this.#isEmpty = false;
   }
 
-  /** Returns whether an entry of `key` or under one of `tags` may be one that should be gone. */
+  /** Returns whether an entry of `key`, under one of `tags`, or with a part under one of them may be one that should be gone. */
   has(key: EntryIdentity | undefined, tags: { readonly subjects: readonly Subject[] }): boolean {
     if (this.#isEmpty) return false;
     if (this.#clearAddedBy !== undefined) return true;
     const isOfKey = key !== undefined && (this.#keys.has(identityOf(key)) || this.#coordinates.has(key.coordinate));
-    return isOfKey || tags.subjects.some((tag) => this.#tags.has(tag) || this.#partTags.has(tag));
+    return isOfKey || tags.subjects.some((subject) => this.#subjects.has(subject));
   }
 
   /**
@@ -128,7 +109,7 @@ export class UnconfirmedInvalidations {
     const keys = [...this.#keys];
     const tags = [...this.#tags.keys()];
     const coordinates = [...this.#coordinates.keys()];
-    const partTags = [...this.#partTags.keys()];
+    const subjects = [...this.#subjects.keys()];
     const isClear = this.#clearAddedBy !== undefined;
     const upTo = this.#addCount;
     const confirm = (): void => {
@@ -137,7 +118,7 @@ export class UnconfirmedInvalidations {
       for (const tag of tags) if ((this.#tags.get(tag) ?? upTo) <= upTo) this.#tags.delete(tag);
       for (const coordinate of coordinates)
         if ((this.#coordinates.get(coordinate) ?? upTo) <= upTo) this.#coordinates.delete(coordinate);
-      for (const tag of partTags) if ((this.#partTags.get(tag) ?? upTo) <= upTo) this.#partTags.delete(tag);
+      for (const subject of subjects) if ((this.#subjects.get(subject) ?? upTo) <= upTo) this.#subjects.delete(subject);
       if (isClear && (this.#clearAddedBy ?? upTo) <= upTo) this.#clearAddedBy = undefined;
       this.#isEmpty = this.size === 0;
     };

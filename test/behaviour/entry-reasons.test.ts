@@ -95,7 +95,7 @@ describe("The reason why an entry is not served", () => {
   });
 
   it.each([
-    ["of the entry", { entries: [TARGET] }, "WRITE_IN_PROGRESS"],
+    ["of the entry, which has removed it", { entries: [TARGET] }, "ABSENT"],
     ["of a tag that is known before the load", { tags: ["Movie:7"] }, "VALUE"],
     ["of a tag of the result", { tags: ["Genre:Ran"] }, "VALUE"],
   ])("is a write %s while it lasts", async (_, target, state) => {

@@ -1,4 +1,5 @@
-import { gate, settle } from "graphql-cached/testing";
+import { memoryStore } from "graphql-cached";
+import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { expect, it } from "vitest";
 import type { Store } from "../../src/store/store.js";
 import { dataOf, memoryWorld, onEachStore, type Process, type World } from "../support/world.js";
@@ -213,5 +214,45 @@ it.each([
     storing.open();
     expect(await later).toEqual({ byResult: [{ version: 2 }] });
     await Promise.all(earlier);
+  },
+);
+
+it.each([
+  ["at once, since its entry is removed", true],
+  ["with its next poll if its entry cannot be removed, and the invalidation is in force nevertheless", false],
+])(
+  "lets a request of another process go on that waits for the load of an invalidated key: %s",
+  async (_when, isRemovable) => {
+    const clock = new FakeClock();
+    const store = memoryStore({ clock });
+    if (!isRemovable) store.remove = () => Promise.reject(new Error("read-only"));
+    const state = { version: 1, loads: 0 };
+    const held = gate();
+    const byKey = async (): Promise<number> => {
+      const { version } = state;
+      if (++state.loads === 1) await held.passed;
+      return version;
+    };
+    const world = memoryWorld(() => store);
+    const [first, second] = [1, 2].map(() => world.process(typeDefs, { Query: { byKey } }, { testing: { clock } })) as [
+      Process,
+      Process,
+    ];
+    const query = "{ byKey(id: 7) }";
+    const loading = dataOf(first.ask(query));
+    await settle();
+    const waiting = dataOf(second.ask(query));
+    await settle();
+    expect(state.loads).toBe(1);
+    state.version = 2;
+    await first.cache.invalidate({ coordinate: "Query.byKey", args: { id: 7 } });
+    await settle();
+    expect(state.loads).toBe(isRemovable ? 2 : 1);
+    await clock.advance(500);
+    expect([await waiting, state.loads]).toEqual([{ byKey: 2 }, 2]);
+    held.open();
+    expect(await loading).toEqual({ byKey: 1 });
+    await settle();
+    expect([await dataOf(first.ask(query)), state.loads]).toEqual([{ byKey: 2 }, 2]);
   },
 );

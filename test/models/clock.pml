@@ -134,7 +134,7 @@ proctype Load(byte p) {
   d_step { seeVersion() }
   refresh(p);
 #endif
-  atomic { /* rows 11 and 12 */
+  atomic { /* rows 10 and 11 */
     if
     :: state != ABSENT && gen == own ->
        state = VALUE; value = got; gen = NONE;

@@ -1,6 +1,6 @@
 /*
- * The control record in two copies, as on a Cluster, and `clear`, which starts another epoch of the
- * prefix. A reader gets the version of the copy on the node of its key with the entry, and fetches the
+ * The control record in two copies, as on a Cluster, and a change after which no earlier entry counts, as when a variant is listed
+ * again; here `clear`, and what is made by it an epoch. A reader gets the version of the copy on the node of its key with the entry, and fetches the
  * record if it does not know that version.
  *
  * Claim (P3): a reader that starts after `clear` was confirmed never gets an older value.

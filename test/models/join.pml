@@ -112,7 +112,7 @@ granted:
   :: goto done /* the process dies, with its other readers */
   fi;
   assert(got >= since);
-  atomic { /* rows 11 and 12 */
+  atomic { /* rows 10 and 11 */
     if
 #ifdef STORE_WITHOUT_GEN
     :: state == PENDING ->
@@ -138,7 +138,7 @@ done:
 
 proctype Invalidator() {
   source++;
-  atomic { /* row 17 */
+  atomic { /* row 16 */
     if
     :: state == PENDING -> publish(gen, NONE)
     :: else

@@ -1,26 +1,26 @@
 /*
- * One key: leases and takeovers, hard and soft invalidations, writes in progress, loss of the entry,
+ * One key: leases and takeovers, removing the entry, ending its leases, loss of the entry,
  * and commands that are late, lost, or carried out twice. Rows are those of PROTOCOL.md.
  *
- * Claim (P2): a value is stored only if no invalidation has run since its load began.
+ * Claim (P2): a value is stored only if the entry has not been removed, nor its leases ended, since its load began. Invalidations are
+ * in clock.pml; they do not depend on this.
  *
  * A lease may expire at any time, so a takeover is possible whenever there is a lease; a renewal
- * (row 13) needs no step of its own.
+ * (row 12) needs no step of its own.
  *
  * Each switch breaks one rule, and the claim must then fail:
  *   NO_GEN_CHECK       a store does not compare the lease chain
  *   STORE_INTO_ABSENT  a store is also accepted where the entry is gone
  *   CLIENT_CHOSEN_GEN  the client chooses the id of the lease chain, not the store
- *   SOFT_KEEPS_GEN     a soft invalidation leaves the lease on a value
- *   HARD_KEEPS_PENDING an invalidation removes values only
- *   BEGIN_KEEPS_LEASE  a write that begins leaves a pending entry as it is
+ *   SOFT_KEEPS_GEN     ending the leases leaves that on a value
+ *   HARD_KEEPS_PENDING removing leaves a pending entry as it is
  */
 #define LOADS 2
 #define CHANGES 3 /* by other processes, or by the store itself */
 #define REPEATS 2
 #define NONE 0
 
-mtype = { ABSENT, PENDING, VALUE, FAILED, WRITING };
+mtype = { ABSENT, PENDING, VALUE, FAILED };
 
 mtype state = ABSENT;
 byte gen = NONE;
@@ -53,23 +53,23 @@ inline newChain(newState, at) {
   setEntry(newState, reply, sentToken[at])
 }
 
-/* Rows 1 to 10. `reply` is the gen if the lease is granted, and NONE otherwise. */
+/* Rows 1 to 9. `reply` is the gen if the lease is granted, and NONE otherwise. */
 inline acquire(at) {
   reply = NONE;
   if
   :: state == ABSENT -> newChain(PENDING, at) /* row 1 */
-  :: state != ABSENT /* rows 2, 4, 5, 8 and 9 */
+  :: state != ABSENT /* rows 2, 4, 5 and 8 */
   :: state == PENDING || (state == VALUE && gen != NONE) -> /* rows 3 and 7 */
      reply = gen;
      token = sentToken[at]
   :: state == VALUE && gen == NONE -> newChain(VALUE, at) /* row 6 */
-  :: state != ABSENT && state != WRITING -> newChain(PENDING, at) /* row 1, other tags; row 10 */
+  :: state != ABSENT -> newChain(PENDING, at) /* row 1, outdated; row 9 */
   fi
 }
 
 #define IS_LEASED (state == PENDING || state == VALUE)
 
-/* Rows 11 and 12. */
+/* Rows 10 and 11. */
 inline storeValue(at) {
   if
 #if defined(NO_GEN_CHECK)
@@ -86,7 +86,7 @@ inline storeValue(at) {
   fi
 }
 
-/* Rows 14 to 16. */
+/* Rows 13 to 15. */
 inline release(at) {
   if
   :: token == sentToken[at] ->
@@ -154,47 +154,32 @@ proctype Network() {
 proctype Others() {
   byte count;
   do
-  :: atomic { /* rows 17 and 21 */
+  :: atomic { /* row 16 */
        count < CHANGES -> count++;
        outdateLoads();
        if
-       :: state == WRITING
 #ifdef HARD_KEEPS_PENDING
        :: state == PENDING
-       :: state != WRITING && state != PENDING -> setEntry(ABSENT, NONE, NONE)
+       :: state != PENDING -> setEntry(ABSENT, NONE, NONE)
 #else
-       :: else -> setEntry(ABSENT, NONE, NONE)
+       :: true -> setEntry(ABSENT, NONE, NONE)
 #endif
        fi
      }
-  :: atomic { /* rows 18 and 21 */
+  :: atomic { /* row 17 */
        count < CHANGES -> count++;
        outdateLoads();
        if
-       :: state == WRITING
 #ifdef SOFT_KEEPS_GEN
        :: state == VALUE
 #else
        :: state == VALUE -> setEntry(VALUE, NONE, NONE)
 #endif
-       :: state != WRITING && state != VALUE -> setEntry(ABSENT, NONE, NONE)
+       :: state != VALUE -> setEntry(ABSENT, NONE, NONE)
        fi
      }
-  :: atomic { /* row 19: what was loaded before must not be stored after it either */
-       count < CHANGES -> count++;
-       outdateLoads();
-#ifdef BEGIN_KEEPS_LEASE
-       if
-       :: state == PENDING
-       :: else -> setEntry(WRITING, NONE, NONE)
-       fi
-#else
-       setEntry(WRITING, NONE, NONE)
-#endif
-     }
-  :: atomic { state == WRITING -> setEntry(ABSENT, NONE, NONE) } /* row 20, for the last writer */
-  :: atomic { count < CHANGES -> count++; setEntry(ABSENT, NONE, NONE) } /* row 22 */
-  :: count == CHANGES && state != WRITING -> break
+  :: atomic { count < CHANGES -> count++; setEntry(ABSENT, NONE, NONE) } /* row 18 */
+  :: count == CHANGES -> break
   od
 }
 

@@ -1,6 +1,6 @@
 /*
- * Two releases that share a store and keep a key under two names, their variants, and the control
- * record that lists the variants. An invalidation by key removes the key under every listed variant.
+ * Two releases that share a store and make the key of one call in two forms, and the control record that lists their
+ * variants. An invalidation reaches the entry of each form that is listed.
  *
  * Claim (P3, P10): a reader that starts after the invalidation was confirmed never gets an older
  * value, whichever release it belongs to.
@@ -47,7 +47,7 @@ proctype Load(byte variant) {
 #ifdef LIST_AFTER_LOAD
   list(variant);
 #endif
-  atomic { /* rows 11 and 12 */
+  atomic { /* rows 10 and 11 */
     if
     :: state[variant] == PENDING && gen[variant] == chain -> state[variant] = VALUE; value[variant] = got; gen[variant] = NONE
     :: else

@@ -113,8 +113,6 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "HistoryPart",
     "Hold",
     "LeaseTimes",
-    "LossCheck",
-    "LossListener",
     "NO_EPOCH",
     "NO_SIGNATURE",
     "ProcessReport",

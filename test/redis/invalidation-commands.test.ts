@@ -10,15 +10,15 @@ import { sharedServer } from "../support/shared-servers.js";
 
 /** `commands` is the number of commands in Redis, those inside of scripts included. */
 const KINDS: readonly [name: string, commands: number, invalidate: (cache: Cache) => Promise<void>][] = [
-  ["one entry", 15, (cache) => cache.invalidate({ coordinate: "Query.numbers", args: { from: 0 } })],
-  ["one entry of a loader", 7, (cache) => cache.invalidate({ loader: "Number", id: 0 })],
-  ["a field", 6, (cache) => cache.invalidate({ coordinate: "Query.numbers" })],
-  ["a loader", 6, (cache) => cache.invalidate({ loader: "Number" })],
+  ["one entry", 12, (cache) => cache.invalidate({ coordinate: "Query.numbers", args: { from: 0 } })],
+  ["one entry of a loader", 12, (cache) => cache.invalidate({ loader: "Number", id: 0 })],
+  ["a field", 8, (cache) => cache.invalidate({ coordinate: "Query.numbers" })],
+  ["a loader", 8, (cache) => cache.invalidate({ loader: "Number" })],
   ["a tag", 8, (cache) => cache.invalidateTags(["Numbers"])],
   ["a tag of results", 8, (cache) => cache.invalidateTags(["Even"])],
   ["a tag, softly", 8, (cache) => cache.invalidateTags(["Numbers"], { soft: true })],
-  ["a field, softly", 6, (cache) => cache.invalidate({ coordinate: "Query.numbers" }, { soft: true })],
-  ["everything", 6, (cache) => cache.clear()],
+  ["a field, softly", 8, (cache) => cache.invalidate({ coordinate: "Query.numbers" }, { soft: true })],
+  ["everything", 8, (cache) => cache.clear()],
 ];
 
 /** Fills `count` entries of a field and as many of a loader. */

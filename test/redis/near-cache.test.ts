@@ -67,6 +67,40 @@ describe("The near cache", () => {
     await lab.stop();
   });
 
+  it("hears of changes of entries, but not of what processes leave for the inspection", async () => {
+    const client = connect();
+    const store = redisStore({ client });
+    const prefix = randomUUID();
+    const names = {
+      wakeChannel: `${prefix}:wake`,
+      invalidationLog: `${prefix}:#log`,
+      clock: `${prefix}:#clock`,
+      controlRecord: `${prefix}:#control`,
+    };
+    const close = store.open(names, () => undefined);
+    const changed: (string | undefined)[] = [];
+    const state = { hasBegun: false };
+    const listener = {
+      changed: (name: string | undefined) => void changed.push(name),
+      began: () => {
+        state.hasBegun = true;
+      },
+      confirmed: () => undefined,
+      lost: () => undefined,
+    };
+    const stop = store.follow?.(prefix, listener);
+    await until("changes are reported", () => state.hasBegun);
+    changed.length = 0;
+    await store.appendHistory?.(Buffer.from("an invalidation"), { maxBytes: 1_000, keepMs: 60_000 });
+    const part = { name: "statistics", bytes: Buffer.from("a report"), keepMs: 60_000 };
+    await store.reports?.write({ process: "process-1", sequence: 1, parts: [part] });
+    await client.set(`${prefix}:entry`, "changed");
+    await until("the entry is reported", () => changed.includes(`${prefix}:entry`));
+    expect(changed).toEqual([`${prefix}:entry`]);
+    stop?.();
+    close();
+  });
+
   it("serves values from the memory of the process and counts them as hits", async () => {
     const one = startProcess(connect(), randomUUID());
     for (const query of ["{ top }", "{ tagged }", "{ found }", "{ nothing }"]) await untilNear(one, query);

@@ -1,89 +1,148 @@
-import { randomUUID } from "node:crypto";
 import { redisStore } from "graphql-cached/redis";
-import type { LossCheck } from "graphql-cached/store";
+import { FakeClock } from "graphql-cached/testing";
 import { Cluster, Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { RedisLab, until } from "../support/redis-lab.js";
-import { dataOf, memoryWorld } from "../support/world.js";
+import { type ReadRecord, readLog } from "../../src/store/clock-log.js";
+import { type LabNode, RedisLab, until } from "../support/redis-lab.js";
+import { dataOf, memoryWorld, type Process, waitForStores } from "../support/world.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {
-    top: Int @cached(maxAge: 60)
-    tagged: Int @cached(maxAge: 60, tags: ["T"])
+    value: Int @cached(maxAge: 600, staleWhileRevalidate: 600, tags: ["T"])
     item(id: ID!): Int @cached(maxAge: 60, tags: ["Item:{$args.id}"])
-    soft: Int @cached(maxAge: 60, staleWhileRevalidate: 60)
   }
 `;
 
-describe("A Redis that has lost a confirmed invalidation", () => {
+type Cache = Process["cache"];
+
+const soft = { soft: true };
+/** Everything that can be invalidated, with whether the value may be served while it is refreshed. */
+const KINDS: readonly (readonly [what: string, isSoft: boolean, invalidate: (cache: Cache) => Promise<void>])[] = [
+  ["a tag", false, (cache) => cache.invalidateTags(["T"])],
+  ["a tag, softly", true, (cache) => cache.invalidateTags(["T"], soft)],
+  ["an entry", false, (cache) => cache.invalidate({ coordinate: "Query.value", args: {} })],
+  ["an entry, softly", true, (cache) => cache.invalidate({ coordinate: "Query.value", args: {} }, soft)],
+  ["a coordinate", false, (cache) => cache.invalidate({ coordinate: "Query.value" })],
+  ["a coordinate, softly", true, (cache) => cache.invalidate({ coordinate: "Query.value" }, soft)],
+  ["everything", false, (cache) => cache.clear()],
+];
+const MINUTES_LATER_MS = 3 * 60_000;
+
+describe("A Redis that restarts from a snapshot older than a confirmed invalidation", () => {
   const lab = new RedisLab();
-  let client: Redis;
-  let other: Redis;
+  const clients: Redis[] = [];
+  let node: LabNode;
+  let admin: Redis;
+  const connect = (): Redis => {
+    const client = new Redis(node.port, node.host, { retryStrategy: () => 10 }).on("error", () => undefined);
+    clients.push(client);
+    return client;
+  };
   beforeAll(async () => {
-    const { host, port } = await lab.standalone();
-    client = new Redis(port, host, { retryStrategy: () => 10 });
-    other = new Redis(port, host);
+    node = await lab.standalone();
+    admin = connect();
   });
   afterAll(async () => {
-    await Promise.all([client.quit(), other.quit()]);
+    for (const client of clients) client.disconnect();
     await lab.stop();
   });
 
-  it("gets the invalidation again after a reconnect, and none of its restored values is served", async () => {
-    let loads = 0;
-    const process = memoryWorld(() => redisStore({ client })).process(typeDefs, {
-      Query: { top: () => ++loads, tagged: () => ++loads },
-    });
-    await dataOf(process.ask("{ top tagged }"));
-    await until("both are stored", () => process.events.filter(({ name }) => name === "write.finished").length === 2);
-    const keys = await other.keys("*");
-    const before = await Promise.all(keys.map(async (key) => ({ key, dump: await other.dumpBuffer(key) })));
-    await process.cache.invalidate({ coordinate: "Query.top" });
-    await process.cache.invalidateTags(["T"]);
+  /** Starts processes with a client each, on one source, and stores its first version. Their own time passes when the test advances it. */
+  async function start(count: number) {
+    await admin.flushall();
+    const clock = new FakeClock();
+    const source = { version: 1 };
+    const newProcess = () => {
+      const client = connect();
+      const process = memoryWorld(() => redisStore({ client })).process(
+        typeDefs,
+        { Query: { value: () => source.version, item: () => source.version } },
+        { prefix: "replay", testing: { clock }, storage: { storeTimeoutMs: 30_000 } },
+      );
+      return { process, client };
+    };
+    const started = Array.from({ length: count }, newProcess);
+    for (const { process } of started) expect(await askValue(process)).toBe(1);
+    await waitForStores(started[0]?.process as Process);
+    const goBack = async (): Promise<void> => {
+      await node.kill();
+      await node.restart();
+      await until("all are connected again", async () => (await admin.ping()) === "PONG" && clients.every(isReady));
+    };
+    /** Waits until the log has invalidated something later than `position`, as a process does that finds its records missing. */
+    const repaired = (position: number): Promise<void> =>
+      until("the invalidation is in the log again", async () => {
+        await clock.advance(50);
+        return (await recordsOf(admin)).some((record) => record.position > position && record.subjects.length > 0);
+      });
+    return { clock, source, newProcess, started, goBack, repaired };
+  }
 
-    // As after a failover to a replica that lags behind: the old data is back, and the connection
-    // is new.
-    await other.flushall();
-    for (const { key, dump } of before) await other.restore(key, 60_000, dump as Buffer);
-    const reconnected = new Promise<void>((resolve) => client.once("ready", resolve));
-    await other.client("KILL", "ID", await client.client("ID"));
-    await reconnected;
+  it.each(KINDS)(
+    "serves no value that was outdated by invalidating %s, although it is minutes ago",
+    async (_, isSoft, invalidate) => {
+      const { clock, source, newProcess, started, goBack, repaired } = await start(2);
+      const [{ process: maker }, { process: other }] = started as [Started, Started];
+      await admin.save();
+      source.version = 2;
+      await invalidate(maker.cache);
+      const lost = (await recordsOf(admin)).at(-1) as ReadRecord;
+      // The other one has seen it, in a read of something else.
+      await dataOf(other.ask('{ item(id: "any") }'));
+      await clock.advance(MINUTES_LATER_MS);
+      await goBack();
+      expect((await recordsOf(admin)).map(({ nonce }) => nonce)).not.toContain(lost.nonce);
 
-    expect(await dataOf(process.ask("{ top tagged }"))).toEqual({ top: 3, tagged: 4 });
-    await until("the restored entry is gone", async () => {
-      const restored = before.find(({ key }) => key.includes("Query.top"));
-      const dump = await other.dumpBuffer(restored?.key ?? "");
-      return dump === null || !dump.equals(restored?.dump as Buffer);
-    });
-  });
+      const values = [await askValue(maker), await askValue(other)];
+      if (isSoft) expect([maker, other].map((process) => process.outcomes().stale)).toEqual([1, 1]);
+      else expect(values).toEqual([2, 2]);
+      await repaired(lost.position);
+      // A process that has never known of it finds it in the log.
+      const { process: late } = newProcess();
+      if (!isSoft) expect(await askValue(late)).toBe(2);
+      await until("all serve the new value", async () => {
+        await clock.advance(50);
+        const all = [await askValue(maker), await askValue(other), await askValue(late)];
+        if (!isSoft) expect(all).toEqual([2, 2, 2]);
+        return all.every((value) => value === 2);
+      });
+    },
+  );
 
-  it("gets a lost soft invalidation again as a soft one: the restored value is served while it is refreshed", async () => {
-    await other.flushall();
-    let loads = 0;
-    const process = memoryWorld(() => redisStore({ client })).process(typeDefs, { Query: { soft: () => ++loads } });
-    await dataOf(process.ask("{ soft }"));
-    const stored = (): number => process.events.filter(({ name }) => name === "write.finished").length;
-    await until("it is stored", () => stored() === 1);
-    const [key] = await other.keys("*Query.soft*");
-    const dump = await other.dumpBuffer(key as string);
-    // The server restarts with a snapshot from before the invalidation.
-    const record = await Promise.all(
-      [...(await other.keys("*#control*")), ...(await other.keys("*#clock*"))].map(
-        async (name) => [name, (await other.dumpBuffer(name)) as Buffer] as const,
-      ),
-    );
-    await process.cache.invalidate({ coordinate: "Query.soft" }, { soft: true });
-    await other.flushall();
-    for (const [name, copy] of record) await other.restore(name, 0, copy);
-    await other.restore(key as string, 60_000, dump as Buffer);
-    await reconnect(client, other);
-    await until(
-      "the restored value is stale",
-      async () => !(await other.dumpBuffer(key as string)).equals(dump as Buffer),
-    );
-    expect(await dataOf(process.ask("{ soft }"))).toEqual({ soft: 1 });
-    expect(process.outcomes().stale).toBe(1);
-    await until("it is refreshed", () => stored() === 2);
+  it.each([false, true])(
+    "serves no outdated value after a process that knows nothing of the loss has invalidated something else (softly: %s)",
+    async (isSoft) => {
+      const { source, newProcess, started, goBack, repaired } = await start(2);
+      const [{ process: maker }, { process: other }] = started as [Started, Started];
+      await admin.save();
+      source.version = 2;
+      await maker.cache.invalidateTags(["T"], { soft: isSoft });
+      const lost = (await recordsOf(admin)).at(-1) as ReadRecord;
+      await dataOf(other.ask('{ item(id: "any") }'));
+      await goBack();
+      // The log is ahead of what the two know.
+      await newProcess().process.cache.invalidateTags(["Other"]);
+      const [first] = [await askValue(maker), await askValue(other)];
+      if (isSoft) expect(maker.outcomes().stale).toBe(1);
+      else expect(first).toBe(2);
+      await repaired(((await recordsOf(admin)).at(-1) as ReadRecord).position);
+      expect((await recordsOf(admin)).at(-1)).toMatchObject({ kind: lost.kind, subjects: lost.subjects });
+    },
+  );
+
+  it("gets an invalidation again from a process that has only seen it, after the one that made it has ended", async () => {
+    const { source, newProcess, started, goBack, repaired } = await start(2);
+    const [{ process: maker }, { process: other }] = started as [Started, Started];
+    await admin.save();
+    source.version = 2;
+    await maker.cache.invalidateTags(["T"]);
+    const lost = (await recordsOf(admin)).at(-1) as ReadRecord;
+    await dataOf(other.ask('{ item(id: "any") }'));
+    await maker.cache.close();
+    await goBack();
+    await dataOf(other.ask('{ item(id: "other") }'));
+    await repaired(lost.position);
+    expect(await askValue(newProcess().process)).toBe(2);
   });
 });
 
@@ -110,7 +169,7 @@ describe("A Redis whose connections break without any loss", () => {
     const process = memoryWorld(() => redisStore({ client })).process(
       typeDefs,
       {
-        Query: { item: () => ++loads, soft: () => ++loads },
+        Query: { item: () => ++loads },
       },
       { storage: { storeTimeoutMs: 5_000 } },
     );
@@ -133,6 +192,7 @@ describe("A Redis whose connections break without any loss", () => {
     clients.push(client, admin);
     const { process, loads } = await warmUp(client);
     const before = loads();
+    const records = await recordsOf(admin);
     for (let nth = 0; nth < 3; nth++) {
       await reconnect(client, admin);
       await dataOf(process.ask(query));
@@ -140,6 +200,7 @@ describe("A Redis whose connections break without any loss", () => {
     }
     expect(loads()).toBe(before);
     expect(process.outcomes()).toEqual({ loaded: 2 * ids.length, hit: 6 * ids.length });
+    expect(await recordsOf(admin)).toEqual(records);
   });
 
   it("repeats no invalidation on a Cluster, by key or by tag: every warm entry stays", async () => {
@@ -169,76 +230,16 @@ describe("A Redis whose connections break without any loss", () => {
   });
 });
 
-describe("The markers of invalidations", () => {
-  const lab = new RedisLab();
-  let client: Redis;
-  beforeAll(async () => {
-    const { host, port } = await lab.standalone();
-    client = new Redis(port, host);
-    await client.ping();
-  });
-  afterAll(async () => {
-    client.disconnect();
-    await lab.stop();
-  });
+type Started = { readonly process: Process; readonly client: Redis };
 
-  function open() {
-    const checks: LossCheck[] = [];
-    const store = redisStore({ client });
-    store.open(
-      {
-        wakeChannel: `${randomUUID()}`,
-        invalidationLog: `log:${randomUUID()}`,
-        clock: `clock:${randomUUID()}`,
-        controlRecord: `control:${randomUUID()}`,
-      },
-      () => undefined,
-      (check) => {
-        checks.push(check);
-      },
-    );
-    /** Returns which of `names` may be lost after a reconnect. */
-    const lost = async (...names: string[]): Promise<string[]> => {
-      client.emit("ready");
-      const check = checks.at(-1) as LossCheck;
-      await check.ended;
-      return names.filter((name) => check.mayBeLost(name));
-    };
-    return { store, checks, lost };
-  }
-  const markers = (): Promise<string[]> => client.keys("log:*:marker:*");
+const isReady = ({ status }: Redis): boolean => status === "ready";
 
-  it("prove every confirmed invalidation while they are there, and none once one of them is gone or older", async () => {
-    const { store, lost } = open();
-    expect(await lost("a")).toEqual(["a"]);
-    await store.invalidate(["a", "b"]);
-    await store.softInvalidate(["c"]);
-    await store.invalidate(["a"]);
-    expect(await lost("a", "c")).toEqual([]);
-    for (const marker of await markers()) {
-      const [value, ttl] = [await client.get(marker), await client.pttl(marker)];
-      expect(ttl).toBeGreaterThan(60_000);
-      await client.set(marker, Number(value) - 1, "PX", ttl);
-      expect(await lost("a", "c")).toEqual(["a", "c"]);
-      await client.set(marker, value as string, "PX", ttl);
-    }
-    expect(await lost("a", "c")).toEqual([]);
-    await client.del((await markers())[0] as string);
-    expect(await lost("a")).toEqual(["a"]);
-  });
+async function askValue(process: Process): Promise<number> {
+  return ((await dataOf(process.ask("{ value }"))) as { value: number }).value;
+}
 
-  it("do not catch up by later invalidations on a server that has lost an earlier one, which is reported", async () => {
-    await client.flushall();
-    const { store, checks, lost } = open();
-    await store.invalidate(["a"]);
-    const [marker] = await markers();
-    const older = await client.get(marker as string);
-    await store.invalidate(["b"]);
-    await client.set(marker as string, older as string);
-    await store.invalidate(["c"]);
-    expect(await client.get(marker as string)).toBe(older);
-    expect(checks).toHaveLength(1);
-    await store.invalidate(["d"]);
-    expect(await lost("b")).toEqual(["b"]);
-  });
-});
+/** Returns the records in the log of the only cache on a server. */
+async function recordsOf(client: Redis): Promise<readonly ReadRecord[]> {
+  const [name = ""] = await client.keys("*#clock:log");
+  return readLog((await client.getBuffer(name)) ?? undefined)?.records ?? [];
+}

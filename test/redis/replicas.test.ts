@@ -131,4 +131,17 @@ describe("A lagging replica that is promoted", () => {
     expect(fleet.stored("a")).toBe(2);
     expect(fleet.stored("warm")).toBe(1);
   });
+
+  it.each(["key", "tag"] as const)("undoes no confirmed invalidation by %s that the new master lacks", async (by) => {
+    const { fleet, address } = await startFleet();
+    expect(await fleet.write(0, "warm", by)).toBe(true);
+    for (const nth of [0, 1]) await fleet.waitForHit(nth, "warm");
+    expect(fleet.loads("warm")).toBe(2);
+    await promoteReplica(fleet, address);
+    // The new master has the first value, and no record that it is outdated.
+    for (const nth of [0, 1]) expect(await fleet.read(nth, "warm")).toBe(2);
+    for (const nth of [0, 1]) await fleet.waitForHit(nth, "warm");
+    await fleet.verify();
+    expect(fleet.loads("warm")).toBeGreaterThan(2);
+  });
 });

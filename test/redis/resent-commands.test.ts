@@ -9,7 +9,6 @@ import { FakeTimeRedis } from "../support/fake-time-redis.js";
 import { RedisLab } from "../support/redis-lab.js";
 
 const TIMES = { leaseMs: 3_000, graceMs: 6_000, patienceMs: 1_000_000 };
-const WRITER = "w".repeat(16);
 const NAMES = { wakeChannel: "wake", invalidationLog: "log", clock: "clock", controlRecord: "control" };
 
 const lab = new RedisLab();
@@ -84,42 +83,16 @@ describe("a command that the client sends again after a reconnect", () => {
     expect((await originOf(store)).epoch).toBe(epoch);
   });
 
-  it("does not mark a key as being written after the write has ended", async () => {
-    const { clock, store, sentBy } = subject();
-    const { resend } = await sentBy(() => store.beginWrite(["k"], WRITER, 30_000));
-    expect((await acquire(store, "k"))?.kind).toBe("write-in-progress");
-    await store.endWrite(["k"], WRITER);
-    for (const passedMs of [0, 500, 4_000, 10_000, 600_000]) {
-      await clock.advance(passedMs);
-      await resend();
-      expect((await store.read(["k"])).readings[0]).toMatchObject({ entry: undefined });
-    }
-    expect((await acquire(store, "k"))?.kind).toBe("granted");
-  });
-
-  it("does not revive a lease chain that an invalidation has ended when it requests the lease again", async () => {
+  it("does not revive a lease chain that the removal of its key has ended when it requests the lease again", async () => {
     const { clock, store, sentBy } = subject();
     const { result: grant, resend } = await sentBy(() => acquire(store, "k"));
     if (grant?.kind !== "granted") throw new Error(`expected a grant, got ${grant?.kind}`);
-    await store.invalidate(["k"]);
+    await store.remove(["k"]);
     await clock.advance(500);
     await resend();
     const { gen, grantedAt } = grant;
-    const body = Buffer.from("loaded before the invalidation");
+    const body = Buffer.from("loaded before");
     const request = { key: "k", gen, grantedAt, loadMs: 1, isNegative: false, freshMs: 60_000, ttlMs: 60_000, body };
     expect(await store.storeValues([request])).toEqual(["refused"]);
-  });
-});
-
-describe("beginWrite", () => {
-  it("marks a name although the server's clock was set forward since this process last read it", async () => {
-    const clock = new FakeClock();
-    const serverClock = new FakeClock();
-    const store = redisStore({ client: new FakeTimeRedis(client, serverClock), clock });
-    store.open(NAMES, () => undefined);
-    await store.read(["k"]);
-    await serverClock.advance(60_000);
-    await store.beginWrite(["k"], WRITER, 1_000);
-    expect((await acquire(store, "k"))?.kind).toBe("write-in-progress");
   });
 });

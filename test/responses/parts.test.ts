@@ -64,6 +64,31 @@ function open(server: SiteOptions["server"], options: Partial<SiteOptions> = {},
 }
 
 describe.each(SERVERS)("what a response is made of, on %s", (server) => {
+  it.each([
+    ["a key", { loader: "Movie", id: 0 }],
+    ["a whole loader", { loader: "Movie" }],
+  ])(
+    "is not served by a process whose invalidation of a part by %s is unconfirmed, although another has stored it since",
+    async (_what, target) => {
+      const clock = new FakeClock();
+      const inner = memoryStore({ clock });
+      const store = chaosStore(inner);
+      const [one, other] = [open(server, { store, clock }), open(server, { store: inner, clock })];
+      await other.ask("{ page { first { id } } }");
+      await settle();
+      await one.ask("{ page { first { id } } }");
+      for (const { titles } of [one, other]) titles.set(0, "Renamed");
+      store.chaos.mode = "throws";
+      await expect(one.cache.invalidate(target)).rejects.toMatchObject({ code: "CACHED_STORE_UNAVAILABLE" });
+      store.chaos.mode = undefined;
+      await other.cache.invalidateTags(["Unrelated"]);
+      const query = "{ page { first { title } } }";
+      expect((await other.ask(query)).data).toEqual({ page: { first: { title: "Movie 0" } } });
+      await settle();
+      expect((await one.ask(query)).data).toEqual({ page: { first: { title: "Renamed" } } });
+    },
+  );
+
   it("includes what loaders have read in resolvers that are not cached", async () => {
     const { ask, cache, titles, executions } = open(server);
     const query = "{ page { movies { title } } }";

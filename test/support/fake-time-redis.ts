@@ -1,17 +1,14 @@
 import type { FakeClock } from "graphql-cached/testing";
 import type { Redis } from "ioredis";
 import { acquire } from "../../src/redis/scripts/acquire.js";
-import { advanceMarker } from "../../src/redis/scripts/advance-marker.js";
 import { appendClock } from "../../src/redis/scripts/append-clock.js";
 import { appendHistory } from "../../src/redis/scripts/append-history.js";
 import { askProcesses } from "../../src/redis/scripts/ask-processes.js";
-import { beginWrite } from "../../src/redis/scripts/begin-write.js";
-import { endWrite } from "../../src/redis/scripts/end-write.js";
-import { invalidate } from "../../src/redis/scripts/invalidate.js";
 import { listReports } from "../../src/redis/scripts/list-reports.js";
 import { raiseClock } from "../../src/redis/scripts/raise-clock.js";
 import { raiseControl } from "../../src/redis/scripts/raise-control.js";
 import { release } from "../../src/redis/scripts/release.js";
+import { remove } from "../../src/redis/scripts/remove.js";
 import { renew } from "../../src/redis/scripts/renew.js";
 import { replaceControl } from "../../src/redis/scripts/replace-control.js";
 import { softInvalidate } from "../../src/redis/scripts/soft-invalidate.js";
@@ -19,9 +16,9 @@ import { storeValues } from "../../src/redis/scripts/store-values.js";
 import { writeReport } from "../../src/redis/scripts/write-report.js";
 
 const SCRIPTS = [
-  ...[acquire, storeValues, renew, release, invalidate, softInvalidate],
-  ...[beginWrite, endWrite, appendClock, raiseClock, replaceControl, raiseControl],
-  ...[advanceMarker, writeReport, listReports, askProcesses, appendHistory],
+  ...[acquire, storeValues, renew, release, remove, softInvalidate],
+  ...[appendClock, raiseClock, replaceControl, raiseControl],
+  ...[writeReport, listReports, askProcesses, appendHistory],
 ];
 const TIME = "redis.call('TIME')";
 

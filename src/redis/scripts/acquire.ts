@@ -1,7 +1,7 @@
 import { defineScript, ENTRY } from "../define-script.js";
 
 /**
- * Grants leases: rows 1 to 10 of PROTOCOL.md. Each key is followed by its signature, the oldest position that counts, the token of the
+ * Grants leases: rows 1 to 9 of PROTOCOL.md. Each key is followed by its signature, the oldest position that counts, the token of the
  * request, and supersededAt: empty if the caller has seen no value, negated if the grant ends the
  * freshness of that value. A last key without values is the head of the invalidation clock, if it is on this server: then no
  * position is granted that the server does not have.
@@ -44,8 +44,7 @@ local function acquireExisting(key, signature, oldest, token, superseded)
   local state, flags, origin, gen, holder, untilAt, freshUntilAt, grantedAt, leasePosition = readEntry(key)
   local isActive = untilAt and untilAt > now
   if state == 'unknown' then return { 'unknown-format' } end
-  if state == 'T' and isActive then return { 'write-in-progress' } end
-  if not state or state == 'T' or string.sub(origin, 1, 16) ~= signature .. epoch or struct.unpack('<d', origin, 17) < struct.unpack('<d', oldest)
+  if not state or string.sub(origin, 1, 16) ~= signature .. epoch or struct.unpack('<d', origin, 17) < struct.unpack('<d', oldest)
     or ((state == 'F' or state == 'X') and not isActive) then
     redis.call('SET', key, pendingEntry(signature, token), 'PX', ttlMs)
     return begunAt .. position

@@ -1,7 +1,7 @@
 import { defineScript, ENTRY } from "../define-script.js";
 
 /**
- * Extends leases that are still held: row 13 of PROTOCOL.md. Each key is followed by its token.
+ * Extends leases that are still held: row 12 of PROTOCOL.md. Each key is followed by its token.
  * Returns 1 for each lease that is held and 0 for each that is lost.
  * Idempotent, except that the new lease counts from the latest run.
  */

@@ -8,8 +8,7 @@ import { CONTROL_RECORD, defineScript } from "../define-script.js";
  * Idempotent per `callerId`: a client that reconnects before the reply arrives sends the same call
  * again and gets the version that it has made. A call that expected no record, and runs again after
  * the record was lost, makes another version, so nothing that an earlier version stood for returns.
- * The version is deleted first: a full server refuses a script that writes, but not one that has
- * deleted something before, and an invalidation must go through if at all possible.
+ * Begins with PERSIST, as append-clock does, so that a full server takes it.
  */
 export const replaceControl = defineScript({
   name: "replace-control",

@@ -1,7 +1,7 @@
 import { defineScript, ENTRY } from "../define-script.js";
 
 /**
- * Stores values whose lease chain is still alive: rows 11 and 12 of PROTOCOL.md. Each key is
+ * Stores values whose lease chain is still alive: rows 10 and 11 of PROTOCOL.md. Each key is
  * decided on its own; one that is refused does not affect the others. Each key is followed by gen,
  * dropAt (`never`: no expiry), and the bytes of the new entry before and after its signature, epoch and position, which are
  * those of the lease. `kept` in the place of the first says that the stored body and its kind stay.

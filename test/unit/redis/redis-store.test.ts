@@ -23,9 +23,6 @@ function clientWith(...replies: readonly unknown[]): RedisClient {
   };
 }
 
-/** The first argument of a script, after its hash, the number of its keys, and these. */
-const callerIdOf = ([, keyCount, ...others]: readonly unknown[]): unknown => others[keyCount as number];
-
 const TIMES = { leaseMs: 1_000, graceMs: 0, patienceMs: 0 };
 
 describe("redisStore with failing calls", () => {
@@ -43,7 +40,7 @@ describe("redisStore with failing calls", () => {
     await expect(store.renew([{ key: "k", token: "t".repeat(16) }], TIMES)).rejects.toThrow("LOADING");
   });
 
-  it("rejects an invalidation if one of its calls failed", async () => {
+  it("rejects the removal of keys if one of its calls failed", async () => {
     const keys = Array.from({ length: 60 }, (_, nth) => `k${nth}`);
     const failure = new Error("CLUSTERDOWN Hash slot not served");
     for (const failing of [0, 1]) {
@@ -53,10 +50,10 @@ describe("redisStore with failing calls", () => {
           sent.push(args);
           return pipeline;
         },
-        exec: async () => sent.map((args, nth) => (nth === failing ? [failure, undefined] : [null, callerIdOf(args)])),
+        exec: async () => sent.map((_, nth) => (nth === failing ? [failure, undefined] : [null, 1])),
       };
       const store = redisStore({ client: { ...clientWith(), pipeline: () => pipeline } });
-      await expect(store.invalidate(keys)).rejects.toThrow("CLUSTERDOWN");
+      await expect(store.remove(keys)).rejects.toThrow("CLUSTERDOWN");
     }
   });
 });
@@ -138,12 +135,10 @@ describe("a redisStore whose client mixes up replies", () => {
     const message = "expected the reply to this call, got another one from the client";
     const store = storeWith(reply);
     const record = { version: "\0\x01abcdefghijklmn", content: new Uint8Array([1]) };
-    await expect(store.invalidate(["k"])).rejects.toThrow(message);
     await expect(store.softInvalidate(["k"])).rejects.toThrow(message);
     const invalidation = writeRecord({ kind: "hard", subjects: [1] });
     const other = "append-clock: expected the head of the invalidation clock, got another reply";
     for (const records of [[], [invalidation]]) await expect(store.appendClock(records)).rejects.toThrow(other);
-    await expect(store.endWrite(["k"], "w".repeat(16))).rejects.toThrow(message);
     await expect(store.replaceControl(undefined, record.content)).rejects.toThrow(message);
     await expect(store.raiseControl(["control"], record)).rejects.toThrow(message);
   });

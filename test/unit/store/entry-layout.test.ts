@@ -108,21 +108,6 @@ describe("the byte layout of an entry", () => {
       body: Buffer.from([0, 255, 13, 10]),
       hasWaiters: true,
       dropAt: 9,
-      writers: [],
-    };
-    const ongoingWrite: StoredEntry = {
-      ...value,
-      state: "write-in-progress",
-      gen: "",
-      token: "",
-      isNegative: false,
-      loadMs: 0,
-      freshUntilAt: 0,
-      grantedAt: 0,
-      writers: [
-        { id: "a".repeat(16), endsAt: 1.5 },
-        { id: "b".repeat(16), endsAt: 1 },
-      ],
     };
     expect(readStoredEntry(writeStoredEntry(value), 9)).toEqual(value);
     const unleased = { ...value, gen: "", token: "", untilAt: 0, leasePosition: 0, hasWaiters: false };
@@ -133,11 +118,6 @@ describe("the byte layout of an entry", () => {
     expect(readStoredEntry(writeStoredEntry(pending), 9)).toEqual(pending);
     const failed = { ...unleased, ...blank, state: "failed" as const, untilAt: 5 };
     expect(readStoredEntry(writeStoredEntry(failed), 9)).toEqual(failed);
-    expect(readStoredEntry(writeStoredEntry(ongoingWrite), 9)).toMatchObject({
-      state: "write-in-progress",
-      token: "",
-      writers: ongoingWrite.writers,
-    });
     expect(readStoredEntry(Buffer.from("garbage"), 9)).toBeUndefined();
   });
 });

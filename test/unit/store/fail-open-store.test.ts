@@ -168,17 +168,17 @@ describe("the keys of one tick", () => {
     expect(sizes).toEqual([2, 1, 1, 2]);
   });
 
-  it("are all invalidated where the store can, although one of their batches is refused", async () => {
+  it("are all removed where the store can, although one of their batches is refused", async () => {
     const clock = new FakeClock();
     const inner = chaosStore(memoryStore({ clock }));
     const seen: string[] = [];
-    inner.invalidate = (keys) => {
+    inner.remove = (keys) => {
       if (keys.includes("key0")) return Promise.reject(new Error("READONLY"));
       seen.push(...keys);
       return Promise.resolve();
     };
     const store = new FailOpenStore(inner, clock, new Channel(), 100);
-    await expect(store.invalidate(KEYS)).rejects.toThrow("READONLY");
+    await expect(store.remove(KEYS)).rejects.toThrow("READONLY");
     expect(seen).toEqual(KEYS.slice(500));
   });
 });
@@ -426,16 +426,19 @@ describe("a store of a user that does not keep to the interface", () => {
     },
   );
 
-  it.each(["nodeOf", "nodes"])("reads and invalidates as on one node, and has a health, if %s throws", async (name) => {
-    const { store } = withMethod(name, () => {
-      throw new TypeError("a mistake");
-    });
-    expect((await store.read(["k"])).readings.map(({ kind }) => kind)).toEqual(["read"]);
-    await store.invalidate(["k"]);
-    expect(store.health()).toMatchObject([{ node: "", failures: 0, operations: 2 }]);
-    expect(await store.probe()).toMatchObject([{ node: "", error: undefined }]);
-    expect(store.refusals).toEqual([]);
-  });
+  it.each(["nodeOf", "nodes"])(
+    "reads and removes keys as on one node, and has a health, if %s throws",
+    async (name) => {
+      const { store } = withMethod(name, () => {
+        throw new TypeError("a mistake");
+      });
+      expect((await store.read(["k"])).readings.map(({ kind }) => kind)).toEqual(["read"]);
+      await store.remove(["k"]);
+      expect(store.health()).toMatchObject([{ node: "", failures: 0, operations: 2 }]);
+      expect(await store.probe()).toMatchObject([{ node: "", error: undefined }]);
+      expect(store.refusals).toEqual([]);
+    },
+  );
 
   it("says what it has returned", async () => {
     const failure = async (read: unknown): Promise<string> => {

@@ -3,8 +3,6 @@ import { nextControlVersion } from "../../../src/store/control-version.js";
 import {
   type ControlContent,
   type DeclaredVariant,
-  epochOf,
-  hasLost,
   modesOf,
   newContent,
   parseContent,
@@ -12,8 +10,7 @@ import {
   scopeOf,
   variantsOf,
   wasMadeFrom,
-  withClear,
-  withInvalidated,
+  withMode,
   withVariants,
   writeContent,
 } from "../../../src/tier/control-content.js";
@@ -48,16 +45,6 @@ const listed = (...ids: string[]): ControlContent =>
   );
 
 describe("the content of the control record", () => {
-  it("gives a variant another scope when the prefix or its coordinate is invalidated, and only then", () => {
-    const before = listed("v");
-    const scope = (content: ControlContent): string | undefined => scopeOf(content, "Query.a", "v");
-    expect(scope(write(before).content)).toBe(scope(before));
-    expect(scope(write(withClear(before)).content)).not.toBe(scope(before));
-    expect(scope(write(withInvalidated(before, ["Query.a"])).content)).not.toBe(scope(before));
-    expect(scope(write(withInvalidated(before, ["Query.b"])).content)).toBe(scope(before));
-    expect(scopeOf(before, "Query.a", "another")).toBeUndefined();
-  });
-
   it("gives a variant that was dropped and is listed again another scope", () => {
     const before = listed("v");
     const dropped = list(before, [variant("other")], NOW + DAY_MS);
@@ -108,15 +95,17 @@ describe("the content of the control record", () => {
   });
 
   it("says whether it still has what a version has changed", () => {
-    const { version, content } = write(withClear(listed("v")));
+    const turnOff = (before: ControlContent, coordinate: string, sequence: number) =>
+      write(withMode(before, { mode: "off", coordinate, sequence, by: undefined }));
+    const { version, content } = turnOff(listed("v"), "Query.a", 1);
     expect(wasMadeFrom(content, version)).toBe(true);
-    expect(wasMadeFrom(write(withInvalidated(content, ["Query.b"])).content, version)).toBe(true);
-    expect(wasMadeFrom(write(withClear(content)).content, version)).toBe(false);
+    expect(wasMadeFrom(turnOff(content, "Query.b", 2).content, version)).toBe(true);
+    expect(wasMadeFrom(turnOff(content, "Query.a", 2).content, version)).toBe(false);
   });
 
   it("takes anything else for no content", () => {
     const version = nextControlVersion(NOW, Buffer.alloc(8), undefined);
-    for (const text of ["", "null", "[]", "{}", '{"epoch":1,"coordinates":{}}', '{"epoch":"a","coordinates":[]}'])
+    for (const text of ["", "null", "[]", "{}", '{"coordinates":[]}', '{"coordinates":1}'])
       expect(parseContent({ version, content: Buffer.from(text) }), text).toBeUndefined();
   });
 
@@ -127,7 +116,7 @@ describe("the content of the control record", () => {
     const setting = { mode: "off", sequence: 1, version: own };
     const content = {
       ...newContent(),
-      coordinates: { "Query.a": { epoch: { of: own }, softEpoch: 7 } },
+      coordinates: { "Query.a": { variants: { v: { listing: { of: own } } } } },
       modes: {
         "*": { ...setting, mode: "shadow", since: 7 },
         "Query.a": { ...setting, mode: ["off"] },
@@ -137,8 +126,6 @@ describe("the content of the control record", () => {
       },
     } as unknown as ControlContent;
     expect(modesOf(content)).toEqual([{ ...setting, coordinate: undefined, by: undefined }]);
-    expect(epochOf(content, "Query.a")).toBeUndefined();
-    expect(hasLost(content, own, "Query.a", "softEpoch")).toBe(false);
-    expect(epochOf({ ...content, softEpoch: 7 } as unknown as ControlContent, undefined, "softEpoch")).toBeUndefined();
+    expect(variantsOf(content, "Query.a")).toEqual({});
   });
 });

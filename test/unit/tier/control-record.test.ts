@@ -46,8 +46,6 @@ class TwoCopies {
   }
 }
 
-const EVERYTHING = { coordinates: [], isClear: true };
-
 describe("the control record", () => {
   it("waits for as long as the read of a large tick has taken", async () => {
     const shared = new TwoCopies();
@@ -71,61 +69,6 @@ describe("the control record", () => {
     expect([await late, await inTime]).toEqual([false, true]);
   });
 
-  it("repeats a change that was lost with the first copy before the others had it", async () => {
-    const shared = new TwoCopies();
-    const clock = new FakeClock();
-    const create = () =>
-      new ControlRecord(shared.store, clock, { nameUnder: () => "" }, new Variants(), { storeTimeoutMs: 1_000 });
-    const [clearing, other] = [create(), create()];
-    await clearing.invalidate({ coordinates: ["Query.before"], isClear: false });
-    const epochOf = (): string =>
-      (JSON.parse(Buffer.from(shared.copies[0]?.content ?? "").toString()) as { epoch: string }).epoch;
-    const before = epochOf();
-    shared.beforeRaise = async () => {
-      shared.copies[0] = undefined;
-      await other.invalidate({ coordinates: ["Query.other"], isClear: false });
-    };
-    await clearing.invalidate(EVERYTHING);
-    expect(shared.copies[1]).toEqual(shared.copies[0]);
-    expect(epochOf()).not.toBe(before);
-  });
-
-  it("reports the invalidation of a coordinate that the store has lost, unless something later makes up for it", async () => {
-    const shared = new TwoCopies();
-    const lost: unknown[] = [];
-    const variants = new Variants();
-    variants.declare("Query.a", { id: "v", keyForm: "k" }, 1_000);
-    const create = () =>
-      new ControlRecord(
-        shared.store,
-        new FakeClock(),
-        { nameUnder: () => "" },
-        variants,
-        { storeTimeoutMs: 1_000 },
-        (names) => lost.push(names),
-      );
-    const [own, other] = [create(), create()];
-    await own.list();
-    const before = [...shared.copies];
-    await own.invalidate({ coordinates: ["Query.a"], isClear: false });
-    await other.invalidate(EVERYTHING);
-    await own.restore();
-    expect(lost).toEqual([]);
-    await own.invalidate({ coordinates: ["Query.a", "Query.b"], isClear: false });
-    // A failover loses both changes, and another process continues from there before this one looks.
-    shared.copies.splice(0, 2, ...before);
-    await create().invalidate({ coordinates: ["Query.b"], isClear: false });
-    await own.restore();
-    expect(lost).toEqual([{ coordinates: ["Query.a"], isClear: false }]);
-    await own.invalidate({ coordinates: ["Query.a"], isClear: false });
-    expect(lost).toHaveLength(1);
-    await own.invalidate(EVERYTHING);
-    shared.copies.splice(0, 2, ...before);
-    // Nobody has changed the earlier record, so the later one is restored.
-    await own.restore();
-    expect([lost.length, shared.copies[0]?.version === before[0]?.version]).toEqual([1, false]);
-  });
-
   it("counts a new record although the clock of the store, which has lost the earlier one, has gone back", async () => {
     const shared = new TwoCopies();
     const clock = new FakeClock();
@@ -142,7 +85,7 @@ describe("the control record", () => {
     expect(shared.copies[0]?.version).toBe(created);
   });
 
-  it("confirms an invalidation while a reader finds that the store was flushed, and creates another record", async () => {
+  it("confirms a mode while a reader finds that the store was flushed, and creates another record", async () => {
     const shared = new TwoCopies();
     const clock = new FakeClock();
     const record = recordOn(shared, clock);
@@ -155,7 +98,7 @@ describe("the control record", () => {
       reading = record.prepare(undefined, [], clock.now());
       await settle();
     };
-    await record.invalidate(EVERYTHING);
+    await record.setMode({ mode: "off", coordinate: "Query.a", by: "test" });
     created.open();
     expect(await reading).toBe(true);
   });
@@ -213,7 +156,7 @@ describe("the control record", () => {
       "Query.none": { mode: "off" },
       "Query.text": "off",
     };
-    const content = { epoch: "e", coordinates: {}, modes, later: { anything: true } };
+    const content = { coordinates: {}, modes, later: { anything: true } };
     const record = {
       version: nextControlVersion(1, Buffer.alloc(8), undefined),
       content: Buffer.from(JSON.stringify(content)),
@@ -230,12 +173,11 @@ describe("the control record", () => {
 const recordOn = (shared: TwoCopies, clock = new FakeClock()): ControlRecord => {
   const settings = { storeTimeoutMs: 1_000 };
   const modes = new Modes();
-  return new ControlRecord(shared.store, clock, { nameUnder: () => "" }, new Variants(), settings, undefined, modes);
+  return new ControlRecord(shared.store, clock, { nameUnder: () => "" }, new Variants(), settings, modes);
 };
 
 /** A record with a mode that was set at a time that is still to come. */
 const LATER = JSON.stringify({
-  epoch: "e",
   coordinates: {},
   modes: { "Query.a": { mode: "off", sequence: 9e12, version: "A".repeat(22) } },
 });

@@ -1,12 +1,23 @@
 import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
+import type { Subjects } from "../../../src/keys/key.js";
 import { appendToClock, readHead, readLog, type StoredClock, writeRecord } from "../../../src/store/clock-log.js";
 import type { ClockOrigin, Store } from "../../../src/store/store.js";
-import { InvalidationClock } from "../../../src/tier/invalidation-clock.js";
+import { type EntryKey, InvalidationClock } from "../../../src/tier/invalidation-clock.js";
 
 /** Subjects. */
 const [A, B, C] = [1, 2, 3] as const;
 const WRITER = "writer 1";
+/** The subjects of everything, of the coordinate and of the entry that most tests evaluate, and of others. */
+const [EVERYTHING, WHOLE, OWN, OTHER] = [1e6, 1e6 + 1, 1e6 + 2, 1e6 + 3] as const;
+const KEY: EntryKey = { coordinate: "Query.a", digest: "own" };
+const SUBJECTS: Subjects = {
+  entry: ({ digest }) => (digest === KEY.digest ? OWN : OTHER),
+  coordinate: (coordinate) => (coordinate === KEY.coordinate ? WHOLE : OTHER),
+  everything: EVERYTHING,
+  anyOf: () => OTHER,
+  mode: () => OTHER,
+};
 
 /** A store with an invalidation clock and nothing else, which can go back, lose it, fail, and hold its replies. */
 function createServer(maxBytes = 1024 * 1024) {
@@ -43,7 +54,7 @@ function createServer(maxBytes = 1024 * 1024) {
   return {
     clock,
     server,
-    start: () => new InvalidationClock(store, clock, () => 0.5),
+    start: () => new InvalidationClock(store, SUBJECTS, clock, () => 0.5),
     /** Invalidates as a process would that is not part of the test. */
     invalidate: (...subjects: number[]) => append([writeRecord({ kind: "hard", subjects })]),
     append: (...records: Parameters<typeof writeRecord>) => append([writeRecord(...records)]),
@@ -60,9 +71,11 @@ function createServer(maxBytes = 1024 * 1024) {
   };
 }
 
+const entryWith = (...subjects: number[]) => ({ key: KEY, tags: { subjects } });
+
 /** Whether a process serves a value. */
 const isServed = (process: InvalidationClock, origin: ClockOrigin, ...subjects: number[]): boolean =>
-  process.counts(origin) && process.stateOf(subjects, origin.position) !== "changed";
+  process.counts(origin, KEY) && process.stateOf(subjects, origin.position) !== "changed";
 
 describe("what a process knows of the invalidation clock", () => {
   it("outdates a value whose load began before the invalidation, although it has ended after it", async () => {
@@ -308,8 +321,8 @@ describe("a store that goes back to an earlier snapshot", () => {
     await read(process);
     server.stored = saved;
     await read(process);
-    expect(process.isWritten([A], clock.now() + 2_999)).toBe(true);
-    expect(process.isWritten([A], clock.now() + 3_000)).toBe(false);
+    expect(process.isWritten(entryWith(A), clock.now() + 2_999)).toBe(true);
+    expect(process.isWritten(entryWith(A), clock.now() + 3_000)).toBe(false);
   });
 });
 
@@ -374,7 +387,7 @@ describe("a log that has dropped its older half", () => {
       if (nth === 20) younger = load(process);
     }
     expect(log().some(({ subjects }) => subjects.includes(A))).toBe(false);
-    expect([process.counts(oldest), process.stateOf([A], oldest.position)]).toEqual([false, "changed"]);
+    expect([process.counts(oldest, KEY), process.stateOf([A], oldest.position)]).toEqual([false, "changed"]);
     // Even for a tag that was never invalidated, in a value that was read before or is being loaded.
     expect(process.stateOf([B], oldest.position)).toBe("changed");
     expect(process.latestOf([B])).toBe(readHead(server.stored?.head)?.floor);
@@ -397,6 +410,59 @@ describe("a log that has dropped its older half", () => {
   });
 });
 
+describe("an entry", () => {
+  it.each([
+    ["itself", OWN],
+    ["its coordinate", WHOLE],
+    ["everything", EVERYTHING],
+  ])("does not count, or is stale, once %s was invalidated after its load began", async (_what, subject) => {
+    const { start, read, append, load } = createServer();
+    const process = start();
+    await read(process);
+    const origin = load(process);
+    append({ kind: "hard", subjects: [OTHER] });
+    append({ kind: "soft", subjects: [subject] });
+    await read(process);
+    const others = { coordinate: "Query.b", digest: "other" };
+    expect([process.counts(origin, KEY), process.isSoftlyInvalidated(origin.position, KEY)]).toEqual([true, true]);
+    expect(process.oldestOf(entryWith())).toBe(process.latestOf([]));
+    const between = load(process);
+    expect(process.isSoftlyInvalidated(between.position, KEY)).toBe(false);
+    append({ kind: "hard", subjects: [subject] });
+    await read(process);
+    expect([process.counts(origin, KEY), process.counts(between, KEY)]).toEqual([false, false]);
+    expect(process.oldestOf(entryWith())).toBe(load(process).position);
+    expect(process.counts(load(process), KEY)).toBe(true);
+    expect(process.counts(between, others)).toBe(subject !== EVERYTHING);
+  });
+
+  it.each([
+    ["itself", OWN],
+    ["its coordinate", WHOLE],
+    ["everything", EVERYTHING],
+  ])("is being written while %s is", async (_what, subject) => {
+    const { clock, start, read, append } = createServer();
+    const process = start();
+    append({ kind: "begin", subjects: [subject], writer: WRITER, guardMs: 3_000 });
+    await read(process);
+    expect(process.isWritten(entryWith(), clock.now())).toBe(true);
+    append({ kind: "end", subjects: [subject], writer: WRITER });
+    await read(process);
+    expect(process.isWritten(entryWith(), clock.now())).toBe(false);
+  });
+
+  it("does not count, and what is loaded does not either, from the moment this process begins to invalidate it", async () => {
+    const { start, read, load } = createServer();
+    const process = start();
+    await read(process);
+    const origin = load(process);
+    process.preempt([OWN], "hard");
+    expect([process.counts(origin, KEY), process.counts(load(process), KEY)]).toEqual([false, false]);
+    await process.append({ kind: "hard", subjects: [OWN] });
+    expect([process.counts(origin, KEY), process.counts(load(process), KEY)]).toEqual([false, true]);
+  });
+});
+
 describe("a write in progress", () => {
   it("is one until its end, or until its mark ends by itself", async () => {
     const { clock, start, read, append } = createServer();
@@ -404,15 +470,18 @@ describe("a write in progress", () => {
     await read(process);
     append({ kind: "begin", subjects: [A], writer: WRITER, guardMs: 3_000 });
     await read(process);
-    expect([process.isWritten([B, A], clock.now()), process.isWritten([B], clock.now())]).toEqual([true, false]);
+    expect([process.isWritten(entryWith(B, A), clock.now()), process.isWritten(entryWith(B), clock.now())]).toEqual([
+      true,
+      false,
+    ]);
     await clock.advance(2_999);
-    expect(process.isWritten([A], clock.now())).toBe(true);
+    expect(process.isWritten(entryWith(A), clock.now())).toBe(true);
     await clock.advance(1);
-    expect(process.isWritten([A], clock.now())).toBe(false);
+    expect(process.isWritten(entryWith(A), clock.now())).toBe(false);
     append({ kind: "begin", subjects: [A], writer: "writer 2", guardMs: 3_000 });
     append({ kind: "end", subjects: [A], writer: "writer 2" });
     await read(process);
-    expect(process.isWritten([A], clock.now())).toBe(false);
+    expect(process.isWritten(entryWith(A), clock.now())).toBe(false);
   });
 
   it("lasts as long as one of several writers has not ended", async () => {
@@ -421,10 +490,10 @@ describe("a write in progress", () => {
     for (const writer of [WRITER, "writer 2"]) append({ kind: "begin", subjects: [A], writer, guardMs: 3_000 });
     append({ kind: "end", subjects: [A], writer: WRITER });
     await read(process);
-    expect(process.isWritten([A], clock.now())).toBe(true);
+    expect(process.isWritten(entryWith(A), clock.now())).toBe(true);
     append({ kind: "end", subjects: [A], writer: "writer 2" });
     await read(process);
-    expect(process.isWritten([A], clock.now())).toBe(false);
+    expect(process.isWritten(entryWith(A), clock.now())).toBe(false);
   });
 
   it("does not begin after its end, if the messages arrive in the other order", async () => {
@@ -435,11 +504,11 @@ describe("a write in progress", () => {
     append({ kind: "end", subjects: [A], writer: WRITER });
     append({ kind: "begin", subjects: [A], writer: WRITER, guardMs: 3_000 });
     await read(process);
-    expect(process.isWritten([A], clock.now())).toBe(false);
+    expect(process.isWritten(entryWith(A), clock.now())).toBe(false);
     expect(isServed(process, origin, A)).toBe(false);
     const later = start();
     await read(later);
-    expect(later.isWritten([A], clock.now())).toBe(false);
+    expect(later.isWritten(entryWith(A), clock.now())).toBe(false);
   });
 
   it("is known to a process that starts later", async () => {
@@ -447,7 +516,7 @@ describe("a write in progress", () => {
     append({ kind: "begin", subjects: [A], writer: WRITER, guardMs: 3_000 });
     const process = start();
     await read(process);
-    expect(process.isWritten([A], clock.now())).toBe(true);
+    expect(process.isWritten(entryWith(A), clock.now())).toBe(true);
   });
 });
 

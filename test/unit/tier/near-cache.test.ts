@@ -29,7 +29,12 @@ function createInvalidations() {
     epoch: "epoch 01",
     /** How often the clock was asked for, and what `follow` resolves with. */
     follows: [] as ((isKnown: boolean) => void)[],
-    counts: ({ epoch }: { epoch: string }): boolean => epoch === known.epoch,
+    /** Keys by their names. */
+    outdatedKeys: new Set<string>(),
+    staleKeys: new Set<string>(),
+    counts: ({ epoch }: { epoch: string }, { digest }: { digest: string }): boolean =>
+      epoch === known.epoch && !known.outdatedKeys.has(digest),
+    isSoftlyInvalidated: (_position: number, { digest }: { digest: string }): boolean => known.staleKeys.has(digest),
     stateOf: (subjects: readonly number[]): TagsState =>
       subjects.some((subject) => known.outdated.has(subject))
         ? "changed"
@@ -101,7 +106,7 @@ function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number; isFroze
       scope,
     );
   const find = (names: NearNames, scope?: string, asked: Policy = policy) =>
-    near.get(names, asked, { nearScopes: { scope }, nearScopeOf: () => scope });
+    near.get(names, asked, { signatures: { scope }, signatureOf: () => scope });
   const get = (one: ReadRequest, scope?: string) => find(namesOf(one), scope);
   return { clock, near, invalidations, policy, request, put, find, get };
 }
@@ -330,6 +335,20 @@ describe("the near cache", () => {
     put(request("a"), { changeCount });
     expect(get(request("a"))).toBeUndefined();
   });
+
+  it.each(["outdatedKeys", "staleKeys"] as const)(
+    "drops a value whose key was invalidated according to the clock: %s",
+    (which) => {
+      const { invalidations, request, put, get } = nearCacheWith();
+      put(request("a"));
+      put(request("b"));
+      expect([get(request("a")), get(request("b"))]).not.toContain(undefined);
+      invalidations.changes++;
+      invalidations[which].add("a");
+      expect(get(request("a"))).toBeUndefined();
+      expect(get(request("b"))).toBeDefined();
+    },
+  );
 
   it("drops a value when its key changes or one of its tags is invalidated", () => {
     const { near, invalidations, request, put, get } = nearCacheWith();

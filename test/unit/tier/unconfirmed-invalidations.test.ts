@@ -1,4 +1,3 @@
-import { FakeClock } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import type { EntryIdentity } from "../../../src/tier/control-record.js";
 import { RecentInvalidations } from "../../../src/tier/recent-invalidations.js";
@@ -43,6 +42,21 @@ describe("unconfirmed invalidations", () => {
     expect(unconfirmed.has(keyOf("a"), { subjects: [T] })).toBe(false);
   });
 
+  it("holds back what contains an entry until its invalidation is confirmed that was made last", () => {
+    const unconfirmed = new UnconfirmedInvalidations();
+    const response = { ...keyOf("response"), coordinate: "responses" };
+    const PART = 8;
+    unconfirmed.add(keysOf("a"), [PART]);
+    const snapshot = unconfirmed.snapshot();
+    expect([PART, T].map((subject) => unconfirmed.has(response, { subjects: [subject] }))).toEqual([true, false]);
+    expect(unconfirmed.counts).toMatchObject({ keys: 1, tags: 0 });
+    unconfirmed.add(keysOf("a"), [PART]);
+    snapshot.confirm();
+    expect(unconfirmed.has(response, { subjects: [PART] })).toBe(true);
+    unconfirmed.snapshot().confirm();
+    expect([unconfirmed.has(response, { subjects: [PART] }), unconfirmed.allowReads]).toEqual([false, true]);
+  });
+
   it("holds back an entry in every variant", () => {
     const unconfirmed = new UnconfirmedInvalidations();
     unconfirmed.add(keysOf("a"));
@@ -67,37 +81,42 @@ describe("unconfirmed invalidations", () => {
 });
 
 describe("recent invalidations", () => {
-  it("are a clear of everything if there were more within a minute than can be held", async () => {
-    const clock = new FakeClock();
-    const recent = new RecentInvalidations(clock);
-    for (let nth = 0; nth < 10_000; nth++) recent.add(keysOf(`key ${nth}`));
-    expect(recent.names()).toMatchObject({ isClear: false, keys: { length: 10_000 } });
-    recent.add(keysOf("one more"));
-    expect(recent.names()).toEqual({ keys: [], softKeys: [], isClear: true });
-    await clock.advance(60_000);
-    expect(recent.names()).toEqual({ keys: [], softKeys: [], isClear: false });
+  const [KEY, OTHER] = [keyOf("a"), { ...keyOf("b"), coordinate: "Query.b" }];
+  const NONE = { keys: [], tags: [] };
+
+  it.each([
+    ["a key", keysOf("a")],
+    ["a tag", { ...NONE, tags: [T] }],
+    ["a whole field", { ...NONE, coordinates: ["Query.a"] }],
+  ])("concern those who have read before what was invalidated by %s, and only those", (_what, names) => {
+    const recent = new RecentInvalidations();
+    const before = recent.count;
+    expect(recent.hasChangedSince(before, KEY, [T], false)).toBe(false);
+    recent.add(names);
+    expect(recent.hasChangedSince(before, KEY, [T], false)).toBe(true);
+    expect(recent.hasChangedSince(before, OTHER, [T + 1], false)).toBe(false);
+    expect(recent.hasChangedSince(recent.count, KEY, [T], false)).toBe(false);
   });
 
-  it("are repeated for a minute, soft ones as soft, unless the key was invalidated hard since", async () => {
-    const clock = new FakeClock();
-    const recent = new RecentInvalidations(clock);
-    const namesOf = () => {
-      const { keys, softKeys } = recent.names();
-      return { hard: keys.map(({ digest }) => digest), soft: softKeys.map(({ digest }) => digest) };
-    };
-    recent.add(keysOf("a", "b"), true);
+  it("concern everything that was read before everything was invalidated", () => {
+    const recent = new RecentInvalidations();
+    recent.add({ ...NONE, isClear: true });
+    expect([0, recent.count].map((count) => recent.hasChangedSince(count, OTHER, [], false))).toEqual([true, false]);
+  });
+
+  it("concern an entry whose tags are derived from its value whenever any tag was invalidated", () => {
+    const recent = new RecentInvalidations();
     recent.add(keysOf("a"));
-    await clock.advance(30_000);
-    recent.add(keysOf("a", "c"), true);
-    expect(namesOf()).toEqual({ hard: ["a"], soft: ["b", "c"] });
-    recent.add(keysOf("d"));
-    await clock.advance(29_999);
-    expect(namesOf()).toEqual({ hard: ["a", "d"], soft: ["b", "c"] });
-    await clock.advance(1);
-    expect(namesOf()).toEqual({ hard: ["d"], soft: ["c"] });
-    recent.add(keysOf("a"), true);
-    expect(namesOf()).toEqual({ hard: ["d"], soft: ["c", "a"] });
-    await clock.advance(30_000);
-    expect(namesOf()).toEqual({ hard: [], soft: ["a"] });
+    expect(recent.hasChangedSince(0, OTHER, [], true)).toBe(false);
+    recent.add({ ...NONE, tags: [T] });
+    expect([true, false].map((has) => recent.hasChangedSince(0, OTHER, [], has))).toEqual([true, false]);
+  });
+
+  it("concern everything if there were more than can be held", () => {
+    const recent = new RecentInvalidations();
+    for (let nth = 0; nth < 10_000; nth++) recent.add(keysOf(`key ${nth}`));
+    expect(recent.hasChangedSince(0, OTHER, [], false)).toBe(false);
+    recent.add(keysOf("one more"));
+    expect(recent.hasChangedSince(0, OTHER, [], false)).toBe(true);
   });
 });
