@@ -145,7 +145,6 @@ const FAULT_RUNS = [
   ["--store=cluster"],
   ["--kind=each", "net-cut", "restart-with-data", "rolling-deploy"],
   ["--without=gen", "commands", "messages", "repeated-messages"],
-  ["--without=message", "messages", "repeated-messages"],
   ["--without=keys", "--kind=key", "--kind=loader-id", "commands", "calm"],
   ["--without=clock", "--kind=tag", "--kind=field", "--kind=clear", "calm"],
   ["--responses"],

@@ -354,8 +354,8 @@ function reportMiss(request: ReadRequest, { reading }: ReadResult): void {
  * - It ends between the lease request and the wait: the watch began earlier and has the message.
  * - The message is lost: the wait ends by polling.
  * - The message of an earlier load is late, or repeated: it names another lease chain than the reply
- *   `busy`, so the store is read again. Without this check, a reader that starts after an invalidation
- *   would take the value from before it.
+ *   `busy`, so the store is read again. What the clock rules out would not be used in any case; this check
+ *   keeps a value out that is older than the one that the store holds.
  * - Two loads of this process from before invalidations still run: the reply is `limited`, and the
  *   next load begins when one of them has ended.
  * - The holder dies: its lease expires, and the next lease request takes it over (rows 3 and 7).
