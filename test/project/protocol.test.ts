@@ -60,3 +60,14 @@ describe("the state table in PROTOCOL.md", () => {
     }
   });
 });
+
+it("The entry layout in PROTOCOL.md has the offsets and lengths that entry-layout.ts documents", () => {
+  const places = (table: readonly string[][]): string[] =>
+    table.map(([, offset, length]) => `${offset}: ${length?.replace("…", "")}`);
+  const documented = read("src/store/entry-layout.ts")
+    .replaceAll(/^ \* /gm, "")
+    .replace("| state |", "# Layout\n| state |");
+  const inCode = places(tableUnder("Layout", documented));
+  expect(inCode.length).toBeGreaterThan(10);
+  expect(places(tableUnder("Entry layout", read("PROTOCOL.md")))).toEqual(inCode);
+});
