@@ -1,6 +1,6 @@
 import { throwIfAnyFailed } from "../store/answers.js";
-import { appendToCopies } from "../store/clock-copies.js";
-import { appendToClock, type ClockHead, readHead } from "../store/clock-log.js";
+import { appendToCopies, laterHead } from "../store/clock-copies.js";
+import { appendToClock, type ClockHead } from "../store/clock-log.js";
 import type { ClockOrigin } from "../store/store.js";
 import { type Content, NEVER } from "./content.js";
 import type { Decide, Server } from "./server.js";
@@ -75,10 +75,9 @@ export class MemcachedClock {
   }
 
   async #raise(head: Buffer): Promise<readonly Buffer[]> {
-    const position = readHead(head)?.position ?? 0;
     const raise: Decide<Buffer> = (_, content) => {
       const shown = headOf(content);
-      if (shown !== undefined && (readHead(shown)?.position ?? 0) >= position) return { kind: "keep", result: shown };
+      if (shown !== undefined && laterHead(shown, head) === shown) return { kind: "keep", result: shown };
       return { kind: "put", to: { kind: "head", head, dropAt: NEVER }, result: head };
     };
     const shown = await this.#servers.change(this.#copies, raise, true);

@@ -1,6 +1,6 @@
 import type { Clock, Random } from "../clock.js";
 import type { Encoded, Packing } from "../codec/packing.js";
-import type { Key, Subject } from "../keys/key.js";
+import type { Key } from "../keys/key.js";
 import { jittered } from "../policy/jitter.js";
 import { type Body, type OwnFreshness, writeBody } from "../store/body.js";
 import { freshMsForWaiters } from "../store/entry.js";
@@ -9,7 +9,7 @@ import { freshMsOf, isNegative, ownPolicy } from "./freshness.js";
 import type { InvalidationClock } from "./invalidation-clock.js";
 import type { InFlightLoad } from "./load-sharing.js";
 import type { LoadedValue } from "./loaded.js";
-import { subjectsOfLoaded } from "./value-tags.js";
+import { areSameSubjects, subjectsOfLoaded } from "./value-tags.js";
 import { valueTtlMs } from "./value-ttl.js";
 
 /** Returns how much room a value needs while it is packed and stored, in bytes or characters. */
@@ -74,14 +74,11 @@ export class EntryBuilder {
     const kept = settings?.unchanged;
     const isSame =
       kept !== undefined &&
-      areSame(kept.subjects, body.subjects) &&
+      areSameSubjects(kept.subjects, body.subjects) &&
       JSON.stringify([kept.hint, kept.freshness]) === JSON.stringify([body.hint, body.freshness]);
     return isSame ? undefined : this.#packing.seal(writeBody(body, key), key.name);
   }
 }
-
-const areSame = (some: readonly Subject[], others: readonly Subject[]): boolean =>
-  some.length === others.length && some.every((subject, nth) => subject === others[nth]);
 
 /** Returns what to keep of what a load has set: its `maxAge` as it applies. */
 const keptFreshness = (own: OwnFreshness | undefined, maxAgeMs: number): OwnFreshness | undefined =>

@@ -3,7 +3,8 @@ import type { Packing } from "../codec/packing.js";
 import type { Policy } from "../policy/policy.js";
 import type { OwnFreshness } from "../store/body.js";
 import { type Entry, isForWaiters } from "../store/entry.js";
-import type { ControlRecord } from "./control-record.js";
+import type { StoreRead } from "../store/store.js";
+import type { ControlRecord, EntryIdentity } from "./control-record.js";
 import { readOwnFreshness } from "./entry-decoder.js";
 import type { InvalidationClock } from "./invalidation-clock.js";
 import type { LoadedValue } from "./loaded.js";
@@ -52,6 +53,40 @@ export function freshnessOf(
   }
   return unservedFreshness(request, entry, "absent", now, invalidations);
 }
+
+/** Of an error: what was read cannot be evaluated. */
+export const UNPREPARED = "the control record or the invalidation clock could not be read";
+
+/**
+ * Reads the control record and the invalidation clock before entries are evaluated that were read with other versions of them.
+ * Resolves to false if that could not be done in time. `sentAt`: when the read was sent, on the clock of this process. Never rejects.
+ */
+export async function prepareFor(
+  { controlVersion, clock }: Pick<StoreRead, "controlVersion" | "clock">,
+  keys: readonly EntryIdentity[],
+  sentAt: number,
+  { control, invalidations }: Pick<FreshnessParts, "control" | "invalidations">,
+): Promise<boolean> {
+  const [isListed, isCaughtUp] = await Promise.all([
+    control.isReady(controlVersion) || control.prepare(controlVersion, keys, sentAt),
+    invalidations.isAt(clock) || invalidations.catchUp(clock),
+  ]);
+  return isListed && isCaughtUp;
+}
+
+/**
+ * Returns whether nothing that a request has to heed was invalidated after `position`: that of an entry, or of the lease on it. It heeds
+ * the tags that it knows without the value.
+ */
+export const isCurrentAt = (
+  { key, tags }: Pick<ReadRequest, "key" | "tags">,
+  { signature, epoch }: Entry,
+  position: number,
+  { control, invalidations }: Pick<FreshnessParts, "control" | "invalidations">,
+): boolean =>
+  signature === control.signatureOf(key) &&
+  invalidations.counts({ epoch, position }, key) &&
+  position >= invalidations.latestOf(tags.subjects);
 
 /** The parts that decide about freshness. */
 export interface FreshnessParts {

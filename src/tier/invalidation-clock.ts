@@ -145,19 +145,18 @@ export class InvalidationClock {
     try {
       const bytes = readHead(shown) === undefined ? await this.#store.appendClock([]) : (shown as Buffer);
       const head = readHead(bytes);
-      for (let nth = 0; head !== undefined && nth < MAX_FETCHES; nth++) {
-        if (this.#includes(head)) {
-          this.#noteShown(head);
-          if (head.position === this.#known?.position) this.#head = bytes;
-          return true;
+      if (head === undefined) return false;
+      // A fetch that began before this call may have been answered before, so the next one decides.
+      for (let fetches = 0; !this.#includes(head); fetches++) {
+        if (fetches === MAX_FETCHES) {
+          this.#outrun();
+          return false;
         }
-        // One that began before this call may have been answered before, so the next one decides.
         await this.#fetchOnce(head);
       }
-      if (head === undefined) return false;
-      if (this.#includes(head)) return true;
-      this.#outrun();
-      return false;
+      this.#noteShown(head);
+      if (head.position === this.#known?.position) this.#head = bytes;
+      return true;
     } catch {
       // The store reports its failures itself.
       return false;
@@ -220,8 +219,9 @@ export class InvalidationClock {
    * Several records for many subjects are not one step.
    */
   async append({ subjects, ...record }: ClockRecord): Promise<void> {
-    for (let from = 0; from === 0 || from < subjects.length; from += MAX_SUBJECTS)
-      await this.#appendOne({ ...record, subjects: subjects.slice(from, from + MAX_SUBJECTS) });
+    // A record without subjects is one as well.
+    const parts = subjects.length === 0 ? [subjects] : inRecords(subjects);
+    for (const part of parts) await this.#appendOne({ ...record, subjects: part });
   }
 
   /** Returns the position of the record. */
@@ -422,12 +422,9 @@ export class InvalidationClock {
       const latest = new Map<Subject, number>();
       for (const record of log.records)
         if (mapOfKind(record) === kind) for (const subject of record.subjects) latest.set(subject, record.position);
-      const missing: Subject[] = [];
-      for (const [subject, position] of lost)
-        if (position > log.floor && (latest.get(subject) ?? 0) < position) missing.push(subject);
-        else lost.delete(subject);
-      for (let from = 0; from < missing.length; from += MAX_SUBJECTS) {
-        const subjects = missing.slice(from, from + MAX_SUBJECTS);
+      const missing = lostOf(lost, latest, log.floor);
+      for (const subject of lost.keys()) if (!missing.has(subject)) lost.delete(subject);
+      for (const subjects of inRecords([...missing.keys()])) {
         const position = await this.#appendOne({ kind, subjects });
         this.#noteRepaired(kind, subjects, position);
       }
@@ -533,6 +530,11 @@ export class InvalidationClock {
 const KINDS = ["hard", "soft"] as const;
 
 const ignore = (): void => undefined;
+
+/** Divides subjects into as many as one record has at most. */
+function* inRecords(subjects: readonly Subject[]): Generator<readonly Subject[]> {
+  for (let from = 0; from < subjects.length; from += MAX_SUBJECTS) yield subjects.slice(from, from + MAX_SUBJECTS);
+}
 
 const mapOfKind = ({ kind }: ReadRecord): "hard" | "soft" | undefined =>
   kind === "epoch" ? undefined : kind === "soft" ? "soft" : "hard";

@@ -12,7 +12,7 @@ import { ByteRoom } from "./byte-turns.js";
 import type { ControlRecord } from "./control-record.js";
 import { EntryBuilder, sizeOf } from "./entry-builder.js";
 import { failureAad, writeFailure } from "./failure.js";
-import { freshMsOf } from "./freshness.js";
+import { freshMsOf, isCurrentAt, prepareFor, UNPREPARED } from "./freshness.js";
 import type { InvalidationClock } from "./invalidation-clock.js";
 import type { LoadLimit } from "./load-limit.js";
 import { type InFlightLoad, InFlightLoads, type Settled } from "./load-sharing.js";
@@ -217,16 +217,13 @@ export class Leases {
   async adopt(request: ReadRequest, lease: Handover): Promise<boolean> {
     const { name } = request.key;
     const readAt = this.#clock.now();
-    const { readings, clock, controlVersion } = await this.#store.read([name]);
-    const [reading] = readings;
+    const read = await this.#store.read([name]);
+    const [reading] = read.readings;
     if (reading?.kind !== "read" || reading.entry?.gen !== lease.gen) return false;
     // An invalidation by tag, or of the whole field, does not end the lease: its value would not be served.
-    if (!(await this.#control.prepare(controlVersion, [request.key], readAt))) return false;
-    if (!(await this.#invalidations.catchUp(clock))) return false;
-    if (reading.entry.signature !== this.#control.signatureOf(request.key)) return false;
-    const { epoch, leasePosition: position = 0 } = reading.entry;
-    if (!this.#invalidations.counts({ epoch, position }, request.key)) return false;
-    if (position < this.#invalidations.latestOf(request.tags.subjects)) return false;
+    const parts = { control: this.#control, invalidations: this.#invalidations };
+    if (!(await prepareFor(read, [request.key], readAt, parts))) return false;
+    if (!isCurrentAt(request, reading.entry, reading.entry.leasePosition ?? 0, parts)) return false;
     if (this.#control.modes.of(request.key.coordinate) === "off") {
       // Its worker may end when this call has.
       await this.#tryRelease(abandon({ key: name, token: lease.token }));
@@ -327,7 +324,7 @@ export class Leases {
       if (grant === undefined)
         return this.#isWritten(leaseRequest.request)
           ? { kind: "write-in-progress" }
-          : { kind: "unavailable", error: new Error("the control record or the invalidation clock could not be read") };
+          : { kind: "unavailable", error: new Error(UNPREPARED) };
       if (grant.kind === "granted") return this.#enqueue(leaseRequest, grant) ?? this.#begin(leaseRequest, grant);
       const inFlight = grant.kind === "busy" ? this.inFlightLoads.find(grant.gen, leaseRequest.request.key) : undefined;
       return inFlight === undefined ? grant : { kind: "in-flight", inFlight };

@@ -6,7 +6,7 @@ import type { Channel } from "../telemetry/channel.js";
 import type { BypassReason } from "../telemetry/events.js";
 import type { ControlRecord } from "./control-record.js";
 import type { DecodedValue } from "./entry-decoder.js";
-import { type Freshness, freshMsOf, freshnessOf, isServable } from "./freshness.js";
+import { type Freshness, freshMsOf, freshnessOf, isCurrentAt, isServable } from "./freshness.js";
 import type { InvalidationClock } from "./invalidation-clock.js";
 import type { Acquired, Leases } from "./leases.js";
 import type { InFlightLoad } from "./load-sharing.js";
@@ -26,7 +26,7 @@ import type {
 } from "./request.js";
 import type { Responder } from "./responder.js";
 import type { TierSettings } from "./settings.js";
-import { subjectsOfLoaded } from "./value-tags.js";
+import { areSameSubjects, subjectsOfLoaded } from "./value-tags.js";
 import { reportWait } from "./wait-report.js";
 import { Waiters } from "./waiters.js";
 import type { Waiting, Watch } from "./waiting.js";
@@ -333,9 +333,7 @@ export class Misses {
 
 /** Whether a miss is resolved by the tags of a request as well: where the key does not decide about them, another one may have others. */
 const haveSameTags = ({ tags }: ReadRequest, miss: SharedMiss): boolean =>
-  !tags.isOwn ||
-  (tags.subjects.length === miss.tags.subjects.length &&
-    tags.subjects.every((subject, nth) => subject === miss.tags.subjects[nth]));
+  !tags.isOwn || areSameSubjects(tags.subjects, miss.tags.subjects);
 
 function reportMiss(request: ReadRequest, { reading }: ReadResult): void {
   if (reading.kind === "read") request.onMiss?.(reading.entry, reading.now);
@@ -649,13 +647,7 @@ class Miss implements SharedMiss {
 
   /** Returns whether no invalidation that this request has to heed is later than what an entry shows of `position`. */
   #isCurrent(entry: Entry, position: number): boolean {
-    const { control, invalidations } = this.#parts;
-    const { key, tags } = this.#request;
-    return (
-      entry.signature === control.signatureOf(key) &&
-      invalidations.counts({ epoch: entry.epoch, position }, key) &&
-      position >= invalidations.latestOf(tags.subjects)
-    );
+    return isCurrentAt(this.#request, entry, position, this.#parts);
   }
 
   #hasCurrentLease(entry: Entry): boolean {

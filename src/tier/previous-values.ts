@@ -2,7 +2,7 @@ import type { Clock } from "../clock.js";
 import type { Packing } from "../codec/packing.js";
 import type { Reading, Store } from "../store/store.js";
 import type { ControlRecord } from "./control-record.js";
-import { type Freshness, freshnessOf } from "./freshness.js";
+import { type Freshness, freshnessOf, prepareFor, UNPREPARED } from "./freshness.js";
 import type { InvalidationClock } from "./invalidation-clock.js";
 import type { ReadRequest } from "./request.js";
 import type { Responder } from "./responder.js";
@@ -64,13 +64,11 @@ export class PreviousValues {
   }
 
   async #read(requests: readonly ReadRequest[]): Promise<readonly Reading[]> {
-    const { store, control, clock, invalidations } = this.#parts;
+    const { store, clock } = this.#parts;
     const sentAt = clock.now();
     const keys = requests.map(({ key }) => key);
     const read = await store.read(keys.map(({ name }) => name));
-    const isListed = control.isReady(read.controlVersion) || (await control.prepare(read.controlVersion, keys, sentAt));
-    if (!isListed || !(invalidations.isAt(read.clock) || (await invalidations.catchUp(read.clock))))
-      throw new Error("the control record or the invalidation clock could not be read");
+    if (!(await prepareFor(read, keys, sentAt, this.#parts))) throw new Error(UNPREPARED);
     return read.readings;
   }
 }

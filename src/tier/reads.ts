@@ -6,7 +6,15 @@ import type { Reading, StoreRead } from "../store/store.js";
 import type { BypassReason } from "../telemetry/events.js";
 import type { EnclosingLoad } from "./enclosing-load.js";
 import type { DecodedValue } from "./entry-decoder.js";
-import { type Freshness, freshnessOf, isDueEarly, isServable, unservedFreshness } from "./freshness.js";
+import {
+  type Freshness,
+  freshnessOf,
+  isDueEarly,
+  isServable,
+  prepareFor,
+  UNPREPARED,
+  unservedFreshness,
+} from "./freshness.js";
 import { Misses, type MissParts } from "./misses.js";
 import type { Modes } from "./modes.js";
 import type { NearCache, NearNames } from "./near-cache.js";
@@ -126,7 +134,8 @@ export class Reads {
     const firstRead = read.readings.find(isRead);
     if (firstRead === undefined) return readResultsOf(places, read.readings, start);
     const isReady = control.isReady(read.controlVersion) && invalidations.isAt(read.clock);
-    const isPrepared = isReady || (await this.#prepare(requests, read, start.sentAt));
+    const keys = isReady ? [] : requests.map(({ key }) => key);
+    const isPrepared = isReady || (await prepareFor(read, keys, start.sentAt, this.#parts));
     control.renew(firstRead.now);
     if (isPrepared) control.settle(changesReported);
     const results = readResultsOf(places, isPrepared ? read.readings : unprepared(read), start);
@@ -141,22 +150,8 @@ export class Reads {
       const { key, isObserved, tags } = requests[index] as ReadRequest;
       const isServable = isObserved === true || this.#restrictionOf(key) === undefined;
       if (isServable && !this.#parts.unconfirmed.has(key, tags)) return readResult;
-      return new ReadResult(UNPREPARED, readResult.start);
+      return new ReadResult(FAILED, readResult.start);
     });
-  }
-
-  /**
-   * Reads the control record and the invalidation clock before entries are evaluated that were read with other versions of them.
-   * Returns false if that could not be done in time.
-   */
-  async #prepare(requests: readonly ReadRequest[], read: StoreRead, sentAt: number): Promise<boolean> {
-    const { control, invalidations } = this.#parts;
-    const keys = requests.map(({ key }) => key);
-    const [isListed, isCaughtUp] = await Promise.all([
-      control.isReady(read.controlVersion) || control.prepare(read.controlVersion, keys, sentAt),
-      invalidations.isAt(read.clock) || invalidations.catchUp(read.clock),
-    ]);
-    return isListed && isCaughtUp;
   }
 
   /**
@@ -417,10 +412,7 @@ export class Reads {
 }
 
 /** The control record could not be read, so no entry can be evaluated. */
-const UNPREPARED: Reading = {
-  kind: "failed",
-  error: new Error("the control record or the invalidation clock could not be read"),
-};
+const FAILED: Reading = { kind: "failed", error: new Error(UNPREPARED) };
 /** Names that are read in one tick, each once. */
 class Names {
   readonly names: string[] = [];
@@ -456,6 +448,6 @@ function readResultsOf(
 }
 
 /** Returns readings of which none can be evaluated. */
-const unprepared = ({ readings }: StoreRead): readonly Reading[] => readings.map(() => UNPREPARED);
+const unprepared = ({ readings }: StoreRead): readonly Reading[] => readings.map(() => FAILED);
 
 const isRead = (reading: Reading): reading is Extract<Reading, { kind: "read" }> => reading.kind === "read";

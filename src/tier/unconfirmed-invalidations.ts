@@ -115,15 +115,19 @@ export class UnconfirmedInvalidations {
     const confirm = (): void => {
       for (const [identity] of keys)
         if ((this.#keys.get(identity)?.addedBy ?? upTo) <= upTo) this.#keys.delete(identity);
-      for (const tag of tags) if ((this.#tags.get(tag) ?? upTo) <= upTo) this.#tags.delete(tag);
-      for (const coordinate of coordinates)
-        if ((this.#coordinates.get(coordinate) ?? upTo) <= upTo) this.#coordinates.delete(coordinate);
-      for (const subject of subjects) if ((this.#subjects.get(subject) ?? upTo) <= upTo) this.#subjects.delete(subject);
+      forget(this.#tags, tags, upTo);
+      forget(this.#coordinates, coordinates, upTo);
+      forget(this.#subjects, subjects, upTo);
       if (isClear && (this.#clearAddedBy ?? upTo) <= upTo) this.#clearAddedBy = undefined;
       this.#isEmpty = this.size === 0;
     };
     return { keys: keys.map(([, { key }]) => key), tags, coordinates, isClear, confirm };
   }
+}
+
+/** Deletes the names that no later `add` call than `upTo` has added. */
+function forget<Name>(addedBy: Map<Name, number>, names: readonly Name[], upTo: number): void {
+  for (const name of names) if ((addedBy.get(name) ?? upTo) <= upTo) addedBy.delete(name);
 }
 
 /** Returns what the names of an entry in all variants with the same key form have in common. */

@@ -23,3 +23,7 @@ export function subjectsOfLoaded(tags: RequestTags, { value, settings }: LoadedV
   if (derivedFrom === undefined && settings === undefined) return subjects;
   return [...new Set([...subjects, ...(derivedFrom?.(value) ?? []), ...(kept ?? []), ...(settings?.tags ?? [])])];
 }
+
+/** Returns whether two lists have the same subjects in the same order. */
+export const areSameSubjects = (some: readonly Subject[], others: readonly Subject[]): boolean =>
+  some.length === others.length && some.every((subject, nth) => subject === others[nth]);
