@@ -237,7 +237,9 @@ export class Invalidation {
   ): Promise<void> {
     this.#recent.add(names);
     this.#dropLocal(names);
-    this.#invalidations.preempt(this.#subjectsOf(names), kind === "soft" ? "soft" : "hard");
+    // Once everything has to be invalidated, this process serves nothing that it knows, and the names would only add up.
+    if (!this.#unconfirmed.counts.everything)
+      this.#invalidations.preempt(this.#subjectsOf(names), kind === "soft" ? "soft" : "hard");
     try {
       await this.#writeReported(names, kind, cause, recordedAs);
     } catch (error) {

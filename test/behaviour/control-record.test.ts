@@ -343,4 +343,31 @@ describe("the control record while the store fails", () => {
     expect([await read(process), source.loads]).toEqual([2, loads]);
     expect(process.outcomes().hit).toBe(2);
   });
+
+  it("remembers no more names of invalidations once it has to invalidate everything, however many fail", async () => {
+    const clock = new FakeClock();
+    const store = chaosStore(memoryStore({ clock }));
+    const source = new Source();
+    const process = source.start(
+      memoryWorld(() => store),
+      field(),
+      { testing: { clock }, logger: { info: () => undefined, warn: () => undefined } },
+    );
+    await read(process);
+    await settle();
+    const { invalidations } = partsOf(process.cache, "test");
+    store.chaos.mode = "throws";
+    const fail = (names: readonly string[]): Promise<void> =>
+      expect(process.cache.invalidateTags([...names])).rejects.toThrow();
+    await fail(Array.from({ length: 10_001 }, (_, nth) => `tag ${nth}`));
+    const { changes } = invalidations;
+    for (let nth = 0; nth < 10; nth++) await fail([`another ${nth}`]);
+    expect(invalidations.changes).toBe(changes);
+    source.version = 2;
+    await expect(process.cache.invalidate(TARGET)).rejects.toThrow();
+    store.chaos.mode = undefined;
+    await clock.advance(6_000);
+    await settle();
+    expect(await read(process)).toBe(2);
+  });
 });
