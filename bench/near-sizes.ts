@@ -6,12 +6,14 @@
 import { randomBytes } from "node:crypto";
 import { createKeySpace, type Key } from "../src/keys/key.js";
 import { compilePolicy } from "../src/policy/policy.js";
-import { NO_EPOCH, NO_SIGNATURE } from "../src/store/entry.js";
+import { NO_EPOCH } from "../src/store/entry.js";
 import { memoryStore } from "../src/store/memory-store.js";
 import { FakeClock } from "../src/testing/index.js";
-import { InvalidationClock } from "../src/tier/invalidation-clock.js";
-import { NearCache } from "../src/tier/near-cache.js";
-import { KnownTags } from "../src/tier/request.js";
+import { ControlRecord } from "../src/tier/control-record.js";
+import { NearCache } from "../src/tier/near/near-cache.js";
+import { InvalidationClock } from "../src/tier/record/invalidation-clock.js";
+import { Variants } from "../src/tier/record/variants.js";
+import { KnownTags } from "../src/tier/request/request.js";
 
 const collectGarbage = globalThis.gc as (() => void) | undefined;
 if (collectGarbage === undefined) throw new Error("run node with --expose-gc");
@@ -67,13 +69,11 @@ function measure(what: string, shape: (id: number) => unknown, tagsOf: (id: numb
   const { length } = JSON.stringify(shape(0));
   const count = Math.min(20_000, Math.ceil(20_000_000 / length));
   const before = heapUsed();
-  const invalidations = new InvalidationClock(memoryStore({ clock }), keys.subjects, clock, () => 0.5);
-  const near = new NearCache(clock, () => 0.5, invalidations, "gc:#clock", {
-    maxBytes: 4e9,
-    maxEntries: 1e6,
-    isFrozen: true,
-  });
-  near.began();
+  const store = memoryStore({ clock });
+  const invalidations = new InvalidationClock(store, keys.subjects, clock, () => 0.5);
+  const control = new ControlRecord(store, clock, keys, new Variants(), { storeTimeoutMs: 100 });
+  const settings = { maxBytes: 4e9, maxEntries: 1e6, isFrozen: true };
+  const near = new NearCache({ clock, random: () => 0.5, store, control, invalidations, settings });
   for (let id = 0; id < count; id++) {
     const texts = tagsOf(id);
     // The text of a key in the store: the prefix, the variant and a digest.
@@ -94,16 +94,13 @@ function measure(what: string, shape: (id: number) => unknown, tagsOf: (id: numb
       untilAt: 0,
       freshUntilAt: 8_000.5,
       grantedAt: 1.5,
-      signature: NO_SIGNATURE,
+
       epoch: NO_EPOCH,
       position: 0,
       body: Buffer.from(body),
     };
     const value: unknown = JSON.parse(body);
-    near.put(request, entry, { value, hint: undefined, subjects: keys.tags(texts) }, 2.5, {
-      sentAt: 0,
-      changeCount: near.changeCount,
-    });
+    near.put(request, entry, { value, hint: undefined, subjects: keys.tags(texts) }, 2.5, 0);
   }
   const used = (heapUsed() - before) / count;
   const { bytes, entries } = near.status;

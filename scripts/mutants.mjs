@@ -20,12 +20,12 @@ const CONFORMANCE = "test/conformance/fake-time.test.ts";
 const GROUPS = [
   { file: "src/store/transitions.ts", tests: [CONFORMANCE], minScore: 80 },
   {
-    file: "src/tier/freshness.ts",
+    file: "src/tier/entry/freshness.ts",
     tests: ["unit/tier/freshness", "behaviour/stale", "behaviour/states", "behaviour/result-control"].map(testFile),
     minScore: 70,
   },
   {
-    file: "src/tier/load-sharing.ts",
+    file: "src/tier/lease/load-sharing.ts",
     tests: ["load-sharing", "caller-errors", "nested-loads", "redis-down"].map((name) => testFile(`behaviour/${name}`)),
     minScore: 55,
   },
@@ -40,21 +40,12 @@ const GROUPS = [
 /** Mutants of Lua scripts: a text, in which white space stands for any, and what replaces it. */
 const SCRIPT_MUTANTS = [
   ["acquire", "if isActive and holder ~= token then", "if holder and holder ~= token then"],
-  ["acquire", "or knownSignature ~= signature or", "or"],
   ["acquire", "if isFresh and grantedAt > math.abs(supersededAt) then", "if isFresh then"],
   ["acquire", "'PX', ttlMs, 'NX')", "'PX', ttlMs)"],
-  ["begin-write", "others = others .. string.sub(listed, at, at + 23)", ""],
-  ["check-log", "if score and tonumber(score) > tonumber(at) then return 0 end", ""],
-  ["check-log", "if not known or tonumber(known) ~= tonumber(at) then return 0 end", ""],
-  ["end-write", "if #others == 0 then redis.call('DEL', key)", "if true then redis.call('DEL', key)"],
-  ["invalidate", "if state ~= 'T' then", "if true then"],
-  ["invalidate", "redis.call('UNLINK', key)", ""],
-  ["invalidate-tags", "redis.call('ZADD', key, at, KEYS[i])", "redis.call('ZADD', key, 'NX', at, KEYS[i])"],
-  ["invalidate-tags", "key, '(0', dropAt)", "key, '(0', '+inf')"],
-  ["open-log", "if not record then", "if true then"],
   ["release", "token == ARGV[at]", "token ~= ''"],
   ["renew", "token == ARGV[first + i - 1]", "token ~= ''"],
-  ["replace-control", "if (current or '') ~= expected then return '' end", ""],
+  ["replace-settings", "if current ~= expected then return 0 end", ""],
+  ["replace-settings", "redis.call('PERSIST', KEYS[1])", ""],
   ["soft-invalidate", "elseif state and state ~= 'T' and state ~= 'unknown' then", "elseif false then"],
   ["store-values", "gen ~= ARGV[at] or", "false or"],
   ["store-values", "elseif remainingMs and remainingMs <= 0 then", "elseif false then"],

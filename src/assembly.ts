@@ -1,13 +1,13 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
-import { type Cancel, type Clock, type Random, systemClock, systemRandom } from "./clock.js";
+import { type Clock, systemClock, systemRandom } from "./clock.js";
 import { createPacking } from "./codec/packing.js";
 import { keyFormsOf } from "./codec/value-type.js";
 import { isAuthName } from "./directive/auth-names.js";
 import { CachedError, inOneLine, messageOf } from "./errors.js";
 import { Fleet, type ProcessIdentity } from "./fleet/fleet.js";
 import { processStateOf } from "./inspection/process-state.js";
-import { createKeySpace, type KeySpace } from "./keys/key.js";
+import { createKeySpace } from "./keys/key.js";
 import { KnownTags } from "./keys/known-tags.js";
 import { type TagNormalizer, tagNormalizer } from "./keys/tag-normalizer.js";
 import { KnownResolvers } from "./known-resolvers.js";
@@ -21,32 +21,33 @@ import { secondsDoubts } from "./policy/policy.js";
 import { AppliedRules } from "./schema-rules.js";
 import { FailOpenStore } from "./store/fail-open-store.js";
 import { memoryStore } from "./store/memory-store.js";
-import type { ChangeListener, Store } from "./store/store.js";
+import type { Store } from "./store/store.js";
 import { Channel } from "./telemetry/channel.js";
 import { ContextReadLog } from "./telemetry/context-read-log.js";
 import { Counters } from "./telemetry/counters.js";
 import { infallible, logListener, OnceLog } from "./telemetry/log-listener.js";
 import { RecentEvents } from "./telemetry/recent-events.js";
 import { TagMistakes } from "./telemetry/tag-mistakes.js";
-import { ControlRecord } from "./tier/control-record.js";
-import { Invalidation } from "./tier/invalidate.js";
-import { InvalidationClock } from "./tier/invalidation-clock.js";
-import { InvalidationHistory } from "./tier/invalidation-history.js";
-import { Leases } from "./tier/leases.js";
-import { LoadLimit } from "./tier/load-limit.js";
-import { UnleasedLoads } from "./tier/load-sharing.js";
-import { Loads } from "./tier/loads.js";
-import { LongTick } from "./tier/long-tick.js";
-import { Modes } from "./tier/modes.js";
-import { NearCache } from "./tier/near-cache.js";
-import { PreviousValues } from "./tier/previous-values.js";
-import { Reads } from "./tier/reads.js";
-import { Responder } from "./tier/responder.js";
-import { SourceGuard } from "./tier/source-guard.js";
-import { UnconfirmedInvalidations } from "./tier/unconfirmed-invalidations.js";
-import { Variants } from "./tier/variants.js";
-import { Waiting } from "./tier/waiting.js";
-import { WorkUnderWay } from "./tier/work-under-way.js";
+import { Invalidation } from "./tier/invalidation/invalidate.js";
+import { InvalidationHistory } from "./tier/invalidation/invalidation-history.js";
+import { Leases } from "./tier/lease/leases.js";
+import { UnleasedLoads } from "./tier/lease/load-sharing.js";
+import { Waiting } from "./tier/lease/waiting.js";
+import { NearCache, type NearCacheParts } from "./tier/near/near-cache.js";
+import { Reads } from "./tier/read/reads.js";
+import { Responder } from "./tier/read/responder.js";
+import { InvalidationClock } from "./tier/record/invalidation-clock.js";
+import { Modes } from "./tier/record/modes.js";
+import { SharedSettings } from "./tier/record/shared-settings.js";
+import { UnconfirmedInvalidations } from "./tier/record/unconfirmed-invalidations.js";
+import { Variants } from "./tier/record/variants.js";
+import { ValueDecoder } from "./tier/request/value-decoder.js";
+import { LoadLimit } from "./tier/source/load-limit.js";
+import { Loads } from "./tier/source/loads.js";
+import { PreviousValues } from "./tier/source/previous-values.js";
+import { SourceGuard } from "./tier/source/source-guard.js";
+import { LongTick } from "./tier/tick/long-tick.js";
+import { WorkUnderWay } from "./tier/tick/work-under-way.js";
 import { VERSION } from "./version.js";
 
 /** How long `close` and a stopping server wait for loads and mutations under way. */
@@ -89,27 +90,35 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const modes = new Modes(options.initialMode, ({ coordinate = null, ...change }) =>
     channel.publish({ name: "mode.changed", coordinate, ...change }),
   );
-  const control = new ControlRecord(store, clock, keys, variants, options, modes);
   const invalidations = new InvalidationClock(store, keys.subjects, clock, random);
-  const { near, stopFollowing } = nearCacheOn(store, keys, control, invalidations, options, clock, random);
+  const sharedSettings = new SharedSettings(store, invalidations, clock, variants, keys.settings, modes);
+  const near = nearCacheOf({ clock, random, store, sharedSettings, invalidations }, options);
   const limit = new LoadLimit(clock, options);
   const unconfirmed = new UnconfirmedInvalidations();
   const unleasedLoads = new UnleasedLoads(clock, longTick, limit, options);
+  const decoder = new ValueDecoder(packing, channel);
   const responder = new Responder({
-    invalidations,
     clock,
     channel,
     packing,
+    decoder,
     loads,
     unleasedLoads,
-    unconfirmed,
     onPermitted: (request, loadMs) => tier.refill(request, loadMs),
   });
-  const previousValues = new PreviousValues({ store, control, invalidations, clock, packing, responder });
+  const previousValues = new PreviousValues({
+    store,
+    sharedSettings,
+    invalidations,
+    packing,
+    decoder,
+    clock,
+    unconfirmed,
+  });
   const underWay = new WorkUnderWay();
   const leases = new Leases({
     store,
-    control,
+    sharedSettings,
     invalidations,
     clock,
     random,
@@ -125,7 +134,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   });
   const tier = new Reads({
     store,
-    control,
+    sharedSettings,
     invalidations,
     clock,
     channel,
@@ -133,6 +142,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     random,
     loads,
     leases,
+    decoder,
     responder,
     waiting,
     unconfirmed,
@@ -149,13 +159,12 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   });
   const invalidation = new Invalidation({
     store,
-    control,
+    variants,
     invalidations,
     clock,
     channel,
     unleasedLoads,
     unconfirmed,
-    near,
     history,
     underWay,
     keys,
@@ -163,7 +172,8 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   });
   store.onReconnect = () => invalidation.retryNow();
   const closeStore = store.open(keys, waiting.wake);
-  control.open();
+  sharedSettings.open();
+  const closeNear = near?.open();
   const fleet = fleetOf(identity, options, clock, counters, channel, store);
   const scopes = new RequestScopes(tier, invalidation.made, options);
   const { profiles, defaults, identify, authDirectives, requireScope, isProduction } = options;
@@ -203,7 +213,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     knownTags,
     tagMistakes,
     variants,
-    control,
+    sharedSettings,
     invalidations,
     typeShapes: new TypeShapes(),
     resolvers: new KnownResolvers(),
@@ -225,8 +235,8 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
       await leases.close();
       await invalidation.close();
       invalidations.close();
-      control.close();
-      stopFollowing?.();
+      sharedSettings.close();
+      closeNear?.();
       await fleet.close();
       closeStore();
       contextWatch?.close();
@@ -282,27 +292,8 @@ function contextWatchOf(
 const NEAR_CACHE_MAX_BYTES = 32 * 1024 * 1024;
 const NEAR_CACHE_MAX_ENTRIES = 10_000;
 
-function nearCacheOn(
-  store: Store,
-  { prefix, controlRecord, clock: clockName }: KeySpace,
-  control: ControlRecord,
-  invalidations: InvalidationClock,
-  { nearCache }: ResolvedOptions,
-  clock: Clock,
-  random: Random,
-): { readonly near: NearCache | undefined; readonly stopFollowing: Cancel | undefined } {
-  if (nearCache === undefined || store.follow === undefined) return { near: undefined, stopFollowing: undefined };
+function nearCacheOf(parts: Omit<NearCacheParts, "settings">, { nearCache }: ResolvedOptions): NearCache | undefined {
+  if (nearCache === undefined) return undefined;
   const { maxBytes = NEAR_CACHE_MAX_BYTES, maxEntries = NEAR_CACHE_MAX_ENTRIES, freeze = true } = nearCache;
-  const near = new NearCache(clock, random, invalidations, clockName, { maxBytes, maxEntries, isFrozen: freeze });
-  const listener: ChangeListener = {
-    changed: (name) => {
-      const isControl = name?.startsWith(controlRecord) === true;
-      if (isControl || name === undefined) control.reportChange();
-      if (!isControl) near.changed(name);
-    },
-    began: () => near.began(),
-    confirmed: (agoMs) => near.confirmed(agoMs),
-    lost: () => near.lost(),
-  };
-  return { near, stopFollowing: store.follow(prefix, listener) };
+  return new NearCache({ ...parts, settings: { maxBytes, maxEntries, isFrozen: freeze } });
 }

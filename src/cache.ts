@@ -18,8 +18,8 @@ import { checkExecutionArgs, executeStored } from "./responses/execute.js";
 import { type ResponsesOptions, resolveResponses } from "./responses/options.js";
 import { ResponseCache } from "./responses/response-cache.js";
 import type { Mode } from "./telemetry/events.js";
-import type { InvalidationCause } from "./tier/invalidation-cause.js";
-import { type RefreshJob, readJob } from "./tier/refresh-job.js";
+import type { InvalidationCause } from "./tier/invalidation/invalidation-cause.js";
+import { type RefreshJob, readJob } from "./tier/lease/refresh-job.js";
 
 /**
  * Identifies one entry of a cached field by what its key is made of. Ids and identities may be

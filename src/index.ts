@@ -19,8 +19,8 @@ export type { CacheOptions } from "./options.js";
 export type { ResponsesOptions } from "./responses/options.js";
 export { memoryStore } from "./store/memory-store.js";
 export type { CacheEvent } from "./telemetry/events.js";
-export type { RefreshJob } from "./tier/refresh-job.js";
-export type { ResultControl, ResultSettings } from "./tier/result-control.js";
+export type { RefreshJob } from "./tier/lease/refresh-job.js";
+export type { ResultControl, ResultSettings } from "./tier/request/result-control.js";
 
 /** The SDL of `@cached` and `@invalidates`, to add to the type definitions of a schema. */
 export const cachedTypeDefs: string = CACHED_SDL;

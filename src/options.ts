@@ -14,8 +14,8 @@ import {
 import type { Store } from "./store/store.js";
 import type { Listener, Mode } from "./telemetry/events.js";
 import type { Logger } from "./telemetry/log-listener.js";
-import { MODES } from "./tier/modes.js";
-import type { RefreshQueue } from "./tier/refresh-job.js";
+import type { RefreshQueue } from "./tier/lease/refresh-job.js";
+import { MODES } from "./tier/record/modes.js";
 
 /** Options of `createCache`. Durations are in milliseconds; policies are in seconds, as in the directive. */
 export interface CacheOptions<Context = object> {
@@ -536,15 +536,11 @@ function policyMistakes(defaults: unknown, profiles: unknown): string[] {
 }
 
 /** Options that are valid by themselves but not together. */
-function combinationMistakes({ prefix }: CacheOptions, { store, nearCache, codec, types }: ResolvedOptions): string[] {
+function combinationMistakes({ prefix }: CacheOptions, { store, codec, types }: ResolvedOptions): string[] {
   const mistakes: string[] = [];
   if (prefix === undefined && store !== undefined && store.isShared !== false)
     mistakes.push(
       `\`prefix\`: expected a name for this application, since any other one can use the same ${store.name} store and would share its entries, got undefined; pass createCache({ prefix: "shop" }) with a name of your own`,
-    );
-  if (nearCache !== undefined && store?.follow === undefined)
-    mistakes.push(
-      `\`nearCache\`: expected a store that reports changes, such as redisStore(), got the ${store?.name ?? "memory"} store; remove \`nearCache\``,
     );
   if (types !== undefined && codec !== undefined && codec.withTypes === undefined)
     mistakes.push(

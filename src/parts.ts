@@ -19,20 +19,20 @@ import type { Counters } from "./telemetry/counters.js";
 import type { Logger } from "./telemetry/log-listener.js";
 import type { RecentEvents } from "./telemetry/recent-events.js";
 import type { TagMistakes } from "./telemetry/tag-mistakes.js";
-import type { ControlRecord } from "./tier/control-record.js";
-import type { Invalidation } from "./tier/invalidate.js";
-import type { InvalidationClock } from "./tier/invalidation-clock.js";
-import type { InvalidationHistory } from "./tier/invalidation-history.js";
-import type { Leases } from "./tier/leases.js";
-import type { UnleasedLoads } from "./tier/load-sharing.js";
-import type { LongTick } from "./tier/long-tick.js";
-import type { NearCache } from "./tier/near-cache.js";
-import type { Reads } from "./tier/reads.js";
-import type { ReadRequest } from "./tier/request.js";
-import type { GuardSettings, SourceGuard } from "./tier/source-guard.js";
-import type { Variants } from "./tier/variants.js";
-import type { Waiting } from "./tier/waiting.js";
-import type { WorkUnderWay } from "./tier/work-under-way.js";
+import type { Invalidation } from "./tier/invalidation/invalidate.js";
+import type { InvalidationHistory } from "./tier/invalidation/invalidation-history.js";
+import type { Leases } from "./tier/lease/leases.js";
+import type { UnleasedLoads } from "./tier/lease/load-sharing.js";
+import type { Waiting } from "./tier/lease/waiting.js";
+import type { NearCache } from "./tier/near/near-cache.js";
+import type { Reads } from "./tier/read/reads.js";
+import type { InvalidationClock } from "./tier/record/invalidation-clock.js";
+import type { SharedSettings } from "./tier/record/shared-settings.js";
+import type { Variants } from "./tier/record/variants.js";
+import type { ReadRequest } from "./tier/request/request.js";
+import type { GuardSettings, SourceGuard } from "./tier/source/source-guard.js";
+import type { LongTick } from "./tier/tick/long-tick.js";
+import type { WorkUnderWay } from "./tier/tick/work-under-way.js";
 import { VERSION } from "./version.js";
 
 /** Recreates a request from the input of a refresh job. Throws what making its key throws. */
@@ -89,7 +89,7 @@ export interface CacheParts {
   readonly knownTags: KnownTags;
   readonly tagMistakes: TagMistakes;
   readonly variants: Variants;
-  readonly control: ControlRecord;
+  readonly sharedSettings: SharedSettings;
   readonly invalidations: InvalidationClock;
   /** The shapes of the types of applied schemas, for loaders. */
   readonly typeShapes: TypeShapes;

@@ -4,7 +4,7 @@ import type { Variant } from "./keys/key.js";
 import type { Path, PathRoots } from "./keys/path.js";
 import type { BoundTemplate, TagTemplate } from "./keys/tag-template.js";
 import type { Policy, PolicySettings } from "./policy/policy.js";
-import type { Excess } from "./tier/loaded.js";
+import type { Excess } from "./tier/request/loaded.js";
 
 /** One part of a key, with the writer of what it leads to, which is made when the schema is applied. */
 export interface KeyPath extends Path {

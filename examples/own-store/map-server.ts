@@ -1,6 +1,6 @@
 import type { Cancel } from "graphql-cached/store";
 
-/** What a name holds: an entry, the invalidation clock, or the control record. */
+/** What a name holds: an entry, the invalidation clock, or the settings. */
 export interface Item {
   readonly bytes: Buffer;
   readonly dropAt: number;

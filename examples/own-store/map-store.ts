@@ -4,7 +4,6 @@ import {
   appendToClock,
   type Cancel,
   type ClockOrigin,
-  type ControlReading,
   type Grant,
   HEAD_BYTES,
   type Hold,
@@ -21,7 +20,6 @@ import {
   type StoreRead,
   type StoreRequest,
   transitions,
-  type VersionedControl,
   type Wake,
   writeStoredEntry,
 } from "graphql-cached/store";
@@ -30,7 +28,6 @@ import type { Item, MapServer } from "./map-server.js";
 /** The decision about one name: its new item, or no change, and the result for the caller. */
 type Change<Result> = { readonly result: Result; readonly next?: Item | undefined; readonly isWrite: boolean };
 
-const VERSION_BYTES = 16;
 /** The size of the log of the clock beyond which it loses its older half. */
 const MAX_LOG_BYTES = 256 * 1024;
 const MAX_RACES = 100;
@@ -45,54 +42,32 @@ class MapStore implements Store {
   readonly isShared = false;
   readonly #server: MapServer;
   #clockName = "";
-  #controlName = "";
+  #settingsName = "";
 
   constructor(server: MapServer) {
     this.#server = server;
   }
 
   async read(keys: readonly string[]): Promise<StoreRead> {
-    const names = [this.#clockName, this.#controlName, ...keys];
-    const [clock, control, ...entries] = await Promise.all(names.map((name) => this.#server.get(name)));
+    const [clock, ...entries] = await Promise.all([this.#clockName, ...keys].map((name) => this.#server.get(name)));
     const now = this.#server.now();
     return {
       readings: entries.map((item): Reading => ({ kind: "read", entry: entryOf(item), now })),
       clock: clockOf(clock)?.head,
-      controlVersion: controlOf(control)?.version,
     };
   }
 
-  controlCopies(): readonly string[] {
-    return [this.#controlName];
+  async readSettings(): Promise<Uint8Array | undefined> {
+    return (await this.#server.get(this.#settingsName))?.bytes;
   }
 
-  async readControl(copies: readonly string[]): Promise<ControlReading[]> {
-    const items = await Promise.all(copies.map((copy) => this.#server.get(copy)));
-    return items.map((item) => ({ kind: "read", record: controlOf(item) }));
-  }
-
-  /** The version is the time, so that a later one is larger, and bytes that never come back. */
-  async replaceControl(expected: string | undefined, content: Uint8Array): Promise<string | undefined> {
-    const unique = randomBytes(8);
-    const [version] = await this.#change<string | undefined>([this.#controlName], (_, item, now) => {
-      const current = controlOf(item)?.version;
-      if (current !== expected) return keep(undefined);
-      const last = current === undefined ? 0n : Buffer.from(current, "latin1").readBigUInt64BE();
-      const at = Buffer.alloc(8);
-      at.writeBigUInt64BE(BigInt(Math.floor(now * 1000)) > last ? BigInt(Math.floor(now * 1000)) : last + 1n);
-      const next = Buffer.concat([at, unique]).toString("latin1");
-      return write(next, controlItem({ version: next, content }));
-    });
-    return version;
-  }
-
-  async raiseControl(copies: readonly string[], record: VersionedControl): Promise<void> {
-    await this.#change(copies, (_, item) => {
-      const current = controlOf(item);
-      return current !== undefined && current.version >= record.version
-        ? keep(undefined)
-        : write(undefined, controlItem(record));
-    });
+  async replaceSettings(expected: Uint8Array | undefined, content: Uint8Array): Promise<boolean> {
+    const [isReplaced] = await this.#change([this.#settingsName], (_, item) =>
+      areSame(item?.bytes, expected)
+        ? write(true, { bytes: Buffer.from(content), dropAt: NEVER })
+        : keep(areSame(item?.bytes, content)),
+    );
+    return isReplaced === true;
   }
 
   /** The head and the log are one item, so they never differ. */
@@ -162,9 +137,9 @@ class MapStore implements Store {
     });
   }
 
-  open({ clock, controlRecord }: StoreNames, wake: Wake): Cancel {
+  open({ clock, settings }: StoreNames, wake: Wake): Cancel {
     this.#clockName = clock;
-    this.#controlName = controlRecord;
+    this.#settingsName = settings;
     return this.#server.subscribe((name) => wake(name, undefined));
   }
 
@@ -198,23 +173,13 @@ const entryOf = (item: Item | undefined): StoredEntry | undefined =>
 const itemOf = (stored: StoredEntry | undefined): Item | undefined =>
   stored === undefined ? undefined : { bytes: writeStoredEntry(stored), dropAt: stored.dropAt };
 
-/** The clock is its head, then its log. It never expires. */
-const clockItem = ({ head, log }: StoredClock): Item => ({
-  bytes: Buffer.concat([head, log]),
-  dropAt: Number.POSITIVE_INFINITY,
-});
+const areSame = (one: Uint8Array | undefined, other: Uint8Array | undefined): boolean =>
+  one === undefined || other === undefined ? one === other : Buffer.compare(one, other) === 0;
+
+/** The clock and the settings never expire. */
+const NEVER = Number.POSITIVE_INFINITY;
+
+/** The clock is its head, then its log. */
+const clockItem = ({ head, log }: StoredClock): Item => ({ bytes: Buffer.concat([head, log]), dropAt: NEVER });
 const clockOf = (item: Item | undefined): StoredClock | undefined =>
   item === undefined ? undefined : { head: item.bytes.subarray(0, HEAD_BYTES), log: item.bytes.subarray(HEAD_BYTES) };
-
-/** The control record is its version, then its content. It never expires. */
-const controlItem = ({ version, content }: VersionedControl): Item => ({
-  bytes: Buffer.concat([Buffer.from(version, "latin1"), content]),
-  dropAt: Number.POSITIVE_INFINITY,
-});
-const controlOf = (item: Item | undefined): VersionedControl | undefined =>
-  item === undefined
-    ? undefined
-    : {
-        version: item.bytes.toString("latin1", 0, VERSION_BYTES),
-        content: item.bytes.subarray(VERSION_BYTES),
-      };

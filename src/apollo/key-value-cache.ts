@@ -3,7 +3,7 @@ import type { Key, KeyInput } from "../keys/key.js";
 import { checkOptionNames } from "../option-names.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
 import type { Policy } from "../policy/policy.js";
-import { NO_TAGS, type ReadRequest } from "../tier/request.js";
+import { NO_TAGS, type ReadRequest } from "../tier/request/request.js";
 
 /** Options of `keyValueCache`. */
 export interface KeyValueCacheOptions {
@@ -43,12 +43,12 @@ export function keyValueCache(cache: CacheHandle<never>, options: KeyValueCacheO
   const { maxAge = 300 } = options;
   secondsOf(maxAge, "maxAge");
   const variant = parts.keys.variant({ kind: "text", shape: "", versions: [], keyTemplate: [], tagTemplates: [] });
-  parts.variants.declare(COORDINATE, variant, undefined);
+  parts.variants.declare(COORDINATE, variant);
   const keyOf = (key: string, caller: string): Key => {
     checkString(key, "key", caller);
     const input: KeyInput = { kind: "text", coordinate: COORDINATE, identity: undefined, parts: JSON.stringify(key) };
     try {
-      return parts.keys.entry(input, variant.id);
+      return parts.keys.entry(input, variant);
     } catch (cause) {
       throw new CachedError("CACHED_OPTION_INVALID", `${caller}: ${messageOf(cause)}; pass a digest of the key`, {
         cause,

@@ -30,7 +30,7 @@ import {
 } from "../responses/response-cache.js";
 import { resultOf } from "../responses/stored-response.js";
 import type { ResponseHint } from "../store/body.js";
-import type { ReadReport } from "../tier/request.js";
+import type { ReadReport } from "../tier/request/request.js";
 import { ServedResults } from "./stringify-result.js";
 
 /** Options of `cachedPlugin`. */

@@ -86,7 +86,7 @@ export async function redisSource(
   };
   let known: readonly string[];
   try {
-    known = await parts.control.readCoordinates();
+    known = await parts.sharedSettings.readCoordinates();
   } catch (error) {
     await close();
     throw unreachable(error);

@@ -6,8 +6,8 @@ import { type BoundTemplate, combinationsIn } from "../keys/tag-template.js";
 import type { CacheParts, RequestFactory } from "../parts.js";
 import type { EmptyTagReporter, FieldRule, InvalidationRule, ObservedLoad, Obstacle } from "../schema-rules.js";
 import type { InvalidationVia } from "../telemetry/events.js";
-import type { ResultControl } from "../tier/result-control.js";
-import type { Waiters } from "../tier/waiters.js";
+import type { ResultControl } from "../tier/request/result-control.js";
+import type { Waiters } from "../tier/request/waiters.js";
 import {
   type Args,
   CachedField,

@@ -8,7 +8,7 @@ import { combinationsIn } from "../keys/tag-template.js";
 import type { Identity } from "../loader/identity.js";
 import type { RequestScopes } from "../loader/request-scope.js";
 import type { FieldRule, QueryExtent } from "../schema-rules.js";
-import { NearNames } from "../tier/near-cache.js";
+import { NearNames } from "../tier/near/near-cache.js";
 import { declaresSelection, keyOf, knownTagsOf } from "./field-rule.js";
 
 type Args = Readonly<Record<string, unknown>>;

@@ -3,7 +3,7 @@ import type { Key } from "../keys/key.js";
 import { type Identity, identityOfTarget } from "../loader/identity.js";
 import type { CacheParts } from "../parts.js";
 import type { FieldRule } from "../schema-rules.js";
-import type { Names } from "../tier/unconfirmed-invalidations.js";
+import type { Names } from "../tier/record/unconfirmed-invalidations.js";
 import { coerceArgs, type FieldRoots, invalidationNamesOf, keyOf } from "./field-rule.js";
 
 /** Identifies one entry of a field outside of a request. */

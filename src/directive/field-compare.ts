@@ -1,6 +1,6 @@
 import { CachedError, describeSetting } from "../errors.js";
 import type { SchemaRules } from "../schema-rules.js";
-import type { Compare } from "../tier/request.js";
+import type { Compare } from "../tier/request/request.js";
 
 /**
  * Checks the option `compare` and returns its functions by coordinate.

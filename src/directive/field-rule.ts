@@ -7,8 +7,8 @@ import { type Path, readPath } from "../keys/path.js";
 import { type BoundTemplate, bindTemplate, type TagTemplate, writeTags } from "../keys/tag-template.js";
 import type { Identity } from "../loader/identity.js";
 import type { FieldRule, KeyFields, KeyPath, QueryExtent } from "../schema-rules.js";
-import { KnownTags, NO_TAGS, type RequestTags, ResultTags } from "../tier/request.js";
-import type { Names } from "../tier/unconfirmed-invalidations.js";
+import type { Names } from "../tier/record/unconfirmed-invalidations.js";
+import { KnownTags, NO_TAGS, type RequestTags, ResultTags } from "../tier/request/request.js";
 import { isOnlyKey, keyPartOf, keyPathsOf } from "./key-set.js";
 
 /**
@@ -34,7 +34,7 @@ export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | u
   try {
     if (rule.reference?.keys !== undefined) keyRootsOf(rule, rule.reference.keys, roots);
     const parts = writeParts(rule, rule.keyPaths, roots) + queryParts(rule, roots);
-    return keys.entry({ kind: "field", coordinate: rule.coordinate, identity, parts }, rule.variant.id);
+    return keys.entry({ kind: "field", coordinate: rule.coordinate, identity, parts }, rule.variant);
   } catch (cause) {
     throw keyMistake(rule.coordinate, cause);
   }
@@ -130,7 +130,7 @@ export function invalidationNamesOf(
     const groups = entityKeys === undefined ? [roots] : keyRootsOf(rule, entityKeys, roots);
     const inputs = groups.map((group) => withoutSelection(rule, group, identity));
     return {
-      keys: inputs.map((input) => keys.entry(input, rule.variant.id)),
+      keys: inputs.map((input) => keys.entry(input, rule.variant)),
       tags: rule.canKeySelection ? inputs.map((input) => keys.groupTag(input)) : [],
     };
   } catch (cause) {

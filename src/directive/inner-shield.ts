@@ -1,5 +1,5 @@
 import { CachedError } from "../errors.js";
-import type { Excess } from "../tier/loaded.js";
+import type { Excess } from "../tier/request/loaded.js";
 
 /** What graphql-shield sets on a context before its first check. */
 interface Shielded {

@@ -4,7 +4,7 @@ import { identityOfTarget } from "../loader/identity.js";
 import type { LoaderRule } from "../loader/loader-rule.js";
 import type { CacheParts } from "../parts.js";
 import type { FieldRule } from "../schema-rules.js";
-import type { Names } from "../tier/unconfirmed-invalidations.js";
+import type { Names } from "../tier/record/unconfirmed-invalidations.js";
 import { type CoordinateTarget, checkTarget, namesOfTarget } from "./coordinate-key.js";
 
 /** Identifies one entry of a loader, or without `id` all of them. */

@@ -3,7 +3,7 @@ import { CachedError } from "../errors.js";
 import type { ValueWriter } from "../keys/canonical.js";
 import type { ObservedLoad, QueryExtent, QueryUse } from "../schema-rules.js";
 import type { Channel } from "../telemetry/channel.js";
-import type { Excess } from "../tier/loaded.js";
+import type { Excess } from "../tier/request/loaded.js";
 import { observeQuery, QueryReads } from "./query-reads.js";
 import { type QueryInfo, Selections } from "./selection.js";
 

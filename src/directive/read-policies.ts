@@ -506,7 +506,7 @@ class PolicyReader {
 
   /**
    * Returns the tag of the entity that a field belongs to, if each of them has entries of its own. Entries
-   * that entities share have none: the tag is part of the signature, which they would overwrite in turn.
+   * that entities share have none: each of them would write its own into it, in turn.
    */
   #parentTag(parent: GraphQLObjectType, keyPaths: readonly KeyPath[]): readonly string[] {
     if (this.#entities?.isEntity(parent) !== true) return [];

@@ -1,6 +1,6 @@
 import { CachedError, describeSetting } from "../errors.js";
 import { infoWith } from "../graphql-version.js";
-import { InertControl, type ResultControl } from "../tier/result-control.js";
+import { InertControl, type ResultControl } from "../tier/request/result-control.js";
 
 /** Holds the control on the `info` of a load and on its copies. Registered, for two copies of this package. */
 const CONTROL: unique symbol = Symbol.for("graphql-cached.resultControl") as never;

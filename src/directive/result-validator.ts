@@ -17,8 +17,8 @@ import {
 } from "graphql";
 import { isPlainObject } from "../built-in.js";
 import type { KnownResolvers } from "../known-resolvers.js";
-import type { NearValue } from "../tier/near-entries.js";
-import type { LoadedMistake, ReadRequest, Validator } from "../tier/request.js";
+import type { NearValue } from "../tier/near/near-entries.js";
+import type { LoadedMistake, ReadRequest, Validator } from "../tier/request/request.js";
 
 type Info = Pick<GraphQLResolveInfo, "schema" | "returnType" | "fieldNodes" | "fragments" | "variableValues">;
 type Call = Pick<ReadRequest, "call" | "context">;

@@ -10,9 +10,8 @@ import {
 import { CachedError, describeSetting } from "../errors.js";
 import type { TypeFacts } from "../loader/type-shapes.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
-import { longestLifeMs } from "../policy/policy.js";
 import type { InvalidationRule, SchemaRules } from "../schema-rules.js";
-import type { Compare } from "../tier/request.js";
+import type { Compare } from "../tier/request/request.js";
 import { markApplied } from "./applied-mark.js";
 import { CacheControlHints, type CacheControlOptions, resolveCacheControl } from "./cache-control.js";
 import type { FieldFunctions } from "./cached-field.js";
@@ -112,8 +111,7 @@ export function applyCached(
     factsLookup(schema, shapes, entities),
   );
   parts.rules.add(rules);
-  for (const { coordinate, variant, policy } of rules.fields.values())
-    parts.variants.declare(coordinate, variant, longestLifeMs(policy));
+  for (const { coordinate, variant } of rules.fields.values()) parts.variants.declare(coordinate, variant);
   const declaredTags = [...rules.fields.values()].flatMap(({ tags }) => tags);
   if (rules.fields.size > 0)
     parts.knownTags.addSchema([...declaredTags, ...(entities?.templates() ?? [])], entities?.typeTags() ?? []);

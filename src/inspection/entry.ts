@@ -14,7 +14,8 @@ import type { LoaderRule } from "../loader/loader-rule.js";
 import type { CacheParts } from "../parts.js";
 import type { Entry } from "../store/entry.js";
 import { begunAt, holderOf } from "../store/lease-token.js";
-import type { RememberedInvalidations } from "../tier/invalidation-history.js";
+import type { RememberedInvalidations } from "../tier/invalidation/invalidation-history.js";
+import { prepareFor } from "../tier/request/verdict.js";
 import { evaluateEntry, type NotFresh, type Place, removed, type ValueState, writeOf } from "./evaluation.js";
 import { isProcessState } from "./process-state.js";
 import {
@@ -42,11 +43,9 @@ interface NamedPlace extends Place {
 export async function describeEntry(parts: CacheParts, args: CacheInspectionEntryArgs): Promise<CacheEntry | null> {
   const place = placeOf(parts, args);
   const { key } = place;
-  const { readings, clock, controlVersion } = await parts.store.read([key.name]);
-  const [reading] = readings;
-  if (reading?.kind !== "read" || !(await parts.control.prepare(controlVersion, [], parts.clock.now())))
-    throw storeUnavailable();
-  if (!(await parts.invalidations.catchUp(clock))) throw storeUnavailable();
+  const read = await parts.store.read([key.name]);
+  const [reading] = read.readings;
+  if (reading?.kind !== "read" || !(await prepareFor(read, parts))) throw storeUnavailable();
   const { entry, now } = reading;
   if (entry === undefined) return describeAbsent(parts, place, now);
   const { isOutdated, value, notFresh } = await evaluateEntry(parts, { place, entry, now });
@@ -120,10 +119,10 @@ const SENTENCES: Readonly<Record<CacheEntryReason, string>> = {
   REMOVED:
     "The store has no entry, and the last invalidation that removed one is remembered; a value that was loaded since would have expired or been evicted.",
   CLEARED: "Everything under the prefix was invalidated after its load began.",
-  FIELD_INVALIDATED: "Its field or loader was invalidated as a whole after its load began.",
+  FIELD_INVALIDATED:
+    "Its field or loader was invalidated as a whole after its load began, or one of its entries by a release with other keys.",
   INVALIDATIONS_LOST:
     "The store has lost its record of invalidations since its load began, or that does not go back as far any more.",
-  VARIANT_DROPPED: "Its variant is not listed in the control record, or was listed again after its load began.",
   TAG_INVALIDATED: "One of its tags was invalidated after its load began.",
   RESULT_TAG_INVALIDATED: "One of the tags derived from its value was invalidated after its load began.",
   SOFTLY_INVALIDATED: "It was invalidated softly after its load began, and is served until it has been loaded again.",

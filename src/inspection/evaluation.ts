@@ -5,9 +5,9 @@ import type { Policy } from "../policy/policy.js";
 import { type BodyParts, readBody } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import { begunAt } from "../store/lease-token.js";
-import { evaluateFreshness, type Freshness, ownPolicy } from "../tier/freshness.js";
-import type { TagsState } from "../tier/invalidation-clock.js";
-import type { RequestTags } from "../tier/request.js";
+import { evaluateFreshness, type Freshness, ownPolicy } from "../tier/entry/freshness.js";
+import type { TagsState } from "../tier/record/invalidation-clock.js";
+import type { RequestTags } from "../tier/request/request.js";
 import type { CauseQuery } from "./provenance.js";
 
 /** What identifies an entry, and says how long it is served. */
@@ -25,7 +25,7 @@ export interface Shown {
   readonly now: number;
 }
 
-/** What will become of a value besides what its signature says. */
+/** What will become of a value besides what the clock says. */
 export interface ValueState {
   readonly freshness: Freshness;
   /** The tags that are derived from it. */
@@ -125,25 +125,24 @@ function reasonOf(
 }
 
 /** Whether no invalidation of the prefix, its coordinate or its own tags is later than an entry. */
-function isCurrent({ control, invalidations }: CacheParts, { place: { key, tags }, entry }: Shown): boolean {
-  return (
-    entry.signature === control.signatureOf(key) &&
-    invalidations.counts(entry, key) &&
-    entry.position >= invalidations.latestOf(tags.subjects)
-  );
+function isCurrent({ invalidations }: CacheParts, { place: { key, tags }, entry }: Shown): boolean {
+  return invalidations.counts(entry, key) && entry.position >= invalidations.latestOf(tags.subjects);
 }
 
 /** Returns what has outdated an entry: the first of the invalidations after its load began. */
 function reasonOfOutdated(
-  { control, invalidations, keys }: CacheParts,
+  { invalidations, keys }: CacheParts,
   { place: { key, tags }, entry }: Shown,
   after: number | undefined,
 ): NotFresh {
-  if (entry.signature !== control.signatureOf(key)) return { reason: "VARIANT_DROPPED" };
   const { coordinate } = key;
   const ways = [
     { subjects: [keys.subjects.everything], reason: "CLEARED", concerned: { isClear: true } },
-    { subjects: [keys.subjects.coordinate(coordinate)], reason: "FIELD_INVALIDATED", concerned: { coordinate } },
+    {
+      subjects: [keys.subjects.coordinate(coordinate), ...invalidations.otherFormsOf(key)],
+      reason: "FIELD_INVALIDATED",
+      concerned: { coordinate },
+    },
     { subjects: [keys.subjects.entry(key)], reason: "REMOVED", concerned: { key } },
     { subjects: tags.subjects, reason: "TAG_INVALIDATED", concerned: { subjects: tags.subjects } },
   ] as const;
@@ -165,7 +164,7 @@ function valueStateOf({ invalidations, packing }: CacheParts, shown: Shown): Val
   const own = new Set(place.tags.subjects);
   const tagsState = invalidations.stateOf(body.subjects, entry.position);
   return {
-    freshness: evaluateFreshness(entry, place.policy, now, entry.signature, () => body.freshness),
+    freshness: evaluateFreshness(entry, place.policy, now, () => body.freshness),
     resultTags: body.subjects.filter((subject) => !own.has(subject)),
     tagsState,
     isSoft: tagsState === "stale" || invalidations.isSoftlyInvalidated(entry.position, place.key),

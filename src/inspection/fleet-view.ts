@@ -29,7 +29,7 @@ export class FleetView {
 
   /** Resolves when this process knows the modes that others have set, or the store does not reply. Never rejects. */
   followModes(): Promise<void> {
-    this.#following ??= this.#parts.control.followModes();
+    this.#following ??= this.#parts.sharedSettings.follow();
     return this.#following;
   }
 

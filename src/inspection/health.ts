@@ -11,9 +11,8 @@ export const HEALTH_CODES = {
   INVALIDATIONS_UNCONFIRMED:
     "The store has not confirmed all invalidations of this process. Other processes may still serve the old values.",
   CONNECTION_FAILED:
-    "A connection that the store has opened for itself cannot be used: for wake-ups, without which waiting callers poll, for the near cache, or for invalidations.",
+    "A connection that the store has opened for itself cannot be used: for wake-ups, without which waiting callers poll; for the near cache, which then learns of invalidations when it asks every half second; or for invalidations.",
   PERMISSION_MISSING: "The server does not allow this user an operation that the cache needs.",
-  NEAR_CACHE_DISCONNECTED: "The store does not report changes, so the near cache serves nothing.",
   SOURCE_BREAKER_OPEN: "The loads of a field or loader have failed repeatedly and are refused for a moment.",
   SOURCE_OVERLOADED:
     "Loads of a field or loader are refused: too many run or wait, or too many have exceeded their time limit.",
@@ -66,7 +65,7 @@ export interface CacheHealth {
   readonly leases: number;
   /** Readers in this process that wait for a load. */
   readonly waitingReaders: number;
-  /** Null if there is no near cache. */
+  /** Null if there is no near cache. `isLive`: whether it serves values now; one that is not used does not. */
   readonly nearCache: { readonly isLive: boolean; readonly confirmedAt: string | null } | null;
 }
 
@@ -88,7 +87,6 @@ export async function healthOf(parts: CacheParts, isClosed: boolean): Promise<Ca
     ...unreachable.map(({ node, error }) => reasonOf("STORE_UNREACHABLE", messageOf(error), { node })),
     ...(isClosed ? [] : storeReasons(parts.store)),
     ...(unconfirmed.since === null ? [] : [reasonOf("INVALIDATIONS_UNCONFIRMED", `since ${unconfirmed.since}`)]),
-    ...(nearCache === null || nearCache.isLive || isClosed ? [] : [reasonOf("NEAR_CACHE_DISCONNECTED")]),
     ...sourceReasons(state),
   ];
   const isUnavailable = isClosed || unreachable.length === probes.size;

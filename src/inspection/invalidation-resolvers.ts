@@ -16,8 +16,8 @@ import type {
 import { executionOf } from "../graphql-version.js";
 import { type CacheHandle, partsOf } from "../parts.js";
 import type { InvalidationVia } from "../telemetry/events.js";
-import type { InvalidationCause } from "../tier/invalidation-cause.js";
-import type { Names } from "../tier/unconfirmed-invalidations.js";
+import type { InvalidationCause } from "../tier/invalidation/invalidation-cause.js";
+import type { Names } from "../tier/record/unconfirmed-invalidations.js";
 import { checkedAllow, isAllowed, untypedScalar, withCode } from "./access.js";
 
 /** Options of `invalidationResolvers`. */

@@ -1,7 +1,7 @@
 import type { CacheInvalidation } from "../generated/schema.js";
 import type { Miss } from "../loader/request-scope.js";
 import type { CacheParts } from "../parts.js";
-import type { InvalidationRecord } from "../tier/invalidation-history.js";
+import type { InvalidationRecord } from "../tier/invalidation/invalidation-history.js";
 import { evaluateEntry, removed } from "./evaluation.js";
 import { type CauseQuery, causeOf, datesOf, readInvalidations, shownRecord } from "./provenance.js";
 

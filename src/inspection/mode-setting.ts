@@ -5,7 +5,7 @@ import type { CacheMode, CacheModeSetting } from "../generated/schema.js";
 import { RESPONSES } from "../keys/key.js";
 import type { CacheParts } from "../parts.js";
 import type { Mode } from "../telemetry/events.js";
-import { MODES, setAtOf } from "../tier/modes.js";
+import { MODES } from "../tier/record/modes.js";
 import { isoTimeOf } from "./times.js";
 
 /**
@@ -32,16 +32,24 @@ export async function setMode(
       `${via}: \`coordinate\`: expected a field such as "Query.movie", or the name of a loader, got ${describeSetting(coordinate)}; leave it out to set the mode of everything`,
     );
   if (coordinate !== undefined) await checkKnown(parts, coordinate, via);
-  await parts.control.setMode({ mode: wanted, coordinate, by: `${via} on ${hostname()}, process ${process.pid}` });
+  await parts.sharedSettings.setMode({
+    mode: wanted,
+    coordinate,
+    by: `${via} on ${hostname()}, process ${process.pid}`,
+  });
   // A response with a value that must not be served must not be served either.
   if (coordinate !== undefined && wanted !== "on")
     await parts.invalidations.append({ kind: "hard", subjects: [parts.keys.subjects.mode(coordinate)] });
 }
 
 /** A mode can be set for a release that this process does not run, by a process without a schema, and before there are responses. */
-async function checkKnown({ control, loaders, rules }: CacheParts, coordinate: string, via: string): Promise<void> {
+async function checkKnown(
+  { sharedSettings, loaders, rules }: CacheParts,
+  coordinate: string,
+  via: string,
+): Promise<void> {
   if (coordinate === RESPONSES || rules.fields.has(coordinate) || loaders.has(coordinate)) return;
-  const known = new Set([...rules.fields.keys(), ...loaders.keys(), ...(await control.readCoordinates())]);
+  const known = new Set([...rules.fields.keys(), ...loaders.keys(), ...(await sharedSettings.readCoordinates())]);
   if (known.has(coordinate)) return;
   throw new CachedError(
     "CACHED_COORDINATE_UNKNOWN",
@@ -53,19 +61,19 @@ async function checkKnown({ control, loaders, rules }: CacheParts, coordinate: s
 /** Returns the modes that were set, that of everything first. */
 export const modeSettings = ({
   clock,
-  control,
+  sharedSettings,
   store,
-}: Pick<CacheParts, "clock" | "control" | "store">): CacheModeSetting[] =>
-  control.modes.settings.map((setting) => ({
+}: Pick<CacheParts, "clock" | "sharedSettings" | "store">): CacheModeSetting[] =>
+  sharedSettings.modes.settings.map((setting) => ({
     coordinate: setting.coordinate ?? null,
     mode: asEnum(setting.mode),
     // The clock of a store in this process is that of the process, which does not know the date.
-    setAt: store.isShared === false ? dateOf(clock, setAtOf(setting)) : isoTimeOf(setAtOf(setting)),
+    setAt: store.isShared === false ? dateOf(clock, setting.setAt) : isoTimeOf(setting.setAt),
     setBy: setting.by ?? null,
   }));
 
 /** Returns the mode of a field or loader. */
-export const modeOf = ({ control }: Pick<CacheParts, "control">, coordinate: string): CacheMode =>
-  asEnum(control.modes.of(coordinate));
+export const modeOf = ({ sharedSettings }: Pick<CacheParts, "sharedSettings">, coordinate: string): CacheMode =>
+  asEnum(sharedSettings.modes.of(coordinate));
 
 const asEnum = (mode: Mode): CacheMode => mode.toUpperCase() as Uppercase<Mode>;

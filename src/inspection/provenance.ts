@@ -15,7 +15,7 @@ import {
   type RememberedInvalidations,
   recordedKey,
   recordedTag,
-} from "../tier/invalidation-history.js";
+} from "../tier/invalidation/invalidation-history.js";
 import { checkedFirst } from "./live-resolvers.js";
 
 /** By how much the time of an invalidation may be earlier in its record than on the node of the entry. */
@@ -47,7 +47,7 @@ export interface Cause {
 /** Reads the invalidations that are remembered. Rejects if the store does not reply. */
 export function readInvalidations({ history, store, keys }: CacheParts): Promise<RememberedInvalidations> {
   return history.read(async () => {
-    const [reading] = (await store.read([keys.controlRecord])).readings;
+    const [reading] = (await store.read([keys.settings])).readings;
     if (reading?.kind !== "read") throw storeUnavailable();
     return reading.now;
   });

@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.js";
-import type { ReadReport } from "../tier/request.js";
+import type { ReadReport } from "../tier/request/request.js";
 
 /** The most fields and loaders that `Server-Timing` names, those with the longest loads first. */
 const MAX_TIMINGS = 20;

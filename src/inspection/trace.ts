@@ -2,7 +2,7 @@ import { CachedError, describeSetting } from "../errors.js";
 import { type Miss, type Observer, OVERRIDES } from "../loader/request-scope.js";
 import { checkOptionNames } from "../option-names.js";
 import type { CacheParts } from "../parts.js";
-import type { ReadReport } from "../tier/request.js";
+import type { ReadReport } from "../tier/request/request.js";
 import { isAllowed } from "./access.js";
 import { causesOf, type TracedCause } from "./miss-causes.js";
 import { ResponseSummary } from "./response-headers.js";

@@ -1,5 +1,5 @@
 /**
- * The hash tags in the names of the copies of the control record and of the invalidation clock, and of the reports of processes. A
+ * The hash tags in the names of the copies of the invalidation clock, of the settings, and of the reports of processes. A
  * Redis Cluster places a name by the part in braces, so names with the same one are moved, replicated and lost together.
  * Each of these 64 lies in another sixty-fourth of the slots, so that every master
  * has its share. They must be the same in all processes and releases.
@@ -10,7 +10,7 @@ export const HASH_TAGS: readonly string[] =
   );
 
 /** The 64 characters of base64url, by the 6 bits that each stands for. */
-const BASE64URL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+export const BASE64URL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /** Returns the hash tag for a digest in base64url. */
 export const hashTagOf = (digest: string): string => HASH_TAGS[BASE64URL.indexOf(digest.charAt(0))] as string;

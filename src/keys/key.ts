@@ -1,5 +1,6 @@
 import { hash as hashOf } from "node:crypto";
 import { checkLength, createKeyWriters, type KeyFormOf, type KeyWriters } from "./canonical.js";
+import { BASE64URL } from "./hash-tags.js";
 import { KeyMemos } from "./key-memo.js";
 import type { TagNormalizer } from "./tag-normalizer.js";
 
@@ -19,6 +20,8 @@ export type Subject = number;
 export class Key {
   readonly coordinate: string;
   readonly variantId: string;
+  /** See `Variant.form`. */
+  readonly form: Subject;
   /** The canonical input. */
   readonly input: string;
   /**
@@ -32,15 +35,19 @@ export class Key {
   readonly name: string;
 
   /** `head`: what the names of all entries of this coordinate and variant begin with. */
-  constructor(head: string, coordinate: string, variantId: string, input: string) {
+  constructor(head: string, coordinate: string, { id, form }: Pick<Variant, "id" | "form">, input: string) {
     this.coordinate = coordinate;
-    this.variantId = variantId;
+    this.variantId = id;
+    this.form = form;
     this.input = input;
     this.hash = digestOf(input);
     this.digest = this.hash.slice(0, DIGEST_LENGTH);
     this.name = head + this.digest;
   }
 }
+
+/** What identifies an entry in all variants. */
+export type EntryIdentity = Pick<Key, "name" | "coordinate" | "variantId" | "form" | "digest">;
 
 /**
  * The inputs of a key. `kind` separates fields, loaders of the same name, the texts of the
@@ -67,6 +74,8 @@ export interface Variant {
    * key form differ in the variant's id only, so an entry of one can be named under the other.
    */
   readonly keyForm: string;
+  /** What invalidations have of the key form. */
+  readonly form: Subject;
 }
 
 /** What a variant is made from, besides the settings of the cache. */
@@ -94,6 +103,8 @@ export interface Subjects {
   readonly everything: Subject;
   /** What contains an entry of a coordinate, and has no subject for each: invalidated with any of them. */
   anyOf(coordinate: string): Subject;
+  /** What a value has as well that contains entries of a coordinate, for the form of their keys. Never invalidated itself. */
+  formOf(coordinate: Subject, form: Subject): Subject;
   /** What contains an entry of a coordinate: invalidated when its entries must not be served any more although they are current. */
   mode(coordinate: string): Subject;
 }
@@ -115,7 +126,7 @@ export interface KeySpace {
   /** The writers of key inputs, which write class instances by their key forms. */
   readonly writers: KeyWriters;
   /** Returns the key of one entry under a variant. Throws `CACHED_KEY_UNSERIALIZABLE`. */
-  entry(input: KeyInput, variantId: string): Key;
+  entry(input: KeyInput, variant: Variant): Key;
   /** Returns the name of the entry of `key` under another variant of the same key form. */
   nameUnder(key: Pick<Key, "coordinate" | "digest">, variantId: string): string;
   variant(input: VariantInput): Variant;
@@ -138,8 +149,8 @@ export interface KeySpace {
   readonly clock: string;
   /** The name of the wake-up channel. */
   readonly wakeChannel: string;
-  /** The name with which the names of the control record's copies begin. */
-  readonly controlRecord: string;
+  /** The name of the settings. */
+  readonly settings: string;
 }
 
 /**
@@ -159,7 +170,9 @@ const TYPE_OF_TAG = /^([_A-Za-z][_0-9A-Za-z]*):/;
 const SUBJECT_DIGITS = 13;
 /** An entry is invalidated by the first 48 bits of its digest, which need no other hash. */
 const ENTRY_CHARACTERS = 8;
-const ENTRY_BYTES = 6;
+/** The 6 bits that each character of base64url stands for, by its code: decoding them as bytes takes longer than the lookup that needs them. */
+const BITS_OF = new Uint8Array(128);
+for (const [bits, character] of [...BASE64URL].entries()) BITS_OF[character.charCodeAt(0)] = bits;
 
 /** Characters of the ids of variants and key forms: 72 bits. */
 const ID_LENGTH = 12;
@@ -190,23 +203,29 @@ export function createKeySpace(
     keyFormOf,
     memos,
     writers: createKeyWriters(keyFormOf),
-    entry(keyInput, variantId) {
+    entry(keyInput, variant) {
       const { coordinate } = keyInput;
-      return new Key(headOf(coordinate, variantId), coordinate, variantId, inputOf(keyInput));
+      return new Key(headOf(coordinate, variant.id), coordinate, variant, inputOf(keyInput));
     },
     nameUnder: ({ coordinate, digest }, variantId) => headOf(coordinate, variantId) + digest,
     variant({ kind, shape, versions, keyTemplate, tagTemplates }) {
       const keyForm = idOf([FORMAT, kind, ...keyTemplate]);
-      return { id: idOf([keyForm, release, shape, versions, tagTemplates]), keyForm };
+      return { id: idOf([keyForm, release, shape, versions, tagTemplates]), keyForm, form: subjectOf(keyForm) };
     },
     // The NUL keeps the name apart from those of the tags that users write.
     groupTag: (keyInput) => subjectOf(`\u0000${inputOf(keyInput)}`),
     subjects: {
-      entry: ({ digest }) => Buffer.from(digest.slice(0, ENTRY_CHARACTERS), "base64url").readUIntBE(0, ENTRY_BYTES),
+      entry: ({ digest }) => {
+        let subject = 0;
+        for (let at = 0; at < ENTRY_CHARACTERS; at++)
+          subject = 64 * subject + (BITS_OF[digest.charCodeAt(at)] as number);
+        return subject;
+      },
       // Two NULs keep the names apart from those of tags as well.
       coordinate: (coordinate) => subjectOf(`\u0000\u0000coordinate ${coordinate}`),
       everything: subjectOf("\u0000\u0000everything"),
       anyOf: (coordinate) => subjectOf(`\u0000\u0000any ${coordinate}`),
+      formOf: (coordinate, form) => subjectOf(`\u0000\u0000form ${coordinate} ${form}`),
       mode: (coordinate) => subjectOf(`\u0000\u0000mode ${coordinate}`),
     },
     tag,
@@ -225,7 +244,7 @@ export function createKeySpace(
     invalidationLog: `${prefix}:#log`,
     clock: `${prefix}:#clock`,
     wakeChannel: `${prefix}:#wake`,
-    controlRecord: `${prefix}:#control`,
+    settings: `${prefix}:#settings`,
   };
 }
 

@@ -1,7 +1,7 @@
 import { outsideOfRequests } from "../async-context.js";
 import { type Clock, within } from "../clock.js";
-import type { LongTick } from "../tier/long-tick.js";
-import { TickBatch } from "../tier/tick-batch.js";
+import type { LongTick } from "../tier/tick/long-tick.js";
+import { TickBatch } from "../tier/tick/tick-batch.js";
 import { GivenIds } from "./placement.js";
 
 /** Knows which ids cannot exist, for example a `bloomGuard`. */

@@ -1,10 +1,10 @@
 import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
-import type { EnclosingLoad } from "../tier/enclosing-load.js";
-import type { Loaded } from "../tier/loaded.js";
-import type { Reads } from "../tier/reads.js";
-import type { InvalidationCount } from "../tier/recent-invalidations.js";
-import type { DecodedToShare, ReadEnding, ReadRequest, RequestTags } from "../tier/request.js";
+import type { InvalidationCount } from "../tier/invalidation/recent-invalidations.js";
+import type { Reads } from "../tier/read/reads.js";
+import type { EnclosingLoad } from "../tier/request/enclosing-load.js";
+import type { Loaded } from "../tier/request/loaded.js";
+import type { DecodedToShare, ReadEnding, ReadRequest, RequestTags } from "../tier/request/request.js";
 import { ExecutionBudget, type ExecutionLimits } from "./execution-budget.js";
 import { MemoInLoads } from "./memo-in-loads.js";
 

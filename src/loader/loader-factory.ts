@@ -11,7 +11,6 @@ import type { Meanings } from "../option-names.js";
 import {
   compilePolicy,
   GENERAL_SETTINGS,
-  longestLifeMs,
   MEANINGS,
   type Policy,
   type PolicySettings,
@@ -21,13 +20,13 @@ import {
 import type { Entry } from "../store/entry.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { Logger } from "../telemetry/log-listener.js";
-import type { SourceBatch } from "../tier/bulkhead.js";
-import type { CallSignals } from "../tier/caller.js";
-import type { EnclosingLoad } from "../tier/enclosing-load.js";
-import type { Invalidation } from "../tier/invalidate.js";
-import type { Excess } from "../tier/loaded.js";
-import { inTurns, type LongTick, PER_TURN } from "../tier/long-tick.js";
-import type { Reads } from "../tier/reads.js";
+import type { Invalidation } from "../tier/invalidation/invalidate.js";
+import type { Reads } from "../tier/read/reads.js";
+import type { Variants } from "../tier/record/variants.js";
+import type { CallSignals } from "../tier/request/caller.js";
+import type { EnclosingLoad } from "../tier/request/enclosing-load.js";
+import type { Excess } from "../tier/request/loaded.js";
+import type { SourceBatch } from "../tier/request/request.js";
 import {
   type Compare,
   KnownTags,
@@ -36,10 +35,10 @@ import {
   type ReadRequest,
   type RequestTags,
   ResultTags,
-} from "../tier/request.js";
-import { InertControl, type ResultControl } from "../tier/result-control.js";
-import type { Variants } from "../tier/variants.js";
-import { Waiters } from "../tier/waiters.js";
+} from "../tier/request/request.js";
+import { InertControl, type ResultControl } from "../tier/request/result-control.js";
+import { Waiters } from "../tier/request/waiters.js";
+import { inTurns, type LongTick, PER_TURN } from "../tier/tick/long-tick.js";
 import { CallerLoader } from "./caller-loader.js";
 import {
   type CachedLoader,
@@ -599,7 +598,7 @@ function variantSource<Id, Value, Context>(
       keyTemplate: [policy.scope, ...(cacheKeyFn === undefined ? [] : ["cacheKeyFn", ...versions])],
       tagTemplates: tags === undefined ? [] : ["tags"],
     });
-    variants.declare(name, variant, longestLifeMs(policy));
+    variants.declare(name, variant);
     return variant;
   };
   if (type === undefined) {
@@ -729,7 +728,7 @@ class LoaderNames<Id> {
     // A promise cannot be part of a key, which is reported.
     ignoreRejection(keyParts);
     const parts = canonicalize(keyParts, this.#keys.writers.byText);
-    return this.#keys.entry({ kind: "loader", coordinate: this.#name, identity, parts }, variant.id);
+    return this.#keys.entry({ kind: "loader", coordinate: this.#name, identity, parts }, variant);
   }
 }
 

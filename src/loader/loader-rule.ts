@@ -1,6 +1,6 @@
 import type { Key, Variant } from "../keys/key.js";
 import type { Policy, PolicySettings } from "../policy/policy.js";
-import type { RequestTags } from "../tier/request.js";
+import type { RequestTags } from "../tier/request/request.js";
 import type { Identity } from "./identity.js";
 
 /** What is known of a loader outside of a request. */

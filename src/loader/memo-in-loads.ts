@@ -1,4 +1,4 @@
-import type { EnclosingLoad } from "../tier/enclosing-load.js";
+import type { EnclosingLoad } from "../tier/request/enclosing-load.js";
 
 /** A read of a load. */
 interface Entry<Value> {

@@ -1,8 +1,8 @@
 import type { Key } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
 import type { Channel } from "../telemetry/channel.js";
-import type { NearValue } from "../tier/near-entries.js";
-import type { Reads } from "../tier/reads.js";
+import type { NearValue } from "../tier/near/near-entries.js";
+import type { Reads } from "../tier/read/reads.js";
 import type { RequestScopes } from "./request-scope.js";
 
 /** The parts that a hit of the near cache is reported with. */

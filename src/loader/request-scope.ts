@@ -3,10 +3,10 @@ import type { Key, Subject } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
 import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
-import type { NearNames } from "../tier/near-cache.js";
-import type { Reads } from "../tier/reads.js";
-import type { InvalidationCount } from "../tier/recent-invalidations.js";
-import type { ReadReport, ReadRequest } from "../tier/request.js";
+import type { InvalidationCount } from "../tier/invalidation/recent-invalidations.js";
+import type { NearNames } from "../tier/near/near-cache.js";
+import type { Reads } from "../tier/read/reads.js";
+import type { ReadReport, ReadRequest } from "../tier/request/request.js";
 import type { ExecutionLimits } from "./execution-budget.js";
 import { FieldLoader } from "./field-loader.js";
 

@@ -2,15 +2,14 @@ import { type Cancel, type Clock, type Random, systemClock, systemRandom } from 
 import { CachedError, describeSetting } from "../errors.js";
 import { checkOptionNames } from "../option-names.js";
 import { throwIfAllFailed, throwIfAnyFailed } from "../store/answers.js";
+import { areSameBytes } from "../store/bytes.js";
 import { laterHead } from "../store/clock-copies.js";
 import { type ClockHead, readHead } from "../store/clock-log.js";
-import { largerVersion } from "../store/control-version.js";
 import { TOO_LARGE_MARK } from "../store/entry.js";
 import { newTokens } from "../store/lease-token.js";
 import type {
   AcquireRequest,
   ClockOrigin,
-  ControlReading,
   Grant,
   Hold,
   LeaseTimes,
@@ -22,14 +21,12 @@ import type {
   StoreRead,
   StoreReport,
   StoreRequest,
-  VersionedControl,
 } from "../store/store.js";
 import { type StoredEntry, transitions } from "../store/transitions.js";
-import { type Content, storedEntryOf, writeContent } from "./content.js";
-import { ControlCopies, controlVersionOf } from "./control-copies.js";
+import { type Content, NEVER, storedEntryOf, writeContent } from "./content.js";
 import { hasSeveralServers, type MemcachedClient } from "./memcached-client.js";
 import { headOf, MemcachedClock } from "./memcached-clock.js";
-import { type Change, Server } from "./server.js";
+import { type Change, type Decide, Server } from "./server.js";
 import { Servers } from "./servers.js";
 
 /** Options of `memcachedStore`: either `client`, or `servers` for several servers. */
@@ -108,7 +105,7 @@ export function memcachedStore(options: MemcachedStoreOptions): Store {
       describeSetting(maxEntryBytes),
       "pass the server's item size limit (-I) less the key and header, or omit it",
     );
-  // The first one has the log of the clock, and the copy of the control record that is changed: the same one for all processes.
+  // The first one has the log of the clock and the settings: the same one for all processes.
   const serversByName = new Map(
     clients
       .toSorted(([one], [other]) => (one < other ? -1 : 1))
@@ -128,42 +125,37 @@ class MemcachedStore implements Store {
   readonly name = "memcached";
   readonly nodeOf: Store["nodeOf"];
   readonly nodes: Store["nodes"];
+  readonly clockNode: Store["clockNode"];
   readonly #servers: Servers;
   readonly #clock: Clock;
   readonly #maxEntryBytes: number;
-  readonly #control: ControlCopies;
+  #settings = "";
   readonly #invalidations: MemcachedClock;
   #clockName = "";
 
   constructor(servers: Servers, clock: Clock, maxEntryBytes: number) {
     this.nodeOf = servers.isOne ? undefined : (name) => servers.idOf(name);
     this.nodes = servers.isOne ? undefined : () => servers.ids;
+    this.clockNode = servers.isOne ? undefined : () => servers.idOf(this.#settings);
     this.#servers = servers;
     this.#clock = clock;
     this.#maxEntryBytes = maxEntryBytes;
-    this.#control = new ControlCopies(servers);
     this.#invalidations = new MemcachedClock(servers);
   }
 
   async read(keys: readonly string[]): Promise<StoreRead> {
-    let controlVersion: string | undefined;
     let clock: Buffer | undefined;
     // Without keys, one server is asked.
-    const asked = keys.length > 0 ? keys : this.#control.names.slice(0, 1);
+    const asked = keys.length > 0 ? keys : [this.#settings];
     const items = await this.#servers.forEachServer(asked, async (server, names) => {
-      const copies = [this.#control.on(server), this.#invalidations.on(server)].filter((copy) => copy !== undefined);
-      const { contents, now } = await server.read([...names, ...copies]);
-      // Both are known from when the store is opened for a cache.
-      if (copies.length > 0) {
-        const [control, head] = contents.slice(names.length);
-        controlVersion = largerVersion(controlVersion, controlVersionOf({ content: control, now }));
-        clock = laterHead(clock, headOf(head));
-      }
+      // It is known from when the store is opened for a cache.
+      const copy = this.#invalidations.on(server);
+      const { contents, now } = await server.read(copy === undefined ? names : [...names, copy]);
+      clock = laterHead(clock, headOf(contents[names.length]));
       return names.map((_, index) => ({ content: contents[index], now }));
     });
     throwIfAllFailed(items);
     return {
-      controlVersion,
       clock,
       readings: items.slice(0, keys.length).map((item): Reading => {
         if (item instanceof Error) return { kind: "failed", error: item };
@@ -176,20 +168,25 @@ class MemcachedStore implements Store {
     return this.#servers.inspect(node);
   }
 
-  controlCopies(): readonly string[] {
-    return this.#control.names;
+  async readSettings(): Promise<Uint8Array | undefined> {
+    const [content] = await this.#servers.forEachServer([this.#settings], async (server, names) => {
+      const { contents } = await server.read(names);
+      return contents.map((one) => ({ one }));
+    });
+    throwIfAnyFailed([content]);
+    return settingsOf((content as { readonly one: Content | undefined }).one);
   }
 
-  readControl(copies: readonly string[]): Promise<readonly ControlReading[]> {
-    return this.#control.read(copies);
-  }
-
-  replaceControl(expected: string | undefined, content: Uint8Array): Promise<string | undefined> {
-    return this.#control.replace(expected, content);
-  }
-
-  raiseControl(copies: readonly string[], record: VersionedControl): Promise<void> {
-    return this.#control.raise(copies, record);
+  async replaceSettings(expected: Uint8Array | undefined, content: Uint8Array): Promise<boolean> {
+    const replace: Decide<boolean> = (_, held) => {
+      const current = settingsOf(held);
+      if (areSameBytes(current, content)) return { kind: "keep", result: true };
+      if (!areSameBytes(current, expected)) return { kind: "keep", result: false };
+      return { kind: "put", to: { kind: "settings", content, dropAt: NEVER }, result: true };
+    };
+    const [isReplaced] = await this.#servers.change([this.#settings], replace, true);
+    throwIfAnyFailed([isReplaced]);
+    return isReplaced as boolean;
   }
 
   appendClock(records: readonly Buffer[]): Promise<Buffer> {
@@ -318,7 +315,7 @@ class MemcachedStore implements Store {
         "createCache: `store`: expected a store that no cache with another `prefix` uses, got one in use; create a memcachedStore for each prefix",
       );
     this.#clockName = names.clock;
-    this.#control.open(names.controlRecord);
+    [this.#settings = ""] = this.#servers.pinToEach(names.settings).values();
     this.#invalidations.open(names.clock);
     return () => undefined;
   }
@@ -335,5 +332,8 @@ const put = <Result>(stored: StoredEntry | undefined, result: Result): Change<Re
  * better estimate does not see them end early.
  */
 const withSlack = (times: LeaseTimes, slackMs: number): LeaseTimes => ({ ...times, leaseMs: times.leaseMs + slackMs });
+
+const settingsOf = (content: Content | undefined): Uint8Array | undefined =>
+  content?.kind === "settings" ? content.content : undefined;
 
 const isUnknownFormat = (content: Content | undefined): boolean => content !== undefined && content.kind !== "entry";

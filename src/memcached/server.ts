@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import type { Clock, Random } from "../clock.js";
 import { asError } from "../store/answers.js";
 import type { StoreReport } from "../store/store.js";
-import { type Content, dropAtOf, readContent, writeContent } from "./content.js";
+import { type Content, dropAtOf, RESERVATION, readContent, writeContent } from "./content.js";
 import {
   isLostRace,
   type MemcachedClient,
@@ -40,11 +40,6 @@ const PAUSE_MS = 3;
  * only if it is unchanged.
  */
 const EXPIRED = -1;
-/**
- * Stored under an absent name before the content itself is written with `cas`. It counts as absent:
- * its instant of expiry is 0.
- */
-const RESERVATION = Buffer.alloc(24);
 const RESERVATION_MS = 60_000;
 /** Uncertainty about a server's time that is due to its counting in seconds. */
 const SECOND_MS = 1_000;
@@ -123,13 +118,6 @@ export class Server {
       for (const index of remaining) results[index] = asError(error);
     }
     return results;
-  }
-
-  /** Makes sure that there are items under `names`, which saves `change` two round trips for each. */
-  async reserve(names: readonly string[]): Promise<void> {
-    await this.#serverClock.ready();
-    const { now } = this.#serverClock.time();
-    await Promise.all(names.map((name) => this.#reserve(name, now)));
   }
 
   /** Asks the server for its state. */

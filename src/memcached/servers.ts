@@ -35,14 +35,13 @@ export class Servers {
   }
 
   /**
-   * Returns a name for each server that begins with `name` and belongs to that server, as does the
-   * name with each of `suffixes`.
+   * Returns a name for each server that begins with `name` and belongs to that server.
    */
-  pinToEach(name: string, suffixes: readonly string[] = []): ReadonlyMap<Server, string> {
+  pinToEach(name: string): ReadonlyMap<Server, string> {
     return new Map(
       [...this.#servers].map(([id, server]) => {
         const pinned = this.isOne ? name : `${name}:${id}`;
-        for (const suffix of ["", ...suffixes]) this.#pinned.set(pinned + suffix, id);
+        this.#pinned.set(pinned, id);
         return [server, pinned];
       }),
     );

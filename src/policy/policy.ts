@@ -273,10 +273,6 @@ function looksLikeMilliseconds(seconds: number): boolean {
   return seconds % (seconds <= 259_200 ? 3_600 : 86_400) !== 0;
 }
 
-/** Returns how long an entry can be served at most, whatever its load sets. Undefined: for ever. */
-export const longestLifeMs = (policy: Policy): number | undefined =>
-  policy.neverExpires ? undefined : longestFreshMs(policy) + longestStaleMs(policy);
-
 /** Returns how long a value can be fresh at most, whatever its load sets. */
 export const longestFreshMs = ({ maxAgeMs, negativeMaxAgeMs, maxAgeLimitMs = 0 }: Policy): number =>
   Math.max(maxAgeMs, negativeMaxAgeMs, maxAgeLimitMs);

@@ -3,19 +3,19 @@ import { ClientEvents } from "./client-events.js";
 import { ConnectionErrors } from "./connection-errors.js";
 import type { RedisClient } from "./redis-client.js";
 import { WriteConnection } from "./replica-wait-writer.js";
-import { WakeupSubscriber } from "./wakeup-subscriber.js";
+import { Subscriber } from "./subscriber.js";
 
 /** What all stores on a client share: a listener for each of its events, and the connections that they open besides it. */
 export class ClientConnections {
   readonly events: ClientEvents;
   readonly errors: ConnectionErrors;
-  readonly wakeups: WakeupSubscriber;
+  readonly subscriber: Subscriber;
   readonly writes: WriteConnection;
 
   constructor(client: RedisClient, clock: Clock) {
     this.events = new ClientEvents(client);
     this.errors = new ConnectionErrors(client, this.events);
-    this.wakeups = new WakeupSubscriber(client, this.events, clock);
+    this.subscriber = new Subscriber(client, this.events, clock);
     this.writes = new WriteConnection(client, this.events, clock);
   }
 }

@@ -1,5 +1,4 @@
 import { createHash } from "node:crypto";
-import { MAX_AHEAD_MS } from "../store/control-version.js";
 
 /** The size of the log of the invalidation clock beyond which it loses its older half: some 100,000 invalidations of one tag each. */
 export const MAX_LOG_BYTES = 4 * 1024 * 1024;
@@ -74,8 +73,8 @@ export function defineScript<const Args extends readonly string[]>(source: Scrip
  * Lua functions for entries, shared by several scripts. The layout is in store/entry-layout.ts.
  *
  * - `readEntry(key)` returns the state and, as far as it has them, flags, origin, gen, token,
- *   untilAt, freshUntilAt, grantedAt and the position of the lease of an entry; nil if there is none. The origin is its signature, epoch
- *   and position, 24 bytes. The state is 'unknown' if the key holds anything else: another type, another format version, garbage. Several
+ *   untilAt, freshUntilAt, grantedAt and the position of the lease of an entry; nil if there is none. The origin is its epoch
+ *   and position, 16 bytes. The state is 'unknown' if the key holds anything else: another type, another format version, garbage. Several
  *   results cost less than a table.
  * - `headOf(state, flags, origin)` returns the first bytes of an entry.
  * - `originOfLease(origin, leasePosition)` returns the origin of what a lease results in.
@@ -94,61 +93,37 @@ export function defineScript<const Args extends readonly string[]>(source: Scrip
 export const ENTRY = `
 local LEASED = 2
 local function readEntry(key)
-  local head = redis.pcall('GETRANGE', key, '0', '95')
+  local head = redis.pcall('GETRANGE', key, '0', '87')
   if head == '' then return nil end
   if type(head) == 'table' or string.sub(head, 1, 2) ~= 'g\\3' then return 'unknown' end
-  local state, flags, origin = string.sub(head, 3, 3), string.byte(head, 4), string.sub(head, 5, 28)
-  if state == 'P' and #head == 76 then
-    return state, flags, origin, string.sub(head, 29, 44), string.sub(head, 45, 60), (struct.unpack('<d', head, 61)), 0, 0, string.sub(head, 69, 76)
-  elseif state == 'V' and #head >= 48 then
-    local freshUntilAt, grantedAt = struct.unpack('<d', head, 29), struct.unpack('<d', head, 41)
+  local state, flags, origin = string.sub(head, 3, 3), string.byte(head, 4), string.sub(head, 5, 20)
+  if state == 'P' and #head == 68 then
+    return state, flags, origin, string.sub(head, 21, 36), string.sub(head, 37, 52), (struct.unpack('<d', head, 53)), 0, 0, string.sub(head, 61, 68)
+  elseif state == 'V' and #head >= 40 then
+    local freshUntilAt, grantedAt = struct.unpack('<d', head, 21), struct.unpack('<d', head, 33)
     if flags % 4 < LEASED then return state, flags, origin, nil, nil, 0, freshUntilAt, grantedAt end
-    if #head < 96 then return 'unknown' end
+    if #head < 88 then return 'unknown' end
     local lease = redis.call('GETRANGE', key, '-48', '-1')
     return state, flags, origin, string.sub(lease, 1, 16), string.sub(lease, 17, 32), (struct.unpack('<d', lease, 33)), freshUntilAt, grantedAt, string.sub(lease, 41, 48)
-  elseif (state == 'F' or state == 'X') and #head >= 36 then
-    return state, flags, origin, nil, nil, (struct.unpack('<d', head, 29))
+  elseif (state == 'F' or state == 'X') and #head >= 28 then
+    return state, flags, origin, nil, nil, (struct.unpack('<d', head, 21))
   end
   return 'unknown'
 end
 local function headOf(state, flags, origin) return 'g\\3' .. state .. string.char(flags) .. origin end
-local function originOfLease(origin, leasePosition) return string.sub(origin, 1, 16) .. leasePosition end
+local function originOfLease(origin, leasePosition) return string.sub(origin, 1, 8) .. leasePosition end
 local function entryUntil(state, untilAt, origin, body) return headOf(state, 0, origin) .. struct.pack('<d', untilAt) .. body end
 local function rewriteValue(key, flags, freshUntilAt, origin, isLeased)
   local remainingMs = redis.call('PTTL', key)
   if remainingMs < 0 then redis.call('PERSIST', key) else redis.call('PEXPIRE', key, math.max(remainingMs, 1)) end
   local head = headOf('V', flags, origin) .. struct.pack('<d', freshUntilAt)
-  if isLeased then redis.call('SET', key, head .. redis.call('GETRANGE', key, '36', '-49'), 'KEEPTTL')
+  if isLeased then redis.call('SET', key, head .. redis.call('GETRANGE', key, '28', '-49'), 'KEEPTTL')
   else redis.call('SETRANGE', key, '0', head) end
 end
 local function wakeWaiters(wakeChannel, key, flags, gen, result)
   if gen and flags % 2 == 1 then
-    if not result or #result > 4144 then result = '' end
+    if not result or #result > 4136 then result = '' end
     redis.call('PUBLISH', wakeChannel, struct.pack('<I2', #key) .. gen .. key .. result)
   end
-end
-`;
-
-/**
- * Lua functions for copies of the control record. A copy has two keys: one holds its version, which
- * every read includes, the other the version followed by the content. On a Cluster they are the same
- * key, which then holds the version and the content.
- *
- * - `readCopy(i)` returns the version of the copy whose keys begin at `KEYS[i]`, or nil if there is
- *   none, and what the key of its version shows. Anything that is not a version counts as nothing, also
- *   one that is more than a day ahead of the server's clock: nothing could replace it.
- * - `writeCopy(i, version, content)` replaces the copy. PERSIST comes first, for the same reasons as in append-clock.
- */
-export const CONTROL_RECORD = `
-local function versionAt(key)
-  local bytes = redis.pcall('GETRANGE', key, 0, 15)
-  if type(bytes) ~= 'string' or #bytes ~= 16 or struct.unpack('>I8', bytes) > micros + ${1_000 * MAX_AHEAD_MS} then return nil end
-  return bytes
-end
-local function readCopy(i) return versionAt(KEYS[i + 1]), versionAt(KEYS[i]) end
-local function writeCopy(i, version, content)
-  redis.call('PERSIST', KEYS[i])
-  redis.call('SET', KEYS[i + 1], version .. content)
-  if KEYS[i] ~= KEYS[i + 1] then redis.call('SET', KEYS[i], version) end
 end
 `;

@@ -1,17 +1,15 @@
 import type { Clock } from "../clock.js";
 import { laterHead } from "../store/clock-copies.js";
-import { largerVersion } from "../store/control-version.js";
 import { readEntry } from "../store/entry-layout.js";
 import type { Reading, StoreRead } from "../store/store.js";
 import { chunksOf } from "./chunks.js";
-import { type ControlCopies, readControlVersion, readVersionOf } from "./control-copies.js";
 import { type Command, groupByNode, send, sendAlone } from "./pipeline.js";
 import { isAutoPipelined, isCluster, type RedisClient, type RedisClusterClient } from "./redis-client.js";
 import { type RedisClock, readHeadOf } from "./redis-clock.js";
 import { READ_TIME, type ServerTimes } from "./server-times.js";
 
 /**
- * Reads entries, the head of the invalidation clock and the version of the control record in one round trip. This is what
+ * Reads entries and the head of the invalidation clock in one round trip. This is what
  * every hit waits for, so a single server gets a path of its own: one command, without a pipeline or
  * groups.
  */
@@ -21,21 +19,13 @@ export class EntryReader {
   readonly #cluster: RedisClusterClient | undefined;
   readonly #clock: Clock;
   readonly #times: ServerTimes;
-  readonly #control: ControlCopies;
   readonly #invalidations: RedisClock;
 
-  constructor(
-    client: RedisClient,
-    clock: Clock,
-    times: ServerTimes,
-    control: ControlCopies,
-    invalidations: RedisClock,
-  ) {
+  constructor(client: RedisClient, clock: Clock, times: ServerTimes, invalidations: RedisClock) {
     this.#client = client;
     this.#cluster = isCluster(client) ? client : undefined;
     this.#clock = clock;
     this.#times = times;
-    this.#control = control;
     this.#invalidations = invalidations;
   }
 
@@ -47,10 +37,9 @@ export class EntryReader {
 
   /** MGET reads everything, in one command unless there are many keys: it blocks the server for a short time only, unlike a script. */
   #readServer(keys: readonly string[]): Promise<StoreRead> {
-    const controlKey = this.#control.on("");
     const clockKey = this.#invalidations.key;
-    // Both are known from when the store is opened for a cache.
-    const names = controlKey === undefined || clockKey === undefined ? keys : [...keys, clockKey, controlKey];
+    // It is known from when the store is opened for a cache.
+    const names = clockKey === undefined ? keys : [...keys, clockKey];
     const sentAt = this.#clock.now();
     const nowAtSend = this.#times.now("", sentAt);
     if (nowAtSend === undefined) return this.#readServerAndTime(names, keys.length);
@@ -87,7 +76,6 @@ export class EntryReader {
   async #readCluster(client: RedisClusterClient, keys: readonly string[]): Promise<StoreRead> {
     const readings = new Array<Reading>(keys.length);
     let clock: Buffer | undefined;
-    let controlVersion: string | undefined;
     let failure: Error | undefined;
     let failures = 0;
     const setResult = (index: number, value: Value | Error, now: number): void => {
@@ -98,13 +86,10 @@ export class EntryReader {
       readings[index] = value instanceof Error ? { kind: "failed", error: value } : readingOf(value, now);
     };
     const nodes = groupByNode(client, keys);
-    const controlKeys = nodes.map(({ node }) => this.#control.on(node));
-    const reads = nodes.map(async ({ node, calls }, nth) => {
-      const controlKey = controlKeys[nth];
+    const reads = nodes.map(async ({ node, calls }) => {
       const commands = calls.map(
         (indexes): Command => ({ name: "MGET", args: indexes.map((index) => keys[index] as string) }),
       );
-      if (controlKey !== undefined) commands.push(readVersionOf(controlKey));
       const clockKey = this.#invalidations.copyOn(node);
       if (clockKey !== undefined) commands.push(readHeadOf(clockKey));
       const { replies, now } = await this.#sendTimed(node, commands);
@@ -113,18 +98,9 @@ export class EntryReader {
         for (let at = 0; at < indexes.length; at++)
           setResult(indexes[at] as number, reply instanceof Error ? reply : (reply[at] as Value), now);
       }
-      if (controlKey !== undefined)
-        controlVersion = largerVersion(controlVersion, readControlVersion(replies[calls.length], now));
       const head = clockKey === undefined ? undefined : replies.at(-1);
       if (Buffer.isBuffer(head)) clock = laterHead(clock, head);
     });
-    // If no node that is read has a copy of the control record, another one is asked as well.
-    if (controlKeys.every((key) => key === undefined))
-      reads.push(
-        this.#control.versionElsewhere().then((version) => {
-          controlVersion = version;
-        }),
-      );
     if (nodes.every(({ node }) => this.#invalidations.copyOn(node) === undefined))
       reads.push(
         this.#invalidations.headElsewhere().then((head) => {
@@ -133,7 +109,7 @@ export class EntryReader {
       );
     await Promise.all(reads);
     if (failure !== undefined && failures === keys.length) throw failure;
-    return { readings, clock, controlVersion };
+    return { readings, clock };
   }
 
   /**
@@ -167,14 +143,13 @@ const partsOf = (names: readonly string[]): readonly (readonly string[])[] =>
 type Value = Buffer | null;
 type Values = readonly Value[];
 
-/** Reads the reply to the MGET of keys, and then of the head of the clock and the copy of the control record. */
+/** Reads the reply to the MGET of keys, and then of the head of the clock. */
 function serverRead(values: Values, keyCount: number, now: number): StoreRead {
   const readings = new Array<Reading>(keyCount);
   for (let at = 0; at < keyCount; at++) readings[at] = readingOf(values[at] as Value, now);
   return {
     readings,
     clock: values[keyCount] ?? undefined,
-    controlVersion: readControlVersion(values[keyCount + 1], now),
   };
 }
 

@@ -46,18 +46,13 @@ export const duplicate = (client: RedisClient, options: object = {}): RedisSubsc
  * Opens a connection to a node of a Cluster. Whoever replaces credentials may do so in the options of the nodes, or in those
  * that the Cluster gives to new ones, so attempts use the two in turn.
  */
-export function duplicateNode(
-  cluster: RedisClusterClient,
-  node: RedisClient,
-  attempt: number,
-  options: object = {},
-): RedisSubscriber {
+export function duplicateNode(cluster: RedisClusterClient, node: RedisClient, attempt: number): RedisSubscriber {
   const { redisOptions } = cluster.options as { readonly redisOptions?: Credentials };
   const credentials =
     attempt % 2 === 0 || redisOptions?.password === undefined
       ? {}
       : { username: redisOptions.username, password: redisOptions.password };
-  return duplicate(node, { ...options, ...credentials });
+  return duplicate(node, credentials);
 }
 
 interface Credentials {
@@ -71,8 +66,6 @@ export interface ConnectionPurpose<Connection> {
   connect(attempt: number): Connection | undefined;
   /** Makes a new connection usable. If it rejects, the connection is closed. */
   prepare?(connection: Connection): Promise<unknown>;
-  /** The connection can be used. */
-  onLive?(connection: Connection): void;
   /** A connection has ended, whether or not it could be used. */
   onEnd?(): void;
   /** Attempts fail although the client is connected; undefined: no more. Called once for each change of the message. */
@@ -82,7 +75,6 @@ export interface ConnectionPurpose<Connection> {
     readonly everyMs: number;
     readonly timeoutMs: number;
     ask(connection: Connection): Promise<unknown>;
-    onReply?(sentAt: number): void;
   };
 }
 
@@ -170,7 +162,6 @@ export class OwnConnection<Connection extends RedisConnection> {
     this.#liveAt = this.#clock.now();
     // Otherwise with the first reply, so that connections which break at once are not reported again and again.
     if (this.#purpose.check === undefined) this.#report(undefined);
-    this.#purpose.onLive?.(connection);
     this.#checkLater(connection);
   }
 
@@ -178,14 +169,12 @@ export class OwnConnection<Connection extends RedisConnection> {
     const { check } = this.#purpose;
     if (check === undefined) return;
     this.#timer = this.#clock.after(check.everyMs, () => {
-      const sentAt = this.#clock.now();
       this.#timer = this.#clock.after(check.timeoutMs, () => this.#drop(connection, new Error(UNANSWERED)));
       check.ask(connection).then(
         () => {
           if (this.#open !== connection) return;
           this.#timer();
           this.#report(undefined);
-          check.onReply?.(sentAt);
           this.#checkLater(connection);
         },
         (error: unknown) => this.#drop(connection, asError(error)),

@@ -15,8 +15,8 @@ export interface RedisClient {
   off(event: ClientEvent, listener: (error: Error) => void): unknown;
 }
 
-/** The client events that the store listens to. Only Cluster clients emit `+node`, `node error` and `refresh`. */
-export type ClientEvent = "error" | "connecting" | "ready" | "end" | "+node" | "node error" | "refresh";
+/** The client events that the store listens to. Only Cluster clients emit `node error`. */
+export type ClientEvent = "error" | "connecting" | "ready" | "end" | "node error";
 
 /** Commands that are sent together. Replies are raw bytes. */
 export interface RedisPipeline {
@@ -35,7 +35,6 @@ export interface RedisClusterClient extends RedisClient {
 export interface RedisConnection {
   on(event: "connect" | "ready" | "end", listener: () => void): unknown;
   on(event: "error" | "node error", listener: (error: Error) => void): unknown;
-  ping(): Promise<unknown>;
   disconnect(): void;
 }
 
@@ -44,9 +43,8 @@ export interface RedisSubscriber extends RedisConnection {
   subscribe(channel: string): Promise<unknown>;
   unsubscribe(channel: string): Promise<unknown>;
   on(event: "connect" | "ready" | "end", listener: () => void): unknown;
-  on(event: "messageBuffer", listener: (channel: Buffer, message: never) => void): unknown;
+  on(event: "messageBuffer", listener: (channel: Buffer, message: Buffer) => void): unknown;
   on(event: "error" | "node error", listener: (error: Error) => void): unknown;
-  call(command: string, ...args: string[]): Promise<unknown>;
 }
 
 export function isCluster(client: RedisClient): client is RedisClusterClient {

@@ -22,6 +22,7 @@ export class RedisClock {
   readonly #writer: ReplicaWaitWriter;
   #head = "";
   #log = "";
+  #channel = "";
   #copies: readonly string[] = [];
 
   constructor(client: RedisClient, writer: ReplicaWaitWriter) {
@@ -29,8 +30,9 @@ export class RedisClock {
     this.#writer = writer;
   }
 
-  /** Sets the name with which all its keys begin. */
+  /** Sets the name with which all its keys begin. It is also that of the channel on which each new head is published. */
   open(name: string): void {
+    this.#channel = name;
     const isOne = !isCluster(this.#client);
     const [home = ""] = HASH_TAGS;
     this.#head = isOne ? name : `${name}:head:{${home}}`;
@@ -41,6 +43,11 @@ export class RedisClock {
   /** The key of the head on a server that is no Cluster, if the store has been opened for a cache. */
   get key(): string | undefined {
     return isCluster(this.#client) || this.#head === "" ? undefined : this.#head;
+  }
+
+  /** The key of the log. */
+  get logKey(): string {
+    return this.#log;
   }
 
   /** Returns a copy on `node`, of a Cluster. Undefined if the node has none. */
@@ -76,7 +83,11 @@ export class RedisClock {
   }
 
   async #append(records: readonly Buffer[], after: number): Promise<Buffer> {
-    const args = appendClock.argumentsFor([this.#head, this.#log], { callerId: randomBytes(8), after }, records);
+    const args = appendClock.argumentsFor(
+      [this.#head, this.#log],
+      { callerId: randomBytes(8), after, channel: this.#channel },
+      records,
+    );
     const { client, trailing } = this.#writer;
     const [reply] = await sendScripts(client, [{ script: appendClock, args }], trailing);
     throwIfAnyFailed([reply]);

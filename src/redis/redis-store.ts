@@ -3,16 +3,15 @@ import { type Cancel, type Clock, systemClock } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import { checkOptionNames } from "../option-names.js";
 import { throwIfAnyFailed } from "../store/answers.js";
-import { splitAtSignature, writeStoredEntry } from "../store/entry-layout.js";
+import { splitAtOrigin, writeStoredEntry } from "../store/entry-layout.js";
 import type { History, HistoryLimits } from "../store/history.js";
 import { newTokens, TOKEN_BYTES } from "../store/lease-token.js";
 import type {
   AcquireRequest,
-  ChangeListener,
+  ClockListener,
   ClockOrigin,
   ConnectionFailure,
   ConnectionListener,
-  ControlReading,
   Grant,
   Hold,
   LeaseTimes,
@@ -23,7 +22,6 @@ import type {
   StoreRead,
   StoreReport,
   StoreRequest,
-  VersionedControl,
   Wake,
 } from "../store/store.js";
 import { newValue } from "../store/transitions.js";
@@ -31,8 +29,6 @@ import type { ConnectionUse } from "../telemetry/events.js";
 import { checkReply } from "./check-reply.js";
 import { type ClientConnections, connectionsOf } from "./client-connections.js";
 import { problemOfClient } from "./client-options.js";
-import { ClientTracking } from "./client-tracking.js";
-import { ControlCopies } from "./control-copies.js";
 import { EntryReader } from "./entry-reader.js";
 import { RedisHistory } from "./history.js";
 import { integerOf } from "./integer-reply.js";
@@ -40,6 +36,7 @@ import { nodeOf } from "./pipeline.js";
 import { readGrant } from "./read-grant.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
 import { RedisClock } from "./redis-clock.js";
+import { RedisSettings } from "./redis-settings.js";
 import { isMissingRight } from "./refusal.js";
 import { type ReplicaWait, ReplicaWaitWriter } from "./replica-wait-writer.js";
 import { RedisReports } from "./reports.js";
@@ -52,6 +49,7 @@ import { softInvalidate } from "./scripts/soft-invalidate.js";
 import { storeValues } from "./scripts/store-values.js";
 import { bytesReceivedFrom, masterNodes, readServerInfo } from "./server-info.js";
 import { ServerTimes } from "./server-times.js";
+import { readWakeup } from "./wakeup.js";
 
 /** The outcomes of storing values, by the reply of the script; errors are no outcome. */
 const STORE_OUTCOMES: ReadonlyMap<unknown, StoreOutcome> = new Map([
@@ -121,14 +119,14 @@ class RedisStore implements Store {
   readonly name: string;
   readonly nodeOf: Store["nodeOf"];
   readonly nodes: Store["nodes"];
+  readonly clockNode: Store["clockNode"];
   readonly reports: RedisReports;
   readonly #client: RedisClient;
   #wakeChannel = "";
-  #invalidationLog = "";
-  readonly #control: ControlCopies;
+  #clockChannel = "";
+  readonly #settings: RedisSettings;
   readonly #invalidations: RedisClock;
   readonly #history: RedisHistory;
-  readonly #clock: Clock;
   readonly #connections: ClientConnections;
   readonly #writer: ReplicaWaitWriter;
   readonly #times: ServerTimes;
@@ -141,36 +139,28 @@ class RedisStore implements Store {
     this.#connections = connections;
     this.#writer = writer;
     this.reports = new RedisReports(client);
-    this.#control = new ControlCopies(client, writer);
+    this.#settings = new RedisSettings(client, writer);
     this.#invalidations = new RedisClock(client, writer);
     this.#history = new RedisHistory(client);
     this.name = isCluster(client) ? "redis cluster" : "redis";
     this.nodeOf = isCluster(client) ? (key) => nodeOf(client, key) : undefined;
     this.nodes = isCluster(client) ? () => masterNodes(client) : undefined;
+    this.clockNode = isCluster(client) ? () => nodeOf(client, this.#invalidations.logKey) : undefined;
     this.#client = client;
-    this.#clock = clock;
     this.#times = new ServerTimes(clock);
-    this.#reader = new EntryReader(client, clock, this.#times, this.#control, this.#invalidations);
+    this.#reader = new EntryReader(client, clock, this.#times, this.#invalidations);
   }
 
   read(keys: readonly string[]): Promise<StoreRead> {
     return this.#reader.read(keys);
   }
 
-  controlCopies(): readonly string[] {
-    return this.#control.names;
+  readSettings(): Promise<Uint8Array | undefined> {
+    return this.#settings.read();
   }
 
-  readControl(copies: readonly string[]): Promise<readonly ControlReading[]> {
-    return this.#control.read(copies);
-  }
-
-  replaceControl(expected: string | undefined, content: Uint8Array): Promise<string | undefined> {
-    return this.#control.replace(expected, content);
-  }
-
-  raiseControl(copies: readonly string[], record: VersionedControl): Promise<void> {
-    return this.#control.raise(copies, record);
+  replaceSettings(expected: Uint8Array | undefined, content: Uint8Array): Promise<boolean> {
+    return this.#settings.replace(expected, content);
   }
 
   appendClock(records: readonly Buffer[]): Promise<Buffer> {
@@ -196,9 +186,9 @@ class RedisStore implements Store {
       requests.map((request) => request.key),
       (node) => ({ leaseMs, graceMs, notAfter: this.#times.notAfter(node, patienceMs), ...clock }),
       (index) => {
-        const { signature, oldestPosition, supersededAt, endsFreshness } = requests[index] as AcquireRequest;
+        const { oldestPosition, supersededAt, endsFreshness } = requests[index] as AcquireRequest;
         const superseded = supersededAt === 0 ? "" : endsFreshness === true ? -supersededAt : supersededAt;
-        return [Buffer.from(signature, "latin1"), doubleOf(oldestPosition), tokenOf(index), superseded];
+        return [doubleOf(oldestPosition), tokenOf(index), superseded];
       },
       this.#invalidations.key === undefined ? [] : [this.#invalidations.key],
     );
@@ -213,7 +203,7 @@ class RedisStore implements Store {
       (index) => {
         const request = storeRequests[index] as StoreRequest;
         const { gen, grantedAt, ttlMs, body } = request;
-        const [start, rest] = splitAtSignature(writeStoredEntry(newValue(request)));
+        const [start, rest] = splitAtOrigin(writeStoredEntry(newValue(request)));
         const dropAt = ttlMs === undefined ? "never" : grantedAt + ttlMs;
         return [Buffer.from(gen, "latin1"), dropAt, body === undefined ? "kept" : start, rest];
       },
@@ -271,15 +261,22 @@ class RedisStore implements Store {
         "createCache: `store`: expected a store that no cache with another `prefix` uses, got one in use; create a redisStore for each prefix",
       );
     this.#wakeChannel = names.wakeChannel;
-    this.#control.open(names.controlRecord);
+    this.#settings.open(names.settings);
     this.#invalidations.open(names.clock);
-    this.#invalidationLog = names.invalidationLog;
+    this.#clockChannel = names.clock;
     this.#history.name = `${names.invalidationLog}:history`;
     this.reports.name = `${names.invalidationLog}:report`;
-    const { errors, wakeups } = this.#connections;
+    const { errors, subscriber } = this.#connections;
+    const onMessage = (message: Buffer | undefined): void => {
+      const event = message === undefined ? LOST : readWakeup(message);
+      if (event !== undefined) wake(...event);
+    };
     const stops = [
       errors.watch(),
-      wakeups.listen(names.wakeChannel, { wake, onFailure: (error) => this.#reportOwn("wake-ups", "", error) }),
+      subscriber.listen(names.wakeChannel, {
+        onMessage,
+        onFailure: (error) => this.#reportOwn("wake-ups", "", error),
+      }),
       this.#writer.open((error) => this.#reportOwn("invalidations", "", error)),
     ];
     return () => {
@@ -314,15 +311,11 @@ class RedisStore implements Store {
     return readServerInfo(this.#client, node);
   }
 
-  follow(prefix: string, listener: ChangeListener): Cancel {
-    return new ClientTracking(this.#client, {
-      events: this.#connections.events,
-      clock: this.#clock,
-      prefix,
-      ignored: this.#invalidationLog,
-      listener,
-      onFailure: (node, error) => this.#reportOwn("near-cache", node, error),
-    }).start();
+  watchClock(listener: ClockListener): Cancel {
+    return this.#connections.subscriber.listen(this.#clockChannel, {
+      onMessage: listener,
+      onFailure: (error) => this.#reportOwn("near-cache", "", error),
+    });
   }
 
   #reportOwn(use: ConnectionUse, node: string, error: Error | undefined): void {
@@ -338,6 +331,9 @@ class RedisStore implements Store {
     return runScript(this.#client, [], ...run);
   }
 }
+
+/** The event that tells waiters that messages may have been lost. */
+const LOST: Parameters<Wake> = [undefined, undefined, undefined];
 
 /** Returns the bytes of a position, as scripts compare them. */
 function doubleOf(number: number): Buffer {

@@ -3,8 +3,8 @@ import type { Key, Subject } from "../keys/key.js";
 import type { PartCollector } from "../loader/request-scope.js";
 import type { CacheParts } from "../parts.js";
 import type { Policy } from "../policy/policy.js";
-import type { NearNames } from "../tier/near-cache.js";
-import type { ReadReport } from "../tier/request.js";
+import type { NearNames } from "../tier/near/near-cache.js";
+import type { ReadReport } from "../tier/request/request.js";
 
 /**
  * The most tags of one response. With more, the entries of a
@@ -27,6 +27,8 @@ export class CollectedParts implements PartCollector {
   readonly #tags = new Set<Subject>();
   /** The tags of the entries, by coordinate. */
   readonly #entries = new Map<string, Set<Subject>>();
+  /** The form of the keys of each coordinate. */
+  readonly #forms = new Map<string, Subject>();
   /** Why the response is not stored. Undefined if it may be. */
   refusal: string | undefined;
   /** On the clock of this process. */
@@ -123,14 +125,17 @@ export class CollectedParts implements PartCollector {
   }
 
   #addEntry(key: Key): void {
-    const { entry, mode, coordinate } = this.#keys.subjects;
+    const { anyOf, entry, formOf, mode, coordinate } = this.#keys.subjects;
     let entries = this.#entries.get(key.coordinate);
     if (entries === undefined) {
       entries = new Set();
       this.#entries.set(key.coordinate, entries);
-      this.#tags.add(mode(key.coordinate));
-      this.#tags.add(coordinate(key.coordinate));
+      this.#forms.set(key.coordinate, key.form);
+      const whole = coordinate(key.coordinate);
+      for (const tag of [mode(key.coordinate), whole, formOf(whole, key.form)]) this.#tags.add(tag);
     }
+    // What invalidates entries in one form does not show which of those in others are meant.
+    if (this.#forms.get(key.coordinate) !== key.form) this.#tags.add(anyOf(key.coordinate));
     // One more shows that there are too many.
     if (entries.size <= MAX_ENTRIES) entries.add(entry(key));
   }

@@ -12,8 +12,8 @@ import type { Observer } from "../loader/request-scope.js";
 import type { CacheParts } from "../parts.js";
 import type { Policy } from "../policy/policy.js";
 import type { ObservedOutcome } from "../telemetry/events.js";
-import { NO_TAGS, type ReadReport, type ReadRequest, type RequestTags, ResultTags } from "../tier/request.js";
-import type { ResultControl } from "../tier/result-control.js";
+import { NO_TAGS, type ReadReport, type ReadRequest, type RequestTags, ResultTags } from "../tier/request/request.js";
+import type { ResultControl } from "../tier/request/result-control.js";
 import { Admission } from "./admission.js";
 import { CollectedParts } from "./collected-parts.js";
 import { type OperationPlan, OperationPlanner } from "./operation-plan.js";
@@ -313,7 +313,7 @@ export class ResponseCache {
         canonicalize(coerced, keys.writers.exact),
       ]);
       const owner = isPrivate ? identity : undefined;
-      const key = keys.entry({ kind: "response", coordinate: RESPONSES, identity: owner, parts }, variant.id);
+      const key = keys.entry({ kind: "response", coordinate: RESPONSES, identity: owner, parts }, variant);
       return {
         key,
         identity,
@@ -357,8 +357,7 @@ export class ResponseCache {
       keyTemplate: [JSON.stringify([this.options.maxAgeMs, this.options.extensions, this.#usesPolicies])],
       tagTemplates: [],
     });
-    const { maxAgeMs, staleWhileRevalidateMs, staleIfErrorMs } = this.options;
-    variants.declare(RESPONSES, variant, maxAgeMs + Math.max(staleWhileRevalidateMs, staleIfErrorMs));
+    variants.declare(RESPONSES, variant);
     reportStart(schema, this.#parts);
     const state = { planner: new OperationPlanner(schema, this.#parts), variant };
     this.#schemas.set(schema, state);

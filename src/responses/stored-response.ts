@@ -1,6 +1,6 @@
 import { copyPlain } from "../codec/copy-plain.js";
 import { StoredText } from "../codec/stored-text.js";
-import { freezePlain } from "../tier/freeze-plain.js";
+import { freezePlain } from "../tier/entry/freeze-plain.js";
 
 type Data = Record<string, unknown>;
 type Extensions = Readonly<Record<string, unknown>>;

@@ -18,9 +18,9 @@ import type { Subject } from "../keys/key.js";
  * | 48 | 8 | floor: the position of the last record that was dropped |
  *
  * Log: magic (8), epoch (8), floor (8), beginning (8), and where it will be cut next: a place (8) and the position of the record
- * before it (8); zeros if that is not decided. Then the records, each with its position (8), nonce (8), kind (u32), number of
- * slots (u32), and slots (8 each). Slots are subjects, except for the first of the kinds `begin` (writer and guard time) and
- * `end` (writer).
+ * before it (8); zeros if that is not decided. Then the records, each with its position (8), nonce (8), kind (u16), number of
+ * key forms (u16), number of slots (u32), and slots (8 each). Slots are subjects, except for the first of the kinds `begin` (writer and
+ * guard time) and `end` (writer), and except for the last: two for each key form, those of its coordinate and of itself.
  *
  * Positions are microseconds of the store's clock, and only grow. A log never has no records: the first one begins its epoch.
  */
@@ -34,13 +34,24 @@ export const MAX_POSITION = 2 ** 53;
 export const MAGIC = Buffer.from("gc clk\x00\x01", "latin1");
 
 /** What an invalidation does. Their numbers in the log are their places here. */
-const RECORD_KINDS = ["epoch", "hard", "soft", "begin", "end"] as const;
+const RECORD_KINDS = ["epoch", "hard", "soft", "begin", "end", "settings"] as const;
 export type RecordKind = (typeof RECORD_KINDS)[number];
 
-/** One invalidation. */
+/**
+ * The form in which the keys of a coordinate were invalidated. A process whose keys of this coordinate have another form cannot tell which
+ * of them are meant, so that all of them are.
+ */
+export interface InvalidatedForm {
+  readonly coordinate: Subject;
+  readonly form: Subject;
+}
+
+/** One invalidation, or a change of the settings. */
 export interface ClockRecord {
   readonly kind: Exclude<RecordKind, "epoch">;
   readonly subjects: readonly Subject[];
+  /** Default: no key is invalidated. */
+  readonly forms?: readonly InvalidatedForm[] | undefined;
   /** Of a write, for `begin` and `end`: 8 bytes, as in `latin1`. */
   readonly writer?: string | undefined;
   /** For `begin`: how long the mark lasts unless it is ended or renewed, in milliseconds. */
@@ -54,6 +65,7 @@ export interface ReadRecord {
   readonly nonce: string;
   readonly kind: RecordKind;
   readonly subjects: readonly Subject[];
+  readonly forms: readonly InvalidatedForm[];
   readonly writer: string;
   readonly guardMs: number;
   /** Its length in the log. */
@@ -80,17 +92,19 @@ export interface ClockLog {
 }
 
 /** Returns the bytes of a record without its position: a store adds that. */
-export function writeRecord({ kind, subjects, writer = "", guardMs = 0 }: ClockRecord): Buffer {
+export function writeRecord({ kind, subjects, forms = [], writer = "", guardMs = 0 }: ClockRecord): Buffer {
   const ownSlots = kind === "begin" ? 2 : kind === "end" ? 1 : 0;
-  const count = ownSlots + subjects.length;
+  const count = ownSlots + subjects.length + 2 * forms.length;
   const bytes = Buffer.alloc(RECORD_HEAD_BYTES - SLOT_BYTES + SLOT_BYTES * count);
   randomBytes(8).copy(bytes, 0);
-  bytes.writeUInt32LE(RECORD_KINDS.indexOf(kind), 8);
+  bytes.writeUInt16LE(RECORD_KINDS.indexOf(kind), 8);
+  bytes.writeUInt16LE(forms.length, 10);
   bytes.writeUInt32LE(count, 12);
   if (ownSlots > 0) bytes.write(writer, 16, 8, "latin1");
   if (ownSlots > 1) bytes.writeDoubleLE(guardMs, 24);
   let at = 16 + SLOT_BYTES * ownSlots;
   for (const subject of subjects) at = bytes.writeDoubleLE(subject, at);
+  for (const { coordinate, form } of forms) at = bytes.writeDoubleLE(form, bytes.writeDoubleLE(coordinate, at));
   return bytes;
 }
 
@@ -140,20 +154,25 @@ export function readRecords(bytes: Buffer, from = 0): readonly ReadRecord[] | un
   let at = from;
   while (at < bytes.length) {
     if (at + RECORD_HEAD_BYTES > bytes.length) return undefined;
-    const kind = RECORD_KINDS[bytes.readUInt32LE(at + 16)];
+    const kind = RECORD_KINDS[bytes.readUInt16LE(at + 16)];
+    const formCount = bytes.readUInt16LE(at + 18);
     const slots = bytes.readUInt32LE(at + 20);
     const length = RECORD_HEAD_BYTES + SLOT_BYTES * slots;
     const ownSlots = kind === "begin" ? 2 : kind === "end" ? 1 : 0;
-    if (kind === undefined || slots < ownSlots || at + length > bytes.length) return undefined;
-    const subjects = new Array<Subject>(slots - ownSlots);
-    for (let nth = ownSlots; nth < slots; nth++)
-      subjects[nth - ownSlots] = bytes.readDoubleLE(at + RECORD_HEAD_BYTES + SLOT_BYTES * nth);
+    const formsFrom = slots - 2 * formCount;
+    if (kind === undefined || formsFrom < ownSlots || at + length > bytes.length) return undefined;
     const slotsAt = at + RECORD_HEAD_BYTES;
+    const slotAt = (nth: number): number => bytes.readDoubleLE(slotsAt + SLOT_BYTES * nth);
+    const subjects = new Array<Subject>(formsFrom - ownSlots);
+    for (let nth = ownSlots; nth < formsFrom; nth++) subjects[nth - ownSlots] = slotAt(nth);
+    const forms: InvalidatedForm[] = [];
+    for (let nth = formsFrom; nth < slots; nth += 2) forms.push({ coordinate: slotAt(nth), form: slotAt(nth + 1) });
     records.push({
       position: bytes.readDoubleLE(at),
       nonce: bytes.toString("latin1", at + 8, at + 16),
       kind,
       subjects,
+      forms,
       writer: ownSlots > 0 ? bytes.toString("latin1", slotsAt, slotsAt + SLOT_BYTES) : "",
       guardMs: ownSlots > 1 ? bytes.readDoubleLE(slotsAt + SLOT_BYTES) : 0,
       bytes: length,

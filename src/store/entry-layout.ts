@@ -6,17 +6,16 @@ const FORMAT_VERSION = 3;
 /** Where each field is; see `writeStoredEntry` for the layout. */
 const STATE_AT = 2;
 const FLAGS_AT = 3;
-const SIGNATURE_AT = 4;
-const EPOCH_AT = 12;
-const POSITION_AT = 20;
+const EPOCH_AT = 4;
+const POSITION_AT = 12;
 /** The end of the part that all states have in common. */
-const COMMON_BYTES = 28;
-const UNTIL_AT = 28;
-const BODY_AT = 36;
-const FRESH_UNTIL_AT = 28;
-const LOAD_MS_AT = 36;
-const GRANTED_AT = 40;
-const BODY_OF_VALUE_AT = 48;
+const COMMON_BYTES = 20;
+const UNTIL_AT = 20;
+const BODY_AT = 28;
+const FRESH_UNTIL_AT = 20;
+const LOAD_MS_AT = 28;
+const GRANTED_AT = 32;
+const BODY_OF_VALUE_AT = 40;
 const LEASE_BYTES = 48;
 /** The length of a gen or a token. */
 const ID_BYTES = 16;
@@ -72,7 +71,6 @@ export function readEntry(bytes: Buffer): Entry | undefined {
     untilAt,
     freshUntilAt,
     grantedAt,
-    signature: bytes.toString("latin1", SIGNATURE_AT, EPOCH_AT),
     epoch: bytes.toString("latin1", EPOCH_AT, POSITION_AT),
     position,
     leasePosition,
@@ -99,17 +97,16 @@ export function readStoredEntry(bytes: Buffer, dropAt: number): StoredEntry | un
  * | | 1 | 1 | format version, 3 |
  * | | 2 | 1 | state: `P` pending, `V` value, `F` failed, `X` uncacheable |
  * | | 3 | 1 | flags: 1 has waiters, 2 a value that is leased, 4 is negative, 8 has a failed refresh |
- * | | 4 | 8 | signature |
- * | | 12 | 8 | epoch of the invalidation clock |
- * | | 20 | 8 | position, f64 |
- * | pending | 28 | 48 | the lease: gen (16), token (16), untilAt (f64), position (f64) |
- * | value | 28 | 8 | freshUntilAt, f64 |
- * | | 36 | 4 | loadMs, u32 |
- * | | 40 | 8 | grantedAt, f64 |
- * | | 48 | … | body |
+ * | | 4 | 8 | epoch of the invalidation clock |
+ * | | 12 | 8 | position, f64 |
+ * | pending | 20 | 48 | the lease: gen (16), token (16), untilAt (f64), position (f64) |
+ * | value | 20 | 8 | freshUntilAt, f64 |
+ * | | 28 | 4 | loadMs, u32 |
+ * | | 32 | 8 | grantedAt, f64 |
+ * | | 40 | … | body |
  * | | end | 48 | if the value is leased, the lease |
- * | others | 28 | 8 | untilAt, f64 |
- * | | 36 | … | body |
+ * | others | 20 | 8 | untilAt, f64 |
+ * | | 28 | … | body |
  *
  * A lease is the end of its entry: a store grants one on a large value by appending it, and values,
  * most of which are not leased, are smaller.
@@ -125,7 +122,6 @@ export function writeStoredEntry(entry: StoredEntry): Buffer {
     (state === "value" && gen !== "" ? HAS_LEASE : 0) +
     (isNegative ? IS_NEGATIVE : 0) +
     (hasRefreshFailed ? HAS_REFRESH_FAILED : 0);
-  head.write(entry.signature, SIGNATURE_AT, "latin1");
   head.write(entry.epoch, EPOCH_AT, "latin1");
   head.writeDoubleLE(entry.position, POSITION_AT);
   if (state === "pending") return Buffer.concat([head, leaseBytes(entry)]);
@@ -139,9 +135,9 @@ export function writeStoredEntry(entry: StoredEntry): Buffer {
   return Buffer.concat([head, body]);
 }
 
-/** Splits the bytes of an entry into what is before its signature, epoch and position and what follows, without copying. */
-export const splitAtSignature = (bytes: Buffer): readonly [Buffer, Buffer] => [
-  bytes.subarray(0, SIGNATURE_AT),
+/** Splits the bytes of an entry into what is before its epoch and position and what follows, without copying. */
+export const splitAtOrigin = (bytes: Buffer): readonly [Buffer, Buffer] => [
+  bytes.subarray(0, EPOCH_AT),
   bytes.subarray(COMMON_BYTES),
 ];
 

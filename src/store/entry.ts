@@ -12,7 +12,7 @@ export type EntryState = "pending" | "value" | "failed" | "uncacheable";
 
 /**
  * One entry as readers see it. Instants (`...At`) are milliseconds on the store's clock and may be
- * fractional. `gen` and `signature` are byte strings: one character per byte, as in `latin1`.
+ * fractional. `gen` and `epoch` are byte strings: one character per byte, as in `latin1`.
  *
  * Source: `gen` and `token` follow the leases of "Scaling Memcache at Facebook", NSDI 2013, §3.2.1.
  */
@@ -49,8 +49,6 @@ export interface Entry {
    * here.
    */
   readonly grantedAt: number;
-  /** `AcquireRequest.signature` of the lease, 8 bytes. */
-  readonly signature: string;
   /** The epoch of the invalidation clock under which the load began, 8 bytes. */
   readonly epoch: string;
   /**
@@ -68,11 +66,8 @@ export interface Entry {
   readonly body: Uint8Array;
 }
 
-/** A signature for tests: eight zero bytes. */
-export const NO_SIGNATURE = "\0".repeat(8);
-
 /** The epoch of an entry that belongs to no lease. */
-export const NO_EPOCH = NO_SIGNATURE;
+export const NO_EPOCH = "\0".repeat(8);
 
 /** The body of an `uncacheable` entry whose value is too large. Readers may share its loads. */
 export const TOO_LARGE_MARK: Uint8Array = Uint8Array.of(1);

@@ -1,11 +1,11 @@
 import { type Cancel, type Clock, within } from "../clock.js";
 import { CachedError, messageOf } from "../errors.js";
+import { HASH_TAGS } from "../keys/hash-tags.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { StoreTrace } from "../telemetry/tracing.js";
 import { Breaker, type BreakerStatus } from "./breaker.js";
 import { laterHead } from "./clock-copies.js";
 import { nonceOf, readHead } from "./clock-log.js";
-import { isControlVersion, largerVersion } from "./control-version.js";
 import { groupBy } from "./group-by.js";
 import { Latencies, type Latency } from "./latencies.js";
 import { OwnConnections } from "./own-connections.js";
@@ -13,7 +13,6 @@ import type {
   AcquireRequest,
   ClockOrigin,
   ConnectionFailure,
-  ControlReading,
   Grant,
   Hold,
   LeaseTimes,
@@ -25,7 +24,6 @@ import type {
   StoreRead,
   StoreReport,
   StoreRequest,
-  VersionedControl,
   Wake,
 } from "./store.js";
 import { abandon } from "./store.js";
@@ -162,15 +160,15 @@ export interface Probe {
  * budget, if the store rejects it, or if the breaker is open; an open breaker does not call the
  * store.
  *
- * `read`, `acquire`, `storeValues`, `renew`, `release` and `readControl` never reject. `inspect` rejects with
- * the error of the store, and `follow` and `reports` are those of the store. All other operations reject with
+ * `read`, `acquire`, `storeValues`, `renew` and `release` never reject. `inspect` rejects with
+ * the error of the store, and `watchClock` and `reports` are those of the store. All other operations reject with
  * `CACHED_STORE_UNAVAILABLE`. Each node of the store has a breaker of its own, so that a
  * failing node affects only its own keys.
  */
 export class FailOpenStore implements Store {
   readonly isShared: Store["isShared"];
   readonly nodeOf: Store["nodeOf"];
-  readonly follow: Store["follow"];
+  readonly watchClock: Store["watchClock"];
   /** Not limited here: no request waits for reports, and their failures say nothing about entries. */
   readonly reports: Store["reports"];
   readonly appendHistory: Store["appendHistory"];
@@ -183,6 +181,7 @@ export class FailOpenStore implements Store {
   readonly #own: OwnConnections;
   #lastConnectionError: StoreFailure | undefined;
   #isClosed = false;
+  #probedName = "";
   /** Called when the store is connected again, before anything else is sent to it. */
   onReconnect: () => void = () => undefined;
 
@@ -192,7 +191,7 @@ export class FailOpenStore implements Store {
     const { nodeOf } = inner;
     // A name whose node the store cannot say goes to it with all of these.
     this.nodeOf = nodeOf && ((name) => ask(() => nodeOf.call(inner, name)) ?? "");
-    this.follow = inner.follow?.bind(inner);
+    this.watchClock = inner.watchClock?.bind(inner);
     this.reports = inner.reports;
     const { appendHistory, readHistory } = inner;
     this.appendHistory =
@@ -210,9 +209,9 @@ export class FailOpenStore implements Store {
   }
 
   read(keys: readonly string[]): Promise<StoreRead> {
-    // The read of most ticks is one batch to the only node.
-    if (this.nodeOf !== undefined || keys.length === 0 || keys.length > KEYS_PER_READ || this.#isLarge(keys.length))
-      return this.#readInBatches(keys);
+    // The read of most ticks is one batch to the only node. A read without keys is one to any node.
+    const isOneBatch = keys.length === 0 || (this.nodeOf === undefined && keys.length <= KEYS_PER_READ);
+    if (!isOneBatch || this.#isLarge(keys.length)) return this.#readInBatches(keys);
     return this.#within("", "read", () => this.#readBatch("", keys), {
       nameCount: keys.length,
       budgets: budgetsOf(keys.length),
@@ -221,14 +220,12 @@ export class FailOpenStore implements Store {
       onFailure: (error) => ({
         readings: keys.map((): Reading => ({ kind: "failed", error })),
         clock: undefined,
-        controlVersion: undefined,
       }),
     });
   }
 
   async #readInBatches(keys: readonly string[]): Promise<StoreRead> {
     let clock: Buffer | undefined;
-    let controlVersion: string | undefined;
     const readings = await this.#inBatches<string, Reading>({
       operation: "read",
       items: keys,
@@ -241,12 +238,11 @@ export class FailOpenStore implements Store {
         const read = await this.#readBatch(node, part);
         this.#reportFailedReadings(part, read.readings);
         clock = laterHead(clock, read.clock);
-        controlVersion = largerVersion(controlVersion, read.controlVersion);
         return read.readings;
       },
       onFailure: (_, error) => ({ kind: "failed", error }),
     });
-    return { readings, clock, controlVersion };
+    return { readings, clock };
   }
 
   /** Reads, and remembers how large the values are. */
@@ -267,48 +263,28 @@ export class FailOpenStore implements Store {
 
   /** Halves the next batch after one of `count` keys that took too long: perhaps its values are large. */
   #expectLarger(node: string, count: number): void {
+    if (count === 0) return;
     const record = this.#recordOf(node);
     record.bytesPerKey = Math.max(record.bytesPerKey, Math.floor((2 * BYTES_PER_BATCH) / count));
   }
 
-  controlCopies(): readonly string[] {
-    return this.#inner.controlCopies();
+  /** The node that has the log of the clock and the settings. */
+  get #clockNode(): string {
+    return ask(() => this.#inner.clockNode?.()) ?? "";
   }
 
-  readControl(copies: readonly string[]): Promise<readonly ControlReading[]> {
-    return this.#byNode<string, ControlReading>(copies, identity, (node, part) =>
-      this.#within(node, "readControl", () => this.#readControl(part), {
-        nameCount: part.length,
-        isComplete: isOneForEachOf(part),
-        onFailure: (error) => part.map(() => ({ kind: "failed", error })),
-      }),
-    );
-  }
-
-  /** Rejects if no copy could be read, so that it counts as a failure of the node. */
-  async #readControl(copies: readonly string[]): Promise<readonly ControlReading[]> {
-    const readings = await this.#inner.readControl(copies);
-    const failed = readings.filter(isFailed);
-    if (failed.length === readings.length && failed[0] !== undefined) throw failed[0].error;
-    return failed.length === 0
-      ? readings
-      : readings.map((one) =>
-          isFailed(one) ? { kind: "failed", error: this.#failure("", "readControl", one.error) } : one,
-        );
-  }
-
-  replaceControl(expected: string | undefined, content: Uint8Array): Promise<string | undefined> {
-    const node = this.nodeOf?.(this.controlCopies()[0] as string) ?? "";
-    const replace = async (): Promise<string | undefined> => {
-      const version = await this.#inner.replaceControl(expected, content);
-      if (version === undefined || isControlVersion(version)) return version;
-      throw new TypeError(`expected a version of the control record, or undefined, got another value; ${CHECK_STORE}`);
+  readSettings(): Promise<Uint8Array | undefined> {
+    const read = async (): Promise<Uint8Array | undefined> => {
+      const content = await call(() => this.#inner.readSettings());
+      if (content === undefined || content instanceof Uint8Array) return content;
+      throw new TypeError(`expected bytes of the settings, or undefined, got another value; ${CHECK_STORE}`);
     };
-    return this.#within(node, "replaceControl", replace, { budgets: CONFIRMED_BUDGETS });
+    return this.#within(this.#clockNode, "readSettings", read);
   }
 
-  raiseControl(copies: readonly string[], record: VersionedControl): Promise<void> {
-    return this.#everywhere("raiseControl", copies, (part) => this.#inner.raiseControl(part, record));
+  replaceSettings(expected: Uint8Array | undefined, content: Uint8Array): Promise<boolean> {
+    const replace = (): Promise<boolean> => this.#inner.replaceSettings(expected, content);
+    return this.#within(this.#clockNode, "replaceSettings", replace, { budgets: CONFIRMED_BUDGETS });
   }
 
   acquire(
@@ -374,7 +350,7 @@ export class FailOpenStore implements Store {
     };
     const isInvalidation = records.length > 0;
     const budgets = isInvalidation ? CONFIRMED_BUDGETS : 1;
-    return this.#within("", "appendClock", append, {
+    return this.#within(this.#clockNode, "appendClock", append, {
       budgets,
       asksBreaker: !isInvalidation || this.nodeOf === undefined,
     });
@@ -386,7 +362,7 @@ export class FailOpenStore implements Store {
       if (bytes === undefined || Buffer.isBuffer(bytes)) return bytes;
       throw new TypeError(`expected bytes of the log, or undefined, got another value; ${CHECK_STORE}`);
     };
-    return this.#within("", "readClock", read);
+    return this.#within(this.#clockNode, "readClock", read);
   }
 
   remove(keys: readonly string[]): Promise<void> {
@@ -406,6 +382,7 @@ export class FailOpenStore implements Store {
       },
       onOwn: (failure) => this.#own.report(failure),
     });
+    this.#probedName = `${names.settings}:probe`;
     const close = this.#inner.open(names, wake);
     return () => {
       this.#isClosed = true;
@@ -450,25 +427,25 @@ export class FailOpenStore implements Store {
   }
 
   /**
-   * Reads a copy of the control record on each node that has one, through its breaker and within a time budget. Never
+   * Reads one of 64 names that no entry has on each node that has one, through its breaker and within a time budget. Never
    * rejects. Returns one probe at least.
    */
   probe(): Promise<readonly Probe[]> {
     if (ask(() => this.#inner.nodes?.())?.length === 0) {
-      const error = unavailable("readControl", "the client does not know the nodes of the store yet");
+      const error = unavailable("read", "the client does not know the nodes of the store yet");
       return Promise.resolve([{ node: "", replyMs: undefined, error }]);
     }
-    const copyOn = groupBy(this.controlCopies(), (copy) => this.nodeOf?.(copy) ?? "");
+    const names = HASH_TAGS.map((tag) => `${this.#probedName}:{${tag}}`);
+    const nodes = groupBy(names, (name) => this.nodeOf?.(name) ?? "");
     return Promise.all(
-      [...copyOn].map(async ([node, [index = 0]]): Promise<Probe> => {
-        const copy = this.controlCopies()[index] as string;
+      [...nodes].map(async ([node, [index = 0]]): Promise<Probe> => {
         const startedAt = this.#clock.now();
         const read = async (): Promise<void> => {
-          const [reading] = await this.#inner.readControl([copy]);
+          const [reading] = (await this.#inner.read([names[index] as string])).readings;
           if (reading?.kind === "failed") throw reading.error;
         };
         try {
-          await this.#within(node, "readControl", read);
+          await this.#within(node, "read", read);
           return { node, replyMs: this.#clock.now() - startedAt, error: undefined };
         } catch (error) {
           return { node, replyMs: undefined, error };
@@ -773,7 +750,8 @@ function endOfBatch<Item, Result>(
 }
 
 /** Returns the number of time budgets for a batch to a node that is asked for `nameCount` names. */
-const budgetsOf = (nameCount: number): number => Math.min(Math.ceil(nameCount / KEYS_PER_BUDGET), MAX_BUDGETS);
+const budgetsOf = (nameCount: number): number =>
+  Math.max(1, Math.min(Math.ceil(nameCount / KEYS_PER_BUDGET), MAX_BUDGETS));
 
 /** Returns what comes of a call that has failed with `error`. */
 const afterFailure = <T>(error: CachedError, options: CallOptions<T>): T | Promise<T> =>

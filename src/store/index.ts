@@ -12,7 +12,7 @@ export {
   type StoredClock,
   writeRecord,
 } from "./clock-log.js";
-export { type Entry, type EntryState, NO_EPOCH, NO_SIGNATURE } from "./entry.js";
+export { type Entry, type EntryState, NO_EPOCH } from "./entry.js";
 export { readEntry, readStoredEntry, writeStoredEntry } from "./entry-layout.js";
 export type { History, HistoryLimits, HistoryPart } from "./history.js";
 export type {
@@ -25,11 +25,10 @@ export type {
 } from "./report-store.js";
 export type {
   AcquireRequest,
-  ChangeListener,
+  ClockListener,
   ClockOrigin,
   ConnectionFailure,
   ConnectionListener,
-  ControlReading,
   Grant,
   Hold,
   LeaseTimes,
@@ -41,7 +40,6 @@ export type {
   StoreRead,
   StoreReport,
   StoreRequest,
-  VersionedControl,
   Wake,
 } from "./store.js";
 export { type StoredEntry, transitions } from "./transitions.js";

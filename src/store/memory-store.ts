@@ -1,18 +1,17 @@
-import { randomBytes } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import { asJob, type Cancel, type Clock, systemClock } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import { checkOptionNames } from "../option-names.js";
+import { areSameBytes } from "./bytes.js";
 import { appendToClock, readHead, type StoredClock } from "./clock-log.js";
-import { isControlVersion, nextControlVersion } from "./control-version.js";
 import { type Entry, TOO_LARGE_MARK } from "./entry.js";
 import { type History, type HistoryLimits, MemoryHistory } from "./history.js";
 import { newTokens, TOKEN_BYTES } from "./lease-token.js";
 import { MemoryReports } from "./memory-reports.js";
 import type {
   AcquireRequest,
+  ClockListener,
   ClockOrigin,
-  ControlReading,
   Grant,
   Hold,
   LeaseTimes,
@@ -24,7 +23,6 @@ import type {
   StoreRead,
   StoreReport,
   StoreRequest,
-  VersionedControl,
   Wake,
 } from "./store.js";
 import { type StoredEntry, transitions } from "./transitions.js";
@@ -73,8 +71,9 @@ class MemoryStore implements Store {
   #invalidations: StoredClock | undefined;
   readonly #history: MemoryHistory;
   readonly #wakes = new Set<Wake>();
-  #writtenControl: VersionedControl | undefined;
-  #controlName = "";
+  readonly #clockListeners = new Set<ClockListener>();
+  #settings: Uint8Array | undefined;
+  #clockName = "";
 
   constructor(maxBytes: number, clock: Clock) {
     this.#clock = clock;
@@ -89,38 +88,29 @@ class MemoryStore implements Store {
   read(keys: readonly string[]): Promise<StoreRead> {
     const now = this.#clock.now();
     const readings = keys.map((key): Reading => ({ kind: "read", entry: this.#live(key, now), now }));
-    return Promise.resolve({ readings, clock: this.#invalidations?.head, controlVersion: this.#control?.version });
+    return Promise.resolve({ readings, clock: this.#invalidations?.head });
   }
 
-  get #control(): VersionedControl | undefined {
-    const written = this.#writtenControl;
-    return written !== undefined && isControlVersion(written.version, this.#clock.now()) ? written : undefined;
+  readSettings(): Promise<Uint8Array | undefined> {
+    return Promise.resolve(this.#settings);
   }
 
-  controlCopies(): readonly string[] {
-    return [this.#controlName];
-  }
-
-  readControl(copies: readonly string[]): Promise<ControlReading[]> {
-    return Promise.resolve(copies.map(() => ({ kind: "read", record: this.#control })));
-  }
-
-  replaceControl(expected: string | undefined, content: Uint8Array): Promise<string | undefined> {
-    if (this.#control?.version !== expected) return Promise.resolve(undefined);
-    const version = nextControlVersion(this.#clock.now(), randomBytes(8), expected);
-    this.#writtenControl = { version, content };
-    return Promise.resolve(version);
-  }
-
-  raiseControl(_copies: readonly string[], record: VersionedControl): Promise<void> {
-    if (this.#control === undefined || this.#control.version < record.version) this.#writtenControl = record;
-    return Promise.resolve();
+  replaceSettings(expected: Uint8Array | undefined, content: Uint8Array): Promise<boolean> {
+    const isExpected = areSameBytes(this.#settings, expected);
+    if (isExpected) this.#settings = content;
+    return Promise.resolve(isExpected || areSameBytes(this.#settings, content));
   }
 
   appendClock(records: readonly Buffer[]): Promise<Buffer> {
     const micros = Math.floor(this.#clock.now() * 1000);
-    this.#invalidations = appendToClock(this.#invalidations, records, micros, MAX_LOG_BYTES);
-    return Promise.resolve(this.#invalidations.head);
+    const before = this.#invalidations;
+    this.#invalidations = appendToClock(before, records, micros, MAX_LOG_BYTES);
+    const { head } = this.#invalidations;
+    if (head !== before?.head)
+      asJob(() => {
+        for (const listener of this.#clockListeners) listener(head);
+      });
+    return Promise.resolve(head);
   }
 
   readClock(from: number): Promise<Buffer | undefined> {
@@ -222,15 +212,20 @@ class MemoryStore implements Store {
     return Promise.resolve(this.#history.read(this.#clock.now()));
   }
 
-  open({ controlRecord }: StoreNames, wake: Wake): Cancel {
-    if (this.#controlName !== "" && this.#controlName !== controlRecord)
+  open({ clock: clockName }: StoreNames, wake: Wake): Cancel {
+    if (this.#clockName !== "" && this.#clockName !== clockName)
       throw new CachedError(
         "CACHED_OPTION_INVALID",
         "createCache: `store`: expected a store that no cache with another `prefix` uses, got one in use; create a memoryStore for each prefix",
       );
-    this.#controlName = controlRecord;
+    this.#clockName = clockName;
     this.#wakes.add(wake);
     return () => void this.#wakes.delete(wake);
+  }
+
+  watchClock(listener: ClockListener): Cancel {
+    this.#clockListeners.add(listener);
+    return () => void this.#clockListeners.delete(listener);
   }
 
   /** Returns the entry at `key`. Drops it first if its time is over. */

@@ -23,11 +23,6 @@ export interface ClockOrigin {
 export interface AcquireRequest {
   readonly key: string;
   /**
-   * 8 bytes, opaque to the store: the digest of what the control record says of the key. An entry with another signature counts
-   * as absent.
-   */
-  readonly signature: string;
-  /**
    * The latest position at which one of the tags known before the load was invalidated, or before which the log has dropped records. An
    * entry, or a lease, from an earlier position counts as absent, and so does one of another epoch than that of the call.
    */
@@ -164,43 +159,10 @@ export const abandon = ({ key, token }: Hold): Release => ({
  */
 export type Wake = (key: string | undefined, entry: Entry | undefined, gen?: string | undefined) => void;
 
-/** Receives the changes of a store, no matter which process makes them. */
-export interface ChangeListener {
-  /** The entry or tag `name` has changed. Undefined: any name may have changed. */
-  changed(name: string | undefined): void;
-  /** From now on, every change is reported. */
-  began(): void;
-  /**
-   * Every change up to `agoMs` milliseconds ago has been reported. A store calls it at least once a
-   * second while it reports changes; without it, nothing derived from reports is used after two
-   * seconds.
-   */
-  confirmed(agoMs: number): void;
-  /**
-   * From now on, changes may be missed, and some may have been missed already, until the next
-   * `began`.
-   */
-  lost(): void;
-}
-
 /**
- * The control record of a prefix: which variants count, and the modes, in `content`, which stores do not
- * read. `version` is a string of 16 bytes, as in `latin1`: the time in microseconds (u64, big endian)
- * and 8 bytes that never come back. A later version is larger, compared byte by byte, and a version
- * that was replaced never returns.
+ * Called when the invalidation clock has changed, with its head. Undefined: messages may have been lost, for example after a reconnect.
  */
-export interface VersionedControl {
-  readonly version: string;
-  readonly content: Uint8Array;
-}
-
-/**
- * The result of reading one copy of the control record. `record` is undefined if there is no copy,
- * or if it cannot be read as one. `failed`: the node that holds it did not reply.
- */
-export type ControlReading =
-  | { readonly kind: "read"; readonly record: VersionedControl | undefined }
-  | { readonly kind: "failed"; readonly error: unknown };
+export type ClockListener = (head: Buffer | undefined) => void;
 
 /** The names of the objects in a store that are neither entries nor tags. */
 export interface StoreNames {
@@ -210,8 +172,8 @@ export interface StoreNames {
   readonly invalidationLog: string;
   /** The invalidation clock. A store that needs several names for it lets all of them begin with this. */
   readonly clock: string;
-  /** The control record. A store that needs several names for it lets all of them begin with this. */
-  readonly controlRecord: string;
+  /** The settings of the prefix. */
+  readonly settings: string;
 }
 
 /** The durations that govern leases, in milliseconds. `leaseMs` and `graceMs` are integers. */
@@ -230,12 +192,11 @@ export interface LeaseTimes {
   readonly patienceMs: number;
 }
 
-/** The result of `Store.read`: one reading per key, the head of the clock, and the control version. */
+/** The result of `Store.read`: one reading per key, and the head of the clock. */
 export interface StoreRead {
   readonly readings: readonly Reading[];
   /** See clock-log.ts. Undefined: there is none, or it could not be read. */
   readonly clock: Buffer | undefined;
-  readonly controlVersion: string | undefined;
 }
 
 /**
@@ -288,8 +249,8 @@ export interface ConnectionListener {
  * one refused or failed key does not affect the others. If a key occurs twice in one call, its
  * requests apply one after the other.
  *
- * **Names.** Keys, the clock, the channel and the control record never share a name. Names consist of visible ASCII
- * characters. Byte strings (`gen`, `token`, `signature`, `epoch`) hold one byte
+ * **Names.** Keys, the clock, the channel and the settings never share a name. Names consist of visible ASCII
+ * characters. Byte strings (`gen`, `token`, `epoch`) hold one byte
  * per character, as in `latin1`, and must be returned unchanged.
  *
  * **Clock.** All instants are milliseconds on the store's clock: the server's for a remote store.
@@ -297,8 +258,7 @@ export interface ConnectionListener {
  * process must not decide when a lease or a value ends.
  *
  * **Failures.** Reading, acquiring, storing, renewing and releasing report the failure of one node
- * in the results of its keys, and reject only if every node failed; `readControl` reports it in the
- * results of its copies. All other operations reject if
+ * in the results of its keys, and reject only if every node failed. All other operations reject if
  * they did not complete on every node involved; the cache repeats invalidations until they are
  * confirmed. A store does not limit the time of an operation: the cache bounds every call, counts
  * failures per node (`nodeOf`) and treats them as misses.
@@ -308,7 +268,7 @@ export interface ConnectionListener {
  * without harm. A repeated `acquire` may return the same grant again or `busy`; two requests of the
  * cache never get the same token, and a lease chain that has ended never returns.
  *
- * **Loss.** A store may lose anything at any time. An absent entry is always safe. The clock and the control record have no
+ * **Loss.** A store may lose anything at any time. An absent entry is always safe. The clock and the settings have no
  * expiry. A clock that is lost begins another epoch, which makes every entry absent. A store that loses all of its copies makes every entry absent.
  *
  * `storeConformance` from `graphql-cached/testing` tests these rules.
@@ -323,38 +283,18 @@ export interface Store {
   readonly isShared?: boolean | undefined;
   /**
    * Reads the entries at `keys` and the head of the invalidation clock, in one round trip. Changes nothing. The head is not older than
-   * the call: every invalidation that was confirmed before is in it, or in a later one that a process already knows.
-   * `controlVersion` is the version of any copy of the control record, read in the same round trip
-   * and not before the call; the largest one if several were read. Undefined if no copy was found:
-   * the cache then reads the record itself, which costs a round trip and nothing else.
+   * the call: every invalidation that was confirmed before is in it, or in a later one that a process already knows. Without keys, it
+   * reads the head alone.
    */
   read(keys: readonly string[]): Promise<StoreRead>;
+  /** Reads the settings of the prefix. Undefined if there are none. Rejects if that is not known. */
+  readSettings(): Promise<Uint8Array | undefined>;
   /**
-   * Returns the names of the copies of the control record, always the same ones in all processes. One
-   * is enough for a single node; a store with several nodes keeps at least one on each, so that a read
-   * of any node can include a version. The first is the one that `replaceControl` changes.
+   * Replaces the settings if they are `expected`, byte by byte (undefined: if there are none), in one atomic step. Resolves to whether
+   * they are `content` then; if not, nothing has changed. A content never returns once it was replaced, so a call that is carried out
+   * twice changes nothing the second time.
    */
-  controlCopies(): readonly string[];
-  /**
-   * Reads copies of the control record, each with its content. A record is returned only if `read`
-   * shows its version from then on: a copy that shows another version is repaired first. A version that
-   * is more than a day ahead of the store's clock counts as none, here and in all other methods: no
-   * later one could replace it.
-   */
-  readControl(copies: readonly string[]): Promise<readonly ControlReading[]>;
-  /**
-   * Replaces the first copy if its version is `expected` (undefined: if there is none), in one atomic
-   * step. The new version is made in this step, and is larger than the replaced one. Returns it, or
-   * undefined if the copy has another version; in that case nothing has changed. A call that is
-   * carried out again later finds another version and changes nothing; one that expected no record may
-   * write its content again, under another version, if the record was lost meanwhile.
-   */
-  replaceControl(expected: string | undefined, content: Uint8Array): Promise<string | undefined>;
-  /**
-   * Writes `record` to each of `copies` that has a smaller version or none; a copy with the same or a
-   * larger version stays. Resolves when every copy has this version or a larger one.
-   */
-  raiseControl(copies: readonly string[], record: VersionedControl): Promise<void>;
+  replaceSettings(expected: Uint8Array | undefined, content: Uint8Array): Promise<boolean>;
   /**
    * Appends records to the invalidation clock in one atomic step, as `appendToClock` does; a clock that is not there, or not whole,
    * begins a new epoch. Without records, it returns the head that is there, or that of a new epoch. `records`: as `writeRecord`
@@ -407,16 +347,18 @@ export interface Store {
   /** Returns the history. Rejects if it could not be read. */
   readonly readHistory?: (() => Promise<History>) | undefined;
   /**
-   * Reports to `listener` every change of a name that starts with `prefix`, after it has happened.
-   * Returns a function that ends the reports. Undefined if the store cannot report changes; the
-   * near cache is then not available.
+   * Calls `listener` soon after the invalidation clock has changed, whichever process has changed it. A hint: a call may be late, repeated,
+   * lost or forged. Only a cache with a near cache listens, after `open`. Returns a function that ends the calls.
+   * Undefined if the store has no messages: a near cache then learns of invalidations when it asks, every half second.
    */
-  readonly follow?: ((prefix: string, listener: ChangeListener) => Cancel) | undefined;
+  readonly watchClock?: ((listener: ClockListener) => Cancel) | undefined;
   /**
    * Returns the id of the node that holds `name`. Undefined if the store is one node. With it, the
    * cache calls the store once for each node, so that a failing node affects only its own keys.
    */
   readonly nodeOf?: ((name: string) => string) | undefined;
+  /** Returns the id of the node that has the log of the clock and the settings. Undefined if the store is one node. */
+  readonly clockNode?: (() => string) | undefined;
   /**
    * Returns why the store is not connected to a node, such as a refused connection or a wrong
    * password; undefined if it is. It is added to the error of an operation that fails meanwhile.

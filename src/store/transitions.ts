@@ -1,4 +1,4 @@
-import { type Entry, isForWaiters, NO_EPOCH, NO_SIGNATURE } from "./entry.js";
+import { type Entry, isForWaiters, NO_EPOCH } from "./entry.js";
 import { newGen } from "./lease-token.js";
 import type {
   AcquireRequest,
@@ -36,7 +36,6 @@ const blank: StoredEntry = {
   untilAt: 0,
   freshUntilAt: 0,
   grantedAt: 0,
-  signature: NO_SIGNATURE,
   epoch: NO_EPOCH,
   position: 0,
   leasePosition: 0,
@@ -80,23 +79,16 @@ function acquire(
   // Until `untilAt`, a pending entry or a value has a lease, and any other state lasts.
   const isActive = current !== undefined && current.untilAt > now;
   // Row 1, also where something was invalidated.
-  if (
-    current === undefined ||
-    current.signature !== request.signature ||
-    current.epoch !== origin.epoch ||
-    current.position < request.oldestPosition
-  )
-    return createLease(request, token, times, origin, now);
+  if (current === undefined || current.epoch !== origin.epoch || current.position < request.oldestPosition)
+    return createLease(token, times, origin, now);
   switch (current.state) {
     // Rows 8 and 9.
     case "failed":
       return isActive
         ? { stored: current, grant: { kind: "failed", body: current.body } }
-        : createLease(request, token, times, origin, now);
+        : createLease(token, times, origin, now);
     case "uncacheable":
-      return isActive
-        ? { stored: current, grant: { kind: "uncacheable" } }
-        : createLease(request, token, times, origin, now);
+      return isActive ? { stored: current, grant: { kind: "uncacheable" } } : createLease(token, times, origin, now);
     // Rows 2 and 3.
     case "pending":
       return isActive ? busy(current, now) : takeOver(current, token, times, origin, now);
@@ -116,23 +108,15 @@ function acquire(
 }
 
 /** Starts a lease chain on a pending entry: rows 1 and 9. */
-function createLease(
-  request: AcquireRequest,
-  token: string,
-  times: LeaseTimes,
-  { epoch, position }: ClockOrigin,
-  now: number,
-): Acquired {
+function createLease(token: string, times: LeaseTimes, { epoch, position }: ClockOrigin, now: number): Acquired {
   const untilAt = now + times.leaseMs;
   const gen = newGen(token, now);
-  const { signature } = request;
   return {
     stored: {
       ...blank,
       gen,
       token,
       untilAt,
-      signature,
       epoch,
       position,
       leasePosition: position,
@@ -169,7 +153,7 @@ function takeOver(current: StoredEntry, token: string, times: LeaseTimes, origin
 
 /**
  * Rows 10 and 11. A value whose `ttlMs` is already over ends the lease without storing anything
- * (`expired`). The value gets the signature of the lease, not one from the request. Without a body in
+ * (`expired`). The value gets the epoch and position of the lease. Without a body in
  * the request, the stored value stays.
  */
 function storeValue(
@@ -193,7 +177,7 @@ function storeValue(
   };
 }
 
-/** Returns the value of a request, which gets its signature from the lease; without a body if the stored one stays. */
+/** Returns the value of a request, which gets its epoch and position from the lease; without a body if the stored one stays. */
 export function newValue({ grantedAt, freshMs, loadMs, isNegative, body = EMPTY }: StoreRequest): StoredEntry {
   return { ...blank, state: "value", isNegative, loadMs, grantedAt, freshUntilAt: grantedAt + freshMs, body };
 }
@@ -246,15 +230,7 @@ function release(
 }
 
 /** Returns what the result of a lease has of it. */
-const originOf = ({
-  signature,
-  epoch,
-  leasePosition = 0,
-}: StoredEntry): Pick<StoredEntry, "signature" | "epoch" | "position"> => ({
-  signature,
-  epoch,
-  position: leasePosition,
-});
+const originOf = ({ epoch, leasePosition = 0 }: StoredEntry): ClockOrigin => ({ epoch, position: leasePosition });
 
 /**
  * Row 17 for a value, and row 16 otherwise.

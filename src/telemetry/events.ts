@@ -71,7 +71,7 @@ export type ServedEvent = {
   readonly outcome: Exclude<ReadOutcome, "bypassed">;
 } & Subject;
 
-/** What a store has opened a connection of its own for. */
+/** What a connection of a store's own is for. Messages to waiters (`wake-ups`) and near caches can share one. */
 export type ConnectionUse = "wake-ups" | "near-cache" | "invalidations";
 
 /** Every event of the cache. Names have the form `noun.participle`. */

@@ -109,7 +109,7 @@ export function logListener(logger: Logger, contextReads: ContextReads): Listene
 /** What happens while a connection of the store cannot be used. */
 const MEANWHILE = {
   "wake-ups": "callers that wait for another process poll the store",
-  "near-cache": "the near cache serves nothing",
+  "near-cache": "the near cache learns of invalidations when it asks, every half second",
   invalidations: "invalidations are repeated until they are confirmed",
 } as const;
 

@@ -15,8 +15,8 @@ const UNAFFECTED: ReadonlySet<string | symbol> = new Set([
   "open",
   "nodeOf",
   "nodes",
-  "follow",
-  "controlCopies",
+  "clockNode",
+  "watchClock",
   "connectionError",
   "isMissingRight",
   "watchConnections",
@@ -25,9 +25,8 @@ const UNAFFECTED: ReadonlySet<string | symbol> = new Set([
 
 /**
  * Wraps a store so that it fails or hangs on demand, to test how a cache behaves when its store is
- * down. `open`, `follow`, `nodeOf`, `nodes`, `controlCopies`,
- * `connectionError`, `isMissingRight`, `watchConnections` and `receivedFrom` always reach the inner store and are not
- * counted.
+ * down. `open`, `watchClock`, `nodeOf`, `nodes`, `clockNode`, `connectionError`, `isMissingRight`,
+ * `watchConnections` and `receivedFrom` always reach the inner store and are not counted.
  */
 export function chaosStore(inner: Store): Store & { readonly chaos: Chaos } {
   const chaos: Chaos = { mode: undefined, calls: new Map() };

@@ -17,7 +17,7 @@ export type ContextFactory<Context> = (cache: Cache<Context>) => Context | Promi
 
 /** Options of all checks of a schema. */
 export interface CheckOptions<Context> {
-  /** Options of the caches, as your server passes them to `createCache`; `nearCache` counts with `store` only. Default: none. */
+  /** Options of the caches, as your server passes them to `createCache`. Default: none. */
   readonly cache?: Omit<CacheOptions<Context>, "store" | "prefix"> | undefined;
   /**
    * Returns the store of one process. All of them must lead to the same entries. The names of these begin with a
@@ -71,8 +71,6 @@ export class CheckFleet<Context> {
           storage: { storeTimeoutMs: 5_000, ...given.storage },
           testing: { random: () => 0.5, ...given.testing },
           store: shared ?? store?.(),
-          // A memory store reports no changes, so it can have none.
-          nearCache: shared === undefined ? given.nearCache : undefined,
           prefix,
           onEvent: (event) => {
             record.add(event);

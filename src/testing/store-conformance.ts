@@ -9,7 +9,7 @@ import {
   readRecords,
   writeRecord,
 } from "../store/clock-log.js";
-import { type Entry, NO_SIGNATURE } from "../store/entry.js";
+import type { Entry } from "../store/entry.js";
 import { HISTORY_OVERHEAD_BYTES, type HistoryLimits } from "../store/history.js";
 import type { ReportStore } from "../store/report-store.js";
 import type {
@@ -21,7 +21,6 @@ import type {
   Store,
   StoreReport,
   StoreRequest,
-  VersionedControl,
 } from "../store/store.js";
 
 /** A store under test. */
@@ -35,7 +34,7 @@ export interface ConformanceSubject {
 }
 
 /**
- * A feature that a store may lack. `wakes`: the store wakes waiters; without it they poll. `reports`: it keeps
+ * A feature that a store may lack. `wakes`: the store has messages; without them waiters poll. `reports`: it keeps
  * reports of processes; without it the inspection shows one process only. `history`: it keeps the history of
  * invalidations; without it each process knows its own.
  */
@@ -63,7 +62,6 @@ type Granted = Extract<Grant, { kind: "granted" }>;
 
 const leaseRequestOf = (key: string, more: Partial<AcquireRequest> = {}): AcquireRequest => ({
   key,
-  signature: NO_SIGNATURE,
   oldestPosition: 0,
   supersededAt: 0,
   ...more,
@@ -201,17 +199,6 @@ const leaseCases: readonly ConformanceCase[] = [
       deepStrictEqual(await store.renew([{ key, token: grant.token }, otherHold], TIMES), [true, false]);
       await elapse(BRIEF.leaseMs + 20);
       strictEqual((await acquire(store, key)).kind, "busy");
-    },
-  },
-  {
-    title: "treats an entry with another signature as absent",
-    async run({ store }, key) {
-      const old = await grantOf(store, key);
-      const grant = await grantOf(store, key, { signature: "other123" });
-      notStrictEqual(grant.gen, old.gen);
-      deepStrictEqual(await store.storeValues([storeRequestOf(key, old)]), ["refused"]);
-      deepStrictEqual(await store.storeValues([storeRequestOf(key, grant)]), ["stored"]);
-      strictEqual((await entryAt(store, key))?.signature, "other123");
     },
   },
 ];
@@ -493,6 +480,29 @@ const clockCases: readonly ConformanceCase[] = [
     },
   },
   {
+    title: "tells who watches the clock of the heads of invalidations, if it can, until that is ended",
+    needs: "wakes",
+    async run({ store, elapse }) {
+      if (store.watchClock === undefined) return;
+      const heard: (ClockHead | undefined)[] = [];
+      const stop = store.watchClock((head) => void heard.push(readHead(head)));
+      // Messages are hints, and the first may come before it is known who listens.
+      let head = await invalidateOther(store);
+      const found = (): ClockHead | undefined => heard.find((one) => one?.nonce === head.nonce);
+      for (let nth = 0; nth < 100 && found() === undefined; nth++) {
+        head = await invalidateOther(store);
+        await elapse(20);
+      }
+      deepStrictEqual(found(), head);
+      stop();
+      await elapse(100);
+      heard.length = 0;
+      await invalidateOther(store);
+      await elapse(100);
+      deepStrictEqual(heard, []);
+    },
+  },
+  {
     title: "gives every invalidation a later position than all before, in the same epoch",
     async run({ store }) {
       const heads = [await headOf(store)];
@@ -768,100 +778,59 @@ const wakeCases: readonly ConformanceCase[] = [
   },
 ];
 
-/** Returns the first copy of the control record. Undefined if there is none. */
-async function controlOf(store: Store): Promise<VersionedControl | undefined> {
-  const [reading] = await store.readControl(store.controlCopies().slice(0, 1));
-  ok(reading?.kind === "read");
-  return reading.record;
+/** Replaces the settings, as the cache does. */
+async function changeSettings(store: Store, content: string): Promise<void> {
+  ok(
+    await store.replaceSettings(await store.readSettings(), Buffer.from(content)),
+    "expected a change, got a conflict",
+  );
 }
 
-/** Replaces the control record, and writes it to all copies, as the cache does. */
-async function changeControl(store: Store, content: string): Promise<VersionedControl> {
-  const version = await store.replaceControl((await controlOf(store))?.version, Buffer.from(content));
-  ok(version !== undefined, "expected a version, got a conflict");
-  await store.raiseControl(store.controlCopies(), { version, content: Buffer.from(content) });
-  return { version, content: Buffer.from(content) };
-}
+const settingsText = async (store: Store): Promise<string> =>
+  Buffer.from((await store.readSettings()) ?? []).toString();
 
-/** The cases share the control record of the store, so each goes on from what it finds. */
-const controlCases: readonly ConformanceCase[] = [
+/** The cases share the settings of the store, so each goes on from what it finds. */
+const settingsCases: readonly ConformanceCase[] = [
   {
-    title: "gives the control record a larger version with every change, and shows it in every read",
+    title: "returns the settings that were written last",
     async run({ store }, key) {
-      const first = await changeControl(store, "first");
-      const second = await changeControl(store, "second");
-      ok(second.version > first.version);
-      strictEqual(second.version.length, 16);
-      const names = Array.from({ length: 20 }, (_, nth) => `${key}:${nth}`);
-      for (const name of names) {
-        strictEqual((await store.read([name])).controlVersion, second.version);
-      }
-      strictEqual((await store.read([])).controlVersion, second.version);
-      strictEqual((await store.read(names)).controlVersion, second.version);
+      await changeSettings(store, `${key} first`);
+      await changeSettings(store, `${key} second`);
+      strictEqual(await settingsText(store), `${key} second`);
     },
   },
   {
-    title: "returns every copy of the control record with its content",
-    async run({ store }) {
-      const { version } = await changeControl(store, "content");
-      const copies = store.controlCopies();
-      ok(copies.length > 0);
-      for (const reading of await store.readControl(copies)) {
-        ok(reading.kind === "read");
-        strictEqual(reading.record?.version, version);
-        strictEqual(Buffer.from(reading.record.content).toString(), "content");
-      }
+    title: "replaces the settings only if they are those that the caller expects",
+    async run({ store }, key) {
+      await changeSettings(store, `${key} before`);
+      await changeSettings(store, `${key} current`);
+      strictEqual(await store.replaceSettings(Buffer.from(`${key} before`), Buffer.from(`${key} late`)), false);
+      strictEqual(await store.replaceSettings(undefined, Buffer.from(`${key} late`)), false);
+      strictEqual(await settingsText(store), `${key} current`);
     },
   },
   {
-    title: "replaces the control record only under the version that the caller expects",
-    async run({ store }) {
-      const before = await changeControl(store, "before");
-      const { version } = await changeControl(store, "current");
-      strictEqual(await store.replaceControl(before.version, Buffer.from("late")), undefined);
-      strictEqual(await store.replaceControl(undefined, Buffer.from("late")), undefined);
-      strictEqual((await controlOf(store))?.version, version);
-      strictEqual(Buffer.from((await controlOf(store))?.content ?? []).toString(), "current");
+    title: "takes a change of the settings that is sent twice for one",
+    async run({ store }, key) {
+      await changeSettings(store, `${key} before`);
+      const [before, after] = [Buffer.from(`${key} before`), Buffer.from(`${key} after`)];
+      strictEqual(await store.replaceSettings(before, after), true);
+      strictEqual(await store.replaceSettings(before, after), true);
+      await changeSettings(store, `${key} later`);
+      strictEqual(await store.replaceSettings(before, after), false);
+      strictEqual(await settingsText(store), `${key} later`);
     },
   },
   {
-    title: "lets one of several concurrent changes of the control record succeed",
-    async run({ store }) {
-      const { version } = await changeControl(store, "before");
-      const contents = ["a", "b", "c", "d", "e"];
-      const results = await Promise.all(contents.map((content) => store.replaceControl(version, Buffer.from(content))));
-      const winners = results.flatMap((result, index) => (result === undefined ? [] : [[result, contents[index]]]));
-      strictEqual(winners.length, 1);
-      const record = await controlOf(store);
-      deepStrictEqual([[record?.version, Buffer.from(record?.content ?? []).toString()]], winners);
-    },
-  },
-  {
-    title: "never replaces a copy of the control record by an earlier version",
-    async run({ store }) {
-      const earlier = await changeControl(store, "earlier");
-      const { version } = await changeControl(store, "later");
-      await store.raiseControl(store.controlCopies(), earlier);
-      for (const reading of await store.readControl(store.controlCopies())) {
-        ok(reading.kind === "read");
-        strictEqual(reading.record?.version, version);
-        strictEqual(Buffer.from(reading.record.content).toString(), "later");
-      }
-    },
-  },
-  {
-    title: "keeps a version of the control record that another process has written to a copy first",
-    async run({ store }) {
-      const { version } = await changeControl(store, "before");
-      const [micros, rest] = [version.slice(0, 8), version.slice(8)];
-      // A tenth of a second later than the current version.
-      const at = Buffer.alloc(8);
-      at.writeBigUInt64BE(Buffer.from(micros, "latin1").readBigUInt64BE() + 100_000n);
-      const raised = { version: at.toString("latin1") + rest, content: Buffer.from("raised") };
-      await store.raiseControl(store.controlCopies(), raised);
-      strictEqual((await controlOf(store))?.version, raised.version);
-      strictEqual(await store.replaceControl(version, Buffer.from("late")), undefined);
-      ok(((await store.replaceControl(raised.version, Buffer.from("next"))) ?? "") > raised.version);
+    title: "lets one of several concurrent changes of the settings succeed",
+    async run({ store }, key) {
+      await changeSettings(store, `${key} before`);
+      const contents = ["a", "b", "c", "d", "e"].map((name) => `${key} ${name}`);
+      const results = await Promise.all(
+        contents.map((content) => store.replaceSettings(Buffer.from(`${key} before`), Buffer.from(content))),
+      );
+      strictEqual(results.filter((isReplaced) => isReplaced).length, 1);
+      strictEqual(await settingsText(store), contents[results.indexOf(true)]);
     },
   },
 ];
@@ -1058,7 +1027,7 @@ export const storeConformance: readonly ConformanceCase[] = [
   ...clockCases,
   ...positionCases,
   ...wakeCases,
-  ...controlCases,
+  ...settingsCases,
   ...inspectionCases,
   ...reportCases,
   ...historyCases,

@@ -34,7 +34,7 @@ describe.each<[string, () => World | Promise<World>]>([
     ["one after the other", 1],
   ])("run in the asynchronous context of their own request, %s", async (__, maxConcurrentLoads) => {
     const { ask } = await profileOf(maxConcurrentLoads);
-    // Otherwise the first request waits for the control record alone.
+    // Otherwise the first request waits for the settings alone.
     await session.run({ userId: "first" }, () => ask("{ me }", { userId: "first" }));
     const expected = USERS.map((userId) => ({ me: `profile of ${userId}` }));
     expect((await forAll((user) => ask("{ me }", user))).map(({ data }) => data)).toEqual(expected);

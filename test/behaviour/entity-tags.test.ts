@@ -4,7 +4,7 @@ import { type CacheOptions, memoryStore } from "graphql-cached";
 import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { partsOf } from "../../src/parts.js";
-import type { ReadReport } from "../../src/tier/request.js";
+import type { ReadReport } from "../../src/tier/request/request.js";
 import { dataOf, memoryWorld, onEachStore, type Process, type World, waitForStores } from "../support/world.js";
 
 type Row = Readonly<Record<string, unknown>>;

@@ -65,13 +65,13 @@ describe("cache.health", () => {
     const { cache, chaos, clock } = createSite();
     chaos.mode = "throws";
     for (let nth = 0; nth < 5; nth++) await cache.health();
-    const calls = chaos.calls.get("readControl");
+    const calls = chaos.calls.get("read");
     expect(await cache.health()).toMatchObject({
       status: "unavailable",
       reasons: [{ message: expect.stringContaining("circuit breaker is open") }],
       store: { nodes: [{ breaker: { state: "OPEN" } }] },
     });
-    expect(chaos.calls.get("readControl")).toBe(calls);
+    expect(chaos.calls.get("read")).toBe(calls);
     chaos.mode = undefined;
     await clock.advance(250);
     expect(await cache.health()).toMatchObject({ status: "ok", store: { nodes: [{ breaker: { state: "CLOSED" } }] } });
@@ -123,8 +123,8 @@ describe("cache.health", () => {
   it("is unavailable when the cache is closed, without asking the store", async () => {
     const { cache, chaos } = createSite();
     await cache.close();
-    const calls = chaos.calls.get("readControl");
+    const calls = chaos.calls.get("read");
     expect(await cache.health()).toMatchObject({ status: "unavailable", reasons: [{ code: "CLOSED" }] });
-    expect(chaos.calls.get("readControl")).toBe(calls);
+    expect(chaos.calls.get("read")).toBe(calls);
   });
 });

@@ -2,7 +2,6 @@ import { memoryStore } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
 import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import type { ChangeListener } from "../../src/store/store.js";
 import { dataOf, memoryWorld, type Process, waitForStores } from "../support/world.js";
 
 const typeDefs = /* GraphQL */ `
@@ -213,47 +212,4 @@ describe("any number of tags", () => {
       { known: 1 },
     ]);
   });
-});
-
-describe("a near cache", () => {
-  /** A store that tells its followers of each change of the clock. */
-  function reporting(store: Store): Store {
-    const listeners = new Set<ChangeListener>();
-    let clockName = "";
-    const { appendClock, open } = store;
-    return Object.assign(store, {
-      open: (...args: Parameters<Store["open"]>) => {
-        clockName = args[0].clock;
-        return open.apply(store, args);
-      },
-      follow: (_: string, listener: ChangeListener) => {
-        listeners.add(listener);
-        listener.began();
-        return () => void listeners.delete(listener);
-      },
-      appendClock: async (records: readonly Buffer[]) => {
-        const head = await appendClock.call(store, records);
-        if (records.length > 0) for (const listener of listeners) listener.changed(clockName);
-        return head;
-      },
-    });
-  }
-
-  it.each(KINDS)(
-    "serves no value that another process has invalidated by a tag %s, without a read of its own",
-    async (_, query, versioned) => {
-      const { source, start, store } = createFleet(reporting, { nearCache: {} });
-      const [one, other] = [start(), start()];
-      await one.ask(query);
-      await waitForStores(one);
-      await one.ask(query);
-      store.chaos.calls.clear();
-      expect(await dataOf(one.ask(query))).toEqual(versioned(1));
-      expect(store.chaos.calls.get("read")).toBeUndefined();
-      source.version = 2;
-      await other.cache.invalidateTags(["Movie:7"]);
-      await settle();
-      expect(await dataOf(one.ask(query))).toEqual(versioned(2));
-    },
-  );
 });

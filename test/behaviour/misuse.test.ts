@@ -138,12 +138,11 @@ describe("invalid options", () => {
     );
   });
 
-  it("reports options that exclude each other together with the others", () => {
-    const { message } = errorOf(() => createCache({ nearCache: {}, prefix: "" }));
-    expect(message).toContain("`prefix`: expected");
-    expect(message).toContain(
-      "`nearCache`: expected a store that reports changes, such as redisStore(), got the memory",
-    );
+  it("reports options that are invalid together with those that are invalid by themselves", () => {
+    const store = Object.assign(memoryStore(), { isShared: true });
+    const { message } = errorOf(() => createCache({ store, version: "" }));
+    expect(message).toContain("`version`: expected");
+    expect(message).toContain("`prefix`: expected a name for this application");
   });
 
   it("rejects a profile whose key or tags a loader would ignore", () => {

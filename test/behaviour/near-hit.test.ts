@@ -25,7 +25,7 @@ interface Context {
 /** A clock on which no time passes, so that the near cache serves whatever it has. */
 const clock = { now: () => 0, after: () => () => undefined, afterTick: (fn: () => void) => void setImmediate(fn) };
 
-/** A process with a near cache on a memory store that reports no change, and counts the reads of the store. */
+/** A process with a near cache on a memory store, which counts the reads of the store. */
 function startProcess(
   onEvent?: Listener,
   nearCache: NonNullable<CacheOptions["nearCache"]> = {},
@@ -35,7 +35,6 @@ function startProcess(
   const inner = memoryStore({ clock });
   const store = new Proxy(inner, {
     get(target, property) {
-      if (property === "follow") return (_: string, listener: { began(): void }) => (listener.began(), () => undefined);
       const value: unknown = Reflect.get(target, property, target);
       if (typeof value !== "function") return value;
       return (...args: unknown[]): unknown => {

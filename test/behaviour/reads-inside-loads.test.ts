@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { GraphQLObjectType, GraphQLResolveInfo } from "graphql";
 import { type CachedLoader, memoryStore } from "graphql-cached";
-import type { ChangeListener, Store } from "graphql-cached/store";
+import type { Store } from "graphql-cached/store";
 import { FakeClock, type Gate, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { executeWithSignal } from "../support/execution-signal.js";
@@ -226,12 +226,7 @@ describe("a load", () => {
       () =>
         new Proxy(inner, {
           get(target, property) {
-            // Reports that it is up to date, and no change.
-            if (property === "follow")
-              return (_: string, listener: ChangeListener) => {
-                listener.began();
-                return () => undefined;
-              };
+            if (property === "watchClock") return undefined;
             const value: unknown = Reflect.get(target, property, target);
             return typeof value === "function" ? value.bind(target) : value;
           },

@@ -10,7 +10,7 @@ import {
 import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { partsOf } from "../../src/parts.js";
-import type { ReadRequest } from "../../src/tier/request.js";
+import type { ReadRequest } from "../../src/tier/request/request.js";
 import { until } from "../support/redis-lab.js";
 import { dataOf, memoryWorld, onEachStore, type World, waitForStores } from "../support/world.js";
 

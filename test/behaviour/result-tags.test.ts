@@ -2,7 +2,7 @@ import { memoryStore } from "graphql-cached";
 import { chaosStore, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { partsOf } from "../../src/parts.js";
-import type { ReadReport } from "../../src/tier/request.js";
+import type { ReadReport } from "../../src/tier/request/request.js";
 import { dataOf, memoryWorld, onEachStore, type Process, waitForStores } from "../support/world.js";
 
 const typeDefs = /* GraphQL */ `

@@ -214,18 +214,8 @@ describe("the mode off", () => {
     const clock = new FakeClock();
     const inner = chaosStore(memoryStore({ clock }));
     const source = new Source();
-    const followed = new Proxy(inner, {
-      get(target, property) {
-        if (property === "follow")
-          return (_: string, listener: { began(): void; confirmed(agoMs: number): void }) => (
-            listener.began(), () => undefined
-          );
-        const value: unknown = Reflect.get(target, property, target);
-        return typeof value === "function" ? value.bind(target) : value;
-      },
-    }) as Store;
     const process = source.start(
-      memoryWorld(() => followed),
+      memoryWorld(() => inner),
       { nearCache: {}, testing: { clock } },
     );
     const things = process.cache.loader<number, number>({
@@ -250,7 +240,7 @@ describe("the mode off", () => {
 });
 
 describe("a process that reads nothing, since its fields are off", () => {
-  it("learns of a change by reading the version of the record once a second, and stops when all modes are on", async () => {
+  it("learns of a change by reading the settings once a second, and stops when all modes are on", async () => {
     const { clock, start, storeReads } = fakeWorld();
     const [one, other] = [start(), start()];
     await read(other);
@@ -300,7 +290,7 @@ describe("a process that reads nothing, since its fields are off", () => {
   });
 });
 
-describe("a control record that is lost", () => {
+describe("settings that are lost", () => {
   it("gets the modes again that processes have seen, with the latest of each", async () => {
     const clock = new FakeClock();
     let inner = memoryStore({ clock });
@@ -453,7 +443,7 @@ describe("the option initialMode", () => {
     ]);
   });
 
-  it("gives way to the modes in the record at once", async () => {
+  it("gives way to the modes in the settings at once", async () => {
     const { start } = fakeWorld();
     await start().cache.setMode("observe", { coordinate: COORDINATE });
     const process = start({ initialMode: "off" });

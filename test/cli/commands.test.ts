@@ -822,6 +822,41 @@ describe("a Redis server instead of an endpoint", async () => {
     expect(await ask(both)).toEqual({ seven, eight });
   });
 
+  it("is told of fields and loaders of other releases by the names that those have left, and refuses what none has", async () => {
+    const { redis, ask } = await startOnRedis();
+    await ask("{ movie(id: 7) }");
+    const client = new Redis({ ...address });
+    closing.push(() => client.disconnect());
+    const prefix = redis.at(-1) as string;
+    const other = createCache({ store: redisStore({ client }), prefix, storage: { storeTimeoutMs: 5_000 } });
+    let loads = 0;
+    const later = other.loader({
+      name: "Later",
+      maxAge: 60,
+      batch: async (ids: readonly number[]) => ids.map(() => ++loads),
+    });
+    await later({}).load(1);
+    await expect
+      .poll(async () => (await later({}).load(1), (await client.get(`${prefix}:#settings`)) ?? ""))
+      .toContain("Later");
+    const before = loads;
+    await other.settled();
+    expect(await later({}).load(1)).toBe(before);
+    expect(await runCli(["invalidate", "Later", "--all", ...redis])).toMatchObject({ code: 0, err: "" });
+    expect(await later({}).load(1)).toBe(before + 1);
+    const { code, err } = await runCli(["invalidate", "Latter", "--all", ...redis]);
+    expect([code, err.replaceAll(/\n +/g, " ")]).toEqual([
+      2,
+      expect.stringMatching(
+        /expected a field or loader that has entries under the prefix .*, got "?Latter"?; known are Later, /,
+      ),
+    ]);
+    expect((await runCli(["mode", "Later", "off", ...redis])).out).toMatch(/^Later +off/);
+    await later({}).load(1);
+    expect(await later({}).load(1)).toBe(before + 3);
+    await other.close();
+  });
+
   it("is asked in the database that its URL names, and in no other", async () => {
     const { redis } = await startOnRedis();
     const [, , , prefix] = redis as [string, string, string, string];

@@ -9,7 +9,7 @@ import { fakeServer } from "../support/fake-memcached.js";
 import { FakeTimeRedis } from "../support/fake-time-redis.js";
 import { RedisLab } from "../support/redis-lab.js";
 
-const NAMES = { wakeChannel: "wake", invalidationLog: "log", clock: "clock", controlRecord: "control" };
+const NAMES = { wakeChannel: "wake", invalidationLog: "log", clock: "clock", settings: "" };
 
 const lab = new RedisLab();
 let client: Redis;

@@ -14,7 +14,7 @@ const names = {
   wakeChannel: "conformance:wake",
   invalidationLog: "conformance:log",
   clock: "conformance:clock",
-  controlRecord: "conformance:control",
+  settings: "conformance:",
 };
 
 function subject(store: Store, elapse: (ms: number) => Promise<void>): ConformanceSubject {

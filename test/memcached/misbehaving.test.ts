@@ -184,7 +184,7 @@ describe("A misbehaving memcached", () => {
         wakeChannel: "two:wakeChannel",
         invalidationLog: "two:recent",
         clock: "two:clock",
-        controlRecord: "two:control",
+        settings: "two:",
       },
       () => undefined,
     );

@@ -2,7 +2,6 @@ import { setTimeout as pause } from "node:timers/promises";
 import { type MemcachedClient, memcachedStore } from "graphql-cached/memcached";
 import { MemcacheClient } from "memcache-client";
 import { afterAll, describe, expect, it } from "vitest";
-import { NO_SIGNATURE } from "../../src/store/entry.js";
 import type { Store } from "../../src/store/store.js";
 import { sharedServer } from "../support/shared-servers.js";
 
@@ -42,11 +41,7 @@ async function stress(key: string, stores: readonly Store[], isEnough: (counts: 
     while (performance.now() < endsAt && !isEnough(counts)) await act();
   };
   const load = async (store: Store): Promise<void> => {
-    const [grant] = await store.acquire(
-      [{ key, signature: NO_SIGNATURE, oldestPosition: 0, supersededAt: 0 }],
-      TIMES,
-      ORIGIN,
-    );
+    const [grant] = await store.acquire([{ key, oldestPosition: 0, supersededAt: 0 }], TIMES, ORIGIN);
     if (grant?.kind !== "granted") return pause(Math.random() * 2);
     const body = Buffer.from(String(source.version));
     await pause(Math.random() * 3);

@@ -78,6 +78,10 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
 };
 const TYPES_ONLY = ["@apollo/server"];
 
+/** The rooms of `src/tier`: each imports only from those before it, or itself. */
+const ROOMS = ["tick", "record", "entry", "request", "source", "lease", "near", "invalidation", "read"];
+const roomOf = (file: string): string | undefined => /^src\/tier\/([^/]+)\//.exec(file)?.[1];
+
 const files = filesIn("src");
 
 describe("imports", () => {
@@ -92,6 +96,18 @@ describe("imports", () => {
         const limit = ceiling === undefined ? RANKS[here] : ceiling + 1;
         expect(limit, `${file} has no rank`).toBeDefined();
         expect(RANKS[there], `${file} imports ${from}`).toBeLessThan(limit as number);
+      }
+  });
+
+  it("of the rooms of the tier go one way", () => {
+    for (const file of files.filter((one) => one.startsWith("src/tier/")))
+      for (const { from } of importsOf(file)) {
+        const there = roomOf(from);
+        expect(ROOMS, `${file} is in no room`).toContain(roomOf(file));
+        if (there !== undefined)
+          expect(ROOMS.indexOf(there), `${file} imports ${from}`).toBeLessThanOrEqual(
+            ROOMS.indexOf(roomOf(file) as string),
+          );
       }
   });
 

@@ -38,7 +38,7 @@ export function importsOf(path: string): Import[] {
   });
 }
 
-/** The module of a source file: `src/tier/leases.ts` → `tier`; a file directly in `src` is its own module. */
+/** The module of a source file: `src/tier/lease/leases.ts` → `tier`; a file directly in `src` is its own module. */
 export const moduleOf = (path: string): string => path.split("/")[1] as string;
 
 /** The rows of the markdown table under `heading`, cell by cell, without the header. */

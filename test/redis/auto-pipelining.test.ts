@@ -39,7 +39,7 @@ it.each([
       expect(loads()).toEqual([]);
     });
     if ("nearCache" in settings) {
-      // Served without the store, which the near cache does only while it gets the messages of the server.
+      // Served without a read of the store.
       const pipeline = vi.spyOn(client, "pipeline");
       await vi.waitFor(async () => {
         pipeline.mockClear();

@@ -13,7 +13,6 @@ const KEYS = ["k:1", "k:2"];
 /** What invalidations are of. */
 const SUBJECTS = [1, 2, 3];
 const TIMES = { leaseMs: 3_000, graceMs: 6_000, patienceMs: 1_000_000 };
-const SIGNATURES = ["\0".repeat(8), "s".repeat(8)];
 /** No schedule passes more. */
 const MAX_PASSED_MS = 49_000;
 /** Few parts, and longer than a schedule. */
@@ -202,8 +201,7 @@ class Player {
     return {
       entries: readings.map((reading) => {
         if (reading.kind === "failed" || reading.entry === undefined) return reading.kind;
-        const { state, isNegative, hasRefreshFailed, loadMs, gen, freshUntilAt, grantedAt, signature, body } =
-          reading.entry;
+        const { state, isNegative, hasRefreshFailed, loadMs, gen, freshUntilAt, grantedAt, body } = reading.entry;
         const { epoch, position, leasePosition } = reading.entry;
         const hasLease = reading.entry.untilAt > reading.now;
         return {
@@ -213,7 +211,6 @@ class Player {
           loadMs,
           freshUntilAt,
           grantedAt,
-          signature,
           hasLease,
           bodyText: Buffer.from(body).toString("latin1"),
           gen: this.#ids.of(gen),
@@ -228,7 +225,6 @@ class Player {
   }
 
   async #acquire(key: string, other: number): Promise<unknown> {
-    const signature = SIGNATURES[other % SIGNATURES.length] as string;
     // A refresh rules out the value that it has found, or all of them.
     const seenAt = this.#grants[other % Math.max(1, this.#grants.length)]?.grantedAt ?? 0;
     const supersededAt = [Number.MAX_SAFE_INTEGER, seenAt, 0, 0, 0][other % 5] as number;
@@ -236,7 +232,7 @@ class Player {
     const known = this.#origins.at(-1 - (other % 4)) ?? (this.#origins[0] as ClockOrigin);
     const origin = other % 16 === 15 ? { ...known, epoch: "no epoch" } : known;
     const oldestPosition = other % 2 === 0 ? 0 : (this.#origins.at(-1 - (other % 3))?.position ?? 0);
-    const request = { key, signature, oldestPosition, supersededAt, endsFreshness };
+    const request = { key, oldestPosition, supersededAt, endsFreshness };
     const [grant] = await this.#store.acquire([request], TIMES, origin);
     if (grant?.kind === "granted") {
       const { gen, token, grantedAt, isTakenOver } = grant;
@@ -298,10 +294,7 @@ describe("the memory store and the Redis scripts", () => {
         const fakeTimeClient = new FakeTimeRedis(client, clock);
         const stores = [memoryStore({ clock }), redisStore({ client: fakeTimeClient, clock })];
         const ends = stores.map((store) =>
-          store.open(
-            { wakeChannel: "wake", invalidationLog: "log", clock: "clock", controlRecord: "control" },
-            () => undefined,
-          ),
+          store.open({ wakeChannel: "wake", invalidationLog: "log", clock: "clock", settings: "" }, () => undefined),
         );
         const startedAt = clock.now();
         const memory = new Player(stores[0] as Store, clock);

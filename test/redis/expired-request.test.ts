@@ -2,7 +2,6 @@ import { redisStore } from "graphql-cached/redis";
 import { FakeClock } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, it } from "vitest";
-import { NO_SIGNATURE } from "../../src/store/entry.js";
 import { sharedServer } from "../support/shared-servers.js";
 
 const client = new Redis({ ...(await sharedServer("redisStandalone")), lazyConnect: true });
@@ -15,7 +14,7 @@ function subject() {
   const acquire = async (key: string, patienceMs: number) =>
     (
       await store.acquire(
-        [{ key, signature: NO_SIGNATURE, oldestPosition: 0, supersededAt: 0 }],
+        [{ key, oldestPosition: 0, supersededAt: 0 }],
         { leaseMs: 1_000, graceMs: 0, patienceMs },
         { epoch: "an epoch", position: 1 },
       )

@@ -1,5 +1,5 @@
 import { redisStore } from "graphql-cached/redis";
-import { type Grant, NO_SIGNATURE } from "graphql-cached/store";
+import type { Grant } from "graphql-cached/store";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { Fleet } from "../support/fleet.js";
@@ -111,9 +111,7 @@ describe("A full Redis that evicts nothing", () => {
     const store = redisStore({ client });
     const times = { leaseMs: 20_000, graceMs: 40_000, patienceMs: 10_000 };
     const acquire = async (key: string): Promise<Grant> =>
-      (
-        await store.acquire([{ key, signature: NO_SIGNATURE, oldestPosition: 0, supersededAt: 0 }], times, ORIGIN)
-      )[0] as Grant;
+      (await store.acquire([{ key, oldestPosition: 0, supersededAt: 0 }], times, ORIGIN))[0] as Grant;
     const lease = async (key: string): Promise<{ key: string; gen: string; token: string; grantedAt: number }> => {
       const grant = await acquire(key);
       if (grant.kind !== "granted") throw new Error(`expected a lease, got ${grant.kind}`);
@@ -143,7 +141,7 @@ describe("A full Redis that evicts nothing", () => {
     const body = Buffer.from("the value");
     const keys = ["free", "leased", "lasting"];
     for (const key of keys) {
-      const request = { key, signature: NO_SIGNATURE, oldestPosition: 0, supersededAt: 0 };
+      const request = { key, oldestPosition: 0, supersededAt: 0 };
       const [grant] = (await store.acquire([request], times, ORIGIN)) as [Grant & { kind: "granted" }];
       const ttlMs = key === "lasting" ? undefined : 100_000;
       await store.storeValues([{ key, ...grant, body, isNegative: false, loadMs: 1, freshMs: 90_000, ttlMs }]);

@@ -29,7 +29,7 @@ afterAll(async () => {
 });
 
 const hard = (...subjects: number[]): Buffer => writeRecord({ kind: "hard", subjects });
-const NAMES = { wakeChannel: "wake", invalidationLog: "log", clock: "clock", controlRecord: "control" };
+const NAMES = { wakeChannel: "wake", invalidationLog: "log", clock: "clock", settings: "" };
 const LOG = "clock:log";
 
 function open(): Store {
@@ -75,7 +75,7 @@ describe("the invalidation clock in Redis", () => {
       await run("clock");
       expect(readHead((await store.read(["k"])).clock)).toBeUndefined();
       if (damage === "loses its last byte") return;
-      const request = { key: "k", signature: "\0".repeat(8), oldestPosition: 0, supersededAt: 0 };
+      const request = { key: "k", oldestPosition: 0, supersededAt: 0 };
       const times = { leaseMs: 1_000, graceMs: 1_000, patienceMs: 10_000 };
       expect(await store.acquire([request], times, origin)).toEqual([{ kind: "expired" }]);
     });
@@ -108,7 +108,7 @@ describe("the invalidation clock in Redis", () => {
   it("grants a lease under the epoch of its head only, and at no later position than it shows", async () => {
     const store = open();
     const origin = await originOf(store);
-    const request = { key: "k", signature: "\0".repeat(8), oldestPosition: 0, supersededAt: 0 };
+    const request = { key: "k", oldestPosition: 0, supersededAt: 0 };
     const times = { leaseMs: 1_000, graceMs: 1_000, patienceMs: 10_000 };
     expect(await store.acquire([request], times, { ...origin, epoch: "no epoch" })).toEqual([{ kind: "expired" }]);
     expect(await client.exists("k")).toBe(0);
@@ -188,7 +188,11 @@ class Twins {
       .replace("redis.call('TIME')", `{ ${seconds}, ${this.#micros % 1_000_000} }`)
       .replaceAll(String(MAX_LOG_BYTES / 2), String(this.#maxBytes / 2))
       .replaceAll(String(MAX_LOG_BYTES), String(this.#maxBytes));
-    const args = appendClock.argumentsFor(["clock", LOG], { callerId: "caller 1", after: 0 }, records);
+    const args = appendClock.argumentsFor(
+      ["clock", LOG],
+      { callerId: "caller 1", after: 0, channel: "clock" },
+      records,
+    );
     return (await client.callBuffer("EVAL", lua, ...args)) as Buffer;
   }
 

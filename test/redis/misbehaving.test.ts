@@ -104,7 +104,7 @@ describe("A misbehaving Redis", () => {
     const process = startProcess();
     await process.ask("{ top }");
     await stored(process);
-    await client.setrange(await entryKey(), 48, "\u00ff\u00ff\u00ff\u00ff");
+    await client.setrange(await entryKey(), 40, "\u00ff\u00ff\u00ff\u00ff");
     expect(await dataOf(process.ask("{ top }"))).toEqual({ top: 2 });
     expect(process.events.find((event) => event.name === "entry.corrupt")).toMatchObject({
       error: { code: "CACHED_ENTRY_CORRUPT" },
@@ -112,7 +112,7 @@ describe("A misbehaving Redis", () => {
     expect(await dataOf(process.ask("{ top }"))).toEqual({ top: 2 });
   });
 
-  it("treats entries as misses after the clock and the control record were evicted", async () => {
+  it("treats entries as misses after the clock and the settings were evicted", async () => {
     const process = startProcess();
     await process.ask("{ tagged }");
     await stored(process);
@@ -146,12 +146,12 @@ describe("A misbehaving Redis", () => {
     expect(await dataOf(process.ask("{ top }"))).toHaveProperty("top");
   });
 
-  it("leaves no key but the control record and the clock without a ttl after reads, writes and invalidations", async () => {
+  it("leaves no key but the settings and the clock without a ttl after reads, writes and invalidations", async () => {
     const process = startProcess();
     await process.ask("{ top tagged }");
     await stored(process);
     await process.cache.invalidateTags(["T"]);
     for (const key of await client.keys("*"))
-      if (!/:#(control|clock)/.test(key)) expect(await client.pttl(key), key).toBeGreaterThan(0);
+      if (!/:#(settings|clock)/.test(key)) expect(await client.pttl(key), key).toBeGreaterThan(0);
   });
 });

@@ -68,10 +68,10 @@ describe("The modes", () => {
         expect(await readAt(nth)).toBe(before + 1);
       }
     await until(
-      "the record has the mode again",
+      "the settings have the mode again",
       async () =>
-        ((await admin.keys("*#control:record")).length > 0 &&
-          (await admin.get((await admin.keys("*#control:record"))[0] as string))?.includes('"mode":"off"')) === true,
+        ((await admin.keys("*#settings")).length > 0 &&
+          (await admin.get((await admin.keys("*#settings"))[0] as string))?.includes('"mode":"off"')) === true,
     );
     await setMode(1, "on");
     for (const nth of [0, 1, 2])

@@ -1,9 +1,12 @@
 import { randomUUID } from "node:crypto";
-import { type Cache, createCache, memoryStore } from "graphql-cached";
+import { type Cache, createCache } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
+import { FakeClock } from "graphql-cached/testing";
 import { Cluster, Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createKeySpace } from "../../src/keys/key.js";
 import { RedisLab, until } from "../support/redis-lab.js";
+import { monitorRedis } from "../support/redis-monitor.js";
 import { sharedServer } from "../support/shared-servers.js";
 import { dataOf, memoryWorld } from "../support/world.js";
 
@@ -67,40 +70,6 @@ describe("The near cache", () => {
     await lab.stop();
   });
 
-  it("hears of changes of entries, but not of what processes leave for the inspection", async () => {
-    const client = connect();
-    const store = redisStore({ client });
-    const prefix = randomUUID();
-    const names = {
-      wakeChannel: `${prefix}:wake`,
-      invalidationLog: `${prefix}:#log`,
-      clock: `${prefix}:#clock`,
-      controlRecord: `${prefix}:#control`,
-    };
-    const close = store.open(names, () => undefined);
-    const changed: (string | undefined)[] = [];
-    const state = { hasBegun: false };
-    const listener = {
-      changed: (name: string | undefined) => void changed.push(name),
-      began: () => {
-        state.hasBegun = true;
-      },
-      confirmed: () => undefined,
-      lost: () => undefined,
-    };
-    const stop = store.follow?.(prefix, listener);
-    await until("changes are reported", () => state.hasBegun);
-    changed.length = 0;
-    await store.appendHistory?.(Buffer.from("an invalidation"), { maxBytes: 1_000, keepMs: 60_000 });
-    const part = { name: "statistics", bytes: Buffer.from("a report"), keepMs: 60_000 };
-    await store.reports?.write({ process: "process-1", sequence: 1, parts: [part] });
-    await client.set(`${prefix}:entry`, "changed");
-    await until("the entry is reported", () => changed.includes(`${prefix}:entry`));
-    expect(changed).toEqual([`${prefix}:entry`]);
-    stop?.();
-    close();
-  });
-
   it("serves values from the memory of the process and counts them as hits", async () => {
     const one = startProcess(connect(), randomUUID());
     for (const query of ["{ top }", "{ tagged }", "{ found }", "{ nothing }"]) await untilNear(one, query);
@@ -111,18 +80,73 @@ describe("The near cache", () => {
     expect(one.outcomes().hit).toBe(before + 2);
   });
 
-  it("drops values that another process invalidates by key, by tag or by a tag of the result", async () => {
-    const prefix = randomUUID();
-    const [one, other] = [startProcess(connect(), prefix), startProcess(connect(), prefix)];
+  it("hears by a message what another process has invalidated by key, by tag or by a tag of the result", async () => {
+    // It never asks by itself: no time passes for it.
+    const [clock, prefix] = [new FakeClock(), randomUUID()];
+    const one = startProcess(connect(), prefix, { testing: { clock } });
+    const other = startProcess(connect(), prefix);
     const query = "{ top tagged found }";
     await untilNear(one, query);
     const first = (await dataOf(one.ask(query))) as { found: number };
+    await until("the channel is subscribed", async () => (await subscribersOf(prefix)) === 2);
     await other.cache.invalidate({ coordinate: "Query.top" });
     await other.cache.invalidateTags(["T", `R:${first.found}`]);
     await until("all three are new", async () => {
       const now = (await dataOf(one.ask(query))) as { top: number[]; tagged: number; found: number };
       return now.top[0] !== 1 && now.tagged > 3 && now.found > 3;
     });
+    await untilNear(one, query);
+  });
+
+  it("is the only one that messages of invalidations are sent to, on the connection for wake-ups", async () => {
+    const prefix = randomUUID();
+    const without = startProcess(connect(), prefix, { nearCache: undefined });
+    await without.ask("{ top }");
+    expect(await subscribersOf(prefix)).toBe(0);
+    const client = connect();
+    await client.ping();
+    const before = await connectionCount();
+    const withNear = startProcess(client, prefix);
+    await withNear.ask("{ top }");
+    await until("the channel is subscribed", async () => (await subscribersOf(prefix)) === 1);
+    expect(await connectionCount()).toBe(before + 1);
+    await withNear.cache.close();
+    await until("the channel is not subscribed", async () => (await subscribersOf(prefix)) === 0);
+  });
+
+  it("ignores messages that are no heads, and reads nothing for heads that it knows", async () => {
+    const [clock, prefix, admin] = [new FakeClock(), randomUUID(), connect()];
+    const one = startProcess(connect(), prefix, { testing: { clock } });
+    await untilNear(one, "{ top }");
+    await until("the channel is subscribed", async () => (await subscribersOf(prefix)) === 1);
+    const channel = `${prefix}:#clock`;
+    const head = (await admin.getBuffer(channel)) as Buffer;
+    for (const message of [head, "", "garbage", Buffer.alloc(56)]) await admin.publish(channel, message);
+    const monitor = await monitorRedis(address);
+    const commands = await monitor.requestCommandsOf(prefix, async () => {
+      await admin.publish(channel, head);
+      expect(await dataOf(one.ask("{ top }"))).toEqual({ top: [1] });
+    });
+    monitor.close();
+    expect(commands.map(([name]) => name)).toEqual(["publish"]);
+  });
+
+  it("notices a flush and a restart of the server, which is empty then", async () => {
+    const node = await lab.standalone();
+    const client = new Redis({ ...node, retryStrategy: () => 20, maxRetriesPerRequest: 0 }).on(
+      "error",
+      () => undefined,
+    );
+    clients.push(client);
+    const one = startProcess(client, randomUUID());
+    for (const restart of [() => client.flushall(), async () => (await node.kill(), await node.restart())]) {
+      await untilNear(one, "{ top }");
+      const before = one.state.loads;
+      await restart();
+      await until("the value is loaded again", async () => (await one.ask("{ top }"), one.state.loads > before));
+    }
+    await untilNear(one, "{ top }");
+    await one.cache.close();
   });
 
   it("never serves a value that the same process has invalidated", async () => {
@@ -137,21 +161,19 @@ describe("The near cache", () => {
     }
   });
 
-  it("empties the near cache when its connection breaks and uses it again after a reconnect", async () => {
-    const client = connect();
-    const one = startProcess(client, randomUUID());
-    await untilNear(one, "{ top }");
+  it("learns of invalidations without messages, and catches up as soon as messages arrive again", async () => {
+    const [clock, prefix] = [new FakeClock(), randomUUID()];
+    // The clock of the store is another one: it opens its connection again after a while.
+    const one = startProcess(connect(), prefix, { testing: { clock } });
+    const other = startProcess(connect(), prefix, { nearCache: undefined });
+    await untilNear(one, "{ tagged }");
+    await until("the channel is subscribed", async () => (await subscribersOf(prefix)) === 1);
     const admin = connect();
     const list = String(await admin.client("LIST"));
-    const trackingIds = [...list.matchAll(/^id=(\d+) .*sub=1 .*redir=[1-9]/gm)].map(([, id]) => id as string);
-    expect(trackingIds).not.toEqual([]);
-    for (const id of trackingIds) await admin.client("KILL", "ID", id);
-    await until("the store is read again", async () => {
-      const { reads } = one.counts;
-      await dataOf(one.ask("{ top }"));
-      return one.counts.reads > reads;
-    });
-    await untilNear(one, "{ top }");
+    for (const [, id] of list.matchAll(/^id=(\d+) .* sub=[1-9]/gm)) await admin.client("KILL", "ID", id as string);
+    await other.cache.invalidateTags(["T"]);
+    // No time passes, so it is not the question every half second that finds the invalidation.
+    await until("the value is loaded again", async () => (await one.ask("{ tagged }"), one.state.loads === 2));
   });
 
   it("does not serve a value beyond its freshness", async () => {
@@ -180,28 +202,50 @@ describe("The near cache", () => {
     await cache.close();
   });
 
-  it("tracks changes on every master of a Cluster", async () => {
+  it("hears on a Cluster of invalidations by a message, whichever node its connection leads to", async () => {
     const nodes = await sharedServer("redisCluster");
-    const clusters = [new Cluster([...nodes]), new Cluster([...nodes])] as const;
-    const prefix = randomUUID();
-    const one = startProcess(clusters[0], prefix);
-    const other = startProcess(clusters[1], prefix);
+    const [clock, prefix] = [new FakeClock(), randomUUID()];
+    const clusters = Array.from({ length: 4 }, () => new Cluster([...nodes]));
+    const near = clusters.slice(1).map((cluster) => startProcess(cluster, prefix, { testing: { clock } }));
+    const other = startProcess(clusters[0] as Cluster, prefix, { nearCache: undefined });
     const queries = ["{ top }", "{ tagged }", "{ found }", "{ nothing }", "{ brief }"];
-    for (const query of queries) await untilNear(one, query);
+    for (const one of near) for (const query of queries) await untilNear(one, query);
+    const before = other.state.loads + near.reduce((sum, { state }) => sum + state.loads, 0);
+    await until("all have subscribed", async () => {
+      const counts = await Promise.all(
+        (clusters[0] as Cluster).nodes("master").map(async (node) => subscribersAt(node, prefix)),
+      );
+      return counts.reduce((sum, count) => sum + count, 0) === 3;
+    });
     await other.cache.invalidate({ coordinate: "Query.top" });
     await other.cache.invalidateTags(["T"]);
-    await until("both are new", async () => {
-      const { top, tagged } = (await dataOf(one.ask("{ top tagged }"))) as { top: number[]; tagged: number };
-      return top[0] !== 1 && tagged !== 2;
-    });
-    await Promise.all([one.cache.close(), other.cache.close()]);
+    for (const one of near) {
+      await until("both are new", async () => {
+        const { reads } = one.counts;
+        await dataOf(one.ask("{ top tagged }"));
+        return one.counts.reads > reads;
+      });
+      await untilNear(one, "{ top tagged }");
+    }
+    const after = other.state.loads + near.reduce((sum, { state }) => sum + state.loads, 0);
+    expect(after).toBe(before + 2);
+    await Promise.all([other, ...near].map(({ cache }) => cache.close()));
     for (const cluster of clusters) cluster.disconnect();
   });
 
-  it("refuses a store that does not report changes, and invalid options", () => {
-    expect(() => createCache({ store: memoryStore(), nearCache: {} })).toThrow(
-      "createCache: `nearCache`: expected a store that reports changes, such as redisStore(), got the memory store; remove `nearCache`",
-    );
+  it("can ask a Cluster for the head of the clock without a key", async () => {
+    const nodes = await sharedServer("redisCluster");
+    const cluster = new Cluster([...nodes]);
+    const prefix = randomUUID();
+    const store = redisStore({ client: cluster });
+    const close = store.open(createKeySpace(prefix), () => undefined);
+    const head = await store.appendClock([]);
+    expect((await store.read([])).clock).toEqual(head);
+    close();
+    cluster.disconnect();
+  });
+
+  it("refuses invalid options", () => {
     expect(() => createCache({ nearCache: { maxByte: 7 } as object })).toThrow(
       "`nearCache`: expected an object with the optional properties maxBytes and maxEntries (integers of at least 1) and freeze (true or false), got an object",
     );
@@ -209,4 +253,11 @@ describe("The near cache", () => {
 
   const cacheOn = (client: Redis, prefix: string, options: object): Cache =>
     createCache({ store: redisStore({ client }), prefix, defaults: { jitter: 0, earlyRefresh: 0 }, ...options });
+  const subscribersAt = async (client: Pick<Redis, "pubsub">, prefix: string): Promise<number> =>
+    Number((await client.pubsub("NUMSUB", `${prefix}:#clock`))[1]);
+  const subscribersOf = (prefix: string): Promise<number> => subscribersAt(clients[0] as Redis, prefix);
+  const connectionCount = async (): Promise<number> =>
+    String(await (clients[0] as Redis).client("LIST"))
+      .trim()
+      .split("\n").length;
 });

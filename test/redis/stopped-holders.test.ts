@@ -33,10 +33,10 @@ async function stopHolder(leaseMs = LEASE_MS): Promise<StoppedHolder> {
 const read = async (child: ChildProcess): Promise<readonly unknown[]> =>
   (await run(child, { do: "read", key: "k", times: 5, loadMs: LOAD_MS })).values;
 
-/** Checks that no lease is left and that every key but the control record has a ttl. */
+/** Checks that no lease is left and that every key but the settings and the clock has a ttl. */
 async function expectNothingLeft({ prefix }: ReaderProcesses): Promise<void> {
   for (const key of await client.keys(`${prefix}:*`))
-    if (!key.startsWith(`${prefix}:#control`) && !key.startsWith(`${prefix}:#clock`))
+    if (!key.startsWith(`${prefix}:#settings`) && !key.startsWith(`${prefix}:#clock`))
       expect(await client.pttl(key), key).toBeGreaterThan(0);
   for (const key of await client.keys(`${prefix}:3:Key:*`))
     expect(readEntry((await client.getBuffer(key)) as Buffer), key).toMatchObject({ gen: "", untilAt: 0 });

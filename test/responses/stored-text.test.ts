@@ -33,16 +33,6 @@ interface Options {
   readonly responses?: boolean | ResponsesOptions;
 }
 
-/** A store that says that it reports changes, of which there are none here. */
-const reporting = (inner: Store): Store =>
-  new Proxy(inner, {
-    get(target, property) {
-      if (property === "follow") return (_: string, listener: { began(): void }) => (listener.began(), () => undefined);
-      const value: unknown = Reflect.get(target, property, target);
-      return typeof value === "function" ? value.bind(target) : value;
-    },
-  });
-
 /** A cache, and a schema whose loads are counted. */
 function open({ cache: options }: Options) {
   const typeDefs = /* GraphQL */ `
@@ -53,7 +43,7 @@ function open({ cache: options }: Options) {
   const films = vi.fn(() => FILMS);
   const clock = new FakeClock();
   const cache = createCache({
-    store: reporting(memoryStore({ clock })),
+    store: memoryStore({ clock }),
     testing: { clock },
     logger: { warn: () => undefined, info: () => undefined },
     ...options,

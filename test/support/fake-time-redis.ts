@@ -6,18 +6,17 @@ import { appendHistory } from "../../src/redis/scripts/append-history.js";
 import { askProcesses } from "../../src/redis/scripts/ask-processes.js";
 import { listReports } from "../../src/redis/scripts/list-reports.js";
 import { raiseClock } from "../../src/redis/scripts/raise-clock.js";
-import { raiseControl } from "../../src/redis/scripts/raise-control.js";
 import { release } from "../../src/redis/scripts/release.js";
 import { remove } from "../../src/redis/scripts/remove.js";
 import { renew } from "../../src/redis/scripts/renew.js";
-import { replaceControl } from "../../src/redis/scripts/replace-control.js";
+import { replaceSettings } from "../../src/redis/scripts/replace-settings.js";
 import { softInvalidate } from "../../src/redis/scripts/soft-invalidate.js";
 import { storeValues } from "../../src/redis/scripts/store-values.js";
 import { writeReport } from "../../src/redis/scripts/write-report.js";
 
 const SCRIPTS = [
   ...[acquire, storeValues, renew, release, remove, softInvalidate],
-  ...[appendClock, raiseClock, replaceControl, raiseControl],
+  ...[appendClock, raiseClock, replaceSettings],
   ...[writeReport, listReports, askProcesses, appendHistory],
 ];
 const TIME = "redis.call('TIME')";

@@ -166,7 +166,7 @@ export class Fleet {
   }
 }
 
-/** Checks that no lease is left and that every key but the control record and the clock has a ttl. */
+/** Checks that no lease is left and that every key but the settings and the clock has a ttl. */
 async function expectNothingLeft(servers: readonly Address[], prefix: string): Promise<void> {
   for (const { host, port } of servers) {
     const server = new Redis(port, host);
@@ -182,7 +182,7 @@ async function expectNothingLeft(servers: readonly Address[], prefix: string): P
         return entries.every((entry) => entry === undefined || entry.untilAt < now);
       });
       for (const key of await server.keys(`${prefix}:*`))
-        if (!key.startsWith(`${prefix}:#control`) && !key.startsWith(`${prefix}:#clock`))
+        if (!key.startsWith(`${prefix}:#settings`) && !key.startsWith(`${prefix}:#clock`))
           expect(await server.pttl(key), `the ttl of ${key}`).not.toBe(-1);
     } finally {
       server.disconnect();

@@ -17,7 +17,7 @@ export interface RedisMonitor {
   commandsOf(prefix: string, work: () => Promise<unknown>): Promise<readonly (readonly string[])[]>;
   /**
    * The same without what happens beside the requests, at times of its own: the history of invalidations, the reports of
-   * processes, and the subscription to wake-ups.
+   * processes, subscriptions, and the questions of a near cache, which read no entry.
    */
   requestCommandsOf: RedisMonitor["commandsOf"];
   close(): void;
@@ -38,7 +38,9 @@ export async function monitorRedis({ host, port }: Address): Promise<RedisMonito
       const beside = [`${prefix}:#log:history`, `${prefix}:#log:report`];
       const commands = await monitor.commandsOf(prefix, work);
       const isBeside = (word: string): boolean => beside.some((name) => word.startsWith(name));
-      return commands.filter((words) => words[0] !== "subscribe" && !words.some(isBeside));
+      const isQuestion = ([name, ...names]: readonly string[]): boolean =>
+        name === "mget" && names.every((word) => word.startsWith(`${prefix}:#`));
+      return commands.filter((words) => words[0] !== "subscribe" && !isQuestion(words) && !words.some(isBeside));
     },
     async commandsOf(prefix, work) {
       const commands: string[][] = [];

@@ -16,7 +16,11 @@ const caches = ["one", "other"].map((prefix) =>
     nearCache: {},
   }),
 );
+const loaders = caches.map((cache) =>
+  cache.loader<number, number, object>({ name: "N", maxAge: 60, batch: async (ids) => ids }),
+);
 const isLive = async (): Promise<boolean> => {
+  for (const loader of loaders) await loader({}).load(7);
   const all = await Promise.all(caches.map((cache) => cache.health()));
   return all.every(({ status, nearCache }) => status === "ok" && nearCache?.isLive === true);
 };

@@ -1,7 +1,7 @@
 import { defineScript, ENTRY } from "../define-script.js";
 
 /**
- * Grants leases: rows 1 to 9 of PROTOCOL.md. Each key is followed by its signature, the oldest position that counts, the token of the
+ * Grants leases: rows 1 to 9 of PROTOCOL.md. Each key is followed by the oldest position that counts, the token of the
  * request, and supersededAt: empty if the caller has seen no value, negated if the grant ends the
  * freshness of that value. A last key without values is the head of the invalidation clock, if it is on this server: then no
  * position is granted that the server does not have.
@@ -22,15 +22,15 @@ export const acquire = defineScript({
   args: ["leaseMs", "graceMs", "notAfter", "epoch", "position"],
   lua: `${ENTRY}
 if tonumber(notAfter) > 0 and now > tonumber(notAfter) then return 'expired' end
-local count = (#ARGV - first + 1) / 4
+local count = (#ARGV - first + 1) / 3
 if #KEYS > count then
   local head = redis.pcall('GETRANGE', KEYS[#KEYS], '8', '23')
   if type(head) == 'table' or #head ~= 16 or string.sub(head, 1, 8) ~= epoch then return 'expired' end
   if struct.unpack('<d', head, 9) < struct.unpack('<d', position) then position = string.sub(head, 9) end
 end
 local begunAt, endsAt, ttlMs = struct.pack('>I8', micros), struct.pack('<d', now + leaseMs), string.format('%d', leaseMs + graceMs)
-local function pendingEntry(signature, token)
-  return 'g\\3P\\0' .. signature .. epoch .. position .. begunAt .. string.sub(token, 1, 8) .. token .. endsAt .. position
+local function pendingEntry(token)
+  return 'g\\3P\\0' .. epoch .. position .. begunAt .. string.sub(token, 1, 8) .. token .. endsAt .. position
 end
 local function grantOn(key, flags, gen, token, leasePosition)
   local lease = (gen or begunAt .. string.sub(token, 1, 8)) .. token .. endsAt .. leasePosition
@@ -40,16 +40,16 @@ local function grantOn(key, flags, gen, token, leasePosition)
   local remainingMs = redis.call('PTTL', key)
   if remainingMs >= 0 and remainingMs < tonumber(ttlMs) then redis.call('PEXPIRE', key, ttlMs) end
 end
-local function acquireExisting(key, signature, oldest, token, superseded)
+local function acquireExisting(key, oldest, token, superseded)
   local state, flags, origin, gen, holder, untilAt, freshUntilAt, grantedAt, leasePosition = readEntry(key)
   local isActive = untilAt and untilAt > now
   if state == 'unknown' then return { 'unknown-format' } end
-  if not state or string.sub(origin, 1, 16) ~= signature .. epoch or struct.unpack('<d', origin, 17) < struct.unpack('<d', oldest)
+  if not state or string.sub(origin, 1, 8) ~= epoch or struct.unpack('<d', origin, 9) < struct.unpack('<d', oldest)
     or ((state == 'F' or state == 'X') and not isActive) then
-    redis.call('SET', key, pendingEntry(signature, token), 'PX', ttlMs)
+    redis.call('SET', key, pendingEntry(token), 'PX', ttlMs)
     return begunAt .. position
   end
-  if state == 'F' then return { 'failed', redis.call('GETRANGE', key, '36', '-1') } end
+  if state == 'F' then return { 'failed', redis.call('GETRANGE', key, '28', '-1') } end
   if state == 'X' then return { 'uncacheable' } end
   local supersededAt, isFresh = tonumber(superseded) or 0, state == 'V' and now < freshUntilAt
   if isFresh and grantedAt > math.abs(supersededAt) then return { 'value', redis.call('GET', key), tostring(now) } end
@@ -57,18 +57,18 @@ local function acquireExisting(key, signature, oldest, token, superseded)
     if flags % 2 == 0 then redis.call('SETRANGE', key, '3', string.char(flags + 1)) end
     return gen .. struct.pack('<d', untilAt - now)
   end
-  if isFresh and supersededAt < 0 then redis.call('SETRANGE', key, '28', struct.pack('<d', 0)) end
+  if isFresh and supersededAt < 0 then redis.call('SETRANGE', key, '20', struct.pack('<d', 0)) end
   grantOn(key, flags, gen, token, leasePosition or position)
   if gen then return { 'granted', gen, tostring(now), holder ~= token and 1 or 0, leasePosition } end
   return begunAt .. position
 end
 local replies = {}
 for i = 1, count do
-  local key, at = KEYS[i], first + 4 * (i - 1)
-  local signature, oldest, token, superseded = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
-  local begun = superseded == '' and redis.pcall('SET', key, pendingEntry(signature, token), 'PX', ttlMs, 'NX')
+  local key, at = KEYS[i], first + 3 * (i - 1)
+  local oldest, token, superseded = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+  local begun = superseded == '' and redis.pcall('SET', key, pendingEntry(token), 'PX', ttlMs, 'NX')
   if begun and begun.ok then replies[i] = begunAt .. position
-  else replies[i] = acquireExisting(key, signature, oldest, token, superseded) end
+  else replies[i] = acquireExisting(key, oldest, token, superseded) end
 end
 return replies`,
 });

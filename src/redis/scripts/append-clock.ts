@@ -5,14 +5,14 @@ import { defineScript, MAX_LOG_BYTES } from "../define-script.js";
  * Appends records to the invalidation clock, whose keys are its head and its log: see store/clock-log.ts. Each value is a record
  * without its position. Without values it returns the head that is there. A head without its log, or the other way round, is the loss of
  * both: a new epoch begins, under which nothing counts that was stored before. `after`: what the new positions have to be later than.
- * Returns the head.
+ * Returns the head. A new one is published on `channel`, which nothing depends on: a user without the right to do so invalidates all the same.
  * Idempotent in effect: a second run invalidates the same at a later position.
  * PERSIST comes first: a full server refuses a script that writes, but not after a write that needs no memory. DEL would do as well, but
  * while a slot of a Cluster moves, its old node refuses a key to a script that has deleted it, and the head would be lost.
  */
 export const appendClock = defineScript({
   name: "append-clock",
-  args: ["callerId", "after"],
+  args: ["callerId", "after", "channel"],
   lua: `
 local MAGIC, ZEROS = 'gc clk\\0\\1', string.rep('\\0', 16)
 local headKey, logKey = KEYS[1], KEYS[2]
@@ -58,5 +58,6 @@ for i = first, #ARGV do
 end
 head = MAGIC .. epoch .. struct.pack('<d', position) .. nonce .. struct.pack('<ddd', beginsAt, endsAt, floor)
 redis.call('SET', headKey, head)
+redis.pcall('PUBLISH', channel, head)
 return head`,
 });

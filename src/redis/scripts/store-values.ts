@@ -3,7 +3,7 @@ import { defineScript, ENTRY } from "../define-script.js";
 /**
  * Stores values whose lease chain is still alive: rows 10 and 11 of PROTOCOL.md. Each key is
  * decided on its own; one that is refused does not affect the others. Each key is followed by gen,
- * dropAt (`never`: no expiry), and the bytes of the new entry before and after its signature, epoch and position, which are
+ * dropAt (`never`: no expiry), and the bytes of the new entry before and after its epoch and position, which are
  * those of the lease. `kept` in the place of the first says that the stored body and its kind stay.
  * Returns 1 for each value that is stored, 0 for a refused one, and -1 for one that has expired.
  * Idempotent in effect: the first run ends the lease chain, so a second is refused.
@@ -26,7 +26,7 @@ for i, key in ipairs(KEYS) do
   else
     local entry
     origin = originOfLease(origin, leasePosition)
-    if isKept then entry = headOf('V', flags % 8 >= 4 and 4 or 0, origin) .. ARGV[at + 3] .. redis.call('GETRANGE', key, '48', '-49')
+    if isKept then entry = headOf('V', flags % 8 >= 4 and 4 or 0, origin) .. ARGV[at + 3] .. redis.call('GETRANGE', key, '40', '-49')
     else entry = ARGV[at + 2] .. origin .. ARGV[at + 3] end
     if remainingMs then redis.call('SET', key, entry, 'PX', remainingMs) else redis.call('SET', key, entry) end
     wakeWaiters(wakeChannel, key, flags, gen, entry)

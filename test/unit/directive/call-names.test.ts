@@ -9,8 +9,8 @@ import type { Key } from "../../../src/keys/key.js";
 import { RequestScopes } from "../../../src/loader/request-scope.js";
 import { partsOf } from "../../../src/parts.js";
 import type { FieldRule } from "../../../src/schema-rules.js";
-import type { Reads } from "../../../src/tier/reads.js";
-import type { RequestTags } from "../../../src/tier/request.js";
+import type { Reads } from "../../../src/tier/read/reads.js";
+import type { RequestTags } from "../../../src/tier/request/request.js";
 
 const typeDefs = /* GraphQL */ `
   scalar Any

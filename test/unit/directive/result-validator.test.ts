@@ -2,7 +2,7 @@ import { buildSchema, GraphQLList, GraphQLNonNull, GraphQLObjectType, type Graph
 import { describe, expect, it, vi } from "vitest";
 import { ResultValidator } from "../../../src/directive/result-validator.js";
 import { KnownResolvers } from "../../../src/known-resolvers.js";
-import type { NearValue } from "../../../src/tier/near-entries.js";
+import type { NearValue } from "../../../src/tier/near/near-entries.js";
 
 const schema = buildSchema("enum Genre { DRAMA } type Film { genre: Genre } type Query { film: Film }");
 const film = schema.getType("Film") as GraphQLObjectType;

@@ -96,8 +96,12 @@ describe("canonicalize", () => {
 
 describe("a key name", () => {
   const keys = createKeySpace("gc");
+  const variantOf = (id: string) => ({ id, keyForm: "form", form: 1 });
   const nameOf = (inputs: object) =>
-    keys.entry({ kind: "field", coordinate: "Query.me", identity: undefined, parts: "{}", ...inputs }, "variant").name;
+    keys.entry(
+      { kind: "field", coordinate: "Query.me", identity: undefined, parts: "{}", ...inputs },
+      variantOf("variant"),
+    ).name;
 
   it("contains the prefix, the format, the coordinate, the variant and only a digest of the input", () => {
     expect(nameOf({ identity: "alice" })).toMatch(/^gc:3:Query\.me:variant:[A-Za-z0-9_-]{22}$/);
@@ -106,7 +110,7 @@ describe("a key name", () => {
   it("has the first 132 bits of the SHA-256 of the input, and its check has the second half", () => {
     for (let nth = 0; nth < 100; nth++) {
       const input = { kind: "field", coordinate: "Query.me", identity: undefined, parts: `[n${nth}]` } as const;
-      const key = keys.entry(input, "variant");
+      const key = keys.entry(input, variantOf("variant"));
       const whole = createHash("sha256").update(key.input).digest();
       expect(key.digest).toBe(whole.toString("base64url").slice(0, 22));
       expect(key.name.endsWith(`:${key.digest}`)).toBe(true);
@@ -131,7 +135,7 @@ describe("a key name", () => {
 
   it("can be written for another variant, without the input", () => {
     const input = { kind: "field", coordinate: "Query.me", identity: "alice", parts: "{}" } as const;
-    expect(keys.nameUnder(keys.entry(input, "old"), "new")).toBe(keys.entry(input, "new").name);
+    expect(keys.nameUnder(keys.entry(input, variantOf("old")), "new")).toBe(keys.entry(input, variantOf("new")).name);
   });
 });
 

@@ -2,9 +2,9 @@ import { describe, expect, it } from "vitest";
 import { Key } from "../../../src/keys/key.js";
 import { FieldLoader, type FieldRequest } from "../../../src/loader/field-loader.js";
 import type { Entry } from "../../../src/store/entry.js";
-import type { Loaded } from "../../../src/tier/loaded.js";
-import type { Reads } from "../../../src/tier/reads.js";
-import { NO_TAGS, type ReadEnding } from "../../../src/tier/request.js";
+import type { Reads } from "../../../src/tier/read/reads.js";
+import type { Loaded } from "../../../src/tier/request/loaded.js";
+import { NO_TAGS, type ReadEnding } from "../../../src/tier/request/request.js";
 
 const entry = { state: "value" } as Entry;
 const loaded = { kind: "loaded" } as Loaded;
@@ -27,7 +27,7 @@ function createLoader() {
 
 const requestOf = (readOnly: boolean, variantId = "v"): FieldRequest =>
   ({
-    key: new Key(`gc:2:Query.a:${variantId}:`, "Query.a", variantId, "field Query.a  []"),
+    key: new Key(`gc:2:Query.a:${variantId}:`, "Query.a", { id: variantId, form: 1 }, "field Query.a  []"),
     tags: NO_TAGS,
     policy: { readOnly },
   }) as unknown as FieldRequest;

@@ -5,8 +5,8 @@ import { describe, expect, it, vi } from "vitest";
 import type { Execution } from "../../../src/graphql-version.js";
 import type { FieldRequest } from "../../../src/loader/field-loader.js";
 import { RequestScopes } from "../../../src/loader/request-scope.js";
-import type { Reads } from "../../../src/tier/reads.js";
-import { NO_TAGS } from "../../../src/tier/request.js";
+import type { Reads } from "../../../src/tier/read/reads.js";
+import { NO_TAGS } from "../../../src/tier/request/request.js";
 
 setFlagsFromString("--expose-gc");
 const collectGarbage = runInNewContext("gc") as () => void;

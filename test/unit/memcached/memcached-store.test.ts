@@ -2,14 +2,13 @@ import { type MemcachedClient, memcachedStore } from "graphql-cached/memcached";
 import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { readHead, writeRecord } from "../../../src/store/clock-log.js";
-import { NO_SIGNATURE } from "../../../src/store/entry.js";
 import type { ClockOrigin, Grant, LeaseTimes, Store } from "../../../src/store/store.js";
 import { originOf } from "../../support/clock-origin.js";
 import { fakeServer } from "../../support/fake-memcached.js";
 
 const TIMES: LeaseTimes = { leaseMs: 1_000, graceMs: 1_000, patienceMs: 500 };
-const leaseRequest = (key: string) => ({ key, signature: NO_SIGNATURE, oldestPosition: 0, supersededAt: 0 });
-const NAMES = { wakeChannel: "wake", invalidationLog: "log", clock: "clock", controlRecord: "control" };
+const leaseRequest = (key: string) => ({ key, oldestPosition: 0, supersededAt: 0 });
+const NAMES = { wakeChannel: "wake", invalidationLog: "log", clock: "clock", settings: "" };
 /** What a store that is not opened for a cache knows of a clock. */
 const ORIGIN: ClockOrigin = { epoch: "an epoch", position: 1 };
 
@@ -45,23 +44,23 @@ describe("memcachedStore", () => {
   it("refuses to serve caches with different prefixes", () => {
     const store = memcachedStore({ client: fakeServer().client });
     store.open(
-      { wakeChannel: "a:wakeChannel", invalidationLog: "a:recent", clock: "a:clock", controlRecord: "a:control" },
+      { wakeChannel: "a:wakeChannel", invalidationLog: "a:recent", clock: "a:clock", settings: "a:" },
       () => undefined,
     );
     expect(() =>
       store.open(
-        { wakeChannel: "b:wakeChannel", invalidationLog: "b:recent", clock: "b:clock", controlRecord: "b:control" },
+        { wakeChannel: "b:wakeChannel", invalidationLog: "b:recent", clock: "b:clock", settings: "b:" },
         () => undefined,
       ),
     ).toThrow("another `prefix`");
   });
 
-  it("reads keys, the control record and the head of the clock in one round trip", async () => {
+  it("reads keys and the head of the clock in one round trip", async () => {
     const { client, reads } = fakeServer();
     const store = memcachedStore({ client });
     store.open(NAMES, () => undefined);
     await store.read(["a", "b"]);
-    expect(reads).toEqual([["a", "b", "control", "clock"]]);
+    expect(reads).toEqual([["a", "b", "clock"]]);
   });
 
   it("replaces names that memcached does not accept by their digests", async () => {
@@ -138,7 +137,7 @@ describe("memcachedStore", () => {
     expect(kept).toHaveLength(300 - servers.b.table.size);
   });
 
-  it("keeps one clock and one control record, in whatever order the processes list the servers", async () => {
+  it("keeps one clock and one item of settings, in whatever order the processes list the servers", async () => {
     const [a, b] = [fakeServer().client, fakeServer().client];
     const clock = new FakeClock();
     const [one, other] = [
@@ -149,10 +148,11 @@ describe("memcachedStore", () => {
     const head = await one.appendClock([writeRecord({ kind: "hard", subjects: [1] })]);
     expect(await other.appendClock([])).toEqual(head);
     expect(await other.readClock(0)).toEqual(await one.readClock(0));
-    expect(other.controlCopies()).toEqual(one.controlCopies());
-    const version = await one.replaceControl(undefined, Buffer.from("content"));
-    expect(await other.replaceControl(undefined, Buffer.from("other"))).toBeUndefined();
-    expect(await other.replaceControl(version, Buffer.from("other"))).toBeDefined();
+    const content = Buffer.from("content");
+    expect(await one.replaceSettings(undefined, content)).toBe(true);
+    expect(await other.replaceSettings(undefined, Buffer.from("other"))).toBe(false);
+    expect(await other.readSettings()).toEqual(content);
+    expect(await other.replaceSettings(content, Buffer.from("other"))).toBe(true);
   });
 
   it("brings nothing back when the client carries its writes out again", async () => {

@@ -65,10 +65,10 @@ describe("redisStore.acquire", () => {
     const pipeline: RedisPipeline = {
       callBuffer: (_command, args) => {
         calls++;
-        // The hash, the number of keys, the keys, five arguments of the script, and four values per key.
+        // The hash, the number of keys, the keys, five arguments of the script, and three values per key.
         const [, keyCount] = args as [string, number];
         for (let key = 0; key < keyCount; key++)
-          tokens.push((args[keyCount + 7 + 4 * key + 2] as Buffer).toString("hex"));
+          tokens.push((args[keyCount + 7 + 3 * key + 1] as Buffer).toString("hex"));
         return pipeline;
       },
       exec: async () => Array.from({ length: calls }, () => [null, []]),
@@ -76,7 +76,6 @@ describe("redisStore.acquire", () => {
     const store = redisStore({ client: { ...clientWith(), pipeline: () => pipeline } });
     const requests = Array.from({ length: 120 }, (_, nth) => ({
       key: `k${nth}`,
-      signature: "",
       oldestPosition: 0,
       supersededAt: 0,
     }));
@@ -124,23 +123,17 @@ describe("a redisStore whose client mixes up replies", () => {
     };
     const client = { ...clientWith(), callBuffer: async () => reply, pipeline: () => pipeline };
     const store = redisStore({ client: { ...client, duplicate: () => ({ on: () => undefined }) } as never });
-    store.open(
-      { wakeChannel: "wake", invalidationLog: "log", clock: "clock", controlRecord: "control" },
-      () => undefined,
-    );
+    store.open({ wakeChannel: "wake", invalidationLog: "log", clock: "clock", settings: "" }, () => undefined);
     return store;
   };
 
   it.each(REPLIES)("confirms nothing by %s", async (_, reply) => {
     const message = "expected the reply to this call, got another one from the client";
     const store = storeWith(reply);
-    const record = { version: "\0\x01abcdefghijklmn", content: new Uint8Array([1]) };
     await expect(store.softInvalidate(["k"])).rejects.toThrow(message);
     const invalidation = writeRecord({ kind: "hard", subjects: [1] });
     const other = "append-clock: expected the head of the invalidation clock, got another reply";
     for (const records of [[], [invalidation]]) await expect(store.appendClock(records)).rejects.toThrow(other);
-    await expect(store.replaceControl(undefined, record.content)).rejects.toThrow(message);
-    await expect(store.raiseControl(["control"], record)).rejects.toThrow(message);
   });
 });
 
@@ -167,7 +160,7 @@ describe("redisStore.open", () => {
     const subscriber = { on: () => undefined, subscribe: async () => undefined, disconnect: () => undefined };
     const store = redisStore({ client: { ...clientWith(), duplicate: () => subscriber } });
     const open = (wakeChannel: string) => () =>
-      store.open({ wakeChannel, invalidationLog: "log", clock: "clock", controlRecord: "control" }, () => undefined);
+      store.open({ wakeChannel, invalidationLog: "log", clock: "clock", settings: "" }, () => undefined);
     expect(open("a")).not.toThrow();
     expect(open("a")).not.toThrow();
     expect(open("b")).toThrow("createCache: `store`: expected a store that no cache with another `prefix` uses");
@@ -182,7 +175,7 @@ describe("redisStore.open", () => {
       disconnect: () => undefined,
     };
     const store = redisStore({ client: { ...clientWith(), duplicate: () => subscriber } });
-    store.open({ wakeChannel: "wake", invalidationLog: "log", clock: "clock", controlRecord: "control" }, (...event) =>
+    store.open({ wakeChannel: "wake", invalidationLog: "log", clock: "clock", settings: "" }, (...event) =>
       woken.push(event),
     );
     for (const connection of [1, 2]) {
@@ -203,7 +196,7 @@ describe("redisStore.open", () => {
       disconnect: () => undefined,
     };
     const store = redisStore({ client: { ...clientWith(), duplicate: () => subscriber } });
-    store.open({ wakeChannel: "wake", invalidationLog: "log", clock: "clock", controlRecord: "control" }, (...event) =>
+    store.open({ wakeChannel: "wake", invalidationLog: "log", clock: "clock", settings: "" }, (...event) =>
       woken.push(event),
     );
     const length = (bytes: number): Buffer => Buffer.from([bytes, 0]);

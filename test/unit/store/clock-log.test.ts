@@ -22,6 +22,10 @@ const append = (clock: StoredClock | undefined, ...records: readonly Buffer[]): 
 const headOf = ({ head }: StoredClock): ClockHead => readHead(head) as ClockHead;
 const recordsOf = ({ log }: StoredClock) => readLog(log)?.records ?? [];
 const begun = append(undefined);
+const FORMS = [
+  { coordinate: 5, form: 8 },
+  { coordinate: 6, form: 9 },
+];
 
 describe("a record of the invalidation clock", () => {
   it("is read as it was written, whatever its kind", () => {
@@ -30,11 +34,40 @@ describe("a record of the invalidation clock", () => {
       { kind: "soft", subjects: [] },
       { kind: "begin", subjects: [3, 4], writer: "\u0000writer\u00ff", guardMs: 1_234.5 },
       { kind: "end", subjects: [3], writer: "\u0000writer\u00ff" },
+      { kind: "settings", subjects: [] },
+      { kind: "hard", subjects: [1, 2], forms: [{ coordinate: 5, form: 2 ** 52 - 1 }] },
+      { kind: "soft", subjects: [], forms: FORMS },
+      { kind: "begin", subjects: [3], forms: FORMS, writer: "writer 1", guardMs: 5 },
+      { kind: "end", subjects: [], forms: FORMS, writer: "writer 1" },
     ];
-    const [, ...read] = recordsOf(append(begun, ...records.map(writeRecord)));
-    expect(read.map(({ kind, subjects, writer, guardMs }) => ({ kind, subjects, writer, guardMs }))).toEqual(
-      records.map((record) => ({ writer: "", guardMs: 0, ...record })),
-    );
+    const clock = appendToClock(begun, records.map(writeRecord), NOW, 10_000);
+    const [, ...read] = recordsOf(clock);
+    expect(
+      read.map(({ kind, subjects, forms, writer, guardMs }) => ({ kind, subjects, forms, writer, guardMs })),
+    ).toEqual(records.map((record) => ({ forms: [], writer: "", guardMs: 0, ...record })));
+    expect(read.reduce((sum, { bytes }) => sum + bytes, LOG_HEAD_BYTES + 24)).toBe(clock.log.length);
+  });
+
+  it("has the number of its key forms beside its kind, and ends with their coordinates and forms", () => {
+    const bytes = writeRecord({ kind: "soft", subjects: [7], forms: FORMS });
+    expect([bytes.readUInt16LE(8), bytes.readUInt16LE(10), bytes.readUInt32LE(12)]).toEqual([2, 2, 5]);
+    expect([16, 24, 32, 40, 48].map((at) => bytes.readDoubleLE(at))).toEqual([7, 5, 8, 6, 9]);
+    expect(bytes).toHaveLength(56);
+  });
+
+  it.each<[string, ClockRecord, forms: number]>([
+    ["has one subject", { kind: "hard", subjects: [1] }, 1],
+    ["has no slots", { kind: "settings", subjects: [] }, 1],
+    ["needs its slots for the writer", { kind: "end", subjects: [1], writer: "writer 1" }, 1],
+    ["needs its slots for the writer and the guard", { kind: "begin", subjects: [1, 2], writer: "w", guardMs: 1 }, 2],
+    ["has two forms", { kind: "hard", subjects: [], forms: FORMS }, 3],
+    ["has the most forms of all", { kind: "hard", subjects: [1, 2] }, 0xffff],
+  ])("is refused, as is a log that contains it, if it says that it has forms and %s", (_, record, forms) => {
+    const bytes = Buffer.concat([Buffer.alloc(8), writeRecord(record)]);
+    expect(readRecords(bytes)).toHaveLength(1);
+    bytes.writeUInt16LE(forms, 18);
+    expect(readRecords(bytes)).toBeUndefined();
+    expect(readLog(append(begun, hard(1), bytes.subarray(8), hard(2)).log)).toBeUndefined();
   });
 
   it("has a nonce that no other record has", () => {

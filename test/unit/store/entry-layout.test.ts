@@ -10,20 +10,20 @@ describe("the byte layout of an entry", () => {
       Buffer.alloc(100),
       Buffer.from(`g\u0002V${"\0".repeat(90)}`),
       Buffer.from(`g\u0003Q${"\0".repeat(90)}`),
-      Buffer.from(`g\u0003V${"\0".repeat(44)}`),
-      Buffer.from(`g\u0003V\u0002${"\0".repeat(91)}`),
-      Buffer.from(`g\u0003P${"\0".repeat(72)}`),
-      Buffer.from(`g\u0003P${"\0".repeat(74)}`),
-      Buffer.from(`g\u0003F${"\0".repeat(32)}`),
+      Buffer.from(`g\u0003V${"\0".repeat(36)}`),
+      Buffer.from(`g\u0003V\u0002${"\0".repeat(83)}`),
+      Buffer.from(`g\u0003P${"\0".repeat(64)}`),
+      Buffer.from(`g\u0003P${"\0".repeat(66)}`),
+      Buffer.from(`g\u0003F${"\0".repeat(24)}`),
     ])
       expect(readEntry(bytes)).toBeUndefined();
   });
 
   it("reads an entry with an instant or a position that is no number as undefined", () => {
     for (const [state, length, ats] of [
-      ["V\u0002", 96, [20, 28, 40, 80, 88]],
-      ["P\u0000", 76, [20, 60, 68]],
-      ["F\u0000", 36, [20, 28]],
+      ["V\u0002", 88, [12, 20, 32, 72, 80]],
+      ["P\u0000", 68, [12, 52, 60]],
+      ["F\u0000", 28, [12, 20]],
     ] as const) {
       const bytes = Buffer.alloc(length);
       bytes.write(`g\u0003${state}`);
@@ -38,18 +38,18 @@ describe("the byte layout of an entry", () => {
   });
 
   it("reads every field of a value from its offset, and its lease from the end", () => {
-    const bytes = Buffer.alloc(99);
+    const bytes = Buffer.alloc(91);
     bytes.write("g\u0003V");
     bytes[3] = 2 + 4 + 8;
-    bytes.write("signaturan epoch", 4);
-    bytes.writeDoubleLE(5, 20);
-    bytes.writeDoubleLE(2, 28);
-    bytes.writeUInt32LE(7, 36);
-    bytes.writeDoubleLE(3, 40);
-    bytes.write("abc", 48);
-    bytes.write("gen-gen-gen-gen-", 51);
-    bytes.writeDoubleLE(1, 83);
-    bytes.writeDoubleLE(6, 91);
+    bytes.write("an epoch", 4);
+    bytes.writeDoubleLE(5, 12);
+    bytes.writeDoubleLE(2, 20);
+    bytes.writeUInt32LE(7, 28);
+    bytes.writeDoubleLE(3, 32);
+    bytes.write("abc", 40);
+    bytes.write("gen-gen-gen-gen-", 43);
+    bytes.writeDoubleLE(1, 75);
+    bytes.writeDoubleLE(6, 83);
     const common = {
       state: "value",
       isNegative: true,
@@ -57,35 +57,34 @@ describe("the byte layout of an entry", () => {
       loadMs: 7,
       freshUntilAt: 2,
       grantedAt: 3,
-      signature: "signatur",
       epoch: "an epoch",
       position: 5,
     };
     expect(readEntry(bytes)).toMatchObject({ ...common, gen: "gen-gen-gen-gen-", untilAt: 1, leasePosition: 6 });
     expect(Buffer.from(readEntry(bytes)?.body ?? []).toString()).toBe("abc");
-    const unleased = Buffer.from(bytes.subarray(0, 51));
+    const unleased = Buffer.from(bytes.subarray(0, 43));
     unleased[3] = 4 + 8;
     expect(readEntry(unleased)).toMatchObject({ ...common, gen: "", untilAt: 0, leasePosition: 0 });
     expect(Buffer.from(readEntry(unleased)?.body ?? []).toString()).toBe("abc");
   });
 
   it("reads every field of an entry that is no value from its offset", () => {
-    const pending = Buffer.alloc(76);
+    const pending = Buffer.alloc(68);
     pending.write("g\u0003P");
-    pending.write("signaturan epoch", 4);
-    pending.writeDoubleLE(5, 20);
-    pending.write("gen-gen-gen-gen-", 28);
-    pending.writeDoubleLE(1, 60);
-    pending.writeDoubleLE(6, 68);
-    const common = { signature: "signatur", epoch: "an epoch", position: 5, untilAt: 1 };
+    pending.write("an epoch", 4);
+    pending.writeDoubleLE(5, 12);
+    pending.write("gen-gen-gen-gen-", 20);
+    pending.writeDoubleLE(1, 52);
+    pending.writeDoubleLE(6, 60);
+    const common = { epoch: "an epoch", position: 5, untilAt: 1 };
     const lease = { gen: "gen-gen-gen-gen-", leasePosition: 6 };
     expect(readEntry(pending)).toMatchObject({ ...common, ...lease, state: "pending" });
-    const failed = Buffer.alloc(39);
+    const failed = Buffer.alloc(31);
     failed.write("g\u0003F");
-    failed.write("signaturan epoch", 4);
-    failed.writeDoubleLE(5, 20);
-    failed.writeDoubleLE(1, 28);
-    failed.write("abc", 36);
+    failed.write("an epoch", 4);
+    failed.writeDoubleLE(5, 12);
+    failed.writeDoubleLE(1, 20);
+    failed.write("abc", 28);
     expect(readEntry(failed)).toMatchObject({ ...common, state: "failed", gen: "", leasePosition: 0 });
     expect(Buffer.from(readEntry(failed)?.body ?? []).toString()).toBe("abc");
   });
@@ -101,7 +100,6 @@ describe("the byte layout of an entry", () => {
       untilAt: 1.5,
       freshUntilAt: 2,
       grantedAt: 3,
-      signature: "signatur",
       epoch: "an epoch",
       position: 5,
       leasePosition: 6,

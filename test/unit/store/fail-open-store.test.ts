@@ -1,13 +1,5 @@
 import { memoryStore } from "graphql-cached";
-import {
-  type AcquireRequest,
-  type Hold,
-  NO_SIGNATURE,
-  type Reading,
-  type Store,
-  type StoreRead,
-  type StoreRequest,
-} from "graphql-cached/store";
+import type { AcquireRequest, Hold, Reading, Store, StoreRead, StoreRequest } from "graphql-cached/store";
 import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { appendToClock, writeRecord } from "../../../src/store/clock-log.js";
@@ -72,7 +64,7 @@ function storeWithBatches(isHanging: (batch: number) => boolean = () => false) {
 const TIMES = { leaseMs: 3_000, graceMs: 6_000, patienceMs: 500 };
 const ORIGIN = { epoch: "an epoch", position: 1 };
 const KEYS = Array.from({ length: 10_000 }, (_, index) => `key${index}`);
-const leaseRequests = KEYS.map((key) => ({ key, signature: "\0".repeat(8), oldestPosition: 0, supersededAt: 0 }));
+const leaseRequests = KEYS.map((key) => ({ key, oldestPosition: 0, supersededAt: 0 }));
 
 it("says once what has failed if the store is not connected and does not reply", async () => {
   const connectionError = (): Error => new Error("connect ECONNREFUSED");
@@ -140,7 +132,7 @@ describe("the keys of one tick", () => {
       release: { value: memory.release.bind(memory) },
     }) as Store;
     const store = new FailOpenStore(inner, clock, new Channel(), 100);
-    const requests = [{ key: "a", signature: NO_SIGNATURE, oldestPosition: 0, supersededAt: 0 }];
+    const requests = [{ key: "a", oldestPosition: 0, supersededAt: 0 }];
     const origin = await originOf(memory);
     const acquiring = store.acquire(requests, TIMES, origin);
     await clock.advance(200);
@@ -206,7 +198,6 @@ describe("the values of one tick", () => {
           return {
             readings: keys.map(() => ({ kind: "read", entry, now: 0 })),
             clock: undefined,
-            controlVersion: undefined,
           };
         },
       },
@@ -238,6 +229,20 @@ describe("the values of one tick", () => {
     // Small values again.
     expect(sizes).toEqual([100, 50, 25, 75]);
   });
+
+  it("are expected to be as large as before after a read without keys, whether or not the store has replied to that", async () => {
+    const { clock, sizes, state, store } = storeOfValues(100 * 1_024);
+    await store.read(KEYS.slice(0, 100));
+    await store.read([]);
+    state.isHanging = true;
+    const reading = store.read([]);
+    await clock.advance(100);
+    await reading;
+    state.isHanging = false;
+    sizes.length = 0;
+    await store.read(KEYS.slice(0, 25));
+    expect(sizes).toEqual([10, 10, 5]);
+  });
 });
 
 describe("the time budget of an operation", () => {
@@ -259,7 +264,7 @@ describe("the time budget of an operation", () => {
     const slow = store.read(["key"]);
     await pass(800, true);
     await pass(60, false);
-    reply({ readings: [{ kind: "read", entry: undefined, now: 0 }], clock: undefined, controlVersion: undefined });
+    reply({ readings: [{ kind: "read", entry: undefined, now: 0 }], clock: undefined });
     expect((await slow).readings).toMatchObject([{ kind: "read" }]);
     const stuck = store.read(["key"]);
     await pass(300, true);
@@ -281,7 +286,6 @@ describe("the time budget of an operation", () => {
               resolve({
                 readings: keys.map(() => ({ kind: "read", entry: undefined, now: 0 })),
                 clock: undefined,
-                controlVersion: undefined,
               });
           }),
       },
@@ -333,6 +337,24 @@ describe("a store with a hanging node", () => {
   });
 });
 
+describe("a read without keys", () => {
+  it("shows the head of the clock, from whichever node the store asks", async () => {
+    const { memory, store } = storeWithHangingNode();
+    const head = await memory.appendClock([]);
+    expect(await store.read([])).toEqual({ readings: [], clock: head, controlVersion: undefined });
+  });
+
+  it("shows nothing if the store fails, within one time budget", async () => {
+    const clock = new FakeClock();
+    const inner = chaosStore(memoryStore({ clock }));
+    const store = new FailOpenStore(inner, clock, new Channel(), 100);
+    inner.chaos.mode = "hangs";
+    const read = store.read([]);
+    await clock.advance(100);
+    expect(await read).toEqual({ readings: [], clock: undefined, controlVersion: undefined });
+  });
+});
+
 describe("a store of several nodes, one of which takes no invalidation", () => {
   it("lets its log be read, however many invalidations have failed, and tries each of them", async () => {
     const clock = new FakeClock();
@@ -376,7 +398,7 @@ describe("a store of a user that does not keep to the interface", () => {
 
   it.each<readonly [string, unknown]>([
     ...WRONG,
-    ["a read of too few keys", async () => ({ readings: [], clock: Buffer.alloc(1), controlVersion: "" })],
+    ["a read of too few keys", async () => ({ readings: [], clock: Buffer.alloc(1) })],
   ])("fails its reads, as every other failure, if they return %s", async (_, read) => {
     const { events, store } = withMethod("read", read);
     const { readings, clock } = await store.read(["k"]);
@@ -394,12 +416,19 @@ describe("a store of a user that does not keep to the interface", () => {
       "unavailable",
     ]);
     expect(await withMethod("renew", method).store.renew([{ key: "k" } as Hold], TIMES)).toEqual([true]);
-    expect(await withMethod("readControl", method).store.readControl(["k"])).toMatchObject([{ kind: "failed" }]);
     const records = [writeRecord({ kind: "hard", subjects: [1] })];
     for (const appended of [[], records])
       await expect(withMethod("appendClock", method).store.appendClock(appended)).rejects.toThrow(
         "store: `appendClock` failed: ",
       );
+  });
+
+  it.each<readonly [string, unknown]>([
+    ...WRONG.filter(([title]) => title !== "a promise of nothing"),
+    ["a promise of text", async () => "{}"],
+  ])("fails to read the settings if that returns %s", async (_, method) => {
+    const reading = withMethod("readSettings", method).store.readSettings();
+    await expect(reading).rejects.toThrow("store: `readSettings` failed: ");
   });
 
   it("confirms no invalidation by the head of another one, and returns nothing but bytes as its log", async () => {
@@ -449,31 +478,10 @@ describe("a store of a user that does not keep to the interface", () => {
     expect(await failure(() => undefined)).toBe(
       "store: `read` failed: expected a promise, got undefined; check the store with `storeConformance`",
     );
-    expect(await failure(async () => ({ readings: [], clock: undefined, controlVersion: undefined }))).toBe(
+    expect(await failure(async () => ({ readings: [], clock: undefined }))).toBe(
       "store: `read` failed: expected one result for each key, in their order; check the store with `storeConformance`",
     );
   });
-});
-
-it("reports a control record that cannot be read as every other failure", async () => {
-  const clock = new FakeClock();
-  const channel = new Channel();
-  const events: CacheEvent[] = [];
-  channel.listen((event) => events.push(event), []);
-  const inner = Object.create(memoryStore({ clock }), {
-    readControl: {
-      value: async (copies: readonly string[]) => copies.map(() => ({ kind: "failed", error: new Error("closed") })),
-    },
-  }) as Store;
-  const store = new FailOpenStore(inner, clock, channel, 100);
-  expect(await store.readControl(["control"])).toMatchObject([
-    {
-      kind: "failed",
-      error: { code: "CACHED_STORE_UNAVAILABLE", message: "store: `readControl` failed: closed" },
-    },
-  ]);
-  expect(events.map(({ name }) => name)).toEqual(["store.failed"]);
-  expect(store.health()).toMatchObject([{ failures: 1, operations: 1 }]);
 });
 
 describe("the health of a store", () => {
@@ -584,8 +592,8 @@ describe("the health of a store", () => {
     const { clock, store } = storeWithHangingNode(
       (inner) =>
         Object.create(inner, {
-          controlCopies: { value: () => ["a:copy", "b:copy", "b:other"] },
-          readControl: { value: readControl },
+          nodeOf: { value: nodeOfProbed },
+          read: { value: (names: readonly string[]) => (nodeOfProbed(names[0]) === "b" ? NEVER : inner.read(names)) },
         }) as Store,
     );
     const probes = store.probe();
@@ -601,6 +609,6 @@ describe("the health of a store", () => {
   });
 });
 
-/** Node `b` hangs. */
-const readControl = ([copy = ""]: readonly string[]): Promise<unknown> =>
-  copy.startsWith("b") ? new Promise(() => undefined) : Promise.resolve([{ kind: "read", record: undefined }]);
+const NEVER = new Promise<StoreRead>(() => undefined);
+/** Which node has a name that only a hash tag tells apart from others. */
+const nodeOfProbed = (name = ""): string => (name.charCodeAt(name.length - 2) % 2 === 0 ? "a" : "b");

@@ -2,11 +2,10 @@ import { memoryStore } from "graphql-cached";
 import { FakeClock } from "graphql-cached/testing";
 import { expect, it } from "vitest";
 import { readHead, readLog, writeRecord } from "../../../src/store/clock-log.js";
-import { NO_SIGNATURE } from "../../../src/store/entry.js";
 import { originOf } from "../../support/clock-origin.js";
 
 const TIMES = { leaseMs: 1_000, graceMs: 0, patienceMs: 0 };
-const requestOf = (key: string) => ({ key, signature: NO_SIGNATURE, oldestPosition: 0, supersededAt: 0 });
+const requestOf = (key: string) => ({ key, oldestPosition: 0, supersededAt: 0 });
 
 it("keeps the memory store within maxBytes by dropping the least recently used entries", async () => {
   const store = memoryStore({ maxBytes: 4_000 });

@@ -6,19 +6,23 @@ import { writeBody } from "../../../src/store/body.js";
 import type { Entry } from "../../../src/store/entry.js";
 import { readEntry, writeStoredEntry } from "../../../src/store/entry-layout.js";
 import { Channel } from "../../../src/telemetry/channel.js";
-import { decodeEntry } from "../../../src/tier/entry-decoder.js";
+import { decodeEntry } from "../../../src/tier/entry/entry-decoder.js";
 import { PLAIN_PACKING } from "../../support/packing-settings.js";
 
 const plain = createPacking(PLAIN_PACKING);
 const encrypting = createPacking({ ...PLAIN_PACKING, encryption: { keys: [{ id: "a", key: randomBytes(32) }] } });
-const key = createKeySpace("shop").entry({ kind: "loader", coordinate: "Film", identity: undefined, parts: "7" }, "v");
+const VARIANT = { id: "v", keyForm: "form", form: 1 };
+const key = createKeySpace("shop").entry(
+  { kind: "loader", coordinate: "Film", identity: undefined, parts: "7" },
+  VARIANT,
+);
 
 /** The entry that a store reads from bytes that contain `body`. `gen`: of the lease of its refresh. */
 const entryOf = (body: Uint8Array, gen = ""): Entry =>
   readEntry(
     writeStoredEntry({
       ...{ state: "value", isNegative: false, hasRefreshFailed: false, hasWaiters: false, loadMs: 0, dropAt: 0 },
-      ...{ gen, token: gen, untilAt: 5, freshUntilAt: 2, grantedAt: 1, signature: "signatur", writers: [] },
+      ...{ gen, token: gen, untilAt: 5, freshUntilAt: 2, grantedAt: 1 },
       ...{ epoch: "epoch 01", position: 7 },
       body: Buffer.from(body),
     }),
@@ -55,7 +59,7 @@ it("rejects plain text if values are encrypted, and encrypted values if they are
 it("takes the value of another key for a collision", async () => {
   const other = createKeySpace("shop").entry(
     { kind: "loader", coordinate: "Film", identity: undefined, parts: "8" },
-    "v",
+    VARIANT,
   );
   const entry = entryOf(await bodyOf({ title: "Heat" }, plain));
   expect(decodeEntry(entry, other, plain, new Channel())).toEqual({ kind: "collision" });

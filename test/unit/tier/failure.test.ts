@@ -2,10 +2,13 @@ import { runInNewContext } from "node:vm";
 import { GraphQLError } from "graphql";
 import { expect, it } from "vitest";
 import { createKeySpace } from "../../../src/keys/key.js";
-import { readFailure, writeFailure } from "../../../src/tier/failure.js";
+import { readFailure, writeFailure } from "../../../src/tier/entry/failure.js";
 
 const keyOf = (part: number) =>
-  createKeySpace("gc").entry({ kind: "field", coordinate: "Query.a", identity: undefined, parts: `n${part}` }, "v");
+  createKeySpace("gc").entry(
+    { kind: "field", coordinate: "Query.a", identity: undefined, parts: `n${part}` },
+    { id: "v", keyForm: "form", form: 1 },
+  );
 const key = keyOf(1);
 
 it("passes a failure to other processes with its name, message and extensions", () => {

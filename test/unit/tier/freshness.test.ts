@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { compilePolicy, type PolicySettings } from "../../../src/policy/policy.js";
-import { type Entry, NO_EPOCH, NO_SIGNATURE } from "../../../src/store/entry.js";
-import { evaluateFreshness } from "../../../src/tier/freshness.js";
+import { type Entry, NO_EPOCH } from "../../../src/store/entry.js";
+import { evaluateFreshness } from "../../../src/tier/entry/freshness.js";
 
 const policyOf = (settings: PolicySettings) =>
   compilePolicy({ declared: [settings], profiles: {}, defaults: {} }).policy;
@@ -15,7 +15,6 @@ const entryOf = (more: Partial<Entry> = {}): Entry => ({
   untilAt: 0,
   freshUntilAt: 10_000,
   grantedAt: 0,
-  signature: NO_SIGNATURE,
   epoch: NO_EPOCH,
   position: 0,
   body: new Uint8Array(),
@@ -26,7 +25,7 @@ describe("evaluateFreshness", () => {
   const policy = policyOf({ maxAge: 10, staleWhileRevalidate: 5, staleIfError: 20 });
 
   it("returns fresh until the entry is stale, and then what the stale windows allow", () => {
-    const at = (now: number) => evaluateFreshness(entryOf(), policy, now, NO_SIGNATURE);
+    const at = (now: number) => evaluateFreshness(entryOf(), policy, now);
     expect([at(0), at(9_999), at(10_000), at(14_999), at(15_000), at(29_999), at(30_000)]).toEqual([
       "fresh",
       "fresh",
@@ -40,22 +39,18 @@ describe("evaluateFreshness", () => {
 
   it("ends the freshness of a value at the instant that jitter has chosen, not after it", () => {
     const jittered = entryOf({ freshUntilAt: 9_000 });
-    const at = (now: number) => evaluateFreshness(jittered, policy, now, NO_SIGNATURE);
+    const at = (now: number) => evaluateFreshness(jittered, policy, now);
     expect([at(8_999), at(9_000)]).toEqual(["fresh", "stale-while-revalidate"]);
   });
 
-  it("treats an entry with another signature as absent", () => {
-    expect(evaluateFreshness(entryOf(), policy, 0, "other678")).toBe("absent");
-  });
-
   it("applies a shortened maxAge to entries that are already stored", () => {
-    expect(evaluateFreshness(entryOf(), policyOf({ maxAge: 1 }), 2_000, NO_SIGNATURE)).toBe("absent");
+    expect(evaluateFreshness(entryOf(), policyOf({ maxAge: 1 }), 2_000)).toBe("absent");
   });
 
   it("serves a value whose refresh failed until the next attempt, but never beyond its stale windows", () => {
     const backedOff = entryOf({ hasRefreshFailed: true, freshUntilAt: 40_000 });
-    expect(evaluateFreshness(backedOff, policy, 29_000, NO_SIGNATURE)).toBe("stale-backoff");
-    expect(evaluateFreshness(backedOff, policy, 30_000, NO_SIGNATURE)).toBe("absent");
+    expect(evaluateFreshness(backedOff, policy, 29_000)).toBe("stale-backoff");
+    expect(evaluateFreshness(backedOff, policy, 30_000)).toBe("absent");
   });
 
   it("never makes an entry fresher as time passes", () => {
@@ -72,7 +67,7 @@ describe("evaluateFreshness", () => {
           const policy = policyOf({ maxAge, staleWhileRevalidate, staleIfError });
           const entry = entryOf({ freshUntilAt: maxAge * 1000 });
           const [early, late] = [Math.min(a, b), Math.max(a, b)].map((now) =>
-            rank.indexOf(evaluateFreshness(entry, policy, now, NO_SIGNATURE)),
+            rank.indexOf(evaluateFreshness(entry, policy, now)),
           );
           return (early as number) <= (late as number);
         },

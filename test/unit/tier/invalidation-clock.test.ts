@@ -3,19 +3,20 @@ import { describe, expect, it } from "vitest";
 import type { Subjects } from "../../../src/keys/key.js";
 import { appendToClock, readHead, readLog, type StoredClock, writeRecord } from "../../../src/store/clock-log.js";
 import type { ClockOrigin, Store } from "../../../src/store/store.js";
-import { type EntryKey, InvalidationClock } from "../../../src/tier/invalidation-clock.js";
+import { type EntryKey, InvalidationClock } from "../../../src/tier/record/invalidation-clock.js";
 
 /** Subjects. */
 const [A, B, C] = [1, 2, 3] as const;
 const WRITER = "writer 1";
 /** The subjects of everything, of the coordinate and of the entry that most tests evaluate, and of others. */
 const [EVERYTHING, WHOLE, OWN, OTHER] = [1e6, 1e6 + 1, 1e6 + 2, 1e6 + 3] as const;
-const KEY: EntryKey = { coordinate: "Query.a", digest: "own" };
+const KEY: EntryKey = { coordinate: "Query.a", form: 7, digest: "own" };
 const SUBJECTS: Subjects = {
   entry: ({ digest }) => (digest === KEY.digest ? OWN : OTHER),
   coordinate: (coordinate) => (coordinate === KEY.coordinate ? WHOLE : OTHER),
   everything: EVERYTHING,
   anyOf: () => OTHER,
+  formOf: (coordinate, form) => 1e7 * form + coordinate,
   mode: () => OTHER,
 };
 
@@ -198,6 +199,102 @@ describe("what a process knows of the invalidation clock", () => {
   });
 });
 
+describe("a message that tells of an invalidation", () => {
+  it("makes it known without a read, but only a read says that it is certain to stay", async () => {
+    const { server, start, read, invalidate, load } = createServer();
+    const process = start();
+    await read(process);
+    const origin = load(process);
+    const head = invalidate(A);
+    await process.hear(head);
+    expect([isServed(process, origin, A), isServed(process, origin, B)]).toEqual([false, true]);
+    expect([process.isAt(head), load(process)]).toEqual([false, origin]);
+    const { logReads } = server;
+    await read(process);
+    expect([process.isAt(head), server.logReads]).toEqual([true, logReads]);
+    expect(load(process).position).toBeGreaterThan(origin.position);
+  });
+
+  it("shares a read of the log with others, and has another one follow if it came during one", async () => {
+    const { server, start, read, invalidate, load } = createServer();
+    const process = start();
+    await read(process);
+    const origin = load(process);
+    const { logReads } = server;
+    const held = gate();
+    server.held = held.passed;
+    const heard = [process.hear(invalidate(A))];
+    for (const subject of [B, C]) heard.push(process.hear(invalidate(subject)));
+    await settle();
+    expect(server.logReads).toBe(logReads + 1);
+    held.open();
+    await Promise.all(heard);
+    expect(server.logReads).toBe(logReads + 2);
+    expect([A, B, C].map((subject) => isServed(process, origin, subject))).toEqual([false, false, false]);
+  });
+
+  it("makes a process read nothing if it is late, of another epoch or no head, or if the process knows nothing yet", async () => {
+    const { server, start, read, invalidate } = createServer();
+    const process = start();
+    const first = invalidate(A);
+    await process.hear(first);
+    expect(server.logReads).toBe(0);
+    const second = invalidate(A);
+    await read(process);
+    const { logReads } = server;
+    const otherEpoch = Buffer.from(second);
+    otherEpoch.write("epoch 02", 8);
+    otherEpoch.writeDoubleLE(1e15, 16);
+    for (const bytes of [first, second, otherEpoch, Buffer.from("garbage"), Buffer.alloc(56)])
+      await process.hear(bytes);
+    expect(server.logReads).toBe(logReads);
+  });
+
+  it("changes nothing if the log cannot be read", async () => {
+    const { server, start, read, invalidate, load } = createServer();
+    const process = start();
+    await read(process);
+    const origin = load(process);
+    server.hasLogFailed = true;
+    await process.hear(invalidate(A));
+    expect(isServed(process, origin, A)).toBe(true);
+    server.hasLogFailed = false;
+    await read(process);
+    expect(isServed(process, origin, A)).toBe(false);
+  });
+});
+
+describe("what a process says of itself", () => {
+  it("is as of the latest read that it has confirmed, in whatever order they end", () => {
+    const process = createServer().start();
+    expect(process.asOf).toBe(Number.NEGATIVE_INFINITY);
+    for (const sentAt of [5, 9, 7]) process.confirm(sentAt);
+    expect(process.asOf).toBe(9);
+  });
+
+  it("is when it last had to replace what it knew, which it compares everything with again", async () => {
+    const { clock, server, start, read, invalidate, snapshot } = createServer();
+    const process = start();
+    invalidate(A);
+    await read(process);
+    const saved = snapshot();
+    invalidate(B);
+    await read(process);
+    expect(process.restartedAt).toBe(Number.NEGATIVE_INFINITY);
+    await clock.advance(1_000);
+    const { changes } = process;
+    server.stored = saved;
+    invalidate(C);
+    await read(process);
+    expect(process.restartedAt).toBe(clock.now());
+    expect(process.changes).toBeGreaterThan(changes);
+    await clock.advance(1_000);
+    server.stored = undefined;
+    await read(process);
+    expect(process.restartedAt).toBe(clock.now());
+  });
+});
+
 describe("a store that goes back to an earlier snapshot", () => {
   it("has what it has lost appended again, once, by two processes that have seen it, and is not believed until then", async () => {
     const { clock, server, start, read, invalidate, snapshot, log, load } = createServer();
@@ -326,6 +423,137 @@ describe("a store that goes back to an earlier snapshot", () => {
   });
 });
 
+describe("an invalidation of keys in another form", () => {
+  /** The keys of the coordinate of `KEY`, in another form than that has. */
+  const OTHER_FORM = { coordinate: WHOLE, form: 8 };
+  const OWN_FORM = { coordinate: WHOLE, form: 7 };
+  const OTHER_COORDINATE = { coordinate: OTHER, form: 8 };
+
+  it.each(["hard", "soft"] as const)(
+    "concerns an entry that is older, and none in its own form or of another coordinate, if it is %s",
+    async (kind) => {
+      const { start, read, append, load } = createServer();
+      const process = start();
+      await read(process);
+      const origin = load(process);
+      const states = (): boolean[] => [process.counts(origin, KEY), process.isSoftlyInvalidated(origin.position, KEY)];
+      append({ kind, subjects: [OTHER], forms: [OWN_FORM, OTHER_COORDINATE] });
+      await read(process);
+      expect(states()).toEqual([true, false]);
+      append({ kind, subjects: [OTHER], forms: [OWN_FORM, OTHER_FORM] });
+      await read(process);
+      expect(states()).toEqual([kind === "soft", kind === "soft"]);
+      const later = load(process);
+      expect(process.counts(later, KEY)).toBe(true);
+      expect(process.isSoftlyInvalidated(later.position, KEY)).toBe(false);
+      // As is known to a process that starts later.
+      const another = start();
+      await read(another);
+      expect([another.counts(origin, KEY), another.counts(later, KEY)]).toEqual([kind === "soft", true]);
+      expect(another.oldestOf(entryWith())).toBe(kind === "soft" ? another.latestOf([]) : load(another).position);
+    },
+  );
+
+  it("keeps an entry from being stored while it is written", async () => {
+    const { clock, start, read, append } = createServer();
+    const process = start();
+    append({ kind: "begin", subjects: [OTHER], forms: [OWN_FORM], writer: "writer 0", guardMs: 3_000 });
+    await read(process);
+    expect(process.isWritten(entryWith(), clock.now())).toBe(false);
+    append({ kind: "begin", subjects: [OTHER], forms: [OTHER_FORM], writer: WRITER, guardMs: 3_000 });
+    await read(process);
+    expect(process.isWritten(entryWith(), clock.now())).toBe(true);
+    append({ kind: "end", subjects: [OTHER], forms: [OTHER_FORM], writer: WRITER });
+    await read(process);
+    expect(process.isWritten(entryWith(), clock.now())).toBe(false);
+  });
+
+  it("concerns a value that contains entries of the coordinate, unless it contains some in the form that is named", async () => {
+    const { clock, start, read, append, load } = createServer();
+    const process = start();
+    await read(process);
+    const origin = load(process);
+    const ofOwn = [WHOLE, SUBJECTS.formOf(WHOLE, 7)];
+    const ofOther = [WHOLE, SUBJECTS.formOf(WHOLE, 8)];
+    append({ kind: "begin", subjects: [B], forms: [OTHER_FORM], writer: WRITER, guardMs: 3_000 });
+    await read(process);
+    for (const [subjects, isConcerned] of [
+      [ofOwn, true],
+      [ofOther, false],
+      [[A], false],
+    ] as const) {
+      expect(process.stateOf(subjects, origin.position)).toBe(isConcerned ? "changed" : "current");
+      expect(process.stateOf(subjects, load(process).position)).toBe("current");
+      expect(process.isWritten({ key: { ...KEY, coordinate: "responses" }, tags: { subjects } }, clock.now())).toBe(
+        isConcerned,
+      );
+    }
+  });
+
+  it("is appended again as what it was if the store has lost it", async () => {
+    const { clock, server, start, read, append, snapshot, log, load } = createServer();
+    const process = start();
+    await read(process);
+    const origin = load(process);
+    const saved = snapshot();
+    append({ kind: "hard", subjects: [A], forms: [OTHER_FORM, OTHER_COORDINATE] });
+    await read(process);
+    server.stored = saved;
+    await read(process);
+    expect(process.counts(origin, KEY)).toBe(false);
+    await clock.advance(300);
+    expect(log()).toMatchObject([{ kind: "hard", subjects: [A], forms: [OTHER_FORM, OTHER_COORDINATE] }]);
+    const another = start();
+    await read(another);
+    for (const each of [process, another]) {
+      await read(each);
+      expect([each.counts(origin, KEY), each.counts(load(another), KEY)]).toEqual([false, true]);
+    }
+  });
+
+  it("concerns what is loaded from the moment this process begins it", async () => {
+    const { start, read, load } = createServer();
+    const process = start();
+    await read(process);
+    process.preempt({ subjects: [A], forms: [OTHER_FORM] }, "hard");
+    expect(process.counts(load(process), KEY)).toBe(false);
+    await process.append({ kind: "hard", subjects: [A], forms: [OTHER_FORM] });
+    expect(process.counts(load(process), KEY)).toBe(true);
+  });
+
+  it("is in the first of several records", async () => {
+    const { start, read, log, load } = createServer();
+    const process = start();
+    await read(process);
+    const origin = load(process);
+    const subjects = Array.from({ length: 10_001 }, (_, nth) => 1e9 + nth);
+    await process.append({ kind: "hard", subjects, forms: [OTHER_FORM] });
+    expect(log().map(({ forms }) => forms)).toEqual([[OTHER_FORM], []]);
+    expect(process.counts(origin, KEY)).toBe(false);
+  });
+});
+
+describe("the settings", () => {
+  it("may have changed with each record that says so, and whenever the log is read anew", async () => {
+    const { server, start, read, append, invalidate } = createServer();
+    const process = start();
+    await read(process);
+    const before = process.settingsChanges;
+    invalidate(A);
+    await read(process);
+    expect(process.settingsChanges).toBe(before);
+    append({ kind: "settings", subjects: [] });
+    await read(process);
+    expect(process.settingsChanges).toBe(before + 1);
+    await process.append({ kind: "settings", subjects: [] });
+    expect(process.settingsChanges).toBeGreaterThan(before + 1);
+    const { settingsChanges } = process;
+    server.stored = undefined;
+    await read(process);
+    expect(process.settingsChanges).toBeGreaterThan(settingsChanges);
+  });
+});
+
 describe("a clock that is lost", () => {
   it.each(["head and log", "head", "log"])(
     "begins another epoch, in which no earlier value counts: %s",
@@ -423,7 +651,7 @@ describe("an entry", () => {
     append({ kind: "hard", subjects: [OTHER] });
     append({ kind: "soft", subjects: [subject] });
     await read(process);
-    const others = { coordinate: "Query.b", digest: "other" };
+    const others = { coordinate: "Query.b", form: 7, digest: "other" };
     expect([process.counts(origin, KEY), process.isSoftlyInvalidated(origin.position, KEY)]).toEqual([true, true]);
     expect(process.oldestOf(entryWith())).toBe(process.latestOf([]));
     const between = load(process);
@@ -456,7 +684,7 @@ describe("an entry", () => {
     const process = start();
     await read(process);
     const origin = load(process);
-    process.preempt([OWN], "hard");
+    process.preempt({ subjects: [OWN] }, "hard");
     expect([process.counts(origin, KEY), process.counts(load(process), KEY)]).toEqual([false, false]);
     await process.append({ kind: "hard", subjects: [OWN] });
     expect([process.counts(origin, KEY), process.counts(load(process), KEY)]).toEqual([false, true]);
@@ -537,7 +765,7 @@ describe("an invalidation of this process", () => {
     const process = start();
     await read(process);
     const origin = load(process);
-    process.preempt([A], "hard");
+    process.preempt({ subjects: [A] }, "hard");
     server.hasFailed = true;
     await expect(process.append({ kind: "hard", subjects: [A] })).rejects.toThrow("down");
     expect([isServed(process, origin, A), isServed(process, origin, B)]).toEqual([false, true]);

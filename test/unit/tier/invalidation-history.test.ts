@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { Subject } from "../../../src/keys/key.js";
 import { memoryStore } from "../../../src/store/memory-store.js";
 import type { Store } from "../../../src/store/store.js";
-import { InvalidationHistory, type RecordedCall } from "../../../src/tier/invalidation-history.js";
+import { InvalidationHistory, type RecordedCall } from "../../../src/tier/invalidation/invalidation-history.js";
 
 interface HistoryStore {
   appendHistory: NonNullable<Store["appendHistory"]>;
@@ -171,6 +171,7 @@ describe("InvalidationHistory", () => {
       name: "unused",
       coordinate: "Query.movie",
       variantId: "v",
+      form: 1,
       digest: `digest-of-key-${nth}`,
     }));
     histories[0].add({ keys, tags: Array.from({ length: 1_200 }, (_, nth) => tag(nth)) }, call(clock));

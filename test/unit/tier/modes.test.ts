@@ -1,13 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { nextControlVersion } from "../../../src/store/control-version.js";
-import { type ModeChange, type ModeSetting, Modes, setAtOf } from "../../../src/tier/modes.js";
+import { type ModeChange, type ModeSetting, Modes } from "../../../src/tier/record/modes.js";
 
 const setting = (
   mode: ModeSetting["mode"],
   coordinate: string | undefined = undefined,
   sequence = 1,
-  version = "",
-): ModeSetting => ({ coordinate, mode, sequence, version, by: undefined });
+  setAt = 0,
+): ModeSetting => ({ coordinate, mode, sequence, setAt, by: undefined });
 
 describe("Modes", () => {
   it("returns the initial mode until settings are known, and then that with less use of the cache", () => {
@@ -57,9 +56,8 @@ describe("Modes", () => {
 
   it("lists that of everything first, and says when a mode was set", () => {
     const modes = new Modes();
-    const version = Buffer.from(nextControlVersion(1_500, Buffer.alloc(8), undefined), "latin1").toString("base64url");
-    modes.adopt([setting("off", "b"), setting("off", "a"), setting("on", undefined, 1, version)]);
+    modes.adopt([setting("off", "b"), setting("off", "a"), setting("on", undefined, 1, 1_500)]);
     expect(modes.settings.map(({ coordinate }) => coordinate)).toEqual([undefined, "a", "b"]);
-    expect(setAtOf(modes.settings[0] as ModeSetting)).toBe(1_500);
+    expect(modes.settings[0]?.setAt).toBe(1_500);
   });
 });

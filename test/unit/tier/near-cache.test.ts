@@ -1,21 +1,25 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { FakeClock } from "graphql-cached/testing";
+import { FakeClock, gate } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import type { Key } from "../../../src/keys/key.js";
 import { compilePolicy, type Policy } from "../../../src/policy/policy.js";
-import { type Entry, NO_SIGNATURE } from "../../../src/store/entry.js";
-import type { InvalidationClock, TagsState } from "../../../src/tier/invalidation-clock.js";
-import { NearCache, NearNames } from "../../../src/tier/near-cache.js";
-import type { NearValue } from "../../../src/tier/near-entries.js";
-import { NO_TAGS, type ReadRequest } from "../../../src/tier/request.js";
+import type { Entry } from "../../../src/store/entry.js";
+import type { ClockListener } from "../../../src/store/store.js";
+import { NearCache, NearNames } from "../../../src/tier/near/near-cache.js";
+import type { NearValue } from "../../../src/tier/near/near-entries.js";
+import type { InvalidationClock, TagsState } from "../../../src/tier/record/invalidation-clock.js";
+import type { SharedSettings } from "../../../src/tier/record/shared-settings.js";
+import { NO_TAGS, type ReadRequest } from "../../../src/tier/request/request.js";
 
 setFlagsFromString("--expose-gc");
 const collectGarbage = runInNewContext("gc") as () => void;
 
 /** How far the store's clock is ahead of the clock of the process. */
 const AHEAD_MS = 500_000;
+
+const START = 1_000_000;
 
 /** Names that remember nothing yet. */
 const namesOf = ({ key, tags }: ReadRequest): NearNames => new NearNames(key, tags);
@@ -27,8 +31,16 @@ function createInvalidations() {
     outdated: new Set<number>(),
     stale: new Set<number>(),
     epoch: "epoch 01",
-    /** How often the clock was asked for, and what `follow` resolves with. */
-    follows: [] as ((isKnown: boolean) => void)[],
+    asOf: Number.NEGATIVE_INFINITY,
+    restartedAt: Number.NEGATIVE_INFINITY,
+    confirm: (sentAt: number): void => {
+      known.asOf = Math.max(known.asOf, sentAt);
+    },
+    /** The heads that messages have told of. */
+    heard: [] as Buffer[],
+    hear: async (head: Buffer): Promise<void> => void known.heard.push(head),
+    isAt: (head: Buffer | undefined): boolean => head !== undefined,
+    catchUp: async (): Promise<boolean> => false,
     /** Keys by their names. */
     outdatedKeys: new Set<string>(),
     staleKeys: new Set<string>(),
@@ -41,7 +53,6 @@ function createInvalidations() {
         : subjects.some((subject) => known.stale.has(subject))
           ? "stale"
           : "current",
-    follow: () => new Promise<boolean>((resolve) => known.follows.push(resolve)),
     invalidate: (subject: number, kind: "outdated" | "stale" = "outdated"): void => {
       known.changes++;
       known[kind].add(subject);
@@ -51,15 +62,39 @@ function createInvalidations() {
 }
 
 function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number; isFrozen?: boolean } = {}) {
-  const clock = new FakeClock();
+  const clock = new FakeClock(START);
   const invalidations = createInvalidations();
-  const near = new NearCache(clock, () => 0.5, invalidations as unknown as InvalidationClock, "gc:#clock", {
-    maxBytes: 100_000,
-    maxEntries: 100,
-    isFrozen: true,
-    ...bounds,
+  const listeners = new Set<ClockListener>();
+  /** What the store replies to each question, and when it was asked. */
+  const server = { head: Buffer.from("head") as Buffer | undefined, held: undefined as Promise<void> | undefined };
+  const polledAt: number[] = [];
+  const store = {
+    read: async (keys: readonly string[]) => {
+      expect(keys).toEqual([]);
+      polledAt.push(clock.now() - START);
+      const { head } = server;
+      await server.held;
+      return { readings: [], clock: head };
+    },
+    watchClock: (listener: ClockListener) => {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
+  };
+  const near = new NearCache({
+    clock,
+    random: () => 0.5,
+    store,
+    sharedSettings: { areCurrent: true, catchUp: async () => true } as unknown as SharedSettings,
+    invalidations: invalidations as unknown as InvalidationClock,
+    settings: { maxBytes: 100_000, maxEntries: 100, isFrozen: true, ...bounds },
   });
-  near.began();
+  const close = near.open();
+  const confirm = (): void => invalidations.confirm(clock.now());
+  confirm();
+  const tell = (head: Buffer | undefined): void => {
+    for (const listener of listeners) listener(head);
+  };
   const { policy } = compilePolicy({ declared: [{ maxAge: 10, earlyRefresh: 0 }], profiles: {}, defaults: {} });
   const request = (name: string, ...subjects: number[]): ReadRequest => ({
     key: { name, variantId: "v", coordinate: "Query.a", digest: name, hash: name, input: name } as Key,
@@ -77,21 +112,14 @@ function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number; isFroze
     untilAt: 0,
     freshUntilAt: readAt + 8_000,
     grantedAt: readAt,
-    signature: NO_SIGNATURE,
+
     epoch: "epoch 01",
     position: 7,
     body: new Uint8Array(bytes),
   });
   const put = (
     one: ReadRequest,
-    {
-      changeCount = near.changeCount,
-      sentAt = clock.now(),
-      readAt = storeNow(),
-      value = {} as unknown,
-      bytes = 10,
-      scope = undefined as string | undefined,
-    } = {},
+    { sentAt = clock.now(), readAt = storeNow(), value = {} as unknown, bytes = 10 } = {},
   ): void =>
     near.put(
       one,
@@ -102,23 +130,20 @@ function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number; isFroze
         subjects: one.tags.subjects,
       },
       readAt,
-      { sentAt, changeCount },
-      scope,
+      sentAt,
     );
-  const find = (names: NearNames, scope?: string, asked: Policy = policy) =>
-    near.get(names, asked, { signatures: { scope }, signatureOf: () => scope });
-  const get = (one: ReadRequest, scope?: string) => find(namesOf(one), scope);
-  return { clock, near, invalidations, policy, request, put, find, get };
+  const find = (names: NearNames, asked: Policy = policy) => near.get(names, asked);
+  const get = (one: ReadRequest) => find(namesOf(one));
+  return { clock, near, close, server, polledAt, tell, confirm, invalidations, policy, request, put, find, get };
 }
 
 describe("the near cache", () => {
   it("serves a value for no longer than it is fresh in the store, even if the reply was evaluated late", async () => {
-    const { clock, near, request, put, get } = nearCacheWith();
+    const { clock, request, put, get } = nearCacheWith();
     const [sentAt, readAt] = [clock.now(), clock.now() + AHEAD_MS];
     await clock.advance(200);
     put(request("a"), { sentAt, readAt });
     await clock.advance(7_799);
-    near.confirmed(0);
     expect(get(request("a"))).toBeDefined();
     await clock.advance(1);
     expect(get(request("a"))).toBeUndefined();
@@ -128,44 +153,33 @@ describe("the near cache", () => {
     const { clock, near, request, put, get } = nearCacheWith();
     put(request("a"), { value: { id: 7 } });
     await clock.advance(3_000);
-    near.confirmed(0);
     const found = get(request("a"));
     expect(found?.value).toEqual({ id: 7 });
     expect(found && near.reportOf(found, request("a").policy)).toMatchObject({ freshForMs: 5_000, ageMs: 3_000 });
     await clock.advance(5_000);
-    near.confirmed(0);
     expect(get(request("a"))).toBeUndefined();
   });
 
   it("serves a value under names that have found it before only as long as it would find it again", async () => {
     const { clock, near, invalidations, request, put, find } = nearCacheWith();
     const names = namesOf(request("a", 1));
-    const isServed = (scope?: string): boolean => find(names, scope)?.value !== undefined;
-    const found = (): boolean[] => [isServed(), isServed("other"), isServed()];
+    const isServed = (): boolean => find(names)?.value !== undefined;
+    const found = (): boolean[] => [isServed(), isServed()];
     put(request("a", 1));
-    expect(found()).toEqual([true, false, true]);
+    expect(found()).toEqual([true, true]);
     invalidations.invalidate(1);
-    expect(found()).toEqual([false, false, false]);
+    expect(found()).toEqual([false, false]);
     invalidations.outdated.clear();
     put(request("a", 1));
-    expect(found()).toEqual([true, false, true]);
-    near.changed("a");
-    expect(found()).toEqual([false, false, false]);
-    put(request("a", 1));
-    near.changed(undefined);
-    expect(found()).toEqual([false, false, false]);
+    expect(found()).toEqual([true, true]);
+    near.drop("a");
+    expect(found()).toEqual([false, false]);
     put(request("a", 1), { value: "new" });
     expect(find(names)?.value).toBe("new");
-    near.lost();
-    expect(found()).toEqual([false, false, false]);
-    near.began();
-    put(request("a", 1));
     await clock.advance(7_999);
-    near.confirmed(0);
-    expect(found()).toEqual([true, false, true]);
+    expect(found()).toEqual([true, true]);
     await clock.advance(1);
-    near.confirmed(0);
-    expect(found()).toEqual([false, false, false]);
+    expect(found()).toEqual([false, false]);
   });
 
   it("gives the values that it drops back to the garbage collector, although names refer to their entries", () => {
@@ -179,67 +193,165 @@ describe("the near cache", () => {
     expect(held()).toEqual([false, true, true]);
     put(request("b"));
     expect(held()).toEqual([false, false, true]);
-    near.lost();
+    near.drop("c");
     expect(held()).toEqual([false, false, false]);
   });
 
   it("measures a value by the policy of its reader, not by that of the request that stored it", async () => {
-    const { clock, near, policy, request, put, find } = nearCacheWith();
+    const { clock, policy, request, put, find } = nearCacheWith();
     put(request("a"));
-    const isFresh = (asked: Policy): boolean => find(namesOf(request("a")), undefined, asked) !== undefined;
+    const isFresh = (asked: Policy): boolean => find(namesOf(request("a")), asked) !== undefined;
     const shorter = { ...policy, maxAgeMs: 2_000 };
     const early = { ...policy, earlyRefreshBeta: 1_000_000 };
     expect([policy, shorter, early].map(isFresh)).toEqual([true, true, false]);
     await clock.advance(2_000);
-    near.confirmed(0);
     expect([policy, shorter, early].map(isFresh)).toEqual([true, false, false]);
   });
 
   it("does not serve a value that is due for an early refresh", async () => {
-    const { clock, near, policy, request, put, find } = nearCacheWith();
+    const { clock, policy, request, put, find } = nearCacheWith();
     const early = { ...policy, earlyRefreshBeta: 1_000 };
     put({ ...request("a"), policy: early });
     const names = namesOf(request("a"));
     // The load took 1 ms and the random number is 0.5, so it is due when less than 693 ms are left.
     await clock.advance(7_306);
-    near.confirmed(0);
-    expect(find(names, undefined, early)).toBeDefined();
+    expect(find(names, early)).toBeDefined();
     await clock.advance(1);
-    near.confirmed(0);
-    expect(find(names, undefined, early)).toBeUndefined();
+    expect(find(names, early)).toBeUndefined();
   });
 
-  it("serves no value that was stored under another scope of the control record", () => {
-    const { request, put, get } = nearCacheWith();
-    put(request("a"), { scope: "before" });
-    expect(get(request("a"), "before")).toBeDefined();
-    expect(get(request("a"), "after")).toBeUndefined();
-    expect(get(request("a"))).toBeUndefined();
-  });
-
-  it("serves nothing once the store has not confirmed for two seconds that all changes were reported", async () => {
-    const { clock, near, request, put, get } = nearCacheWith();
+  it("serves nothing two seconds after the last read that has shown what this process knows", async () => {
+    const { clock, server, confirm, request, put, get } = nearCacheWith();
+    server.head = undefined;
     put(request("a"));
     await clock.advance(1_999);
     expect(get(request("a"))).toBeDefined();
     await clock.advance(1);
     expect(get(request("a"))).toBeUndefined();
-    near.confirmed(2_000);
-    expect(get(request("a"))).toBeUndefined();
-    near.confirmed(1_500);
+    confirm();
     expect(get(request("a"))).toBeDefined();
-    await clock.advance(500);
+    await clock.advance(2_000);
     expect(get(request("a"))).toBeUndefined();
   });
 
-  it("does not store the result of a read during which the key has changed", () => {
-    const { near, request, put, get } = nearCacheWith();
-    const { changeCount } = near;
-    near.changed("a");
-    put(request("a"), { changeCount });
+  it("asks every half second for the head of the clock, unless a read has shown it meanwhile", async () => {
+    const { clock, polledAt, confirm, request, put, get } = nearCacheWith();
+    put(request("a"));
+    await clock.advance(1_200);
+    confirm();
+    await clock.advance(1_000);
+    expect(polledAt).toEqual([500, 1_000, 1_700, 2_200]);
+    await clock.advance(3_000);
+    expect(get(request("a"))).toBeDefined();
+  });
+
+  it("counts a question as answered from when it was sent", async () => {
+    const { clock, near, server, request, put, get } = nearCacheWith();
+    const held = gate();
+    server.held = held.passed;
+    put(request("a"));
+    await clock.advance(1_900);
+    expect(near.status).toMatchObject({ isLive: true, confirmedAt: START });
+    // All later questions remain without an answer.
+    server.head = undefined;
+    held.open();
+    await clock.advance(0);
+    expect(near.status).toMatchObject({ isLive: true, confirmedAt: START + 500 });
+    await clock.advance(599);
+    expect(get(request("a"))).toBeDefined();
+    await clock.advance(1);
     expect(get(request("a"))).toBeUndefined();
+  });
+
+  it("goes on to ask, every half second, while the store does not reply or what it says cannot be read", async () => {
+    const { clock, server, polledAt, request, put, get } = nearCacheWith();
+    server.head = undefined;
+    put(request("a"));
+    await clock.advance(2_500);
+    expect(get(request("a"))).toBeUndefined();
+    expect(polledAt).toEqual([500, 1_000, 1_500, 2_000, 2_500]);
+    server.head = Buffer.from("head");
+    await clock.advance(500);
+    expect(get(request("a"))).toBeDefined();
+  });
+
+  it("stops asking when nobody has asked for a value for ten seconds, and begins again with the next one", async () => {
+    const { clock, polledAt, confirm, request, put, get } = nearCacheWith();
+    put(request("a"));
+    await clock.advance(4_000);
+    expect(get(request("a"))).toBeDefined();
+    await clock.advance(60_000);
+    const asked = polledAt.length;
+    expect(polledAt.at(-1)).toBe(14_000);
+    expect(get(request("a"))).toBeUndefined();
+    // The value was not served, so the store is read, which makes this process current again.
+    confirm();
+    put(request("a"));
+    await clock.advance(3_000);
+    expect(get(request("a"))).toBeDefined();
+    expect(polledAt.length).toBe(asked + 6);
+  });
+
+  it("asks for nothing while it is empty, nor once it is closed", async () => {
+    const { clock, close, polledAt, request, put, get } = nearCacheWith();
+    expect(get(request("a"))).toBeUndefined();
+    await clock.advance(2_000);
+    expect(polledAt).toEqual([]);
+    put(request("a"));
+    close();
+    get(request("a"));
+    await clock.advance(2_000);
+    expect(polledAt).toEqual([]);
+  });
+
+  it("does not go on to ask once it was closed during a question", async () => {
+    const { clock, close, server, polledAt, request, put } = nearCacheWith();
+    const held = gate();
+    server.held = held.passed;
+    put(request("a"));
+    await clock.advance(500);
+    close();
+    held.open();
+    await clock.advance(2_000);
+    expect(polledAt).toEqual([500]);
+  });
+
+  it("passes the heads of messages on, and asks at once when messages may have been lost", async () => {
+    const { clock, polledAt, tell, close, invalidations } = nearCacheWith();
+    const heads = [Buffer.from("first"), Buffer.from("second")];
+    for (const head of heads) tell(head);
+    expect(invalidations.heard).toEqual(heads);
+    await clock.advance(700);
+    tell(undefined);
+    expect(polledAt).toEqual([700]);
+    close();
+    tell(undefined);
+    expect(polledAt).toEqual([700]);
+  });
+
+  it("heeds no message while it serves nothing, since the next read shows what is new", async () => {
+    const { clock, polledAt, tell, invalidations } = nearCacheWith();
+    await clock.advance(2_000);
+    tell(Buffer.from("head"));
+    tell(undefined);
+    expect([invalidations.heard, polledAt]).toEqual([[], []]);
+  });
+
+  it("serves no value that was read before the log of the clock was replaced", async () => {
+    const { clock, invalidations, confirm, request, put, get } = nearCacheWith();
     put(request("a"));
     expect(get(request("a"))).toBeDefined();
+    const sentAt = clock.now();
+    await clock.advance(1);
+    invalidations.restartedAt = clock.now();
+    invalidations.changes++;
+    // The reply to a read that was sent before arrives late.
+    put(request("b"), { sentAt });
+    expect([get(request("a")), get(request("b"))]).toEqual([undefined, undefined]);
+    await clock.advance(1);
+    confirm();
+    put(request("b"));
+    expect(get(request("b"))).toBeDefined();
   });
 
   it("serves a value that it stores while one of its tags is invalidated only if that was before its load", () => {
@@ -273,69 +385,6 @@ describe("the near cache", () => {
     expect(find(namesOf(request("a", 1)))).toBeDefined();
   });
 
-  it("asks what has changed in the invalidation clock, once for changes that come meanwhile, and serves for two seconds until it knows", async () => {
-    const { clock, near, invalidations, request, put, get } = nearCacheWith();
-    const { follows } = invalidations;
-    put(request("a"));
-    near.changed("gc:#clock");
-    near.changed("gc:#clock:head:{10}");
-    expect(follows).toHaveLength(1);
-    expect(get(request("a"))).toBeDefined();
-    await clock.advance(1_999);
-    near.confirmed(0);
-    expect(get(request("a"))).toBeDefined();
-    await clock.advance(1);
-    near.confirmed(0);
-    expect(get(request("a"))).toBeUndefined();
-    follows[0]?.(true);
-    await clock.advance(0);
-    // There was a change after the first question.
-    expect(follows).toHaveLength(2);
-    expect(get(request("a"))).toBeUndefined();
-    follows[1]?.(true);
-    await clock.advance(0);
-    expect(get(request("a"))).toBeDefined();
-  });
-
-  it("drops everything if it cannot learn what has changed in the invalidation clock, and serves what is read from then on", async () => {
-    const { clock, near, invalidations, request, put, get } = nearCacheWith();
-    put(request("a"));
-    const { changeCount } = near;
-    near.changed("gc:#clock");
-    invalidations.follows[0]?.(false);
-    await clock.advance(0);
-    expect(get(request("a"))).toBeUndefined();
-    put(request("a"), { changeCount });
-    expect(get(request("a"))).toBeUndefined();
-    await clock.advance(5_000);
-    near.confirmed(0);
-    put(request("a"));
-    expect(get(request("a"))).toBeDefined();
-  });
-
-  it("does not store the result of a read during which changes may have been missed", () => {
-    for (const event of ["changed", "lost"] as const) {
-      const { near, request, put, get } = nearCacheWith();
-      const { changeCount } = near;
-      if (event === "changed") near.changed(undefined);
-      else {
-        near.lost();
-        near.began();
-      }
-      put(request("a"), { changeCount });
-      expect(get(request("a")), event).toBeUndefined();
-    }
-  });
-
-  it("does not store the result of a read that began before the oldest remembered change", () => {
-    const { near, request, put, get } = nearCacheWith();
-    const { changeCount } = near;
-    near.changed("a");
-    for (let nth = 0; nth < 10_000; nth++) near.changed(`other ${nth}`);
-    put(request("a"), { changeCount });
-    expect(get(request("a"))).toBeUndefined();
-  });
-
   it.each(["outdatedKeys", "staleKeys"] as const)(
     "drops a value whose key was invalidated according to the clock: %s",
     (which) => {
@@ -350,7 +399,7 @@ describe("the near cache", () => {
     },
   );
 
-  it("drops a value when its key changes or one of its tags is invalidated", () => {
+  it("drops a value when one of its tags is invalidated, or when it is told to", () => {
     const { near, invalidations, request, put, get } = nearCacheWith();
     put(request("a", 1));
     put(request("b", 1, 2));
@@ -358,20 +407,8 @@ describe("the near cache", () => {
     invalidations.invalidate(1);
     expect([get(request("a", 1)), get(request("b", 1, 2))]).toEqual([undefined, undefined]);
     expect(get(request("c", 3))).toBeDefined();
-    near.changed("c");
+    near.drop("c");
     expect(get(request("c", 3))).toBeUndefined();
-  });
-
-  it("drops everything when changes may be missed, and stores nothing until they are reported again", () => {
-    const { near, request, put, get } = nearCacheWith();
-    put(request("a"));
-    near.lost();
-    expect(get(request("a"))).toBeUndefined();
-    put(request("a"));
-    expect(get(request("a"))).toBeUndefined();
-    near.began();
-    put(request("a"));
-    expect(get(request("a"))).toBeDefined();
   });
 
   it("stays within maxEntries and maxBytes by dropping the oldest unused values and refusing oversized ones", () => {
@@ -404,7 +441,7 @@ describe("the near cache", () => {
       { ...({} as Entry), freshUntilAt: 1e9, grantedAt: 0, loadMs: 1, body: new Uint8Array(5_000) },
       { value: at, hint: undefined, subjects: [], again: () => () => at },
       0,
-      { sentAt: 0, changeCount: near.changeCount },
+      0,
     );
     expect(near.status.bytes - before).toBeGreaterThan(5_400);
   });
@@ -440,7 +477,7 @@ describe("the near cache", () => {
     await new Promise((resolve) => setImmediate(resolve));
     collectGarbage();
     expect(first.deref()).toBeUndefined();
-    near.changed("a");
+    near.drop("a");
     put(request("a"), { value: { id: 8 } });
     await expect(readBy({})).resolves.toEqual({ id: 8 });
   });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { compilePolicy } from "../../../src/policy/policy.js";
-import { NearEntries, type NearEntry } from "../../../src/tier/near-entries.js";
+import { NearEntries, type NearEntry } from "../../../src/tier/near/near-entries.js";
 
 const { policy } = compilePolicy({ declared: [{ maxAge: 10 }], profiles: {}, defaults: {} });
 
@@ -11,14 +11,13 @@ function entryOf(value: unknown, bytes: number): NearEntry {
     promise: undefined,
     passed: undefined,
     isUsed: false,
-    comparedWith: undefined,
     policy,
     certainUntilAt: 0,
     offsetMs: 0,
+    readAt: 0,
     freshUntilAt: 0,
     grantedAt: 0,
     loadMs: 0,
-    scope: undefined,
     hint: undefined,
     subjects: [],
     epoch: "",

@@ -1,12 +1,13 @@
 import { describe, expect, it } from "vitest";
-import type { EntryIdentity } from "../../../src/tier/control-record.js";
-import { RecentInvalidations } from "../../../src/tier/recent-invalidations.js";
-import { UnconfirmedInvalidations } from "../../../src/tier/unconfirmed-invalidations.js";
+import type { EntryIdentity } from "../../../src/keys/key.js";
+import { RecentInvalidations } from "../../../src/tier/invalidation/recent-invalidations.js";
+import { UnconfirmedInvalidations } from "../../../src/tier/record/unconfirmed-invalidations.js";
 
 const keyOf = (digest: string, variantId = "v"): EntryIdentity => ({
   name: `gc:1:Query.a:${variantId}:${digest}`,
   coordinate: "Query.a",
   variantId,
+  form: 1,
   digest,
 });
 const T = 7;

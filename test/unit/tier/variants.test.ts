@@ -1,24 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { Variants } from "../../../src/tier/variants.js";
+import { Variants } from "../../../src/tier/record/variants.js";
 
 describe("Variants", () => {
-  const first = { id: "a", keyForm: "f" };
+  const variant = (id: string) => ({ id, keyForm: "form", form: 1 });
 
-  it("count each variant once, in the order in which they were declared", () => {
+  it("have each variant of a coordinate once, in the order in which they were declared", () => {
     const variants = new Variants();
-    for (const variant of [first, { id: "b", keyForm: "f" }, first]) variants.declare("Query.top", variant, 1_000);
-    variants.declare("Query.other", first, 1_000);
-    expect(variants.count).toBe(3);
+    for (const id of ["a", "b", "a"]) variants.declare("Query.top", variant(id));
+    variants.declare("Query.other", variant("a"));
     expect(variants.declared("Query.top").map(({ id }) => id)).toEqual(["a", "b"]);
-    expect(variants.all()).toHaveLength(3);
-  });
-
-  it("have the longest life of all declarations, where undefined is for ever", () => {
-    const variants = new Variants();
-    const lifeMs = (): number | undefined => variants.declared("Query.top")[0]?.lifeMs;
-    for (const declared of [1_000, 3_000, 2_000]) variants.declare("Query.top", first, declared);
-    expect(lifeMs()).toBe(3_000);
-    for (const declared of [undefined, 2_000]) variants.declare("Query.top", first, declared);
-    expect(lifeMs()).toBeUndefined();
+    expect(variants.declared("Query.none")).toEqual([]);
+    expect([variants.coordinates, variants.size]).toEqual([["Query.top", "Query.other"], 2]);
   });
 });

@@ -1,0 +1,159 @@
+import type { Policy } from "../../policy/policy.js";
+import type { NearCache, NearNames } from "../near/near-cache.js";
+import type { NearValue } from "../near/near-entries.js";
+import type { Modes } from "../record/modes.js";
+import type { EnclosingLoad } from "../request/enclosing-load.js";
+import type { ReadEnding, ReadReport, ReadRequest } from "../request/request.js";
+import { verdictOf } from "../request/verdict.js";
+import { type HitParts, Hits, type Nesting } from "./hit.js";
+import { ObservedReads, type ObservedReadsParts, type ObservedSource } from "./observed-reads.js";
+
+/** The parts that `Reads` uses. */
+export interface ReadsParts extends HitParts, ObservedReadsParts {}
+
+/** All ways to read: through the store (`hit.ts`), from the near cache, observed, and without a load. */
+export class Reads {
+  /** The modes in this process. */
+  readonly modes: Modes;
+  /** Whether there is a near cache. */
+  readonly hasNear: boolean;
+  readonly #parts: ReadsParts;
+  readonly #hits: Hits;
+  readonly #observed: ObservedReads;
+
+  constructor(parts: ReadsParts) {
+    this.modes = parts.sharedSettings.modes;
+    this.hasNear = parts.near !== undefined;
+    this.#parts = parts;
+    this.#hits = new Hits(parts);
+    this.#observed = new ObservedReads(parts, {
+      misses: this.#hits.misses,
+      read: (request) => this.#hits.read(request),
+      mayRead: (request) => this.#mayObserve(request),
+    });
+  }
+
+  /** The number of readers that wait for a load. */
+  get waitingReaders(): number {
+    return this.#hits.misses.waitingReaders;
+  }
+
+  /** See `Hits.answer`. */
+  read(request: ReadRequest, nesting: Nesting): Promise<unknown> {
+    return this.#hits.answer(request, nesting);
+  }
+
+  /**
+   * Answers a request whose mode is `observe` with what `source` returns, and compares it with what the cache would
+   * have served. `mayLoad`: whether the cache would load a value, or only look for a fresh one. Rejects as `source` does.
+   */
+  observe(request: ReadRequest, source: ObservedSource, mayLoad = true): Promise<unknown> {
+    return this.#observed.read(request, source, mayLoad);
+  }
+
+  async #mayObserve({ key, tags }: ReadRequest): Promise<boolean> {
+    const { loads, unconfirmed } = this.#parts;
+    return !this.#hits.isClosed && !loads.enclosingKeys().has(key.name) && !unconfirmed.has(key, tags);
+  }
+
+  /** Returns whether values like that of the request have tags derived from them. */
+  hasResultTags({ key, tags }: ReadRequest): boolean {
+    return tags.subjectsOf !== undefined || this.#parts.leases.isTaggedByLoads(key.coordinate);
+  }
+
+  /**
+   * Returns what the near cache has of an entry, synchronously and without a request, for a caller who
+   * wants a fresh value. Undefined if the store has to be read.
+   */
+  near(names: NearNames, policy: Policy): NearValue | undefined {
+    const { sharedSettings, loads, near, unconfirmed } = this.#parts;
+    // Nothing is served before a change of the settings has been read.
+    if (near === undefined || !sharedSettings.areCurrent) return undefined;
+    if (!this.modes.isUnrestricted && this.#hits.restrictionOf(names.key) !== undefined) return undefined;
+    // What a load reads is stored with its value, also where nothing is outdated for as long as in a near cache.
+    if (loads.isEnclosing || unconfirmed.has(names.key, names.tags)) return undefined;
+    return near.get(names, policy);
+  }
+
+  /** Returns a promise of a value of the near cache, the same for all readers. */
+  nearPromise(value: NearValue): Promise<unknown> {
+    return (this.#parts.near as NearCache).promiseOf(value);
+  }
+
+  /** Returns how a value of the near cache was served. */
+  nearReport(value: NearValue, policy: Policy): ReadReport {
+    return (this.#parts.near as NearCache).reportOf(value, policy);
+  }
+
+  /** Returns whether GraphQL accepts what the near cache has for a request. Forgets and reports it if not. */
+  acceptsNear(request: ReadRequest, { value }: NearValue): boolean {
+    if (this.#parts.decoder.isValid(request, value)) return true;
+    this.#parts.near?.drop(request.key.name);
+    return false;
+  }
+
+  /**
+   * Returns the fresh value of a request, read together with all others of the tick. Undefined if
+   * there is none; never loads.
+   */
+  async peek(request: ReadRequest): Promise<unknown> {
+    if (this.#hits.bypassReasonOf(request) !== undefined) return undefined;
+    const { reading } = await this.#hits.read(request);
+    const { decoder, responder } = this.#parts;
+    const verdict = verdictOf(request, reading, this.#parts, (entry) => decoder.decode(request, entry));
+    if (verdict.kind !== "serve" || verdict.freshness !== "fresh" || reading.kind === "failed") return undefined;
+    const { entry, decoded } = verdict;
+    const [freshForMs, ageMs] = [entry.freshUntilAt - reading.now, reading.now - entry.grantedAt];
+    responder.reportServed(request, "hit", freshForMs, ageMs, decoded, decoded.bodyBytes);
+    return decoded.value;
+  }
+
+  /**
+   * Returns another value for `request`, whose key was read before with `result`, or with what `first` says: a copy, or
+   * a value of its own if the value cannot be copied or belongs to the first reader alone.
+   */
+  readAgain(request: ReadRequest, first: ReadEnding, result: Promise<unknown> | undefined): Promise<unknown> {
+    return this.#parts.responder.respondAgain(request, first, result);
+  }
+
+  nestingOf({ key }: Pick<ReadRequest, "key">): Nesting {
+    const { loads } = this.#parts;
+    if (!loads.isEnclosing) return "none";
+    return loads.enclosingKeys().has(key.name) ? "own-load" : "other-load";
+  }
+
+  /** Returns the load that the caller runs inside of. */
+  enclosingLoad(): EnclosingLoad | undefined {
+    return this.#parts.loads.enclosing();
+  }
+
+  /** See `Misses.refill`. */
+  refill(request: ReadRequest, loadMs: number): void {
+    if (!this.#hits.isClosed) this.#hits.misses.refill(request, loadMs);
+  }
+
+  /** See `Loads.readPrivate`. */
+  readPrivate(coordinate: string): void {
+    this.#parts.loads.readPrivate(coordinate);
+  }
+
+  /** See `Loads.together`. */
+  together<T>(loads: readonly EnclosingLoad[], work: () => T): T {
+    return this.#parts.loads.together(loads, work);
+  }
+
+  /** See `Loads.starts`. */
+  get loadStarts(): number {
+    return this.#parts.loads.starts;
+  }
+
+  /** Keeps the load of `request` from waiting for a slot, since a caller inside another load waits for `read`. */
+  expedite({ key }: Pick<ReadRequest, "key">, read: Promise<unknown>): void {
+    this.#parts.loads.expedite(key, read);
+  }
+
+  /** Makes all later requests bypass the cache. */
+  close(): void {
+    this.#hits.close();
+  }
+}

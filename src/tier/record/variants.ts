@@ -1,0 +1,31 @@
+import type { Variant } from "../../keys/key.js";
+
+export type { Variant } from "../../keys/key.js";
+
+/**
+ * The variants of this process, by coordinate or loader name. A coordinate has several if schemas
+ * with different shapes were applied.
+ */
+export class Variants {
+  readonly #declared = new Map<string, Map<string, Variant>>();
+
+  declare(coordinate: string, variant: Variant): void {
+    const declared = this.#declared.get(coordinate) ?? new Map<string, Variant>();
+    this.#declared.set(coordinate, declared.set(variant.id, variant));
+  }
+
+  /** Returns the variants of a coordinate, in the order in which they were first declared. */
+  declared(coordinate: string): readonly Variant[] {
+    return [...(this.#declared.get(coordinate)?.values() ?? [])];
+  }
+
+  /** The number of coordinates that have a variant. */
+  get size(): number {
+    return this.#declared.size;
+  }
+
+  /** The coordinates that have a variant. */
+  get coordinates(): readonly string[] {
+    return [...this.#declared.keys()];
+  }
+}

@@ -1,0 +1,179 @@
+import type { Packing } from "../../codec/packing.js";
+import type { Entry } from "../../store/entry.js";
+import type { Reading, StoreRead } from "../../store/store.js";
+import { type Decoded, type DecodedValue, readOwnFreshness } from "../entry/entry-decoder.js";
+import { evaluateFreshness, type Freshness, isServable, type Servable } from "../entry/freshness.js";
+import type { InvalidationClock, TagsState } from "../record/invalidation-clock.js";
+import type { SharedSettings } from "../record/shared-settings.js";
+import type { UnconfirmedInvalidations } from "../record/unconfirmed-invalidations.js";
+import type { ReadRequest } from "./request.js";
+
+/*
+ * Whether an entry may be served, and how: decided here for every way in which an entry comes, be it from a read, a grant, a message, as a
+ * fallback, or as the previous value of a load.
+ */
+
+/** What has to be known before entries are evaluated. */
+export interface KnownInvalidations {
+  readonly sharedSettings: SharedSettings;
+  readonly invalidations: InvalidationClock;
+}
+
+/** The parts that decide. */
+export interface VerdictParts {
+  readonly invalidations: InvalidationClock;
+  readonly unconfirmed: UnconfirmedInvalidations;
+  readonly packing: Packing;
+}
+
+/** A value that may be served. */
+export interface ServableValue {
+  readonly kind: "serve";
+  readonly entry: Entry;
+  readonly freshness: Servable;
+  /** Whether it is stale because it was invalidated softly, while the store takes it to be fresh. */
+  readonly isSoft: boolean;
+  readonly tags: TagsState;
+  readonly decoded: DecodedValue;
+}
+
+/** A value has to be loaded, or waited for. */
+export interface Unservable {
+  readonly kind: "load";
+  readonly freshness: Freshness;
+  /** What the store takes to be a fresh value, and would return in the place of a lease. */
+  readonly superseded: Entry | undefined;
+}
+
+/**
+ * What a request may do with what it was shown. `unreadable`: the entry holds a value that cannot be read. `collision`: the entry is that of
+ * another key. `unknown`: the store did not reply.
+ */
+export type Verdict =
+  | ServableValue
+  | Unservable
+  | { readonly kind: "unreadable"; readonly entry: Entry }
+  | { readonly kind: "collision" }
+  | { readonly kind: "unknown" };
+
+/** Of an error: what was read cannot be evaluated. */
+export const UNPREPARED = "the invalidation clock or the settings could not be read";
+
+/** Returns whether entries that were read with a head of the clock can be evaluated without waiting. */
+export const isPreparedFor = (
+  { clock }: Pick<StoreRead, "clock">,
+  { sharedSettings, invalidations }: KnownInvalidations,
+): boolean => invalidations.isAt(clock) && sharedSettings.areCurrent;
+
+/**
+ * Reads what is missing of the invalidation clock, and the settings if they have changed, before entries are evaluated that were read with
+ * another head of the clock. Resolves to false if that could not be done. Never rejects.
+ */
+export async function prepareFor(
+  read: Pick<StoreRead, "clock">,
+  { sharedSettings, invalidations }: KnownInvalidations,
+): Promise<boolean> {
+  const [isCaughtUp] = await Promise.all([
+    invalidations.isAt(read.clock) || invalidations.catchUp(read.clock),
+    sharedSettings.catchUp(),
+  ]);
+  return isCaughtUp && (await sharedSettings.catchUp());
+}
+
+/** Returns what a request may do with the result of its read. `decode` is called for a value that may be served. */
+export const verdictOf = (
+  request: ReadRequest,
+  reading: Reading,
+  parts: VerdictParts,
+  decode: (entry: Entry) => Decoded,
+): Verdict => (reading.kind === "failed" ? UNKNOWN : verdictOn(request, reading.entry, reading.now, parts, decode));
+
+/**
+ * Returns what a request may do with an entry at `now`, the store's time. `isAwaited`: its value is that of a load that the request has
+ * waited for, which it gets however short its life is.
+ */
+export function verdictOn(
+  request: ReadRequest,
+  entry: Entry | undefined,
+  now: number,
+  parts: VerdictParts,
+  decode: (entry: Entry) => Decoded,
+  isAwaited = false,
+): Verdict {
+  const { key, policy } = request;
+  const { invalidations, packing } = parts;
+  if (entry === undefined || !invalidations.counts(entry, key))
+    return unservable(request, undefined, "absent", now, parts);
+  const freshness =
+    isAwaited && entry.state === "value"
+      ? "fresh"
+      : evaluateFreshness(entry, policy, now, (value) => readOwnFreshness(value, key, packing));
+  if (!isServable(freshness)) return unservable(request, entry, freshness, now, parts);
+  const decoded = decode(entry);
+  if (decoded.kind === "collision") return COLLISION;
+  if (decoded.kind === "corrupt") return { kind: "unreadable", entry };
+  const tags = tagsStateOf(request, entry, decoded, parts);
+  if (tags === "changed") return unservable(request, entry, "absent", now, parts);
+  const isSoft = tags === "stale" && freshness === "fresh";
+  return { kind: "serve", entry, freshness: isSoft ? "stale-while-revalidate" : freshness, isSoft, tags, decoded };
+}
+
+/**
+ * Nothing is loaded under a lease while the entry or one of its tags is written. A load, a failure or a stale value from before one of the
+ * tags was invalidated is none; the store knows these tags from the lease request.
+ */
+function unservable(
+  request: Pick<ReadRequest, "key" | "tags">,
+  entry: Entry | undefined,
+  freshness: Freshness,
+  now: number,
+  { invalidations }: Pick<VerdictParts, "invalidations">,
+): Unservable {
+  if (invalidations.isWritten(request, now))
+    return { kind: "load", freshness: "write-in-progress", superseded: undefined };
+  if (entry === undefined || entry.position < invalidations.latestOf(request.tags.subjects))
+    return { kind: "load", freshness: "absent", superseded: undefined };
+  const isFreshInStore = entry.state === "value" && now < entry.freshUntilAt;
+  return { kind: "load", freshness, superseded: isFreshInStore ? entry : undefined };
+}
+
+/**
+ * Returns whether nothing that a request has to heed was invalidated after `position`: that of an entry, or of the lease on it. It heeds
+ * the tags that it knows without the value.
+ */
+export const isCurrentAt = (
+  { key, tags }: Pick<ReadRequest, "key" | "tags">,
+  { epoch }: Entry,
+  position: number,
+  { invalidations }: Pick<VerdictParts, "invalidations">,
+): boolean => invalidations.counts({ epoch, position }, key) && position >= invalidations.latestOf(tags.subjects);
+
+/** Returns the value of an entry that may be served if the source fails, or revalidated. Undefined if it cannot be. */
+export function fallbackOf(
+  request: ReadRequest,
+  entry: Entry,
+  parts: VerdictParts,
+  decode: (entry: Entry) => Decoded,
+): DecodedValue | undefined {
+  const decoded = decode(entry);
+  return decoded.kind === "value" && tagsStateOf(request, entry, decoded, parts) !== "changed" ? decoded : undefined;
+}
+
+/** Returns what the invalidations since its load have done to the value of an entry, for a request. */
+export function tagsStateOf(
+  { tags, key }: Pick<ReadRequest, "key" | "tags">,
+  { position }: Pick<Entry, "position">,
+  { parts: { subjects } }: Pick<DecodedValue, "parts">,
+  { invalidations, unconfirmed }: Pick<VerdictParts, "invalidations" | "unconfirmed">,
+): TagsState {
+  const hasTags = subjects.length > 0 || tags.isOwn;
+  if (hasTags && !unconfirmed.allowReads && unconfirmed.has(key, { subjects })) return "changed";
+  const own = tags.isOwn ? invalidations.stateOf(tags.subjects, position) : "current";
+  const stored = invalidations.stateOf(subjects, position);
+  if (own === "changed" || stored === "changed") return "changed";
+  const isStale = own === "stale" || stored === "stale" || invalidations.isSoftlyInvalidated(position, key);
+  return isStale ? "stale" : "current";
+}
+
+const UNKNOWN: Verdict = { kind: "unknown" };
+const COLLISION: Verdict = { kind: "collision" };
