@@ -12,13 +12,25 @@ export const CHECKS: Readonly<Record<string, Patch>> = {
   },
   /** What the invalidation clock says of keys is not heeded. */
   keys: {
-    file: "src/tier/invalidation-clock.ts",
+    file: "src/tier/record/invalidation-clock.ts",
     from: "return hardAt === undefined || position >= hardAt;",
     to: "return true;",
   },
+  /** A read does not have the process learn what is new in the clock. */
+  head: {
+    file: "src/tier/request/verdict.ts",
+    from: "invalidations.isAt(clock) && sharedSettings.areCurrent;",
+    to: "sharedSettings.areCurrent && (invalidations.isAt(clock) || true);",
+  },
+  /** Those who join a load do not ask whether its result was invalidated meanwhile. */
+  join: {
+    file: "src/tier/read/miss.ts",
+    from: 'stateOf(subjects, inFlight.position) !== "changed") return respond;',
+    to: 'stateOf(subjects, inFlight.position) !== ("never" as string)) return respond;',
+  },
   /** What the invalidation clock says of tags is not heeded. */
   clock: {
-    file: "src/tier/invalidation-clock.ts",
+    file: "src/tier/record/invalidation-clock.ts",
     from: "hardAt !== undefined && hardAt > position",
     to: "hardAt !== undefined && hardAt < 0",
   },

@@ -56,6 +56,10 @@ export type ToProcess =
   | { readonly do: "password"; readonly password: string }
   /** Read this key now, whose value is not kept. */
   | { readonly do: "join"; readonly id: string }
+  /** Invalidate this many random tags, in one call. */
+  | { readonly do: "invalidate-tags"; readonly count: number }
+  /** Invalidate random tags, one in each call. */
+  | { readonly do: "storm"; readonly perSecond: number; readonly forMs: number }
   /** Whether the store may have lost confirmed invalidations, so that stale reads are counted apart. */
   | { readonly do: "expect-loss"; readonly isExpected: boolean };
 
@@ -65,7 +69,7 @@ export type FromProcess =
   | { readonly do: "loaded"; readonly key: string }
   | { readonly do: "confirmed"; readonly key: string; readonly version: number }
   | { readonly do: "refreshed"; readonly key: string; readonly version: number; readonly release: 1 | 2 }
-  /** The read that `join` asked for has ended. */
+  /** The read that `join` asked for has ended, or the call that `invalidate-tags` asked for. */
   | { readonly do: "joined" }
   | { readonly do: "count"; readonly counts: Counts };
 
@@ -371,6 +375,26 @@ async function join(id: string): Promise<void> {
   send({ do: "joined" });
 }
 
+const otherTag = (): string => `Other:${Math.floor(random() * 1_000_000)}`;
+
+async function invalidateTags(count: number): Promise<void> {
+  try {
+    await cache.invalidateTags(Array.from({ length: count }, otherTag));
+  } catch (error) {
+    note(`failed: ${count} tags: ${error}`);
+    counts.failed++;
+  }
+  send({ do: "joined" });
+}
+
+async function storm(perSecond: number, forMs: number): Promise<void> {
+  const untilAt = performance.now() + forMs;
+  while (performance.now() < untilAt) {
+    for (let nth = 0; nth < perSecond / 100; nth++) void cache.invalidateTags([otherTag()]).catch(() => undefined);
+    await pause(10);
+  }
+}
+
 let lastSoftRead: Promise<void> = Promise.resolve();
 /** One at a time, so that the outcome belongs to this read. */
 function readSoft(id: string): Promise<void> {
@@ -437,6 +461,8 @@ process.on("message", (message: ToProcess) => {
     if (message.release === release) raise(refreshedVersions, message.key, message.version);
   } else if (message.do === "password") (client as Redis).options.password = message.password;
   else if (message.do === "join") void join(message.id);
+  else if (message.do === "invalidate-tags") void invalidateTags(message.count);
+  else if (message.do === "storm") void storm(message.perSecond, message.forMs);
   else if (message.do === "pace") readsPerWrite = message.reads;
   else isLossExpected = message.isExpected;
 });

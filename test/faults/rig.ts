@@ -189,6 +189,41 @@ export class FaultRig {
     convoy.joinedAt = performance.now();
   }
 
+  /** Lets one process invalidate `count` tags in one call. Resolves when it has. */
+  async invalidateTags(count: number): Promise<void> {
+    this.#joined = 0;
+    const { child } = this.pick(this.#members);
+    child.send({ do: "invalidate-tags", count } satisfies ToProcess);
+    await this.until("the tags are invalidated", () => this.#joined === 1);
+  }
+
+  /** Lets one process invalidate tags that no value has. */
+  storm(storm: { readonly perSecond: number; readonly forMs: number }): void {
+    this.pick(this.#members).child.send({ do: "storm", ...storm } satisfies ToProcess);
+  }
+
+  /** Stops one process with a signal that it cannot handle, and lets it go on after `ms`. */
+  async stopped(ms: number): Promise<void> {
+    const { child } = this.pick(this.#members);
+    child.kill("SIGSTOP");
+    await pause(ms);
+    child.kill("SIGCONT");
+  }
+
+  /** Deletes one of the keys of the invalidation clock, on whichever node. */
+  async deleteClockKey(): Promise<void> {
+    const found: { readonly node: LabNode; readonly key: string }[] = [];
+    const onNode = async <T>({ host, port }: Address, use: (client: Redis) => Promise<T>): Promise<T> => {
+      const client = new Redis(port, host).on("error", () => undefined);
+      return use(client).finally(() => client.disconnect());
+    };
+    for (const node of this.nodes)
+      for (const key of await onNode(node, (client) => client.keys(`${this.#prefix}:#clock*`)))
+        found.push({ node, key });
+    const { node, key } = this.pick(found);
+    await onNode(node, (client) => client.del(key));
+  }
+
   async #setPassword(): Promise<void> {
     const rules = ["reset", "on", `>${this.#password}`, "allkeys", "allchannels", "allcommands"];
     await this.admin?.call("ACL", "SETUSER", USERNAME, ...rules);

@@ -3,7 +3,7 @@
  * with status 1 if a run shows what it must not. Each argument selects runs:
  *
  *   --store=redis|cluster|memcached   default: redis
- *   --without=gen|parts|keys|clock   the same with a check removed; then stale reads are expected
+ *   --without=gen|parts|keys|clock|head|join   the same with a check removed; then stale reads are expected
  *   --seed=7                          default: 1
  *   --responses                       whole responses are stored as well
  *   --kind=field --kind=clear         runs with one kind of invalidation only, each kind by itself, or --kind=each;

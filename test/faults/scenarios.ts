@@ -96,6 +96,41 @@ const restartFromSnapshot = async (rig: FaultRig): Promise<void> => {
   await rig.expectingLoss(() => restart(rig));
 };
 
+/** Deletes one of the keys of the invalidation clock. */
+const lostClockKey = async (rig: FaultRig): Promise<void> => {
+  await rig.confirmations(2);
+  await rig.deleteClockKey();
+  await rig.reads(rig.between(100, 300));
+};
+
+/** Writes so much that the server evicts what was not used lately, the keys of the clock perhaps among it. */
+const eviction = async (rig: FaultRig): Promise<void> => {
+  await rig.confirmations(2);
+  const junk = "x".repeat(10_000);
+  for (let nth = 0; nth < 20; nth++) {
+    const names = Array.from({ length: 50 }, () => ["set", `junk:${rig.random()}`, junk]);
+    await rig.admin?.pipeline(names).exec();
+    await rig.reads(20);
+  }
+};
+
+/** Stops a process as a debugger or a suspended machine does, for a minute in all. */
+const stoppedProcess = async (rig: FaultRig): Promise<void> => {
+  await rig.stopped(12_000);
+  await rig.reads(rig.between(100, 300));
+};
+
+const storm = async (rig: FaultRig): Promise<void> => {
+  rig.storm({ perSecond: 1_000, forMs: 3_000 });
+  await rig.confirmations(20);
+  await rig.reads(500);
+};
+
+const manyTags = async (rig: FaultRig): Promise<void> => {
+  await rig.invalidateTags(10_000);
+  await rig.reads(rig.between(100, 300));
+};
+
 const faultyCommands = async (rig: FaultRig): Promise<void> => {
   for (const faults of rig.faults) faults.onCommand = () => commandFault(rig);
   await rig.reads(rig.between(300, 600));
@@ -162,6 +197,11 @@ export const SCENARIOS: readonly Scenario[] = [
   { name: "restart with data", server: AOF, round: restart },
   { name: "restart without data", stores: ["redis", "memcached"], round: restart },
   { name: "restart from an older snapshot", round: restartFromSnapshot },
+  { name: "lost clock key", stores: REDIS, round: lostClockKey },
+  { name: "eviction", server: ["--maxmemory", "6mb", "--maxmemory-policy", "allkeys-lru"], round: eviction },
+  { name: "stopped process", round: stoppedProcess },
+  { name: "storm", stores: REDIS, round: storm },
+  { name: "many tags", stores: ALL, round: manyTags },
   { name: "commands", stores: REDIS, round: faultyCommands },
   { name: "messages", stores: REDIS, round: faultyMessages },
   { name: "repeated messages", stores: REDIS, round: repeatedMessages },
