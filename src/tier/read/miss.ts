@@ -162,7 +162,7 @@ export class Misses {
 
   /**
    * Returns the miss of an earlier tick that waits for the load which the store has just shown to this
-   * request, by the load's `gen` and under the request's own signature. What that miss finds is either the
+   * request, by the load's `gen`, at a position that counts for the request. What that miss finds is either the
    * result of this load, or was read after this request had asked.
    */
   #waitingFor(
