@@ -21,3 +21,20 @@ it("a release with a shorter maxAge loads a value anew that is too old for it, a
   expect(await dataOf(shorter.ask("{ value }"))).toEqual({ value: 2 });
   expect(await dataOf(longer.ask("{ value }"))).toEqual({ value: 2 });
 });
+
+it("so does one that waits for the refresh of a stale value (refresh: FOREGROUND)", async () => {
+  const clock = new FakeClock(1_000_000);
+  const world = memoryWorld(() => memoryStore({ clock }));
+  let loads = 0;
+  const processOf = (maxAge: number) =>
+    world.process(
+      `type Query { value: Int @cached(maxAge: ${maxAge}, staleWhileRevalidate: 600, refresh: FOREGROUND) }`,
+      { Query: { value: () => ++loads } },
+      { testing: { clock } },
+    );
+  const [longer, shorter] = [processOf(60), processOf(10)];
+  expect(await dataOf(longer.ask("{ value }"))).toEqual({ value: 1 });
+  await clock.advance(10_000);
+  expect(await dataOf(shorter.ask("{ value }"))).toEqual({ value: 2 });
+  expect(await dataOf(longer.ask("{ value }"))).toEqual({ value: 2 });
+});

@@ -145,7 +145,9 @@ export class Hits implements HitPath {
       return this.#share(request, readResult, missed, deadlineAt);
     }
     if (isStale && request.policy.refresh === "FOREGROUND") {
-      const missed: Missed = { freshness, superseded: isSoft ? entry : undefined, endsFreshness: isSoft };
+      // It is fresh in the store after a soft invalidation, and for a release with a longer `maxAge`.
+      const superseded = now < entry.freshUntilAt ? entry : undefined;
+      const missed: Missed = { freshness, superseded, endsFreshness: isSoft };
       return this.#share(request, readResult, missed, deadlineAt);
     }
     return this.#serve(request, readResult.sentAt, value, now);
