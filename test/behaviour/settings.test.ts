@@ -1,6 +1,6 @@
-import { memoryStore } from "graphql-cached";
+import { memoryStore, type RefreshJob } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
-import { FakeClock, settle } from "graphql-cached/testing";
+import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { createKeySpace } from "../../src/keys/key.js";
 import { VersionedSource } from "../support/versioned-source.js";
@@ -237,5 +237,88 @@ describe("the settings", () => {
       message: "store: the settings change faster than they can be written; check what else writes to them",
     });
     expect(written).toBe(20);
+  });
+
+  it("show a mode to processes that have read the settings before, although its record of the clock failed at first", async () => {
+    const clock = new FakeClock();
+    const inner = memoryStore({ clock });
+    let isAway = false;
+    const store = storeWith(inner, {
+      appendClock: (records) =>
+        isAway && records.length > 0 ? Promise.reject(new Error("away")) : inner.appendClock(records),
+    });
+    const { start } = fakeWorld();
+    const [one, other] = [start({ testing: { clock }, store }), start({ testing: { clock }, store: inner })];
+    for (const process of [one, other]) await read(process);
+    isAway = true;
+    await expect(one.cache.setMode("off")).rejects.toMatchObject({ code: "CACHED_STORE_UNAVAILABLE" });
+    await clock.advance(3_000);
+    isAway = false;
+    await clock.advance(1_000);
+    for (const process of [one, other])
+      expect((await read(process), process.outcomes())).toHaveProperty(["bypassed(MODE_OFF)"]);
+  });
+
+  it("are written again, with a record of the clock, once a second at most to a store that keeps none", async () => {
+    let isForgetful = false;
+    let records = 0;
+    const inner = memoryStore({ clock: new FakeClock() });
+    const { clock, start } = fakeWorld({
+      readSettings: async () => (isForgetful ? undefined : inner.readSettings()),
+      replaceSettings: async (expected, content) => isForgetful || inner.replaceSettings(expected, content),
+      appendClock: (appended) => {
+        records += appended.length;
+        return inner.appendClock(appended);
+      },
+      readClock: (from) => inner.readClock(from),
+      read: (keys) => inner.read(keys),
+      acquire: (...args) => inner.acquire(...args),
+      storeValues: (requests) => inner.storeValues(requests),
+    });
+    const process = start();
+    await process.cache.setMode("on", { coordinate: "Query.value" });
+    isForgetful = true;
+    await process.cache.invalidateTags(["a"]);
+    await process.cache.setMode("on").catch(() => undefined);
+    const before = records;
+    for (let nth = 0; nth < 300; nth++) {
+      await read(process);
+      await clock.advance(10);
+    }
+    expect(records - before).toBeLessThanOrEqual(4);
+  });
+
+  it("keep their modes when a worker adds its names that has read nothing yet and cannot read the clock", async () => {
+    const clock = new FakeClock(Date.now());
+    const inner = memoryStore({ clock });
+    const held = gate();
+    const store = storeWith(inner, {
+      readClock: async (from) => {
+        await held.passed;
+        return inner.readClock(from);
+      },
+    });
+    const jobs: RefreshJob[] = [];
+    const world = memoryWorld(() => inner);
+    const typeDefs =
+      "type Query { value: Int @cached(maxAge: 1, staleWhileRevalidate: 60) two: Int @cached(maxAge: 1) }";
+    const resolvers = { Query: { value: () => 1 } };
+    const refreshQueue = (job: RefreshJob): void => void jobs.push(job);
+    const web = world.process(typeDefs, resolvers, { testing: { clock }, loads: { refreshQueue } });
+    await read(web);
+    await web.cache.setMode("off", { coordinate: "Query.two" });
+    await clock.advance(2_000);
+    await read(web);
+    await settle();
+    const later = `${typeDefs.slice(0, -1)} three: Int @cached(maxAge: 1) }`;
+    const worker = world.process(later, resolvers, { testing: { clock }, store } as object);
+    const refreshed = worker.cache.refresh(jobs[0] as RefreshJob, {} as never);
+    await settle();
+    expect(await contentOf(inner)).toMatchObject({
+      coordinates: ["Query.value", "Query.two", "Query.three"],
+      modes: { "Query.two": { mode: "off" } },
+    });
+    held.open();
+    await refreshed;
   });
 });

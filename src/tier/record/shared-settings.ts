@@ -58,6 +58,10 @@ export class SharedSettings {
   #coordinateCount = 0;
   #reading: Promise<void> | undefined;
   #writing: Promise<void> | undefined;
+  /** Whether this process may have written modes of which no record of the clock tells yet. */
+  #isUntold = false;
+  /** When it last wrote modes again that the settings had lost, on its own clock. */
+  #restoredAt = Number.NEGATIVE_INFINITY;
   #cancelPoll: Cancel | undefined;
   #isClosed = false;
 
@@ -106,7 +110,7 @@ export class SharedSettings {
 
   /**
    * Sets a mode, as the latest change of it. Resolves when every read shows that there is a change. Rejects if
-   * the store has not confirmed; the mode may have been set nevertheless.
+   * the store has not confirmed; the mode may have been set nevertheless, and the others are then told of it later.
    */
   async setMode({ mode, coordinate, by }: ModeRequest): Promise<void> {
     const setAt = await this.#readTime();
@@ -116,7 +120,6 @@ export class SharedSettings {
       sequence = 1 + Math.max(Math.floor(setAt * 1_000), ...modesOf(content).map((setting) => setting.sequence));
       return withMode(content, { mode, coordinate, sequence, setAt, by });
     });
-    await this.#announce();
     // The store may have lost it. A later change of the same mode counts as well.
     const kept = modesOf(parseSettings(await this.#store.readSettings(), this.#invalidations.storeNow) ?? EMPTY);
     if (!kept.some((set) => set.coordinate === coordinate && set.sequence >= sequence))
@@ -160,7 +163,7 @@ export class SharedSettings {
 
   #adopt(content: SettingsContent): void {
     this.modes.adopt(modesOf(content));
-    if (this.#missingIn(content) !== undefined) this.#writeMissing();
+    if (this.#missingIn(content) !== undefined) this.#writeMissing(content);
     this.#pollLater();
   }
 
@@ -171,32 +174,50 @@ export class SharedSettings {
   }
 
   /** Writes what the settings lack. If that fails, they are read again later. No process waits for names. */
-  #writeMissing(): void {
-    let lacksModes = false;
-    const edit = (content: SettingsContent): SettingsContent | undefined => {
-      lacksModes = withModes(content, this.modes.settings) !== undefined;
-      return this.#missingIn(content);
-    };
-    this.#writing ??= this.#change(edit)
-      .then(() => (lacksModes ? this.#announce() : undefined))
+  #writeMissing(content: SettingsContent): void {
+    const lacksModes = withModes(content, this.modes.settings) !== undefined;
+    const now = this.#clock.now();
+    if (lacksModes && now - this.#restoredAt < POLL_MS) {
+      // A store that keeps no settings: each attempt is a record of the clock, which has every process read them again.
+      this.#followLater();
+      return;
+    }
+    if (lacksModes) this.#restoredAt = now;
+    this.#writing ??= this.#change((current) => this.#missingIn(current))
       .catch(() => this.#followLater())
       .finally(() => {
         this.#writing = undefined;
       });
   }
 
-  /** Replaces the settings by what `edit` returns; undefined: nothing has to change. */
+  /** Replaces the settings by what `edit` returns, and tells the others if modes have changed; undefined: nothing has to change. */
   async #change(edit: (content: SettingsContent) => SettingsContent | undefined): Promise<void> {
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
       const before = await this.#store.readSettings();
-      const content = edit(parseSettings(before, this.#invalidations.storeNow) ?? EMPTY);
-      if (content === undefined || (await this.#store.replaceSettings(before, writeSettings(content)))) return;
+      const current = parseSettings(before, this.#invalidations.storeNow) ?? EMPTY;
+      const content = edit(current);
+      if (content === undefined) return;
+      const hasNewModes = withModes(current, modesOf(content)) !== undefined;
+      try {
+        if (!(await this.#store.replaceSettings(before, writeSettings(content)))) continue;
+        if (hasNewModes) await this.#announce();
+        return;
+      } catch (error) {
+        // They may have been written nevertheless.
+        if (hasNewModes) this.#announceLater();
+        throw error;
+      }
     }
     throw unavailable("change faster than they can be written");
   }
 
   #announce(): Promise<void> {
     return this.#invalidations.append({ kind: "settings", subjects: [] });
+  }
+
+  #announceLater(): void {
+    this.#isUntold = true;
+    this.#followLater();
   }
 
   async #readTime(): Promise<number> {
@@ -219,9 +240,13 @@ export class SharedSettings {
     });
   }
 
-  /** Reads the settings, and again later until all modes are on. Never rejects. */
+  /** Reads the settings, and again later until all modes are on and the others know of them. Never rejects. */
   async #poll(): Promise<void> {
     await this.follow();
+    if (this.#isUntold) {
+      this.#isUntold = false;
+      await this.#announce().catch(() => this.#announceLater());
+    }
     this.#pollLater();
   }
 }

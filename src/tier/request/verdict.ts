@@ -70,9 +70,11 @@ export const isPreparedFor = (
  * another head of the clock. Resolves to false if that could not be done. Never rejects.
  */
 export async function prepareFor(
-  read: Pick<StoreRead, "clock">,
+  read: StoreRead,
   { sharedSettings, invalidations }: KnownInvalidations,
 ): Promise<boolean> {
+  // Before the settings are read: it says which modes are too far ahead of it.
+  for (const reading of read.readings) if (reading.kind === "read") invalidations.noteTime(reading.now);
   const [isCaughtUp] = await Promise.all([
     invalidations.isAt(read.clock) || invalidations.catchUp(read.clock),
     sharedSettings.catchUp(),
