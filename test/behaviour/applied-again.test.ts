@@ -1,6 +1,7 @@
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { type GraphQLSchema, graphql } from "graphql";
-import { applyCached, type Cache, CachedError, cachedTypeDefs, createCache } from "graphql-cached";
+import { applyCached, type Cache, CachedError, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
+import type { Store } from "graphql-cached/store";
 import { settle } from "graphql-cached/testing";
 import { afterEach, describe, expect, it, vi } from "vitest";
 
@@ -143,5 +144,70 @@ describe("a schema or loader that is given to a cache again", () => {
       expect(await read(string)).toBe(text);
       text += "b";
     }
+  });
+
+  /** Reads through schemas of one cache that make the keys of a field in different ways. Invalidations use the keys of `last`. */
+  function twoKeyForms(store: Store, storage: object = {}) {
+    const state = { value: 1 };
+    const schema = (key: string): GraphQLSchema =>
+      makeExecutableSchema({
+        typeDefs: [cachedTypeDefs, `type Query { top(id: ID, lang: String): Int @cached(maxAge: 60${key}) }`],
+        resolvers: { Query: { top: () => state.value } },
+      });
+    const byId = ', key: ["$args.id"]';
+    const logger = { info: () => undefined, warn: () => undefined };
+    const cache = createCache({ prefix: "forms", store, storage, logger });
+    const other = applyCached(schema(byId), cache);
+    const last = applyCached(schema(""), cache);
+    const foreign = createCache({ prefix: "forms", store, logger });
+    return { state, cache, other, last, foreign, foreignSchema: applyCached(schema(byId), foreign) };
+  }
+
+  const storeWith = (own: (inner: Store) => Partial<Store>): Store => {
+    const inner = memoryStore();
+    const replaced = own(inner);
+    return new Proxy(inner, {
+      get(target, property) {
+        const value: unknown = Reflect.get(replaced, property) ?? Reflect.get(target, property, target);
+        return typeof value === "function" ? value.bind(target) : value;
+      },
+    });
+  };
+
+  it("has no entries in keys of another form while an invalidation by key is not confirmed", async () => {
+    let failing = 0;
+    const store = storeWith((inner) => ({
+      appendClock: (records) =>
+        failing > 0 && records.length > 0 ? Promise.reject(new Error("away")) : inner.appendClock(records),
+    }));
+    const { state, cache, other, last, foreign, foreignSchema } = twoKeyForms(store);
+    await read(last);
+    // The position of the value is later than all that the cache knows.
+    await foreign.invalidateTags(["Unrelated"]);
+    await foreign.invalidate({ coordinate: "Query.top", args: { id: 1 } });
+    expect(await read(foreignSchema)).toBe(1);
+    failing = 1;
+    state.value = 2;
+    await expect(cache.invalidate({ coordinate: "Query.top", args: { id: 1 } })).rejects.toMatchObject({
+      code: "CACHED_STORE_UNAVAILABLE",
+    });
+    expect([await read(other), await read(last)]).toEqual([2, 2]);
+    failing = 0;
+    await Promise.all([cache.close(), foreign.close()]);
+  });
+
+  it("shares no loads of an outage in keys of another form that began before an invalidation by key", async () => {
+    let isAway = false;
+    const store = storeWith((inner) => ({
+      read: (keys) => (isAway ? Promise.reject(new Error("away")) : inner.read(keys)),
+    }));
+    const { state, cache, other, foreign } = twoKeyForms(store, { outageShareMs: 60_000 });
+    isAway = true;
+    expect(await read(other)).toBe(1);
+    state.value = 2;
+    expect(await read(other)).toBe(1);
+    await cache.invalidate({ coordinate: "Query.top", args: { id: 1 } });
+    expect(await read(other)).toBe(2);
+    await Promise.all([cache.close(), foreign.close()]);
   });
 });

@@ -218,6 +218,38 @@ describe("a near cache", () => {
     expect(await ask()).toEqual(both(2));
   });
 
+  it("does not serve what was read while an invalidation of this process failed", async () => {
+    const failing = { isOn: false, held: gate() };
+    const { store, source, other, start } = createFleet(withoutMessages);
+    const own = new Proxy(store, {
+      get: (target, property) => {
+        const value: unknown = Reflect.get(target, property, target);
+        if (property !== "appendClock") return typeof value === "function" ? value.bind(target) : value;
+        return async (records: readonly Buffer[]) => {
+          if (!failing.isOn || records.length === 0) return target.appendClock(records);
+          await failing.held.passed;
+          throw new Error("away");
+        };
+      },
+    });
+    const process = start({ nearCache: {}, store: own });
+    const query = "{ derived(id: 7) { version } }";
+    await dataOf(process.ask("{ derived(id: 8) { version } }"));
+    // The position of the value is later than all that the process knows.
+    await other.cache.invalidateTags(["Movie:9"]);
+    await dataOf(other.ask(query));
+    await waitForStores(other);
+    failing.isOn = true;
+    source.version = 2;
+    const invalidated = process.cache.invalidateTags(["Movie:7"]);
+    await settle();
+    expect(await dataOf(process.ask(query))).toEqual({ derived: { version: 1 } });
+    failing.held.open();
+    await expect(invalidated).rejects.toMatchObject({ code: "CACHED_STORE_UNAVAILABLE" });
+    expect(await dataOf(process.ask(query))).toEqual({ derived: { version: 2 } });
+    failing.isOn = false;
+  });
+
   it("learns within half a second that the store is empty, as after a flush or a restart", async () => {
     const server = { store: undefined as Store | undefined };
     const { clock, source, ask, warm } = createFleet((store) => {

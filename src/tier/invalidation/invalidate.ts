@@ -157,7 +157,9 @@ export class Invalidation {
       await this.#applyOrRetry(names, "hard", cause, "write").catch(() => undefined);
       // The hold-off precedes the end of the write, so that nothing is stored between the two.
       await this.#holdOff(names).catch(() => undefined);
-      await this.#invalidations.append({ kind: "end", ...invalidated, writer }).catch(() => this.#retryLater(names));
+      await this.#invalidations
+        .append({ kind: "end", ...invalidated, writer })
+        .catch(() => this.#retryLater(this.#inThisProcess(names)));
     }
   }
 
@@ -226,21 +228,39 @@ export class Invalidation {
     cause: InvalidationCause,
     recordedAs: RecordedKind = kind,
   ): Promise<void> {
-    this.#recent.add(names);
-    this.#dropLocal(names);
-    // Once everything has to be invalidated, this process serves nothing that it knows, and the names would only add up.
-    if (!this.#unconfirmed.counts.everything)
-      this.#invalidations.preempt(this.#invalidatedBy(names), kind === "soft" ? "soft" : "hard");
+    const local = this.#inThisProcess(names);
+    this.#recent.add(local);
+    this.#dropLocal(local);
+    this.#preempt(names, kind);
     try {
       await this.#writeReported(names, kind, cause, recordedAs);
     } catch (error) {
-      this.#retryLater(names);
+      // The near cache may have got what was read meanwhile.
+      this.#preempt(names, kind);
+      this.#retryLater(local);
       throw error;
     } finally {
       // What was read meanwhile may be older.
-      this.#recent.add(names);
-      this.#dropLocal(names);
+      this.#recent.add(local);
+      this.#dropLocal(local);
     }
+  }
+
+  #preempt(names: Names, kind: InvalidationKind): void {
+    // Once everything has to be invalidated, this process serves nothing that it knows, and the names would only add up.
+    if (!this.#unconfirmed.counts.everything)
+      this.#invalidations.preempt(this.#invalidatedBy(names), kind === "soft" ? "soft" : "hard");
+  }
+
+  /**
+   * Adds the fields and loaders of which this process also has keys in another form, after several schemas were applied: which of
+   * those are meant is not known. In the clock, the record says so by the form that it names.
+   */
+  #inThisProcess(names: Names): Names {
+    const { keys, coordinates = [] } = names;
+    const others = keys.filter((key) => this.#variants.hasOtherForm(key.coordinate, key.form));
+    if (others.length === 0) return names;
+    return { ...names, coordinates: [...new Set([...coordinates, ...others.map((key) => key.coordinate)])] };
   }
 
   /**
@@ -343,7 +363,7 @@ export class Invalidation {
     try {
       await this.#beginWrite(this.#invalidatedBy(names), newWriterId(), replicaLagMs);
     } catch (error) {
-      this.#retryLater(names);
+      this.#retryLater(this.#inThisProcess(names));
       throw error;
     }
   }

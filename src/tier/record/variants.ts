@@ -1,4 +1,4 @@
-import type { Variant } from "../../keys/key.js";
+import type { Subject, Variant } from "../../keys/key.js";
 
 export type { Variant } from "../../keys/key.js";
 
@@ -17,6 +17,12 @@ export class Variants {
   /** Returns the variants of a coordinate, in the order in which they were first declared. */
   declared(coordinate: string): readonly Variant[] {
     return [...(this.#declared.get(coordinate)?.values() ?? [])];
+  }
+
+  /** Returns whether a coordinate has keys in another form than `form`. */
+  hasOtherForm(coordinate: string, form: Subject): boolean {
+    for (const variant of this.#declared.get(coordinate)?.values() ?? []) if (variant.form !== form) return true;
+    return false;
   }
 
   /** The number of coordinates that have a variant. */
