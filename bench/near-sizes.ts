@@ -9,9 +9,9 @@ import { compilePolicy } from "../src/policy/policy.js";
 import { NO_EPOCH } from "../src/store/entry.js";
 import { memoryStore } from "../src/store/memory-store.js";
 import { FakeClock } from "../src/testing/index.js";
-import { ControlRecord } from "../src/tier/control-record.js";
 import { NearCache } from "../src/tier/near/near-cache.js";
 import { InvalidationClock } from "../src/tier/record/invalidation-clock.js";
+import { SharedSettings } from "../src/tier/record/shared-settings.js";
 import { Variants } from "../src/tier/record/variants.js";
 import { KnownTags } from "../src/tier/request/request.js";
 
@@ -71,9 +71,9 @@ function measure(what: string, shape: (id: number) => unknown, tagsOf: (id: numb
   const before = heapUsed();
   const store = memoryStore({ clock });
   const invalidations = new InvalidationClock(store, keys.subjects, clock, () => 0.5);
-  const control = new ControlRecord(store, clock, keys, new Variants(), { storeTimeoutMs: 100 });
+  const sharedSettings = new SharedSettings(store, invalidations, clock, new Variants(), keys.settings);
   const settings = { maxBytes: 4e9, maxEntries: 1e6, isFrozen: true };
-  const near = new NearCache({ clock, random: () => 0.5, store, control, invalidations, settings });
+  const near = new NearCache({ clock, random: () => 0.5, store, sharedSettings, invalidations, settings });
   for (let id = 0; id < count; id++) {
     const texts = tagsOf(id);
     // The text of a key in the store: the prefix, the variant and a digest.
