@@ -21,7 +21,7 @@ describe("the film site", () => {
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "marquee-"));
     database = await openDatabase({ folder, ratings: 5_000, onStatement: (sql) => statements.push(sql) });
-    site = await startSite({ database, store: memoryStore(), port: 0, medianWeight: 5 });
+    site = await startSite({ database, store: memoryStore(), port: 0, inspectorPort: 0, medianWeight: 5 });
   }, 60_000);
   afterAll(async () => {
     await site.close();
@@ -52,6 +52,17 @@ describe("the film site", () => {
     const query = "{ top { title year stars director { name } } }";
     expect(await statementsOf(query)).toBeGreaterThan(0);
     expect(await statementsOf(query)).toBe(0);
+  });
+
+  it("serves the inspector page on a port of its own, to this machine", async () => {
+    const url = site.inspectorUrl as string;
+    expect(await (await fetch(url)).text()).toContain("<title>graphql-cached inspector</title>");
+    const body = JSON.stringify({ operation: "fields", variables: { window: "SINCE_START" } });
+    const headers = { "content-type": "application/json", "x-graphql-cached-inspector": "1" };
+    const answer = (await (await fetch(url, { method: "POST", headers, body })).json()) as {
+      data: { fields: { coordinate: string }[] };
+    };
+    expect(answer.data.fields.map(({ coordinate }) => coordinate)).toContain("Query.top");
   });
 
   it("serves a page from disk that runs queries and shows what was a hit", async () => {

@@ -40,6 +40,7 @@ try {
     database,
     store,
     port,
+    inspectorPort: 0,
     onEvent: (event) => countOutcome(event, outcomes),
     onResponse: () => printOutcomes(outcomes),
   });
@@ -58,6 +59,8 @@ Marquee is at ${site.url} with ${client === undefined ? "a memory store" : "Redi
 Rate a film, then send the query again:
 
   curl -s ${site.url} -H 'content-type: application/json' -d '{"query":"mutation { rate(movie: 1, stars: 10) { title stars } }"}'
+
+See what the cache does: ${site.inspectorUrl}
 
 Inspect the cache as an operator (this site admits the user \`admin\`):
 

@@ -1,5 +1,7 @@
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import type { IncomingMessage } from "node:http";
+import { createServer, type IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
 import { ApolloServer } from "@apollo/server";
 import { startStandaloneServer } from "@apollo/server/standalone";
 import { makeExecutableSchema } from "@graphql-tools/schema";
@@ -16,6 +18,7 @@ import {
   inspectionTypeDefs,
 } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
+import { inspectorHandler } from "graphql-cached/inspector";
 import type { Store } from "graphql-cached/store";
 import type { Database, Row } from "./database.js";
 import { type MovieLoader, moviesById, type SiteContext, siteResolvers } from "./resolvers.js";
@@ -38,6 +41,8 @@ export interface SiteOptions {
   readonly port: number;
   /** Default: MEDIAN_WEIGHT. Use less with few ratings. */
   readonly medianWeight?: number;
+  /** The port of the inspector page; 0 takes any that is free. Default: there is no page. */
+  readonly inspectorPort?: number;
   /** Called with every event of the cache. */
   readonly onEvent?: (event: CacheEvent) => void;
   /** Called before each response is sent. */
@@ -46,6 +51,8 @@ export interface SiteOptions {
 
 export interface RunningSite {
   readonly url: string;
+  /** Where the inspector page is. */
+  readonly inspectorUrl: string | undefined;
   /** Invalidates tags in the cache of this process. */
   invalidate(tags: readonly string[]): Promise<void>;
   close(): Promise<void>;
@@ -58,6 +65,7 @@ export async function startSite({
   prefix = "marquee",
   port,
   medianWeight = MEDIAN_WEIGHT,
+  inspectorPort,
   onEvent,
   onResponse = () => undefined,
 }: SiteOptions): Promise<RunningSite> {
@@ -80,12 +88,33 @@ export async function startSite({
     listen: { port, host: "127.0.0.1" },
     context: async ({ req }) => contextOf(req),
   });
+  const inspector = cache && inspectorPort !== undefined ? await startInspector(cache, inspectorPort) : undefined;
   return {
     url,
+    inspectorUrl: inspector?.url,
     invalidate: async (tags) => cache?.invalidateTags(tags),
     async close() {
       await server.stop();
+      await inspector?.close();
       await cache?.close();
+    },
+  };
+}
+
+/** Starts the inspector page on a server of its own. Everyone on this machine may use it, since the site has no sign-in. */
+async function startInspector(cache: Cache<SiteContext>, port: number) {
+  const host = "127.0.0.1";
+  // A page of another site that points a name of its own at this machine sends that name.
+  const allow = ({ headers }: IncomingMessage): boolean => headers.host?.split(":")[0] === host;
+  const access = { allow, allowInvalidation: allow, allowModes: allow };
+  const server = createServer(inspectorHandler({ cache, ...access }));
+  await once(server.listen(port, host), "listening");
+  return {
+    url: `http://${host}:${(server.address() as AddressInfo).port}/`,
+    async close() {
+      const closed = once(server.close(), "close");
+      server.closeAllConnections();
+      await closed;
     },
   };
 }

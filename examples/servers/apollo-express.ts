@@ -1,4 +1,4 @@
-/** Apollo Server with Express 5. One plugin drains the HTTP server, the other drains the cache. */
+/** Apollo Server with Express 5, and the inspector page. One plugin drains the HTTP server, the other drains the cache. */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -8,6 +8,7 @@ import { expressMiddleware } from "@as-integrations/express5";
 import express from "express";
 import { applyCached } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
+import { inspectorHandler } from "graphql-cached/inspector";
 import { type Context, contextOf, HOST, isAdmin, openCache, PORT, runUntilSignal, shopSchema } from "./shop.js";
 
 const { cache, close } = await openCache();
@@ -21,6 +22,10 @@ const server = new ApolloServer<Context>({
 });
 await server.start();
 const context = async ({ req }: { req: express.Request }): Promise<Context> => contextOf(req.headers);
+app.use(
+  "/cache",
+  inspectorHandler({ cache, allow: (request: express.Request) => isAdmin(contextOf(request.headers)) }),
+);
 app.use("/graphql", express.json(), expressMiddleware(server, { context }));
 await once(httpServer.listen(PORT, HOST), "listening");
 runUntilSignal((httpServer.address() as AddressInfo).port, async () => {

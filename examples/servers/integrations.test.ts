@@ -6,8 +6,8 @@ import { serverContract } from "../../test/servers/contract.js";
 const APOLLO = { batches: true, persistsQueries: true, traces: true };
 
 describe.each([
-  ["apollo-express", APOLLO],
-  ["apollo-fastify", APOLLO],
+  ["apollo-express", { ...APOLLO, inspects: true }],
+  ["apollo-fastify", { ...APOLLO, inspects: true }],
   ["graphql-http", {}],
 ] as const)("two processes of %s on one Redis", (name, abilities) => {
   const pair = serverContract(name, abilities);

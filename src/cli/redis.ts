@@ -1,10 +1,7 @@
-import { buildSchema, type GraphQLSchema, graphql, isObjectType, isScalarType } from "graphql";
+import { graphql } from "graphql";
 import { createCache } from "../cache.js";
 import { CachedError, messageOf } from "../errors.js";
-import { CONTROL_SDL, INSPECTION_SDL, INVALIDATION_SDL } from "../generated/schema.js";
-import { controlResolvers } from "../inspection/control-resolvers.js";
-import { invalidationResolvers } from "../inspection/invalidation-resolvers.js";
-import { inspectionResolvers } from "../inspection/resolvers.js";
+import { inspectionSchema } from "../inspection/schema.js";
 import { partsOf } from "../parts.js";
 import { redisStore } from "../redis/redis-store.js";
 import { CliError } from "./cli-error.js";
@@ -91,7 +88,8 @@ export async function redisSource(
     await close();
     throw unreachable(error);
   }
-  const schema = schemaOf(cache);
+  const allow = (): boolean => true;
+  const schema = inspectionSchema(cache, { inspection: allow, control: allow, invalidation: allow });
   return {
     name: `${name}, prefix ${prefix}`,
     hasSchema: false,
@@ -116,29 +114,3 @@ export async function redisSource(
     close,
   };
 }
-
-/** The schema of the inspection and its mutations alone. */
-function schemaOf(cache: ReturnType<typeof createCache>): GraphQLSchema {
-  const schema = buildSchema(
-    ["type Query type Mutation", INSPECTION_SDL, CONTROL_SDL, INVALIDATION_SDL, SCOPE].join("\n"),
-  );
-  const allow = (): boolean => true;
-  const resolvers = [
-    inspectionResolvers(cache, { allow }),
-    controlResolvers(cache, { allow }),
-    invalidationResolvers(cache, { allow }),
-  ];
-  for (const [typeName, given] of resolvers.flatMap((one) => Object.entries(one))) {
-    const type = schema.getType(typeName);
-    if (isScalarType(type)) Object.assign(type, given);
-    if (!isObjectType(type)) continue;
-    for (const [fieldName, resolve] of Object.entries(given as object)) {
-      const field = type.getFields()[fieldName];
-      if (field !== undefined) field.resolve = resolve;
-    }
-  }
-  return schema;
-}
-
-/** The enum of `@cached` that the inspection refers to. */
-const SCOPE = "enum CachedScope { PUBLIC PRIVATE }";

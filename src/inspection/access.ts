@@ -11,7 +11,7 @@ export interface AccessDetail {
   readonly coordinate: string;
 }
 
-type Allow = (context: never, detail?: AccessDetail) => unknown;
+export type Allow = (context: never, detail?: AccessDetail) => unknown;
 
 /**
  * Returns the option `allow` of the resolvers that `caller` returns. The first exception of it is logged: it denies access.
@@ -20,21 +20,29 @@ type Allow = (context: never, detail?: AccessDetail) => unknown;
 export function checkedAllow(options: unknown, caller: string, logger: Logger): Allow {
   if (typeof options === "object" && options !== null) checkOptionNames(options, caller, ["allow"]);
   const { allow } = (options ?? {}) as { readonly allow?: unknown };
-  if (typeof allow === "function") return withReport(allow as Allow, caller, logger);
-  throw new CachedError(
-    "CACHED_OPTION_INVALID",
-    `${caller}: \`allow\`: expected a function that returns true or false for a context, got ${describeSetting(allow)}`,
-  );
+  return checkedPermission(allow, { caller, option: "allow", subject: "context", logger });
 }
 
-function withReport(allow: Allow, caller: string, logger: Logger): Allow {
+/** The same for one `option`, whose function decides about a `subject`. */
+export function checkedPermission(
+  allow: unknown,
+  place: { readonly caller: string; readonly option: string; readonly subject: string; readonly logger: Logger },
+): Allow {
+  const { caller, option, subject, logger } = place;
+  if (typeof allow !== "function")
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `${caller}: \`${option}\`: expected a function that returns true or false for a ${subject}, got ${describeSetting(allow)}`,
+    );
   let isReported = false;
   return async (...args) => {
     try {
-      return await allow(...args);
+      return await (allow as Allow)(...args);
     } catch (error) {
       if (!isReported)
-        logger.warn(`graphql-cached: ${caller}: \`allow\` threw, which denies access: ${inOneLine(messageOf(error))}`);
+        logger.warn(
+          `graphql-cached: ${caller}: \`${option}\` threw, which denies access: ${inOneLine(messageOf(error))}`,
+        );
       isReported = true;
       throw error;
     }

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { getIntrospectionQuery, graphql } from "graphql";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { shopSchema } from "../../examples/servers/shop.js";
+import { PAGE_HEADERS } from "../support/inspector-calls.js";
 import { until } from "../support/redis-lab.js";
 import { monitorRedis } from "../support/redis-monitor.js";
 import { sharedServer } from "../support/shared-servers.js";
@@ -12,6 +13,8 @@ import { type ShopProcess, type ShopRequest, startShop } from "../support/shop-p
 
 /** Optional features of a server. */
 export interface ServerAbilities {
+  /** Whether the inspector page is at /cache. */
+  readonly inspects?: boolean;
   readonly batches?: boolean;
   readonly persistsQueries?: boolean;
   readonly traces?: boolean;
@@ -43,6 +46,7 @@ export function serverContract(name: string, abilities: ServerAbilities): () => 
   if (abilities.persistsQueries) persistedTests(pair);
   if (abilities.traces) traceTests(pair);
   if (abilities.batches && abilities.traces) batchTraceTests(pair);
+  if (abilities.inspects) inspectorTests(pair);
   return pair;
 }
 
@@ -85,6 +89,23 @@ async function warm({ commandsOf }: ShopPair, ask: () => Promise<unknown>): Prom
     const commands = await commandsOf(ask);
     quiet = commands.every(([command]) => command === "mget") ? quiet + 1 : 0;
     return quiet === 2;
+  });
+}
+
+function inspectorTests(pair: () => ShopPair): void {
+  it("serves the inspector page to everyone, and its data to operators", async () => {
+    const { first } = pair();
+    await first.ask({ query: "{ book(id: 1) { title } }" });
+    const url = new URL("/cache", first.url);
+    const page = await fetch(url);
+    expect([page.status, page.headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
+    const ask = async (user: string): Promise<unknown> => {
+      const body = JSON.stringify({ operation: "fields", variables: { window: "SINCE_START" } });
+      return (await fetch(url, { method: "POST", headers: { ...PAGE_HEADERS, "x-user": user }, body })).json();
+    };
+    const books = expect.objectContaining({ coordinate: "Query.book" });
+    expect(await ask("admin")).toMatchObject({ data: { fields: expect.arrayContaining([books]) } });
+    expect(await ask("ada")).toMatchObject({ error: { code: "CACHED_INSPECTION_DENIED" } });
   });
 }
 

@@ -8,7 +8,7 @@ import { until } from "../support/redis-lab.js";
 import { serverContract } from "./contract.js";
 
 describe("two processes of yoga on one Redis", () => {
-  const pair = serverContract("yoga", { batches: true, persistsQueries: true, traces: true });
+  const pair = serverContract("yoga", { batches: true, persistsQueries: true, traces: true, inspects: true });
 
   it("exits with code 0 on SIGTERM", async () => {
     expect(await pair().stop()).toEqual([0, 0]);

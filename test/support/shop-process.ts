@@ -18,6 +18,8 @@ export interface ShopResponse {
 
 /** One example of `examples/servers`, running as a separate operating system process. */
 export interface ShopProcess {
+  /** Where it answers GraphQL. */
+  readonly url: string;
   /** Sends one operation over HTTP, as `user` if given. */
   ask(request: ShopRequest, user?: string): Promise<ShopResponse>;
   /** Sends several operations as one HTTP request. */
@@ -47,6 +49,7 @@ export async function startShop(name: string, env: Readonly<Record<string, strin
   const ask = async (request: ShopRequest, user?: string): Promise<ShopResponse> =>
     (await send(request, user)) as ShopResponse;
   return {
+    url,
     ask,
     askAll: async (batch, user) => (await send(batch, user)) as ShopResponse[],
     loads: async () => (await ask({ query: "{ loads }" })).data?.loads as number,

@@ -1,0 +1,441 @@
+import { Fragment } from "preact";
+import { useMemo, useState } from "preact/hooks";
+import { ask, type Polled } from "./api.js";
+import { bytes, count, duration, percent, plural, seconds, visible, words } from "./format.js";
+import { linkTo, NO_KEY } from "./key.js";
+import { Column, Confirm, Empty, ExportButton, Meter, MissingNote, Name, Panel, TableBox, Waiting } from "./parts.js";
+import type { Field, FieldPolicy, ModeSetting, Overview, Policies, Policy } from "./types.js";
+
+const PAGE = 100;
+
+const staleShare = ({ stats }: Field): number | undefined =>
+  stats.reads === 0 ? undefined : (stats.stale + stats.staleIfError) / stats.reads;
+
+const hitRatio = ({ stats }: Field): number | undefined =>
+  stats.hitRatio ?? (stats.reads === 0 ? undefined : (stats.hit + stats.stale + stats.staleIfError) / stats.reads);
+
+const ORDERS = {
+  coordinate: (one: Field) => one.coordinate,
+  reads: ({ stats }: Field) => stats.reads,
+  hit: (field: Field) => 1 - (hitRatio(field) ?? 2),
+  stale: (field: Field) => staleShare(field) ?? -1,
+  loads: ({ stats }: Field) => stats.loads,
+  saved: ({ stats }: Field) => stats.loadsSaved ?? stats.reads - stats.loads,
+  time: ({ stats }: Field) => stats.loadMs?.p90Ms ?? -1,
+  failed: ({ stats }: Field) => stats.failedLoads,
+  different: ({ observed }: Field) => observed?.differentRatio ?? -1,
+} as const;
+type Order = keyof typeof ORDERS;
+
+function sorted(fields: readonly Field[], order: Order): readonly Field[] {
+  const rank = ORDERS[order];
+  return fields.toSorted((one, other) => {
+    const [a, b] = [rank(one), rank(other)];
+    if (typeof a === "string" || typeof b === "string") return String(a) < String(b) ? -1 : 1;
+    return b - a || (one.coordinate < other.coordinate ? -1 : 1);
+  });
+}
+
+/** Fields, responses and loaders: what their policies achieve. */
+export function FieldsView(props: {
+  readonly fields: Polled<{ readonly fields?: readonly Field[] }>;
+  readonly policies: Polled<Policies>;
+  readonly overview: Polled<Overview>;
+  readonly windowText: string;
+  readonly say: (text: string) => void;
+}) {
+  const [order, setOrder] = useState<Order>("loads");
+  const [filter, setFilter] = useState("");
+  const [limit, setLimit] = useState(PAGE);
+  const [open, setOpen] = useState<string>();
+  const [wish, setWish] = useState<{ readonly coordinate: string | null; readonly mode: string }>();
+  const all = props.fields.data?.fields;
+  const policies = useMemo(
+    () => new Map((props.policies.data?.fields ?? []).map((one) => [one.coordinate, one])),
+    [props.policies.data],
+  );
+  const wanted = filter.trim().toLowerCase();
+  const shown = useMemo(
+    () =>
+      sorted(
+        (all ?? []).filter(({ coordinate }) => coordinate.toLowerCase().includes(wanted)),
+        order,
+      ),
+    [all, wanted, order],
+  );
+  const maySet = props.policies.data?.may.setModes === true;
+  const ofEverything = props.overview.data?.modes?.find(({ coordinate }) => coordinate === null);
+  const column = (name: Order, text: string, title: string, isMinor = false) => (
+    <Column
+      numeric={name !== "coordinate"}
+      minor={isMinor}
+      title={title}
+      sorted={order === name}
+      onSort={() => setOrder(name)}
+    >
+      {text}
+    </Column>
+  );
+  return (
+    <Panel
+      title="Fields, responses and loaders"
+      id="fields-title"
+      wide
+      actions={
+        <ExportButton
+          name="fields"
+          value={all && { window: props.windowText, fields: all, policies: props.policies.data?.fields }}
+        />
+      }
+    >
+      <div class="toolbar">
+        <label>
+          Filter{" "}
+          <input
+            type="search"
+            value={filter}
+            placeholder="Query.movie"
+            onInput={(event) => setFilter(event.currentTarget.value)}
+          />
+        </label>
+        <span class="muted">
+          {all === undefined
+            ? ""
+            : `${plural(shown.length, "row")}${shown.length === all.length ? "" : ` of ${count(all.length)}`}, ${props.windowText}`}
+        </span>
+        <span class="toolbar-end">
+          Mode of everything:{" "}
+          <ModeSwitch
+            label="Mode of everything"
+            mode={ofEverything?.mode ?? "ON"}
+            isAllowed={maySet}
+            onChange={(mode) => setWish({ coordinate: null, mode })}
+          />
+        </span>
+      </div>
+      <MissingNote missing={props.fields.missing} of="fields" />
+      {all === undefined ? (
+        <Waiting polled={props.fields} />
+      ) : all.length === 0 ? (
+        <Empty>Nothing is cached yet: no field has `@cached`, and no loader was created.</Empty>
+      ) : (
+        <TableBox label="Fields, responses and loaders">
+          <table class="data fields">
+            <caption class="sr-only">Fields, responses and loaders, {props.windowText}. The headings sort.</caption>
+            <thead>
+              <tr>
+                {column("coordinate", "Name", "Sort by name")}
+                <Column minor>Policy</Column>
+                <Column minor>Mode</Column>
+                {column("reads", "Reads", "Sort by reads")}
+                {column("hit", "Hit ratio", "Sort by hit ratio, the worst first")}
+                {column("stale", "Stale", "Share of reads that were served stale", true)}
+                {column("loads", "Loads", "Loads that ran, refreshes included")}
+                {column("saved", "Saved", "Loads that the cache has saved", true)}
+                {column("time", "Load p90", "90 % of the loads took at most this", true)}
+                {column("failed", "Failed", "Loads that failed", true)}
+                {column("different", "Differs", "Observed: fresh values that differed from the source", true)}
+              </tr>
+            </thead>
+            <tbody>
+              {shown.slice(0, limit).map((field) => (
+                <Fragment key={field.coordinate}>
+                  <Row
+                    field={field}
+                    policy={policies.get(field.coordinate)}
+                    isOpen={open === field.coordinate}
+                    maySet={maySet}
+                    onToggle={() => setOpen(open === field.coordinate ? undefined : field.coordinate)}
+                    onMode={(mode) => setWish({ coordinate: field.coordinate, mode })}
+                  />
+                  {open === field.coordinate ? (
+                    <tr class="details">
+                      <td colSpan={11}>
+                        <Details
+                          field={field}
+                          policy={policies.get(field.coordinate)}
+                          modes={props.overview.data?.modes}
+                          maySet={maySet}
+                          onMode={(mode) => setWish({ coordinate: field.coordinate, mode })}
+                        />
+                      </td>
+                    </tr>
+                  ) : null}
+                </Fragment>
+              ))}
+            </tbody>
+          </table>
+          {shown.length === 0 ? <Empty>No name contains this text.</Empty> : null}
+        </TableBox>
+      )}
+      {shown.length > limit ? (
+        <button type="button" onClick={() => setLimit(limit + PAGE)}>
+          Show {Math.min(PAGE, shown.length - limit)} more of {count(shown.length - limit)}
+        </button>
+      ) : null}
+      {props.policies.data !== undefined && !maySet ? (
+        <p class="note">Modes are shown only: the option `allowModes` decides who may change them.</p>
+      ) : null}
+      {wish === undefined ? null : (
+        <ModeDialog
+          wish={wish}
+          onEnd={(text) => {
+            setWish(undefined);
+            if (text === undefined) return;
+            props.say(text);
+            props.fields.refresh();
+            props.overview.refresh();
+          }}
+        />
+      )}
+    </Panel>
+  );
+}
+
+function ModeSwitch(props: {
+  readonly label: string;
+  readonly mode: string;
+  readonly isAllowed: boolean;
+  readonly onChange: (mode: string) => void;
+}) {
+  if (!props.isAllowed) return <span class={`mode ${visible(props.mode)}`}>{words(props.mode)}</span>;
+  return (
+    <select
+      aria-label={props.label}
+      class={`mode ${visible(props.mode)}`}
+      value={props.mode}
+      onChange={(event) => {
+        const { value } = event.currentTarget;
+        // It shows the mode that is in force, until that has changed.
+        event.currentTarget.value = props.mode;
+        props.onChange(value);
+      }}
+    >
+      <option value="ON">on</option>
+      <option value="OBSERVE">observe</option>
+      <option value="OFF">off</option>
+    </select>
+  );
+}
+
+const MODE_MEANS: Readonly<Record<string, string>> = {
+  ON: "The cache is used.",
+  OBSERVE: "Values are looked up and stored, but every answer comes from the source and is compared.",
+  OFF: "Nothing is looked up or stored. Every read calls its source, which has to bear that load.",
+};
+
+function ModeDialog({
+  wish,
+  onEnd,
+}: {
+  readonly wish: { readonly coordinate: string | null; readonly mode: string };
+  readonly onEnd: (text?: string) => void;
+}) {
+  const [isBusy, setIsBusy] = useState(false);
+  const what = wish.coordinate === null ? "everything" : visible(wish.coordinate, 120);
+  const run = async (): Promise<void> => {
+    setIsBusy(true);
+    const reply = await ask("setMode", wish);
+    onEnd(
+      reply.error === undefined
+        ? `The mode of ${what} is ${words(wish.mode)} now. All processes follow within two seconds.`
+        : `The mode of ${what} was not changed. ${visible(reply.error.message)}`,
+    );
+  };
+  return (
+    <Confirm
+      title={`Set the mode of ${what} to ${words(wish.mode)}?`}
+      action={`Set to ${words(wish.mode)}`}
+      isBusy={isBusy}
+      onConfirm={() => void run()}
+      onCancel={() => onEnd()}
+    >
+      <p>{MODE_MEANS[wish.mode]} This holds for all processes that share the store.</p>
+    </Confirm>
+  );
+}
+
+function policyText(field: Field, policy: Policy | null | undefined): string {
+  if (policy === null || policy === undefined)
+    return field.maxAge === null || field.maxAge === undefined ? "of other processes" : seconds(field.maxAge);
+  return [
+    policy.neverExpires ? `${seconds(policy.maxAge)}, never expires` : seconds(policy.maxAge),
+    ...(policy.staleWhileRevalidate > 0 ? [`+${seconds(policy.staleWhileRevalidate)} stale`] : []),
+    ...(policy.scope === "PRIVATE" ? ["private"] : []),
+  ].join(", ");
+}
+
+function Row(props: {
+  readonly field: Field;
+  readonly policy: FieldPolicy | undefined;
+  readonly isOpen: boolean;
+  readonly maySet: boolean;
+  readonly onToggle: () => void;
+  readonly onMode: (mode: string) => void;
+}) {
+  const { field } = props;
+  const { stats, observed } = field;
+  const ratio = hitRatio(field);
+  const mode = field.mode ?? "ON";
+  const openBreakers = (props.policy?.breaker ?? []).filter(({ state }) => state !== "CLOSED").length;
+  return (
+    <tr>
+      <th scope="row">
+        <button type="button" class="row-toggle" aria-expanded={props.isOpen} onClick={props.onToggle}>
+          <span aria-hidden="true" class="arrow">
+            {props.isOpen ? "▾" : "▸"}
+          </span>
+          <Name max={120}>{field.coordinate}</Name>
+        </button>
+        {openBreakers > 0 ? <span class="badge trouble">breaker open</span> : null}
+      </th>
+      <td class="minor muted">{policyText(field, props.policy?.policy)}</td>
+      <td class="minor">
+        <ModeSwitch
+          label={`Mode of ${visible(field.coordinate, 120)}`}
+          mode={mode}
+          isAllowed={props.maySet}
+          onChange={props.onMode}
+        />
+      </td>
+      <td class="num">{count(stats.reads)}</td>
+      <td class="num">
+        {ratio === undefined ? null : <Meter ratio={ratio} />}
+        <span class="ratio">{percent(ratio)}</span>
+      </td>
+      <td class="num minor">{percent(staleShare(field))}</td>
+      <td class="num">{count(stats.loads)}</td>
+      <td class="num minor">{count(stats.loadsSaved ?? stats.reads - stats.loads)}</td>
+      <td class="num minor">{duration(stats.loadMs?.p90Ms)}</td>
+      <td class={stats.failedLoads > 0 ? "num minor bad" : "num minor"}>{count(stats.failedLoads)}</td>
+      <td class={(observed?.different ?? 0) > 0 ? "num minor bad" : "num minor"}>
+        {observed === null || observed === undefined ? <span class="muted">–</span> : percent(observed.differentRatio)}
+      </td>
+    </tr>
+  );
+}
+
+function Details({
+  field,
+  policy,
+  modes,
+  maySet,
+  onMode,
+}: {
+  readonly maySet: boolean;
+  readonly onMode: (mode: string) => void;
+  readonly field: Field;
+  readonly policy: FieldPolicy | undefined;
+  readonly modes: readonly ModeSetting[] | undefined;
+}) {
+  const { stats, observed } = field;
+  const mode = modes?.find(({ coordinate }) => coordinate === field.coordinate);
+  const settings = policy?.policy;
+  return (
+    <div class="details-grid">
+      <dl>
+        <Item name="Reads">
+          {`${count(stats.hit)} hit, ${count(stats.coalesced)} coalesced, ${count(stats.stale)} stale, ${count(stats.staleIfError)} stale because the load failed, ${count(stats.loaded)} loaded, ${count(stats.bypassed)} bypassed`}
+        </Item>
+        {(field.bypasses ?? []).length === 0 ? null : (
+          <Item name="Bypassed">
+            {field.bypasses?.map(({ reason, reads }) => `${words(reason)} ${count(reads)}`).join(", ")}
+          </Item>
+        )}
+        <Item name="Loads">
+          {`${count(stats.loads)} ran, ${count(stats.failedLoads)} failed, ${count(stats.refusedStores)} values not stored`}
+        </Item>
+        {stats.loadMs === undefined ? null : (
+          <Item name="Load time">{`p50 ${duration(stats.loadMs.p50Ms)}, p90 ${duration(stats.loadMs.p90Ms)}, p99 ${duration(stats.loadMs.p99Ms)}`}</Item>
+        )}
+        {stats.waitMs === undefined || stats.waitMs.count === 0 ? null : (
+          <Item name="Waited">{`${plural(stats.waitMs.count, "read")}, p50 ${duration(stats.waitMs.p50Ms)}, p99 ${duration(stats.waitMs.p99Ms)}`}</Item>
+        )}
+        <Item name="Stored">{bytes(stats.storedBytes)}</Item>
+        {observed === null || observed === undefined ? null : (
+          <Item name="Observed">
+            {`${plural(observed.reads, "read")}, ${percent(observed.hitRatio)} would have been fresh hits; ${observed.compared === 0 ? "no value was compared yet" : `${count(observed.different)} of ${plural(observed.compared, "value")} differed from the source`}${observed.comparedStale > 0 ? `; ${count(observed.differentStale)} of ${plural(observed.comparedStale, "stale value")}` : ""}`}
+          </Item>
+        )}
+      </dl>
+      <dl>
+        <Item name="Mode">
+          <ModeSwitch
+            label={`Mode of ${visible(field.coordinate, 120)}`}
+            mode={field.mode ?? "ON"}
+            isAllowed={maySet}
+            onChange={onMode}
+          />
+          {mode === undefined ? null : (
+            <span class="muted">
+              {" "}
+              set by <Name>{mode.setBy ?? "an unknown process"}</Name>
+            </span>
+          )}
+        </Item>
+        {settings === null || settings === undefined ? (
+          <Item name="Policy">The process that answers does not have it.</Item>
+        ) : (
+          <>
+            <Item name="Fresh for">{`${seconds(settings.maxAge)}${settings.jitter > 0 ? `, up to ${percent(settings.jitter)} shorter` : ""}`}</Item>
+            <Item name="Then stale">
+              {settings.neverExpires
+                ? "for ever, while it is refreshed"
+                : settings.staleWhileRevalidate > 0
+                  ? `${seconds(settings.staleWhileRevalidate)}, refreshed in the ${words(settings.refresh)}`
+                  : "never served"}
+            </Item>
+            {settings.staleIfError > 0 ? (
+              <Item name="If loads fail">{`stale for ${seconds(settings.staleIfError)}`}</Item>
+            ) : null}
+            <Item name="Scope">{words(settings.scope)}</Item>
+            <Item name="Key">
+              {settings.key === null ? (
+                "the id of the loader"
+              ) : settings.key.length === 0 ? (
+                "the same for all calls"
+              ) : (
+                <Name>{settings.key.join(", ")}</Name>
+              )}
+            </Item>
+            {settings.tags === null || settings.tags.length === 0 ? null : (
+              <Item name="Tags">
+                <Name>{settings.tags.join(", ")}</Name>
+              </Item>
+            )}
+            {settings.profile === null ? null : (
+              <Item name="Profile">
+                <Name>{settings.profile}</Name>
+              </Item>
+            )}
+          </>
+        )}
+        {policy?.variant == null ? null : (
+          <Item name="Variant">
+            <code>{visible(policy.variant)}</code>
+          </Item>
+        )}
+        {(policy?.breaker ?? []).some(({ state }) => state !== "CLOSED") ? (
+          <Item name="Breaker">
+            {policy?.breaker
+              ?.filter(({ state }) => state !== "CLOSED")
+              .map(({ state, process }) => `${words(state)} in ${visible(process, 16)}`)
+              .join(", ")}
+          </Item>
+        ) : null}
+      </dl>
+      {field.coordinate === "responses" ? null : (
+        <a class="button" href={linkTo({ ...NO_KEY, coordinate: field.coordinate })}>
+          Look up an entry
+        </a>
+      )}
+    </div>
+  );
+}
+
+export const Item = ({ name, children }: { readonly name: string; readonly children: preact.ComponentChildren }) => (
+  <div class="item">
+    <dt>{name}</dt>
+    <dd>{children}</dd>
+  </div>
+);

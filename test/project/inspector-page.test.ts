@@ -1,0 +1,24 @@
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { ROOT, read } from "./source.js";
+
+const isInstalled = existsSync(join(ROOT, "inspector/node_modules"));
+
+const itIfInstalled = it.skipIf(!isInstalled); // the tools are installed by `npm run build:inspector`
+
+itIfInstalled("the inspector page is what its sources build to", () => {
+  const build = spawnSync(process.execPath, ["inspector/build.mjs", "--check"], { cwd: ROOT, encoding: "utf8" });
+  expect(build.stdout + build.stderr).toBe("");
+});
+
+it("the tools of the inspector page are no dependencies of the package", () => {
+  const { dependencies = {}, devDependencies = {} } = JSON.parse(read("package.json")) as {
+    dependencies?: Record<string, string>;
+    devDependencies?: Record<string, string>;
+  };
+  const tools = Object.keys((JSON.parse(read("inspector/package.json")) as { dependencies: object }).dependencies);
+  expect(tools).toEqual(["esbuild", "preact", "uplot"]);
+  for (const name of tools) expect({ ...dependencies, ...devDependencies }).not.toHaveProperty(name);
+});

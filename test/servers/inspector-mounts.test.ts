@@ -1,0 +1,122 @@
+import { createServer, request as httpRequest, type IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
+import fastify from "fastify";
+import { type Cache, createCache } from "graphql-cached";
+import { type InspectorHandler, inspectorHandler } from "graphql-cached/inspector";
+import { createSchema, createYoga } from "graphql-yoga";
+import { describe, expect, it } from "vitest";
+import { PAGE_HEADERS, type Reply } from "../support/inspector-calls.js";
+import { afterCaches } from "../support/world.js";
+
+/** Each returns the URL of the page. The handler is mounted as docs/inspector.md says. */
+const SERVERS: Readonly<Record<string, (inspector: InspectorHandler) => Promise<string>>> = {
+  "node:http": (inspector) => listen(createServer(inspector)),
+  "a middleware that has parsed the body": (inspector) =>
+    listen(
+      createServer(async (request, response) => {
+        const body = request.method === "POST" ? (JSON.parse(await text(request)) as unknown) : undefined;
+        await inspector(Object.assign(request, { body }), response);
+      }),
+    ),
+  Fastify: async (inspector) => {
+    const app = fastify();
+    app.all("/cache", inspector);
+    afterCaches(() => app.close());
+    return `${await app.listen({ port: 0, host: "127.0.0.1" })}/cache`;
+  },
+  Yoga: async (inspector) => {
+    const yoga = createYoga({
+      schema: createSchema({ typeDefs: "type Query { other: Int }" }),
+      plugins: [
+        {
+          onRequest: async ({ request, url, endResponse }) =>
+            url.pathname === "/cache" ? endResponse(await inspector(request)) : undefined,
+        },
+      ],
+    });
+    return `${await listen(createServer((request, response) => void yoga(request, response)))}cache`;
+  },
+};
+
+async function listen(server: ReturnType<typeof createServer>): Promise<string> {
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  afterCaches(async () => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+}
+
+function open(): Cache {
+  const cache = createCache();
+  afterCaches(() => cache.close());
+  return cache;
+}
+
+const question = JSON.stringify({ operation: "store" });
+const ask = async (url: string, headers: Readonly<Record<string, string>> = {}): Promise<Reply> => {
+  const response = await fetch(url, { method: "POST", headers: { ...PAGE_HEADERS, ...headers }, body: question });
+  return (await response.json()) as Reply;
+};
+
+describe.each(Object.entries(SERVERS))("the inspector under %s", (_name, start) => {
+  it("serves the page and answers its questions for the callers that allow admits", async () => {
+    const seen: unknown[] = [];
+    const allow = (request: Request | IncomingMessage): boolean => {
+      const { headers } = request;
+      const token = headers instanceof Headers ? headers.get("authorization") : (headers as { get?: unknown }).get;
+      const given = typeof token === "function" ? token.call(headers, "authorization") : token;
+      seen.push(given ?? (headers as IncomingMessage["headers"]).authorization);
+      return seen.at(-1) === "operator";
+    };
+    const url = await start(inspectorHandler({ cache: open(), allow }));
+    const page = await fetch(url);
+    expect([page.status, page.headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
+    expect(page.headers.get("content-security-policy")).toContain("default-src 'none'");
+    expect(await page.text()).toContain("<title>graphql-cached inspector</title>");
+    const head = await fetch(url, { method: "HEAD" });
+    expect([head.status, await head.text()]).toEqual([200, ""]);
+    expect((await ask(url, { authorization: "operator" })).data?.store).toMatchObject({ name: "memory" });
+    expect((await ask(url)).error?.code).toBe("CACHED_INSPECTION_DENIED");
+    expect((await fetch(url, { method: "PUT", headers: PAGE_HEADERS, body: question })).status).toBe(405);
+  });
+
+  it("refuses questions of another site", async () => {
+    const url = await start(inspectorHandler({ cache: open(), allow: () => true }));
+    const other = { method: "POST", body: question };
+    const headers = { ...PAGE_HEADERS, "sec-fetch-site": "cross-site" };
+    expect((await fetch(url, { ...other, headers })).status).toBe(403);
+    expect((await fetch(url, { ...other, headers: { ...PAGE_HEADERS, origin: "http://attacker.test" } })).status).toBe(
+      403,
+    );
+    expect((await fetch(url, { ...other, headers: { ...PAGE_HEADERS, origin: new URL(url).origin } })).status).toBe(
+      200,
+    );
+  });
+});
+
+it("refuses a body that is too large, and survives a caller that hangs up", async () => {
+  const url = await listen(createServer(inspectorHandler({ cache: open(), allow: () => true })));
+  const large = JSON.stringify({ operation: "store", variables: { x: "x".repeat(100_000) } });
+  const refused = await fetch(url, { method: "POST", headers: PAGE_HEADERS, body: large }).then(
+    ({ status }) => status,
+    () => "connection closed",
+  );
+  expect([413, "connection closed"]).toContain(refused);
+  await new Promise<void>((resolve) => {
+    const half = httpRequest(url, { method: "POST", headers: { ...PAGE_HEADERS, "content-length": "100" } });
+    half.on("error", () => resolve());
+    half.write("{", () => half.destroy(new Error("hung up")));
+  });
+  expect((await ask(url)).data?.store).toBeDefined();
+});
+
+it("says that a middleware has taken the body", async () => {
+  const inspector = inspectorHandler({ cache: open(), allow: () => true });
+  const taking = createServer(async (request, response) => {
+    await text(request);
+    await inspector(request, response);
+  });
+  expect((await ask(await listen(taking))).error?.message).toMatch(/a middleware has read before/);
+});
