@@ -1,7 +1,7 @@
 /**
  * Installs the dependencies of the examples, unless they are installed, and runs an example.
  *
- *   node scripts/run-example.mjs marquee/server.ts   runs a program below examples/
+ *   node scripts/run-example.mjs servers/yoga.ts     runs a program below examples/
  *   node scripts/run-example.mjs --test              type-checks and tests all examples
  */
 import { spawnSync } from "node:child_process";

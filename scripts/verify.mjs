@@ -100,7 +100,7 @@ function startedServer(cwd, env) {
       isAsked = true;
       clearTimeout(timer);
       try {
-        const response = await fetch(address, {
+        const response = await fetch(`${address}graphql`, {
           method: "POST",
           headers: { "content-type": "application/json" },
           body: JSON.stringify({ query: "{ __typename }" }),

@@ -1,70 +1,86 @@
-import { once } from "node:events";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { Worker } from "node:worker_threads";
-import type { DatabaseSetup, StatementReply, StatementRequest } from "./database-worker.js";
+/**
+ * The database of the demo. It is simulated, so that the demo needs nothing installed and starts at once: the
+ * statements are recognized by their text, wait as long as they might in a real database, and are answered from
+ * memory. As a pool of connections does, it runs ten statements at a time; the others wait for their turn.
+ */
+import { setTimeout as pause } from "node:timers/promises";
+import { FILMS, FIRST_STARS, FIRST_VOTES, type Film, PEOPLE, type Person, WATCHED } from "./films.js";
 
-/** A row of a result. */
-export type Row = Readonly<Record<string, unknown>>;
+export const CONNECTIONS = 10;
 
-/** The interface that resolvers use. */
+/** What the site uses of a database, as with `pg`. */
 export interface Database {
-  query(sql: string, params?: readonly unknown[]): Promise<Row[]>;
+  query<Row>(sql: string, params: readonly Param[]): Promise<Row[]>;
 }
 
-/** A database that its owner must close. */
-export interface OpenDatabase extends Database {
-  close(): Promise<void>;
+export type Param = string | number;
+
+export interface Statement {
+  readonly sql: string;
+  readonly tookMs: number;
 }
 
-export interface DatabaseOptions {
-  /** Where the database is stored between runs. Default: .data/marquee. */
-  readonly folder?: string;
-  readonly ratings?: number;
-  /** Called for every statement that was executed. */
-  readonly onStatement?: (sql: string, tookMs: number) => void;
-}
+export const TOP_FILMS = "SELECT film_id AS id FROM ratings GROUP BY film_id ORDER BY avg(stars) DESC LIMIT $1";
+export const FILMS_BY_ID = 'SELECT id, title, year, director_id AS "directorId" FROM films WHERE id IN ($1, …)';
+export const RATINGS_BY_FILM =
+  "SELECT film_id AS id, avg(stars) AS average FROM ratings WHERE film_id IN ($1, …) GROUP BY film_id";
+export const PEOPLE_BY_ID = "SELECT id, name FROM people WHERE id IN ($1, …)";
+export const WATCHED_BY_USER = "SELECT film_id AS id FROM watched WHERE user_id = $1";
+export const INSERT_RATING = "INSERT INTO ratings (film_id, stars) VALUES ($1, $2)";
 
-const CLOSED = "the database is closed";
-const DEFAULT_FOLDER = fileURLToPath(new URL("../../.data/marquee", import.meta.url));
+/** Opens the database. `onStatement` is called with every statement that has run. */
+export function simulatedDatabase(onStatement: (statement: Statement) => void): Database {
+  const films = new Map<Param, Film>(FILMS.map((film) => [film.id, film]));
+  const people = new Map<Param, Person>(PEOPLE.map((person) => [person.id, person]));
+  const ratings = new Map<Param, { sum: number; votes: number }>(
+    FIRST_STARS.map(([id, sum]) => [id, { sum, votes: FIRST_VOTES }]),
+  );
+  const averageOf = (id: Param): number => {
+    const { sum, votes } = ratings.get(id) ?? { sum: 0, votes: 1 };
+    return sum / votes;
+  };
+  /** How long each statement takes, and its rows. */
+  const statements: Record<string, readonly [tookMs: number, rows: (params: readonly Param[]) => readonly object[]]> = {
+    [TOP_FILMS]: [
+      80,
+      ([limit]) =>
+        FILMS.toSorted((one, other) => averageOf(other.id) - averageOf(one.id))
+          .slice(0, Number(limit))
+          .map(({ id }) => ({ id })),
+    ],
+    [FILMS_BY_ID]: [25, (ids) => ids.flatMap((id) => films.get(id) ?? [])],
+    [RATINGS_BY_FILM]: [40, (ids) => ids.filter((id) => ratings.has(id)).map((id) => ({ id, average: averageOf(id) }))],
+    [PEOPLE_BY_ID]: [20, (ids) => ids.flatMap((id) => people.get(id) ?? [])],
+    [WATCHED_BY_USER]: [30, ([user]) => (WATCHED[String(user)] ?? []).map((id) => ({ id }))],
+    [INSERT_RATING]: [
+      20,
+      ([id = 0, stars]) => {
+        const { sum, votes } = ratings.get(id) ?? { sum: 0, votes: 0 };
+        ratings.set(id, { sum: sum + Number(stars), votes: votes + 1 });
+        return [];
+      },
+    ],
+  };
 
-/** Starts the database in its worker thread. The first start builds it, which takes a few seconds. */
-export async function openDatabase(options: DatabaseOptions = {}): Promise<OpenDatabase> {
-  const { folder = DEFAULT_FOLDER, ratings = 300_000, onStatement = () => undefined } = options;
-  const setup: DatabaseSetup = { folder: join(folder, "pgdata"), ratings };
-  const worker = new Worker(new URL("./database-worker.mjs", import.meta.url), { workerData: setup });
-  const waiting = new Map<number, { sql: string; resolve(rows: Row[]): void; reject(error: Error): void }>();
-  await once(worker, "message");
-  worker.on("message", (reply: StatementReply) => {
-    const request = waiting.get(reply.id);
-    waiting.delete(reply.id);
-    if (request === undefined) return;
-    if ("failure" in reply) return request.reject(new Error(reply.failure));
-    onStatement(request.sql, reply.tookMs);
-    request.resolve(reply.rows);
-  });
-  let lastId = 0;
-  let closed = false;
-  // Rejects all pending queries when the worker exits, whatever the reason.
-  worker.once("exit", () => {
-    closed = true;
-    for (const { reject } of waiting.values()) reject(new Error(CLOSED));
-    waiting.clear();
-  });
+  let free = CONNECTIONS;
+  const waiting: (() => void)[] = [];
   return {
-    query: (sql, params = []) =>
-      new Promise((resolve, reject) => {
-        if (closed) return reject(new Error(CLOSED));
-        const request: StatementRequest = { id: ++lastId, sql, params };
-        waiting.set(request.id, { sql, resolve, reject });
-        worker.postMessage(request);
-      }),
-    async close() {
-      if (closed) return;
-      closed = true;
-      const exited = once(worker, "exit");
-      worker.postMessage({ id: 0, sql: "", params: [] } satisfies StatementRequest);
-      await exited;
+    async query(sql, params) {
+      const [tookMs, rows] = statements[sql] ?? [];
+      if (tookMs === undefined || rows === undefined) throw new Error(`the simulated database does not know: ${sql}`);
+      if (free > 0) free--;
+      else await new Promise<void>((resolve) => waiting.push(resolve));
+      try {
+        await pause(tookMs);
+        onStatement({ sql, tookMs });
+        // A copy, as from a network.
+        return JSON.parse(JSON.stringify(rows(params)));
+      } finally {
+        // The connection goes to the statement that has waited longest.
+        const next = waiting.shift();
+        if (next === undefined) free++;
+        else next();
+      }
     },
   };
 }

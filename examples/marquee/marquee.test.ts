@@ -1,234 +1,129 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { runInNewContext } from "node:vm";
+import { randomUUID } from "node:crypto";
+import { graphql } from "graphql";
 import { type Cache, memoryStore } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
+import type { Store } from "graphql-cached/store";
 import { expectNoLeaks, expectOneLoad, expectSameResponse } from "graphql-cached/testing";
 import { Redis } from "ioredis";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { sharedServer } from "../../test/support/shared-servers.js";
-import { type OpenDatabase, openDatabase } from "./database.js";
-import type { SiteContext } from "./resolvers.js";
-import { identify, type RunningSite, siteSchema, startSite } from "./site.js";
+import { type Database, simulatedDatabase } from "./database.js";
+import { type Context, createSiteCache, createSiteSchema, identify } from "./site.js";
+
+const HOME = "{ top(first: 3) { title stars director { name } } me { watched { title } } }";
+
+interface Site {
+  /** Sends a query and returns its data and the SQL that has run. */
+  ask(query: string, userId?: string): Promise<{ data: unknown; sql: string[] }>;
+}
+
+/** Starts the site as one process does. */
+function startSite(store: Store = memoryStore(), { database, sql } = recordedDatabase(), prefix = "marquee"): Site {
+  const cache = createSiteCache(store, prefix);
+  onTestFinished(() => cache.close());
+  const schema = createSiteSchema(cache, database);
+  return {
+    async ask(source, userId) {
+      sql.length = 0;
+      const { data, errors } = await graphql({ schema, source, contextValue: { userId } });
+      expect(errors).toBeUndefined();
+      await cache.settled();
+      return { data, sql: [...sql] };
+    },
+  };
+}
+
+function recordedDatabase(): { database: Database; sql: string[] } {
+  const sql: string[] = [];
+  return { database: simulatedDatabase((statement) => sql.push(statement.sql)), sql };
+}
 
 describe("the film site", () => {
-  const statements: string[] = [];
-  let folder: string;
-  let database: OpenDatabase;
-  let site: RunningSite;
-
-  beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), "marquee-"));
-    database = await openDatabase({ folder, ratings: 5_000, onStatement: (sql) => statements.push(sql) });
-    site = await startSite({ database, store: memoryStore(), port: 0, inspectorPort: 0, medianWeight: 5 });
-  }, 60_000);
-  afterAll(async () => {
-    await site.close();
-    await database.close();
-    await rm(folder, { recursive: true, force: true });
+  it("runs SQL for the first homepage, no statement twice for the same rows, and none for the second", async () => {
+    const { ask } = startSite();
+    const first = await ask("{ top { title stars director { name } } }");
+    expect(first.sql).toHaveLength(4);
+    expect(new Set(first.sql).size).toBe(4);
+    expect(await ask("{ top { title stars director { name } } }")).toEqual({ data: first.data, sql: [] });
   });
 
-  async function ask(
-    query: string,
-    from: { user?: string | undefined; url?: string } = {},
-  ): Promise<Record<string, unknown>> {
-    const { user, url = site.url } = from;
-    const headers = { "content-type": "application/json", ...(user === undefined ? {} : { "x-user": user }) };
-    const response = await fetch(url, { method: "POST", headers, body: JSON.stringify({ query }) });
-    const { data, errors } = (await response.json()) as { data: Record<string, unknown>; errors?: unknown };
-    expect(errors).toBeUndefined();
-    return data;
-  }
-
-  /** The number of SQL statements that `query` runs. */
-  async function statementsOf(query: string, user?: string): Promise<number> {
-    statements.length = 0;
-    await ask(query, { user });
-    return statements.length;
-  }
-
-  it("runs SQL for the first homepage and none for the second", async () => {
-    const query = "{ top { title year stars director { name } } }";
-    expect(await statementsOf(query)).toBeGreaterThan(0);
-    expect(await statementsOf(query)).toBe(0);
-  });
-
-  it("serves the inspector page on a port of its own, to this machine", async () => {
-    const url = site.inspectorUrl as string;
-    expect(await (await fetch(url)).text()).toContain("<title>graphql-cached inspector</title>");
-    const body = JSON.stringify({ operation: "fields", variables: { window: "SINCE_START" } });
-    const headers = { "content-type": "application/json", "x-graphql-cached-inspector": "1" };
-    const answer = (await (await fetch(url, { method: "POST", headers, body })).json()) as {
-      data: { fields: { coordinate: string }[] };
-    };
-    expect(answer.data.fields.map(({ coordinate }) => coordinate)).toContain("Query.top");
-  });
-
-  it("serves a page from disk that runs queries and shows what was a hit", async () => {
-    const html = await (await fetch(site.url, { headers: { accept: "text/html" } })).text();
-    expect(html).not.toMatch(/https?:|\/\//);
-    const elements = new Map<
-      string,
-      { value?: string; textContent?: string; rows: string[][] } & Record<string, unknown>
-    >();
-    const element = (id: string) => {
-      const rows: string[][] = [];
-      const insertRow = () => {
-        const row: string[] = [];
-        rows.push(row);
-        return {
-          insertCell: () => ({
-            set textContent(text: string) {
-              row.push(text);
-            },
-          }),
-        };
-      };
-      const known = elements.get(id) ?? { rows, insertRow };
-      elements.set(id, known);
-      return known;
-    };
-    const [, script = ""] = /<script>(.*)<\/script>/s.exec(html) ?? [];
-    const inSite = (path: string, request: RequestInit) => fetch(new URL(path, site.url), request);
-    runInNewContext(script, {
-      document: { getElementById: element },
-      location: { pathname: "/" },
-      performance,
-      fetch: inSite,
+  it("loads the list and one rating again after a film was rated", async () => {
+    const { ask } = startSite();
+    const query = "{ top(first: 2) { id stars } }";
+    expect((await ask(query)).data).toEqual({
+      top: [
+        { id: "1", stars: 9.15 },
+        { id: "8", stars: 9 },
+      ],
     });
-    Object.assign(element("query"), { value: "{ movie(id: 2999) { title } }" });
-    Object.assign(element("user"), { value: "admin" });
-    const submit = element("form").onsubmit as (event: object) => Promise<void>;
-    for (let run = 0; run < 2; run++) {
-      element("outcomes").rows.length = 0;
-      await submit({ preventDefault: () => undefined });
-    }
-    expect(element("outcomes").rows).toEqual([["Query.movie", "hit 1"]]);
-    expect(JSON.parse(String(element("response").textContent))).toEqual({
-      data: { movie: { title: expect.any(String) } },
-    });
-  });
-
-  it("shows a new rating on the next page", async () => {
-    const query = "{ movie(id: 3000) { title stars } }";
-    const before = await ask(query);
-    expect(await statementsOf(query)).toBe(0);
-    for (let nth = 0; nth < 3; nth++) await ask("mutation { rate(movie: 3000, stars: 10) { id } }");
+    await ask("mutation { rate(film: 8, stars: 10) { id } }", "alice");
     const after = await ask(query);
-    expect(after).not.toEqual(before);
+    expect(after.data).toEqual({
+      top: [
+        { id: "1", stars: 9.15 },
+        { id: "8", stars: 190 / 21 },
+      ],
+    });
+    expect(after.sql).toEqual([expect.stringContaining("ORDER BY avg(stars)"), expect.stringContaining("film_id IN")]);
   });
 
-  it("moves a film to the homepage after new ratings", async () => {
-    const query = "{ top(n: 3) { id } }";
-    const before = (await ask(query)) as { top: { id: string }[] };
-    expect(await statementsOf(query)).toBe(0);
-    expect(before.top.map(({ id }) => id)).not.toContain("2900");
-    const rate = "rate(movie: 2900, stars: 10) { id }";
-    // Sixty ratings, because the homepage weights films with few ratings towards the median.
-    await ask(`mutation { ${Array.from({ length: 60 }, (_, nth) => `r${nth}: ${rate}`).join(" ")} }`);
-    const after = (await ask(query)) as { top: { id: string }[] };
-    expect(after.top.map(({ id }) => id)).toContain("2900");
-    expect(await statementsOf(query)).toBe(0);
+  it("shows each visitor the films that they have watched, and guests none", async () => {
+    const { ask } = startSite();
+    const query = "{ me { watched { id } } }";
+    expect((await ask(query, "alice")).data).toEqual({ me: { watched: [{ id: "7" }, { id: "14" }, { id: "5" }] } });
+    expect((await ask(query, "bob")).data).toEqual({ me: { watched: [{ id: "9" }, { id: "4" }] } });
+    expect((await ask(query, "alice")).sql).toEqual([]);
+    expect(await ask(query)).toEqual({ data: { me: null }, sql: [] });
+  });
+
+  it("runs no SQL in a second process on the same Redis, and shows there what was rated in the first", async () => {
+    const server = await sharedServer("redisStandalone");
+    const source = recordedDatabase();
+    const prefix = `marquee-${randomUUID()}`;
+    const [one, other] = [1, 2].map(() => {
+      const client = new Redis(server);
+      onTestFinished(() => client.disconnect());
+      return startSite(redisStore({ client }), source, prefix);
+    }) as [Site, Site];
+    const { data } = await one.ask(HOME, "alice");
+    expect(await other.ask(HOME, "alice")).toEqual({ data, sql: [] });
+    await one.ask("mutation { rate(film: 1, stars: 1) { id } }", "alice");
+    expect((await other.ask(HOME, "alice")).data).not.toEqual(data);
   });
 
   it.each([
-    ["{ top(n: -1) { id } }", "n must be from 1 to 100, got -1"],
-    ["{ movie(id: 1) { similar(first: 101) { id } } }", "first must be from 1 to 100, got 101"],
-  ])("rejects an invalid list length: %s", async (query, message) => {
-    const headers = { "content-type": "application/json" };
-    const response = await fetch(site.url, { method: "POST", headers, body: JSON.stringify({ query }) });
-    expect(await response.json()).toMatchObject({ errors: [{ message }] });
+    ["{ top(first: 0) { id } }", "first: expected an integer from 1 to 100, got 0"],
+    ["mutation { rate(film: 1, stars: 11) { id } }", "stars: expected an integer from 1 to 10, got 11"],
+  ])("rejects %s", async (source, message) => {
+    const cache = createSiteCache(memoryStore(), "marquee");
+    const schema = createSiteSchema(cache, recordedDatabase().database);
+    const { errors } = await graphql({ schema, source, contextValue: { userId: "alice" } });
+    expect(errors).toMatchObject([{ message, extensions: { code: "BAD_USER_INPUT" } }]);
+    await cache.close();
+  });
+});
+
+describe("the film site, checked with graphql-cached/testing", () => {
+  const { database } = recordedDatabase();
+  const createSchema = (cache: Cache<Context>) => createSiteSchema(cache, database);
+  const as = (userId: string | undefined) => (): Context => ({ userId });
+  const options = { cache: { identify } };
+
+  it("loads each value once for a stampede on all processes", async () => {
+    const loads = await expectOneLoad(createSchema, HOME, { ...options, context: as("alice"), processes: 3 });
+    expect(loads).toMatchObject({ "Query.top": 1, Rating: 3, "Visitor.watched": 1 });
   });
 
-  it("runs no SQL in a second server on the same Redis and shows ratings made in the first", async () => {
-    const server = await sharedServer("redisStandalone");
-    const clients = [new Redis(server), new Redis(server)] as const;
-    const prefix = `marquee-${process.pid}`;
-    const start = (client: Redis): Promise<RunningSite> =>
-      startSite({ database, store: redisStore({ client }), prefix, port: 0, medianWeight: 5 });
-    const [one, other] = await Promise.all([start(clients[0]), start(clients[1])]);
-    const query = "{ movie(id: 2000) { title stars } }";
-    const first = await ask(query, { url: one.url });
-    statements.length = 0;
-    expect(await ask(query, { url: other.url })).toEqual(first);
-    expect(statements).toEqual([]);
-    await ask("mutation { rate(movie: 2000, stars: 10) { id } }", { url: one.url });
-    expect(await ask(query, { url: other.url })).not.toEqual(first);
-    await Promise.all([one.close(), other.close()]);
-    for (const client of clients) client.disconnect();
-  });
-
-  it("settles every statement while and after the database closes", async () => {
-    const other = await openDatabase({ folder: join(folder, "other"), ratings: 100 });
-    const slow = other.query("SELECT count(*) FROM ratings a, ratings b");
-    const closing = other.close();
-    await expect(other.query("SELECT 1")).rejects.toThrow("the database is closed");
-    await closing;
-    await expect(other.query("SELECT 1")).rejects.toThrow("the database is closed");
-    expect(await slow).toEqual([{ count: 10_000 }]);
-  });
-
-  it("remembers shortly that a film does not exist", async () => {
-    expect(await ask("{ movie(id: 999999) { title } }")).toEqual({ movie: null });
-    expect(await statementsOf("{ movie(id: 999999) { title } }")).toBe(0);
-  });
-
-  it("shows each viewer their own watchlist and none to anonymous callers", async () => {
-    const query = "{ me { watchlist { id } } }";
-    expect(await ask(query, { user: "alice" })).toEqual({ me: { watchlist: [{ id: "1" }, { id: "7" }] } });
-    expect(await ask(query, { user: "bob" })).toEqual({ me: { watchlist: [{ id: "3" }] } });
-    expect(await statementsOf(query, "alice")).toBe(0);
-    expect(await ask(query)).toEqual({ me: null });
-    await ask("mutation { addToWatchlist(movie: 9) { id } }", { user: "bob" });
-    expect(await ask(query, { user: "bob" })).toEqual({ me: { watchlist: [{ id: "3" }, { id: "9" }] } });
-  });
-
-  it("returns null to anonymous callers and stores nothing for them", async () => {
-    const query = "{ me { id watchlist { id } } }";
-    const fieldLoads = async (): Promise<unknown> =>
-      ask("{ cacheInspection { fields { coordinate stats { loads } } } }", { user: "admin" });
-    expect(await ask(query)).toEqual({ me: null });
-    const before = await fieldLoads();
-    expect(await ask(query)).toEqual({ me: null });
-    expect(await fieldLoads()).toEqual(before);
-    expect(await ask(query, { user: "carol" })).toEqual({ me: { id: "carol", watchlist: [] } });
-    expect(await ask(query)).toEqual({ me: null });
-  });
-
-  describe("checked with graphql-cached/testing", () => {
-    const createSchema = (cache: Cache<SiteContext>) => siteSchema(database, cache, 5);
-    const homepage = "{ top { title stars director { name } } }";
-    const film = "query Film($id: ID!) { movie(id: $id) { title stars } }";
-    const as = (userId: string | undefined) => (): SiteContext => ({ userId });
-    const options = { cache: { identify } };
-
-    it("loads each value once for a stampede on all processes", async () => {
-      const loads = await expectOneLoad(createSchema, homepage, { ...options, context: as(undefined), processes: 3 });
-      expect(loads).toMatchObject({ "Query.top": 1, Movie: 10, "Movie.stars": 10 });
-    });
-
-    it("responds with the cache as without it", async () => {
-      const films = [1, 2].map((id) => ({ query: film, variables: { id } }));
-      const shorter = '{ top(n: 3) { title } trending(genre: "Drama") { title } }';
-      await expectSameResponse(createSchema, [homepage, ...films, shorter], { ...options, context: as(undefined) });
-    });
-
-    it("shows nobody the watchlist of another viewer", async () => {
-      const identities = { alice: as("alice"), bob: as("bob"), nobody: as(undefined) };
-      await expectNoLeaks(createSchema, identities, ["{ me { watchlist { title } } }", homepage], options);
+  it("responds with the cache as without it", async () => {
+    const film = { query: "query Film($id: ID!) { film(id: $id) { title stars } }", variables: { id: 2 } };
+    await expectSameResponse(createSchema, [HOME, film, "{ film(id: 99) { title } }"], {
+      ...options,
+      context: as("bob"),
     });
   });
 
-  it("loads the director of many films once", async () => {
-    const [first] = await database.query(
-      "SELECT director_id AS id FROM movies WHERE director_id IS NOT NULL GROUP BY 1 ORDER BY count(*) DESC LIMIT 1",
-    );
-    const query = `{ person(id: ${Number(first?.id)}) { filmography { director { name } } } }`;
-    statements.length = 0;
-    const { person } = (await ask(query)) as { person: { filmography: unknown[] } };
-    expect(person.filmography.length).toBeGreaterThan(5);
-    // One query for the person, and one for the director of all films unless the homepage has cached it.
-    expect(statements.filter((sql) => sql.includes("FROM people")).length).toBeLessThanOrEqual(2);
+  it("shows nobody what another visitor has watched", async () => {
+    const identities = { alice: as("alice"), bob: as("bob"), guest: as(undefined) };
+    await expectNoLeaks(createSchema, identities, [HOME], options);
   });
 });

@@ -1,150 +1,138 @@
-import { once } from "node:events";
+/** The film site: its cache, its loaders, its resolvers and its server. This is the file to copy from. */
 import { readFileSync } from "node:fs";
-import { createServer, type IncomingMessage } from "node:http";
-import type { AddressInfo } from "node:net";
 import { ApolloServer } from "@apollo/server";
 import { startStandaloneServer } from "@apollo/server/standalone";
 import { makeExecutableSchema } from "@graphql-tools/schema";
-import type { IResolvers } from "@graphql-tools/utils";
-import DataLoader from "dataloader";
-import type { GraphQLSchema } from "graphql";
+import { GraphQLError, type GraphQLSchema } from "graphql";
 import {
   applyCached,
   type Cache,
-  type CacheEvent,
   cachedTypeDefs,
   createCache,
   inspectionResolvers,
   inspectionTypeDefs,
+  invalidationResolvers,
+  invalidationTypeDefs,
 } from "graphql-cached";
-import { cachedPlugin } from "graphql-cached/apollo";
-import { inspectorHandler } from "graphql-cached/inspector";
+import { cachedPlugin, stringifyResult } from "graphql-cached/apollo";
 import type { Store } from "graphql-cached/store";
-import type { Database, Row } from "./database.js";
-import { type MovieLoader, moviesById, type SiteContext, siteResolvers } from "./resolvers.js";
-
-/** How many median ratings are added to each film on the homepage, so that a few high ratings do not dominate it. */
-export const MEDIAN_WEIGHT = 500;
+import {
+  type Database,
+  FILMS_BY_ID,
+  INSERT_RATING,
+  PEOPLE_BY_ID,
+  RATINGS_BY_FILM,
+  TOP_FILMS,
+  WATCHED_BY_USER,
+} from "./database.js";
+import type { Film, Person } from "./films.js";
 
 const typeDefs = readFileSync(new URL("./schema.graphql", import.meta.url), "utf8");
-/** The page for browsers. Apollo's own loads its scripts from the network. */
-const page = new URL("./page.html", import.meta.url);
-/** Whose values PRIVATE fields are. */
-export const identify = ({ userId }: SiteContext): string | undefined => userId;
-const isAdmin = ({ userId }: SiteContext): boolean => userId === "admin";
 
-export interface SiteOptions {
-  readonly database: Database;
-  /** `none` disables the cache, for comparison. */
-  readonly store: Store | "none";
-  readonly prefix?: string;
-  readonly port: number;
-  /** Default: MEDIAN_WEIGHT. Use less with few ratings. */
-  readonly medianWeight?: number;
-  /** The port of the inspector page; 0 takes any that is free. Default: there is no page. */
-  readonly inspectorPort?: number;
-  /** Called with every event of the cache. */
-  readonly onEvent?: (event: CacheEvent) => void;
-  /** Called before each response is sent. */
-  readonly onResponse?: () => void;
+/** The context of one request. Each request has an object of its own. */
+export interface Context {
+  readonly userId: string | undefined;
 }
 
-export interface RunningSite {
-  readonly url: string;
-  /** Where the inspector page is. */
-  readonly inspectorUrl: string | undefined;
-  /** Invalidates tags in the cache of this process. */
-  invalidate(tags: readonly string[]): Promise<void>;
-  close(): Promise<void>;
+/** Returns the visitor whose values PRIVATE fields are. Without one, such fields are not cached. */
+export const identify = ({ userId }: Context): string | undefined => userId;
+
+/** Who may see what the cache does, and clear it. Everyone who can open the demo; in production, operators only. */
+const allow = (): boolean => true;
+
+/** Creates the cache of a process. All processes with the same store and prefix share their entries. */
+export function createSiteCache(store: Store, prefix: string): Cache<Context> {
+  return createCache<Context>({ store, prefix, identify });
 }
 
-/** Starts the film site on an Apollo Server. */
-export async function startSite({
-  database,
-  store,
-  prefix = "marquee",
-  port,
-  medianWeight = MEDIAN_WEIGHT,
-  inspectorPort,
-  onEvent,
-  onResponse = () => undefined,
-}: SiteOptions): Promise<RunningSite> {
-  const cache = store === "none" ? undefined : createCache<SiteContext>({ store, prefix, identify, onEvent });
-  const server = new ApolloServer<SiteContext>({
-    // If true, Apollo re-sends the signal after stopping, which ends the process before the database is closed.
-    stopOnTerminationSignals: false,
-    schema: siteSchema(database, cache, medianWeight),
-    plugins: [
-      ...(cache === undefined ? [] : [cachedPlugin(cache, { allow: isAdmin })]),
-      { requestDidStart: async () => ({ willSendResponse: async () => onResponse() }) },
-      {
-        serverWillStart: async () => ({
-          renderLandingPage: async () => ({ html: async () => readFileSync(page, "utf8") }),
-        }),
+/** Creates the schema of the site, in which `cache` caches. */
+export function createSiteSchema(cache: Cache<Context>, database: Database): GraphQLSchema {
+  // Loaders are made once for the process. What a request loads by id goes to the database in one statement,
+  // and only for ids that no process has loaded yet.
+  const films = cache.loader({
+    name: "Film",
+    maxAge: 3600, // without tags: no mutation changes these rows
+    batch: async (ids: readonly number[]) => inOrder(ids, await database.query<Film>(FILMS_BY_ID, ids)),
+  });
+  const ratings = cache.loader({
+    name: "Rating",
+    maxAge: 300,
+    tags: (id) => [`Film:${id}`],
+    batch: async (ids: readonly number[]) => inOrder(ids, await database.query<Rating>(RATINGS_BY_FILM, ids)),
+  });
+  const people = cache.loader({
+    name: "Person",
+    maxAge: 3600,
+    batch: async (ids: readonly number[]) => inOrder(ids, await database.query<Person>(PEOPLE_BY_ID, ids)),
+  });
+  const filmsOf = async (rows: readonly { id: number }[], context: Context): Promise<Film[]> =>
+    (await Promise.all(rows.map(({ id }) => films(context).load(id)))).filter((film) => film !== null);
+
+  // The resolvers of cached fields are the same as without the cache: the schema says what is cached.
+  const resolvers = {
+    Query: {
+      top: async (_: unknown, { first }: { first: number }, context: Context) => {
+        if (first < 1 || first > 100) throw badInput(`first: expected an integer from 1 to 100, got ${first}`);
+        return filmsOf(await database.query<{ id: number }>(TOP_FILMS, [first]), context);
       },
-    ],
-  });
-  const { url } = await startStandaloneServer(server, {
-    listen: { port, host: "127.0.0.1" },
-    context: async ({ req }) => contextOf(req),
-  });
-  const inspector = cache && inspectorPort !== undefined ? await startInspector(cache, inspectorPort) : undefined;
-  return {
-    url,
-    inspectorUrl: inspector?.url,
-    invalidate: async (tags) => cache?.invalidateTags(tags),
-    async close() {
-      await server.stop();
-      await inspector?.close();
-      await cache?.close();
+      // GraphQL passes an ID as text. Loaders tell 7 and "7" apart, so it is converted in one place.
+      film: (_: unknown, { id }: { id: string }, context: Context) => films(context).load(Number(id)),
+      me: (_: unknown, __: unknown, { userId }: Context) => (userId === undefined ? null : { id: userId }),
+    },
+    Mutation: {
+      async rate(_: unknown, { film, stars }: { film: string; stars: number }, context: Context) {
+        if (context.userId === undefined) throw badInput("sign in to rate films");
+        if (stars < 1 || stars > 10) throw badInput(`stars: expected an integer from 1 to 10, got ${stars}`);
+        const rated = await films(context).load(Number(film));
+        if (rated !== null) await database.query(INSERT_RATING, [rated.id, stars]);
+        return rated;
+      },
+    },
+    Film: {
+      stars: async ({ id }: Film, _: unknown, context: Context) => (await ratings(context).load(id))?.average,
+      director: ({ directorId }: Film, _: unknown, context: Context) => people(context).load(directorId),
+    },
+    Visitor: {
+      watched: async ({ id }: { id: string }, _: unknown, context: Context) =>
+        filmsOf(await database.query<{ id: number }>(WATCHED_BY_USER, [id]), context),
     },
   };
-}
-
-/** Starts the inspector page on a server of its own. Everyone on this machine may use it, since the site has no sign-in. */
-async function startInspector(cache: Cache<SiteContext>, port: number) {
-  const host = "127.0.0.1";
-  // A page of another site that points a name of its own at this machine sends that name.
-  const allow = ({ headers }: IncomingMessage): boolean => headers.host?.split(":")[0] === host;
-  const access = { allow, allowInvalidation: allow, allowModes: allow };
-  const server = createServer(inspectorHandler({ cache, ...access }));
-  await once(server.listen(port, host), "listening");
-  return {
-    url: `http://${host}:${(server.address() as AddressInfo).port}/`,
-    async close() {
-      const closed = once(server.close(), "close");
-      server.closeAllConnections();
-      await closed;
-    },
-  };
-}
-
-/** Creates the schema of the site for one process: with the cache, or without one for comparison. */
-export function siteSchema(
-  database: Database,
-  cache: Cache<SiteContext> | undefined,
-  medianWeight: number,
-): GraphQLSchema {
-  const resolvers = siteResolvers(database, movieLoader(database, cache), medianWeight) as IResolvers;
-  if (cache === undefined) return makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers });
   const schema = makeExecutableSchema({
-    typeDefs: [cachedTypeDefs, inspectionTypeDefs, typeDefs],
-    resolvers: [resolvers, inspectionResolvers(cache, { allow: isAdmin }) as unknown as IResolvers],
+    typeDefs: [cachedTypeDefs, inspectionTypeDefs, invalidationTypeDefs, typeDefs],
+    resolvers: [resolvers, inspectionResolvers(cache, { allow }), invalidationResolvers(cache, { allow })],
   });
   return applyCached(schema, cache);
 }
 
-const contextOf = (request: IncomingMessage): SiteContext => ({ userId: request.headers["x-user"]?.toString() });
+interface Rating {
+  readonly id: number;
+  readonly average: number;
+}
 
-/** Loads films by id: shared across requests and processes with the cache, within one request without it. */
-function movieLoader(database: Database, cache: Cache<SiteContext> | undefined): MovieLoader {
-  const batch = (ids: readonly number[]): Promise<(Row | null)[]> => moviesById(database, ids);
-  if (cache !== undefined)
-    return cache.loader<number, Row | null>({ name: "Movie", batch, maxAge: 300, tags: (id) => [`Movie:${id}`] });
-  const loaders = new WeakMap<SiteContext, DataLoader<number, Row | null>>();
-  return (context) => {
-    const loader = loaders.get(context) ?? new DataLoader(batch);
-    loaders.set(context, loader);
-    return loader;
-  };
+/** A batch function returns one value for each id, in the order of the ids; a database returns rows as it likes. */
+function inOrder<Row extends { readonly id: number }>(ids: readonly number[], rows: readonly Row[]): (Row | null)[] {
+  const byId = new Map(rows.map((row) => [row.id, row]));
+  return ids.map((id) => byId.get(id) ?? null);
+}
+
+const badInput = (message: string): GraphQLError =>
+  new GraphQLError(message, { extensions: { code: "BAD_USER_INPUT" } });
+
+/** Serves the schema on a free port and returns the URL. With `responses`, whole responses are cached as well as fields. */
+export async function serveSite(
+  schema: GraphQLSchema,
+  cache: Cache<Context>,
+  { responses }: { readonly responses: boolean },
+): Promise<string> {
+  const server = new ApolloServer<Context>({
+    schema,
+    plugins: [cachedPlugin(cache, { allow, responses })],
+    stringifyResult, // sends a stored response as it is stored
+  });
+  const { url } = await startStandaloneServer(server, {
+    listen: { port: 0, host: "127.0.0.1" },
+    // Stands in for a session: never trust such a header in production.
+    context: async ({ req }) => ({ userId: req.headers["x-user"]?.toString() }),
+  });
+  return url;
 }

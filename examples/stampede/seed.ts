@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 
 /** Increment when the seed data changes, so that existing databases are rebuilt. */
-export const SEED_VERSION = 2;
+export const SEED_VERSION = 3;
 
 /** One film of the seed data. */
 export interface SeedMovie {
@@ -9,7 +9,6 @@ export interface SeedMovie {
   readonly title: string;
   readonly year: number | null;
   readonly genre: string | null;
-  readonly director: string | null;
   /** Out of 10; an average rating where the data has none. */
   readonly rating: number;
   readonly votes: number;
@@ -34,7 +33,6 @@ export function readMovies(): readonly SeedMovie[] {
         title: String(row.Title),
         year: yearOf(row["Release Date"]),
         genre: text(row["Major Genre"]),
-        director: text(row.Director),
         rating: Number(row["IMDB Rating"] ?? 6),
         votes: Number(row["IMDB Votes"] ?? 0),
       };

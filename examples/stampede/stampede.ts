@@ -14,8 +14,7 @@ import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { RedisLab } from "../../test/support/redis-lab.js";
 import { type OpenDatabase, openDatabase } from "./database.js";
-import { TOP_SQL } from "./resolvers.js";
-import { MEDIAN_WEIGHT } from "./site.js";
+import { MEDIAN_WEIGHT, TOP_SQL } from "./site.js";
 
 const PROCESSES = 4;
 const REQUESTS = 50;
@@ -124,7 +123,7 @@ function start(
   db: OpenDatabase,
   env: Record<string, string>,
 ): { readonly child: ChildProcess; readonly ready: Promise<string> } {
-  const file = fileURLToPath(new URL("./stampede-server.ts", import.meta.url));
+  const file = fileURLToPath(new URL("./server.ts", import.meta.url));
   const child = fork(file, { env: { ...process.env, ...env }, execArgv: ["--import", "tsx"] });
   const ready = new Promise<string>((resolve, reject) => {
     child.once("exit", (code) => reject(new Error(`a server process exited with code ${code}`)));

@@ -33,5 +33,5 @@ process.once("disconnect", () => process.exit(0));
 const client =
   MODE === "redis" ? new Redis(REDIS_URL, { maxRetriesPerRequest: 0, enableOfflineQueue: false }) : undefined;
 const store = client !== undefined ? redisStore({ client }) : MODE === "process" ? memoryStore() : "none";
-const site = await startSite({ database, store, prefix: PREFIX, port: 0 });
+const site = await startSite(database, store, PREFIX);
 process.send?.({ url: site.url });

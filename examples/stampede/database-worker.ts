@@ -23,32 +23,22 @@ export type StatementReply = { readonly id: number } & (
 );
 
 const TABLES = `
-  CREATE TABLE people (id int PRIMARY KEY, name text NOT NULL);
-  CREATE TABLE movies (id int PRIMARY KEY, title text NOT NULL, year int, genre text, director_id int REFERENCES people);
+  CREATE TABLE movies (id int PRIMARY KEY, title text NOT NULL, year int, genre text);
   CREATE TABLE ratings (id serial PRIMARY KEY, movie_id int NOT NULL REFERENCES movies, stars int NOT NULL);
-  CREATE TABLE watchlist (user_id text NOT NULL, movie_id int NOT NULL REFERENCES movies, PRIMARY KEY (user_id, movie_id));
 `;
 const INDEXES = `
-  CREATE INDEX ON movies (director_id);
   CREATE INDEX ON movies (genre);
   CREATE INDEX ON ratings (movie_id);
   ANALYZE;
 `;
 
 async function seed(db: PGlite, movies: readonly SeedMovie[], ratings: number): Promise<void> {
-  const directors = [...new Set(movies.map((movie) => movie.director))].filter((name) => name !== null);
-  const idOf = new Map(directors.map((name, index) => [name, index + 1]));
   await db.exec(TABLES);
-  await db.query("INSERT INTO people SELECT * FROM unnest($1::int[], $2::text[])", [
-    directors.map((_, index) => index + 1),
-    directors,
-  ]);
-  await db.query("INSERT INTO movies SELECT * FROM unnest($1::int[], $2::text[], $3::int[], $4::text[], $5::int[])", [
+  await db.query("INSERT INTO movies SELECT * FROM unnest($1::int[], $2::text[], $3::int[], $4::text[])", [
     movies.map((movie) => movie.id),
     movies.map((movie) => movie.title),
     movies.map((movie) => movie.year),
     movies.map((movie) => movie.genre),
-    movies.map((movie) => (movie.director === null ? null : idOf.get(movie.director))),
   ]);
   const { movieIds, stars } = drawRatings(movies, ratings);
   for (let at = 0; at < ratings; at += 50_000)
@@ -56,7 +46,6 @@ async function seed(db: PGlite, movies: readonly SeedMovie[], ratings: number): 
       movieIds.slice(at, at + 50_000),
       stars.slice(at, at + 50_000),
     ]);
-  await db.query("INSERT INTO watchlist VALUES ('alice', 1), ('alice', 7), ('bob', 3)");
   await db.exec(INDEXES);
 }
 

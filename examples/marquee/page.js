@@ -1,0 +1,322 @@
+// The page of the demo. It sends what the buttons say, and shows what came back and how long it took.
+
+const HOME = `query Home {
+  top { title year stars director { name } }
+  me { watched { title } }
+}`;
+const TOP = "{ top { title year stars director { name } } }";
+const RATE = "mutation Rate($film: ID!, $stars: Int!) { rate(film: $film, stars: $stars) { id title } }";
+const NAMES = { guest: "a guest", alice: "Alice", bob: "Bob" };
+
+const at = (id) => document.getElementById(id);
+
+/** Creates an element. Text is always set as text, so nothing in an answer can become markup. */
+function element(name, attributes = {}, ...children) {
+  const created = document.createElement(name);
+  for (const [attribute, value] of Object.entries(attributes)) created.setAttribute(attribute, value);
+  created.append(...children);
+  return created;
+}
+
+/** Asks the demo's server to do something. */
+async function act(path, body = {}) {
+  const headers = { "content-type": "application/json" };
+  const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
+  const reply = await response.json();
+  const [error] = reply.body?.errors ?? [];
+  if (reply.error !== undefined || error !== undefined) throw new Error(reply.error ?? error.message);
+  return reply;
+}
+
+/** Sends a query as a visitor, with a trace of what each field got from the cache. */
+const ask = (user, more = {}) =>
+  act("ask", { query: HOME, cached: true, ...(user === "guest" ? {} : { user }), ...more });
+
+// What is shown
+
+const milliseconds = (ms) => (ms < 9.95 ? `${ms.toFixed(1)} ms` : `${Math.round(ms).toLocaleString("en")} ms`);
+const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+const sqlOf = ({ statements }) => (statements.length === 0 ? "no SQL" : plural(statements.length, "SQL statement"));
+
+/** Two measurements side by side, and how the second compares with the first. */
+function comparison(first, second) {
+  const longest = Math.max(first.reply.tookMs, second.reply.tookMs);
+  const factor = first.reply.tookMs / second.reply.tookMs;
+  return element(
+    "div",
+    { class: "comparison" },
+    measure(first, longest),
+    measure({ ...second, isBetter: factor > 1 }, longest),
+    element("p", { class: "note verdict" }, `${second.title}: ${factor.toFixed(factor < 10 ? 1 : 0)} times as fast.`),
+  );
+}
+
+/** One measurement: its title, time, SQL statements and a note, with a bar relative to the longest time. */
+function measure({ title, reply, note, isBetter = false }, longest) {
+  const speed = isBetter ? "good" : reply.statements.length > 0 ? "bad" : "";
+  const bar = element("div", { class: `bar ${speed}` });
+  bar.style.width = `${Math.max(1, (100 * reply.tookMs) / longest)}%`;
+  return element(
+    "div",
+    { class: "measure" },
+    element("h3", {}, title),
+    element("p", { class: `figure ${speed}` }, milliseconds(reply.tookMs)),
+    bar,
+    element("p", {}, element("b", {}, sqlOf(reply))),
+    element("p", { class: "note" }, note),
+  );
+}
+
+/** How many entries of a reply came from the cache. */
+const hitsOf = ({ body }) => Object.values(body.extensions.cached).reduce((sum, { hit = 0 }) => sum + hit, 0);
+
+/** What each field and loader got from the cache. Says which mutation has invalidated what was loaded again. */
+function trace({ body }) {
+  // Fields such as Query.top first, then loaders.
+  const isLoader = ([coordinate]) => !coordinate.includes(".");
+  const entries = Object.entries(body.extensions.cached).sort((one, other) => isLoader(one) - isLoader(other));
+  const rows = entries.map(([coordinate, { invalidatedBy = [], ...outcomes }]) => {
+    const pills = Object.entries(outcomes).map(([outcome, count]) =>
+      element("span", { class: outcome === "hit" ? "pill good" : "pill bad" }, `${count} ${outcome}`),
+    );
+    const mutations = new Set(invalidatedBy.flatMap(({ mutation }) => mutation ?? []));
+    const cause = mutations.size === 0 ? [] : [element("small", {}, `invalidated by ${[...mutations].join(", ")}`)];
+    return element(
+      "tr",
+      {},
+      element("th", { scope: "row" }, coordinate),
+      element("td", {}, ...spaced([...pills, ...cause])),
+    );
+  });
+  return table(["Field or loader", "Entries"], rows);
+}
+
+/** Puts a space between elements, for those who copy the text or have it read aloud. */
+const spaced = (parts) => parts.flatMap((part) => [part, " "]);
+
+function table(heads, rows) {
+  const head = element("tr", {}, ...heads.map((text) => element("th", { scope: "col" }, text)));
+  return element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows));
+}
+
+function statements(reply) {
+  if (reply.statements.length === 0) return element("p", { class: "note" }, "No SQL statement ran.");
+  const items = reply.statements.map(({ sql, tookMs }) =>
+    element("li", {}, element("code", {}, sql), ` (simulated, ${tookMs} ms)`),
+  );
+  const list = element("ol", { class: "statements" }, ...items);
+  return element("details", {}, element("summary", {}, `Show ${sqlOf(reply)}`), list);
+}
+
+/** The answer as a visitor of the film site would see it. */
+function films({ body: { data } }, user) {
+  const items = data.top.map(({ title, year, director, stars }) =>
+    element(
+      "li",
+      {},
+      element("span", {}, title, " ", element("small", {}, `${year}, ${director.name}`)),
+      element("span", { class: "stars" }, `★ ${stars.toFixed(2)}`),
+    ),
+  );
+  const watched = data.me?.watched.map(({ title }) => title).join(", ");
+  return element(
+    "div",
+    { class: "answer" },
+    element("h3", {}, "Best rated"),
+    element("ol", { class: "films" }, ...items),
+    element(
+      "p",
+      {},
+      watched === undefined ? "Guests have no list of their own." : `${NAMES[user]} has watched: ${watched}`,
+    ),
+  );
+}
+
+const sentence = (text) => element("p", { class: "summary" }, text);
+
+// What the buttons do
+
+let isBusy = false;
+function setBusy(value) {
+  isBusy = value;
+  // Not `disabled`, which would take the focus away from the button that was pressed.
+  for (const button of document.querySelectorAll("button")) button.setAttribute("aria-disabled", String(value));
+}
+
+/** Runs `work` when the button is clicked, one at a time, and shows the elements that it returns. */
+function onClick(id, resultId, work) {
+  at(id).addEventListener("click", async () => {
+    if (isBusy) return;
+    setBusy(true);
+    const result = at(resultId);
+    result.setAttribute("aria-busy", "true");
+    try {
+      result.replaceChildren(...(await work()));
+      await showState();
+    } catch (error) {
+      result.replaceChildren(element("p", { class: "bad" }, String(error)));
+    }
+    result.removeAttribute("aria-busy");
+    setBusy(false);
+  });
+}
+
+for (const user of ["guest", "alice", "bob"])
+  onClick(`ask-${user}`, "ask-result", async () => {
+    const reply = await ask(user);
+    const text = `Answered ${NAMES[user]} in ${milliseconds(reply.tookMs)} with ${sqlOf(reply)}.`;
+    const seen = element(
+      "div",
+      { class: "answer" },
+      element("h3", {}, "What each part got"),
+      trace(reply),
+      statements(reply),
+    );
+    return [sentence(text), element("div", { class: "columns" }, films(reply, user), seen)];
+  });
+
+onClick("clear", "ask-result", async () => {
+  await act("clear");
+  return [sentence("The cache is empty: the next request loads everything.")];
+});
+
+onClick("cold", "cold-result", async () => {
+  await act("clear");
+  const cold = await ask("guest");
+  const warm = await ask("guest");
+  return [
+    comparison(
+      { title: "Cold", reply: cold, note: "everything loaded" },
+      { title: "Warm", reply: warm, note: `${hitsOf(warm)} entries from the cache` },
+    ),
+  ];
+});
+
+onClick("burst", "burst-result", async () => {
+  await act("burst", { query: TOP }); // warms the processes up, so that neither burst waits for code to be compiled
+  const without = await act("burst", { query: TOP, cached: "BYPASS" });
+  await act("clear");
+  const reply = await act("burst", { query: TOP });
+  return [
+    comparison(
+      { title: "Without the cache", reply: without, note: "until the last response" },
+      { title: "With the cache", reply, note: "until the last response" },
+    ),
+  ];
+});
+
+onClick("two", "two-result", async () => {
+  await act("clear");
+  const first = await ask("guest", { process: 0 });
+  const second = await ask("guest", { process: 1 });
+  return [
+    comparison(
+      { title: "Process 1", reply: first, note: `process id ${first.pid}` },
+      { title: "Process 2", reply: second, note: `process id ${second.pid}` },
+    ),
+  ];
+});
+
+onClick("whole", "whole-result", async () => {
+  const fields = await act("median", { query: TOP, cached: true });
+  const whole = await act("median", { query: TOP, cached: true, responses: true });
+  return [
+    comparison(
+      { title: "Fields", reply: { ...fields, statements: [] }, note: `${hitsOf(fields)} entries read` },
+      { title: "Whole response", reply: { ...whole, statements: [] }, note: "1 entry read" },
+    ),
+  ];
+});
+
+onClick("rate", "rate-result", async () => {
+  const film = at("film").value;
+  await ask("guest"); // so that the cache is warm, whatever was clicked before
+  const { body } = await act("ask", {
+    query: RATE,
+    variables: { film, stars: Number(at("stars").value) },
+    user: "alice",
+  });
+  const reply = await ask("guest");
+  return [
+    element(
+      "p",
+      { class: "summary" },
+      `Rated ${body.data.rate.title}. Invalidated the tags `,
+      element("code", {}, `Film:${film}`),
+      " and ",
+      element("code", {}, "Ratings"),
+      ".",
+    ),
+    element("p", {}, `The next request took ${milliseconds(reply.tookMs)} and ran ${sqlOf(reply)}:`),
+    trace(reply),
+    statements(reply),
+  ];
+});
+
+/** What requests got while the store was running or stopped, oldest first. */
+const story = [];
+async function tell(title, times) {
+  for (let nth = 0; nth < times; nth++) {
+    const reply = await ask("guest");
+    story.push([title, milliseconds(reply.tookMs), sqlOf(reply)]);
+  }
+  const rows = story.slice(-8).map((cells) => element("tr", {}, ...cells.map((text) => element("td", {}, text))));
+  return table(["Redis", "Time", "SQL"], rows);
+}
+
+onClick("stop", "store-result", async () => {
+  await ask("guest"); // so that the cache is warm, whatever was clicked before
+  await tell("running", 2);
+  await act("stop-store");
+  return [await tell("stopped", 2), sentence("Redis is stopped. Both requests were answered, from the database.")];
+});
+
+onClick("start", "store-result", async () => {
+  await act("start-store");
+  // The processes connect again within two seconds.
+  for (let nth = 0; nth < 40 && hitsOf(await ask("guest")) === 0; nth++)
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  return [await tell("running again", 2), sentence("Redis is running, and the cache has filled again.")];
+});
+
+// What runs
+
+async function showState() {
+  const state = await act("state");
+  const { store, version, isRunning, processes, connections, hasInspector } = state;
+  const stores = {
+    own: `Redis ${version}, started by this demo`,
+    given: "Redis, from REDIS_URL",
+    memory: "memory of the process",
+  };
+  const lines = [
+    ["Store", isRunning ? stores[store] : "Redis is stopped"],
+    ["Server processes", String(processes)],
+    ["Database", `simulated, ${connections} connections`],
+  ];
+  at("setup").replaceChildren(...lines.map(([name, text]) => element("li", {}, `${name}: `, element("b", {}, text))));
+  at("inspector").hidden = !hasInspector;
+  const [shown, other] = isRunning ? [at("stop"), at("start")] : [at("start"), at("stop")];
+  const hadFocus = document.activeElement === other;
+  other.hidden = true;
+  shown.hidden = store !== "own";
+  if (hadFocus) shown.focus();
+  return state;
+}
+
+setBusy(true); // until the first process has started
+const { store, films: choices } = await showState();
+setBusy(false);
+at("query").textContent = HOME;
+at("film").append(...choices.map(({ id, title }) => element("option", { value: id }, title)));
+at("stars").append(...[10, 8, 6, 4, 2].map((stars) => element("option", { value: stars }, String(stars))));
+if (store === "memory") {
+  at("two").hidden = true;
+  at("two-result").append(
+    sentence(
+      "There is one process: the demo has found no redis-server, and REDIS_URL is not set. Start the demo again with either to see two.",
+    ),
+  );
+  at("store-result").append(sentence("There is no store to stop: entries are in the memory of the process."));
+}
+if (store === "given") at("store-result").append(sentence("The demo stops only a Redis that it has started itself."));
