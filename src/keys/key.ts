@@ -70,11 +70,9 @@ export interface Variant {
   /** Letters, digits, `-` and `_`. Contains no user data. */
   readonly id: string;
   /**
-   * The digest of the key template and the entry format. The keys of two variants with the same
+   * The key form: what invalidations have of the key template and the entry format. The keys of two variants with the same
    * key form differ in the variant's id only, so an entry of one can be named under the other.
    */
-  readonly keyForm: string;
-  /** What invalidations have of the key form. */
   readonly form: Subject;
 }
 
@@ -210,7 +208,7 @@ export function createKeySpace(
     nameUnder: ({ coordinate, digest }, variantId) => headOf(coordinate, variantId) + digest,
     variant({ kind, shape, versions, keyTemplate, tagTemplates }) {
       const keyForm = idOf([FORMAT, kind, ...keyTemplate]);
-      return { id: idOf([keyForm, release, shape, versions, tagTemplates]), keyForm, form: subjectOf(keyForm) };
+      return { id: idOf([keyForm, release, shape, versions, tagTemplates]), form: subjectOf(keyForm) };
     },
     // The NUL keeps the name apart from those of the tags that users write.
     groupTag: (keyInput) => subjectOf(`\u0000${inputOf(keyInput)}`),

@@ -108,12 +108,6 @@ export class NearEntries {
     drop(entry);
   }
 
-  clear(): void {
-    for (const entry of this.#byKey.values()) drop(entry);
-    this.#byKey.clear();
-    this.#bytes = 0;
-  }
-
   #dropOne(): void {
     for (let passedOver = 0; ; passedOver++) {
       const [key, entry] = this.#next();

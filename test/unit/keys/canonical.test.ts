@@ -96,7 +96,7 @@ describe("canonicalize", () => {
 
 describe("a key name", () => {
   const keys = createKeySpace("gc");
-  const variantOf = (id: string) => ({ id, keyForm: "form", form: 1 });
+  const variantOf = (id: string) => ({ id, form: 1 });
   const nameOf = (inputs: object) =>
     keys.entry(
       { kind: "field", coordinate: "Query.me", identity: undefined, parts: "{}", ...inputs },

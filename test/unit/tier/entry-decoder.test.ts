@@ -11,7 +11,7 @@ import { PLAIN_PACKING } from "../../support/packing-settings.js";
 
 const plain = createPacking(PLAIN_PACKING);
 const encrypting = createPacking({ ...PLAIN_PACKING, encryption: { keys: [{ id: "a", key: randomBytes(32) }] } });
-const VARIANT = { id: "v", keyForm: "form", form: 1 };
+const VARIANT = { id: "v", form: 1 };
 const key = createKeySpace("shop").entry(
   { kind: "loader", coordinate: "Film", identity: undefined, parts: "7" },
   VARIANT,

@@ -7,7 +7,7 @@ import { readFailure, writeFailure } from "../../../src/tier/entry/failure.js";
 const keyOf = (part: number) =>
   createKeySpace("gc").entry(
     { kind: "field", coordinate: "Query.a", identity: undefined, parts: `n${part}` },
-    { id: "v", keyForm: "form", form: 1 },
+    { id: "v", form: 1 },
   );
 const key = keyOf(1);
 
