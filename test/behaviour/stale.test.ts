@@ -102,6 +102,20 @@ describe("stale values", () => {
     expect(outcomes()).toEqual({ loaded: 1, staleIfError: 2 });
   });
 
+  it("does not serve the stale value of a field that was invalidated while its load failed", async () => {
+    const { cache, clock, state, ask } = createProcess();
+    await ask("{ fallback }");
+    await clock.advance(11_000);
+    const loadGate = gate();
+    state.hold = loadGate.passed;
+    state.failure = new Error("the source is away");
+    const asked = ask("{ fallback }");
+    await settle();
+    await cache.invalidate({ coordinate: "Query.fallback" });
+    loadGate.open();
+    expect((await asked).errors?.[0]?.message).toBe("the source is away");
+  });
+
   it("serves a value of any age with neverExpires while it is rebuilt", async () => {
     const { clock, ask } = createProcess();
     await ask("{ forever }");

@@ -150,13 +150,17 @@ export const isCurrentAt = (
   { invalidations }: Pick<VerdictParts, "invalidations">,
 ): boolean => invalidations.counts({ epoch, position }, key) && position >= invalidations.latestOf(tags.subjects);
 
-/** Returns the value of an entry that may be served if the source fails, or revalidated. Undefined if it cannot be. */
+/**
+ * Returns the value of an entry that may be served if the source fails, or revalidated. Undefined if it cannot be, as it was invalidated
+ * since it was read.
+ */
 export function fallbackOf(
   request: ReadRequest,
   entry: Entry,
   parts: VerdictParts,
   decode: (entry: Entry) => Decoded,
 ): DecodedValue | undefined {
+  if (!parts.invalidations.counts(entry, request.key)) return undefined;
   const decoded = decode(entry);
   return decoded.kind === "value" && tagsStateOf(request, entry, decoded, parts) !== "changed" ? decoded : undefined;
 }
