@@ -64,6 +64,7 @@ export interface CacheOptions<Context = object> {
   readonly invalidation?: InvalidationOptions | undefined;
   readonly privacy?: PrivacyOptions | undefined;
   readonly limits?: LimitOptions | undefined;
+  readonly sampling?: SamplingOptions | undefined;
   readonly inspection?: InspectionReportOptions | undefined;
   readonly testing?: TestingOptions | undefined;
 }
@@ -205,6 +206,19 @@ export interface LimitOptions {
   readonly maxTagCombinations?: number | undefined;
 }
 
+/**
+ * Compares some of the hits of PUBLIC values with their source, after they were served, to measure how many of them are
+ * outdated. Each is one more call of the source.
+ */
+export interface SamplingOptions {
+  /** The share of hits that are compared, from 0 to 1. Default: 0. */
+  readonly sampleRatio?: number | undefined;
+  /** The most hits that this process compares in a second, of all fields and loaders; of each of them, at most one. Default: 10. */
+  readonly maxSamplesPerSecond?: number | undefined;
+  /** The most calls of sources that this process makes for it at a time; of each field or loader, at most one. Default: 2. */
+  readonly maxConcurrentSamples?: number | undefined;
+}
+
 /** How this process reports its counts to the inspection of the others. */
 export interface InspectionReportOptions {
   /**
@@ -259,6 +273,10 @@ const sizeBytes = <Fallback>(fallback: Fallback): Rule<number | Fallback> => ({
     Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 2 ** 28
       ? undefined
       : `an integer from 0 to ${2 ** 28} (bytes)`,
+});
+const ratio = (fallback: number): Rule<number> => ({
+  fallback,
+  expected: (value) => (typeof value === "number" && value >= 0 && value <= 1 ? undefined : "a number from 0 to 1"),
 });
 const names = <Fallback>(fallback: Fallback): Rule<readonly string[] | Fallback> => ({
   fallback,
@@ -331,6 +349,7 @@ export const OPTIONS = {
     | "invalidation"
     | "privacy"
     | "limits"
+    | "sampling"
     | "inspection"
     | "testing"
   >
@@ -379,6 +398,11 @@ export const OPTION_GROUPS = {
     maxCopyBytes: sizeBytes(8 * 1024 * 1024),
     maxTagCombinations: count(1_000, 1, MAX_COMBINATIONS),
   } satisfies Rules<LimitOptions>,
+  sampling: {
+    sampleRatio: ratio(0),
+    maxSamplesPerSecond: count(10, 1),
+    maxConcurrentSamples: count(2, 1),
+  } satisfies Rules<SamplingOptions>,
   inspection: {
     report: flag(),
     reportEveryMs: durationMs(5_000, 100),
@@ -421,6 +445,7 @@ export type ResolvedOptions = Fallbacks<typeof OPTIONS> &
   GroupFallbacks["invalidation"] &
   GroupFallbacks["privacy"] &
   GroupFallbacks["limits"] &
+  GroupFallbacks["sampling"] &
   GroupFallbacks["inspection"] &
   GroupFallbacks["testing"] & {
     readonly defaults: PolicySettings;

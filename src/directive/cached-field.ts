@@ -1,6 +1,6 @@
 import type { GraphQLFieldResolver, GraphQLResolveInfo } from "graphql";
 import { CachedError } from "../errors.js";
-import { executionOf, withLoadSignal } from "../graphql-version.js";
+import { executionOf, infoWith, withLoadSignal } from "../graphql-version.js";
 import type { Key } from "../keys/key.js";
 import type { FieldRequest } from "../loader/field-loader.js";
 import { contextChanged, type Identity, identityMistake, identityOf } from "../loader/identity.js";
@@ -12,7 +12,7 @@ import type { FieldRule, ObservedLoad, QueryExtent } from "../schema-rules.js";
 import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { BypassReason } from "../telemetry/events.js";
-import type { NearNames } from "../tier/near/near-cache.js";
+import { NearNames } from "../tier/near/near-cache.js";
 import type { CallSignals } from "../tier/request/caller.js";
 import type { Excess } from "../tier/request/loaded.js";
 import type { Compare, ReadReport, ReadRequest, RequestTags, Validator } from "../tier/request/request.js";
@@ -22,7 +22,7 @@ import { FieldNames } from "./call-names.js";
 import type { ExistenceCheck } from "./field-existence.js";
 import { contextPartsOf, keyMistake, requestTagsOf, tagsBeforeLoad } from "./field-rule.js";
 import { InnerShield } from "./inner-shield.js";
-import { type RecordedHints, recordHints } from "./response-hint.js";
+import { detachedCacheControl, type RecordedHints, recordHints } from "./response-hint.js";
 import { withResultControl } from "./result-control.js";
 import { ResultValidator } from "./result-validator.js";
 
@@ -186,6 +186,8 @@ class FieldCall implements FieldRequest {
   readonly mayExist: (() => Promise<boolean>) | undefined;
   readonly onRead: ((report: ReadReport) => void) | undefined;
   readonly wantsYoung: boolean;
+  /** Whether its load concerns no response: see `toSample`. */
+  #isSample = false;
   ending: ReadRequest["ending"] = undefined;
   caller: ReadRequest["caller"] = undefined;
   #recorded: RecordedHints<GraphQLResolveInfo> | undefined = undefined;
@@ -249,7 +251,7 @@ class FieldCall implements FieldRequest {
   }
 
   load(waiters: Waiters, result: ResultControl): unknown {
-    this.#recorded = recordHints(this.info);
+    this.#recorded = recordHints(this.#isSample ? withoutResponse(this.info) : this.info);
     // Observed last: a copy of an observed `info` would read from it.
     const own = withResultControl(withLoadSignal(this.#recorded.info, waiters), result);
     const { rule, parts } = this.field;
@@ -259,6 +261,16 @@ class FieldCall implements FieldRequest {
     if (this.field.isPrivate) return this.field.load(this, info);
     this.#shield = new InnerShield();
     return this.#shield.run(this.context, () => this.field.load(this, info));
+  }
+
+  toSample(): ReadRequest | undefined {
+    const { field, key, source, args, context, info, identity } = this;
+    const names = new NearNames(key, this.tags.known);
+    const own = new FieldCall(field, names, source, args, context, info, identity, false, undefined);
+    own.#isSample = true;
+    // What was made from the context, or found out of the query, since the key was made is not in it.
+    const isSame = own.extent === this.extent && own.contextParts.every((part, nth) => part === this.contextParts[nth]);
+    return isSame ? own : undefined;
   }
 
   changed(): CachedError | undefined {
@@ -290,6 +302,10 @@ class FieldCall implements FieldRequest {
     return this.field.read(this.source, this.args, this.context, this.info, this.identity, this.isForced);
   }
 }
+
+/** Returns an `info` for a load whose cache hints reach no response. */
+const withoutResponse = (info: GraphQLResolveInfo): GraphQLResolveInfo =>
+  "cacheControl" in info ? infoWith(info, { cacheControl: detachedCacheControl() }) : info;
 
 function inputOf(this: FieldCall): unknown {
   return { args: this.args, source: this.source };

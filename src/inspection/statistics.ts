@@ -7,6 +7,7 @@ import type {
   CacheFieldStats,
   CacheObservation,
   CachePolicy,
+  CacheSampling,
   CacheStats,
 } from "../generated/schema.js";
 import type { Variant } from "../keys/key.js";
@@ -95,6 +96,7 @@ export function fieldStatsOf(
       bypasses: stats.bypasses,
       mode: modeOf(parts, coordinate),
       observed: observationOf(counts.tallies.get(coordinate) ?? {}),
+      sampled: samplingOf(counts.tallies.get(coordinate) ?? {}),
       // With many fields and processes these are long lists, so they are made only if they are asked for.
       get breaker() {
         return breakersOf(states, coordinate);
@@ -115,6 +117,13 @@ function observationOf(tally: Tally): CacheObservation | null {
     hitRatio: counts.hit / counts.reads,
     differentRatio: counts.compared === 0 ? null : counts.different / counts.compared,
   };
+}
+
+/** Returns null if no hit was compared. */
+function samplingOf(tally: Tally): CacheSampling | null {
+  const { "watched.samples": samples = 0, "watched.staleSamples": stale = 0 } = tally;
+  if (samples === 0) return null;
+  return { samples, stale, staleRatio: stale / samples, staleAgeMs: durationsOf(tally, "staleAgeMs") };
 }
 
 function policyOf({ policy, settings, key, tags }: Declared): CachePolicy {

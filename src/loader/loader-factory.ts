@@ -547,6 +547,10 @@ class IdRequest<Id> implements ReadRequest {
     return this.requests.load(this, waiters, result);
   }
 
+  toSample(): ReadRequest {
+    return new IdRequest(this.requests, this.id, this.identity, this.key, this.tags, false);
+  }
+
   changed(): CachedError | undefined {
     return this.requests.changed(this);
   }

@@ -7,6 +7,7 @@ import type {
   ObservedOutcome,
   ReadOutcome,
   ServedEvent,
+  WatchedValue,
 } from "./events.js";
 
 /** The counts of one coordinate. `reads` is the sum of the six read outcomes. */
@@ -26,6 +27,26 @@ export interface Counts extends Record<ReadOutcome, number> {
   readonly waitMs: Durations;
   /** Undefined until a read is observed. */
   observed: ObservedCounts | undefined;
+  /** Undefined until a stored value is compared with its source. */
+  watched: WatchedCounts | undefined;
+}
+
+/** What comparisons of stored values with their source have shown, of hits that were sampled and of observed reads. */
+export interface WatchedCounts {
+  /** Hits that were sampled and compared. */
+  samples: number;
+  /** Those of them that were outdated. */
+  staleSamples: number;
+  /** All comparisons. */
+  comparisons: number;
+  /** The sum of the ages of the values that were compared. */
+  agesMs: number;
+  /** For how long values were seen not to change, in total. */
+  unchangedMs: number;
+  /** How old the hits were that were sampled and outdated. */
+  readonly staleAgeMs: Durations;
+  /** The changes that were seen, by the time within which each of them happened. */
+  readonly changedMs: Durations;
 }
 
 /**
@@ -77,7 +98,17 @@ export class Counters {
         break;
       case "read.observed":
         this.#countObserved(event.coordinate, event.outcome, event.comparison);
+        this.#countWatched(event.coordinate, event.comparison, event.watched);
         break;
+      case "hit.sampled": {
+        const watched = this.#countWatched(event.coordinate, event.comparison, event.watched);
+        if (watched === undefined) break;
+        watched.samples++;
+        if (event.comparison !== "different") break;
+        watched.staleSamples++;
+        watched.staleAgeMs.add(event.watched?.ageMs ?? 0);
+        break;
+      }
       case "load.started":
         counts.loads++;
         break;
@@ -104,6 +135,22 @@ export class Counters {
     if (comparison === "none") return;
     observed[outcome === "stale" ? "comparedStale" : "compared"]++;
     if (comparison === "different") observed[outcome === "stale" ? "differentStale" : "different"]++;
+  }
+
+  #countWatched(
+    coordinate: string,
+    comparison: Comparison,
+    value: WatchedValue | undefined,
+  ): WatchedCounts | undefined {
+    if (comparison === "none" || value === undefined) return undefined;
+    const counts = this.of(coordinate);
+    counts.watched ??= { ...NOTHING_WATCHED, staleAgeMs: new Durations(), changedMs: new Durations() };
+    const { watched } = counts;
+    watched.comparisons++;
+    watched.agesMs += value.ageMs;
+    if (comparison === "same") watched.unchangedMs += value.newMs;
+    else if (value.newMs > 0) watched.changedMs.add(value.newMs);
+    return watched;
   }
 
   /** The counts of every coordinate that has some. */
@@ -155,7 +202,23 @@ export const NOTHING_OBSERVED: Readonly<ObservedCounts> = {
   differentStale: 0,
 };
 
+/** The numbers of `WatchedCounts`. */
+export const NOTHING_WATCHED: Readonly<Omit<WatchedCounts, "staleAgeMs" | "changedMs">> = {
+  samples: 0,
+  staleSamples: 0,
+  comparisons: 0,
+  agesMs: 0,
+  unchangedMs: 0,
+};
+
 function emptyCounts(): Counts {
   const counts = Object.fromEntries(COUNTERS.map((name) => [name, 0])) as Record<(typeof COUNTERS)[number], number>;
-  return { ...counts, bypasses: new Map(), loadMs: new Durations(), waitMs: new Durations(), observed: undefined };
+  return {
+    ...counts,
+    bypasses: new Map(),
+    loadMs: new Durations(),
+    waitMs: new Durations(),
+    observed: undefined,
+    watched: undefined,
+  };
 }

@@ -34,6 +34,17 @@ export type ObservedOutcome = "hit" | "stale" | "miss" | "bypassed";
 /** Whether the value that the cache would have served is the one that the source has returned. `none`: not compared. */
 export type Comparison = "same" | "different" | "none";
 
+/** What a comparison of a stored value with its source says about how often the source changes. Milliseconds. */
+export interface WatchedValue {
+  /** How old the stored value was. */
+  readonly ageMs: number;
+  /**
+   * The part of its age that no earlier comparison in this process has covered. 0 if an earlier one has found a change.
+   * The value has changed within this time, or has not.
+   */
+  readonly newMs: number;
+}
+
 /**
  * The call that asked for an invalidation.
  *
@@ -83,6 +94,18 @@ export type CacheEvent =
       readonly name: "read.observed";
       readonly outcome: ObservedOutcome;
       readonly comparison: Comparison;
+      /** Set if the values were compared. */
+      readonly watched?: WatchedValue;
+    } & Subject)
+  /**
+   * A hit was compared with its source, after it was served: see the options in `sampling`. `isRefresh`: with the value of
+   * the refresh that it has started, and not of a call for this purpose.
+   */
+  | ({
+      readonly name: "hit.sampled";
+      readonly isRefresh: boolean;
+      readonly comparison: Comparison;
+      readonly watched?: WatchedValue;
     } & Subject)
   /** The option `compare` threw, or returned something other than true or false. */
   | ({ readonly name: "comparison.failed"; readonly error: unknown } & Subject)

@@ -63,6 +63,12 @@ export const METRICS = {
     "Store operations that failed or exceeded their time budget",
     "operation",
   ),
+  "graphql_cached.samples": counter(
+    "hit",
+    "Hits that were compared with their source: same, or different if they were outdated",
+    "coordinate",
+    "comparison",
+  ),
   "graphql_cached.load.duration": histogram(
     "How long loads took; error.type is set if they failed",
     SOURCE_BOUNDS,
@@ -149,6 +155,11 @@ export class MetricsSource {
       observe("graphql_cached.loads", counts.loads, own);
       observe("graphql_cached.load.failures", counts.failedLoads, own);
       observe("graphql_cached.write.refusals", counts.refusedStores, own);
+      const { samples = 0, staleSamples = 0 } = counts.watched ?? {};
+      if (samples > 0) {
+        observe("graphql_cached.samples", samples - staleSamples, { ...own, comparison: "same" });
+        observe("graphql_cached.samples", staleSamples, { ...own, comparison: "different" });
+      }
     }
     for (const { name, count, attributes } of this.#counts.values()) observe(name, count, attributes);
   }

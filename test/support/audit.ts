@@ -112,8 +112,9 @@ export class Audit {
         coordinate,
         (event) => event.name === "resolver.bypassed" && event.reason.startsWith("MODE_"),
       );
-      expect(calls, `loads of ${coordinate}`).toBeLessThanOrEqual(loads + untracked + restricted);
-      expect(calls, `loads of ${coordinate}`).toBeGreaterThanOrEqual(loads + untracked - withoutCall);
+      const samples = countOf(coordinate, (event) => event.name === "hit.sampled" && !event.isRefresh);
+      expect(calls, `loads of ${coordinate}`).toBeLessThanOrEqual(loads + untracked + restricted + samples);
+      expect(calls, `loads of ${coordinate}`).toBeGreaterThanOrEqual(loads + untracked + samples - withoutCall);
     }
     const loaded = events.filter((event) => event.name === "entry.served" && event.outcome === "loaded").length;
     expect(loaded, "reads that loaded under a lease").toBeLessThanOrEqual(this.#leases);

@@ -7,6 +7,7 @@ import type { Modes } from "../record/modes.js";
 import { type ReadRequest, ReadResult } from "../request/request.js";
 import { isPreparedFor, prepareFor, type ServableValue, UNPREPARED, verdictOf } from "../request/verdict.js";
 import { TickBatch } from "../tick/tick-batch.js";
+import type { HitSamples } from "./hit-samples.js";
 import { type HitPath, type Missed, Misses, type MissParts } from "./miss.js";
 
 /** Whether a caller is part of a load, and whether of that of the same key, which it must not wait for. */
@@ -27,6 +28,8 @@ export interface HitParts extends MissParts {
  */
 export class Hits implements HitPath {
   readonly misses: Misses;
+  /** Compares some of the hits with their source. Undefined: none. */
+  samples: HitSamples | undefined = undefined;
   readonly #parts: HitParts;
   readonly #modes: Modes;
   readonly #reads: TickBatch<ReadRequest, ReadResult>;
@@ -154,19 +157,16 @@ export class Hits implements HitPath {
   }
 
   /** Serves a value, and refreshes it in the background if that is due. */
-  #serve(
-    request: ReadRequest,
-    sentAt: number,
-    { entry, freshness, isSoft, decoded }: ServableValue,
-    now: number,
-  ): unknown {
+  #serve(request: ReadRequest, sentAt: number, served: ServableValue, now: number): unknown {
+    const { entry, freshness, isSoft, decoded } = served;
     const { value, parts } = decoded;
     const { leases, near, packing, random, responder } = this.#parts;
     leases.noteTags(request, parts.subjects);
     const isFresh = freshness === "fresh";
     const isDue = isFresh && isDueEarly(entry, request.policy, now, random);
     if ((freshness === "stale-while-revalidate" || isDue) && !this.#isClosed)
-      this.misses.refresh(request, entry, now, isSoft);
+      this.misses.refresh(request, entry, now, isSoft, this.samples?.ofRefresh(request, served, now - entry.grantedAt));
+    else if (this.samples !== undefined) this.samples.offer(request, served, now - entry.grantedAt);
     const outcome = isFresh ? "hit" : freshness === "stale-backoff" ? "staleIfError" : "stale";
     const freshForMs = isFresh ? entry.freshUntilAt - now : 0;
     responder.reportServed(request, outcome, freshForMs, now - entry.grantedAt, parts, decoded.bodyBytes);

@@ -268,9 +268,15 @@ export class Misses {
 
   /**
    * Starts a refresh in the background. Each process runs at most one for a key, and none while
-   * another process holds the lease.
+   * another process holds the lease. `onLoad`: called with its load.
    */
-  refresh(request: ReadRequest, entry: Entry, now: number, endsFreshness: boolean): void {
+  refresh(
+    request: ReadRequest,
+    entry: Entry,
+    now: number,
+    endsFreshness: boolean,
+    onLoad?: (load: InFlightLoad) => void,
+  ): void {
     const { name } = request.key;
     request.onMiss?.(entry, now);
     if (entry.untilAt > now || this.#refreshing.has(name)) return;
@@ -284,7 +290,10 @@ export class Misses {
         hasValue: true,
       })
       .then((acquired): unknown => {
-        if (acquired.kind === "in-flight") return this.#untilTimeout(acquired.inFlight.settled);
+        if (acquired.kind === "in-flight") {
+          if (acquired.inFlight.request === request) onLoad?.(acquired.inFlight);
+          return this.#untilTimeout(acquired.inFlight.settled);
+        }
         return acquired.kind === "enqueued" ? this.#untilTimeout(acquired.isOver) : undefined;
       })
       .catch(() => false)

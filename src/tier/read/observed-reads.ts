@@ -1,42 +1,30 @@
-import { isDeepStrictEqual } from "node:util";
 import type { Random } from "../../clock.js";
-import type { Packing } from "../../codec/packing.js";
-import { Deferred, ignoreRejection } from "../../deferred.js";
-import { CachedError, describeSetting } from "../../errors.js";
+import { Deferred } from "../../deferred.js";
 import { isForWaiters } from "../../store/entry.js";
-import type { Channel } from "../../telemetry/channel.js";
-import type { Comparison, ObservedOutcome } from "../../telemetry/events.js";
+import type { Comparison, ObservedOutcome, WatchedValue } from "../../telemetry/events.js";
 import { isDueEarly } from "../entry/freshness.js";
 import type { LeaseRequest, Leases } from "../lease/leases.js";
 import type { Settled } from "../lease/load-sharing.js";
-import type { InvalidationClock } from "../record/invalidation-clock.js";
-import type { UnconfirmedInvalidations } from "../record/unconfirmed-invalidations.js";
-import type { ReadRequest, ReadResult } from "../request/request.js";
+import type { ReadRequest } from "../request/request.js";
 import type { ResultControl } from "../request/result-control.js";
 import type { ValueDecoder } from "../request/value-decoder.js";
-import { type ServableValue, tagsStateOf, verdictOf } from "../request/verdict.js";
+import { type ServableValue, verdictOf } from "../request/verdict.js";
 import { Waiters } from "../request/waiters.js";
 import type { Loads } from "../source/loads.js";
 import type { Misses } from "./miss.js";
+import type { ComparedPath, ComparisonParts, ValueComparison } from "./value-comparison.js";
 
 /** The parts that `ObservedReads` uses. */
-export interface ObservedReadsParts {
-  readonly channel: Channel;
-  readonly invalidations: InvalidationClock;
+export interface ObservedReadsParts extends ComparisonParts {
   readonly leases: Leases;
   readonly loads: Loads;
-  readonly packing: Packing;
   readonly random: Random;
   readonly decoder: ValueDecoder;
-  readonly unconfirmed: UnconfirmedInvalidations;
 }
 
 /** What an observed read needs of the path of a hit: see `Hits`. */
-export interface ObservedPath {
+export interface ObservedPath extends ComparedPath {
   readonly misses: Misses;
-  read(request: ReadRequest): Promise<ReadResult>;
-  /** Resolves to whether the request could read the store if its mode was on. */
-  mayRead(request: ReadRequest): Promise<boolean>;
 }
 
 /** Calls the source of an observed read. `outcome`: what the cache would have done. Undefined: the read is not counted. */
@@ -48,6 +36,8 @@ interface Lookup {
   readonly outcome: ObservedOutcome | undefined;
   /** The value that would have been served. `absent`: null, since a guard excludes the id. */
   readonly served?: ServableValue | "absent";
+  /** How old that value was. */
+  readonly ageMs?: number;
   /** What lease the cache would have requested. Undefined: none. */
   readonly lease?: Pick<LeaseRequest, "supersededAt" | "hasValue" | "endsFreshness">;
 }
@@ -65,8 +55,8 @@ const BYPASSED: Lookup = { outcome: "bypassed" };
 const MISSED: Lookup = { outcome: "miss" };
 
 /** Returns what the cache would have done that serves fresh values and never loads. */
-const withoutLoad = ({ outcome, served }: Lookup): Lookup =>
-  outcome === "hit" || outcome === "bypassed" ? { outcome, ...(served === undefined ? {} : { served }) } : MISSED;
+const withoutLoad = ({ lease: _, ...lookup }: Lookup): Lookup =>
+  lookup.outcome === "hit" || lookup.outcome === "bypassed" ? lookup : MISSED;
 
 /**
  * The reads of fields, loaders and responses whose mode is `observe`. Each is looked up as if the mode was on, and then answered
@@ -87,10 +77,12 @@ const withoutLoad = ({ outcome, served }: Lookup): Lookup =>
 export class ObservedReads {
   readonly #parts: ObservedReadsParts;
   readonly #path: ObservedPath;
+  readonly #comparison: ValueComparison;
 
-  constructor(parts: ObservedReadsParts, path: ObservedPath) {
+  constructor(parts: ObservedReadsParts, path: ObservedPath, comparison: ValueComparison) {
     this.#parts = parts;
     this.#path = path;
+    this.#comparison = comparison;
   }
 
   /**
@@ -145,6 +137,7 @@ export class ObservedReads {
     return {
       outcome: isFresh ? "hit" : "stale",
       served: verdict,
+      ageMs: now - entry.grantedAt,
       ...(isDue && entry.untilAt <= now
         ? { lease: { supersededAt: entry.grantedAt, hasValue: true, endsFreshness: isSoft } }
         : {}),
@@ -197,35 +190,9 @@ export class ObservedReads {
       .then((isConfirmed) => this.#report(request, lookup, isConfirmed ? "different" : "none"));
   }
 
-  /** Compares what would have been served with what would be stored. Leaves the answer as it is, and never throws. */
-  #compare({ key, compare }: ReadRequest, served: ServableValue | "absent", answer: unknown): Comparison {
-    const { channel, packing } = this.#parts;
-    if (served === "absent") return answer === null || answer === undefined ? "same" : "different";
-    const { content, value } = served.decoded;
-    let loaded: unknown;
-    try {
-      const own = packing.encode(answer);
-      if (compare === undefined && isDeepStrictEqual(own, content)) return "same";
-      loaded = packing.decode(own);
-    } catch {
-      // It cannot be stored, so it cannot be compared either.
-      return "none";
-    }
-    if (compare === undefined) return isDeepStrictEqual(value, loaded) ? "same" : "different";
-    try {
-      const isSame: unknown = compare(value, loaded);
-      if (typeof isSame === "boolean") return isSame ? "same" : "different";
-      // Prevents an unhandled rejection.
-      ignoreRejection(isSame);
-      throw new CachedError(
-        "CACHED_OPTION_INVALID",
-        `\`${key.coordinate}\`: \`compare\`: expected true or false as its result, got ${describeSetting(isSame)}`,
-        { coordinate: key.coordinate },
-      );
-    } catch (error) {
-      channel.publish({ name: "comparison.failed", coordinate: key.coordinate, digest: key.digest, error });
-      return "none";
-    }
+  #compare(request: ReadRequest, served: ServableValue | "absent", answer: unknown): Comparison {
+    if (served !== "absent") return this.#comparison.compare(request, served, answer);
+    return answer === null || answer === undefined ? "same" : "different";
   }
 
   /** Returns whether what would have been served was not invalidated before the source was read. */
@@ -234,27 +201,30 @@ export class ObservedReads {
     served: ServableValue | "absent",
     settled: Promise<Settled> | undefined,
   ): Promise<boolean> {
-    const { invalidations } = this.#parts;
     if (served === "absent") return (await request.mayExist?.()) === false;
-    if (settled !== undefined && !(await settled).isStored) return false;
-    const readResult = await this.#path.read(request);
-    if (!(await this.#path.mayRead(request))) return false;
-    const { reading } = readResult;
-    if (reading.kind === "failed" || invalidations.isWritten(request, reading.now)) return false;
-    const { entry } = reading;
-    const isReplaced = entry?.grantedAt !== served.entry.grantedAt || entry.freshUntilAt !== served.entry.freshUntilAt;
-    // A lease is given to one process at a time, so it was replaced by the value that is compared with it.
-    if (isReplaced && settled === undefined) return false;
-    return (
-      invalidations.counts(served.entry, request.key) &&
-      tagsStateOf(request, served.entry, served.decoded, this.#parts) === served.tags
-    );
+    return this.#comparison.isConfirmed(request, served, settled);
   }
 
-  #report({ key }: ReadRequest, { outcome }: Lookup, comparison: Comparison): void {
+  #report({ key }: ReadRequest, lookup: Lookup, comparison: Comparison): void {
+    const { outcome } = lookup;
     if (outcome === undefined) return;
     const { coordinate, digest } = key;
-    this.#parts.channel.publish({ name: "read.observed", coordinate, digest, outcome, comparison });
+    const watched = comparison === "none" ? undefined : this.#watch(key, lookup, comparison === "same");
+    this.#parts.channel.publish({
+      name: "read.observed",
+      coordinate,
+      digest,
+      outcome,
+      comparison,
+      ...(watched === undefined ? {} : { watched }),
+    });
+  }
+
+  #watch({ name }: ReadRequest["key"], { served, ageMs }: Lookup, isSame: boolean): WatchedValue | undefined {
+    if (served === undefined || served === "absent" || ageMs === undefined) return undefined;
+    // What was invalidated softly is known to have changed.
+    if (served.tags !== "current") return undefined;
+    return this.#comparison.watch(name, served.entry, ageMs, isSame);
   }
 }
 

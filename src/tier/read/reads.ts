@@ -6,7 +6,9 @@ import type { EnclosingLoad } from "../request/enclosing-load.js";
 import type { ReadEnding, ReadReport, ReadRequest } from "../request/request.js";
 import { verdictOf } from "../request/verdict.js";
 import { type HitParts, Hits, type Nesting } from "./hit.js";
+import { HitSamples } from "./hit-samples.js";
 import { ObservedReads, type ObservedReadsParts, type ObservedSource } from "./observed-reads.js";
+import { ValueComparison } from "./value-comparison.js";
 
 /** The parts that `Reads` uses. */
 export interface ReadsParts extends HitParts, ObservedReadsParts {}
@@ -26,11 +28,14 @@ export class Reads {
     this.hasNear = parts.near !== undefined;
     this.#parts = parts;
     this.#hits = new Hits(parts);
-    this.#observed = new ObservedReads(parts, {
+    const path = {
       misses: this.#hits.misses,
-      read: (request) => this.#hits.read(request),
-      mayRead: (request) => this.#mayObserve(request),
-    });
+      read: (request: ReadRequest) => this.#hits.read(request),
+      mayRead: (request: ReadRequest) => this.#mayObserve(request),
+    };
+    const comparison = new ValueComparison(parts, path);
+    this.#observed = new ObservedReads(parts, path, comparison);
+    if (parts.settings.sampleRatio > 0) this.#hits.samples = new HitSamples(parts, comparison, path.mayRead);
   }
 
   /** The number of readers that wait for a load. */

@@ -171,6 +171,11 @@ export interface ReadRequest {
   readonly excess?: (() => Excess | undefined) | undefined;
   /** Reads again under the key that later requests have, once the key has been outgrown. */
   readonly reread?: (() => unknown) | undefined;
+  /**
+   * Returns a request for the same value whose load shares no state with this one and concerns no response, to compare a hit
+   * with its source. Undefined: the source cannot be called for that.
+   */
+  toSample?(): ReadRequest | undefined;
   /** Whether the caller wants a value that is loaded now, no matter what is stored. */
   readonly isForced?: boolean | undefined;
   /**

@@ -291,6 +291,42 @@ export class Loads {
     return { waiters, completed, limited: this.#withinTimeLimit(completed, coordinate, expireLoad) };
   }
 
+  /** See `SourceGuard.hasRoom`. */
+  hasRoom(coordinate: string): boolean {
+    return this.#guard.hasRoom(coordinate);
+  }
+
+  /**
+   * Calls the source of a request beside its loads: nobody waits for the value, and it is not stored. Takes no slot, and is
+   * not reported as a load. Never rejects: undefined if the call fails, if its result depends on more than the key, or if it
+   * has skipped to be stored.
+   */
+  callBeside(request: ReadRequest): Promise<{ readonly value: unknown } | undefined> {
+    return outsideOfRequests.runInAsyncScope(() => this.#callBeside(request));
+  }
+
+  async #callBeside(request: ReadRequest): Promise<{ readonly value: unknown } | undefined> {
+    const { coordinate, name } = request.key;
+    const waiters = Waiters.of(undefined);
+    const control = new LoadControl({ coordinate, subjectOf: this.#subjectOf, readPrevious: undefined });
+    const enclosing = new SingleLoad(name, this.#countStart(), waiters, undefined);
+    this.#running++;
+    try {
+      checkUnchanged(request);
+      const value: unknown = await this.#nesting.run(enclosing, () => request.load(waiters, control));
+      checkUnchanged(request);
+      const isSkipped = control.end()?.isSkipped === true;
+      return isSkipped || excessOf(request, enclosing) !== undefined ? undefined : { value };
+    } catch {
+      return undefined;
+    } finally {
+      control.end();
+      enclosing.hasEnded = true;
+      waiters.end();
+      this.#onEnd();
+    }
+  }
+
   /** Returns those who wait for a load, which they leave later than at once if it lingers. */
   #lingering({ waiters, lingerMs = 0 }: LoadStart, hasBegun: () => boolean): Waiters {
     if (lingerMs === 0) return waiters;

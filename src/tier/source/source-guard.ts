@@ -105,6 +105,17 @@ export class SourceGuard {
     }));
   }
 
+  /**
+   * Returns whether a source has room for a call that nobody waits for: more than half of the slots are free, no load
+   * waits for one or is overdue, and the breaker is closed.
+   */
+  hasRoom(coordinate: string): boolean {
+    const { bulkhead, breaker, overdue } = this.#sourceOf(coordinate);
+    const { running, queued } = bulkhead.counts;
+    if (breaker !== undefined && breaker.status.state !== "closed") return false;
+    return 2 * running < this.#settings.maxConcurrentLoads && queued === 0 && overdue.size === 0;
+  }
+
   /** Runs `load`, at once or when a slot is free, unless it is refused. */
   run<T>(coordinate: string, isNested: boolean, load: GuardableLoad<T>): GuardedLoad<T> {
     const source = this.#sourceOf(coordinate);
