@@ -1,8 +1,10 @@
 import { GraphQLError, type GraphQLScalarType } from "graphql";
 import type {
+  CacheAdvice,
   CacheEntry,
   CacheFieldStats,
   CacheHotKeys,
+  CacheInspectionAdviceArgs,
   CacheInspectionEntryArgs,
   CacheInspectionEventsArgs,
   CacheInspectionFieldsArgs,
@@ -20,6 +22,7 @@ import type {
 } from "../generated/schema.js";
 import { type CacheHandle, partsOf } from "../parts.js";
 import { type AccessDetail, checkedAllow, isAllowed, untypedScalar, withCode } from "./access.js";
+import { adviceOf } from "./advice.js";
 import { describeEntry } from "./entry.js";
 import { FleetView } from "./fleet-view.js";
 import { describeHotKeys } from "./hot-keys.js";
@@ -46,6 +49,7 @@ export type InspectionResolvers = {
   readonly CacheInspection: {
     readonly stats: Resolver<FleetView, CacheInspectionStatsArgs, CacheStats>;
     readonly fields: Resolver<FleetView, CacheInspectionFieldsArgs, readonly CacheFieldStats[]>;
+    readonly advice: Resolver<FleetView, CacheInspectionAdviceArgs, readonly CacheAdvice[]>;
     readonly hotKeys: Resolver<unknown, CacheInspectionHotKeysArgs, CacheHotKeys>;
     readonly processes: Resolver<FleetView, unknown, readonly CacheProcess[]>;
     readonly modes: Resolver<FleetView, unknown, readonly CacheModeSetting[]>;
@@ -87,6 +91,7 @@ export function inspectionResolvers<Context>(
         await view.followModes();
         return fieldStatsOf(parts, await view.counts(window), await view.states());
       },
+      advice: (view, args) => coded(() => adviceOf(parts, view, args)),
       hotKeys: (_source, args, context) =>
         describeHotKeys(parts, args, (coordinate) => isAllowed(allow, context, { kind: "arguments", coordinate })),
       processes: async (view) => describeProcesses(await view.processes()),

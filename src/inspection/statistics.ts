@@ -47,7 +47,7 @@ export function statsOf(
 }
 
 /** What this process knows of a field or loader. */
-interface Declared {
+export interface Declared {
   readonly coordinate: string;
   readonly policy: Policy;
   readonly settings: PolicySettings;
@@ -56,12 +56,8 @@ interface Declared {
   readonly tags: readonly string[] | null;
 }
 
-/** Returns the fields of this process, then its loaders, and then what only other processes have. */
-export function fieldStatsOf(
-  parts: CacheParts,
-  counts: FleetCounts,
-  states: readonly ProcessState[],
-): CacheFieldStats[] {
+/** Returns the fields of this process and then its loaders, by coordinate. */
+export function declaredIn(parts: CacheParts): ReadonlyMap<string, Declared> {
   const fields = [...parts.rules.fields.values()].map(
     (rule): Declared => ({
       ...rule,
@@ -79,7 +75,16 @@ export function fieldStatsOf(
       tags: null,
     }),
   );
-  const own = new Map([...fields, ...loaders].map((declared) => [declared.coordinate, declared]));
+  return new Map([...fields, ...loaders].map((declared) => [declared.coordinate, declared]));
+}
+
+/** Returns the fields of this process, then its loaders, and then what only other processes have. */
+export function fieldStatsOf(
+  parts: CacheParts,
+  counts: FleetCounts,
+  states: readonly ProcessState[],
+): CacheFieldStats[] {
+  const own = declaredIn(parts);
   const others = [...counts.tallies.keys()].filter((coordinate) => coordinate !== "" && !own.has(coordinate));
   others.sort((a, b) => (a < b ? -1 : 1));
   return [...own.keys(), ...others].map((coordinate) => {

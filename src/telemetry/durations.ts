@@ -24,7 +24,7 @@ export const bucketOf = (ms: number): number =>
   ms <= SMALLEST_MS ? 0 : Math.ceil(PER_OCTAVE * Math.log2(ms / SMALLEST_MS));
 
 /** Returns the duration that stands for a bucket: the geometric mean of its bounds. */
-const middleOf = (bucket: number): number =>
+export const middleOf = (bucket: number): number =>
   bucket === 0 ? SMALLEST_MS : SMALLEST_MS * 2 ** ((bucket - 0.5) / PER_OCTAVE);
 
 /**
