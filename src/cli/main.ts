@@ -1,5 +1,6 @@
 import { messageOf } from "../errors.js";
 import { VERSION } from "../version.js";
+import { advise } from "./advise.js";
 import { check } from "./check.js";
 import { CliError } from "./cli-error.js";
 import { entry } from "./entry.js";
@@ -14,6 +15,7 @@ import { watch } from "./watch.js";
 const COMMANDS: Readonly<Record<string, (argv: readonly string[], terminal: Terminal) => Promise<number>>> = {
   check,
   fields,
+  advise,
   top,
   entry,
   invalidate,
@@ -26,6 +28,7 @@ const HELP = `Usage: graphql-cached <command> [options]
 Commands:
   check <file>...         find mistakes in the caching policies of a schema
   fields [<coordinate>...] cached fields with policy, key, tags and mode
+  advise [<coordinate>...] longer or shorter maxAge, by what was measured
   top                     fields, hot keys and processes, refreshed
   entry <coordinate>      the entry of one key, and why it is not served
   invalidate <coordinate> one entry, a whole field, a tag, or everything

@@ -138,6 +138,31 @@ function expectReadable(out: string): void {
   }
 }
 
+describe("graphql-cached advise", () => {
+  it("says for each field and loader why there is no advice, and validates its options", async () => {
+    const { ask, people, admin } = await startServer({ sampling: { sampleRatio: 1 } });
+    await ask("{ movie(id: 7) }");
+    await people({ isAdmin: false }).load(7);
+    expect((await runCli(["advise", ...admin])).out).toBe("No advice for 2 fields and loaders; --all shows why.");
+    const all = await runCli(["advise", "--all", ...admin]);
+    expect(all.out).toContain("Person\n  why       Too few reads: 100 say something, and there were 1.");
+    expectReadable(all.out);
+    const { advice } = JSON.parse((await runCli(["advise", "Person", "--json", ...admin])).out) as { advice: object[] };
+    expect(advice).toMatchObject([{ coordinate: "Person", kind: "NONE", proposed: null, diff: null }]);
+    for (const options of [["Query.none"], ["--max-stale", "0"], ["--max-stale", "x"]])
+      expect((await runCli(["advise", ...options, ...admin])).code).toBe(2);
+  });
+
+  it("says that a server of an older release knows no advice", async () => {
+    const sdl = "type Query { cacheInspection: Old! } type Old { fields: [Int!]! }";
+    const resolvers = { Query: { cacheInspection: () => ({ fields: [] }) } };
+    const url = await serveSchema(makeExecutableSchema({ typeDefs: sdl, resolvers }));
+    const { code, err } = await runCli(["advise", "--endpoint", url]);
+    expect(code).toBe(2);
+    expect(err.replace(/\s+/g, " ")).toContain("this server's inspection has no `advice`");
+  });
+});
+
 describe("graphql-cached fields", () => {
   it("lists fields and loaders with policy, key and tags, and those that are asked for only", async () => {
     const { admin } = await startServer({ defaults: { staleWhileRevalidate: 5 } });

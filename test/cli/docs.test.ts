@@ -32,6 +32,7 @@ const SDL = `
   scalar CacheArguments
   type Inspection {
     fields(window: CacheWindow! = SINCE_START): [Field!]!
+    advice(maxStaleRatio: Float!): [Advice!]!
     hotKeys(window: CacheWindow!, first: Int!): HotKeys!
     modes: [Mode!]!
     processes: [Process!]!
@@ -40,6 +41,12 @@ const SDL = `
     invalidations(first: Int!): Invalidations!
   }
   type Field { coordinate: String! stats: Stats! maxAge: Float scope: String policy: Policy mode: CacheMode! observed: Observation }
+  type Advice {
+    coordinate: String! kind: String! reason: String! diff: String comparisons: Float! changesPerHour: Float
+    maxChangesPerHour: Float current: Lifetimes! proposed: Lifetimes saving: Saving
+  }
+  type Lifetimes { maxAge: Float! staleWhileRevalidate: Float! loadsPerSecond: Float! staleRatio: Float maxStaleRatio: Float }
+  type Saving { loadsPerSecond: Float! loadMsPerSecond: Float! }
   type Policy {
     maxAge: Float! maxAgeLimit: Float staleWhileRevalidate: Float! refresh: String! neverExpires: Boolean! staleIfError: Float!
     negativeMaxAge: Float! jitter: Float! earlyRefresh: Float! scope: String! readOnly: Boolean! key: [String!] tags: [String!]
@@ -116,6 +123,39 @@ const observed = {
   ...{ reads: 1_204, hit: 1_097, stale: 0, miss: 107, bypassed: 0, hitRatio: 0.911 },
   ...{ compared: 1_097, different: 3, comparedStale: 0, differentStale: 0 },
 };
+const lifetimes = (maxAge: number, loadsPerSecond: number, staleRatio: number, maxStaleRatio: number) => ({
+  ...{ maxAge, staleWhileRevalidate: 0, loadsPerSecond, staleRatio, maxStaleRatio },
+});
+const advice = [
+  {
+    coordinate: "Query.movie",
+    kind: "SHORTER",
+    reason:
+      "It changes about every 28 min, and hardly more often than every 24 min (180 changes seen). 8.2 % of the reads are outdated.",
+    diff: "  type Query {\n-   movie @cached(maxAge: 300)\n+   movie @cached(maxAge: 120)",
+    comparisons: 9_120,
+    current: lifetimes(300, 5.2, 0.082, 0.094),
+    proposed: lifetimes(120, 12.1, 0.034, 0.04),
+    saving: { loadsPerSecond: -6.9, loadMsPerSecond: -290 },
+  },
+  {
+    coordinate: "Movie.stars",
+    kind: "LONGER",
+    reason: "No change was seen in 46 h of watching its values, so it hardly changes more often than every 15 h.",
+    diff: "  type Movie {\n-   stars @cached(maxAge: 300)\n+   stars @cached(maxAge: 3600)",
+    comparisons: 4_232,
+    current: lifetimes(300, 0.0299, 0, 0.003),
+    proposed: lifetimes(3_600, 0.0028, 0, 0.032),
+    saving: { loadsPerSecond: 0.0271, loadMsPerSecond: 49.9 },
+  },
+  {
+    coordinate: "Product",
+    kind: "NONE",
+    reason: "Too few reads: 100 say something, and there were 31.",
+    comparisons: 12,
+    current: lifetimes(60, 0.01, 0, 0),
+  },
+];
 const modes: object[] = [];
 const root = {
   cacheInspection: {
@@ -135,6 +175,7 @@ const root = {
       },
       { coordinate: "Product", stats: stats(8_231, 0.61, 3_206, 7.4), policy: policy({ maxAge: 60 }), mode: "ON" },
     ],
+    advice,
     hotKeys: {
       keys: [
         { coordinate: "Query.movie", digest: "f3c1", reads: 20_114, args: { id: "7" } },
@@ -220,22 +261,25 @@ describe(PAGE, () => {
     expect(stdout.trimEnd()).toBe(output?.text.trimEnd());
   }, 60_000);
 
-  it.each(["fields", "top", "entry", "invalidate", "mode", "watch"])("shows what %s prints", async (command) => {
-    const nth = blocks.findIndex(
-      ({ language, text }) => language === "sh" && text.startsWith(`npx graphql-cached ${command}`),
-    );
-    const [program, output] = blocks.slice(nth);
-    const { port } = server.address() as AddressInfo;
-    const printed: string[] = [];
-    for (const line of (program?.text ?? "").trim().split("\n")) {
-      const argv = wordsOf(line).slice(2);
-      const { code, out, err } = await runCli([...argv, "--endpoint", `http://127.0.0.1:${port}/graphql`]);
-      expect({ code, err }, line).toEqual({ code: 0, err: "" });
-      // The page names a server of the reader's.
-      printed.push(out.replace(`http://127.0.0.1:${port}`, "http://localhost:4000"));
-    }
-    expect(printed.join("\n")).toBe(output?.text.trimEnd());
-  });
+  it.each(["fields", "advise", "top", "entry", "invalidate", "mode", "watch"])(
+    "shows what %s prints",
+    async (command) => {
+      const nth = blocks.findIndex(
+        ({ language, text }) => language === "sh" && text.startsWith(`npx graphql-cached ${command}`),
+      );
+      const [program, output] = blocks.slice(nth);
+      const { port } = server.address() as AddressInfo;
+      const printed: string[] = [];
+      for (const line of (program?.text ?? "").trim().split("\n")) {
+        const argv = wordsOf(line).slice(2);
+        const { code, out, err } = await runCli([...argv, "--endpoint", `http://127.0.0.1:${port}/graphql`]);
+        expect({ code, err }, line).toEqual({ code: 0, err: "" });
+        // The page names a server of the reader's.
+        printed.push(out.replace(`http://127.0.0.1:${port}`, "http://localhost:4000"));
+      }
+      expect(printed.join("\n")).toBe(output?.text.trimEnd());
+    },
+  );
 
   it("lists the rules of check as --help does", () => {
     const rows = tableUnder("check: find mistakes in a schema", read(PAGE));
