@@ -1,6 +1,7 @@
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ActivityView } from "./activity.js";
+import { AdviceView } from "./advice.js";
 import { isDenied, type Problem, usePolled } from "./api.js";
 import { ratesOf, type Sample, withSample } from "./chart.js";
 import { EntryView } from "./entry.js";
@@ -17,6 +18,7 @@ const VIEWS = {
   fields: "Fields",
   entry: "Entry",
   keys: "Hot keys",
+  advice: "Advice",
   activity: "Activity",
   fleet: "Store and processes",
 } as const;
@@ -162,6 +164,8 @@ function App() {
           <EntryView policies={policies} hash={hash} say={setSaid} />
         ) : view === "keys" ? (
           <KeysView overview={overview} windowText={windowText} />
+        ) : view === "advice" ? (
+          <AdviceView window={window} windowText={windowText} isOn={isOn} />
         ) : view === "activity" ? (
           <ActivityView overview={overview} />
         ) : (

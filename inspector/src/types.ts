@@ -283,3 +283,33 @@ export interface Entry {
   readonly tags?: { readonly static: readonly string[]; readonly resultCount: number } | null;
   readonly invalidation?: Invalidation | null;
 }
+
+export interface AdvisedLifetimes {
+  readonly maxAge: number;
+  readonly staleWhileRevalidate: number;
+  readonly loadsPerSecond: number;
+  readonly staleRatio: number | null;
+  readonly maxStaleRatio: number | null;
+}
+
+export interface Advice {
+  readonly coordinate: string;
+  readonly kind: string;
+  readonly reason: string;
+  readonly diff: string | null;
+  readonly current: AdvisedLifetimes;
+  readonly proposed: AdvisedLifetimes | null;
+  readonly saving: { readonly loadsPerSecond: number; readonly loadMsPerSecond: number } | null;
+}
+
+export interface Sampling {
+  readonly samples: number;
+  readonly stale: number;
+  readonly staleRatio: number;
+  readonly staleAgeMs: Pick<Durations, "p50Ms">;
+}
+
+export interface AdviceAnswer {
+  readonly advice?: readonly Advice[];
+  readonly fields?: readonly { readonly coordinate: string; readonly sampled: Sampling | null }[];
+}

@@ -117,6 +117,24 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
       },
     ],
   },
+  advice: {
+    kind: "query",
+    variables: WINDOW,
+    sections: [
+      {
+        name: "advice",
+        text: `advice(window: $window) { coordinate kind reason diff
+          current { maxAge staleWhileRevalidate loadsPerSecond staleRatio maxStaleRatio }
+          proposed { maxAge staleWhileRevalidate loadsPerSecond staleRatio maxStaleRatio }
+          saving { loadsPerSecond loadMsPerSecond } }`,
+      },
+      {
+        name: "fields",
+        text: "fields(window: $window) { coordinate sampled { samples stale staleRatio staleAgeMs { p50Ms } } }",
+        older: "fields { coordinate }",
+      },
+    ],
+  },
   store: {
     kind: "query",
     variables: {},

@@ -137,6 +137,7 @@ describeIfChromium("the inspector page in Chromium", () => {
     await see(page, /The inspection of this server has no `hotKeys`/);
     for (const [hash, part] of [
       ["#keys", "hotKeys"],
+      ["#advice", "advice"],
       ["#activity", "leases"],
       ["#fleet", "store"],
     ] as const) {
@@ -159,7 +160,15 @@ describeIfChromium("the inspector page in Chromium", () => {
         }),
       ),
     );
-    for (const hash of ["#overview", "#keys", "#activity", "#fleet", "#fields", "#entry?coordinate=x&id=7"]) {
+    for (const hash of [
+      "#overview",
+      "#keys",
+      "#advice",
+      "#activity",
+      "#fleet",
+      "#fields",
+      "#entry?coordinate=x&id=7",
+    ]) {
       await page.goTo(hash);
       await see(page, /<img src=x onerror=window\.hacked=1>/);
     }
@@ -176,6 +185,44 @@ describeIfChromium("the inspector page in Chromium", () => {
     // What reverses the direction of text is spelled out.
     expect(await page.text()).not.toContain("\u202e");
     expect(await page.text()).toContain("\\u202e");
+    expect(page.complaints).toEqual([]);
+  });
+
+  it("shows what to change as a diff, with what it saves, and why there is no advice for the others", async () => {
+    const lifetimes = (maxAge: number, loadsPerSecond: number, maxStaleRatio: number) => ({
+      ...{ maxAge, staleWhileRevalidate: 0, loadsPerSecond, staleRatio: 0, maxStaleRatio },
+    });
+    const advice = [
+      {
+        coordinate: "Query.price",
+        kind: "LONGER",
+        reason: "No change was seen in 46 h of watching its values.",
+        diff: "  type Query {\n-   price @cached(maxAge: 300)\n+   price @cached(maxAge: 3600)",
+        current: lifetimes(300, 0.03, 0.003),
+        proposed: lifetimes(3_600, 0.0028, 0.032),
+        saving: { loadsPerSecond: 0.0272, loadMsPerSecond: 10 },
+      },
+      {
+        ...{ coordinate: "Query.rare", kind: "NONE", reason: "Too few reads.", diff: null },
+        ...{ current: lifetimes(60, 0.001, 0), proposed: null, saving: null },
+      },
+    ];
+    const sampled = { samples: 4_232, stale: 1, staleRatio: 1 / 4_232, staleAgeMs: { p50Ms: 12_000 } };
+    const fields = [
+      { coordinate: "Query.price", sampled },
+      { coordinate: "Query.rare", sampled: null },
+    ];
+    const url = await serve(
+      inspectorHandler({
+        endpoint: await endpoint({ advice, fields, total: stats(7), stats: stats(7) }),
+        allow: () => true,
+      }),
+    );
+    const page = await open(`${url}#advice`);
+    const text = await see(page, /Query\.price\s+longer[\s\S]*Query\.rare[\s\S]*Too few reads\./);
+    expect(text).toMatch(/- {3}price @cached\(maxAge: 300\)\s*\n\+ {3}price @cached\(maxAge: 3600\)/);
+    expect(text).toContain("Loads: 108 an hour, then 10 an hour, which saves 36 s of load time an hour.");
+    expect(text).toContain("Sampled: 1 of 4,232 hits were outdated, half of them older than 12 s.");
     expect(page.complaints).toEqual([]);
   });
 
@@ -198,7 +245,7 @@ describeIfChromium("the inspector page in Chromium", () => {
     const { ask, url } = await inspectedServer(await sharedServer("redisStandalone"), `page-${randomUUID()}`);
     await ask("{ movie(id: 7) }");
     const page = await open(url, { isDark: true });
-    for (const hash of ["#overview", "#fields", "#entry", "#keys", "#activity", "#fleet"]) {
+    for (const hash of ["#overview", "#fields", "#entry", "#keys", "#advice", "#activity", "#fleet"]) {
       await page.goTo(hash);
       await expect
         .poll(() => page.evaluate(`document.querySelector("nav a[aria-current]")?.getAttribute("href")`))
@@ -339,9 +386,15 @@ function hostileEndpoint(): Promise<string> {
     comparedStale: 1,
     differentStale: 1,
   };
+  const lifetimes = { maxAge: 1, staleWhileRevalidate: 0, loadsPerSecond: 1, staleRatio: 0, maxStaleRatio: 0 };
+  const saving = { loadsPerSecond: 1, loadMsPerSecond: 1 };
   return endpoint({
     total: stats(1),
     stats: { ...stats(1), bypasses, missing: [t] },
+    advice: [
+      { coordinate: t, kind: t, reason: t, diff: `- ${t}\n+ ${t}`, current: lifetimes, proposed: lifetimes, saving },
+      { coordinate: `${t} 2`, kind: "NONE", reason: t, diff: null, current: lifetimes, proposed: null, saving: null },
+    ],
     fields: [{ ...fieldNamed(t, 1), mode: t, scope: t, variant: t, policy, breaker: [breaker], bypasses, observed }],
     hotKeys: {
       keys: [{ coordinate: t, digest: t, reads: 1, maxError: 0, args: { [t]: t }, source: { [t]: t }, id: t }],
