@@ -110,6 +110,29 @@ function createFleet(wrap: (store: Store) => Store = (store) => store) {
 const INTERVAL_MS = 5_000;
 
 describe("cacheInspection.stats", () => {
+  it("show in each process which hits the others have compared with their source, and advice from all of them", async () => {
+    const { clock, process } = createFleet();
+    const sampling = { sampleRatio: 1 };
+    const [first, second] = [process({ sampling }), process({ sampling })];
+    for (let nth = 0; nth < 60; nth++) {
+      await first.ask('{ genre(name: "noir") }');
+      await second.ask('{ genre(name: "noir") }');
+      await clock.advance(1_000);
+    }
+    await clock.advance(INTERVAL_MS);
+    const shown =
+      "fields { coordinate sampled { samples stale staleAgeMs { count } } } advice { coordinate comparisons kind }";
+    const answers = await Promise.all([first, second].map(({ inspect }) => inspect(shown)));
+    expect(answers[0]).toEqual(answers[1]);
+    const { fields, advice } = answers[0] as { fields: readonly object[]; advice: readonly object[] };
+    const samples = 60 - 1 + 60;
+    expect(fields).toContainEqual({
+      coordinate: "Query.genre",
+      sampled: { samples, stale: 0, staleAgeMs: { count: 0 } },
+    });
+    expect(advice).toContainEqual({ coordinate: "Query.genre", comparisons: samples, kind: "NONE" });
+  });
+
   it("adds the counts of all processes, fields and loaders alike, as soon as they are reported", async () => {
     const { clock, process } = createFleet();
     const [one, two] = [process(), process()];

@@ -1,5 +1,5 @@
 import type { CacheOptions } from "graphql-cached";
-import { createCache, memoryStore } from "graphql-cached";
+import { createCache, memoryStore, resultControl } from "graphql-cached";
 import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { VersionedSource } from "../support/versioned-source.js";
@@ -139,6 +139,48 @@ describe("a hit that is sampled", () => {
       await clock.advance(1_000);
     }
     expect([source.loads, samplesOf({ events })]).toEqual([1, []]);
+  });
+
+  it("counts for nothing if its source reads a PRIVATE value, sets the hint PRIVATE or skips to be stored", async () => {
+    const clock = new FakeClock();
+    let act: (info: object) => unknown = () => undefined;
+    const hints: unknown[] = [];
+    const cacheControl = { cacheHint: {}, setCacheHint: (hint: unknown) => void hints.push(hint) };
+    const value = async (_: unknown, _args: unknown, _context: unknown, info: object): Promise<number> => {
+      await act(info);
+      return 1;
+    };
+    const process = memoryWorld(() => memoryStore({ clock })).process(
+      "type Query { value: Int @cached(maxAge: 600) }",
+      { Query: { value } },
+      { sampling: ALL, testing: { clock }, identify: () => "ada" },
+    );
+    const field = process.schema.getQueryType()?.getFields().value;
+    const resolve = field?.resolve as (...args: unknown[]) => unknown;
+    if (field !== undefined)
+      field.resolve = (source, args, context, info) => resolve(source, args, context, { ...info, cacheControl });
+    const secrets = process.cache.loader({
+      name: "Secret",
+      maxAge: 60,
+      scope: "PRIVATE",
+      batch: async (ids: readonly number[]) => ids,
+    });
+    await dataOf(process.ask(QUERY, {}));
+    await settle();
+    const acts: (typeof act)[] = [
+      () => secrets({} as never).load(7),
+      (info) => (info as { cacheControl: typeof cacheControl }).cacheControl.setCacheHint({ scope: "PRIVATE" }),
+      (info) => resultControl(info as never).skip(),
+      () => undefined,
+    ];
+    for (act of acts) {
+      await clock.advance(1_000);
+      await dataOf(process.ask(QUERY, {}));
+      await clock.advance(100);
+    }
+    expect(samplesOf(process)).toEqual(["none", "none", "none", "same"]);
+    // Its hint would reach a response that it does not belong to.
+    expect(hints).toEqual([]);
   });
 
   it("counts for nothing if its source fails, and nobody notices", async () => {
