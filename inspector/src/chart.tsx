@@ -100,7 +100,7 @@ export function RateChart({ rates }: { readonly rates: readonly Rates[] }) {
           y: { range: (_plot, _min, max) => [0, max > 0 ? max * 1.1 : 1] },
         },
         axes: [
-          { ...axis, space: 110, values: (_plot, values) => values.map(timeOfDay) },
+          { ...axis, space: 110, values: (plot, values) => (plot.data[0].length === 0 ? [] : values.map(timeOfDay)) },
           { ...axis, size: 48, values: (_plot, values) => values.map((value) => rate(value)) },
         ],
         // The whole stack is drawn first, and the lower layers over it.

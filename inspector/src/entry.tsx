@@ -4,9 +4,10 @@ import { ask, type Polled } from "./api.js";
 import { Item } from "./fields.js";
 import { ago, bytes, clock, duration, plural, visible, words } from "./format.js";
 import { type KeyParts, linkTo, partsInLink, variablesOf } from "./key.js";
+import { obstacleOf } from "./obstacle.js";
 import { Confirm, Empty, ExportButton, Name, Panel, processText } from "./parts.js";
 import { causeOf, subjectOf } from "./stream.js";
-import type { Entry, FieldPolicy, Policies } from "./types.js";
+import type { Entry, Field, FieldPolicy, Policies, RecentEvent } from "./types.js";
 
 interface Found {
   readonly parts: KeyParts;
@@ -24,6 +25,8 @@ type Wish =
 /** Looks up one entry: whether it is served, and if not, why, and who has invalidated it. */
 export function EntryView(props: {
   readonly policies: Polled<Policies>;
+  readonly fields: readonly Field[] | undefined;
+  readonly events: readonly RecentEvent[] | undefined;
   readonly hash: string;
   readonly say: (text: string) => void;
 }) {
@@ -69,6 +72,8 @@ export function EntryView(props: {
   }, [props.hash]);
   const put = (name: keyof KeyParts) => (value: string) => setParts((before) => ({ ...before, [name]: value }));
   const inputs = inputsOf(field, parts.coordinate);
+  const counted = props.fields?.find(({ coordinate }) => coordinate === parts.coordinate.trim());
+  const obstacle = counted && obstacleOf(counted, props.events);
   return (
     <div class="grid">
       <Panel title="Look up an entry" id="look-up" note="Looking counts as no read and loads nothing.">
@@ -139,6 +144,11 @@ export function EntryView(props: {
           />
         }
       >
+        {obstacle === undefined ? null : (
+          <p class="warning">
+            <Name>{`${parts.coordinate.trim()}: ${obstacle.text}`}</Name>
+          </p>
+        )}
         <div aria-live="polite">
           {found === undefined ? (
             <Empty>
@@ -185,6 +195,10 @@ interface Input {
   readonly example: string;
 }
 
+/** Returns a part of a key in words. */
+const partText = (part: string): string =>
+  part === "$args" ? "all arguments" : part === "$source" ? "the parent object" : part;
+
 /** Returns what a key of the field is made of. All of it, if the field is not known. */
 function inputsOf(field: FieldPolicy | undefined, coordinate: string): readonly Input[] {
   const policy = field?.policy;
@@ -194,7 +208,9 @@ function inputsOf(field: FieldPolicy | undefined, coordinate: string): readonly 
   const isField =
     policy === undefined || policy === null ? coordinate === "" || coordinate.includes(".") : key !== null;
   const keyHint =
-    key === undefined || key === null ? "" : ` Its key: ${visible(key.join(", ") || "the same for all calls", 200)}.`;
+    key === undefined || key === null
+      ? ""
+      : ` Its key is made of ${visible(key.map(partText).join(", ") || "nothing: it is the same for all calls", 200)}.`;
   const inputs: (Input | false)[] = [
     isField && {
       name: "args",
@@ -252,7 +268,7 @@ function NotFound({ found, field }: { readonly found: Found; readonly field: Fie
       <p class="note">
         {key === undefined || key === null
           ? 'Is the id of the right type? For a loader, 7 and "7" are two ids.'
-          : `Is the whole key there? It is made of: ${visible(key.join(", ") || "nothing, it is the same for all calls")}.`}
+          : `Is the whole key there? It is made of ${visible(key.map(partText).join(", ") || "nothing: it is the same for all calls")}.`}
       </p>
     </>
   );

@@ -3,8 +3,9 @@ import { useMemo, useState } from "preact/hooks";
 import { ask, type Polled } from "./api.js";
 import { bytes, count, duration, percent, plural, seconds, visible, words } from "./format.js";
 import { linkTo, NO_KEY } from "./key.js";
+import { callsPastCache, obstacleOf } from "./obstacle.js";
 import { Column, Confirm, Empty, ExportButton, Meter, MissingNote, Name, Panel, TableBox, Waiting } from "./parts.js";
-import type { Field, FieldPolicy, ModeSetting, Overview, Policies, Policy } from "./types.js";
+import type { Field, FieldPolicy, ModeSetting, Overview, Policies, Policy, RecentEvent } from "./types.js";
 
 const PAGE = 100;
 
@@ -20,7 +21,7 @@ const ORDERS = {
   hit: (field: Field) => 1 - (hitRatio(field) ?? 2),
   stale: (field: Field) => staleShare(field) ?? -1,
   loads: ({ stats }: Field) => stats.loads,
-  saved: ({ stats }: Field) => stats.loadsSaved ?? stats.reads - stats.loads,
+  saved: ({ stats }: Field) => stats.loadsSaved ?? -1,
   time: ({ stats }: Field) => stats.loadMs?.p90Ms ?? -1,
   failed: ({ stats }: Field) => stats.failedLoads,
   different: ({ observed }: Field) => observed?.differentRatio ?? -1,
@@ -143,6 +144,7 @@ export function FieldsView(props: {
                   <Row
                     field={field}
                     policy={policies.get(field.coordinate)}
+                    events={props.overview.data?.events}
                     isOpen={open === field.coordinate}
                     maySet={maySet}
                     onToggle={() => setOpen(open === field.coordinate ? undefined : field.coordinate)}
@@ -268,6 +270,7 @@ function policyText(field: Field, policy: Policy | null | undefined): string {
 function Row(props: {
   readonly field: Field;
   readonly policy: FieldPolicy | undefined;
+  readonly events: readonly RecentEvent[] | undefined;
   readonly isOpen: boolean;
   readonly maySet: boolean;
   readonly onToggle: () => void;
@@ -277,6 +280,7 @@ function Row(props: {
   const { stats, observed } = field;
   const ratio = hitRatio(field);
   const mode = field.mode ?? "ON";
+  const obstacle = obstacleOf(field, props.events);
   const openBreakers = (props.policy?.breaker ?? []).filter(({ state }) => state !== "CLOSED").length;
   return (
     <tr>
@@ -288,6 +292,11 @@ function Row(props: {
           <Name max={120}>{field.coordinate}</Name>
         </button>
         {openBreakers > 0 ? <span class="badge trouble">breaker open</span> : null}
+        {obstacle === undefined ? null : (
+          <span class="badge trouble" title={obstacle.text}>
+            <Name max={60}>{obstacle.name}</Name>
+          </span>
+        )}
       </th>
       <td class="minor muted">{policyText(field, props.policy?.policy)}</td>
       <td class="minor">
@@ -305,7 +314,7 @@ function Row(props: {
       </td>
       <td class="num minor">{percent(staleShare(field))}</td>
       <td class="num">{count(stats.loads)}</td>
-      <td class="num minor">{count(stats.loadsSaved ?? stats.reads - stats.loads)}</td>
+      <td class="num minor">{count(stats.loadsSaved)}</td>
       <td class="num minor">{duration(stats.loadMs?.p90Ms)}</td>
       <td class={stats.failedLoads > 0 ? "num minor bad" : "num minor"}>{count(stats.failedLoads)}</td>
       <td class={(observed?.different ?? 0) > 0 ? "num minor bad" : "num minor"}>
@@ -343,7 +352,7 @@ function Details({
           </Item>
         )}
         <Item name="Loads">
-          {`${count(stats.loads)} ran, ${count(stats.failedLoads)} failed, ${count(stats.refusedStores)} values not stored`}
+          {`${count(stats.loads)} ran, ${count(stats.failedLoads)} failed, ${count(stats.refusedStores)} outdated before they were stored${callsPastCache(field) > 0 ? `; ${count(callsPastCache(field))} calls of the source past the cache` : ""}`}
         </Item>
         {stats.loadMs === undefined ? null : (
           <Item name="Load time">{`p50 ${duration(stats.loadMs.p50Ms)}, p90 ${duration(stats.loadMs.p90Ms)}, p99 ${duration(stats.loadMs.p99Ms)}`}</Item>

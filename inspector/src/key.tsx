@@ -34,7 +34,7 @@ export function keyText({ args, source, id, digest }: HotKey): string {
 export const partsOfHotKey = ({ coordinate, args, source, id }: HotKey): KeyParts => ({
   ...NO_KEY,
   coordinate,
-  args: isFilled(args) ? JSON.stringify(args) : "",
+  args: args === null || args === undefined ? "" : JSON.stringify(args),
   source: isFilled(source) ? JSON.stringify(source) : "",
   id: id === null || id === undefined ? "" : JSON.stringify(id),
 });

@@ -161,7 +161,13 @@ function App() {
         ) : view === "fields" ? (
           <FieldsView fields={fields} policies={policies} overview={overview} windowText={windowText} say={setSaid} />
         ) : view === "entry" ? (
-          <EntryView policies={policies} hash={hash} say={setSaid} />
+          <EntryView
+            policies={policies}
+            fields={fields.data?.fields}
+            events={overview.data?.events}
+            hash={hash}
+            say={setSaid}
+          />
         ) : view === "keys" ? (
           <KeysView overview={overview} windowText={windowText} />
         ) : view === "advice" ? (

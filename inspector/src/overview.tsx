@@ -2,9 +2,12 @@ import type { Polled } from "./api.js";
 import { RateChart, type Rates } from "./chart.js";
 import { bytes, count, duration, percent, plural, rate, words } from "./format.js";
 import { isKnown, keyText, linkTo, partsOfHotKey } from "./key.js";
+import { bypassesByField, callsPastCache, meaningOf } from "./obstacle.js";
 import { Empty, Meter, MissingNote, Name, Panel, processNames, Waiting } from "./parts.js";
 import { Stream } from "./stream.js";
 import type { Field, Overview } from "./types.js";
+
+const MAX_BYPASSES = 10;
 
 /** The numbers that tell whether all is well, and where to look if it is not. */
 export function OverviewView(props: {
@@ -19,6 +22,8 @@ export function OverviewView(props: {
   const waiting = (states ?? []).reduce((sum, { queues }) => sum + queues.waitingReaders, 0);
   const alive = (processes ?? []).filter(({ isAlive }) => isAlive).length;
   const nameOf = processNames(processes);
+  const byField = bypassesByField(props.fields.data?.fields ?? []);
+  const bypasses = byField.length > 0 ? byField : (stats?.bypasses ?? []).map((one) => ({ coordinate: "", ...one }));
   return (
     <div class="grid">
       <section class="tiles wide" aria-label={`Key figures, ${props.windowText}`}>
@@ -33,7 +38,7 @@ export function OverviewView(props: {
         <Tile
           label="Failed loads"
           value={count(stats?.failedLoads)}
-          note={stats && `${count(stats.refusedStores ?? 0)} not stored`}
+          note={stats && `${count(stats.refusedStores ?? 0)} outdated meanwhile`}
           isBad={(stats?.failedLoads ?? 0) > 0}
         />
         <Tile
@@ -56,10 +61,13 @@ export function OverviewView(props: {
           <Empty>No read has bypassed the cache in this time.</Empty>
         ) : (
           <ul class="ranking">
-            {stats.bypasses?.map(({ reason, reads }) => (
-              <li key={reason}>
-                <span>{words(reason)}</span>
-                <span class="num">{count(reads)}</span>
+            {bypasses.slice(0, MAX_BYPASSES).map(({ coordinate, reason, reads }) => (
+              <li key={`${coordinate} ${reason}`}>
+                <span>
+                  {coordinate === "" ? null : <Name max={80}>{coordinate}</Name>} {words(reason)}
+                  <span class="muted">{meaningOf(reason) === "" ? "" : `: ${meaningOf(reason)}`}</span>
+                </span>
+                <span class="num">{plural(reads, "read")}</span>
               </li>
             ))}
           </ul>
@@ -100,10 +108,14 @@ function Tile(props: {
 
 function TopLoads({ fields }: { readonly fields: Polled<{ readonly fields?: readonly Field[] }> }) {
   const ranked = (fields.data?.fields ?? [])
-    .filter(({ stats }) => stats.loads > 0)
-    .toSorted((one, other) => other.stats.loads - one.stats.loads)
+    .map((field) => {
+      const past = callsPastCache(field);
+      return { coordinate: field.coordinate, loads: field.stats.loads, past, calls: field.stats.loads + past };
+    })
+    .filter(({ calls }) => calls > 0)
+    .toSorted((one, other) => other.calls - one.calls)
     .slice(0, 5);
-  const most = ranked[0]?.stats.loads ?? 1;
+  const most = ranked[0]?.calls ?? 1;
   return (
     <Panel title="Loads most" id="top-loads" actions={<a href="#fields">All fields</a>}>
       <MissingNote missing={fields.missing} of="fields" />
@@ -113,13 +125,15 @@ function TopLoads({ fields }: { readonly fields: Polled<{ readonly fields?: read
         <Empty>Nothing was loaded in this time.</Empty>
       ) : (
         <ol class="ranking">
-          {ranked.map(({ coordinate, stats }) => (
+          {ranked.map(({ coordinate, loads, past, calls }) => (
             <li key={coordinate}>
               <span class="ranking-name">
                 <Name max={80}>{coordinate}</Name>
               </span>
-              <Meter ratio={stats.loads / most} tone="loaded" />
-              <span class="num">{plural(stats.loads, "load")}</span>
+              <Meter ratio={calls / most} tone={past > loads ? "bypassed" : "loaded"} />
+              <span class="num">
+                {past > loads ? `${plural(calls, "call")} past the cache` : plural(calls, "load")}
+              </span>
             </li>
           ))}
         </ol>

@@ -24,6 +24,25 @@ export function subjectOf({ isClear, coordinates, nameCount }: Invalidation): st
 export const causeOf = ({ via, mutation }: Invalidation): string =>
   `${visible(via, 60)}${mutation === null ? "" : ` of ${visible(mutation, 80)}`}`;
 
+/** Returns equal invalidations as one: the newest, with their number and the time of the oldest. */
+function ofInvalidations(all: readonly Invalidation[]): readonly Happening[] {
+  const equal = new Map<string, Invalidation[]>();
+  for (const one of all) {
+    const { via, mutation, kind, isConfirmed, process, isClear, coordinates, keys, tags } = one;
+    const text = JSON.stringify([via, mutation, kind, isConfirmed, process.id, isClear, coordinates, keys, tags]);
+    const others = equal.get(text);
+    if (others === undefined) equal.set(text, [one]);
+    else others.push(one);
+  }
+  return [...equal.values()].map((some) => {
+    const [newest, oldest] = [some[0] as Invalidation, some.at(-1) as Invalidation];
+    const happening = ofInvalidation(newest);
+    if (some.length === 1) return happening;
+    const times = `${plural(some.length, "time")} since ${clock(oldest.at)}`;
+    return { ...happening, text: happening.text === "" ? times : `${happening.text} ${times}` };
+  });
+}
+
 function ofInvalidation(one: Invalidation): Happening {
   return {
     key: `i ${one.id}`,
@@ -51,7 +70,7 @@ function ofEvent(one: RecentEvent, nameOf: (id: string) => string): Happening {
 export function happeningsOf(overview: Overview, nameOf: (id: string) => string): readonly Happening[] {
   return [
     ...(overview.events ?? []).map((one) => ofEvent(one, nameOf)),
-    ...(overview.invalidations?.items ?? []).map(ofInvalidation),
+    ...ofInvalidations(overview.invalidations?.items ?? []),
   ].sort((one, other) => (one.at < other.at ? 1 : one.at > other.at ? -1 : 0));
 }
 

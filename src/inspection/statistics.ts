@@ -30,12 +30,12 @@ export function statsOf(
     (typeof COUNTERS)[number],
     number
   >;
-  const { reads, loads, hit, stale, staleIfError } = counts;
+  const { reads, refreshes, hit, stale, staleIfError, coalesced } = counts;
   return {
     ...counts,
     storeFailures: countOf("storeFailures"),
     hitRatio: reads === 0 ? null : (hit + stale + staleIfError) / reads,
-    loadsSaved: reads - loads,
+    loadsSaved: hit + stale + coalesced - refreshes,
     loadMs: durationsOf(tally, "loadMs"),
     waitMs: durationsOf(tally, "waitMs"),
     bypasses: bypassesOf(tally),

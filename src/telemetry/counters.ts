@@ -14,6 +14,8 @@ import type {
 export interface Counts extends Record<ReadOutcome, number> {
   reads: number;
   loads: number;
+  /** Those of the loads that refresh a stored value in the background. */
+  refreshes: number;
   failedLoads: number;
   refusedStores: number;
   /** Bytes of the values that were stored, as they are in the store. */
@@ -111,6 +113,7 @@ export class Counters {
       }
       case "load.started":
         counts.loads++;
+        if (event.isRefresh) counts.refreshes++;
         break;
       case "load.finished":
         counts.loadMs.add(event.loadMs);
@@ -184,6 +187,7 @@ export const COUNTERS = [
   "coalesced",
   "bypassed",
   "loads",
+  "refreshes",
   "failedLoads",
   "refusedStores",
   "storedBytes",

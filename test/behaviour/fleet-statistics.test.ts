@@ -110,6 +110,18 @@ function createFleet(wrap: (store: Store) => Store = (store) => store) {
 const INTERVAL_MS = 5_000;
 
 describe("cacheInspection.stats", () => {
+  it("count neither reads that bypass the cache nor refreshes as saved loads", async () => {
+    const { process } = createFleet();
+    const { ask, inspect, cache } = process();
+    await ask("{ movie(id: 1) }");
+    await ask("{ movie(id: 1) }");
+    await cache.setMode("off", { coordinate: "Query.movie" });
+    for (let nth = 0; nth < 5; nth++) await ask("{ movie(id: 1) }");
+    expect(await inspect("stats { reads bypassed loads refreshes loadsSaved }")).toEqual({
+      stats: { reads: 7, bypassed: 5, loads: 1, refreshes: 0, loadsSaved: 1 },
+    });
+  });
+
   it("show in each process which hits the others have compared with their source, and advice from all of them", async () => {
     const { clock, process } = createFleet();
     const sampling = { sampleRatio: 1 };

@@ -60,6 +60,26 @@ describeIfChromium("the inspector page in Chromium", () => {
     expect(page.complaints).toEqual([]);
   });
 
+  it("says at each field why it is not cached: its mode, no identity, a value that is refused", async () => {
+    const { ask, cache, url } = await inspectedServer(await sharedServer("redisStandalone"), `page-${randomUUID()}`);
+    await cache.setMode("off", { coordinate: "Query.prices" });
+    await ask("{ basket large prices movie(id: 7) }");
+    await ask("{ basket large prices movie(id: 7) }");
+    const page = await open(url);
+    const overview = await see(page, /Query\.large uncacheable/);
+    expect(overview).toMatch(/Query\.basket no identity: it is PRIVATE, and the request has no identity/);
+    expect(overview).toMatch(/Query\.prices mode off: every read calls the source/);
+    expect(overview).toMatch(/Query\.prices\s+2 calls past the cache/);
+    expect(overview).toMatch(/Loads saved\s+1\s/);
+    await page.goTo("#fields");
+    const fields = await see(page, /Query\.large\s+CACHED_VALUE_TOO_LARGE/);
+    expect(fields).toMatch(/Query\.basket\s+no identity/);
+    expect(fields).toMatch(/Query\.prices\s+mode off/);
+    await page.goTo("#entry?coordinate=Query.prices&args=%7B%7D");
+    await see(page, /Query\.prices: The mode is off: every read calls the source\.[\s\S]*Not in the store/);
+    expect(page.complaints).toEqual([]);
+  });
+
   it("invalidates an entry after a confirmation, with the keyboard", async () => {
     const { ask, url } = await inspectedServer(await sharedServer("redisStandalone"), `page-${randomUUID()}`);
     await ask("{ movie(id: 7) }");

@@ -16,11 +16,17 @@ const typeDefs = /* GraphQL */ `
     top(genre: String!): String @cached(maxAge: 600)
     rare: String @cached(maxAge: 600)
     one: String @cached(maxAge: 600)
+    basket: String @cached(maxAge: 600, scope: PRIVATE)
+    large: String @cached(maxAge: 600)
+    prices: String @cached(maxAge: 600)
   }
   type Mutation {
     rename(id: ID!): Boolean @invalidates(tags: ["Movie:{$args.id}"])
   }
 `;
+
+/** It cannot be stored. */
+const LARGE = "x".repeat(4_096);
 
 /** A server of the Fetch API, of node:http or of a page: its URL, until the test ends. */
 export async function serve(listener: RequestListener): Promise<string> {
@@ -43,6 +49,8 @@ export async function inspectedServer(redis: Address, prefix: string) {
     prefix,
     logger: { info: () => undefined, warn: () => undefined },
     defaults: { jitter: 0, earlyRefresh: 0 },
+    identify: () => undefined,
+    storage: { maxValueBytes: LARGE.length - 1 },
   });
   afterCaches(async () => {
     await cache.close();
@@ -53,7 +61,7 @@ export async function inspectedServer(redis: Address, prefix: string) {
     makeExecutableSchema({
       typeDefs: [cachedTypeDefs, typeDefs],
       resolvers: {
-        Query: { movie: load, top: load, rare: load, one: load },
+        Query: { movie: load, top: load, rare: load, one: load, basket: load, large: () => LARGE, prices: load },
         Mutation: { rename: () => true },
       },
     }),

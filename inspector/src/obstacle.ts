@@ -1,0 +1,63 @@
+import { count, words } from "./format.js";
+import type { Bypass, Field, RecentEvent } from "./types.js";
+
+/** Below this share of the reads, bypasses are not what keeps a field from its cache. */
+const MIN_SHARE = 0.2;
+
+const REASONS: Readonly<Record<string, string>> = {
+  KEY_UNUSABLE: "a part of the key is missing in the parent object or the context",
+  NO_IDENTITY: "it is PRIVATE, and the request has no identity: `identify` returns none",
+  UNCACHEABLE: "the last value could not be stored, or its load has skipped that",
+  WRITE_IN_PROGRESS: "a write to the key was in progress",
+  STORE_UNAVAILABLE: "the store failed, or was too slow",
+  WAIT_TIMEOUT: "the load of another caller took too long",
+  NESTED: "its load asked for its own key",
+  DOES_NOT_EXIST: "the `exists` guard excluded the id; nothing was loaded",
+  REQUESTED: "the request asked for it",
+  KEY_COLLISION: "the entry was built from another input",
+  ABORTED: "the request was aborted",
+  CLOSED: "the cache is closed",
+  MODE_OFF: "every read calls the source",
+  MODE_OBSERVE: "every answer comes from the source",
+};
+
+/** Returns what a reason means, if it is known. */
+export const meaningOf = (reason: string): string => REASONS[reason] ?? "";
+
+/** The reasons for which a field calls its resolver before there is a key: the counts of loads lack these calls. */
+const BEFORE_THE_KEY = new Set(["REQUESTED", "MODE_OFF", "NO_IDENTITY", "KEY_UNUSABLE"]);
+
+/** Returns how often the source was called past the cache, which is not among the loads. */
+export const callsPastCache = ({ coordinate, bypasses }: Field): number =>
+  coordinate.includes(".")
+    ? (bypasses ?? []).reduce((sum, { reason, reads }) => sum + (BEFORE_THE_KEY.has(reason) ? reads : 0), 0)
+    : 0;
+
+/** The reasons of all fields and loaders, the most frequent first. */
+export const bypassesByField = (fields: readonly Field[]): readonly (Bypass & { readonly coordinate: string })[] =>
+  fields
+    .flatMap(({ coordinate, bypasses }) => (bypasses ?? []).map((one) => ({ coordinate, ...one })))
+    .toSorted((one, other) => other.reads - one.reads);
+
+/** What keeps a field or loader from its cache. */
+export interface Obstacle {
+  readonly name: string;
+  readonly text: string;
+}
+
+/** Returns why many reads of a field or loader make no use of the cache. Undefined if few bypass it. */
+export function obstacleOf(field: Field, events: readonly RecentEvent[] | undefined): Obstacle | undefined {
+  if (field.mode === "OFF") return { name: "mode off", text: "The mode is off: every read calls the source." };
+  const [most] = field.bypasses ?? [];
+  if (most === undefined || most.reads < MIN_SHARE * field.stats.reads) return undefined;
+  const of = `${count(most.reads)} of ${count(field.stats.reads)} reads bypassed the cache`;
+  const refused =
+    most.reason === "UNCACHEABLE"
+      ? events?.find(({ name, coordinate }) => name === "value.refused" && coordinate === field.coordinate)
+      : undefined;
+  const meaning = meaningOf(most.reason);
+  return {
+    name: refused?.error ?? words(most.reason),
+    text: `${of}: ${refused?.error ? `values are refused (${refused.error})` : meaning || words(most.reason)}.`,
+  };
+}
