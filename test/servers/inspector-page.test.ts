@@ -1,9 +1,12 @@
+import type { ChildProcess } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { createCache } from "graphql-cached";
 import { inspectorHandler } from "graphql-cached/inspector";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Chromium, findChromium, type Page, type PageSettings } from "../support/chromium.js";
 import { inspectedServer, serve } from "../support/inspector-site.js";
+import { startProgram } from "../support/programs.js";
+import { waitForMessage } from "../support/real-processes.js";
 import { RedisLab } from "../support/redis-lab.js";
 import { sharedServer } from "../support/shared-servers.js";
 import { afterCaches } from "../support/world.js";
@@ -147,6 +150,29 @@ describeIfChromium("the inspector page in Chromium", () => {
     await see(page, /[Tt]he store did not reply|no reply/);
     await page.goTo("#activity");
     await see(page, /Events and invalidations/);
+    expect(page.complaints).toEqual([]);
+  });
+
+  it("shows a fleet of four processes, and which of them was killed", async () => {
+    const redis = await sharedServer("redisStandalone");
+    const prefix = `page-${randomUUID()}`;
+    const { ask, url } = await inspectedServer(redis, prefix);
+    const env = { PORTS: String(redis.port), PREFIX: prefix, REPORT_EVERY_MS: "300" };
+    const others = await Promise.all([1, 2, 3].map(() => startProgram("counting-process", env)));
+    afterCaches(async () => {
+      for (const child of others) child.kill("SIGKILL");
+    });
+    await Promise.all(others.map((child) => waitForMessage(child, "ready")));
+    await ask("{ movie(id: 7) }");
+    const page = await open(`${url}#fleet`);
+    const [killed, ...alive] = others as [ChildProcess, ...ChildProcess[]];
+    await see(page, new RegExp(`\\s${killed.pid}\\s+reports`));
+    await see(page, /4 processes/);
+    killed.kill("SIGKILL");
+    const text = await see(page, new RegExp(`\\s${killed.pid}\\s+ended`));
+    for (const { pid } of alive) expect(text).toMatch(new RegExp(`\\s${pid}\\s+reports`));
+    await page.goTo("#overview");
+    await see(page, /Processes\s+3\s+that report/);
     expect(page.complaints).toEqual([]);
   });
 
