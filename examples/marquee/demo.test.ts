@@ -90,6 +90,10 @@ inBrowser("the page of the demo in Chromium", () => {
   it("answers every button with what the cache did", async () => {
     const page = await open();
     await expect.poll(() => page.text()).toMatch(/Store: Redis [\d.]+, started by this demo/);
+    await expect.poll(() => page.text()).toMatch(/Server processes: 2\n/);
+    const schema = await page.evaluate<string>("document.getElementById('schema').innerText");
+    expect(schema).toMatch(/^type Query \{\n {2}top.*\n {4}@cached\(.*\n.*\n\}\ntype Mutation \{\n.*@invalidates\(/);
+    expect(schema).toMatch(/\ntype Visitor \{\n.*@cached\(.*\n\}\s*$/);
 
     await page.click("Ask as guest");
     const guest = await card(page, "ask");
@@ -99,6 +103,7 @@ inBrowser("the page of the demo in Chromium", () => {
     await page.click("Ask as Alice");
     await expect.poll(() => card(page, "ask")).toMatch(/Alice has watched: Blade Runner, Spirited Away, Vertigo/);
     expect(await card(page, "ask")).toMatch(/Query\.top\s+1 hit[\s\S]*Visitor\.watched\s+1 loaded/);
+    expect(await card(page, "ask")).toContain("16 entries: 15 shared by all visitors, and 1 of Alice alone.");
     await page.click("Ask as Bob");
     await expect.poll(() => card(page, "ask")).toMatch(/Bob has watched: Playtime, Psycho/);
     await page.click("Ask as Bob");
@@ -134,11 +139,17 @@ inBrowser("the page of the demo in Chromium", () => {
     expect(rated).toMatch(/ran 2 SQL statements/);
     expect(rated).toMatch(/Query\.top\s+1 loaded\s+invalidated by Mutation\.rate/);
 
+    // As another tab does, which this one does not know of.
+    await page.evaluate(
+      "fetch('stop-store', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' })",
+    );
     await page.click("Stop Redis");
-    expect(await card(page, "store")).toMatch(/running\s+\S+ ms\s+no SQL[\s\S]*stopped\s+\S+ ms\s+\d SQL statements/);
+    expect(await card(page, "store")).toMatch(
+      /(running\s+\S+ ms\s+12 entries\s+no SQL\s+){2}(stopped\s+\S+ ms\s+no entries\s+4 SQL statements\s+){2}/,
+    );
     await expect.poll(() => page.text()).toContain("Store: Redis is stopped");
     await page.click("Start Redis");
-    await expect.poll(() => card(page, "store")).toMatch(/running again\s+\S+ ms\s+no SQL/);
+    await expect.poll(() => card(page, "store")).toMatch(/running again\s+\S+ ms\s+12 entries\s+no SQL/);
     expect(await page.text()).not.toMatch(/\[object|undefined|NaN/);
     const inspector = await fetch(new URL("/inspector", await page.evaluate<string>("location.href")));
     expect((await page.text()).includes("Open the inspector")).toBe(inspector.ok);

@@ -25,6 +25,9 @@ const database = simulatedDatabase((statement) => {
   for (const listener of listeners) listener(statement);
 });
 
+/** How many processes have started. */
+let started = 0;
+
 /** Handlers of other pages, by path. */
 const mounts: Record<string, RequestListener> = {};
 
@@ -108,6 +111,7 @@ const actions: Record<string, (body: Ask) => Promise<object>> = {
     version: redis?.version,
     isRunning: redis?.isRunning() ?? true,
     processes: processes.length,
+    started,
     connections: CONNECTIONS,
     films: FILMS.map(({ id, title }) => ({ id, title })),
     hasInspector: mounts[INSPECTOR] !== undefined,
@@ -124,6 +128,7 @@ const PAGE: Record<string, readonly [file: string, type: string]> = {
   "/": ["page.html", "text/html; charset=utf-8"],
   "/page.css": ["page.css", "text/css; charset=utf-8"],
   "/page.js": ["page.js", "text/javascript; charset=utf-8"],
+  "/schema.graphql": ["schema.graphql", "text/plain; charset=utf-8"],
 };
 /** The page loads its own files and asks its own server, and nothing else. */
 const CSP =
@@ -173,7 +178,11 @@ const redis = REDIS_URL === undefined ? findRedis() : undefined;
 const storeUrl = REDIS_URL ?? redis?.socket;
 // A prefix for each run: the database starts with the same ratings again, so entries of an earlier run are outdated.
 const prefix = `marquee-${Date.now().toString(36)}`;
-const start = (): Promise<SiteProcess> => startProcess(database, storeUrl, prefix);
+const start = async (): Promise<SiteProcess> => {
+  const site = await startProcess(database, storeUrl, prefix);
+  started++;
+  return site;
+};
 // The page can be opened while they start: what needs a process waits for it. The second one starts after the first,
 // which has most of the work then. Without Redis, it would share nothing with the first.
 const first = start();

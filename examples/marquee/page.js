@@ -36,6 +36,7 @@ const ask = (user, more = {}) =>
 
 const milliseconds = (ms) => (ms < 9.95 ? `${ms.toFixed(1)} ms` : `${Math.round(ms).toLocaleString("en")} ms`);
 const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const sqlOf = ({ statements }) => (statements.length === 0 ? "no SQL" : plural(statements.length, "SQL statement"));
 
 /** Two measurements side by side, and how the second compares with the first. */
@@ -67,16 +68,36 @@ function measure({ title, reply, note, isBetter = false }, longest) {
   );
 }
 
+/** How often each outcome occurred for a field or loader, without what explains it. */
+const outcomesOf = ({ invalidatedBy: _, ...outcomes }) => outcomes;
+const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
+
 /** How many entries of a reply came from the cache. */
-const hitsOf = ({ body }) => Object.values(body.extensions.cached).reduce((sum, { hit = 0 }) => sum + hit, 0);
+const hitsOf = ({ body }) => sum(Object.values(body.extensions.cached).map(({ hit = 0 }) => hit));
+
+/** How many entries a reply needed, of all fields and loaders or of one. */
+function entriesOf({ body: { extensions } }, coordinate) {
+  const needed = coordinate === undefined ? Object.values(extensions.cached) : [extensions.cached[coordinate] ?? {}];
+  return sum(needed.flatMap((one) => Object.values(outcomesOf(one))));
+}
+
+/** Which of the entries are shared by all visitors, and which are of the visitor who asked. */
+function owners(reply, user) {
+  const all = entriesOf(reply);
+  const own = entriesOf(reply, "Visitor.watched");
+  if (user === "guest") return `${all} entries, all of them shared by all visitors.`;
+  const films = " A list that is loaded also needs its films; a list from the cache contains them.";
+  return `${all} entries: ${all - own} shared by all visitors, and ${own} of ${NAMES[user]} alone.${films}`;
+}
 
 /** What each field and loader got from the cache. Says which mutation has invalidated what was loaded again. */
 function trace({ body }) {
   // Fields such as Query.top first, then loaders.
   const isLoader = ([coordinate]) => !coordinate.includes(".");
   const entries = Object.entries(body.extensions.cached).sort((one, other) => isLoader(one) - isLoader(other));
-  const rows = entries.map(([coordinate, { invalidatedBy = [], ...outcomes }]) => {
-    const pills = Object.entries(outcomes).map(([outcome, count]) =>
+  const rows = entries.map(([coordinate, outcomes]) => {
+    const { invalidatedBy = [] } = outcomes;
+    const pills = Object.entries(outcomesOf(outcomes)).map(([outcome, count]) =>
       element("span", { class: outcome === "hit" ? "pill good" : "pill bad" }, `${count} ${outcome}`),
     );
     const mutations = new Set(invalidatedBy.flatMap(({ mutation }) => mutation ?? []));
@@ -132,6 +153,15 @@ function films({ body: { data } }, user) {
   );
 }
 
+/** The fields of a schema that have @cached or @invalidates, within their types. */
+function cachedFields(schema) {
+  const types = [...schema.matchAll(/^type (\w+) \{\n(.*?)^\}/gms)].map(([, name, body]) => {
+    const fields = body.match(/^ {2}\w.*\n(?: {4}.*\n)*/gm).filter((field) => /@(cached|invalidates)\b/.test(field));
+    return fields.length === 0 ? "" : `type ${name} {\n${fields.join("")}}\n`;
+  });
+  return types.join("");
+}
+
 const sentence = (text) => element("p", { class: "summary" }, text);
 
 // What the buttons do
@@ -170,6 +200,7 @@ for (const user of ["guest", "alice", "bob"])
       { class: "answer" },
       element("h3", {}, "What each part got"),
       trace(reply),
+      element("p", { class: "note" }, owners(reply, user)),
       statements(reply),
     );
     return [sentence(text), element("div", { class: "columns" }, films(reply, user), seen)];
@@ -187,7 +218,7 @@ onClick("cold", "cold-result", async () => {
   return [
     comparison(
       { title: "Cold", reply: cold, note: "everything loaded" },
-      { title: "Warm", reply: warm, note: `${hitsOf(warm)} entries from the cache` },
+      { title: "Warm", reply: warm, note: `${hitsOf(warm)} entries from the cache, shared by all visitors` },
     ),
   ];
 });
@@ -197,11 +228,14 @@ onClick("burst", "burst-result", async () => {
   const without = await act("burst", { query: TOP, cached: "BYPASS" });
   await act("clear");
   const reply = await act("burst", { query: TOP });
+  const [allSql, sql] = [without, reply].map(({ statements }) => sum(statements.map(({ tookMs }) => tookMs)));
+  const why = `Without the cache, the statements wait for ${connections} connections: ${milliseconds(allSql / connections)}. With it, SQL takes at most ${milliseconds(sql)}; the rest is the work of the processor for HTTP and for executing 200 queries, which entries for fields do not save.`;
   return [
     comparison(
       { title: "Without the cache", reply: without, note: "until the last response" },
       { title: "With the cache", reply, note: "until the last response" },
     ),
+    element("p", { class: "note" }, why),
   ];
 });
 
@@ -258,14 +292,27 @@ const story = [];
 async function tell(title, times) {
   for (let nth = 0; nth < times; nth++) {
     const reply = await ask("guest");
-    story.push([title, milliseconds(reply.tookMs), sqlOf(reply)]);
+    story.push([title, milliseconds(reply.tookMs), `${hitsOf(reply) || "no"} entries`, sqlOf(reply)]);
   }
   const rows = story.slice(-8).map((cells) => element("tr", {}, ...cells.map((text) => element("td", {}, text))));
-  return table(["Redis", "Time", "SQL"], rows);
+  return table(["Redis", "Time", "From the cache", "SQL"], rows);
+}
+
+/** Asks until everything comes from the cache: processes connect to Redis again within two seconds. */
+async function warmUp() {
+  let reply = await ask("guest");
+  for (let nth = 0; nth < 30 && hitsOf(reply) < entriesOf(reply); nth++) {
+    await pause(100);
+    reply = await ask("guest");
+  }
+  if (hitsOf(reply) === entriesOf(reply)) return;
+  const outcomes = new Set(Object.values(reply.body.extensions.cached).flatMap((one) => Object.keys(outcomesOf(one))));
+  throw new Error(`the values do not come from the cache, but are ${[...outcomes].join(", ")}`);
 }
 
 onClick("stop", "store-result", async () => {
-  await ask("guest"); // so that the cache is warm, whatever was clicked before
+  await act("start-store"); // in case another tab has stopped it
+  await warmUp();
   await tell("running", 2);
   await act("stop-store");
   return [await tell("stopped", 2), sentence("Redis is stopped. Both requests were answered, from the database.")];
@@ -273,9 +320,7 @@ onClick("stop", "store-result", async () => {
 
 onClick("start", "store-result", async () => {
   await act("start-store");
-  // The processes connect again within two seconds.
-  for (let nth = 0; nth < 40 && hitsOf(await ask("guest")) === 0; nth++)
-    await new Promise((resolve) => setTimeout(resolve, 100));
+  await warmUp();
   return [await tell("running again", 2), sentence("Redis is running, and the cache has filled again.")];
 });
 
@@ -283,7 +328,7 @@ onClick("start", "store-result", async () => {
 
 async function showState() {
   const state = await act("state");
-  const { store, version, isRunning, processes, connections, hasInspector } = state;
+  const { store, version, isRunning, processes, started, connections, hasInspector } = state;
   const stores = {
     own: `Redis ${version}, started by this demo`,
     given: "Redis, from REDIS_URL",
@@ -291,7 +336,7 @@ async function showState() {
   };
   const lines = [
     ["Store", isRunning ? stores[store] : "Redis is stopped"],
-    ["Server processes", String(processes)],
+    ["Server processes", started < processes ? `${started}, another one is starting` : String(processes)],
     ["Database", `simulated, ${connections} connections`],
   ];
   at("setup").replaceChildren(...lines.map(([name, text]) => element("li", {}, `${name}: `, element("b", {}, text))));
@@ -305,9 +350,10 @@ async function showState() {
 }
 
 setBusy(true); // until the first process has started
-const { store, films: choices } = await showState();
-setBusy(false);
 at("query").textContent = HOME;
+at("schema").textContent = cachedFields(await (await fetch("schema.graphql")).text());
+const { store, films: choices, connections } = await showState();
+setBusy(false);
 at("film").append(...choices.map(({ id, title }) => element("option", { value: id }, title)));
 at("stars").append(...[10, 8, 6, 4, 2].map((stars) => element("option", { value: stars }, String(stars))));
 if (store === "memory") {
@@ -320,3 +366,6 @@ if (store === "memory") {
   at("store-result").append(sentence("There is no store to stop: entries are in the memory of the process."));
 }
 if (store === "given") at("store-result").append(sentence("The demo stops only a Redis that it has started itself."));
+
+// Until all processes have started
+for (let state = await showState(); state.started < state.processes; state = await showState()) await pause(500);
