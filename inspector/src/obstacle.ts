@@ -21,6 +21,16 @@ const REASONS: Readonly<Record<string, string>> = {
   MODE_OBSERVE: "every answer comes from the source",
 };
 
+/** Why a value is refused, by the code of the event. */
+const REFUSALS: Readonly<Record<string, string>> = {
+  CACHED_VALUE_TOO_LARGE: "it is larger than `storage.maxValueBytes`; the log says by how much",
+  CACHED_VALUE_UNSERIALIZABLE: "it cannot be serialized; the log says where",
+  CACHED_VALUE_EXPIRED: "its load takes longer than `maxAge`",
+};
+
+/** With fewer reads, a hit ratio says little. */
+const MIN_READS = 20;
+
 /** Returns what a reason means, if it is known. */
 export const meaningOf = (reason: string): string => REASONS[reason] ?? "";
 
@@ -49,15 +59,24 @@ export interface Obstacle {
 export function obstacleOf(field: Field, events: readonly RecentEvent[] | undefined): Obstacle | undefined {
   if (field.mode === "OFF") return { name: "mode off", text: "The mode is off: every read calls the source." };
   const [most] = field.bypasses ?? [];
-  if (most === undefined || most.reads < MIN_SHARE * field.stats.reads) return undefined;
+  if (most === undefined || most.reads < MIN_SHARE * field.stats.reads) return rarelyHit(field);
   const of = `${count(most.reads)} of ${count(field.stats.reads)} reads bypassed the cache`;
   const refused =
     most.reason === "UNCACHEABLE"
       ? events?.find(({ name, coordinate }) => name === "value.refused" && coordinate === field.coordinate)
       : undefined;
-  const meaning = meaningOf(most.reason);
+  const code = refused?.error;
+  if (!code) return { name: words(most.reason), text: `${of}: ${meaningOf(most.reason) || words(most.reason)}.` };
+  const why = REFUSALS[code];
+  return { name: code, text: `${of}: its value is refused with ${code}${why === undefined ? "" : `, since ${why}`}.` };
+}
+
+/** Its values are stored, and most of them are gone before they are read again. */
+function rarelyHit({ stats }: Field): Obstacle | undefined {
+  const used = stats.hit + stats.stale + stats.staleIfError + stats.coalesced;
+  if (stats.reads < MIN_READS || used >= MIN_SHARE * stats.reads) return undefined;
   return {
-    name: refused?.error ?? words(most.reason),
-    text: `${of}: ${refused?.error ? `values are refused (${refused.error})` : meaning || words(most.reason)}.`,
+    name: "rarely hit",
+    text: `Only ${count(used)} of ${count(stats.reads)} reads had use of a stored value or of another load: a key is rarely read twice within \`maxAge\`, or is invalidated before. An entry among the hot keys says which.`,
   };
 }

@@ -1,7 +1,7 @@
 import type { Polled } from "./api.js";
 import { RateChart, type Rates } from "./chart.js";
 import { bytes, count, duration, percent, plural, rate, words } from "./format.js";
-import { isKnown, keyText, linkTo, partsOfHotKey } from "./key.js";
+import { isKnown, keyText, linkTo, NO_KEY, partsOfHotKey } from "./key.js";
 import { bypassesByField, callsPastCache, meaningOf } from "./obstacle.js";
 import { Empty, Meter, MissingNote, Name, Panel, processNames, Waiting } from "./parts.js";
 import { Stream } from "./stream.js";
@@ -64,7 +64,12 @@ export function OverviewView(props: {
             {bypasses.slice(0, MAX_BYPASSES).map(({ coordinate, reason, reads }) => (
               <li key={`${coordinate} ${reason}`}>
                 <span>
-                  {coordinate === "" ? null : <Name max={80}>{coordinate}</Name>} {words(reason)}
+                  {coordinate === "" ? null : (
+                    <a href={linkTo({ ...NO_KEY, coordinate })}>
+                      <Name max={80}>{coordinate}</Name>
+                    </a>
+                  )}{" "}
+                  {words(reason)}
                   <span class="muted">{meaningOf(reason) === "" ? "" : `: ${meaningOf(reason)}`}</span>
                 </span>
                 <span class="num">{plural(reads, "read")}</span>
@@ -127,9 +132,9 @@ function TopLoads({ fields }: { readonly fields: Polled<{ readonly fields?: read
         <ol class="ranking">
           {ranked.map(({ coordinate, loads, past, calls }) => (
             <li key={coordinate}>
-              <span class="ranking-name">
+              <a class="ranking-name" href={linkTo({ ...NO_KEY, coordinate })}>
                 <Name max={80}>{coordinate}</Name>
-              </span>
+              </a>
               <Meter ratio={calls / most} tone={past > loads ? "bypassed" : "loaded"} />
               <span class="num">
                 {past > loads ? `${plural(calls, "call")} past the cache` : plural(calls, "load")}

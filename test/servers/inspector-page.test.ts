@@ -63,11 +63,12 @@ describeIfChromium("the inspector page in Chromium", () => {
     expect(page.complaints).toEqual([]);
   });
 
-  it("says at each field why it is not cached: its mode, no identity, a value that is refused", async () => {
+  it("says at each field why it is not cached: its mode, no identity, a refused value, keys that are not read twice", async () => {
     const { ask, cache, url } = await inspectedServer(await sharedServer("redisStandalone"), `page-${randomUUID()}`);
     await cache.setMode("off", { coordinate: "Query.prices" });
     await ask("{ basket large prices movie(id: 7) }");
     await ask("{ basket large prices movie(id: 7) }");
+    for (let nth = 0; nth < 20; nth++) await ask(`{ top(genre: "${nth}") }`);
     const page = await open(url);
     const overview = await see(page, /Query\.large uncacheable/);
     expect(overview).toMatch(/Query\.basket no identity: it is PRIVATE, and the request has no identity/);
@@ -77,7 +78,11 @@ describeIfChromium("the inspector page in Chromium", () => {
     await page.goTo("#fields");
     const fields = await see(page, /Query\.large\s+CACHED_VALUE_TOO_LARGE/);
     expect(fields).toMatch(/Query\.basket\s+no identity/);
+    expect(fields).toMatch(/Query\.top\s+rarely hit/);
+    expect(fields).not.toMatch(/Query\.movie\s+rarely hit/);
     expect(fields).toMatch(/Query\.prices\s+mode off/);
+    await page.goTo("#entry?coordinate=Query.large&args=%7B%7D");
+    await see(page, /is refused with CACHED_VALUE_TOO_LARGE, since it is larger than `storage\.maxValueBytes`/);
     await page.goTo("#entry?coordinate=Query.prices&args=%7B%7D");
     await see(page, /Query\.prices: The mode is off: every read calls the source\.[\s\S]*Not in the store/);
     expect(page.complaints).toEqual([]);
