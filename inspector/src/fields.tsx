@@ -352,7 +352,7 @@ function Details({
           </Item>
         )}
         <Item name="Loads">
-          {`${count(stats.loads)} ran, ${count(stats.failedLoads)} failed, ${count(stats.refusedStores)} outdated before they were stored${callsPastCache(field) > 0 ? `; ${count(callsPastCache(field))} calls of the source past the cache` : ""}`}
+          {`${count(stats.loads)} ran, ${count(stats.failedLoads)} failed, ${count(stats.refusedStores)} outdated before they were stored${callsPastCache(field) > 0 ? `; ${plural(callsPastCache(field), "read has", "reads have")} called the source past the cache` : ""}`}
         </Item>
         {stats.loadMs === undefined ? null : (
           <Item name="Load time">{`p50 ${duration(stats.loadMs.p50Ms)}, p90 ${duration(stats.loadMs.p90Ms)}, p99 ${duration(stats.loadMs.p99Ms)}`}</Item>

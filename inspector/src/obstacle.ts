@@ -34,14 +34,14 @@ const MIN_READS = 20;
 /** Returns what a reason means, if it is known. */
 export const meaningOf = (reason: string): string => REASONS[reason] ?? "";
 
-/** The reasons for which a field calls its resolver before there is a key: the counts of loads lack these calls. */
-const BEFORE_THE_KEY = new Set(["REQUESTED", "MODE_OFF", "NO_IDENTITY", "KEY_UNUSABLE"]);
+/** The reasons for which the source is called without a load. */
+const WITHOUT_LOAD = new Set(["REQUESTED", "MODE_OFF", "MODE_OBSERVE", "NO_IDENTITY", "KEY_UNUSABLE"]);
 
-/** Returns how often the source was called past the cache, which is not among the loads. */
+/** Returns how many reads have called the source past the cache. They are not among the loads. */
 export const callsPastCache = ({ coordinate, bypasses }: Field): number =>
-  coordinate.includes(".")
-    ? (bypasses ?? []).reduce((sum, { reason, reads }) => sum + (BEFORE_THE_KEY.has(reason) ? reads : 0), 0)
-    : 0;
+  coordinate === "responses"
+    ? 0
+    : (bypasses ?? []).reduce((sum, { reason, reads }) => sum + (WITHOUT_LOAD.has(reason) ? reads : 0), 0);
 
 /** The reasons of all fields and loaders, the most frequent first. */
 export const bypassesByField = (fields: readonly Field[]): readonly (Bypass & { readonly coordinate: string })[] =>

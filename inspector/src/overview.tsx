@@ -137,7 +137,7 @@ function TopLoads({ fields }: { readonly fields: Polled<{ readonly fields?: read
               </a>
               <Meter ratio={calls / most} tone={past > loads ? "bypassed" : "loaded"} />
               <span class="num">
-                {past > loads ? `${plural(calls, "call")} past the cache` : plural(calls, "load")}
+                {past > loads ? `${plural(past, "read")} past the cache` : plural(calls, "load")}
               </span>
             </li>
           ))}

@@ -73,7 +73,7 @@ describeIfChromium("the inspector page in Chromium", () => {
     const overview = await see(page, /Query\.large uncacheable/);
     expect(overview).toMatch(/Query\.basket no identity: it is PRIVATE, and the request has no identity/);
     expect(overview).toMatch(/Query\.prices mode off: every read calls the source/);
-    expect(overview).toMatch(/Query\.prices\s+2 calls past the cache/);
+    expect(overview).toMatch(/Query\.prices\s+2 reads past the cache/);
     expect(overview).toMatch(/Loads saved\s+1\s/);
     await page.goTo("#fields");
     const fields = await see(page, /Query\.large\s+CACHED_VALUE_TOO_LARGE/);
