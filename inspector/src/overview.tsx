@@ -136,9 +136,7 @@ function TopLoads({ fields }: { readonly fields: Polled<{ readonly fields?: read
                 <Name max={80}>{coordinate}</Name>
               </a>
               <Meter ratio={calls / most} tone={past > loads ? "bypassed" : "loaded"} />
-              <span class="num">
-                {past > loads ? `${plural(past, "read")} past the cache` : plural(calls, "load")}
-              </span>
+              <span class="num">{past > loads ? `${plural(past, "read")} past the cache` : plural(calls, "load")}</span>
             </li>
           ))}
         </ol>
