@@ -1,7 +1,18 @@
 import { useState } from "preact/hooks";
 import type { Polled } from "./api.js";
 import { bytes, clock, count, duration, plural, visible, words } from "./format.js";
-import { Column, Empty, ExportButton, MissingNote, Name, Panel, processNames, TableBox, Waiting } from "./parts.js";
+import {
+  Column,
+  Empty,
+  ExportButton,
+  Filter,
+  MissingNote,
+  Name,
+  Panel,
+  processNames,
+  TableBox,
+  Waiting,
+} from "./parts.js";
 import { Stream } from "./stream.js";
 import type { Overview, ProcessState } from "./types.js";
 
@@ -125,15 +136,7 @@ export function ActivityView({ overview }: { readonly overview: Polled<Overview>
         }
       >
         <div class="toolbar">
-          <label>
-            Filter{" "}
-            <input
-              type="search"
-              value={filter}
-              placeholder="store.failed"
-              onInput={(event) => setFilter(event.currentTarget.value)}
-            />
-          </label>
+          <Filter value={filter} example="store.failed" onChange={setFilter} />
         </div>
         <MissingNote missing={missing} of="events" />
         <MissingNote missing={missing} of="invalidations" />

@@ -4,7 +4,19 @@ import { ask, type Polled } from "./api.js";
 import { bytes, count, duration, percent, plural, seconds, visible, words } from "./format.js";
 import { linkTo, NO_KEY } from "./key.js";
 import { callsPastCache, obstacleOf } from "./obstacle.js";
-import { Column, Confirm, Empty, ExportButton, Meter, MissingNote, Name, Panel, TableBox, Waiting } from "./parts.js";
+import {
+  Column,
+  Confirm,
+  Empty,
+  ExportButton,
+  Filter,
+  Meter,
+  MissingNote,
+  Name,
+  Panel,
+  TableBox,
+  Waiting,
+} from "./parts.js";
 import type { Field, FieldPolicy, ModeSetting, Overview, Policies, Policy, RecentEvent } from "./types.js";
 
 const PAGE = 100;
@@ -90,15 +102,7 @@ export function FieldsView(props: {
       }
     >
       <div class="toolbar">
-        <label>
-          Filter{" "}
-          <input
-            type="search"
-            value={filter}
-            placeholder="Query.movie"
-            onInput={(event) => setFilter(event.currentTarget.value)}
-          />
-        </label>
+        <Filter value={filter} example="Query.movie" onChange={setFilter} />
         <span class="muted">
           {all === undefined
             ? ""

@@ -96,6 +96,23 @@ export function Column(props: {
   );
 }
 
+/** The text that the rows below have to contain. */
+export const Filter = (props: {
+  readonly value: string;
+  readonly example: string;
+  readonly onChange: (text: string) => void;
+}) => (
+  <label>
+    Filter{" "}
+    <input
+      type="search"
+      value={props.value}
+      placeholder={props.example}
+      onInput={(event) => props.onChange(event.currentTarget.value)}
+    />
+  </label>
+);
+
 /** A part of a whole as a bar. The number stands beside it. */
 export const Meter = ({ ratio, tone = "hit" }: { readonly ratio: number; readonly tone?: string }) => (
   <span class="meter" aria-hidden="true">

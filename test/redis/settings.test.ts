@@ -1,60 +1,20 @@
 import { randomUUID } from "node:crypto";
-import { redisStore } from "graphql-cached/redis";
-import { Cluster, Redis } from "ioredis";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Cluster, type Redis } from "ioredis";
+import { describe, expect, it } from "vitest";
 import { partsOf } from "../../src/parts.js";
-import { RedisLab, until } from "../support/redis-lab.js";
+import { read, serverOfItsOwn, start, untilHit } from "../support/counted-process.js";
+import { until } from "../support/redis-lab.js";
 import { monitorRedis } from "../support/redis-monitor.js";
 import { sharedServer } from "../support/shared-servers.js";
-import { dataOf, memoryWorld, type Process } from "../support/world.js";
-
-const typeDefs = "type Query { value(id: ID!): Int @cached(maxAge: 60) other(id: ID!): Int @cached(maxAge: 60) }";
-const storage = { storeTimeoutMs: 2_000 };
-
-/** Starts a process on Redis whose source returns the number of its loads so far. */
-function start(client: Redis | Cluster, prefix: string, options: object = {}): Process & { loads(): number } {
-  let loads = 0;
-  const store = redisStore({ client });
-  const process = memoryWorld(() => store).process(
-    typeDefs,
-    { Query: { value: () => ++loads } },
-    { prefix, storage, ...options },
-  );
-  return Object.assign(process, { loads: () => loads });
-}
-
-const read = async ({ ask }: Process, id = "7"): Promise<unknown> =>
-  ((await dataOf(ask(`{ value(id: "${id}") }`))) as { value: unknown }).value;
-
-/** Reads `id` until the read is a hit. */
-async function untilHit(process: Process, id = "7"): Promise<void> {
-  const hits = (): number => process.outcomes().hit ?? 0;
-  const before = hits();
-  await until(`a hit of ${id}`, async () => (await read(process, id), hits() > before));
-}
 
 describe("The settings on one server", () => {
-  const lab = new RedisLab();
-  const clients: Redis[] = [];
-  let address: { host: string; port: number };
-  const connect = (): Redis => {
-    const client = new Redis({ ...address });
-    clients.push(client);
-    return client;
-  };
-  beforeAll(async () => {
-    address = await lab.standalone();
-  });
-  afterAll(async () => {
-    for (const client of clients) client.disconnect();
-    await lab.stop();
-  });
+  const { address, connect } = serverOfItsOwn();
 
   it("cost a warm hit nothing", async () => {
     const prefix = randomUUID();
     const process = start(connect(), prefix);
     await untilHit(process);
-    const monitor = await monitorRedis(address);
+    const monitor = await monitorRedis(address());
     const commands = await monitor.requestCommandsOf(prefix, () => read(process));
     monitor.close();
     const names = [expect.stringContaining(":Query.value:"), `${prefix}:#clock`];
@@ -64,7 +24,7 @@ describe("The settings on one server", () => {
   it("leave the values in the near cache of another process when they change", async () => {
     const prefix = randomUUID();
     const [near, other] = [start(connect(), prefix, { nearCache: {} }), start(connect(), prefix)];
-    const monitor = await monitorRedis(address);
+    const monitor = await monitorRedis(address());
     const isNear = async (): Promise<boolean> =>
       (await monitor.requestCommandsOf(prefix, () => read(near))).length === 0;
     await until("the value is in the near cache", isNear);

@@ -5,23 +5,9 @@ import { Cluster, Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { keyOfCoordinate } from "../../src/directive/coordinate-key.js";
 import { partsOf } from "../../src/parts.js";
+import { read, serverOfItsOwn, start, storage, typeDefs, untilHit } from "../support/counted-process.js";
 import { type LabNode, RedisLab, until } from "../support/redis-lab.js";
-import { dataOf, memoryWorld, type Process } from "../support/world.js";
-
-const typeDefs = "type Query { value(id: ID!): Int @cached(maxAge: 60) other(id: ID!): Int @cached(maxAge: 60) }";
-const storage = { storeTimeoutMs: 2_000 };
-
-/** Starts a process on Redis whose source returns the number of its loads so far. */
-function start(client: Redis | Cluster, prefix: string, options: object = {}): Process & { loads(): number } {
-  let loads = 0;
-  const store = redisStore({ client });
-  const process = memoryWorld(() => store).process(
-    typeDefs,
-    { Query: { value: () => ++loads } },
-    { prefix, storage, ...options },
-  );
-  return Object.assign(process, { loads: () => loads });
-}
+import { memoryWorld, type Process } from "../support/world.js";
 
 /** Starts a process whose source returns its present version. */
 const startOn = (
@@ -36,35 +22,11 @@ const startOn = (
     { prefix, storage, ...options },
   );
 
-const read = async ({ ask }: Process, id = "7"): Promise<unknown> =>
-  ((await dataOf(ask(`{ value(id: "${id}") }`))) as { value: unknown }).value;
-
-/** Reads `id` until the read is a hit. */
-async function untilHit(process: Process, id = "7"): Promise<void> {
-  const hits = (): number => process.outcomes().hit ?? 0;
-  const before = hits();
-  await until(`a hit of ${id}`, async () => (await read(process, id), hits() > before));
-}
-
 const clear = ({ cache }: Process): Promise<void> =>
   partsOf(cache, "test").invalidation.clear("hard", { via: "cache.clear" });
 
 describe("Forty processes on one server", () => {
-  const lab = new RedisLab();
-  const clients: Redis[] = [];
-  let address: { host: string; port: number };
-  const connect = (): Redis => {
-    const client = new Redis({ ...address });
-    clients.push(client);
-    return client;
-  };
-  beforeAll(async () => {
-    address = await lab.standalone();
-  });
-  afterAll(async () => {
-    for (const client of clients) client.disconnect();
-    await lab.stop();
-  });
+  const { clients, connect } = serverOfItsOwn();
 
   it("load a key once that begin at the same time", async () => {
     const prefix = randomUUID();
