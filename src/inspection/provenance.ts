@@ -45,12 +45,12 @@ export interface Cause {
 }
 
 /** Reads the invalidations that are remembered. Rejects if the store does not reply. */
-export function readInvalidations({ history, store, keys }: CacheParts): Promise<RememberedInvalidations> {
-  return history.read(async () => {
-    const [reading] = (await store.read([keys.settings])).readings;
-    if (reading?.kind !== "read") throw storeUnavailable();
-    return reading.now;
-  });
+export function readInvalidations({ history, sharedSettings }: CacheParts): Promise<RememberedInvalidations> {
+  return history.read(() =>
+    sharedSettings.readTime().catch(() => {
+      throw storeUnavailable();
+    }),
+  );
 }
 
 /**

@@ -101,7 +101,7 @@ export class SharedSettings {
   async follow(): Promise<void> {
     try {
       // Such a process does not learn the time otherwise, which says whether a mode is too far ahead of it.
-      await this.#readTime();
+      await this.readTime();
       await this.#readOnce();
     } catch {
       // The store reports its failures itself.
@@ -113,7 +113,7 @@ export class SharedSettings {
    * the store has not confirmed; the mode may have been set nevertheless, and the others are then told of it later.
    */
   async setMode({ mode, coordinate, by }: ModeRequest): Promise<void> {
-    const setAt = await this.#readTime();
+    const setAt = await this.readTime();
     let sequence = 0;
     await this.#change((before) => {
       const content = withModes(before, this.modes.settings) ?? before;
@@ -220,7 +220,8 @@ export class SharedSettings {
     this.#followLater();
   }
 
-  async #readTime(): Promise<number> {
+  /** Returns the time of the store, from the read of a name that no entry has. Rejects if the store does not reply. */
+  async readTime(): Promise<number> {
     const { readings } = await this.#store.read([this.#unusedName]);
     const [reading] = readings;
     if (reading?.kind !== "read") throw reading?.error;
