@@ -22,6 +22,7 @@ import { AppliedRules } from "./schema-rules.js";
 import { FailOpenStore } from "./store/fail-open-store.js";
 import { memoryStore } from "./store/memory-store.js";
 import type { Store } from "./store/store.js";
+import { Subtrees } from "./subtrees/subtrees.js";
 import { Channel } from "./telemetry/channel.js";
 import { ContextReadLog } from "./telemetry/context-read-log.js";
 import { Counters } from "./telemetry/counters.js";
@@ -208,6 +209,10 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     isAuthDirective: authDirectives === undefined ? isAuthName : (name) => authDirectives.includes(name),
     requireScope,
     contextWatch,
+    subtreeSettings: options,
+    get subtrees() {
+      return subtrees;
+    },
     contextReads,
     rules: new AppliedRules(),
     knownTags,
@@ -224,6 +229,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     drain: () => underWay.drain(clock, DRAIN_MS),
     settled: () => underWay.drain(clock, options.loadTimeoutMs, (untilAt) => invalidation.settled(untilAt)),
   };
+  const subtrees = new Subtrees(parts);
   fleet.stateOf = () => processStateOf(parts);
   if (options.report === true) fleet.start();
   return {
@@ -239,7 +245,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
       closeNear?.();
       await fleet.close();
       closeStore();
-      contextWatch?.close();
+      contextWatch.close();
     },
   };
 }
@@ -285,8 +291,8 @@ function fleetOf(
 function contextWatchOf(
   { warnOnContextReads, sharedContextKeys, isProduction }: ResolvedOptions,
   channel: Channel,
-): ContextWatch | undefined {
-  return (warnOnContextReads ?? !isProduction) ? new ContextWatch(channel, sharedContextKeys) : undefined;
+): ContextWatch {
+  return new ContextWatch(channel, sharedContextKeys, warnOnContextReads ?? !isProduction);
 }
 
 const NEAR_CACHE_MAX_BYTES = 32 * 1024 * 1024;

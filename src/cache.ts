@@ -1,4 +1,4 @@
-import type { ExecutionArgs, ExecutionResult } from "graphql";
+import { type DocumentNode, type ExecutionArgs, type ExecutionResult, execute, type GraphQLSchema } from "graphql";
 import { assemble } from "./assembly.js";
 import { invalidatedSubjects } from "./directive/invalidated-tags.js";
 import {
@@ -14,9 +14,10 @@ import type { CachedLoader } from "./loader/context-loader.js";
 import { createLoaderFactory, type LoaderOptions } from "./loader/loader-factory.js";
 import { type CacheOptions, resolveOptions } from "./options.js";
 import { CacheHandle, type CacheParts } from "./parts.js";
-import { checkExecutionArgs, executeStored } from "./responses/execute.js";
+import { checkExecutionArgs, executeStored, isOrdinary } from "./responses/execute.js";
 import { type ResponsesOptions, resolveResponses } from "./responses/options.js";
 import { ResponseCache } from "./responses/response-cache.js";
+import { executeWithSubtrees } from "./subtrees/execute.js";
 import type { Mode } from "./telemetry/events.js";
 import type { InvalidationCause } from "./tier/invalidation/invalidation-cause.js";
 import { type RefreshJob, readJob } from "./tier/lease/refresh-job.js";
@@ -76,6 +77,13 @@ export interface MutateTarget {
 export interface ModeTarget {
   /** The field, such as `Query.movie`, the name of a loader, or `responses`. Default: everything. */
   readonly coordinate?: string | undefined;
+}
+
+/** What `cache.prepare` returns. */
+export interface PreparedDocument {
+  readonly document: DocumentNode;
+  /** Returns the result of an execution of the document, changed in place. */
+  finish<Result>(result: Result): Result;
 }
 
 /** A cache, made by `createCache`. `Context` is the type of the GraphQL context. */
@@ -181,10 +189,15 @@ export class Cache<Context = object> extends CacheHandle<Context> {
    * document must be valid. A query whose whole response is stored is not executed at all; which responses are, for how long and for whom follows from `@cacheControl`,
    * `@cached` and what was read. Mutations, subscriptions and everything else are executed as always.
    *
-   * `options`: pass the same object each time. Rejects as `execute` does, and with `CACHED_OPTION_INVALID` for invalid arguments.
+   * `options`: pass the same object each time; false: no responses, only what fields with `subtree: true` select. Rejects as `execute`
+   * does, and with `CACHED_OPTION_INVALID` for invalid arguments.
    */
-  async execute(args: ExecutionArgs, options: ResponsesOptions = DEFAULT_RESPONSES): Promise<ExecutionResult> {
+  async execute(args: ExecutionArgs, options: ResponsesOptions | false = DEFAULT_RESPONSES): Promise<ExecutionResult> {
     checkExecutionArgs(args, "cache.execute");
+    const { subtrees } = this.#parts;
+    const executeSubtrees = (given: ExecutionArgs): ReturnType<typeof execute> =>
+      executeWithSubtrees(given, subtrees, execute);
+    if (options === false) return isOrdinary(args) ? executeSubtrees(args) : execute(args);
     let responses = typeof options === "object" && options !== null ? this.#responses.get(options) : undefined;
     if (responses === undefined) {
       const resolved = resolveResponses(options, "cache.execute");
@@ -196,7 +209,27 @@ export class Cache<Context = object> extends CacheHandle<Context> {
       responses = new ResponseCache(this.#parts, resolved, true);
       this.#responses.set(options, responses);
     }
-    return executeStored(args, responses);
+    return executeStored(args, responses, executeSubtrees);
+  }
+
+  /**
+   * Returns the document to compile in the place of one that was parsed and validated, for executors that compile documents, such as
+   * graphql-jit. Pass what each execution returns to `finish`, which returns it without what the client has not asked for. Compile again after a
+   * while, or after a change of modes: which fields are answered with subtrees is decided here.
+   *
+   * Throws `CACHED_OPTION_INVALID` for invalid arguments.
+   */
+  prepare(schema: GraphQLSchema, document: DocumentNode, operationName?: string): PreparedDocument {
+    checkExecutionArgs({ schema, document }, "cache.prepare");
+    const { subtrees } = this.#parts;
+    const rewritten = subtrees.rewrite({ schema, document, operationName, context: undefined });
+    return {
+      document: rewritten ?? document,
+      finish: (result) => {
+        subtrees.finish((result as { readonly data?: unknown } | null | undefined)?.data);
+        return result;
+      },
+    };
   }
 
   /**

@@ -2,7 +2,7 @@
 import { type DirectiveNames, renameDirectives, resolveNames } from "./directive/directive-names.js";
 import { CACHED_SDL, CONTROL_SDL, INSPECTION_SDL, INVALIDATION_SDL } from "./generated/schema.js";
 
-export { type Cache, createCache } from "./cache.js";
+export { type Cache, createCache, type PreparedDocument } from "./cache.js";
 export type { CacheControlOptions } from "./directive/cache-control.js";
 export type { EntityTagsOptions } from "./directive/entity-types.js";
 export type { FieldExistence } from "./directive/field-existence.js";

@@ -7,19 +7,25 @@ type AnyField = GraphQLField<unknown, unknown>;
  * place: Apollo Server with any plugin that wants to know when a field is resolved, which its own plugins do.
  */
 export class KnownResolvers {
-  readonly #known = new WeakMap<AnyField, boolean>();
+  readonly #known = new WeakMap<AnyField, { readonly has: boolean; readonly resolve: AnyField["resolve"] }>();
 
   /** Adds the fields of a schema that are not known yet. */
   add(schema: GraphQLSchema): void {
     for (const type of Object.values(schema.getTypeMap())) {
       if (!isObjectType(type)) continue;
       for (const field of Object.values(type.getFields()))
-        if (!this.#known.has(field)) this.#known.set(field, hasResolver(field));
+        if (!this.#known.has(field)) this.#known.set(field, { has: hasResolver(field), resolve: field.resolve });
     }
   }
 
   has(field: AnyField): boolean {
-    return this.#known.get(field) ?? hasResolver(field);
+    return this.#known.get(field)?.has ?? hasResolver(field);
+  }
+
+  /** Whether a field has another resolver now, or was never added. */
+  isReplaced(field: AnyField): boolean {
+    const known = this.#known.get(field);
+    return known === undefined || known.resolve !== field.resolve;
   }
 }
 

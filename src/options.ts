@@ -38,7 +38,7 @@ export interface CacheOptions<Context = object> {
    */
   readonly identify?: ((context: Context) => string | number | bigint | null | undefined) | undefined;
   /** The policy of every cached field and loader, unless they set something else. Default: none. */
-  readonly defaults?: Omit<PolicySettings, "key" | "tags" | "profile" | "version"> | undefined;
+  readonly defaults?: Omit<PolicySettings, "key" | "tags" | "subtree" | "profile" | "version"> | undefined;
   /** Named policies, used with `@cached(profile: "name")`. Default: none. */
   readonly profiles?: Readonly<Record<string, PolicySettings>> | undefined;
   /** Keeps fresh values in the memory of this process as well. Pass `{}` for the default limits. Default: off. */
@@ -64,6 +64,7 @@ export interface CacheOptions<Context = object> {
   readonly invalidation?: InvalidationOptions | undefined;
   readonly privacy?: PrivacyOptions | undefined;
   readonly limits?: LimitOptions | undefined;
+  readonly subtrees?: SubtreeOptions | undefined;
   readonly sampling?: SamplingOptions | undefined;
   readonly inspection?: InspectionReportOptions | undefined;
   readonly testing?: TestingOptions | undefined;
@@ -204,6 +205,15 @@ export interface LimitOptions {
    * invalidates everything. At most 10,000. Default: 1,000.
    */
   readonly maxTagCombinations?: number | undefined;
+}
+
+/** How the fields with `subtree: true` are cached. */
+export interface SubtreeOptions {
+  /**
+   * How many selections of a field this process keeps as subtrees. Others are cached field by field, until one that was not asked for
+   * in the last minute makes room. Default: 64.
+   */
+  readonly maxSelections?: number | undefined;
 }
 
 /**
@@ -348,7 +358,9 @@ export const OPTIONS = {
     | "storage"
     | "invalidation"
     | "privacy"
+    | "subtrees"
     | "limits"
+    | "subtrees"
     | "sampling"
     | "inspection"
     | "testing"
@@ -398,6 +410,9 @@ export const OPTION_GROUPS = {
     maxCopyBytes: sizeBytes(8 * 1024 * 1024),
     maxTagCombinations: count(1_000, 1, MAX_COMBINATIONS),
   } satisfies Rules<LimitOptions>,
+  subtrees: {
+    maxSelections: count(64, 1, 10_000),
+  } satisfies Rules<SubtreeOptions>,
   sampling: {
     sampleRatio: ratio(0),
     maxSamplesPerSecond: count(10, 1),
@@ -445,6 +460,7 @@ export type ResolvedOptions = Fallbacks<typeof OPTIONS> &
   GroupFallbacks["invalidation"] &
   GroupFallbacks["privacy"] &
   GroupFallbacks["limits"] &
+  GroupFallbacks["subtrees"] &
   GroupFallbacks["sampling"] &
   GroupFallbacks["inspection"] &
   GroupFallbacks["testing"] & {
@@ -555,7 +571,7 @@ function policyMistakes(defaults: unknown, profiles: unknown): string[] {
   if (typeof profiles !== "object" || profiles === null || Array.isArray(profiles))
     return [...mistakes, `\`profiles\`: expected an object of policies, got ${describeSetting(profiles)}`];
   for (const [name, profile] of Object.entries(profiles))
-    for (const mistake of settingsMistakes(profile, [...GENERAL_SETTINGS, "key", "tags", "version"]))
+    for (const mistake of settingsMistakes(profile, [...GENERAL_SETTINGS, "key", "tags", "subtree", "version"]))
       mistakes.push(`\`profiles.${name}\`: ${mistake}`);
   return mistakes;
 }

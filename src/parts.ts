@@ -1,3 +1,4 @@
+import type { DocumentNode, GraphQLSchema } from "graphql";
 import type { Clock } from "./clock.js";
 import type { Packing } from "./codec/packing.js";
 import { CachedError, describeSetting } from "./errors.js";
@@ -37,6 +38,30 @@ import { VERSION } from "./version.js";
 
 /** Recreates a request from the input of a refresh job. Throws what making its key throws. */
 export type RequestFactory = (input: unknown, context: never) => ReadRequest;
+
+/** An operation that a server is about to execute. Its document is valid. */
+export interface RewritableOperation {
+  readonly schema: GraphQLSchema;
+  readonly document: DocumentNode;
+  readonly operationName: string | null | undefined;
+  readonly context: unknown;
+}
+
+/** Lets a server execute other documents than those of its clients. */
+export interface OperationRewriter {
+  /** Prepares for a schema when a server starts, before the server changes it. */
+  prepare(schema: GraphQLSchema): void;
+  /** Returns the document to execute in the place of that of an operation. Undefined: none. */
+  rewrite(operation: RewritableOperation): DocumentNode | undefined;
+  /** Removes from the data of a rewritten document what its client has not asked for. */
+  finish(data: unknown): void;
+}
+
+/** The options in `subtrees`. */
+export interface SubtreeSettings {
+  /** How many selections of a field this process keeps as subtrees. */
+  readonly maxSelections: number;
+}
 
 /** The parts that only the inspection reads. */
 export interface LiveParts {
@@ -98,8 +123,9 @@ export interface CacheParts {
   /** By coordinate or loader name: recreates requests in a worker that runs refresh jobs. */
   readonly requestFactories: Map<string, RequestFactory>;
   readonly identify: ((context: never) => unknown) | undefined;
-  /** Undefined unless reads of the context are watched. */
-  readonly contextWatch: ContextWatch | undefined;
+  readonly contextWatch: ContextWatch;
+  readonly subtreeSettings: SubtreeSettings;
+  readonly subtrees: OperationRewriter;
   /** Returns whether a directive restricts who may see a field. */
   readonly isAuthDirective: (name: string) => boolean;
   /** Whether every cached field has to declare its scope. Undefined: if the schema has any auth mark. */

@@ -23,8 +23,8 @@ export type QueryExtent = "none" | "selection" | "operation";
 export interface QueryUse {
   /** Part of the keys of later requests. It only grows. */
   readonly extent: QueryExtent;
-  /** Returns what the query selects below the field, with variables. */
-  selectionText(info: GraphQLResolveInfo): string;
+  /** Returns what the query selects below the field, with variables, and what else the key has to distinguish because of it. */
+  selectionText(info: GraphQLResolveInfo, context: unknown): string;
   /** Returns the whole operation, with variables. */
   operationText(info: GraphQLResolveInfo): string;
   /** Begins to watch a load whose key contains `keyed` of the query. */
@@ -118,6 +118,16 @@ export interface FieldRule {
   readonly queryUse: QueryUse;
   /** Undefined for fields. For references, the source is the representation. */
   readonly reference: ReferenceRule | undefined;
+  /** Undefined unless what is selected below the field can be an entry with it. */
+  readonly subtree: SubtreeRule | undefined;
+  /** What it is the rule of. Default: a field or a reference. */
+  readonly kind?: "subtree";
+}
+
+/** What is known about a field whose completed selection is an entry. */
+export interface SubtreeRule {
+  /** Returns whether the objects of a type are entities whose tags an entry with them has. */
+  tagsEntity(typeName: string): boolean;
 }
 
 /** What a mutation field invalidates when its resolver has succeeded. */
@@ -141,6 +151,10 @@ export class AppliedRules implements SchemaRules {
   readonly invalidations = new Map<string, InvalidationRule>();
   /** By coordinate: the resolver that was there before. Those of references are left out. */
   readonly wrapped = new Map<string, { readonly name: string }>();
+  /** The query types of the schemas that `applyCached` has returned. Copies of them are others. */
+  readonly queryTypes = new WeakSet<object>();
+  /** Whether any field has subtrees. */
+  hasSubtrees = false;
   /** What the directives were called. */
   readonly directives = new Set<string>();
 
@@ -153,7 +167,10 @@ export class AppliedRules implements SchemaRules {
 
   add({ fields, invalidations }: SchemaRules): void {
     this.#schemas++;
-    for (const [coordinate, rule] of fields) this.fields.set(coordinate, rule);
+    for (const [coordinate, rule] of fields) {
+      this.fields.set(coordinate, rule);
+      if (rule.subtree !== undefined) this.hasSubtrees = true;
+    }
     for (const [coordinate, rule] of invalidations) this.invalidations.set(coordinate, rule);
   }
 }

@@ -1,12 +1,13 @@
 import type {
   ApolloServerPlugin,
   BaseContext,
-  GraphQLRequestContext,
+  GraphQLRequestContextExecutionDidStart,
   GraphQLRequestContextResponseForOperation,
   GraphQLRequestContextWillSendResponse,
   GraphQLRequestListener,
   GraphQLResponse,
 } from "@apollo/server";
+import type { DocumentNode } from "graphql";
 import type { Cache } from "../cache.js";
 import { checkServed } from "../directive/served-schema.js";
 import { isAllowed } from "../inspection/access.js";
@@ -19,7 +20,7 @@ import {
   TraceRecorder,
   tracedExtensions,
 } from "../inspection/trace.js";
-import { type Observer, OVERRIDES, type Readable } from "../loader/request-scope.js";
+import { buildOf, type Observer, OVERRIDES, type Readable } from "../loader/request-scope.js";
 import { partsOf } from "../parts.js";
 import { type ResponsesOptions, resolveResponses } from "../responses/options.js";
 import {
@@ -47,6 +48,11 @@ export interface CachedPluginOptions<Context extends BaseContext> extends TraceO
    */
   readonly allow?: TraceOptions<Context>["allow"];
 }
+
+/** The operation whose execution begins. Its document is what is executed. */
+type ExecutedRequest<Context extends BaseContext> = GraphQLRequestContextExecutionDidStart<Context> & {
+  document: DocumentNode;
+};
 
 interface CacheHint {
   readonly maxAge?: number | undefined;
@@ -94,10 +100,12 @@ export function cachedPlugin<Context extends BaseContext>(
       /** The headers when the operation was looked up, and after its execution. Others send theirs with hits as well. */
       let [before, after] = [NO_HEADERS, NO_HEADERS];
       let isServed = false;
+      /** What the client has sent, while another document is executed in its place. */
+      let sent: DocumentNode | undefined;
       let executed: () => ExecutedResponse | undefined = () => undefined;
       const observer: Observer = {
-        onRead(coordinate, report, info) {
-          narrowest.add(report);
+        onRead(coordinate, report, info, key) {
+          narrowest.add(report, key?.kind === "subtree");
           if (info !== undefined) restrictHint(info as HintedInfo, report);
           trace?.onRead(coordinate, report);
         },
@@ -109,14 +117,27 @@ export function cachedPlugin<Context extends BaseContext>(
       };
       parts.scopes.observe(contextValue, observer);
       // Not earlier: a field that sets a hint replaces what was restricted before.
-      const executionDidStart = async ({ overallCachePolicy, response }: GraphQLRequestContext<Context>) => {
+      const executionDidStart = async (requestContext: ExecutedRequest<Context>) => {
+        const { overallCachePolicy, response, schema, document, operationName } = requestContext;
         isExecuted = true;
+        const rewritten = parts.subtrees.rewrite({ schema, document, operationName, context: contextValue });
+        if (rewritten !== undefined) {
+          sent = document;
+          requestContext.document = rewritten;
+        }
         const executionDidEnd = async (): Promise<void> => {
+          if (sent !== undefined) {
+            requestContext.document = sent;
+            const { body } = response;
+            if (body?.kind === "single") parts.subtrees.finish(body.singleResult.data);
+          }
           narrowest.restrict(overallCachePolicy);
           after = copyOf(response.http);
           if (execution?.isPrivate === true) overallCachePolicy.restrict({ scope: "PRIVATE" });
         };
-        return { executionDidEnd };
+        if (rewritten === undefined) return { executionDidEnd };
+        const willResolveField = ({ info }: { readonly info: object }): void => buildOf(info)?.executed(info);
+        return { executionDidEnd, willResolveField };
       };
       const added = requested === undefined ? undefined : (trace ?? mistakeInTrace(requested, OVERRIDES));
       return {
@@ -137,7 +158,7 @@ export function cachedPlugin<Context extends BaseContext>(
                 execution = begun?.execution;
                 if (execution !== undefined) {
                   underExecution.set(contextValue, execution);
-                  executed = watchResult(operation);
+                  executed = watchResult(operation, (data) => parts.subtrees.finish(data));
                 }
                 before = copyOf(operation.response.http);
                 return null;
@@ -183,6 +204,7 @@ export function cachedPlugin<Context extends BaseContext>(
       checkServed(schema, parts, "cachedPlugin");
       // Before the server replaces the resolvers of a schema that was copied after it had been applied.
       parts.resolvers.add(schema);
+      parts.subtrees.prepare(schema);
       responses?.prepare(schema);
       return { drainServer: () => parts.drain() };
     },
@@ -199,16 +221,25 @@ const secondsLeft = (freshForMs: number, ageMs: number): number =>
  */
 class NarrowestPolicy {
   #maxAge = Number.POSITIVE_INFINITY;
+  /** By the hints of the fields in subtrees. */
+  #hinted = Number.POSITIVE_INFINITY;
   #isPrivate = false;
 
-  add(report: ReadReport): void {
+  /** `isSubtree`: whether what it stands for was not executed, so that Apollo knows no hints of it. */
+  add(report: ReadReport, isSubtree: boolean): void {
     if (report.isPrivate) this.#isPrivate = true;
-    if (report.outcome !== "bypassed")
-      this.#maxAge = Math.min(this.#maxAge, secondsLeft(report.freshForMs, report.ageMs));
+    if (report.outcome === "bypassed") return;
+    const left = secondsLeft(report.freshForMs, report.ageMs);
+    this.#maxAge = Math.min(this.#maxAge, left);
+    if (!isSubtree || report.hint === undefined) return;
+    const { maxAge = 0, scope } = report.hint;
+    if (scope === "PRIVATE") this.#isPrivate = true;
+    this.#hinted = Math.min(this.#hinted, Math.max(0, maxAge - Math.floor(report.ageMs / 1_000)));
   }
 
   /** Only narrows: a response without a maxAge gets none. */
   restrict(policy: CacheHint): void {
+    if (Number.isFinite(this.#hinted)) policy.restrict({ maxAge: this.#hinted });
     if (this.#isPrivate) policy.restrict({ scope: "PRIVATE" });
     if (policy.maxAge !== undefined && Number.isFinite(this.#maxAge)) policy.restrict({ maxAge: this.#maxAge });
   }
@@ -240,10 +271,10 @@ const copyOf = ({ headers }: { readonly headers: Headers }): Headers => new Map(
  * Returns a function that returns what the execution has returned. Plugins whose `willSendResponse` comes first can replace that, or
  * change its data, for one caller.
  */
-function watchResult<Context extends BaseContext>({
-  response,
-  overallCachePolicy,
-}: GraphQLRequestContextResponseForOperation<Context>): () => ExecutedResponse | undefined {
+function watchResult<Context extends BaseContext>(
+  { response, overallCachePolicy }: GraphQLRequestContextResponseForOperation<Context>,
+  finish: (data: unknown) => void,
+): () => ExecutedResponse | undefined {
   let executed: ExecutedResponse | undefined;
   let current = response.body;
   Object.defineProperty(response, "body", {
@@ -252,7 +283,9 @@ function watchResult<Context extends BaseContext>({
     get: () => current,
     set: (body: GraphQLResponse["body"]) => {
       if (executed === undefined && body.kind === "single") {
-        const { data, errors, extensions } = body.singleResult;
+        const { errors, extensions } = body.singleResult;
+        finish(body.singleResult.data);
+        const { data } = body.singleResult;
         // What is not stored need not be copied.
         const isKept = (errors ?? []).length === 0 && overallCachePolicy.policyIfCacheable() !== null;
         executed = { data: isKept ? copyOfData(data) : data, errors, extensions: extensions && { ...extensions } };

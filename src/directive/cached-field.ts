@@ -35,6 +35,8 @@ export interface FieldFunctions {
   readonly existence: ExistenceCheck | undefined;
   /** See `ReadRequest.compare`. */
   readonly compare: Compare | undefined;
+  /** Called when a read of the field has ended that was not answered by the near cache. */
+  readonly onRead?: ((report: ReadReport, info: GraphQLResolveInfo) => void) | undefined;
 }
 
 /**
@@ -67,7 +69,8 @@ export class CachedField {
     this.#names = new FieldNames(rule, parts.keys, parts.scopes);
   }
 
-  resolve(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo): unknown {
+  /** `isForced`: whether the value is loaded now, whatever is stored. */
+  resolve(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo, isForced = false): unknown {
     const { scopes, identify, tier } = this.parts;
     if (this.isPrivate) tier.readPrivate(this.rule.coordinate);
     const override = scopes.hasOverrides ? scopes.overrideOf(context) : undefined;
@@ -81,17 +84,29 @@ export class CachedField {
     }
     let observed: FieldCall;
     try {
-      if (modeReason === undefined) return this.read(source, args, context, info, identity, override === "REFRESH");
+      if (modeReason === undefined)
+        return this.read(source, args, context, info, identity, isForced || override === "REFRESH");
       const names = this.#names.of(source, args, context, info, identity);
-      const isForced = override === "REFRESH";
-      const observer = this.#observerOf(context);
-      observed = new FieldCall(this, names, source, args, context, info, identity, isForced, observer);
+      const observer = this.#observerOf(context, info);
+      const hasToLoad = isForced || override === "REFRESH";
+      observed = new FieldCall(this, names, source, args, context, info, identity, hasToLoad, observer);
     } catch (error) {
       const mistake = error instanceof CachedError ? error : keyMistake(this.rule.coordinate, error);
       return this.#bypass(source, args, context, info, "KEY_UNUSABLE", mistake);
     }
     this.#reportBypass(context, info, modeReason);
     return tier.observe(observed, () => this.#resolver(source, args, context, info));
+  }
+
+  /** Returns the key of a call. Undefined if it has none. */
+  keyOf(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo): Key | undefined {
+    const identity = this.isPrivate ? identityOf(this.parts.identify, context) : undefined;
+    if (this.isPrivate && identity === undefined) return undefined;
+    try {
+      return this.#names.of(source, args, context, info, identity).key;
+    } catch {
+      return undefined;
+    }
   }
 
   /** Reads under the key that requests have now. Throws if there is no usable key. */
@@ -105,7 +120,7 @@ export class CachedField {
   ): unknown {
     const { tier, scopes } = this.parts;
     const names = this.#names.of(source, args, context, info, identity);
-    const observer = this.#observerOf(context);
+    const observer = this.#observerOf(context, info);
     // What is stored as a part of a response must not be outdated for as long as in a near cache.
     const skipsNear = isForced || observer?.collector !== undefined;
     const near = skipsNear ? undefined : tier.near(names, this.rule.policy);
@@ -117,16 +132,16 @@ export class CachedField {
     return scopes.loader(executionOf(info), call.observer).read(call);
   }
 
-  #observerOf(context: unknown): Observer | undefined {
+  #observerOf(context: unknown, info: GraphQLResolveInfo): Observer | undefined {
     const { scopes } = this.parts;
-    return scopes.hasObservers ? scopes.observerOf(context) : undefined;
+    return scopes.hasObservers ? scopes.observerOf(context, info) : undefined;
   }
 
   /** Runs the resolver for the load of a call, with the `info` of that load. */
   load({ source, args, context }: FieldCall, info: GraphQLResolveInfo): unknown {
     const { contextWatch } = this.parts;
     const begin = (): unknown => this.#resolver(source, args, context, info);
-    if (this.isPrivate || contextWatch === undefined) return begin();
+    if (this.isPrivate) return contextWatch.pause(begin);
     return contextWatch.run(this.rule.coordinate, this.#keyProperties, context, begin);
   }
 
@@ -162,7 +177,9 @@ export class CachedField {
       reason,
       ...(error === undefined ? {} : { error }),
     });
-    scopes.observerOf(context)?.onRead(coordinate, { outcome: "bypassed", isPrivate: this.isPrivate, reason }, info);
+    scopes
+      .observerOf(context, info)
+      ?.onRead(coordinate, { outcome: "bypassed", isPrivate: this.isPrivate, reason }, info);
   }
 }
 
@@ -221,7 +238,7 @@ class FieldCall implements FieldRequest {
     this.extent = rule.queryUse.extent;
     this.contextParts = contextPartsOf(rule, context, parts.keys);
     this.mayExist = functions?.existence?.(this);
-    this.onRead = this.observer === undefined ? undefined : reportRead;
+    this.onRead = this.observer === undefined && functions?.onRead === undefined ? undefined : reportRead;
     this.wantsYoung = this.observer?.collector !== undefined;
   }
 
@@ -313,6 +330,7 @@ function inputOf(this: FieldCall): unknown {
 
 function reportRead(this: FieldCall, report: ReadReport): void {
   this.observer?.onRead(this.key.coordinate, report, this.info, this.key);
+  this.field.functions?.onRead?.(report, this.info);
 }
 
 function reportHint(this: FieldCall, hint: ResponseHint): void {

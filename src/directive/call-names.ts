@@ -51,7 +51,7 @@ export class FieldNames {
     if (known !== undefined) return known;
     const roots = { source, args, context, info, extent };
     const { coordinate, tags } = this.#rule;
-    const { budget } = this.#scopes.loader(executionOf(info), this.#scopes.observer(context));
+    const { budget } = this.#scopes.loader(executionOf(info), this.#scopes.observerOf(context, info));
     budget.checkKeys(coordinate);
     const key = keyOf(this.#rule, roots, identity, this.#keys);
     budget.addKey(key);
@@ -80,7 +80,7 @@ export class FieldNames {
     }
     if (text === undefined || (extent === "none" && !this.#hasDeclaredSelection)) return text;
     const { queryUse } = this.#rule;
-    const selection = memoText(queryUse.selectionText(info));
+    const selection = memoText(queryUse.selectionText(info, context));
     const operation = extent === "operation" ? memoText(queryUse.operationText(info)) : "";
     return selection === undefined || operation === undefined ? undefined : `${text}${extent} ${selection}${operation}`;
   }

@@ -122,6 +122,12 @@ export class EntityTypes {
     return id !== undefined && hasOwnResolver(id) && this.#canBeEntity(type);
   }
 
+  /** Whether the objects of the type of a name have a tag in what is completed: there, an `id` with a resolver is as good. */
+  isEntityName(typeName: string): boolean {
+    const type = this.#schema.getType(typeName);
+    return isObjectType(type) && this.#canBeEntity(type);
+  }
+
   #canBeEntity(type: GraphQLObjectType): boolean {
     const { id } = type.getFields();
     return (

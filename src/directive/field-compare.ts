@@ -1,6 +1,7 @@
 import { CachedError, describeSetting } from "../errors.js";
 import type { SchemaRules } from "../schema-rules.js";
 import type { Compare } from "../tier/request/request.js";
+import { notForSubtrees } from "./field-existence.js";
 
 /**
  * Checks the option `compare` and returns its functions by coordinate.
@@ -21,6 +22,7 @@ export function fieldCompares(given: unknown, { fields }: SchemaRules): Readonly
       mistakes.push(
         `\`${place}\`: expected the coordinate of a cached field of the schema; known fields: ${[...fields.keys()].join(", ") || "none"}`,
       );
+    else if (fields.get(coordinate)?.subtree !== undefined) mistakes.push(notForSubtrees("compare", coordinate));
     else if (typeof compare !== "function")
       mistakes.push(`\`${place}\`: expected a function, got ${describeSetting(compare)}`);
   }

@@ -50,6 +50,7 @@ export function existenceChecks(
         mistakes.push(`\`${place}\`: expected the coordinate of a cached field of the schema; known fields: ${known}`);
         continue;
       }
+      if (rule.subtree !== undefined) mistakes.push(notForSubtrees("exists", coordinate));
       const { id, guard, ...others } = (existence ?? {}) as Partial<Record<string, unknown>>;
       for (const name of Object.keys(others))
         mistakes.push(`\`${place}.${name}\`: unknown property; expected \`id\` and \`guard\``);
@@ -71,6 +72,10 @@ export function existenceChecks(
   if (mistakes.length === 0) return checks;
   throw new CachedError("CACHED_OPTION_INVALID", `applyCached: ${mistakes.join("; ")}`);
 }
+
+/** What an option says of the values of a field does not apply to what is selected below it. */
+export const notForSubtrees = (option: string, coordinate: string): string =>
+  `\`${option}["${coordinate}"]\`: expected a field without \`subtree: true\`, whose entries are not what its resolver returns; remove one of the two`;
 
 function checkOf(path: Path, isId: boolean, guard: ExistenceGuard<unknown>, parts: ExistenceParts): ExistenceCheck {
   const check = batchExistence(guard, parts);

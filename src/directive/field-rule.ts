@@ -34,7 +34,7 @@ export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | u
   try {
     if (rule.reference?.keys !== undefined) keyRootsOf(rule, rule.reference.keys, roots);
     const parts = writeParts(rule, rule.keyPaths, roots) + queryParts(rule, roots);
-    return keys.entry({ kind: "field", coordinate: rule.coordinate, identity, parts }, rule.variant);
+    return keys.entry({ kind: rule.kind ?? "field", coordinate: rule.coordinate, identity, parts }, rule.variant);
   } catch (cause) {
     throw keyMistake(rule.coordinate, cause);
   }
@@ -164,9 +164,9 @@ function writeParts(rule: FieldRule, paths: readonly KeyPath[], roots: FieldRoot
 }
 
 /** Returns the parts of a key that are not declared: what loads were seen to read of the query. */
-function queryParts({ keyPaths, queryUse }: FieldRule, { info, extent = "none" }: FieldRoots): string {
+function queryParts({ keyPaths, queryUse }: FieldRule, { info, context, extent = "none" }: FieldRoots): string {
   if (info === undefined || extent === "none") return "";
-  const selection = declaresSelection(keyPaths) ? "" : `$selection:${queryUse.selectionText(info)},`;
+  const selection = declaresSelection(keyPaths) ? "" : `$selection:${queryUse.selectionText(info, context)},`;
   return extent === "selection" ? selection : `${selection}$operation:${queryUse.operationText(info)},`;
 }
 
@@ -175,7 +175,7 @@ function partOf(rule: FieldRule, path: KeyPath, roots: FieldRoots): string {
   if (path.root === "args") {
     part = path.steps.length === 0 ? path.write(roots.args, 0) : writeOptional(path, roots.args);
   } else if (path.root === "selection") {
-    part = roots.info === undefined ? undefined : rule.queryUse.selectionText(roots.info);
+    part = roots.info === undefined ? undefined : rule.queryUse.selectionText(roots.info, roots.context);
   } else if (path.isOptional) {
     part = writeOptional(path, roots.source ?? undefined);
     // Who names an entry has to say which.

@@ -184,7 +184,7 @@ class PolicyReader {
     const typeSettings = new Map<string, PolicySettings | undefined>();
     for (const type of types)
       if (isObjectType(type) || isInterfaceType(type) || isUnionType(type))
-        typeSettings.set(type.name, this.#settings(type, type.name));
+        typeSettings.set(type.name, this.#typeSettings(type));
     const used = new Set<string>();
     for (const type of types) {
       if (isInterfaceType(type)) this.#checkInterface(type);
@@ -391,6 +391,17 @@ class PolicyReader {
     return settings;
   }
 
+  /** Returns the settings of a type. Its fields are not all on the query type. */
+  #typeSettings(type: GraphQLObjectType | GraphQLInterfaceType | GraphQLUnionType): PolicySettings | undefined {
+    const settings = this.#settings(type, type.name);
+    if (settings?.subtree === true)
+      this.#mistake(
+        this.#cachedAt(type.name),
+        "`subtree`: expected a field of the query type, got a type; set it on the fields that return it",
+      );
+    return settings;
+  }
+
   /** `entityKeys`: those of the type whose references the rule is for, which is the parent. */
   #rule(
     parent: GraphQLObjectType,
@@ -432,6 +443,7 @@ class PolicyReader {
       entityKeys === undefined ? this.#parentTag(parent, keyPaths) : referenceTagsOf(parent, entityKeys);
     const tags = this.#tags(parent, field, place, isRoot, [...(settings.tags ?? []), ...entityTags]);
     if (entityKeys !== undefined && this.mistakes.length === before) this.#checkReference(place, entityKeys, keyPaths);
+    if (settings.subtree === true) this.#checkSubtree(parent, field, place, keyPaths);
     if (this.mistakes.length > before) return undefined;
     const variant = this.#parts.keys.variant({
       kind: "field",
@@ -469,7 +481,28 @@ class PolicyReader {
         entityKeys === undefined
           ? undefined
           : { type: field.type, keys: settings.key === undefined ? entityKeys : undefined },
+      subtree:
+        settings.subtree === true
+          ? { tagsEntity: (typeName) => this.#entities?.isEntityName(typeName) === true }
+          : undefined,
     };
+  }
+
+  /** Reports `subtree: true` where what is selected below the field cannot be an entry. */
+  #checkSubtree(parent: GraphQLObjectType, field: AnyField, place: Place, keyPaths: readonly KeyPath[]): void {
+    const mistake = (text: string): void => this.#mistake(place, `\`subtree\`: ${text}`);
+    if (field.name === REFERENCE || parent !== this.#schema.getQueryType())
+      mistake(
+        "expected a field of the query type, got another one; remove it: this field is part of the subtrees of the query fields that lead to it",
+      );
+    else if (!isCompositeType(getNamedType(field.type)))
+      mistake(
+        "expected a field that returns objects, got one that returns a leaf, whose entry is complete without it; remove it",
+      );
+    if (declaresSelection(keyPaths))
+      mistake("the selection is part of the key of a subtree in any case; remove `$selection` from `key`");
+    if ("stitchingInfo" in this.#schema.extensions)
+      mistake("expected a schema that is executed here, got a stitched one; cache subtrees in the subschemas");
   }
 
   /**

@@ -190,6 +190,8 @@ export function applyCached(
   };
   const applied = withResolvers(schema, wrapField, wrapReference);
   parts.resolvers.add(applied);
+  const queryType = applied.getQueryType();
+  if (queryType != null) parts.rules.queryTypes.add(queryType);
   markApplied(applied, parts, names, wrapped);
   return applied;
 }

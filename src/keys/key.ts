@@ -31,11 +31,19 @@ export class Key {
   readonly hash: string;
   /** The first 132 bits of the hash. Safe to show in events and logs. */
   readonly digest: string;
+  /** What it is the key of. */
+  readonly kind: KeyInput["kind"];
   /** The full name in the store: `prefix:format:coordinate:variant:digest`. Contains no user data. */
   readonly name: string;
 
   /** `head`: what the names of all entries of this coordinate and variant begin with. */
-  constructor(head: string, coordinate: string, { id, form }: Pick<Variant, "id" | "form">, input: string) {
+  constructor(
+    head: string,
+    { kind, coordinate }: Pick<KeyInput, "kind" | "coordinate">,
+    { id, form }: Pick<Variant, "id" | "form">,
+    input: string,
+  ) {
+    this.kind = kind;
     this.coordinate = coordinate;
     this.variantId = id;
     this.form = form;
@@ -50,11 +58,11 @@ export class Key {
 export type EntryIdentity = Pick<Key, "name" | "coordinate" | "variantId" | "form" | "digest">;
 
 /**
- * The inputs of a key. `kind` separates fields, loaders of the same name, the texts of the
+ * The inputs of a key. `kind` separates fields, their subtrees, loaders of the same name, the texts of the
  * key-value cache, and whole responses.
  */
 export interface KeyInput {
-  readonly kind: "field" | "loader" | "text" | "response";
+  readonly kind: "field" | "subtree" | "loader" | "text" | "response";
   readonly coordinate: string;
   /** The caller's identity for PRIVATE values; undefined for PUBLIC ones. */
   readonly identity: string | undefined;
@@ -203,7 +211,7 @@ export function createKeySpace(
     writers: createKeyWriters(keyFormOf),
     entry(keyInput, variant) {
       const { coordinate } = keyInput;
-      return new Key(headOf(coordinate, variant.id), coordinate, variant, inputOf(keyInput));
+      return new Key(headOf(coordinate, variant.id), keyInput, variant, inputOf(keyInput));
     },
     nameUnder: ({ coordinate, digest }, variantId) => headOf(coordinate, variantId) + digest,
     variant({ kind, shape, versions, keyTemplate, tagTemplates }) {

@@ -63,6 +63,8 @@ export interface IdRequests<Id, Value> {
   remembered(value: object): void;
   /** Notes that the context uses a value that it remembers. */
   recalled(value: object): void;
+  /** Whether a value that the context remembers has to be read again, to be a part of what is collected now. */
+  mustReadAgain(value: object): boolean;
   /** Notes that the context was given a value. */
   primed(names: IdNames | undefined): void;
   /** Tells the observer of the request that an id bypasses the cache. */
@@ -248,7 +250,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   ): Promise<Value> {
     if (load !== undefined) return this.#rememberedInLoad(memoKey, id, names, load);
     const known = this.#memo.get(memoKey);
-    if (known !== undefined) {
+    if (known !== undefined && !this.#requests.mustReadAgain(known)) {
       this.#requests.recalled(known);
       return known as Promise<Value>;
     }
@@ -265,7 +267,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     load: EnclosingLoad,
   ): Promise<Value> {
     const known = this.#memoInLoads?.get(memoKey, load);
-    if (known === undefined) {
+    if (known === undefined || this.#requests.mustReadAgain(known.value)) {
       const value = this.#readOnTime(id, names, "other-load");
       this.#requests.remembered(value);
       if (this.#definition.memo.cache !== false) this.#rememberInLoad(memoKey, value, load);

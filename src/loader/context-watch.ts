@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { inspect } from "node:util";
+import { inspect, types } from "node:util";
 import { disableStorage } from "../async-context.js";
 import { isObjectPrototype } from "../built-in.js";
 import type { Channel } from "../telemetry/channel.js";
@@ -8,6 +8,8 @@ import type { Channel } from "../telemetry/channel.js";
 interface WatchedLoad {
   readonly coordinate: string;
   readonly keyProperties: readonly string[];
+  /** Called with each other property that it reads. */
+  readonly onRead?: ((property: string) => void) | undefined;
 }
 
 /**
@@ -18,24 +20,32 @@ const MAX_REPORTS = 1_000;
 
 /**
  * Reports which context properties the loads of public values read outside of their keys: once per
- * coordinate and property, by name, never by value. For development.
+ * coordinate and property, by name, never by value. Loads of single values are watched in development, builds of subtrees always: what
+ * these read keeps their value from being shared.
  *
  * The watch replaces the properties of the context by accessors. It does not wrap the context in a
  * Proxy, because a Proxy is a different object: whatever is keyed by the context (a WeakMap of
  * DataLoaders, `===`, #private fields) would stop matching. The asynchronous context identifies the
  * running load, so reads by concurrent code are not reported. Frozen contexts and contexts that are
  * not objects are not watched. A watched context is printed as if it was not.
+ *
+ * A cached field that a build reads is watched for itself, if at all: its value is shared by its own key, in a build or not.
  */
 export class ContextWatch {
   readonly #channel: Channel;
   readonly #sharedKeys: readonly string[];
+  readonly #watchesLoads: boolean;
   readonly #running = new AsyncLocalStorage<WatchedLoad | undefined>();
-  readonly #watched = new WeakSet<object>();
+  /** Whether anything was ever watched: asking for the running load costs something. */
+  #isUsed = false;
+  readonly #watched = new WeakMap<object, WatchedContext>();
   readonly #reported = new Set<string>();
 
-  constructor(channel: Channel, sharedKeys: readonly string[]) {
+  /** `watchesLoads`: whether the loads of single values are watched. */
+  constructor(channel: Channel, sharedKeys: readonly string[], watchesLoads: boolean) {
     this.#channel = channel;
     this.#sharedKeys = sharedKeys;
+    this.#watchesLoads = watchesLoads;
   }
 
   /**
@@ -43,12 +53,21 @@ export class ContextWatch {
    * asynchronously, are reported unless they are in `keyProperties`.
    */
   run<T>(coordinate: string, keyProperties: readonly string[], context: unknown, load: () => T): T {
+    if (!this.#watchesLoads) return this.pause(load);
     if (typeof context !== "object" || context === null) return load();
-    if (!this.#watched.has(context)) {
-      this.#watched.add(context);
-      this.#watch(context);
-    }
+    this.#watch(context);
+    this.#isUsed = true;
     return this.#running.run({ coordinate, keyProperties }, load);
+  }
+
+  /**
+   * Runs a build, which does not end before all that it has started. `onRead` is called with each property of `context` that it
+   * reads and that is neither shared by all callers nor in `keyProperties`. Undefined without running it if the context cannot be watched.
+   */
+  runBuild<T>(load: Required<WatchedLoad>, context: unknown, build: () => T): { readonly result: T } | undefined {
+    if (typeof context === "object" && context !== null && !this.#watch(context)) return undefined;
+    this.#isUsed = true;
+    return { result: this.#running.run(load, build) };
   }
 
   /**
@@ -61,26 +80,50 @@ export class ContextWatch {
 
   /** Runs `read` without reporting what it reads. */
   pause<T>(read: () => T): T {
-    return this.#running.getStore() === undefined ? read() : this.#running.run(undefined, read);
+    return !this.#isUsed || this.#running.getStore() === undefined ? read() : this.#running.run(undefined, read);
   }
 
-  #watch(context: object): void {
+  /** Watches all properties that a context has now. Returns whether each of them can be watched. */
+  #watch(context: object): boolean {
+    let watched = this.#watched.get(context);
+    if (watched === undefined) {
+      watched = { replaced: new Map(), names: new Set(), isComplete: !types.isProxy(context) };
+      this.#watched.set(context, watched);
+      this.#watchNew(context, watched, Object.isExtensible(context) ? inheritedNames(context) : new Set());
+      if (!Object.isExtensible(context) && inheritedNames(context).size > 0) watched.isComplete = false;
+    } else {
+      this.#watchNew(context, watched, new Set());
+    }
+    return watched.isComplete;
+  }
+
+  /** Watches the properties that are not watched yet. */
+  #watchNew(context: object, watched: WatchedContext, inherited: ReadonlySet<string>): void {
     const onRead = (property: string): void => this.#report(property);
-    const watched: Watched = new Map();
+    const { replaced, names } = watched;
+    const isFirst = names.size === 0;
     try {
-      for (const property of Object.getOwnPropertyNames(context)) watchOwn(context, property, onRead, watched);
-      if (!Object.isExtensible(context)) return;
-      for (const property of inheritedNames(context)) watchInherited(context, property, onRead, watched);
-      printUnwatched(context, watched);
+      for (const property of Object.getOwnPropertyNames(context)) {
+        if (names.has(property)) continue;
+        names.add(property);
+        if (!watchOwn(context, property, onRead, replaced)) watched.isComplete = false;
+      }
+      for (const property of inherited) {
+        names.add(property);
+        watchInherited(context, property, onRead, replaced);
+      }
+      if (isFirst && Object.isExtensible(context)) printUnwatched(context, replaced);
     } catch {
       // Exotic contexts, such as a Proxy that rejects definitions, stay unwatched.
+      watched.isComplete = false;
     }
   }
 
   #report(property: string): void {
     const load = this.#running.getStore();
     if (load === undefined || load.keyProperties.includes(property) || this.#sharedKeys.includes(property)) return;
-    const { coordinate } = load;
+    const { coordinate, onRead } = load;
+    onRead?.(property);
     const report = `${coordinate} ${property}`;
     if (this.#reported.has(report) || this.#reported.size >= MAX_REPORTS) return;
     this.#reported.add(report);
@@ -90,12 +133,21 @@ export class ContextWatch {
 
 type OnRead = (property: string) => void;
 
+interface WatchedContext {
+  readonly replaced: Watched;
+  /** The properties that were found. */
+  readonly names: Set<string>;
+  /** Whether each of them is watched. */
+  isComplete: boolean;
+}
+
 /** What each accessor of the watch has replaced: a property of the context, or nothing if that is inherited. */
 type Watched = Map<unknown, () => PropertyDescriptor | undefined>;
 
-function watchOwn(context: object, property: string, onRead: OnRead, watched: Watched): void {
+/** Returns whether the property can be watched. */
+function watchOwn(context: object, property: string, onRead: OnRead, watched: Watched): boolean {
   const own = Object.getOwnPropertyDescriptor(context, property);
-  if (own === undefined || !own.configurable) return;
+  if (own === undefined || !own.configurable) return false;
   const { get, set, enumerable = false } = own;
   let { value } = own as { value: unknown };
   const isField = "value" in own;
@@ -118,6 +170,7 @@ function watchOwn(context: object, property: string, onRead: OnRead, watched: Wa
         : undefined
       : set,
   });
+  return true;
 }
 
 /**

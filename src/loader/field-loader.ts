@@ -61,8 +61,9 @@ export class FieldLoader {
   /** The same for fields that loads of this execution ask for. Undefined until the first. */
   #firstInLoads: MemoInLoads<FirstRead> | undefined;
 
-  constructor(tier: Reads, invalidations: InvalidationCount, limits: ExecutionLimits) {
-    this.budget = new ExecutionBudget(limits);
+  /** `budget`: that of the execution that this one is a part of. */
+  constructor(tier: Reads, invalidations: InvalidationCount, limits: ExecutionLimits, budget?: ExecutionBudget) {
+    this.budget = budget ?? new ExecutionBudget(limits);
     this.#tier = tier;
     this.#invalidations = invalidations;
     this.#countAtStart = invalidations.count;

@@ -75,7 +75,7 @@ export interface BatchCall {
 }
 
 /** The options of `cache.loader`: a name, a batch function, and policy settings in seconds. */
-export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, "key" | "tags"> {
+export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, "key" | "tags" | "subtree"> {
   /** Names the loader's entries in all processes. Must be a GraphQL name. */
   readonly name: string;
   /**
@@ -137,7 +137,7 @@ export interface LoaderParts extends ExistenceParts {
   readonly profiles: Readonly<Record<string, PolicySettings>>;
   readonly defaults: PolicySettings;
   readonly identify: ((context: never) => unknown) | undefined;
-  readonly contextWatch: ContextWatch | undefined;
+  readonly contextWatch: ContextWatch;
   readonly variants: Variants;
   readonly typeShapes: TypeShapes;
   /** Where each loader registers under its name. */
@@ -265,7 +265,7 @@ export function createLoaderFactory<Id, Value, Context>(
     const identity = (): Identity | undefined => {
       if (isPrivate) parts.tier.readPrivate(name);
       // A load that uses a PUBLIC loader does not depend on who asks.
-      return contextWatch === undefined ? readIdentity() : contextWatch.pause(readIdentity);
+      return contextWatch.pause(readIdentity);
     };
     return new CallerLoader(name, identity, (loader, caller) => {
       if (isCached) return new ContextLoader(definition, new ContextRequests(definition, context, loader));
@@ -837,6 +837,14 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
         collector.refuse(`\`${this.coordinate}\` had read an id before the operation was executed`);
   }
 
+  mustReadAgain(value: object): boolean {
+    const { collector } = this.observer ?? {};
+    if (collector?.isBuild !== true) return false;
+    for (const member of collector.members)
+      if (member.isBuild && this.#collectedBy?.get(value)?.members.has(member) !== true) return true;
+    return false;
+  }
+
   primed(names: IdNames | undefined): void {
     this.observer?.collector?.addPrimed(names, this.policy);
   }
@@ -960,9 +968,9 @@ const handedOutInTurns = <Value>(values: ArrayLike<Value | Error>, { clock }: Lo
 function watchedBatch<Id, Value, Context>(
   { name, batch }: Pick<LoaderOptions<Id, Value, Context>, "name" | "batch">,
   { scope }: Policy,
-  watch: ContextWatch | undefined,
+  watch: ContextWatch,
 ): LoaderOptions<Id, Value, Context>["batch"] {
-  if (scope === "PRIVATE" || watch === undefined) return batch;
+  if (scope === "PRIVATE") return batch;
   return function (this: unknown, ids, context, call) {
     return watch.run(name, [], context, () => batch.call(this as never, ids, context, call));
   };

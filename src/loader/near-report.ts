@@ -30,7 +30,7 @@ export function reportNear(
   // Read first: a listener that invalidates the entry takes the value from it.
   const value = near.decode === undefined ? near.value : near.decode();
   channel.served(coordinate, key, "hit");
-  const observer = scopes.hasObservers ? scopes.observerOf(context) : undefined;
+  const observer = scopes.hasObservers ? scopes.observerOf(context, info) : undefined;
   if (observer !== undefined) observer.onRead(coordinate, tier.nearReport(near, policy), info, key);
   return value;
 }

@@ -6,8 +6,9 @@ import type { Entry } from "../store/entry.js";
 import type { InvalidationCount } from "../tier/invalidation/recent-invalidations.js";
 import type { NearNames } from "../tier/near/near-cache.js";
 import type { Reads } from "../tier/read/reads.js";
+import type { EnclosingLoad } from "../tier/request/enclosing-load.js";
 import type { ReadReport, ReadRequest } from "../tier/request/request.js";
-import type { ExecutionLimits } from "./execution-budget.js";
+import type { ExecutionBudget, ExecutionLimits } from "./execution-budget.js";
 import { FieldLoader } from "./field-loader.js";
 
 /**
@@ -28,7 +29,33 @@ export interface Observer {
   onExecution?(execution: Readable): void;
   /** What is read is to be stored as a part of a larger entry, such as a response. */
   readonly collector?: PartCollector | undefined;
+  /** What the execution that it observes has used of the limits of another one, which it is a part of. Undefined: its own. */
+  readonly budget?: ExecutionBudget | undefined;
 }
+
+/** A running build of a subtree: an execution inside of another one. */
+export interface Build {
+  readonly context: unknown;
+  /** Observes what the build reads. */
+  readonly observer: Observer & { readonly collector: PartCollector };
+  /** The load that the build is. */
+  readonly load: EnclosingLoad | undefined;
+  /** Notes that a field is executed in it, on a server with cache hints. `info`: that of the field. */
+  executed(info: object): void;
+}
+
+/** Leads from the operation of a nested execution to the build that it belongs to. */
+const BUILD: unique symbol = Symbol("graphql-cached.build");
+
+/** Returns a copy of the operation that a build executes, by which its reads are recognised. */
+export const operationOf = <Operation extends object>(build: Build, operation: Operation): Operation => ({
+  ...operation,
+  [BUILD]: build,
+});
+
+/** Returns the build that an execution belongs to. Undefined if it belongs to none. `info`: that of a field. */
+export const buildOf = (info: unknown): Build | undefined =>
+  (info as { readonly operation?: { readonly [BUILD]?: Build } | undefined } | undefined)?.operation?.[BUILD];
 
 /** Collects what becomes a part of a larger entry. It must miss nothing: what is invalidated later has to reach the entry. */
 export interface PartCollector {
@@ -36,6 +63,11 @@ export interface PartCollector {
   readonly members: ReadonlySet<PartCollector>;
   /** Adds what was read by whoever it belongs to, which could be another request. */
   addUnattributed(coordinate: string, served: ReadReport, key: Key | undefined): void;
+  /**
+   * Whether it collects for a build. What the request had read before is read again for it; for a response, it keeps that from being
+   * stored. And a build can contain what is not cached.
+   */
+  readonly isBuild: boolean;
   /** Adds a value that a loader was given for a key. Undefined: the id has none. */
   addPrimed(names: NearNames | undefined, policy: Policy): void;
   /** Adds a value of a loader that is not cached. */
@@ -62,9 +94,11 @@ export interface Miss extends Pick<ReadRequest, "key" | "policy" | "tags"> {
 /** Tells several collectors what was read. */
 class EveryCollector implements Observer, PartCollector {
   readonly members: ReadonlySet<PartCollector>;
+  readonly isBuild: boolean;
 
   constructor(members: ReadonlySet<PartCollector>) {
     this.members = members;
+    this.isBuild = [...members].some((member) => member.isBuild);
   }
 
   get collector(): PartCollector {
@@ -85,9 +119,10 @@ class EveryCollector implements Observer, PartCollector {
       else member.addPrimed(names, policy);
   }
 
-  addUncached(coordinate: string): void {
+  addUncached(coordinate: string, isPrivate: boolean): void {
     for (const member of this.members)
-      member.refuse(`\`${coordinate}\`, which is not cached, was read with a context of no request`);
+      if (member.isBuild) member.addUncached(coordinate, isPrivate);
+      else member.refuse(`\`${coordinate}\`, which is not cached, was read with a context of no request`);
   }
 
   addTags(subjects: readonly Subject[]): void {
@@ -98,6 +133,41 @@ class EveryCollector implements Observer, PartCollector {
     for (const member of this.members) member.refuse(reason);
   }
 }
+
+/**
+ * Observes a read of a loader that has no `info`: it belongs to the builds around it, and could belong to each other one with its context, as the
+ * batch function of a DataLoader runs in the asynchronous context of whoever was first. In doubt, it is a part of all of them.
+ */
+class BuildsObserver implements Observer {
+  readonly collector: PartCollector;
+  readonly #around: Observer | undefined;
+  readonly #certain: readonly Build[];
+  readonly #possible: readonly Build[];
+
+  constructor(around: Observer | undefined, certain: readonly Build[], possible: readonly Build[]) {
+    this.#around = around;
+    this.#certain = certain;
+    this.#possible = possible;
+    const builds = [...certain, ...possible].map(({ observer }) => observer.collector);
+    this.collector = new EveryCollector(new Set([...(around?.collector?.members ?? []), ...builds]));
+  }
+
+  onRead(coordinate: string, served: ReadReport, info: unknown, key?: Key): void {
+    for (const { observer } of this.#possible) observer.collector.addUnattributed(coordinate, served, key);
+    const [first, ...others] = this.#certain;
+    for (const { observer } of others) observer.collector.addUnattributed(coordinate, served, key);
+    // Tells the observer of the request as well.
+    if (first === undefined) this.#around?.onRead(coordinate, served, info, key);
+    else first.observer.onRead(coordinate, served, info, key);
+  }
+
+  onMiss(miss: Miss): void {
+    this.#around?.onMiss?.(miss);
+  }
+}
+
+/** Observes the requests of which nobody wants to know anything. */
+const NOBODY: Observer = { onRead: () => undefined };
 
 /**
  * A per-request override. BYPASS: neither read nor store. REFRESH: load every value now, and store
@@ -125,6 +195,8 @@ export class RequestScopes {
   readonly #overrides = new WeakMap<object, Override>();
   /** The collectors of the responses that are being executed. Replaced when it changes: observers refer to it. */
   #collectors: ReadonlySet<PartCollector> = new Set();
+  /** The builds of subtrees under way. */
+  readonly #builds = new Set<Build>();
   /** What observed a context before an observer with a collector did. */
   readonly #before = new WeakMap<Observer, Observer>();
   /** Whether there ever was an override, or an observer. Properties, so that reads skip the lookup. */
@@ -146,7 +218,7 @@ export class RequestScopes {
     const loaders = this.#loadersOf(signal ?? owner);
     let loader = loaders.get(owner);
     if (loader === undefined) {
-      loader = new FieldLoader(this.#tier, this.#invalidations, this.#limits);
+      loader = new FieldLoader(this.#tier, this.#invalidations, this.#limits, observer?.budget);
       loaders.set(owner, loader);
       observer?.onExecution?.(loader);
     }
@@ -173,6 +245,11 @@ export class RequestScopes {
 
   overrideOf(context: unknown): Override | undefined {
     return typeof context === "object" && context !== null ? this.#overrides.get(context) : undefined;
+  }
+
+  /** Notes that a context belongs to a request, so that what is read with it is a part of no other. */
+  own(context: unknown): void {
+    if (typeof context === "object" && context !== null && !this.#observers.has(context)) this.observe(context, NOBODY);
   }
 
   observe(context: object, observer: Observer): void {
@@ -204,13 +281,38 @@ export class RequestScopes {
     this.isCollecting = collectors.length > 0;
   }
 
+  /** Notes that a build has begun. Returns what notes that it has ended. */
+  begin(build: Build): () => boolean {
+    this.hasObservers = true;
+    this.#builds.add(build);
+    return () => this.#builds.delete(build);
+  }
+
+  /** Adds the builds that a read of a loader belongs to, or may belong to. */
+  #withBuilds(observer: Observer | undefined, context: unknown): Observer | undefined {
+    const load = this.#tier.enclosingLoad();
+    const certain: Build[] = [];
+    const possible: Build[] = [];
+    for (const build of this.#builds)
+      if (build.load !== undefined && load?.isWithin(build.load) === true) certain.push(build);
+      else if (build.context === context || observer === undefined) possible.push(build);
+    return certain.length + possible.length === 0 ? observer : new BuildsObserver(observer, certain, possible);
+  }
+
   /**
-   * Returns the observer of a context with which a field or loader is read. What is read with a context that nobody observes could
+   * Returns the observer of a context with which a field or loader is read. `info`: that of the field. What is read with a context that nobody observes could
    * be a part of any response that is being executed, as with loaders that are made before the server copies the context. So it
    * counts as a part of all of them.
    */
-  observerOf(context: unknown): Observer | undefined {
+  observerOf(context: unknown, info?: unknown): Observer | undefined {
     const observer = this.observer(context);
+    if (this.#builds.size > 0) {
+      // A field says itself which execution it belongs to.
+      const build = buildOf(info);
+      if (build !== undefined) return build.observer;
+      const inBuilds = info === undefined ? this.#withBuilds(observer, context) : observer;
+      if (inBuilds !== observer) return inBuilds;
+    }
     return observer !== undefined || this.#collectors.size === 0 ? observer : new EveryCollector(this.#collectors);
   }
 

@@ -11,13 +11,9 @@ import type { ContextWatch } from "./context-watch.js";
 export class RequestSignals {
   readonly #abortSignal: ((context: never) => unknown) | undefined;
   readonly #channel: Channel;
-  readonly #contextWatch: ContextWatch | undefined;
+  readonly #contextWatch: ContextWatch;
 
-  constructor(
-    abortSignal: ((context: never) => unknown) | undefined,
-    channel: Channel,
-    contextWatch: ContextWatch | undefined,
-  ) {
+  constructor(abortSignal: ((context: never) => unknown) | undefined, channel: Channel, contextWatch: ContextWatch) {
     this.#abortSignal = abortSignal;
     this.#channel = channel;
     this.#contextWatch = contextWatch;
@@ -26,9 +22,7 @@ export class RequestSignals {
   /** Returns undefined if the request has no signal. `info` is the one of the resolver, if there is one. */
   of(coordinate: string, context: unknown, info?: unknown): CallSignals | undefined {
     // A load that encloses this read does not use what is read from the context here.
-    return this.#contextWatch === undefined
-      ? this.#find(coordinate, context, info)
-      : this.#contextWatch.pause(() => this.#find(coordinate, context, info));
+    return this.#contextWatch.pause(() => this.#find(coordinate, context, info));
   }
 
   /** Called for every miss, most of which belong to requests without a signal. */

@@ -1,4 +1,4 @@
-import type { GraphQLSchema } from "graphql";
+import type { DocumentNode, GraphQLSchema } from "graphql";
 import type { Cache } from "../cache.js";
 import { checkServed } from "../directive/served-schema.js";
 import { CachedError, describeSetting } from "../errors.js";
@@ -13,7 +13,7 @@ import {
   TraceRecorder,
   tracedExtensions,
 } from "../inspection/trace.js";
-import { partsOf } from "../parts.js";
+import { type CacheParts, partsOf } from "../parts.js";
 import { refuseLoaders } from "./loader-check.js";
 
 /** Options of `cachedHooks`. */
@@ -23,6 +23,7 @@ export interface CachedHooksOptions<Context> extends TraceOptions<Context> {
 }
 
 interface Result {
+  readonly data?: unknown;
   extensions?: Record<string, unknown>;
 }
 
@@ -38,7 +39,11 @@ interface GraphQLHooks {
   defineLoaders?(loaders: Readonly<Record<string, object>>): void;
   addHook(
     name: "preExecution",
-    hook: (schema: unknown, document: unknown, context: OperationContext) => Promise<void>,
+    hook: (
+      schema: GraphQLSchema,
+      document: DocumentNode,
+      context: OperationContext,
+    ) => Promise<{ readonly document: DocumentNode } | undefined>,
   ): void;
   addHook(name: "onResolution", hook: (execution: Result, context: OperationContext) => Promise<void>): void;
 }
@@ -79,8 +84,15 @@ export function cachedHooks<Context>(
       "CACHED_OPTION_INVALID",
       `cachedHooks: expected a Fastify application on which Mercurius is registered, got ${describeSetting(app)}; call it after \`await app.register(mercurius, …)\``,
     );
+  let rewrites = false;
   const check = (): void => {
-    if (hooks.schema !== undefined) checkServed(hooks.schema, parts, "cachedHooks");
+    const { schema } = hooks;
+    if (schema === undefined) return;
+    checkServed(schema, parts, "cachedHooks");
+    parts.subtrees.prepare(schema);
+    if (!parts.rules.hasSubtrees || rewrites) return;
+    rewrites = true;
+    rewriteOperations(hooks, parts);
   };
   check();
   refuseLoaders(app, hooks, parts);
@@ -89,8 +101,9 @@ export function cachedHooks<Context>(
   if (options.allow !== undefined) {
     hooks.addHook("preExecution", async (_schema, _document, context) => {
       const requested = requestedTrace(requestedExtensions(context));
-      if (requested === undefined) return;
+      if (requested === undefined) return undefined;
       traces.set(context, requested === true ? beginTrace(parts, context) : mistakeInTrace(requested, []));
+      return undefined;
     });
     hooks.addHook("onResolution", async (execution, context) => {
       const trace = traces.get(context);
@@ -108,6 +121,22 @@ export function cachedHooks<Context>(
   app.addHook("onClose", () => parts.drain());
 }
 
+/** Lets Mercurius execute operations with their subtrees. */
+function rewriteOperations(hooks: GraphQLHooks, { subtrees }: CacheParts): void {
+  const rewritten = new WeakSet<object>();
+  hooks.addHook("preExecution", async (schema, document, context) => {
+    // Mercurius executes the only operation of a document, or the one that the request names.
+    const operationName = requestedOperation(context);
+    const other = subtrees.rewrite({ schema, document, operationName, context });
+    if (other === undefined) return undefined;
+    rewritten.add(context);
+    return { document: other };
+  });
+  hooks.addHook("onResolution", async (execution, context) => {
+    if (rewritten.has(context)) subtrees.finish(execution.data);
+  });
+}
+
 /** Checks the schema again after calls that change it. */
 function checkAfter(hooks: GraphQLHooks, names: readonly string[], check: () => void): void {
   const methods = hooks as unknown as Record<string, ((...args: unknown[]) => unknown) | undefined>;
@@ -122,11 +151,20 @@ function checkAfter(hooks: GraphQLHooks, names: readonly string[], check: () => 
   }
 }
 
-/** Mercurius does not pass `extensions` to hooks, so they are read from the request: its body, or JSON in its query string. */
-function requestedExtensions({ reply, operationId }: OperationContext): unknown {
+/** Mercurius passes neither `extensions` nor the name of the operation to hooks, so they are read from the request: its body, or its query string. */
+function requestOf({ reply, operationId }: OperationContext): { extensions?: unknown; operationName?: unknown } | null {
   const { body, query } = reply?.request ?? {};
-  const operation = (Array.isArray(body) ? body[operationId ?? 0] : (body ?? query)) as { extensions?: unknown } | null;
-  const extensions = operation?.extensions;
+  return (Array.isArray(body) ? body[operationId ?? 0] : (body ?? query)) as object | null;
+}
+
+function requestedOperation(context: OperationContext): string | undefined {
+  const name = requestOf(context)?.operationName;
+  return typeof name === "string" ? name : undefined;
+}
+
+/** Returns the extensions of a request. Those in a query string are JSON. */
+function requestedExtensions(context: OperationContext): unknown {
+  const extensions = requestOf(context)?.extensions;
   if (typeof extensions !== "string") return extensions;
   try {
     return JSON.parse(extensions);

@@ -4,10 +4,15 @@ import type { ExecutedResponse, Operation, ResponseCache, ResponseExecution } fr
 import { resultOf } from "./stored-response.js";
 
 /** Does what `execute` of graphql does, with `responses` in front of it. */
-export async function executeStored(args: ExecutionArgs, responses: ResponseCache): Promise<ExecutionResult> {
+export async function executeStored(
+  args: ExecutionArgs,
+  responses: ResponseCache,
+  executeSubtrees: (args: ExecutionArgs) => ExecutionResult | PromiseLike<ExecutionResult>,
+): Promise<ExecutionResult> {
   const { schema, document, operationName, variableValues, contextValue } = args;
   const isObject = typeof contextValue === "object" && contextValue !== null;
-  if (!isObject || !isOrdinary(args)) return execute(args);
+  if (!isOrdinary(args)) return execute(args);
+  if (!isObject) return executeSubtrees(args);
   const operation = { schema, document, operationName, variables: variableValues, context: contextValue };
   const begun = await responses.begin(operation);
   if (begun?.kind === "served") {
@@ -15,8 +20,8 @@ export async function executeStored(args: ExecutionArgs, responses: ResponseCach
     return resultOf(begun.response);
   }
   try {
-    if (begun === undefined) return await execute(args);
-    return await endWith(begun.execution, responses, operation, () => execute(args));
+    if (begun === undefined) return await executeSubtrees(args);
+    return await endWith(begun.execution, responses, operation, () => executeSubtrees(args));
   } finally {
     responses.ended(contextValue);
   }

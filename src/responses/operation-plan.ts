@@ -5,7 +5,6 @@ import {
   type GraphQLCompositeType,
   type GraphQLObjectType,
   type GraphQLSchema,
-  getNamedType,
   isAbstractType,
   isCompositeType,
   isObjectType,
@@ -14,9 +13,7 @@ import {
   print,
   type SelectionSetNode,
 } from "graphql";
-import { AuthMarks } from "../directive/auth-marks.js";
-import { hasPublicHint, hintOf } from "../directive/cache-control.js";
-import { directivesAt } from "../directive/directive-names.js";
+import { type FieldFacts, SchemaFacts } from "../directive/field-facts.js";
 import type { AnyField } from "../directive/field-rule.js";
 import { REFERENCE } from "../directive/reference.js";
 import type { Path } from "../keys/path.js";
@@ -68,14 +65,13 @@ const NOTHING: Inherited = { isHinted: false, isCached: false };
 export class OperationPlanner {
   readonly #schema: GraphQLSchema;
   readonly #parts: CacheParts;
-  readonly #marks: AuthMarks;
   readonly #plans = new WeakMap<DocumentNode, Map<string, OperationPlan>>();
-  readonly #fields = new Map<string, FieldFacts>();
+  readonly #facts: SchemaFacts;
 
   constructor(schema: GraphQLSchema, parts: CacheParts) {
     this.#schema = schema;
     this.#parts = parts;
-    this.#marks = new AuthMarks(schema, parts.isAuthDirective, [...parts.rules.directives]);
+    this.#facts = new SchemaFacts(schema, parts);
   }
 
   /** Returns the plan of an operation of a valid document. Undefined if the document has no such operation. */
@@ -104,7 +100,7 @@ export class OperationPlanner {
     const operation = name === "" ? operations[0] : operations.find((one) => one.name?.value === name);
     if (operation === undefined || (name === "" && operations.length > 1)) return undefined;
     const { rules } = this.#parts;
-    const walk = new Walk(this.#schema, fragments, (parent, field) => this.#factsOf(parent, field), rules.fields);
+    const walk = new Walk(this.#schema, fragments, (parent, field) => this.#facts.of(parent, field), rules.fields);
     const root = this.#schema.getQueryType();
     if (operation.operation === "query" && root != null) walk.operation(operation, root);
     const used = [...walk.fragments].sort();
@@ -127,62 +123,10 @@ export class OperationPlanner {
       contextPaths: [...walk.contextPaths.values()],
     };
   }
-
-  #factsOf(parent: GraphQLObjectType, field: AnyField): FieldFacts {
-    const coordinate = `${parent.name}.${field.name}`;
-    const known = this.#fields.get(coordinate);
-    if (known !== undefined) return known;
-    const rule = this.#parts.rules.fields.get(coordinate);
-    const { maxAge, scope, inheritMaxAge } = hintOf(field);
-    // A check around the resolver of a cached field runs on every hit of the field, and on none of the response.
-    const isCovered = !hasPublicHint(field, { scope: "PUBLIC" }) && this.#marks.coverOf(parent, field) !== undefined;
-    const declared = this.#declaredAt(field);
-    const facts: FieldFacts = {
-      coordinate,
-      isUncacheable: rule === undefined && declared.some((one) => one.maxAge === 0),
-      hintedMaxAge: maxAge,
-      inheritsHint: inheritMaxAge === true,
-      cachedMaxAge: rule === undefined ? undefined : rule.policy.maxAgeMs / 1000,
-      isPrivate:
-        scope === "PRIVATE" ||
-        rule?.policy.scope === "PRIVATE" ||
-        (rule === undefined && declared.some((one) => one.scope === "PRIVATE")) ||
-        isCovered,
-      contextPaths: rule?.contextPaths ?? [],
-      isCached: rule !== undefined,
-      // A method of an instance is a resolver.
-      hasResolver: this.#parts.hasValueTypes || this.#parts.resolvers.has(field),
-      returned: getNamedType(field.type),
-    };
-    this.#fields.set(coordinate, facts);
-    return facts;
-  }
-
-  /** Returns what `@cached` says on a field. With `maxAge: 0`, it makes no rule. */
-  #declaredAt(field: AnyField): readonly { readonly maxAge?: unknown; readonly scope?: unknown }[] {
-    const { cached } = field.extensions as { readonly cached?: object };
-    const inSdl = [...this.#parts.rules.directives].flatMap((name) => directivesAt(this.#schema, field, name));
-    return cached === undefined ? inSdl : [...inSdl, cached];
-  }
 }
 
 /** A response without any field with an age is not cacheable. */
 const ageOf = (maxAge: number): number => (Number.isFinite(maxAge) ? maxAge : 0);
-
-/** What the schema says about one field. */
-interface FieldFacts {
-  readonly coordinate: string;
-  readonly hintedMaxAge: number | undefined;
-  readonly inheritsHint: boolean;
-  /** Undefined for a field that is not cached. */
-  readonly cachedMaxAge: number | undefined;
-  readonly isCached: boolean;
-  readonly isUncacheable: boolean;
-  readonly isPrivate: boolean;
-  readonly contextPaths: readonly Path[];
-  readonly hasResolver: boolean;
-  readonly returned: ReturnType<typeof getNamedType>;
-}
 
 /**
  * Adds up what the fields of an operation say, whatever `@include` and `@skip` leave out. The ages are those of Apollo's
@@ -280,21 +224,21 @@ class Walk {
   /** Undefined: nothing is below it. */
   #field(parent: GraphQLObjectType, field: AnyField, inherited: Inherited, isRoot: boolean): Below | undefined {
     const facts = this.#factsOf(parent, field);
-    const { hintedMaxAge, cachedMaxAge, inheritsHint, hasResolver, returned } = facts;
-    if (facts.isPrivate) this.isPrivate = true;
+    const { rule, hintedMaxAge, inheritsHint, hasResolver, returned } = facts;
+    if (facts.isPrivate || facts.isCovered) this.isPrivate = true;
     if (facts.isUncacheable) this.isUncacheable = true;
-    if (facts.isCached) this.coordinates.add(facts.coordinate);
-    for (const path of facts.contextPaths) this.contextPaths.set(path.text, path);
+    if (rule !== undefined) this.coordinates.add(facts.coordinate);
+    for (const path of rule?.contextPaths ?? []) this.contextPaths.set(path.text, path);
     const needsHint = isRoot || (isCompositeType(returned) && !inheritsHint);
     this.hintedMaxAge = Math.min(this.hintedMaxAge, hintedMaxAge ?? (needsHint ? 0 : Number.POSITIVE_INFINITY));
-    const ownMaxAge = hintedMaxAge ?? cachedMaxAge;
+    const ownMaxAge = hintedMaxAge ?? (rule && rule.policy.maxAgeMs / 1000);
     const isPart = !hasResolver && inherited.isCached;
     const isInherited = !isRoot && (isPart || (inherited.isHinted && !needsHint));
     this.ownMaxAge = Math.min(this.ownMaxAge, ownMaxAge ?? (isInherited ? Number.POSITIVE_INFINITY : 0));
     if (!isCompositeType(returned)) return undefined;
     if (field.name === "_entities") this.#references(returned);
     const isHinted = hintedMaxAge !== undefined || (inheritsHint && inherited.isHinted);
-    return { type: returned, inherited: { isHinted, isCached: facts.isCached || isPart } };
+    return { type: returned, inherited: { isHinted, isCached: rule !== undefined || isPart } };
   }
 
   /** The entities of a subgraph are read by the rules of their references. */

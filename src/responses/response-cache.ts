@@ -2,6 +2,7 @@ import { hash as hashOf } from "node:crypto";
 import { type DocumentNode, type GraphQLSchema, isInterfaceType, isObjectType, print, printSchema } from "graphql";
 import { LRUCache } from "lru-cache";
 import { StoredText } from "../codec/stored-text.js";
+import { CollectedParts } from "../collected-parts.js";
 import { Deferred } from "../deferred.js";
 import { variablesOf } from "../graphql-version.js";
 import { canonicalize } from "../keys/canonical.js";
@@ -15,7 +16,6 @@ import type { ObservedOutcome } from "../telemetry/events.js";
 import { NO_TAGS, type ReadReport, type ReadRequest, type RequestTags, ResultTags } from "../tier/request/request.js";
 import type { ResultControl } from "../tier/request/result-control.js";
 import { Admission } from "./admission.js";
-import { CollectedParts } from "./collected-parts.js";
 import { type OperationPlan, OperationPlanner } from "./operation-plan.js";
 import type { ResolvedResponses } from "./options.js";
 import { reportStart } from "./start-report.js";
@@ -135,7 +135,8 @@ export class ResponseCache {
   begin(operation: Operation, observer?: Observer): Promise<Begun> | undefined {
     const { scopes } = this.#parts;
     // What it reads is a part of no other response.
-    if (scopes.observer(operation.context) === undefined) scopes.observe(operation.context, observer ?? NOBODY);
+    if (observer === undefined) scopes.own(operation.context);
+    else if (scopes.observer(operation.context) === undefined) scopes.observe(operation.context, observer);
     try {
       return this.#begin(operation, observer);
     } catch {
@@ -210,7 +211,11 @@ export class ResponseCache {
       let report: ReadReport | undefined;
       const request = new ResponseRead(names, policy, isForced, {
         load: (control) => {
-          const parts = new CollectedParts(this.#parts, names.contextPaths);
+          const parts = new CollectedParts(this.#parts, {
+            what: "a response",
+            contextPaths: names.contextPaths,
+            isBuild: false,
+          });
           const stop = scopes.collect(operation.context, collecting(observer, parts));
           const execution = new LeasedExecution(parts, control, request, clock.now(), this.options, {
             ended: stop,
@@ -418,9 +423,6 @@ function collecting(
     onExecution: (execution) => observer?.onExecution?.(execution),
   };
 }
-
-/** Observes the requests of which nobody wants to know anything. */
-const NOBODY: Observer = { onRead: () => undefined };
 
 /** An execution of which the cache learns nothing. */
 const UNRECORDED: ResponseExecution = {

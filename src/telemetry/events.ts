@@ -28,6 +28,24 @@ export type BypassReason =
   | "ABORTED"
   | "CLOSED";
 
+/** Why a subtree is not read or not stored; `CacheSubtreeSkipReason` in the inspection SDL describes each reason. */
+export type SkipReason =
+  | "NO_TWIN"
+  | "CHANGED_RESOLVER"
+  | "DIRECTIVE"
+  | "LIST_WITHOUT_ID"
+  | "MODE"
+  | "TOO_MANY_SELECTIONS"
+  | "HIT_RATIO"
+  | "ROOT_VALUE"
+  | "ERRORS"
+  | "TOO_LARGE"
+  | "TOO_MANY_PARTS"
+  | "PRIVATE"
+  | "CONTEXT_READ"
+  | "CONTEXT_FROZEN"
+  | "UNSTORABLE";
+
 /** What the cache would have done with a read whose mode is `observe`. `miss`: the value would have been loaded. */
 export type ObservedOutcome = "hit" | "stale" | "miss" | "bypassed";
 
@@ -130,6 +148,11 @@ export type CacheEvent =
   | ({ readonly name: "write.finished"; readonly isStored: boolean; readonly storedBytes: number } & Subject)
   | ({ readonly name: "value.refused"; readonly error: CachedError } & Subject)
   | ({ readonly name: "entry.corrupt"; readonly error: CachedError } & Subject)
+  /**
+   * A field with `subtree: true` was cached field by field, or its subtree was not stored. `subject`: what it is about, such as the
+   * coordinate of a field or a property of the context. Published once for each reason and subject.
+   */
+  | ({ readonly name: "subtree.skipped"; readonly reason: SkipReason; readonly subject: string } & Subject)
   | ({ readonly name: "lease.lost" } & Subject)
   /**
    * The load of a PUBLIC value read a property of the context that is not part of its key.

@@ -18,6 +18,7 @@ import { endWith, isOrdinary, isSingle } from "../responses/execute.js";
 import { type ResponsesOptions, resolveResponses } from "../responses/options.js";
 import { type Operation, ResponseCache } from "../responses/response-cache.js";
 import { unreadResultOf } from "../responses/stored-response.js";
+import { executeWithSubtrees } from "../subtrees/execute.js";
 
 /** Options of `useCached`. */
 export interface CachedYogaOptions<Context> extends TraceOptions<Context> {
@@ -109,22 +110,29 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
   return {
     onSchemaChange({ schema }) {
       checkServed(schema, parts, "useCached");
+      parts.subtrees.prepare(schema);
       responses?.prepare(schema);
     },
     onExecute({ args, executeFn, setExecuteFn }) {
       const context = args.contextValue as YogaContext | null | undefined;
       const trace = beginTraceOf(context);
       let isServed = false;
+      const executeSubtrees = (given: Execution["args"]): unknown => {
+        if (executeFn === undefined || !isOrdinary(given as object)) return executeFn?.(given);
+        return executeWithSubtrees(given, parts.subtrees, executeFn);
+      };
+      if (responses === undefined && parts.rules.hasSubtrees && executeFn !== undefined)
+        setExecuteFn?.(executeSubtrees);
       // Not here: another plugin may answer, or throw, and then nobody would end what has begun.
       if (responses !== undefined && executeFn !== undefined)
         setExecuteFn?.((given) => {
           const operation = operationOf(given);
           const begun = operation && responses.begin(operation, trace instanceof TraceRecorder ? trace : undefined);
-          if (operation === undefined || begun === undefined) return executeFn(given);
+          if (operation === undefined || begun === undefined) return executeSubtrees(given);
           return begun.then((one) => {
             isServed = one.kind === "served";
             if (one.kind === "served") return unreadResultOf(one.response);
-            return endWith(one.execution, responses, operation, () => executeFn(given) as object);
+            return endWith(one.execution, responses, operation, () => executeSubtrees(given) as object);
           });
         });
       const ended = (result: unknown): void => {

@@ -17,6 +17,7 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "EntityTagsOptions",
     "LoaderOptions",
     "RefreshJob",
+    "PreparedDocument",
     "ResponsesOptions",
     "ResultControl",
     "ResultSettings",

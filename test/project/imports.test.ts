@@ -25,6 +25,8 @@ const RANKS: Readonly<Record<string, number>> = {
   "schema-rules.ts": 5,
   "parts.ts": 6,
   directive: 7,
+  "collected-parts.ts": 7,
+  subtrees: 8,
   inspection: 8,
   responses: 8,
   "options.ts": 8,
@@ -56,7 +58,7 @@ const GENERATED_READERS = ["directive", "inspection", "index.ts", ...Object.keys
 /** The modules that may import a package. */
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   dataloader: ["loader"],
-  "lru-cache": ["keys", "loader", "responses", "store", "tier"],
+  "lru-cache": ["keys", "loader", "responses", "store", "subtrees", "tier"],
   graphql: [
     "graphql-version.ts",
     "known-resolvers.ts",
@@ -64,10 +66,13 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
     "directive",
     "inspection",
     "responses",
+    "subtrees",
+    "parts.ts",
     "cache.ts",
     "generated",
     "yoga",
     "mercurius",
+    "apollo",
     "inspector",
     "testing",
     "cli",

@@ -106,6 +106,12 @@ export class LoadControl implements ResultControl {
     for (const tag of tags) this.#tags.add(this.#load.subjectOf(tag));
   }
 
+  /** Adds what an invalidation of the result names besides tags. */
+  addSubjects(subjects: readonly Subject[]): void {
+    this.#tags ??= new Set();
+    for (const subject of subjects) this.#tags.add(subject);
+  }
+
   async previous<Value>(): Promise<Value | undefined> {
     this.#checkOpen("previous()");
     this.#reading ??= this.#load.readPrevious?.() ?? Promise.resolve(undefined);

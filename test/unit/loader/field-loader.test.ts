@@ -27,7 +27,12 @@ function createLoader() {
 
 const requestOf = (readOnly: boolean, variantId = "v"): FieldRequest =>
   ({
-    key: new Key(`gc:2:Query.a:${variantId}:`, "Query.a", { id: variantId, form: 1 }, "field Query.a  []"),
+    key: new Key(
+      `gc:2:Query.a:${variantId}:`,
+      { kind: "field", coordinate: "Query.a" },
+      { id: variantId, form: 1 },
+      "field Query.a  []",
+    ),
     tags: NO_TAGS,
     policy: { readOnly },
   }) as unknown as FieldRequest;

@@ -1,13 +1,13 @@
-import type { Clock } from "../clock.js";
-import type { Key, Subject } from "../keys/key.js";
-import type { PartCollector } from "../loader/request-scope.js";
-import type { CacheParts } from "../parts.js";
-import type { Policy } from "../policy/policy.js";
-import type { NearNames } from "../tier/near/near-cache.js";
-import type { ReadReport } from "../tier/request/request.js";
+import type { Clock } from "./clock.js";
+import type { Key, Subject } from "./keys/key.js";
+import type { PartCollector } from "./loader/request-scope.js";
+import type { CacheParts } from "./parts.js";
+import type { Policy } from "./policy/policy.js";
+import type { NearNames } from "./tier/near/near-cache.js";
+import type { ReadReport } from "./tier/request/request.js";
 
 /**
- * The most tags of one response. With more, the entries of a
+ * The most tags of one entry. With more, the entries of a
  * coordinate share a tag, which an invalidation of any of them changes.
  */
 const MAX_TAGS = 1_000;
@@ -15,8 +15,8 @@ const MAX_TAGS = 1_000;
 const MAX_ENTRIES = 16;
 
 /**
- * What a response is made of, as far as it was read from the cache while the operation was executed: the narrowest of all
- * parts. What cannot be known keeps the response from being stored.
+ * What a response or a subtree is made of, as far as it was read from the cache while it was executed: the narrowest of all
+ * parts. What cannot be known keeps it from being stored.
  */
 export class CollectedParts implements PartCollector {
   readonly #log: CacheParts["onceLog"];
@@ -24,20 +24,30 @@ export class CollectedParts implements PartCollector {
   readonly #clock: Clock;
   readonly #contextPaths: ReadonlySet<string>;
   readonly #rules: CacheParts["rules"];
+  readonly #what: string;
+  readonly isBuild: boolean;
   readonly #tags = new Set<Subject>();
   /** The tags of the entries, by coordinate. */
   readonly #entries = new Map<string, Set<Subject>>();
   /** The form of the keys of each coordinate. */
   readonly #forms = new Map<string, Subject>();
-  /** Why the response is not stored. Undefined if it may be. */
+  /** Why the entry is not stored. Undefined if it may be. */
   refusal: string | undefined;
   /** On the clock of this process. */
   #freshUntilAt = Number.POSITIVE_INFINITY;
   #staleForMs = Number.POSITIVE_INFINITY;
   #isPrivate = false;
 
-  /** `contextPaths`: the paths into the context that are part of the key of the response. */
-  constructor({ keys, clock, rules, onceLog }: CacheParts, contextPaths: Iterable<string>) {
+  /**
+   * `what`: what the entry is called in messages. `contextPaths`: the paths into the context that are part of its key. `isBuild`: see
+   * `PartCollector`.
+   */
+  constructor(
+    { keys, clock, rules, onceLog }: CacheParts,
+    { what, contextPaths, isBuild }: { what: string; contextPaths: Iterable<string>; isBuild: boolean },
+  ) {
+    this.#what = what;
+    this.isBuild = isBuild;
     this.#log = onceLog;
     this.#keys = keys;
     this.#clock = clock;
@@ -85,7 +95,7 @@ export class CollectedParts implements PartCollector {
     if (key !== undefined) this.#addEntry(key);
   }
 
-  /** A PRIVATE value of another request would make the operation PRIVATE. */
+  /** A PRIVATE value of another request, or of another part of it, would make all of it PRIVATE. */
   addUnattributed(coordinate: string, report: ReadReport, key: Key | undefined): void {
     if (report.isPrivate) this.refuse(`\`${coordinate}\`, which is PRIVATE, was read with a context of no request`);
     else this.add(coordinate, report, key);
@@ -104,14 +114,14 @@ export class CollectedParts implements PartCollector {
 
   addUncached(coordinate: string, isPrivate: boolean): void {
     if (isPrivate) this.#isPrivate = true;
-    this.pass(`\`${coordinate}\` is not cached`);
+    if (!this.isBuild) this.pass(`\`${coordinate}\` is not cached`);
   }
 
   addTags(subjects: readonly Subject[]): void {
     for (const tag of subjects) this.#tags.add(tag);
   }
 
-  /** Keeps this response from being stored. */
+  /** Keeps this entry from being stored. */
   pass(reason: string): void {
     this.refusal ??= reason;
   }
@@ -119,8 +129,10 @@ export class CollectedParts implements PartCollector {
   /** The same for a mistake in how the cache is used, which is logged once. */
   refuse(reason: string): void {
     this.pass(reason);
+    // A read that could belong to several builds is no mistake.
+    if (this.isBuild) return;
     this.#log.warn(
-      `graphql-cached: a response is not stored: expected to know everything that it is made of, but ${reason}; create one context per request, and call loaders with that context in resolvers`,
+      `graphql-cached: ${this.#what} is not stored: expected to know everything that it is made of, but ${reason}; create one context per request, and call loaders with that context in resolvers`,
     );
   }
 
@@ -140,7 +152,7 @@ export class CollectedParts implements PartCollector {
     if (entries.size <= MAX_ENTRIES) entries.add(entry(key));
   }
 
-  /** Returns all tags of the response, each once. Undefined if there are too many. */
+  /** Returns all tags of the entry, each once. Undefined if there are too many. */
   subjects(): readonly Subject[] | undefined {
     const subjects = new Set(this.#tags);
     for (const [coordinate, entries] of this.#entries) {

@@ -1,0 +1,79 @@
+import { type GraphQLNamedType, type GraphQLObjectType, type GraphQLSchema, getNamedType } from "graphql";
+import type { CacheParts } from "../parts.js";
+import type { FieldRule } from "../schema-rules.js";
+import { AuthMarks } from "./auth-marks.js";
+import { hasPublicHint, hintOf } from "./cache-control.js";
+import { directivesAt } from "./directive-names.js";
+import type { AnyField } from "./field-rule.js";
+
+/** What a schema says about one field, for entries that contain it. */
+export interface FieldFacts {
+  readonly coordinate: string;
+  /** Undefined for a field that is not cached. */
+  readonly rule: FieldRule | undefined;
+  readonly hintedMaxAge: number | undefined;
+  readonly inheritsHint: boolean;
+  /** Whether it has `@cached(maxAge: 0)`. */
+  readonly isUncacheable: boolean;
+  /** Whether it declares that it is PRIVATE. */
+  readonly isPrivate: boolean;
+  /** Whether an auth mark covers it, and it does not declare itself that it is PUBLIC. */
+  readonly isCovered: boolean;
+  /** Whether it has a resolver. */
+  readonly hasResolver: boolean;
+  readonly returned: GraphQLNamedType;
+}
+
+/** What a schema says about its fields. Each is looked at once. */
+export class SchemaFacts {
+  readonly #schema: GraphQLSchema;
+  readonly #parts: CacheParts;
+  readonly #marks: AuthMarks;
+  readonly #fields = new Map<string, FieldFacts>();
+
+  constructor(schema: GraphQLSchema, parts: CacheParts) {
+    this.#schema = schema;
+    this.#parts = parts;
+    this.#marks = new AuthMarks(schema, parts.isAuthDirective, [...parts.rules.directives]);
+  }
+
+  of(parent: GraphQLObjectType, field: AnyField): FieldFacts {
+    const coordinate = `${parent.name}.${field.name}`;
+    const known = this.#fields.get(coordinate);
+    if (known !== undefined) return known;
+    const rule = this.#parts.rules.fields.get(coordinate);
+    const { maxAge, scope, inheritMaxAge } = hintOf(field);
+    const declared = this.#declaredAt(field);
+    const facts: FieldFacts = {
+      coordinate,
+      rule,
+      hintedMaxAge: maxAge,
+      inheritsHint: inheritMaxAge === true,
+      isUncacheable: rule === undefined && declared.some((one) => one.maxAge === 0),
+      isPrivate:
+        scope === "PRIVATE" ||
+        rule?.policy.scope === "PRIVATE" ||
+        (rule === undefined && declared.some((one) => one.scope === "PRIVATE")),
+      // A check around the resolver of a cached field runs on every hit of the field, and on none of what contains it.
+      isCovered: !hasPublicHint(field, { scope: "PUBLIC" }) && this.#marks.coverOf(parent, field) !== undefined,
+      // A method of an instance is a resolver.
+      hasResolver: this.#parts.hasValueTypes || this.#parts.resolvers.has(field),
+      returned: getNamedType(field.type),
+    };
+    this.#fields.set(coordinate, facts);
+    return facts;
+  }
+
+  /** Whether an auth mark is on a field, its type or its parent, and the field does not declare itself that it is PUBLIC. */
+  isGuarded(parent: GraphQLObjectType, field: AnyField): boolean {
+    if (this.#marks.markOf(parent, field) === undefined) return false;
+    return !this.#declaredAt(field).some((one) => one.scope === "PUBLIC");
+  }
+
+  /** Returns what `@cached` says on a field. With `maxAge: 0`, it makes no rule. */
+  #declaredAt(field: AnyField): readonly { readonly maxAge?: unknown; readonly scope?: unknown }[] {
+    const { cached } = field.extensions as { readonly cached?: object };
+    const inSdl = [...this.#parts.rules.directives].flatMap((name) => directivesAt(this.#schema, field, name));
+    return cached === undefined ? inSdl : [...inSdl, cached];
+  }
+}

@@ -1,0 +1,88 @@
+import { ID, TYPE } from "./nested-document.js";
+
+type Json = unknown;
+type JsonObject = Readonly<Record<string, Json>>;
+
+const isObject = (value: Json): value is JsonObject =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** Thrown if the objects of an entry are others than those that its holes were executed for. */
+export class OtherObjects extends Error {}
+
+/** Where errors have made something null. */
+export class NulledPaths {
+  readonly #paths: readonly (readonly (string | number)[])[];
+
+  constructor(errors: readonly { readonly path?: readonly (string | number)[] | undefined }[]) {
+    this.#paths = errors.map(({ path }) => path ?? []);
+  }
+
+  /** Whether an error is at `path` or below it. */
+  includes(path: readonly (string | number)[]): boolean {
+    return this.#paths.some((one) => one.length >= path.length && path.every((step, nth) => step === one[nth]));
+  }
+}
+
+/**
+ * Returns a copy of a stored value with what was executed for one request in the place of its holes, and without hidden ids.
+ * Throws `OtherObjects` if the two are not about the same objects. `path`: that of the value.
+ */
+export function filled(stored: Json, executed: Json, nulled: NulledPaths, path: readonly (string | number)[]): Json {
+  // An error in a hole that cannot be null has reached this place.
+  if (executed === null && nulled.includes(path)) return null;
+  if (Array.isArray(stored)) {
+    if (!Array.isArray(executed) || executed.length !== stored.length) throw new OtherObjects();
+    return stored.map((item, nth) => filled(item, executed[nth], nulled, [...path, nth]));
+  }
+  if (!isObject(stored)) {
+    if (stored !== executed) throw new OtherObjects();
+    return stored;
+  }
+  if (!isObject(executed) || executed[TYPE] !== stored[TYPE] || executed[ID] !== stored[ID]) throw new OtherObjects();
+  const own: Record<string, Json> = {};
+  for (const name of Object.keys(stored)) {
+    if (name === TYPE || name === ID) continue;
+    const value = stored[name];
+    if (!(name in executed)) define(own, name, withoutIds(value));
+    // In the place of a hole is the name of a type: what leads to one is an object, a list or null.
+    else if (typeof value === "string") define(own, name, executed[name]);
+    else define(own, name, filled(value, executed[name], nulled, [...path, name]));
+  }
+  return own;
+}
+
+/** Returns a copy of a value without hidden ids. */
+export function withoutIds(value: Json): Json {
+  if (Array.isArray(value)) return value.map(withoutIds);
+  if (!isObject(value) || !(TYPE in value)) return value;
+  const own: Record<string, Json> = {};
+  for (const name of Object.keys(value)) if (name !== TYPE && name !== ID) define(own, name, withoutIds(value[name]));
+  return own;
+}
+
+/** Response keys can be names that objects treat in a special way. */
+function define(object: Record<string, Json>, name: string, value: Json): void {
+  if (name === "__proto__")
+    Object.defineProperty(object, name, { value, enumerable: true, writable: true, configurable: true });
+  else object[name] = value;
+}
+
+/**
+ * Returns what is stored of a value that was just completed: ordinary objects, as JSON has them, in the place of those that the
+ * executor makes, which have no prototype. Values of scalars stay as they are. Adds the ids of all objects to `ids`, by the names of their
+ * types; `keepsIds`: whether they stay in the value.
+ */
+export function storedOf(value: Json, keepsIds: boolean, ids: Map<string, Set<string>>): Json {
+  if (Array.isArray(value)) return value.map((item) => storedOf(item, keepsIds, ids));
+  if (typeof value !== "object" || value === null || Object.getPrototypeOf(value) !== null) return value;
+  const own: Record<string, Json> = {};
+  const { [TYPE]: typeName, [ID]: id } = value as JsonObject;
+  if (typeof typeName === "string" && id !== undefined && id !== null) {
+    const ofType = ids.get(typeName);
+    if (ofType === undefined) ids.set(typeName, new Set([String(id)]));
+    else ofType.add(String(id));
+  }
+  for (const [name, member] of Object.entries(value))
+    if (keepsIds || (name !== TYPE && name !== ID)) define(own, name, storedOf(member, keepsIds, ids));
+  return own;
+}

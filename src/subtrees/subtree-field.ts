@@ -1,0 +1,373 @@
+import {
+  type DocumentNode,
+  type ExecutionResult,
+  execute,
+  type FieldNode,
+  type GraphQLCompositeType,
+  type GraphQLError,
+  type GraphQLResolveInfo,
+  type GraphQLSchema,
+  getNamedType,
+  isNonNullType,
+  type OperationDefinitionNode,
+} from "graphql";
+import { LRUCache } from "lru-cache";
+import { type Args, CachedField } from "../directive/cached-field.js";
+import { tagsOfValue } from "../directive/entity-walk.js";
+import type { AnyField } from "../directive/field-rule.js";
+import { detachedCacheControl } from "../directive/response-hint.js";
+import { resultControl } from "../directive/result-control.js";
+import { CachedError } from "../errors.js";
+import { abortSignalOf, coercedVariables, infoWith } from "../graphql-version.js";
+import { type Build, operationOf } from "../loader/request-scope.js";
+import type { CacheParts } from "../parts.js";
+import type { FieldRule } from "../schema-rules.js";
+import type { SkipReason } from "../telemetry/events.js";
+import type { ReadReport } from "../tier/request/request.js";
+import { LoadControl } from "../tier/request/result-control.js";
+import { SubtreeBuild } from "./build.js";
+import type { HitRatio } from "./hit-ratio.js";
+import { filled, NulledPaths, OtherObjects, storedOf } from "./holes.js";
+import { holesDocument, ID, NestedDocument, responseKeyOf, storedDocument } from "./nested-document.js";
+import type { Fragments, SelectedTypes, SelectionPlan } from "./selection-plan.js";
+import { subtreeRule } from "./subtree-rule.js";
+import { originalsOf } from "./twins.js";
+
+/** What an execution of a rewritten document has come to besides its data. */
+export interface SubtreeRun {
+  /** The errors of its subtrees. */
+  readonly errors: GraphQLError[];
+  /** Its subtrees. */
+  readonly pending: Promise<unknown>[];
+}
+
+/** What a nested execution has completed a field to. */
+interface Completed {
+  readonly value: unknown;
+  readonly errors: readonly GraphQLError[];
+}
+
+/** One read of a subtree. */
+interface SubtreeCall {
+  /** What the build of this read has completed, if there was one. */
+  built: Completed | undefined;
+  report: ReadReport | undefined;
+  /** Whether the build has found that the value must not be stored. */
+  isUnstorable: boolean;
+}
+
+const newCall = (): SubtreeCall => ({ built: undefined, report: undefined, isUnstorable: false });
+
+/** Takes the place of a value that is not stored: those who have waited for it execute the field themselves. No completed object is a string. */
+const NOT_STORED = "not stored";
+/** How many keys a selection remembers that could not be stored. */
+const MAX_UNSTORABLE = 1_000;
+
+/** Leads from the `info` of a twin, and of its load, to the call. */
+const CALL: unique symbol = Symbol("graphql-cached.subtree-call");
+
+/** The hidden ids of a type without errors in them. */
+const isHidden = ({ path }: GraphQLError): boolean => path?.includes(ID) === true;
+
+/** What `SubtreeField` needs to know about its field. */
+export interface SubtreeSource {
+  readonly parts: CacheParts;
+  readonly rule: FieldRule;
+  readonly field: AnyField;
+  readonly types: SelectedTypes;
+  readonly buildSchema: GraphQLSchema;
+  /** Returns the run that a call belongs to. */
+  runOf(info: GraphQLResolveInfo): SubtreeRun;
+  /** The selections of the field that are kept, by digest. */
+  readonly selections: Map<string, { readonly hitRatio: HitRatio; usedAt: number }>;
+  /** Reports why a subtree is not stored. `subject`: a coordinate or a name. */
+  skipped(reason: SkipReason, subject: string): void;
+}
+
+/**
+ * A field of the query type in one document, whose completed selection is an entry. Its twin is read like a cached field, with a key that
+ * contains the selection; its load is a nested execution of the field alone.
+ */
+export class SubtreeField {
+  readonly source: SubtreeSource;
+  readonly plan: SelectionPlan;
+  readonly hitRatio: HitRatio;
+  readonly nodes: readonly FieldNode[];
+  /** Documents that select the same have the same. */
+  readonly selectionDigest: string;
+  readonly #fragments: Fragments;
+  readonly #named: GraphQLCompositeType;
+  readonly #cached: CachedField;
+  /** Whether stored values contain the ids of their objects. */
+  readonly #keepsIds: boolean;
+  readonly #hasIds: boolean;
+  /** By the nodes that an execution has collected: `@include` can leave some of them out. */
+  readonly #documents = new Map<string, NestedDocuments>();
+  /** By digest of the key: until when a value is not looked up, since it could not be stored. */
+  readonly #unstorable = new LRUCache<string, number>({ max: MAX_UNSTORABLE });
+  /** Whether the server has a root value, from which fields can be resolved. */
+  hasRootValue = false;
+
+  constructor(
+    source: SubtreeSource,
+    nodes: readonly FieldNode[],
+    plan: SelectionPlan,
+    hitRatio: HitRatio,
+    fragments: Fragments,
+    selectionDigest: string,
+  ) {
+    this.source = source;
+    this.selectionDigest = selectionDigest;
+    this.nodes = nodes;
+    this.plan = plan;
+    this.hitRatio = hitRatio;
+    this.#fragments = fragments;
+    this.#named = getNamedType(source.field.type) as GraphQLCompositeType;
+    this.#keepsIds = plan.hasHoles;
+    const { rule } = source;
+    this.#hasIds = plan.hasHoles || rule.entities !== undefined || this.#tagsEntities();
+    const own = subtreeRule(rule, plan, source.parts, fragments);
+    this.#cached = new CachedField(own, (_source, _args, context, info) => this.#load(context, info), source.parts, {
+      existence: undefined,
+      compare: undefined,
+      onRead: (report, info) => {
+        const call = callOf(info);
+        if (call !== undefined) call.report = report;
+      },
+    });
+  }
+
+  #tagsEntities(): boolean {
+    const { rule, types } = this.source;
+    return Object.keys(types.schema.getTypeMap()).some((name) => rule.subtree?.tagsEntity(name) === true);
+  }
+
+  /** The resolver of the twin. */
+  resolve(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo): unknown {
+    const run = this.source.runOf(info);
+    const read = this.#read(source, args, context, info, run);
+    if (read instanceof Promise) run.pending.push(read);
+    return read;
+  }
+
+  #read(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo, run: SubtreeRun): unknown {
+    if (source !== undefined && source !== null) {
+      this.hasRootValue = true;
+      return this.#executeAlone(context, info, source).then((completed) => this.#settle(completed, run));
+    }
+    const call = newCall();
+    const own = infoWith(info, { [CALL]: call, cacheControl: detachedCacheControl() });
+    if (this.#isUnstorable(args, context, info))
+      return this.#executeAlone(context, info).then((completed) => this.#settle(completed, run));
+    const holes = this.plan.hasHoles ? this.#execute("holes", undefined, context, info) : undefined;
+    // It is not waited for if the entry cannot be read.
+    holes?.catch(() => undefined);
+    const value = this.#cached.resolve(undefined, args, context, own);
+    if (!(value instanceof Promise) && value !== NOT_STORED && holes === undefined) {
+      this.hitRatio.add(true);
+      return value;
+    }
+    return this.#answer(value, call, args, context, own, run, holes);
+  }
+
+  async #answer(
+    read: unknown,
+    call: SubtreeCall,
+    args: Args,
+    context: unknown,
+    info: GraphQLResolveInfo,
+    run: SubtreeRun,
+    holes: Promise<Completed> | undefined,
+  ): Promise<unknown> {
+    const completed = await this.#completed(read, call, context, info);
+    this.hitRatio.add(call.built === undefined);
+    this.#noteRefusal(call, args, context, info);
+    if (completed.isOrdinary || holes === undefined) return this.#settle(completed, run);
+    const filling = await this.#fill(completed, await holes, info);
+    if (filling !== undefined) return this.#settle(filling, run);
+    // The entry is about other objects than there are now, so it is built again.
+    const again = newCall();
+    const rebuilt = this.#cached.resolve(undefined, args, context, infoWith(info, { [CALL]: again }), true);
+    const newer = await this.#completed(rebuilt, again, context, info);
+    const refilling = newer.isOrdinary ? newer : await this.#fill(newer, await holes, info);
+    return this.#settle(refilling ?? (await this.#executeAlone(context, info)), run);
+  }
+
+  /** Returns what a read has come to: the value of an entry or of a build, or that of an ordinary execution if there is neither. */
+  async #completed(
+    read: unknown,
+    call: SubtreeCall,
+    context: unknown,
+    info: GraphQLResolveInfo,
+  ): Promise<Completed & { readonly isOrdinary: boolean }> {
+    let value: unknown;
+    try {
+      value = await read;
+    } catch (error) {
+      if (call.built === undefined && isOfReader(error)) throw error;
+      value = NOT_STORED;
+    }
+    // Another one can have been served in the place of one with errors.
+    if (
+      value !== NOT_STORED &&
+      (call.built === undefined || call.built.errors.length === 0 || call.report?.outcome === "staleIfError")
+    )
+      return { value, errors: [], isOrdinary: false };
+    if (call.built !== undefined && !call.built.errors.some(isHidden)) return { ...call.built, isOrdinary: false };
+    return { ...(await this.#executeAlone(context, info)), isOrdinary: true };
+  }
+
+  /** Returns a completed value with what was executed for this request in its holes. Undefined if they are of other objects. */
+  async #fill(
+    { value, errors }: Completed,
+    holes: Completed,
+    { path }: GraphQLResolveInfo,
+  ): Promise<Completed | undefined> {
+    if (holes.errors.some(isHidden)) return undefined;
+    try {
+      const whole = filled(value, holes.value, new NulledPaths([...errors, ...holes.errors]), [path.key]);
+      return { value: whole, errors: [...errors, ...holes.errors.filter((error) => !isAmong(error, errors))] };
+    } catch (error) {
+      if (error instanceof OtherObjects) return undefined;
+      throw error;
+    }
+  }
+
+  /** Answers with a completed value. Its errors are added to those of the request, except for one that makes the field itself fail. */
+  #settle({ value, errors }: Completed, run: SubtreeRun): unknown {
+    const [first, ...others] = errors;
+    if (first !== undefined && value === null && isNonNullType(this.source.field.type)) {
+      run.errors.push(...others);
+      throw first;
+    }
+    run.errors.push(...errors);
+    return value;
+  }
+
+  #isUnstorable(args: Args, context: unknown, info: GraphQLResolveInfo): boolean {
+    if (this.#unstorable.size === 0) return false;
+    const digest = this.#digestOf(args, context, info);
+    const until = digest === undefined ? undefined : this.#unstorable.get(digest);
+    return until !== undefined && until > this.source.parts.clock.now();
+  }
+
+  /** A value that could not be stored is not looked up for a while: a build costs more than an execution. */
+  #noteRefusal(call: SubtreeCall, args: Args, context: unknown, info: GraphQLResolveInfo): void {
+    const { report, built } = call;
+    if (built === undefined) return;
+    const refusal = report !== undefined && report.outcome !== "bypassed" ? report.refusal : undefined;
+    if (refusal !== undefined) this.source.skipped(REFUSALS[refusal] ?? "UNSTORABLE", this.source.rule.coordinate);
+    if (refusal === undefined && built.errors.length === 0 && !call.isUnstorable) return;
+    const { clock, errorBackoffMs } = this.source.parts;
+    const digest = this.#digestOf(args, context, info);
+    if (digest !== undefined) this.#unstorable.set(digest, clock.now() + errorBackoffMs);
+  }
+
+  #digestOf(args: Args, context: unknown, info: GraphQLResolveInfo): string | undefined {
+    return this.#cached.keyOf(undefined, args, context, info)?.digest;
+  }
+
+  /** Executes the field as without its subtree, for this request alone. */
+  #executeAlone(context: unknown, info: GraphQLResolveInfo, rootValue?: unknown): Promise<Completed> {
+    return this.#execute("ordinary", undefined, context, info, rootValue);
+  }
+
+  /** The load of an entry. */
+  async #load(context: unknown, info: GraphQLResolveInfo): Promise<unknown> {
+    const { parts, rule, skipped } = this.source;
+    const { policy } = this.#cached.rule;
+    const control = resultControl(info);
+    const build = new SubtreeBuild(parts, this.#cached.rule, context, info, skipped);
+    const completed = await build.run(() => this.#execute("stored", build, context, info));
+    const ids = new Map<string, Set<string>>();
+    const value = storedOf(completed.value, this.#keepsIds, ids);
+    const call = callOf(info);
+    if (call !== undefined) call.built = { value, errors: completed.errors };
+    const [error] = completed.errors;
+    if (error !== undefined) {
+      skipped("ERRORS", rule.coordinate);
+      // The tier decides whether an older value is served in its place.
+      if (policy.staleIfErrorMs > 0 || !(control instanceof LoadControl)) throw error.originalError ?? error;
+    }
+    // The mode is `observe`, or the cache is bypassed: nothing is stored.
+    if (!(control instanceof LoadControl)) return value;
+    const entities = [...ids].filter(([typeName]) => rule.subtree?.tagsEntity(typeName) === true);
+    const isStored = error === undefined && build.describe(control, value, tagsOfValue(new Map(entities)));
+    if (isStored) return value;
+    if (call !== undefined) call.isUnstorable = true;
+    control.skip();
+    return NOT_STORED;
+  }
+
+  /** Executes a document of the field for a call of its twin. */
+  async #execute(
+    what: keyof NestedDocuments,
+    build: Build | undefined,
+    context: unknown,
+    info: GraphQLResolveInfo,
+    rootValue?: unknown,
+  ): Promise<Completed> {
+    const nodes = originalsOf(info);
+    const document = this.#documentsOf(nodes)[what];
+    const values = coercedVariables(info.variableValues);
+    const variableValues = Object.fromEntries(
+      document.variables.filter((name) => Object.hasOwn(values, name)).map((name) => [name, values[name]]),
+    );
+    const own = (operation: OperationDefinitionNode): OperationDefinitionNode =>
+      build === undefined ? operation : operationOf(build, operation);
+    const signal = abortSignalOf(info);
+    const args = {
+      schema: this.source.buildSchema,
+      document: document.with(own) as DocumentNode,
+      rootValue,
+      contextValue: context,
+      variableValues,
+      ...(signal === undefined ? {} : { abortSignal: signal }),
+    };
+    const { data, errors = [] } = (await execute(args)) as ExecutionResult;
+    const [node] = nodes;
+    const value = data == null ? null : (data[responseKeyOf(node as FieldNode)] ?? null);
+    return { value, errors };
+  }
+
+  #documentsOf(nodes: readonly FieldNode[]): NestedDocuments {
+    const id = nodes.map((node) => this.nodes.indexOf(node)).join();
+    let documents = this.#documents.get(id);
+    if (documents === undefined) {
+      const { types } = this.source;
+      documents = {
+        ordinary: new NestedDocument(nodes, this.#fragments),
+        stored: this.#hasIds
+          ? storedDocument(nodes, this.#named, types, this.#fragments)
+          : new NestedDocument(nodes, this.#fragments),
+        holes: this.plan.hasHoles
+          ? holesDocument(nodes, this.#named, types, this.#fragments)
+          : new NestedDocument([], this.#fragments),
+      };
+      this.#documents.set(id, documents);
+    }
+    return documents;
+  }
+}
+
+/** The documents that are executed for a field. */
+interface NestedDocuments {
+  readonly ordinary: NestedDocument;
+  readonly stored: NestedDocument;
+  readonly holes: NestedDocument;
+}
+
+const callOf = (info: object): SubtreeCall | undefined => (info as { readonly [CALL]?: SubtreeCall })[CALL];
+
+const REFUSALS: Readonly<Partial<Record<string, SkipReason>>> = {
+  "too-large": "TOO_LARGE",
+  unkeyable: "PRIVATE",
+};
+
+/** Whether an error says that this reader does not wait any longer, rather than what became of the value. */
+const isOfReader = (error: unknown): boolean =>
+  error instanceof CachedError ? error.code === "CACHED_LOAD_TIMEOUT" : (error as Error | null)?.name === "AbortError";
+
+/** Whether the same place has failed in both executions. */
+const isAmong = ({ path }: GraphQLError, errors: readonly GraphQLError[]): boolean =>
+  errors.some((error) => error.path?.join(".") === path?.join("."));

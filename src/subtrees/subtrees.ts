@@ -1,0 +1,319 @@
+import { hash } from "node:crypto";
+import {
+  type ASTNode,
+  type DocumentNode,
+  type FieldNode,
+  type FragmentDefinitionNode,
+  type GraphQLObjectType,
+  type GraphQLSchema,
+  isObjectType,
+  Kind,
+  type OperationDefinitionNode,
+  print,
+  visit,
+} from "graphql";
+import { SchemaFacts } from "../directive/field-facts.js";
+import type { AnyField } from "../directive/field-rule.js";
+import { executionOf } from "../graphql-version.js";
+import type { CacheParts, OperationRewriter, RewritableOperation } from "../parts.js";
+import type { FieldRule } from "../schema-rules.js";
+import type { SkipReason } from "../telemetry/events.js";
+import { HitRatio } from "./hit-ratio.js";
+import { RewrittenOperation } from "./rewritten-document.js";
+import { otherDirective, planSelection, SelectedTypes } from "./selection-plan.js";
+import { SubtreeField, type SubtreeRun } from "./subtree-field.js";
+import { ERRORS_FIELD, Twins } from "./twins.js";
+
+/** A selection is replaced by another one if it was not asked for in this time. */
+const IDLE_MS = 60_000;
+
+/** A selection of a field, as all documents have it that select the same. */
+interface KnownSelection {
+  readonly hitRatio: HitRatio;
+  usedAt: number;
+}
+
+/** A field of the query type with subtrees. */
+interface SubtreeRoot {
+  readonly field: AnyField;
+  readonly rule: FieldRule;
+  readonly types: SelectedTypes;
+  readonly selections: Map<string, KnownSelection>;
+}
+
+/** What belongs to one schema. */
+interface SchemaState {
+  readonly queryType: GraphQLObjectType;
+  /** By name. */
+  readonly roots: ReadonlyMap<string, SubtreeRoot>;
+  readonly buildSchema: GraphQLSchema;
+  readonly operations: WeakMap<DocumentNode, Map<string, RewrittenOperation | undefined>>;
+}
+
+/**
+ * The subtrees of a cache: rewrites the operations that a server is about to execute, so that fields with `subtree: true` are answered with
+ * their completed selection.
+ */
+export class Subtrees implements OperationRewriter {
+  readonly #parts: CacheParts;
+  readonly #twins = new Twins();
+  readonly #schemas = new WeakMap<GraphQLSchema, SchemaState | null>();
+  readonly #runs = new WeakMap<object, SubtreeRun>();
+  readonly #reported = new Set<string>();
+
+  constructor(parts: CacheParts) {
+    this.#parts = parts;
+  }
+
+  /** Prepares for a schema when a server starts, before the server changes it. */
+  prepare(schema: GraphQLSchema): void {
+    if (this.#parts.rules.hasSubtrees) this.#stateOf(schema);
+  }
+
+  /**
+   * Returns the document to execute in the place of that of an operation. Undefined if that is to be executed as it is. What
+   * comes of it has to be passed to `finish`.
+   */
+  rewrite(operation: RewritableOperation): DocumentNode | undefined {
+    if (!this.#parts.rules.hasSubtrees) return undefined;
+    const state = this.#stateOf(operation.schema);
+    if (state === null) return undefined;
+    const { scopes, tier } = this.#parts;
+    scopes.own(operation.context);
+    if (scopes.overrideOf(operation.context) === "BYPASS" || tier.enclosingLoad() !== undefined) return undefined;
+    const rewritten = this.#operationOf(operation, state);
+    return rewritten?.with((field) => this.#isUsed(field));
+  }
+
+  /** Removes from the data of a rewritten document what its client has not asked for. */
+  finish(data: unknown): void {
+    if (typeof data === "object" && data !== null) Reflect.deleteProperty(data, ERRORS_FIELD);
+  }
+
+  /** Returns why each field with subtrees of an operation is not one in it. Undefined: it is. */
+  explain(
+    operation: Omit<RewritableOperation, "context">,
+  ): ReadonlyMap<string, { reason: SkipReason; subject: string } | undefined> {
+    const state = this.#stateOf(operation.schema);
+    const found = new Map<string, { reason: SkipReason; subject: string } | undefined>();
+    if (state === null) return found;
+    const rewritten = this.#operationOf({ ...operation, context: undefined }, state);
+    for (const { responseKey, obstacle } of rewritten?.fields ?? []) found.set(responseKey, obstacle);
+    return found;
+  }
+
+  #isUsed(field: SubtreeField): boolean {
+    const { tier } = this.#parts;
+    const { coordinate } = field.source.rule;
+    const skip = (reason: SkipReason, subject = coordinate): false => {
+      field.source.skipped(reason, subject);
+      return false;
+    };
+    if (field.hasRootValue) return skip("ROOT_VALUE");
+    if (!tier.modes.isUnrestricted) {
+      if (tier.modes.reasonOf(coordinate) === "MODE_OFF") return skip("MODE");
+      const other = field.plan.rules.find((rule) => tier.modes.reasonOf(rule.coordinate) !== undefined);
+      if (other !== undefined && tier.modes.reasonOf(coordinate) === undefined) return skip("MODE", other.coordinate);
+    }
+    if (!this.#hasRoom(field)) return skip("TOO_MANY_SELECTIONS");
+    if (field.hitRatio.admits()) return true;
+    return skip("HIT_RATIO");
+  }
+
+  /** Whether the selection of a field is one of those that are kept. */
+  #hasRoom({ source, selectionDigest, hitRatio }: SubtreeField): boolean {
+    const { clock, subtreeSettings } = this.#parts;
+    const { selections } = source;
+    const now = clock.now();
+    const known = selections.get(selectionDigest);
+    if (known !== undefined) {
+      // The one that was asked for longest ago is the first.
+      selections.delete(selectionDigest);
+      known.usedAt = now;
+      selections.set(selectionDigest, known);
+      return true;
+    }
+    if (selections.size >= subtreeSettings.maxSelections) {
+      const [[oldest, { usedAt }]] = [...selections.entries()].slice(0, 1) as [[string, KnownSelection]];
+      if (usedAt + IDLE_MS > now) return false;
+      selections.delete(oldest);
+    }
+    selections.set(selectionDigest, { hitRatio, usedAt: now });
+    return true;
+  }
+
+  #operationOf({ document, operationName }: RewritableOperation, state: SchemaState): RewrittenOperation | undefined {
+    let operations = state.operations.get(document);
+    if (operations === undefined) {
+      operations = new Map();
+      state.operations.set(document, operations);
+    }
+    const name = operationName ?? "";
+    if (operations.has(name)) return operations.get(name);
+    const made = this.#make(document, name, state);
+    // Clients can send any name.
+    if (made !== undefined || operations.size === 0) operations.set(name, made);
+    return made;
+  }
+
+  #make(document: DocumentNode, name: string, state: SchemaState): RewrittenOperation | undefined {
+    const fragments = new Map<string, FragmentDefinitionNode>();
+    const operations: OperationDefinitionNode[] = [];
+    for (const definition of document.definitions) {
+      if (definition.kind === Kind.FRAGMENT_DEFINITION) fragments.set(definition.name.value, definition);
+      if (definition.kind === Kind.OPERATION_DEFINITION) operations.push(definition);
+    }
+    const operation = name === "" ? operations[0] : operations.find((one) => one.name?.value === name);
+    if (operation?.operation !== "query" || (name === "" && operations.length > 1)) return undefined;
+    const rewritten = new RewrittenOperation(document, operation, fragments, (info) => this.#runOf(info));
+    const incremental = incrementalDirective([operation, ...fragments.values()]);
+    for (const [responseKey, nodes] of rewritten.rootFields) {
+      const root = state.roots.get((nodes[0] as FieldNode).name.value);
+      if (root === undefined) continue;
+      const directive = rewritten.directive ?? incremental ?? otherDirective(...nodes);
+      const plan = planSelection(nodes, root.field.type, root.types, fragments);
+      const obstacle =
+        directive === undefined ? plan.obstacle : ({ reason: "DIRECTIVE", subject: `@${directive}` } as const);
+      if (obstacle !== undefined) {
+        this.#report(root.rule.coordinate, obstacle.reason, obstacle.subject);
+        rewritten.leave(responseKey, obstacle);
+        continue;
+      }
+      const texts = nodes.map((node) => print({ ...node, arguments: [], directives: [] }));
+      const used = [...fragments.values()].map(print);
+      const selectionDigest = hash("sha256", JSON.stringify([texts, used, plan.typesDigest]), "base64url");
+      const { rule } = root;
+      const source = {
+        parts: this.#parts,
+        rule,
+        field: root.field,
+        types: root.types,
+        buildSchema: state.buildSchema,
+        selections: root.selections,
+        runOf: this.#runOf.bind(this),
+        skipped: (reason: SkipReason, subject: string) => this.#report(rule.coordinate, reason, subject),
+      };
+      const hitRatio = root.selections.get(selectionDigest)?.hitRatio ?? new HitRatio();
+      rewritten.add(responseKey, new SubtreeField(source, nodes, plan, hitRatio, fragments, selectionDigest));
+    }
+    return rewritten.hasFields ? rewritten : undefined;
+  }
+
+  #runOf(info: Parameters<typeof executionOf>[0]): SubtreeRun {
+    const { owner, signal } = executionOf(info);
+    const execution = signal ?? owner;
+    let run = this.#runs.get(execution);
+    if (run === undefined) {
+      run = { errors: [], pending: [] };
+      this.#runs.set(execution, run);
+    }
+    return run;
+  }
+
+  #stateOf(schema: GraphQLSchema): SchemaState | null {
+    const known = this.#schemas.get(schema);
+    if (known !== undefined) return known;
+    const state = this.#prepare(schema);
+    this.#schemas.set(schema, state);
+    return state;
+  }
+
+  #prepare(schema: GraphQLSchema): SchemaState | null {
+    const { rules } = this.#parts;
+    const queryType = schema.getQueryType();
+    if (queryType == null) return null;
+    const found = Object.values(queryType.getFields()).flatMap((field) => {
+      const rule = rules.fields.get(`${queryType.name}.${field.name}`);
+      return rule?.subtree === undefined ? [] : [{ field: field as AnyField, rule }];
+    });
+    if (found.length === 0) return null;
+    // Transforms wrap resolvers in copies, and what they check must not be skipped.
+    if (!rules.queryTypes.has(queryType)) {
+      for (const { rule } of found) this.#warn(rule.coordinate, "NO_TWIN", rule.coordinate, COPIED);
+      return null;
+    }
+    const facts = new SchemaFacts(schema, this.#parts);
+    const roots = new Map<string, SubtreeRoot>();
+    for (const { field, rule } of found) {
+      const replaced = this.#replacedBelow(schema, queryType, field);
+      if (replaced !== undefined) {
+        this.#warn(rule.coordinate, "CHANGED_RESOLVER", replaced, replacedText(replaced));
+        continue;
+      }
+      const types = new SelectedTypes(schema, facts, rule.policy.scope === "PRIVATE");
+      roots.set(field.name, { field, rule, types, selections: new Map() });
+    }
+    if (roots.size === 0) return null;
+    this.#twins.add(queryType, [...roots.keys()]);
+    return { queryType, roots, buildSchema: this.#twins.buildSchemaOf(schema), operations: new WeakMap() };
+  }
+
+  /** Returns the first field at or below one whose resolver was replaced after `applyCached`. It would not run on a hit. */
+  #replacedBelow(schema: GraphQLSchema, queryType: GraphQLObjectType, root: AnyField): string | undefined {
+    const { resolvers } = this.#parts;
+    if (resolvers.isReplaced(root)) return `${queryType.name}.${root.name}`;
+    for (const type of reachableFrom(schema, root))
+      for (const field of Object.values(type.getFields()))
+        if (resolvers.isReplaced(field as AnyField)) return `${type.name}.${field.name}`;
+    return undefined;
+  }
+
+  #warn(coordinate: string, reason: SkipReason, subject: string, why: string): void {
+    if (this.#report(coordinate, reason, subject))
+      this.#parts.onceLog.warn(`graphql-cached: \`${coordinate}\` is cached without its subtree: ${why}`);
+  }
+
+  /** Publishes a reason once. Returns whether it is new. */
+  #report(coordinate: string, reason: SkipReason, subject: string): boolean {
+    const report = `${coordinate} ${reason} ${subject}`;
+    if (this.#reported.has(report) || this.#reported.size >= MAX_REPORTS) return false;
+    this.#reported.add(report);
+    this.#parts.channel.publish({ name: "subtree.skipped", coordinate, digest: "", reason, subject });
+    return true;
+  }
+}
+
+/** Returns a directive with which a response has several parts. */
+function incrementalDirective(definitions: readonly ASTNode[]): string | undefined {
+  let found: string | undefined;
+  for (const definition of definitions)
+    visit(definition, {
+      Directive: ({ name }) => {
+        if (INCREMENTAL.has(name.value)) found ??= name.value;
+      },
+    });
+  return found;
+}
+
+const INCREMENTAL = new Set(["defer", "stream", "live"]);
+
+/** Bounds the memory of past reports. */
+const MAX_REPORTS = 1_000;
+
+const COPIED =
+  "expected the schema that applyCached returned, got a copy of it, whose resolvers may do more; pass the result of applyCached to the server as it is";
+
+const replacedText = (coordinate: string): string =>
+  `expected the resolvers of applyCached, got another one for \`${coordinate}\`, which would not be called on a hit; set resolvers before applyCached`;
+
+/** Returns the object types that can be selected below a field. */
+function reachableFrom(schema: GraphQLSchema, root: AnyField): Iterable<GraphQLObjectType> {
+  const reached = new Set<GraphQLObjectType>();
+  const add = (field: AnyField): void => {
+    const named = schema.getType(namedOf(field));
+    const possible = isObjectType(named)
+      ? [named]
+      : named !== undefined && "resolveType" in named
+        ? schema.getPossibleTypes(named)
+        : [];
+    for (const type of possible) {
+      if (reached.has(type)) continue;
+      reached.add(type);
+      for (const below of Object.values(type.getFields())) add(below as AnyField);
+    }
+  };
+  add(root);
+  return reached;
+}
+
+const namedOf = ({ type }: AnyField): string => String(type).replace(/[[\]!]/g, "");

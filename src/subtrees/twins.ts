@@ -1,0 +1,115 @@
+import {
+  type FieldNode,
+  type GraphQLField,
+  GraphQLList,
+  GraphQLNonNull,
+  type GraphQLObjectType,
+  type GraphQLResolveInfo,
+  GraphQLScalarType,
+  GraphQLSchema,
+  isNonNullType,
+} from "graphql";
+import type { AnyField } from "../directive/field-rule.js";
+
+/** The field of a rewritten query that returns the errors of its subtrees. No client can write its name. */
+export const ERRORS_FIELD = "$errors";
+/** The type of the variables of nested executions: their values were coerced before. */
+export const COERCED = "$Coerced";
+
+/** Returns the name of the twin of a field. No client can write it. */
+export const twinNameOf = (fieldName: string): string => `${fieldName}$subtree`;
+
+type Resolver = NonNullable<AnyField["resolve"]>;
+
+/** Leads from the node of a rewritten document to what resolves it: the schema can be used by several servers. */
+const RESOLVER: unique symbol = Symbol("graphql-cached.subtree");
+
+interface ResolvedNode {
+  readonly [RESOLVER]?: Resolver;
+}
+
+/** Returns a node of a rewritten document that `resolve` is called for. */
+export const resolvedBy = <Node extends object>(node: Node, resolve: Resolver): Node => ({
+  ...node,
+  [RESOLVER]: resolve,
+});
+
+/** Leads from the node of a twin to the one that the client has written. */
+const ORIGINAL: unique symbol = Symbol("graphql-cached.original");
+
+interface TwinNode extends FieldNode {
+  readonly [ORIGINAL]: FieldNode;
+}
+
+/** Returns the node of a twin in the place of that of its field. */
+export const twinNode = (node: FieldNode, twin: Omit<FieldNode, "kind">): FieldNode =>
+  ({
+    ...twin,
+    kind: node.kind,
+    [ORIGINAL]: node,
+  }) as FieldNode;
+
+/** Returns the nodes that the client has written for the field of a twin, as far as they are executed. */
+export const originalsOf = ({ fieldNodes }: Pick<GraphQLResolveInfo, "fieldNodes">): readonly FieldNode[] =>
+  (fieldNodes as readonly TwinNode[]).map((twin) => twin[ORIGINAL]);
+
+const resolve: Resolver = (source, args, context, info: GraphQLResolveInfo) =>
+  (info.fieldNodes[0] as ResolvedNode | undefined)?.[RESOLVER]?.(source, args, context, info);
+
+/** Makes a scalar with a name that no schema can have. */
+function hiddenScalar(name: string): GraphQLScalarType {
+  const type = new GraphQLScalarType({
+    name: "Hidden",
+    serialize: (value) => value,
+    parseValue: (value) => value,
+    parseLiteral: () => undefined,
+  });
+  type.name = name;
+  return type;
+}
+
+/**
+ * The fields that take the place of others in rewritten queries, and the schema of builds. A twin returns a leaf, so that the
+ * executor does not look into its value. It is a property of the fields of the query type that is not enumerable: introspection, SDL, and
+ * servers that wrap all resolvers do not see it, and copies of the schema do not have it.
+ */
+export class Twins {
+  readonly #leaf = hiddenScalar("$Completed");
+  readonly #buildSchemas = new WeakMap<GraphQLSchema, GraphQLSchema>();
+
+  /** Adds the twins of fields to a query type, and the field for errors. */
+  add(queryType: GraphQLObjectType, fieldNames: readonly string[]): void {
+    const fields = queryType.getFields() as Record<string, GraphQLField<unknown, unknown>>;
+    const define = (name: string, like: AnyField, type: GraphQLField<unknown, unknown>["type"]): void => {
+      if (Object.hasOwn(fields, name)) return;
+      const twin = Object.assign(Object.create(Object.getPrototypeOf(like) as object) as AnyField, like, {
+        name,
+        type,
+        resolve,
+        subscribe: undefined,
+      });
+      Object.defineProperty(fields, name, { value: twin, enumerable: false });
+    };
+    for (const name of fieldNames) {
+      const field = fields[name] as AnyField;
+      define(twinNameOf(name), field, isNonNullType(field.type) ? new GraphQLNonNull(this.#leaf) : this.#leaf);
+    }
+    const [first] = fieldNames;
+    if (first === undefined) return;
+    define(ERRORS_FIELD, { ...(fields[first] as AnyField), args: [] }, new GraphQLList(this.#leaf));
+  }
+
+  /** Returns the schema that builds are executed with: the same types, and the type of variables. */
+  buildSchemaOf(schema: GraphQLSchema): GraphQLSchema {
+    const known = this.#buildSchemas.get(schema);
+    if (known !== undefined) return known;
+    const config = schema.toConfig();
+    const made = new GraphQLSchema({
+      ...config,
+      types: [...config.types, hiddenScalar(COERCED)],
+      assumeValid: true,
+    });
+    this.#buildSchemas.set(schema, made);
+    return made;
+  }
+}
