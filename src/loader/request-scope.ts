@@ -313,6 +313,7 @@ export class RequestScopes {
       const inBuilds = info === undefined ? this.#withBuilds(observer, context) : observer;
       if (inBuilds !== observer) return inBuilds;
     }
+    if (observer === NOBODY) return undefined;
     return observer !== undefined || this.#collectors.size === 0 ? observer : new EveryCollector(this.#collectors);
   }
 

@@ -26,7 +26,7 @@ import type { SkipReason } from "../telemetry/events.js";
 import type { ReadReport } from "../tier/request/request.js";
 import { LoadControl } from "../tier/request/result-control.js";
 import { SubtreeBuild } from "./build.js";
-import type { HitRatio } from "./hit-ratio.js";
+import { HitRatio } from "./hit-ratio.js";
 import { filled, NulledPaths, OtherObjects, storedOf } from "./holes.js";
 import { holesDocument, ID, NestedDocument, responseKeyOf, storedDocument } from "./nested-document.js";
 import type { Fragments, SelectedTypes, SelectionPlan } from "./selection-plan.js";
@@ -91,7 +91,8 @@ export interface SubtreeSource {
 export class SubtreeField {
   readonly source: SubtreeSource;
   readonly plan: SelectionPlan;
-  readonly hitRatio: HitRatio;
+  /** That of all documents with this selection. */
+  hitRatio = new HitRatio();
   readonly nodes: readonly FieldNode[];
   /** Documents that select the same have the same. */
   readonly selectionDigest: string;
@@ -112,7 +113,6 @@ export class SubtreeField {
     source: SubtreeSource,
     nodes: readonly FieldNode[],
     plan: SelectionPlan,
-    hitRatio: HitRatio,
     fragments: Fragments,
     selectionDigest: string,
   ) {
@@ -120,7 +120,6 @@ export class SubtreeField {
     this.selectionDigest = selectionDigest;
     this.nodes = nodes;
     this.plan = plan;
-    this.hitRatio = hitRatio;
     this.#fragments = fragments;
     this.#named = getNamedType(source.field.type) as GraphQLCompositeType;
     this.#keepsIds = plan.hasHoles;

@@ -18,7 +18,7 @@ import { executionOf } from "../graphql-version.js";
 import type { CacheParts, OperationRewriter, RewritableOperation } from "../parts.js";
 import type { FieldRule } from "../schema-rules.js";
 import type { SkipReason } from "../telemetry/events.js";
-import { HitRatio } from "./hit-ratio.js";
+import type { HitRatio } from "./hit-ratio.js";
 import { RewrittenOperation } from "./rewritten-document.js";
 import { otherDirective, planSelection, SelectedTypes } from "./selection-plan.js";
 import { SubtreeField, type SubtreeRun } from "./subtree-field.js";
@@ -121,8 +121,9 @@ export class Subtrees implements OperationRewriter {
   }
 
   /** Whether the selection of a field is one of those that are kept. */
-  #hasRoom({ source, selectionDigest, hitRatio }: SubtreeField): boolean {
+  #hasRoom(field: SubtreeField): boolean {
     const { clock, subtreeSettings } = this.#parts;
+    const { selectionDigest, source } = field;
     const { selections } = source;
     const now = clock.now();
     const known = selections.get(selectionDigest);
@@ -130,6 +131,7 @@ export class Subtrees implements OperationRewriter {
       // The one that was asked for longest ago is the first.
       selections.delete(selectionDigest);
       known.usedAt = now;
+      field.hitRatio = known.hitRatio;
       selections.set(selectionDigest, known);
       return true;
     }
@@ -138,7 +140,7 @@ export class Subtrees implements OperationRewriter {
       if (usedAt + IDLE_MS > now) return false;
       selections.delete(oldest);
     }
-    selections.set(selectionDigest, { hitRatio, usedAt: now });
+    selections.set(selectionDigest, { hitRatio: field.hitRatio, usedAt: now });
     return true;
   }
 
@@ -193,8 +195,7 @@ export class Subtrees implements OperationRewriter {
         runOf: this.#runOf.bind(this),
         skipped: (reason: SkipReason, subject: string) => this.#report(rule.coordinate, reason, subject),
       };
-      const hitRatio = root.selections.get(selectionDigest)?.hitRatio ?? new HitRatio();
-      rewritten.add(responseKey, new SubtreeField(source, nodes, plan, hitRatio, fragments, selectionDigest));
+      rewritten.add(responseKey, new SubtreeField(source, nodes, plan, fragments, selectionDigest));
     }
     return rewritten.hasFields ? rewritten : undefined;
   }

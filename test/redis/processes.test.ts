@@ -1,7 +1,7 @@
 import type { ChildProcess } from "node:child_process";
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, it } from "vitest";
-import type { Command } from "../support/reader-process.js";
+import type { Command, Report } from "../support/reader-process.js";
 import { type ReaderProcesses, run, startProcesses, waitForMessage } from "../support/real-processes.js";
 import { until } from "../support/redis-lab.js";
 import { sharedServer } from "../support/shared-servers.js";
@@ -29,6 +29,31 @@ describe("A group of processes on one Redis", () => {
     const reports = await Promise.all(processes.map((child) => run(child, { do: "execute", times: 50, loadMs: 300 })));
     for (const { values } of reports) expect(values).toEqual(["version 1"]);
     expect(await loads()).toBe(1);
+  }, 30_000);
+
+  it("executes what is below a field once for 200 concurrent requests of its subtree in four processes", async () => {
+    const { prefix, processes, loads } = await start(4);
+    const ask = (): Promise<Report[]> =>
+      Promise.all(processes.map((child) => run(child, { do: "subtree", times: 50, loadMs: 300 })));
+    for (const { values } of await ask()) expect(values).toEqual(["version 1"]);
+    expect(await loads()).toBe(1);
+    await client.set(`${prefix}:version`, 2, "PX", 60_000);
+    await run(processAt(processes, 3), { do: "invalidate", tag: "Posts" });
+    for (const { values } of await ask()) expect(values).toEqual(["version 2"]);
+    expect(await loads()).toBe(2);
+  }, 30_000);
+
+  it("builds a subtree once more when the process that builds it is killed", async () => {
+    const { processes, loads, hasWaiters } = await start(3);
+    const holder = processAt(processes, 0);
+    const loading = waitForMessage(holder, "loading");
+    holder.send({ do: "subtree", times: 1, loadMs: 60_000 } satisfies Command);
+    await loading;
+    const waiting = processes.slice(1).map((child) => run(child, { do: "subtree", times: 50, loadMs: 50 }));
+    await until("a process waits", () => hasWaiters("Query.posts"));
+    holder.kill("SIGKILL");
+    for (const { values } of await Promise.all(waiting)) expect(values).toEqual(["version 1"]);
+    expect(await loads()).toBe(2);
   }, 30_000);
 
   it("executes an operation once more when the process that executes it is killed", async () => {

@@ -5,7 +5,7 @@
  */
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { parse } from "graphql";
-import { createCache } from "graphql-cached";
+import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
 import { memcachedStore } from "graphql-cached/memcached";
 import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
@@ -16,6 +16,8 @@ export type Command =
   | { readonly do: "read"; readonly key: string; readonly times: number; readonly loadMs: number }
   /** Asks for the page `times` times in parallel. An execution takes `loadMs`, and is counted as a load. */
   | { readonly do: "execute"; readonly times: number; readonly loadMs: number }
+  /** Asks for a field with its subtree `times` times in parallel. An execution of what is below it is counted as a load. */
+  | { readonly do: "subtree"; readonly times: number; readonly loadMs: number }
   | { readonly do: "invalidate"; readonly tag: string }
   | { readonly do: "setMode"; readonly mode: "off" | "observe" | "on" };
 
@@ -34,6 +36,7 @@ const cache = createCache<{ loadMs: number }>({
   prefix: PREFIX ?? "",
   leases: { leaseMs: Number(LEASE_MS) },
   storage: { storeTimeoutMs: 1_000 },
+  privacy: { sharedContextKeys: ["loadMs"] },
 });
 
 const loader = cache.loader<string, string>({
@@ -70,6 +73,35 @@ async function askForPage({ times, loadMs }: Extract<Command, { do: "execute" }>
   return { values: [...new Set(results.map(({ data, errors }) => errors?.[0]?.message ?? data?.page))] };
 }
 
+const posts = applyCached(
+  makeExecutableSchema({
+    typeDefs: [
+      cachedTypeDefs,
+      `type Query { posts: [Post!]! @cached(maxAge: 60, subtree: true, tags: ["Posts"]) }
+       type Post { id: ID! text: String! }`,
+    ],
+    resolvers: {
+      Query: { posts: () => [{ id: "1" }] },
+      Post: { text: (_: unknown, __: unknown, context: { readonly loadMs: number }) => load(context) },
+    },
+  }),
+  cache,
+);
+const postsDocument = parse("{ posts { text } }");
+
+async function askForPosts({ times, loadMs }: Extract<Command, { do: "subtree" }>): Promise<Report> {
+  const results = await Promise.all(
+    Array.from({ length: times }, () =>
+      cache.execute({ schema: posts, document: postsDocument, contextValue: { loadMs } }, false),
+    ),
+  );
+  const texts = results.map(({ data, errors }) => {
+    const [post] = (data?.posts ?? []) as { readonly text: unknown }[];
+    return errors?.[0]?.message ?? post?.text;
+  });
+  return { values: [...new Set(texts)] };
+}
+
 async function read({ key, times, loadMs }: Extract<Command, { do: "read" }>): Promise<Report> {
   // One request per read, so that none is answered from the memory of a request.
   const values = await Promise.all(Array.from({ length: times }, () => loader({ loadMs }).load(key)));
@@ -79,6 +111,7 @@ async function read({ key, times, loadMs }: Extract<Command, { do: "read" }>): P
 process.on("message", async (command: Command) => {
   if (command.do === "read") process.send?.(await read(command));
   else if (command.do === "execute") process.send?.(await askForPage(command));
+  else if (command.do === "subtree") process.send?.(await askForPosts(command));
   else if (command.do === "setMode")
     process.send?.(await cache.setMode(command.mode, { coordinate: "Key" }).then(() => ({ values: [] })));
   else process.send?.(await cache.invalidateTags([command.tag]).then(() => ({ values: [] })));
