@@ -239,7 +239,7 @@ export class Loads {
     // Nobody inside another load waits for a refresh.
     const outer = isRefresh || this.#running === 0 ? undefined : this.enclosing();
     this.#running++;
-    const enclosing = new SingleLoad(name, this.#countStart(), waiters, outer);
+    const enclosing = new SingleLoad(request.key, this.#countStart(), waiters, outer);
     const { result, expire, expedite } = this.#nesting.run(enclosing, () =>
       this.#guard.run(
         coordinate,
@@ -306,10 +306,10 @@ export class Loads {
   }
 
   async #callBeside(request: ReadRequest): Promise<{ readonly value: unknown } | undefined> {
-    const { coordinate, name } = request.key;
+    const { coordinate } = request.key;
     const waiters = Waiters.of(undefined);
     const control = new LoadControl({ coordinate, subjectOf: this.#subjectOf, readPrevious: undefined });
-    const enclosing = new SingleLoad(name, this.#countStart(), waiters, undefined);
+    const enclosing = new SingleLoad(request.key, this.#countStart(), waiters, undefined);
     this.#running++;
     try {
       checkUnchanged(request);
