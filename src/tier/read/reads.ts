@@ -154,7 +154,9 @@ export class Reads {
 
   /** Keeps the load of `request` from waiting for a slot, since a caller inside another load waits for `read`. */
   expedite({ key }: Pick<ReadRequest, "key">, read: Promise<unknown>): void {
-    this.#parts.loads.expedite(key, read);
+    const { loads } = this.#parts;
+    // A build holds no slot.
+    if (loads.enclosing()?.isBuild !== true) loads.expedite(key, read);
   }
 
   /** Makes all later requests bypass the cache. */

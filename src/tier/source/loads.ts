@@ -240,19 +240,18 @@ export class Loads {
     const outer = isRefresh || this.#running === 0 ? undefined : this.enclosing();
     this.#running++;
     const enclosing = new SingleLoad(request.key, this.#countStart(), waiters, outer);
-    const { result, expire, expedite } = this.#nesting.run(enclosing, () =>
-      this.#guard.run(
-        coordinate,
-        outer !== undefined || request.needsNoSlot === true || this.#awaitedInside.has(name),
-        {
-          run: load,
-          isCallersOwn: () => isCallersOwn,
-          isSourceFailure: () => isSourceFailure,
-          batch: request.batch,
-          owner: request.owner,
-        },
-      ),
-    );
+    const isNested = outer !== undefined && !outer.isBuild;
+    const { result, expire, expedite } = this.#nesting.run(enclosing, () => {
+      // It is no call of a source: what is loaded in it takes slots, and counts for the breaker.
+      if (enclosing.isBuild) return { result: load(), expire: () => undefined, expedite: undefined };
+      return this.#guard.run(coordinate, isNested || request.needsNoSlot === true || this.#awaitedInside.has(name), {
+        run: load,
+        isCallersOwn: () => isCallersOwn,
+        isSourceFailure: () => isSourceFailure,
+        batch: request.batch,
+        owner: request.owner,
+      });
+    });
     if (expedite !== undefined) {
       this.#addQueued(name, expedite);
       // It fails at once, as nobody waits for it, rather than keeping its lease and its place in the queue.
