@@ -5,7 +5,7 @@ import type { Key } from "../keys/key.js";
 import type { FieldRequest } from "../loader/field-loader.js";
 import { contextChanged, type Identity, identityMistake, identityOf } from "../loader/identity.js";
 import { reportNear } from "../loader/near-report.js";
-import type { Observer } from "../loader/request-scope.js";
+import { type Build, buildOf, type Observer } from "../loader/request-scope.js";
 import type { CacheParts } from "../parts.js";
 import type { Policy } from "../policy/policy.js";
 import type { FieldRule, ObservedLoad, QueryExtent } from "../schema-rules.js";
@@ -94,8 +94,18 @@ export class CachedField {
       const mistake = error instanceof CachedError ? error : keyMistake(this.rule.coordinate, error);
       return this.#bypass(source, args, context, info, "KEY_UNUSABLE", mistake);
     }
+    const build = buildOf(info);
+    if (build?.coordinate === this.rule.coordinate) return this.#resolveFor(build, observed);
     this.#reportBypass(context, info, modeReason);
     return tier.observe(observed, () => this.#resolver(source, args, context, info));
+  }
+
+  /** Resolves the field of a subtree that is observed. That is the read which is compared, and the value is a part of it. */
+  async #resolveFor(build: Build, call: FieldCall): Promise<unknown> {
+    const tags = tagsBeforeLoad(this.rule, call.tags, call, this.parts.keys);
+    const value = await this.load(call, call.info);
+    build.observer.collector.addTags([...tags.subjects, ...(tags.subjectsOf?.(value) ?? [])]);
+    return value;
   }
 
   /** Returns the key of a call. Undefined if it has none. */

@@ -35,6 +35,8 @@ export interface Observer {
 
 /** A running build of a subtree: an execution inside of another one. */
 export interface Build {
+  /** The field whose subtree is built. */
+  readonly coordinate: string;
   readonly context: unknown;
   /** Observes what the build reads. */
   readonly observer: Observer & { readonly collector: PartCollector };

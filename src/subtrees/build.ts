@@ -22,6 +22,7 @@ interface HintedInfo {
  * that it is run for.
  */
 export class SubtreeBuild implements Build {
+  readonly coordinate: string;
   readonly context: unknown;
   readonly load: Build["load"];
   readonly observer: Build["observer"];
@@ -41,6 +42,7 @@ export class SubtreeBuild implements Build {
     info: GraphQLResolveInfo,
     skipped: (reason: SkipReason, subject: string) => void,
   ) {
+    this.coordinate = rule.coordinate;
     this.context = context;
     this.#parts = parts;
     this.#rule = rule;
