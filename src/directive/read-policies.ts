@@ -422,6 +422,11 @@ class PolicyReader {
       defaults,
     });
     for (const mistake of mistakes) this.#mistake(place, mistake);
+    if (settings.maxAge === 0 && own?.subtree === true)
+      this.#mistake(
+        place,
+        "`subtree`: expected `maxAge` of at least 1, got 0, which turns caching off; remove one of the two",
+      );
     if (settings.maxAge === 0 && mistakes.length === 0) return undefined;
     if (policy.scope === "PRIVATE" && identify === undefined)
       this.#mistake(
