@@ -286,7 +286,7 @@ class FieldCall implements FieldRequest {
     this.tags = tagsBeforeLoad(rule, this.tags, this, parts.keys);
     const { info } = this.#observed;
     if (this.field.isPrivate) return this.field.load(this, info);
-    this.#shield = new InnerShield();
+    this.#shield = new InnerShield(this.field.parts.contextWatch);
     return this.#shield.run(this.context, () => this.field.load(this, info));
   }
 

@@ -1,4 +1,5 @@
 import { CachedError } from "../errors.js";
+import type { ContextWatch } from "../loader/context-watch.js";
 import type { Excess } from "../tier/request/loaded.js";
 
 /** What graphql-shield sets on a context before its first check. */
@@ -13,19 +14,30 @@ interface Shielded {
  */
 export class InnerShield {
   #isFound = false;
+  readonly #watch: ContextWatch | undefined;
+
+  /** `watch`: undefined in a process that runs no builds of subtrees. */
+  constructor(watch?: ContextWatch) {
+    this.#watch = watch;
+  }
 
   /** Runs the resolver. Hides from it that shield has checked something before. */
   run(context: unknown, resolve: () => unknown): unknown {
     if (typeof context !== "object" || context === null) return resolve();
-    const outer = shieldOn(context);
+    const outer = this.#shieldOn(context);
     if (outer !== undefined) setShield(context, undefined);
     try {
       return resolve();
     } finally {
-      const inner = shieldOn(context);
+      const inner = this.#shieldOn(context);
       if (inner !== undefined && inner !== outer) this.#isFound = true;
       if (outer !== undefined) setShield(context, outer);
     }
+  }
+
+  /** What a build of a subtree reads is reported, and this is not read by it. */
+  #shieldOn(context: object): unknown {
+    return this.#watch === undefined ? shieldOn(context) : this.#watch.pause(() => shieldOn(context));
   }
 
   excess(coordinate: string): Excess | undefined {

@@ -65,7 +65,7 @@ export class ContextWatch {
    * reads and that is neither shared by all callers nor in `keyProperties`. Undefined without running it if the context cannot be watched.
    */
   runBuild<T>(load: Required<WatchedLoad>, context: unknown, build: () => T): { readonly result: T } | undefined {
-    if (typeof context === "object" && context !== null && !this.#watch(context)) return undefined;
+    if (typeof context === "object" && context !== null && !this.#watchAll(context)) return undefined;
     this.#isUsed = true;
     return { result: this.#running.run(load, build) };
   }
@@ -87,7 +87,7 @@ export class ContextWatch {
   #watch(context: object): boolean {
     let watched = this.#watched.get(context);
     if (watched === undefined) {
-      watched = { replaced: new Map(), names: new Set(), isComplete: !types.isProxy(context) };
+      watched = { replaced: new Map(), names: new Set(), hasPrototype: false, isComplete: !types.isProxy(context) };
       this.#watched.set(context, watched);
       this.#watchNew(context, watched, Object.isExtensible(context) ? inheritedNames(context) : new Set());
       if (!Object.isExtensible(context) && inheritedNames(context).size > 0) watched.isComplete = false;
@@ -97,14 +97,30 @@ export class ContextWatch {
     return watched.isComplete;
   }
 
+  /**
+   * Watches a context, and the names that it does not have: that one caller's context lacks what another's has is as telling
+   * as a value. Returns whether nothing of it can be read unnoticed.
+   */
+  #watchAll(context: object): boolean {
+    if (!this.#watch(context)) return false;
+    const watched = this.#watched.get(context) as WatchedContext;
+    watched.isComplete = watchMissing(
+      context,
+      watched,
+      (name) => this.#report(name),
+      () => this.#watchNew(context, watched, new Set()),
+    );
+    return watched.isComplete;
+  }
+
   /** Watches the properties that are not watched yet. */
   #watchNew(context: object, watched: WatchedContext, inherited: ReadonlySet<string>): void {
-    const onRead = (property: string): void => this.#report(property);
+    const onRead = (property: PropertyKey): void => this.#report(property);
     const { replaced, names } = watched;
     const isFirst = names.size === 0;
     try {
-      for (const property of Object.getOwnPropertyNames(context)) {
-        if (names.has(property)) continue;
+      for (const property of Reflect.ownKeys(context)) {
+        if (names.has(property) || isOfLibrary(context, property)) continue;
         names.add(property);
         if (!watchOwn(context, property, onRead, replaced)) watched.isComplete = false;
       }
@@ -119,7 +135,8 @@ export class ContextWatch {
     }
   }
 
-  #report(property: string): void {
+  #report(name: PropertyKey): void {
+    const property = String(name);
     const load = this.#running.getStore();
     if (load === undefined || load.keyProperties.includes(property) || this.#sharedKeys.includes(property)) return;
     const { coordinate, onRead } = load;
@@ -131,12 +148,14 @@ export class ContextWatch {
   }
 }
 
-type OnRead = (property: string) => void;
+type OnRead = (property: PropertyKey) => void;
 
 interface WatchedContext {
   readonly replaced: Watched;
   /** The properties that were found. */
-  readonly names: Set<string>;
+  readonly names: Set<PropertyKey>;
+  /** Whether its prototype was replaced by one that notes what the context lacks. */
+  hasPrototype: boolean;
   /** Whether each of them is watched. */
   isComplete: boolean;
 }
@@ -145,7 +164,7 @@ interface WatchedContext {
 type Watched = Map<unknown, () => PropertyDescriptor | undefined>;
 
 /** Returns whether the property can be watched. */
-function watchOwn(context: object, property: string, onRead: OnRead, watched: Watched): boolean {
+function watchOwn(context: object, property: PropertyKey, onRead: OnRead, watched: Watched): boolean {
   const own = Object.getOwnPropertyDescriptor(context, property);
   if (own === undefined || !own.configurable) return false;
   const { get, set, enumerable = false } = own;
@@ -196,6 +215,42 @@ function watchInherited(context: object, property: string, onRead: OnRead, watch
   });
 }
 
+/** What all objects have, and what the language itself asks of any. */
+const ORDINARY = new Set<PropertyKey>([...Object.getOwnPropertyNames(Object.prototype), "then", "toJSON"]);
+
+/** Servers keep state of their own on contexts, under symbols that are not enumerable, and ask all contexts for it. */
+const isOfLibrary = (context: object, property: PropertyKey): boolean =>
+  typeof property === "symbol" && Object.getOwnPropertyDescriptor(context, property)?.enumerable !== true;
+
+/**
+ * Reports what is read of a context that it does not have, and calls `onNew` when it gets a property. Its prototype is replaced by a Proxy that
+ * inherits from it, so the context stays the object that it is. Returns whether that was possible.
+ */
+function watchMissing(context: object, watched: WatchedContext, onRead: OnRead, onNew: () => void): boolean {
+  if (watched.hasPrototype) return true;
+  const empty = Object.create(Object.getPrototypeOf(context) as object | null) as object;
+  const note = (property: PropertyKey): void => {
+    if (typeof property === "string" && !ORDINARY.has(property)) onRead(property);
+  };
+  const prototype = new Proxy(empty, {
+    get(_empty, property, receiver) {
+      note(property);
+      return Reflect.get(empty, property, receiver) as unknown;
+    },
+    has(_empty, property) {
+      note(property);
+      return Reflect.has(empty, property);
+    },
+    set(_empty, property, value, receiver) {
+      const isSet = Reflect.set(empty, property, value, receiver);
+      if (receiver === context) onNew();
+      return isSet;
+    },
+  });
+  watched.hasPrototype = Reflect.setPrototypeOf(context, prototype);
+  return watched.hasPrototype;
+}
+
 /**
  * Makes `console.log` print the context as if it was not watched, unless it has an inspection of its own. The
  * same object is printed each time, so that a reference of the context to itself is printed as one.
@@ -238,6 +293,6 @@ interface Property {
   readonly set?: ((this: object, next: unknown) => void) | undefined;
 }
 
-function define(target: object, property: string | symbol, descriptor: Property): void {
+function define(target: object, property: PropertyKey, descriptor: Property): void {
   Object.defineProperty(target, property, { ...(descriptor as PropertyDescriptor), configurable: true });
 }
