@@ -17,6 +17,7 @@ import type { FailOpenStore } from "./store/fail-open-store.js";
 import type { Channel } from "./telemetry/channel.js";
 import type { ContextReadLog } from "./telemetry/context-read-log.js";
 import type { Counters } from "./telemetry/counters.js";
+import type { SkipReason } from "./telemetry/events.js";
 import type { Logger } from "./telemetry/log-listener.js";
 import type { RecentEvents } from "./telemetry/recent-events.js";
 import type { TagMistakes } from "./telemetry/tag-mistakes.js";
@@ -47,6 +48,16 @@ export interface RewritableOperation {
   readonly context: unknown;
 }
 
+/** A field with `subtree: true` in an operation. */
+export interface ExplainedSubtree {
+  readonly coordinate: string;
+  readonly responseKey: string;
+  /** Why it is not answered with a subtree. Undefined: it is. */
+  readonly obstacle: { readonly reason: SkipReason; readonly subject: string } | undefined;
+  /** The coordinates of what each request executes, since it belongs to one caller or is not cached. */
+  readonly holes: readonly string[];
+}
+
 /** Lets a server execute other documents than those of its clients. */
 export interface OperationRewriter {
   /** Prepares for a schema when a server starts, before the server changes it. */
@@ -55,6 +66,8 @@ export interface OperationRewriter {
   rewrite(operation: RewritableOperation): DocumentNode | undefined;
   /** Removes from the data of a rewritten document what its client has not asked for. */
   finish(data: unknown): void;
+  /** Returns what becomes of the fields with subtrees of an operation, as far as that is known before it is executed. Counts nothing. */
+  explain(operation: Omit<RewritableOperation, "context">): readonly ExplainedSubtree[];
 }
 
 /** The options in `subtrees`. */

@@ -107,7 +107,7 @@ export function cachedPlugin<Context extends BaseContext>(
         onRead(coordinate, report, info, key) {
           narrowest.add(report, key?.kind === "subtree");
           if (info !== undefined) restrictHint(info as HintedInfo, report);
-          trace?.onRead(coordinate, report);
+          trace?.onRead(coordinate, report, info, key);
         },
         ...(trace === undefined ? {} : { onMiss: trace.onMiss.bind(trace) }),
         onHint: (hint, info) => (info as HintedInfo).cacheControl?.setCacheHint(hint),

@@ -12,6 +12,7 @@ import type { FieldRule, ObservedLoad, QueryExtent } from "../schema-rules.js";
 import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { BypassReason } from "../telemetry/events.js";
+import { subjectOf } from "../telemetry/subject.js";
 import { NearNames } from "../tier/near/near-cache.js";
 import type { CallSignals } from "../tier/request/caller.js";
 import type { Excess } from "../tier/request/loaded.js";
@@ -179,17 +180,20 @@ export class CachedField {
 
   #reportBypass(context: unknown, info: GraphQLResolveInfo, reason: BypassReason, error?: CachedError): void {
     const { channel, scopes } = this.parts;
-    const { coordinate } = this.rule;
+    const { coordinate, kind } = this.rule;
     channel.publish({
       name: "resolver.bypassed",
-      coordinate,
-      digest: "",
+      ...subjectOf({ coordinate, digest: "", kind }),
       reason,
       ...(error === undefined ? {} : { error }),
     });
     scopes
       .observerOf(context, info)
-      ?.onRead(coordinate, { outcome: "bypassed", isPrivate: this.isPrivate, reason }, info);
+      ?.onRead(
+        coordinate,
+        { outcome: "bypassed", isPrivate: this.isPrivate, reason, isSubtree: kind === "subtree" },
+        info,
+      );
   }
 }
 

@@ -61,7 +61,7 @@ export async function describeEntry(parts: CacheParts, args: CacheInspectionEntr
   const freshForMs = entry.freshUntilAt === 0 ? 0 : entry.freshUntilAt - now;
   return {
     ...explanationOf(parts, notFresh, remembered),
-    ...describePlace(place, value?.resultTags.length ?? 0),
+    ...describePlace(parts, place, value?.resultTags.length ?? 0),
     state: entry.state.toUpperCase().replaceAll("-", "_") as CacheEntryState,
     use,
     negative: entry.isNegative,
@@ -86,7 +86,7 @@ async function describeAbsent(parts: CacheParts, place: NamedPlace, now: number)
     return null;
   return {
     ...explanationOf(parts, notFresh, remembered),
-    ...describePlace(place, 0),
+    ...describePlace(parts, place, 0),
     state: "ABSENT",
     use: "NONE",
     negative: false,
@@ -103,12 +103,14 @@ async function describeAbsent(parts: CacheParts, place: NamedPlace, now: number)
 }
 
 const describePlace = (
+  { rules }: CacheParts,
   { key, tagTexts }: NamedPlace,
   resultCount: number,
-): Pick<CacheEntry, "tags" | "variant" | "digest"> => ({
+): Pick<CacheEntry, "tags" | "variant" | "digest" | "hasSubtrees"> => ({
   tags: tagTexts.length + resultCount === 0 ? null : { static: tagTexts, resultCount },
   variant: key.variantId,
   digest: key.digest,
+  hasSubtrees: rules.fields.get(key.coordinate)?.subtree !== undefined,
 });
 
 /** The reasons for which a value is stale and can still be served. */

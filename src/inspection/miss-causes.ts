@@ -11,7 +11,10 @@ export interface TracedCause extends Pick<CacheInvalidation, "via" | "kind" | "a
   readonly reads: number;
 }
 
-/** Returns the causes of misses by coordinate, as far as they are remembered. Rejects if the store does not reply. */
+/** Returns what the subtrees of a field are called in a trace, in which the entry of the field itself can be as well. */
+export const subtreeName = (coordinate: string): string => `${coordinate} (subtree)`;
+
+/** Returns the causes of misses by the names of the trace, as far as they are remembered. Rejects if the store does not reply. */
 export async function causesOf(
   parts: CacheParts,
   misses: readonly Miss[],
@@ -26,8 +29,10 @@ export async function causesOf(
     const query = queries[nth];
     const record = query === undefined ? undefined : causeOf(remembered, query)?.record;
     if (record === undefined || wouldBeGone(miss, record)) continue;
-    const ofCoordinate = counts.get(miss.key.coordinate) ?? new Map<InvalidationRecord, number>();
-    counts.set(miss.key.coordinate, ofCoordinate.set(record, (ofCoordinate.get(record) ?? 0) + 1));
+    const { coordinate, kind } = miss.key;
+    const name = kind === "subtree" ? subtreeName(coordinate) : coordinate;
+    const ofCoordinate = counts.get(name) ?? new Map<InvalidationRecord, number>();
+    counts.set(name, ofCoordinate.set(record, (ofCoordinate.get(record) ?? 0) + 1));
   }
   for (const [coordinate, ofCoordinate] of counts)
     causes.set(

@@ -34,10 +34,10 @@ export class ResponseSummary {
     this.#isForced = isForced;
   }
 
-  /** `outcome`: with the reason of a bypass, as in the trace. */
-  add(coordinate: string, outcome: string, report: ReadReport): void {
-    const field = this.#fields.get(coordinate) ?? { counts: new Map(), loadMs: undefined };
-    this.#fields.set(coordinate, field);
+  /** `name`: the coordinate, or a token for the subtrees of one. `outcome`: with the reason of a bypass, as in the trace. */
+  add(name: string, outcome: string, report: ReadReport): void {
+    const field = this.#fields.get(name) ?? { counts: new Map(), loadMs: undefined };
+    this.#fields.set(name, field);
     for (const counts of [this.#counts, field.counts]) counts.set(outcome, (counts.get(outcome) ?? 0) + 1);
     if (report.outcome === "bypassed") return;
     const { freshForMs, ageMs, refusal } = report;

@@ -1,5 +1,5 @@
 import type { FleetCounts } from "../fleet/fleet.js";
-import { countsUnder, sumOf, type Tally } from "../fleet/tally.js";
+import { countsUnder, SUBTREE_SKIP, subtreeTally, sumOf, type Tally } from "../fleet/tally.js";
 import type {
   CacheBypass,
   CacheBypassReason,
@@ -9,6 +9,9 @@ import type {
   CachePolicy,
   CacheSampling,
   CacheStats,
+  CacheSubtreeSkip,
+  CacheSubtreeSkipReason,
+  CacheSubtreeStats,
 } from "../generated/schema.js";
 import type { Variant } from "../keys/key.js";
 import type { CacheParts } from "../parts.js";
@@ -20,10 +23,10 @@ import { modeOf } from "./mode-setting.js";
 import type { ProcessState } from "./process-state.js";
 import { isoTimeOf } from "./times.js";
 
-/** Returns the sum over all coordinates, or what is given as `tally`. */
+/** Returns the sum over all coordinates and their subtrees, or what is given as `tally`. */
 export function statsOf(
   { tallies, sinceAt, untilAt, processes, missing }: FleetCounts,
-  tally: Tally = sumOf(tallies.values()),
+  tally: Tally = totalOf([...tallies.values()]),
 ): CacheStats {
   const countOf = (name: string): number => tally[name] ?? 0;
   const counts = Object.fromEntries(COUNTERS.map((name) => [name, countOf(name)])) as Record<
@@ -46,6 +49,8 @@ export function statsOf(
   };
 }
 
+const totalOf = (tallies: readonly Tally[]): Tally => sumOf([...tallies, ...tallies.map(subtreeTally)]);
+
 /** What this process knows of a field or loader. */
 export interface Declared {
   readonly coordinate: string;
@@ -54,6 +59,7 @@ export interface Declared {
   readonly variant: Variant;
   readonly key: readonly string[] | null;
   readonly tags: readonly string[] | null;
+  readonly hasSubtrees: boolean;
 }
 
 /** Returns the fields of this process and then its loaders, by coordinate. */
@@ -63,6 +69,7 @@ export function declaredIn(parts: CacheParts): ReadonlyMap<string, Declared> {
       ...rule,
       key: rule.keyPaths.map(({ text }) => text),
       tags: rule.tags.map(({ text }) => text),
+      hasSubtrees: rule.subtree !== undefined,
     }),
   );
   const loaders = [...parts.loaders.values()].map(
@@ -73,6 +80,7 @@ export function declaredIn(parts: CacheParts): ReadonlyMap<string, Declared> {
       variant: variantOf(),
       key: null,
       tags: null,
+      hasSubtrees: false,
     }),
   );
   return new Map([...fields, ...loaders].map((declared) => [declared.coordinate, declared]));
@@ -89,7 +97,8 @@ export function fieldStatsOf(
   others.sort((a, b) => (a < b ? -1 : 1));
   return [...own.keys(), ...others].map((coordinate) => {
     const declared = own.get(coordinate);
-    const stats = statsOf(counts, counts.tallies.get(coordinate) ?? {});
+    const tally = counts.tallies.get(coordinate) ?? {};
+    const stats = statsOf(counts, tally);
     const policy = declared === undefined ? null : policyOf(declared);
     return {
       coordinate,
@@ -100,8 +109,9 @@ export function fieldStatsOf(
       stats,
       bypasses: stats.bypasses,
       mode: modeOf(parts, coordinate),
-      observed: observationOf(counts.tallies.get(coordinate) ?? {}),
-      sampled: samplingOf(counts.tallies.get(coordinate) ?? {}),
+      observed: observationOf(tally),
+      sampled: samplingOf(tally),
+      subtrees: subtreesOf(parts, counts, states, { coordinate, tally, isDeclared: declared?.hasSubtrees === true }),
       // With many fields and processes these are long lists, so they are made only if they are asked for.
       get breaker() {
         return breakersOf(states, coordinate);
@@ -111,6 +121,30 @@ export function fieldStatsOf(
       },
     };
   });
+}
+
+/** Returns null if this process has the field without subtrees, and no other process has counted any. */
+function subtreesOf(
+  { counters }: CacheParts,
+  counts: FleetCounts,
+  states: readonly ProcessState[],
+  { coordinate, tally, isDeclared }: { coordinate: string; tally: Tally; isDeclared: boolean },
+): CacheSubtreeStats | null {
+  const own = subtreeTally(tally);
+  const skips = countsUnder(tally, SUBTREE_SKIP);
+  if (!isDeclared && skips.length === 0 && Object.keys(own).length === 0) return null;
+  const inProcesses = states.flatMap(({ subtrees = [] }) => subtrees.filter((one) => one.coordinate === coordinate));
+  return {
+    stats: statsOf(counts, own),
+    selections: Math.max(0, ...inProcesses.map(({ selections }) => selections)),
+    holes: isDeclared ? [...counters.subtreesOf(coordinate).holes].sort() : [],
+    skipped: skips
+      .flatMap(([id, count]): CacheSubtreeSkip[] => {
+        const [reason = "", ...subject] = id.split(" ");
+        return isSkipReason(reason) ? [{ reason, subject: subject.join(" "), count }] : [];
+      })
+      .sort((a, b) => b.count - a.count),
+  };
 }
 
 /** Returns null if no read was observed. */
@@ -191,4 +225,22 @@ const REASONS: Readonly<Record<CacheBypassReason, true>> = {
   MODE_OFF: true,
   MODE_OBSERVE: true,
 };
+const SKIP_REASONS: Readonly<Record<CacheSubtreeSkipReason, true>> = {
+  NO_TWIN: true,
+  CHANGED_RESOLVER: true,
+  DIRECTIVE: true,
+  LIST_WITHOUT_ID: true,
+  MODE: true,
+  TOO_MANY_SELECTIONS: true,
+  HIT_RATIO: true,
+  ROOT_VALUE: true,
+  ERRORS: true,
+  TOO_LARGE: true,
+  TOO_MANY_PARTS: true,
+  PRIVATE: true,
+  CONTEXT_READ: true,
+  CONTEXT_FROZEN: true,
+  UNSTORABLE: true,
+};
+const isSkipReason = (reason: string): reason is CacheSubtreeSkipReason => Object.hasOwn(SKIP_REASONS, reason);
 const isKnown = (reason: string): reason is CacheBypassReason => Object.hasOwn(REASONS, reason);

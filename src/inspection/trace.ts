@@ -1,10 +1,11 @@
 import { CachedError, describeSetting } from "../errors.js";
+import type { Key } from "../keys/key.js";
 import { type Miss, type Observer, OVERRIDES } from "../loader/request-scope.js";
 import { checkOptionNames } from "../option-names.js";
 import type { CacheParts } from "../parts.js";
 import type { ReadReport } from "../tier/request/request.js";
 import { isAllowed } from "./access.js";
-import { causesOf, type TracedCause } from "./miss-causes.js";
+import { causesOf, subtreeName, type TracedCause } from "./miss-causes.js";
 import { ResponseSummary } from "./response-headers.js";
 
 /** Options of every server adapter. */
@@ -24,7 +25,7 @@ export interface CoordinateTrace {
   [outcome: string]: number | readonly TracedCause[];
 }
 
-/** What the cached fields and loaders of a response did, by coordinate. */
+/** What the cached fields and loaders of a response did, by coordinate. A subtree has that of its field with ` (subtree)` behind it. */
 export type Trace = Record<string, CoordinateTrace>;
 
 /** What is wrong with the `extensions.cached` of a request; it takes the place of the trace. */
@@ -85,12 +86,14 @@ export class TraceRecorder implements Observer {
     this.#summary = new ResponseSummary(parts.clock, isForced);
   }
 
-  onRead(coordinate: string, report: ReadReport): void {
+  onRead(coordinate: string, report: ReadReport, _info?: unknown, key?: Pick<Key, "kind">): void {
+    const isSubtree = key?.kind === "subtree" || (report.outcome === "bypassed" && report.isSubtree === true);
+    const name = isSubtree ? subtreeName(coordinate) : coordinate;
     const outcome = report.outcome === "bypassed" ? `bypassed(${report.reason})` : report.outcome;
-    this.#trace[coordinate] ??= {};
-    const outcomes = this.#trace[coordinate] as Record<string, number>;
+    this.#trace[name] ??= {};
+    const outcomes = this.#trace[name] as Record<string, number>;
     outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
-    this.#summary.add(coordinate, outcome, report);
+    this.#summary.add(isSubtree ? `${coordinate}.subtree` : coordinate, outcome, report);
   }
 
   /** Returns the headers of the response by name; none if it has read nothing. */

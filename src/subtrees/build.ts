@@ -33,6 +33,8 @@ export class SubtreeBuild implements Build {
   readonly #collected: CollectedParts;
   readonly #startedAt: number;
   readonly #fields: object[] = [];
+  /** Every object of a list can be the reason. */
+  readonly #reported = new Set<string>();
 
   /** `rule`: that of the subtree. `info`: that of its load. `skipped`: reports why it is not stored. */
   constructor(
@@ -91,8 +93,15 @@ export class SubtreeBuild implements Build {
     }
   }
 
-  #refuse(reason: SkipReason, subject: string): void {
+  #skip(reason: SkipReason, subject: string): void {
+    const report = `${reason} ${subject}`;
+    if (this.#reported.has(report)) return;
+    this.#reported.add(report);
     this.#skipped(reason, subject);
+  }
+
+  #refuse(reason: SkipReason, subject: string): void {
+    this.#skip(reason, subject);
     this.#collected.pass(`${reason} ${subject}`);
   }
 
@@ -108,8 +117,10 @@ export class SubtreeBuild implements Build {
     const { policy, coordinate } = this.#rule;
     const subjects = this.#collected.subjects();
     const isOfOneCaller = this.#collected.isPrivate && policy.scope === "PUBLIC";
-    if (isOfOneCaller) this.#skipped("PRIVATE", coordinate);
-    if (subjects === undefined) this.#skipped("TOO_MANY_PARTS", coordinate);
+    if (isOfOneCaller) this.#skip("PRIVATE", coordinate);
+    if (subjects === undefined) this.#skip("TOO_MANY_PARTS", coordinate);
+    // A part has bypassed the cache, for example.
+    if (this.#collected.refusal !== undefined && this.#reported.size === 0) this.#skip("UNSTORABLE", coordinate);
     if (isOfOneCaller || subjects === undefined || this.#collected.refusal !== undefined) return false;
     control.addSubjects([...subjects, ...this.#parts.keys.tags(tags)]);
     const hint = this.#hint();

@@ -17,10 +17,12 @@ import { ERRORS_FIELD, resolvedBy, twinNameOf, twinNode } from "./twins.js";
 
 const nameNode = (value: string): NameNode => ({ kind: Kind.NAME, value });
 
-/** A field with subtrees, and why it is not answered with one in an operation. */
-interface FoundField {
+/** A field with subtrees that is not answered with one in an operation. */
+interface LeftField {
+  readonly coordinate: string;
   readonly responseKey: string;
-  readonly obstacle: Obstacle | undefined;
+  readonly obstacle: Obstacle;
+  readonly holes: readonly string[];
 }
 
 /** An operation whose fields of the query type can be replaced by their twins. */
@@ -33,7 +35,7 @@ export class RewrittenOperation {
   readonly #operation: OperationDefinitionNode;
   readonly #fragments: Fragments;
   readonly #subtrees = new Map<string, SubtreeField>();
-  readonly #left: FoundField[] = [];
+  readonly #left: LeftField[] = [];
   readonly #runOf: (info: GraphQLResolveInfo) => SubtreeRun;
   /** By the response keys that are replaced. */
   readonly #documents = new Map<string, DocumentNode>();
@@ -80,17 +82,22 @@ export class RewrittenOperation {
     return this.#subtrees.size + this.#left.length > 0;
   }
 
-  /** The fields with subtrees, and why they are none in this operation. */
-  get fields(): readonly FoundField[] {
-    return [...this.#left, ...[...this.#subtrees.keys()].map((responseKey) => ({ responseKey, obstacle: undefined }))];
+  /** The fields with subtrees that are none in this operation. */
+  get left(): readonly LeftField[] {
+    return this.#left;
+  }
+
+  /** The others, by response key. */
+  get subtrees(): ReadonlyMap<string, SubtreeField> {
+    return this.#subtrees;
   }
 
   add(responseKey: string, field: SubtreeField): void {
     this.#subtrees.set(responseKey, field);
   }
 
-  leave(responseKey: string, obstacle: Obstacle): void {
-    this.#left.push({ responseKey, obstacle });
+  leave(field: LeftField): void {
+    this.#left.push(field);
   }
 
   /** Returns the document with the twins of those fields that `isUsed` returns true for. Undefined if there are none. */

@@ -29,7 +29,7 @@ export type Fragments = ReadonlyMap<string, FragmentDefinitionNode>;
 
 /** Why a field is cached field by field although it has `subtree: true`. */
 export interface Obstacle {
-  readonly reason: Extract<SkipReason, "DIRECTIVE" | "LIST_WITHOUT_ID">;
+  readonly reason: Extract<SkipReason, "CHANGED_RESOLVER" | "DIRECTIVE" | "LIST_WITHOUT_ID" | "NO_TWIN">;
   /** What it is about: a directive, or the coordinate of a field. */
   readonly subject: string;
 }

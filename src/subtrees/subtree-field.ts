@@ -54,9 +54,17 @@ interface SubtreeCall {
   report: ReadReport | undefined;
   /** Whether the build has found that the value must not be stored. */
   isUnstorable: boolean;
+  /** The first reason why not. */
+  skip: Skip | undefined;
 }
 
-const newCall = (): SubtreeCall => ({ built: undefined, report: undefined, isUnstorable: false });
+/** Why a subtree is not read or not stored. */
+interface Skip {
+  readonly reason: SkipReason;
+  readonly subject: string;
+}
+
+const newCall = (): SubtreeCall => ({ built: undefined, report: undefined, isUnstorable: false, skip: undefined });
 
 /** Takes the place of a value that is not stored: those who have waited for it execute the field themselves. No completed object is a string. */
 const NOT_STORED = "not stored";
@@ -104,8 +112,8 @@ export class SubtreeField {
   readonly #hasIds: boolean;
   /** By the nodes that an execution has collected: `@include` can leave some of them out. */
   readonly #documents = new Map<string, NestedDocuments>();
-  /** By digest of the key: until when a value is not looked up, since it could not be stored. */
-  readonly #unstorable = new LRUCache<string, number>({ max: MAX_UNSTORABLE });
+  /** By digest of the key: until when a value is not looked up, since it could not be stored, and why. */
+  readonly #unstorable = new LRUCache<string, Skip & { readonly until: number }>({ max: MAX_UNSTORABLE });
   /** Whether the server has a root value, from which fields can be resolved. */
   hasRootValue = false;
 
@@ -156,8 +164,11 @@ export class SubtreeField {
     }
     const call = newCall();
     const own = infoWith(info, { [CALL]: call, cacheControl: detachedCacheControl() });
-    if (this.#isUnstorable(args, context, info))
+    const skip = this.#skipOf(args, context, info);
+    if (skip !== undefined) {
+      this.source.skipped(skip.reason, skip.subject);
       return this.#executeAlone(context, info).then((completed) => this.#settle(completed, run));
+    }
     const holes = this.plan.hasHoles ? this.#execute("holes", undefined, context, info) : undefined;
     // It is not waited for if the entry cannot be read.
     holes?.catch(() => undefined);
@@ -243,23 +254,30 @@ export class SubtreeField {
     return value;
   }
 
-  #isUnstorable(args: Args, context: unknown, info: GraphQLResolveInfo): boolean {
-    if (this.#unstorable.size === 0) return false;
+  /** Returns why a value is not looked up. Undefined: it is. */
+  #skipOf(args: Args, context: unknown, info: GraphQLResolveInfo): Skip | undefined {
+    if (this.#unstorable.size === 0) return undefined;
     const digest = this.#digestOf(args, context, info);
-    const until = digest === undefined ? undefined : this.#unstorable.get(digest);
-    return until !== undefined && until > this.source.parts.clock.now();
+    const skip = digest === undefined ? undefined : this.#unstorable.get(digest);
+    return skip !== undefined && skip.until > this.source.parts.clock.now() ? skip : undefined;
   }
 
   /** A value that could not be stored is not looked up for a while: a build costs more than an execution. */
   #noteRefusal(call: SubtreeCall, args: Args, context: unknown, info: GraphQLResolveInfo): void {
     const { report, built } = call;
     if (built === undefined) return;
+    const { parts, rule, skipped } = this.source;
     const refusal = report !== undefined && report.outcome !== "bypassed" ? report.refusal : undefined;
-    if (refusal !== undefined) this.source.skipped(REFUSALS[refusal] ?? "UNSTORABLE", this.source.rule.coordinate);
+    let { skip } = call;
+    if (refusal !== undefined) {
+      skip = { reason: REFUSALS[refusal] ?? "UNSTORABLE", subject: rule.coordinate };
+      skipped(skip.reason, skip.subject);
+    }
     if (refusal === undefined && built.errors.length === 0 && !call.isUnstorable) return;
-    const { clock, errorBackoffMs } = this.source.parts;
+    const { clock, errorBackoffMs } = parts;
     const digest = this.#digestOf(args, context, info);
-    if (digest !== undefined) this.#unstorable.set(digest, clock.now() + errorBackoffMs);
+    skip ??= { reason: "UNSTORABLE", subject: rule.coordinate };
+    if (digest !== undefined) this.#unstorable.set(digest, { ...skip, until: clock.now() + errorBackoffMs });
   }
 
   #digestOf(args: Args, context: unknown, info: GraphQLResolveInfo): string | undefined {
@@ -273,14 +291,18 @@ export class SubtreeField {
 
   /** The load of an entry. */
   async #load(context: unknown, info: GraphQLResolveInfo): Promise<unknown> {
-    const { parts, rule, skipped } = this.source;
+    const { parts, rule } = this.source;
     const { policy } = this.#cached.rule;
     const control = resultControl(info);
+    const call = callOf(info);
+    const skipped: SubtreeSource["skipped"] = (reason, subject) => {
+      if (call !== undefined) call.skip ??= { reason, subject };
+      this.source.skipped(reason, subject);
+    };
     const build = new SubtreeBuild(parts, this.#cached.rule, context, info, skipped);
     const completed = await build.run(() => this.#execute("stored", build, context, info));
     const ids = new Map<string, Set<string>>();
     const value = storedOf(completed.value, this.#keepsIds, ids);
-    const call = callOf(info);
     if (call !== undefined) call.built = { value, errors: completed.errors };
     const [error] = completed.errors;
     if (error !== undefined) {

@@ -15,12 +15,12 @@ import {
 import { SchemaFacts } from "../directive/field-facts.js";
 import type { AnyField } from "../directive/field-rule.js";
 import { executionOf } from "../graphql-version.js";
-import type { CacheParts, OperationRewriter, RewritableOperation } from "../parts.js";
+import type { CacheParts, ExplainedSubtree, OperationRewriter, RewritableOperation } from "../parts.js";
 import type { FieldRule } from "../schema-rules.js";
 import type { SkipReason } from "../telemetry/events.js";
 import type { HitRatio } from "./hit-ratio.js";
 import { RewrittenOperation } from "./rewritten-document.js";
-import { otherDirective, planSelection, SelectedTypes } from "./selection-plan.js";
+import { type Obstacle, otherDirective, planSelection, SelectedTypes } from "./selection-plan.js";
 import { SubtreeField, type SubtreeRun } from "./subtree-field.js";
 import { ERRORS_FIELD, Twins } from "./twins.js";
 
@@ -46,6 +46,8 @@ interface SchemaState {
   readonly queryType: GraphQLObjectType;
   /** By name. */
   readonly roots: ReadonlyMap<string, SubtreeRoot>;
+  /** Why further fields have no subtrees, by name. */
+  readonly refused: ReadonlyMap<string, { readonly coordinate: string; readonly obstacle: Obstacle }>;
   readonly buildSchema: GraphQLSchema;
   readonly operations: WeakMap<DocumentNode, Map<string, RewrittenOperation | undefined>>;
 }
@@ -77,12 +79,14 @@ export class Subtrees implements OperationRewriter {
   rewrite(operation: RewritableOperation): DocumentNode | undefined {
     if (!this.#parts.rules.hasSubtrees) return undefined;
     const state = this.#stateOf(operation.schema);
-    if (state === null) return undefined;
+    if (state === null || state.roots.size === 0) return undefined;
     const { scopes, tier } = this.#parts;
     scopes.own(operation.context);
     if (scopes.overrideOf(operation.context) === "BYPASS" || tier.enclosingLoad() !== undefined) return undefined;
     const rewritten = this.#operationOf(operation, state);
-    return rewritten?.with((field) => this.#isUsed(field));
+    if (rewritten === undefined) return undefined;
+    for (const { coordinate, obstacle } of rewritten.left) this.#report(coordinate, obstacle.reason, obstacle.subject);
+    return rewritten.with((field) => this.#isUsed(field));
   }
 
   /** Removes from the data of a rewritten document what its client has not asked for. */
@@ -90,15 +94,24 @@ export class Subtrees implements OperationRewriter {
     if (typeof data === "object" && data !== null) Reflect.deleteProperty(data, ERRORS_FIELD);
   }
 
-  /** Returns why each field with subtrees of an operation is not one in it. Undefined: it is. */
-  explain(
-    operation: Omit<RewritableOperation, "context">,
-  ): ReadonlyMap<string, { reason: SkipReason; subject: string } | undefined> {
+  /** Returns what becomes of the fields with subtrees of an operation, as far as that is known before it is executed. */
+  explain(operation: Omit<RewritableOperation, "context">): readonly ExplainedSubtree[] {
     const state = this.#stateOf(operation.schema);
-    const found = new Map<string, { reason: SkipReason; subject: string } | undefined>();
-    if (state === null) return found;
+    if (state === null) return [];
+    const { refused } = state;
     const rewritten = this.#operationOf({ ...operation, context: undefined }, state);
-    for (const { responseKey, obstacle } of rewritten?.fields ?? []) found.set(responseKey, obstacle);
+    if (rewritten === undefined) return [];
+    const found = [...rewritten.rootFields].flatMap(([responseKey, [node]]): ExplainedSubtree[] => {
+      const field = rewritten.subtrees.get(responseKey);
+      if (field !== undefined)
+        return [
+          { coordinate: field.source.rule.coordinate, responseKey, obstacle: undefined, holes: field.plan.holes },
+        ];
+      const left = rewritten.left.find((one) => one.responseKey === responseKey);
+      if (left !== undefined) return [left];
+      const without = refused.get(node?.name.value ?? "");
+      return without === undefined ? [] : [{ ...without, responseKey, holes: [] }];
+    });
     return found;
   }
 
@@ -122,7 +135,7 @@ export class Subtrees implements OperationRewriter {
 
   /** Whether the selection of a field is one of those that are kept. */
   #hasRoom(field: SubtreeField): boolean {
-    const { clock, subtreeSettings } = this.#parts;
+    const { clock, counters, subtreeSettings } = this.#parts;
     const { selectionDigest, source } = field;
     const { selections } = source;
     const now = clock.now();
@@ -141,6 +154,7 @@ export class Subtrees implements OperationRewriter {
       selections.delete(oldest);
     }
     selections.set(selectionDigest, { hitRatio: field.hitRatio, usedAt: now });
+    counters.subtreesOf(source.rule.coordinate).selections = selections.size;
     return true;
   }
 
@@ -177,14 +191,14 @@ export class Subtrees implements OperationRewriter {
       const obstacle =
         directive === undefined ? plan.obstacle : ({ reason: "DIRECTIVE", subject: `@${directive}` } as const);
       if (obstacle !== undefined) {
-        this.#report(root.rule.coordinate, obstacle.reason, obstacle.subject);
-        rewritten.leave(responseKey, obstacle);
+        rewritten.leave({ coordinate: root.rule.coordinate, responseKey, obstacle, holes: plan.holes });
         continue;
       }
       const texts = nodes.map((node) => print({ ...node, arguments: [], directives: [] }));
       const used = [...fragments.values()].map(print);
       const selectionDigest = hash("sha256", JSON.stringify([texts, used, plan.typesDigest]), "base64url");
       const { rule } = root;
+      for (const hole of plan.holes) this.#parts.counters.subtreesOf(rule.coordinate).holes.add(hole);
       const source = {
         parts: this.#parts,
         rule,
@@ -197,7 +211,8 @@ export class Subtrees implements OperationRewriter {
       };
       rewritten.add(responseKey, new SubtreeField(source, nodes, plan, fragments, selectionDigest));
     }
-    return rewritten.hasFields ? rewritten : undefined;
+    const hasFields = [...rewritten.rootFields.values()].some(([node]) => state.refused.has(node?.name.value ?? ""));
+    return rewritten.hasFields || hasFields ? rewritten : undefined;
   }
 
   #runOf(info: Parameters<typeof executionOf>[0]): SubtreeRun {
@@ -228,25 +243,31 @@ export class Subtrees implements OperationRewriter {
       return rule?.subtree === undefined ? [] : [{ field: field as AnyField, rule }];
     });
     if (found.length === 0) return null;
+    const refused = new Map<string, { coordinate: string; obstacle: Obstacle }>();
+    const refuse = (name: string, { coordinate }: FieldRule, obstacle: Obstacle, why: string): void => {
+      refused.set(name, { coordinate, obstacle });
+      this.#warn(coordinate, obstacle, why);
+    };
     // Transforms wrap resolvers in copies, and what they check must not be skipped.
-    if (!rules.queryTypes.has(queryType)) {
-      for (const { rule } of found) this.#warn(rule.coordinate, "NO_TWIN", rule.coordinate, COPIED);
-      return null;
-    }
+    const isCopy = !rules.queryTypes.has(queryType);
     const facts = new SchemaFacts(schema, this.#parts);
     const roots = new Map<string, SubtreeRoot>();
     for (const { field, rule } of found) {
+      if (isCopy) {
+        refuse(field.name, rule, { reason: "NO_TWIN", subject: rule.coordinate }, COPIED);
+        continue;
+      }
       const replaced = this.#replacedBelow(schema, queryType, field);
       if (replaced !== undefined) {
-        this.#warn(rule.coordinate, "CHANGED_RESOLVER", replaced, replacedText(replaced));
+        refuse(field.name, rule, { reason: "CHANGED_RESOLVER", subject: replaced }, replacedText(replaced));
         continue;
       }
       const types = new SelectedTypes(schema, facts, rule.policy.scope === "PRIVATE");
       roots.set(field.name, { field, rule, types, selections: new Map() });
     }
-    if (roots.size === 0) return null;
+    const buildSchema = roots.size === 0 ? schema : this.#twins.buildSchemaOf(schema);
     this.#twins.add(queryType, [...roots.keys()]);
-    return { queryType, roots, buildSchema: this.#twins.buildSchemaOf(schema), operations: new WeakMap() };
+    return { queryType, roots, refused, buildSchema, operations: new WeakMap() };
   }
 
   /** Returns the first field at or below one whose resolver was replaced after `applyCached`. It would not run on a hit. */
@@ -259,15 +280,18 @@ export class Subtrees implements OperationRewriter {
     return undefined;
   }
 
-  #warn(coordinate: string, reason: SkipReason, subject: string, why: string): void {
+  #warn(coordinate: string, { reason, subject }: Obstacle, why: string): void {
     if (this.#report(coordinate, reason, subject))
       this.#parts.onceLog.warn(`graphql-cached: \`${coordinate}\` is cached without its subtree: ${why}`);
   }
 
-  /** Publishes a reason once. Returns whether it is new. */
+  /** Counts a reason, and publishes it once. Returns whether it is new. */
   #report(coordinate: string, reason: SkipReason, subject: string): boolean {
     const report = `${coordinate} ${reason} ${subject}`;
-    if (this.#reported.has(report) || this.#reported.size >= MAX_REPORTS) return false;
+    const isNew = !this.#reported.has(report);
+    if (isNew && this.#reported.size >= MAX_REPORTS) return false;
+    this.#parts.counters.countSkip(coordinate, reason, subject);
+    if (!isNew) return false;
     this.#reported.add(report);
     this.#parts.channel.publish({ name: "subtree.skipped", coordinate, digest: "", reason, subject });
     return true;

@@ -4,6 +4,7 @@ import type { Counters } from "./counters.js";
 import { DiagnosticsChannels } from "./diagnostics-channels.js";
 import type { CacheEvent, FrequentEvent, Listener, ReadOutcome } from "./events.js";
 import type { HotKeys } from "./hot-keys.js";
+import { subjectOf } from "./subject.js";
 import type { Tracing } from "./tracing.js";
 
 /**
@@ -77,21 +78,21 @@ export class Channel {
    * `readBytes`: the size of the stored value that the read was served from.
    */
   served(coordinate: string, key: ServedKey, outcome: Exclude<ReadOutcome, "bypassed">, readBytes = 0): void {
-    this.#counters?.countServed(coordinate, outcome, readBytes);
+    this.#counters?.countServed(coordinate, outcome, readBytes, key.kind === "subtree");
     if (this.hotKeys !== undefined) this.hotKeys.add(coordinate, key.digest, key.input);
     if (this.#frequentListeners["entry.served"].length > 0 || this.#served.hasSubscribers)
       this.#deliver(
-        { name: "entry.served", coordinate, digest: key.digest, outcome },
+        { name: "entry.served", ...subjectOf({ coordinate, digest: key.digest, kind: key.kind }), outcome },
         this.#frequentListeners["entry.served"],
       );
   }
 
   /** Publishes `wait.finished`. Thousands may wait for one load, so the event is made only if it is listened to. */
   waited(coordinate: string, key: ServedKey, waitMs: number, isLocal: boolean): void {
-    this.#counters?.countWait(coordinate, waitMs);
+    this.#counters?.countWait(coordinate, waitMs, key.kind === "subtree");
     if (this.#frequentListeners["wait.finished"].length > 0 || this.#waitFinished.hasSubscribers)
       this.#deliver(
-        { name: "wait.finished", coordinate, digest: key.digest, waitMs, isLocal },
+        { name: "wait.finished", ...subjectOf({ coordinate, digest: key.digest, kind: key.kind }), waitMs, isLocal },
         this.#frequentListeners["wait.finished"],
       );
   }
@@ -115,6 +116,7 @@ export class Channel {
 
 /** What is read of a key if somebody listens. */
 interface ServedKey {
+  readonly kind?: string;
   readonly digest: string;
   readonly input?: string;
 }

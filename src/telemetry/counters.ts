@@ -7,6 +7,7 @@ import type {
   ObservedOutcome,
   ReadOutcome,
   ServedEvent,
+  SkipReason,
   WatchedValue,
 } from "./events.js";
 
@@ -63,9 +64,28 @@ export interface ObservedCounts extends Record<ObservedOutcome, number> {
   differentStale: number;
 }
 
-/** Counts the events of this process by coordinate, since it started. */
+/** What is known of the subtrees of one field. */
+export interface SubtreeCounts {
+  readonly counts: Counts;
+  /** How many selections of the field are kept now. */
+  selections: number;
+  /** The fields that are parts of no subtree. */
+  readonly holes: Set<string>;
+  /** How often there was no subtree, or none was stored, by reason and subject. */
+  readonly skips: Map<string, Skip>;
+}
+
+/** Why a field with subtrees was executed field by field, or its subtree was not stored. */
+export interface Skip {
+  readonly reason: SkipReason;
+  readonly subject: string;
+  count: number;
+}
+
+/** Counts the events of this process by coordinate, since it started: those of subtrees apart from those of the entries of their field. */
 export class Counters {
   readonly #byCoordinate = new Map<string, Counts>();
+  readonly #subtrees = new Map<string, SubtreeCounts>();
   #storeFailures = 0;
 
   get storeFailures(): number {
@@ -73,8 +93,8 @@ export class Counters {
   }
 
   /** Counts a read that was served, from `readBytes` bytes of the store. Called once for every hit. */
-  countServed(coordinate: string, outcome: ServedEvent["outcome"], readBytes: number): void {
-    const counts = this.of(coordinate);
+  countServed(coordinate: string, outcome: ServedEvent["outcome"], readBytes: number, isSubtree = false): void {
+    const counts = isSubtree ? this.subtreesOf(coordinate).counts : this.of(coordinate);
     counts.reads++;
     counts.readBytes += readBytes;
     // A name that is written out is found faster.
@@ -83,15 +103,25 @@ export class Counters {
   }
 
   /** Counts a read that has waited for the load of another. */
-  countWait(coordinate: string, waitMs: number): void {
-    this.of(coordinate).waitMs.add(waitMs);
+  countWait(coordinate: string, waitMs: number, isSubtree = false): void {
+    this.#countsOf({ coordinate, isSubtree }).waitMs.add(waitMs);
+  }
+
+  /** Counts that a field with subtrees was executed field by field, or that its subtree was not stored. */
+  countSkip(coordinate: string, reason: SkipReason, subject: string): void {
+    const { skips } = this.subtreesOf(coordinate);
+    const id = `${reason} ${subject}`;
+    const skip = skips.get(id);
+    if (skip === undefined) skips.set(id, { reason, subject, count: 1 });
+    else skip.count++;
   }
 
   /** Counts any other event. */
   count(event: Exclude<CacheEvent, FrequentEvent>): void {
     if (event.name === "store.failed") this.#storeFailures++;
     if (!("coordinate" in event) || event.name === "mode.changed" || event.name === "tag.mistaken") return;
-    const counts = this.of(event.coordinate);
+    if (event.name === "subtree.skipped") return;
+    const counts = this.#countsOf(event);
     switch (event.name) {
       case "resolver.bypassed":
         counts.reads++;
@@ -99,11 +129,11 @@ export class Counters {
         counts.bypasses.set(event.reason, (counts.bypasses.get(event.reason) ?? 0) + 1);
         break;
       case "read.observed":
-        this.#countObserved(event.coordinate, event.outcome, event.comparison);
-        this.#countWatched(event.coordinate, event.comparison, event.watched);
+        countObserved(counts, event.outcome, event.comparison);
+        countWatched(counts, event.comparison, event.watched);
         break;
       case "hit.sampled": {
-        const watched = this.#countWatched(event.coordinate, event.comparison, event.watched);
+        const watched = countWatched(counts, event.comparison, event.watched);
         if (watched === undefined) break;
         watched.samples++;
         if (event.comparison !== "different") break;
@@ -129,36 +159,27 @@ export class Counters {
     }
   }
 
-  #countObserved(coordinate: string, outcome: ObservedOutcome, comparison: Comparison): void {
-    const counts = this.of(coordinate);
-    counts.observed ??= { ...NOTHING_OBSERVED };
-    const { observed } = counts;
-    observed.reads++;
-    observed[outcome]++;
-    if (comparison === "none") return;
-    observed[outcome === "stale" ? "comparedStale" : "compared"]++;
-    if (comparison === "different") observed[outcome === "stale" ? "differentStale" : "different"]++;
-  }
-
-  #countWatched(
-    coordinate: string,
-    comparison: Comparison,
-    value: WatchedValue | undefined,
-  ): WatchedCounts | undefined {
-    if (comparison === "none" || value === undefined) return undefined;
-    const counts = this.of(coordinate);
-    counts.watched ??= { ...NOTHING_WATCHED, staleAgeMs: new Durations(), changedMs: new Durations() };
-    const { watched } = counts;
-    watched.comparisons++;
-    watched.agesMs += value.ageMs;
-    if (comparison === "same") watched.unchangedMs += value.newMs;
-    else if (value.newMs > 0) watched.changedMs.add(value.newMs);
-    return watched;
-  }
-
   /** The counts of every coordinate that has some. */
   all(): Iterable<[coordinate: string, counts: Counts]> {
     return this.#byCoordinate;
+  }
+
+  /** The same of the subtrees of fields. */
+  allSubtrees(): Iterable<[coordinate: string, counts: SubtreeCounts]> {
+    return this.#subtrees;
+  }
+
+  subtreesOf(coordinate: string): SubtreeCounts {
+    let subtrees = this.#subtrees.get(coordinate);
+    if (subtrees === undefined) {
+      subtrees = { counts: emptyCounts(), selections: 0, holes: new Set(), skips: new Map() };
+      this.#subtrees.set(coordinate, subtrees);
+    }
+    return subtrees;
+  }
+
+  #countsOf({ coordinate, isSubtree = false }: { coordinate: string; isSubtree?: boolean }): Counts {
+    return isSubtree ? this.subtreesOf(coordinate).counts : this.of(coordinate);
   }
 
   of(coordinate: string): Counts {
@@ -170,10 +191,12 @@ export class Counters {
     return counts;
   }
 
-  /** The sum over all coordinates, of numbers only. */
+  /** The sum over all coordinates and their subtrees, of numbers only. */
   total(): Pick<Counts, (typeof COUNTERS)[number]> {
     const total = emptyCounts();
-    for (const counts of this.#byCoordinate.values()) for (const name of COUNTERS) total[name] += counts[name];
+    const subtrees = [...this.#subtrees.values()].map(({ counts }) => counts);
+    for (const counts of [...this.#byCoordinate.values(), ...subtrees])
+      for (const name of COUNTERS) total[name] += counts[name];
     return total;
   }
 }
@@ -214,6 +237,31 @@ export const NOTHING_WATCHED: Readonly<Omit<WatchedCounts, "staleAgeMs" | "chang
   agesMs: 0,
   unchangedMs: 0,
 };
+
+function countObserved(counts: Counts, outcome: ObservedOutcome, comparison: Comparison): void {
+  counts.observed ??= { ...NOTHING_OBSERVED };
+  const { observed } = counts;
+  observed.reads++;
+  observed[outcome]++;
+  if (comparison === "none") return;
+  observed[outcome === "stale" ? "comparedStale" : "compared"]++;
+  if (comparison === "different") observed[outcome === "stale" ? "differentStale" : "different"]++;
+}
+
+function countWatched(
+  counts: Counts,
+  comparison: Comparison,
+  value: WatchedValue | undefined,
+): WatchedCounts | undefined {
+  if (comparison === "none" || value === undefined) return undefined;
+  counts.watched ??= { ...NOTHING_WATCHED, staleAgeMs: new Durations(), changedMs: new Durations() };
+  const { watched } = counts;
+  watched.comparisons++;
+  watched.agesMs += value.ageMs;
+  if (comparison === "same") watched.unchangedMs += value.newMs;
+  else if (value.newMs > 0) watched.changedMs.add(value.newMs);
+  return watched;
+}
 
 function emptyCounts(): Counts {
   const counts = Object.fromEntries(COUNTERS.map((name) => [name, 0])) as Record<(typeof COUNTERS)[number], number>;

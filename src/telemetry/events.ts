@@ -88,10 +88,12 @@ export type InvalidationVia =
   | "retry";
 
 /** The subject of an event. Never contains a value, an argument or a whole key. */
-interface Subject {
+export interface Subject {
   readonly coordinate: string;
   /** The digest of the key; empty if no key could be built. */
   readonly digest: string;
+  /** Set if the key is that of a subtree. The entry of the field itself has the same coordinate. */
+  readonly isSubtree?: true;
 }
 
 /** A read ended with a value, or with the error of its load. */

@@ -1,8 +1,8 @@
 import type { Cancel } from "../clock.js";
 import type { Channel } from "./channel.js";
-import type { Counters } from "./counters.js";
+import type { Counters, Counts } from "./counters.js";
 import { ErrorTypes } from "./error-type.js";
-import type { CacheEvent, ReadOutcome } from "./events.js";
+import type { CacheEvent, ReadOutcome, Subject } from "./events.js";
 
 /** What a metric counts, or the durations it collects. Every metric also has the attribute `cache`. */
 export interface Metric {
@@ -35,22 +35,36 @@ const STORE_BOUNDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025
 
 /** All metrics of a cache, by their names in OpenTelemetry. */
 export const METRICS = {
-  "graphql_cached.reads": counter("read", "Reads of cached fields and loaders, by outcome", "coordinate", "outcome"),
-  "graphql_cached.bypasses": counter("read", "Reads that bypassed the cache, by reason", "coordinate", "reason"),
-  "graphql_cached.loads": counter("load", "Loads from the source that have begun", "coordinate"),
-  "graphql_cached.load.failures": counter("load", "Loads that failed", "coordinate"),
+  "graphql_cached.reads": counter(
+    "read",
+    "Reads of cached fields and loaders, by outcome",
+    "coordinate",
+    "outcome",
+    "subtree",
+  ),
+  "graphql_cached.bypasses": counter(
+    "read",
+    "Reads that bypassed the cache, by reason",
+    "coordinate",
+    "reason",
+    "subtree",
+  ),
+  "graphql_cached.loads": counter("load", "Loads from the source that have begun", "coordinate", "subtree"),
+  "graphql_cached.load.failures": counter("load", "Loads that failed", "coordinate", "subtree"),
   "graphql_cached.write.refusals": counter(
     "value",
     "Loaded values that the store did not take: invalidated meanwhile, lease lost, no reply",
     "coordinate",
+    "subtree",
   ),
   "graphql_cached.value.refusals": counter(
     "value",
     "Loaded values that cannot be cached, by error code",
     "coordinate",
     "error.type",
+    "subtree",
   ),
-  "graphql_cached.lease.losses": counter("lease", "Leases that ended before their load", "coordinate"),
+  "graphql_cached.lease.losses": counter("lease", "Leases that ended before their load", "coordinate", "subtree"),
   "graphql_cached.invalidations": counter(
     "invalidation",
     "Invalidations, by what asked for them",
@@ -68,18 +82,27 @@ export const METRICS = {
     "Hits that were compared with their source: same, or different if they were outdated",
     "coordinate",
     "comparison",
+    "subtree",
+  ),
+  "graphql_cached.subtree.skips": counter(
+    "request",
+    "Requests that were executed without the subtree of a field, or whose subtree was not stored, by reason",
+    "coordinate",
+    "reason",
   ),
   "graphql_cached.load.duration": histogram(
     "How long loads took; error.type is set if they failed",
     SOURCE_BOUNDS,
     "coordinate",
     "error.type",
+    "subtree",
   ),
   "graphql_cached.wait.duration": histogram(
     "How long callers waited for a load that was not their own, in this process (local) or another one (remote)",
     SOURCE_BOUNDS,
     "coordinate",
     "holder",
+    "subtree",
   ),
   "graphql_cached.store.duration": histogram(
     "How long store operations took; error.type is set if they failed",
@@ -93,6 +116,8 @@ export type MetricName = keyof typeof METRICS;
 
 /** The names and values that distinguish the counts of one metric. */
 export type Attributes = Readonly<Record<string, string>>;
+
+type Observe = (name: MetricName, value: number, attributes: Attributes) => void;
 
 /** How many durations of one store operation are kept before they are recorded. */
 const MAX_KEPT = 256;
@@ -145,21 +170,15 @@ export class MetricsSource {
   }
 
   /** Calls `observe` with the current value of every counter. */
-  collect(observe: (name: MetricName, value: number, attributes: Attributes) => void): void {
+  collect(observe: Observe): void {
     const cache = this.#cache;
-    for (const [coordinate, counts] of this.#counters.all()) {
-      const own = { cache, coordinate };
-      for (const outcome of OUTCOMES)
-        if (counts[outcome] > 0) observe("graphql_cached.reads", counts[outcome], { ...own, outcome });
-      for (const [reason, count] of counts.bypasses) observe("graphql_cached.bypasses", count, { ...own, reason });
-      observe("graphql_cached.loads", counts.loads, own);
-      observe("graphql_cached.load.failures", counts.failedLoads, own);
-      observe("graphql_cached.write.refusals", counts.refusedStores, own);
-      const { samples = 0, staleSamples = 0 } = counts.watched ?? {};
-      if (samples > 0) {
-        observe("graphql_cached.samples", samples - staleSamples, { ...own, comparison: "same" });
-        observe("graphql_cached.samples", staleSamples, { ...own, comparison: "different" });
-      }
+    for (const [coordinate, counts] of this.#counters.all()) collectCounts(counts, { cache, coordinate }, observe);
+    for (const [coordinate, { counts, skips }] of this.#counters.allSubtrees()) {
+      collectCounts(counts, { cache, coordinate, subtree: "true" }, observe);
+      const byReason = new Map<string, number>();
+      for (const { reason, count } of skips.values()) byReason.set(reason, (byReason.get(reason) ?? 0) + count);
+      for (const [reason, count] of byReason)
+        observe("graphql_cached.subtree.skips", count, { cache, coordinate, reason });
     }
     for (const { name, count, attributes } of this.#counts.values()) observe(name, count, attributes);
   }
@@ -167,17 +186,17 @@ export class MetricsSource {
   #on(event: CacheEvent): void {
     switch (event.name) {
       case "load.finished":
-        this.#measure("graphql_cached.load.duration", event.loadMs, { coordinate: event.coordinate });
+        this.#measure("graphql_cached.load.duration", event.loadMs, subjectAttributes(event));
         break;
       case "load.failed":
         this.#measure("graphql_cached.load.duration", event.loadMs, {
-          coordinate: event.coordinate,
+          ...subjectAttributes(event),
           "error.type": this.#errorTypes.of(event.error),
         });
         break;
       case "wait.finished":
         this.#measure("graphql_cached.wait.duration", event.waitMs, {
-          coordinate: event.coordinate,
+          ...subjectAttributes(event),
           holder: event.isLocal ? "local" : "remote",
         });
         break;
@@ -193,10 +212,13 @@ export class MetricsSource {
         this.#count("graphql_cached.store.failures", { operation: event.operation });
         break;
       case "value.refused":
-        this.#count("graphql_cached.value.refusals", { coordinate: event.coordinate, "error.type": event.error.code });
+        this.#count("graphql_cached.value.refusals", {
+          ...subjectAttributes(event),
+          "error.type": event.error.code,
+        });
         break;
       case "lease.lost":
-        this.#count("graphql_cached.lease.losses", { coordinate: event.coordinate });
+        this.#count("graphql_cached.lease.losses", subjectAttributes(event));
         break;
       case "invalidation.finished":
         this.#count("graphql_cached.invalidations", {
@@ -239,4 +261,21 @@ export class MetricsSource {
       this.#counts.set(id, { name, attributes: { cache: this.#cache, ...attributes }, count: 1 });
     else known.count++;
   }
+}
+
+/** Subtrees have an attribute that nothing else has. */
+const subjectAttributes = ({ coordinate, isSubtree }: Subject): Attributes =>
+  isSubtree === true ? { coordinate, subtree: "true" } : { coordinate };
+
+function collectCounts(counts: Counts, own: Attributes, observe: Observe): void {
+  for (const outcome of OUTCOMES)
+    if (counts[outcome] > 0) observe("graphql_cached.reads", counts[outcome], { ...own, outcome });
+  for (const [reason, count] of counts.bypasses) observe("graphql_cached.bypasses", count, { ...own, reason });
+  observe("graphql_cached.loads", counts.loads, own);
+  observe("graphql_cached.load.failures", counts.failedLoads, own);
+  observe("graphql_cached.write.refusals", counts.refusedStores, own);
+  const { samples = 0, staleSamples = 0 } = counts.watched ?? {};
+  if (samples === 0) return;
+  observe("graphql_cached.samples", samples - staleSamples, { ...own, comparison: "same" });
+  observe("graphql_cached.samples", staleSamples, { ...own, comparison: "different" });
 }

@@ -5,6 +5,7 @@ import type { Key, Subject } from "../../keys/key.js";
 import { type BodyParts, type OwnFreshness, type ResponseHint, readBody } from "../../store/body.js";
 import type { Entry } from "../../store/entry.js";
 import type { Channel } from "../../telemetry/channel.js";
+import { subjectOf } from "../../telemetry/subject.js";
 import { failureAad, readFailure } from "./failure.js";
 
 /** A decoded value with what its load has said about it. */
@@ -115,7 +116,8 @@ export function decodeFailure(body: Uint8Array, key: Key, packing: Packing, chan
   return undefined;
 }
 
-function reportCorrupt({ coordinate, digest }: Key, cause: unknown, channel: Channel): void {
+function reportCorrupt(key: Key, cause: unknown, channel: Channel): void {
+  const { coordinate } = key;
   const [reason, remedy] =
     cause instanceof Unreadable
       ? [cause.message, "use the same `codec`, `types`, `maxValueBytes` and `encryption` in all processes"]
@@ -125,5 +127,5 @@ function reportCorrupt({ coordinate, digest }: Key, cause: unknown, channel: Cha
     `\`${coordinate}\`: a stored entry cannot be read, so the value is loaded again: ${reason}; ${remedy}`,
     { coordinate, cause },
   );
-  channel.publish({ name: "entry.corrupt", coordinate, digest, error });
+  channel.publish({ name: "entry.corrupt", ...subjectOf(key), error });
 }

@@ -8,6 +8,7 @@ import { SKIPPED_MARK, TOO_LARGE_MARK, UNSERIALIZABLE_MARK } from "../../store/e
 import type { ClockOrigin, Grant, LeaseTimes, Release, Store, StoreOutcome, StoreRequest } from "../../store/store.js";
 import { abandon } from "../../store/store.js";
 import type { Channel } from "../../telemetry/channel.js";
+import { subjectOf } from "../../telemetry/subject.js";
 import { failureAad, writeFailure } from "../entry/failure.js";
 import type { InvalidationClock } from "../record/invalidation-clock.js";
 import type { SharedSettings } from "../record/shared-settings.js";
@@ -414,7 +415,7 @@ export class Leases {
 
   /** Stores the loaded value, or releases the lease. Never rejects. */
   async #settle(inFlight: InFlightLoad, loaded: Loaded): Promise<Settled> {
-    const { coordinate, digest } = inFlight.request.key;
+    const { coordinate } = inFlight.request.key;
     let isStored = false;
     let storedBytes = 0;
     if (loaded.kind === "loaded" && (loaded.settings?.tags.length ?? 0) > 0) this.#taggedByLoads.add(coordinate);
@@ -455,13 +456,13 @@ export class Leases {
         } finally {
           this.#room.leave(sizeOf(loaded));
         }
-        this.#channel.publish({ name: "write.finished", coordinate, digest, isStored, storedBytes });
+        this.#channel.publish({ name: "write.finished", ...subjectOf(inFlight.request.key), isStored, storedBytes });
       }
     } catch (error) {
       // The store failed, which it reports itself, or the value could not be packed or tagged. Releases the
       // lease, so that other processes do not wait for it to expire.
       if (error instanceof CachedError && error.code === "CACHED_KEY_UNUSABLE") {
-        this.#channel.publish({ name: "value.refused", coordinate, digest, error });
+        this.#channel.publish({ name: "value.refused", ...subjectOf(inFlight.request.key), error });
         await this.#releaseUnkept(inFlight, loaded.loadMs);
       } else await this.#release(inFlight, "abandoned", 0);
     }
@@ -496,13 +497,13 @@ export class Leases {
 
   /** The value has outlived its policy before it was stored, so that every reader loads. */
   #reportOutlived({ request: { key } }: InFlightLoad, loadMs: number): void {
-    const { coordinate, digest } = key;
+    const { coordinate } = key;
     const error = new CachedError(
       "CACHED_VALUE_EXPIRED",
       `\`${coordinate}\`: the value is not cached: expected a load that takes less than \`maxAge\`, from whose start the age counts, got one of ${Math.round(loadMs)} ms; raise \`maxAge\`, set \`staleWhileRevalidate\`, or speed up the source`,
       { coordinate },
     );
-    this.#channel.publish({ name: "value.refused", coordinate, digest, error });
+    this.#channel.publish({ name: "value.refused", ...subjectOf(key), error });
   }
 
   #sealFailure({ request }: InFlightLoad, error: unknown): Uint8Array {
@@ -580,8 +581,7 @@ export class Leases {
           for (const [index, isHeld] of results.entries()) {
             const inFlight = leased[index] as InFlightLoad;
             if (isHeld || !this.#leased.delete(inFlight.token) || this.#storing.has(inFlight)) continue;
-            const { coordinate, digest } = inFlight.request.key;
-            this.#channel.publish({ name: "lease.lost", coordinate, digest });
+            this.#channel.publish({ name: "lease.lost", ...subjectOf(inFlight.request.key) });
           }
         },
         () => undefined,

@@ -1,5 +1,6 @@
 import { type Clock, type Random, within } from "../../clock.js";
 import type { Comparison } from "../../telemetry/events.js";
+import { subjectOf } from "../../telemetry/subject.js";
 import type { InFlightLoad, Settled } from "../lease/load-sharing.js";
 import type { ReadRequest } from "../request/request.js";
 import type { ServableValue } from "../request/verdict.js";
@@ -149,7 +150,7 @@ export class HitSamples {
     ageAtCallMs: number,
     settled: Promise<Settled> | undefined,
   ): Promise<void> {
-    const { coordinate, digest, name } = request.key;
+    const { name } = request.key;
     const isConfirmed =
       compared !== "none" && (await this.#comparison.isConfirmed(request, served, settled).catch(() => false));
     const { newMs } = isConfirmed
@@ -157,8 +158,7 @@ export class HitSamples {
       : { newMs: 0 };
     this.#parts.channel.publish({
       name: "hit.sampled",
-      coordinate,
-      digest,
+      ...subjectOf(request.key),
       isRefresh: settled !== undefined,
       comparison: isConfirmed ? compared : "none",
       ...(isConfirmed ? { watched: { ageMs, newMs } } : {}),

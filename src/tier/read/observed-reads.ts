@@ -2,6 +2,7 @@ import type { Random } from "../../clock.js";
 import { Deferred } from "../../deferred.js";
 import { isForWaiters } from "../../store/entry.js";
 import type { Comparison, ObservedOutcome, WatchedValue } from "../../telemetry/events.js";
+import { subjectOf } from "../../telemetry/subject.js";
 import { isDueEarly } from "../entry/freshness.js";
 import type { LeaseRequest, Leases } from "../lease/leases.js";
 import type { Settled } from "../lease/load-sharing.js";
@@ -208,12 +209,10 @@ export class ObservedReads {
   #report({ key }: ReadRequest, lookup: Lookup, comparison: Comparison): void {
     const { outcome } = lookup;
     if (outcome === undefined) return;
-    const { coordinate, digest } = key;
     const watched = comparison === "none" ? undefined : this.#watch(key, lookup, comparison === "same");
     this.#parts.channel.publish({
       name: "read.observed",
-      coordinate,
-      digest,
+      ...subjectOf(key),
       outcome,
       comparison,
       ...(watched === undefined ? {} : { watched }),

@@ -2,6 +2,7 @@ import type { Clock } from "../../clock.js";
 import type { Packing } from "../../codec/packing.js";
 import type { Channel } from "../../telemetry/channel.js";
 import type { BypassReason, ReadOutcome } from "../../telemetry/events.js";
+import { subjectOf } from "../../telemetry/subject.js";
 import { decodeFailure } from "../entry/entry-decoder.js";
 import { freezePlain } from "../entry/freeze-plain.js";
 import type { UnleasedLoads } from "../lease/load-sharing.js";
@@ -215,8 +216,7 @@ export class Responder {
 
   #reportBypassed(request: ReadRequest, reason: BypassReason): void {
     if (request.caller !== undefined && isReported(request.caller)) return;
-    const { coordinate, digest } = request.key;
-    this.#channel.publish({ name: "resolver.bypassed", coordinate, digest, reason });
+    this.#channel.publish({ name: "resolver.bypassed", ...subjectOf(request.key), reason });
     request.onRead?.({ outcome: "bypassed", isPrivate: request.policy.scope === "PRIVATE", reason });
   }
 

@@ -106,7 +106,13 @@ export type ReadReport =
       /** All tags of the value: known before its load or derived from it. */
       readonly subjects: readonly Subject[];
     }
-  | { readonly outcome: "bypassed"; readonly isPrivate: boolean; readonly reason: BypassReason };
+  | {
+      readonly outcome: "bypassed";
+      readonly isPrivate: boolean;
+      readonly reason: BypassReason;
+      /** Set for a subtree whose key was not made. */
+      readonly isSubtree?: boolean;
+    };
 
 /**
  * Returns whether a stored value is the same as one that its source has just returned. Both are copies. Must be

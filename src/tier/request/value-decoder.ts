@@ -2,6 +2,7 @@ import type { Encoded, Packing } from "../../codec/packing.js";
 import { CachedError } from "../../errors.js";
 import type { Entry } from "../../store/entry.js";
 import type { Channel } from "../../telemetry/channel.js";
+import { subjectOf } from "../../telemetry/subject.js";
 import { type Decoded, decodeEntry } from "../entry/entry-decoder.js";
 import { freezePlain } from "../entry/freeze-plain.js";
 import type { DecodedHolder, ReadRequest, ReadResult, Validator } from "./request.js";
@@ -91,13 +92,13 @@ export class ValueDecoder {
   #accepts(validator: Validator, request: ReadRequest, value: unknown): boolean {
     const mistake = validator.mistakeIn(value, request);
     if (mistake === undefined) return true;
-    const { coordinate, digest } = request.key;
+    const { coordinate } = request.key;
     const error = new CachedError(
       "CACHED_VALUE_INVALID",
       `\`${coordinate}\`: a stored value is loaded again: expected a value that matches the schema, got ${mistake}; correct the resolver, or the type in the schema`,
       { coordinate },
     );
-    this.#channel.publish({ name: "entry.corrupt", coordinate, digest, error });
+    this.#channel.publish({ name: "entry.corrupt", ...subjectOf(request.key), error });
     return false;
   }
 }

@@ -7,6 +7,7 @@ import { ignoreRejection } from "../../deferred.js";
 import { CachedError, type ErrorCode } from "../../errors.js";
 import type { Key, Subject } from "../../keys/key.js";
 import type { Channel } from "../../telemetry/channel.js";
+import { subjectOf } from "../../telemetry/subject.js";
 import type { LoadTrace } from "../../telemetry/tracing.js";
 import { AbortListeners, Caller, type CallSignals } from "../request/caller.js";
 import { type EnclosingLoad, JointLoad, SingleLoad } from "../request/enclosing-load.js";
@@ -203,7 +204,8 @@ export class Loads {
 
   #run(request: ReadRequest, start: LoadStart): RunningLoad {
     const { isRefresh, readPrevious, onTimeout } = start;
-    const { coordinate, digest, name } = request.key;
+    const { coordinate, name } = request.key;
+    const subject = subjectOf(request.key);
     const control = new LoadControl({ coordinate, subjectOf: this.#subjectOf, readPrevious });
     let startedAt = this.#clock.now();
     let hasStarted = false;
@@ -218,7 +220,7 @@ export class Loads {
       }
       startedAt = this.#clock.now();
       hasStarted = true;
-      this.#channel.publish({ name: "load.started", coordinate, digest, isRefresh });
+      this.#channel.publish({ name: "load.started", ...subject, isRefresh });
       const trace = this.#startTrace(request, isRefresh);
       try {
         checkUnchanged(request);
@@ -277,8 +279,8 @@ export class Loads {
       control.end();
       const loadMs = this.#clock.now() - startedAt;
       const isRefused = isRefusal(error) || (isCallersOwn && !hasStarted);
-      if (isRefused) this.#channel.publish({ name: "load.refused", coordinate, digest, error });
-      else this.#channel.publish({ name: "load.failed", coordinate, digest, loadMs, error });
+      if (isRefused) this.#channel.publish({ name: "load.refused", ...subject, error });
+      else this.#channel.publish({ name: "load.failed", ...subject, loadMs, error });
       const refusal = excessOf(request, enclosing)?.kind;
       end();
       return { kind: "failed", error, refusal, loadMs, isCallersOwn, isSourceFailure };
@@ -371,8 +373,7 @@ export class Loads {
     if (isAbandonment(error)) return true;
     if (this.#isCallerError(error, key.coordinate)) {
       const isUnshared = this.#callerErrors.add(key);
-      const { coordinate, digest } = key;
-      if (isUnshared) this.#channel.publish({ name: "sharing.suspended", coordinate, digest, error });
+      if (isUnshared) this.#channel.publish({ name: "sharing.suspended", ...subjectOf(key), error });
       return true;
     }
     const caller = isRefresh ? this.#answeredCaller(request) : request.caller;
@@ -432,9 +433,10 @@ export class Loads {
     enclosing: SingleLoad,
     { isUncacheable, waiters }: LoadStart,
   ): Loaded {
-    const { coordinate, digest } = request.key;
+    const { coordinate } = request.key;
+    const subject = subjectOf(request.key);
     this.#callerErrors.endSeries(request.key);
-    this.#channel.publish({ name: "load.finished", coordinate, digest, loadMs });
+    this.#channel.publish({ name: "load.finished", ...subject, loadMs });
     const unchanged = settings?.unchanged;
     const excess = excessOf(request, enclosing);
     const isNarrowed = excess?.kind === "unkeyable" && excess.isNarrowed === true;
@@ -442,8 +444,7 @@ export class Loads {
     const ownHint = isNarrowed ? { ...request.hintOf?.(), scope: "PRIVATE" as const } : request.hintOf?.();
     const hint = unchanged?.hint === undefined ? ownHint : { ...unchanged.hint, ...ownHint };
     const result = { hint, settings, loadMs };
-    if (excess?.kind === "unkeyable")
-      this.#channel.publish({ name: "value.refused", coordinate, digest, error: excess.error });
+    if (excess?.kind === "unkeyable") this.#channel.publish({ name: "value.refused", ...subject, error: excess.error });
     if (excess !== undefined) return new LoadedValue(value, undefined, excess.kind, result);
     // It was read from the store, so it can be stored.
     if (unchanged !== undefined) return new LoadedValue(value, unchanged.content, undefined, result);
@@ -518,10 +519,10 @@ export class Loads {
   }
 
   #reportRefused({ key }: ReadRequest, code: ErrorCode, what: string, cause?: unknown): void {
-    const { coordinate, digest } = key;
+    const { coordinate } = key;
     const message = `\`${coordinate}\`: the value is not cached: ${what}`;
     const error = new CachedError(code, message, cause === undefined ? { coordinate } : { coordinate, cause });
-    this.#channel.publish({ name: "value.refused", coordinate, digest, error });
+    this.#channel.publish({ name: "value.refused", ...subjectOf(key), error });
   }
 
   /** Calls `expire` when the time is over. */
