@@ -33,6 +33,8 @@ export class SubtreeBuild implements Build {
   readonly #collected: CollectedParts;
   readonly #startedAt: number;
   readonly #fields: object[] = [];
+  /** Whether it was reported why it is not stored. */
+  #isReported = false;
 
   /** `rule`: that of the subtree. `info`: that of its load. `skipped`: reports why it is not stored. */
   constructor(
@@ -92,6 +94,7 @@ export class SubtreeBuild implements Build {
   }
 
   #refuse(reason: SkipReason, subject: string): void {
+    this.#isReported = true;
     this.#skipped(reason, subject);
     this.#collected.pass(`${reason} ${subject}`);
   }
@@ -110,7 +113,9 @@ export class SubtreeBuild implements Build {
     const isOfOneCaller = this.#collected.isPrivate && policy.scope === "PUBLIC";
     if (isOfOneCaller) this.#skipped("PRIVATE", coordinate);
     if (subjects === undefined) this.#skipped("TOO_MANY_PARTS", coordinate);
-    if (isOfOneCaller || subjects === undefined || this.#collected.refusal !== undefined) return false;
+    const { refusal } = this.#collected;
+    if (refusal !== undefined && !this.#isReported) this.#skipped("UNSTORABLE", coordinate);
+    if (isOfOneCaller || subjects === undefined || refusal !== undefined) return false;
     control.addSubjects([...subjects, ...this.#parts.keys.tags(tags)]);
     const hint = this.#hint();
     if (hint !== undefined) (this.#info as HintedInfo).cacheControl?.setCacheHint(hint);

@@ -2,6 +2,7 @@ import { setImmediate } from "node:timers/promises";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { parse } from "graphql";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
+import { gate } from "graphql-cached/testing";
 import { expect, it, onTestFinished } from "vitest";
 
 const typeDefs = /* GraphQL */ `
@@ -53,4 +54,49 @@ it("stores a subtree whose holes read a PRIVATE loader, and fills them for each 
   expect(await ask("bob")).toEqual(posts(false, true));
   expect(await ask("ann")).toEqual(posts(true, false));
   expect(loads).toEqual({ author: 2, read: 2 });
+});
+
+it("reports that a PRIVATE loader was read with the same context during a build, which could be a part of it", async () => {
+  const skipped: string[] = [];
+  const cache = createCache<{ userId: string }>({
+    identify: ({ userId }) => userId,
+    onEvent(event) {
+      if (event.name === "subtree.skipped") skipped.push(`${event.reason} ${event.subject}`);
+    },
+  });
+  onTestFinished(() => cache.close());
+  const names = cache.loader({
+    name: "Name",
+    maxAge: 60,
+    scope: "PRIVATE",
+    batch: async (userIds: readonly string[]) => userIds.map((userId) => userId.toUpperCase()),
+  });
+  const isBuilding = gate();
+  const isNameRead = gate();
+  const resolvers = {
+    Query: {
+      posts: () => [{ id: 1 }],
+      async me(_source: unknown, _args: unknown, context: { userId: string }) {
+        await isBuilding.passed;
+        const name = await names(context).load(context.userId);
+        isNameRead.open();
+        return name;
+      },
+    },
+    Post: {
+      async author() {
+        isBuilding.open();
+        await isNameRead.passed;
+        return "Ben";
+      },
+    },
+  };
+  const schema = applyCached(
+    makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs, "extend type Query { me: String }"], resolvers }),
+    cache,
+  );
+  const document = parse("{ posts { author } me }");
+  const { data } = await cache.execute({ schema, document, contextValue: { userId: "ann" } }, false);
+  expect(data).toEqual({ posts: [{ author: "Ben" }], me: "ANN" });
+  expect(skipped).toEqual(["UNSTORABLE Query.posts"]);
 });
