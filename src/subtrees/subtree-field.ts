@@ -169,15 +169,12 @@ export class SubtreeField {
       this.source.skipped(skip.reason, skip.subject);
       return this.#executeAlone(context, info).then((completed) => this.#settle(completed, run));
     }
-    const holes = this.plan.hasHoles ? this.#execute("holes", undefined, context, info) : undefined;
-    // It is not waited for if the entry cannot be read.
-    holes?.catch(() => undefined);
     const value = this.#cached.resolve(undefined, args, context, own);
-    if (!(value instanceof Promise) && value !== NOT_STORED && holes === undefined) {
+    if (!(value instanceof Promise) && value !== NOT_STORED && !this.plan.hasHoles) {
       this.hitRatio.add(true);
       return value;
     }
-    return this.#answer(value, call, args, context, own, run, holes);
+    return this.#answer(value, call, args, context, own, run);
   }
 
   async #answer(
@@ -187,19 +184,20 @@ export class SubtreeField {
     context: unknown,
     info: GraphQLResolveInfo,
     run: SubtreeRun,
-    holes: Promise<Completed> | undefined,
   ): Promise<unknown> {
     const completed = await this.#completed(read, call, context, info);
     this.hitRatio.add(call.built === undefined);
     this.#noteRefusal(call, args, context, info);
-    if (completed.isOrdinary || holes === undefined) return this.#settle(completed, run);
-    const filling = await this.#fill(completed, await holes, info);
+    if (completed.isOrdinary || !this.plan.hasHoles) return this.#settle(completed, run);
+    // Not while a build is running, which what loaders read for holes could be a part of: PRIVATE values would keep it from being stored.
+    const holes = await this.#execute("holes", undefined, context, info);
+    const filling = await this.#fill(completed, holes, info);
     if (filling !== undefined) return this.#settle(filling, run);
     // The entry is about other objects than there are now, so it is built again.
     const again = newCall();
     const rebuilt = this.#cached.resolve(undefined, args, context, infoWith(info, { [CALL]: again }), true);
     const newer = await this.#completed(rebuilt, again, context, info);
-    const refilling = newer.isOrdinary ? newer : await this.#fill(newer, await holes, info);
+    const refilling = newer.isOrdinary ? newer : await this.#fill(newer, holes, info);
     return this.#settle(refilling ?? (await this.#executeAlone(context, info)), run);
   }
 
