@@ -110,7 +110,10 @@ export const responseCache: PageContender = {
 const silentLogger = { info: (): void => undefined, warn: (): void => undefined };
 
 /** graphql-cached around the resolvers of "DataLoader only". */
-function graphqlCached(name: string, { isNear = false, hasTags = true, hasResponses = false }): PageContender {
+function graphqlCached(
+  name: string,
+  { isNear = false, hasTags = true, hasResponses = false, hasSubtrees = false },
+): PageContender {
   return {
     name,
     open: async ({ client, prefix, source, library }) => {
@@ -121,14 +124,15 @@ function graphqlCached(name: string, { isNear = false, hasTags = true, hasRespon
         logger: silentLogger,
         ...(isNear ? { nearCache: {} } : {}),
       });
-      const policy = (tag: string): string =>
-        hasTags && tag !== "" ? `@cached(maxAge: ${MAX_AGE_S}, tags: ["${tag}"])` : `@cached(maxAge: ${MAX_AGE_S})`;
+      const policy = (tag: string, more = ""): string =>
+        `@cached(maxAge: ${MAX_AGE_S}${hasTags && tag !== "" ? `, tags: ["${tag}"]` : ""}${more})`;
       const hint = hasResponses ? `@cacheControl(maxAge: ${MAX_AGE_S})` : "";
       const directives: Directives = {
-        category: `${policy("Category:{$args.id}")} ${hint}`,
+        category: `${policy("Category:{$args.id}", hasSubtrees ? ", subtree: true" : "")} ${hint}`,
         recommendations: `${policy("")} ${hint}`,
         items: hint,
         item: `${policy("Item:{$source.id}")} ${hint}`,
+        liked: "@cached(maxAge: 0)",
       };
       const invalidateKeys = (id: string): Promise<unknown> =>
         Promise.all(
@@ -156,6 +160,12 @@ export const responsesNear: PageContender = graphqlCached("graphql-cached, respo
   hasResponses: true,
 });
 
+export const subtreesRedis: PageContender = graphqlCached("graphql-cached, subtree, Redis", { hasSubtrees: true });
+export const subtreesNear: PageContender = graphqlCached("graphql-cached, subtree, near cache", {
+  isNear: true,
+  hasSubtrees: true,
+});
+
 /** In the order of the tables. */
 export const PAGE_CONTENDERS: readonly PageContender[] = [
   byHand,
@@ -173,5 +183,14 @@ export const RESPONSE_CONTENDERS: readonly PageContender[] = [
   responsesRedis,
   responsesNear,
   responseCache,
+  dataLoaderOnly,
+];
+/** Those whose categories are subtrees are measured beside fields alone: see `scenarios/subtrees.ts`. */
+export const SUBTREE_CONTENDERS: readonly PageContender[] = [
+  byHand,
+  cachedRedis,
+  cachedNear,
+  subtreesRedis,
+  subtreesNear,
   dataLoaderOnly,
 ];

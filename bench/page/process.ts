@@ -2,16 +2,16 @@
 import { ApolloServer } from "@apollo/server";
 import type { Redis } from "ioredis";
 import { type Random, seededRandom } from "../seeded-random.js";
-import { PAGE_CONTENDERS, RESPONSE_CONTENDERS } from "./contenders.js";
+import { PAGE_CONTENDERS, RESPONSE_CONTENDERS, SUBTREE_CONTENDERS } from "./contenders.js";
 import {
   countStale,
   firstItemOf,
   IDS,
   ITEMS,
   MUTATION,
-  OTHER_QUERY,
   type PageOfCategory,
-  QUERY,
+  PERSONAL_QUERIES,
+  QUERIES,
   type ShopContext,
   ShopSource,
 } from "./shop.js";
@@ -32,6 +32,10 @@ export interface Visit {
   readonly callMs: number;
   /** Decides what is requested, in which order. */
   readonly seed: number;
+  /** The share of mutations. Default: 0.02. */
+  readonly mutationShare?: number;
+  /** Whether queries select a field that depends on the user. Default: false. */
+  readonly isPersonal?: boolean;
 }
 
 export interface VisitReport {
@@ -56,7 +60,11 @@ const MUTATION_SHARE = 0.02;
 type Request = { readonly category: number; readonly query: string } | { readonly item: number };
 
 /** Returns a function that makes requests. Their ids are by Zipf's law: rank r is 1 / (r + 1) as frequent as the first. */
-function requestsOf(random: Random): () => Request {
+function requestsOf(
+  random: Random,
+  { mutationShare = MUTATION_SHARE, isPersonal = false }: Pick<Visit, "mutationShare" | "isPersonal">,
+): () => Request {
+  const [query, otherQuery] = isPersonal ? PERSONAL_QUERIES : QUERIES;
   const sums = new Float64Array(IDS);
   let total = 0;
   for (let rank = 0; rank < IDS; rank++) sums[rank] = total += 1 / (rank + 1);
@@ -71,14 +79,16 @@ function requestsOf(random: Random): () => Request {
     return low;
   };
   return () => {
-    if (random() < MUTATION_SHARE) return { item: id() };
-    return { category: id(), query: random() < OTHER_QUERY_SHARE ? OTHER_QUERY : QUERY };
+    if (random() < mutationShare) return { item: id() };
+    return { category: id(), query: random() < OTHER_QUERY_SHARE ? otherQuery : query };
   };
 }
 
 export async function open(setup: PageSetup, client: Redis) {
   const { contender: name, prefix, library } = setup;
-  const contender = [...PAGE_CONTENDERS, ...RESPONSE_CONTENDERS].find((one) => one.name === name);
+  const contender = [...PAGE_CONTENDERS, ...RESPONSE_CONTENDERS, ...SUBTREE_CONTENDERS].find(
+    (one) => one.name === name,
+  );
   if (contender === undefined) throw new Error(`page: expected a contender, got ${name}`);
   const source = new ShopSource();
   const shop = await contender.open({ client, prefix, source, ...(library === undefined ? {} : { library }) });
@@ -89,11 +99,12 @@ export async function open(setup: PageSetup, client: Redis) {
     await shop.invalidate?.(id);
     return version;
   };
+  const likes = (id: string): boolean => id.endsWith("7");
   /** The version of each item whose invalidation has been confirmed to a caller. */
   const confirmed = new Int32Array(IDS);
 
   const execute = async <Data>(query: string, id: number): Promise<Data> => {
-    const contextValue = { loaders: shop.loaders(), sell };
+    const contextValue = { loaders: shop.loaders(), sell, likes };
     const { body } = await server.executeOperation({ query, variables: { id: String(id) } }, { contextValue });
     if (body.kind !== "single") throw new Error("expected a single result");
     if (body.singleResult.errors !== undefined) throw new Error(body.singleResult.errors[0]?.message);
@@ -103,7 +114,7 @@ export async function open(setup: PageSetup, client: Redis) {
   const visit = async (visit: Visit): Promise<VisitReport> => {
     const { callers, requests = Number.POSITIVE_INFINITY, forMs, callMs, seed } = visit;
     source.callMs = callMs;
-    const next = requestsOf(seededRandom(seed));
+    const next = requestsOf(seededRandom(seed), visit);
     const waits: number[] = [];
     const endedAt: number[] = [];
     let [started, values, staleValues, errors] = [0, 0, 0, 0];

@@ -10,15 +10,17 @@ export const ITEMS = 20;
 export const firstItemOf = (category: number): number => (category * ITEMS) % IDS;
 const RECOMMENDATIONS = 10;
 
-/** Two queries that differ in one field of the films, as those of two clients. */
-const queryOf = (field: string): string => /* GraphQL */ `
+/** `ofItem`: what else is selected of the items. */
+const queryOf = (field: string, ofItem = ""): string => /* GraphQL */ `
   query ($id: ID!) {
-    category(id: $id) { id name items { id film { title ${field} version } stars stock } }
+    category(id: $id) { id name items { id film { title ${field} version } stars stock ${ofItem} } }
     recommendations(id: $id) { id title }
   }
 `;
-export const QUERY = queryOf("year");
-export const OTHER_QUERY = queryOf("rating");
+/** Two queries that differ in one field of the films, as those of two clients. */
+export const QUERIES = [queryOf("year"), queryOf("rating")] as const;
+/** The same with a field of each item that depends on the user. */
+export const PERSONAL_QUERIES = [queryOf("year", "liked"), queryOf("rating", "liked")] as const;
 export const MUTATION = /* GraphQL */ `mutation ($id: ID!) { sell(id: $id) { id version } }`;
 
 /** Directives of the fields of the shop. Default: none. */
@@ -29,16 +31,18 @@ export interface Directives {
   readonly items?: string;
   /** Of each of the three cached fields of an item. */
   readonly item?: string;
+  /** Of the field of an item that depends on the user. */
+  readonly liked?: string;
 }
 
-const typeDefsOf = ({ category = "", recommendations = "", items = "", item = "" }: Directives): string => `
+const typeDefsOf = ({ category = "", recommendations = "", items = "", item = "", liked = "" }: Directives): string => `
   type Query {
     category(id: ID!): Category ${category}
     recommendations(id: ID!): [Recommendation!]! ${recommendations}
   }
   type Mutation { sell(id: ID!): Sale! }
   type Category { id: ID! name: String! items: [Item!]! ${items} }
-  type Item { id: ID! price: Int! film: Film ${item} stars: Float ${item} stock: Int ${item} }
+  type Item { id: ID! price: Int! film: Film ${item} stars: Float ${item} stock: Int ${item} liked: Boolean! ${liked} }
   type Film { title: String! year: Int! rating: Float! version: Int! }
   type Recommendation { id: ID! title: String! }
   type Sale { id: ID! version: Int! }
@@ -64,6 +68,8 @@ export interface ShopContext {
   readonly loaders: Loaders;
   /** Changes an item and invalidates what is cached of it. Resolves to its new version. */
   sell(id: string): Promise<number>;
+  /** Whether the user likes an item. */
+  likes(id: string): boolean;
 }
 
 /** Returns the schema of the shop with some directives, which `typeDefs` defines. */
@@ -84,7 +90,12 @@ export function shopSchema(directives: Directives, typeDefs: readonly string[] =
       Mutation: {
         sell: async (_: unknown, { id }: Args, context: ShopContext) => ({ id, version: await context.sell(id) }),
       },
-      Item: { film: ofItem("film"), stars: ofItem("stars"), stock: ofItem("stock") },
+      Item: {
+        film: ofItem("film"),
+        stars: ofItem("stars"),
+        stock: ofItem("stock"),
+        liked: ({ id }: Args, _: unknown, { likes }: ShopContext) => likes(id),
+      },
     },
   });
 }

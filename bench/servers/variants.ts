@@ -11,7 +11,7 @@ import { byHand } from "../loaders/by-hand.js";
 import { MAX_AGE_S } from "../loaders/contender.js";
 import { type Film, Source } from "../loaders/source.js";
 import { responseCacheOnRedis, responseCachePlugin } from "../page/contenders.js";
-import { type FilmSource, filmSchema, IDS } from "./films.js";
+import { type CachedFilms, type FilmSource, filmSchema, IDS } from "./films.js";
 
 /** What a variant uses. */
 export interface VariantOptions {
@@ -32,11 +32,17 @@ export interface ServedSchema {
 
 const silentLogger = { info: (): void => undefined, warn: (): void => undefined };
 
+interface CachedVariant extends Pick<CacheOptions, "nearCache"> {
+  readonly responses?: boolean;
+  readonly sendsText?: boolean;
+  readonly films?: CachedFilms;
+}
+
 const cached =
-  (more: Pick<CacheOptions, "nearCache"> = {}, responses = false, sendsText = false) =>
+  ({ responses = false, sendsText = false, films: cachedFilms, ...more }: CachedVariant = {}) =>
   ({ client, prefix, films }: VariantOptions): ServedSchema => {
     const cache = createCache({ store: redisStore({ client }), prefix, logger: silentLogger, ...more });
-    const schema = filmSchema(({ id }) => films.load(id));
+    const schema = filmSchema(({ id }) => films.load(id), cachedFilms);
     return {
       schema: applyCached(schema, cache),
       apollo: cachedPlugin(cache, { responses }),
@@ -46,6 +52,9 @@ const cached =
   };
 
 const plain = ({ films }: VariantOptions): ServedSchema => ({ schema: filmSchema(({ id }) => films.load(id)) });
+
+/** Pages are subtrees, over the cached fields of their films. */
+const SUBTREE: CachedFilms = { page: `@cached(maxAge: ${MAX_AGE_S}, subtree: true)` };
 
 /** Ways to cache on a server. */
 export const VARIANTS = {
@@ -62,10 +71,12 @@ export const VARIANTS = {
   },
   "graphql-cached, Redis": cached(),
   "graphql-cached, near cache": cached({ nearCache: {} }),
-  "graphql-cached, responses, Redis": cached({}, true),
-  "graphql-cached, responses, near cache": cached({ nearCache: {} }, true),
-  "graphql-cached, responses as text, Redis": cached({}, true, true),
-  "graphql-cached, responses as text, near cache": cached({ nearCache: {} }, true, true),
+  "graphql-cached, responses, Redis": cached({ responses: true }),
+  "graphql-cached, responses, near cache": cached({ nearCache: {}, responses: true }),
+  "graphql-cached, responses as text, Redis": cached({ responses: true, sendsText: true }),
+  "graphql-cached, responses as text, near cache": cached({ nearCache: {}, responses: true, sendsText: true }),
+  "graphql-cached, subtree, Redis": cached({ films: SUBTREE }),
+  "graphql-cached, subtree, near cache": cached({ nearCache: {}, films: SUBTREE }),
   /** Whole responses on an Apollo server. Its memory cache has Apollo's default size of 30 MB. */
   "Apollo's response cache, memory": (options) => ({ ...plain(options), apollo: responseCachePlugin() }),
   "Apollo's response cache, Redis": (options) => ({

@@ -132,9 +132,11 @@ export class CachedField {
     const { tier, scopes } = this.parts;
     const names = this.#names.of(source, args, context, info, identity);
     const observer = this.#observerOf(context, info);
+    const isPart = observer?.collector !== undefined;
+    const build = isPart ? buildOf(info) : undefined;
     // What is stored as a part of a response must not be outdated for as long as in a near cache.
-    const skipsNear = isForced || observer?.collector !== undefined;
-    const near = skipsNear ? undefined : tier.near(names, this.rule.policy);
+    const skipsNear = isForced || (isPart && build?.load === undefined);
+    const near = skipsNear ? undefined : tier.near(names, this.rule.policy, build?.load);
     if (near !== undefined && this.validator.isNearPlausible(near, this.rule.reference?.type ?? info.returnType, info))
       return reportNear(near, names.key, this.rule, this.parts, context, info);
     const call = new FieldCall(this, names, source, args, context, info, identity, isForced, observer);

@@ -68,16 +68,18 @@ export class Reads {
 
   /**
    * Returns what the near cache has of an entry, synchronously and without a request, for a caller who
-   * wants a fresh value. Undefined if the store has to be read.
+   * wants a fresh value. Undefined if the store has to be read. `build`: the load that the value becomes a part of, with its tags. What is
+   * stored then counts from a position that the near cache has been compared with, so that an invalidation that it does not know yet reaches both.
    */
-  near(names: NearNames, policy: Policy): NearValue | undefined {
+  near(names: NearNames, policy: Policy, build?: EnclosingLoad): NearValue | undefined {
     const { sharedSettings, loads, near, unconfirmed } = this.#parts;
     // Nothing is served before a change of the settings has been read.
     if (near === undefined || !sharedSettings.areCurrent) return undefined;
     if (!this.modes.isUnrestricted && this.#hits.restrictionOf(names.key) !== undefined) return undefined;
     // What a load reads is stored with its value, also where nothing is outdated for as long as in a near cache.
-    if (loads.isEnclosing || unconfirmed.has(names.key, names.tags)) return undefined;
-    return near.get(names, policy);
+    if ((loads.isEnclosing && loads.enclosing() !== build) || unconfirmed.has(names.key, names.tags)) return undefined;
+    const value = near.get(names, policy);
+    return build === undefined || value === undefined || near.isYoung(value, policy) ? value : undefined;
   }
 
   /** Returns a promise of a value of the near cache, the same for all readers. */
