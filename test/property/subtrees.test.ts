@@ -1,0 +1,84 @@
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { CollectedParts } from "../../src/collected-parts.js";
+import { Selections } from "../../src/directive/selection.js";
+import { coercedVariables } from "../../src/graphql-version.js";
+import { partsOf } from "../../src/parts.js";
+import { SelectedTypes } from "../../src/subtrees/selection-plan.js";
+import { differences, misplacedHoles, type Process } from "./random-subtrees.js";
+
+/** How many different queries are asked. */
+const QUERIES = Number(process.env.PROPERTY_RUNS ?? 40) * 125;
+const SEED = Number(process.env.PROPERTY_SEED ?? 2026);
+
+describe("answers with subtrees", () => {
+  afterEach(() => {
+    vi.restoreAllMocks();
+  });
+
+  it("equal those without a cache, for random schemas, queries, callers and changes, in two processes", async () => {
+    const { first, differing, asked, outcomes, skipped } = await differences({ seed: SEED, queries: QUERIES });
+    if (process.env.PROPERTY_RUNS !== undefined) console.log({ asked, differing, outcomes, skipped });
+    expect(first).toBe("");
+    expect(differing).toBe(0);
+    // Answers that subtrees had no part in would prove nothing.
+    expect(outcomes.hit).toBeGreaterThan(asked / 10);
+    for (const outcome of ["stale", "loaded", "coalesced"])
+      expect(outcomes[outcome], outcome).toBeGreaterThan(asked / 100);
+    for (const reason of ["LIST_WITHOUT_ID", "CONTEXT_READ", "ERRORS", "UNSTORABLE"]) expect(skipped).toContain(reason);
+  }, 600_000);
+
+  /** Where a part is broken, few queries are needed to see it. */
+  const CONTROL = 4_000;
+  const differ = async (prepare: (process: Process) => void = () => undefined): Promise<void> => {
+    const { differing } = await differences({ seed: 7, queries: CONTROL, prepare, endsAtFirst: true });
+    expect(differing).toBeGreaterThan(0);
+  };
+
+  it("differ if their keys leave out the variables below the field", async () => {
+    const { textOf } = Selections.prototype;
+    vi.spyOn(Selections.prototype, "textOf").mockImplementation(function (this: Selections, info) {
+      const none = Object.fromEntries(Object.keys(coercedVariables(info.variableValues)).map((name) => [name, 0]));
+      return textOf.call(this, {
+        ...info,
+        variableValues: { ...info.variableValues, ...none, coerced: none } as never,
+      });
+    });
+    await differ();
+  }, 120_000);
+
+  it("differ if their keys leave out the values of the context that cached fields below depend on", async () => {
+    await differ(({ cache }) => {
+      const { keys } = partsOf(cache, "test");
+      const { entry } = keys;
+      keys.entry = (input, variant) => {
+        if (input.kind !== "subtree") return entry(input, variant);
+        return entry({ ...input, parts: input.parts.replace(/\b(en|de)\b/g, "") }, variant);
+      };
+    });
+  }, 120_000);
+
+  it("differ if they lack the tags of what was read from the cache while they were built", async () => {
+    const { add } = CollectedParts.prototype;
+    vi.spyOn(CollectedParts.prototype, "add").mockImplementation(function (this: CollectedParts, ...args) {
+      if (args[1].outcome !== "hit") add.apply(this, args);
+    });
+    await differ();
+  }, 120_000);
+
+  it("differ if fields that are not cached are parts of them", async () => {
+    vi.spyOn(SelectedTypes.prototype, "isHole").mockReturnValue(false);
+    await differ();
+  }, 120_000);
+
+  it("have the holes of the objects that they show, although the objects change without an invalidation", async () => {
+    const { misplaced, filled } = await misplacedHoles(SEED, 600);
+    expect(misplaced).toBe(0);
+    expect(filled).toBeGreaterThan(600);
+  });
+
+  it("have holes of other objects if ids are not compared", async () => {
+    vi.spyOn(SelectedTypes.prototype, "identified").mockReturnValue([]);
+    vi.spyOn(SelectedTypes.prototype, "isIdentified").mockReturnValue(true);
+    expect((await misplacedHoles(SEED, 100)).misplaced).toBeGreaterThan(0);
+  });
+});
