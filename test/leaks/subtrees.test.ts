@@ -408,6 +408,17 @@ describe("a value of one caller below a PUBLIC subtree", () => {
     expect(answers).toEqual(expected.map((own) => ({ id: "1", mine: own, title: "title 1" })));
   });
 
+  it("is a hole in whichever of the nodes of the field it is", async () => {
+    const { ask } = open(({ user }: Viewer) => user, {
+      typeDefs: typeDefs(PUBLIC, "@cached(maxAge: 60, scope: PRIVATE)"),
+    });
+    const query = "{ page { id } ...F } fragment F on Query { page { mine } }";
+    for (const user of ["ann", "bob", "ann"]) {
+      const { data } = await ask(query, { user });
+      expect(data).toEqual({ page: { id: "1", mine: user } });
+    }
+  });
+
   it.each(["a child", "a sibling root field", "both"])("is not shared if %s reads a PRIVATE loader", async (place) => {
     const readsIn = (one: string) => place === one || place === "both";
     let notes: (context: Viewer) => { load(id: number): Promise<string> };

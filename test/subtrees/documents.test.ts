@@ -125,6 +125,16 @@ describe("an operation with subtrees", () => {
     },
   );
 
+  it("has the nodes of a field that the conditions of each request leave in", async () => {
+    const { ask, expected } = open();
+    const query =
+      "query ($a: Boolean!, $b: Boolean!) { posts { id } posts @include(if: $a) { title } ...F } fragment F on Query { posts @include(if: $b) { author { name } } }";
+    for (let time = 0; time < 2; time++)
+      for (const a of [true, false])
+        for (const b of [true, false])
+          expect(JSON.stringify(await ask(query, {}, { a, b }))).toBe(await expected(query, { a, b }));
+  });
+
   it("executes a fragment that is spread twice once", async () => {
     const { ask, count } = open();
     await ask("{ ...F ...F } fragment F on Query { posts(n: 1) { title } plain }");
