@@ -27,6 +27,8 @@ export function subtreesText({ stats, selections, holes, skipped }: FieldSubtree
     ...(holes.length === 0 ? [] : [`holes: ${holes.join(", ")}`]),
     ...(skipped.length === 0
       ? []
-      : [`skipped: ${skipped.map(({ reason, subject, count }) => `${reason} ${subject} ${compact(count)}`).join(", ")}`]),
+      : [
+          `skipped: ${skipped.map(({ reason, subject, count }) => `${reason} ${subject} ${compact(count)}`).join(", ")}`,
+        ]),
   ].join("; ");
 }

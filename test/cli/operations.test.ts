@@ -69,7 +69,7 @@ describe("graphql-cached check --operations", () => {
       "a.graphql": "query A { notes { text isMine } posts { id @client } }",
       "b.graphql": "{ top }",
     });
-    expect(out).toContain("Query.notes: no subtree: LIST_WITHOUT_ID: `Note` returns");
+    expect(out).toContain("Query.notes: no subtree: LIST_WITHOUT_ID: `Query.notes` returns");
     expect(out).toContain("Query.posts: no subtree: DIRECTIVE: `@client` can change what is executed;");
     expect(out.replaceAll("\n", " ")).toContain(
       "2 operations: 0 fields with a subtree, 2 without one; 1 operation has no field with subtree: true.",
