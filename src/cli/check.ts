@@ -7,6 +7,7 @@ import { readArguments } from "./arguments.js";
 import { CliError } from "./cli-error.js";
 import { readConfig } from "./config.js";
 import { type Finding, type LintResult, lint, RULES, type Rule } from "./lint.js";
+import { operationLines, readOperations } from "./operations.js";
 import { executableSchema, type OfflineSchema, placeOf, readSchema, type SchemaFile } from "./schema-document.js";
 import { isModule, readSchemaModule } from "./schema-module.js";
 import { jsonText, printable, type Terminal, wrap } from "./terminal.js";
@@ -31,6 +32,10 @@ Options:
                              can be repeated
   --ignore <rule[:place]>    do not report a rule, or not for a coordinate;
                              can be repeated
+  --operations <path>        a file of operations that clients send, or a folder
+                             of .graphql and .gql files: shows which of their
+                             fields are answered with subtrees, and why not;
+                             can be repeated
   --json                     print the findings as JSON
 
 Rules:
@@ -49,6 +54,7 @@ export async function check(argv: readonly string[], terminal: Terminal): Promis
     invalidates: { type: "string" },
     "auth-directive": { type: "string", multiple: true },
     ignore: { type: "string", multiple: true },
+    operations: { type: "string", multiple: true },
   });
   if (values.help === true) {
     terminal.print(CHECK_HELP);
@@ -63,6 +69,7 @@ export async function check(argv: readonly string[], terminal: Terminal): Promis
     invalidates: values.invalidates ?? config?.apply.invalidates,
   });
   const { files, offline } = await readAll(positionals, names, terminal);
+  const operations = values.operations === undefined ? undefined : await readOperations(values.operations);
   let result: LintResult;
   try {
     result = lint(offline, {
@@ -70,7 +77,8 @@ export async function check(argv: readonly string[], terminal: Terminal): Promis
       cache: config?.cache,
       hasIdentify: values["no-identify"] !== true,
       authDirectives: values["auth-directive"] ?? [],
-      hasEntityTags: Boolean(config?.apply.entityTags),
+      apply: config?.apply ?? {},
+      operations,
     });
   } catch (error) {
     // An invalid option in the config, or an invalid name of an auth directive.
@@ -140,7 +148,10 @@ async function readSchemaFile(path: string, terminal: Terminal): Promise<SchemaF
   }
 }
 
-function asText(files: readonly Pick<SchemaFile, "name">[], { findings, cachedCount, notes }: LintResult): string[] {
+function asText(
+  files: readonly Pick<SchemaFile, "name">[],
+  { findings, cachedCount, notes, operations }: LintResult,
+): string[] {
   const lines = findings.flatMap(({ rule, coordinate, message, location }) => [
     printable(`${location === undefined ? (files[0]?.name ?? "") : placeOf(location)}  ${coordinate}  [${rule}]`),
     ...wrap(printable(message), "  "),
@@ -152,12 +163,16 @@ function asText(files: readonly Pick<SchemaFile, "name">[], { findings, cachedCo
     findings.length === 0
       ? `No mistakes found: ${what} in ${where}.`
       : `${counted(findings.length, "finding")} in ${where}.`;
-  return [...lines, summary, ...notes.flatMap((note) => wrap(printable(`Note: ${note}`), "", "  "))];
+  const ofOperations = operations === undefined ? [] : operationLines(operations);
+  return [...lines, ...ofOperations, summary, ...notes.flatMap((note) => wrap(printable(`Note: ${note}`), "", "  "))];
 }
 
 const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
-function asJson(files: readonly Pick<SchemaFile, "name">[], { findings, cachedCount, notes }: LintResult): string {
+function asJson(
+  files: readonly Pick<SchemaFile, "name">[],
+  { findings, cachedCount, notes, operations }: LintResult,
+): string {
   const listed = findings.map(({ rule, coordinate, message, location }) => ({
     rule,
     coordinate,
@@ -166,5 +181,18 @@ function asJson(files: readonly Pick<SchemaFile, "name">[], { findings, cachedCo
     line: location?.startToken.line ?? null,
     column: location?.startToken.column ?? null,
   }));
-  return jsonText({ files: files.map(({ name }) => name), cachedCount, findings: listed, notes }, 2);
+  const checked = operations?.map(({ mistake = null, fields, ...operation }) => ({
+    ...operation,
+    mistake,
+    fields: fields.map(({ coordinate, responseKey, obstacle, holes }) => ({
+      coordinate,
+      responseKey,
+      isSubtree: obstacle === undefined,
+      reason: obstacle?.reason ?? null,
+      subject: obstacle?.subject ?? null,
+      holes,
+    })),
+  }));
+  const result = { files: files.map(({ name }) => name), cachedCount, findings: listed, notes };
+  return jsonText(checked === undefined ? result : { ...result, operations: checked }, 2);
 }

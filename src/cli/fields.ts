@@ -3,13 +3,14 @@ import { CliError } from "./cli-error.js";
 import { connect, SOURCE_HELP, SOURCE_OPTIONS } from "./connect.js";
 import { inspect } from "./inspection.js";
 import { OBSERVED, type Observation, observationText } from "./observation.js";
+import { type FieldSubtrees, SUBTREES, subtreesText } from "./subtrees.js";
 import { jsonText, printable, type Terminal, wrap } from "./terminal.js";
 
 export const FIELDS_HELP = `Usage: graphql-cached fields [<coordinate>...] [options]
 
 Lists the cached fields and the loaders, or those of the given coordinates:
-policy, key, tags, mode, and what observe has measured. Durations are in
-seconds. Settings that are off, such as staleWhileRevalidate: 0, are left out.
+policy, key, tags, mode, what observe has measured, and what their subtrees
+did. Durations are in seconds. Settings that are off, such as staleWhileRevalidate: 0, are left out.
 
 Options:
   --json                     print the fields as JSON, with all settings
@@ -30,6 +31,8 @@ interface Field {
   readonly policy?: Policy | null;
   readonly mode?: string;
   readonly observed?: Observation | null;
+  /** Missing unless it has some. */
+  readonly subtrees?: FieldSubtrees | null;
 }
 
 /** The settings, in the order in which they are shown, and the value at which each is off. */
@@ -65,8 +68,23 @@ export async function fields(argv: readonly string[], terminal: Terminal): Promi
       older: "fields { coordinate maxAge scope }",
       isRequired: true,
     };
-    const { sections, notes } = await inspect(source, [section], { types: "", values: {} });
-    const found = chosen(sections.fields as readonly Field[], positionals);
+    const subtrees = {
+      name: "subtrees",
+      text: `subtrees: fields { coordinate subtrees { stats { reads hitRatio } ${SUBTREES} } }`,
+      isRequired: false,
+      isNew: true,
+    };
+    const { sections, notes } = await inspect(source, [section, subtrees], { types: "", values: {} });
+    const ofFields = new Map(
+      ((sections.subtrees ?? []) as readonly Pick<Field, "coordinate" | "subtrees">[]).map((one) => [
+        one.coordinate,
+        one.subtrees,
+      ]),
+    );
+    const found = chosen(sections.fields as readonly Field[], positionals).map((field): Field => {
+      const own = ofFields.get(field.coordinate);
+      return own == null ? field : { ...field, subtrees: own };
+    });
     if (values.json === true) terminal.print(jsonText({ fields: found, notes }, 2));
     else
       for (const line of [
@@ -90,7 +108,7 @@ function chosen(known: readonly Field[], coordinates: readonly string[]): readon
   return coordinates.length === 0 ? known : known.filter(({ coordinate }) => coordinates.includes(coordinate));
 }
 
-function describe({ coordinate, maxAge, scope, policy, mode = "ON", observed }: Field): string[] {
+function describe({ coordinate, maxAge, scope, policy, mode = "ON", observed, subtrees }: Field): string[] {
   const rows: [string, string][] = [["policy", policyText(policy ?? { maxAge, scope })]];
   // A loader's key is its id, and its tags are computed.
   if (policy != null)
@@ -100,6 +118,8 @@ function describe({ coordinate, maxAge, scope, policy, mode = "ON", observed }: 
     );
   if (mode !== "ON") rows.push(["mode", mode.toLowerCase()]);
   if (observed != null) rows.push(["observed", observationText(observed)]);
+  const text = subtrees == null ? undefined : subtreesText(subtrees);
+  if (text !== undefined) rows.push(["subtrees", text]);
   return [
     printable(coordinate),
     ...rows.flatMap(([name, text]) => wrap(printable(text), `  ${name.padEnd(10)}`, " ".repeat(12))),

@@ -3,7 +3,7 @@ import type { AnswerError, Source } from "./source.js";
 
 /** A part of the inspection query. */
 export interface Section {
-  /** The field of `CacheInspection`. */
+  /** The field of `CacheInspection`, or its alias. */
   readonly name: string;
   /** What is asked, with its selection. */
   readonly text: string;
@@ -11,6 +11,8 @@ export interface Section {
   readonly older?: string;
   /** Whether a command has nothing to show without it. */
   readonly isRequired: boolean;
+  /** Whether servers that do not know it have nothing to show there, so that nothing is said of it. */
+  readonly isNew?: boolean;
 }
 
 /** What a server has answered to the sections that it knows. */
@@ -69,7 +71,7 @@ export async function inspect(
     if (unknown.length === 0) throw failed(source, errors);
     asked = asked.flatMap((section) => {
       if (!unknown.includes(section)) return [section];
-      lacking.add(section.name);
+      if (section.isNew !== true) lacking.add(section.name);
       if (section.older !== undefined)
         return [{ name: section.name, text: section.older, isRequired: section.isRequired }];
       if (section.isRequired) throw new CliError(`${source.name}: ${lackingText([section.name])}`);

@@ -13,7 +13,7 @@ import {
   Kind,
   type Location,
 } from "graphql";
-import { createCache } from "../cache.js";
+import { type Cache, createCache } from "../cache.js";
 import { isAuthName } from "../directive/auth-names.js";
 import { type DirectiveNames, directivesAt } from "../directive/directive-names.js";
 import { collectPolicies } from "../directive/read-policies.js";
@@ -21,6 +21,8 @@ import { entityKeysOf } from "../directive/reference.js";
 import { Shapes } from "../directive/shape.js";
 import { adviceOnTags } from "../directive/tag-advice.js";
 import { canMatch } from "../directive/unmatched-tags.js";
+import { type ApplyCachedOptions, applyCached } from "../directive/wrap-fields.js";
+import { CachedError } from "../errors.js";
 import { parseTagTemplate, type TagTemplate } from "../keys/tag-template.js";
 import { didYouMean } from "../option-names.js";
 import type { CacheOptions } from "../options.js";
@@ -28,7 +30,8 @@ import { partsOf } from "../parts.js";
 import { MEANINGS, type PolicySettings } from "../policy/policy.js";
 import { fieldsWithoutEntries } from "../responses/start-report.js";
 import type { SchemaRules } from "../schema-rules.js";
-import type { DirectiveUse, OfflineSchema } from "./schema-document.js";
+import { type CheckedOperation, explainOperations } from "./operations.js";
+import type { DirectiveUse, OfflineSchema, SchemaFile } from "./schema-document.js";
 
 /** The rules of `check`, with what each of them finds. */
 export const RULES = {
@@ -59,6 +62,8 @@ export interface LintResult {
   readonly cachedCount: number;
   /** What the check took for granted. */
   readonly notes: readonly string[];
+  /** Which fields of the given operations are answered with subtrees. Undefined: no operations were given. */
+  readonly operations: readonly CheckedOperation[] | undefined;
 }
 
 /** What a schema alone does not say about its server. */
@@ -69,8 +74,10 @@ export interface LintOptions {
   readonly hasIdentify: boolean;
   /** Directives that restrict who may see a field, besides those of the options. */
   readonly authDirectives: readonly string[];
-  /** Whether entities are tagged, so that lists and tags need no directives. */
-  readonly hasEntityTags: boolean;
+  /** The options of `applyCached`. */
+  readonly apply: ApplyCachedOptions;
+  /** Files of operations that clients send. */
+  readonly operations: readonly SchemaFile[] | undefined;
 }
 
 /** Checks a schema without its resolvers. */
@@ -98,7 +105,7 @@ class Linter {
   }
 
   run(): LintResult {
-    const { names, hasEntityTags } = this.#options;
+    const { names } = this.#options;
     this.#checkUses();
     const targets = this.#targets();
     if (!this.#offline.hasResolvers) this.#addResolvers(targets);
@@ -108,13 +115,59 @@ class Linter {
       this.#checkKey(target);
     }
     const invalidated = this.#invalidatedTags(rules);
-    if (!hasEntityTags && invalidated.length > 0) this.#checkTags(targets, invalidated);
+    if (!this.#hasEntityTags && invalidated.length > 0) this.#checkTags(targets, invalidated);
     if (names.directive !== "cached" && targets.length === 0)
       this.#notes.push(`No field or type has the directive @${names.directive}.`);
     const order = ({ location, coordinate }: Finding): string =>
       `${location?.source.name ?? ""}:${String(location?.start ?? 0).padStart(9, "0")}:${coordinate}`;
     const sorted = this.#findings.sort((one, other) => (order(one) < order(other) ? -1 : 1));
-    return { findings: sorted, cachedCount, notes: this.#notes };
+    return { findings: sorted, cachedCount, notes: this.#notes, operations: this.#explainOperations(targets) };
+  }
+
+  /** Lists and tags need no directives then. */
+  get #hasEntityTags(): boolean {
+    return Boolean(this.#options.apply.entityTags);
+  }
+
+  /** The schema gets its cache as in a server. That refuses mistakes, which are findings. */
+  #explainOperations(targets: readonly CachedTarget[]): LintResult["operations"] {
+    const { operations, names, apply } = this.#options;
+    if (operations === undefined) return undefined;
+    const { schema } = this.#offline;
+    const cache = this.#createCache(
+      targets,
+      schema
+        .getDirectives()
+        .map(({ name }) => name)
+        .filter(isAuthName),
+    );
+    try {
+      const applied = applyCached(schema, cache, { ...apply, ...names });
+      const checked = explainOperations(operations, applied, partsOf(cache, "check").subtrees);
+      if (checked.every(({ fields }) => fields.length === 0))
+        this.#notes.push("No operation has a field with `subtree: true`.");
+      return checked;
+    } catch (error) {
+      if (!(error instanceof CachedError)) throw error;
+      this.#notes.push(`The operations are not checked, since applyCached refuses the schema: ${error.message}`);
+      return undefined;
+    } finally {
+      void cache.close();
+    }
+  }
+
+  /** `authNames`: directives that restrict who may see a field by their names, unless the options name them. */
+  #createCache(targets: readonly CachedTarget[], authNames: readonly string[] = []): Cache<object> {
+    const { cache: given, hasIdentify, authDirectives } = this.#options;
+    const replaced = given?.privacy?.authDirectives;
+    return createCache({
+      profiles: given === undefined ? assumedProfiles(targets) : given.profiles,
+      identify: !hasIdentify ? undefined : given === undefined ? () => undefined : given.identify,
+      defaults: given?.defaults,
+      invalidation: { normalizeTag: given?.invalidation?.normalizeTag },
+      privacy: { ...given?.privacy, authDirectives: [...(replaced ?? authNames), ...authDirectives] },
+      logger: { info: () => undefined, warn: () => undefined },
+    });
   }
 
   /** What GraphQL's validation says about directives, for our own two. */
@@ -216,23 +269,15 @@ class Linter {
   /** Runs the checks of `applyCached`. Returns the number of valid policies, and the valid rules. */
   #checkPolicies(targets: readonly CachedTarget[]): { readonly cachedCount: number; readonly rules: SchemaRules } {
     const { schema } = this.#offline;
-    const { names, cache: given, hasIdentify, authDirectives } = this.#options;
+    const { names, cache: given, hasIdentify } = this.#options;
     const profiles = given === undefined ? assumedProfiles(targets) : given.profiles;
-    const identify = given === undefined ? () => undefined : given.identify;
     const isPrivate = targets.some(({ settings }) => settings.scope === "PRIVATE");
     if (given === undefined && hasIdentify && isPrivate)
       this.#notes.push("PRIVATE fields need `identify`, which is taken for granted; pass --config or --no-identify.");
     if (given === undefined && Object.keys(profiles ?? {}).length > 0)
       this.#notes.push(`The profiles ${list(Object.keys(profiles ?? {}))} are taken for granted; pass --config.`);
     const replaced = given?.privacy?.authDirectives;
-    const cache = createCache({
-      profiles,
-      identify: hasIdentify ? identify : undefined,
-      defaults: given?.defaults,
-      invalidation: { normalizeTag: given?.invalidation?.normalizeTag },
-      privacy: { ...given?.privacy, authDirectives: [...(replaced ?? []), ...authDirectives] },
-      logger: { info: () => undefined, warn: () => undefined },
-    });
+    const cache = this.#createCache(targets);
     const made = partsOf(cache, "check");
     const isAuthDirective = (name: string): boolean =>
       made.isAuthDirective(name) || (replaced === undefined && isAuthName(name));
@@ -246,7 +291,7 @@ class Linter {
       undefined,
     );
     const kept = fieldsWithoutEntries(schema, rules);
-    if (kept.length > 0 && !this.#options.hasEntityTags)
+    if (kept.length > 0 && !this.#hasEntityTags)
       this.#notes.push(
         `With \`responses: true\`, nothing but what their resolvers read through loaders and cached fields invalidates responses with ${list(kept)}: they have @cacheControl, and no @cached.`,
       );

@@ -32,6 +32,8 @@ ${SOURCE_HELP}`;
 /** Counts of a field or loader, as far as the server has them. */
 interface Field {
   readonly coordinate: string;
+  /** Whether these are the counts of its subtrees. */
+  readonly isSubtree?: boolean;
   readonly stats: Readonly<Record<"reads" | "hit" | "stale" | "loads" | "failedLoads", number>> & {
     readonly staleIfError?: number;
     readonly hitRatio?: number | null;
@@ -130,6 +132,12 @@ const sectionsOf = (limit: number): readonly Section[] => [
     older: hotKeysText(limit, ""),
     isRequired: false,
   },
+  {
+    name: "subtrees",
+    text: "subtrees: fields(window: $window) { coordinate subtrees { stats { reads hit stale staleIfError loads failedLoads hitRatio loadMs { p90Ms } } } }",
+    isRequired: false,
+    isNew: true,
+  },
   { name: "modes", text: "modes { coordinate mode }", isRequired: false },
   { name: "processes", text: "processes { isThis host pid version isAlive missing }", isRequired: false },
 ];
@@ -139,7 +147,14 @@ const hotKeysText = (limit: number, more: string): string =>
 
 /** `isServer`: whether a server has answered, and not a cache of this program. */
 function pageOf({ sections, notes }: Inspected, { order, limit }: Settings, isServer: boolean): string[] {
-  const fields = (sections.fields as readonly Field[]).toSorted(
+  const subtrees = (sections.subtrees ?? []) as readonly {
+    coordinate: string;
+    subtrees: Pick<Field, "stats"> | null;
+  }[];
+  const read = subtrees.flatMap(({ coordinate, subtrees: own }): Field[] =>
+    own === null || own.stats.reads === 0 ? [] : [{ coordinate, stats: own.stats, isSubtree: true }],
+  );
+  const fields = [...(sections.fields as readonly Field[]), ...read].toSorted(
     (one, other) => rank(other, order) - rank(one, order) || (one.coordinate < other.coordinate ? -1 : 1),
   );
   const modes = new Map(
@@ -156,10 +171,10 @@ function pageOf({ sections, notes }: Inspected, { order, limit }: Settings, isSe
     "",
     `${cell("FIELD OR LOADER", 34)} ${"READS".padStart(6)} ${"HIT".padStart(5)} ${"LOADS".padStart(6)} ${"FAILED".padStart(6)} ${"P90 LOAD".padStart(9)} MODE`,
     ...fields.slice(0, limit).map((field) => {
-      const { coordinate, stats } = field;
+      const { coordinate, stats, isSubtree = false } = field;
       const { p90Ms } = stats.loadMs ?? { p90Ms: null };
       const columns = [
-        cell(coordinate, 34),
+        cell(isSubtree ? `${coordinate} (subtree)` : coordinate, 34),
         compact(stats.reads).padStart(6),
         percentOf(field).padStart(5),
         compact(stats.loads).padStart(6),

@@ -146,14 +146,14 @@ export class SelectedTypes {
 /** Makes the plan of what `nodes` select below a field of the query type. */
 export function planSelection(
   nodes: readonly FieldNode[],
-  type: GraphQLOutputType,
+  { coordinate, type }: { readonly coordinate: string; readonly type: GraphQLOutputType },
   types: SelectedTypes,
   fragments: Fragments,
 ): SelectionPlan {
   const walk = new SelectionWalk(types, fragments);
   const named = getNamedType(type) as GraphQLCompositeType;
   for (const { selectionSet } of nodes)
-    if (selectionSet !== undefined && walk.selections(selectionSet, named)) walk.checkWay(type, named.name);
+    if (selectionSet !== undefined && walk.selections(selectionSet, named)) walk.checkWay(type, coordinate);
   const rules = [...walk.rules.values()];
   const contextPaths = new Map(rules.flatMap((rule) => rule.contextPaths).map((path) => [path.text, path]));
   return {

@@ -187,7 +187,12 @@ export class Subtrees implements OperationRewriter {
       const root = state.roots.get((nodes[0] as FieldNode).name.value);
       if (root === undefined) continue;
       const directive = rewritten.directive ?? incremental ?? otherDirective(...nodes);
-      const plan = planSelection(nodes, root.field.type, root.types, fragments);
+      const plan = planSelection(
+        nodes,
+        { coordinate: root.rule.coordinate, type: root.field.type },
+        root.types,
+        fragments,
+      );
       const obstacle =
         directive === undefined ? plan.obstacle : ({ reason: "DIRECTIVE", subject: `@${directive}` } as const);
       if (obstacle !== undefined) {

@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -256,6 +256,21 @@ describe(PAGE, () => {
     writeFileSync(join(folder, "schema.graphql"), schema?.text ?? "");
     const { stdout } = spawnSync(process.execPath, [await compiledPath("src/cli/bin.ts"), "check", "schema.graphql"], {
       cwd: folder,
+      encoding: "utf8",
+    });
+    expect(stdout.trimEnd()).toBe(output?.text.trimEnd());
+  }, 60_000);
+
+  it("shows what check prints for the operations above it", async () => {
+    const nth = blocks.findIndex(({ text }) => text.includes("--operations queries"));
+    const [schema, operation, , output] = blocks.slice(nth - 2);
+    const own = join(folder, "operations");
+    mkdirSync(join(own, "queries"), { recursive: true });
+    writeFileSync(join(own, "schema.graphql"), schema?.text ?? "");
+    writeFileSync(join(own, "queries", "home.graphql"), operation?.text ?? "");
+    const argv = ["check", "schema.graphql", "--operations", "queries"];
+    const { stdout } = spawnSync(process.execPath, [await compiledPath("src/cli/bin.ts"), ...argv], {
+      cwd: own,
       encoding: "utf8",
     });
     expect(stdout.trimEnd()).toBe(output?.text.trimEnd());

@@ -96,7 +96,7 @@ describe("cacheInspection.fields", () => {
     const skipped = "subtrees { stats { reads } skipped { reason subject count } }";
     const { "Query.posts": posts, "Query.notes": notes } = await fieldsOf(site, skipped);
     expect(notes).toEqual({
-      subtrees: { stats: { reads: 0 }, skipped: [{ reason: "LIST_WITHOUT_ID", subject: "Note", count: 3 }] },
+      subtrees: { stats: { reads: 0 }, skipped: [{ reason: "LIST_WITHOUT_ID", subject: "Query.notes", count: 3 }] },
     });
     expect(posts).toEqual({
       subtrees: {
