@@ -187,7 +187,8 @@ export function cachedPlugin<Context extends BaseContext>(
           if (added === undefined) return;
           const extensions = await tracedExtensions(body.singleResult.extensions, added, options, contextValue);
           if (extensions === undefined) return;
-          body.singleResult.extensions = extensions;
+          // Other plugins can have added to them meanwhile.
+          body.singleResult.extensions = { ...body.singleResult.extensions, ...extensions };
           // A batch has one response for all its operations.
           if (trace === undefined || requestIsBatched) return;
           const { headers } = response.http;

@@ -1,4 +1,4 @@
-import { ApolloServer, type GraphQLRequestListener } from "@apollo/server";
+import { ApolloServer, type ApolloServerPlugin, type GraphQLRequestListener } from "@apollo/server";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import type { IResolvers } from "@graphql-tools/utils";
 import { execute, type GraphQLFieldResolver, type GraphQLResolveInfo, parse } from "graphql";
@@ -148,6 +148,30 @@ describe("the Apollo plugin", () => {
     });
     expect((await ask("{ top }", { ...admin })).extensions).toBeUndefined();
     expect((await ask("{ top }", {}, { cached: true })).extensions).toBeUndefined();
+  });
+
+  it("keeps the extensions that other plugins add to the response at the same time", async () => {
+    const cache = createCache<Context>({ identify: ({ userId }) => userId });
+    const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs] }), cache);
+    const other: ApolloServerPlugin<Context> = {
+      async requestDidStart() {
+        return {
+          async willSendResponse({ response: { body } }) {
+            if (body.kind === "single") body.singleResult.extensions = { ...body.singleResult.extensions, cost: 1 };
+          },
+        };
+      },
+    };
+    const server = new ApolloServer<Context>({ schema, plugins: [cachedPlugin(cache, { allow: () => true }), other] });
+    onTestFinished(async () => {
+      await server.stop();
+      await cache.close();
+    });
+    const { body } = await server.executeOperation(
+      { query: "{ plain }", extensions: { cached: true } },
+      { contextValue: {} },
+    );
+    expect(body).toMatchObject({ singleResult: { extensions: { cached: { "Query.plain": { loaded: 1 } }, cost: 1 } } });
   });
 
   it("waits for loads in progress when the server stops, and leaves the cache open", async () => {
