@@ -168,18 +168,20 @@ export class EntityTypes {
   }
 
   /** Returns the templates of the tags of all entities. */
-  templates(): readonly TagTemplate[] {
-    return this.#entities().flatMap(({ name }) => parseTagTemplate(`${name}:{$result.id}`) ?? []);
+  templates(hasSubtrees: boolean): readonly TagTemplate[] {
+    return this.#entities(hasSubtrees).flatMap(({ name }) => parseTagTemplate(`${name}:{$result.id}`) ?? []);
   }
 
   /** Returns the tags of the types of all entities, which values with many of them have. */
-  typeTags(): readonly string[] {
-    return this.#entities().map(({ name }) => typeTag(name));
+  typeTags(hasSubtrees = false): readonly string[] {
+    return this.#entities(hasSubtrees).map(({ name }) => typeTag(name));
   }
 
-  #entities(): readonly GraphQLObjectType[] {
+  /** `hasSubtrees`: whether entries have the entities in completed values, where an `id` with a resolver is as good. */
+  #entities(hasSubtrees: boolean): readonly GraphQLObjectType[] {
     return Object.values(this.#schema.getTypeMap()).filter(
-      (type): type is GraphQLObjectType => isObjectType(type) && this.isEntity(type),
+      (type): type is GraphQLObjectType =>
+        isObjectType(type) && (this.isEntity(type) || (hasSubtrees && this.#canBeEntity(type))),
     );
   }
 
