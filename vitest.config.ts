@@ -3,7 +3,9 @@ import { defineConfig, type TestProjectInlineConfiguration, type ViteUserConfig 
 
 const source = (file: string): string => fileURLToPath(new URL(`./src/${file}`, import.meta.url));
 
-const SERVERS = ["conformance", "memcached", "postgres", "redis", "servers"].map((name) => `test/${name}/**/*.test.ts`);
+const SERVERS = ["conformance", "memcached", "postgres", "redis", "servers", "sqlite"].map(
+  (name) => `test/${name}/**/*.test.ts`,
+);
 const UNIT = "test/unit/**/*.test.ts";
 /** Files that count the work of their process, or need a heap without the garbage of other files. */
 const ALONE = ["test/**/ten-thousand-keys.test.ts", "test/behaviour/worst-requests.test.ts"];
@@ -19,7 +21,7 @@ const config: ViteUserConfig = defineConfig({
   resolve: {
     alias: [
       {
-        find: /^graphql-cached\/(store|codec|redis|memcached|apollo|yoga|inspector|mercurius|msgpackr|opentelemetry|postgres|prometheus|testing|types)$/,
+        find: /^graphql-cached\/(store|codec|redis|memcached|sqlite|apollo|yoga|inspector|mercurius|msgpackr|opentelemetry|postgres|prometheus|testing|types)$/,
         replacement: source("$1/index.ts"),
       },
       { find: /^graphql-cached$/, replacement: source("index.ts") },

@@ -1,13 +1,17 @@
 import { memoryStore } from "graphql-cached";
 import { memcachedStore } from "graphql-cached/memcached";
 import { redisStore } from "graphql-cached/redis";
+import { sqliteStore } from "graphql-cached/sqlite";
 import type { Store } from "graphql-cached/store";
 import { type ConformanceSubject, FakeClock, type StoreFeature, storeConformance } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { cleanups } from "../support/cleanups.js";
 import { fakeServer } from "../support/fake-memcached.js";
 import { FakeTimeRedis } from "../support/fake-time-redis.js";
 import { RedisLab } from "../support/redis-lab.js";
+import { shared } from "../support/shared-servers.js";
+import { opensWith, sqliteFolder } from "../support/sqlite-files.js";
 
 const NAMES = { wakeChannel: "wake", invalidationLog: "log", clock: "clock", settings: "" };
 
@@ -66,6 +70,17 @@ const stores: Record<string, { readonly lacks: readonly StoreFeature[]; make(): 
       const server = fakeServer(undefined, () => Math.floor(clock.now() / 1_000));
       const store = memcachedStore({ client: server.client, clock });
       return learnTime(subject(store, (ms) => clock.advance(ms + 150)));
+    },
+  },
+  "the SQLite store": {
+    lacks: [],
+    make: async () => {
+      const clock = new FakeClock();
+      const { path, remove } = sqliteFolder();
+      cleanups.push(remove);
+      return subject(sqliteStore({ path, clock, database: opensWith(await shared("sqlite")) }), (ms) =>
+        clock.advance(ms),
+      );
     },
   },
 };

@@ -2,13 +2,15 @@ import { setTimeout as pause } from "node:timers/promises";
 import { memoryStore } from "graphql-cached";
 import { memcachedStore } from "graphql-cached/memcached";
 import { redisStore } from "graphql-cached/redis";
+import { sqliteStore } from "graphql-cached/sqlite";
 import { type ConformanceSubject, FakeClock, type StoreFeature, storeConformance } from "graphql-cached/testing";
 import { Cluster, Redis } from "ioredis";
 import { MemcacheClient } from "memcache-client";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Store } from "../../src/store/store.js";
 import type { Address } from "../support/server-lab.js";
-import { sharedServer } from "../support/shared-servers.js";
+import { shared, sharedServer } from "../support/shared-servers.js";
+import { opensWith, sqliteFolder } from "../support/sqlite-files.js";
 
 const names = {
   wakeChannel: "conformance:wake",
@@ -70,6 +72,12 @@ const stores: Record<string, () => ConformanceSubject | Promise<ConformanceSubje
   "the memcached store on several servers": once(async () => {
     const [, b, c] = await sharedServer("memcached");
     return subject(memcachedStore({ servers: { b: memcachedClient(b), c: memcachedClient(c) } }), inexactTime);
+  }),
+  "the SQLite store": once(async () => {
+    const { path, remove } = sqliteFolder();
+    const sqlite = subject(sqliteStore({ path, database: opensWith(await shared("sqlite")) }), realTime);
+    closing.push(async () => remove());
+    return sqlite;
   }),
 };
 

@@ -75,6 +75,7 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "inspectorHandler",
   ],
   "src/memcached/index.ts": ["MemcachedClient", "MemcachedStoreOptions", "memcachedStore"],
+  "src/sqlite/index.ts": ["SqliteDatabase", "SqliteStatement", "SqliteStoreOptions", "sqliteStore"],
   "src/mercurius/index.ts": ["CachedHooksOptions", "MercuriusApp", "cachedHooks"],
   "src/msgpackr/index.ts": ["msgpackrCodec"],
   "src/opentelemetry/index.ts": ["Instrumentation", "OpenTelemetryOptions", "instrumentCache"],

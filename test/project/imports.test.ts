@@ -38,6 +38,7 @@ const RANKS: Readonly<Record<string, number>> = {
 const ADAPTERS: Readonly<Record<string, number>> = {
   redis: 3,
   memcached: 3,
+  sqlite: 3,
   apollo: 10,
   yoga: 10,
   mercurius: 10,

@@ -3,6 +3,7 @@ import { rm } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { TestProject } from "vitest/node";
+import { setupSqlite } from "../../scripts/setup-sqlite.mjs";
 import { compilePrograms } from "./compiled-programs.js";
 import { MemcachedLab } from "./memcached-lab.js";
 import { RedisLab } from "./redis-lab.js";
@@ -30,6 +31,7 @@ export default async function setup({ vitest }: TestProject): Promise<(() => Pro
       const servers = await Promise.all([memcached.standalone(), memcached.standalone(), memcached.standalone()]);
       return servers.map(addressOf) as [Address, Address, Address];
     },
+    sqlite: async () => setupSqlite(),
     compiled: compilePrograms,
   };
   const made: { [Name in keyof Shared]?: Promise<Shared[Name]> } = {};

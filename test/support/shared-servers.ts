@@ -14,6 +14,8 @@ export interface Shared {
   readonly redisCluster: readonly Address[];
   readonly redisSentinel: { readonly name: string; readonly sentinels: readonly Address[] };
   readonly memcached: readonly [Address, Address, Address];
+  /** The module by which databases in files are opened. */
+  readonly sqlite: string;
   /** A folder with the compiled sources and programs of the tests. */
   readonly compiled: string;
 }
@@ -22,8 +24,9 @@ export interface Shared {
  * Returns the addresses of shared servers. They are started when a test file of the run first asks for them. Each test
  * uses its own key prefix.
  */
-export const sharedServer = <Name extends Exclude<keyof Shared, "compiled">>(name: Name): Promise<Shared[Name]> =>
-  shared(name);
+export const sharedServer = <Name extends Exclude<keyof Shared, "compiled" | "sqlite">>(
+  name: Name,
+): Promise<Shared[Name]> => shared(name);
 
 /** Returns what `global-setup.ts` makes when a test file of the run first asks for it. */
 export async function shared<Name extends keyof Shared>(name: Name): Promise<Shared[Name]> {

@@ -1,0 +1,1 @@
+export function setupSqlite(wanted?: string): string;

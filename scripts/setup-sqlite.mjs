@@ -1,0 +1,42 @@
+/**
+ * Finds SQLite for the tests: node:sqlite, or a package with its interface if this Node.js is too old for that. With SQLITE_PACKAGE=better-sqlite3,
+ * it is that package. Packages are installed once, below node_modules/.cache.
+ *
+ *   node scripts/setup-sqlite.mjs    prints what the tests import
+ */
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/** The first has binaries for all systems in its package. The second downloads or compiles its own, which takes minutes. */
+const PACKAGES = { "@photostructure/sqlite": "1.2.1", "better-sqlite3": "12.11.1" };
+
+/** Returns a module, by its path if it is that of a package. Its class is `DatabaseSync`, or its default export. */
+export function setupSqlite(wanted = process.env.SQLITE_PACKAGE) {
+  if (wanted === undefined && process.getBuiltinModule?.("node:sqlite") !== undefined) return "node:sqlite";
+  const name = wanted ?? "@photostructure/sqlite";
+  const version = PACKAGES[name];
+  if (version === undefined)
+    throw new Error(`SQLITE_PACKAGE: expected ${Object.keys(PACKAGES).join(" or ")}, got ${name}`);
+  const abi = process.versions.modules;
+  const home = fileURLToPath(
+    new URL(`../node_modules/.cache/sqlite/${name.replace("/", "-")}-${version}-${abi}`, import.meta.url),
+  );
+  if (!existsSync(join(home, "node_modules"))) {
+    mkdirSync(home, { recursive: true });
+    writeFileSync(
+      join(home, "package.json"),
+      JSON.stringify({ name: "sqlite", private: true, allowScripts: { [name]: true } }),
+    );
+    const { status, stdout, stderr } = spawnSync("npm", ["install", "--silent", "--no-save", `${name}@${version}`], {
+      cwd: home,
+      encoding: "utf8",
+    });
+    if (status !== 0) throw new Error(`npm install ${name}@${version} exited with ${status}:\n${stdout}\n${stderr}`);
+  }
+  return createRequire(join(home, "package.json")).resolve(name);
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) console.log(setupSqlite());
