@@ -177,8 +177,8 @@ class SqliteStore implements Store {
         const before = findEntry(work, request.key);
         if (before === "unknown-format") return { kind: "unknown-format" };
         const { stored, grant } = transitions.acquire(before, request, token, times, origin, work.now);
-        // Whether others wait is not stored: they ask by themselves.
-        if (grant.kind === "granted") change(stored);
+        // That others wait is written once, for the inspection: they find out by themselves when the load has ended.
+        if (grant.kind === "granted" || (grant.kind === "busy" && before?.hasWaiters !== true)) change(stored);
         return grant;
       });
     }, times.patienceMs);

@@ -1,15 +1,18 @@
 /**
  * One process of a test: a cache on a real server, and a source that counts its loads in Redis. It
  * runs the commands that its parent process sends. The environment provides PORT, PREFIX and
- * LEASE_MS, and MEMCACHED_PORT if the cache is on memcached instead of Redis.
+ * LEASE_MS, and MEMCACHED_PORT if the cache is on memcached instead of Redis, or SQLITE_PATH and SQLITE_MODULE if it is in a file.
  */
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { parse } from "graphql";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
 import { memcachedStore } from "graphql-cached/memcached";
 import { redisStore } from "graphql-cached/redis";
+import { sqliteStore } from "graphql-cached/sqlite";
+import type { Store } from "graphql-cached/store";
 import { Redis } from "ioredis";
 import { MemcacheClient } from "memcache-client";
+import { opensWith } from "./sqlite-files.js";
 
 export type Command =
   /** Reads `key` `times` times in parallel. A load takes `loadMs`. */
@@ -26,13 +29,17 @@ export interface Report {
   readonly values: readonly unknown[];
 }
 
-const { PORT, PREFIX, LEASE_MS, MEMCACHED_PORT } = process.env;
+const { PORT, PREFIX, LEASE_MS, MEMCACHED_PORT, SQLITE_PATH, SQLITE_MODULE } = process.env;
 const client = new Redis(Number(PORT), "127.0.0.1");
+
+function connect(): Store {
+  if (SQLITE_PATH !== undefined) return sqliteStore({ path: SQLITE_PATH, database: opensWith(SQLITE_MODULE ?? "") });
+  if (MEMCACHED_PORT === undefined) return redisStore({ client });
+  return memcachedStore({ client: new MemcacheClient({ server: `127.0.0.1:${MEMCACHED_PORT}`, noDelay: true }) });
+}
+
 const cache = createCache<{ loadMs: number }>({
-  store:
-    MEMCACHED_PORT === undefined
-      ? redisStore({ client })
-      : memcachedStore({ client: new MemcacheClient({ server: `127.0.0.1:${MEMCACHED_PORT}`, noDelay: true }) }),
+  store: connect(),
   prefix: PREFIX ?? "",
   leases: { leaseMs: Number(LEASE_MS) },
   storage: { storeTimeoutMs: 1_000 },

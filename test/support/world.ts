@@ -14,6 +14,7 @@ import {
 } from "graphql-cached";
 import { memcachedStore } from "graphql-cached/memcached";
 import { redisStore } from "graphql-cached/redis";
+import { sqliteStore } from "graphql-cached/sqlite";
 import type { Store } from "graphql-cached/store";
 import { Redis } from "ioredis";
 import { MemcacheClient } from "memcache-client";
@@ -22,7 +23,8 @@ import { partsOf } from "../../src/parts.js";
 import { Audit } from "./audit.js";
 import { cleanups } from "./cleanups.js";
 import type { Address } from "./server-lab.js";
-import { sharedServer } from "./shared-servers.js";
+import { shared, sharedServer } from "./shared-servers.js";
+import { opensWith, sqliteFolder } from "./sqlite-files.js";
 
 /** One simulated process: a cache, a schema that uses it, and the events the cache emitted. */
 export interface Process {
@@ -51,7 +53,7 @@ export interface World {
 /** Runs `close` after the current test, once the caches of that test are closed. */
 export const afterCaches = (close: () => Promise<unknown>): void => void cleanups.push(close);
 
-/** Runs the same tests on the memory store, a real Redis and a real memcached, because the guarantees hold on all of them. */
+/** Runs the same tests on the memory store, a real Redis, a real memcached and a file, because the guarantees hold on all of them. */
 export function onEachStore(subject: string, tests: (world: () => World) => void): void {
   describe(`${subject} (memory store)`, () => tests(() => memoryWorld()));
   describe(`${subject} (Redis)`, () => {
@@ -67,6 +69,13 @@ export function onEachStore(subject: string, tests: (world: () => World) => void
       [server] = await sharedServer("memcached");
     });
     tests(() => worldOnMemcached(server));
+  });
+  describe(`${subject} (SQLite)`, () => {
+    let module: string;
+    beforeAll(async () => {
+      module = await shared("sqlite");
+    });
+    tests(() => worldOnSqlite(module));
   });
 }
 
@@ -96,6 +105,12 @@ function worldOnMemcached({ host, port }: Address): World {
     cleanups.push(async () => client.shutdown());
     return store;
   }, SERVER_STORAGE);
+}
+
+function worldOnSqlite(module: string): World {
+  const { path, remove } = sqliteFolder();
+  cleanups.push(remove);
+  return worldOn(() => sqliteStore({ path, database: opensWith(module) }), SERVER_STORAGE);
 }
 
 /** A busy machine must not look like a server that fails. */

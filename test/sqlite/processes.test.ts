@@ -1,0 +1,100 @@
+import type { ChildProcess } from "node:child_process";
+import { rmSync } from "node:fs";
+import { Redis } from "ioredis";
+import { afterAll, describe, expect, it } from "vitest";
+import { cleanups } from "../support/cleanups.js";
+import type { Command } from "../support/reader-process.js";
+import { type ReaderProcesses, run, startProcesses, waitForMessage } from "../support/real-processes.js";
+import { shared, sharedServer } from "../support/shared-servers.js";
+import { sqliteFolder } from "../support/sqlite-files.js";
+
+/** The source of the processes. */
+const client = new Redis({ ...(await sharedServer("redisStandalone")), lazyConnect: true });
+afterAll(() => client.quit());
+
+const LEASE_MS = 400;
+
+async function start(count: number): Promise<ReaderProcesses & { readonly folder: string }> {
+  const { path, folder, remove } = sqliteFolder();
+  const env = { SQLITE_PATH: path, SQLITE_MODULE: await shared("sqlite") };
+  const started = await startProcesses(client, count, LEASE_MS, env);
+  cleanups.push(remove);
+  return { ...started, folder };
+}
+
+const processAt = (processes: readonly ChildProcess[], index: number): ChildProcess => processes[index] as ChildProcess;
+
+describe("A group of processes on one file", () => {
+  it("loads a cold key once for 1,000 concurrent reads in four processes, all of which make the file", async () => {
+    const { processes, loads } = await start(4);
+    const reports = await Promise.all(
+      processes.map((child) => run(child, { do: "read", key: "k", times: 250, loadMs: 300 })),
+    );
+    for (const { values } of reports) expect(values).toEqual(["version 1"]);
+    expect(await loads()).toBe(1);
+  }, 30_000);
+
+  it("renews a lease that is shorter than the load", async () => {
+    const { processes, loads } = await start(2);
+    const reports = await Promise.all(
+      processes.map((child) => run(child, { do: "read", key: "k", times: 5, loadMs: LEASE_MS * 4 })),
+    );
+    for (const { values } of reports) expect(values).toEqual(["version 1"]);
+    expect(await loads()).toBe(1);
+  }, 30_000);
+
+  it("loads once more when the lease holder is killed during its load", async () => {
+    const { processes, loads } = await start(3);
+    const holder = processAt(processes, 0);
+    const loading = waitForMessage(holder, "loading");
+    holder.send({ do: "read", key: "k", times: 1, loadMs: 60_000 } satisfies Command);
+    await loading;
+    holder.kill("SIGKILL");
+    const others = processes.slice(1).map((child) => run(child, { do: "read", key: "k", times: 20, loadMs: 50 }));
+    for (const { values } of await Promise.all(others)) expect(values).toEqual(["version 1"]);
+    expect(await loads()).toBe(2);
+  }, 30_000);
+
+  it("does not store a value that a stopped process loaded before an invalidation", async () => {
+    const { prefix, processes } = await start(2);
+    const [stopped, other] = [processAt(processes, 0), processAt(processes, 1)];
+    const loading = waitForMessage(stopped, "loading");
+    const late = run(stopped, { do: "read", key: "k", times: 1, loadMs: 100 });
+    await loading;
+    stopped.kill("SIGSTOP");
+    await client.set(`${prefix}:version`, 2);
+    await run(other, { do: "invalidate", tag: "k" });
+    expect((await run(other, { do: "read", key: "k", times: 3, loadMs: 20 })).values).toEqual(["version 2"]);
+    stopped.kill("SIGCONT");
+    expect((await late).values).toEqual(["version 1"]);
+    for (const child of processes)
+      expect((await run(child, { do: "read", key: "k", times: 3, loadMs: 20 })).values).toEqual(["version 2"]);
+  }, 30_000);
+
+  it("reads what the others have written when processes end and start again", async () => {
+    const { prefix, processes, loads, folder } = await start(2);
+    // The second one reads what the first has stored.
+    for (const child of processes) await run(child, { do: "read", key: "k", times: 1, loadMs: 0 });
+    for (const child of processes) child.kill("SIGKILL");
+    const env = { SQLITE_PATH: `${folder}/cache.db`, SQLITE_MODULE: await shared("sqlite"), PREFIX: prefix };
+    const again = await startProcesses(client, 1, LEASE_MS, env);
+    expect((await run(processAt(again.processes, 0), { do: "read", key: "k", times: 1, loadMs: 0 })).values).toEqual([
+      "version 1",
+    ]);
+    expect(await loads()).toBe(1);
+  }, 30_000);
+
+  it("serves nothing that was invalidated before when the files are deleted under it, whichever process finds out first", async () => {
+    const { prefix, processes, folder } = await start(3);
+    const readAll = async (): Promise<unknown[]> => {
+      const reports = processes.map((child) => run(child, { do: "read", key: "k", times: 3, loadMs: 5 }));
+      return [...new Set((await Promise.all(reports)).flatMap(({ values }) => values))];
+    };
+    for (let version = 1; version <= 6; version++) {
+      await client.set(`${prefix}:version`, version);
+      await run(processAt(processes, version % 3), { do: "invalidate", tag: "k" });
+      expect(await readAll()).toEqual([`version ${version}`]);
+      rmSync(folder, { recursive: true });
+    }
+  }, 30_000);
+});
