@@ -9,20 +9,22 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  type Stats,
   statSync,
   writeFileSync,
 } from "node:fs";
 import { uptime } from "node:os";
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import { type Clock, wallTimeOf } from "../clock.js";
 import { Connection } from "./connection.js";
-import type { OpenDatabase, SqliteDatabase } from "./sqlite-database.js";
+import type { OpenDatabase } from "./sqlite-database.js";
 import { failureOf } from "./sqlite-failure.js";
 
 /** The first word of a pointer, and the version of its format. */
 const MAGIC = "graphql-cached 1";
-/** SQLite's own files beside a database. */
-const SUFFIXES = ["", "-wal", "-shm", "-journal"];
+/** The database in its folder, and the files that SQLite keeps beside it while it is open. */
+const DATABASE = "cache.db";
+const FILES = [DATABASE, `${DATABASE}-wal`, `${DATABASE}-shm`];
 /** By how much two processes may take the start of the machine for different instants, where the system has no id for it. */
 const SAME_START_MS = 5_000;
 /** So many databases in so short a time are not lost by accident. */
@@ -42,17 +44,20 @@ interface Pointer {
 /** A connection, and what the file system said of its files when it was made. */
 interface Attached {
   readonly connection: Connection;
-  readonly file: string;
-  readonly fileStamp: string;
+  readonly folder: string;
   readonly pointerStamp: string;
+  /** Changes when a file in the folder is made or deleted. */
+  folderStamp: string | undefined;
+  /** The numbers of its files. Undefined where there is none yet. */
+  readonly files: readonly (number | undefined)[];
 }
 
 /**
- * The database of a path, and which one that is now. The file at the path is a pointer, the name of the database beside it, which is
- * random. A database is never replaced under its name: SQLite finds its log and its shared memory by that name, so processes that had
+ * The database of a path, and which one that is now. The file at the path is a pointer, the name of a folder beside it with the
+ * database, which is random. A database is never replaced under its name: SQLite finds its log and its shared memory by that name, so processes that had
  * still open what was deleted would use those of its successor, and closing would delete them.
  *
- * Every operation asks first whether pointer and database are the files that it knows. If not, this process opens what is there now, or
+ * Every operation asks first whether pointer and folder are those that it knows. If not, this process opens what is there now, or
  * makes an empty database. That has no invalidation clock, which begins a new epoch, under which no earlier value counts.
  *
  * A database also ends with the machine: what was written last may be missing after a crash, invalidations among it.
@@ -107,15 +112,21 @@ export class DatabaseFile {
     this.#attached = undefined;
   }
 
-  #isCurrent({ file, fileStamp, pointerStamp }: Attached): boolean {
-    return stampAt(this.#path) === pointerStamp && identityAt(file) === fileStamp;
+  #isCurrent(attached: Attached): boolean {
+    if (stampAt(this.#path) !== attached.pointerStamp) return false;
+    const folderStamp = stampAt(attached.folder);
+    if (folderStamp === attached.folderStamp) return true;
+    // Another program may have left something there.
+    attached.folderStamp = folderStamp;
+    const files = filesIn(attached.folder);
+    return attached.files.every((file, nth) => file === undefined || file === files[nth]);
   }
 
   /** Closes what has been replaced, and deletes it: no process that comes later will use it. */
-  #leave({ connection, file }: Attached): void {
+  #leave({ connection, folder }: Attached): void {
     this.#attached = undefined;
     connection.close();
-    removeDatabase(file);
+    removeFolder(folder);
   }
 
   #attach(open: OpenDatabase): Attached {
@@ -133,11 +144,11 @@ export class DatabaseFile {
   /** Opens the database that a pointer names. Undefined if it cannot be used any more. */
   #use(open: OpenDatabase, { content, stamp }: Pointer): Attached | undefined {
     if (content === undefined || !isSameStart(content.start, this.#start())) return undefined;
-    const file = this.#fileOf(content.generation);
+    const folder = this.#folderOf(content.generation);
     // SQLite would make it.
-    if (!existsSync(file)) return undefined;
+    if (!existsSync(join(folder, DATABASE))) return undefined;
     try {
-      return this.#attachedTo(open(file), file, stamp);
+      return attachTo(open, folder, stamp);
     } catch (error) {
       if (failureOf(error) === "damaged") return undefined;
       throw error;
@@ -148,24 +159,24 @@ export class DatabaseFile {
   #make(open: OpenDatabase, previous: Pointer | undefined): Attached | undefined {
     this.#countGeneration();
     const generation = randomBytes(8).toString("hex");
-    const file = this.#fileOf(generation);
-    // Values may be private. SQLite gives its other files the same mode.
-    writeFileSync(file, "", { flag: "wx", mode: 0o600 });
+    const folder = this.#folderOf(generation);
+    // Values may be private.
+    mkdirSync(folder, { mode: 0o700 });
     let attached: Attached | undefined;
     try {
-      attached = this.#attachedTo(open(file), file, "");
-      const stamp = this.#publish(`${MAGIC}\n${this.#start()}\n${generation}\n`, `${file}-new`, previous);
+      attached = attachTo(open, folder, "");
+      const stamp = this.#publish(`${MAGIC}\n${this.#start()}\n${generation}\n`, `${folder}-new`, previous);
       if (stamp !== undefined) {
-        if (previous?.content !== undefined) removeDatabase(this.#fileOf(previous.content.generation));
+        if (previous?.content !== undefined) removeFolder(this.#folderOf(previous.content.generation));
         return { ...attached, pointerStamp: stamp };
       }
     } catch (error) {
       attached?.connection.close();
-      removeDatabase(file);
+      removeFolder(folder);
       throw error;
     }
     attached.connection.close();
-    removeDatabase(file);
+    removeFolder(folder);
     return undefined;
   }
 
@@ -182,11 +193,7 @@ export class DatabaseFile {
     return written?.text === text ? written.stamp : undefined;
   }
 
-  #attachedTo(database: SqliteDatabase, file: string, pointerStamp: string): Attached {
-    return { connection: new Connection(database), file, fileStamp: identityAt(file) ?? "", pointerStamp };
-  }
-
-  #fileOf(generation: string): string {
+  #folderOf(generation: string): string {
     return `${this.#path}-${generation}`;
   }
 
@@ -195,7 +202,7 @@ export class DatabaseFile {
     while (this.#madeAt.length > 0 && (this.#madeAt[0] as number) < now - GENERATIONS_MS) this.#madeAt.shift();
     if (this.#madeAt.length >= MAX_GENERATIONS)
       throw new Error(
-        `sqliteStore: expected ${this.#path} to be used by the processes of one machine, got ${MAX_GENERATIONS} new databases within ${GENERATIONS_MS / 1000} s; use a path on a local disk, one for each machine, and leave its files alone`,
+        `sqliteStore: expected nothing but the processes of one machine to use ${this.#path}, got ${MAX_GENERATIONS} new databases within ${GENERATIONS_MS / 1000} s; use a path on a local disk, one for each machine, and leave its files alone`,
       );
     this.#madeAt.push(now);
   }
@@ -232,7 +239,7 @@ export function readPointer(path: string): Pointer | undefined {
     throw error;
   }
   try {
-    const { ino, mtimeNs } = fstatSync(file, { bigint: true });
+    const stamp = stampOf(fstatSync(file));
     const text = readFileSync(file, "latin1");
     const [magic, start = "", generation = ""] = text.split("\n");
     // What is left of a file that was written when the machine stopped is empty, or zeros.
@@ -241,23 +248,28 @@ export function readPointer(path: string): Pointer | undefined {
         `sqliteStore: \`path\`: expected nothing at ${path}, or a file of this store, got another file; pass another path`,
       );
     const isWhole = magic === MAGIC && start !== "" && /^[0-9a-f]{16}$/.test(generation);
-    return { text, stamp: `${ino} ${mtimeNs}`, content: isWhole ? { start, generation } : undefined };
+    return { text, stamp, content: isWhole ? { start, generation } : undefined };
   } finally {
     closeSync(file);
   }
 }
 
-/** Returns what is another for every pointer: the number of a deleted file may be used again, but not within the same instant. */
-function stampAt(path: string): string | undefined {
-  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
-  return found && `${found.ino} ${found.mtimeNs}`;
+function attachTo(open: OpenDatabase, folder: string, pointerStamp: string): Attached {
+  const connection = new Connection(open(join(folder, DATABASE)));
+  return { connection, folder, pointerStamp, folderStamp: stampAt(folder), files: filesIn(folder) };
 }
 
-/** Returns what is another for every database. */
-function identityAt(file: string): string | undefined {
-  const found = statSync(file, { bigint: true, throwIfNoEntry: false });
-  return found && String(found.ino);
+/** Returns what is another when something was written at a path. A deleted file's number may be used again, but not within the same instant. */
+function stampAt(path: string): string | undefined {
+  const found = statSync(path, { throwIfNoEntry: false });
+  return found && stampOf(found);
 }
+
+const stampOf = ({ ino, mtimeMs }: Stats): string => `${ino} ${mtimeMs}`;
+
+/** Returns which files these are, whatever is in them. */
+const filesIn = (folder: string): (number | undefined)[] =>
+  FILES.map((name) => statSync(join(folder, name), { throwIfNoEntry: false })?.ino);
 
 const codeOf = (error: unknown): unknown => (error as { readonly code?: unknown }).code;
 
@@ -265,11 +277,10 @@ function isSameStart(one: string, other: string): boolean {
   return one === other || Math.abs(Number(one) - Number(other)) <= SAME_START_MS;
 }
 
-function removeDatabase(file: string): void {
-  for (const suffix of SUFFIXES)
-    try {
-      rmSync(file + suffix, { force: true });
-    } catch {
-      // On Windows, a process that has it open deletes it.
-    }
+function removeFolder(folder: string): void {
+  try {
+    rmSync(folder, { recursive: true, force: true });
+  } catch {
+    // On Windows, the last process that has it open deletes it.
+  }
 }

@@ -39,8 +39,8 @@ import { Transactions } from "./transactions.js";
 /** Options of `sqliteStore`. */
 export interface SqliteStoreOptions {
   /**
-   * The same file for all processes, on a local disk. It says which database is in use; that one is beside it, and has the same name with
-   * `-` and 16 digits. Missing folders are made. The store makes, replaces and deletes these files.
+   * The same file for all processes, on a local disk. It says which database is in use; that one is in a folder beside it, which has the
+   * same name with `-` and 16 digits. The store makes, replaces and deletes both, and missing folders above.
    */
   readonly path: string;
   /**
