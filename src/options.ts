@@ -539,6 +539,7 @@ const MEANINGS: Meanings = {
     ]),
   ),
   memcached: "`store: memcachedStore({ client })`",
+  ...Object.fromEntries(["sqlite", "path", "file"].map((name) => [name, "`store: sqliteStore({ path })`"])),
   memory: "`store: memoryStore()`",
   keyprefix: "`prefix`",
   namespace: "`prefix`",

@@ -7,7 +7,9 @@ import { failureOf } from "./sqlite-failure.js";
  * for what takes longer, the store waits without blocking.
  */
 const BLOCKING_MS = 5;
-/** The size to which the log of SQLite is cut when it has grown beyond it. */
+/** After how many pages SQLite moves its log into the database: what takes a millisecond at once. */
+const LOG_PAGES = 256;
+/** The size to which the log is cut when it has grown beyond it. */
 const LOG_BYTES = 16 * 1024 * 1024;
 
 /** Marks a database of this store: "gqlc". */
@@ -65,7 +67,7 @@ export class Connection {
       );
     // A process that dies loses nothing, and what a machine loses when it stops is not read afterwards: see DatabaseFile.
     this.#database.exec(
-      `PRAGMA synchronous = OFF; PRAGMA journal_size_limit = ${LOG_BYTES}; PRAGMA temp_store = MEMORY`,
+      `PRAGMA synchronous = OFF; PRAGMA wal_autocheckpoint = ${LOG_PAGES}; PRAGMA journal_size_limit = ${LOG_BYTES}; PRAGMA temp_store = MEMORY`,
     );
     const { application_id: id } = this.get<{ application_id: number }>("PRAGMA application_id") ?? {};
     if (id !== APPLICATION_ID && id !== 0)

@@ -93,7 +93,7 @@ export class DatabaseFile {
   }
 
   /** Replaces the database of a connection, which is damaged. */
-  discard(connection: Connection): void {
+  replace(connection: Connection): void {
     const attached = this.#attached;
     if (attached === undefined || attached.connection !== connection) return;
     const pointer = readPointer(this.#path);
@@ -157,7 +157,7 @@ export class DatabaseFile {
 
   /** Makes an empty database in the place of the one of `previous`. Undefined if another process was first. */
   #make(open: OpenDatabase, previous: Pointer | undefined): Attached | undefined {
-    this.#countGeneration();
+    this.#checkGenerations();
     const generation = randomBytes(8).toString("hex");
     const folder = this.#folderOf(generation);
     // Values may be private.
@@ -167,6 +167,7 @@ export class DatabaseFile {
       attached = attachTo(open, folder, "");
       const stamp = this.#publish(`${MAGIC}\n${this.#start()}\n${generation}\n`, `${folder}-new`, previous);
       if (stamp !== undefined) {
+        this.#madeAt.push(this.#clock.now());
         if (previous?.content !== undefined) removeFolder(this.#folderOf(previous.content.generation));
         return { ...attached, pointerStamp: stamp };
       }
@@ -182,8 +183,8 @@ export class DatabaseFile {
 
   /** Writes a pointer in one step, unless another process has done so since `previous` was read. Returns its stamp. */
   #publish(text: string, temporary: string, previous: Pointer | undefined): string | undefined {
-    writeFileSync(temporary, text, { flag: "wx", mode: 0o600 });
     try {
+      writeFileSync(temporary, text, { flag: "wx", mode: 0o600 });
       if (previous === undefined) linkOrRename(temporary, this.#path);
       else if (readPointer(this.#path)?.text === previous.text) renameSync(temporary, this.#path);
     } finally {
@@ -197,14 +198,13 @@ export class DatabaseFile {
     return `${this.#path}-${generation}`;
   }
 
-  #countGeneration(): void {
+  #checkGenerations(): void {
     const now = this.#clock.now();
     while (this.#madeAt.length > 0 && (this.#madeAt[0] as number) < now - GENERATIONS_MS) this.#madeAt.shift();
     if (this.#madeAt.length >= MAX_GENERATIONS)
       throw new Error(
         `sqliteStore: expected nothing but the processes of one machine to use ${this.#path}, got ${MAX_GENERATIONS} new databases within ${GENERATIONS_MS / 1000} s; use a path on a local disk, one for each machine, and leave its files alone`,
       );
-    this.#madeAt.push(now);
   }
 
   /** Returns what is the same for all processes until the machine starts anew. */

@@ -2,7 +2,7 @@ import { type Clock, wallTimeOf } from "../clock.js";
 import type { Connection, Work } from "./connection.js";
 import type { DatabaseFile } from "./database-file.js";
 import { dropOldest } from "./entries.js";
-import { failureOf } from "./sqlite-failure.js";
+import { failureOf, type SqliteFailure } from "./sqlite-failure.js";
 
 /** For how long a transaction is tried again while another process has the database locked. The cache has given up on most earlier. */
 const PATIENCE_MS = 1_000;
@@ -34,7 +34,7 @@ export class Transactions {
   async #run<T>(kind: "read" | "write", work: (work: Work) => T, patienceMs: number): Promise<T> {
     const endsAt = this.#clock.now() + patienceMs;
     let pauseMs = FIRST_PAUSE_MS;
-    const repaired = new Set<string>();
+    const repaired = new Set<SqliteFailure>();
     for (;;) {
       let db: Connection | undefined;
       try {
@@ -51,7 +51,7 @@ export class Transactions {
         // Each of them once.
         if (db === undefined || repaired.has(failure)) throw error;
         repaired.add(failure);
-        if (failure === "damaged") this.#file.discard(db);
+        if (failure === "damaged") this.#file.replace(db);
         else if (failure === "full") this.#makeSpace(db);
         else throw error;
       }
@@ -64,7 +64,7 @@ export class Transactions {
     try {
       db.transaction("write", () => dropOldest({ db, now: wallTimeOf(this.#clock) }));
     } catch {
-      // The transaction that is tried again fails for the same reason.
+      // The transaction that is tried again fails for the same reason: SQLite's log cannot be moved into a database that has to grow.
     }
   }
 

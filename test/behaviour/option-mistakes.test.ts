@@ -19,6 +19,7 @@ import { cachedPlugin, keyValueCache } from "graphql-cached/apollo";
 import { memcachedStore } from "graphql-cached/memcached";
 import { cachedHooks } from "graphql-cached/mercurius";
 import { bloomGuard, redisStore } from "graphql-cached/redis";
+import { sqliteStore } from "graphql-cached/sqlite";
 import { useCached } from "graphql-cached/yoga";
 import { describe, expect, it } from "vitest";
 import { runCli } from "../support/cli-terminal.js";
@@ -49,6 +50,7 @@ describe("a name that other caches use", () => {
     ["redis", "`store: redisStore({ client })`"],
     ["client", "`store: redisStore({ client })`"],
     ["memcached", "`store: memcachedStore({ client })`"],
+    ["sqlite", "`store: sqliteStore({ path })`"],
     ["ttl", "`defaults: { maxAge }`, in seconds"],
     ["maxAge", "`defaults: { maxAge }`, in seconds"],
     ["swr", "`defaults: { staleWhileRevalidate }`, in seconds"],
@@ -171,6 +173,11 @@ describe("a name that other caches use", () => {
       "memcachedStore",
       () => memcachedStore({ server: "localhost" } as never),
       "`server`: unknown option; expected one of `client`, `servers`, `maxEntryBytes`, `clock`, `random`; did you mean `servers`?",
+    ],
+    [
+      "sqliteStore",
+      () => sqliteStore({ path: "cache.db", size: 9 } as never),
+      "`size`: unknown option; expected one of `path`, `database`, `maxBytes`, `clock`",
     ],
     [
       "keyValueCache",

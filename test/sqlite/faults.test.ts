@@ -466,9 +466,9 @@ describe("A store whose caches are closed", () => {
 
 describe("Without SQLite", () => {
   const hasSqlite = process.getBuiltinModule?.("node:sqlite" as string) !== undefined;
+  const itWithout = it.skipIf(hasSqlite); // this Node.js has node:sqlite
 
-  it.skipIf(hasSqlite)("each operation says what to install", async () => {
-    // this Node.js has node:sqlite
+  itWithout("each operation says what to install", async () => {
     const store = sqliteStore({ path, clock });
     cleanups.unshift(store.open(NAMES, () => undefined));
     await expect(store.read(["k"])).rejects.toThrow("npm install better-sqlite3");
