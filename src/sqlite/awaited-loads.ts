@@ -5,6 +5,8 @@ import type { Transactions } from "./transactions.js";
 
 /** How often it is asked whether a load has ended. Unless another process has written, that takes some 20 us. */
 const POLL_MS = 10;
+/** The pause after a poll is this many times as long as the poll has taken, so that many awaited loads do not keep the process busy. */
+const PAUSE_PER_POLL = 10;
 /** For how long a load is waited for after its lease has ended. */
 const GRACE_MS = 1_000;
 /** What is beyond is left to the polls of those who wait. */
@@ -25,6 +27,7 @@ export class AwaitedLoads {
   readonly #wakes = new Set<Wake>();
   readonly #byKey = new Map<string, Awaited>();
   #version: number | undefined;
+  #pauseMs = POLL_MS;
   #cancelTimer: Cancel | undefined;
 
   constructor(transactions: Transactions, clock: Clock) {
@@ -61,7 +64,7 @@ export class AwaitedLoads {
   }
 
   #schedule(): void {
-    this.#cancelTimer ??= this.#clock.after(POLL_MS, () => {
+    this.#cancelTimer ??= this.#clock.after(this.#pauseMs, () => {
       this.#cancelTimer = undefined;
       void this.#poll();
     });
@@ -90,6 +93,7 @@ export class AwaitedLoads {
     } catch {
       // Those who wait read the store themselves, and learn of its failure.
     }
+    this.#pauseMs = Math.max(POLL_MS, PAUSE_PER_POLL * (this.#clock.now() - now));
     if (this.#byKey.size > 0) this.#schedule();
   }
 }

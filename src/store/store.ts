@@ -274,7 +274,7 @@ export interface ConnectionListener {
  * `storeConformance` from `graphql-cached/testing` tests these rules.
  */
 export interface Store {
-  /** What kind of store it is, as shown by the inspection: "memory", "redis", "memcached". */
+  /** What kind of store it is, as shown by the inspection: "memory", "redis", "memcached", "sqlite". */
   readonly name: string;
   /**
    * Whether other processes can read and write the same data. `createCache` then insists on a `prefix`.
