@@ -8,6 +8,7 @@ import { evaluateTargets, formatAbout, formatScenario, formatTargets, type Scena
 import { describeMachine, readVersions, saveResults } from "./results.js";
 import type { Context, Scenario } from "./scenario.js";
 import { SCENARIOS } from "./scenarios/all.js";
+import { sqliteFolder } from "./sqlite-folder.js";
 
 const SEED = 2026;
 const args = process.argv.slice(2);
@@ -66,6 +67,7 @@ try {
   const tookS = Math.round(performance.now() / 1e3);
   console.log(`${Math.floor(tookS / 60)}:${String(tookS % 60).padStart(2, "0")} in total; saved to ${file}`);
 } finally {
+  rmSync(sqliteFolder(process.pid), { recursive: true, force: true });
   await lab.stop();
 }
 

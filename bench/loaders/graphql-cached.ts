@@ -1,16 +1,32 @@
+import { join } from "node:path";
 import { type CacheOptions, createCache } from "../../src/index.js";
 import { redisStore } from "../../src/redis/index.js";
-import { type Contender, MAX_AGE_S } from "./contender.js";
+import { sqliteStore } from "../../src/sqlite/index.js";
+import type { Store } from "../../src/store/index.js";
+import { sqliteFolder } from "../sqlite-folder.js";
+import { type Contender, type ContenderOptions, MAX_AGE_S } from "./contender.js";
 import type { Film } from "./source.js";
 
 const silentLogger = { info: (): void => undefined, warn: (): void => undefined };
 
+const onRedis = ({ client }: ContenderOptions): Store => redisStore({ client });
+
+/** The processes of a prefix share a file. */
+const onSqlite = ({ prefix }: ContenderOptions): Store =>
+  sqliteStore({ path: join(sqliteFolder(process.ppid), `${prefix}.db`) });
+
 /** A loader of graphql-cached, one context per request, with default options. */
-function contender(name: string, hasTags: boolean, more: Pick<CacheOptions, "nearCache"> = {}): Contender {
+function contender(
+  name: string,
+  hasTags: boolean,
+  more: Pick<CacheOptions, "nearCache"> = {},
+  connect = onRedis,
+): Contender {
   return {
     name,
-    open: ({ client, prefix, source }) => {
-      const cache = createCache({ store: redisStore({ client }), prefix, logger: silentLogger, ...more });
+    open: (options) => {
+      const { prefix, source } = options;
+      const cache = createCache({ store: connect(options), prefix, logger: silentLogger, ...more });
       const films = cache.loader<string, Film, object>({
         name: "Film",
         batch: (ids) => source.load(ids),
@@ -31,6 +47,7 @@ function contender(name: string, hasTags: boolean, more: Pick<CacheOptions, "nea
 export const contenders: readonly Contender[] = [
   contender("graphql-cached", false),
   contender("graphql-cached, a tag each", true),
+  contender("graphql-cached, SQLite", false, {}, onSqlite),
   contender("graphql-cached, near cache", false, { nearCache: {} }),
   contender("graphql-cached, near cache, a tag each", true, { nearCache: {} }),
   contender("graphql-cached, near cache of 32 MB", false, {
