@@ -5,7 +5,7 @@
  *   node scripts/setup-sqlite.mjs    prints what the tests import
  */
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -24,17 +24,23 @@ export function setupSqlite(wanted = process.env.SQLITE_PACKAGE) {
   const home = fileURLToPath(
     new URL(`../node_modules/.cache/sqlite/${name.replace("/", "-")}-${version}-${abi}`, import.meta.url),
   );
-  if (!existsSync(join(home, "node_modules"))) {
-    mkdirSync(home, { recursive: true });
-    writeFileSync(
-      join(home, "package.json"),
-      JSON.stringify({ name: "sqlite", private: true, allowScripts: { [name]: true } }),
-    );
+  if (!existsSync(home)) {
+    // Moved in one step, since two runs of the tests may do so at once.
+    const making = `${home}-${process.pid}`;
+    mkdirSync(making, { recursive: true });
+    const manifest = { name: "sqlite", private: true, allowScripts: { [name]: true } };
+    writeFileSync(join(making, "package.json"), JSON.stringify(manifest));
     const { status, stdout, stderr } = spawnSync("npm", ["install", "--silent", "--no-save", `${name}@${version}`], {
-      cwd: home,
+      cwd: making,
       encoding: "utf8",
     });
     if (status !== 0) throw new Error(`npm install ${name}@${version} exited with ${status}:\n${stdout}\n${stderr}`);
+    try {
+      renameSync(making, home);
+    } catch (error) {
+      rmSync(making, { recursive: true, force: true });
+      if (!existsSync(home)) throw error;
+    }
   }
   return createRequire(join(home, "package.json")).resolve(name);
 }
