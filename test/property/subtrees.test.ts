@@ -28,9 +28,9 @@ describe("answers with subtrees", () => {
   }, 600_000);
 
   /** Where a part is broken, few queries are needed to see it. */
-  const CONTROL = 800;
+  const CONTROL = 3_000;
   const differ = async (prepare: (process: Process) => void = () => undefined): Promise<void> => {
-    const { differing } = await differences({ seed: 1_000, queries: CONTROL, prepare, endsAtFirst: true });
+    const { differing } = await differences({ seed: 2_000, queries: CONTROL, prepare, endsAtFirst: true });
     expect(differing).toBeGreaterThan(0);
   };
 
