@@ -350,9 +350,10 @@ function resolversOf(database: Database, load: Load, { json, isAsync, boxHasHole
   const as = (typename: string, n: number, context: Context): unknown => then(load(n, context), typed(typename));
   const itemsFrom = (from: number, count: number, context: Context): unknown[] =>
     Array.from({ length: count }, (_, nth) => item(after(from, nth), context));
+  /** The first is the memo of the same item: it has no `id`, so it has no tag of another. */
   const mixed = (from: number, count: number, context: Context): unknown[] =>
     Array.from({ length: count }, (_, nth) =>
-      as(["Box", "Item", "Memo"][nth % 3] as string, after(from, nth), context),
+      as(["Memo", "Box", "Item"][nth % 3] as string, after(from, nth), context),
     );
   const userOf = ({ user }: Context, what: string): string => {
     if (user === undefined) throw new GraphQLError(`${what} needs a user`, { extensions: { code: "UNAUTHENTICATED" } });
@@ -393,7 +394,12 @@ function resolversOf(database: Database, load: Load, { json, isAsync, boxHasHole
       nodes: (_: unknown, { filter }: { filter?: FilterValue }, context: Context) =>
         [0, 1, 2].map((n) => as(n % 2 === 0 ? "Item" : "Box", after(n, filter?.inner?.from ?? 0), context)),
       all: (_: unknown, { count }: { count: number }, context: Context) =>
-        mixed(0, count, context).map((one) => then(one as Source | null, present)),
+        mixed(0, count, context).map((one) => {
+          const found = then(one as Source | null, present);
+          // graphql 17 does not look at a list that comes after another field has failed.
+          if (found instanceof Promise) found.catch(() => undefined);
+          return found;
+        }),
       titled: (_: unknown, args: { id: string }, context: Context) =>
         as(["Item", "Box", "Memo"][idOf(args) % 3] as string, idOf(args), context),
       memo: (_: unknown, args: { id: string }, context: Context) => as("Memo", idOf(args), context),
