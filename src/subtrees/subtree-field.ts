@@ -341,7 +341,7 @@ export class SubtreeField {
       rootValue,
       contextValue: context,
       variableValues,
-      ...(signal === undefined ? {} : { abortSignal: signal }),
+      ...(signal === undefined ? {} : { abortSignal: signal as AbortSignal }),
     };
     const { data, errors = [] } = (await execute(args)) as ExecutionResult;
     const [node] = nodes;
