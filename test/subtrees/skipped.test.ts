@@ -5,7 +5,7 @@ import { openSubtrees, type SubtreeSiteOptions } from "./site.js";
 
 const typeDefs = /* GraphQL */ `
   directive @other on FIELD | FRAGMENT_SPREAD | INLINE_FRAGMENT | FRAGMENT_DEFINITION | QUERY
-  type Query { page(n: Int): Page @cached(maxAge: 60, subtree: true) plain: String }
+  type Query { page(n: Int): Page @cached(maxAge: 60, subtree: true) plain: String bare: Page }
   type Page {
     id: ID!
     title: String
@@ -77,7 +77,7 @@ describe("a selection is cached field by field, and the reason is reported once:
 
   it("@defer anywhere in the operation", async () => {
     const { cache, schema, skipped } = open();
-    const document = parse("{ page { title } plain ... @defer { plain } }");
+    const document = parse("{ page { title } bare { id ... @defer { title } } }");
     expect(cache.prepare(schema, document).document).toBe(document);
     expect(skipped()).toEqual(["DIRECTIVE @defer"]);
   });
@@ -216,13 +216,14 @@ describe("modes", () => {
   it.each(["Query.page", "Page.price"])(
     "`off` of %s caches all but this field by field, and back",
     async (coordinate) => {
-      const { ask, cache, count } = open();
+      const { ask, cache, count, skipped } = open();
       await ask(query);
       await cache.setMode("off", { coordinate });
       await settle();
       for (let time = 2; time <= 3; time++)
         expect((await ask(query)).data).toMatchObject({ page: { title: `title ${time}` } });
       expect(count(coordinate === "Query.page" ? "page" : "price")).toBe(3);
+      expect(skipped()).toEqual([`MODE ${coordinate}`]);
       await cache.setMode("on", { coordinate });
       await settle();
       await ask(query);
