@@ -15,6 +15,7 @@ import { LRUCache } from "lru-cache";
 import { type Args, CachedField } from "../directive/cached-field.js";
 import { tagsOfValue } from "../directive/entity-walk.js";
 import type { AnyField } from "../directive/field-rule.js";
+import { isEmptyRoot } from "../directive/query-reads.js";
 import { detachedCacheControl } from "../directive/response-hint.js";
 import { resultControl } from "../directive/result-control.js";
 import { CachedError } from "../errors.js";
@@ -158,7 +159,7 @@ export class SubtreeField {
   }
 
   #read(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo, run: SubtreeRun): unknown {
-    if (source !== undefined && source !== null) {
+    if (!isEmptyRoot(source)) {
       this.hasRootValue = true;
       return this.#executeAlone(context, info, source).then((completed) => this.#settle(completed, run));
     }
