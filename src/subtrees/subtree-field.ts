@@ -52,11 +52,18 @@ interface SubtreeCall {
   /** What the build of this read has completed, if there was one. */
   built: Completed | undefined;
   report: ReadReport | undefined;
+  /** Whether there was an entry, which could not be served. */
+  hadEntry: boolean;
   /** Whether the build has found that the value must not be stored. */
   isUnstorable: boolean;
 }
 
-const newCall = (): SubtreeCall => ({ built: undefined, report: undefined, isUnstorable: false });
+const newCall = (): SubtreeCall => ({
+  built: undefined,
+  report: undefined,
+  hadEntry: false,
+  isUnstorable: false,
+});
 
 /** Takes the place of a value that is not stored: those who have waited for it execute the field themselves. No completed object is a string. */
 const NOT_STORED = "not stored";
@@ -134,6 +141,10 @@ export class SubtreeField {
         const call = callOf(info);
         if (call !== undefined) call.report = report;
       },
+      onMiss: (entry, info) => {
+        const call = callOf(info);
+        if (call !== undefined && entry !== undefined) call.hadEntry = true;
+      },
     });
   }
 
@@ -164,7 +175,7 @@ export class SubtreeField {
     holes?.catch(() => undefined);
     const value = this.#cached.resolve(undefined, args, context, own);
     if (!(value instanceof Promise) && value !== NOT_STORED && holes === undefined) {
-      this.hitRatio.add(true);
+      this.hitRatio.add("hit");
       return value;
     }
     return this.#answer(value, call, args, context, own, run, holes);
@@ -180,7 +191,7 @@ export class SubtreeField {
     holes: Promise<Completed> | undefined,
   ): Promise<unknown> {
     const completed = await this.#completed(read, call, context, info);
-    this.hitRatio.add(call.built === undefined);
+    this.hitRatio.add(call.built === undefined ? "hit" : call.hadEntry ? "rebuilt" : "new");
     this.#noteRefusal(call, args, context, info);
     if (completed.isOrdinary || holes === undefined) return this.#settle(completed, run);
     const filling = await this.#fill(completed, await holes, info);
