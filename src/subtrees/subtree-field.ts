@@ -290,7 +290,7 @@ export class SubtreeField {
     const control = resultControl(info);
     const build = new SubtreeBuild(parts, this.#cached.rule, context, info, skipped);
     const completed = await build.run(() => this.#execute("stored", build, context, info));
-    const ids = new Map<string, Set<string>>();
+    const ids = this.#hasIds ? new Map<string, Set<string>>() : undefined;
     const value = storedOf(completed.value, this.#keepsIds, ids);
     const call = callOf(info);
     if (call !== undefined) call.built = { value, errors: completed.errors };
@@ -302,7 +302,7 @@ export class SubtreeField {
     }
     // The mode is `observe`, or the cache is bypassed: nothing is stored.
     if (!(control instanceof LoadControl)) return value;
-    const entities = [...ids].filter(([typeName]) => rule.subtree?.tagsEntity(typeName) === true);
+    const entities = [...(ids ?? [])].filter(([typeName]) => rule.subtree?.tagsEntity(typeName) === true);
     const isStored = error === undefined && build.describe(control, value, tagsOfValue(new Map(entities)));
     if (isStored) return value;
     if (call !== undefined) call.isUnstorable = true;

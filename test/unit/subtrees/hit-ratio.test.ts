@@ -29,7 +29,7 @@ describe("the hit ratio of a selection", () => {
 
   it("admits all requests of a selection whose hits pay for its builds", () => {
     const ratio = new HitRatio();
-    const hits = Array.from({ length: HITS_FOR.rebuilt }, () => "hit" as const);
+    const hits = Array.from({ length: HITS_FOR.rebuilt + 1 }, () => "hit" as const);
     expect(send(ratio, 20 * MIN_READS, ...hits, "rebuilt")).toBe(20 * MIN_READS);
   });
 
