@@ -70,12 +70,20 @@ function define(object: Record<string, Json>, name: string, value: Json): void {
 /**
  * Returns what is stored of a value that was just completed: ordinary objects, as JSON has them, in the place of those that the
  * executor makes, which have no prototype. Values of scalars stay as they are. Adds the ids of all objects to `ids`, by the names of their
- * types; `keepsIds`: whether they stay in the value.
+ * types; undefined: they were not asked for. `keepsIds`: whether they stay in the value.
  */
-export function storedOf(value: Json, keepsIds: boolean, ids: Map<string, Set<string>>): Json {
+export function storedOf(value: Json, keepsIds: boolean, ids: Map<string, Set<string>> | undefined): Json {
   if (Array.isArray(value)) return value.map((item) => storedOf(item, keepsIds, ids));
   if (typeof value !== "object" || value === null || Object.getPrototypeOf(value) !== null) return value;
   const own: Record<string, Json> = {};
+  if (ids === undefined) {
+    // All that a build does per object counts: without a prototype there is nothing but own names.
+    for (const name in value) {
+      const member = (value as JsonObject)[name];
+      define(own, name, typeof member === "object" && member !== null ? storedOf(member, keepsIds, ids) : member);
+    }
+    return own;
+  }
   const { [TYPE]: typeName, [ID]: id } = value as JsonObject;
   if (typeof typeName === "string" && id !== undefined && id !== null) {
     const ofType = ids.get(typeName);

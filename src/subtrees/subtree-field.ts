@@ -53,6 +53,8 @@ interface SubtreeCall {
   /** What the build of this read has completed, if there was one. */
   built: Completed | undefined;
   report: ReadReport | undefined;
+  /** Whether there was an entry, which could not be served. */
+  hadEntry: boolean;
   /** Whether the build has found that the value must not be stored. */
   isUnstorable: boolean;
   /** The first reason why not. */
@@ -65,7 +67,13 @@ interface Skip {
   readonly subject: string;
 }
 
-const newCall = (): SubtreeCall => ({ built: undefined, report: undefined, isUnstorable: false, skip: undefined });
+const newCall = (): SubtreeCall => ({
+  built: undefined,
+  report: undefined,
+  hadEntry: false,
+  isUnstorable: false,
+  skip: undefined,
+});
 
 /** Takes the place of a value that is not stored: those who have waited for it execute the field themselves. No completed object is a string. */
 const NOT_STORED = "not stored";
@@ -142,6 +150,10 @@ export class SubtreeField {
         const call = callOf(info);
         if (call !== undefined) call.report = report;
       },
+      onMiss: (entry, info) => {
+        const call = callOf(info);
+        if (call !== undefined && entry !== undefined) call.hadEntry = true;
+      },
     });
   }
 
@@ -172,7 +184,7 @@ export class SubtreeField {
     }
     const value = this.#cached.resolve(undefined, args, context, own);
     if (!(value instanceof Promise) && value !== NOT_STORED && !this.plan.hasHoles) {
-      this.hitRatio.add(true);
+      this.hitRatio.add("hit");
       return value;
     }
     return this.#answer(value, call, args, context, own, run);
@@ -187,7 +199,7 @@ export class SubtreeField {
     run: SubtreeRun,
   ): Promise<unknown> {
     const completed = await this.#completed(read, call, context, info);
-    this.hitRatio.add(call.built === undefined);
+    this.hitRatio.add(call.built === undefined ? "hit" : call.hadEntry ? "rebuilt" : "new");
     this.#noteRefusal(call, args, context, info);
     if (completed.isOrdinary || !this.plan.hasHoles) return this.#settle(completed, run);
     // Not while a build is running, which what loaders read for holes could be a part of: PRIVATE values would keep it from being stored.
@@ -300,7 +312,7 @@ export class SubtreeField {
     };
     const build = new SubtreeBuild(parts, this.#cached.rule, context, info, skipped);
     const completed = await build.run(() => this.#execute("stored", build, context, info));
-    const ids = new Map<string, Set<string>>();
+    const ids = this.#hasIds ? new Map<string, Set<string>>() : undefined;
     const value = storedOf(completed.value, this.#keepsIds, ids);
     if (call !== undefined) call.built = { value, errors: completed.errors };
     const [error] = completed.errors;
@@ -311,7 +323,7 @@ export class SubtreeField {
     }
     // The mode is `observe`, or the cache is bypassed: nothing is stored.
     if (!(control instanceof LoadControl)) return value;
-    const entities = [...ids].filter(([typeName]) => rule.subtree?.tagsEntity(typeName) === true);
+    const entities = [...(ids ?? [])].filter(([typeName]) => rule.subtree?.tagsEntity(typeName) === true);
     const isStored = error === undefined && build.describe(control, value, tagsOfValue(new Map(entities)));
     if (isStored) return value;
     if (call !== undefined) call.isUnstorable = true;
