@@ -311,7 +311,7 @@ export class SubtreeField {
       this.source.skipped(reason, subject);
     };
     const build = new SubtreeBuild(parts, this.#cached.rule, context, info, skipped);
-    const completed = await build.run(() => this.#execute("stored", build, context, info));
+    const completed = await build.run((own) => this.#execute("stored", build, own, info));
     const ids = this.#hasIds ? new Map<string, Set<string>>() : undefined;
     const value = storedOf(completed.value, this.#keepsIds, ids);
     if (call !== undefined) call.built = { value, errors: completed.errors };
