@@ -65,7 +65,9 @@ export class ContextWatch {
    * reads and that is neither shared by all callers nor in `keyProperties`. Undefined without running it if the context cannot be watched.
    */
   runBuild<T>(load: Required<WatchedLoad>, context: unknown, build: () => T): { readonly result: T } | undefined {
-    if (typeof context === "object" && context !== null && !this.#watchAll(context)) return undefined;
+    // Without a context there is nothing to read. One that is no object cannot be watched.
+    if (context !== undefined && context !== null && (typeof context !== "object" || !this.#watchAll(context)))
+      return undefined;
     this.#isUsed = true;
     return { result: this.#running.run(load, build) };
   }
