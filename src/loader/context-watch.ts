@@ -98,7 +98,9 @@ export class ContextWatch {
       },
     };
     const run: BuildWatch["run"] = (work) => this.#running.run(build, work);
-    if (typeof context !== "object" || context === null) return { context, run };
+    // Without a context there is nothing to read. One that is no object cannot be watched.
+    if (context === undefined || context === null) return { context, run };
+    if (typeof context !== "object") return undefined;
     if (isPlainObject(context)) return { context: this.#viewOf(context, build), run };
     if (!this.#watchAll(context)) return undefined;
     const builds = this.#builds.get(context) ?? new Set();

@@ -32,7 +32,11 @@ export function filled(stored: Json, executed: Json, nulled: NulledPaths, path: 
   if (executed === null && nulled.includes(path)) return null;
   if (Array.isArray(stored)) {
     if (!Array.isArray(executed) || executed.length !== stored.length) throw new OtherObjects();
-    return stored.map((item, nth) => filled(item, executed[nth], nulled, [...path, nth]));
+    return stored.map((item, nth) => {
+      // Nothing says which is which.
+      if (isObject(item) && item[ID] === null) throw new OtherObjects();
+      return filled(item, executed[nth], nulled, [...path, nth]);
+    });
   }
   if (!isObject(stored)) {
     if (stored !== executed) throw new OtherObjects();

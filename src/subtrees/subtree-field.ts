@@ -11,7 +11,7 @@ import {
   isNonNullType,
   type OperationDefinitionNode,
 } from "graphql";
-import { LRUCache } from "lru-cache";
+import type { LRUCache } from "lru-cache";
 import { type Args, CachedField } from "../directive/cached-field.js";
 import { tagsOfValue } from "../directive/entity-walk.js";
 import type { AnyField } from "../directive/field-rule.js";
@@ -67,6 +67,11 @@ interface Skip {
   readonly subject: string;
 }
 
+/** Until when a value is not looked up, since it could not be stored. */
+export interface Unstorable extends Skip {
+  readonly until: number;
+}
+
 const newCall = (): SubtreeCall => ({
   built: undefined,
   report: undefined,
@@ -77,8 +82,8 @@ const newCall = (): SubtreeCall => ({
 
 /** Takes the place of a value that is not stored: those who have waited for it execute the field themselves. No completed object is a string. */
 const NOT_STORED = "not stored";
-/** How many keys a selection remembers that could not be stored. */
-const MAX_UNSTORABLE = 1_000;
+/** The documents that are kept for the conditions of the nodes of one field. Clients can send any values. */
+const MAX_DOCUMENTS = 16;
 
 /** Leads from the `info` of a twin, and of its load, to the call. */
 const CALL: unique symbol = Symbol("graphql-cached.subtree-call");
@@ -97,6 +102,8 @@ export interface SubtreeSource {
   runOf(info: GraphQLResolveInfo): SubtreeRun;
   /** The selections of the field that are kept, by digest. */
   readonly selections: Map<string, { readonly hitRatio: HitRatio; usedAt: number }>;
+  /** What is not looked up for a while, by digest of the key. */
+  readonly unstorable: LRUCache<string, Unstorable>;
   /** Reports why a subtree is not stored. `subject`: a coordinate or a name. */
   skipped(reason: SkipReason, subject: string): void;
 }
@@ -121,8 +128,6 @@ export class SubtreeField {
   readonly #hasIds: boolean;
   /** By the nodes that an execution has collected: `@include` can leave some of them out. */
   readonly #documents = new Map<string, NestedDocuments>();
-  /** By digest of the key: until when a value is not looked up, since it could not be stored, and why. */
-  readonly #unstorable = new LRUCache<string, Skip & { readonly until: number }>({ max: MAX_UNSTORABLE });
   /** Whether the server has a root value, from which fields can be resolved. */
   hasRootValue = false;
 
@@ -199,12 +204,17 @@ export class SubtreeField {
     run: SubtreeRun,
   ): Promise<unknown> {
     const completed = await this.#completed(read, call, context, info);
-    this.hitRatio.add(call.built === undefined ? "hit" : call.hadEntry ? "rebuilt" : "new");
+    const outcome = call.built === undefined ? "hit" : call.hadEntry ? "rebuilt" : "new";
     this.#noteRefusal(call, args, context, info);
-    if (completed.isOrdinary || !this.plan.hasHoles) return this.#settle(completed, run);
+    if (completed.isOrdinary || !this.plan.hasHoles) {
+      this.hitRatio.add(outcome);
+      return this.#settle(completed, run);
+    }
     // Not while a build is running, which what loaders read for holes could be a part of: PRIVATE values would keep it from being stored.
     const holes = await this.#execute("holes", undefined, context, info);
     const filling = await this.#fill(completed, holes, info);
+    // What has to be built again was no hit.
+    this.hitRatio.add(outcome === "hit" && filling === undefined ? "rebuilt" : outcome);
     if (filling !== undefined) return this.#settle(filling, run);
     // The entry is about other objects than there are now, so it is built again.
     const again = newCall();
@@ -267,9 +277,10 @@ export class SubtreeField {
 
   /** Returns why a value is not looked up. Undefined: it is. */
   #skipOf(args: Args, context: unknown, info: GraphQLResolveInfo): Skip | undefined {
-    if (this.#unstorable.size === 0) return undefined;
+    const { unstorable } = this.source;
+    if (unstorable.size === 0) return undefined;
     const digest = this.#digestOf(args, context, info);
-    const skip = digest === undefined ? undefined : this.#unstorable.get(digest);
+    const skip = digest === undefined ? undefined : unstorable.get(digest);
     return skip !== undefined && skip.until > this.source.parts.clock.now() ? skip : undefined;
   }
 
@@ -288,7 +299,7 @@ export class SubtreeField {
     const { clock, errorBackoffMs } = parts;
     const digest = this.#digestOf(args, context, info);
     skip ??= { reason: "UNSTORABLE", subject: rule.coordinate };
-    if (digest !== undefined) this.#unstorable.set(digest, { ...skip, until: clock.now() + errorBackoffMs });
+    if (digest !== undefined) this.source.unstorable.set(digest, { ...skip, until: clock.now() + errorBackoffMs });
   }
 
   #digestOf(args: Args, context: unknown, info: GraphQLResolveInfo): string | undefined {
@@ -376,6 +387,7 @@ export class SubtreeField {
           ? holesDocument(nodes, this.#named, types, this.#fragments)
           : new NestedDocument([], this.#fragments),
       };
+      if (this.#documents.size >= MAX_DOCUMENTS) this.#documents.clear();
       this.#documents.set(id, documents);
     }
     return documents;
