@@ -542,7 +542,7 @@ class QueryBuilder {
       parts.push(`...${name}${this.#condition()}`, ...(draw.chance(30) ? [`...${name}`] : []));
     }
     const names = Object.keys(FIELDS[type] ?? {});
-    const wanted = names.length === 0 ? 0 : 1 + draw.int(this.#fields > 8 ? 0 : 4 - depth);
+    const wanted = names.length === 0 ? 0 : 1 + draw.int(this.#fields > 6 ? 0 : 4 - depth);
     for (let count = 0; count < wanted; count++) {
       // What is cached for several selections is read by the build of each.
       const name = type === "Item" && draw.chance(15) ? "friend" : draw.pick(names);
@@ -1011,7 +1011,11 @@ export async function differences({
       const contexts = [contextOf(), contextOf()] as const;
       for (let time = 0; time < 2; time++) {
         const isChanged = draw.chance(15);
-        if (isChanged) await site.change(draw.pick(processes));
+        if (isChanged) {
+          // What a refresh has read before a change can reach what it loads after it; see docs/limits.md.
+          await Promise.all(processes.map(({ cache }) => cache.settled()));
+          await site.change(draw.pick(processes));
+        }
         if (draw.chance(30)) await site.disturb(draw.pick(processes));
         const asking = processes.map((process, which) =>
           ask(query, process, contexts[(time + which) % 2] as Context, expected),
@@ -1022,7 +1026,7 @@ export async function differences({
           asking.push(ask(other, draw.pick(processes), contextOf(), new Expected(site, other)));
         }
         if (isChanged)
-          for (const older of draw.some(known.slice(-5)))
+          for (const older of draw.some(known.slice(-4)))
             asking.push(ask(older, draw.pick(processes), contextOf(), new Expected(site, older)));
         await Promise.all(asking);
         await settle();
