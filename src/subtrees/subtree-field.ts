@@ -28,7 +28,7 @@ import type { ReadReport } from "../tier/request/request.js";
 import { LoadControl } from "../tier/request/result-control.js";
 import { SubtreeBuild } from "./build.js";
 import { HitRatio } from "./hit-ratio.js";
-import { filled, NulledPaths, OtherObjects, storedOf } from "./holes.js";
+import { filled, HiddenName, NulledPaths, OtherObjects, storedOf } from "./holes.js";
 import { holesDocument, ID, NestedDocument, responseKeyOf, storedDocument } from "./nested-document.js";
 import type { Fragments, SelectedTypes, SelectionPlan } from "./selection-plan.js";
 import { subtreeRule } from "./subtree-rule.js";
@@ -287,7 +287,7 @@ export class SubtreeField {
   /** A value that could not be stored is not looked up for a while: a build costs more than an execution. */
   #noteRefusal(call: SubtreeCall, args: Args, context: unknown, info: GraphQLResolveInfo): void {
     const { report, built } = call;
-    if (built === undefined) return;
+    if (built === undefined && !call.isUnstorable) return;
     const { parts, rule, skipped } = this.source;
     const refusal = report !== undefined && report.outcome !== "bypassed" ? report.refusal : undefined;
     let { skip } = call;
@@ -295,7 +295,7 @@ export class SubtreeField {
       skip = { reason: REFUSALS[refusal] ?? "UNSTORABLE", subject: rule.coordinate };
       skipped(skip.reason, skip.subject);
     }
-    if (refusal === undefined && built.errors.length === 0 && !call.isUnstorable) return;
+    if (refusal === undefined && (built?.errors ?? []).length === 0 && !call.isUnstorable) return;
     const { clock, errorBackoffMs } = parts;
     const digest = this.#digestOf(args, context, info);
     skip ??= { reason: "UNSTORABLE", subject: rule.coordinate };
@@ -324,7 +324,16 @@ export class SubtreeField {
     const build = new SubtreeBuild(parts, this.#cached.rule, context, info, skipped);
     const completed = await build.run((own) => this.#execute("stored", build, own, info));
     const ids = this.#hasIds ? new Map<string, Set<string>>() : undefined;
-    const value = storedOf(completed.value, this.#keepsIds, ids);
+    let value: unknown;
+    try {
+      value = storedOf(completed.value, this.#keepsIds, ids);
+    } catch (error) {
+      if (!(error instanceof HiddenName && control instanceof LoadControl)) throw error;
+      skipped("UNSTORABLE", rule.coordinate);
+      if (call !== undefined) call.isUnstorable = true;
+      control.skip();
+      return NOT_STORED;
+    }
     if (call !== undefined) call.built = { value, errors: completed.errors };
     const [error] = completed.errors;
     if (error !== undefined) {
