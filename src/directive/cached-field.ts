@@ -156,7 +156,7 @@ export class CachedField {
   load({ source, args, context }: FieldCall, info: GraphQLResolveInfo): unknown {
     const { contextWatch } = this.parts;
     const begin = (): unknown => this.#resolver(source, args, context, info);
-    if (this.isPrivate) return contextWatch.pause(begin);
+    if (this.isPrivate) return begin();
     return contextWatch.run(this.rule.coordinate, this.#keyProperties, context, begin);
   }
 
