@@ -51,7 +51,7 @@ function mistakenFor(value: unknown): string {
     : "a client in the legacy mode of node-redis; pass the client whose method legacy() was called";
 }
 
-const isPool = (value: unknown): boolean => isFunction(value, "execute") && isFunction(value, "use");
+const isPool = (value: unknown): boolean => typeof value === "object" && value !== null && "idleClients" in value;
 
 /** The client options with which it would read from a replica, or run no commands. Those of a Cluster's nodes are in `redisOptions`. */
 interface IoredisOptions {

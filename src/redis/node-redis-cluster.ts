@@ -50,9 +50,12 @@ export class NodeRedisClusterPort implements ClientPort {
   readonly events: ClientEvents;
   readonly cluster: ClusterNodes;
   readonly #client: NodeRedisCluster;
+  readonly #connecting: Promise<unknown> | undefined;
 
-  constructor(client: NodeRedisCluster) {
+  /** `connecting`: what commands wait for until the client knows the nodes. Undefined: they fail until then. */
+  constructor(client: NodeRedisCluster, connecting?: Promise<unknown>) {
     this.#client = client;
+    this.#connecting = connecting;
     this.cluster = {
       masters: () => client.masters.map(({ address }) => address),
       masterOf: (slot) => client.slots[slot]?.master.address,
@@ -87,6 +90,7 @@ export class NodeRedisClusterPort implements ClientPort {
   async send(commands: readonly Command[]): Promise<readonly unknown[]> {
     const key = firstKeyOf(commands);
     try {
+      if (this.status === "connecting") await this.#connecting;
       const master = key === undefined ? this.#anyMaster() : this.#client.slots[slotOfKey(key)]?.master;
       return await sendTo(await this.#serverOf(master), commands);
     } catch (error) {
@@ -125,7 +129,8 @@ export class NodeRedisClusterPort implements ClientPort {
     const cluster = this.#client.duplicate();
     listen(cluster, "error", (error: Error) => events.onError(error));
     listen(cluster, "node-error", (error: Error) => events.onNodeError(error));
-    cluster.connect().then(
+    const connecting = cluster.connect();
+    connecting.then(
       () => {
         events.onConnect();
         events.onReady();
@@ -135,7 +140,7 @@ export class NodeRedisClusterPort implements ClientPort {
         events.onEnd();
       },
     );
-    return { port: new NodeRedisClusterPort(cluster), close: () => destroyQuietly(cluster) };
+    return { port: new NodeRedisClusterPort(cluster, connecting), close: () => destroyQuietly(cluster) };
   }
 
   #serverOf(master: Node | undefined): NodeRedisServer | Promise<NodeRedisServer> {
