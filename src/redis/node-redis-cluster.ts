@@ -18,6 +18,7 @@ import {
   destroyQuietly,
   type NodeRedisServer,
   openSubscriberOf,
+  optionsFor,
   sendTo,
 } from "./node-redis-connection.js";
 import { listen } from "./node-redis-port.js";
@@ -112,7 +113,7 @@ export class NodeRedisClusterPort implements ClientPort {
 
   async ask(node: string, command: Command): Promise<unknown> {
     const server = await this.#serverOf(this.#nodeAt(node));
-    return server.sendCommand(argsOf(command), COMMAND_OPTIONS);
+    return server.sendCommand(argsOf(command), optionsFor(server));
   }
 
   bytesReceivedFrom(): undefined {

@@ -32,6 +32,12 @@ export interface ServerOptions {
 const BUFFERS = { [ord("+")]: Buffer, [ord("$")]: Buffer, [ord("=")]: Buffer };
 /** In the place of the command options of the client, except its time limit and its signal. */
 export const COMMAND_OPTIONS = { typeMapping: BUFFERS, asap: false } as const;
+/** While the client is connected. The time limit of the client is for commands that wait until it is, and costs as much as they do. */
+const READY_OPTIONS = { ...COMMAND_OPTIONS, timeout: undefined } as const;
+
+/** Returns the options of a command that is sent now. */
+export const optionsFor = ({ isReady }: { readonly isReady: boolean }): object =>
+  isReady ? READY_OPTIONS : COMMAND_OPTIONS;
 
 function ord(character: string): number {
   return character.charCodeAt(0);
@@ -45,11 +51,11 @@ export const argsOf = ({ name, args }: Command): (string | Buffer)[] => [
 
 /** Sends commands to a server. node-redis writes all commands of a turn of the event loop at once, so they need no pipeline. */
 export const sendTo = (server: NodeRedisServer, commands: readonly Command[]): Promise<readonly unknown[]> =>
-  Promise.all(commands.map((command) => server.sendCommand(argsOf(command), COMMAND_OPTIONS).catch(asError)));
+  Promise.all(commands.map((command) => server.sendCommand(argsOf(command), optionsFor(server)).catch(asError)));
 
 /** Sends one MGET to a server. */
 export const mgetFrom = (server: NodeRedisServer, keys: readonly string[]): Promise<unknown> =>
-  server.sendCommand(["MGET", ...keys], COMMAND_OPTIONS);
+  server.sendCommand(["MGET", ...keys], optionsFor(server));
 
 /** Returns what a client of one server connects to. */
 export function placeOf({ options }: NodeRedisServer): string {

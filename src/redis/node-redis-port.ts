@@ -10,11 +10,11 @@ import type {
 } from "./client-port.js";
 import {
   argsOf,
-  COMMAND_OPTIONS,
   duplicate,
   mgetFrom,
   type NodeRedisServer,
   openSubscriberOf,
+  optionsFor,
   placeOf,
   sendTo,
 } from "./node-redis-connection.js";
@@ -72,7 +72,7 @@ export class NodeRedisPort implements ClientPort {
   }
 
   ask(_node: string, command: Command): Promise<unknown> {
-    return this.#client.sendCommand(argsOf(command), COMMAND_OPTIONS);
+    return this.#client.sendCommand(argsOf(command), optionsFor(this.#client));
   }
 
   bytesReceivedFrom(): undefined {

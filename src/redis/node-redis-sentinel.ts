@@ -12,10 +12,10 @@ import type {
 } from "./client-port.js";
 import {
   argsOf,
-  COMMAND_OPTIONS,
   mgetFrom,
   type NodeRedisServer,
   openSubscriberOf,
+  optionsFor,
   sendTo,
 } from "./node-redis-connection.js";
 import { listen, openWriterOf } from "./node-redis-port.js";
@@ -74,7 +74,7 @@ export class NodeRedisSentinelPort implements ClientPort {
 
   async ask(_node: string, command: Command): Promise<unknown> {
     const master = this.#readyMaster() ?? (await this.#find());
-    return master.sendCommand(argsOf(command), COMMAND_OPTIONS);
+    return master.sendCommand(argsOf(command), optionsFor(master));
   }
 
   bytesReceivedFrom(): undefined {
