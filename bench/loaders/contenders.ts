@@ -6,6 +6,7 @@ export const MODULES = {
   "by hand": "by-hand",
   "graphql-cached": "graphql-cached",
   "graphql-cached, a tag each": "graphql-cached",
+  "graphql-cached, node-redis": "graphql-cached",
   "graphql-cached, near cache": "graphql-cached",
   "graphql-cached, near cache, a tag each": "graphql-cached",
   "graphql-cached, near cache of 32 MB": "graphql-cached",

@@ -21,6 +21,7 @@ export const warmKeys: Scenario = {
         "by hand",
         "graphql-cached",
         "graphql-cached, a tag each",
+        "graphql-cached, node-redis",
         "layered-loader getMany",
         "async-cache-dedupe",
       ],
@@ -38,7 +39,15 @@ export const warmKey: Scenario = {
   measures: readMeasures("by hand", [{ contender: "graphql-cached", bound: 0.84 }]),
   run: (ctx) =>
     measureReads(ctx, {
-      contenders: ["by hand", "graphql-cached", "lock recipe", "bentocache", "async-cache-dedupe", "layered-loader"],
+      contenders: [
+        "by hand",
+        "graphql-cached",
+        "graphql-cached, node-redis",
+        "lock recipe",
+        "bentocache",
+        "async-cache-dedupe",
+        "layered-loader",
+      ],
       base: "by hand",
       keys: 1,
       times: 500,
@@ -54,7 +63,13 @@ export const newKeys: Scenario = {
   measures: readMeasures("by hand", [{ contender: "graphql-cached", bound: 0.5 }]),
   run: (ctx) =>
     measureReads(ctx, {
-      contenders: ["by hand", "graphql-cached", "graphql-cached, a tag each", "layered-loader getMany"],
+      contenders: [
+        "by hand",
+        "graphql-cached",
+        "graphql-cached, a tag each",
+        "graphql-cached, node-redis",
+        "layered-loader getMany",
+      ],
       base: "by hand",
       keys: 100,
       times: 20,

@@ -10,7 +10,8 @@ const client = new Redis({ ...(await sharedServer("redisStandalone")), lazyConne
 afterAll(() => client.quit());
 
 const LEASE_MS = 400;
-const start = (count: number): Promise<ReaderProcesses> => startProcesses(client, count, LEASE_MS, memcached.port);
+const start = (count: number): Promise<ReaderProcesses> =>
+  startProcesses(client, count, LEASE_MS, { MEMCACHED_PORT: String(memcached.port) });
 
 const processAt = (processes: readonly ChildProcess[], index: number): ChildProcess => processes[index] as ChildProcess;
 

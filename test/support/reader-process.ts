@@ -1,7 +1,7 @@
 /**
  * One process of a test: a cache on a real server, and a source that counts its loads in Redis. It
  * runs the commands that its parent process sends. The environment provides PORT, PREFIX and
- * LEASE_MS, and MEMCACHED_PORT if the cache is on memcached instead of Redis.
+ * LEASE_MS, and MEMCACHED_PORT if the cache is on memcached instead of Redis, NODE_REDIS if its client is one of node-redis.
  */
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { parse } from "graphql";
@@ -10,6 +10,7 @@ import { memcachedStore } from "graphql-cached/memcached";
 import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
 import { MemcacheClient } from "memcache-client";
+import { createClient } from "redis";
 
 export type Command =
   /** Reads `key` `times` times in parallel. A load takes `loadMs`. */
@@ -26,12 +27,14 @@ export interface Report {
   readonly values: readonly unknown[];
 }
 
-const { PORT, PREFIX, LEASE_MS, MEMCACHED_PORT } = process.env;
+const { PORT, PREFIX, LEASE_MS, MEMCACHED_PORT, NODE_REDIS } = process.env;
 const client = new Redis(Number(PORT), "127.0.0.1");
 const cache = createCache<{ loadMs: number }>({
   store:
     MEMCACHED_PORT === undefined
-      ? redisStore({ client })
+      ? redisStore({
+          client: NODE_REDIS === undefined ? client : await createClient({ socket: { port: Number(PORT) } }).connect(),
+        })
       : memcachedStore({ client: new MemcacheClient({ server: `127.0.0.1:${MEMCACHED_PORT}`, noDelay: true }) }),
   prefix: PREFIX ?? "",
   leases: { leaseMs: Number(LEASE_MS) },
