@@ -17,7 +17,7 @@ import { CacheHandle, type CacheParts } from "./parts.js";
 import { checkExecutionArgs, executeStored, isOrdinary } from "./responses/execute.js";
 import { type ResponsesOptions, resolveResponses } from "./responses/options.js";
 import { ResponseCache } from "./responses/response-cache.js";
-import { executeWithSubtrees } from "./subtrees/execute.js";
+import { executeWithSubtrees, restoreErrors } from "./subtrees/execute.js";
 import type { Mode } from "./telemetry/events.js";
 import type { InvalidationCause } from "./tier/invalidation/invalidation-cause.js";
 import { type RefreshJob, readJob } from "./tier/lease/refresh-job.js";
@@ -226,7 +226,9 @@ export class Cache<Context = object> extends CacheHandle<Context> {
     return {
       document: rewritten ?? document,
       finish: (result) => {
+        if (rewritten === undefined) return result;
         subtrees.finish((result as { readonly data?: unknown } | null | undefined)?.data);
+        restoreErrors(result);
         return result;
       },
     };

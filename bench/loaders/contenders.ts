@@ -7,6 +7,7 @@ export const MODULES = {
   "graphql-cached": "graphql-cached",
   "graphql-cached, a tag each": "graphql-cached",
   "graphql-cached, SQLite": "graphql-cached",
+  "graphql-cached, node-redis": "graphql-cached",
   "graphql-cached, near cache": "graphql-cached",
   "graphql-cached, near cache, a tag each": "graphql-cached",
   "graphql-cached, near cache of 32 MB": "graphql-cached",

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { createClient } from "redis";
 import { type CacheOptions, createCache } from "../../src/index.js";
 import { redisStore } from "../../src/redis/index.js";
 import { sqliteStore } from "../../src/sqlite/index.js";
@@ -44,10 +45,19 @@ function contender(
   };
 }
 
+/** By a client of node-redis for the same server. */
+function onNodeRedis({ client: { options } }: ContenderOptions): Store {
+  const client = createClient({ socket: { port: options.port as number } });
+  client.on("error", () => undefined);
+  client.connect().catch(() => undefined);
+  return redisStore({ client });
+}
+
 export const contenders: readonly Contender[] = [
   contender("graphql-cached", false),
   contender("graphql-cached, a tag each", true),
   contender("graphql-cached, SQLite", false, {}, onSqlite),
+  contender("graphql-cached, node-redis", false, {}, onNodeRedis),
   contender("graphql-cached, near cache", false, { nearCache: {} }),
   contender("graphql-cached, near cache, a tag each", true, { nearCache: {} }),
   contender("graphql-cached, near cache of 32 MB", false, {

@@ -426,6 +426,8 @@ class Linter {
         );
     for (const { coordinate, settings, field } of targets) {
       if (field === undefined || settings.maxAge === 0 || !isListOfObjects(field.type)) continue;
+      // It has the tags of everything in it, those of loaders too.
+      if (settings.subtree === true) continue;
       if (
         produced.some((one) => one.coordinate === coordinate || one.coordinate === getNamedType(field.type).name) ||
         settings.profile !== undefined

@@ -165,6 +165,8 @@ function fieldLines({ coordinate, responseKey, obstacle, holes }: ExplainedSubtr
 
 /** Why a field is none, as far as that is known before the operation is executed. */
 const WHY: Readonly<Partial<Record<SkipReason, (subject: string) => string>>> = {
+  TOO_MANY_SELECTIONS: () =>
+    "the operation has more than 32 fields with subtrees, or selects more than 200 levels below this one",
   DIRECTIVE: (subject) =>
     `${subject} can change what is executed; the field, and what is around it and below it, can only have @include and @skip`,
   LIST_WITHOUT_ID: (subject) =>

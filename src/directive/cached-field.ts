@@ -38,6 +38,8 @@ export interface FieldFunctions {
   readonly compare: Compare | undefined;
   /** Called when a read of the field has ended that was not answered by the near cache. */
   readonly onRead?: ((report: ReadReport, info: GraphQLResolveInfo) => void) | undefined;
+  /** See `ReadRequest.onMiss`. */
+  readonly onMiss?: ((entry: Entry | undefined, info: GraphQLResolveInfo) => void) | undefined;
 }
 
 /**
@@ -154,7 +156,7 @@ export class CachedField {
   load({ source, args, context }: FieldCall, info: GraphQLResolveInfo): unknown {
     const { contextWatch } = this.parts;
     const begin = (): unknown => this.#resolver(source, args, context, info);
-    if (this.isPrivate) return contextWatch.pause(begin);
+    if (this.isPrivate) return begin();
     return contextWatch.run(this.rule.coordinate, this.#keyProperties, context, begin);
   }
 
@@ -329,6 +331,7 @@ class FieldCall implements FieldRequest {
   onMiss(entry: Entry | undefined, now: number): void {
     const { key, policy, tags } = this;
     this.observer?.onMiss?.({ key, policy, tags, entry, now });
+    this.field.functions?.onMiss?.(entry, this.info);
   }
 
   reread(): unknown {

@@ -109,11 +109,12 @@ export function observeQuery(
   });
   // The root value is the server's own object, so only reading it at all can be observed. Servers
   // without one set it to undefined or to an empty object.
-  if (!isEmpty(rootValue)) observe(observed, "rootValue", reads.never("info.rootValue"));
+  if (!isEmptyRoot(rootValue)) observe(observed, "rootValue", reads.never("info.rootValue"));
   return observed;
 }
 
-const isEmpty = (rootValue: unknown): boolean =>
+/** Whether a root value has nothing that fields could be resolved from. */
+export const isEmptyRoot = (rootValue: unknown): boolean =>
   rootValue === undefined || rootValue === null || (isPlainObject(rootValue) && Object.keys(rootValue).length === 0);
 
 function fieldNode(

@@ -1,16 +1,33 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { inspect, types } from "node:util";
 import { disableStorage } from "../async-context.js";
-import { isObjectPrototype } from "../built-in.js";
+import { isObjectPrototype, isPlainObject } from "../built-in.js";
 import type { Channel } from "../telemetry/channel.js";
 
 /** A running load of a public value, and the properties of the context that are part of its key. */
 interface WatchedLoad {
   readonly coordinate: string;
   readonly keyProperties: readonly string[];
-  /** Called with each other property that it reads. */
-  readonly onRead?: ((property: string) => void) | undefined;
+  /** The build that it is a part of. */
+  readonly build?: WatchedBuild | undefined;
 }
+
+/** A running build of a subtree. */
+export interface WatchedBuild extends WatchedLoad {
+  /** Called with each other property that it reads. */
+  onRead(property: string): void;
+}
+
+/** How the reads of a build are watched. */
+export interface BuildWatch {
+  /** The context to run it with. */
+  readonly context: unknown;
+  /** Runs it. It does not end before all that it has started. */
+  run<T>(build: () => Promise<T>): Promise<T>;
+}
+
+/** In the place of a load: what is read now is not read by it. */
+const PAUSED = "paused";
 
 /**
  * Bounds the memory of past reports: a context with one property per user would otherwise exhaust
@@ -23,19 +40,25 @@ const MAX_REPORTS = 1_000;
  * coordinate and property, by name, never by value. Loads of single values are watched in development, builds of subtrees always: what
  * these read keeps their value from being shared.
  *
- * The watch replaces the properties of the context by accessors. It does not wrap the context in a
+ * For a load, the watch replaces the properties of the context by accessors. It does not wrap the context in a
  * Proxy, because a Proxy is a different object: whatever is keyed by the context (a WeakMap of
  * DataLoaders, `===`, #private fields) would stop matching. The asynchronous context identifies the
  * running load, so reads by concurrent code are not reported. Frozen contexts and contexts that are
  * not objects are not watched. A watched context is printed as if it was not.
  *
- * A cached field that a build reads is watched for itself, if at all: its value is shared by its own key, in a build or not.
+ * A build gets a Proxy of a context that is a plain object, and is watched by that: it must not share what is keyed by the context, such
+ * as DataLoaders, with the rest of its request, since a batch runs in the asynchronous context of whoever was first. Other contexts can have #private
+ * fields, so they are watched as for a load; what anybody reads of them during the build counts.
  */
 export class ContextWatch {
   readonly #channel: Channel;
   readonly #sharedKeys: readonly string[];
   readonly #watchesLoads: boolean;
-  readonly #running = new AsyncLocalStorage<WatchedLoad | undefined>();
+  readonly #running = new AsyncLocalStorage<WatchedLoad | typeof PAUSED | undefined>();
+  /** The Proxies that builds have as their context. */
+  readonly #views = new WeakSet<object>();
+  /** The running builds of contexts that are no plain objects. */
+  readonly #builds = new WeakMap<object, Set<WatchedBuild>>();
   /** Whether anything was ever watched: asking for the running load costs something. */
   #isUsed = false;
   readonly #watched = new WeakMap<object, WatchedContext>();
@@ -53,21 +76,79 @@ export class ContextWatch {
    * asynchronously, are reported unless they are in `keyProperties`.
    */
   run<T>(coordinate: string, keyProperties: readonly string[], context: unknown, load: () => T): T {
-    if (!this.#watchesLoads) return this.pause(load);
-    if (typeof context !== "object" || context === null) return load();
-    this.#watch(context);
+    if (!this.#watchesLoads || typeof context !== "object" || context === null) return load();
+    if (!this.#views.has(context)) this.#watch(context);
     this.#isUsed = true;
-    return this.#running.run({ coordinate, keyProperties }, load);
+    const outer = this.#running.getStore();
+    const build = outer === undefined || outer === PAUSED ? undefined : outer.build;
+    return this.#running.run({ coordinate, keyProperties, build }, load);
   }
 
   /**
-   * Runs a build, which does not end before all that it has started. `onRead` is called with each property of `context` that it
-   * reads and that is neither shared by all callers nor in `keyProperties`. Undefined without running it if the context cannot be watched.
+   * Watches a build: its `onRead` is called with each property of `context` that it reads and that is neither shared by all callers nor
+   * in its `keyProperties`. Undefined if the context cannot be watched.
    */
-  runBuild<T>(load: Required<WatchedLoad>, context: unknown, build: () => T): { readonly result: T } | undefined {
-    if (typeof context === "object" && context !== null && !this.#watchAll(context)) return undefined;
+  watchBuild(given: WatchedBuild, context: unknown): BuildWatch | undefined {
     this.#isUsed = true;
-    return { result: this.#running.run(load, build) };
+    const build: WatchedBuild = {
+      ...given,
+      onRead: given.onRead.bind(given),
+      get build() {
+        return build;
+      },
+    };
+    const run: BuildWatch["run"] = (work) => this.#running.run(build, work);
+    // Without a context there is nothing to read. One that is no object cannot be watched.
+    if (context === undefined || context === null) return { context, run };
+    if (typeof context !== "object") return undefined;
+    if (isPlainObject(context)) return { context: this.#viewOf(context, build), run };
+    if (!this.#watchAll(context)) return undefined;
+    const builds = this.#builds.get(context) ?? new Set();
+    this.#builds.set(context, builds);
+    return {
+      context,
+      run: async (work) => {
+        builds.add(build);
+        try {
+          return await run(work);
+        } finally {
+          builds.delete(build);
+        }
+      },
+    };
+  }
+
+  /** Returns a Proxy of a context that notes what is read of it. What is written goes to the context. */
+  #viewOf(context: object, build: WatchedBuild): object {
+    const note = (property: PropertyKey): void => {
+      if (!isTelling(context, property)) return;
+      const load = this.#running.getStore();
+      if (load === PAUSED) return;
+      if (load !== undefined && load !== build) this.#report(load, property);
+      this.#report(build, property);
+    };
+    const view = new Proxy(context, {
+      get(_context, property) {
+        note(property);
+        return Reflect.get(context, property) as unknown;
+      },
+      has(_context, property) {
+        note(property);
+        return Reflect.has(context, property);
+      },
+      getOwnPropertyDescriptor(_context, property) {
+        note(property);
+        return Reflect.getOwnPropertyDescriptor(context, property);
+      },
+      ownKeys: () => {
+        // That one caller's context lacks what another's has is as telling as a value.
+        if (this.#running.getStore() !== PAUSED) this.#report(build, "the names of its properties");
+        return Reflect.ownKeys(context);
+      },
+      set: (_context, property, value) => Reflect.set(context, property, value),
+    });
+    this.#views.add(view);
+    return view;
   }
 
   /**
@@ -80,7 +161,7 @@ export class ContextWatch {
 
   /** Runs `read` without reporting what it reads. */
   pause<T>(read: () => T): T {
-    return !this.#isUsed || this.#running.getStore() === undefined ? read() : this.#running.run(undefined, read);
+    return this.#isUsed ? this.#running.run(PAUSED, read) : read();
   }
 
   /** Watches all properties that a context has now. Returns whether each of them can be watched. */
@@ -107,7 +188,7 @@ export class ContextWatch {
     watched.isComplete = watchMissing(
       context,
       watched,
-      (name) => this.#report(name),
+      (name) => this.#onRead(context, name),
       () => this.#watchNew(context, watched, new Set()),
     );
     return watched.isComplete;
@@ -115,7 +196,7 @@ export class ContextWatch {
 
   /** Watches the properties that are not watched yet. */
   #watchNew(context: object, watched: WatchedContext, inherited: ReadonlySet<string>): void {
-    const onRead = (property: PropertyKey): void => this.#report(property);
+    const onRead = (property: PropertyKey): void => this.#onRead(context, property);
     const { replaced, names } = watched;
     const isFirst = names.size === 0;
     try {
@@ -135,12 +216,20 @@ export class ContextWatch {
     }
   }
 
-  #report(name: PropertyKey): void {
-    const property = String(name);
+  /** A context that is watched itself was read. A batch function can be called by any of those that have asked it for something. */
+  #onRead(context: object, property: PropertyKey): void {
     const load = this.#running.getStore();
-    if (load === undefined || load.keyProperties.includes(property) || this.#sharedKeys.includes(property)) return;
-    const { coordinate, onRead } = load;
-    onRead?.(property);
+    if (load === PAUSED) return;
+    const running = new Set<WatchedLoad>(this.#builds.get(context));
+    if (load !== undefined) running.add(load).add(load.build ?? load);
+    for (const one of running) this.#report(one, property);
+  }
+
+  #report(load: WatchedLoad, name: PropertyKey): void {
+    const property = String(name);
+    if (load.keyProperties.includes(property) || this.#sharedKeys.includes(property)) return;
+    const { coordinate } = load;
+    if (load === load.build) load.build.onRead(property);
     const report = `${coordinate} ${property}`;
     if (this.#reported.has(report) || this.#reported.size >= MAX_REPORTS) return;
     this.#reported.add(report);
@@ -217,6 +306,12 @@ function watchInherited(context: object, property: string, onRead: OnRead, watch
 
 /** What all objects have, and what the language itself asks of any. */
 const ORDINARY = new Set<PropertyKey>([...Object.getOwnPropertyNames(Object.prototype), "then", "toJSON"]);
+
+/** Whether a property of a plain context can tell callers apart. */
+const isTelling = (context: object, property: PropertyKey): boolean =>
+  typeof property === "symbol"
+    ? !isOfLibrary(context, property)
+    : Object.hasOwn(context, property) || !ORDINARY.has(property);
 
 /** Servers keep state of their own on contexts, under symbols that are not enumerable, and ask all contexts for it. */
 const isOfLibrary = (context: object, property: PropertyKey): boolean =>

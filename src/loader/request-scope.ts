@@ -37,7 +37,10 @@ export interface Observer {
 export interface Build {
   /** The field whose subtree is built. */
   readonly coordinate: string;
+  /** That of the request, or a view of it that only the build has. */
   readonly context: unknown;
+  /** That of the request. */
+  readonly original: unknown;
   /** Observes what the build reads. */
   readonly observer: Observer & { readonly collector: PartCollector };
   /** The load that the build is. */
@@ -137,8 +140,14 @@ class EveryCollector implements Observer, PartCollector {
 }
 
 /**
- * Observes a read of a loader that has no `info`: it belongs to the builds around it, and could belong to each other one with its context, as the
- * batch function of a DataLoader runs in the asynchronous context of whoever was first. In doubt, it is a part of all of them.
+ * Whether a build has a context of its own. It shares no DataLoaders with its request then, except for those that `sharedContextKeys` says are the
+ * same for all callers.
+ */
+const hasView = ({ context, original }: Build): boolean => context !== original;
+
+/**
+ * Observes a read of a loader that has no `info`: it belongs to the builds around it and to those with its context. It could belong to each other one
+ * of its request, as the batch function of a DataLoader runs in the asynchronous context of whoever was first. In doubt, it is a part of all of them.
  */
 class BuildsObserver implements Observer {
   readonly collector: PartCollector;
@@ -150,12 +159,15 @@ class BuildsObserver implements Observer {
     this.#around = around;
     this.#certain = certain;
     this.#possible = possible;
-    const builds = [...certain, ...possible].map(({ observer }) => observer.collector);
+    const builds = [...certain, ...possible.filter((build) => !hasView(build))].map(
+      ({ observer }) => observer.collector,
+    );
     this.collector = new EveryCollector(new Set([...(around?.collector?.members ?? []), ...builds]));
   }
 
   onRead(coordinate: string, served: ReadReport, info: unknown, key?: Key): void {
-    for (const { observer } of this.#possible) observer.collector.addUnattributed(coordinate, served, key);
+    for (const build of this.#possible)
+      if (!hasView(build) || !served.isPrivate) build.observer.collector.addUnattributed(coordinate, served, key);
     const [first, ...others] = this.#certain;
     for (const { observer } of others) observer.collector.addUnattributed(coordinate, served, key);
     // Tells the observer of the request as well.
@@ -287,6 +299,12 @@ export class RequestScopes {
   begin(build: Build): () => boolean {
     this.hasObservers = true;
     this.#builds.add(build);
+    if (hasView(build)) {
+      const [view, original] = [build.context as object, build.original as object];
+      this.#observers.set(view, build.observer);
+      const override = this.#overrides.get(original);
+      if (override !== undefined) this.#overrides.set(view, override);
+    }
     return () => this.#builds.delete(build);
   }
 
@@ -296,8 +314,9 @@ export class RequestScopes {
     const certain: Build[] = [];
     const possible: Build[] = [];
     for (const build of this.#builds)
-      if (build.load !== undefined && load?.isWithin(build.load) === true) certain.push(build);
-      else if (build.context === context || observer === undefined) possible.push(build);
+      if (hasView(build) && build.context === context) certain.push(build);
+      else if (build.load !== undefined && load?.isWithin(build.load) === true) certain.push(build);
+      else if (build.original === context || observer === undefined) possible.push(build);
     return certain.length + possible.length === 0 ? observer : new BuildsObserver(observer, certain, possible);
   }
 

@@ -4,9 +4,9 @@ import { CachedError, describeSetting, messageOf } from "../errors.js";
 import { checkOptionNames } from "../option-names.js";
 import { type BloomSize, bloomOffsets, bloomSize } from "./bloom-bits.js";
 import { chunksOf } from "./chunks.js";
-import { problemOfClient } from "./client-options.js";
 import type { Script, ScriptArgument } from "./define-script.js";
 import { integerOf } from "./integer-reply.js";
+import { portOf, problemOfClient } from "./known-clients.js";
 import { sendScripts } from "./pipeline.js";
 import type { RedisClient } from "./redis-client.js";
 import { bloomAdd } from "./scripts/bloom-add.js";
@@ -19,7 +19,7 @@ import { bloomSwap } from "./scripts/bloom-swap.js";
  * capacity and ratio.
  */
 export interface BloomGuardOptions {
-  /** An ioredis client, as for `redisStore`. It is never closed. */
+  /** A client of ioredis, iovalkey or node-redis, as for `redisStore`. It is never closed. */
   readonly client: RedisClient;
   /** Name of the filter, such as `Movie`. Letters, digits and `_`. */
   readonly name: string;
@@ -175,7 +175,7 @@ class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard
   ): Promise<readonly unknown[]> {
     const offsetsOf = (id: Id): number[] => bloomOffsets(String(id), this.#size);
     const calls = chunks.map((ids) => ({ script, args: script.argumentsFor(keys, args, ids.flatMap(offsetsOf)) }));
-    const replies = await sendScripts(this.#options.client, calls as never);
+    const replies = await sendScripts(portOf(this.#options.client), calls as never);
     const failed = replies.find((reply) => reply instanceof Error);
     if (failed !== undefined) throw this.#unavailable(messageOf(failed), failed);
     return replies;
@@ -207,9 +207,7 @@ function validatedSize(options: Required<BloomGuardOptions>): BloomSize {
   };
   const isPositive = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 1;
   const isRatio = typeof falsePositiveRatio === "number" && falsePositiveRatio > 0 && falsePositiveRatio < 1;
-  const isClient = typeof (client as Partial<RedisClient> | undefined)?.pipeline === "function";
-  expect(isClient, "client", "an ioredis client", client);
-  const problem = isClient ? problemOfClient(client) : undefined;
+  const problem = problemOfClient(client);
   if (problem !== undefined) problems.push(`\`client\`: ${problem}`);
   expect(typeof name === "string" && /^\w+$/.test(name), "name", "letters, digits and _", name);
   expect(

@@ -3,8 +3,8 @@ import { laterHead } from "../store/clock-copies.js";
 import { readEntry } from "../store/entry-layout.js";
 import type { Reading, StoreRead } from "../store/store.js";
 import { chunksOf } from "./chunks.js";
-import { type Command, groupByNode, send, sendAlone } from "./pipeline.js";
-import { isAutoPipelined, isCluster, type RedisClient, type RedisClusterClient } from "./redis-client.js";
+import type { ClientPort, Command } from "./client-port.js";
+import { groupByNode, send } from "./pipeline.js";
 import { type RedisClock, readHeadOf } from "./redis-clock.js";
 import { READ_TIME, type ServerTimes } from "./server-times.js";
 
@@ -14,16 +14,13 @@ import { READ_TIME, type ServerTimes } from "./server-times.js";
  * groups.
  */
 export class EntryReader {
-  readonly #client: RedisClient;
-  /** The client, if it is one of a Cluster. */
-  readonly #cluster: RedisClusterClient | undefined;
+  readonly #port: ClientPort;
   readonly #clock: Clock;
   readonly #times: ServerTimes;
   readonly #invalidations: RedisClock;
 
-  constructor(client: RedisClient, clock: Clock, times: ServerTimes, invalidations: RedisClock) {
-    this.#client = client;
-    this.#cluster = isCluster(client) ? client : undefined;
+  constructor(port: ClientPort, clock: Clock, times: ServerTimes, invalidations: RedisClock) {
+    this.#port = port;
     this.#clock = clock;
     this.#times = times;
     this.#invalidations = invalidations;
@@ -31,8 +28,7 @@ export class EntryReader {
 
   /** See `Store.read`. */
   read(keys: readonly string[]): Promise<StoreRead> {
-    const cluster = this.#cluster;
-    return cluster === undefined ? this.#readServer(keys) : this.#readCluster(cluster, keys);
+    return this.#port.cluster === undefined ? this.#readServer(keys) : this.#readCluster(keys);
   }
 
   /** MGET reads everything, in one command unless there are many keys: it blocks the server for a short time only, unlike a script. */
@@ -43,22 +39,16 @@ export class EntryReader {
     const sentAt = this.#clock.now();
     const nowAtSend = this.#times.now("", sentAt);
     if (nowAtSend === undefined) return this.#readServerAndTime(names, keys.length);
-    const reading = names.length > KEYS_PER_COMMAND ? this.#readInParts(names) : this.#mget(names);
+    const reading = names.length > KEYS_PER_COMMAND ? this.#readInParts(names) : this.#port.mget(names);
     return reading.then((reply) => {
       const now = Math.floor(nowAtSend + this.#clock.now() - sentAt);
       return serverRead(reply as Values, keys.length, now);
     });
   }
 
-  #mget(keys: readonly string[]): Promise<unknown> {
-    return isAutoPipelined(this.#client)
-      ? sendAlone(this.#client, { name: "MGET", args: keys })
-      : this.#client.mgetBuffer(...keys);
-  }
-
   /** The server replies to the first commands while this process still writes the others. */
   async #readInParts(names: readonly string[]): Promise<Values> {
-    const replies = await Promise.all(partsOf(names).map((part) => this.#mget(part)));
+    const replies = await Promise.all(partsOf(names).map((part) => this.#port.mget(part)));
     return (replies as Values[]).flat();
   }
 
@@ -73,7 +63,7 @@ export class EntryReader {
    * One MGET per slot, in one pipeline per node, to all nodes at once. What a node does not reply to
    * has failed; rejects if all have.
    */
-  async #readCluster(client: RedisClusterClient, keys: readonly string[]): Promise<StoreRead> {
+  async #readCluster(keys: readonly string[]): Promise<StoreRead> {
     const readings = new Array<Reading>(keys.length);
     let clock: Buffer | undefined;
     let failure: Error | undefined;
@@ -85,7 +75,7 @@ export class EntryReader {
       }
       readings[index] = value instanceof Error ? { kind: "failed", error: value } : readingOf(value, now);
     };
-    const nodes = groupByNode(client, keys);
+    const nodes = groupByNode(this.#port, keys);
     const reads = nodes.map(async ({ node, calls }) => {
       const commands = calls.map(
         (indexes): Command => ({ name: "MGET", args: indexes.map((index) => keys[index] as string) }),
@@ -123,10 +113,10 @@ export class EntryReader {
     const sentAt = this.#clock.now();
     const nowAtSend = this.#times.now(node, sentAt);
     if (nowAtSend !== undefined) {
-      const replies = await send(this.#client, commands);
+      const replies = await send(this.#port, commands);
       return { replies, now: Math.floor(nowAtSend + this.#clock.now() - sentAt) };
     }
-    const [time, ...replies] = await send(this.#client, [READ_TIME, ...commands]);
+    const [time, ...replies] = await send(this.#port, [READ_TIME, ...commands]);
     const now = this.#times.record(node, time, sentAt);
     return { replies: time instanceof Error ? commands.map(() => time) : replies, now };
   }

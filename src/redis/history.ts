@@ -1,7 +1,7 @@
 import { throwIfAnyFailed } from "../store/answers.js";
 import type { History, HistoryLimits, HistoryPart } from "../store/history.js";
+import type { ClientPort } from "./client-port.js";
 import { send } from "./pipeline.js";
-import type { RedisClient } from "./redis-client.js";
 import { runScript } from "./run-script.js";
 import { appendHistory } from "./scripts/append-history.js";
 
@@ -11,15 +11,15 @@ const SPACE = 0x20;
 export class RedisHistory {
   /** The name of the key. */
   name = "";
-  readonly #client: RedisClient;
+  readonly #port: ClientPort;
 
-  constructor(client: RedisClient) {
-    this.#client = client;
+  constructor(port: ClientPort) {
+    this.#port = port;
   }
 
   async append(content: Uint8Array, { maxBytes, keepMs }: HistoryLimits): Promise<void> {
     const replies = await runScript(
-      this.#client,
+      this.#port,
       [],
       appendHistory,
       [this.name],
@@ -30,7 +30,7 @@ export class RedisHistory {
   }
 
   async read(): Promise<History> {
-    const replies = await send(this.#client, [
+    const replies = await send(this.#port, [
       { name: "ZRANGE", args: [this.name, 0, -1] },
       { name: "TIME", args: [] },
     ]);

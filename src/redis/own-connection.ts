@@ -1,8 +1,7 @@
 import type { Cancel, Clock } from "../clock.js";
 import { asError } from "../store/answers.js";
-import type { ClientEvents } from "./client-events.js";
+import type { ClientPort, ConnectionEvents, OwnConnectionPort } from "./client-port.js";
 import { withoutNesting } from "./connection-errors.js";
-import type { RedisClient, RedisClusterClient, RedisConnection, RedisSubscriber } from "./redis-client.js";
 import { isRefusal } from "./refusal.js";
 
 /** Pauses between attempts to connect. Each failed attempt doubles the pause. */
@@ -13,57 +12,10 @@ const REPORTED_ATTEMPTS = 3;
 /** How long a server that has accepted a connection may take until the connection can be used. */
 const READY_MS = 5_000;
 
-/**
- * Options of connections that a store opens for itself. They never reconnect by themselves: that would be with the options,
- * and so the credentials, that the client had when they were made. Nor do they have options that change replies.
- */
-export const OWN_OPTIONS = {
-  lazyConnect: false,
-  enableOfflineQueue: true,
-  enableReadyCheck: false,
-  autoResubscribe: false,
-  autoResendUnfulfilledCommands: false,
-  maxRetriesPerRequest: null,
-  retryStrategy: null,
-  sentinelRetryStrategy: null,
-  reconnectOnError: null,
-  failoverDetector: false,
-  // Its commands would lose their names, see `isAutoPipelined`.
-  enableAutoPipelining: false,
-  stringNumbers: false,
-  replyMapping: "legacy",
-  commandTimeout: undefined,
-  socketTimeout: undefined,
-  blockingTimeout: undefined,
-  himportFieldsets: undefined,
-} as const;
-
-/** Opens a connection to the server of a client that is no Cluster, with the options that the client has now. */
-export const duplicate = (client: RedisClient, options: object = {}): RedisSubscriber =>
-  (client.duplicate as (options: object) => RedisSubscriber).call(client, { ...OWN_OPTIONS, ...options });
-
-/**
- * Opens a connection to a node of a Cluster. Whoever replaces credentials may do so in the options of the nodes, or in those
- * that the Cluster gives to new ones, so attempts use the two in turn.
- */
-export function duplicateNode(cluster: RedisClusterClient, node: RedisClient, attempt: number): RedisSubscriber {
-  const { redisOptions } = cluster.options as { readonly redisOptions?: Credentials };
-  const credentials =
-    attempt % 2 === 0 || redisOptions?.password === undefined
-      ? {}
-      : { username: redisOptions.username, password: redisOptions.password };
-  return duplicate(node, credentials);
-}
-
-interface Credentials {
-  readonly username?: string;
-  readonly password?: string;
-}
-
 /** What a connection is for. */
 export interface ConnectionPurpose<Connection> {
   /** Opens a connection with the options that the client has now. Undefined: there is no server to connect to yet. */
-  connect(attempt: number): Connection | undefined;
+  connect(events: ConnectionEvents, attempt: number): Connection | undefined;
   /** Makes a new connection usable. If it rejects, the connection is closed. */
   prepare?(connection: Connection): Promise<unknown>;
   /** A connection has ended, whether or not it could be used. */
@@ -83,8 +35,8 @@ export interface ConnectionPurpose<Connection> {
  * is duplicated from the client, after a pause, or at once when the client itself has connected again. A connection that
  * cannot be opened while the client has none either is the client's trouble, and not reported here.
  */
-export class OwnConnection<Connection extends RedisConnection> {
-  readonly #client: RedisClient;
+export class OwnConnection<Connection extends OwnConnectionPort> {
+  readonly #port: ClientPort;
   readonly #clock: Clock;
   readonly #purpose: ConnectionPurpose<Connection>;
   readonly #stops: Cancel[];
@@ -98,17 +50,17 @@ export class OwnConnection<Connection extends RedisConnection> {
   #retryTimer: Cancel | undefined;
   #timer: Cancel = () => undefined;
 
-  constructor(client: RedisClient, events: ClientEvents, clock: Clock, purpose: ConnectionPurpose<Connection>) {
-    this.#client = client;
+  constructor(port: ClientPort, clock: Clock, purpose: ConnectionPurpose<Connection>) {
+    this.#port = port;
     this.#clock = clock;
     this.#purpose = purpose;
     this.#stops = [
       // A client that was closed may be connected again.
-      events.listen("connecting", () => this.#connectUnlessTrying()),
-      events.listen("ready", () => this.#retryNow()),
-      events.listen("end", () => this.#stop()),
+      port.events.listen("connecting", () => this.#connectUnlessTrying()),
+      port.events.listen("ready", () => this.#retryNow()),
+      port.events.listen("end", () => this.#stop()),
     ];
-    if (client.status !== "wait" && client.status !== "end") this.#connect();
+    if (port.status !== "wait" && port.status !== "end") this.#connect();
   }
 
   close(): void {
@@ -130,29 +82,31 @@ export class OwnConnection<Connection extends RedisConnection> {
 
   #connect(): void {
     this.#retryTimer = undefined;
-    const connection = this.#purpose.connect(this.#failedAttempts);
-    this.#open = connection;
-    if (connection === undefined) {
-      this.#retryLater();
-      return;
-    }
     let lastError = new Error("the connection was closed");
-    connection.on("error", (error) => {
-      lastError = withoutNesting(error);
-    });
-    // A Cluster client opens connections to nodes by itself, with the credentials that it was made with. The next one may
-    // have others.
-    connection.on("node error", (error) => {
-      if (isRefusal(error)) this.#drop(connection, error, false);
-    });
-    connection.on("connect", () => {
-      if (this.#open === connection)
-        this.#timer = this.#clock.after(READY_MS, () => this.#drop(connection, new Error(UNANSWERED)));
-    });
-    connection.on("ready", () => {
-      this.#prepare(connection).catch((error: unknown) => this.#drop(connection, asError(error)));
-    });
-    connection.on("end", () => this.#drop(connection, lastError));
+    const connection: Connection | undefined = this.#purpose.connect(
+      {
+        onError: (error) => {
+          lastError = withoutNesting(error);
+        },
+        // A Cluster client opens connections to nodes by itself, with the credentials that it was made with. The next one
+        // may have others.
+        onNodeError: (error) => {
+          if (isRefusal(error)) this.#drop(connection, error, false);
+        },
+        onConnect: () => {
+          if (this.#open === connection)
+            this.#timer = this.#clock.after(READY_MS, () => this.#drop(connection, new Error(UNANSWERED)));
+        },
+        onReady: () => {
+          if (connection !== undefined)
+            this.#prepare(connection).catch((error: unknown) => this.#drop(connection, asError(error)));
+        },
+        onEnd: () => this.#drop(connection, lastError),
+      },
+      this.#failedAttempts,
+    );
+    this.#open = connection;
+    if (connection === undefined) this.#retryLater();
   }
 
   async #prepare(connection: Connection): Promise<void> {
@@ -183,15 +137,15 @@ export class OwnConnection<Connection extends RedisConnection> {
   }
 
   /** Gives up a connection that has ended, or is of no use, and opens another one later. `isLasting`: so would be the next one. */
-  #drop(connection: Connection, error: Error, isLasting = isRefusal(error)): void {
-    if (this.#open !== connection) return;
+  #drop(connection: Connection | undefined, error: Error, isLasting = isRefusal(error)): void {
+    if (connection === undefined || this.#open !== connection) return;
     const liveAt = this.#liveAt;
     this.#release();
     this.#failedAttempts =
       liveAt !== undefined && this.#clock.now() - liveAt >= MAX_RETRY_MS ? 0 : this.#failedAttempts + 1;
     // Anything else may be over with the next attempt.
     const isReported = isLasting || this.#failedAttempts >= REPORTED_ATTEMPTS;
-    if (isReported && this.#client.status === "ready") this.#report(error);
+    if (isReported && this.#port.status === "ready") this.#report(error);
     this.#retryLater();
   }
 
@@ -218,7 +172,7 @@ export class OwnConnection<Connection extends RedisConnection> {
     this.#open = undefined;
     this.#liveAt = undefined;
     if (connection === undefined) return;
-    connection.disconnect();
+    connection.close();
     this.#purpose.onEnd?.();
   }
 }

@@ -1,15 +1,8 @@
-import { asError } from "../store/answers.js";
 import { groupBy } from "../store/group-by.js";
 import { chunksOf } from "./chunks.js";
+import type { ClientPort, ClusterNodes, Command } from "./client-port.js";
 import type { Script, ScriptArgument } from "./define-script.js";
 import { slotOfKey } from "./key-slot.js";
-import { isAutoPipelined, isCluster, type RedisClient, type RedisClusterClient } from "./redis-client.js";
-
-/** One command of a pipeline. */
-export interface Command {
-  readonly name: string;
-  readonly args: readonly ScriptArgument[];
-}
 
 /**
  * The keys of one node, as indexes, split into calls. On a Cluster each call holds keys of one slot
@@ -29,46 +22,22 @@ const KEYS_PER_SCRIPT = 50;
 /**
  * Sends `commands` to one node in one round trip. Returns one reply per command, in the same order,
  * with an Error for each that failed. Never rejects.
- * On a Cluster, commands whose slot has moved are sent once more, each on its own: the client
+ * On a Cluster, commands whose slot has moved are sent once more, each on its own: ioredis
  * follows a redirection, and learns from it, only if it may repeat the whole pipeline, which it may
  * not once TIME or a script has succeeded in it. `onMoved` is called first.
  */
 export async function send(
-  client: RedisClient,
+  port: ClientPort,
   commands: readonly Command[],
   onMoved: () => void = () => undefined,
 ): Promise<readonly unknown[]> {
-  const replies = await sendOnce(client, commands);
-  if (!isCluster(client) || !replies.some(isMoved)) return replies;
+  if (commands.length === 0) return [];
+  const replies = await port.send(commands);
+  if (port.cluster === undefined || !replies.some(isMoved)) return replies;
   onMoved();
   return Promise.all(
-    commands.map(async (command, index) =>
-      isMoved(replies[index]) ? (await sendOnce(client, [command]))[0] : replies[index],
-    ),
+    commands.map((command, index) => (isMoved(replies[index]) ? port.sendMoved(command) : replies[index])),
   );
-}
-
-async function sendOnce(client: RedisClient, commands: readonly Command[]): Promise<readonly unknown[]> {
-  if (commands.length === 0) return [];
-  const [only] = commands;
-  if (only !== undefined && commands.length === 1 && !isAutoPipelined(client)) {
-    // A single command costs less outside a pipeline.
-    return [await client.callBuffer(only.name, ...only.args).catch(asError)];
-  }
-  const pipeline = client.pipeline();
-  for (const { name, args } of commands) pipeline.callBuffer(name, args as ScriptArgument[]);
-  try {
-    const replies = await pipeline.exec();
-    return commands.map((_, index) => {
-      const [error, reply] = replies?.[index] ?? [
-        new Error("expected a reply to each command of the pipeline, got none from the client"),
-        undefined,
-      ];
-      return error ?? reply;
-    });
-  } catch (error) {
-    return commands.map(() => asError(error));
-  }
 }
 
 /**
@@ -96,14 +65,14 @@ export type Disorder = "slot moved" | "script sent again";
  * carried out in order by one node.
  */
 export async function sendScripts(
-  client: RedisClient,
+  port: ClientPort,
   calls: readonly ScriptCall[],
   trailing: readonly Command[] = [],
   onDisorder: (disorder: Disorder) => void = () => undefined,
 ): Promise<readonly unknown[]> {
   const onMoved = (): void => onDisorder("slot moved");
   const byHash = calls.map(({ script, args }) => ({ name: "EVALSHA", args: [script.sha, ...args] }));
-  const replies = (await send(client, [...byHash, ...trailing], onMoved)).slice(0, calls.length);
+  const replies = (await send(port, [...byHash, ...trailing], onMoved)).slice(0, calls.length);
   const missing = calls.flatMap((_, index) => (isNoScript(replies[index]) ? [index] : []));
   // The source is sent once: the server keeps the script for the calls that follow.
   const sent = new Set<string>();
@@ -116,7 +85,7 @@ export async function sendScripts(
   });
   if (bySource.length === 0) return replies;
   if (missing.length < calls.length) onDisorder("script sent again");
-  const repeated = await send(client, [...bySource, ...trailing], onMoved);
+  const repeated = await send(port, [...bySource, ...trailing], onMoved);
   for (const [nth, index] of missing.entries()) replies[index] = repeated[nth];
   return replies;
 }
@@ -127,31 +96,23 @@ const isNoScript = (reply: unknown): boolean => reply instanceof Error && reply.
  * Returns the Cluster node that serves `key`. A slot whose node the client does not know yet counts
  * as a node of its own.
  */
-export function nodeOf(client: RedisClusterClient, key: string): string {
-  return nodeOfSlot(client, slotOfKey(key));
+export function nodeOf(cluster: ClusterNodes, key: string): string {
+  return nodeOfSlot(cluster, slotOfKey(key));
 }
 
 /** Returns the Cluster node that serves `slot`, see `nodeOf`. */
-export const nodeOfSlot = (client: RedisClusterClient, slot: number): string =>
-  client.slots[slot]?.[0] ?? `slot ${slot}`;
+const nodeOfSlot = (cluster: ClusterNodes, slot: number): string => cluster.masterOf(slot) ?? `slot ${slot}`;
 
 /**
  * Groups `keys` by the node that serves them. Without a Cluster there is one node, and any keys can
  * share a call; on a Cluster only keys of the same slot can.
  */
-export function groupByNode(client: RedisClient, keys: readonly string[]): readonly NodeKeys[] {
-  if (!isCluster(client)) return [{ node: "", calls: chunksOf([...keys.keys()], KEYS_PER_SCRIPT) }];
+export function groupByNode({ cluster }: ClientPort, keys: readonly string[]): readonly NodeKeys[] {
+  if (cluster === undefined) return [{ node: "", calls: chunksOf([...keys.keys()], KEYS_PER_SCRIPT) }];
   const slots = [...groupBy(keys, slotOfKey)];
-  const byNode = groupBy(slots, ([slot]) => nodeOfSlot(client, slot));
+  const byNode = groupBy(slots, ([slot]) => nodeOfSlot(cluster, slot));
   return [...byNode].map(([node, positions]) => ({
     node,
     calls: positions.flatMap((position) => chunksOf((slots[position] as (typeof slots)[number])[1], KEYS_PER_SCRIPT)),
   }));
-}
-
-/** Sends one command. Rejects with the error that the server replies. */
-export async function sendAlone(client: RedisClient, command: Command): Promise<unknown> {
-  const [reply] = await sendOnce(client, [command]);
-  if (reply instanceof Error) throw reply;
-  return reply;
 }

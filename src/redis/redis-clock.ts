@@ -3,8 +3,8 @@ import { HASH_TAGS } from "../keys/hash-tags.js";
 import { throwIfAnyFailed } from "../store/answers.js";
 import { appendToCopies } from "../store/clock-copies.js";
 import { HEAD_BYTES, nonceOf, readHead } from "../store/clock-log.js";
-import { type Command, nodeOf, send, sendScripts } from "./pipeline.js";
-import { isCluster, type RedisClient } from "./redis-client.js";
+import type { ClientPort, Command } from "./client-port.js";
+import { nodeOf, send, sendScripts } from "./pipeline.js";
 import type { ReplicaWaitWriter } from "./replica-wait-writer.js";
 import { runScript } from "./run-script.js";
 import { appendClock } from "./scripts/append-clock.js";
@@ -18,22 +18,22 @@ const COPIES_EACH = 4;
  * reads of any node include. A copy is raised before an invalidation is confirmed.
  */
 export class RedisClock {
-  readonly #client: RedisClient;
+  readonly #port: ClientPort;
   readonly #writer: ReplicaWaitWriter;
   #head = "";
   #log = "";
   #channel = "";
   #copies: readonly string[] = [];
 
-  constructor(client: RedisClient, writer: ReplicaWaitWriter) {
-    this.#client = client;
+  constructor(port: ClientPort, writer: ReplicaWaitWriter) {
+    this.#port = port;
     this.#writer = writer;
   }
 
   /** Sets the name with which all its keys begin. It is also that of the channel on which each new head is published. */
   open(name: string): void {
     this.#channel = name;
-    const isOne = !isCluster(this.#client);
+    const isOne = this.#port.cluster === undefined;
     const [home = ""] = HASH_TAGS;
     this.#head = isOne ? name : `${name}:head:{${home}}`;
     this.#log = isOne ? `${name}:log` : `${name}:log:{${home}}`;
@@ -42,7 +42,7 @@ export class RedisClock {
 
   /** The key of the head on a server that is no Cluster, if the store has been opened for a cache. */
   get key(): string | undefined {
-    return isCluster(this.#client) || this.#head === "" ? undefined : this.#head;
+    return this.#port.cluster !== undefined || this.#head === "" ? undefined : this.#head;
   }
 
   /** The key of the log. */
@@ -52,18 +52,18 @@ export class RedisClock {
 
   /** Returns a copy on `node`, of a Cluster. Undefined if the node has none. */
   copyOn(node: string): string | undefined {
-    const client = this.#client;
-    return isCluster(client) ? this.#copies.find((copy) => nodeOf(client, copy) === node) : undefined;
+    const { cluster } = this.#port;
+    return cluster && this.#copies.find((copy) => nodeOf(cluster, copy) === node);
   }
 
   /** Returns what a copy on any node shows: of the first of two nodes to reply. Undefined if neither does. */
   async headElsewhere(): Promise<Buffer | undefined> {
-    const client = this.#client;
+    const { cluster } = this.#port;
     const [first] = this.#copies;
-    if (first === undefined || !isCluster(client)) return undefined;
-    const second = this.#copies.find((copy) => nodeOf(client, copy) !== nodeOf(client, first));
+    if (first === undefined || cluster === undefined) return undefined;
+    const second = this.#copies.find((copy) => nodeOf(cluster, copy) !== nodeOf(cluster, first));
     const asked = [first, ...(second === undefined ? [] : [second])].map(async (copy) => {
-      const [reply] = await send(client, [readHeadOf(copy)]);
+      const [reply] = await send(this.#port, [readHeadOf(copy)]);
       throwIfAnyFailed([reply]);
       return Buffer.isBuffer(reply) ? reply : undefined;
     });
@@ -88,8 +88,8 @@ export class RedisClock {
       { callerId: randomBytes(8), after, channel: this.#channel },
       records,
     );
-    const { client, trailing } = this.#writer;
-    const [reply] = await sendScripts(client, [{ script: appendClock, args }], trailing);
+    const { port, trailing } = this.#writer;
+    const [reply] = await sendScripts(port, [{ script: appendClock, args }], trailing);
     throwIfAnyFailed([reply]);
     const head = Buffer.isBuffer(reply) ? reply : undefined;
     const read = readHead(head);
@@ -101,14 +101,14 @@ export class RedisClock {
   }
 
   async #raise(head: Buffer): Promise<readonly Buffer[]> {
-    const { client, trailing } = this.#writer;
-    const replies = await runScript(client, trailing, raiseClock, this.#copies, () => ({ head }));
+    const { port, trailing } = this.#writer;
+    const replies = await runScript(port, trailing, raiseClock, this.#copies, () => ({ head }));
     throwIfAnyFailed(replies);
     return replies as readonly Buffer[];
   }
 
   async read(from: number): Promise<Buffer | undefined> {
-    const [reply] = await send(this.#client, [{ name: "GETRANGE", args: [this.#log, from, -1] }]);
+    const [reply] = await send(this.#port, [{ name: "GETRANGE", args: [this.#log, from, -1] }]);
     throwIfAnyFailed([reply]);
     return Buffer.isBuffer(reply) && reply.length > 0 ? reply : undefined;
   }

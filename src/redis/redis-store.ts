@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { type Cancel, type Clock, systemClock } from "../clock.js";
-import { CachedError, describeSetting } from "../errors.js";
+import { CachedError } from "../errors.js";
 import { checkOptionNames } from "../option-names.js";
 import { throwIfAnyFailed } from "../store/answers.js";
 import { splitAtOrigin, writeStoredEntry } from "../store/entry-layout.js";
@@ -28,13 +28,14 @@ import { newValue } from "../store/transitions.js";
 import type { ConnectionUse } from "../telemetry/events.js";
 import { checkReply } from "./check-reply.js";
 import { type ClientConnections, connectionsOf } from "./client-connections.js";
-import { problemOfClient } from "./client-options.js";
+import type { ClientPort } from "./client-port.js";
 import { EntryReader } from "./entry-reader.js";
 import { RedisHistory } from "./history.js";
 import { integerOf } from "./integer-reply.js";
+import { isClient, portOf, problemOfClient } from "./known-clients.js";
 import { nodeOf } from "./pipeline.js";
 import { readGrant } from "./read-grant.js";
-import { isCluster, type RedisClient } from "./redis-client.js";
+import type { RedisClient } from "./redis-client.js";
 import { RedisClock } from "./redis-clock.js";
 import { RedisSettings } from "./redis-settings.js";
 import { isMissingRight } from "./refusal.js";
@@ -47,7 +48,7 @@ import { remove } from "./scripts/remove.js";
 import { renew } from "./scripts/renew.js";
 import { softInvalidate } from "./scripts/soft-invalidate.js";
 import { storeValues } from "./scripts/store-values.js";
-import { bytesReceivedFrom, masterNodes, readServerInfo } from "./server-info.js";
+import { readServerInfo } from "./server-info.js";
 import { ServerTimes } from "./server-times.js";
 import { readWakeup } from "./wakeup.js";
 
@@ -61,8 +62,8 @@ const STORE_OUTCOMES: ReadonlyMap<unknown, StoreOutcome> = new Map([
 /** Options of `redisStore`. */
 export interface RedisStoreOptions {
   /**
-   * An ioredis client (5.4 or newer): standalone, behind Sentinel, or a Cluster. It is never
-   * closed.
+   * A client of ioredis (5.4 or newer), iovalkey or node-redis (5 or newer): standalone, behind Sentinel, or a Cluster. It is
+   * never closed. One of node-redis has to be connected or connecting.
    */
   readonly client: RedisClient;
   /**
@@ -76,16 +77,12 @@ export interface RedisStoreOptions {
   readonly clock?: Clock;
 }
 
-const isClient = (value: unknown): value is RedisClient =>
-  typeof (value as Partial<RedisClient> | undefined)?.pipeline === "function" &&
-  typeof (value as Partial<RedisClient>).duplicate === "function";
-
 /**
  * Creates a store on Redis 6.2 or newer, shared by all processes that use the same prefix. Each
  * entry is a single string, so the store works the same on a Cluster and on a single server. The
  * client is never closed; the connections that the store duplicates from it are closed with the
  * last cache that uses the store.
- * Throws `CACHED_OPTION_INVALID` if `client` is not an ioredis client or has a `keyPrefix`, or if
+ * Throws `CACHED_OPTION_INVALID` if `client` is not a client that can be used, such as one with a `keyPrefix`, or if
  * `waitForReplicas` is invalid.
  */
 export function redisStore(options: RedisStoreOptions): Store {
@@ -99,20 +96,16 @@ export function redisStore(options: RedisStoreOptions): Store {
     redis: "`client`",
   });
   const { client, clock = systemClock, waitForReplicas } = options;
-  if (!isClient(client))
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
-      `redisStore: \`client\`: expected an ioredis client, got ${describeSetting(client)}; pass redisStore({ client: new Redis(url) })`,
-    );
   const problem = problemOfClient(client);
   if (problem !== undefined) throw new CachedError("CACHED_OPTION_INVALID", `redisStore: \`client\`: ${problem}`);
-  if ((client.options as { keyPrefix?: string }).keyPrefix)
+  if ((client as { options?: { keyPrefix?: string } }).options?.keyPrefix)
     throw new CachedError(
       "CACHED_OPTION_INVALID",
       "redisStore: `client`: expected a client without `keyPrefix`, which ioredis applies to keys but not to messages; pass createCache({ prefix }) instead",
     );
-  const connections = connectionsOf(client, clock);
-  return new RedisStore(client, clock, connections, new ReplicaWaitWriter(client, connections.writes, waitForReplicas));
+  const port = portOf(client);
+  const connections = connectionsOf(port, clock);
+  return new RedisStore(port, clock, connections, new ReplicaWaitWriter(port, connections.writes, waitForReplicas));
 }
 
 class RedisStore implements Store {
@@ -121,7 +114,7 @@ class RedisStore implements Store {
   readonly nodes: Store["nodes"];
   readonly clockNode: Store["clockNode"];
   readonly reports: RedisReports;
-  readonly #client: RedisClient;
+  readonly #port: ClientPort;
   #wakeChannel = "";
   #clockChannel = "";
   readonly #settings: RedisSettings;
@@ -135,20 +128,21 @@ class RedisStore implements Store {
   /** The connections that cannot be used, with the last report of each. */
   readonly #failures = new Map<string, ConnectionFailure>();
 
-  constructor(client: RedisClient, clock: Clock, connections: ClientConnections, writer: ReplicaWaitWriter) {
+  constructor(port: ClientPort, clock: Clock, connections: ClientConnections, writer: ReplicaWaitWriter) {
     this.#connections = connections;
     this.#writer = writer;
-    this.reports = new RedisReports(client);
-    this.#settings = new RedisSettings(client, writer);
-    this.#invalidations = new RedisClock(client, writer);
-    this.#history = new RedisHistory(client);
-    this.name = isCluster(client) ? "redis cluster" : "redis";
-    this.nodeOf = isCluster(client) ? (key) => nodeOf(client, key) : undefined;
-    this.nodes = isCluster(client) ? () => masterNodes(client) : undefined;
-    this.clockNode = isCluster(client) ? () => nodeOf(client, this.#invalidations.logKey) : undefined;
-    this.#client = client;
+    this.reports = new RedisReports(port);
+    this.#settings = new RedisSettings(port, writer);
+    this.#invalidations = new RedisClock(port, writer);
+    this.#history = new RedisHistory(port);
+    const { cluster } = port;
+    this.name = cluster === undefined ? "redis" : "redis cluster";
+    this.nodeOf = cluster && ((key) => nodeOf(cluster, key));
+    this.nodes = cluster && (() => cluster.masters());
+    this.clockNode = cluster && (() => nodeOf(cluster, this.#invalidations.logKey));
+    this.#port = port;
     this.#times = new ServerTimes(clock);
-    this.#reader = new EntryReader(client, clock, this.#times, this.#invalidations);
+    this.#reader = new EntryReader(port, clock, this.#times, this.#invalidations);
   }
 
   read(keys: readonly string[]): Promise<StoreRead> {
@@ -294,7 +288,7 @@ class RedisStore implements Store {
 
   watchConnections(listener: ConnectionListener): Cancel {
     // The client is listened to before anything else is, so that a cache knows first that the store is back.
-    const stop = this.#connections.events.listen("ready", () => listener.onReconnect());
+    const stop = this.#port.events.listen("ready", () => listener.onReconnect());
     this.#watchers.add(listener);
     for (const failure of this.#failures.values()) listener.onOwn(failure);
     return () => {
@@ -304,11 +298,11 @@ class RedisStore implements Store {
   }
 
   receivedFrom(node: string): number | undefined {
-    return bytesReceivedFrom(this.#client, node);
+    return this.#port.bytesReceivedFrom(node);
   }
 
   inspect(node: string): Promise<StoreReport> {
-    return readServerInfo(this.#client, node);
+    return readServerInfo(this.#port, node);
   }
 
   watchClock(listener: ClockListener): Cancel {
@@ -328,7 +322,7 @@ class RedisStore implements Store {
   }
 
   #run<Args extends readonly string[]>(...run: RunArguments<Args>): Promise<readonly unknown[]> {
-    return runScript(this.#client, [], ...run);
+    return runScript(this.#port, [], ...run);
   }
 }
 

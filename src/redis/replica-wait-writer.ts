@@ -1,9 +1,7 @@
 import type { Cancel, Clock } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
-import type { ClientEvents } from "./client-events.js";
-import { duplicate, OWN_OPTIONS, OwnConnection } from "./own-connection.js";
-import type { Command } from "./pipeline.js";
-import { isCluster, type RedisClient, type RedisClusterClient, type RedisConnection } from "./redis-client.js";
+import type { ClientPort, Command, WriterConnection } from "./client-port.js";
+import { OwnConnection } from "./own-connection.js";
 
 /** How long an invalidation waits for replicas. */
 export interface ReplicaWait {
@@ -27,12 +25,12 @@ export interface ReplicaWait {
 export class ReplicaWaitWriter {
   /** Commands to send after each write. */
   readonly trailing: readonly Command[];
-  readonly #client: RedisClient;
+  readonly #port: ClientPort;
   readonly #connection: WriteConnection;
 
   /** Throws `CACHED_OPTION_INVALID` if `wait` is invalid. */
-  constructor(client: RedisClient, connection: WriteConnection, wait: ReplicaWait | undefined) {
-    this.#client = client;
+  constructor(port: ClientPort, connection: WriteConnection, wait: ReplicaWait | undefined) {
+    this.#port = port;
     this.#connection = connection;
     const isPositive = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 1;
     if (wait !== undefined && !(isPositive(wait?.replicas) && isPositive(wait?.timeoutMs)))
@@ -43,8 +41,8 @@ export class ReplicaWaitWriter {
     this.trailing = wait === undefined ? [] : [{ name: "WAIT", args: [wait.replicas, wait.timeoutMs] }];
   }
 
-  get client(): RedisClient {
-    return this.trailing.length === 0 ? this.#client : (this.#connection.client ?? this.#client);
+  get port(): ClientPort {
+    return this.trailing.length === 0 ? this.#port : (this.#connection.port ?? this.#port);
   }
 
   /** Opens the connection, if there is to be one. `onFailure` is told, at once and with each change, why it cannot be used. */
@@ -53,23 +51,20 @@ export class ReplicaWaitWriter {
   }
 }
 
-type WriteClient = RedisClient & RedisConnection;
 type OnFailure = (error: Error | undefined) => void;
 
 /** The connection for writes of all stores on a client, open while one of them uses it. */
 export class WriteConnection {
-  readonly #client: RedisClient;
-  readonly #events: ClientEvents;
+  readonly #client: ClientPort;
   readonly #clock: Clock;
   readonly #users = new Set<OnFailure>();
-  #own: OwnConnection<WriteClient> | undefined;
+  #own: OwnConnection<WriterConnection> | undefined;
   #failure: Error | undefined;
   /** The last connection that was opened; one that has ended rejects all commands. Undefined: none is used. */
-  client: RedisClient | undefined;
+  port: ClientPort | undefined;
 
-  constructor(client: RedisClient, events: ClientEvents, clock: Clock) {
+  constructor(client: ClientPort, clock: Clock) {
     this.#client = client;
-    this.#events = events;
     this.#clock = clock;
   }
 
@@ -77,11 +72,11 @@ export class WriteConnection {
     const user: OnFailure = (error) => onFailure(error);
     this.#users.add(user);
     user(this.#failure);
-    this.#own ??= new OwnConnection(this.#client, this.#events, this.#clock, {
-      connect: () => {
-        const connection = isCluster(this.#client) ? duplicateCluster(this.#client) : duplicate(this.#client);
-        this.client = connection as WriteClient;
-        return connection as WriteClient;
+    this.#own ??= new OwnConnection(this.#client, this.#clock, {
+      connect: (events) => {
+        const connection = this.#client.openWriter(events);
+        this.port = connection?.port;
+        return connection;
       },
       onFailure: (error) => {
         this.#failure = error;
@@ -92,19 +87,7 @@ export class WriteConnection {
       if (!this.#users.delete(user) || this.#users.size > 0) return;
       this.#own?.close();
       this.#own = undefined;
-      this.client = undefined;
+      this.port = undefined;
     };
   }
-}
-
-function duplicateCluster(cluster: RedisClusterClient): RedisConnection {
-  const { enableOfflineQueue, lazyConnect, ...redisOptions } = OWN_OPTIONS;
-  const options = {
-    enableOfflineQueue,
-    lazyConnect,
-    enableAutoPipelining: false,
-    clusterRetryStrategy: null,
-    redisOptions,
-  };
-  return (cluster.duplicate as (nodes: [], options: object) => RedisConnection).call(cluster, [], options);
 }

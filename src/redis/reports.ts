@@ -10,9 +10,9 @@ import {
   type ReportStore,
   type WriteReply,
 } from "../store/report-store.js";
+import type { ClientPort } from "./client-port.js";
 import { integerOf } from "./integer-reply.js";
 import { groupByNode, send, sendScripts } from "./pipeline.js";
-import { isCluster, type RedisClient } from "./redis-client.js";
 import { runScript } from "./run-script.js";
 import { askProcesses } from "./scripts/ask-processes.js";
 import { listReports } from "./scripts/list-reports.js";
@@ -31,17 +31,17 @@ const SEQUENCE_BYTES = 8;
 export class RedisReports implements ReportStore {
   /** The beginning of all names. */
   name = "";
-  readonly #client: RedisClient;
+  readonly #port: ClientPort;
 
-  constructor(client: RedisClient) {
-    this.#client = client;
+  constructor(port: ClientPort) {
+    this.#port = port;
   }
 
   async write({ process, sequence, parts }: ProcessReport): Promise<WriteReply> {
     const keys = [this.#indexOf(process), ...parts.map(({ name }) => this.#nameOf(process, name))];
     const values = parts.flatMap(({ keepMs, bytes }) => [keepMs, Buffer.from(bytes)]);
     const args = writeReport.argumentsFor(keys, { process, sequence, keptMs: REPORTS_KEPT_MS }, values);
-    const replies = await sendScripts(this.#client, [{ script: writeReport as never, args }]);
+    const replies = await sendScripts(this.#port, [{ script: writeReport as never, args }]);
     throwIfAnyFailed(replies);
     const [now, askedUntilAt, added] = (replies[0] as unknown[]).map(integerOf) as [number, number, number];
     return { now, askedUntilAt: askedUntilAt > now ? askedUntilAt : 0, isFirst: added === 1 };
@@ -49,7 +49,7 @@ export class RedisReports implements ReportStore {
 
   async list(): Promise<ReportReply & { readonly processes: readonly ReportingProcess[] }> {
     const args = { keptMs: REPORTS_KEPT_MS, maxReporting: MAX_REPORTING };
-    const replies = await runScript(this.#client, [], listReports, this.#indexes(), () => args);
+    const replies = await runScript(this.#port, [], listReports, this.#indexes(), () => args);
     throwIfAnyFailed(replies);
     const lists = replies.map((reply) => (reply as readonly Buffer[]).map(String));
     const now = Math.max(...lists.map(([at]) => Number(at)));
@@ -68,9 +68,9 @@ export class RedisReports implements ReportStore {
     const names = wanted.map(({ process, part }) => this.#nameOf(process, part));
     const found = new Array<Uint8Array | undefined>(names.length);
     await Promise.all(
-      groupByNode(this.#client, names).map(async ({ calls }) => {
+      groupByNode(this.#port, names).map(async ({ calls }) => {
         const commands = calls.map((indexes) => ({ name: "MGET", args: indexes.map((at) => names[at] as string) }));
-        const replies = await send(this.#client, commands);
+        const replies = await send(this.#port, commands);
         throwIfAnyFailed(replies);
         for (const [nth, indexes] of calls.entries())
           for (const [place, index] of indexes.entries()) {
@@ -83,15 +83,15 @@ export class RedisReports implements ReportStore {
   }
 
   async ask(ms: number): Promise<void> {
-    throwIfAnyFailed(await runScript(this.#client, [], askProcesses, this.#indexes(), () => ({ askMs: ms })));
+    throwIfAnyFailed(await runScript(this.#port, [], askProcesses, this.#indexes(), () => ({ askMs: ms })));
   }
 
   #indexes(): readonly string[] {
-    return isCluster(this.#client) ? HASH_TAGS.map((tag) => `${this.name}:{${tag}}`) : [this.name];
+    return this.#port.cluster === undefined ? [this.name] : HASH_TAGS.map((tag) => `${this.name}:{${tag}}`);
   }
 
   #indexOf(process: string): string {
-    return isCluster(this.#client) ? `${this.name}:{${hashTagOf(digestOf(process))}}` : this.name;
+    return this.#port.cluster === undefined ? this.name : `${this.name}:{${hashTagOf(digestOf(process))}}`;
   }
 
   #nameOf(process: string, part: string): string {

@@ -1,7 +1,7 @@
 import { throwIfAllFailed } from "../store/answers.js";
+import type { ClientPort, Command } from "./client-port.js";
 import type { Script, ScriptArgument } from "./define-script.js";
-import { type Command, groupByNode, sendScripts } from "./pipeline.js";
-import type { RedisClient } from "./redis-client.js";
+import { groupByNode, sendScripts } from "./pipeline.js";
 
 /** A script, its keys, its arguments for each call to a node, the values that follow for each key, and keys that follow those of each call. */
 export type RunArguments<Args extends readonly string[]> = [
@@ -18,18 +18,18 @@ export type RunArguments<Args extends readonly string[]> = [
  * Rejects if all calls failed.
  */
 export async function runScript<Args extends readonly string[]>(
-  client: RedisClient,
+  port: ClientPort,
   trailing: readonly Command[],
   ...[script, keys, argsOf, valuesOf = () => [], moreKeys = []]: RunArguments<Args>
 ): Promise<readonly unknown[]> {
   const replies = new Array<unknown>(keys.length);
-  const pipelines = groupByNode(client, keys).map(async ({ node, calls }) => {
+  const pipelines = groupByNode(port, keys).map(async ({ node, calls }) => {
     const scriptCalls = calls.map((indexes) => {
       const names = indexes.map((index) => keys[index] as string);
       const values = indexes.flatMap((index) => valuesOf(index));
       return { script, args: script.argumentsFor(names, argsOf(node), values, moreKeys) };
     });
-    for (const [at, reply] of (await sendScripts(client, scriptCalls as never, trailing)).entries())
+    for (const [at, reply] of (await sendScripts(port, scriptCalls as never, trailing)).entries())
       for (const [place, index] of (calls[at] as readonly number[]).entries())
         replies[index] = Array.isArray(reply) ? (reply as unknown[])[place] : reply;
   });

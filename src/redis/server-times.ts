@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.js";
 import { learnOffset, type ServerOffset } from "../store/server-offset.js";
-import type { Command } from "./pipeline.js";
+import type { Command } from "./client-port.js";
 
 /**
  * How long a server's time is extrapolated from its last TIME reply. A busy process then sends TIME

@@ -1,8 +1,6 @@
-import { randomInt } from "node:crypto";
 import type { Cancel, Clock } from "../clock.js";
-import type { ClientEvents } from "./client-events.js";
-import { duplicate, duplicateNode, OwnConnection } from "./own-connection.js";
-import { isCluster, type RedisClient, type RedisClusterClient, type RedisSubscriber } from "./redis-client.js";
+import type { ClientPort, SubscriberConnection } from "./client-port.js";
+import { OwnConnection } from "./own-connection.js";
 import { isRefusal } from "./refusal.js";
 
 /** All who listen poll as well, so it is enough to notice a broken connection after a while. */
@@ -29,19 +27,17 @@ interface Channel {
  * listener and closed with the last. On a Cluster it leads to one node, to which the others forward all messages.
  */
 export class Subscriber {
-  readonly #client: RedisClient;
-  readonly #events: ClientEvents;
+  readonly #port: ClientPort;
   readonly #clock: Clock;
   readonly #channels = new Map<string, Channel>();
-  #own: OwnConnection<RedisSubscriber> | undefined;
+  #own: OwnConnection<SubscriberConnection> | undefined;
   /** The connection, while channels can be subscribed on it. */
-  #connection: RedisSubscriber | undefined;
+  #connection: SubscriberConnection | undefined;
   /** Why there is no connection. */
   #failure: Error | undefined;
 
-  constructor(client: RedisClient, events: ClientEvents, clock: Clock) {
-    this.#client = client;
-    this.#events = events;
+  constructor(port: ClientPort, clock: Clock) {
+    this.#port = port;
     this.#clock = clock;
   }
 
@@ -67,8 +63,9 @@ export class Subscriber {
   }
 
   #open(): void {
-    this.#own = new OwnConnection<RedisSubscriber>(this.#client, this.#events, this.#clock, {
-      connect: (attempt) => this.#connect(attempt),
+    this.#own = new OwnConnection<SubscriberConnection>(this.#port, this.#clock, {
+      connect: (events, attempt) =>
+        this.#port.openSubscriber(events, (name, message) => this.#pass(this.#channels.get(name), message), attempt),
       prepare: (connection) => {
         for (const channel of this.#channels.values()) channel.isSubscribed = false;
         this.#connection = connection;
@@ -82,7 +79,7 @@ export class Subscriber {
         for (const channel of this.#channels.values()) report(channel, error);
       },
       // Replied to without a right that the store needs for nothing else, and tries again what the server has refused.
-      check: { ...CHECK, ask: (connection) => this.#subscribeAll(connection) },
+      check: { ...CHECK, ask: (connection) => Promise.all([this.#subscribeAll(connection), connection.ping?.()]) },
     });
   }
 
@@ -91,20 +88,12 @@ export class Subscriber {
     this.#own = undefined;
   }
 
-  #connect(attempt: number): RedisSubscriber | undefined {
-    const connection = isCluster(this.#client) ? duplicateAnyNode(this.#client, attempt) : duplicate(this.#client);
-    connection?.on("messageBuffer", (channel, message) => {
-      this.#pass(this.#channels.get(channel.toString()), message);
-    });
-    return connection;
-  }
-
   /** Resolves when the server has replied to all. Rejects if the connection breaks. */
-  async #subscribeAll(connection: RedisSubscriber): Promise<void> {
+  async #subscribeAll(connection: SubscriberConnection): Promise<void> {
     await Promise.all([...this.#channels].map(([name, channel]) => this.#subscribe(connection, name, channel)));
   }
 
-  async #subscribe(connection: RedisSubscriber, name: string, channel: Channel): Promise<void> {
+  async #subscribe(connection: SubscriberConnection, name: string, channel: Channel): Promise<void> {
     let refusal: Error | undefined;
     try {
       await connection.subscribe(name);
@@ -124,13 +113,6 @@ export class Subscriber {
   #pass(channel: Channel | undefined, message: Buffer | undefined): void {
     for (const listener of channel?.listeners ?? []) listener.onMessage(message);
   }
-}
-
-function duplicateAnyNode(cluster: RedisClusterClient, attempt: number): RedisSubscriber | undefined {
-  const masters = cluster.nodes("master");
-  return masters.length === 0
-    ? undefined
-    : duplicateNode(cluster, masters[randomInt(masters.length)] as RedisClient, attempt);
 }
 
 function report({ listeners }: Channel, error: Error | undefined): void {

@@ -1,4 +1,5 @@
 import { type ExecutionArgs, type ExecutionResult, execute } from "graphql";
+import { isEmptyRoot } from "../directive/query-reads.js";
 import { CachedError, describeSetting } from "../errors.js";
 import type { ExecutedResponse, Operation, ResponseCache, ResponseExecution } from "./response-cache.js";
 import { resultOf } from "./stored-response.js";
@@ -36,15 +37,7 @@ export const isOrdinary = ({
   readonly rootValue?: unknown;
   readonly fieldResolver?: unknown;
   readonly typeResolver?: unknown;
-}): boolean => isNoRoot(rootValue) && fieldResolver == null && typeResolver == null;
-
-/** Whether a root value has nothing that fields could be resolved from. */
-const isNoRoot = (rootValue: unknown): boolean =>
-  rootValue === undefined ||
-  rootValue === null ||
-  (typeof rootValue === "object" &&
-    Object.getPrototypeOf(rootValue) === Object.prototype &&
-    Object.keys(rootValue).length === 0);
+}): boolean => isEmptyRoot(rootValue) && fieldResolver == null && typeResolver == null;
 
 /** Runs the execution of a response, and ends it, however that ends. */
 export async function endWith<Result extends object>(

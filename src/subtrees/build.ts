@@ -23,7 +23,8 @@ interface HintedInfo {
  */
 export class SubtreeBuild implements Build {
   readonly coordinate: string;
-  readonly context: unknown;
+  context: unknown;
+  readonly original: unknown;
   readonly load: Build["load"];
   readonly observer: Build["observer"];
   readonly #parts: CacheParts;
@@ -46,6 +47,7 @@ export class SubtreeBuild implements Build {
   ) {
     this.coordinate = rule.coordinate;
     this.context = context;
+    this.original = context;
     this.#parts = parts;
     this.#rule = rule;
     this.#info = info;
@@ -76,18 +78,19 @@ export class SubtreeBuild implements Build {
    * Runs the execution. A PUBLIC subtree must not depend on who asks: what it reads of the context, outside of its key and of what
    * all callers share, keeps it from being stored.
    */
-  async run<T>(execute: () => Promise<T>): Promise<T> {
+  async run<T>(execute: (context: unknown) => Promise<T>): Promise<T> {
     const { scopes, contextWatch } = this.#parts;
     const { coordinate, policy, contextPaths } = this.#rule;
+    const keyProperties = contextPaths.flatMap(({ steps }) => steps.slice(0, 1));
+    const onRead = (property: string): void => this.#refuse("CONTEXT_READ", property);
+    const isPublic = policy.scope === "PUBLIC";
+    const watch = isPublic ? contextWatch.watchBuild({ coordinate, keyProperties, onRead }, this.original) : undefined;
+    if (isPublic && watch === undefined) this.#refuse("CONTEXT_FROZEN", coordinate);
+    if (watch !== undefined) this.context = watch.context;
     const ended = scopes.begin(this);
+    const run = (): Promise<T> => execute(this.context);
     try {
-      if (policy.scope === "PRIVATE") return await execute();
-      const keyProperties = contextPaths.flatMap(({ steps }) => steps.slice(0, 1));
-      const onRead = (property: string): void => this.#refuse("CONTEXT_READ", property);
-      const watched = contextWatch.runBuild({ coordinate, keyProperties, onRead }, this.context, execute);
-      if (watched !== undefined) return await watched.result;
-      this.#refuse("CONTEXT_FROZEN", coordinate);
-      return await execute();
+      return await (watch === undefined ? run() : watch.run(run));
     } finally {
       ended();
     }

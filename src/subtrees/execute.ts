@@ -1,5 +1,6 @@
-import type { DocumentNode, GraphQLSchema } from "graphql";
+import { type DocumentNode, GraphQLError, type GraphQLSchema } from "graphql";
 import type { OperationRewriter } from "../parts.js";
+import { ERRORS_FIELD } from "./twins.js";
 
 /** The arguments of an execution that a subtree depends on. */
 interface Executed {
@@ -30,4 +31,23 @@ export function executeWithSubtrees<Args extends Executed, Result>(
   };
   const result = execute({ ...args, document: rewritten });
   return result instanceof Promise ? (result.then(finish) as Result) : finish(result);
+}
+
+/** The result of an execution, as far as its errors are concerned. */
+interface WithErrors {
+  errors?: readonly { readonly path?: readonly unknown[] | undefined; readonly originalError?: unknown }[] | undefined;
+}
+
+/**
+ * Restores the errors of subtrees in a result. Unlike graphql-js, executors that compile documents give errors that have a path
+ * another one: that of the field which they have come from.
+ */
+export function restoreErrors(result: unknown): void {
+  const given = (result as WithErrors | null | undefined)?.errors;
+  if (given === undefined) return;
+  (result as WithErrors).errors = given.map((error) => {
+    const { path, originalError } = error;
+    if (!(originalError instanceof GraphQLError) || originalError.path === undefined) return error;
+    return path?.[0] === ERRORS_FIELD || path?.[0] === originalError.path[0] ? originalError : error;
+  });
 }

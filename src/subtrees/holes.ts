@@ -32,7 +32,11 @@ export function filled(stored: Json, executed: Json, nulled: NulledPaths, path: 
   if (executed === null && nulled.includes(path)) return null;
   if (Array.isArray(stored)) {
     if (!Array.isArray(executed) || executed.length !== stored.length) throw new OtherObjects();
-    return stored.map((item, nth) => filled(item, executed[nth], nulled, [...path, nth]));
+    return stored.map((item, nth) => {
+      // Nothing says which is which.
+      if (isObject(item) && item[ID] === null) throw new OtherObjects();
+      return filled(item, executed[nth], nulled, [...path, nth]);
+    });
   }
   if (!isObject(stored)) {
     if (stored !== executed) throw new OtherObjects();
@@ -67,19 +71,34 @@ function define(object: Record<string, Json>, name: string, value: Json): void {
   else object[name] = value;
 }
 
+/** Thrown if the value of a scalar has a name that stands for hidden ids, which it would lose. */
+export class HiddenName extends Error {}
+
 /**
  * Returns what is stored of a value that was just completed: ordinary objects, as JSON has them, in the place of those that the
  * executor makes, which have no prototype. Values of scalars stay as they are. Adds the ids of all objects to `ids`, by the names of their
- * types; `keepsIds`: whether they stay in the value.
+ * types; undefined: they were not asked for. `keepsIds`: whether they stay in the value.
  */
-export function storedOf(value: Json, keepsIds: boolean, ids: Map<string, Set<string>>): Json {
+export function storedOf(value: Json, keepsIds: boolean, ids: Map<string, Set<string>> | undefined): Json {
   if (Array.isArray(value)) return value.map((item) => storedOf(item, keepsIds, ids));
-  if (typeof value !== "object" || value === null || Object.getPrototypeOf(value) !== null) return value;
+  if (typeof value !== "object" || value === null) return value;
+  if (Object.getPrototypeOf(value) !== null || (ids !== undefined && !(TYPE in value))) {
+    if (keepsIds && TYPE in value) throw new HiddenName();
+    return value;
+  }
   const own: Record<string, Json> = {};
+  if (ids === undefined) {
+    // All that a build does per object counts: without a prototype there is nothing but own names.
+    for (const name in value) {
+      const member = (value as JsonObject)[name];
+      define(own, name, typeof member === "object" && member !== null ? storedOf(member, keepsIds, ids) : member);
+    }
+    return own;
+  }
   const { [TYPE]: typeName, [ID]: id } = value as JsonObject;
-  if (typeof typeName === "string" && id !== undefined && id !== null) {
-    const ofType = ids.get(typeName);
-    if (ofType === undefined) ids.set(typeName, new Set([String(id)]));
+  if (id !== undefined && id !== null) {
+    const ofType = ids.get(typeName as string);
+    if (ofType === undefined) ids.set(typeName as string, new Set([String(id)]));
     else ofType.add(String(id));
   }
   for (const [name, member] of Object.entries(value))

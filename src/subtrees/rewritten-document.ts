@@ -15,6 +15,9 @@ import { type Fragments, type Obstacle, otherDirective } from "./selection-plan.
 import type { SubtreeField, SubtreeRun } from "./subtree-field.js";
 import { ERRORS_FIELD, resolvedBy, twinNameOf, twinNode } from "./twins.js";
 
+/** The documents that are kept for one operation: which of its fields are replaced changes with modes and with what pays. */
+const MAX_DOCUMENTS = 16;
+
 const nameNode = (value: string): NameNode => ({ kind: Kind.NAME, value });
 
 /** A field with subtrees that is not answered with one in an operation. */
@@ -107,6 +110,7 @@ export class RewrittenOperation {
     const id = [...used.keys()].join(" ");
     let document = this.#documents.get(id);
     if (document === undefined) {
+      if (this.#documents.size >= MAX_DOCUMENTS) this.#documents.clear();
       document = this.#rewrite(used);
       this.#documents.set(id, document);
     }

@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { inspect } from "node:util";
 import {
   type FieldNode,
   type FragmentDefinitionNode,
@@ -20,6 +21,7 @@ import {
 } from "graphql";
 import type { SchemaFacts } from "../directive/field-facts.js";
 import type { AnyField } from "../directive/field-rule.js";
+import { defaultOf } from "../graphql-version.js";
 import type { Path } from "../keys/path.js";
 import type { Policy } from "../policy/policy.js";
 import type { FieldRule } from "../schema-rules.js";
@@ -29,7 +31,10 @@ export type Fragments = ReadonlyMap<string, FragmentDefinitionNode>;
 
 /** Why a field is cached field by field although it has `subtree: true`. */
 export interface Obstacle {
-  readonly reason: Extract<SkipReason, "CHANGED_RESOLVER" | "DIRECTIVE" | "LIST_WITHOUT_ID" | "NO_TWIN">;
+  readonly reason: Extract<
+    SkipReason,
+    "CHANGED_RESOLVER" | "DIRECTIVE" | "LIST_WITHOUT_ID" | "NO_TWIN" | "TOO_MANY_SELECTIONS"
+  >;
   /** What it is about: a directive, or the coordinate of a field. */
   readonly subject: string;
 }
@@ -49,6 +54,9 @@ export interface SelectionPlan {
   /** The coordinates of the holes. */
   readonly holes: readonly string[];
 }
+
+/** Deeper selections are an attack: the documents of subtrees are made by recursion. */
+const MAX_DEPTH = 200;
 
 /** The directives that decide whether a field is executed at all. */
 const CONDITIONS = ["skip", "include"];
@@ -150,7 +158,7 @@ export function planSelection(
   types: SelectedTypes,
   fragments: Fragments,
 ): SelectionPlan {
-  const walk = new SelectionWalk(types, fragments);
+  const walk = new SelectionWalk(types, fragments, coordinate);
   const named = getNamedType(type) as GraphQLCompositeType;
   for (const { selectionSet } of nodes)
     if (selectionSet !== undefined && walk.selections(selectionSet, named)) walk.checkWay(type, coordinate);
@@ -175,12 +183,16 @@ class SelectionWalk {
   obstacle: Obstacle | undefined;
   readonly #types: SelectedTypes;
   readonly #fragments: Fragments;
+  readonly #root: string;
+  #depth = 0;
   /** Whether there are holes in a selection, by what it is and the type that it is about. */
   readonly #visited = new Map<SelectionSetNode, Map<string, boolean>>();
 
-  constructor(types: SelectedTypes, fragments: Fragments) {
+  /** `root`: the coordinate of the field of the query type. */
+  constructor(types: SelectedTypes, fragments: Fragments, root: string) {
     this.#types = types;
     this.#fragments = fragments;
+    this.#root = root;
   }
 
   /** Returns whether there are holes in a selection. */
@@ -191,6 +203,11 @@ class SelectionWalk {
     if (known !== undefined) return known;
     // Documents that were not validated can have cycles.
     visited.set(type.name, false);
+    if (this.#depth >= MAX_DEPTH) {
+      this.obstacle = { reason: "TOO_MANY_SELECTIONS", subject: this.#root };
+      return false;
+    }
+    this.#depth++;
     let hasHoles = false;
     for (const selection of set.selections) {
       this.#checkDirectives(selection);
@@ -205,6 +222,7 @@ class SelectionWalk {
       this.texts.add(`${type.name} ${narrowed.name}`);
       if (this.selections(fragment.selectionSet, narrowed)) hasHoles = true;
     }
+    this.#depth--;
     visited.set(type.name, hasHoles);
     return hasHoles;
   }
@@ -227,6 +245,11 @@ class SelectionWalk {
   #add(parent: GraphQLObjectType, field: AnyField): void {
     const { coordinate, rule, returned } = this.#types.facts.of(parent, field);
     this.texts.add(`${coordinate}:${field.type} ${rule?.variant.id ?? ""}`);
+    // What a client leaves out is in no key.
+    for (const argument of field.args) {
+      const value = defaultOf(argument);
+      if (value !== undefined) this.texts.add(`${coordinate}(${argument.name}:) ${inspect(value, { depth: null })}`);
+    }
     const listed = (name: string, members: readonly string[]): void => {
       this.texts.add(`${name} ${[...members].sort(byText).join(" ")}`);
     };

@@ -11,10 +11,11 @@ import {
   isNonNullType,
   type OperationDefinitionNode,
 } from "graphql";
-import { LRUCache } from "lru-cache";
+import type { LRUCache } from "lru-cache";
 import { type Args, CachedField } from "../directive/cached-field.js";
 import { tagsOfValue } from "../directive/entity-walk.js";
 import type { AnyField } from "../directive/field-rule.js";
+import { isEmptyRoot } from "../directive/query-reads.js";
 import { detachedCacheControl } from "../directive/response-hint.js";
 import { resultControl } from "../directive/result-control.js";
 import { CachedError } from "../errors.js";
@@ -27,7 +28,7 @@ import type { ReadReport } from "../tier/request/request.js";
 import { LoadControl } from "../tier/request/result-control.js";
 import { SubtreeBuild } from "./build.js";
 import { HitRatio } from "./hit-ratio.js";
-import { filled, NulledPaths, OtherObjects, storedOf } from "./holes.js";
+import { filled, HiddenName, NulledPaths, OtherObjects, storedOf } from "./holes.js";
 import { holesDocument, ID, NestedDocument, responseKeyOf, storedDocument } from "./nested-document.js";
 import type { Fragments, SelectedTypes, SelectionPlan } from "./selection-plan.js";
 import { subtreeRule } from "./subtree-rule.js";
@@ -52,6 +53,8 @@ interface SubtreeCall {
   /** What the build of this read has completed, if there was one. */
   built: Completed | undefined;
   report: ReadReport | undefined;
+  /** Whether there was an entry, which could not be served. */
+  hadEntry: boolean;
   /** Whether the build has found that the value must not be stored. */
   isUnstorable: boolean;
   /** The first reason why not. */
@@ -64,12 +67,23 @@ interface Skip {
   readonly subject: string;
 }
 
-const newCall = (): SubtreeCall => ({ built: undefined, report: undefined, isUnstorable: false, skip: undefined });
+/** Until when a value is not looked up, since it could not be stored. */
+export interface Unstorable extends Skip {
+  readonly until: number;
+}
+
+const newCall = (): SubtreeCall => ({
+  built: undefined,
+  report: undefined,
+  hadEntry: false,
+  isUnstorable: false,
+  skip: undefined,
+});
 
 /** Takes the place of a value that is not stored: those who have waited for it execute the field themselves. No completed object is a string. */
 const NOT_STORED = "not stored";
-/** How many keys a selection remembers that could not be stored. */
-const MAX_UNSTORABLE = 1_000;
+/** The documents that are kept for the conditions of the nodes of one field. Clients can send any values. */
+const MAX_DOCUMENTS = 16;
 
 /** Leads from the `info` of a twin, and of its load, to the call. */
 const CALL: unique symbol = Symbol("graphql-cached.subtree-call");
@@ -88,6 +102,8 @@ export interface SubtreeSource {
   runOf(info: GraphQLResolveInfo): SubtreeRun;
   /** The selections of the field that are kept, by digest. */
   readonly selections: Map<string, { readonly hitRatio: HitRatio; usedAt: number }>;
+  /** What is not looked up for a while, by digest of the key. */
+  readonly unstorable: LRUCache<string, Unstorable>;
   /** Reports why a subtree is not stored. `subject`: a coordinate or a name. */
   skipped(reason: SkipReason, subject: string): void;
 }
@@ -112,8 +128,6 @@ export class SubtreeField {
   readonly #hasIds: boolean;
   /** By the nodes that an execution has collected: `@include` can leave some of them out. */
   readonly #documents = new Map<string, NestedDocuments>();
-  /** By digest of the key: until when a value is not looked up, since it could not be stored, and why. */
-  readonly #unstorable = new LRUCache<string, Skip & { readonly until: number }>({ max: MAX_UNSTORABLE });
   /** Whether the server has a root value, from which fields can be resolved. */
   hasRootValue = false;
 
@@ -141,6 +155,10 @@ export class SubtreeField {
         const call = callOf(info);
         if (call !== undefined) call.report = report;
       },
+      onMiss: (entry, info) => {
+        const call = callOf(info);
+        if (call !== undefined && entry !== undefined) call.hadEntry = true;
+      },
     });
   }
 
@@ -158,7 +176,7 @@ export class SubtreeField {
   }
 
   #read(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo, run: SubtreeRun): unknown {
-    if (source !== undefined && source !== null) {
+    if (!isEmptyRoot(source)) {
       this.hasRootValue = true;
       return this.#executeAlone(context, info, source).then((completed) => this.#settle(completed, run));
     }
@@ -171,7 +189,7 @@ export class SubtreeField {
     }
     const value = this.#cached.resolve(undefined, args, context, own);
     if (!(value instanceof Promise) && value !== NOT_STORED && !this.plan.hasHoles) {
-      this.hitRatio.add(true);
+      this.hitRatio.add("hit");
       return value;
     }
     return this.#answer(value, call, args, context, own, run);
@@ -186,12 +204,17 @@ export class SubtreeField {
     run: SubtreeRun,
   ): Promise<unknown> {
     const completed = await this.#completed(read, call, context, info);
-    this.hitRatio.add(call.built === undefined);
+    const outcome = call.built === undefined ? "hit" : call.hadEntry ? "rebuilt" : "new";
     this.#noteRefusal(call, args, context, info);
-    if (completed.isOrdinary || !this.plan.hasHoles) return this.#settle(completed, run);
+    if (completed.isOrdinary || !this.plan.hasHoles) {
+      this.hitRatio.add(outcome);
+      return this.#settle(completed, run);
+    }
     // Not while a build is running, which what loaders read for holes could be a part of: PRIVATE values would keep it from being stored.
     const holes = await this.#execute("holes", undefined, context, info);
     const filling = await this.#fill(completed, holes, info);
+    // What has to be built again was no hit.
+    this.hitRatio.add(outcome === "hit" && filling === undefined ? "rebuilt" : outcome);
     if (filling !== undefined) return this.#settle(filling, run);
     // The entry is about other objects than there are now, so it is built again.
     const again = newCall();
@@ -254,16 +277,17 @@ export class SubtreeField {
 
   /** Returns why a value is not looked up. Undefined: it is. */
   #skipOf(args: Args, context: unknown, info: GraphQLResolveInfo): Skip | undefined {
-    if (this.#unstorable.size === 0) return undefined;
+    const { unstorable } = this.source;
+    if (unstorable.size === 0) return undefined;
     const digest = this.#digestOf(args, context, info);
-    const skip = digest === undefined ? undefined : this.#unstorable.get(digest);
+    const skip = digest === undefined ? undefined : unstorable.get(digest);
     return skip !== undefined && skip.until > this.source.parts.clock.now() ? skip : undefined;
   }
 
   /** A value that could not be stored is not looked up for a while: a build costs more than an execution. */
   #noteRefusal(call: SubtreeCall, args: Args, context: unknown, info: GraphQLResolveInfo): void {
     const { report, built } = call;
-    if (built === undefined) return;
+    if (built === undefined && !call.isUnstorable) return;
     const { parts, rule, skipped } = this.source;
     const refusal = report !== undefined && report.outcome !== "bypassed" ? report.refusal : undefined;
     let { skip } = call;
@@ -271,11 +295,11 @@ export class SubtreeField {
       skip = { reason: REFUSALS[refusal] ?? "UNSTORABLE", subject: rule.coordinate };
       skipped(skip.reason, skip.subject);
     }
-    if (refusal === undefined && built.errors.length === 0 && !call.isUnstorable) return;
+    if (refusal === undefined && (built?.errors ?? []).length === 0 && !call.isUnstorable) return;
     const { clock, errorBackoffMs } = parts;
     const digest = this.#digestOf(args, context, info);
     skip ??= { reason: "UNSTORABLE", subject: rule.coordinate };
-    if (digest !== undefined) this.#unstorable.set(digest, { ...skip, until: clock.now() + errorBackoffMs });
+    if (digest !== undefined) this.source.unstorable.set(digest, { ...skip, until: clock.now() + errorBackoffMs });
   }
 
   #digestOf(args: Args, context: unknown, info: GraphQLResolveInfo): string | undefined {
@@ -298,9 +322,18 @@ export class SubtreeField {
       this.source.skipped(reason, subject);
     };
     const build = new SubtreeBuild(parts, this.#cached.rule, context, info, skipped);
-    const completed = await build.run(() => this.#execute("stored", build, context, info));
-    const ids = new Map<string, Set<string>>();
-    const value = storedOf(completed.value, this.#keepsIds, ids);
+    const completed = await build.run((own) => this.#execute("stored", build, own, info));
+    const ids = this.#hasIds ? new Map<string, Set<string>>() : undefined;
+    let value: unknown;
+    try {
+      value = storedOf(completed.value, this.#keepsIds, ids);
+    } catch (error) {
+      if (!(error instanceof HiddenName && control instanceof LoadControl)) throw error;
+      skipped("UNSTORABLE", rule.coordinate);
+      if (call !== undefined) call.isUnstorable = true;
+      control.skip();
+      return NOT_STORED;
+    }
     if (call !== undefined) call.built = { value, errors: completed.errors };
     const [error] = completed.errors;
     if (error !== undefined) {
@@ -310,7 +343,7 @@ export class SubtreeField {
     }
     // The mode is `observe`, or the cache is bypassed: nothing is stored.
     if (!(control instanceof LoadControl)) return value;
-    const entities = [...ids].filter(([typeName]) => rule.subtree?.tagsEntity(typeName) === true);
+    const entities = [...(ids ?? [])].filter(([typeName]) => rule.subtree?.tagsEntity(typeName) === true);
     const isStored = error === undefined && build.describe(control, value, tagsOfValue(new Map(entities)));
     if (isStored) return value;
     if (call !== undefined) call.isUnstorable = true;
@@ -341,7 +374,7 @@ export class SubtreeField {
       rootValue,
       contextValue: context,
       variableValues,
-      ...(signal === undefined ? {} : { abortSignal: signal }),
+      ...(signal === undefined ? {} : { abortSignal: signal as AbortSignal }),
     };
     const { data, errors = [] } = (await execute(args)) as ExecutionResult;
     const [node] = nodes;
@@ -363,6 +396,7 @@ export class SubtreeField {
           ? holesDocument(nodes, this.#named, types, this.#fragments)
           : new NestedDocument([], this.#fragments),
       };
+      if (this.#documents.size >= MAX_DOCUMENTS) this.#documents.clear();
       this.#documents.set(id, documents);
     }
     return documents;

@@ -1,4 +1,3 @@
-import { hash } from "node:crypto";
 import {
   type ASTNode,
   type DocumentNode,
@@ -9,11 +8,12 @@ import {
   isObjectType,
   Kind,
   type OperationDefinitionNode,
-  print,
   visit,
 } from "graphql";
+import { LRUCache } from "lru-cache";
 import { SchemaFacts } from "../directive/field-facts.js";
 import type { AnyField } from "../directive/field-rule.js";
+import { Selections } from "../directive/selection.js";
 import { executionOf } from "../graphql-version.js";
 import type { CacheParts, ExplainedSubtree, OperationRewriter, RewritableOperation } from "../parts.js";
 import type { FieldRule } from "../schema-rules.js";
@@ -21,11 +21,15 @@ import type { SkipReason } from "../telemetry/events.js";
 import type { HitRatio } from "./hit-ratio.js";
 import { RewrittenOperation } from "./rewritten-document.js";
 import { type Obstacle, otherDirective, planSelection, SelectedTypes } from "./selection-plan.js";
-import { SubtreeField, type SubtreeRun } from "./subtree-field.js";
+import { SubtreeField, type SubtreeRun, type SubtreeSource } from "./subtree-field.js";
 import { ERRORS_FIELD, Twins } from "./twins.js";
 
 /** A selection is replaced by another one if it was not asked for in this time. */
 const IDLE_MS = 60_000;
+/** The fields of one operation that have subtrees. More are an attack: each costs a walk through what it selects. */
+const MAX_FIELDS = 32;
+/** How many keys a field remembers that could not be stored. */
+const MAX_UNSTORABLE = 1_000;
 
 /** A selection of a field, as all documents have it that select the same. */
 interface KnownSelection {
@@ -39,6 +43,7 @@ interface SubtreeRoot {
   readonly rule: FieldRule;
   readonly types: SelectedTypes;
   readonly selections: Map<string, KnownSelection>;
+  readonly unstorable: SubtreeSource["unstorable"];
 }
 
 /** What belongs to one schema. */
@@ -62,9 +67,11 @@ export class Subtrees implements OperationRewriter {
   readonly #schemas = new WeakMap<GraphQLSchema, SchemaState | null>();
   readonly #runs = new WeakMap<object, SubtreeRun>();
   readonly #reported = new Set<string>();
+  readonly #texts: Selections;
 
   constructor(parts: CacheParts) {
     this.#parts = parts;
+    this.#texts = new Selections(parts.keys.writers.exact, false);
   }
 
   /** Prepares for a schema when a server starts, before the server changes it. */
@@ -183,9 +190,17 @@ export class Subtrees implements OperationRewriter {
     if (operation?.operation !== "query" || (name === "" && operations.length > 1)) return undefined;
     const rewritten = new RewrittenOperation(document, operation, fragments, (info) => this.#runOf(info));
     const incremental = incrementalDirective([operation, ...fragments.values()]);
+    const spread = Object.fromEntries(fragments);
+    let count = 0;
     for (const [responseKey, nodes] of rewritten.rootFields) {
       const root = state.roots.get((nodes[0] as FieldNode).name.value);
       if (root === undefined) continue;
+      if (++count > MAX_FIELDS) {
+        const { coordinate } = root.rule;
+        const obstacle = { reason: "TOO_MANY_SELECTIONS", subject: coordinate } as const;
+        rewritten.leave({ coordinate, responseKey, obstacle, holes: [] });
+        continue;
+      }
       const directive = rewritten.directive ?? incremental ?? otherDirective(...nodes);
       const plan = planSelection(
         nodes,
@@ -199,9 +214,8 @@ export class Subtrees implements OperationRewriter {
         rewritten.leave({ coordinate: root.rule.coordinate, responseKey, obstacle, holes: plan.holes });
         continue;
       }
-      const texts = nodes.map((node) => print({ ...node, arguments: [], directives: [] }));
-      const used = [...fragments.values()].map(print);
-      const selectionDigest = hash("sha256", JSON.stringify([texts, used, plan.typesDigest]), "base64url");
+      const { digest } = this.#texts.outlineOf({ fieldNodes: nodes, fragments: spread, operation, variableValues: {} });
+      const selectionDigest = `${digest} ${plan.typesDigest}`;
       const { rule } = root;
       for (const hole of plan.holes) this.#parts.counters.subtreesOf(rule.coordinate).holes.add(hole);
       const source = {
@@ -211,6 +225,7 @@ export class Subtrees implements OperationRewriter {
         types: root.types,
         buildSchema: state.buildSchema,
         selections: root.selections,
+        unstorable: root.unstorable,
         runOf: this.#runOf.bind(this),
         skipped: (reason: SkipReason, subject: string) => this.#report(rule.coordinate, reason, subject),
       };
@@ -268,7 +283,13 @@ export class Subtrees implements OperationRewriter {
         continue;
       }
       const types = new SelectedTypes(schema, facts, rule.policy.scope === "PRIVATE");
-      roots.set(field.name, { field, rule, types, selections: new Map() });
+      roots.set(field.name, {
+        field,
+        rule,
+        types,
+        selections: new Map(),
+        unstorable: new LRUCache({ max: MAX_UNSTORABLE }),
+      });
     }
     const buildSchema = roots.size === 0 ? schema : this.#twins.buildSchemaOf(schema);
     this.#twins.add(queryType, [...roots.keys()]);

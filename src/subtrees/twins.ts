@@ -80,11 +80,10 @@ export class Twins {
   /** Adds the twins of fields to a query type, and the field for errors. */
   add(queryType: GraphQLObjectType, fieldNames: readonly string[]): void {
     const fields = queryType.getFields() as Record<string, GraphQLField<unknown, unknown>>;
-    const define = (name: string, like: AnyField, type: GraphQLField<unknown, unknown>["type"]): void => {
+    const define = (name: string, like: AnyField, own: Pick<AnyField, "type" | "args">): void => {
       if (Object.hasOwn(fields, name)) return;
-      const twin = Object.assign(Object.create(Object.getPrototypeOf(like) as object) as AnyField, like, {
+      const twin = Object.assign(Object.create(Object.getPrototypeOf(like) as object) as AnyField, like, own, {
         name,
-        type,
         resolve,
         subscribe: undefined,
       });
@@ -92,11 +91,12 @@ export class Twins {
     };
     for (const name of fieldNames) {
       const field = fields[name] as AnyField;
-      define(twinNameOf(name), field, isNonNullType(field.type) ? new GraphQLNonNull(this.#leaf) : this.#leaf);
+      const type = isNonNullType(field.type) ? new GraphQLNonNull(this.#leaf) : this.#leaf;
+      define(twinNameOf(name), field, { type, args: field.args });
     }
     const [first] = fieldNames;
     if (first === undefined) return;
-    define(ERRORS_FIELD, { ...(fields[first] as AnyField), args: [] }, new GraphQLList(this.#leaf));
+    define(ERRORS_FIELD, fields[first] as AnyField, { type: new GraphQLList(this.#leaf), args: [] });
   }
 
   /** Returns the schema that builds are executed with: the same types, and the type of variables. */

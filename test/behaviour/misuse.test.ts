@@ -159,7 +159,7 @@ describe("invalid options", () => {
       "`maxBytes`: expected an integer of at least 1024, got 7",
     );
     expect(errorOf(() => redisStore({ client: {} as never })).message).toContain(
-      "`client`: expected an ioredis client, got an object",
+      "`client`: expected an ioredis, iovalkey or node-redis client, got an object; pass `new Redis(url)` of ioredis or `await createClient({ url }).connect()` of node-redis",
     );
     expect(
       errorOf(() =>

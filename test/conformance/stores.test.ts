@@ -1,27 +1,33 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { memoryStore } from "graphql-cached";
 import { memcachedStore } from "graphql-cached/memcached";
-import { redisStore } from "graphql-cached/redis";
+import { type NodeRedisClient, redisStore } from "graphql-cached/redis";
 import { sqliteStore } from "graphql-cached/sqlite";
 import { type ConformanceSubject, FakeClock, type StoreFeature, storeConformance } from "graphql-cached/testing";
 import { Cluster, Redis } from "ioredis";
+import { Redis as Valkey } from "iovalkey";
 import { MemcacheClient } from "memcache-client";
+import { createClient, createCluster, createSentinel } from "redis";
+import * as redis5 from "redis-5";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Store } from "../../src/store/store.js";
+import type { Store, StoreNames } from "../../src/store/store.js";
 import type { Address } from "../support/server-lab.js";
 import { shared, sharedServer } from "../support/shared-servers.js";
 import { opensWith, sqliteFolder } from "../support/sqlite-files.js";
 
-const names = {
-  wakeChannel: "conformance:wake",
-  invalidationLog: "conformance:log",
-  clock: "conformance:clock",
-  settings: "conformance:",
-};
+/** Several stores share a server, with a prefix each. */
+const namesOf = (prefix: string): StoreNames => ({
+  wakeChannel: `${prefix}:wake`,
+  invalidationLog: `${prefix}:log`,
+  clock: `${prefix}:clock`,
+  settings: `${prefix}:`,
+});
+
+let subjects = 0;
 
 function subject(store: Store, elapse: (ms: number) => Promise<void>): ConformanceSubject {
   const woken: ConformanceSubject["woken"] = [];
-  const end = store.open(names, (key, entry, gen) => woken.push({ key, entry, gen }));
+  const end = store.open(namesOf(`conformance-${++subjects}`), (key, entry, gen) => woken.push({ key, entry, gen }));
   closing.push(async () => end());
   return { store, woken, elapse };
 }
@@ -65,6 +71,40 @@ const stores: Record<string, () => ConformanceSubject | Promise<ConformanceSubje
     closing.push(() => client.quit());
     return subject(store, realTime);
   }),
+  "the Redis store on iovalkey": once(async () => {
+    const client = new Valkey(await sharedServer("redisStandalone"));
+    const store = redisStore({ client });
+    closing.push(() => client.quit());
+    return subject(store, realTime);
+  }),
+  "the Redis store on node-redis": once(async () => {
+    const client = createClient({ socket: await sharedServer("redisStandalone") });
+    return nodeRedisSubject(client);
+  }),
+  "the Redis store on node-redis with RESP 2": once(async () => {
+    const client = createClient({ socket: await sharedServer("redisStandalone"), RESP: 2 });
+    return nodeRedisSubject(client);
+  }),
+  "the Redis store on node-redis 5": once(async () => {
+    const client = redis5.createClient({ socket: await sharedServer("redisStandalone") });
+    return nodeRedisSubject(client);
+  }),
+  "the Redis store on a Cluster of node-redis": once(async () => {
+    const nodes = await sharedServer("redisCluster");
+    return nodeRedisSubject(createCluster({ rootNodes: nodes.map((socket) => ({ socket })) }));
+  }),
+  "the Redis store on a Cluster of node-redis 5": once(async () => {
+    const nodes = await sharedServer("redisCluster");
+    return nodeRedisSubject(redis5.createCluster({ rootNodes: nodes.map((socket) => ({ socket })) }));
+  }),
+  "the Redis store behind Sentinel on node-redis": once(async () => {
+    const { name, sentinels } = await sharedServer("redisSentinel");
+    return nodeRedisSubject(createSentinel({ name, sentinelRootNodes: [...sentinels] }));
+  }),
+  "the Redis store behind Sentinel on node-redis 5": once(async () => {
+    const { name, sentinels } = await sharedServer("redisSentinel");
+    return nodeRedisSubject(redis5.createSentinel({ name, sentinelRootNodes: [...sentinels] }));
+  }),
   "the memcached store": once(async () => {
     const [address] = await sharedServer("memcached");
     return subject(memcachedStore({ client: memcachedClient(address) }), inexactTime);
@@ -80,6 +120,12 @@ const stores: Record<string, () => ConformanceSubject | Promise<ConformanceSubje
     return sqlite;
   }),
 };
+
+async function nodeRedisSubject(client: NodeRedisClient & { close(): Promise<unknown> }): Promise<ConformanceSubject> {
+  await client.connect();
+  closing.push(() => client.close());
+  return subject(redisStore({ client }), realTime);
+}
 
 function memcachedClient({ host, port }: Address): MemcacheClient {
   const client = new MemcacheClient({ server: `${host}:${port}`, noDelay: true });
@@ -114,13 +160,13 @@ function once<T>(make: () => T): () => T {
   };
 }
 
-for (const [name, make] of Object.entries(stores))
+for (const [nth, [name, make]] of Object.entries(stores).entries())
   describe(name, () => {
     beforeAll(async () => learnServerTime(await make()));
     for (const [index, { title, needs, run }] of storeConformance.entries())
       it(title, async ({ skip }) => {
         const reason = needs && lacks[name]?.[needs];
         if (reason !== undefined) skip(reason);
-        await expect(run(await make(), `conformance:${index}`)).resolves.toBeUndefined();
+        await expect(run(await make(), `conformance:${nth}:${index}`)).resolves.toBeUndefined();
       });
   });

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { ApolloServer } from "@apollo/server";
 import { makeExecutableSchema } from "@graphql-tools/schema";
-import { type GraphQLResolveInfo, graphql } from "graphql";
+import { type GraphQLResolveInfo, parse } from "graphql";
 import { applyCached, type Cache, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import type { Store } from "graphql-cached/store";
@@ -58,10 +58,14 @@ const session = new AsyncLocalStorage<string | undefined>();
 afterAll(() => session.disable());
 
 it("no composition of scopes, loaders, hints, contexts and servers gives anybody the value of another", async () => {
-  for (let seed = 1; seed <= SITES; seed++) await checkSite(seed);
+  for (let seed = 1; seed <= SITES; seed++) await checkSite(seed, false);
 }, 120_000);
 
-async function checkSite(seed: number): Promise<void> {
+it("nor if all of these fields are one level below a field with `subtree: true`", async () => {
+  for (let seed = 1; seed <= SITES / 2; seed++) await checkSite(seed, true);
+}, 120_000);
+
+async function checkSite(seed: number, isNested: boolean): Promise<void> {
   const draw = drawOfSeed(`composed ${seed}`);
   const isInSession = draw.chance(50);
   // A shared context that changes its user would be the mistake of the application, unless the user is in the session.
@@ -70,20 +74,23 @@ async function checkSite(seed: number): Promise<void> {
   const fields = Array.from({ length: 4 }, () => drawField(draw, isApollo));
   const store = memoryStore();
   const processes = [0, 1].map(() =>
-    startProcess({ store, fields, session, isInSession, isShared: sharedContext !== undefined }),
+    startProcess({ store, fields, session, isInSession, isShared: sharedContext !== undefined, isNested }),
   );
   const servers = processes.map(({ schema, cache }) =>
     isApollo ? new ApolloServer<Viewer>({ schema, plugins: [cachedPlugin(cache)] }) : undefined,
   );
   const names = fields.flatMap((_, nth) => [`f${nth}`, ...(draw.chance(30) ? [`again${nth}: f${nth}`] : [])]);
-  const query = `{ ${names.join(" ")} }`;
+  const query = isNested ? `{ page { ${names.join(" ")} } }` : `{ ${names.join(" ")} }`;
   const ask = async (user: string | undefined, nth: number): Promise<void> => {
     const contextValue = sharedContext ?? { userId: user, tenant: user };
-    const { schema } = processes[nth % 2] as (typeof processes)[0];
+    const { schema, cache } = processes[nth % 2] as (typeof processes)[0];
     const server = servers[nth % 2];
     const answer = await session.run(user, async () => {
       if (server === undefined)
-        return { ...(await graphql({ schema, source: query, contextValue })), control: undefined };
+        return {
+          ...(await cache.execute({ schema, document: parse(query), contextValue }, false)),
+          control: undefined,
+        };
       const { body, http } = await server.executeOperation({ query }, { contextValue });
       if (body.kind !== "single") throw new Error("expected a single result");
       return { ...body.singleResult, control: http.headers.get("cache-control") };
@@ -92,7 +99,8 @@ async function checkSite(seed: number): Promise<void> {
       answer.errors?.map(({ message }) => message),
       `seed ${seed}`,
     ).toBeUndefined();
-    for (const [name, value] of Object.entries(answer.data as object)) {
+    const data = isNested ? (answer.data as { page: object }).page : (answer.data as object);
+    for (const [name, value] of Object.entries(data)) {
       const field = fields[Number(name.at(-1))] as Field;
       expect(value, `seed ${seed}: ${name} for ${user}: ${JSON.stringify(field)}`).toBe(
         field.isPersonal ? `of ${user}` : "of all",
@@ -107,8 +115,8 @@ async function checkSite(seed: number): Promise<void> {
     const asked = USERS.map((user, nth) => {
       reused.userId = user;
       reused.tenant = user;
-      const { schema } = processes[nth % 2] as (typeof processes)[0];
-      return graphql({ schema, source: query, contextValue: reused });
+      const { schema, cache } = processes[nth % 2] as (typeof processes)[0];
+      return cache.execute({ schema, document: parse(query), contextValue: reused }, false);
     });
     await Promise.allSettled(asked);
     await settle();
@@ -134,9 +142,11 @@ interface Site {
   readonly session: AsyncLocalStorage<string | undefined>;
   readonly isInSession: boolean;
   readonly isShared: boolean;
+  /** Whether the fields are below one of the query type, whose subtrees are cached. */
+  readonly isNested: boolean;
 }
 
-function startProcess({ store, fields, session, isInSession, isShared }: Site) {
+function startProcess({ store, fields, session, isInSession, isShared, isNested }: Site) {
   const userOf = (viewer: Viewer): string | undefined => (isInSession ? session.getStore() : viewer.userId);
   const cache = createCache<Viewer>({
     store,
@@ -180,9 +190,12 @@ function startProcess({ store, fields, session, isInSession, isShared }: Site) {
     if (field.hasTenant && isShared) return ", scope: PRIVATE";
     return field.scope === "PRIVATE" ? ", scope: PRIVATE" : "";
   };
-  const typeDefs = `type Query { ${fields
+  const declared = `${fields
     .map((field, nth) => `f${nth}: String @cached(maxAge: 60${scopeOf(field)}${keyOf(field)})`)
-    .join(" ")} }`;
+    .join(" ")}`;
+  const typeDefs = isNested
+    ? `type Query { page: Page @cached(maxAge: 60, subtree: true) } type Page { id: ID! ${declared} }`
+    : `type Query { ${declared} }`;
   const resolvers = Object.fromEntries(
     fields.map((field, nth) => {
       const read = chainOf(field, nth);
@@ -190,7 +203,10 @@ function startProcess({ store, fields, session, isInSession, isShared }: Site) {
     }),
   );
   const schema = applyCached(
-    makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers: { Query: resolvers } }),
+    makeExecutableSchema({
+      typeDefs: [cachedTypeDefs, typeDefs],
+      resolvers: isNested ? { Query: { page: () => ({ id: 1 }) }, Page: resolvers } : { Query: resolvers },
+    }),
     cache,
   );
   return { cache, schema };

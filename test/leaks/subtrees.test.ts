@@ -5,6 +5,7 @@ import { ApolloServer } from "@apollo/server";
 import { MapperKind, mapSchema } from "@graphql-tools/utils";
 import SchemaBuilder from "@pothos/core";
 import ScopeAuthPlugin from "@pothos/plugin-scope-auth";
+import DataLoader from "dataloader";
 import { defaultFieldResolver, type GraphQLSchema, parse, versionInfo } from "graphql";
 import { applyCached, createCache } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
@@ -122,26 +123,39 @@ describe.each(Object.entries(WAYS))("a resolver below a PUBLIC subtree that read
   });
 });
 
-describe("a context that cannot be watched", () => {
-  it.each<[string, (user: string) => object]>([
+describe("an unusual context", () => {
+  it.each<[string, (user: string) => object, string?]>([
     ["is frozen", (user) => Object.freeze({ user })],
     ["is sealed", (user) => Object.seal({ user })],
     ["cannot get properties", (user) => Object.preventExtensions({ user })],
     ["is a Proxy", (user) => new Proxy({ user }, {})],
     ["has a property that cannot be changed", (user) => Object.defineProperty({}, "user", { value: user })],
     [
-      "is a frozen instance of a class",
+      "is a frozen instance of a class, which cannot be watched",
       (user) =>
         Object.freeze(
           new (class {
             readonly user = user;
           })(),
         ),
+      "CONTEXT_FROZEN Query.page",
     ],
-  ])("gives each caller its own value if it %s, and nothing is stored", async (_, make) => {
+  ])("gives each caller its own value if it %s, and nothing is stored", async (_, make, skip = "CONTEXT_READ user") => {
     const { ask, skipped } = open(({ user }: Viewer) => user);
     for (const user of ["ann", "bob", "ann"]) expect(mineOf(await ask(QUERY, make(user)))).toBe(user);
-    expect(skipped()).toEqual(["CONTEXT_FROZEN Query.page"]);
+    expect(skipped()).toEqual([skip]);
+  });
+
+  it.each<[string, (context: object) => unknown]>([
+    ["the names of its properties", (context) => Object.keys(context).join()],
+    ["a copy of it", (context) => ({ ...context }) as Viewer],
+    ["whether it has a property of its own", (context) => Object.hasOwn(context, "user")],
+    ["the description of a property", (context) => Object.getOwnPropertyDescriptor(context, "user")?.value],
+  ])("is watched for %s", async (_, read) => {
+    const { ask, skipped } = open((context: object) => JSON.stringify(read(context)));
+    await ask(QUERY, { user: "ann" });
+    expect(mineOf(await ask(QUERY, { user: "bob" }))).toBe(JSON.stringify(read({ user: "bob" })));
+    expect(skipped()).not.toEqual([]);
   });
 
   it("does not share what was made for an empty frozen context with the others", async () => {
@@ -552,5 +566,62 @@ describe("with one context object for all requests, and the user in an AsyncLoca
       const answers = await Promise.all(users.map((user) => session.run(user, () => ask(QUERY, context))));
       expect(answers.map(mineOf)).toEqual(users);
     }
+  });
+});
+
+/** A sibling asks a DataLoader first, so that the batch runs in its asynchronous context, with an id of the build in it. */
+function sharingBatch(viewer: (user: string) => Viewer) {
+  const go = gate();
+  const loaders = new WeakMap<object, DataLoader<number, string>>();
+  const likesOf = (context: Viewer): DataLoader<number, string> => {
+    const known = loaders.get(context);
+    if (known !== undefined) return known;
+    const made = new DataLoader<number, string>(async (ids) => ids.map((id) => `${id} of ${context.user}`));
+    loaders.set(context, made);
+    return made;
+  };
+  const site = openSubtrees({
+    typeDefs: `type Query { early: String page: Page @cached(maxAge: 60, subtree: true) }
+      type Page { id: ID! mine: String }`,
+    resolvers: {
+      Query: {
+        page: () => ({ id: 1 }),
+        early: async (_: unknown, __: unknown, context: Viewer) => {
+          await go.passed;
+          return likesOf(context).load(1);
+        },
+      },
+      Page: {
+        mine: async (_: unknown, __: unknown, context: Viewer) => {
+          go.open();
+          for (let turn = 0; turn < 2; turn++) await undefined;
+          return likesOf(context).load(2);
+        },
+      },
+    },
+  });
+  const ask = async (user: string): Promise<unknown> => {
+    const { data } = await site.ask("{ early page { mine } }", viewer(user));
+    return (data?.page as { readonly mine: unknown } | undefined)?.mine;
+  };
+  return { ask, skipped: site.skipped };
+}
+
+class ClassContext {
+  readonly user: string;
+
+  constructor(user: string) {
+    this.user = user;
+  }
+}
+
+describe("a DataLoader that is keyed by the context, and that a sibling field asks first", () => {
+  it.each<[string, (user: string) => Viewer]>([
+    ["an object", (user) => ({ user })],
+    ["an instance of a class", (user) => new ClassContext(user)],
+  ])("gives each caller its own value if the context is %s", async (_, viewer) => {
+    const { ask, skipped } = sharingBatch(viewer);
+    for (const user of ["ann", "bob", "ann"]) expect(await ask(user)).toBe(`2 of ${user}`);
+    expect(skipped()).toEqual(["CONTEXT_READ user"]);
   });
 });

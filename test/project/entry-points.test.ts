@@ -94,6 +94,8 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
   "src/redis/index.ts": [
     "BloomGuard",
     "BloomGuardOptions",
+    "IoredisClient",
+    "NodeRedisClient",
     "RedisClient",
     "RedisPipeline",
     "RedisStoreOptions",

@@ -17,8 +17,8 @@ import { seededRandom } from "../../bench/seeded-random.js";
 import { partsOf } from "../../src/parts.js";
 import { type Draw, drawOfRandom } from "./draw.js";
 
-const QUERIES_OF_A_SCHEMA = 40;
-const ITEMS = 6;
+const QUERIES_OF_A_SCHEMA = 50;
+const ITEMS = 4;
 const USERS = [undefined, "ann", "bob", "ann", "bob"];
 const LOCALES = ["en", "de"];
 const quiet = { info: () => undefined, warn: () => undefined };
@@ -350,9 +350,10 @@ function resolversOf(database: Database, load: Load, { json, isAsync, boxHasHole
   const as = (typename: string, n: number, context: Context): unknown => then(load(n, context), typed(typename));
   const itemsFrom = (from: number, count: number, context: Context): unknown[] =>
     Array.from({ length: count }, (_, nth) => item(after(from, nth), context));
+  /** The first is the memo of the same item: it has no `id`, so it has no tag of another. */
   const mixed = (from: number, count: number, context: Context): unknown[] =>
     Array.from({ length: count }, (_, nth) =>
-      as(["Box", "Item", "Memo"][nth % 3] as string, after(from, nth), context),
+      as(["Memo", "Box", "Item"][nth % 3] as string, after(from, nth), context),
     );
   const userOf = ({ user }: Context, what: string): string => {
     if (user === undefined) throw new GraphQLError(`${what} needs a user`, { extensions: { code: "UNAUTHENTICATED" } });
@@ -393,7 +394,12 @@ function resolversOf(database: Database, load: Load, { json, isAsync, boxHasHole
       nodes: (_: unknown, { filter }: { filter?: FilterValue }, context: Context) =>
         [0, 1, 2].map((n) => as(n % 2 === 0 ? "Item" : "Box", after(n, filter?.inner?.from ?? 0), context)),
       all: (_: unknown, { count }: { count: number }, context: Context) =>
-        mixed(0, count, context).map((one) => then(one as Source | null, present)),
+        mixed(0, count, context).map((one) => {
+          const found = then(one as Source | null, present);
+          // graphql 17 does not look at a list that comes after another field has failed.
+          if (found instanceof Promise) found.catch(() => undefined);
+          return found;
+        }),
       titled: (_: unknown, args: { id: string }, context: Context) =>
         as(["Item", "Box", "Memo"][idOf(args) % 3] as string, idOf(args), context),
       memo: (_: unknown, args: { id: string }, context: Context) => as("Memo", idOf(args), context),
@@ -536,9 +542,11 @@ class QueryBuilder {
       parts.push(`...${name}${this.#condition()}`, ...(draw.chance(30) ? [`...${name}`] : []));
     }
     const names = Object.keys(FIELDS[type] ?? {});
-    const wanted = names.length === 0 ? 0 : 1 + draw.int(this.#fields > 8 ? 0 : 4 - depth);
+    const wanted = names.length === 0 ? 0 : 1 + draw.int(this.#fields > 6 ? 0 : 4 - depth);
     for (let count = 0; count < wanted; count++) {
-      const field = this.#field(type, draw.pick(names), depth);
+      // What is cached for several selections is read by the build of each.
+      const name = type === "Item" && draw.chance(15) ? "friend" : draw.pick(names);
+      const field = this.#field(type, name, depth);
       if (field !== "") parts.push(draw.chance(12) ? this.#inline(type, `{ ${field} }`) : field);
     }
     for (const member of MEMBERS[type] ?? [])
@@ -797,7 +805,7 @@ class Site {
           ...["localized", "items", "nodes", "all", "titled", "memos", "viewer"].map((name) => ({
             coordinate: `Query.${name}`,
           })),
-          ...["Item.own", "Item.tagged", "Item.fails", "Item.memo", "Item.shared", "Memo.item"].map((coordinate) => ({
+          ...["Item.own", "Item.tagged", "Item.fails", "Item.memo", "Item.shared"].map((coordinate) => ({
             coordinate,
             source: { n },
           })),
@@ -805,6 +813,7 @@ class Site {
             coordinate,
           })),
           ...["Item.friend", "Item.box", "Item.node"].map((coordinate) => ({ coordinate, source: { friendId: n } })),
+          ...["Memo.item"].map((coordinate) => ({ coordinate, source: { n: after(n, ITEMS - 3) } })),
         ];
         for (const target of targets) if (has(target.coordinate)) await cache.invalidate(target);
       };
@@ -955,6 +964,9 @@ export async function differences({
   let [asked, differing, first] = [0, 0, ""];
   const outcomes: Record<string, number> = {};
   const skipped = new Set<string>();
+  // Most errors are of resolvers, on purpose.
+  const { stackTraceLimit } = Error;
+  Error.stackTraceLimit = 0;
   const onEvent = (event: CacheEvent, isSubtree: boolean): void => {
     if (event.name === "subtree.skipped") skipped.add(event.reason);
     if (event.name !== "entry.served" || !isSubtree) return;
@@ -991,13 +1003,19 @@ export async function differences({
     const known: RandomQuery[] = [];
     for (let nth = 0; nth < QUERIES_OF_A_SCHEMA && !(endsAtFirst && differing > 0); nth++) {
       const query = new QueryBuilder(draw).build();
-      const mistakes = validate(site.plain, query.document);
+      // An invalid query would say nothing about any of the answers. That none is made is seen in some of them.
+      const mistakes = nth % 5 === 0 ? validate(site.plain, query.document) : [];
       expect(mistakes, `seed ${schemaSeed}\n${query.source}`).toEqual([]);
       known.push(query);
       const expected = new Expected(site, query);
       const contexts = [contextOf(), contextOf()] as const;
       for (let time = 0; time < 2; time++) {
-        if (draw.chance(15)) await site.change(draw.pick(processes));
+        const isChanged = draw.chance(15);
+        if (isChanged) {
+          // What a refresh has read before a change can reach what it loads after it; see docs/limits.md.
+          await Promise.all(processes.map(({ cache }) => cache.settled()));
+          await site.change(draw.pick(processes));
+        }
         if (draw.chance(30)) await site.disturb(draw.pick(processes));
         const asking = processes.map((process, which) =>
           ask(query, process, contexts[(time + which) % 2] as Context, expected),
@@ -1007,6 +1025,9 @@ export async function differences({
           const other = { ...older, variables: valuesOf(older.types, draw) };
           asking.push(ask(other, draw.pick(processes), contextOf(), new Expected(site, other)));
         }
+        if (isChanged)
+          for (const older of draw.some(known.slice(-4)))
+            asking.push(ask(older, draw.pick(processes), contextOf(), new Expected(site, older)));
         await Promise.all(asking);
         await settle();
       }
@@ -1016,6 +1037,7 @@ export async function differences({
     await closing;
     if (endsAtFirst && differing > 0) break;
   }
+  Error.stackTraceLimit = stackTraceLimit;
   return { asked, differing, outcomes, skipped, first };
 }
 

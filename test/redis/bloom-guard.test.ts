@@ -132,7 +132,7 @@ describe("bloomGuard", () => {
 
     const clock = new FakeClock();
     const hanging = { callBuffer: () => hanging, exec: () => new Promise(() => undefined) };
-    const frozen = guardOf({ client: { pipeline: () => hanging }, clock });
+    const frozen = guardOf({ client: { ...hanging, pipeline: () => hanging, duplicate: () => undefined }, clock });
     const result = frozen.has([1, 2]);
     await clock.advance(101);
     expect(await result).toEqual([true, true]);
@@ -159,7 +159,8 @@ describe("bloomGuard", () => {
       }
     };
     expect(messageFor({ client: {}, name: "a b", capacity: 0, falsePositiveRatio: 1, timeoutMs: 2 ** 31 })).toBe(
-      'bloomGuard: `client`: expected an ioredis client, got an object; `name`: expected letters, digits and _, got "a b"; ' +
+      "bloomGuard: `client`: expected an ioredis, iovalkey or node-redis client, got an object; pass `new Redis(url)` of ioredis or `await createClient({ url }).connect()` of node-redis; " +
+        '`name`: expected letters, digits and _, got "a b"; ' +
         "`prefix`: expected a name for this application, of letters, digits and any of _ . : -, got undefined; " +
         "`capacity`: expected an integer of at least 1, got 0; `falsePositiveRatio`: expected a number between 0 and 1, both excluded, got 1; " +
         "`timeoutMs`: expected an integer from 1 to 2147483647 (milliseconds), got 2147483648",

@@ -7,15 +7,17 @@ import { createKeySpace, type KeySpace } from "../../src/keys/key.js";
 import { slotOfKey } from "../../src/redis/key-slot.js";
 import { readLog, writeRecord } from "../../src/store/clock-log.js";
 import { originOf } from "../support/clock-origin.js";
+import { isConnected, PACKAGES, type StoreClient } from "../support/redis-clients.js";
 import { type LabNode, RedisLab, until } from "../support/redis-lab.js";
 
 const hard = (subject: number): Buffer => writeRecord({ kind: "hard", subjects: [subject] });
 
-describe("The invalidation clock of a Cluster", () => {
+describe.each(PACKAGES)("The invalidation clock of a Cluster, with a client of $name", (clients) => {
   const lab = new RedisLab();
   /** Three masters, followed by the replica of the first, which holds the log. */
   let nodes: readonly LabNode[];
   let cluster: Cluster;
+  let client: StoreClient;
   let keys: KeySpace;
   let store: Store;
   const admins: Redis[] = [];
@@ -32,15 +34,18 @@ describe("The invalidation clock of a Cluster", () => {
       { slotsRefreshTimeout: 2_000, redisOptions: { maxRetriesPerRequest: 1 }, clusterRetryStrategy: () => 50 },
     );
     cluster.on("error", () => undefined);
+    client = clients.cluster(nodes);
+    await until("the client is connected", () => isConnected(client));
   });
   afterAll(async () => {
     cluster.disconnect();
+    client.disconnect();
     for (const admin of admins) admin.disconnect();
     await lab.stop();
   });
   beforeEach(() => {
     keys = createKeySpace(randomUUID());
-    store = redisStore({ client: cluster });
+    store = redisStore({ client });
     store.open(keys, () => undefined);
   });
 

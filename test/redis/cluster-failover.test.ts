@@ -1,46 +1,46 @@
 import { gate } from "graphql-cached/testing";
-import { Cluster, Redis } from "ioredis";
+import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { slotOfKey } from "../../src/redis/key-slot.js";
 import { Fleet } from "../support/fleet.js";
+import { type ClientPackage, PACKAGES, type StoreClient } from "../support/redis-clients.js";
 import { type LabNode, RedisLab, until } from "../support/redis-lab.js";
 
 const lab = new RedisLab();
 /** Three masters, followed by the replica of the first. */
 let nodes: readonly LabNode[];
-
-beforeAll(async () => {
-  nodes = await lab.cluster({ replicas: 1, nodeTimeoutMs: 600 });
-  for (const { host, port } of nodes) {
-    const node = new Redis(port, host);
-    await node.config("SET", "cluster-require-full-coverage", "no");
-    node.disconnect();
-  }
-});
 afterAll(() => lab.stop());
 
 const masterOf = (key: string): number => Math.floor(slotOfKey(key) / Math.ceil(16_384 / 3));
 
-function startFleet(servers: readonly LabNode[]): Fleet {
-  const connect = (): Cluster => new Cluster(nodes.map(({ host, port }) => ({ host, port })));
+function startFleet(clients: ClientPackage, servers: readonly LabNode[]): Fleet<StoreClient> {
   return new Fleet({
-    connect,
+    connect: () => clients.cluster(nodes),
     servers: () => servers,
     cache: { leases: { leaseMs: 1_000 }, storage: { storeTimeoutMs: 200 } },
   });
 }
 
 /** Returns an id whose entry is on the given master. */
-function idOn(fleet: Fleet, master: number, prefix: string): string {
+function idOn(fleet: Fleet<StoreClient>, master: number, prefix: string): string {
   for (let nth = 0; ; nth++) {
     const id = `${prefix} ${nth}`;
     if (masterOf(fleet.keyOf(id)) === master) return id;
   }
 }
 
-describe("A Cluster whose master is killed during a load", () => {
+describe.each(PACKAGES)("A Cluster whose master is killed during a load, with a client of $name", (clients) => {
+  beforeAll(async () => {
+    nodes = await lab.cluster({ replicas: 1, nodeTimeoutMs: 600 });
+    for (const { host, port } of nodes) {
+      const node = new Redis(port, host);
+      await node.config("SET", "cluster-require-full-coverage", "no");
+      node.disconnect();
+    }
+  });
+
   it("resumes after the replica takes over, without a failed request or a stale value", async () => {
-    const fleet = startFleet(nodes.slice(1));
+    const fleet = startFleet(clients, nodes.slice(1));
     const [lost, warm, kept] = [idOn(fleet, 0, "a"), idOn(fleet, 0, "b"), idOn(fleet, 1, "c")] as const;
     for (const id of [warm, kept]) for (const nth of [0, 1]) await fleet.waitForHit(nth, id);
     const loadGate = gate();
@@ -60,7 +60,7 @@ describe("A Cluster whose master is killed during a load", () => {
   });
 
   it("serves the slots of the other masters if the killed one has no replica, and confirms invalidations once it is back", async () => {
-    const fleet = startFleet(nodes.slice(1));
+    const fleet = startFleet(clients, nodes.slice(1));
     const [lost, kept] = [idOn(fleet, 1, "a"), idOn(fleet, 2, "b")] as const;
     const others = Array.from({ length: 32 }, (_, nth) => idOn(fleet, nth % 2 === 0 ? 0 : 2, `c ${nth}`));
     for (const id of others) await fleet.waitForHit(0, id);

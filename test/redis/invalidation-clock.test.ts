@@ -14,17 +14,23 @@ import {
   writeRecord,
 } from "../../src/store/clock-log.js";
 import { originOf } from "../support/clock-origin.js";
-import { RedisLab } from "../support/redis-lab.js";
+import { isConnected, PACKAGES, type StoreClient } from "../support/redis-clients.js";
+import { RedisLab, until } from "../support/redis-lab.js";
 
 const lab = new RedisLab();
 let client: Redis;
+/** The clients of the stores, by the name of their package. */
+const storeClients = new Map<string, StoreClient>();
 beforeAll(async () => {
   const { host, port } = await lab.standalone();
   client = new Redis(port, host);
+  for (const { name, server } of PACKAGES) storeClients.set(name, server({ host, port }));
+  await until("all are connected", () => [...storeClients.values()].every(isConnected));
 });
 beforeEach(() => client.flushall());
 afterAll(async () => {
   await client.quit();
+  for (const storeClient of storeClients.values()) storeClient.disconnect();
   await lab.stop();
 });
 
@@ -32,8 +38,8 @@ const hard = (...subjects: number[]): Buffer => writeRecord({ kind: "hard", subj
 const NAMES = { wakeChannel: "wake", invalidationLog: "log", clock: "clock", settings: "" };
 const LOG = "clock:log";
 
-function open(): Store {
-  const store = redisStore({ client });
+function open(name = "ioredis"): Store {
+  const store = redisStore({ client: storeClients.get(name) as StoreClient });
   store.open(NAMES, () => undefined);
   return store;
 }
@@ -50,11 +56,11 @@ const DAMAGES: Readonly<Record<string, (key: string) => Promise<unknown>>> = {
   "loses its last byte": async (key) => client.set(key, ((await client.getBuffer(key)) as Buffer).subarray(0, -1)),
 };
 
-describe("the invalidation clock in Redis", () => {
+describe.each(PACKAGES)("the invalidation clock in Redis, with a client of $name", ({ name }) => {
   for (const [damage, run] of Object.entries(DAMAGES))
     for (const key of ["clock", LOG])
       it(`begins another epoch with the next invalidation, under which nothing older counts, if the ${key === LOG ? "log" : "head"} ${damage}`, async () => {
-        const store = open();
+        const store = open(name);
         const before = await originOf(store);
         await run(key);
         const head = readHead(await store.appendClock([hard(1)]));
@@ -70,7 +76,7 @@ describe("the invalidation clock in Redis", () => {
 
   for (const [damage, run] of Object.entries(DAMAGES))
     it(`shows no head to a reader, and grants no lease, if the head ${damage}`, async () => {
-      const store = open();
+      const store = open(name);
       const origin = await originOf(store);
       await run("clock");
       expect(readHead((await store.read(["k"])).clock)).toBeUndefined();
@@ -81,7 +87,7 @@ describe("the invalidation clock in Redis", () => {
     });
 
   it("never goes back in an epoch although the server's clock does, and shows no position that cannot grow", async () => {
-    const store = open();
+    const store = open(name);
     const before = readHead(await store.appendClock([hard(1)])) as ClockHead;
     const ahead = before.position + 3_600_000_000;
     const bytes = (await client.getBuffer("clock")) as Buffer;
@@ -101,12 +107,12 @@ describe("the invalidation clock in Redis", () => {
   });
 
   it("has no expiry", async () => {
-    await open().appendClock([hard(1)]);
+    await open(name).appendClock([hard(1)]);
     expect([await client.ttl("clock"), await client.ttl(LOG)]).toEqual([-1, -1]);
   });
 
   it("grants a lease under the epoch of its head only, and at no later position than it shows", async () => {
-    const store = open();
+    const store = open(name);
     const origin = await originOf(store);
     const request = { key: "k", oldestPosition: 0, supersededAt: 0 };
     const times = { leaseMs: 1_000, graceMs: 1_000, patienceMs: 10_000 };
@@ -119,13 +125,13 @@ describe("the invalidation clock in Redis", () => {
   });
 });
 
-describe("a Redis without free memory", () => {
+describe.each(PACKAGES)("a Redis without free memory, with a client of $name", ({ name }) => {
   beforeEach(() => client.config("SET", "maxmemory-policy", "noeviction"));
   const refuseWrites = () => client.config("SET", "maxmemory", "1");
   const allowWrites = () => client.config("SET", "maxmemory", "0");
 
   it("takes invalidations, also the one that begins the clock and those that drop the older half of the log", async () => {
-    const store = open();
+    const store = open(name);
     await refuseWrites();
     try {
       await expect(client.set("other", "x")).rejects.toThrow("OOM");

@@ -5,7 +5,8 @@ import { FakeClock } from "graphql-cached/testing";
 import { Cluster, Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createKeySpace } from "../../src/keys/key.js";
-import { RedisLab, until } from "../support/redis-lab.js";
+import { isConnected, PACKAGES, type StoreClient } from "../support/redis-clients.js";
+import { type Address, RedisLab, until } from "../support/redis-lab.js";
 import { monitorRedis } from "../support/redis-monitor.js";
 import { sharedServer } from "../support/shared-servers.js";
 import { dataOf, memoryWorld } from "../support/world.js";
@@ -21,7 +22,7 @@ const typeDefs = /* GraphQL */ `
 `;
 
 /** Starts a process with a near cache. `counts.reads` counts the reads that reach the store. */
-function startProcess(client: Redis | Cluster, prefix: string, options: object = {}) {
+function startProcess(client: StoreClient, prefix: string, options: object = {}) {
   const state = { loads: 0 };
   const load = (): number => ++state.loads;
   const store = redisStore({ client });
@@ -53,17 +54,20 @@ async function untilNear({ ask, counts }: ReturnType<typeof startProcess>, query
   });
 }
 
-describe("The near cache", () => {
+describe.each(PACKAGES)("The near cache with a client of $name", ({ server, cluster }) => {
   const lab = new RedisLab();
-  const clients: Redis[] = [];
-  let address: { host: string; port: number };
-  const connect = (): Redis => {
-    const client = new Redis({ ...address, retryStrategy: () => 20 });
+  const clients: StoreClient[] = [];
+  let address: Address;
+  let admin: Redis;
+  const connect = (to = address): StoreClient => {
+    const client = server(to);
     clients.push(client);
     return client;
   };
   beforeAll(async () => {
     address = await lab.standalone();
+    admin = new Redis({ ...address, retryStrategy: () => 20 });
+    clients.push(admin);
   });
   afterAll(async () => {
     for (const client of clients) client.disconnect();
@@ -104,7 +108,7 @@ describe("The near cache", () => {
     await without.ask("{ top }");
     expect(await subscribersOf(prefix)).toBe(0);
     const client = connect();
-    await client.ping();
+    await until("the client is connected", () => isConnected(client));
     const before = await connectionCount();
     const withNear = startProcess(client, prefix);
     await withNear.ask("{ top }");
@@ -115,7 +119,7 @@ describe("The near cache", () => {
   });
 
   it("ignores messages that are no heads, and reads nothing for heads that it knows", async () => {
-    const [clock, prefix, admin] = [new FakeClock(), randomUUID(), connect()];
+    const [clock, prefix] = [new FakeClock(), randomUUID()];
     const one = startProcess(connect(), prefix, { testing: { clock } });
     await untilNear(one, "{ top }");
     await until("the channel is subscribed", async () => (await subscribersOf(prefix)) === 1);
@@ -133,13 +137,13 @@ describe("The near cache", () => {
 
   it("notices a flush and a restart of the server, which is empty then", async () => {
     const node = await lab.standalone();
-    const client = new Redis({ ...node, retryStrategy: () => 20, maxRetriesPerRequest: 0 }).on(
-      "error",
-      () => undefined,
-    );
-    clients.push(client);
-    const one = startProcess(client, randomUUID());
-    for (const restart of [() => client.flushall(), async () => (await node.kill(), await node.restart())]) {
+    const one = startProcess(connect(node), randomUUID());
+    const flush = async (): Promise<void> => {
+      const flushing = new Redis({ ...node });
+      await flushing.flushall();
+      flushing.disconnect();
+    };
+    for (const restart of [flush, async () => (await node.kill(), await node.restart())]) {
       await untilNear(one, "{ top }");
       const before = one.state.loads;
       await restart();
@@ -168,7 +172,6 @@ describe("The near cache", () => {
     const other = startProcess(connect(), prefix, { nearCache: undefined });
     await untilNear(one, "{ tagged }");
     await until("the channel is subscribed", async () => (await subscribersOf(prefix)) === 1);
-    const admin = connect();
     const list = String(await admin.client("LIST"));
     for (const [, id] of list.matchAll(/^id=(\d+) .* sub=[1-9]/gm)) await admin.client("KILL", "ID", id as string);
     await other.cache.invalidateTags(["T"]);
@@ -205,16 +208,15 @@ describe("The near cache", () => {
   it("hears on a Cluster of invalidations by a message, whichever node its connection leads to", async () => {
     const nodes = await sharedServer("redisCluster");
     const [clock, prefix] = [new FakeClock(), randomUUID()];
-    const clusters = Array.from({ length: 4 }, () => new Cluster([...nodes]));
+    const clusters = Array.from({ length: 4 }, () => cluster(nodes));
+    const clusterAdmin = new Cluster([...nodes]);
     const near = clusters.slice(1).map((cluster) => startProcess(cluster, prefix, { testing: { clock } }));
-    const other = startProcess(clusters[0] as Cluster, prefix, { nearCache: undefined });
+    const other = startProcess(clusters[0] as StoreClient, prefix, { nearCache: undefined });
     const queries = ["{ top }", "{ tagged }", "{ found }", "{ nothing }", "{ brief }"];
     for (const one of near) for (const query of queries) await untilNear(one, query);
     const before = other.state.loads + near.reduce((sum, { state }) => sum + state.loads, 0);
     await until("all have subscribed", async () => {
-      const counts = await Promise.all(
-        (clusters[0] as Cluster).nodes("master").map(async (node) => subscribersAt(node, prefix)),
-      );
+      const counts = await Promise.all(clusterAdmin.nodes("master").map(async (node) => subscribersAt(node, prefix)));
       return counts.reduce((sum, count) => sum + count, 0) === 3;
     });
     await other.cache.invalidate({ coordinate: "Query.top" });
@@ -230,19 +232,19 @@ describe("The near cache", () => {
     const after = other.state.loads + near.reduce((sum, { state }) => sum + state.loads, 0);
     expect(after).toBe(before + 2);
     await Promise.all([other, ...near].map(({ cache }) => cache.close()));
-    for (const cluster of clusters) cluster.disconnect();
+    for (const client of [...clusters, clusterAdmin]) client.disconnect();
   });
 
   it("can ask a Cluster for the head of the clock without a key", async () => {
-    const nodes = await sharedServer("redisCluster");
-    const cluster = new Cluster([...nodes]);
+    const client = cluster(await sharedServer("redisCluster"));
+    await until("the client is connected", () => isConnected(client));
     const prefix = randomUUID();
-    const store = redisStore({ client: cluster });
+    const store = redisStore({ client });
     const close = store.open(createKeySpace(prefix), () => undefined);
     const head = await store.appendClock([]);
     expect((await store.read([])).clock).toEqual(head);
     close();
-    cluster.disconnect();
+    client.disconnect();
   });
 
   it("refuses invalid options", () => {
@@ -251,13 +253,13 @@ describe("The near cache", () => {
     );
   });
 
-  const cacheOn = (client: Redis, prefix: string, options: object): Cache =>
+  const cacheOn = (client: StoreClient, prefix: string, options: object): Cache =>
     createCache({ store: redisStore({ client }), prefix, defaults: { jitter: 0, earlyRefresh: 0 }, ...options });
   const subscribersAt = async (client: Pick<Redis, "pubsub">, prefix: string): Promise<number> =>
     Number((await client.pubsub("NUMSUB", `${prefix}:#clock`))[1]);
-  const subscribersOf = (prefix: string): Promise<number> => subscribersAt(clients[0] as Redis, prefix);
+  const subscribersOf = (prefix: string): Promise<number> => subscribersAt(admin, prefix);
   const connectionCount = async (): Promise<number> =>
-    String(await (clients[0] as Redis).client("LIST"))
+    String(await admin.client("LIST"))
       .trim()
       .split("\n").length;
 });

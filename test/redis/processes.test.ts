@@ -10,11 +10,14 @@ const LEASE_MS = 400;
 const client = new Redis({ ...(await sharedServer("redisStandalone")), lazyConnect: true });
 afterAll(() => client.quit());
 
-const start = (count: number): Promise<ReaderProcesses> => startProcesses(client, count, LEASE_MS);
-
 const processAt = (processes: readonly ChildProcess[], index: number): ChildProcess => processes[index] as ChildProcess;
 
-describe("A group of processes on one Redis", () => {
+describe.each([
+  ["ioredis", {}],
+  ["node-redis", { NODE_REDIS: "1" }],
+])("A group of processes on one Redis, with clients of %s", (_name, where) => {
+  const start = (count: number): Promise<ReaderProcesses> => startProcesses(client, count, LEASE_MS, where);
+
   it("loads a cold key once for 1,000 concurrent reads in four processes", async () => {
     const { processes, loads } = await start(4);
     const reports = await Promise.all(

@@ -1,32 +1,19 @@
 import { gate } from "graphql-cached/testing";
-import { Cluster, Redis } from "ioredis";
+import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { HASH_TAGS } from "../../src/keys/hash-tags.js";
 import { slotOfKey } from "../../src/redis/key-slot.js";
 import { Fleet } from "../support/fleet.js";
-import { type LabNode, RedisLab, until } from "../support/redis-lab.js";
+import { isConnected, PACKAGES, type StoreClient } from "../support/redis-clients.js";
+import { type Address, type LabNode, RedisLab, until } from "../support/redis-lab.js";
+import { sharedServer } from "../support/shared-servers.js";
 
 const lab = new RedisLab();
 let nodes: readonly LabNode[];
 let admins: readonly Redis[];
 let ids: readonly string[];
 
-beforeAll(async () => {
-  nodes = await lab.cluster();
-  admins = nodes.map(({ host, port }) => new Redis(port, host));
-  ids = await Promise.all(admins.map(async (admin) => String(await admin.call("CLUSTER", "MYID"))));
-});
-afterAll(async () => {
-  for (const admin of admins) admin.disconnect();
-  await lab.stop();
-});
-
-const startFleet = (): Fleet =>
-  new Fleet({
-    connect: () => new Cluster(nodes.map(({ host, port }) => ({ host, port }))) as Cluster,
-    servers: () => nodes,
-    cache: { leases: { leaseMs: 2_000 } },
-  });
+afterAll(() => lab.stop());
 
 /** The migration of one slot from one node to another, step by step. */
 class SlotMigration {
@@ -94,7 +81,7 @@ async function haveEqualEpochs(): Promise<boolean> {
 }
 
 /** Returns two ids whose entries are in the same slot. */
-function twoIdsInOneSlot(fleet: Fleet): [string, string] {
+function twoIdsInOneSlot(fleet: Fleet<StoreClient>): [string, string] {
   const bySlot = new Map<number, string>();
   for (let nth = 0; ; nth++) {
     const slot = slotOfKey(fleet.keyOf(`e ${nth}`));
@@ -105,7 +92,8 @@ function twoIdsInOneSlot(fleet: Fleet): [string, string] {
 }
 
 it("computes the slots of keys as the server does", async () => {
-  const [admin] = admins as [Redis];
+  const [node] = await sharedServer("redisCluster");
+  const admin = new Redis({ ...(node as Address) });
   const keys = [
     "a",
     "",
@@ -119,11 +107,28 @@ it("computes the slots of keys as the server does", async () => {
     "123456789",
   ];
   for (const key of keys) expect(slotOfKey(key), key).toBe(await admin.cluster("KEYSLOT", key));
+  admin.disconnect();
 });
 
-describe("A Cluster slot that moves to another node", () => {
+describe.each(PACKAGES)("A Cluster slot that moves to another node, with a client of $name", ({ cluster }) => {
+  beforeAll(async () => {
+    nodes = await lab.cluster();
+    admins = nodes.map(({ host, port }) => new Redis(port, host));
+    ids = await Promise.all(admins.map(async (admin) => String(await admin.call("CLUSTER", "MYID"))));
+  });
+  afterAll(() => {
+    for (const admin of admins) admin.disconnect();
+  });
+
+  async function startFleet(): Promise<Fleet<StoreClient>> {
+    const cache = { leases: { leaseMs: 2_000 } };
+    const fleet = new Fleet({ connect: () => cluster(nodes), servers: () => nodes, cache });
+    await until("the clients are connected", () => fleet.clients.every(isConnected));
+    return fleet;
+  }
+
   it("keeps the value of a load in progress, and the requests that wait for it, while the slot moves", async () => {
-    const fleet = startFleet();
+    const fleet = await startFleet();
     for (const nth of [0, 1]) await fleet.waitForHit(nth, "warm");
     const loadGate = gate();
     fleet.loadGate = loadGate.passed;
@@ -143,7 +148,7 @@ describe("A Cluster slot that moves to another node", () => {
   });
 
   it("stores new values on the new node while the slot moves", async () => {
-    const fleet = startFleet();
+    const fleet = await startFleet();
     const migration = await SlotMigration.begin(fleet.keyOf("b"));
     expect(await Promise.all([fleet.read(0, "b"), fleet.read(1, "b")])).toEqual([1, 1]);
     for (const nth of [0, 1]) await fleet.waitForHit(nth, "b");
@@ -155,7 +160,7 @@ describe("A Cluster slot that moves to another node", () => {
   });
 
   it("begins to cache under a new prefix while a slot moves that holds a copy of the clock's head", async () => {
-    const fleet = startFleet();
+    const fleet = await startFleet();
     const migration = await SlotMigration.begin(`{${HASH_TAGS[4]}}`);
     for (const nth of [0, 1]) await fleet.waitForHit(nth, "f");
     await migration.moveKeys();
@@ -167,7 +172,7 @@ describe("A Cluster slot that moves to another node", () => {
   });
 
   it("takes invalidations by tag and of everything at every step of the move of the slot that holds the clock, without a stale read afterwards", async () => {
-    const fleet = startFleet();
+    const fleet = await startFleet();
     for (const nth of [0, 1]) await fleet.waitForHit(nth, "g");
     const migration = await SlotMigration.begin(`{${HASH_TAGS[0]}}`);
     const steps = [async () => undefined, () => migration.moveKeys(), () => migration.finish()];
@@ -186,7 +191,7 @@ describe("A Cluster slot that moves to another node", () => {
 
   it("accepts invalidations at every step of the move, without a stale read afterwards", async () => {
     for (const by of ["key", "tag"] as const) {
-      const fleet = startFleet();
+      const fleet = await startFleet();
       const id = `c ${by}`;
       for (const nth of [0, 1]) await fleet.waitForHit(nth, id);
       const migration = await SlotMigration.begin(fleet.keyOf(id));
@@ -201,7 +206,7 @@ describe("A Cluster slot that moves to another node", () => {
   });
 
   it("loads a batch from the source while its keys are split between two nodes, and serves both afterwards", async () => {
-    const fleet = startFleet();
+    const fleet = await startFleet();
     const [one, two] = twoIdsInOneSlot(fleet);
     for (const id of [one, two]) for (const nth of [0, 1]) await fleet.waitForHit(nth, id);
     const migration = await SlotMigration.begin(fleet.keyOf(one));
@@ -219,7 +224,7 @@ describe("A Cluster slot that moves to another node", () => {
   });
 
   it("serves a batch of which only some keys have moved", async () => {
-    const fleet = startFleet();
+    const fleet = await startFleet();
     const all = Array.from({ length: 12 }, (_, nth) => `d ${nth}`);
     for (const id of all) await fleet.read(0, id);
     for (const id of all) await fleet.waitForHit(1, id);

@@ -2,6 +2,7 @@ import { gate } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { Fleet } from "../support/fleet.js";
+import { type ClientPackage, isConnected, PACKAGES, type StoreClient } from "../support/redis-clients.js";
 import { type LabNode, RedisLab, until } from "../support/redis-lab.js";
 
 const lab = new RedisLab();
@@ -13,19 +14,19 @@ afterAll(() => lab.stop());
 
 /** Starts two processes on a server that the test can kill and restart. */
 async function startFleet(
+  { server }: ClientPackage,
   extra: readonly string[] = [],
   options: object = {},
-): Promise<{ fleet: Fleet; node: LabNode; admin: () => Redis }> {
+): Promise<{ fleet: Fleet<StoreClient>; node: LabNode; admin: () => Redis }> {
   const node = await lab.standalone(...extra);
-  const connect = (): Redis =>
-    new Redis(node.port, node.host, { retryStrategy: () => 20, ...options }).on("error", () => undefined);
   const admin = (): Redis => {
-    const client = connect();
+    const client = new Redis(node.port, node.host, { retryStrategy: () => 20, enableReadyCheck: false });
+    client.on("error", () => undefined);
     admins.push(client);
     return client;
   };
   const fleet = new Fleet({
-    connect,
+    connect: () => server(node, options),
     servers: () => [node],
     cache: { storage: { storeTimeoutMs: 100 }, leases: { leaseMs: 1_000 } },
   });
@@ -37,7 +38,7 @@ async function startFleet(
  * Starts a load in process 0, and a request in process 1 that waits for it. `finishLoad` lets the
  * load end.
  */
-async function startLoad(fleet: Fleet): Promise<{ results: Promise<number>[]; finishLoad: () => void }> {
+async function startLoad(fleet: Fleet<StoreClient>): Promise<{ results: Promise<number>[]; finishLoad: () => void }> {
   const { passed, open } = gate();
   fleet.loadGate = passed;
   const first = fleet.read(0, "a");
@@ -45,9 +46,9 @@ async function startLoad(fleet: Fleet): Promise<{ results: Promise<number>[]; fi
   return { results: [first, fleet.read(1, "a")], finishLoad: open };
 }
 
-describe("A Redis that is killed during a load", () => {
+describe.each(PACKAGES)("A Redis that is killed during a load, with a client of $name", (clients) => {
   it("stores no earlier value after Redis restarts empty, and loads its entries again", async () => {
-    const { fleet, node } = await startFleet();
+    const { fleet, node } = await startFleet(clients);
     const { results, finishLoad } = await startLoad(fleet);
     await node.kill();
     finishLoad();
@@ -61,11 +62,11 @@ describe("A Redis that is killed during a load", () => {
   });
 
   it("refuses a late value after Redis restarted empty during the load", async () => {
-    const { fleet, node } = await startFleet();
+    const { fleet, node } = await startFleet(clients);
     const { results, finishLoad } = await startLoad(fleet);
     await node.kill();
     await node.restart();
-    await until("both clients are connected", () => fleet.clients.every(({ status }) => status === "ready"));
+    await until("both clients are connected", () => fleet.clients.every(isConnected));
     await until("the write is confirmed", () => fleet.write(1, "a"));
     const late = fleet.read(1, "a");
     await fleet.waitForLoad("a", 2);
@@ -76,11 +77,11 @@ describe("A Redis that is killed during a load", () => {
   });
 
   it("serves the stored entries and accepts the value of the load after Redis restarts with its data", async () => {
-    const { fleet, node } = await startFleet(["--appendonly", "yes", "--appendfsync", "always"]);
+    const { fleet, node } = await startFleet(clients, ["--appendonly", "yes", "--appendfsync", "always"]);
     const { results, finishLoad } = await startLoad(fleet);
     await node.kill();
     await node.restart();
-    await until("both clients are connected", () => fleet.clients.every(({ status }) => status === "ready"));
+    await until("both clients are connected", () => fleet.clients.every(isConnected));
     finishLoad();
     expect(await Promise.all(results)).toEqual([1, 1]);
     for (const id of ["warm", "a"]) for (const nth of [0, 1]) await fleet.waitForHit(nth, id);
@@ -92,12 +93,12 @@ describe("A Redis that is killed during a load", () => {
   });
 
   it("refuses a late value after an invalidation if Redis restarts from a snapshot older than the lease", async () => {
-    const { fleet, node, admin } = await startFleet();
+    const { fleet, node, admin } = await startFleet(clients);
     await admin().save();
     const { results, finishLoad } = await startLoad(fleet);
     await node.kill();
     await node.restart();
-    await until("both clients are connected", () => fleet.clients.every(({ status }) => status === "ready"));
+    await until("both clients are connected", () => fleet.clients.every(isConnected));
     await until("the write is confirmed", () => fleet.write(1, "a", "key"));
     finishLoad();
     await Promise.all(results);
@@ -107,9 +108,9 @@ describe("A Redis that is killed during a load", () => {
   });
 });
 
-describe("A Redis that is loading its data", () => {
+describe.each(PACKAGES)("A Redis that is loading its data, with a client of $name", (clients) => {
   it("causes misses but no errors while it replies LOADING, and serves its entries afterwards", async () => {
-    const { fleet, node, admin } = await startFleet([], { enableReadyCheck: false });
+    const { fleet, node, admin } = await startFleet(clients, [], { enableReadyCheck: false });
     const client = admin();
     const noise = client.pipeline();
     for (let nth = 0; nth < 400; nth++) noise.set(`noise:${nth}`, "x".repeat(500), "EX", 60);

@@ -2,6 +2,7 @@ import { gate } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Fleet } from "../support/fleet.js";
+import { type ClientPackage, PACKAGES, type StoreClient } from "../support/redis-clients.js";
 import { type Address, type LabNode, RedisLab, type SentinelGroup, until } from "../support/redis-lab.js";
 
 const lab = new RedisLab();
@@ -22,17 +23,10 @@ async function currentMaster(): Promise<LabNode> {
   return Number(port) === group.master.port ? group.master : group.replica;
 }
 
-async function startFleet(): Promise<Fleet> {
-  const connect = (): Redis =>
-    new Redis({
-      name: group.name,
-      sentinels: [...group.sentinels],
-      retryStrategy: () => 50,
-      sentinelRetryStrategy: () => 50,
-    });
+async function startFleet(clients: ClientPackage): Promise<Fleet<StoreClient>> {
   const servers: LabNode[] = [];
   const fleet = new Fleet({
-    connect,
+    connect: () => clients.sentinel(group),
     servers: () => servers,
     cache: { leases: { leaseMs: 1_000 }, storage: { storeTimeoutMs: 200 } },
   });
@@ -45,9 +39,9 @@ async function startFleet(): Promise<Fleet> {
   return fleet;
 }
 
-describe("A Sentinel failover during a load", () => {
+describe.each(PACKAGES)("A Sentinel failover during a load, with a client of $name", (clients) => {
   it("causes extra loads but no failed request or stale read after SENTINEL FAILOVER", async () => {
-    const fleet = await startFleet();
+    const fleet = await startFleet(clients);
     const old = await currentMaster();
     const loadGate = gate();
     fleet.loadGate = loadGate.passed;
@@ -67,7 +61,7 @@ describe("A Sentinel failover during a load", () => {
   });
 
   it("causes extra loads but no failed request or stale read after the master was killed", async () => {
-    const fleet = await startFleet();
+    const fleet = await startFleet(clients);
     const old = await currentMaster();
     const loadGate = gate();
     fleet.loadGate = loadGate.passed;

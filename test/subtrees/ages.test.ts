@@ -169,6 +169,27 @@ describe("a stale subtree", () => {
   });
 });
 
+it("staleIfError of a field ends with that of its parts", async () => {
+  const page = "@cached(maxAge: 60, staleIfError: 600, subtree: true)";
+  const query = "{ page { title price } }";
+  for (const [price, expected] of [
+    // The part is served by itself, and the rest is new.
+    ["@cached(maxAge: 60, staleIfError: 100)", 1],
+    ["@cached(maxAge: 60, staleIfError: 10)", null],
+    ["@cached(maxAge: 60)", null],
+  ] as const) {
+    const { ask, clock, source } = open({ page, price });
+    await ask(query);
+    await clock.advance(90_000);
+    source.fails = true;
+    const { data, errors } = await ask(query);
+    expect([data, errors?.length]).toEqual([
+      { page: { title: "title 2", price: expected } },
+      expected === null ? 1 : undefined,
+    ]);
+  }
+});
+
 describe("negativeMaxAge", () => {
   it.each([
     ["null", null, "{ page { title } }", { page: null }],

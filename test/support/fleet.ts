@@ -7,6 +7,7 @@ import { expect } from "vitest";
 import { keyOfCoordinate } from "../../src/directive/coordinate-key.js";
 import { partsOf } from "../../src/parts.js";
 import { readEntry } from "../../src/store/entry-layout.js";
+import type { StoreClient } from "./redis-clients.js";
 import { type Address, until } from "./redis-lab.js";
 import { afterCaches, dataOf, memoryWorld, type Process } from "./world.js";
 
@@ -14,9 +15,9 @@ const typeDefs = `type Query {
   value(id: ID!): Int @cached(maxAge: 60, tags: ["Value:{$args.id}"])
 }`;
 
-export interface FleetOptions {
+export interface FleetOptions<Client extends StoreClient> {
   /** Creates the client of one process. The fleet disconnects it. */
-  readonly connect: () => Redis | Cluster;
+  readonly connect: () => Client;
   /** Returns the servers that hold the entries when the test ends. */
   readonly servers: () => readonly Address[];
   readonly prefix?: string;
@@ -30,9 +31,9 @@ export interface FleetOptions {
  * its loads. Every request is checked: it must end with a value, and not with one that was loaded
  * before an invalidation that had been confirmed when the request began.
  */
-export class Fleet {
+export class Fleet<Client extends StoreClient = Redis | Cluster> {
   readonly prefix: string;
-  readonly clients: readonly (Redis | Cluster)[];
+  readonly clients: readonly Client[];
   readonly processes: readonly Process[];
   /** Loads that begin wait for this promise. */
   loadGate: Promise<void> | undefined;
@@ -50,10 +51,11 @@ export class Fleet {
     size = 2,
     cache = {},
     wrap = (store) => store,
-  }: FleetOptions) {
+  }: FleetOptions<Client>) {
     this.prefix = prefix;
     // A closed store no longer listens for errors, and ioredis would log them.
-    this.clients = Array.from({ length: size }, () => connect().on("error", () => undefined));
+    this.clients = Array.from({ length: size }, () => connect());
+    for (const client of this.clients) client.on("error", () => undefined);
     this.processes = this.clients.map((client) => this.#process(wrap(redisStore({ client })), cache));
     afterCaches(() => expectNothingLeft(servers(), this.prefix));
     for (const client of this.clients) afterCaches(async () => client.disconnect());

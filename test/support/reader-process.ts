@@ -1,7 +1,8 @@
 /**
  * One process of a test: a cache on a real server, and a source that counts its loads in Redis. It
  * runs the commands that its parent process sends. The environment provides PORT, PREFIX and
- * LEASE_MS, and MEMCACHED_PORT if the cache is on memcached instead of Redis, or SQLITE_PATH and SQLITE_MODULE if it is in a file.
+ * LEASE_MS, and MEMCACHED_PORT if the cache is on memcached instead of Redis, SQLITE_PATH and SQLITE_MODULE if it is in a file, or
+ * NODE_REDIS if its client is one of node-redis.
  */
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { parse } from "graphql";
@@ -12,6 +13,7 @@ import { sqliteStore } from "graphql-cached/sqlite";
 import type { Store } from "graphql-cached/store";
 import { Redis } from "ioredis";
 import { MemcacheClient } from "memcache-client";
+import { createClient } from "redis";
 import { opensWith } from "./sqlite-files.js";
 
 export type Command =
@@ -29,17 +31,19 @@ export interface Report {
   readonly values: readonly unknown[];
 }
 
-const { PORT, PREFIX, LEASE_MS, MEMCACHED_PORT, SQLITE_PATH, SQLITE_MODULE } = process.env;
+const { PORT, PREFIX, LEASE_MS, MEMCACHED_PORT, NODE_REDIS, SQLITE_PATH, SQLITE_MODULE } = process.env;
 const client = new Redis(Number(PORT), "127.0.0.1");
 
-function connect(): Store {
+async function connect(): Promise<Store> {
   if (SQLITE_PATH !== undefined) return sqliteStore({ path: SQLITE_PATH, database: opensWith(SQLITE_MODULE ?? "") });
-  if (MEMCACHED_PORT === undefined) return redisStore({ client });
-  return memcachedStore({ client: new MemcacheClient({ server: `127.0.0.1:${MEMCACHED_PORT}`, noDelay: true }) });
+  if (MEMCACHED_PORT !== undefined)
+    return memcachedStore({ client: new MemcacheClient({ server: `127.0.0.1:${MEMCACHED_PORT}`, noDelay: true }) });
+  if (NODE_REDIS === undefined) return redisStore({ client });
+  return redisStore({ client: await createClient({ socket: { port: Number(PORT) } }).connect() });
 }
 
 const cache = createCache<{ loadMs: number }>({
-  store: connect(),
+  store: await connect(),
   prefix: PREFIX ?? "",
   leases: { leaseMs: Number(LEASE_MS) },
   storage: { storeTimeoutMs: 1_000 },

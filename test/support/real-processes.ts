@@ -17,18 +17,18 @@ export interface ReaderProcesses {
 }
 
 /**
- * Starts `count` processes. Their source is on the Redis of `client`; so is their cache, unless
- * `store` names another one, as variables of `reader-process`.
+ * Starts `count` processes. Their source is on the Redis of `client`; so is their cache, unless it is `where` a variable
+ * says, see `reader-process.ts`.
  */
 export async function startProcesses(
   client: Redis,
   count: number,
   leaseMs: number,
-  store: Readonly<Record<string, string>> = {},
+  where: Readonly<Record<string, string>> = {},
 ): Promise<ReaderProcesses> {
   const prefix = `processes-${randomUUID()}`;
   await client.set(`${prefix}:version`, 1, "PX", 60_000);
-  const env = { PORT: String(client.options.port), PREFIX: prefix, LEASE_MS: String(leaseMs), ...store };
+  const env = { PORT: String(client.options.port), PREFIX: prefix, LEASE_MS: String(leaseMs), ...where };
   const processes = await Promise.all(Array.from({ length: count }, () => startProgram("reader-process", env)));
   cleanups.push(...processes.map((child) => () => child.kill("SIGKILL")));
   await Promise.all(processes.map((child) => waitForMessage(child, "ready")));

@@ -1,13 +1,13 @@
 import { EventEmitter } from "node:events";
 import { describe, expect, it } from "vitest";
-import { ClientEvents } from "../../../src/redis/client-events.js";
 import { ConnectionErrors } from "../../../src/redis/connection-errors.js";
+import { IoredisPort } from "../../../src/redis/ioredis-port.js";
 
 const OPTIONS = { options: { host: "cache-1", port: 6379 } };
 
 function watch(properties: object = { status: "ready", ...OPTIONS }) {
   const client = Object.assign(new EventEmitter(), properties) as EventEmitter & { status: string };
-  const errors = new ConnectionErrors(client as never, new ClientEvents(client as never));
+  const errors = new ConnectionErrors(new IoredisPort(client as never));
   return { client, errors, stop: errors.watch() };
 }
 

@@ -1,14 +1,14 @@
-import type { RedisClient } from "graphql-cached/redis";
 import { describe, expect, it } from "vitest";
+import type { ClientPort } from "../../../src/redis/client-port.js";
 import { defineScript } from "../../../src/redis/define-script.js";
+import { IoredisPort } from "../../../src/redis/ioredis-port.js";
 import { slotOfKey } from "../../../src/redis/key-slot.js";
 import { groupByNode, send, sendScripts } from "../../../src/redis/pipeline.js";
-import type { RedisClusterClient } from "../../../src/redis/redis-client.js";
 
 type Reply = [error: Error | null, reply: unknown];
 
-/** A client whose round trips reply with the next of `replies`; `sent` has the commands of each. */
-function clientWith(replies: unknown[][], isCluster = false): { client: RedisClient; sent: string[][] } {
+/** A client of ioredis whose round trips reply with the next of `replies`; `sent` has the commands of each. */
+function clientWith(replies: unknown[][], isCluster = false): { port: ClientPort; sent: string[][] } {
   const sent: string[][] = [];
   const reply = (commands: string[]): Reply[] => {
     sent.push(commands);
@@ -30,7 +30,7 @@ function clientWith(replies: unknown[][], isCluster = false): { client: RedisCli
       };
     },
   };
-  return { client: client as never, sent };
+  return { port: new IoredisPort(client as never), sent };
 }
 
 const [one, other] = ["one", "other"].map((name) => defineScript({ name, args: [], lua: "return 1" })) as [
@@ -42,12 +42,12 @@ const moved = new Error("MOVED 1 127.0.0.1:7000");
 
 describe("sendScripts", () => {
   it("sends calls of lost scripts again, the source once, with the commands that follow, and keeps the other replies", async () => {
-    const { client, sent } = clientWith([
+    const { port, sent } = clientWith([
       ["a", noScript, noScript, 1],
       ["b", "c", 1],
     ]);
     const calls = [one, other, other].map((script) => ({ script, args: script.argumentsFor(["k"], {}) }));
-    expect(await sendScripts(client, calls as never, [{ name: "WAIT", args: [1] }])).toEqual(["a", "b", "c"]);
+    expect(await sendScripts(port, calls as never, [{ name: "WAIT", args: [1] }])).toEqual(["a", "b", "c"]);
     expect(sent).toEqual([
       [`EVALSHA ${one.sha}`, `EVALSHA ${other.sha}`, `EVALSHA ${other.sha}`, "WAIT 1"],
       [`EVAL ${other.lua}`, `EVALSHA ${other.sha}`, "WAIT 1"],
@@ -59,14 +59,14 @@ describe("send", () => {
   const commands = ["a", "b", "c"].map((key) => ({ name: "GET", args: [key] }));
 
   it("sends the commands whose slot of a Cluster has moved again, each on its own, and no others", async () => {
-    const { client, sent } = clientWith([["A", moved, new Error("CLUSTERDOWN")], ["B"]], true);
-    expect(await send(client, commands)).toEqual(["A", "B", new Error("CLUSTERDOWN")]);
+    const { port, sent } = clientWith([["A", moved, new Error("CLUSTERDOWN")], ["B"]], true);
+    expect(await send(port, commands)).toEqual(["A", "B", new Error("CLUSTERDOWN")]);
     expect(sent).toEqual([["GET a", "GET b", "GET c"], ["GET b"]]);
   });
 
   it("returns an error for each command to which the client gives no reply", async () => {
-    const { client } = clientWith([["A"]]);
-    const [first, ...rest] = await send(client, commands);
+    const { port } = clientWith([["A"]]);
+    const [first, ...rest] = await send(port, commands);
     expect(first).toBe("A");
     expect(rest).toEqual(Array(2).fill(expect.objectContaining({ message: expect.stringContaining("got none") })));
   });
@@ -75,13 +75,13 @@ describe("send", () => {
 describe("groupByNode", () => {
   it("makes calls of at most 50 keys, and on a Cluster of keys of one slot", () => {
     const keys = Array.from({ length: 60 }, (_, nth) => `{a}${nth}`);
-    const [{ calls }] = groupByNode(clientWith([]).client, keys) as [ReturnType<typeof groupByNode>[number]];
+    const [{ calls }] = groupByNode(clientWith([]).port, keys) as [ReturnType<typeof groupByNode>[number]];
     expect(calls.map(({ length }) => length)).toEqual([50, 10]);
     const slots: string[][] = [];
     for (const key of ["{a}", "{b}"]) slots[slotOfKey(key)] = ["node 1", "its replica"];
     slots[slotOfKey("{c}")] = ["node 2"];
-    const client = { isCluster: true, slots } as unknown as RedisClusterClient;
-    expect(groupByNode(client, ["{a}1", "{c}1", "{b}1", "{a}2", "{d}1"])).toEqual([
+    const port = new IoredisPort({ isCluster: true, slots } as never);
+    expect(groupByNode(port, ["{a}1", "{c}1", "{b}1", "{a}2", "{d}1"])).toEqual([
       { node: "node 1", calls: [[0, 3], [2]] },
       { node: "node 2", calls: [[1]] },
       { node: `slot ${slotOfKey("{d}1")}`, calls: [[4]] },

@@ -1,4 +1,4 @@
-import { type RedisClient, type RedisPipeline, redisStore } from "graphql-cached/redis";
+import { type IoredisClient, type RedisPipeline, redisStore } from "graphql-cached/redis";
 import type { Store } from "graphql-cached/store";
 import { FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
@@ -6,7 +6,7 @@ import { appendClock } from "../../../src/redis/scripts/append-clock.js";
 import { appendToClock, writeRecord } from "../../../src/store/clock-log.js";
 
 /** A client whose pipelines reply with `replies`. */
-function clientWith(...replies: readonly unknown[]): RedisClient {
+function clientWith(...replies: readonly unknown[]): IoredisClient {
   const pipeline: RedisPipeline = {
     callBuffer: () => pipeline,
     exec: async () => replies.map((reply) => (reply instanceof Error ? [reply, undefined] : [null, reply])),

@@ -1,0 +1,71 @@
+import type { RedisClient } from "graphql-cached/redis";
+import { Cluster, Redis } from "ioredis";
+import { createClient, createCluster, createSentinel } from "redis";
+import type { Address, SentinelGroup } from "./redis-lab.js";
+
+/** A client of a store, of whatever package. It connects by itself. */
+export type StoreClient = RedisClient & {
+  on(event: "error", listener: (error: Error) => void): unknown;
+  disconnect(): unknown;
+};
+
+/** Returns whether a client is connected. */
+export const isConnected = (client: StoreClient): boolean =>
+  "isReady" in client ? client.isReady === true : (client as { status?: unknown }).status === "ready";
+
+/** How a test connects with a package. Its clients begin to connect at once, and connect again soon. */
+export interface ClientPackage {
+  readonly name: string;
+  server(address: Address, options?: object): StoreClient;
+  cluster(nodes: readonly Address[]): StoreClient;
+  sentinel(group: Pick<SentinelGroup, "name" | "sentinels">): StoreClient;
+}
+
+export const IOREDIS: ClientPackage = {
+  name: "ioredis",
+  server: ({ host, port }, options = {}) => quiet(new Redis({ host, port, retryStrategy: () => 20, ...options })),
+  cluster: (nodes) => quiet(new Cluster(nodes.map(({ host, port }) => ({ host, port })))),
+  sentinel: ({ name, sentinels }) =>
+    quiet(new Redis({ name, sentinels: [...sentinels], retryStrategy: () => 50, sentinelRetryStrategy: () => 50 })),
+};
+
+const SOCKET = { reconnectStrategy: () => 20 };
+
+export const NODE_REDIS: ClientPackage = {
+  name: "node-redis",
+  server: ({ host, port }, options = {}) => connecting(createClient({ socket: { host, port, ...SOCKET }, ...options })),
+  cluster: (nodes) =>
+    connecting(
+      createCluster({
+        rootNodes: nodes.map(({ host, port }) => ({ socket: { host, port } })),
+        defaults: { disableOfflineQueue: true, socket: SOCKET },
+      }),
+    ),
+  sentinel: ({ name, sentinels }) =>
+    connecting(
+      createSentinel({
+        name,
+        sentinelRootNodes: sentinels.map(({ host, port }) => ({ host, port })),
+        nodeClientOptions: { socket: SOCKET },
+      }),
+    ),
+};
+
+export const PACKAGES: readonly ClientPackage[] = [IOREDIS, NODE_REDIS];
+
+function quiet<Client extends StoreClient>(client: Client): Client {
+  client.on("error", () => undefined);
+  return client;
+}
+
+type NodeRedis = RedisClient & {
+  on(event: "error", listener: (error: Error) => void): unknown;
+  connect(): Promise<unknown>;
+  destroy(): unknown;
+};
+
+function connecting(client: NodeRedis): StoreClient {
+  client.on("error", () => undefined);
+  client.connect().catch(() => undefined);
+  return Object.assign(client, { disconnect: () => client.destroy() });
+}
