@@ -19,7 +19,7 @@ import { isEmptyRoot } from "../directive/query-reads.js";
 import { detachedCacheControl } from "../directive/response-hint.js";
 import { resultControl } from "../directive/result-control.js";
 import { CachedError } from "../errors.js";
-import { abortSignalOf, coercedVariables, infoWith } from "../graphql-version.js";
+import { abortSignalOf, coercedVariables, infoWith, partOfExecution } from "../graphql-version.js";
 import { type Build, operationOf } from "../loader/request-scope.js";
 import type { CacheParts } from "../parts.js";
 import type { FieldRule } from "../schema-rules.js";
@@ -412,7 +412,7 @@ export class SubtreeField {
     const place = placeOf(info);
     const own = (operation: OperationDefinitionNode): OperationDefinitionNode => {
       const ofObject = place === undefined ? operation : operationOfObject(operation, place.object);
-      return build === undefined ? ofObject : operationOf(build, ofObject);
+      return build === undefined ? partOfExecution(ofObject, info) : operationOf(build, ofObject);
     };
     const signal = abortSignalOf(info);
     const args = {

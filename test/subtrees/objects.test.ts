@@ -368,6 +368,26 @@ it("an entity that a mutation returns invalidates the object, and those that sho
   expect(builds).toBe(4);
 });
 
+it("objects that are executed for one request have the limits of one execution together", async () => {
+  const loads: number[] = [];
+  const { ask } = openSubtrees({
+    typeDefs: /* GraphQL */ `
+      type Query { items: [Item] }
+      type Item @cached(maxAge: 60, subtree: true) { id: ID found(text: String): Int @cached(maxAge: 60, key: ["$source.n", "$args"]) }
+    `,
+    resolvers: {
+      Query: { items: () => Array.from({ length: 10 }, (_, n) => ({ n })) },
+      Item: { found: ({ n }: { n: number }) => loads.push(n) },
+    },
+    cache: { limits: { maxKeyBytes: 3_000 } },
+  });
+  const query = "query ($text: String) { items { found(text: $text) } }";
+  for (let time = 0; time < 2; time++) await ask(query, {}, { text: "a".repeat(1_000) });
+  // As without subtrees: the first keys fit, and all others bypass the cache.
+  expect(loads.filter((n) => n === 0)).toHaveLength(1);
+  expect(loads.filter((n) => n === 9)).toHaveLength(2);
+});
+
 describe("the mode of the type", () => {
   it.each(["off", "observe"] as const)("%s serves nothing from the store", async (mode) => {
     const { ask, cache, counts } = open();
