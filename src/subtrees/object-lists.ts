@@ -131,16 +131,18 @@ export function resolveList(
   const field = info.parentType.getFields()[name] as AnyField;
   const isStrict = isNonNullType((getNullableType(field.type) as { readonly ofType: GraphQLOutputType }).ofType);
   const ownInfo = infoWith(writtenInfo(info), { fieldNodes: nodes, fieldName: name, returnType: field.type });
-  const read = (object: unknown, nth: number): unknown => {
+  const read = (object: unknown, nth: number, share: number): unknown => {
     if (object === null || object === undefined || object instanceof Error) return object;
     const path = { prev: info.path, key: nth, typename: undefined };
-    return subtree.resolveObject({ object, isStrict }, context, infoWith(info, { path, returnType: leaf }), run);
+    return subtree.resolveObject({ object, isStrict, share }, context, infoWith(info, { path, returnType: leaf }), run);
   };
   const readAll = (list: unknown): unknown => {
     if (isAsyncIterable(list)) return readEach(list, read, run);
     if (typeof list !== "object" || list === null || !(Symbol.iterator in list)) return list;
-    const items = Array.from(list as Iterable<unknown>, (item, nth) =>
-      isThenable(item) ? Promise.resolve(item).then((object) => read(object, nth)) : read(item, nth),
+    const all = Array.from(list as Iterable<unknown>);
+    const share = 1 / all.length;
+    const items = all.map((item, nth) =>
+      isThenable(item) ? Promise.resolve(item).then((object) => read(object, nth, share)) : read(item, nth, share),
     );
     for (const item of items) if (item instanceof Promise) run.pending.push(item);
     return items;
@@ -152,17 +154,20 @@ export function resolveList(
   return items;
 }
 
+/** What part of a list an object is taken for while nobody knows how many there are. */
+const SHARE = 0.05;
+
 /** Where the executor takes lists that come piece by piece. */
 async function* readEach(
   list: AsyncIterable<unknown>,
-  read: (object: unknown, nth: number) => unknown,
+  read: (object: unknown, nth: number, share: number) => unknown,
   run: ObjectRun,
 ): AsyncGenerator<unknown> {
   let nth = 0;
   const ended = new Deferred<void>();
   run.pending.push(ended.promise);
   try {
-    for await (const object of list) yield await read(object, nth++);
+    for await (const object of list) yield await read(object, nth++, SHARE);
   } finally {
     ended.resolve();
   }

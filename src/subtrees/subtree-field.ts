@@ -62,6 +62,8 @@ export interface ListedObject {
   readonly object: unknown;
   /** Whether it must not be null. */
   readonly isStrict: boolean;
+  /** What part of the list it is. */
+  readonly share: number;
 }
 
 /** What an object of a list is read for. */
@@ -232,7 +234,7 @@ export class SubtreeField {
     }
     const value = this.#cached.resolve(sourceOf(info), args, context, own);
     if (!(value instanceof Promise) && value !== NOT_STORED && !this.plan.hasHoles) {
-      this.hitRatio.add("hit");
+      this.hitRatio.add("hit", placeOf(info)?.share);
       return value;
     }
     return this.#answer(value, call, args, context, own, run);
@@ -250,7 +252,7 @@ export class SubtreeField {
     const outcome = call.built === undefined ? "hit" : call.hadEntry ? "rebuilt" : "new";
     this.#noteRefusal(call, args, context, info);
     if (completed.isOrdinary || !this.plan.hasHoles) {
-      this.hitRatio.add(outcome);
+      this.hitRatio.add(outcome, placeOf(info)?.share);
       return this.#settle(completed, run, info);
     }
     // Not while a build is running, which what loaders read for holes could be a part of: PRIVATE values would keep it from being stored.

@@ -388,6 +388,18 @@ it("objects that are executed for one request have the limits of one execution t
   expect(loads.filter((n) => n === 9)).toHaveLength(2);
 });
 
+it("a list is judged as one read, whatever the number of its objects", async () => {
+  const { ask, counts, skipped, cache } = open();
+  const query = "{ items(first: 20) { title } }";
+  // More reads of objects than a selection is judged by, none of which is a hit.
+  for (let time = 0; time < 60; time++) {
+    await ask(query);
+    await cache.clear();
+  }
+  expect(counts.titles).toHaveLength(60 * 20);
+  expect(skipped()).toEqual([]);
+});
+
 describe("the mode of the type", () => {
   it.each(["off", "observe"] as const)("%s serves nothing from the store", async (mode) => {
     const { ask, cache, counts } = open();
