@@ -92,7 +92,7 @@ export interface ReferenceRule {
 /** Reports a template that has yielded no tag, if that is a mistake. */
 export type EmptyTagReporter = (template: BoundTemplate, roots: PathRoots) => void;
 
-/** Everything known about one cached field, or about references to one entity type, once the schema is built. */
+/** Everything known about one cached field, about references to one entity type, or about objects of one type in lists, once the schema is built. */
 export interface FieldRule {
   readonly coordinate: string;
   readonly policy: Policy;
@@ -116,9 +116,9 @@ export interface FieldRule {
    */
   readonly canKeySelection: boolean;
   readonly queryUse: QueryUse;
-  /** Undefined for fields. For references, the source is the representation. */
+  /** Undefined for fields and objects. For references, the source is the representation. */
   readonly reference: ReferenceRule | undefined;
-  /** Undefined unless what is selected below the field can be an entry with it. */
+  /** Undefined unless what is selected below the field can be an entry with it. The coordinate of objects in lists is the name of their type. */
   readonly subtree: SubtreeRule | undefined;
   /** What it is the rule of. Default: a field or a reference. */
   readonly kind?: "subtree";
@@ -153,7 +153,7 @@ export class AppliedRules implements SchemaRules {
   readonly wrapped = new Map<string, { readonly name: string }>();
   /** The query types of the schemas that `applyCached` has returned. Copies of them are others. */
   readonly queryTypes = new WeakSet<object>();
-  /** Whether any field has subtrees. */
+  /** Whether any field or type has subtrees. */
   hasSubtrees = false;
   /** What the directives were called. */
   readonly directives = new Set<string>();

@@ -112,7 +112,7 @@ const silentLogger = { info: (): void => undefined, warn: (): void => undefined 
 /** graphql-cached around the resolvers of "DataLoader only". */
 function graphqlCached(
   name: string,
-  { isNear = false, hasTags = true, hasResponses = false, hasSubtrees = false },
+  { isNear = false, hasTags = true, hasResponses = false, hasSubtrees = false, hasObjects = false },
 ): PageContender {
   return {
     name,
@@ -131,6 +131,7 @@ function graphqlCached(
         category: `${policy("Category:{$args.id}", hasSubtrees ? ", subtree: true" : "")} ${hint}`,
         recommendations: `${policy("")} ${hint}`,
         items: hint,
+        itemType: hasObjects ? policy("Item:{$source.id}", ", subtree: true") : "",
         item: `${policy("Item:{$source.id}")} ${hint}`,
         liked: "@cached(maxAge: 0)",
       };
@@ -166,6 +167,12 @@ export const subtreesNear: PageContender = graphqlCached("graphql-cached, subtre
   hasSubtrees: true,
 });
 
+export const objectsRedis: PageContender = graphqlCached("graphql-cached, objects, Redis", { hasObjects: true });
+export const objectsNear: PageContender = graphqlCached("graphql-cached, objects, near cache", {
+  isNear: true,
+  hasObjects: true,
+});
+
 /** In the order of the tables. */
 export const PAGE_CONTENDERS: readonly PageContender[] = [
   byHand,
@@ -185,12 +192,14 @@ export const RESPONSE_CONTENDERS: readonly PageContender[] = [
   responseCache,
   dataLoaderOnly,
 ];
-/** Those whose categories are subtrees are measured beside fields alone: see `scenarios/subtrees.ts`. */
+/** Those whose categories are subtrees, or whose items are entries, are measured beside fields alone: see `scenarios/subtrees.ts`. */
 export const SUBTREE_CONTENDERS: readonly PageContender[] = [
   byHand,
   cachedRedis,
   cachedNear,
   subtreesRedis,
   subtreesNear,
+  objectsRedis,
+  objectsNear,
   dataLoaderOnly,
 ];

@@ -29,20 +29,29 @@ export interface Directives {
   readonly recommendations?: string;
   /** Of the list of items, which comes with its category. */
   readonly items?: string;
+  /** Of the type of the items. */
+  readonly itemType?: string;
   /** Of each of the three cached fields of an item. */
   readonly item?: string;
   /** Of the field of an item that depends on the user. */
   readonly liked?: string;
 }
 
-const typeDefsOf = ({ category = "", recommendations = "", items = "", item = "", liked = "" }: Directives): string => `
+const typeDefsOf = ({
+  category = "",
+  recommendations = "",
+  items = "",
+  itemType = "",
+  item = "",
+  liked = "",
+}: Directives): string => `
   type Query {
     category(id: ID!): Category ${category}
     recommendations(id: ID!): [Recommendation!]! ${recommendations}
   }
   type Mutation { sell(id: ID!): Sale! }
   type Category { id: ID! name: String! items: [Item!]! ${items} }
-  type Item { id: ID! price: Int! film: Film ${item} stars: Float ${item} stock: Int ${item} liked: Boolean! ${liked} }
+  type Item ${itemType} { id: ID! price: Int! film: Film ${item} stars: Float ${item} stock: Int ${item} liked: Boolean! ${liked} }
   type Film { title: String! year: Int! rating: Float! version: Int! }
   type Recommendation { id: ID! title: String! }
   type Sale { id: ID! version: Int! }

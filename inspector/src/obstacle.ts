@@ -33,6 +33,7 @@ const SKIPS: Readonly<Record<string, string>> = {
   NO_TWIN: "the server executes a copy of the schema that applyCached has returned",
   CHANGED_RESOLVER: "this resolver was replaced after applyCached",
   DIRECTIVE: "operations have this directive",
+  HOLE: "it belongs to one caller or is not cached, below a list whose objects are entries",
   LIST_WITHOUT_ID: "it returns a list of objects without an id, above fields that each request executes",
   MODE: "its mode is not on",
   TOO_MANY_SELECTIONS: "there are more selections than `subtrees.maxSelections`",

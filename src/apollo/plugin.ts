@@ -105,7 +105,7 @@ export function cachedPlugin<Context extends BaseContext>(
       let executed: () => ExecutedResponse | undefined = () => undefined;
       const observer: Observer = {
         onRead(coordinate, report, info, key) {
-          narrowest.add(report, key?.kind === "subtree");
+          narrowest.add(report, key?.kind !== "subtree" ? "value" : coordinate.includes(".") ? "field" : "object");
           if (info !== undefined) restrictHint(info as HintedInfo, report);
           trace?.onRead(coordinate, report, info, key);
         },
@@ -226,15 +226,17 @@ class NarrowestPolicy {
   #hinted = Number.POSITIVE_INFINITY;
   #isPrivate = false;
 
-  /** `isSubtree`: whether what it stands for was not executed, so that Apollo knows no hints of it. */
-  add(report: ReadReport, isSubtree: boolean): void {
+  /** `subtree`: whether the fields in it, or in an object of a list, were not executed, so that Apollo knows no hints of them. */
+  add(report: ReadReport, subtree: "value" | "field" | "object"): void {
     if (report.isPrivate) this.#isPrivate = true;
     if (report.outcome === "bypassed") return;
     const left = secondsLeft(report.freshForMs, report.ageMs);
     this.#maxAge = Math.min(this.#maxAge, left);
-    if (!isSubtree || report.hint === undefined) return;
-    const { maxAge = 0, scope } = report.hint;
+    if (subtree === "value" || report.hint === undefined) return;
+    // The list around an object was executed, and has its own hint.
+    const { maxAge = subtree === "object" ? undefined : 0, scope } = report.hint;
     if (scope === "PRIVATE") this.#isPrivate = true;
+    if (maxAge === undefined) return;
     this.#hinted = Math.min(this.#hinted, Math.max(0, maxAge - Math.floor(report.ageMs / 1_000)));
   }
 

@@ -169,6 +169,8 @@ const WHY: Readonly<Partial<Record<SkipReason, (subject: string) => string>>> = 
     "the operation has more than 32 fields with subtrees, or selects more than 200 levels below this one",
   DIRECTIVE: (subject) =>
     `${subject} can change what is executed; the field, and what is around it and below it, can only have @include and @skip`,
+  HOLE: (subject) =>
+    `${subject} belongs to one caller or is not cached, and objects of a list are entries only as a whole`,
   LIST_WITHOUT_ID: (subject) =>
     `${subject} returns a list of objects without an id, and below it are fields that each request executes; give the objects an id, or do not select these fields`,
 };

@@ -5,8 +5,11 @@ import {
   type GraphQLSchema,
   type GraphQLUnionType,
   getNamedType,
+  getNullableType,
   isCompositeType,
   isInterfaceType,
+  isLeafType,
+  isListType,
   isObjectType,
   isRequiredArgument,
   isUnionType,
@@ -153,6 +156,8 @@ class PolicyReader {
   readonly #hints: CacheControlHints | undefined;
   readonly #entities: EntityTypes | undefined;
   readonly #paths = new Map<string, Path | undefined>();
+  /** The types whose objects are entries in lists, with their settings. */
+  readonly #listed = new Map<GraphQLObjectType, PolicySettings>();
   /** The PUBLIC fields for which nothing but the defaults can have said so. */
   readonly #unscoped: Place[] = [];
   #reachable: ReachableTypes | undefined;
@@ -225,7 +230,7 @@ class PolicyReader {
         // Settings of the returned type alone apply only to fields with a resolver: reading the
         // parent object saves nothing.
         const ofReturnedType =
-          own !== undefined || hasOwnResolver(field) ? typeSettings.get(getNamedType(field.type).name) : undefined;
+          own !== undefined || hasOwnResolver(field) ? this.#ofReturnedType(field, typeSettings) : undefined;
         if (ofReturnedType !== undefined) used.add(getNamedType(field.type).name);
         if (own !== undefined && own.maxAge !== 0 && !hasOwnResolver(field) && this.#needsResolver(type, field))
           this.unresolved.push(coordinate);
@@ -247,6 +252,10 @@ class PolicyReader {
       if (settings === undefined) continue;
       if (isUnionType(type)) this.#checkIsUsed(type, used);
       else this.#readReference(type as KeyedType, settings, used, fields);
+    }
+    for (const [type, own] of this.#listed) {
+      const rule = this.#objectRule(type, own);
+      if (rule !== undefined) fields.set(rule.coordinate, rule);
     }
     this.#checkEmbeddedPrivate(fields);
     this.#checkTypeTags(fields, invalidations);
@@ -290,7 +299,12 @@ class PolicyReader {
    * federation entity. A stitched schema has them from schemas in which they apply.
    */
   #checkIsUsed(type: KeyedType | GraphQLUnionType, used: ReadonlySet<string>): void {
-    if (used.has(type.name) || "stitchingInfo" in this.#schema.extensions) return;
+    if (
+      used.has(type.name) ||
+      this.#listed.has(type as GraphQLObjectType) ||
+      "stitchingInfo" in this.#schema.extensions
+    )
+      return;
     const resolve = isUnionType(type) ? undefined : referenceResolverOf(type);
     const hasKey = !isUnionType(type) && entityKeysOf(this.#schema, type).length > 0;
     const why =
@@ -394,12 +408,108 @@ class PolicyReader {
   /** Returns the settings of a type. Its fields are not all on the query type. */
   #typeSettings(type: GraphQLObjectType | GraphQLInterfaceType | GraphQLUnionType): PolicySettings | undefined {
     const settings = this.#settings(type, type.name);
-    if (settings?.subtree === true)
-      this.#mistake(
-        this.#cachedAt(type.name),
-        "`subtree`: expected a field of the query type, got a type; set it on the fields that return it",
+    if (settings?.subtree !== true) return settings;
+    const mistake = (text: string): void => this.#mistake(this.#cachedAt(type.name), `\`subtree\`: ${text}`);
+    if (!isObjectType(type))
+      mistake(
+        "expected an object type, got an interface or a union; set it on the object types whose lists are selected",
       );
-    return settings;
+    else if (type === this.#schema.getQueryType())
+      mistake("expected a type whose objects are in lists, got the query type; set it on its fields");
+    else if (!hasPlainId(type))
+      mistake("expected a type with an `id` without arguments, which each entry has in its key; add one");
+    else this.#listed.set(type, settings);
+    const { subtree: _, ...others } = settings;
+    return others;
+  }
+
+  /** Returns the settings of the type that a field returns. In those with `subtree: true`, `$source` is the object, of which fields can return many. */
+  #ofReturnedType(
+    { type }: AnyField,
+    typeSettings: ReadonlyMap<string, PolicySettings | undefined>,
+  ): PolicySettings | undefined {
+    const named = getNamedType(type);
+    const settings = typeSettings.get(named.name);
+    if (settings?.tags === undefined || !this.#listed.has(named as GraphQLObjectType)) return settings;
+    const result = `$result${"[]".repeat(String(type).split("[").length - 1)}`;
+    return { ...settings, tags: settings.tags?.map((text) => text.replaceAll("$source", () => result)) ?? null };
+  }
+
+  /** Returns the rule of the objects of a type in lists. */
+  #objectRule(type: GraphQLObjectType, settings: PolicySettings): FieldRule | undefined {
+    const before = this.mistakes.length;
+    const place = this.#cachedAt(type.name);
+    const field = referenceField(type);
+    const { profiles, defaults, identify } = this.#parts;
+    const { policy, versions, declaresScope, mistakes, ...compiled } = compilePolicy({
+      declared: [settings],
+      profiles,
+      hinted: undefined,
+      defaults,
+    });
+    for (const mistake of mistakes) this.#mistake(place, mistake);
+    if (compiled.settings.maxAge === 0)
+      this.#mistake(
+        place,
+        "`subtree`: expected `maxAge` of at least 1, got 0, which turns caching off; remove one of the two",
+      );
+    if (policy.scope === "PRIVATE" && identify === undefined)
+      this.#mistake(
+        place,
+        "`scope`: PRIVATE requires the `identify` option; pass createCache({ identify: (context) => context.userId })",
+        { code: "CACHED_SCOPE_MISSING" },
+      );
+    const scopeMistake =
+      policy.scope === "PUBLIC" ? this.#scopeMistake(type, field, settings.scope === "PUBLIC") : undefined;
+    if (scopeMistake !== undefined)
+      this.#mistake(place, `\`scope\`: ${scopeMistake}`, { code: "CACHED_SCOPE_MISSING" });
+    else if (policy.scope === "PUBLIC" && !declaresScope) this.#unscoped.push(place);
+    if ("stitchingInfo" in this.#schema.extensions)
+      this.#mistake(
+        place,
+        "`subtree`: expected a schema that is executed here, got a stitched one; cache subtrees in the subschemas",
+      );
+    const contextKey = (compiled.settings.key ?? []).filter((text) => text.startsWith("$context"));
+    const keyPaths = this.#keyPaths(type, field, place, false, ["$source.id", ...contextKey], []);
+    const declaredTags = (compiled.settings.tags ?? [])
+      .filter((text) => !text.includes("$args"))
+      .map((text) => text.replaceAll(/\$result(\[\])*/g, () => "$source"));
+    const tags = this.#tags(type, field, place, false, [...declaredTags, ...this.#parentTag(type, keyPaths)]);
+    if (this.mistakes.length > before) return undefined;
+    const variant = this.#parts.keys.variant({
+      kind: "field",
+      shape: this.#shapes.of(type),
+      versions,
+      keyTemplate: keyTemplateOf(keyPaths, policy.scope, type, field, this.#parts.keys.writers.exact),
+      tagTemplates: tags.map(({ text }) => text),
+    });
+    return {
+      coordinate: type.name,
+      policy,
+      settings: compiled.settings,
+      variant,
+      isRoot: false,
+      keyPaths,
+      tags,
+      contextPaths: contextPathsOf(keyPaths, tags),
+      reportEmptyTag: emptyTagReporter(place, declaredTags, this.#parts.tagMistakes),
+      entities: undefined,
+      args: [],
+      canKeySelection: true,
+      queryUse: new LookAhead(
+        {
+          coordinate: type.name,
+          hasSelection: true,
+          declaresSelection: false,
+          isStitched: false,
+          isReference: true,
+        },
+        this.#parts.channel,
+        this.#parts.keys.writers.exact,
+      ),
+      reference: undefined,
+      subtree: { tagsEntity: (typeName) => this.#entities?.isEntityName(typeName) === true },
+    };
   }
 
   /** `entityKeys`: those of the type whose references the rule is for, which is the parent. */
@@ -799,6 +909,17 @@ class PolicyReader {
 /** What is wrong with fields that have a policy and no resolver. */
 export const unresolvedText = (coordinates: readonly string[]): string =>
   `fields without a resolver, which read a property of their parent, so that nothing is saved: ${coordinates.map((coordinate) => `\`${coordinate}\``).join(", ")}; give them a resolver, or cache the field that loads the parent; it is right if the property is a method, as with rootValue`;
+
+/** Whether the objects of a type have an `id` that is a single value. */
+function hasPlainId(type: GraphQLObjectType): boolean {
+  const { id } = type.getFields();
+  return (
+    id !== undefined &&
+    isLeafType(getNamedType(id.type)) &&
+    !isListType(getNullableType(id.type)) &&
+    !id.args.some(isRequiredArgument)
+  );
+}
 
 const hasResolvers = (type: GraphQLNamedType): boolean =>
   isObjectType(type) &&

@@ -3,6 +3,8 @@ import {
   type GraphQLObjectType,
   type GraphQLOutputType,
   type GraphQLSchema,
+  getNamedType,
+  isCompositeType,
   isInterfaceType,
   isObjectType,
   isOutputType,
@@ -30,6 +32,7 @@ import { Shapes } from "./shape.js";
 import { reportAdvice } from "./tag-advice.js";
 import { reportUnmatchedTags } from "./unmatched-tags.js";
 import { withResolvers } from "./with-resolvers.js";
+import { writtenInfo } from "./written-nodes.js";
 
 /** Options of `applyCached`. */
 export interface ApplyCachedOptions extends DirectiveNames {
@@ -192,7 +195,21 @@ export function applyCached(
     if (factory !== undefined) parts.requestFactories.set(coordinate, factory);
     return outer;
   };
-  const applied = withResolvers(schema, wrapField, wrapReference);
+  const hasListed = [...rules.fields].some(
+    ([coordinate, { subtree }]) => subtree !== undefined && !coordinate.includes("."),
+  );
+  /** Documents are rewritten where lists are selected, which resolvers that look ahead must not see. */
+  const wrapLookAhead = (field: AnyField, type: GraphQLObjectType): Resolver | undefined => {
+    const outer = wrapField(field, type);
+    const resolve = outer ?? field.resolve;
+    if (resolve === undefined || notRead.includes(type) || !isCompositeType(getNamedType(field.type))) return outer;
+    if (outer === undefined && (!hasOwnResolver(field) || wrappedBy(resolve) !== undefined)) return outer;
+    const written: Resolver = (source, args, context, info) => resolve(source, args, context, writtenInfo(info));
+    const { inner = resolve } = wrappedBy(resolve) ?? {};
+    markWrapped(written, { inner, cache: parts, options: appliedWith });
+    return written;
+  };
+  const applied = withResolvers(schema, hasListed ? wrapLookAhead : wrapField, wrapReference);
   parts.resolvers.add(applied);
   const queryType = applied.getQueryType();
   if (queryType != null) parts.rules.queryTypes.add(queryType);

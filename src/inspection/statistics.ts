@@ -230,6 +230,7 @@ const SKIP_REASONS: Readonly<Record<CacheSubtreeSkipReason, true>> = {
   CHANGED_RESOLVER: true,
   DIRECTIVE: true,
   LIST_WITHOUT_ID: true,
+  HOLE: true,
   MODE: true,
   TOO_MANY_SELECTIONS: true,
   HIT_RATIO: true,

@@ -41,10 +41,10 @@ export class HitRatio {
     return true;
   }
 
-  /** Counts a read. */
-  add(read: SubtreeRead): void {
-    this.#reads++;
-    this.#gain += read === "hit" ? 1 : -HITS_FOR[read];
+  /** Counts a read. `share`: what part of one it is; those of the objects of a list are one together, as few lists would be soon judged by many objects. */
+  add(read: SubtreeRead, share = 1): void {
+    this.#reads += share;
+    this.#gain += share * (read === "hit" ? 1 : -HITS_FOR[read]);
     if (this.#reads < this.#judgedAt) return;
     if (this.#gain < 0) this.#passed ??= 0;
     if (this.#reads < 2 * this.#judgedAt) return;

@@ -4,16 +4,19 @@ import {
   type FieldNode,
   type FragmentDefinitionNode,
   type GraphQLResolveInfo,
+  type GraphQLScalarType,
   Kind,
   type NameNode,
   type OperationDefinitionNode,
   type SelectionNode,
   type SelectionSetNode,
 } from "graphql";
+import { rewrittenNode } from "../directive/written-nodes.js";
 import { responseKeyOf } from "./nested-document.js";
+import { resolveList } from "./object-lists.js";
 import { type Fragments, type Obstacle, otherDirective } from "./selection-plan.js";
-import type { SubtreeField, SubtreeRun } from "./subtree-field.js";
-import { ERRORS_FIELD, resolvedBy, twinNameOf, twinNode } from "./twins.js";
+import { type ObjectRun, pathOf, type SubtreeField, type SubtreeRun } from "./subtree-field.js";
+import { ERRORS_FIELD, listTwinNameOf, resolvedBy, twinNameOf, twinNode } from "./twins.js";
 
 /** The documents that are kept for one operation: which of its fields are replaced changes with modes and with what pays. */
 const MAX_DOCUMENTS = 16;
@@ -28,6 +31,20 @@ interface LeftField {
   readonly holes: readonly string[];
 }
 
+/** A list in an operation whose objects are entries. */
+export interface ObjectList {
+  readonly responseKey: string;
+  readonly field: SubtreeField;
+  /** See `ListNodes`. */
+  readonly roots: ReadonlySet<string | undefined>;
+}
+
+/** The fields that are replaced: those of the query type by response key, and lists by their nodes. */
+interface UsedFields {
+  readonly roots: ReadonlyMap<string, SubtreeField>;
+  readonly lists: ReadonlyMap<FieldNode, SubtreeField>;
+}
+
 /** An operation whose fields of the query type can be replaced by their twins. */
 export class RewrittenOperation {
   /** The nodes of the fields of the query type, by response key. */
@@ -38,8 +55,10 @@ export class RewrittenOperation {
   readonly #operation: OperationDefinitionNode;
   readonly #fragments: Fragments;
   readonly #subtrees = new Map<string, SubtreeField>();
+  readonly #lists = new Map<string, ObjectList>();
   readonly #left: LeftField[] = [];
   readonly #runOf: (info: GraphQLResolveInfo) => SubtreeRun;
+  readonly #leaf: GraphQLScalarType;
   /** By the response keys that are replaced. */
   readonly #documents = new Map<string, DocumentNode>();
 
@@ -48,7 +67,9 @@ export class RewrittenOperation {
     operation: OperationDefinitionNode,
     fragments: Fragments,
     runOf: (info: GraphQLResolveInfo) => SubtreeRun,
+    leaf: GraphQLScalarType,
   ) {
+    this.#leaf = leaf;
     this.#document = document;
     this.#operation = operation;
     this.#fragments = fragments;
@@ -82,7 +103,7 @@ export class RewrittenOperation {
   }
 
   get hasFields(): boolean {
-    return this.#subtrees.size + this.#left.length > 0;
+    return this.#subtrees.size + this.#lists.size + this.#left.length > 0;
   }
 
   /** The fields with subtrees that are none in this operation. */
@@ -99,6 +120,15 @@ export class RewrittenOperation {
     this.#subtrees.set(responseKey, field);
   }
 
+  /** The lists whose objects are entries. */
+  get lists(): Iterable<ObjectList> {
+    return this.#lists.values();
+  }
+
+  addList(list: ObjectList): void {
+    this.#lists.set(`${list.responseKey} ${list.field.source.rule.coordinate}`, list);
+  }
+
   leave(field: LeftField): void {
     this.#left.push(field);
   }
@@ -106,44 +136,65 @@ export class RewrittenOperation {
   /** Returns the document with the twins of those fields that `isUsed` returns true for. Undefined if there are none. */
   with(isUsed: (field: SubtreeField) => boolean): DocumentNode | undefined {
     const used = new Map([...this.#subtrees].filter(([, field]) => isUsed(field)));
-    if (used.size === 0) return undefined;
-    const id = [...used.keys()].join(" ");
+    // What is in a subtree is a part of its entry.
+    const lists = [...this.#lists].filter(
+      ([, { field, roots }]) => [...roots].some((root) => root === undefined || !used.has(root)) && isUsed(field),
+    );
+    if (used.size + lists.length === 0) return undefined;
+    const id = JSON.stringify([[...used.keys()], lists.map(([name]) => name)]);
     let document = this.#documents.get(id);
     if (document === undefined) {
       if (this.#documents.size >= MAX_DOCUMENTS) this.#documents.clear();
-      document = this.#rewrite(used);
+      const listNodes = lists.flatMap(([, { field }]) => field.nodes.map((node) => [node, field] as const));
+      document = this.#rewrite({ roots: used, lists: new Map(listNodes) });
       this.#documents.set(id, document);
     }
     return document;
   }
 
-  #rewrite(used: ReadonlyMap<string, SubtreeField>): DocumentNode {
-    /** Fragments of the query type, which can also be spread elsewhere, where their fields stay as they are. */
+  #rewrite(used: UsedFields): DocumentNode {
+    /**
+     * Fragments of the query type, which can also be spread elsewhere, where their fields stay as they are, and those with lists. Others can read
+     * the fragments of the client.
+     */
     const renamed = new Map<string, FragmentDefinitionNode>();
-    const change = (set: SelectionSetNode): SelectionSetNode => ({
-      ...set,
-      selections: set.selections.map((selection): SelectionNode => {
-        if (selection.kind === Kind.FIELD) return this.#twinOf(selection, used) ?? selection;
-        if (selection.kind === Kind.INLINE_FRAGMENT)
-          return { ...selection, selectionSet: change(selection.selectionSet) };
-        const name = `${selection.name.value}$subtree`;
-        const definition = this.#fragments.get(selection.name.value);
-        if (definition === undefined) return selection;
-        if (!renamed.has(name))
-          renamed.set(name, { ...definition, name: nameNode(name), selectionSet: change(definition.selectionSet) });
-        return { ...selection, name: nameNode(name) };
-      }),
-    });
-    const { selectionSet } = this.#operation;
-    const changed = change(selectionSet);
     const errors: FieldNode = resolvedBy(
       { kind: Kind.FIELD, name: nameNode(ERRORS_FIELD) } as FieldNode,
-      (_s, _a, _c, info) => this.#errorsOf(info),
+      (_s, _a, _c, info) => this.#errorsOf(info, used.lists.size > 0),
     );
-    const operation = {
-      ...this.#operation,
-      selectionSet: { ...changed, selections: [...changed.selections, errors] },
+    const change = (set: SelectionSetNode, isRoot: boolean): SelectionSetNode => {
+      let hasLists = false;
+      const selections = set.selections.map((selection): SelectionNode => {
+        if (selection.kind === Kind.FIELD) {
+          const root = isRoot ? this.#twinOf(selection, used.roots) : undefined;
+          if (root !== undefined) return root;
+          const list = this.#listTwinOf(selection, used.lists);
+          if (list !== undefined) hasLists = true;
+          if (list !== undefined || selection.selectionSet === undefined || used.lists.size === 0)
+            return list ?? selection;
+          return rewrittenNode(selection, change(selection.selectionSet, false));
+        }
+        if (selection.kind === Kind.INLINE_FRAGMENT)
+          return { ...selection, selectionSet: change(selection.selectionSet, isRoot) };
+        const name = `${selection.name.value}${isRoot ? "$subtree" : "$objects"}`;
+        const definition = this.#fragments.get(selection.name.value);
+        if (definition === undefined) return selection;
+        if (!renamed.has(name)) {
+          // Documents that were not validated can have cycles.
+          renamed.set(name, definition);
+          renamed.set(name, {
+            ...definition,
+            name: nameNode(name),
+            selectionSet: change(definition.selectionSet, isRoot),
+          });
+        }
+        return { ...selection, name: nameNode(name) };
+      });
+      return { ...set, selections: hasLists ? [...selections, errors] : selections };
     };
+    const { selectionSet } = this.#operation;
+    const changed = change(selectionSet, true);
+    const operation = rewrittenNode(this.#operation, { ...changed, selections: [...changed.selections, errors] });
     const definitions = this.#document.definitions.map(
       (definition): DefinitionNode => (definition === this.#operation ? operation : definition),
     );
@@ -151,18 +202,52 @@ export class RewrittenOperation {
   }
 
   #twinOf(node: FieldNode, used: ReadonlyMap<string, SubtreeField>): FieldNode | undefined {
-    const responseKey = responseKeyOf(node);
-    const field = used.get(responseKey);
-    if (field === undefined) return undefined;
-    const { selectionSet: _below, ...others } = node;
-    const twin = { ...others, alias: nameNode(responseKey), name: nameNode(twinNameOf(node.name.value)) };
-    return resolvedBy(twinNode(node, twin), field.resolve.bind(field));
+    const field = used.get(responseKeyOf(node));
+    return field && resolvedBy(twin(node, twinNameOf(node.name.value)), field.resolve.bind(field));
   }
 
-  /** Returns the errors of all subtrees. The field is the last of the query, so they have all begun. */
-  async #errorsOf(info: GraphQLResolveInfo): Promise<readonly unknown[]> {
-    const { pending, errors } = this.#runOf(info);
-    await Promise.allSettled(pending);
-    return errors;
+  #listTwinOf(node: FieldNode, used: ReadonlyMap<FieldNode, SubtreeField>): FieldNode | undefined {
+    const field = used.get(node);
+    return (
+      field &&
+      resolvedBy(twin(node, listTwinNameOf(node.name.value)), (source, args, context, info) =>
+        resolveList(field, this.#leaf, runAt(this.#runOf(info), info), [source, args, context, info]),
+      )
+    );
   }
+
+  /**
+   * Returns the errors of the subtrees that are fields of one object, the query first of all. There, the first is the run itself if there are lists:
+   * the field is in the data of other objects as well.
+   */
+  async #errorsOf(info: GraphQLResolveInfo, hasLists: boolean): Promise<readonly unknown[]> {
+    const whole = this.#runOf(info);
+    // All fields of an object begin in one turn, but this one need not be the last of them.
+    await undefined;
+    const { prev } = info.path;
+    const run = runAt(whole, info);
+    for (let known = -1; known < run.pending.length; ) {
+      known = run.pending.length;
+      await Promise.allSettled(run.pending);
+    }
+    if (prev !== undefined) whole.places.push(pathOf(prev));
+    return prev === undefined && hasLists ? [whole, ...run.errors] : run.errors;
+  }
+}
+
+/** Returns the run of the object that a field belongs to. */
+function runAt(whole: SubtreeRun, { path: { prev } }: GraphQLResolveInfo): ObjectRun {
+  if (prev === undefined) return whole;
+  const place = JSON.stringify(pathOf(prev));
+  let run = whole.below.get(place);
+  if (run === undefined) {
+    run = { errors: [], pending: [] };
+    whole.below.set(place, run);
+  }
+  return run;
+}
+
+function twin(node: FieldNode, name: string): FieldNode {
+  const { selectionSet: _below, ...others } = node;
+  return twinNode(node, { ...others, alias: nameNode(responseKeyOf(node)), name: nameNode(name) });
 }

@@ -33,7 +33,7 @@ export type Fragments = ReadonlyMap<string, FragmentDefinitionNode>;
 export interface Obstacle {
   readonly reason: Extract<
     SkipReason,
-    "CHANGED_RESOLVER" | "DIRECTIVE" | "LIST_WITHOUT_ID" | "NO_TWIN" | "TOO_MANY_SELECTIONS"
+    "CHANGED_RESOLVER" | "DIRECTIVE" | "HOLE" | "LIST_WITHOUT_ID" | "NO_TWIN" | "TOO_MANY_SELECTIONS"
   >;
   /** What it is about: a directive, or the coordinate of a field. */
   readonly subject: string;

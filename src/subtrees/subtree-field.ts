@@ -4,7 +4,7 @@ import {
   execute,
   type FieldNode,
   type GraphQLCompositeType,
-  type GraphQLError,
+  GraphQLError,
   type GraphQLResolveInfo,
   type GraphQLSchema,
   getNamedType,
@@ -19,7 +19,7 @@ import { isEmptyRoot } from "../directive/query-reads.js";
 import { detachedCacheControl } from "../directive/response-hint.js";
 import { resultControl } from "../directive/result-control.js";
 import { CachedError } from "../errors.js";
-import { abortSignalOf, coercedVariables, infoWith } from "../graphql-version.js";
+import { abortSignalOf, coercedVariables, infoWith, partOfExecution } from "../graphql-version.js";
 import { type Build, operationOf } from "../loader/request-scope.js";
 import type { CacheParts } from "../parts.js";
 import type { FieldRule } from "../schema-rules.js";
@@ -32,14 +32,44 @@ import { filled, HiddenName, NulledPaths, OtherObjects, storedOf } from "./holes
 import { holesDocument, ID, NestedDocument, responseKeyOf, storedDocument } from "./nested-document.js";
 import type { Fragments, SelectedTypes, SelectionPlan } from "./selection-plan.js";
 import { subtreeRule } from "./subtree-rule.js";
-import { originalsOf } from "./twins.js";
+import { originalsOf, resolvedBy } from "./twins.js";
 
-/** What an execution of a rewritten document has come to besides its data. */
-export interface SubtreeRun {
+/** Returns the keys on the way to a place. */
+export function pathOf(path: GraphQLResolveInfo["path"] | undefined): (string | number)[] {
+  const keys: (string | number)[] = [];
+  for (let at = path; at !== undefined; at = at.prev) keys.push(at.key);
+  return keys.reverse();
+}
+
+/** What the subtrees of one object have come to besides its data. */
+export interface ObjectRun {
   /** The errors of its subtrees. */
   readonly errors: GraphQLError[];
   /** Its subtrees. */
   readonly pending: Promise<unknown>[];
+}
+
+/** What an execution of a rewritten document has come to: the run of the query, with those of other objects. */
+export interface SubtreeRun extends ObjectRun {
+  /** By path, as JSON. */
+  readonly below: Map<string, ObjectRun>;
+  /** The paths of the objects that have the field for errors in their data. */
+  readonly places: (readonly (string | number)[])[];
+}
+
+/** An object of a list. */
+export interface ListedObject {
+  readonly object: unknown;
+  /** Whether it must not be null. */
+  readonly isStrict: boolean;
+  /** What part of the list it is. */
+  readonly share: number;
+}
+
+/** What an object of a list is read for. */
+interface Place extends ListedObject {
+  /** The path of the object in the response. */
+  readonly path: readonly (string | number)[];
 }
 
 /** What a nested execution has completed a field to. */
@@ -87,6 +117,10 @@ const MAX_DOCUMENTS = 16;
 
 /** Leads from the `info` of a twin, and of its load, to the call. */
 const CALL: unique symbol = Symbol("graphql-cached.subtree-call");
+/** Leads from the `info` of a read to the object that it is about. */
+const PLACE: unique symbol = Symbol("graphql-cached.subtree-place");
+
+const NO_ARGS: Args = {};
 
 /** The hidden ids of a type without errors in them. */
 const isHidden = ({ path }: GraphQLError): boolean => path?.includes(ID) === true;
@@ -98,6 +132,8 @@ export interface SubtreeSource {
   readonly field: AnyField;
   readonly types: SelectedTypes;
   readonly buildSchema: GraphQLSchema;
+  /** Returns the node of the query type of `buildSchema` in the place of one that the client has written. */
+  nestedNode(node: FieldNode): FieldNode;
   /** Returns the run that a call belongs to. */
   runOf(info: GraphQLResolveInfo): SubtreeRun;
   /** The selections of the field that are kept, by digest. */
@@ -169,27 +205,36 @@ export class SubtreeField {
 
   /** The resolver of the twin. */
   resolve(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo): unknown {
-    const run = this.source.runOf(info);
+    const run: ObjectRun = this.source.runOf(info);
     const read = this.#read(source, args, context, info, run);
     if (read instanceof Promise) run.pending.push(read);
     return read;
   }
 
-  #read(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo, run: SubtreeRun): unknown {
-    if (!isEmptyRoot(source)) {
+  /** Reads an object of a list. `place`: the `info` of the twin of the list, with the path of the object and the type of its value. */
+  resolveObject(listed: ListedObject, context: unknown, place: GraphQLResolveInfo, run: ObjectRun): unknown {
+    const { key, prev } = place.path;
+    const path = [...pathOf(prev), key];
+    const info = infoWith(place, { [PLACE]: { ...listed, path } satisfies Place });
+    if (isIdentified(listed.object)) return this.#read(info.rootValue, NO_ARGS, context, info, run);
+    return this.#executeAlone(context, info, info.rootValue).then((completed) => this.#settle(completed, run, info));
+  }
+
+  #read(rootValue: unknown, args: Args, context: unknown, info: GraphQLResolveInfo, run: ObjectRun): unknown {
+    if (!isEmptyRoot(rootValue)) {
       this.hasRootValue = true;
-      return this.#executeAlone(context, info, source).then((completed) => this.#settle(completed, run));
+      return this.#executeAlone(context, info, rootValue).then((completed) => this.#settle(completed, run, info));
     }
     const call = newCall();
     const own = infoWith(info, { [CALL]: call, cacheControl: detachedCacheControl() });
     const skip = this.#skipOf(args, context, info);
     if (skip !== undefined) {
       this.source.skipped(skip.reason, skip.subject);
-      return this.#executeAlone(context, info).then((completed) => this.#settle(completed, run));
+      return this.#executeAlone(context, info).then((completed) => this.#settle(completed, run, info));
     }
-    const value = this.#cached.resolve(undefined, args, context, own);
+    const value = this.#cached.resolve(sourceOf(info), args, context, own);
     if (!(value instanceof Promise) && value !== NOT_STORED && !this.plan.hasHoles) {
-      this.hitRatio.add("hit");
+      this.hitRatio.add("hit", placeOf(info)?.share);
       return value;
     }
     return this.#answer(value, call, args, context, own, run);
@@ -201,27 +246,27 @@ export class SubtreeField {
     args: Args,
     context: unknown,
     info: GraphQLResolveInfo,
-    run: SubtreeRun,
+    run: ObjectRun,
   ): Promise<unknown> {
     const completed = await this.#completed(read, call, context, info);
     const outcome = call.built === undefined ? "hit" : call.hadEntry ? "rebuilt" : "new";
     this.#noteRefusal(call, args, context, info);
     if (completed.isOrdinary || !this.plan.hasHoles) {
-      this.hitRatio.add(outcome);
-      return this.#settle(completed, run);
+      this.hitRatio.add(outcome, placeOf(info)?.share);
+      return this.#settle(completed, run, info);
     }
     // Not while a build is running, which what loaders read for holes could be a part of: PRIVATE values would keep it from being stored.
     const holes = await this.#execute("holes", undefined, context, info);
     const filling = await this.#fill(completed, holes, info);
     // What has to be built again was no hit.
     this.hitRatio.add(outcome === "hit" && filling === undefined ? "rebuilt" : outcome);
-    if (filling !== undefined) return this.#settle(filling, run);
+    if (filling !== undefined) return this.#settle(filling, run, info);
     // The entry is about other objects than there are now, so it is built again.
     const again = newCall();
-    const rebuilt = this.#cached.resolve(undefined, args, context, infoWith(info, { [CALL]: again }), true);
+    const rebuilt = this.#cached.resolve(sourceOf(info), args, context, infoWith(info, { [CALL]: again }), true);
     const newer = await this.#completed(rebuilt, again, context, info);
     const refilling = newer.isOrdinary ? newer : await this.#fill(newer, holes, info);
-    return this.#settle(refilling ?? (await this.#executeAlone(context, info)), run);
+    return this.#settle(refilling ?? (await this.#executeAlone(context, info)), run, info);
   }
 
   /** Returns what a read has come to: the value of an entry or of a build, or that of an ordinary execution if there is neither. */
@@ -265,9 +310,10 @@ export class SubtreeField {
   }
 
   /** Answers with a completed value. Its errors are added to those of the request, except for one that makes the field itself fail. */
-  #settle({ value, errors }: Completed, run: SubtreeRun): unknown {
+  #settle({ value, errors }: Completed, run: ObjectRun, info: GraphQLResolveInfo): unknown {
     const [first, ...others] = errors;
-    if (first !== undefined && value === null && isNonNullType(this.source.field.type)) {
+    const isStrict = placeOf(info)?.isStrict ?? isNonNullType(this.source.field.type);
+    if (first !== undefined && value === null && isStrict) {
       run.errors.push(...others);
       throw first;
     }
@@ -303,7 +349,7 @@ export class SubtreeField {
   }
 
   #digestOf(args: Args, context: unknown, info: GraphQLResolveInfo): string | undefined {
-    return this.#cached.keyOf(undefined, args, context, info)?.digest;
+    return this.#cached.keyOf(sourceOf(info), args, context, info)?.digest;
   }
 
   /** Executes the field as without its subtree, for this request alone. */
@@ -365,8 +411,11 @@ export class SubtreeField {
     const variableValues = Object.fromEntries(
       document.variables.filter((name) => Object.hasOwn(values, name)).map((name) => [name, values[name]]),
     );
-    const own = (operation: OperationDefinitionNode): OperationDefinitionNode =>
-      build === undefined ? operation : operationOf(build, operation);
+    const place = placeOf(info);
+    const own = (operation: OperationDefinitionNode): OperationDefinitionNode => {
+      const ofObject = place === undefined ? operation : operationOfObject(operation, place.object);
+      return build === undefined ? partOfExecution(ofObject, info) : operationOf(build, ofObject);
+    };
     const signal = abortSignalOf(info);
     const args = {
       schema: this.source.buildSchema,
@@ -379,13 +428,14 @@ export class SubtreeField {
     const { data, errors = [] } = (await execute(args)) as ExecutionResult;
     const [node] = nodes;
     const value = data == null ? null : (data[responseKeyOf(node as FieldNode)] ?? null);
-    return { value, errors };
+    return { value, errors: place === undefined ? errors : errors.map((error) => errorAt(error, place.path)) };
   }
 
-  #documentsOf(nodes: readonly FieldNode[]): NestedDocuments {
-    const id = nodes.map((node) => this.nodes.indexOf(node)).join();
+  #documentsOf(originals: readonly FieldNode[]): NestedDocuments {
+    const id = originals.map((node) => this.nodes.indexOf(node)).join();
     let documents = this.#documents.get(id);
     if (documents === undefined) {
+      const nodes = originals.map((node) => this.source.nestedNode(node));
       const { types } = this.source;
       documents = {
         ordinary: new NestedDocument(nodes, this.#fragments),
@@ -408,6 +458,38 @@ interface NestedDocuments {
   readonly ordinary: NestedDocument;
   readonly stored: NestedDocument;
   readonly holes: NestedDocument;
+}
+
+/** Whether an object can be an entry: it has an `id`, as the default resolver reads it. */
+const isIdentified = (object: unknown): boolean => {
+  const id = typeof object === "object" && object !== null ? (object as { readonly id?: unknown }).id : undefined;
+  return typeof id === "string" || typeof id === "number";
+};
+
+const placeOf = (info: object): Place | undefined => (info as { readonly [PLACE]?: Place })[PLACE];
+
+/** What keys and tags are made from, besides arguments and context. */
+const sourceOf = (info: object): unknown => placeOf(info)?.object;
+
+/** Returns the operation whose only field returns an object. */
+function operationOfObject(operation: OperationDefinitionNode, object: unknown): OperationDefinitionNode {
+  const [first, ...others] = operation.selectionSet.selections;
+  const selections = [resolvedBy(first as FieldNode, () => object), ...others];
+  return { ...operation, selectionSet: { ...operation.selectionSet, selections } };
+}
+
+/** Returns an error of the execution of an object as one of the response. */
+function errorAt(error: GraphQLError, path: readonly (string | number)[]): GraphQLError {
+  const { message, nodes, source, positions, originalError, extensions } = error;
+  const ownPath = error.path === undefined ? path : [...path, ...error.path.slice(1)];
+  return new GraphQLError(message, {
+    nodes: nodes ?? null,
+    source,
+    positions,
+    path: ownPath,
+    originalError,
+    extensions,
+  });
 }
 
 const callOf = (info: object): SubtreeCall | undefined => (info as { readonly [CALL]?: SubtreeCall })[CALL];

@@ -13,15 +13,17 @@ import {
 import { LRUCache } from "lru-cache";
 import { SchemaFacts } from "../directive/field-facts.js";
 import type { AnyField } from "../directive/field-rule.js";
+import { referenceField } from "../directive/reference.js";
 import { Selections } from "../directive/selection.js";
 import { executionOf } from "../graphql-version.js";
 import type { CacheParts, ExplainedSubtree, OperationRewriter, RewritableOperation } from "../parts.js";
 import type { FieldRule } from "../schema-rules.js";
 import type { SkipReason } from "../telemetry/events.js";
 import type { HitRatio } from "./hit-ratio.js";
+import { ListFinder, listFieldsOf } from "./object-lists.js";
 import { RewrittenOperation } from "./rewritten-document.js";
-import { type Obstacle, otherDirective, planSelection, SelectedTypes } from "./selection-plan.js";
-import { SubtreeField, type SubtreeRun, type SubtreeSource } from "./subtree-field.js";
+import { type Obstacle, otherDirective, planSelection, SelectedTypes, type SelectionPlan } from "./selection-plan.js";
+import { SubtreeField, type SubtreeRun, type SubtreeSource, type Unstorable } from "./subtree-field.js";
 import { ERRORS_FIELD, Twins } from "./twins.js";
 
 /** A selection is replaced by another one if it was not asked for in this time. */
@@ -46,9 +48,16 @@ interface SubtreeRoot {
   readonly unstorable: SubtreeSource["unstorable"];
 }
 
+/** An object type whose objects are entries where lists of them are selected. */
+interface ListedType extends SubtreeRoot {
+  readonly source: Pick<SubtreeSource, "buildSchema" | "nestedNode">;
+}
+
 /** What belongs to one schema. */
 interface SchemaState {
   readonly queryType: GraphQLObjectType;
+  /** By name. */
+  readonly listed: ReadonlyMap<string, ListedType>;
   /** By name. */
   readonly roots: ReadonlyMap<string, SubtreeRoot>;
   /** Why further fields have no subtrees, by name. */
@@ -86,7 +95,7 @@ export class Subtrees implements OperationRewriter {
   rewrite(operation: RewritableOperation): DocumentNode | undefined {
     if (!this.#parts.rules.hasSubtrees) return undefined;
     const state = this.#stateOf(operation.schema);
-    if (state === null || state.roots.size === 0) return undefined;
+    if (state === null || state.roots.size + state.listed.size === 0) return undefined;
     const { scopes, tier } = this.#parts;
     scopes.own(operation.context);
     if (scopes.overrideOf(operation.context) === "BYPASS" || tier.enclosingLoad() !== undefined) return undefined;
@@ -98,7 +107,14 @@ export class Subtrees implements OperationRewriter {
 
   /** Removes from the data of a rewritten document what its client has not asked for. */
   finish(data: unknown): void {
-    if (typeof data === "object" && data !== null) Reflect.deleteProperty(data, ERRORS_FIELD);
+    if (typeof data !== "object" || data === null) return;
+    const [run] = ((data as Record<string, unknown>)[ERRORS_FIELD] ?? []) as readonly (SubtreeRun | null | undefined)[];
+    for (const path of run?.places ?? []) {
+      let at: unknown = data;
+      for (const key of path) at = (at as Record<string | number, unknown> | null | undefined)?.[key];
+      if (typeof at === "object" && at !== null) Reflect.deleteProperty(at, ERRORS_FIELD);
+    }
+    Reflect.deleteProperty(data, ERRORS_FIELD);
   }
 
   /** Returns what becomes of the fields with subtrees of an operation, as far as that is known before it is executed. */
@@ -114,12 +130,18 @@ export class Subtrees implements OperationRewriter {
         return [
           { coordinate: field.source.rule.coordinate, responseKey, obstacle: undefined, holes: field.plan.holes },
         ];
-      const left = rewritten.left.find((one) => one.responseKey === responseKey);
+      const left = rewritten.left.find((one) => one.responseKey === responseKey && !state.listed.has(one.coordinate));
       if (left !== undefined) return [left];
       const without = refused.get(node?.name.value ?? "");
       return without === undefined ? [] : [{ ...without, responseKey, holes: [] }];
     });
-    return found;
+    const lists = [...rewritten.lists].map(
+      ({ responseKey, field }): ExplainedSubtree => ({
+        ...{ coordinate: field.source.rule.coordinate, responseKey, obstacle: undefined, holes: [] },
+      }),
+    );
+    const left = rewritten.left.filter(({ coordinate }) => state.listed.has(coordinate));
+    return [...found, ...lists, ...left];
   }
 
   #isUsed(field: SubtreeField): boolean {
@@ -188,9 +210,32 @@ export class Subtrees implements OperationRewriter {
     }
     const operation = name === "" ? operations[0] : operations.find((one) => one.name?.value === name);
     if (operation?.operation !== "query" || (name === "" && operations.length > 1)) return undefined;
-    const rewritten = new RewrittenOperation(document, operation, fragments, (info) => this.#runOf(info));
+    const rewritten = new RewrittenOperation(
+      document,
+      operation,
+      fragments,
+      (info) => this.#runOf(info),
+      this.#twins.leaf,
+    );
     const incremental = incrementalDirective([operation, ...fragments.values()]);
     const spread = Object.fromEntries(fragments);
+    const fieldOf = (of: ListedType, nodes: readonly FieldNode[], plan: SelectionPlan): SubtreeField => {
+      const { digest } = this.#texts.outlineOf({ fieldNodes: nodes, fragments: spread, operation, variableValues: {} });
+      const { rule } = of;
+      for (const hole of plan.holes) this.#parts.counters.subtreesOf(rule.coordinate).holes.add(hole);
+      const source: SubtreeSource = {
+        parts: this.#parts,
+        rule,
+        field: of.field,
+        types: of.types,
+        ...of.source,
+        selections: of.selections,
+        unstorable: of.unstorable,
+        runOf: this.#runOf.bind(this),
+        skipped: (reason: SkipReason, subject: string) => this.#report(rule.coordinate, reason, subject),
+      };
+      return new SubtreeField(source, nodes, plan, fragments, `${digest} ${plan.typesDigest}`);
+    };
     let count = 0;
     for (const [responseKey, nodes] of rewritten.rootFields) {
       const root = state.roots.get((nodes[0] as FieldNode).name.value);
@@ -214,25 +259,41 @@ export class Subtrees implements OperationRewriter {
         rewritten.leave({ coordinate: root.rule.coordinate, responseKey, obstacle, holes: plan.holes });
         continue;
       }
-      const { digest } = this.#texts.outlineOf({ fieldNodes: nodes, fragments: spread, operation, variableValues: {} });
-      const selectionDigest = `${digest} ${plan.typesDigest}`;
-      const { rule } = root;
-      for (const hole of plan.holes) this.#parts.counters.subtreesOf(rule.coordinate).holes.add(hole);
-      const source = {
-        parts: this.#parts,
-        rule,
-        field: root.field,
-        types: root.types,
-        buildSchema: state.buildSchema,
-        selections: root.selections,
-        unstorable: root.unstorable,
-        runOf: this.#runOf.bind(this),
-        skipped: (reason: SkipReason, subject: string) => this.#report(rule.coordinate, reason, subject),
-      };
-      rewritten.add(responseKey, new SubtreeField(source, nodes, plan, fragments, selectionDigest));
+      const source = { buildSchema: state.buildSchema, nestedNode: (node: FieldNode) => node };
+      rewritten.add(responseKey, fieldOf({ ...root, source }, nodes, plan));
     }
+    if (rewritten.directive === undefined && incremental === undefined && state.listed.size > 0)
+      this.#addLists(rewritten, operation, fragments, state, fieldOf);
     const hasFields = [...rewritten.rootFields.values()].some(([node]) => state.refused.has(node?.name.value ?? ""));
     return rewritten.hasFields || hasFields ? rewritten : undefined;
+  }
+
+  /** Adds the lists of an operation whose objects are entries. */
+  #addLists(
+    rewritten: RewrittenOperation,
+    { selectionSet }: OperationDefinitionNode,
+    fragments: ReadonlyMap<string, FragmentDefinitionNode>,
+    { listed, queryType }: SchemaState,
+    fieldOf: (of: ListedType, nodes: readonly FieldNode[], plan: SelectionPlan) => SubtreeField,
+  ): void {
+    const [{ types }] = [...listed.values()] as [ListedType];
+    const found = new ListFinder(types, (typeName) => listed.has(typeName), fragments).find(selectionSet, queryType);
+    for (const [nth, { typeName, responseKey, nodes, roots, directive, isMixed }] of found.entries()) {
+      if (isMixed) continue;
+      const of = listed.get(typeName) as ListedType;
+      const { coordinate } = of.rule;
+      const leave = (obstacle: Obstacle): void => rewritten.leave({ coordinate, responseKey, obstacle, holes: [] });
+      if (nth >= MAX_FIELDS) {
+        leave({ reason: "TOO_MANY_SELECTIONS", subject: coordinate });
+        continue;
+      }
+      const plan = planSelection(nodes, { coordinate, type: of.field.type }, of.types, fragments);
+      const [hole] = plan.holes;
+      if (directive !== undefined) leave({ reason: "DIRECTIVE", subject: `@${directive}` });
+      else if (plan.obstacle !== undefined) leave(plan.obstacle);
+      else if (hole !== undefined) leave({ reason: "HOLE", subject: hole });
+      else rewritten.addList({ responseKey, roots, field: fieldOf(of, nodes, plan) });
+    }
   }
 
   #runOf(info: Parameters<typeof executionOf>[0]): SubtreeRun {
@@ -240,7 +301,7 @@ export class Subtrees implements OperationRewriter {
     const execution = signal ?? owner;
     let run = this.#runs.get(execution);
     if (run === undefined) {
-      run = { errors: [], pending: [] };
+      run = { errors: [], pending: [], below: new Map(), places: [] };
       this.#runs.set(execution, run);
     }
     return run;
@@ -262,7 +323,11 @@ export class Subtrees implements OperationRewriter {
       const rule = rules.fields.get(`${queryType.name}.${field.name}`);
       return rule?.subtree === undefined ? [] : [{ field: field as AnyField, rule }];
     });
-    if (found.length === 0) return null;
+    const listed = Object.values(schema.getTypeMap()).flatMap((type) => {
+      const rule = isObjectType(type) ? rules.fields.get(type.name) : undefined;
+      return rule?.subtree === undefined ? [] : [{ type: type as GraphQLObjectType, rule }];
+    });
+    if (found.length + listed.length === 0) return null;
     const refused = new Map<string, { coordinate: string; obstacle: Obstacle }>();
     const refuse = (name: string, { coordinate }: FieldRule, obstacle: Obstacle, why: string): void => {
       refused.set(name, { coordinate, obstacle });
@@ -271,35 +336,77 @@ export class Subtrees implements OperationRewriter {
     // Transforms wrap resolvers in copies, and what they check must not be skipped.
     const isCopy = !rules.queryTypes.has(queryType);
     const facts = new SchemaFacts(schema, this.#parts);
-    const roots = new Map<string, SubtreeRoot>();
-    for (const { field, rule } of found) {
+    /** Returns what is known of a field with subtrees. Undefined if it has none. */
+    const rootOf = (name: string, rule: FieldRule, field: AnyField, replaced: string | undefined) => {
       if (isCopy) {
-        refuse(field.name, rule, { reason: "NO_TWIN", subject: rule.coordinate }, COPIED);
-        continue;
+        refuse(name, rule, { reason: "NO_TWIN", subject: rule.coordinate }, COPIED);
+        return undefined;
       }
-      const replaced = this.#replacedBelow(schema, queryType, field);
       if (replaced !== undefined) {
-        refuse(field.name, rule, { reason: "CHANGED_RESOLVER", subject: replaced }, replacedText(replaced));
-        continue;
+        refuse(name, rule, { reason: "CHANGED_RESOLVER", subject: replaced }, replacedText(replaced));
+        return undefined;
       }
       const types = new SelectedTypes(schema, facts, rule.policy.scope === "PRIVATE");
-      roots.set(field.name, {
-        field,
-        rule,
-        types,
-        selections: new Map(),
-        unstorable: new LRUCache({ max: MAX_UNSTORABLE }),
-      });
+      const unstorable = new LRUCache<string, Unstorable>({ max: MAX_UNSTORABLE });
+      return { field, rule, types, selections: new Map<string, KnownSelection>(), unstorable };
+    };
+    const roots = new Map<string, SubtreeRoot>();
+    for (const { field, rule } of found) {
+      const root = rootOf(field.name, rule, field, this.#replacedAt(schema, queryType, field));
+      if (root !== undefined) roots.set(field.name, root);
+    }
+    const ofTypes = new Map<string, SubtreeRoot>();
+    for (const { type, rule } of listed) {
+      const field = referenceField(type);
+      const of = rootOf(`type ${type.name}`, rule, field, this.#replacedBelow(schema, field));
+      if (of !== undefined) ofTypes.set(type.name, of);
     }
     const buildSchema = roots.size === 0 ? schema : this.#twins.buildSchemaOf(schema);
-    this.#twins.add(queryType, [...roots.keys()]);
-    return { queryType, roots, refused, buildSchema, operations: new WeakMap() };
+    if (roots.size > 0) this.#twins.add(queryType, [...roots.keys()]);
+    return {
+      ...{ queryType, roots, refused, buildSchema, operations: new WeakMap() },
+      listed: this.#prepareLists(schema, ofTypes),
+    };
+  }
+
+  /** Adds the twins of all fields that return lists of the given types. */
+  #prepareLists(schema: GraphQLSchema, types: ReadonlyMap<string, SubtreeRoot>): ReadonlyMap<string, ListedType> {
+    if (types.size === 0) return new Map();
+    const all = Object.values(schema.getTypeMap()).filter((type) => isObjectType(type));
+    const buildSchema = this.#twins.objectSchemaOf(
+      schema,
+      all.filter(({ name }) => types.has(name)),
+    );
+    const notRead: readonly unknown[] = [schema.getMutationType(), schema.getSubscriptionType()];
+    for (const type of all) {
+      const names = notRead.includes(type) ? [] : listFieldsOf(type, (typeName) => types.has(typeName));
+      if (names.length > 0) this.#twins.addLists(type, names);
+    }
+    // The query has the errors of its own lists, and the paths of all others.
+    const queryType = schema.getQueryType();
+    if (queryType != null) this.#twins.addLists(queryType, []);
+    return new Map(
+      [...types].map(([name, of]) => {
+        const nestedNode = (node: FieldNode): FieldNode => ({
+          ...node,
+          alias: node.alias ?? node.name,
+          name: { kind: node.name.kind, value: name },
+          arguments: [],
+        });
+        return [name, { ...of, source: { buildSchema, nestedNode } }];
+      }),
+    );
   }
 
   /** Returns the first field at or below one whose resolver was replaced after `applyCached`. It would not run on a hit. */
-  #replacedBelow(schema: GraphQLSchema, queryType: GraphQLObjectType, root: AnyField): string | undefined {
+  #replacedAt(schema: GraphQLSchema, queryType: GraphQLObjectType, root: AnyField): string | undefined {
+    const isReplaced = this.#parts.resolvers.isReplaced(root);
+    return isReplaced ? `${queryType.name}.${root.name}` : this.#replacedBelow(schema, root);
+  }
+
+  /** The same for those below it. */
+  #replacedBelow(schema: GraphQLSchema, root: AnyField): string | undefined {
     const { resolvers } = this.#parts;
-    if (resolvers.isReplaced(root)) return `${queryType.name}.${root.name}`;
     for (const type of reachableFrom(schema, root))
       for (const field of Object.values(type.getFields()))
         if (resolvers.isReplaced(field as AnyField)) return `${type.name}.${field.name}`;

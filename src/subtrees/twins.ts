@@ -3,13 +3,17 @@ import {
   type GraphQLField,
   GraphQLList,
   GraphQLNonNull,
-  type GraphQLObjectType,
+  type GraphQLNullableType,
+  GraphQLObjectType,
+  type GraphQLOutputType,
   type GraphQLResolveInfo,
   GraphQLScalarType,
   GraphQLSchema,
+  isListType,
   isNonNullType,
 } from "graphql";
 import type { AnyField } from "../directive/field-rule.js";
+import { ORIGINAL } from "../directive/written-nodes.js";
 
 /** The field of a rewritten query that returns the errors of its subtrees. No client can write its name. */
 export const ERRORS_FIELD = "$errors";
@@ -18,6 +22,8 @@ export const COERCED = "$Coerced";
 
 /** Returns the name of the twin of a field. No client can write it. */
 export const twinNameOf = (fieldName: string): string => `${fieldName}$subtree`;
+/** Returns the name of the twin of a field that returns a list, whose objects are entries. */
+export const listTwinNameOf = (fieldName: string): string => `${fieldName}$objects`;
 
 type Resolver = NonNullable<AnyField["resolve"]>;
 
@@ -33,9 +39,6 @@ export const resolvedBy = <Node extends object>(node: Node, resolve: Resolver): 
   ...node,
   [RESOLVER]: resolve,
 });
-
-/** Leads from the node of a twin to the one that the client has written. */
-const ORIGINAL: unique symbol = Symbol("graphql-cached.original");
 
 interface TwinNode extends FieldNode {
   readonly [ORIGINAL]: FieldNode;
@@ -68,35 +71,79 @@ function hiddenScalar(name: string): GraphQLScalarType {
   return type;
 }
 
+/** Adds a field to a type that is not enumerable. */
+function define(
+  type: GraphQLObjectType,
+  property: string,
+  like: AnyField,
+  own: Pick<AnyField, "name" | "type" | "args">,
+): void {
+  const fields = type.getFields() as Record<string, GraphQLField<unknown, unknown>>;
+  if (Object.hasOwn(fields, property)) return;
+  const twin = Object.assign(Object.create(Object.getPrototypeOf(like) as object) as AnyField, like, own, {
+    resolve,
+    subscribe: undefined,
+  });
+  Object.defineProperty(fields, property, { value: twin, enumerable: false });
+}
+
 /**
  * The fields that take the place of others in rewritten queries, and the schema of builds. A twin returns a leaf, so that the
  * executor does not look into its value. It is a property of the fields of the query type that is not enumerable: introspection, SDL, and
  * servers that wrap all resolvers do not see it, and copies of the schema do not have it.
  */
 export class Twins {
-  readonly #leaf = hiddenScalar("$Completed");
+  /** The type of completed values. */
+  readonly leaf = hiddenScalar("$Completed");
   readonly #buildSchemas = new WeakMap<GraphQLSchema, GraphQLSchema>();
 
   /** Adds the twins of fields to a query type, and the field for errors. */
   add(queryType: GraphQLObjectType, fieldNames: readonly string[]): void {
-    const fields = queryType.getFields() as Record<string, GraphQLField<unknown, unknown>>;
-    const define = (name: string, like: AnyField, own: Pick<AnyField, "type" | "args">): void => {
-      if (Object.hasOwn(fields, name)) return;
-      const twin = Object.assign(Object.create(Object.getPrototypeOf(like) as object) as AnyField, like, own, {
-        name,
-        resolve,
-        subscribe: undefined,
-      });
-      Object.defineProperty(fields, name, { value: twin, enumerable: false });
-    };
+    const fields = queryType.getFields();
     for (const name of fieldNames) {
       const field = fields[name] as AnyField;
-      const type = isNonNullType(field.type) ? new GraphQLNonNull(this.#leaf) : this.#leaf;
-      define(twinNameOf(name), field, { type, args: field.args });
+      const type = isNonNullType(field.type) ? new GraphQLNonNull(this.leaf) : this.leaf;
+      define(queryType, twinNameOf(name), field, { name: twinNameOf(name), type, args: field.args });
     }
-    const [first] = fieldNames;
+    this.#addErrors(queryType);
+  }
+
+  /** Adds the twins of fields that return lists to a type, and the field for errors. They have the names of their fields, which messages of errors contain. */
+  addLists(type: GraphQLObjectType, fieldNames: readonly string[]): void {
+    const completed = (declared: GraphQLOutputType): GraphQLOutputType => {
+      if (isNonNullType(declared))
+        return new GraphQLNonNull(completed(declared.ofType) as GraphQLOutputType & GraphQLNullableType);
+      return isListType(declared) ? new GraphQLList(completed(declared.ofType)) : this.leaf;
+    };
+    for (const name of fieldNames) {
+      const field = type.getFields()[name] as AnyField;
+      define(type, listTwinNameOf(name), field, { name, type: completed(field.type), args: field.args });
+    }
+    this.#addErrors(type);
+  }
+
+  #addErrors(type: GraphQLObjectType): void {
+    const [first] = Object.values(type.getFields());
     if (first === undefined) return;
-    define(ERRORS_FIELD, fields[first] as AnyField, { type: new GraphQLList(this.#leaf), args: [] });
+    define(type, ERRORS_FIELD, first as AnyField, { name: ERRORS_FIELD, type: new GraphQLList(this.leaf), args: [] });
+  }
+
+  /** Returns the schema with which objects of types are executed: its query type has a field for each of them, of the name of the type. */
+  objectSchemaOf(schema: GraphQLSchema, types: readonly GraphQLObjectType[]): GraphQLSchema {
+    const config = schema.toConfig();
+    const query = new GraphQLObjectType({
+      name: "Hidden",
+      fields: Object.fromEntries(types.map((type) => [type.name, { type, resolve }])),
+    });
+    query.name = "$Objects";
+    return new GraphQLSchema({
+      ...config,
+      query,
+      mutation: undefined,
+      subscription: undefined,
+      types: [...config.types, hiddenScalar(COERCED)],
+      assumeValid: true,
+    });
   }
 
   /** Returns the schema that builds are executed with: the same types, and the type of variables. */

@@ -34,6 +34,7 @@ export type SkipReason =
   | "CHANGED_RESOLVER"
   | "DIRECTIVE"
   | "LIST_WITHOUT_ID"
+  | "HOLE"
   | "MODE"
   | "TOO_MANY_SELECTIONS"
   | "HIT_RATIO"

@@ -17,23 +17,30 @@ interface HintingInfo extends GraphQLResolveInfo {
   readonly cacheControl: { setCacheHint(hint: { maxAge: number; scope?: "PUBLIC" | "PRIVATE" }): void };
 }
 
+interface Entries {
+  /** Whether objects of lists are entries, in place of fields of the query type. */
+  readonly listsAreEntries: boolean;
+}
+
 /** Returns SDL with random hints. Whatever is cached is cached for longer than all hints say. */
-function typeDefsOf(draw: Draw): string {
+function typeDefsOf(draw: Draw, { listsAreEntries }: Entries): string {
   const hint = (percent = 60): string => {
     if (!draw.chance(percent)) return "";
     if (draw.chance(20)) return " @cacheControl(inheritMaxAge: true)";
     return ` @cacheControl(maxAge: ${5 + draw.int(90)}${draw.chance(15) ? ", scope: PRIVATE" : ""})`;
   };
   const cached = (percent = 40): string => (draw.chance(percent) ? " @cached(maxAge: 600, jitter: 0)" : "");
+  const root = listsAreEntries ? "" : " @cached(maxAge: 600, jitter: 0, subtree: true)";
+  const type = listsAreEntries ? " @cached(maxAge: 600, jitter: 0, subtree: true)" : "";
   return /* GraphQL */ `
     enum CacheControlScope { PUBLIC PRIVATE }
     directive @cacheControl(maxAge: Int, scope: CacheControlScope, inheritMaxAge: Boolean) on FIELD_DEFINITION | OBJECT | INTERFACE | UNION
     type Query {
-      item: Item @cached(maxAge: 600, jitter: 0, subtree: true)${hint(80)}
-      items: [Item!] @cached(maxAge: 600, jitter: 0, subtree: true)${hint(80)}
+      item: Item${root}${hint(80)}
+      items: [Item!]${root}${hint(80)}
       plain: Int${hint(90)}
     }
-    type Item${hint(70)} {
+    type Item${hint(70)}${type} {
       id: ID! title: String${hint()}
       friend: Item${cached()}${hint(80)}
       set: Int${cached()} narrowed: String${hint(70)}
@@ -72,12 +79,15 @@ const selectionOf = (draw: Draw, depth = 0): string => {
 };
 
 /** Returns the queries whose header differs from that without a cache, each asked three times. */
-async function differences(seed: number): Promise<{ differing: string[]; hits: number; cacheable: number }> {
+async function differences(
+  seed: number,
+  entries: Entries = { listsAreEntries: false },
+): Promise<{ differing: string[]; hits: number; cacheable: number }> {
   const draw = drawOfRandom(seededRandom(seed));
   const differing: string[] = [];
   let [hits, cacheable] = [0, 0];
   for (let nth = 0; nth < SCHEMAS; nth++) {
-    const typeDefs = typeDefsOf(draw);
+    const typeDefs = typeDefsOf(draw, entries);
     const resolvers = resolversOf(draw);
     const make = () => makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers: resolvers as never });
     const clock = new FakeClock();
@@ -87,7 +97,12 @@ async function differences(seed: number): Promise<{ differing: string[]; hits: n
       logger: quiet,
       privacy: { requireScope: false },
       onEvent: (event) => {
-        if (event.name === "entry.served" && event.coordinate.startsWith("Query.") && event.outcome === "hit") hits++;
+        if (
+          event.name === "entry.served" &&
+          (entries.listsAreEntries ? event.coordinate === "Item" : event.coordinate.startsWith("Query.")) &&
+          event.outcome === "hit"
+        )
+          hits++;
       },
     });
     const schema = applyCached(make(), cache);
@@ -121,6 +136,13 @@ describe("the cache-control header of answers with subtrees", () => {
 
   it("is that without a cache on misses and hits, for random hints and queries", async () => {
     const { differing, hits, cacheable } = await differences(1);
+    expect(differing[0]).toBe(undefined);
+    expect(hits).toBeGreaterThan(SCHEMAS * QUERIES);
+    expect(cacheable).toBeGreaterThan(SCHEMAS);
+  });
+
+  it("is that without a cache where the objects of lists are entries", async () => {
+    const { differing, hits, cacheable } = await differences(3, { listsAreEntries: true });
     expect(differing[0]).toBe(undefined);
     expect(hits).toBeGreaterThan(SCHEMAS * QUERIES);
     expect(cacheable).toBeGreaterThan(SCHEMAS);

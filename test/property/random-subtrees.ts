@@ -155,13 +155,15 @@ interface SchemaChoices {
   readonly isAsync: boolean;
   /** Whether `Box.stock` is a hole, as it is in other types. */
   readonly boxHasHole: boolean;
+  /** Whether the objects in lists of items are entries, and root fields have no subtrees more often. */
+  readonly listsAreEntries: boolean;
 }
 
 /**
  * Returns a random choice of what is cached, PRIVATE or a hole. Whatever depends on an item is invalidated by its tag, as docs/entity-tags.md and
  * docs/invalidation.md say. `isStrict`: whether fields are non-null.
  */
-function typeDefsOf(draw: Draw, { boxHasHole }: SchemaChoices): (isStrict: boolean) => string {
+function typeDefsOf(draw: Draw, { boxHasHole, listsAreEntries }: SchemaChoices): (isStrict: boolean) => string {
   const timings = (scope = "PUBLIC"): string =>
     [
       `maxAge: ${5 + draw.int(55)}`,
@@ -176,17 +178,20 @@ function typeDefsOf(draw: Draw, { boxHasHole }: SchemaChoices): (isStrict: boole
     ].join(", ");
   const texts = (name: string, all: readonly string[]): string => `, ${name}: [${all.map((one) => `"${one}"`).join()}]`;
   const root = (tags: readonly string[], more = "", scope?: string): string =>
-    ` @cached(${timings(scope)}${texts("tags", ["Roots", ...tags])}${draw.chance(92) ? ", subtree: true" : ""}${more})`;
+    ` @cached(${timings(scope)}${texts("tags", ["Roots", ...tags])}${draw.chance(listsAreEntries ? 30 : 92) ? ", subtree: true" : ""}${more})`;
   /** A nested field of an item that is cached or not. */
   const nested = (key: readonly string[], tags: readonly string[], percent = 50, scope?: string): string =>
     draw.chance(percent) ? ` @cached(${timings(scope)}${texts("key", key)}${texts("tags", tags)})` : "";
   const own = (...args: string[]): string =>
     nested(["$source.n", ...args.map((arg) => `$args.${arg}`)], ["Item:{$source.n}"]);
+  const percentOfItems = listsAreEntries ? 100 : 50;
   const list = (): string =>
-    nested(["$source.n", "$args"], ["Item:{$source.n}", "Roots", "Memos", "Item:{$source.friendId}"]);
+    nested(["$source.n", "$args"], ["Item:{$source.n}", "Roots", "Memos", "Item:{$source.friendId}"], percentOfItems);
   const hole = " @cached(maxAge: 0)";
   const title = `title(filter: Filter): String`;
   const local = nested(["$source.n", "$context.locale"], ["Item:{$source.n}"], 80);
+  /** What an auth mark covers must say so on the field, although the policy is that of the type. */
+  const ofType = listsAreEntries ? " @cached(scope: PUBLIC)" : "";
   const policies = {
     item: root(["Item:{$args.id}"]),
     strict: root(["Item:{$args.id}"]),
@@ -204,7 +209,7 @@ function typeDefsOf(draw: Draw, { boxHasHole }: SchemaChoices): (isStrict: boole
     viewer: root(["Item:{$result.id}"], local === "" ? `, key: ["$context.locale"]` : "", "PRIVATE"),
     none: root([]),
     nothing: root([]),
-    plain: draw.chance(50) ? ` @cached(${timings()}${texts("tags", ["Item:{$args.id}", "Roots"])})` : "",
+    plain: draw.chance(50) ? ` @cached(${timings()}${texts("tags", ["Item:{$args.id}", "Roots"])})` : ofType,
     title: own("filter"),
     boxTitle: own("filter"),
     memoTitle: own("filter"),
@@ -212,7 +217,7 @@ function typeDefsOf(draw: Draw, { boxHasHole }: SchemaChoices): (isStrict: boole
     local,
     tagged: nested(["$source.n"], ["Item:{$source.n}", "Locale:{$context.locale}"]),
     fails: own(),
-    friend: nested(["$source.friendId"], ["Item:{$source.friendId}", "Roots"]),
+    friend: nested(["$source.friendId"], ["Item:{$source.friendId}", "Roots"], percentOfItems),
     friends: list(),
     box: nested(["$source.friendId"], ["Item:{$source.friendId}", "Box:b{$source.friendId}"]),
     itemMemo: own(),
@@ -220,7 +225,11 @@ function typeDefsOf(draw: Draw, { boxHasHole }: SchemaChoices): (isStrict: boole
     mine: nested(["$source.n"], ["Item:{$source.n}"], 100, "PRIVATE"),
     guarded: draw.chance(50) ? " @auth" : hole,
     shared: ` @auth${nested(["$source.n"], ["Item:{$source.n}"], 100)}`,
-    memoItem: nested(["$source.n"], ["Item:{$source.n}", "Roots", "Memos"]),
+    memoItem: nested(["$source.n"], ["Item:{$source.n}", "Roots", "Memos"], percentOfItems),
+    ofType,
+    ofItems: listsAreEntries
+      ? ` @cached(${timings()}${texts("tags", ["Item:{$source.n}", "Roots", "Memos"])}, subtree: true)`
+      : "",
   };
   return (isStrict) => {
     const strict = isStrict ? "!" : "";
@@ -254,7 +263,7 @@ function typeDefsOf(draw: Draw, { boxHasHole }: SchemaChoices): (isStrict: boole
         stock: Int${hole}
       }
       type Mutation { change(id: ID!): Item }
-      type Item implements Node & Titled {
+      type Item implements Node & Titled${policies.ofItems} {
         id: ID! n: Int friendId: ID version: Int ${title}${policies.title}
         stock: Int${hole}
         color: Color meta: Json at: Stamp
@@ -274,15 +283,15 @@ function typeDefsOf(draw: Draw, { boxHasHole }: SchemaChoices): (isStrict: boole
         memos: [Memo${strict}]
         node: Node${policies.itemNode}
         any: [Any]
-        gone: Item
-        empty: [Item${strict}]
+        gone: Item${policies.ofType}
+        empty: [Item${strict}]${policies.ofType}
         mine: Memo${policies.mine}
-        seen: [Item]${hole}
+        seen: [Item]${listsAreEntries ? " @cached(maxAge: 0, negativeMaxAge: 0, scope: PUBLIC)" : hole}
         query: Query
       }
       type Box implements Node & Titled {
         id: ID! n: Int version: Int stock: Int${boxHasHole ? hole : ""} ${title}${policies.boxTitle}
-        item: Item
+        item: Item${policies.ofType}
         rights: Int${strict}${hole}
       }
       type Memo implements Titled {
@@ -697,6 +706,7 @@ class Site {
     random: () => number,
     prepare: (process: Process) => void,
     onEvent: (event: CacheEvent, isSubtree: boolean) => void,
+    listsAreEntries: boolean,
   ) {
     const draw = drawOfRandom(random);
     this.draw = draw;
@@ -707,6 +717,7 @@ class Site {
       json: draw.pick(["plain", "plain", "bare", "date", "instance"]),
       isAsync: draw.chance(50),
       boxHasHole: draw.chance(50),
+      listsAreEntries,
     };
     const typeDefs = typeDefsOf(draw, this.choices);
     this.typeDefs = typeDefs(true);
@@ -950,6 +961,8 @@ export interface Asked {
   readonly queries: number;
   /** Whether it ends when an answer differs. */
   readonly endsAtFirst?: boolean;
+  /** See `SchemaChoices`. */
+  readonly listsAreEntries?: boolean;
   /** Called with each process before it is asked. */
   readonly prepare?: (process: Process) => void;
 }
@@ -959,6 +972,7 @@ export async function differences({
   seed,
   queries,
   endsAtFirst = false,
+  listsAreEntries = false,
   prepare = () => undefined,
 }: Asked): Promise<Differences> {
   let [asked, differing, first] = [0, 0, ""];
@@ -970,11 +984,12 @@ export async function differences({
   const onEvent = (event: CacheEvent, isSubtree: boolean): void => {
     if (event.name === "subtree.skipped") skipped.add(event.reason);
     if (event.name !== "entry.served" || !isSubtree) return;
-    outcomes[event.outcome] = (outcomes[event.outcome] ?? 0) + 1;
+    const outcome = event.coordinate === "Item" ? `object ${event.outcome}` : event.outcome;
+    outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
   };
   for (let done = 0; done < queries; done += QUERIES_OF_A_SCHEMA) {
     const schemaSeed = seed + done / QUERIES_OF_A_SCHEMA;
-    const site = new Site(seededRandom(schemaSeed), prepare, onEvent);
+    const site = new Site(seededRandom(schemaSeed), prepare, onEvent, listsAreEntries);
     const { draw, processes, clock } = site;
     const ask = async (query: RandomQuery, process: Process, context: Context, expected: Expected): Promise<void> => {
       const contextValue = { ...context };

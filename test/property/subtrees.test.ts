@@ -27,6 +27,19 @@ describe("answers with subtrees", () => {
     for (const reason of ["LIST_WITHOUT_ID", "CONTEXT_READ", "ERRORS", "UNSTORABLE"]) expect(skipped).toContain(reason);
   }, 600_000);
 
+  it("equal those without a cache where the objects of lists are entries", async () => {
+    const { first, differing, asked, outcomes, skipped } = await differences({
+      seed: SEED,
+      queries: Math.max(QUERIES / 5, 1_000),
+      listsAreEntries: true,
+    });
+    if (process.env.PROPERTY_RUNS !== undefined) console.log({ asked, differing, outcomes, skipped });
+    expect(first).toBe("");
+    expect(differing).toBe(0);
+    for (const outcome of ["hit", "loaded"]) expect(outcomes[`object ${outcome}`], outcome).toBeGreaterThan(asked / 50);
+    expect(skipped).toContain("HOLE");
+  }, 600_000);
+
   /** Where a part is broken, few queries are needed to see it. */
   const CONTROL = 3_000;
   const differ = async (prepare: (process: Process) => void = () => undefined): Promise<void> => {

@@ -31,7 +31,11 @@ const typeDefs = /* GraphQL */ `
   type Query {
     page(n: Int): Page @cached(maxAge: 100, subtree: true) @cacheControl(maxAge: 100)
     plain: Int @cacheControl(maxAge: 1000)
+    shelf: Shelf
+    books: [Book!]
   }
+  type Shelf { id: ID! books: [Book] best: Shelf }
+  type Book @cached(maxAge: 100, subtree: true) { id: ID! title: String fails: String must: String! }
   type Page {
     id: ID!
     title: String @cacheControl(inheritMaxAge: true)
@@ -65,6 +69,23 @@ function createSite() {
         return { id: n ?? 1 };
       },
       plain: () => 1,
+      shelf: () => ({ id: 1, best: { id: 2 } }),
+      books: () => [{ id: 1 }, { id: 4 }],
+    },
+    Shelf: { books: async () => [{ id: 1 }, { id: 2 }, { id: 3 }] },
+    Book: {
+      title: ({ id }: { id: number }) => {
+        calls.push(`book ${id}`);
+        return `book ${id}`;
+      },
+      fails: ({ id }: { id: number }) => {
+        if (id === 2) throw new Error("postgres://admin:secret@db");
+        return "fine";
+      },
+      must: ({ id }: { id: number }) => {
+        if (id > 2) throw new Error("postgres://admin:secret@db");
+        return "fine";
+      },
     },
     Page: {
       title: () => {
@@ -241,6 +262,27 @@ describe.each(Object.entries(servers))("subtrees on %s", (name, start) => {
     expect((await ask(query)).data).toEqual({ page: { title: "title 2", price: 7 } });
   });
 
+  it("are objects of lists, whose errors are masked in their places", async () => {
+    const site = createSite();
+    const ask = await start(site);
+    const query =
+      "{ shelf { id books { id title fails } best { id books { ...B must } } } books { id must } plain } fragment B on Book { t: title }";
+    for (let time = 0; time < 4; time++) {
+      const { data, errors } = await ask(query);
+      const books = [1, 2, 3].map((n) => ({ id: `${n}`, title: `book ${n}`, fails: n === 2 ? null : "fine" }));
+      const best = [1, 2, 3].map((n) => (n === 3 ? null : { t: `book ${n}`, must: "fine" }));
+      expect(JSON.stringify(data)).toBe(
+        JSON.stringify({ shelf: { id: "1", books, best: { id: "2", books: best } }, books: null, plain: 1 }),
+      );
+      expect(errors?.map(({ message, path }) => `${message} ${path?.join(".")}`).sort()).toEqual([
+        "masked books.1.must",
+        "masked shelf.best.books.2.must",
+        "masked shelf.books.1.fails",
+      ]);
+    }
+    expect(site.calls.filter((call) => call === "book 1")).toHaveLength(2);
+  });
+
   if (name === "Apollo Server")
     it.each([
       ["{ page { id } }", "max-age=100, public"],
@@ -320,6 +362,25 @@ describe("cache.prepare", () => {
       expect(JSON.stringify(result)).toBe('{"data":{"page":{"id":"2","title":"title 1"},"plain":1}}');
     }
     expect(calls).toEqual(["page", "title"]);
+  });
+
+  it("returns a document for graphql-jit in which the objects of lists are entries", async () => {
+    const { compileQuery, isCompiledQuery } = createRequire(import.meta.url)(
+      "graphql-jit",
+    ) as typeof import("graphql-jit");
+    const { cache, schema, calls } = createSite();
+    const prepared = cache.prepare(schema, parse("{ shelf { books { id title fails } best { books { title } } } }"));
+    const compiled = compileQuery(schema, prepared.document);
+    if (!isCompiledQuery(compiled)) throw new Error("expected a compiled query");
+    for (let time = 0; time < 3; time++) {
+      const result = prepared.finish(await compiled.query(undefined, {}, {}));
+      await settle();
+      const books = [1, 2, 3].map((n) => ({ id: `${n}`, title: `book ${n}`, fails: n === 2 ? null : "fine" }));
+      const best = { books: books.map(({ title }) => ({ title })) };
+      expect(JSON.parse(JSON.stringify(result.data))).toEqual({ shelf: { books, best } });
+      expect(result.errors?.map(({ path }) => path)).toEqual([["shelf", "books", 1, "fails"]]);
+    }
+    expect(calls.filter((call) => call === "book 1")).toHaveLength(2);
   });
 
   it("returns a document for graphql-jit whose errors are those of the client's document", async () => {

@@ -53,9 +53,9 @@ describe("`subtree: true` is refused when a schema is applied", () => {
     ],
     ["without maxAge", `type Query { page: Page @cached(subtree: true) } ${rest}`, "`maxAge`"],
     [
-      "on a type",
-      `type Query { page: Page } type Page @cached(maxAge: 60, subtree: true) { id: ID! }`,
-      "`subtree`: expected a field of the query type, got a type; set it on the fields that return it",
+      "on a type without an id",
+      `type Query { page: Page } type Page @cached(maxAge: 60, subtree: true) { code: ID! }`,
+      "`subtree`: expected a type with an `id` without arguments, which each entry has in its key; add one",
     ],
     [
       "with the selection in its key",
