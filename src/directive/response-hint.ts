@@ -5,7 +5,7 @@ import { type ResponseHint, validHint } from "../store/body.js";
  * The part of `info.cacheControl` used here, as in `@apollo/cache-control-types`. Apollo and other
  * servers provide it for resolvers to read and set cache hints.
  */
-interface HintedInfo {
+export interface HintedInfo {
   readonly cacheControl?: CacheControl;
 }
 

@@ -108,7 +108,7 @@ function textOf({ digest, variables }: Outline, { variableValues }: QueryInfo, w
 }
 
 /** Directives that decide whether a field is resolved at all: for a resolver that runs, they say nothing. */
-const CONDITIONS = ["skip", "include"];
+export const CONDITIONS: readonly string[] = ["skip", "include"];
 
 /** Arguments of a fragment, which graphql 17 parses as an experiment. */
 interface FragmentArguments {

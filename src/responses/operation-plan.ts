@@ -13,6 +13,7 @@ import {
   print,
   type SelectionSetNode,
 } from "graphql";
+import { INCREMENTAL, operationIn } from "../directive/document-operation.js";
 import { type FieldFacts, SchemaFacts } from "../directive/field-facts.js";
 import type { AnyField } from "../directive/field-rule.js";
 import { REFERENCE } from "../directive/reference.js";
@@ -41,9 +42,6 @@ export interface OperationPlan {
   /** The paths into the context in the keys of these fields, and in their tags. */
   readonly contextPaths: readonly Path[];
 }
-
-/** Directives with which a response has more than one part. */
-const INCREMENTAL = new Set(["defer", "stream", "live"]);
 
 /** What fields without a hint inherit from their parent. */
 interface Inherited {
@@ -91,14 +89,9 @@ export class OperationPlanner {
   }
 
   #make(document: DocumentNode, name: string): OperationPlan | undefined {
-    const fragments = new Map<string, FragmentDefinitionNode>();
-    const operations: OperationDefinitionNode[] = [];
-    for (const definition of document.definitions) {
-      if (definition.kind === Kind.FRAGMENT_DEFINITION) fragments.set(definition.name.value, definition);
-      if (definition.kind === Kind.OPERATION_DEFINITION) operations.push(definition);
-    }
-    const operation = name === "" ? operations[0] : operations.find((one) => one.name?.value === name);
-    if (operation === undefined || (name === "" && operations.length > 1)) return undefined;
+    const found = operationIn(document, name);
+    if (found === undefined) return undefined;
+    const { operation, fragments } = found;
     const { rules } = this.#parts;
     const walk = new Walk(this.#schema, fragments, (parent, field) => this.#facts.of(parent, field), rules.fields);
     const root = this.#schema.getQueryType();

@@ -1,5 +1,6 @@
 import type { GraphQLResolveInfo } from "graphql";
 import { CollectedParts } from "../collected-parts.js";
+import type { HintedInfo } from "../directive/response-hint.js";
 import { executionOf } from "../graphql-version.js";
 import type { Build, Observer } from "../loader/request-scope.js";
 import type { CacheParts } from "../parts.js";
@@ -8,14 +9,6 @@ import type { ResponseHint } from "../store/body.js";
 import type { SkipReason } from "../telemetry/events.js";
 import { isNegative } from "../tier/request/loaded.js";
 import type { LoadControl } from "../tier/request/result-control.js";
-
-/** The part of Apollo's `info.cacheControl` that is used here. */
-interface HintedInfo {
-  readonly cacheControl?: {
-    readonly cacheHint?: { readonly maxAge?: number | undefined; readonly scope?: ResponseHint["scope"] | undefined };
-    setCacheHint(hint: ResponseHint): void;
-  };
-}
 
 /**
  * The load of a subtree: an execution of its field inside of another one. What it reads is collected, and told to the observer of the request

@@ -21,7 +21,7 @@ import { COERCED } from "./twins.js";
 export const ID = "$$i";
 export const TYPE = "$$t";
 
-const nameNode = (value: string): NameNode => ({ kind: Kind.NAME, value });
+export const nameNode = (value: string): NameNode => ({ kind: Kind.NAME, value });
 
 const fieldNode = (responseKey: string, name: string, directives: readonly DirectiveNode[] = []): FieldNode => ({
   kind: Kind.FIELD,

@@ -6,13 +6,12 @@ import {
   type GraphQLResolveInfo,
   type GraphQLScalarType,
   Kind,
-  type NameNode,
   type OperationDefinitionNode,
   type SelectionNode,
   type SelectionSetNode,
 } from "graphql";
 import { rewrittenNode } from "../directive/written-nodes.js";
-import { responseKeyOf } from "./nested-document.js";
+import { nameNode, responseKeyOf } from "./nested-document.js";
 import { resolveList } from "./object-lists.js";
 import { type Fragments, type Obstacle, otherDirective } from "./selection-plan.js";
 import { type ObjectRun, pathOf, type SubtreeField, type SubtreeRun } from "./subtree-field.js";
@@ -20,8 +19,6 @@ import { ERRORS_FIELD, listTwinNameOf, resolvedBy, twinNameOf, twinNode } from "
 
 /** The documents that are kept for one operation: which of its fields are replaced changes with modes and with what pays. */
 const MAX_DOCUMENTS = 16;
-
-const nameNode = (value: string): NameNode => ({ kind: Kind.NAME, value });
 
 /** A field with subtrees that is not answered with one in an operation. */
 interface LeftField {

@@ -21,6 +21,7 @@ import {
 } from "graphql";
 import type { SchemaFacts } from "../directive/field-facts.js";
 import type { AnyField } from "../directive/field-rule.js";
+import { CONDITIONS } from "../directive/selection.js";
 import { defaultOf } from "../graphql-version.js";
 import type { Path } from "../keys/path.js";
 import type { Policy } from "../policy/policy.js";
@@ -57,9 +58,6 @@ export interface SelectionPlan {
 
 /** Deeper selections are an attack: the documents of subtrees are made by recursion. */
 const MAX_DEPTH = 200;
-
-/** The directives that decide whether a field is executed at all. */
-const CONDITIONS = ["skip", "include"];
 
 /** Returns the first directive of nodes that is no condition. */
 export const otherDirective = (

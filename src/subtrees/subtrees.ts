@@ -5,12 +5,14 @@ import {
   type FragmentDefinitionNode,
   type GraphQLObjectType,
   type GraphQLSchema,
+  getNamedType,
+  isAbstractType,
   isObjectType,
-  Kind,
   type OperationDefinitionNode,
   visit,
 } from "graphql";
 import { LRUCache } from "lru-cache";
+import { INCREMENTAL, operationIn } from "../directive/document-operation.js";
 import { SchemaFacts } from "../directive/field-facts.js";
 import type { AnyField } from "../directive/field-rule.js";
 import { referenceField } from "../directive/reference.js";
@@ -39,30 +41,25 @@ interface KnownSelection {
   usedAt: number;
 }
 
-/** A field of the query type with subtrees. */
+/** A field of the query type with subtrees, or an object type whose objects are entries where lists of them are selected. */
 interface SubtreeRoot {
   readonly field: AnyField;
   readonly rule: FieldRule;
   readonly types: SelectedTypes;
   readonly selections: Map<string, KnownSelection>;
   readonly unstorable: SubtreeSource["unstorable"];
-}
-
-/** An object type whose objects are entries where lists of them are selected. */
-interface ListedType extends SubtreeRoot {
-  readonly source: Pick<SubtreeSource, "buildSchema" | "nestedNode">;
+  readonly nested: Pick<SubtreeSource, "buildSchema" | "nestedNode">;
 }
 
 /** What belongs to one schema. */
 interface SchemaState {
   readonly queryType: GraphQLObjectType;
   /** By name. */
-  readonly listed: ReadonlyMap<string, ListedType>;
+  readonly listed: ReadonlyMap<string, SubtreeRoot>;
   /** By name. */
   readonly roots: ReadonlyMap<string, SubtreeRoot>;
   /** Why further fields have no subtrees, by name. */
   readonly refused: ReadonlyMap<string, { readonly coordinate: string; readonly obstacle: Obstacle }>;
-  readonly buildSchema: GraphQLSchema;
   readonly operations: WeakMap<DocumentNode, Map<string, RewrittenOperation | undefined>>;
 }
 
@@ -202,14 +199,9 @@ export class Subtrees implements OperationRewriter {
   }
 
   #make(document: DocumentNode, name: string, state: SchemaState): RewrittenOperation | undefined {
-    const fragments = new Map<string, FragmentDefinitionNode>();
-    const operations: OperationDefinitionNode[] = [];
-    for (const definition of document.definitions) {
-      if (definition.kind === Kind.FRAGMENT_DEFINITION) fragments.set(definition.name.value, definition);
-      if (definition.kind === Kind.OPERATION_DEFINITION) operations.push(definition);
-    }
-    const operation = name === "" ? operations[0] : operations.find((one) => one.name?.value === name);
-    if (operation?.operation !== "query" || (name === "" && operations.length > 1)) return undefined;
+    const found = operationIn(document, name);
+    if (found?.operation.operation !== "query") return undefined;
+    const { operation, fragments } = found;
     const rewritten = new RewrittenOperation(
       document,
       operation,
@@ -219,7 +211,7 @@ export class Subtrees implements OperationRewriter {
     );
     const incremental = incrementalDirective([operation, ...fragments.values()]);
     const spread = Object.fromEntries(fragments);
-    const fieldOf = (of: ListedType, nodes: readonly FieldNode[], plan: SelectionPlan): SubtreeField => {
+    const fieldOf = (of: SubtreeRoot, nodes: readonly FieldNode[], plan: SelectionPlan): SubtreeField => {
       const { digest } = this.#texts.outlineOf({ fieldNodes: nodes, fragments: spread, operation, variableValues: {} });
       const { rule } = of;
       for (const hole of plan.holes) this.#parts.counters.subtreesOf(rule.coordinate).holes.add(hole);
@@ -228,7 +220,7 @@ export class Subtrees implements OperationRewriter {
         rule,
         field: of.field,
         types: of.types,
-        ...of.source,
+        ...of.nested,
         selections: of.selections,
         unstorable: of.unstorable,
         runOf: this.#runOf.bind(this),
@@ -259,8 +251,7 @@ export class Subtrees implements OperationRewriter {
         rewritten.leave({ coordinate: root.rule.coordinate, responseKey, obstacle, holes: plan.holes });
         continue;
       }
-      const source = { buildSchema: state.buildSchema, nestedNode: (node: FieldNode) => node };
-      rewritten.add(responseKey, fieldOf({ ...root, source }, nodes, plan));
+      rewritten.add(responseKey, fieldOf(root, nodes, plan));
     }
     if (rewritten.directive === undefined && incremental === undefined && state.listed.size > 0)
       this.#addLists(rewritten, operation, fragments, state, fieldOf);
@@ -274,13 +265,13 @@ export class Subtrees implements OperationRewriter {
     { selectionSet }: OperationDefinitionNode,
     fragments: ReadonlyMap<string, FragmentDefinitionNode>,
     { listed, queryType }: SchemaState,
-    fieldOf: (of: ListedType, nodes: readonly FieldNode[], plan: SelectionPlan) => SubtreeField,
+    fieldOf: (of: SubtreeRoot, nodes: readonly FieldNode[], plan: SelectionPlan) => SubtreeField,
   ): void {
-    const [{ types }] = [...listed.values()] as [ListedType];
+    const [{ types }] = [...listed.values()] as [SubtreeRoot];
     const found = new ListFinder(types, (typeName) => listed.has(typeName), fragments).find(selectionSet, queryType);
     for (const [nth, { typeName, responseKey, nodes, roots, directive, isMixed }] of found.entries()) {
       if (isMixed) continue;
-      const of = listed.get(typeName) as ListedType;
+      const of = listed.get(typeName) as SubtreeRoot;
       const { coordinate } = of.rule;
       const leave = (obstacle: Obstacle): void => rewritten.leave({ coordinate, responseKey, obstacle, holes: [] });
       if (nth >= MAX_FIELDS) {
@@ -353,24 +344,28 @@ export class Subtrees implements OperationRewriter {
     const roots = new Map<string, SubtreeRoot>();
     for (const { field, rule } of found) {
       const root = rootOf(field.name, rule, field, this.#replacedAt(schema, queryType, field));
-      if (root !== undefined) roots.set(field.name, root);
+      const nestedNode = (node: FieldNode): FieldNode => node;
+      if (root !== undefined)
+        roots.set(field.name, { ...root, nested: { buildSchema: this.#twins.buildSchemaOf(schema), nestedNode } });
     }
-    const ofTypes = new Map<string, SubtreeRoot>();
+    const ofTypes = new Map<string, Omit<SubtreeRoot, "nested">>();
     for (const { type, rule } of listed) {
       const field = referenceField(type);
       const of = rootOf(`type ${type.name}`, rule, field, this.#replacedBelow(schema, field));
       if (of !== undefined) ofTypes.set(type.name, of);
     }
-    const buildSchema = roots.size === 0 ? schema : this.#twins.buildSchemaOf(schema);
     if (roots.size > 0) this.#twins.add(queryType, [...roots.keys()]);
     return {
-      ...{ queryType, roots, refused, buildSchema, operations: new WeakMap() },
+      ...{ queryType, roots, refused, operations: new WeakMap() },
       listed: this.#prepareLists(schema, ofTypes),
     };
   }
 
   /** Adds the twins of all fields that return lists of the given types. */
-  #prepareLists(schema: GraphQLSchema, types: ReadonlyMap<string, SubtreeRoot>): ReadonlyMap<string, ListedType> {
+  #prepareLists(
+    schema: GraphQLSchema,
+    types: ReadonlyMap<string, Omit<SubtreeRoot, "nested">>,
+  ): ReadonlyMap<string, SubtreeRoot> {
     if (types.size === 0) return new Map();
     const all = Object.values(schema.getTypeMap()).filter((type) => isObjectType(type));
     const buildSchema = this.#twins.objectSchemaOf(
@@ -393,7 +388,7 @@ export class Subtrees implements OperationRewriter {
           name: { kind: node.name.kind, value: name },
           arguments: [],
         });
-        return [name, { ...of, source: { buildSchema, nestedNode } }];
+        return [name, { ...of, nested: { buildSchema, nestedNode } }];
       }),
     );
   }
@@ -443,8 +438,6 @@ function incrementalDirective(definitions: readonly ASTNode[]): string | undefin
   return found;
 }
 
-const INCREMENTAL = new Set(["defer", "stream", "live"]);
-
 /** Bounds the memory of past reports. */
 const MAX_REPORTS = 1_000;
 
@@ -458,12 +451,8 @@ const replacedText = (coordinate: string): string =>
 function reachableFrom(schema: GraphQLSchema, root: AnyField): Iterable<GraphQLObjectType> {
   const reached = new Set<GraphQLObjectType>();
   const add = (field: AnyField): void => {
-    const named = schema.getType(namedOf(field));
-    const possible = isObjectType(named)
-      ? [named]
-      : named !== undefined && "resolveType" in named
-        ? schema.getPossibleTypes(named)
-        : [];
+    const named = getNamedType(field.type);
+    const possible = isObjectType(named) ? [named] : isAbstractType(named) ? schema.getPossibleTypes(named) : [];
     for (const type of possible) {
       if (reached.has(type)) continue;
       reached.add(type);
@@ -473,5 +462,3 @@ function reachableFrom(schema: GraphQLSchema, root: AnyField): Iterable<GraphQLO
   add(root);
   return reached;
 }
-
-const namedOf = ({ type }: AnyField): string => String(type).replace(/[[\]!]/g, "");
