@@ -1,10 +1,9 @@
-import type { ChildProcess } from "node:child_process";
 import { rmSync } from "node:fs";
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, it } from "vitest";
 import { cleanups } from "../support/cleanups.js";
-import type { Command } from "../support/reader-process.js";
-import { type ReaderProcesses, run, startProcesses, waitForMessage } from "../support/real-processes.js";
+import { processAt, processContract } from "../support/process-contract.js";
+import { type ReaderProcesses, run, startProcesses } from "../support/real-processes.js";
 import { shared, sharedServer } from "../support/shared-servers.js";
 import { sqliteFolder } from "../support/sqlite-files.js";
 
@@ -23,54 +22,8 @@ async function start(count: number): Promise<ReaderProcesses & { readonly folder
   return { ...started, folder };
 }
 
-const processAt = (processes: readonly ChildProcess[], index: number): ChildProcess => processes[index] as ChildProcess;
-
 describe("A group of processes on one file", () => {
-  it("loads a cold key once for 1,000 concurrent reads in four processes, all of which make the file", async () => {
-    const { processes, loads } = await start(4);
-    const reports = await Promise.all(
-      processes.map((child) => run(child, { do: "read", key: "k", times: 250, loadMs: 300 })),
-    );
-    for (const { values } of reports) expect(values).toEqual(["version 1"]);
-    expect(await loads()).toBe(1);
-  }, 30_000);
-
-  it("renews a lease that is shorter than the load", async () => {
-    const { processes, loads } = await start(2);
-    const reports = await Promise.all(
-      processes.map((child) => run(child, { do: "read", key: "k", times: 5, loadMs: LEASE_MS * 2 })),
-    );
-    for (const { values } of reports) expect(values).toEqual(["version 1"]);
-    expect(await loads()).toBe(1);
-  }, 30_000);
-
-  it("loads once more when the lease holder is killed during its load", async () => {
-    const { processes, loads } = await start(3);
-    const holder = processAt(processes, 0);
-    const loading = waitForMessage(holder, "loading");
-    holder.send({ do: "read", key: "k", times: 1, loadMs: 60_000 } satisfies Command);
-    await loading;
-    holder.kill("SIGKILL");
-    const others = processes.slice(1).map((child) => run(child, { do: "read", key: "k", times: 20, loadMs: 50 }));
-    for (const { values } of await Promise.all(others)) expect(values).toEqual(["version 1"]);
-    expect(await loads()).toBe(2);
-  }, 30_000);
-
-  it("does not store a value that a stopped process loaded before an invalidation", async () => {
-    const { prefix, processes } = await start(2);
-    const [stopped, other] = [processAt(processes, 0), processAt(processes, 1)];
-    const loading = waitForMessage(stopped, "loading");
-    const late = run(stopped, { do: "read", key: "k", times: 1, loadMs: 100 });
-    await loading;
-    stopped.kill("SIGSTOP");
-    await client.set(`${prefix}:version`, 2);
-    await run(other, { do: "invalidate", tag: "k" });
-    expect((await run(other, { do: "read", key: "k", times: 3, loadMs: 20 })).values).toEqual(["version 2"]);
-    stopped.kill("SIGCONT");
-    expect((await late).values).toEqual(["version 1"]);
-    for (const child of processes)
-      expect((await run(child, { do: "read", key: "k", times: 3, loadMs: 20 })).values).toEqual(["version 2"]);
-  }, 30_000);
+  processContract({ client, start, leaseMs: LEASE_MS, longLoad: 2 });
 
   it("reads what the others have written when processes end and start again", async () => {
     const { prefix, processes, loads, folder } = await start(2);

@@ -1,0 +1,79 @@
+import type { ChildProcess } from "node:child_process";
+import type { Redis } from "ioredis";
+import { expect, it } from "vitest";
+import type { Command } from "./reader-process.js";
+import { type ReaderProcesses, run, waitForMessage } from "./real-processes.js";
+
+/** What a store is tested with by real processes. */
+export interface ProcessStore {
+  /** Where their source is. */
+  readonly client: Redis;
+  /** Starts processes on one store. */
+  start(count: number): Promise<ReaderProcesses>;
+  readonly leaseMs: number;
+  /** How many leases a load takes that renews its lease. */
+  readonly longLoad: number;
+}
+
+export const processAt = (processes: readonly ChildProcess[], index: number): ChildProcess =>
+  processes[index] as ChildProcess;
+
+/** The tests that hold for processes on every store without messages. */
+export function processContract({ client, start, leaseMs, longLoad }: ProcessStore): void {
+  it("loads a cold key once for 1,000 concurrent reads in four processes", async () => {
+    const { processes, loads } = await start(4);
+    const reports = await Promise.all(
+      processes.map((child) => run(child, { do: "read", key: "k", times: 250, loadMs: 300 })),
+    );
+    for (const { values } of reports) expect(values).toEqual(["version 1"]);
+    expect(await loads()).toBe(1);
+  }, 30_000);
+
+  it("executes what is below a field once for 200 concurrent requests of its subtree in four processes", async () => {
+    const { prefix, processes, loads } = await start(4);
+    const ask = () => Promise.all(processes.map((child) => run(child, { do: "subtree", times: 50, loadMs: 300 })));
+    for (const { values } of await ask()) expect(values).toEqual(["version 1"]);
+    expect(await loads()).toBe(1);
+    await client.set(`${prefix}:version`, 2, "PX", 60_000);
+    await run(processAt(processes, 3), { do: "invalidate", tag: "Posts" });
+    for (const { values } of await ask()) expect(values).toEqual(["version 2"]);
+    expect(await loads()).toBe(2);
+  }, 30_000);
+
+  it("renews a lease that is shorter than the load", async () => {
+    const { processes, loads } = await start(2);
+    const reports = await Promise.all(
+      processes.map((child) => run(child, { do: "read", key: "k", times: 5, loadMs: leaseMs * longLoad })),
+    );
+    for (const { values } of reports) expect(values).toEqual(["version 1"]);
+    expect(await loads()).toBe(1);
+  }, 30_000);
+
+  it("loads once more when the lease holder is killed during its load", async () => {
+    const { processes, loads } = await start(3);
+    const holder = processAt(processes, 0);
+    const loading = waitForMessage(holder, "loading");
+    holder.send({ do: "read", key: "k", times: 1, loadMs: 60_000 } satisfies Command);
+    await loading;
+    holder.kill("SIGKILL");
+    const others = processes.slice(1).map((child) => run(child, { do: "read", key: "k", times: 20, loadMs: 50 }));
+    for (const { values } of await Promise.all(others)) expect(values).toEqual(["version 1"]);
+    expect(await loads()).toBe(2);
+  }, 30_000);
+
+  it("does not store a value that a stopped process loaded before an invalidation", async () => {
+    const { prefix, processes } = await start(2);
+    const [stopped, other] = [processAt(processes, 0), processAt(processes, 1)];
+    const loading = waitForMessage(stopped, "loading");
+    const late = run(stopped, { do: "read", key: "k", times: 1, loadMs: 100 });
+    await loading;
+    stopped.kill("SIGSTOP");
+    await client.set(`${prefix}:version`, 2);
+    await run(other, { do: "invalidate", tag: "k" });
+    expect((await run(other, { do: "read", key: "k", times: 3, loadMs: 20 })).values).toEqual(["version 2"]);
+    stopped.kill("SIGCONT");
+    expect((await late).values).toEqual(["version 1"]);
+    for (const child of processes)
+      expect((await run(child, { do: "read", key: "k", times: 3, loadMs: 20 })).values).toEqual(["version 2"]);
+  }, 30_000);
+}
