@@ -17,6 +17,7 @@ import { SchemaFacts } from "../directive/field-facts.js";
 import type { AnyField } from "../directive/field-rule.js";
 import { referenceField } from "../directive/reference.js";
 import { Selections } from "../directive/selection.js";
+import { inOneLine, messageOf } from "../errors.js";
 import { executionOf } from "../graphql-version.js";
 import type { CacheParts, ExplainedSubtree, OperationRewriter, RewritableOperation } from "../parts.js";
 import type { FieldRule } from "../schema-rules.js";
@@ -87,10 +88,21 @@ export class Subtrees implements OperationRewriter {
 
   /**
    * Returns the document to execute in the place of that of an operation. Undefined if that is to be executed as it is. What
-   * comes of it has to be passed to `finish`.
+   * comes of it has to be passed to `finish`. Never throws.
    */
   rewrite(operation: RewritableOperation): DocumentNode | undefined {
     if (!this.#parts.rules.hasSubtrees) return undefined;
+    try {
+      return this.#rewrite(operation);
+    } catch (error) {
+      this.#parts.onceLog.warn(
+        `graphql-cached: an operation is executed without subtrees: expected to rewrite it, got an error: ${inOneLine(messageOf(error))}; please report it`,
+      );
+      return undefined;
+    }
+  }
+
+  #rewrite(operation: RewritableOperation): DocumentNode | undefined {
     const state = this.#stateOf(operation.schema);
     if (state === null || state.roots.size + state.listed.size === 0) return undefined;
     const { scopes, tier } = this.#parts;
