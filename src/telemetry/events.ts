@@ -6,7 +6,16 @@ import type { CachedError } from "../errors.js";
  */
 export type Mode = "off" | "observe" | "on";
 
-/** How a read ended. `staleIfError`: a stale value was served because the load failed. */
+/**
+ * How a read ended.
+ *
+ * - `hit`: a fresh value from the store, or from the near cache.
+ * - `stale`: a stale value, while it is refreshed or after `softTimeoutMs`.
+ * - `staleIfError`: a stale value, because the load failed or could not be tried.
+ * - `loaded`: its own load, which may also have failed.
+ * - `coalesced`: the result of another caller's load, in this or another process.
+ * - `bypassed`: a value without the cache; the event is `resolver.bypassed`.
+ */
 export type ReadOutcome = "hit" | "stale" | "staleIfError" | "loaded" | "coalesced" | "bypassed";
 
 /**
@@ -97,18 +106,14 @@ export interface Subject {
   readonly isSubtree?: true;
 }
 
-/** A read ended with a value, or with the error of its load. */
-export type ServedEvent = {
-  readonly name: "entry.served";
-  readonly outcome: Exclude<ReadOutcome, "bypassed">;
-} & Subject;
-
 /** What a connection of a store's own is for. Messages to waiters (`wake-ups`) and near caches can share one. */
 export type ConnectionUse = "wake-ups" | "near-cache" | "invalidations";
 
 /** Every event of the cache. Names have the form `noun.participle`. */
 export type CacheEvent =
-  | ServedEvent
+  /** A read ended with a value, or with the error of its load. */
+  | ({ readonly name: "entry.served"; readonly outcome: Exclude<ReadOutcome, "bypassed"> } & Subject)
+  /** A read bypassed the cache. `error` is set if there is a mistake to correct. */
   | ({ readonly name: "resolver.bypassed"; readonly reason: BypassReason; readonly error?: CachedError } & Subject)
   /** A read in the mode `observe` has ended: what the cache would have done, and whether its value was up to date. */
   | ({
@@ -130,8 +135,11 @@ export type CacheEvent =
     } & Subject)
   /** The option `compare` threw, or returned something other than true or false. */
   | ({ readonly name: "comparison.failed"; readonly error: unknown } & Subject)
+  /** A resolver or batch function is about to be called. One event per key, even if a call gets many keys. */
   | ({ readonly name: "load.started"; readonly isRefresh: boolean } & Subject)
+  /** It returned. */
   | ({ readonly name: "load.finished"; readonly loadMs: number } & Subject)
+  /** It threw. */
   | ({ readonly name: "load.failed"; readonly loadMs: number; readonly error: unknown } & Subject)
   /**
    * The load was not started: the concurrency limit is reached and the queue is full, the breaker is
@@ -149,13 +157,16 @@ export type CacheEvent =
   | ({ readonly name: "signal.refused"; readonly error: CachedError } & Subject)
   /** `storedBytes`: the size of the value in the store; 0 if it was not stored, or confirmed as unchanged. */
   | ({ readonly name: "write.finished"; readonly isStored: boolean; readonly storedBytes: number } & Subject)
+  /** A value cannot be restored exactly, is too large, would be refused by GraphQL, or depends on more than its key. */
   | ({ readonly name: "value.refused"; readonly error: CachedError } & Subject)
+  /** A stored entry cannot be decoded, or GraphQL would refuse its value; it is loaded again. */
   | ({ readonly name: "entry.corrupt"; readonly error: CachedError } & Subject)
   /**
    * A field with `subtree: true` was cached field by field, or its subtree was not stored. `subject`: what it is about, such as the
    * coordinate of a field or a property of the context. Published once for each reason and subject.
    */
   | ({ readonly name: "subtree.skipped"; readonly reason: SkipReason; readonly subject: string } & Subject)
+  /** The lease of a running load is gone: the key was invalidated, or another process took it over. */
   | ({ readonly name: "lease.lost" } & Subject)
   /**
    * The load of a PUBLIC value read a property of the context that is not part of its key.
@@ -177,15 +188,13 @@ export type CacheEvent =
       readonly digest: string;
       readonly error: CachedError;
     }
-  /**
-   * A background refresh was handed to `refreshQueue`, or the queue rejected it and it runs in this
-   * process.
-   */
+  /** `refreshQueue` accepted a background refresh. */
   | ({ readonly name: "refresh.enqueued" } & Subject)
+  /** `refreshQueue` rejected a background refresh, which now runs in this process. */
   | ({ readonly name: "refresh.rejected"; readonly error: unknown } & Subject)
   /**
-   * `node` is empty if the store is a single node. `nameCount` is the number of keys and tags that
-   * got no result.
+   * A store operation failed, exceeded its time budget, or read only some of its keys. `node` is empty if the store is a
+   * single node. `nameCount` is the number of keys and tags that got no result.
    */
   | {
       readonly name: "store.failed";
@@ -203,6 +212,7 @@ export type CacheEvent =
       readonly storeMs: number;
       readonly error?: unknown;
     }
+  /** The first success once every kind of operation that failed has succeeded again, or not failed for 30 seconds. */
   | { readonly name: "store.recovered"; readonly node: string }
   /**
    * A connection that the store has opened for itself cannot be used, while others can. Published once for each cause.
@@ -237,6 +247,8 @@ export type CacheEvent =
     }
   /** More invalidations wait to be repeated than are kept, so everything under the prefix is invalidated. */
   | { readonly name: "invalidations.overflowed"; readonly error: CachedError };
+
+export type ServedEvent = Extract<CacheEvent, { name: "entry.served" }>;
 
 /** The events of hits and of waiting readers. They are made only if they are listened to. */
 export type FrequentEvent = Extract<CacheEvent, { name: "entry.served" | "wait.finished" | "store.finished" }>;

@@ -6,12 +6,12 @@ export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
 export const read = (path: string): string => readFileSync(join(ROOT, path), "utf8");
 
-/** The files below `folder` whose names end in `suffix`, as sorted paths from the root. Installed packages are left out. */
+/** The files below `folder` whose names end in `suffix`, as sorted paths from the root. Installed packages and the built site are left out. */
 export function filesIn(folder: string, suffix = ".ts"): string[] {
   return readdirSync(join(ROOT, folder), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && entry.name.endsWith(suffix))
     .map((entry) => relative(ROOT, join(entry.parentPath, entry.name)))
-    .filter((path) => !path.includes("node_modules"))
+    .filter((path) => !/node_modules|\.vitepress/.test(path))
     .sort();
 }
 

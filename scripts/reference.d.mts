@@ -1,0 +1,2 @@
+export declare const BLOCK_NAMES: readonly string[];
+export declare const withTables: (page: string) => string;
