@@ -8,6 +8,7 @@
  *            but those of packages that do not accept it themselves
  *   faults   runs processes through faults on real servers, and the same with a check removed, which must
  *            show stale reads; then repeats the tests with faults three times
+ *   random   asks more random queries of random schemas than `npm test` does
  *   mutants  changes what the promises rest on, and expects tests to fail
  *   models   checks the models of the protocol with spin
  */
@@ -181,6 +182,10 @@ const STEPS = {
   nodes: verifyNodes,
   graphql: verifyGraphql,
   faults: verifyFaults,
+  random: (report) => {
+    run("npx", ["vitest", "run", "test/property"], { env: { ...process.env, PROPERTY_RUNS: "40" } });
+    report("test/property, with PROPERTY_RUNS=40: passed");
+  },
   mutants: runMutants,
   models: (report) => checkModels(report),
 };
