@@ -69,7 +69,7 @@ describe("reference tables", () => {
 
   it("say what to do for every reason why a field is not cached with its subtree", () => {
     const [, reasons = ""] = /export type SkipReason =([^;]*);/.exec(read("src/telemetry/events.ts")) ?? [];
-    const rows = tableUnder("Why a field is not one", read("docs/subtrees.md"));
+    const rows = tableUnder("Why a field has no subtree", read("docs/responses.md"));
     expect(rows.map(([name]) => unquoted(name))).toEqual([...reasons.matchAll(/"(\w+)"/g)].map(([, reason]) => reason));
     for (const [reason, , remedy] of rows) expect(remedy, reason).not.toBe("");
   });
