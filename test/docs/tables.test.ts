@@ -82,19 +82,6 @@ describe("reference tables", () => {
     expect(new Set(explained)).toEqual(new Set([...reasons.matchAll(/^ {2}([A-Z_]+)$/gm)].map(([, one]) => one)));
   });
 
-  it("list every field of the types of the inspection that have a table", () => {
-    const page = read("docs/inspection.md");
-    const types = [...page.matchAll(/^#+ `(Cache\w+)`$/gm)].map(([, name = ""]) => name);
-    expect(types.length).toBeGreaterThan(5);
-    for (const type of types) {
-      const [, body = ""] =
-        new RegExp(`^type ${type} \\{$(.*?)^\\}$`, "ms").exec(read("schema/inspection.graphql")) ?? [];
-      const fields = [...body.matchAll(/^ {2}(\w+)[(:]/gm)].map(([, name]) => name);
-      const rows = tableUnder(`\`${type}\``, page).flatMap(([names = ""]) => unquoted(names).split(", "));
-      expect(new Set(rows), type).toEqual(new Set(fields));
-    }
-  });
-
   it("list every command of the Redis scripts in the ACL, and no other for scripts", () => {
     const [, block = ""] = /ACL SETUSER(.+?)```/s.exec(read("docs/stores.md")) ?? [];
     const [, , ...lines] = block.split("\n").map((line) => [...line.matchAll(/\+(\w+)/g)].map(([, name]) => name));
