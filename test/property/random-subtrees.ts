@@ -1027,7 +1027,7 @@ export async function differences({
       for (let time = 0; time < 2; time++) {
         const isChanged = draw.chance(15);
         if (isChanged) {
-          // What a refresh has read before a change can reach what it loads after it; see docs/limits.md.
+          // What a refresh has read before a change can reach what it loads after it; see P3 of docs/guarantees.md.
           await Promise.all(processes.map(({ cache }) => cache.settled()));
           await site.change(draw.pick(processes));
         }
