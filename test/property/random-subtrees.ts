@@ -160,8 +160,8 @@ interface SchemaChoices {
 }
 
 /**
- * Returns a random choice of what is cached, PRIVATE or a hole. Whatever depends on an item is invalidated by its tag, as docs/entity-tags.md and
- * docs/invalidation.md say. `isStrict`: whether fields are non-null.
+ * Returns a random choice of what is cached, PRIVATE or a hole. Whatever depends on an item is invalidated by its tag, as docs/invalidation.md
+ * says. `isStrict`: whether fields are non-null.
  */
 function typeDefsOf(draw: Draw, { boxHasHole, listsAreEntries }: SchemaChoices): (isStrict: boolean) => string {
   const timings = (scope = "PUBLIC"): string =>
