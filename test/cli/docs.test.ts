@@ -198,7 +198,7 @@ const root = {
       stale: false,
       use: "NONE",
       explanation:
-        "One of its tags has another version than when its load began. By @invalidates of Mutation.rate, in process 4711 on web-2 at 2026-11-22T12:04:10.120Z.",
+        "One of its tags was invalidated after its load began. By @invalidates of Mutation.rate, in process 4711 on web-2 at 2026-11-22T12:04:10.120Z.",
       tags: { static: ["Movie:7"], resultCount: 0 },
       invalidation,
     },
