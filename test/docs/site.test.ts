@@ -38,9 +38,7 @@ describe("the documentation site", () => {
     const prose = withoutCode(read(page))
       .split("\n")
       .filter((line) => !/^\s*(\||#|<|!\[)/.test(line));
-    expect(prose.filter((line) => /[a-z0-9)`"][.?!] +[A-Z`]/.test(line.replace(/^\s*\d+\. /, "")))).toEqual(
-      [],
-    );
+    expect(prose.filter((line) => /[a-z0-9)`"][.?!] +[A-Z`]/.test(line.replace(/^\s*\d+\. /, "")))).toEqual([]);
   });
 
   it("has reference tables that say what the sources say", () => {
