@@ -7,7 +7,8 @@ import { isError } from "./built-in.js";
  */
 export const CODES = {
   CACHED_OPTION_INVALID: "An option or argument is unknown, has the wrong type, or is out of range.",
-  CACHED_POLICY_INVALID: "A policy from `@cached`, `@invalidates`, `extensions.cached` or a profile is invalid.",
+  CACHED_POLICY_INVALID:
+    "A policy from `@cached`, `@invalidates`, `extensions.cached`, `policies` or a profile is invalid.",
   CACHED_SCHEMA_INVALID: "A schema uses the cache incorrectly; the message lists every mistake.",
   CACHED_SCOPE_MISSING:
     "A PRIVATE field lacks `identify`, or a PUBLIC field does not declare its `scope` although the schema has an auth mark.",
