@@ -21,6 +21,7 @@ import { executeWithSubtrees, restoreErrors } from "./subtrees/execute.js";
 import type { Mode } from "./telemetry/events.js";
 import type { InvalidationCause } from "./tier/invalidation/invalidation-cause.js";
 import { type RefreshJob, readJob } from "./tier/lease/refresh-job.js";
+import { type WarmUpOperation, type WarmUpOptions, type WarmUpReport, warmUp } from "./warm-up.js";
 
 /**
  * Identifies one entry of a cached field by what its key is made of. Ids and identities may be
@@ -210,6 +211,17 @@ export class Cache<Context = object> extends CacheHandle<Context> {
       this.#responses.set(options, responses);
     }
     return executeStored(args, responses, executeSubtrees);
+  }
+
+  /**
+   * Executes queries before the process takes traffic, so that what they read is loaded and in the near cache. What the store has is
+   * read, not loaded, and of several processes one loads each value. Resolves when that is stored, or when `timeoutMs` is over.
+   * Whatever is wrong with an operation, which must be a query, is in the report.
+   *
+   * Rejects with `CACHED_OPTION_INVALID` for invalid options, and with `CACHED_SCHEMA_INVALID` if `schema` does not use the cache.
+   */
+  warmUp<Operation extends WarmUpOperation>(options: WarmUpOptions<Operation, Context>): Promise<WarmUpReport> {
+    return warmUp(options, this.#parts, (args) => this.execute(args, false));
   }
 
   /**

@@ -7,7 +7,8 @@ import { isError } from "./built-in.js";
  */
 export const CODES = {
   CACHED_OPTION_INVALID: "An option or argument is unknown, has the wrong type, or is out of range.",
-  CACHED_POLICY_INVALID: "A policy from `@cached`, `@invalidates`, `extensions.cached` or a profile is invalid.",
+  CACHED_POLICY_INVALID:
+    "A policy from `@cached`, `@invalidates`, `extensions.cached`, `policies` or a profile is invalid.",
   CACHED_SCHEMA_INVALID: "A schema uses the cache incorrectly; the message lists every mistake.",
   CACHED_SCOPE_MISSING:
     "A PRIVATE field lacks `identify`, or a PUBLIC field does not declare its `scope` although the schema has an auth mark.",
@@ -29,7 +30,8 @@ export const CODES = {
   CACHED_RESULT_INVALID: "A load used the control of its result incorrectly, so it failed.",
   CACHED_ENTRY_CORRUPT: "A stored entry cannot be read; it is treated as a miss.",
   CACHED_STORE_UNAVAILABLE: "The store failed or did not reply within its time budget.",
-  CACHED_LOAD_TIMEOUT: "A load did not finish within `loadTimeoutMs`.",
+  CACHED_LOAD_TIMEOUT:
+    "A load did not finish within `loadTimeoutMs`, or an operation of a warm-up within its `timeoutMs`.",
   CACHED_SOURCE_UNAVAILABLE: "A load was refused: its source is overloaded or has failed repeatedly.",
   CACHED_INSPECTION_DENIED: "The caller of the inspection query was not admitted by `allow`.",
   CACHED_CONTROL_DENIED: "The caller of the mutation that changes modes was not admitted by `allow`.",

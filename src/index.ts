@@ -21,6 +21,7 @@ export { memoryStore } from "./store/memory-store.js";
 export type { CacheEvent } from "./telemetry/events.js";
 export type { RefreshJob } from "./tier/lease/refresh-job.js";
 export type { ResultControl, ResultSettings } from "./tier/request/result-control.js";
+export type { WarmUpReport } from "./warm-up.js";
 
 /** The SDL of `@cached` and `@invalidates`, to add to the type definitions of a schema. */
 export const cachedTypeDefs: string = CACHED_SDL;

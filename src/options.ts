@@ -16,6 +16,7 @@ import type { Listener, Mode } from "./telemetry/events.js";
 import type { Logger } from "./telemetry/log-listener.js";
 import type { RefreshQueue } from "./tier/lease/refresh-job.js";
 import { MODES } from "./tier/record/modes.js";
+import type { ErrorMaxAgeMs } from "./tier/source/error-lifetime.js";
 
 /** Options of `createCache`. Durations are in milliseconds; policies are in seconds, as in the directive. */
 export interface CacheOptions<Context = object> {
@@ -96,6 +97,12 @@ export interface LoadOptions<Context = object> {
    * long a key whose value cannot be stored is loaded by every caller. Default: 1,000.
    */
   readonly errorBackoffMs?: number | undefined;
+  /**
+   * Returns how long an error is shared with later callers, in milliseconds, in the place of `errorBackoffMs`: a minute for what
+   * does not exist, for example. 0: with those who wait for its load only. Undefined: `errorBackoffMs`. Shortened by the `jitter`
+   * of the policy. Not asked about errors of one caller (`isCallerError`). Must be synchronous. Default: none.
+   */
+  readonly errorMaxAgeMs?: ErrorMaxAgeMs | undefined;
   /** Consecutive failures after which the loads of a coordinate are refused for a while. Default: no limit. */
   readonly breakerThreshold?: number | undefined;
   /**
@@ -374,6 +381,7 @@ export const OPTION_GROUPS = {
     maxConcurrentLoads: count(100, 1),
     maxQueuedLoads: count(100_000, 0),
     errorBackoffMs: durationMs(1_000, 1),
+    errorMaxAgeMs: functionRule<ErrorMaxAgeMs>(),
     breakerThreshold: count(undefined, 1),
     isSourceFailure: functionRule<(error: unknown, coordinate: string) => boolean>(),
     isCallerError: functionRule<(error: unknown, coordinate: string) => boolean>(),

@@ -157,6 +157,8 @@ export class AppliedRules implements SchemaRules {
   hasSubtrees = false;
   /** What the directives were called. */
   readonly directives = new Set<string>();
+  /** The policies that were not written in a schema. */
+  readonly policies = new Map<string, PolicySettings>();
 
   #schemas = 0;
 
@@ -165,8 +167,9 @@ export class AppliedRules implements SchemaRules {
     return this.#schemas === 0;
   }
 
-  add({ fields, invalidations }: SchemaRules): void {
+  add({ fields, invalidations }: SchemaRules, policies: ReadonlyMap<string, PolicySettings>): void {
     this.#schemas++;
+    for (const [coordinate, policy] of policies) this.policies.set(coordinate, policy);
     for (const [coordinate, rule] of fields) {
       this.fields.set(coordinate, rule);
       if (rule.subtree !== undefined) this.hasSubtrees = true;

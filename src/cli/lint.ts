@@ -16,6 +16,7 @@ import {
 import { type Cache, createCache } from "../cache.js";
 import { isAuthName } from "../directive/auth-names.js";
 import { type DirectiveNames, directivesAt } from "../directive/directive-names.js";
+import { resolvePolicies } from "../directive/policies-by-coordinate.js";
 import { collectPolicies } from "../directive/read-policies.js";
 import { entityKeysOf } from "../directive/reference.js";
 import { Shapes } from "../directive/shape.js";
@@ -27,7 +28,7 @@ import { parseTagTemplate, type TagTemplate } from "../keys/tag-template.js";
 import { didYouMean } from "../option-names.js";
 import type { CacheOptions } from "../options.js";
 import { partsOf } from "../parts.js";
-import { MEANINGS, type PolicySettings } from "../policy/policy.js";
+import { MEANINGS, mergeSettings, type PolicySettings } from "../policy/policy.js";
 import { fieldsWithoutEntries } from "../responses/start-report.js";
 import type { SchemaRules } from "../schema-rules.js";
 import { type CheckedOperation, explainOperations } from "./operations.js";
@@ -98,10 +99,12 @@ class Linter {
   readonly #options: LintOptions;
   readonly #findings: Finding[] = [];
   readonly #notes: string[] = [];
+  readonly #policies: ReadonlyMap<string, PolicySettings>;
 
   constructor(offline: OfflineSchema, options: LintOptions) {
     this.#offline = offline;
     this.#options = options;
+    this.#policies = resolvePolicies(options.apply.policies);
   }
 
   run(): LintResult {
@@ -212,12 +215,13 @@ class Linter {
     for (const type of Object.values(schema.getTypeMap())) {
       if (!isObjectType(type) && !isInterfaceType(type) && !isUnionType(type)) continue;
       const add = (coordinate: string, target: object, field: CachedTarget["field"]): void => {
-        const inExtensions = (target as { readonly extensions?: { readonly cached?: object } }).extensions?.cached;
-        const [settings = inExtensions] = this.#directivesAt(target, this.#options.names.directive);
-        if (settings !== undefined)
+        const { extensions } = target as { readonly extensions?: { readonly cached?: PolicySettings } };
+        const [inDirective] = this.#directivesAt(target, this.#options.names.directive);
+        const layers = [this.#policies.get(coordinate), inDirective, extensions?.cached];
+        if (layers.some((layer) => layer !== undefined))
           targets.push({
             coordinate,
-            settings: settings as PolicySettings,
+            settings: mergeSettings(...layers),
             location: this.#locationOf(coordinate),
             field,
           });
@@ -289,6 +293,7 @@ class Linter {
       new Shapes(schema),
       undefined,
       undefined,
+      this.#policies,
     );
     const kept = fieldsWithoutEntries(schema, rules);
     if (kept.length > 0 && !this.#hasEntityTags)
@@ -321,11 +326,11 @@ class Linter {
         continue;
       this.#find("policy", coordinate, `${source}: ${text}`);
     }
-    for (const name of unusedTypes)
+    for (const { source, coordinate } of unusedTypes)
       this.#find(
         "type",
-        name,
-        `@${names.directive}: no field returns the type, so it has no effect; put it on the fields that load values, or remove it`,
+        coordinate,
+        `${source}: no field returns the type, so it has no effect; put it on the fields that load values, or remove it`,
       );
     void cache.close();
     return { cachedCount: rules.fields.size, rules };

@@ -1,5 +1,6 @@
 import { type GraphQLNamedType, type GraphQLObjectType, type GraphQLSchema, getNamedType } from "graphql";
 import type { CacheParts } from "../parts.js";
+import { mergeSettings, type PolicySettings } from "../policy/policy.js";
 import type { FieldRule } from "../schema-rules.js";
 import { AuthMarks } from "./auth-marks.js";
 import { hasPublicHint, hintOf } from "./cache-control.js";
@@ -13,7 +14,7 @@ export interface FieldFacts {
   readonly rule: FieldRule | undefined;
   readonly hintedMaxAge: number | undefined;
   readonly inheritsHint: boolean;
-  /** Whether it has `@cached(maxAge: 0)`. */
+  /** Whether its own policy has `maxAge: 0`. */
   readonly isUncacheable: boolean;
   /** Whether it declares that it is PRIVATE. */
   readonly isPrivate: boolean;
@@ -43,17 +44,15 @@ export class SchemaFacts {
     if (known !== undefined) return known;
     const rule = this.#parts.rules.fields.get(coordinate);
     const { maxAge, scope, inheritMaxAge } = hintOf(field);
-    const declared = this.#declaredAt(field);
+    const declared = this.#declaredAt(coordinate, field);
     const facts: FieldFacts = {
       coordinate,
       rule,
       hintedMaxAge: maxAge,
       inheritsHint: inheritMaxAge === true,
-      isUncacheable: rule === undefined && declared.some((one) => one.maxAge === 0),
+      isUncacheable: rule === undefined && declared.maxAge === 0,
       isPrivate:
-        scope === "PRIVATE" ||
-        rule?.policy.scope === "PRIVATE" ||
-        (rule === undefined && declared.some((one) => one.scope === "PRIVATE")),
+        scope === "PRIVATE" || rule?.policy.scope === "PRIVATE" || (rule === undefined && declared.scope === "PRIVATE"),
       // A check around the resolver of a cached field runs on every hit of the field, and on none of what contains it.
       isCovered: !hasPublicHint(field, { scope: "PUBLIC" }) && this.#marks.coverOf(parent, field) !== undefined,
       // A method of an instance is a resolver.
@@ -67,13 +66,14 @@ export class SchemaFacts {
   /** Whether an auth mark is on a field, its type or its parent, and the field does not declare itself that it is PUBLIC. */
   isGuarded(parent: GraphQLObjectType, field: AnyField): boolean {
     if (this.#marks.markOf(parent, field) === undefined) return false;
-    return !this.#declaredAt(field).some((one) => one.scope === "PUBLIC");
+    return this.#declaredAt(`${parent.name}.${field.name}`, field).scope !== "PUBLIC";
   }
 
-  /** Returns what `@cached` says on a field. With `maxAge: 0`, it makes no rule. */
-  #declaredAt(field: AnyField): readonly { readonly maxAge?: unknown; readonly scope?: unknown }[] {
-    const { cached } = field.extensions as { readonly cached?: object };
-    const inSdl = [...this.#parts.rules.directives].flatMap((name) => directivesAt(this.#schema, field, name));
-    return cached === undefined ? inSdl : [...inSdl, cached];
+  /** Returns the policy of a field itself. With `maxAge: 0`, it makes no rule. */
+  #declaredAt(coordinate: string, field: AnyField): PolicySettings {
+    const { directives, policies } = this.#parts.rules;
+    const { cached } = field.extensions as { readonly cached?: PolicySettings };
+    const inSdl = [...directives].flatMap((name): PolicySettings[] => [...directivesAt(this.#schema, field, name)]);
+    return mergeSettings(policies.get(coordinate), ...inSdl, cached);
   }
 }

@@ -26,8 +26,15 @@ import {
 } from "../keys/tag-template.js";
 import { unknownName } from "../option-names.js";
 import type { CacheParts } from "../parts.js";
-import { compilePolicy, findSettingsMistakes, type PolicySettings, secondsDoubts } from "../policy/policy.js";
+import {
+  compilePolicy,
+  findSettingsMistakes,
+  mergeSettings,
+  type PolicySettings,
+  secondsDoubts,
+} from "../policy/policy.js";
 import type { FieldRule, InvalidationRule, KeyFields, KeyPath, SchemaRules } from "../schema-rules.js";
+import { closestTo } from "../spelling.js";
 import { AuthMarks } from "./auth-marks.js";
 import { type CacheControlHints, hasPublicHint } from "./cache-control.js";
 import { type DirectiveNames, directivesAt, expectedArgument } from "./directive-names.js";
@@ -41,6 +48,7 @@ import { emptyTagReporter } from "./missing-tags.js";
 import { type ReachableTypes, reachableTypesOf } from "./mutation-types.js";
 import { hasOwnResolver, hasPlan } from "./own-resolver.js";
 import { mistakeInPath, type PathPlace } from "./path-checks.js";
+import { POLICIES } from "./policies-by-coordinate.js";
 import {
   entityKeysOf,
   fieldAt,
@@ -58,8 +66,8 @@ import type { Shapes } from "./shape.js";
 import { isIdType, typeAt, ValueWriters } from "./value-types.js";
 
 /**
- * Reads every `@cached`, `@invalidates` and `extensions.cached` of a schema, its cache hints if `hints`
- * are given, and what `entities` says of its fields.
+ * Reads every `@cached`, `@invalidates` and `extensions.cached` of a schema, the `policies` for it by coordinate, its cache
+ * hints if `hints` are given, and what `entities` says of its fields.
  * Throws `CACHED_SCHEMA_INVALID`, which lists all mistakes with their coordinates. A single mistake
  * is thrown with its own code.
  */
@@ -70,8 +78,9 @@ export function readPolicies(
   shapes: Shapes,
   hints: CacheControlHints | undefined,
   entities: EntityTypes | undefined,
+  policies: ReadonlyMap<string, PolicySettings>,
 ): SchemaRules {
-  const { rules, mistakes, ...found } = collectPolicies(schema, parts, names, shapes, hints, entities);
+  const { rules, mistakes, ...found } = collectPolicies(schema, parts, names, shapes, hints, entities, policies);
   const errors = mistakes.map(({ error }) => error);
   if (errors.length === 1) throw errors[0] as CachedError;
   if (errors.length > 1) {
@@ -86,9 +95,9 @@ export function readPolicies(
     parts.logger.warn(`graphql-cached: ${source} on \`${coordinate}\`: ${doubt}`);
   if (found.unresolved.length > 0)
     parts.logger.warn(`graphql-cached: @${names.directive} on ${unresolvedText(found.unresolved)}`);
-  for (const name of found.unusedTypes)
+  for (const { source, coordinate } of found.unusedTypes)
     parts.logger.warn(
-      `graphql-cached: @${names.directive} on \`${name}\`: no field with a resolver of its own returns the type, so it has no effect; put \`@${names.directive}\` on the fields that load values, or remove it`,
+      `graphql-cached: ${source} on \`${coordinate}\`: no field with a resolver of its own returns the type, so it has no effect; put ${source === POLICIES ? "the policy" : `\`@${names.directive}\``} on the fields that load values, or remove it`,
     );
   return rules;
 }
@@ -98,7 +107,7 @@ export interface CollectedPolicies {
   readonly rules: SchemaRules;
   readonly mistakes: readonly PolicyMistake[];
   /** The types whose settings apply to nothing. */
-  readonly unusedTypes: readonly string[];
+  readonly unusedTypes: readonly Place[];
   readonly doubts: readonly Doubt[];
   /** The fields with settings of their own that only read a property of their parent. */
   readonly unresolved: readonly string[];
@@ -119,8 +128,8 @@ export interface Doubt extends Place {
 }
 
 /**
- * Where a mistake was made: a directive's name with its @, or `extensions.cached`, and the
- * coordinate.
+ * Where a mistake was made: a directive's name with its @, `extensions.cached`, or `policies` for the option of `applyCached`,
+ * and the coordinate.
  */
 interface Place {
   readonly source: string;
@@ -142,7 +151,7 @@ const MAX_NAMED = 20;
 class PolicyReader {
   readonly mistakes: PolicyMistake[] = [];
   /** The types whose settings apply to nothing. */
-  readonly unusedTypes: string[] = [];
+  readonly unusedTypes: Place[] = [];
   readonly doubts: Doubt[] = [];
   /** The fields with settings of their own that only read a property of their parent. */
   readonly unresolved: string[] = [];
@@ -155,6 +164,11 @@ class PolicyReader {
   readonly #shapes: Shapes;
   readonly #hints: CacheControlHints | undefined;
   readonly #entities: EntityTypes | undefined;
+  readonly #policies: ReadonlyMap<string, PolicySettings>;
+  /** What a policy can be written for. */
+  readonly #coordinates = new Set<string>();
+  /** The coordinates with a policy in `policies` alone. */
+  readonly #outside = new Set<string>();
   readonly #paths = new Map<string, Path | undefined>();
   /** The types whose objects are entries in lists, with their settings. */
   readonly #listed = new Map<GraphQLObjectType, PolicySettings>();
@@ -169,9 +183,11 @@ class PolicyReader {
     shapes: Shapes,
     hints: CacheControlHints | undefined,
     entities: EntityTypes | undefined,
+    policies: ReadonlyMap<string, PolicySettings>,
   ) {
     this.#hints = hints;
     this.#entities = entities;
+    this.#policies = policies;
     this.#schema = schema;
     this.#shapes = shapes;
     this.#parts = parts;
@@ -259,8 +275,22 @@ class PolicyReader {
     }
     this.#checkEmbeddedPrivate(fields);
     this.#checkTypeTags(fields, invalidations);
+    this.#checkCoordinates();
     this.#checkUnscoped();
     return { fields, invalidations };
+  }
+
+  /** Reports policies for what the schema does not have. */
+  #checkCoordinates(): void {
+    for (const coordinate of this.#policies.keys()) {
+      if (this.#coordinates.has(coordinate)) continue;
+      const [typeName = "", fieldName] = coordinate.split(".");
+      const meant = fieldName === REFERENCE ? typeName : closestTo(coordinate, this.#coordinates);
+      this.#mistake(
+        { source: POLICIES, coordinate },
+        `expected the coordinate of a field, an object type, an interface or a union of the schema, got an unknown one${meant === undefined ? "" : `; did you mean \`${meant}\`?`}`,
+      );
+    }
   }
 
   /** Reports a `key` without an argument that every call has to pass: calls that differ there get one value. */
@@ -316,7 +346,7 @@ class PolicyReader {
             ? `it has no \`${REFERENCE}\``
             : undefined;
     if (why === undefined) {
-      this.unusedTypes.push(type.name);
+      this.unusedTypes.push(this.#cachedAt(type.name));
       return;
     }
     this.#mistake(
@@ -372,36 +402,38 @@ class PolicyReader {
   }
 
   /**
-   * Returns the settings of one field or type, from the directive and `extensions.cached`; the
-   * directive wins.
+   * Returns the settings of one field or type, from `policies`, the directive and `extensions.cached`. The first of them that
+   * sets an argument wins.
    */
   #settings(
     target: AnyField | GraphQLObjectType | GraphQLInterfaceType | GraphQLUnionType,
     coordinate: string,
   ): PolicySettings | undefined {
-    const place = this.#cachedAt(coordinate);
+    this.#coordinates.add(coordinate);
+    const directive = `@${this.#names.directive}`;
     let inDirective: Record<string, unknown> | undefined;
     try {
       [inDirective] = directivesAt(this.#schema, target, this.#names.directive);
     } catch (error) {
       this.#mistake(
-        place,
+        { source: directive, coordinate },
         `invalid argument: ${messageOf(error)}${expectedArgument(this.#schema, target, this.#names.directive)}`,
       );
       return undefined;
     }
-    const inExtensions = (target.extensions as { cached?: Record<string, unknown> } | undefined)?.cached;
-    if (inDirective === undefined && inExtensions === undefined) return undefined;
+    const inExtensions = (target.extensions as { cached?: PolicySettings } | undefined)?.cached;
+    const outside = this.#policies.get(coordinate);
+    const layers = [outside, inDirective, inExtensions];
+    if (layers.every((layer) => layer === undefined)) return undefined;
+    if (inDirective === undefined && inExtensions === undefined) this.#outside.add(coordinate);
     const before = this.mistakes.length;
-    const check = (at: Place, settings: Record<string, unknown> | undefined): void => {
-      if (settings === undefined) return;
-      for (const { text, isUnknownName } of findSettingsMistakes(settings)) this.#mistake(at, text, { isUnknownName });
-    };
-    check(place, inDirective);
-    check({ source: "extensions.cached", coordinate }, inExtensions);
+    for (const [nth, source] of [POLICIES, directive, "extensions.cached"].entries())
+      for (const { text, isUnknownName } of layers[nth] === undefined ? [] : findSettingsMistakes(layers[nth]))
+        this.#mistake({ source, coordinate }, text, { isUnknownName });
     if (this.mistakes.length > before) return undefined;
-    const settings = { ...inExtensions, ...inDirective };
-    for (const doubt of secondsDoubts(settings)) this.doubts.push({ ...place, about: "seconds", doubt });
+    const settings = mergeSettings(...layers);
+    for (const doubt of secondsDoubts(settings))
+      this.doubts.push({ ...this.#cachedAt(coordinate), about: "seconds", doubt });
     return settings;
   }
 
@@ -890,7 +922,7 @@ class PolicyReader {
   }
 
   #cachedAt(coordinate: string): Place {
-    return { source: `@${this.#names.directive}`, coordinate };
+    return { source: this.#outside.has(coordinate) ? POLICIES : `@${this.#names.directive}`, coordinate };
   }
 
   #mistake(
@@ -901,8 +933,12 @@ class PolicyReader {
       isUnknownName = false,
     }: { readonly code?: "CACHED_POLICY_INVALID" | "CACHED_SCOPE_MISSING"; readonly isUnknownName?: boolean } = {},
   ): void {
-    const error = new CachedError(code, `${source} on \`${coordinate}\`: ${text}`, { coordinate });
-    this.mistakes.push({ source, coordinate, text, isUnknownName, error });
+    // A remedy must not name a directive that is not there.
+    const ownText = this.#outside.has(coordinate)
+      ? text.replaceAll(`\`@${this.#names.directive}\``, "the policy")
+      : text;
+    const error = new CachedError(code, `${source} on \`${coordinate}\`: ${ownText}`, { coordinate });
+    this.mistakes.push({ source, coordinate, text: ownText, isUnknownName, error });
   }
 }
 

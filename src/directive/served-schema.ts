@@ -86,7 +86,7 @@ function reportLost(schema: GraphQLSchema, parts: CacheParts, caller: string): v
   }
   const lost = unmarked.filter(
     ({ coordinate, field }) =>
-      (marked?.has(coordinate) ?? hasPolicy(schema, field, parts)) &&
+      (marked?.has(coordinate) ?? hasPolicy(schema, coordinate, field, parts)) &&
       isReplaced(field, parts.rules.wrapped.get(coordinate)),
   );
   if (lost.length === 0) return;
@@ -123,12 +123,17 @@ function isReplaced(field: AnyField, before: { readonly name: string } | undefin
 }
 
 /** Whether a field, or the type that it returns, says that it is cached or invalidates. */
-function hasPolicy(schema: GraphQLSchema, field: AnyField, { rules }: CacheParts): boolean {
+function hasPolicy(schema: GraphQLSchema, coordinate: string, field: AnyField, { rules }: CacheParts): boolean {
   const isMarked = (target: Annotated): boolean =>
     target.extensions?.cached !== undefined ||
     target.extensions?.invalidates !== undefined ||
     [...rules.directives].some((name) => directivesAt(schema, target, name).length > 0);
-  return isMarked(field) || isMarked(getNamedType(field.type) as Annotated);
+  const returned = getNamedType(field.type);
+  return (
+    [coordinate, returned.name].some((name) => rules.policies.has(name)) ||
+    isMarked(field) ||
+    isMarked(returned as Annotated)
+  );
 }
 
 function reportStart({ rules, loaders, store, keys, onceLog }: CacheParts): void {

@@ -26,6 +26,7 @@ import { fieldCompares } from "./field-compare.js";
 import { existenceChecks, type FieldExistence } from "./field-existence.js";
 import type { AnyField } from "./field-rule.js";
 import { hasOwnResolver, markWrapped, type Resolver, type Wrapped, wrappedBy } from "./own-resolver.js";
+import { type PoliciesOption, resolvePolicies } from "./policies-by-coordinate.js";
 import { readPolicies } from "./read-policies.js";
 import { fieldAt, type KeyedType, REFERENCE, type ReferenceResolver, referenceResolverOf } from "./reference.js";
 import { Shapes } from "./shape.js";
@@ -36,6 +37,11 @@ import { writtenInfo } from "./written-nodes.js";
 
 /** Options of `applyCached`. */
 export interface ApplyCachedOptions extends DirectiveNames {
+  /**
+   * Policies by the coordinate of a field or type, such as `Query.movie`, for a schema that cannot be annotated. Each argument
+   * takes precedence over that of `@cached` and `extensions.cached` at the same coordinate. Default: none.
+   */
+  readonly policies?: PoliciesOption | undefined;
   /**
    * Also cache fields with the hints of Apollo's response cache (`@cacheControl`), by their `maxAge` and `scope`.
    * `@cached` takes precedence. Default: false, hints only say what clients may keep.
@@ -61,6 +67,7 @@ export interface ApplyCachedOptions extends DirectiveNames {
 const OPTION_NAMES: readonly string[] = [
   "directive",
   "invalidates",
+  "policies",
   "cacheControl",
   "entityTags",
   "exists",
@@ -94,7 +101,7 @@ export function applyCached(
     );
   if ("fragmentReplacements" in schema) throw withMiddleware("one that it has wrapped");
   checkNotOfAnotherCache(schema, parts);
-  const { cacheControl, compare, entityTags, exists, ...given } = options ?? {};
+  const { cacheControl, compare, entityTags, exists, policies: givenPolicies, ...given } = options ?? {};
   const names = resolveNames(isOptions(options) ? given : options, "applyCached", OPTION_NAMES);
   const settings = resolveCacheControl(cacheControl);
   const hints = settings === undefined ? undefined : new CacheControlHints(schema, settings);
@@ -102,7 +109,8 @@ export function applyCached(
   const entities =
     exceptTypes === undefined ? undefined : new EntityTypes(schema, exceptTypes, parts.keys.keyFormOf, parts.clock);
   const shapes = new Shapes(schema, entities === undefined ? undefined : (type) => entities.markOf(type));
-  const rules = readPolicies(schema, parts, names, shapes, hints, entities);
+  const policies = resolvePolicies(givenPolicies);
+  const rules = readPolicies(schema, parts, names, shapes, hints, entities, policies);
   if (hints !== undefined) reportHints(hints, parts);
   checkNoMiddleware(schema, rules);
   if (entities !== undefined) reportEntities(schema, rules, entities, parts);
@@ -113,7 +121,7 @@ export function applyCached(
     outputTypes.map(({ name }) => name),
     factsLookup(schema, shapes, entities),
   );
-  parts.rules.add(rules);
+  parts.rules.add(rules, policies);
   for (const { coordinate, variant } of rules.fields.values()) parts.variants.declare(coordinate, variant);
   const declaredTags = [...rules.fields.values()].flatMap(({ tags }) => tags);
   const hasSubtrees = [...rules.fields.values()].some(({ subtree }) => subtree !== undefined);
@@ -128,6 +136,7 @@ export function applyCached(
     ...names,
     cacheControl: settings ?? false,
     entityTags: exceptTypes === undefined ? false : { exceptTypes: [...exceptTypes].sort() },
+    ...(policies.size === 0 ? {} : { policies: Object.fromEntries(policies) }),
   });
   /** A schema that is applied twice is wrapped once, so the options of the second time would have no effect. */
   const refuseOthers = (coordinate: string, before: Pick<Wrapped, "options">): undefined => {

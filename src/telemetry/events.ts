@@ -153,6 +153,8 @@ export type CacheEvent =
    * For `errorBackoffMs`, each caller loads for itself.
    */
   | ({ readonly name: "sharing.suspended"; readonly error: unknown } & Subject)
+  /** The option `errorMaxAgeMs` threw, or returned something other than a duration. */
+  | ({ readonly name: "lifetime.refused"; readonly error: CachedError } & Subject)
   /** The option `abortSignal` threw, or returned something other than an abort signal. */
   | ({ readonly name: "signal.refused"; readonly error: CachedError } & Subject)
   /** `storedBytes`: the size of the value in the store; 0 if it was not stored, or confirmed as unchanged. */

@@ -99,6 +99,7 @@ export function logListener(logger: Logger, contextReads: ContextReads): Listene
       event.name === "value.refused" ||
       event.name === "entry.corrupt" ||
       event.name === "resolver.bypassed" ||
+      event.name === "lifetime.refused" ||
       event.name === "signal.refused"
     ) {
       if (event.error !== undefined) warnOnce(`${event.coordinate} ${event.error.code}`, event.error.message);

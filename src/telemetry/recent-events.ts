@@ -75,6 +75,7 @@ const KEPT: ReadonlySet<CacheEvent["name"]> = new Set<CacheEvent["name"]>([
   "load.failed",
   "load.refused",
   "sharing.suspended",
+  "lifetime.refused",
   "signal.refused",
   "comparison.failed",
   "value.refused",

@@ -369,6 +369,31 @@ describe("graphql-cached check", () => {
     ]);
   });
 
+  it("finds mistakes in policies by coordinate, and counts the fields that they cache", async () => {
+    const bare = "type Query { movie(id: ID!): Movie titles: [String!] } type Movie { id: ID! stars: Int }";
+    let count = 0;
+    const configOf = (policies: unknown): string => {
+      const path = join(folder, `policies-${++count}.mjs`);
+      writeFileSync(path, `export default ${JSON.stringify({ applyCached: { policies } })};`);
+      return path;
+    };
+    const policies = {
+      "Query.movie": { maxAge: 0, staleIfError: 60 },
+      "Query.movies": { maxAge: 60 },
+      "Query.titles": { maxAge: 60, negativeMaxAge: 90 },
+      "Movie.stars": { maxAge: 60, key: ["$source.id"] },
+    };
+    expect(await findingsOf(bare, "--config", configOf(policies))).toMatchObject([
+      { rule: "window", coordinate: "Query.movie" },
+      { rule: "policy", coordinate: "Query.movies", message: expect.stringContaining("did you mean `Query.movie`?") },
+      { rule: "policy", coordinate: "Query.titles", message: expect.stringMatching(/^policies: `negativeMaxAge`/) },
+    ]);
+    const { out } = await check(bare, "--config", configOf({ "Movie.stars": { maxAge: 60 } }));
+    expect(out).toContain("No mistakes found: 1 cached field in 1 file.");
+    const { err } = await check(bare, "--config", configOf([]));
+    expect(err).toContain("`policies`: expected an object of policies");
+  });
+
   it("leaves out what --ignore names", async () => {
     const sdl = withField(
       "a: [Movie!]! @cached(maxAge: 60) b: [Movie!]! @cached(maxAge: 60) c: Int @cached(maxAge: 60, no: 1)",

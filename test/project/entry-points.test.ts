@@ -21,6 +21,7 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "ResponsesOptions",
     "ResultControl",
     "ResultSettings",
+    "WarmUpReport",
     "applyCached",
     "cachedTypeDefs",
     "cachedTypeDefsAs",

@@ -31,6 +31,7 @@ const RANKS: Readonly<Record<string, number>> = {
   responses: 8,
   "options.ts": 8,
   "assembly.ts": 9,
+  "warm-up.ts": 9,
   "cache.ts": 10,
   "index.ts": 11,
 };
@@ -70,6 +71,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
     "subtrees",
     "parts.ts",
     "cache.ts",
+    "warm-up.ts",
     "generated",
     "yoga",
     "mercurius",

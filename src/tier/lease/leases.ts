@@ -17,6 +17,7 @@ import type { ReadRequest } from "../request/request.js";
 import type { TierSettings } from "../request/settings.js";
 import { isCurrentAt, prepareFor, UNPREPARED } from "../request/verdict.js";
 import { Waiters } from "../request/waiters.js";
+import { type ErrorMaxAgeMs, ownErrorMaxAgeMs } from "../source/error-lifetime.js";
 import type { LoadLimit } from "../source/load-limit.js";
 import type { Loads, RunningLoad } from "../source/loads.js";
 import type { PreviousValues } from "../source/previous-values.js";
@@ -56,6 +57,7 @@ interface QueuedRequest extends LeaseRequest {
  */
 export interface LeaseSettings extends TierSettings {
   readonly refreshQueue: RefreshQueue | undefined;
+  readonly errorMaxAgeMs: ErrorMaxAgeMs | undefined;
 }
 
 /**
@@ -431,7 +433,7 @@ export class Leases {
         await this.#release(
           inFlight,
           loaded.isSourceFailure ? "failed" : "gone",
-          this.#errorBackoffMs(),
+          this.#errorMaxAgeMs(inFlight.request, loaded.error),
           this.#sealFailure(inFlight, loaded.error),
         );
       else if (loaded.refusal !== undefined || loaded.content === undefined) {
@@ -540,8 +542,11 @@ export class Leases {
     });
   }
 
-  #errorBackoffMs(): number {
-    return jittered(this.#settings.errorBackoffMs, 0.5, this.#random());
+  /** Returns for how long later callers get the error of a load. */
+  #errorMaxAgeMs({ key, policy }: ReadRequest, error: unknown): number {
+    const { errorMaxAgeMs, errorBackoffMs } = this.#settings;
+    const ownMs = ownErrorMaxAgeMs(errorMaxAgeMs, error, key, this.#channel);
+    return jittered(ownMs ?? errorBackoffMs, ownMs === undefined ? 0.5 : policy.jitterRatio, this.#random());
   }
 
   /**

@@ -452,6 +452,7 @@ class Miss implements SharedMiss {
         // Callers for whom its loads fail would only take the lease from others, one after the other.
         if (loads.isUnshared(request)) return this.#bypass("UNCACHEABLE", false);
         if (freshness === "write-in-progress") return this.#bypass("WRITE_IN_PROGRESS");
+        if (freshness === "failed" && current !== undefined) return this.#respondFailedElsewhere(current.body);
         if (freshness === "uncacheable" && current !== undefined)
           return this.#bypass("UNCACHEABLE", areLoadsShareable(current));
         const acquired: Acquired =
