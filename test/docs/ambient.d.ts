@@ -1,7 +1,5 @@
 /** What the code blocks of README and docs may use without declaring it: each page says what these names stand for. */
 import type { IResolvers } from "@graphql-tools/utils";
-import type { ObjectId } from "bson";
-import type { Decimal } from "decimal.js";
 import type { GraphQLSchema } from "graphql";
 import type { Cache, CachedLoader } from "graphql-cached";
 import type { Redis as RedisClient } from "ioredis";
@@ -23,13 +21,6 @@ declare global {
     readonly locale: string;
     readonly db: Db;
   }
-  /** What the examples use of Prisma, Mongoose and Sequelize. */
-  const Prisma: { readonly Decimal: typeof Decimal };
-  const prisma: { movie: { findMany(query: { where: { id: { in: number[] } } }): Promise<Movie[]> } };
-  const MovieModel: { find(query: object): { lean(): Promise<{ _id: ObjectId; title: string }[]> } };
-  const SequelizeMovie: {
-    findAll(query: object): Promise<{ id: number; get(options: { plain: true }): Movie }[]>;
-  };
   const db: Db;
   const context: Context;
   const cache: Cache<Context>;

@@ -4,13 +4,27 @@ import { evaluateTargets, formatScenario, type Report, type Row, type ScenarioRe
 import { filesIn, read } from "../project/source.js";
 
 const readReport = (file: string): Report => JSON.parse(read(file)) as Report;
-const pages = ["README.md", "bench/README.md", ...filesIn("docs", ".md")].filter(
+const pages = ["README.md", "bench/README.md", ...filesIn("docs", ".md"), ...filesIn("docs/images", ".svg")].filter(
   (page) => blocksOf(read(page)).length > 0,
 );
 
 describe("figures of the benchmarks", () => {
-  it("are on the README, the page about performance and the page of the benchmarks", () => {
-    expect(pages).toEqual(expect.arrayContaining(["README.md", "docs/performance.md", "bench/README.md"]));
+  it("are on the README, the page about performance, its chart and the page of the benchmarks", () => {
+    expect(pages).toEqual(
+      expect.arrayContaining(["README.md", "docs/performance.md", "docs/images/page-figures.svg", "bench/README.md"]),
+    );
+  });
+
+  it("show every contender of the page, and every missed target, on the page about performance", () => {
+    const page = read("docs/performance.md");
+    const blocks = blocksOf(page);
+    expect(blocks.map(({ name }) => name)).toEqual(["summary", "caches", "missed"]);
+    const { scenarios } = readReport((blocks[0] as { file: string }).file);
+    for (const { contender } of scenarios.page?.rows ?? []) expect(page).toContain(`| ${contender} `);
+    // The values of one measure are in the list or in a column of a table.
+    for (const scenario of Object.values(scenarios))
+      for (const { result, measured } of evaluateTargets(scenario))
+        if (result === "missed") expect(page).toContain(measured.replace(/ \(.*/, ""));
   });
 
   it.each(pages)("on %s are those of the results file that they name", (page) => {

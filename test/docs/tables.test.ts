@@ -69,7 +69,7 @@ describe("reference tables", () => {
 
   it("say what to do for every reason why a field is not cached with its subtree", () => {
     const [, reasons = ""] = /export type SkipReason =([^;]*);/.exec(read("src/telemetry/events.ts")) ?? [];
-    const rows = tableUnder("Why a field is not one", read("docs/subtrees.md"));
+    const rows = tableUnder("Why a field has no subtree", read("docs/responses.md"));
     expect(rows.map(([name]) => unquoted(name))).toEqual([...reasons.matchAll(/"(\w+)"/g)].map(([, reason]) => reason));
     for (const [reason, , remedy] of rows) expect(remedy, reason).not.toBe("");
   });
@@ -80,19 +80,6 @@ describe("reference tables", () => {
     const explained = rows.flatMap((seen = "") => [...seen.matchAll(/`([A-Z_]+)`/g)].map(([, reason]) => reason));
     expect(explained.length).toBe(new Set(explained).size);
     expect(new Set(explained)).toEqual(new Set([...reasons.matchAll(/^ {2}([A-Z_]+)$/gm)].map(([, one]) => one)));
-  });
-
-  it("list every field of the types of the inspection that have a table", () => {
-    const page = read("docs/inspection.md");
-    const types = [...page.matchAll(/^#+ `(Cache\w+)`$/gm)].map(([, name = ""]) => name);
-    expect(types.length).toBeGreaterThan(5);
-    for (const type of types) {
-      const [, body = ""] =
-        new RegExp(`^type ${type} \\{$(.*?)^\\}$`, "ms").exec(read("schema/inspection.graphql")) ?? [];
-      const fields = [...body.matchAll(/^ {2}(\w+)[(:]/gm)].map(([, name]) => name);
-      const rows = tableUnder(`\`${type}\``, page).flatMap(([names = ""]) => unquoted(names).split(", "));
-      expect(new Set(rows), type).toEqual(new Set(fields));
-    }
   });
 
   it("list every command of the Redis scripts in the ACL, and no other for scripts", () => {

@@ -160,8 +160,8 @@ interface SchemaChoices {
 }
 
 /**
- * Returns a random choice of what is cached, PRIVATE or a hole. Whatever depends on an item is invalidated by its tag, as docs/entity-tags.md and
- * docs/invalidation.md say. `isStrict`: whether fields are non-null.
+ * Returns a random choice of what is cached, PRIVATE or a hole. Whatever depends on an item is invalidated by its tag, as docs/invalidation.md
+ * says. `isStrict`: whether fields are non-null.
  */
 function typeDefsOf(draw: Draw, { boxHasHole, listsAreEntries }: SchemaChoices): (isStrict: boolean) => string {
   const timings = (scope = "PUBLIC"): string =>
@@ -1027,7 +1027,7 @@ export async function differences({
       for (let time = 0; time < 2; time++) {
         const isChanged = draw.chance(15);
         if (isChanged) {
-          // What a refresh has read before a change can reach what it loads after it; see docs/limits.md.
+          // What a refresh has read before a change can reach what it loads after it; see P3 of docs/guarantees.md.
           await Promise.all(processes.map(({ cache }) => cache.settled()));
           await site.change(draw.pick(processes));
         }

@@ -9,7 +9,7 @@ import { describe, expect, it } from "vitest";
 import { PAGE_HEADERS, type Reply } from "../support/inspector-calls.js";
 import { afterCaches } from "../support/world.js";
 
-/** Each returns the URL of the page. The handler is mounted as docs/inspector.md says. */
+/** Each returns the URL of the page. The handler is mounted as docs/inspection.md says. */
 const SERVERS: Readonly<Record<string, (inspector: InspectorHandler) => Promise<string>>> = {
   "node:http": (inspector) => listen(createServer(inspector)),
   "a middleware that has parsed the body": (inspector) =>
