@@ -17,6 +17,10 @@ const code = await main(process.argv.slice(2), {
   readInput: () => text(process.stdin),
   env: process.env,
   isTty: process.stdout.isTTY === true,
+  // It changes with the window.
+  get columns() {
+    return process.stdout.columns;
+  },
   // Unlike a timer of the clock, this one keeps the process alive.
   sleep: (ms) =>
     scheduler.wait(ms, { signal: ending.signal }).then(

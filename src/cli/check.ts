@@ -6,10 +6,11 @@ import { CachedError, messageOf } from "../errors.js";
 import { readArguments } from "./arguments.js";
 import { CliError } from "./cli-error.js";
 import { readConfig } from "./config.js";
+import { introspectedSdl, isGlob, isModule, readGlob } from "./document-loaders.js";
 import { type Finding, type LintResult, lint, RULES, type Rule } from "./lint.js";
 import { operationLines, readOperations } from "./operations.js";
 import { executableSchema, type OfflineSchema, placeOf, readSchema, type SchemaFile } from "./schema-document.js";
-import { isModule, readSchemaModule } from "./schema-module.js";
+import { readSchemaModule } from "./schema-module.js";
 import { jsonText, printable, type Terminal, wrap } from "./terminal.js";
 
 /** The help of `check`. */
@@ -18,7 +19,9 @@ export const CHECK_HELP = `Usage: graphql-cached check [options] <file>...
 Finds mistakes in the caching policies of a schema. All files together are one
 schema; - reads standard input. A module (.js, .mjs, .cjs; .ts where Node.js
 runs it) is run: it exports type definitions or a schema as its default,
-typeDefs or schema.
+typeDefs or schema. A pattern in quotes, such as 'src/**/*.{graphql,ts}', names
+files and, in modules that are not run, templates with the tag gql; it needs
+@graphql-tools/code-file-loader. '!**/*.test.ts' leaves files out.
 
 Options:
   --config <file>            a module whose default export has the options of
@@ -32,10 +35,10 @@ Options:
                              can be repeated
   --ignore <rule[:place]>    do not report a rule, or not for a coordinate;
                              can be repeated
-  --operations <path>        a file of operations that clients send, or a folder
-                             of .graphql and .gql files: shows which of their
-                             fields are answered with subtrees, and why not;
-                             can be repeated
+  --operations <path>        a file of operations that clients send, a folder
+                             of .graphql and .gql files, or a pattern: shows
+                             which of their fields are answered with subtrees,
+                             and why not; can be repeated
   --json                     print the findings as JSON
 
 Rules:
@@ -68,7 +71,7 @@ export async function check(argv: readonly string[], terminal: Terminal): Promis
     directive: values.directive ?? config?.apply.directive,
     invalidates: values.invalidates ?? config?.apply.invalidates,
   });
-  const { files, offline } = await readAll(positionals, names, terminal);
+  const { files, offline, notes } = await readAll(positionals, names, terminal);
   const operations = values.operations === undefined ? undefined : await readOperations(values.operations);
   let result: LintResult;
   try {
@@ -86,9 +89,8 @@ export async function check(argv: readonly string[], terminal: Terminal): Promis
     throw error;
   }
   const findings = result.findings.filter((finding) => !isIgnored(finding));
-  const lines =
-    values.json === true ? [asJson(files, { ...result, findings })] : asText(files, { ...result, findings });
-  for (const line of lines) terminal.print(line);
+  const shown = { ...result, findings, notes: [...notes, ...result.notes] };
+  for (const line of values.json === true ? [asJson(files, shown)] : asText(files, shown)) terminal.print(line);
   return findings.length === 0 ? 0 : 1;
 }
 
@@ -114,22 +116,45 @@ function namesOf(given: { readonly directive: string | undefined; readonly inval
   }
 }
 
+interface ReadSchema {
+  readonly files: readonly Pick<SchemaFile, "name">[];
+  readonly offline: OfflineSchema;
+  readonly notes: readonly string[];
+}
+
 async function readAll(
-  paths: readonly string[],
+  given: readonly string[],
   names: Required<DirectiveNames>,
   terminal: Terminal,
-): Promise<{ readonly files: readonly Pick<SchemaFile, "name">[]; readonly offline: OfflineSchema }> {
+): Promise<ReadSchema> {
+  const excluded = given.filter((path) => path.startsWith("!")).map((path) => path.slice(1));
+  const paths = given.filter((path) => !path.startsWith("!"));
   const files: SchemaFile[] = [];
+  const notes: string[] = [];
   for (const path of paths) {
     const read =
-      isModule(path) && existsSync(path) ? await readSchemaModule(path) : [await readSchemaFile(path, terminal)];
+      isModule(path) && existsSync(path)
+        ? await readSchemaModule(path)
+        : isGlob(path)
+          ? await readGlob("check", path, "type definitions", excluded)
+          : [await readSchemaFile(path, terminal)];
+    if (path.endsWith(".json"))
+      notes.push(
+        `${path}: the result of an introspection query has no directives, so that policies in them are not checked; pass the SDL.`,
+      );
     if (!isSchema(read)) files.push(...read);
-    else if (paths.length === 1) return { files: [{ name: printable(path) }], offline: executableSchema(read, names) };
+    else if (paths.length === 1)
+      return { files: [{ name: printable(path) }], offline: executableSchema(read, names), notes };
     else
       throw new CliError(`check: ${printable(path)}: expected a module with a schema alone, got ${paths.length} files`);
   }
-  return { files, offline: readSchema(files, names) };
+  return { files: distinct(files), offline: readSchema(files, names), notes };
 }
+
+/** A module can have several templates. */
+const distinct = (files: readonly SchemaFile[]): readonly SchemaFile[] => [
+  ...new Map(files.map((file) => [file.name, file])).values(),
+];
 
 async function readSchemaFile(path: string, terminal: Terminal): Promise<SchemaFile> {
   if (path === "-") return { name: "stdin", text: await terminal.readInput() };
@@ -139,7 +164,10 @@ async function readSchemaFile(path: string, terminal: Terminal): Promise<SchemaF
       throw new CliError(
         `check: expected a file, got the directory ${name}; write ${name.replace(/\/$/, "")}/*.graphql`,
       );
-    return { name, text: await readFile(path, "utf8") };
+    const text = await readFile(path, "utf8");
+    const sdl = path.endsWith(".json") ? introspectedSdl(text) : text;
+    if (sdl !== undefined) return { name, text: sdl };
+    throw new CliError(`check: ${name}: expected the result of an introspection query, got something else`);
   } catch (error) {
     if (error instanceof CliError) throw error;
     const { code } = error as NodeJS.ErrnoException;

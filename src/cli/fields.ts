@@ -51,7 +51,11 @@ const SETTINGS: Readonly<Record<string, unknown>> = {
   profile: null,
   version: null,
   followsHints: false,
+  subtree: false,
 };
+
+/** Those that a server is asked for. */
+const ASKED = Object.keys(SETTINGS).filter((name) => name !== "subtree");
 
 /** Runs `graphql-cached fields`. */
 export async function fields(argv: readonly string[], terminal: Terminal): Promise<number> {
@@ -64,7 +68,7 @@ export async function fields(argv: readonly string[], terminal: Terminal): Promi
   try {
     const section = {
       name: "fields",
-      text: `fields { coordinate maxAge scope policy { ${Object.keys(SETTINGS).join(" ")} key tags } mode ${OBSERVED} }`,
+      text: `fields { coordinate maxAge scope policy { ${ASKED.join(" ")} key tags } mode ${OBSERVED} }`,
       older: "fields { coordinate maxAge scope }",
       isRequired: true,
     };
@@ -109,7 +113,11 @@ function chosen(known: readonly Field[], coordinates: readonly string[]): readon
 }
 
 function describe({ coordinate, maxAge, scope, policy, mode = "ON", observed, subtrees }: Field): string[] {
-  const rows: [string, string][] = [["policy", policyText(policy ?? { maxAge, scope })]];
+  const settings = policy ?? { maxAge, scope };
+  // A field has them only with this setting, which the inspection does not list.
+  const rows: [string, string][] = [
+    ["policy", policyText(subtrees == null ? settings : { ...settings, subtree: true })],
+  ];
   // A loader's key is its id, and its tags are computed.
   if (policy != null)
     rows.push(

@@ -1,4 +1,4 @@
-import { readdir, readFile, stat } from "node:fs/promises";
+import { access, readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import {
   type DocumentNode,
@@ -17,6 +17,7 @@ import { messageOf } from "../errors.js";
 import type { ExplainedSubtree, OperationRewriter } from "../parts.js";
 import type { SkipReason } from "../telemetry/events.js";
 import { CliError } from "./cli-error.js";
+import { isGlob, isModule, lacking, readGlob, readTags } from "./document-loaders.js";
 import { placeOf, type SchemaFile } from "./schema-document.js";
 import { printable, wrap } from "./terminal.js";
 
@@ -32,19 +33,33 @@ export interface CheckedOperation {
   readonly fields: readonly ExplainedSubtree[];
 }
 
-/** Reads files of operations. Of folders, those whose names end with `.graphql` or `.gql`. Throws `CliError`. */
-export async function readOperations(paths: readonly string[]): Promise<readonly SchemaFile[]> {
+/** Reads files of operations, and modules with operations in them. Of folders, those whose names end with `.graphql` or `.gql`. Throws `CliError`. */
+export async function readOperations(given: readonly string[]): Promise<readonly SchemaFile[]> {
   const files: SchemaFile[] = [];
-  for (const path of paths) {
+  const excluded = given.filter((path) => path.startsWith("!")).map((path) => path.slice(1));
+  for (const path of given.filter((one) => !one.startsWith("!"))) {
+    const place = "check: --operations";
+    if (isGlob(path)) {
+      files.push(...(await readGlob(place, path, "operations", excluded)));
+      continue;
+    }
     try {
+      if (isModule(path)) {
+        await access(path);
+        const found = await readTags(place, path, "operations");
+        if (found === undefined) throw lacking(place, path, "CodeFileLoader");
+        files.push(...found);
+        continue;
+      }
       const isFolder = (await stat(path)).isDirectory();
       const found = isFolder ? (await readdir(path, { recursive: true })).filter(isDocument).sort(byText) : [];
       for (const file of isFolder ? found.map((name) => join(path, name)) : [path])
         files.push({ name: printable(file), text: await readFile(file, "utf8") });
     } catch (error) {
+      if (error instanceof CliError) throw error;
       const { code } = error as NodeJS.ErrnoException;
       const reason = code === "ENOENT" ? "there is no such file" : messageOf(error);
-      throw new CliError(`check: --operations: ${printable(path)} cannot be read: ${reason}`);
+      throw new CliError(`${place}: ${printable(path)} cannot be read: ${reason}`);
     }
   }
   return files;

@@ -3,18 +3,16 @@ import { pathToFileURL } from "node:url";
 import { type DocumentNode, type GraphQLSchema, isSchema, Kind, print } from "graphql";
 import { describeSetting, messageOf } from "../errors.js";
 import { CliError } from "./cli-error.js";
+import { readTags } from "./document-loaders.js";
 import type { SchemaFile } from "./schema-document.js";
 import { printable } from "./terminal.js";
 
 /** The exports that can be a schema, in the order in which they count. */
 const EXPORTS = ["schema", "typeDefs", "default"] as const;
 
-/** Whether a file is a module, which is run to get its schema. */
-export const isModule = (path: string): boolean => /\.[cm]?[jt]sx?$/.test(path);
-
 /**
- * Runs a module and returns the schema or the type definitions that it exports. Throws `CliError` if it cannot be run, or
- * exports neither.
+ * Runs a module and returns the schema or the type definitions that it exports. If it exports neither, or Node.js does not run
+ * such files, returns the type definitions in its templates. Throws `CliError` if there are none, and if it fails.
  */
 export async function readSchemaModule(path: string): Promise<GraphQLSchema | readonly SchemaFile[]> {
   const name = printable(path);
@@ -22,12 +20,16 @@ export async function readSchemaModule(path: string): Promise<GraphQLSchema | re
   try {
     loaded = (await import(pathToFileURL(resolve(path)).href)) as Record<string, unknown>;
   } catch (error) {
+    const tagged = isUnknownExtension(error) ? await taggedIn(path) : undefined;
+    if (tagged !== undefined) return tagged;
     throw new CliError(`check: ${name} cannot be loaded: ${printable(loadMistake(error))}`);
   }
   const exported = await exportOf(loaded).catch((error: unknown) => {
     throw new CliError(`check: ${name}: what it exports has failed: ${printable(messageOf(error))}`);
   });
   if (exported === undefined) {
+    const tagged = await taggedIn(path);
+    if (tagged !== undefined) return tagged;
     const others = Object.keys(loaded).map(printable).join(", ") || "nothing";
     throw new CliError(
       `check: ${name}: expected a module that exports type definitions or a schema (as its default, \`typeDefs\` or \`schema\`), got one that exports ${others}`,
@@ -52,13 +54,19 @@ export async function readSchemaModule(path: string): Promise<GraphQLSchema | re
   }));
 }
 
-/** Returns why a module cannot be loaded. */
-export function loadMistake(error: unknown): string {
-  const { code } = (error ?? {}) as NodeJS.ErrnoException;
-  return code === "ERR_UNKNOWN_FILE_EXTENSION"
-    ? "this Node.js runs no such file; set NODE_OPTIONS='--import tsx', with the package tsx, or check the compiled module"
-    : messageOf(error);
+async function taggedIn(path: string): Promise<readonly SchemaFile[] | undefined> {
+  const found = await readTags("check", path, "type definitions");
+  return found?.length === 0 ? undefined : found;
 }
+
+const isUnknownExtension = (error: unknown): boolean =>
+  (error as NodeJS.ErrnoException | undefined)?.code === "ERR_UNKNOWN_FILE_EXTENSION";
+
+/** Returns why a module cannot be loaded. */
+export const loadMistake = (error: unknown): string =>
+  isUnknownExtension(error)
+    ? "this Node.js runs no such file; set NODE_OPTIONS='--import tsx', with the package tsx, check the compiled module, or install @graphql-tools/code-file-loader, which reads templates with the tag gql"
+    : messageOf(error);
 
 /** Returns the first export that can be a schema. The default of a CommonJS module, and of others, can be an object of them. */
 async function exportOf(

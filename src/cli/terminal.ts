@@ -1,3 +1,4 @@
+import { styleText } from "node:util";
 import { escapedControl, withoutControls } from "../errors.js";
 
 /** What a command writes to and reads from. */
@@ -13,12 +14,25 @@ export interface Terminal {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Whether standard output is a terminal, which can be cleared. */
   readonly isTty: boolean;
+  /** The width of that terminal. */
+  readonly columns?: number | undefined;
   /** Resolves after a time, or at once when the user ends the program. Returns whether to go on. */
   sleep(ms: number): Promise<boolean>;
 }
 
-/** The width of all output but JSON. */
+/** The width of all output but JSON, and that of a terminal which shows a page. */
 export const WIDTH = 80;
+
+/** Colours a text. */
+export type Paint = (color: "bold" | "green" | "yellow" | "red" | "cyan", text: string) => string;
+
+/** Returns what colours text, or leaves it as it is: FORCE_COLOR, NO_COLOR and TERM decide as they do in Node.js, in this order. */
+export function painter({ env: { FORCE_COLOR, NO_COLOR = "", TERM }, isTty }: Terminal): Paint {
+  const isWanted =
+    FORCE_COLOR === undefined ? NO_COLOR === "" && isTty && TERM !== "dumb" : /^(|[123]|true)$/.test(FORCE_COLOR);
+  // Whether this process has a terminal was decided above.
+  return (color, text) => (isWanted && text.trim() !== "" ? styleText(color, text, { validateStream: false }) : text);
+}
 
 /** Returns text of files and servers without control characters, which a terminal would obey. */
 export const printable = (text: string): string => withoutControls(text, () => "�");
@@ -30,13 +44,13 @@ export const jsonText = (value: unknown, indent?: number): string =>
     .map((line) => withoutControls(line, escapedControl))
     .join("\n");
 
-/** Returns paragraphs broken at spaces into lines of at most `WIDTH`, the first with `indent`, the others with `hanging`. */
-export function wrap(text: string, indent = "", hanging = indent): string[] {
+/** Returns paragraphs broken at spaces into lines of at most `width`, the first with `indent`, the others with `hanging`. */
+export function wrap(text: string, indent = "", hanging = indent, width = WIDTH): string[] {
   const lines: string[] = [];
   let line = indent;
   let isEmpty = true;
   for (const word of text.split(/\s+/)) {
-    if (!isEmpty && line.length + 1 + word.length > WIDTH) {
+    if (!isEmpty && line.length + 1 + word.length > width) {
       lines.push(line);
       line = hanging;
       isEmpty = true;

@@ -2,7 +2,20 @@ import { readArguments, readNumber } from "./arguments.js";
 import { CliError } from "./cli-error.js";
 import { connect, SOURCE_HELP, SOURCE_OPTIONS } from "./connect.js";
 import { type Inspected, inspect, type Section } from "./inspection.js";
-import { cell, compact, duration, jsonText, percent, printable, type Terminal, wrap } from "./terminal.js";
+import { OBSERVED, type Observation } from "./observation.js";
+import {
+  cell,
+  compact,
+  duration,
+  jsonText,
+  type Paint,
+  painter,
+  percent,
+  printable,
+  type Terminal,
+  WIDTH,
+  wrap,
+} from "./terminal.js";
 
 const WINDOWS: Readonly<Record<string, string>> = {
   "1m": "ONE_MINUTE",
@@ -16,7 +29,9 @@ type Order = (typeof ORDERS)[number];
 export const TOP_HELP = `Usage: graphql-cached top [options]
 
 Shows which fields and loaders are read most, how many reads the cache serves,
-the hot keys and the processes. In a terminal, it refreshes until Ctrl+C.
+what observe has measured, the hot keys and the processes. In a terminal, it
+refreshes until Ctrl+C, with the reads and loads a second in between, in its
+width and in colours; NO_COLOR=1 turns them off, FORCE_COLOR=1 on elsewhere.
 
 Options:
   --window <1m|10m|1h|start> the time that is counted. Default: 10m
@@ -39,6 +54,7 @@ interface Field {
     readonly hitRatio?: number | null;
     readonly loadMs?: { readonly p90Ms: number | null };
   };
+  readonly observed?: Observation | null;
 }
 
 interface HotKey {
@@ -62,6 +78,24 @@ interface Process {
 interface Settings {
   readonly order: Order;
   readonly limit: number;
+}
+
+/** How a page looks. */
+interface Look {
+  readonly width: number;
+  readonly paint: Paint;
+}
+
+interface Counts {
+  readonly reads: number;
+  readonly loads: number;
+}
+
+/** Counts since the start of the processes. */
+interface Total {
+  readonly coordinate: string;
+  readonly stats: Counts & { readonly until: string };
+  readonly subtrees: { readonly stats: Counts } | null;
 }
 
 /** Runs `graphql-cached top`. */
@@ -88,9 +122,13 @@ export async function top(argv: readonly string[], terminal: Terminal): Promise<
   const source = await connect("top", values, terminal);
   try {
     const isOnce = values.once === true || values.json === true || !terminal.isTty;
+    const sections = sectionsOf(settings.limit, isOnce);
+    const rates = new Rates();
+    const paint = painter(terminal);
     let isFirst = true;
     do {
-      const inspected = await inspect(source, sectionsOf(settings.limit), {
+      const look = { width: terminal.isTty ? (terminal.columns ?? WIDTH) : WIDTH, paint };
+      const inspected = await inspect(source, sections, {
         types: "$window: CacheWindow!",
         values: { window: WINDOWS[window] },
       }).catch((error: unknown) => {
@@ -101,7 +139,7 @@ export async function top(argv: readonly string[], terminal: Terminal): Promise<
       isFirst = false;
       if (inspected instanceof CliError) {
         terminal.clear();
-        for (const line of wrap(printable(inspected.message), "", "  ")) terminal.print(line);
+        for (const line of wrap(printable(inspected.message), "", "  ", look.width)) terminal.print(line);
       } else if (values.json === true) terminal.print(jsonText({ ...inspected.sections, notes: inspected.notes }, 2));
       else {
         if (!isOnce) terminal.clear();
@@ -109,8 +147,14 @@ export async function top(argv: readonly string[], terminal: Terminal): Promise<
           ({ stats }) => stats.hitRatio === undefined,
         );
         const isSinceStart = window === "start" || isOlder;
-        terminal.print(`${source.name} · ${isSinceStart ? "since the start" : `last ${window}`}`);
-        for (const line of pageOf(inspected, settings, source.hasSchema)) terminal.print(line);
+        const rated = rates.next((inspected.sections.totals ?? []) as readonly Total[]);
+        const parts = [source.name, isSinceStart ? "since the start" : `last ${window}`];
+        if (rated !== undefined) parts.push(`/S over ${duration(rated.spanMs)}`);
+        for (const line of [
+          ...wrap(parts.join(" · "), "", "  ", look.width),
+          ...pageOf(inspected, settings, source.hasSchema, look, rated),
+        ])
+          terminal.print(line);
       }
     } while (!isOnce && (await terminal.sleep(everyMs)));
     return 0;
@@ -119,11 +163,14 @@ export async function top(argv: readonly string[], terminal: Terminal): Promise<
   }
 }
 
-const sectionsOf = (limit: number): readonly Section[] => [
+const STATS = "reads hit stale staleIfError loads failedLoads";
+
+/** `isOnce`: there are no rates. */
+const sectionsOf = (limit: number, isOnce: boolean): readonly Section[] => [
   {
     name: "fields",
-    text: "fields(window: $window) { coordinate stats { reads hit stale staleIfError loads failedLoads hitRatio loadMs { p90Ms } } }",
-    older: "fields { coordinate stats { reads hit stale staleIfError loads failedLoads } }",
+    text: `fields(window: $window) { coordinate stats { ${STATS} hitRatio loadMs { p90Ms } } ${OBSERVED} }`,
+    older: `fields { coordinate stats { ${STATS} } }`,
     isRequired: true,
   },
   {
@@ -134,10 +181,20 @@ const sectionsOf = (limit: number): readonly Section[] => [
   },
   {
     name: "subtrees",
-    text: "subtrees: fields(window: $window) { coordinate subtrees { stats { reads hit stale staleIfError loads failedLoads hitRatio loadMs { p90Ms } } } }",
+    text: `subtrees: fields(window: $window) { coordinate subtrees { stats { ${STATS} hitRatio loadMs { p90Ms } } } }`,
     isRequired: false,
     isNew: true,
   },
+  ...(isOnce
+    ? []
+    : [
+        {
+          name: "totals",
+          text: "totals: fields { coordinate stats { reads loads until } subtrees { stats { reads loads } } }",
+          isRequired: false,
+          isNew: true,
+        },
+      ]),
   { name: "modes", text: "modes { coordinate mode }", isRequired: false },
   { name: "processes", text: "processes { isThis host pid version isAlive missing }", isRequired: false },
 ];
@@ -145,8 +202,102 @@ const sectionsOf = (limit: number): readonly Section[] => [
 const hotKeysText = (limit: number, more: string): string =>
   `hotKeys(window: $window, first: ${Math.min(limit, 5)}) { keys { coordinate digest reads args ${more} id } maxError }`;
 
+/** What was counted a second, by the name of the row. */
+interface Rated {
+  readonly spanMs: number;
+  readonly perSecond: ReadonlyMap<string, Counts>;
+}
+
+/** Compares the counts of one answer with those of the last. The window would lose old reads meanwhile, so they are those since the start. */
+class Rates {
+  #last: { readonly at: number; readonly counts: ReadonlyMap<string, Counts> } | undefined;
+
+  /** Returns undefined for the first answer, and if the server does not have the counts. */
+  next(totals: readonly Total[]): Rated | undefined {
+    const at = Date.parse(totals[0]?.stats.until ?? "");
+    if (Number.isNaN(at)) return undefined;
+    const counts = new Map<string, Counts>();
+    for (const { coordinate, stats, subtrees } of totals) {
+      counts.set(coordinate, stats);
+      if (subtrees !== null) counts.set(nameOf({ coordinate, isSubtree: true }), subtrees.stats);
+    }
+    const last = this.#last;
+    this.#last = { at, counts };
+    if (last === undefined || at <= last.at) return undefined;
+    const spanMs = at - last.at;
+    const perSecond = new Map<string, Counts>();
+    for (const [name, { reads, loads }] of counts) {
+      const before = last.counts.get(name) ?? { reads: 0, loads: 0 };
+      // The counts of processes that have ended are forgotten one day.
+      if (reads < before.reads || loads < before.loads) continue;
+      perSecond.set(name, {
+        reads: ((reads - before.reads) / spanMs) * 1_000,
+        loads: ((loads - before.loads) / spanMs) * 1_000,
+      });
+    }
+    return { spanMs, perSecond };
+  }
+}
+
+const nameOf = ({ coordinate, isSubtree = false }: Pick<Field, "coordinate" | "isSubtree">): string =>
+  isSubtree ? `${coordinate} (subtree)` : coordinate;
+
+/** A column of a table behind the names of its rows. */
+interface Column<Row> {
+  readonly title: string;
+  readonly width: number;
+  /** Numbers are aligned to the right. */
+  readonly isText?: boolean;
+  /** Which columns a narrow terminal goes without: those with the highest number first. Default: it is always there. */
+  readonly rank?: number;
+  textOf(row: Row): string;
+  colorOf?(row: Row): Parameters<Paint>[0] | undefined;
+}
+
+const NAME_WIDTH = 34;
+const MIN_NAME_WIDTH = 20;
+
+/** Returns a table in the width of the terminal. The names get what the columns leave, and no more than they need. */
+function tableOf<Row>(
+  title: string,
+  rows: readonly (readonly [name: string, row: Row])[],
+  given: readonly Column<Row>[],
+  { width, paint }: Look,
+): string[] {
+  let columns = [...given];
+  const left = (): number => width - columns.reduce((sum, column) => sum + 1 + column.width, 0);
+  while (left() < MIN_NAME_WIDTH) {
+    const rank = Math.max(...columns.map((column) => column.rank ?? 0));
+    if (rank === 0) break;
+    columns = columns.filter((column) => column.rank !== rank);
+  }
+  const longest = Math.max(NAME_WIDTH, ...rows.map(([name]) => name.length));
+  const nameWidth = Math.max(1, Math.min(left(), longest));
+  const aligned = (text: string, { width: size, isText = false }: Column<Row>): string =>
+    isText ? cell(text, size) : cell(text, text.length).padStart(size);
+  return [
+    paint("bold", [cell(title, nameWidth), ...columns.map((one) => aligned(one.title, one))].join(" ").trimEnd()),
+    ...rows.map(([name, row]) => {
+      const cells = columns.map((column) => {
+        const color = column.colorOf?.(row);
+        const text = aligned(column.textOf(row), column);
+        return color === undefined ? text : paint(color, text);
+      });
+      return [cell(name, nameWidth), ...cells].join(" ").trimEnd();
+    }),
+  ];
+}
+
+const perSecond = (count: number): string => (count > 0 && count < 9.95 ? count.toFixed(1) : compact(count));
+
 /** `isServer`: whether a server has answered, and not a cache of this program. */
-function pageOf({ sections, notes }: Inspected, { order, limit }: Settings, isServer: boolean): string[] {
+function pageOf(
+  { sections, notes }: Inspected,
+  { order, limit }: Settings,
+  isServer: boolean,
+  look: Look,
+  rated: Rated | undefined,
+): string[] {
   const subtrees = (sections.subtrees ?? []) as readonly {
     coordinate: string;
     subtrees: Pick<Field, "stats"> | null;
@@ -163,53 +314,110 @@ function pageOf({ sections, notes }: Inspected, { order, limit }: Settings, isSe
       one.mode,
     ]),
   );
-  const modeOf = (coordinate: string): string => {
+  const modeOf = ({ coordinate }: Field): string => {
     const mode = modes.get(coordinate) ?? modes.get(null) ?? "ON";
     return mode === "ON" ? "" : mode.toLowerCase();
   };
-  const lines = [
-    "",
-    `${cell("FIELD OR LOADER", 34)} ${"READS".padStart(6)} ${"HIT".padStart(5)} ${"LOADS".padStart(6)} ${"FAILED".padStart(6)} ${"P90 LOAD".padStart(9)} MODE`,
-    ...fields.slice(0, limit).map((field) => {
-      const { coordinate, stats, isSubtree = false } = field;
-      const { p90Ms } = stats.loadMs ?? { p90Ms: null };
-      const columns = [
-        cell(isSubtree ? `${coordinate} (subtree)` : coordinate, 34),
-        compact(stats.reads).padStart(6),
-        percentOf(field).padStart(5),
-        compact(stats.loads).padStart(6),
-        compact(stats.failedLoads).padStart(6),
-        (p90Ms === null ? "" : duration(p90Ms)).padStart(9),
-        cell(modeOf(coordinate), 7),
-      ];
-      return columns.join(" ").trimEnd();
-    }),
+  const rateColumn = (name: keyof Counts, dropped: number): Column<Field>[] => {
+    const rateOf = (field: Field): number | undefined => rated?.perSecond.get(nameOf(field))?.[name];
+    if (rated === undefined) return [];
+    const textOf = (field: Field): string => {
+      const rate = rateOf(field);
+      return rate === undefined ? "" : perSecond(rate);
+    };
+    return [{ title: "/S", width: 6, rank: dropped, textOf, colorOf: (field) => (rateOf(field) ? "cyan" : undefined) }];
+  };
+  const columns: Column<Field>[] = [
+    { title: "READS", width: 6, textOf: ({ stats }) => compact(stats.reads) },
+    ...rateColumn("reads", 1),
+    { title: "HIT", width: 5, textOf: percentOf, colorOf: hitColorOf },
+    { title: "LOADS", width: 6, rank: 2, textOf: ({ stats }) => compact(stats.loads) },
+    ...rateColumn("loads", 5),
+    {
+      title: "FAILED",
+      width: 6,
+      rank: 3,
+      textOf: ({ stats }) => compact(stats.failedLoads),
+      colorOf: ({ stats }) => (stats.failedLoads > 0 ? "red" : undefined),
+    },
+    {
+      title: "P90 LOAD",
+      width: 9,
+      rank: 4,
+      textOf: ({ stats: { loadMs } }) => (typeof loadMs?.p90Ms === "number" ? duration(loadMs.p90Ms) : ""),
+    },
+    // Rates take its place while no mode is set.
+    ...(rated !== undefined && fields.every((field) => modeOf(field) === "")
+      ? []
+      : [{ title: "MODE", width: 7, isText: true, textOf: modeOf, colorOf: () => "yellow" as const }]),
   ];
+  const rowsOf = (shown: readonly Field[]) => shown.map((field) => [nameOf(field), field] as const);
+  const lines = ["", ...tableOf("FIELD OR LOADER", rowsOf(fields.slice(0, limit)), columns, look)];
   if (fields.length === 0) lines.push("No cached fields or loaders.");
   if (fields.length > limit) lines.push(`and ${fields.length - limit} more; --limit shows them`);
+  const observed = fields.flatMap(({ coordinate, observed: seen }) =>
+    seen == null ? [] : [[coordinate, seen] as const],
+  );
+  if (observed.length > 0) lines.push("", ...tableOf("OBSERVED", observed.slice(0, limit), OBSERVED_COLUMNS, look));
   const hotKeys = sections.hotKeys as { readonly keys: readonly HotKey[]; readonly maxError: number } | undefined;
-  if ([...modes.values()].includes("OBSERVE"))
-    lines.push(...wrap("graphql-cached mode and graphql-cached fields show what observe has measured."));
   if (hotKeys !== undefined) {
-    lines.push("", `${cell("HOT KEYS", 34)} ${"READS".padStart(6)}`);
-    for (const key of hotKeys.keys)
-      lines.push(`${cell(key.coordinate, 34)} ${compact(key.reads).padStart(6)} ${cell(keyText(key), 38)}`.trimEnd());
+    const inputs = { title: "", width: Math.max(10, look.width - NAME_WIDTH - 8), isText: true, textOf: keyText };
+    lines.push(
+      "",
+      ...tableOf(
+        "HOT KEYS",
+        hotKeys.keys.map((key) => [key.coordinate, key] as const),
+        [{ title: "READS", width: 6, textOf: ({ reads }) => compact(reads) }, inputs],
+        look,
+      ),
+    );
     if (hotKeys.keys.length === 0) lines.push("None yet: reads are counted by key while they are asked for.");
     else if (hotKeys.maxError > 0) lines.push(`Each count is too high by at most ${compact(hotKeys.maxError)}.`);
   }
   const processes = sections.processes as readonly Process[] | undefined;
-  if (processes !== undefined) lines.push("", ...processLines(processes, limit, isServer));
-  if (notes.length > 0) lines.push("", ...notes.flatMap((note) => wrap(`Note: ${note}`, "", "  ")));
+  if (processes !== undefined) lines.push("", ...processLines(processes, limit, isServer, look));
+  if (notes.length > 0) lines.push("", ...notes.flatMap((note) => wrap(`Note: ${note}`, "", "  ", look.width)));
   return lines;
 }
 
-function processLines(processes: readonly Process[], limit: number, isServer: boolean): string[] {
+/** What `observe` has found. Values that were stale may differ. */
+const OBSERVED_COLUMNS: readonly Column<Observation>[] = [
+  { title: "READS", width: 6, textOf: ({ reads }) => compact(reads) },
+  { title: "HIT", width: 5, textOf: ({ hitRatio }) => percent(hitRatio) },
+  { title: "COMPARED", width: 8, rank: 1, textOf: ({ compared }) => compact(compared) },
+  {
+    title: "DIFFERENT",
+    width: 9,
+    textOf: ({ different }) => compact(different),
+    colorOf: ({ different }) => (different > 0 ? "red" : undefined),
+  },
+];
+
+function processLines(processes: readonly Process[], limit: number, isServer: boolean, look: Look): string[] {
   const others = processes.filter(({ isThis }) => isServer || !isThis);
   const listed = others.filter(({ isAlive, missing }) => isAlive || missing);
-  const lines = [`${cell("PROCESSES", 34)} ${"PID".padStart(6)} VERSION`];
-  for (const { host, pid, version, isAlive, missing } of listed.slice(0, limit)) {
-    lines.push(`${cell(host, 34)} ${String(pid).padStart(6)} ${cell(version, 12)} ${isAlive ? "" : "gone"}`.trimEnd());
-    if (!isAlive && missing) lines.push(...wrap(printable(missing), "  "));
+  const columns: Column<Process>[] = [
+    { title: "PID", width: 6, textOf: ({ pid }) => String(pid) },
+    { title: "VERSION", width: 12, isText: true, textOf: ({ version }) => version },
+    {
+      title: "",
+      width: 4,
+      isText: true,
+      textOf: ({ isAlive }) => (isAlive ? "" : "gone"),
+      colorOf: () => "red",
+    },
+  ];
+  const shown = listed.slice(0, limit);
+  const [head = "", ...rows] = tableOf(
+    "PROCESSES",
+    shown.map((process) => [process.host, process] as const),
+    columns,
+    look,
+  );
+  const lines = [head];
+  for (const [nth, { isAlive, missing }] of shown.entries()) {
+    lines.push(rows[nth] ?? "");
+    if (!isAlive && missing) lines.push(...wrap(printable(missing), "  ", "  ", look.width));
   }
   if (listed.length > limit) lines.push(`and ${listed.length - limit} more; --limit shows them`);
   const endedCount = others.length - listed.length;
@@ -218,10 +426,11 @@ function processLines(processes: readonly Process[], limit: number, isServer: bo
   return lines;
 }
 
-/** The arguments of a field and the properties of its parent, the id of a loader, or else the digest. */
-function keyText({ args, source, id, digest }: HotKey): string {
+/** The arguments of a field, and its parent: type and properties; the id of a loader; or else the digest. */
+function keyText({ coordinate, args, source, id, digest }: HotKey): string {
   const hasAny = (part: object | null | undefined): part is object => Object.keys(part ?? {}).length > 0;
-  if (hasAny(source)) return `${hasAny(args) ? `${JSON.stringify(args)} ` : ""}of ${JSON.stringify(source)}`;
+  if (hasAny(source))
+    return `${hasAny(args) ? `${JSON.stringify(args)} ` : ""}of ${coordinate.split(".")[0]} ${JSON.stringify(source)}`;
   if (args !== null && args !== undefined) return JSON.stringify(args);
   return id === null || id === undefined ? `#${digest.slice(0, 12)}` : JSON.stringify(id);
 }
@@ -229,6 +438,12 @@ function keyText({ args, source, id, digest }: HotKey): string {
 function hitRatioOf({ stats: { hitRatio, reads, hit, stale, staleIfError = 0 } }: Field): number | undefined {
   if (typeof hitRatio === "number") return hitRatio;
   return reads === 0 ? undefined : (hit + stale + staleIfError) / reads;
+}
+
+function hitColorOf(field: Field): "green" | "yellow" | "red" | undefined {
+  const ratio = hitRatioOf(field);
+  if (ratio === undefined) return undefined;
+  return ratio >= 0.9 ? "green" : ratio >= 0.5 ? "yellow" : "red";
 }
 
 function percentOf(field: Field): string {

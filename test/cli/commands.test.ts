@@ -24,6 +24,7 @@ import {
 import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import type { Terminal } from "../../src/cli/terminal.js";
 import { ROOT, read } from "../project/source.js";
 import { runCli } from "../support/cli-terminal.js";
 import { compiledPath } from "../support/programs.js";
@@ -130,6 +131,55 @@ async function startFlakyServer() {
   return { isAway, url };
 }
 
+/** A server whose counts since the start are those of `at`. */
+async function startCountingServer() {
+  const at = { seconds: 0, reads: 1_000, name: "Query.movie" };
+  const stats = { reads: 1_000, hit: 700, stale: 100, staleIfError: 0, loads: 200, failedLoads: 3, hitRatio: 0.8 };
+  const none = {
+    ...stats,
+    reads: 10,
+    hit: 10,
+    stale: 0,
+    loads: 0,
+    failedLoads: 0,
+    hitRatio: 1,
+    loadMs: { p90Ms: null },
+  };
+  const url = await serve((_, response) => {
+    const coordinate = at.name;
+    const until = new Date(at.seconds * 1_000).toISOString();
+    const cacheInspection = {
+      fields: [{ coordinate, stats: { ...stats, loadMs: { p90Ms: 42 } } }],
+      subtrees: [{ coordinate, subtrees: { stats: none } }],
+      totals: [
+        {
+          coordinate,
+          stats: { reads: at.reads, loads: at.reads / 5, until },
+          subtrees: { stats: { reads: at.reads / 2, loads: 0 } },
+        },
+      ],
+      hotKeys: { keys: [{ coordinate, digest: "ab", reads: 3, args: { id: "7".repeat(90) } }], maxError: 2 },
+      modes: [],
+      processes: [
+        { isThis: false, host: "web".repeat(20), pid: 1, version: "0.1.0", isAlive: false, missing: "was killed" },
+      ],
+    };
+    response.setHeader("content-type", "application/json").end(JSON.stringify({ data: { cacheInspection } }));
+  });
+  return { at, url };
+}
+
+/** Returns the first three pages of `top` in a terminal, with what happens after each. */
+async function pagesOf(url: string, terminal: Partial<Terminal>, happens: (nth: number) => void = () => undefined) {
+  let nth = 0;
+  const sleep = async (): Promise<boolean> => {
+    happens(nth);
+    return ++nth < 3;
+  };
+  const { out } = await runCli(["top", "--endpoint", url], { isTty: true, sleep, ...terminal });
+  return out.split("(cleared)\n").filter((page) => page !== "");
+}
+
 /** Lines of text output keep to 80 columns and have no control characters. */
 function expectReadable(out: string): void {
   for (const line of out.split("\n")) {
@@ -193,18 +243,61 @@ describe("graphql-cached fields", () => {
 });
 
 describe("graphql-cached top", () => {
-  it("shows the parent of hot keys, and where the counts of observe are", async () => {
+  it("shows the parent of hot keys, and the differences that observe has found", async () => {
     const { admin, ask, cache } = await startServer({}, { hasStars: true });
     await runCli(["top", "--once", ...admin]);
     await ask("{ star(id: 7) { name role(as: 1) } }");
     const { out } = await runCli(["top", "--once", ...admin]);
-    expect(out).toMatch(/^Star\.name +1 of \{"id":"7"\}$/m);
-    expect(out).toMatch(/^Star\.role +1 \{"as":1\} of \{"id":"7"\}$/m);
-    expect(out).not.toContain("observe");
+    expect(out).toMatch(/^Star\.name +1 of Star \{"id":"7"\}$/m);
+    expect(out).toMatch(/^Star\.role +1 \{"as":1\} of Star \{"id":"7"\}$/m);
+    expect(out).not.toContain("OBSERVED");
+    await ask("{ movie(id: 7) }");
     await cache.setMode("observe");
-    expect((await runCli(["top", "--once", ...admin])).out.replaceAll("\n", " ")).toContain(
-      "graphql-cached mode and graphql-cached fields show what observe has measured",
-    );
+    await ask("{ movie(id: 7) star(id: 7) { name } }");
+    const page = async (): Promise<string> => (await runCli(["top", "--once", ...admin])).out;
+    await expect.poll(page).toMatch(/OBSERVED +READS +HIT COMPARED DIFFERENT\n(.*\n)*Query\.movie +1 +100% +1 +1\n/);
+    expect((await page()).split("OBSERVED")[1]).toMatch(/^Star\.name +1 +100% +1 +0\n/m);
+    expectReadable(await page());
+  });
+
+  it("shows the reads and loads a second since the page before, of what has counts of both", async () => {
+    const { url, at } = await startCountingServer();
+    const pages = await pagesOf(url, { env: { NO_COLOR: "1" } }, (nth) => {
+      at.seconds += 5;
+      at.reads += nth === 0 ? 60 : -100;
+    });
+    expect(pages.map((page) => page.includes("/S"))).toEqual([false, true, true]);
+    expect(pages[1]).toContain("/graphql · last 10m · /S over 5 s");
+    expect(pages[1]).toMatch(/READS +\/S +HIT +LOADS +\/S +FAILED +P90 LOAD$/m);
+    expect(pages[1]).toMatch(/^Query\.movie +1000 +12 +80% +200 +2\.4 +3 +42 ms$/m);
+    expect(pages[1]).toMatch(/^Query\.movie \(subtree\) +10 +6\.0 +100% +0 +0 +0/m);
+    // Processes that have ended are forgotten, with their counts.
+    expect(pages[2]).toMatch(/^Query\.movie +1000 +80% +200 +3 +42 ms$/m);
+  });
+
+  it("colours a terminal, unless NO_COLOR or TERM say no, and other output only if FORCE_COLOR says so", async () => {
+    const { url } = await startCountingServer();
+    const isColoured = async (env: Readonly<Record<string, string>>, isTty = true) => {
+      const [page = ""] = await pagesOf(url, { env, isTty });
+      return page.includes("\u001b[33m  80%\u001b[39m") && page.includes("\u001b[31m     3\u001b[39m");
+    };
+    expect(await isColoured({})).toBe(true);
+    expect(await isColoured({ NO_COLOR: "" })).toBe(true);
+    for (const env of [{ NO_COLOR: "1" }, { TERM: "dumb" }, { FORCE_COLOR: "0" }] as Record<string, string>[])
+      expect(await isColoured(env), JSON.stringify(env)).toBe(false);
+    expect(await isColoured({}, false)).toBe(false);
+    expect(await isColoured({ FORCE_COLOR: "1", NO_COLOR: "1" }, false)).toBe(true);
+  });
+
+  it.each([30, 40, 55, 80, 132])("keeps to a terminal of %i columns", async (columns) => {
+    const { url, at } = await startCountingServer();
+    const name = `Query.${"long".repeat(13)}`;
+    at.name = name;
+    const pages = await pagesOf(url, { env: { NO_COLOR: "1" }, columns }, () => at.seconds++);
+    for (const page of pages)
+      for (const line of page.split("\n")) expect(line.length, line).toBeLessThanOrEqual(Math.max(columns, 36));
+    expect(pages[2]?.includes(`${name} `)).toBe(columns === 132);
+    expect(pages[2]).toMatch(/READS.* HIT/);
   });
 
   it("shows reads, hits and loads of fields and loaders, and the processes", async () => {

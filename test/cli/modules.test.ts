@@ -182,7 +182,7 @@ describe("check of a module", () => {
     );
     const error = Object.assign(new Error("Unknown file extension"), { code: "ERR_UNKNOWN_FILE_EXTENSION" });
     expect(loadMistake(error)).toBe(
-      "this Node.js runs no such file; set NODE_OPTIONS='--import tsx', with the package tsx, or check the compiled module",
+      "this Node.js runs no such file; set NODE_OPTIONS='--import tsx', with the package tsx, check the compiled module, or install @graphql-tools/code-file-loader, which reads templates with the tag gql",
     );
   });
 });

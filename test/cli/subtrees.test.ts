@@ -37,6 +37,10 @@ describe("graphql-cached fields", () => {
       "\n  subtrees  4 reads, 75% of them hits; 1 selection; holes: Post.liked; skipped: DIRECTIVE @live 1",
     );
     expect(out.match(/subtrees {2}/g)).toHaveLength(1);
+    const policies = [...out.replaceAll(/\n {3,}/g, " ").matchAll(/^(\S+)\n {2}policy +(.*)$/gm)];
+    expect(
+      policies.filter(([, , policy]) => policy?.endsWith("scope: PUBLIC, subtree: true")).map(([, name]) => name),
+    ).toEqual(["Query.posts", "Query.notes"]);
     const { fields } = JSON.parse((await run("fields", "Query.posts", "--json")).out) as { fields: object[] };
     expect(fields).toMatchObject([{ coordinate: "Query.posts", subtrees: { stats: { reads: 4 }, selections: 1 } }]);
   });

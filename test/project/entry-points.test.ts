@@ -67,6 +67,15 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "objectIdType",
     "prismaResultType",
   ],
+  "src/eslint/index.ts": [
+    "EslintConfig",
+    "EslintPlugin",
+    "EslintReport",
+    "EslintRule",
+    "EslintRuleContext",
+    "EslintSettings",
+    "eslintPlugin",
+  ],
   "src/inspector/index.ts": [
     "EndpointHeaders",
     "InspectorAccess",
