@@ -417,7 +417,7 @@ class Linter {
           location,
         );
     for (const { coordinate, tag, location } of produced)
-      if (!invalidated.some((other) => canMatch(tag, other.tag)))
+      if (!invalidated.some((other) => canMatch(other.tag, tag)))
         this.#find(
           "tag",
           coordinate,

@@ -17,7 +17,6 @@ import { type Clock, within } from "../clock.js";
 import { ignoreRejection } from "../deferred.js";
 import { CachedError, describeSetting } from "../errors.js";
 import type { KeyFormOf } from "../keys/canonical.js";
-import { typeTag } from "../keys/key.js";
 import { parseTagTemplate, type TagTemplate } from "../keys/tag-template.js";
 import type { EntityCall, EntityFinder, Obstacle } from "../schema-rules.js";
 import {
@@ -170,11 +169,6 @@ export class EntityTypes {
   /** Returns the templates of the tags of all entities. */
   templates(hasSubtrees: boolean): readonly TagTemplate[] {
     return this.#entities(hasSubtrees).flatMap(({ name }) => parseTagTemplate(`${name}:{$result.id}`) ?? []);
-  }
-
-  /** Returns the tags of the types of all entities, which values with many of them have. */
-  typeTags(hasSubtrees = false): readonly string[] {
-    return this.#entities(hasSubtrees).map(({ name }) => typeTag(name));
   }
 
   /** `hasSubtrees`: whether entries have the entities in completed values, where an `id` with a resolver is as good. */

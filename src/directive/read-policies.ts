@@ -17,7 +17,6 @@ import {
 import { CachedError, describeSetting, messageOf } from "../errors.js";
 import { type Path, parsePath } from "../keys/path.js";
 import {
-  isTypeTag,
   mistakeInTemplate,
   parseTagTemplate,
   repairedPath,
@@ -258,7 +257,6 @@ class PolicyReader {
       if (rule !== undefined) fields.set(rule.coordinate, rule);
     }
     this.#checkEmbeddedPrivate(fields);
-    this.#checkTypeTags(fields, invalidations);
     this.#checkUnscoped();
     return { fields, invalidations };
   }
@@ -335,18 +333,6 @@ class PolicyReader {
     if ("stitchingInfo" in this.#schema.extensions) return false;
     const others = isRoot ? [type] : Object.values(this.#schema.getTypeMap());
     return others.some(hasResolvers);
-  }
-
-  /** Reports a tag of a mutation such as `Movie:*` that no value has, since it looks like a pattern. */
-  #checkTypeTags(fields: ReadonlyMap<string, FieldRule>, invalidations: ReadonlyMap<string, InvalidationRule>): void {
-    const declared = new Set([...fields.values()].flatMap(({ tags }) => tags.map(({ text }) => text)));
-    const hasTypeTag = (tag: string): boolean =>
-      isTypeTag(tag) && (declared.has(tag) || this.#entities?.typeTags().includes(tag) === true);
-    for (const [coordinate, { tags }] of invalidations)
-      for (const { text } of tags) {
-        const mistake = mistakeInTemplate(text, hasTypeTag);
-        if (mistake !== undefined) this.#mistake(this.#invalidatesAt(coordinate), mistake);
-      }
   }
 
   /**
@@ -749,7 +735,7 @@ class PolicyReader {
         );
         return [];
       }
-      const mistake = mistakeInTemplate(text);
+      const mistake = mistakeInTemplate(text, !place.source.endsWith(this.#names.invalidates));
       if (mistake !== undefined) {
         this.#mistake(place, mistake);
         return [];

@@ -117,11 +117,7 @@ export function applyCached(
   for (const { coordinate, variant } of rules.fields.values()) parts.variants.declare(coordinate, variant);
   const declaredTags = [...rules.fields.values()].flatMap(({ tags }) => tags);
   const hasSubtrees = [...rules.fields.values()].some(({ subtree }) => subtree !== undefined);
-  if (rules.fields.size > 0)
-    parts.knownTags.addSchema(
-      [...declaredTags, ...(entities?.templates(hasSubtrees) ?? [])],
-      entities?.typeTags(hasSubtrees) ?? [],
-    );
+  if (rules.fields.size > 0) parts.knownTags.addSchema([...declaredTags, ...(entities?.templates(hasSubtrees) ?? [])]);
   reportUnmatchedTags(rules, parts, entities);
   reportAdvice(schema, rules, parts);
   const appliedWith = JSON.stringify({
