@@ -16,6 +16,7 @@ import {
 import { type Cache, createCache } from "../cache.js";
 import { isAuthName } from "../directive/auth-names.js";
 import { type DirectiveNames, directivesAt } from "../directive/directive-names.js";
+import { resolveIdFields } from "../directive/id-fields.js";
 import { collectPolicies } from "../directive/read-policies.js";
 import { entityKeysOf } from "../directive/reference.js";
 import { Shapes } from "../directive/shape.js";
@@ -289,6 +290,7 @@ class Linter {
       new Shapes(schema),
       undefined,
       undefined,
+      resolveIdFields(this.#options.apply.idFields, schema),
     );
     const kept = fieldsWithoutEntries(schema, rules);
     if (kept.length > 0 && !this.#hasEntityTags)

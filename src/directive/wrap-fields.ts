@@ -25,6 +25,7 @@ import { type EntityTagsOptions, EntityTypes, resolveEntityTags } from "./entity
 import { fieldCompares } from "./field-compare.js";
 import { existenceChecks, type FieldExistence } from "./field-existence.js";
 import type { AnyField } from "./field-rule.js";
+import { resolveIdFields } from "./id-fields.js";
 import { hasOwnResolver, markWrapped, type Resolver, type Wrapped, wrappedBy } from "./own-resolver.js";
 import { readPolicies } from "./read-policies.js";
 import { fieldAt, type KeyedType, REFERENCE, type ReferenceResolver, referenceResolverOf } from "./reference.js";
@@ -47,6 +48,11 @@ export interface ApplyCachedOptions extends DirectiveNames {
    */
   readonly entityTags?: boolean | EntityTagsOptions | undefined;
   /**
+   * By type: the field, or fields, that identify its objects, in entity tags, in the default keys of its fields and in subtrees: `{ Movie:
+   * "slug", Rating: ["movieId", "userId"] }`. Default: `id`.
+   */
+  readonly idFields?: Readonly<Record<string, string | readonly string[]>> | undefined;
+  /**
    * By coordinate: knows which ids cannot exist. A cached field that is asked for such an id, and has no
    * entry for it, is null without a load, and nothing is stored. Only fields that can be null.
    */
@@ -63,6 +69,7 @@ const OPTION_NAMES: readonly string[] = [
   "invalidates",
   "cacheControl",
   "entityTags",
+  "idFields",
   "exists",
   "compare",
 ] satisfies (keyof ApplyCachedOptions)[];
@@ -94,15 +101,18 @@ export function applyCached(
     );
   if ("fragmentReplacements" in schema) throw withMiddleware("one that it has wrapped");
   checkNotOfAnotherCache(schema, parts);
-  const { cacheControl, compare, entityTags, exists, ...given } = options ?? {};
+  const { cacheControl, compare, entityTags, exists, idFields: idFieldsGiven, ...given } = options ?? {};
   const names = resolveNames(isOptions(options) ? given : options, "applyCached", OPTION_NAMES);
   const settings = resolveCacheControl(cacheControl);
-  const hints = settings === undefined ? undefined : new CacheControlHints(schema, settings);
-  const exceptTypes = resolveEntityTags(entityTags, schema);
+  const idFields = resolveIdFields(idFieldsGiven, schema);
+  const hints = settings === undefined ? undefined : new CacheControlHints(schema, settings, idFields);
+  const exceptTypes = resolveEntityTags(entityTags, schema, idFields);
   const entities =
-    exceptTypes === undefined ? undefined : new EntityTypes(schema, exceptTypes, parts.keys.keyFormOf, parts.clock);
+    exceptTypes === undefined
+      ? undefined
+      : new EntityTypes(schema, { exceptTypes, idFields }, parts.keys.keyFormOf, parts.clock);
   const shapes = new Shapes(schema, entities === undefined ? undefined : (type) => entities.markOf(type));
-  const rules = readPolicies(schema, parts, names, shapes, hints, entities);
+  const rules = readPolicies(schema, parts, names, shapes, hints, entities, idFields);
   if (hints !== undefined) reportHints(hints, parts);
   checkNoMiddleware(schema, rules);
   if (entities !== undefined) reportEntities(schema, rules, entities, parts);
@@ -124,6 +134,7 @@ export function applyCached(
     ...names,
     cacheControl: settings ?? false,
     entityTags: exceptTypes === undefined ? false : { exceptTypes: [...exceptTypes].sort() },
+    idFields,
   });
   /** A schema that is applied twice is wrapped once, so the options of the second time would have no effect. */
   const refuseOthers = (coordinate: string, before: Pick<Wrapped, "options">): undefined => {
