@@ -66,6 +66,7 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "objectIdType",
     "prismaResultType",
   ],
+  "src/http/index.ts": ["HttpHandler", "InvalidationHandlerOptions", "invalidationHandler"],
   "src/inspector/index.ts": [
     "EndpointHeaders",
     "InspectorAccess",
