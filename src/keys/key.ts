@@ -258,7 +258,14 @@ export function createKeySpace(
       formOf: (coordinate, form) => subjectOf(`\u0000\u0000form ${coordinate} ${form}`),
       mode: (coordinate) => subjectOf(`\u0000\u0000mode ${coordinate}`),
     },
-    tags: (texts) => [...new Set(texts.flatMap(subjectsOfTag))],
+    tags: (texts) => {
+      const [first] = texts;
+      // Most values have one, and hits ask for it.
+      if (texts.length < 2) return first === undefined ? [] : subjectsOfTag(first);
+      const subjects = new Set<Subject>();
+      for (const text of texts) for (const subject of subjectsOfTag(text)) subjects.add(subject);
+      return [...subjects];
+    },
     invalidatedTags: (texts) => {
       const types = new Set(texts.flatMap((text) => typeOfTag(text) ?? []).map(typeTag));
       const all = [...new Set([...texts, ...types])];
