@@ -83,9 +83,9 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const identity = identityOfProcess();
   const guard = new SourceGuard(clock, longTick, options);
   const knownTags = new KnownTags(normalizeTag);
-  const loads = new Loads(clock, channel, packing, guard, options, (tag) => {
-    knownTags.learn(tag);
-    return keys.tag(tag);
+  const loads = new Loads(clock, channel, packing, guard, options, (tags) => {
+    for (const tag of tags) knownTags.learn(tag);
+    return keys.tags(tags);
   });
   const variants = new Variants();
   const modes = new Modes(options.initialMode, ({ coordinate = null, ...change }) =>

@@ -17,6 +17,7 @@ import { type Cache, createCache } from "../cache.js";
 import { isAuthName } from "../directive/auth-names.js";
 import { type DirectiveNames, directivesAt } from "../directive/directive-names.js";
 import { resolvePolicies } from "../directive/policies-by-coordinate.js";
+import { resolveIdFields } from "../directive/id-fields.js";
 import { collectPolicies } from "../directive/read-policies.js";
 import { entityKeysOf } from "../directive/reference.js";
 import { Shapes } from "../directive/shape.js";
@@ -294,6 +295,7 @@ class Linter {
       undefined,
       undefined,
       this.#policies,
+      resolveIdFields(this.#options.apply.idFields, schema),
     );
     const kept = fieldsWithoutEntries(schema, rules);
     if (kept.length > 0 && !this.#hasEntityTags)
@@ -422,7 +424,7 @@ class Linter {
           location,
         );
     for (const { coordinate, tag, location } of produced)
-      if (!invalidated.some((other) => canMatch(tag, other.tag)))
+      if (!invalidated.some((other) => canMatch(other.tag, tag)))
         this.#find(
           "tag",
           coordinate,

@@ -84,6 +84,7 @@ export type InvalidationVia =
   | "cacheInvalidateTags"
   | "cacheClear"
   | "outbox"
+  | "invalidationHandler"
   | "set"
   | "delete"
   | "retry";

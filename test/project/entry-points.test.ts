@@ -76,6 +76,7 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "EslintSettings",
     "eslintPlugin",
   ],
+  "src/http/index.ts": ["HttpHandler", "InvalidationHandlerOptions", "invalidationHandler"],
   "src/inspector/index.ts": [
     "EndpointHeaders",
     "InspectorAccess",

@@ -30,6 +30,7 @@ const RANKS: Readonly<Record<string, number>> = {
   inspection: 8,
   responses: 8,
   "options.ts": 8,
+  http: 9,
   "assembly.ts": 9,
   "warm-up.ts": 9,
   "cache.ts": 10,
