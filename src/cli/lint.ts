@@ -16,8 +16,8 @@ import {
 import { type Cache, createCache } from "../cache.js";
 import { isAuthName } from "../directive/auth-names.js";
 import { type DirectiveNames, directivesAt } from "../directive/directive-names.js";
-import { resolvePolicies } from "../directive/policies-by-coordinate.js";
 import { resolveIdFields } from "../directive/id-fields.js";
+import { resolvePolicies } from "../directive/policies-by-coordinate.js";
 import { collectPolicies } from "../directive/read-policies.js";
 import { entityKeysOf } from "../directive/reference.js";
 import { Shapes } from "../directive/shape.js";

@@ -78,7 +78,16 @@ export function readPolicies(
   policies: ReadonlyMap<string, PolicySettings>,
   idFields: IdFields,
 ): SchemaRules {
-  const { rules, mistakes, ...found } = collectPolicies(schema, parts, names, shapes, hints, entities, policies, idFields);
+  const { rules, mistakes, ...found } = collectPolicies(
+    schema,
+    parts,
+    names,
+    shapes,
+    hints,
+    entities,
+    policies,
+    idFields,
+  );
   const errors = mistakes.map(({ error }) => error);
   if (errors.length === 1) throw errors[0] as CachedError;
   if (errors.length > 1) {
