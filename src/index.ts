@@ -19,6 +19,7 @@ export type { CacheOptions } from "./options.js";
 export type { ResponsesOptions } from "./responses/options.js";
 export { memoryStore } from "./store/memory-store.js";
 export type { CacheEvent } from "./telemetry/events.js";
+export type { Purge, PurgeFunction } from "./tier/invalidation/purge.js";
 export type { RefreshJob } from "./tier/lease/refresh-job.js";
 export type { ResultControl, ResultSettings } from "./tier/request/result-control.js";
 

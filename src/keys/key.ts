@@ -16,6 +16,9 @@ const FORMAT = "3";
  */
 export type Subject = number;
 
+/** How a subject is written where other programs see it: in the history, in events, and in the headers for CDNs. */
+export const nameOfSubject = (subject: Subject): string => subject.toString(36);
+
 /** The name of one entry in the store, and the input it is made from. */
 export class Key {
   readonly coordinate: string;
