@@ -26,6 +26,7 @@ export class CollectedParts implements PartCollector {
   readonly #rules: CacheParts["rules"];
   readonly #what: string;
   readonly isBuild: boolean;
+  readonly wantsYoung: boolean;
   readonly #tags = new Set<Subject>();
   /** The tags of the entries, by coordinate. */
   readonly #entries = new Map<string, Set<Subject>>();
@@ -40,12 +41,18 @@ export class CollectedParts implements PartCollector {
 
   /**
    * `what`: what the entry is called in messages. `contextPaths`: the paths into the context that are part of its key. `isBuild`: see
-   * `PartCollector`.
+   * `PartCollector`, as `wantsYoung` has.
    */
   constructor(
     { keys, clock, rules, onceLog }: CacheParts,
-    { what, contextPaths, isBuild }: { what: string; contextPaths: Iterable<string>; isBuild: boolean },
+    {
+      what,
+      contextPaths,
+      isBuild,
+      wantsYoung = true,
+    }: { what: string; contextPaths: Iterable<string>; isBuild: boolean; wantsYoung?: boolean },
   ) {
+    this.wantsYoung = wantsYoung;
     this.#what = what;
     this.isBuild = isBuild;
     this.#log = onceLog;

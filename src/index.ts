@@ -8,6 +8,7 @@ export type { EntityTagsOptions } from "./directive/entity-types.js";
 export type { FieldExistence } from "./directive/field-existence.js";
 export { resultControl } from "./directive/result-control.js";
 export { type ApplyCachedOptions, applyCached } from "./directive/wrap-fields.js";
+export type { EdgeOptions } from "./edge/options.js";
 export { CachedError } from "./errors.js";
 export { controlResolvers } from "./inspection/control-resolvers.js";
 export type { CacheHealth } from "./inspection/health.js";

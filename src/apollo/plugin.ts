@@ -10,6 +10,8 @@ import type {
 import type { DocumentNode } from "graphql";
 import type { Cache } from "../cache.js";
 import { checkServed } from "../directive/served-schema.js";
+import { Edge, type EdgeAge, type EdgeResponse } from "../edge/edge.js";
+import { type EdgeOptions, resolveEdge } from "../edge/options.js";
 import { isAllowed } from "../inspection/access.js";
 import { appended } from "../inspection/response-headers.js";
 import {
@@ -41,6 +43,11 @@ export interface CachedPluginOptions<Context extends BaseContext> extends TraceO
    * outdated or invalidated. Default: false.
    */
   readonly responses?: boolean | ResponsesOptions | undefined;
+  /**
+   * Lets CDNs keep the responses to GET requests, and name what is in them in the headers `Cache-Tag` and `Surrogate-Key`, for
+   * `invalidation.purge`. Never more public, nor longer, than Apollo's `Cache-Control` says. Default: false.
+   */
+  readonly edge?: boolean | EdgeOptions | undefined;
   /**
    * Decides which callers may send `extensions: { cached: true }` to get `extensions.cached` in the
    * response. With `{ cached: "BYPASS" }` or `{ cached: "REFRESH" }` they also override the cache,
@@ -79,9 +86,11 @@ export function cachedPlugin<Context extends BaseContext>(
   options: CachedPluginOptions<Context> = {},
 ): ApolloServerPlugin<Context> {
   const parts = partsOf(cache, "cachedPlugin");
-  checkTraceOptions(options, "cachedPlugin", ["responses"]);
+  checkTraceOptions(options, "cachedPlugin", ["responses", "edge"]);
   const stored = resolveResponses(options.responses, "cachedPlugin");
   const responses = stored && new ResponseCache(parts, stored, false);
+  const edgeOptions = resolveEdge(options.edge, "cachedPlugin", parts);
+  const edge = edgeOptions && new Edge(parts, edgeOptions);
   parts.contextReads.collectByRequest();
   const servedResults = new ServedResults();
   const underExecution = new WeakMap<object, ResponseExecution>();
@@ -91,6 +100,11 @@ export function cachedPlugin<Context extends BaseContext>(
       const override = OVERRIDES.find((one) => one === requested);
       if (override !== undefined && options.allow !== undefined && (await isAllowed(options.allow, contextValue)))
         parts.scopes.override(contextValue, override);
+      const { http } = request;
+      const atEdge = await edge?.begin(
+        contextValue,
+        http && { method: http.method, header: (name) => http.headers.get(name) },
+      );
       const isTraced = override !== undefined || requested === true;
       const trace = isTraced ? new TraceRecorder(parts, override === "REFRESH") : undefined;
       const narrowest = new NarrowestPolicy();
@@ -120,7 +134,9 @@ export function cachedPlugin<Context extends BaseContext>(
       const executionDidStart = async (requestContext: ExecutedRequest<Context>) => {
         const { overallCachePolicy, response, schema, document, operationName } = requestContext;
         isExecuted = true;
-        const rewritten = parts.subtrees.rewrite({ schema, document, operationName, context: contextValue });
+        const operation = { schema, document, operationName, context: contextValue };
+        const stopCollecting = atEdge?.execute(operation, edge?.planOf(operation), observer, execution);
+        const rewritten = parts.subtrees.rewrite(operation);
         if (rewritten !== undefined) {
           sent = document;
           requestContext.document = rewritten;
@@ -131,6 +147,7 @@ export function cachedPlugin<Context extends BaseContext>(
             const { body } = response;
             if (body?.kind === "single") parts.subtrees.finish(body.singleResult.data);
           }
+          stopCollecting?.();
           narrowest.restrict(overallCachePolicy);
           after = copyOf(response.http);
           if (execution?.isPrivate === true) overallCachePolicy.restrict({ scope: "PRIVATE" });
@@ -150,11 +167,21 @@ export function cachedPlugin<Context extends BaseContext>(
                 const { schema, document, operationName } = operation;
                 const { variables } = operation.request;
                 const begun = await responses.begin(
-                  { schema, document, operationName, variables, context: contextValue },
+                  {
+                    schema,
+                    document,
+                    operationName,
+                    variables,
+                    context: contextValue,
+                    skipsNear: atEdge !== undefined,
+                  },
                   observer,
                 );
                 isServed = begun?.kind === "served";
-                if (begun?.kind === "served") return answerOf(begun, operation, servedResults);
+                if (begun?.kind === "served") {
+                  atEdge?.served(begun);
+                  return answerOf(begun, operation, servedResults);
+                }
                 execution = begun?.execution;
                 if (execution !== undefined) {
                   underExecution.set(contextValue, execution);
@@ -179,6 +206,8 @@ export function cachedPlugin<Context extends BaseContext>(
                 : `its execution has set the header ${header}`;
             await endExecution(execution, context, executed(), obstacle);
           }
+          // Later than Apollo Server, whose header this narrows.
+          if (atEdge !== undefined && !requestIsBatched) await setEdgeHeaders(atEdge, context);
           const { body } = response;
           // The other fields of a response in parts are still to be executed.
           if (body?.kind !== "single") return;
@@ -331,6 +360,31 @@ async function endExecution<Context extends BaseContext>(
   if (older === undefined) return;
   body.singleResult = resultOf(older);
   overallCachePolicy.restrict({ maxAge: 0 });
+}
+
+/** Replaces the `Cache-Control` of Apollo Server, if that allows to keep the response, by one for CDNs. */
+async function setEdgeHeaders<Context extends BaseContext>(
+  atEdge: EdgeResponse,
+  { response, overallCachePolicy }: GraphQLRequestContextWillSendResponse<Context>,
+): Promise<void> {
+  const { body, http } = response;
+  const isWhole = body.kind === "single" && body.singleResult.errors === undefined;
+  const age = isWhole ? ageIn(http.headers.get("cache-control"), overallCachePolicy.policyIfCacheable()) : undefined;
+  const { Vary, ...headers } = await atEdge.headers(age);
+  if (Vary !== undefined) http.headers.set("vary", appended(http.headers.get("vary"), Vary));
+  if (age !== undefined)
+    for (const [name, value] of Object.entries(headers)) http.headers.set(name.toLowerCase(), value);
+}
+
+/** Returns what a `Cache-Control` says, or the policy if there is none. Undefined: it is not one of Apollo Server that allows to keep the response. */
+function ageIn(
+  header: string | undefined,
+  policy: { readonly maxAge: number; readonly scope: "PUBLIC" | "PRIVATE" } | null,
+): EdgeAge {
+  if (policy === null) return undefined;
+  if (header === undefined) return { maxAge: policy.maxAge, isPrivate: policy.scope === "PRIVATE" };
+  const [, maxAge, scope] = /^max-age=(\d+), (public|private)$/.exec(header) ?? [];
+  return maxAge === undefined ? undefined : { maxAge: Number(maxAge), isPrivate: scope === "private" };
 }
 
 /** Answers an operation with a stored response. Other plugins may add to the result, but not change its data. */

@@ -257,7 +257,7 @@ class FieldCall implements FieldRequest {
     this.contextParts = contextPartsOf(rule, context, parts.keys);
     this.mayExist = functions?.existence?.(this);
     this.onRead = this.observer === undefined && functions?.onRead === undefined ? undefined : reportRead;
-    this.wantsYoung = this.observer?.collector !== undefined;
+    this.wantsYoung = this.observer?.collector?.wantsYoung === true;
   }
 
   get input(): (() => unknown) | undefined {

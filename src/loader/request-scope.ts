@@ -73,6 +73,8 @@ export interface PartCollector {
    * stored. And a build can contain what is not cached.
    */
   readonly isBuild: boolean;
+  /** Whether what it collects is stored, so that it should not be about to become stale. */
+  readonly wantsYoung: boolean;
   /** Adds a value that a loader was given for a key. Undefined: the id has none. */
   addPrimed(names: NearNames | undefined, policy: Policy): void;
   /** Adds a value of a loader that is not cached. */
@@ -100,10 +102,12 @@ export interface Miss extends Pick<ReadRequest, "key" | "policy" | "tags"> {
 class EveryCollector implements Observer, PartCollector {
   readonly members: ReadonlySet<PartCollector>;
   readonly isBuild: boolean;
+  readonly wantsYoung: boolean;
 
   constructor(members: ReadonlySet<PartCollector>) {
     this.members = members;
     this.isBuild = [...members].some((member) => member.isBuild);
+    this.wantsYoung = [...members].some((member) => member.wantsYoung);
   }
 
   get collector(): PartCollector {

@@ -1,0 +1,164 @@
+import type { GraphQLSchema } from "graphql";
+import { CollectedParts } from "../collected-parts.js";
+import { nameOfSubject, RESPONSES, type Subject } from "../keys/key.js";
+import { identityOf } from "../loader/identity.js";
+import type { Observer } from "../loader/request-scope.js";
+import type { CacheParts } from "../parts.js";
+import { type OperationPlan, OperationPlanner } from "../responses/operation-plan.js";
+import { type Begun, collecting, type Operation, type ResponseExecution } from "../responses/response-cache.js";
+import type { ClockOrigin } from "../store/store.js";
+import type { ResolvedEdge } from "./options.js";
+
+/** The request that a response answers. */
+export interface EdgeRequest {
+  readonly method: string;
+  header(name: string): string | null | undefined;
+}
+
+/** How long, in seconds, and for whom a response may be kept by the rules of the server. Undefined: not at all. */
+export type EdgeAge = { readonly maxAge: number; readonly isPrivate: boolean } | undefined;
+
+/** What a response is made of. */
+interface Contents {
+  /** Undefined: they are too many. */
+  readonly subjects: readonly Subject[] | undefined;
+  /** Milliseconds. Infinite without parts. */
+  readonly staleForMs: number;
+  readonly isPrivate: boolean;
+  /** Why not all of it is known. Undefined: it is. */
+  readonly refusal: string | undefined;
+  /** The paths into the context that it depends on. */
+  readonly contextPaths: readonly string[];
+}
+
+/** Makes the headers by which CDNs keep responses, and find them again when something in them is invalidated. */
+export class Edge {
+  readonly #parts: CacheParts;
+  readonly #options: ResolvedEdge;
+  readonly #planners = new WeakMap<GraphQLSchema, OperationPlanner>();
+
+  constructor(parts: CacheParts, options: ResolvedEdge) {
+    this.#parts = parts;
+    this.#options = options;
+  }
+
+  /** Begins the response to a request; undefined for one that no CDN answers. Never rejects. */
+  async begin(context: unknown, request: EdgeRequest | undefined): Promise<EdgeResponse | undefined> {
+    if (request?.method !== "GET") return undefined;
+    const { invalidations, identify } = this.#parts;
+    const isSignedIn = identityOf(identify, context) !== undefined || request.header("authorization") != null;
+    // What is read was invalidated later, if at all, than what this process knows now.
+    const origin = !isSignedIn && (await invalidations.follow()) ? invalidations.origin : undefined;
+    return new EdgeResponse(this.#parts, this.#options, origin);
+  }
+
+  /** Returns what is known of an operation before it is executed. */
+  planOf({ schema, document, operationName }: Omit<Operation, "variables" | "context">): OperationPlan | undefined {
+    let planner = this.#planners.get(schema);
+    if (planner === undefined) {
+      planner = new OperationPlanner(schema, this.#parts);
+      this.#planners.set(schema, planner);
+    }
+    return planner.plan(document, operationName);
+  }
+}
+
+/** One response that a CDN may keep. */
+export class EdgeResponse {
+  readonly #parts: CacheParts;
+  readonly #options: ResolvedEdge;
+  readonly #origin: ClockOrigin | undefined;
+  #plan: OperationPlan | undefined;
+  #contents: (() => Contents) | undefined;
+
+  /** `origin`: what had been invalidated when the request began. Undefined: the response is for no CDN. */
+  constructor(parts: CacheParts, options: ResolvedEdge, origin: ClockOrigin | undefined) {
+    this.#parts = parts;
+    this.#options = options;
+    this.#origin = origin;
+  }
+
+  /** Notes that the response was stored before. */
+  served({ report, contextPaths, isPrivate }: Extract<Begun, { kind: "served" }>): void {
+    const { subjects = [], staleForMs = 0 } = report.outcome === "bypassed" ? {} : report;
+    this.#contents = () => ({ subjects, staleForMs, isPrivate, contextPaths, refusal: undefined });
+  }
+
+  /**
+   * Notes that the response is executed. `execution`: that of the response cache. Returns what ends it.
+   */
+  execute(
+    operation: Omit<Operation, "variables">,
+    plan: OperationPlan | undefined,
+    observer: Observer | undefined,
+    execution?: ResponseExecution,
+  ): () => void {
+    this.#plan = plan;
+    const contextPaths = execution?.contextPaths ?? plan?.contextPaths.map(({ text }) => text) ?? [];
+    const known = execution?.parts;
+    const parts =
+      known ??
+      new CollectedParts(this.#parts, {
+        what: "a response for the edge",
+        contextPaths,
+        isBuild: false,
+        wantsYoung: false,
+      });
+    this.#contents = () => ({
+      subjects: parts.subjects(),
+      staleForMs: parts.staleForMs,
+      isPrivate: parts.isPrivate,
+      refusal: parts.hasReads || plan?.coordinates.length === 0 ? parts.refusal : "none of its cached fields was read",
+      contextPaths,
+    });
+    return known === undefined
+      ? this.#parts.scopes.collect(operation.context, collecting(observer, parts))
+      : () => undefined;
+  }
+
+  /** Returns the headers of the response by name, `Cache-Control` as it has to be for `age`. Never rejects. */
+  async headers(age: EdgeAge): Promise<Readonly<Record<string, string>>> {
+    const { vary, clientMaxAge } = this.#options;
+    const varying = vary.length === 0 ? {} : { Vary: vary.join(", ") };
+    if (age === undefined || age.maxAge <= 0) return { ...varying, "Cache-Control": "no-store" };
+    const contents = this.#contents?.();
+    const tags = age.isPrivate ? undefined : await this.#tagsOf(contents);
+    if (tags === undefined) return { ...varying, "Cache-Control": `max-age=${age.maxAge}, private` };
+    const directives = [`max-age=${Math.min(clientMaxAge, age.maxAge)}`, `s-maxage=${age.maxAge}`];
+    const staleFor = Math.floor((contents?.staleForMs ?? 0) / 1_000);
+    // What is not cached has no time in which it may be served stale.
+    if (this.#plan?.isAllCached !== false && staleFor > 0 && Number.isFinite(staleFor))
+      directives.push(`stale-while-revalidate=${staleFor}`);
+    return { ...varying, ...tags, "Cache-Control": [...directives, "public"].join(", ") };
+  }
+
+  /** Returns the headers with the tags. Undefined: the response is for no CDN. */
+  async #tagsOf(contents: Contents | undefined): Promise<Record<string, string> | undefined> {
+    const { keys, invalidations, onceLog } = this.#parts;
+    const { tagHeaders, maxTags, maxTagBytes } = this.#options;
+    const origin = this.#origin;
+    if (origin === undefined || contents === undefined || contents.isPrivate) return undefined;
+    if (this.#plan?.isPrivate === true || this.#plan?.obstacle !== undefined) return undefined;
+    if (contents.refusal !== undefined || contents.contextPaths.some((path) => !this.#options.contextPaths.has(path)))
+      return undefined;
+    const subjects = new Set([
+      keys.subjects.everything,
+      keys.subjects.coordinate(RESPONSES),
+      ...(contents.subjects ?? []),
+    ]);
+    const names = [...subjects].map(nameOfSubject);
+    const headers = tagHeaders.map(({ name, separator }) => [name, names.join(separator)] as const);
+    const isTooLong = names.length > maxTags || headers.some(([, { length }]) => length > maxTagBytes);
+    if (contents.subjects === undefined || isTooLong) {
+      onceLog.warn(
+        `graphql-cached: \`edge\`: a response is private, since it has more tags than a header may have (maxTags: ${maxTags}, maxTagBytes: ${maxTagBytes}); raise the limits as far as your CDN allows, or give its parts fewer tags`,
+      );
+      return undefined;
+    }
+    // What was invalidated meanwhile was purged before the CDN gets this.
+    if (!(await invalidations.follow()) || invalidations.origin?.epoch !== origin.epoch) return undefined;
+    return invalidations.stateOf([...subjects], origin.position) === "current"
+      ? Object.fromEntries(headers)
+      : undefined;
+  }
+}
