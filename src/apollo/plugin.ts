@@ -94,6 +94,8 @@ export function cachedPlugin<Context extends BaseContext>(
   parts.contextReads.collectByRequest();
   const servedResults = new ServedResults();
   const underExecution = new WeakMap<object, ResponseExecution>();
+  /** What ends the collection of what is in a response. */
+  const collections = new WeakMap<object, () => void>();
   return {
     async requestDidStart({ contextValue, request }): Promise<GraphQLRequestListener<Context>> {
       const requested = requestedTrace(request.extensions);
@@ -135,7 +137,8 @@ export function cachedPlugin<Context extends BaseContext>(
         const { overallCachePolicy, response, schema, document, operationName } = requestContext;
         isExecuted = true;
         const operation = { schema, document, operationName, context: contextValue };
-        const stopCollecting = atEdge?.execute(operation, edge?.planOf(operation), observer, execution);
+        if (atEdge !== undefined)
+          collections.set(contextValue, atEdge.execute(operation, edge?.planOf(operation), observer, execution));
         const rewritten = parts.subtrees.rewrite(operation);
         if (rewritten !== undefined) {
           sent = document;
@@ -147,7 +150,7 @@ export function cachedPlugin<Context extends BaseContext>(
             const { body } = response;
             if (body?.kind === "single") parts.subtrees.finish(body.singleResult.data);
           }
-          stopCollecting?.();
+          collections.get(contextValue)?.();
           narrowest.restrict(overallCachePolicy);
           after = copyOf(response.http);
           if (execution?.isPrivate === true) overallCachePolicy.restrict({ scope: "PRIVATE" });
@@ -229,6 +232,7 @@ export function cachedPlugin<Context extends BaseContext>(
     async unexpectedErrorProcessingRequest({ requestContext }) {
       // Another plugin has failed, so that nothing is sent.
       underExecution.get(requestContext.contextValue)?.abandon();
+      collections.get(requestContext.contextValue)?.();
     },
     async serverWillStart({ schema }) {
       checkServed(schema, parts, "cachedPlugin");

@@ -5,7 +5,13 @@ import { identityOf } from "../loader/identity.js";
 import type { Observer } from "../loader/request-scope.js";
 import type { CacheParts } from "../parts.js";
 import { type OperationPlan, OperationPlanner } from "../responses/operation-plan.js";
-import { type Begun, collecting, type Operation, type ResponseExecution } from "../responses/response-cache.js";
+import {
+  type Begun,
+  collecting,
+  type ExecutedResponse,
+  type Operation,
+  type ResponseExecution,
+} from "../responses/response-cache.js";
 import type { ClockOrigin } from "../store/store.js";
 import type { ResolvedEdge } from "./options.js";
 
@@ -23,6 +29,7 @@ interface Contents {
   /** Undefined: they are too many. */
   readonly subjects: readonly Subject[] | undefined;
   /** Milliseconds. Infinite without parts. */
+  readonly freshForMs: number;
   readonly staleForMs: number;
   readonly isPrivate: boolean;
   /** Why not all of it is known. Undefined: it is. */
@@ -70,6 +77,7 @@ export class EdgeResponse {
   readonly #origin: ClockOrigin | undefined;
   #plan: OperationPlan | undefined;
   #contents: (() => Contents) | undefined;
+  #isServed = false;
 
   /** `origin`: what had been invalidated when the request began. Undefined: the response is for no CDN. */
   constructor(parts: CacheParts, options: ResolvedEdge, origin: ClockOrigin | undefined) {
@@ -80,8 +88,9 @@ export class EdgeResponse {
 
   /** Notes that the response was stored before. */
   served({ report, contextPaths, isPrivate }: Extract<Begun, { kind: "served" }>): void {
-    const { subjects = [], staleForMs = 0 } = report.outcome === "bypassed" ? {} : report;
-    this.#contents = () => ({ subjects, staleForMs, isPrivate, contextPaths, refusal: undefined });
+    this.#isServed = true;
+    const { subjects = [], freshForMs = 0, staleForMs = 0 } = report.outcome === "bypassed" ? {} : report;
+    this.#contents = () => ({ subjects, freshForMs, staleForMs, isPrivate, contextPaths, refusal: undefined });
   }
 
   /**
@@ -106,6 +115,7 @@ export class EdgeResponse {
       });
     this.#contents = () => ({
       subjects: parts.subjects(),
+      freshForMs: parts.freshUntilAt - this.#parts.clock.now(),
       staleForMs: parts.staleForMs,
       isPrivate: parts.isPrivate,
       refusal: parts.hasReads || plan?.coordinates.length === 0 ? parts.refusal : "none of its cached fields was read",
@@ -114,6 +124,17 @@ export class EdgeResponse {
     return known === undefined
       ? this.#parts.scopes.collect(operation.context, collecting(observer, parts))
       : () => undefined;
+  }
+
+  /** The age of a result by the schema, the policies of cached fields and what was read, for servers without rules of their own. */
+  ageOf(result: ExecutedResponse): EdgeAge {
+    const contents = this.#contents?.();
+    if (contents === undefined) return undefined;
+    // The data of a stored response is parsed when it is read.
+    if (!this.#isServed && (result.data == null || (result.errors ?? []).length > 0)) return undefined;
+    const { ownMaxAge = Number.POSITIVE_INFINITY, isPrivate = false } = this.#plan ?? {};
+    const maxAge = Math.min(ownMaxAge, Math.floor(contents.freshForMs / 1_000));
+    return { maxAge: Number.isFinite(maxAge) ? maxAge : 0, isPrivate: isPrivate || contents.isPrivate };
   }
 
   /** Returns the headers of the response by name, `Cache-Control` as it has to be for `age`. Never rejects. */

@@ -1,5 +1,6 @@
 import { ApolloServer } from "@apollo/server";
 import { makeExecutableSchema } from "@graphql-tools/schema";
+import fastify from "fastify";
 import type { GraphQLSchema } from "graphql";
 import {
   applyCached,
@@ -11,8 +12,12 @@ import {
   memoryStore,
 } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
+import { cachedHooks } from "graphql-cached/mercurius";
 import type { Store } from "graphql-cached/store";
 import { FakeClock, settle } from "graphql-cached/testing";
+import { useCached } from "graphql-cached/yoga";
+import { createYoga } from "graphql-yoga";
+import { mercurius } from "mercurius";
 import { onTestFinished } from "vitest";
 import { HINTS } from "../responses/site.js";
 
@@ -90,6 +95,35 @@ const servers = {
       });
       const text = body.kind === "complete" ? body.string : "{}";
       return answerOf(JSON.parse(text) as Answer["body"], (name) => sent.get(name));
+    };
+  },
+  "GraphQL Yoga": async ({ cache, schema, options }: Started): Promise<Ask> => {
+    const { edge = true, responses = false } = options;
+    const context = ({ request }: { request: Request }) => contextOf((name) => request.headers.get(name));
+    const plugins = [useCached(cache, { edge, responses })];
+    const yoga = createYoga<object, Context>({ schema, logging: false, context: context as never, plugins });
+    onTestFinished(() => void yoga.dispose());
+    return async (query, headers = {}, method = "GET") => {
+      const url = `http://yoga/graphql${method === "GET" ? `?query=${encodeURIComponent(query)}` : ""}`;
+      const response = await yoga.fetch(url, {
+        method,
+        headers: { "content-type": "application/json", accept: "application/json", ...headers },
+        ...(method === "GET" ? {} : { body: JSON.stringify({ query }) }),
+      });
+      return answerOf((await response.json()) as Answer["body"], (name) => response.headers.get(name));
+    };
+  },
+  Mercurius: async ({ cache, schema, options }: Started): Promise<Ask> => {
+    const app = fastify();
+    onTestFinished(() => app.close());
+    const context = ({ headers }: { headers: Record<string, string | undefined> }) =>
+      contextOf((name) => headers[name]);
+    await app.register(mercurius, { schema, context: context as never });
+    cachedHooks<Context>(app, cache, { edge: options.edge ?? true });
+    return async (query, headers = {}, method = "GET") => {
+      const how = method === "GET" ? { query: { query } } : { payload: { query } };
+      const { headers: sent, body } = await app.inject({ method, url: "/graphql", headers, ...how });
+      return answerOf(JSON.parse(body) as Answer["body"], (name) => sent[name] as string | undefined);
     };
   },
 };

@@ -179,17 +179,20 @@ describe.each(SERVERS)("at the edge, behind %s", (server) => {
 });
 
 describe("at the edge, stored responses", () => {
-  it("have the tags of what they are made of, also when they are served from the store", async () => {
-    const { ask, cache } = await openSite("Apollo Server", typeDefs, resolvers, { responses: true });
-    const query = "{ movie(id: 7) { title director { name } } }";
-    const answers = [await ask(query), await ask(query), await ask(query)];
-    for (const { tags, cacheControl } of answers) {
-      expect(tags).toEqual(expect.arrayContaining(cache.edgeTags(["Movie:7"])));
-      expect(cacheControl).toBe("max-age=0, s-maxage=40, public");
-    }
-    await cache.invalidateTags(["Movie:7"]);
-    expect((await ask(query)).tags).toEqual(answers[0]?.tags);
-  });
+  it.each(["Apollo Server", "GraphQL Yoga"] as const)(
+    "have the tags of what they are made of, also when %s serves them from the store",
+    async (server) => {
+      const { ask, cache } = await openSite(server, typeDefs, resolvers, { responses: true });
+      const query = "{ movie(id: 7) { title director { name } } }";
+      const answers = [await ask(query), await ask(query), await ask(query)];
+      for (const { tags, cacheControl } of answers) {
+        expect(tags).toEqual(expect.arrayContaining(cache.edgeTags(["Movie:7"])));
+        expect(cacheControl).toBe("max-age=0, s-maxage=40, public");
+      }
+      await cache.invalidateTags(["Movie:7"]);
+      expect((await ask(query)).tags).toEqual(answers[0]?.tags);
+    },
+  );
 });
 
 describe("at the edge, what other processes invalidate", () => {
