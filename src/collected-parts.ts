@@ -28,6 +28,8 @@ export class CollectedParts implements PartCollector {
   readonly isBuild: boolean;
   readonly wantsYoung: boolean;
   readonly #tags = new Set<Subject>();
+  /** The tags of what belongs to no field. */
+  readonly unplaced = new Set<Subject>();
   /** The tags of the entries, by coordinate. */
   readonly #entries = new Map<string, Set<Subject>>();
   /** The form of the keys of each coordinate. */
@@ -106,6 +108,7 @@ export class CollectedParts implements PartCollector {
   addUnattributed(coordinate: string, report: ReadReport, key: Key | undefined): void {
     if (report.isPrivate) this.refuse(`\`${coordinate}\`, which is PRIVATE, was read with a context of no request`);
     else this.add(coordinate, report, key);
+    if (report.outcome !== "bypassed") this.addTags(report.subjects);
   }
 
   addPrimed(names: NearNames | undefined, { scope, maxAgeMs }: Policy): void {
@@ -115,7 +118,7 @@ export class CollectedParts implements PartCollector {
       this.pass("a loader was primed for an id without a key");
       return;
     }
-    for (const tag of names.tags.subjects) this.#tags.add(tag);
+    this.addTags(names.tags.subjects);
     this.#addEntry(names.key);
   }
 
@@ -126,6 +129,7 @@ export class CollectedParts implements PartCollector {
 
   addTags(subjects: readonly Subject[]): void {
     for (const tag of subjects) this.#tags.add(tag);
+    for (const tag of subjects) this.unplaced.add(tag);
   }
 
   /** Keeps this entry from being stored. */

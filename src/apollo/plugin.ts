@@ -12,6 +12,7 @@ import type { Cache } from "../cache.js";
 import { checkServed } from "../directive/served-schema.js";
 import { Edge, type EdgeAge, type EdgeResponse } from "../edge/edge.js";
 import { type EdgeOptions, resolveEdge } from "../edge/options.js";
+import { CachedError, describeSetting } from "../errors.js";
 import { isAllowed } from "../inspection/access.js";
 import { appended } from "../inspection/response-headers.js";
 import {
@@ -48,6 +49,11 @@ export interface CachedPluginOptions<Context extends BaseContext> extends TraceO
    * `invalidation.purge`. Never more public, nor longer, than Apollo's `Cache-Control` says. Default: false.
    */
   readonly edge?: boolean | EdgeOptions | undefined;
+  /**
+   * Names what is in the responses of a subgraph in `extensions.apolloCacheTags` and `extensions.apolloEntityCacheTags`, for the response
+   * cache of Apollo Router. What cannot be named is not to be kept: `no-store`. Default: false.
+   */
+  readonly routerTags?: boolean | undefined;
   /**
    * Decides which callers may send `extensions: { cached: true }` to get `extensions.cached` in the
    * response. With `{ cached: "BYPASS" }` or `{ cached: "REFRESH" }` they also override the cache,
@@ -86,11 +92,17 @@ export function cachedPlugin<Context extends BaseContext>(
   options: CachedPluginOptions<Context> = {},
 ): ApolloServerPlugin<Context> {
   const parts = partsOf(cache, "cachedPlugin");
-  checkTraceOptions(options, "cachedPlugin", ["responses", "edge"]);
+  checkTraceOptions(options, "cachedPlugin", ["responses", "edge", "routerTags"]);
   const stored = resolveResponses(options.responses, "cachedPlugin");
   const responses = stored && new ResponseCache(parts, stored, false);
   const edgeOptions = resolveEdge(options.edge, "cachedPlugin", parts);
-  const edge = edgeOptions && new Edge(parts, edgeOptions);
+  const { routerTags = false } = options;
+  if (typeof routerTags !== "boolean")
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `cachedPlugin: \`routerTags\`: expected true or false, got ${describeSetting(routerTags)}`,
+    );
+  const edge = edgeOptions !== undefined || routerTags ? new Edge(parts, edgeOptions, routerTags) : undefined;
   parts.contextReads.collectByRequest();
   const servedResults = new ServedResults();
   const underExecution = new WeakMap<object, ResponseExecution>();
@@ -120,11 +132,13 @@ export function cachedPlugin<Context extends BaseContext>(
       let sent: DocumentNode | undefined;
       let executed: () => ExecutedResponse | undefined = () => undefined;
       const observer: Observer = {
-        onRead(coordinate, report, info, key) {
+        onRead(coordinate, report, info, key, source) {
+          atEdge?.entities?.add(report, key, info, source);
           narrowest.add(report, key?.kind !== "subtree" ? "value" : coordinate.includes(".") ? "field" : "object");
           if (info !== undefined) restrictHint(info as HintedInfo, report);
           trace?.onRead(coordinate, report, info, key);
         },
+        ...(atEdge?.entities === undefined ? {} : { onShared: atEdge.entities.addShared.bind(atEdge.entities) }),
         ...(trace === undefined ? {} : { onMiss: trace.onMiss.bind(trace) }),
         onHint: (hint, info) => (info as HintedInfo).cacheControl?.setCacheHint(hint),
         onExecution(one) {
@@ -372,8 +386,16 @@ async function setEdgeHeaders<Context extends BaseContext>(
   { response, overallCachePolicy }: GraphQLRequestContextWillSendResponse<Context>,
 ): Promise<void> {
   const { body, http } = response;
-  const isWhole = body.kind === "single" && body.singleResult.errors === undefined;
-  const age = isWhole ? ageIn(http.headers.get("cache-control"), overallCachePolicy.policyIfCacheable()) : undefined;
+  const result = body.kind === "single" && body.singleResult.errors === undefined ? body.singleResult : undefined;
+  const policy = overallCachePolicy.policyIfCacheable();
+  const age = result && ageIn(http.headers.get("cache-control"), policy);
+  if (atEdge.entities !== undefined) {
+    if (result === undefined || age === undefined) return;
+    const extensions = await atEdge.routerExtensions(result.data);
+    if (extensions === undefined) http.headers.set("cache-control", "no-store");
+    else result.extensions = { ...result.extensions, ...extensions };
+    return;
+  }
   const { Vary, ...headers } = await atEdge.headers(age);
   if (Vary !== undefined) http.headers.set("vary", appended(http.headers.get("vary"), Vary));
   if (age !== undefined)

@@ -14,6 +14,7 @@ import {
 } from "../responses/response-cache.js";
 import type { ClockOrigin } from "../store/store.js";
 import type { ResolvedEdge } from "./options.js";
+import { EntityReads, type RouterExtensions } from "./router-tags.js";
 
 /** The request that a response answers. */
 export interface EdgeRequest {
@@ -36,27 +37,40 @@ interface Contents {
   readonly refusal: string | undefined;
   /** The paths into the context that it depends on. */
   readonly contextPaths: readonly string[];
+  /** The tags among them of what belongs to no field. */
+  readonly unplaced: ReadonlySet<Subject>;
 }
 
 /** Makes the headers by which CDNs keep responses, and find them again when something in them is invalidated. */
 export class Edge {
   readonly #parts: CacheParts;
-  readonly #options: ResolvedEdge;
+  readonly #options: ResolvedEdge | undefined;
+  readonly #isForRouter: boolean;
   readonly #planners = new WeakMap<GraphQLSchema, OperationPlanner>();
 
-  constructor(parts: CacheParts, options: ResolvedEdge) {
+  /** `options`: those for CDNs; undefined: none. `isForRouter`: whether requests other than GET are those of Apollo Router. */
+  constructor(parts: CacheParts, options: ResolvedEdge | undefined, isForRouter = false) {
     this.#parts = parts;
     this.#options = options;
+    this.#isForRouter = isForRouter;
   }
 
-  /** Begins the response to a request; undefined for one that no CDN answers. Never rejects. */
+  /** Begins the response to a request; undefined for one that neither a CDN nor Apollo Router answers. Never rejects. */
   async begin(context: unknown, request: EdgeRequest | undefined): Promise<EdgeResponse | undefined> {
-    if (request?.method !== "GET") return undefined;
     const { invalidations, identify } = this.#parts;
+    const options = request?.method === "GET" ? this.#options : undefined;
+    if (request === undefined || options === undefined) {
+      if (!this.#isForRouter) return undefined;
+      return new EdgeResponse(
+        this.#parts,
+        undefined,
+        (await invalidations.follow()) ? invalidations.origin : undefined,
+      );
+    }
     const isSignedIn = identityOf(identify, context) !== undefined || request.header("authorization") != null;
     // What is read was invalidated later, if at all, than what this process knows now.
     const origin = !isSignedIn && (await invalidations.follow()) ? invalidations.origin : undefined;
-    return new EdgeResponse(this.#parts, this.#options, origin);
+    return new EdgeResponse(this.#parts, options, origin);
   }
 
   /** Returns what is known of an operation before it is executed. */
@@ -70,17 +84,23 @@ export class Edge {
   }
 }
 
-/** One response that a CDN may keep. */
+/** One response that a CDN, or Apollo Router, may keep. */
 export class EdgeResponse {
+  /** What each entity in it is made of. Undefined: it is for a CDN. */
+  readonly entities: EntityReads | undefined;
   readonly #parts: CacheParts;
-  readonly #options: ResolvedEdge;
+  readonly #options: ResolvedEdge | undefined;
   readonly #origin: ClockOrigin | undefined;
   #plan: OperationPlan | undefined;
   #contents: (() => Contents) | undefined;
   #isServed = false;
 
-  /** `origin`: what had been invalidated when the request began. Undefined: the response is for no CDN. */
-  constructor(parts: CacheParts, options: ResolvedEdge, origin: ClockOrigin | undefined) {
+  /**
+   * `options`: those for CDNs; undefined: it is for Apollo Router. `origin`: what had been invalidated when the request began. Undefined: nobody
+   * may keep the response.
+   */
+  constructor(parts: CacheParts, options: ResolvedEdge | undefined, origin: ClockOrigin | undefined) {
+    this.entities = options === undefined ? new EntityReads(parts.keys) : undefined;
     this.#parts = parts;
     this.#options = options;
     this.#origin = origin;
@@ -90,7 +110,15 @@ export class EdgeResponse {
   served({ report, contextPaths, isPrivate }: Extract<Begun, { kind: "served" }>): void {
     this.#isServed = true;
     const { subjects = [], freshForMs = 0, staleForMs = 0 } = report.outcome === "bypassed" ? {} : report;
-    this.#contents = () => ({ subjects, freshForMs, staleForMs, isPrivate, contextPaths, refusal: undefined });
+    this.#contents = () => ({
+      subjects,
+      freshForMs,
+      staleForMs,
+      isPrivate,
+      contextPaths,
+      refusal: undefined,
+      unplaced: new Set(subjects),
+    });
   }
 
   /**
@@ -120,6 +148,7 @@ export class EdgeResponse {
       isPrivate: parts.isPrivate,
       refusal: parts.hasReads || plan?.coordinates.length === 0 ? parts.refusal : "none of its cached fields was read",
       contextPaths,
+      unplaced: parts.unplaced,
     });
     return known === undefined
       ? this.#parts.scopes.collect(operation.context, collecting(observer, parts))
@@ -139,11 +168,11 @@ export class EdgeResponse {
 
   /** Returns the headers of the response by name, `Cache-Control` as it has to be for `age`. Never rejects. */
   async headers(age: EdgeAge): Promise<Readonly<Record<string, string>>> {
-    const { vary, clientMaxAge } = this.#options;
+    const { vary = [], clientMaxAge = 0 } = this.#options ?? {};
     const varying = vary.length === 0 ? {} : { Vary: vary.join(", ") };
     if (age === undefined || age.maxAge <= 0) return { ...varying, "Cache-Control": "no-store" };
     const contents = this.#contents?.();
-    const tags = age.isPrivate ? undefined : await this.#tagsOf(contents);
+    const tags = age.isPrivate ? undefined : await this.#tagHeaders(contents);
     if (tags === undefined) return { ...varying, "Cache-Control": `max-age=${age.maxAge}, private` };
     const directives = [`max-age=${Math.min(clientMaxAge, age.maxAge)}`, `s-maxage=${age.maxAge}`];
     const staleFor = Math.floor((contents?.staleForMs ?? 0) / 1_000);
@@ -153,33 +182,40 @@ export class EdgeResponse {
     return { ...varying, ...tags, "Cache-Control": [...directives, "public"].join(", ") };
   }
 
+  /** Returns the extensions of a result for Apollo Router. Undefined: the router must not keep it. Never rejects. */
+  async routerExtensions(data: unknown): Promise<RouterExtensions | undefined> {
+    const contents = this.#contents?.();
+    const subjects = await this.#currentSubjects(contents);
+    return subjects && this.entities?.extensions(data, subjects, contents?.unplaced ?? []);
+  }
+
   /** Returns the headers with the tags. Undefined: the response is for no CDN. */
-  async #tagsOf(contents: Contents | undefined): Promise<Record<string, string> | undefined> {
-    const { keys, invalidations, onceLog } = this.#parts;
-    const { tagHeaders, maxTags, maxTagBytes } = this.#options;
-    const origin = this.#origin;
-    if (origin === undefined || contents === undefined || contents.isPrivate) return undefined;
-    if (this.#plan?.isPrivate === true || this.#plan?.obstacle !== undefined) return undefined;
-    if (contents.refusal !== undefined || contents.contextPaths.some((path) => !this.#options.contextPaths.has(path)))
-      return undefined;
-    const subjects = new Set([
-      keys.subjects.everything,
-      keys.subjects.coordinate(RESPONSES),
-      ...(contents.subjects ?? []),
-    ]);
-    const names = [...subjects].map(nameOfSubject);
+  async #tagHeaders(contents: Contents | undefined): Promise<Record<string, string> | undefined> {
+    const { tagHeaders, maxTags, maxTagBytes, contextPaths } = this.#options as ResolvedEdge;
+    if (contents === undefined || contents.isPrivate || this.#plan?.isPrivate === true) return undefined;
+    if (contents.contextPaths.some((path) => !contextPaths.has(path))) return undefined;
+    const subjects = await this.#currentSubjects(contents);
+    if (subjects === undefined) return undefined;
+    const names = subjects.map(nameOfSubject);
     const headers = tagHeaders.map(({ name, separator }) => [name, names.join(separator)] as const);
-    const isTooLong = names.length > maxTags || headers.some(([, { length }]) => length > maxTagBytes);
-    if (contents.subjects === undefined || isTooLong) {
-      onceLog.warn(
-        `graphql-cached: \`edge\`: a response is private, since it has more tags than a header may have (maxTags: ${maxTags}, maxTagBytes: ${maxTagBytes}); raise the limits as far as your CDN allows, or give its parts fewer tags`,
-      );
-      return undefined;
-    }
-    // What was invalidated meanwhile was purged before the CDN gets this.
+    if (names.length <= maxTags && headers.every(([, { length }]) => length <= maxTagBytes))
+      return Object.fromEntries(headers);
+    this.#parts.onceLog.warn(
+      `graphql-cached: \`edge\`: a response is private, since it has more tags than a header may have (maxTags: ${maxTags}, maxTagBytes: ${maxTagBytes}); raise the limits as far as your CDN allows, or give its parts fewer tags`,
+    );
+    return undefined;
+  }
+
+  /** Returns what an invalidation can name to reach the response. Undefined: not all of it is known, or it was invalidated meanwhile. */
+  async #currentSubjects(contents: Contents | undefined): Promise<readonly Subject[] | undefined> {
+    const { keys, invalidations } = this.#parts;
+    const origin = this.#origin;
+    if (origin === undefined || contents?.subjects === undefined || contents.refusal !== undefined) return undefined;
+    if (this.#plan?.obstacle !== undefined) return undefined;
+    const { everything, coordinate } = keys.subjects;
+    const subjects = [...new Set([everything, coordinate(RESPONSES), ...contents.subjects])];
+    // What was invalidated meanwhile was purged before this response is kept.
     if (!(await invalidations.follow()) || invalidations.origin?.epoch !== origin.epoch) return undefined;
-    return invalidations.stateOf([...subjects], origin.position) === "current"
-      ? Object.fromEntries(headers)
-      : undefined;
+    return invalidations.stateOf(subjects, origin.position) === "current" ? subjects : undefined;
   }
 }

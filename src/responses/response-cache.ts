@@ -427,10 +427,11 @@ export function collecting(
 ): Observer & { readonly collector: CollectedParts } {
   return {
     collector,
-    onRead(coordinate, report, info, key) {
+    onRead(coordinate, report, info, key, source) {
       collector.add(coordinate, report, key);
-      observer?.onRead(coordinate, report, info, key);
+      observer?.onRead(coordinate, report, info, key, source);
     },
+    ...(observer?.onShared === undefined ? {} : { onShared: observer.onShared.bind(observer) }),
     onHint: (hint, info) => observer?.onHint?.(hint, info),
     onMiss: (miss) => observer?.onMiss?.(miss),
     onExecution: (execution) => observer?.onExecution?.(execution),
