@@ -1,6 +1,7 @@
 import { memoryStore } from "graphql-cached";
 import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
+import { redisWorld } from "../support/world.js";
 import { openSite, SERVERS, type SiteOptions } from "./edge-site.js";
 
 const typeDefs = /* GraphQL */ `
@@ -210,6 +211,25 @@ describe("at the edge, what other processes invalidate", () => {
     const { body, cacheControl } = await here.ask(MOVIE);
     expect([body.data, cacheControl]).toEqual([{ movie: { title: "Movie 7" } }, EDGE]);
     expect(here.served.at(-1)).not.toBe("hit");
+  });
+});
+
+describe("at the edge, on Redis", () => {
+  it("a response has the same tags in all processes, and one process purges those of the others", async () => {
+    const { store, prefix } = await redisWorld();
+    const purged: string[] = [];
+    const purge = ({ tags }: { tags: readonly string[] }) => purged.push(...tags);
+    const options = { cache: { prefix, storage: { storeTimeoutMs: 1_000 }, invalidation: { purge } } };
+    const [here, there] = [
+      await openSite("Apollo Server", typeDefs, resolvers, { ...options, store: store() }),
+      await openSite("Apollo Server", typeDefs, resolvers, { ...options, store: store() }),
+    ];
+    const answers = [await here.ask(MOVIE), await there.ask(MOVIE)];
+    expect(answers[1]?.tags).toEqual(answers[0]?.tags);
+    for (const { cacheControl } of answers) expect(cacheControl).toMatch(/^max-age=0, s-maxage=\d+, .*public$/);
+    await there.cache.invalidate({ coordinate: "Query.movie", args: { id: 7 } });
+    expect(answers[0]?.tags.some((tag) => purged.includes(tag))).toBe(true);
+    expect((await here.ask(MOVIE)).cacheControl).toMatch(/s-maxage/);
   });
 });
 
