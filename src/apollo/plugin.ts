@@ -190,7 +190,7 @@ export function cachedPlugin<Context extends BaseContext>(
                     operationName,
                     variables,
                     context: contextValue,
-                    skipsNear: atEdge !== undefined,
+                    skipsNear: atEdge?.skipsNear === true,
                   },
                   observer,
                 );

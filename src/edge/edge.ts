@@ -57,7 +57,9 @@ export class Edge {
 
   /** Begins the response to a request; undefined for one that neither a CDN nor Apollo Router answers. Never rejects. */
   async begin(context: unknown, request: EdgeRequest | undefined): Promise<EdgeResponse | undefined> {
-    const { invalidations, identify } = this.#parts;
+    const { invalidations, identify, scopes } = this.#parts;
+    // What it reads is a part of no other response.
+    scopes.own(context);
     const options = request?.method === "GET" ? this.#options : undefined;
     if (request === undefined || options === undefined) {
       if (!this.#isForRouter) return undefined;
@@ -106,6 +108,11 @@ export class EdgeResponse {
     this.#origin = origin;
   }
 
+  /** Whether it may be kept, so that it must not be outdated for as long as in a near cache. */
+  get skipsNear(): boolean {
+    return this.#origin !== undefined;
+  }
+
   /** Notes that the response was stored before. */
   served({ report, contextPaths, isPrivate }: Extract<Begun, { kind: "served" }>): void {
     this.#isServed = true;
@@ -130,6 +137,7 @@ export class EdgeResponse {
     observer: Observer | undefined,
     execution?: ResponseExecution,
   ): () => void {
+    if (this.#origin === undefined) return () => undefined;
     this.#plan = plan;
     const contextPaths = execution?.contextPaths ?? plan?.contextPaths.map(({ text }) => text) ?? [];
     const known = execution?.parts;
@@ -158,7 +166,7 @@ export class EdgeResponse {
   /** The age of a result by the schema, the policies of cached fields and what was read, for servers without rules of their own. */
   ageOf(result: ExecutedResponse): EdgeAge {
     const contents = this.#contents?.();
-    if (contents === undefined) return undefined;
+    if (contents === undefined || this.#origin === undefined) return undefined;
     // The data of a stored response is parsed when it is read.
     if (!this.#isServed && (result.data == null || (result.errors ?? []).length > 0)) return undefined;
     const { ownMaxAge = Number.POSITIVE_INFINITY, isPrivate = false } = this.#plan ?? {};

@@ -143,13 +143,10 @@ function addEdgeHooks(app: MercuriusApp, hooks: GraphQLHooks, edge: Edge): void 
   const responses = new WeakMap<object, { readonly atEdge: EdgeResponse; readonly stop: () => void }>();
   hooks.addHook("preExecution", async (schema, document, context) => {
     const { request } = context.reply ?? {};
-    if (request?.method === undefined) return undefined;
-    const { method, headers = {} } = request;
-    const atEdge = await edge.begin(context, {
-      method,
-      header: (name) => headers[name.toLowerCase()] as string | undefined,
-    });
-    if (atEdge === undefined) return undefined;
+    const { method = "", headers = {} } = request ?? {};
+    const header = (name: string) => headers[name.toLowerCase()] as string | undefined;
+    const atEdge = await edge.begin(context, { method, header });
+    if (request === undefined || atEdge === undefined) return undefined;
     const operation = { schema, document, operationName: requestedOperation(context), context };
     responses.set(request, { atEdge, stop: atEdge.execute(operation, edge.planOf(operation), undefined) });
     return undefined;

@@ -136,7 +136,7 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
       const executeWith = (given: Execution["args"], atEdge: EdgeResponse | undefined): unknown => {
         const operation = operationOf(given);
         const observer = trace instanceof TraceRecorder ? trace : undefined;
-        const begun = operation && responses?.begin({ ...operation, skipsNear: atEdge !== undefined }, observer);
+        const begun = operation && responses?.begin({ ...operation, skipsNear: atEdge?.skipsNear === true }, observer);
         const execute = (execution?: ResponseExecution): unknown => {
           if (operation === undefined || edge === undefined || atEdge === undefined) return executeSubtrees(given);
           const stop = atEdge.execute(operation, edge.planOf(operation), observer, execution);

@@ -80,6 +80,18 @@ describe("the purge of a CDN", () => {
     ]);
   });
 
+  it("is logged once if it fails, without what it has thrown", async () => {
+    const lines: string[] = [];
+    const process = memoryWorld().process(typeDefs, resolvers, {
+      invalidation: { purge: () => Promise.reject(new Error("token=s3cr3t")) },
+      logger: { info: () => undefined, warn: (line) => lines.push(line) },
+    });
+    for (const _ of [1, 2]) await process.cache.invalidateTags(["featured"]);
+    const found = lines.filter((line) => line.includes("invalidation.purge"));
+    expect(found).toEqual([expect.stringContaining("listen to the event `purge.failed`")]);
+    expect(found.join()).not.toContain("s3cr3t");
+  });
+
   it("is given up after purgeTimeoutMs, when its signal aborts", async () => {
     let signal: AbortSignal | undefined;
     const process = start(

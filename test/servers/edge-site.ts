@@ -131,7 +131,12 @@ export type ServerName = keyof typeof servers;
 export const SERVERS = Object.keys(servers) as ServerName[];
 
 /** One process that serves a schema to a CDN. */
-export async function openSite(server: ServerName, typeDefs: string, resolvers: object, options: SiteOptions = {}) {
+export async function openSite(
+  server: ServerName,
+  typeDefs: string,
+  resolvers: object | ((cache: Cache<Context>) => object),
+  options: SiteOptions = {},
+) {
   const { clock = new FakeClock() } = options;
   const lines: string[] = [];
   const served: string[] = [];
@@ -146,7 +151,10 @@ export async function openSite(server: ServerName, typeDefs: string, resolvers: 
   });
   onTestFinished(() => cache.close());
   const schema = applyCached(
-    makeExecutableSchema({ typeDefs: [cachedTypeDefs, HINTS, typeDefs], resolvers: resolvers as never }),
+    makeExecutableSchema({
+      typeDefs: [cachedTypeDefs, HINTS, typeDefs],
+      resolvers: (typeof resolvers === "function" ? resolvers(cache) : resolvers) as never,
+    }),
     cache,
   );
   const serve = await servers[server]({ cache, schema, options });
