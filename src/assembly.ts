@@ -31,6 +31,7 @@ import { RecentEvents } from "./telemetry/recent-events.js";
 import { TagMistakes } from "./telemetry/tag-mistakes.js";
 import { Invalidation } from "./tier/invalidation/invalidate.js";
 import { InvalidationHistory } from "./tier/invalidation/invalidation-history.js";
+import { Purger } from "./tier/invalidation/purge.js";
 import { Leases } from "./tier/lease/leases.js";
 import { UnleasedLoads } from "./tier/lease/load-sharing.js";
 import { Waiting } from "./tier/lease/waiting.js";
@@ -169,6 +170,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     history,
     underWay,
     keys,
+    purger: new Purger({ clock, channel, settings: options }),
     settings: options,
   });
   store.onReconnect = () => invalidation.retryNow();

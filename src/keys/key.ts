@@ -22,6 +22,9 @@ const SUBJECTS_OF_TAGS = 2;
  */
 export type Subject = number;
 
+/** How a subject is written where other programs see it: in the history, in events, and in the headers for CDNs. */
+export const nameOfSubject = (subject: Subject): string => subject.toString(36);
+
 /** The name of one entry in the store, and the input it is made from. */
 export class Key {
   readonly coordinate: string;
