@@ -21,7 +21,7 @@ const config: ViteUserConfig = defineConfig({
   resolve: {
     alias: [
       {
-        find: /^graphql-cached\/(store|codec|eslint|redis|memcached|sqlite|apollo|yoga|inspector|mercurius|msgpackr|opentelemetry|postgres|prometheus|testing|types)$/,
+        find: /^graphql-cached\/(store|codec|eslint|redis|memcached|sqlite|apollo|yoga|http|inspector|mercurius|msgpackr|opentelemetry|postgres|prometheus|testing|types)$/,
         replacement: source("$1/index.ts"),
       },
       { find: /^graphql-cached$/, replacement: source("index.ts") },

@@ -31,6 +31,7 @@ import { RecentEvents } from "./telemetry/recent-events.js";
 import { TagMistakes } from "./telemetry/tag-mistakes.js";
 import { Invalidation } from "./tier/invalidation/invalidate.js";
 import { InvalidationHistory } from "./tier/invalidation/invalidation-history.js";
+import { Purger } from "./tier/invalidation/purge.js";
 import { Leases } from "./tier/lease/leases.js";
 import { UnleasedLoads } from "./tier/lease/load-sharing.js";
 import { Waiting } from "./tier/lease/waiting.js";
@@ -83,9 +84,9 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const identity = identityOfProcess();
   const guard = new SourceGuard(clock, longTick, options);
   const knownTags = new KnownTags(normalizeTag);
-  const loads = new Loads(clock, channel, packing, guard, options, (tag) => {
-    knownTags.learn(tag);
-    return keys.tag(tag);
+  const loads = new Loads(clock, channel, packing, guard, options, (tags) => {
+    for (const tag of tags) knownTags.learn(tag);
+    return keys.tags(tags);
   });
   const variants = new Variants();
   const modes = new Modes(options.initialMode, ({ coordinate = null, ...change }) =>
@@ -169,6 +170,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     history,
     underWay,
     keys,
+    purger: new Purger({ clock, channel, settings: options }),
     settings: options,
   });
   store.onReconnect = () => invalidation.retryNow();

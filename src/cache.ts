@@ -10,6 +10,8 @@ import {
 import { CachedError, describeSetting } from "./errors.js";
 import { type CacheHealth, healthOf } from "./inspection/health.js";
 import { setMode } from "./inspection/mode-setting.js";
+import { nameOfSubject } from "./keys/key.js";
+import { checkedTags } from "./keys/tag-template.js";
 import type { CachedLoader } from "./loader/context-loader.js";
 import { createLoaderFactory, type LoaderOptions } from "./loader/loader-factory.js";
 import { type CacheOptions, resolveOptions } from "./options.js";
@@ -155,6 +157,14 @@ export class Cache<Context = object> extends CacheHandle<Context> {
       kind,
       cause,
     );
+  }
+
+  /**
+   * Returns what CDNs have of tags in the headers `Cache-Tag` and `Surrogate-Key`, in the same order: digests, the same
+   * in all processes. Throws `CACHED_OPTION_INVALID` for anything but an array of non-empty strings.
+   */
+  edgeTags(tags: readonly string[]): string[] {
+    return this.#parts.keys.tags(checkedTags(tags, "cache.edgeTags")).map(nameOfSubject);
   }
 
   /**

@@ -26,7 +26,10 @@ export class CollectedParts implements PartCollector {
   readonly #rules: CacheParts["rules"];
   readonly #what: string;
   readonly isBuild: boolean;
+  readonly wantsYoung: boolean;
   readonly #tags = new Set<Subject>();
+  /** The tags of what belongs to no field. */
+  readonly unplaced = new Set<Subject>();
   /** The tags of the entries, by coordinate. */
   readonly #entries = new Map<string, Set<Subject>>();
   /** The form of the keys of each coordinate. */
@@ -40,12 +43,18 @@ export class CollectedParts implements PartCollector {
 
   /**
    * `what`: what the entry is called in messages. `contextPaths`: the paths into the context that are part of its key. `isBuild`: see
-   * `PartCollector`.
+   * `PartCollector`, as `wantsYoung` has.
    */
   constructor(
     { keys, clock, rules, onceLog }: CacheParts,
-    { what, contextPaths, isBuild }: { what: string; contextPaths: Iterable<string>; isBuild: boolean },
+    {
+      what,
+      contextPaths,
+      isBuild,
+      wantsYoung = true,
+    }: { what: string; contextPaths: Iterable<string>; isBuild: boolean; wantsYoung?: boolean },
   ) {
+    this.wantsYoung = wantsYoung;
     this.#what = what;
     this.isBuild = isBuild;
     this.#log = onceLog;
@@ -99,6 +108,7 @@ export class CollectedParts implements PartCollector {
   addUnattributed(coordinate: string, report: ReadReport, key: Key | undefined): void {
     if (report.isPrivate) this.refuse(`\`${coordinate}\`, which is PRIVATE, was read with a context of no request`);
     else this.add(coordinate, report, key);
+    if (report.outcome !== "bypassed") this.addTags(report.subjects);
   }
 
   addPrimed(names: NearNames | undefined, { scope, maxAgeMs }: Policy): void {
@@ -108,7 +118,7 @@ export class CollectedParts implements PartCollector {
       this.pass("a loader was primed for an id without a key");
       return;
     }
-    for (const tag of names.tags.subjects) this.#tags.add(tag);
+    this.addTags(names.tags.subjects);
     this.#addEntry(names.key);
   }
 
@@ -119,6 +129,7 @@ export class CollectedParts implements PartCollector {
 
   addTags(subjects: readonly Subject[]): void {
     for (const tag of subjects) this.#tags.add(tag);
+    for (const tag of subjects) this.unplaced.add(tag);
   }
 
   /** Keeps this entry from being stored. */

@@ -14,6 +14,7 @@ import {
 import type { Store } from "./store/store.js";
 import type { Listener, Mode } from "./telemetry/events.js";
 import type { Logger } from "./telemetry/log-listener.js";
+import type { PurgeFunction } from "./tier/invalidation/purge.js";
 import type { RefreshQueue } from "./tier/lease/refresh-job.js";
 import { MODES } from "./tier/record/modes.js";
 import type { ErrorMaxAgeMs } from "./tier/source/error-lifetime.js";
@@ -178,6 +179,13 @@ export interface InvalidationOptions {
    * of values and of invalidations. Synchronous, and the same in all processes; change `version` with it. Default: none.
    */
   readonly normalizeTag?: ((tag: string) => string) | undefined;
+  /**
+   * Purges a CDN of the responses with any of `tags`, after each invalidation by this process. It is awaited before the
+   * mutation is answered; its failure is the event `purge.failed`. Default: none.
+   */
+  readonly purge?: PurgeFunction | undefined;
+  /** How long an invalidation waits for `purge`. Default: 2,000. */
+  readonly purgeTimeoutMs?: number | undefined;
 }
 
 /** What is checked so that private data is not shared. */
@@ -406,6 +414,8 @@ export const OPTION_GROUPS = {
     replicaLagMs: durationMs(0, 0),
     writeGuardMs: durationMs(3_000, 100),
     normalizeTag: functionRule<(tag: string) => string>(),
+    purge: functionRule<PurgeFunction>(),
+    purgeTimeoutMs: durationMs(2_000, 1),
   } satisfies Rules<InvalidationOptions>,
   privacy: {
     requireScope: flag(),

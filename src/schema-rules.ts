@@ -124,10 +124,17 @@ export interface FieldRule {
   readonly kind?: "subtree";
 }
 
+/** The names of the fields that identify objects. */
+export interface ObjectIds {
+  of(typeName: string): readonly string[];
+}
+
 /** What is known about a field whose completed selection is an entry. */
 export interface SubtreeRule {
   /** Returns whether the objects of a type are entities whose tags an entry with them has. */
   tagsEntity(typeName: string): boolean;
+  /** What identifies the objects of a type. */
+  readonly idFields: ObjectIds;
 }
 
 /** What a mutation field invalidates when its resolver has succeeded. */

@@ -10,6 +10,9 @@ import type {
 import type { DocumentNode } from "graphql";
 import type { Cache } from "../cache.js";
 import { checkServed } from "../directive/served-schema.js";
+import { Edge, type EdgeAge, type EdgeResponse } from "../edge/edge.js";
+import { type EdgeOptions, resolveEdge } from "../edge/options.js";
+import { CachedError, describeSetting } from "../errors.js";
 import { isAllowed } from "../inspection/access.js";
 import { appended } from "../inspection/response-headers.js";
 import {
@@ -41,6 +44,16 @@ export interface CachedPluginOptions<Context extends BaseContext> extends TraceO
    * outdated or invalidated. Default: false.
    */
   readonly responses?: boolean | ResponsesOptions | undefined;
+  /**
+   * Lets CDNs keep the responses to GET requests, and name what is in them in the headers `Cache-Tag` and `Surrogate-Key`, for
+   * `invalidation.purge`. Never more public, nor longer, than Apollo's `Cache-Control` says. Default: false.
+   */
+  readonly edge?: boolean | EdgeOptions | undefined;
+  /**
+   * Names what is in the responses of a subgraph in `extensions.apolloCacheTags` and `extensions.apolloEntityCacheTags`, for the response
+   * cache of Apollo Router. What cannot be named is not to be kept: `no-store`. Default: false.
+   */
+  readonly routerTags?: boolean | undefined;
   /**
    * Decides which callers may send `extensions: { cached: true }` to get `extensions.cached` in the
    * response. With `{ cached: "BYPASS" }` or `{ cached: "REFRESH" }` they also override the cache,
@@ -79,18 +92,33 @@ export function cachedPlugin<Context extends BaseContext>(
   options: CachedPluginOptions<Context> = {},
 ): ApolloServerPlugin<Context> {
   const parts = partsOf(cache, "cachedPlugin");
-  checkTraceOptions(options, "cachedPlugin", ["responses"]);
+  checkTraceOptions(options, "cachedPlugin", ["responses", "edge", "routerTags"]);
   const stored = resolveResponses(options.responses, "cachedPlugin");
   const responses = stored && new ResponseCache(parts, stored, false);
+  const edgeOptions = resolveEdge(options.edge, "cachedPlugin", parts);
+  const { routerTags = false } = options;
+  if (typeof routerTags !== "boolean")
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `cachedPlugin: \`routerTags\`: expected true or false, got ${describeSetting(routerTags)}`,
+    );
+  const edge = edgeOptions !== undefined || routerTags ? new Edge(parts, edgeOptions, routerTags) : undefined;
   parts.contextReads.collectByRequest();
   const servedResults = new ServedResults();
   const underExecution = new WeakMap<object, ResponseExecution>();
+  /** What ends the collection of what is in a response. */
+  const collections = new WeakMap<object, () => void>();
   return {
     async requestDidStart({ contextValue, request }): Promise<GraphQLRequestListener<Context>> {
       const requested = requestedTrace(request.extensions);
       const override = OVERRIDES.find((one) => one === requested);
       if (override !== undefined && options.allow !== undefined && (await isAllowed(options.allow, contextValue)))
         parts.scopes.override(contextValue, override);
+      const { http } = request;
+      const atEdge = await edge?.begin(
+        contextValue,
+        http && { method: http.method, header: (name) => http.headers.get(name) },
+      );
       const isTraced = override !== undefined || requested === true;
       const trace = isTraced ? new TraceRecorder(parts, override === "REFRESH") : undefined;
       const narrowest = new NarrowestPolicy();
@@ -104,11 +132,13 @@ export function cachedPlugin<Context extends BaseContext>(
       let sent: DocumentNode | undefined;
       let executed: () => ExecutedResponse | undefined = () => undefined;
       const observer: Observer = {
-        onRead(coordinate, report, info, key) {
+        onRead(coordinate, report, info, key, source) {
+          atEdge?.entities?.add(report, key, info, source);
           narrowest.add(report, key?.kind !== "subtree" ? "value" : coordinate.includes(".") ? "field" : "object");
           if (info !== undefined) restrictHint(info as HintedInfo, report);
           trace?.onRead(coordinate, report, info, key);
         },
+        ...(atEdge?.entities === undefined ? {} : { onShared: atEdge.entities.addShared.bind(atEdge.entities) }),
         ...(trace === undefined ? {} : { onMiss: trace.onMiss.bind(trace) }),
         onHint: (hint, info) => (info as HintedInfo).cacheControl?.setCacheHint(hint),
         onExecution(one) {
@@ -120,7 +150,10 @@ export function cachedPlugin<Context extends BaseContext>(
       const executionDidStart = async (requestContext: ExecutedRequest<Context>) => {
         const { overallCachePolicy, response, schema, document, operationName } = requestContext;
         isExecuted = true;
-        const rewritten = parts.subtrees.rewrite({ schema, document, operationName, context: contextValue });
+        const operation = { schema, document, operationName, context: contextValue };
+        if (atEdge !== undefined)
+          collections.set(contextValue, atEdge.execute(operation, edge?.planOf(operation), observer, execution));
+        const rewritten = parts.subtrees.rewrite(operation);
         if (rewritten !== undefined) {
           sent = document;
           requestContext.document = rewritten;
@@ -131,6 +164,7 @@ export function cachedPlugin<Context extends BaseContext>(
             const { body } = response;
             if (body?.kind === "single") parts.subtrees.finish(body.singleResult.data);
           }
+          collections.get(contextValue)?.();
           narrowest.restrict(overallCachePolicy);
           after = copyOf(response.http);
           if (execution?.isPrivate === true) overallCachePolicy.restrict({ scope: "PRIVATE" });
@@ -150,11 +184,21 @@ export function cachedPlugin<Context extends BaseContext>(
                 const { schema, document, operationName } = operation;
                 const { variables } = operation.request;
                 const begun = await responses.begin(
-                  { schema, document, operationName, variables, context: contextValue },
+                  {
+                    schema,
+                    document,
+                    operationName,
+                    variables,
+                    context: contextValue,
+                    skipsNear: atEdge?.skipsNear === true,
+                  },
                   observer,
                 );
                 isServed = begun?.kind === "served";
-                if (begun?.kind === "served") return answerOf(begun, operation, servedResults);
+                if (begun?.kind === "served") {
+                  atEdge?.served(begun);
+                  return answerOf(begun, operation, servedResults);
+                }
                 execution = begun?.execution;
                 if (execution !== undefined) {
                   underExecution.set(contextValue, execution);
@@ -179,6 +223,8 @@ export function cachedPlugin<Context extends BaseContext>(
                 : `its execution has set the header ${header}`;
             await endExecution(execution, context, executed(), obstacle);
           }
+          // Later than Apollo Server, whose header this narrows.
+          if (atEdge !== undefined && !requestIsBatched) await setEdgeHeaders(atEdge, context);
           const { body } = response;
           // The other fields of a response in parts are still to be executed.
           if (body?.kind !== "single") return;
@@ -200,6 +246,7 @@ export function cachedPlugin<Context extends BaseContext>(
     async unexpectedErrorProcessingRequest({ requestContext }) {
       // Another plugin has failed, so that nothing is sent.
       underExecution.get(requestContext.contextValue)?.abandon();
+      collections.get(requestContext.contextValue)?.();
     },
     async serverWillStart({ schema }) {
       checkServed(schema, parts, "cachedPlugin");
@@ -331,6 +378,39 @@ async function endExecution<Context extends BaseContext>(
   if (older === undefined) return;
   body.singleResult = resultOf(older);
   overallCachePolicy.restrict({ maxAge: 0 });
+}
+
+/** Replaces the `Cache-Control` of Apollo Server, if that allows to keep the response, by one for CDNs. */
+async function setEdgeHeaders<Context extends BaseContext>(
+  atEdge: EdgeResponse,
+  { response, overallCachePolicy }: GraphQLRequestContextWillSendResponse<Context>,
+): Promise<void> {
+  const { body, http } = response;
+  const result = body.kind === "single" && body.singleResult.errors === undefined ? body.singleResult : undefined;
+  const policy = overallCachePolicy.policyIfCacheable();
+  const age = result && ageIn(http.headers.get("cache-control"), policy);
+  if (atEdge.entities !== undefined) {
+    if (result === undefined || age === undefined) return;
+    const extensions = await atEdge.routerExtensions(result.data);
+    if (extensions === undefined) http.headers.set("cache-control", "no-store");
+    else result.extensions = { ...result.extensions, ...extensions };
+    return;
+  }
+  const { Vary, ...headers } = await atEdge.headers(age);
+  if (Vary !== undefined) http.headers.set("vary", appended(http.headers.get("vary"), Vary));
+  if (age !== undefined)
+    for (const [name, value] of Object.entries(headers)) http.headers.set(name.toLowerCase(), value);
+}
+
+/** Returns what a `Cache-Control` says, or the policy if there is none. Undefined: it is not one of Apollo Server that allows to keep the response. */
+function ageIn(
+  header: string | undefined,
+  policy: { readonly maxAge: number; readonly scope: "PUBLIC" | "PRIVATE" } | null,
+): EdgeAge {
+  if (policy === null) return undefined;
+  if (header === undefined) return { maxAge: policy.maxAge, isPrivate: policy.scope === "PRIVATE" };
+  const [, maxAge, scope] = /^max-age=(\d+), (public|private)$/.exec(header) ?? [];
+  return maxAge === undefined ? undefined : { maxAge: Number(maxAge), isPrivate: scope === "private" };
 }
 
 /** Answers an operation with a stored response. Other plugins may add to the result, but not change its data. */

@@ -16,6 +16,7 @@ import {
 import { type Cache, createCache } from "../cache.js";
 import { isAuthName } from "../directive/auth-names.js";
 import { type DirectiveNames, directivesAt } from "../directive/directive-names.js";
+import { resolveIdFields } from "../directive/id-fields.js";
 import { resolvePolicies } from "../directive/policies-by-coordinate.js";
 import { collectPolicies } from "../directive/read-policies.js";
 import { entityKeysOf } from "../directive/reference.js";
@@ -294,6 +295,7 @@ class Linter {
       undefined,
       undefined,
       this.#policies,
+      resolveIdFields(this.#options.apply.idFields, schema),
     );
     const kept = fieldsWithoutEntries(schema, rules);
     if (kept.length > 0 && !this.#hasEntityTags)
@@ -422,7 +424,7 @@ class Linter {
           location,
         );
     for (const { coordinate, tag, location } of produced)
-      if (!invalidated.some((other) => canMatch(tag, other.tag)))
+      if (!invalidated.some((other) => canMatch(other.tag, tag)))
         this.#find(
           "tag",
           coordinate,

@@ -12,6 +12,7 @@ import {
 import { CachedError, describeSetting } from "../errors.js";
 import type { PolicySettings } from "../policy/policy.js";
 import type { AnyField } from "./field-rule.js";
+import type { IdFields } from "./id-fields.js";
 import { hasOwnResolver } from "./own-resolver.js";
 
 /** How `applyCached` uses the hints that a schema has for Apollo's response cache. */
@@ -80,10 +81,12 @@ interface Limit {
 export class CacheControlHints {
   readonly #schema: GraphQLSchema;
   readonly #settings: Required<CacheControlOptions>;
+  readonly #idFields: IdFields;
   /** Why fields with a hint are not cached, one line each. */
   readonly reports: string[] = [];
 
-  constructor(schema: GraphQLSchema, settings: Required<CacheControlOptions>) {
+  constructor(schema: GraphQLSchema, settings: Required<CacheControlOptions>, idFields: IdFields) {
+    this.#idFields = idFields;
     this.#schema = schema;
     this.#settings = settings;
   }
@@ -128,7 +131,7 @@ export class CacheControlHints {
       return 'it is not a field of the query type; pass cacheControl: { fields: "ALL" } if the resolvers of such fields depend on nothing of the parent but its `id`, or add @cached';
     if (own === undefined)
       return "`inheritMaxAge` of a field with a resolver: its parents differ from query to query; write the maxAge";
-    if (parent.getFields().id === undefined)
+    if (this.#idFields.in(parent) === undefined)
       return `\`${parent.name}\` has no field \`id\`; add @cached(key: […]) with what identifies the parent of \`${field.name}\``;
     return undefined;
   }

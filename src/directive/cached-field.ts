@@ -257,11 +257,15 @@ class FieldCall implements FieldRequest {
     this.contextParts = contextPartsOf(rule, context, parts.keys);
     this.mayExist = functions?.existence?.(this);
     this.onRead = this.observer === undefined && functions?.onRead === undefined ? undefined : reportRead;
-    this.wantsYoung = this.observer?.collector !== undefined;
+    this.wantsYoung = this.observer?.collector?.wantsYoung === true;
   }
 
   get input(): (() => unknown) | undefined {
     return this.field.isPortable && this.extent === "none" ? inputOf : undefined;
+  }
+
+  get onShared(): (() => void) | undefined {
+    return this.observer?.onShared === undefined ? undefined : reportShared;
   }
 
   get onHint(): ((hint: ResponseHint) => void) | undefined {
@@ -348,8 +352,12 @@ function inputOf(this: FieldCall): unknown {
 }
 
 function reportRead(this: FieldCall, report: ReadReport): void {
-  this.observer?.onRead(this.key.coordinate, report, this.info, this.key);
+  this.observer?.onRead(this.key.coordinate, report, this.info, this.key, this.source);
   this.field.functions?.onRead?.(report, this.info);
+}
+
+function reportShared(this: FieldCall): void {
+  this.observer?.onShared?.(this.key, this.info, this.source);
 }
 
 function reportHint(this: FieldCall, hint: ResponseHint): void {

@@ -54,7 +54,7 @@ export function checkTarget(target: unknown, caller: string, at = ""): asserts t
   for (const [property, value] of Object.entries(target)) {
     if (property === "coordinate") continue;
     const [expected, remedy] =
-      PROPERTIES[property] ??
+      (Object.hasOwn(PROPERTIES, property) ? PROPERTIES[property] : undefined) ??
       reject(
         `\`${at}${property}\`: unknown property; known are coordinate, ${Object.keys(PROPERTIES).join(", ")}; arguments of the field belong in \`args\``,
       );

@@ -43,8 +43,9 @@ function untaggedTypes(schema: GraphQLSchema, rules: SchemaRules, entities: Enti
     .sort((one, other) => (one.name < other.name ? -1 : 1))
     .flatMap((type) => {
       const { name } = type;
-      if (isObjectType(type) && entities.hasResolvedId(type))
-        return `\`${name}\`: its \`id\` has a resolver, and values contain what it is made from; remove the resolver and return objects with the \`id\`, or use tags such as ${name}:{$args.id} in @cached and @invalidates`;
+      const [resolved] = isObjectType(type) ? entities.resolvedIdFieldsOf(type) : [];
+      if (resolved !== undefined)
+        return `\`${name}\`: its \`${resolved}\` has a resolver, and values contain what it is made from; remove the resolver and return objects with the \`${resolved}\`, or use tags such as ${name}:{$args.id} in @cached and @invalidates`;
       const unknown = isAbstractType(type) ? entities.unknownMembersOf(type) : [];
       return unknown.length === 0
         ? []

@@ -17,7 +17,6 @@ import { type Clock, within } from "../clock.js";
 import { ignoreRejection } from "../deferred.js";
 import { CachedError, describeSetting } from "../errors.js";
 import type { KeyFormOf } from "../keys/canonical.js";
-import { typeTag } from "../keys/key.js";
 import { parseTagTemplate, type TagTemplate } from "../keys/tag-template.js";
 import type { EntityCall, EntityFinder, Obstacle } from "../schema-rules.js";
 import {
@@ -32,12 +31,13 @@ import {
   tagsOfValue,
 } from "./entity-walk.js";
 import type { AnyField } from "./field-rule.js";
+import type { IdFields } from "./id-fields.js";
 import { hasOwnResolver } from "./own-resolver.js";
 import { fieldAt } from "./reference.js";
 
 /** How `applyCached` tags values with the entities in them. */
 export interface EntityTagsOptions {
-  /** Object types with an `id` whose values get no tag and are not invalidated by mutations. Default: none. */
+  /** Object types with an `id` or `idFields` whose values get no tag and are not invalidated by mutations. Default: none. */
   readonly exceptTypes?: readonly string[] | undefined;
 }
 
@@ -51,7 +51,11 @@ const MAX_WAIT_MS = 10_000;
  * Returns the names of the excepted types; undefined if entity tags are not used. Throws
  * `CACHED_OPTION_INVALID`.
  */
-export function resolveEntityTags(given: unknown, schema: GraphQLSchema): readonly string[] | undefined {
+export function resolveEntityTags(
+  given: unknown,
+  schema: GraphQLSchema,
+  idFields: IdFields,
+): readonly string[] | undefined {
   if (given === undefined || given === false) return undefined;
   if (given === true) return [];
   const reject = (mistake: string): never => {
@@ -68,22 +72,23 @@ export function resolveEntityTags(given: unknown, schema: GraphQLSchema): readon
     );
   for (const name of exceptTypes as unknown[]) {
     const type = typeof name === "string" ? schema.getType(name) : undefined;
-    if (!isObjectType(type) || type.getFields().id === undefined)
+    if (!isObjectType(type) || idFields.in(type) === undefined)
       reject(
-        `\`entityTags.exceptTypes\`: expected names of object types of the schema that have a field \`id\`, got ${describeSetting(name)}`,
+        `\`entityTags.exceptTypes\`: expected names of object types of the schema that have a field \`id\` or \`idFields\`, got ${describeSetting(name)}`,
       );
   }
   return exceptTypes as readonly string[];
 }
 
 /**
- * The entities of one schema: the object types with an `id` that is a property of the object, as GraphQL's
- * default resolver reads it. A walk through a value finds them as `Shapes` finds what a value
+ * The entities of one schema: the object types with an `id`, or the fields in `idFields`, that are properties of the object, as GraphQL's
+ * default resolver reads them. A walk through a value finds them as `Shapes` finds what a value
  * contains: through the fields without a resolver.
  */
 export class EntityTypes {
   readonly #schema: GraphQLSchema;
   readonly #except: ReadonlySet<string>;
+  readonly #idFields: IdFields;
   readonly #keyFormOf: KeyFormOf;
   readonly #clock: Clock;
   readonly #roots: ReadonlySet<unknown>;
@@ -93,8 +98,14 @@ export class EntityTypes {
   readonly #listing: ReadonlySet<GraphQLNamedType>;
   readonly #plans = new Map<GraphQLNamedType, ObjectPlan | AbstractPlan>();
 
-  constructor(schema: GraphQLSchema, exceptTypes: readonly string[], keyFormOf: KeyFormOf, clock: Clock) {
+  constructor(
+    schema: GraphQLSchema,
+    { exceptTypes, idFields }: { readonly exceptTypes: readonly string[]; readonly idFields: IdFields },
+    keyFormOf: KeyFormOf,
+    clock: Clock,
+  ) {
     this.#schema = schema;
+    this.#idFields = idFields;
     this.#except = new Set(exceptTypes);
     this.#keyFormOf = keyFormOf;
     this.#clock = clock;
@@ -112,14 +123,13 @@ export class EntityTypes {
 
   /** Whether the objects of a type have a tag. */
   isEntity(type: GraphQLObjectType): boolean {
-    const { id } = type.getFields();
-    return id !== undefined && !hasOwnResolver(id) && this.#canBeEntity(type);
+    return this.#idFields.in(type)?.some(hasOwnResolver) === false && this.#canBeEntity(type);
   }
 
-  /** Whether the objects of a type would have a tag if its `id` had no resolver. */
-  hasResolvedId(type: GraphQLObjectType): boolean {
-    const { id } = type.getFields();
-    return id !== undefined && hasOwnResolver(id) && this.#canBeEntity(type);
+  /** Returns the fields with a resolver without which the objects of a type would have a tag. */
+  resolvedIdFieldsOf(type: GraphQLObjectType): readonly string[] {
+    const fields = this.#canBeEntity(type) ? this.#idFields.in(type) : [];
+    return (fields ?? []).filter(hasOwnResolver).map(({ name }) => name);
   }
 
   /** Whether the objects of the type of a name have a tag in what is completed: there, an `id` with a resolver is as good. */
@@ -129,16 +139,14 @@ export class EntityTypes {
   }
 
   #canBeEntity(type: GraphQLObjectType): boolean {
-    const { id } = type.getFields();
-    return (
-      id !== undefined && isLeafType(getNamedType(id.type)) && !this.#roots.has(type) && !this.#except.has(type.name)
-    );
+    const areLeaves = this.#idFields.in(type)?.every((field) => isLeafType(getNamedType(field.type)));
+    return areLeaves === true && !this.#roots.has(type) && !this.#except.has(type.name);
   }
 
   /** What releases have to agree on to share values of an object type, besides its fields. */
   markOf(type: GraphQLObjectType): string {
     if (!this.#leading.has(type)) return "";
-    return `${this.isEntity(type) ? "#entity" : ""}${type.isTypeOf == null ? "" : "#isTypeOf"}`;
+    return `${this.isEntity(type) ? `#entity${this.#idFields.markOf(type.name)}` : ""}${type.isTypeOf == null ? "" : "#isTypeOf"}`;
   }
 
   /** Returns what finds the entities in the values of `type`. Undefined if they contain none. */
@@ -163,18 +171,15 @@ export class EntityTypes {
   tagsOf(coordinates: Iterable<string>): readonly TagTemplate[] {
     return [...this.reachedFrom([...coordinates].map((coordinate) => this.typeAt(coordinate)))].flatMap((type) => {
       if (!isObjectType(type) || !this.isEntity(type)) return [];
-      return parseTagTemplate(`${type.name}:{$result.id}`) ?? [];
+      return parseTagTemplate(this.#idFields.templateOf(type.name, "result")) ?? [];
     });
   }
 
   /** Returns the templates of the tags of all entities. */
   templates(hasSubtrees: boolean): readonly TagTemplate[] {
-    return this.#entities(hasSubtrees).flatMap(({ name }) => parseTagTemplate(`${name}:{$result.id}`) ?? []);
-  }
-
-  /** Returns the tags of the types of all entities, which values with many of them have. */
-  typeTags(hasSubtrees = false): readonly string[] {
-    return this.#entities(hasSubtrees).map(({ name }) => typeTag(name));
+    return this.#entities(hasSubtrees).flatMap(
+      ({ name }) => parseTagTemplate(this.#idFields.templateOf(name, "result")) ?? [],
+    );
   }
 
   /** `hasSubtrees`: whether entries have the entities in completed values, where an `id` with a resolver is as good. */
@@ -212,7 +217,11 @@ export class EntityTypes {
 
   #objectPlan(type: GraphQLObjectType): ObjectPlan {
     const members: MemberPlan[] = [];
-    const plan = { typeName: type.name, isEntity: this.isEntity(type), members };
+    const plan = {
+      typeName: type.name,
+      idFields: this.isEntity(type) ? this.#idFields.of(type.name) : undefined,
+      members,
+    };
     // Before the members, since types can contain themselves.
     this.#plans.set(type, plan);
     for (const field of walkedFields(type)) {

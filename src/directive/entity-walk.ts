@@ -13,8 +13,8 @@ export const MAX_ENTITY_TAGS = 100;
 /** What the walk needs to know of an object type. */
 export interface ObjectPlan {
   readonly typeName: string;
-  /** Whether values of the type are entities: it has an `id` without a resolver. */
-  readonly isEntity: boolean;
+  /** The fields that identify values of the type, which have no resolver. Undefined if the values are no entities. */
+  readonly idFields: readonly string[] | undefined;
   /** The fields without a resolver that lead to entities. */
   readonly members: readonly MemberPlan[];
 }
@@ -130,7 +130,7 @@ export class EntityWalk {
     }
     if (visited.has(object)) return;
     visited.add(object);
-    if (plan.isEntity) this.#addEntity(object, plan, coordinate);
+    if (plan.idFields !== undefined) this.#addEntity(object, plan.typeName, plan.idFields, coordinate);
     for (const { fieldName, place } of plan.members) this.#visitMember(object, fieldName, place);
   }
 
@@ -151,7 +151,12 @@ export class EntityWalk {
     } else this.#push(value, place);
   }
 
-  #addEntity(object: Readonly<Record<string, unknown>>, { typeName }: ObjectPlan, coordinate: string): void {
+  #addEntity(
+    object: Readonly<Record<string, unknown>>,
+    typeName: string,
+    idFields: readonly string[],
+    coordinate: string,
+  ): void {
     let ids = this.ids.get(typeName);
     if (ids === undefined) {
       ids = new Set();
@@ -159,8 +164,8 @@ export class EntityWalk {
     }
     if (ids.size >= this.#maxIdsPerType) return;
     try {
-      const id = tagText(object.id, true, this.#keyFormOf);
-      if (id !== undefined) ids.add(id);
+      const texts = idFields.map((name) => tagText(object[name], true, this.#keyFormOf));
+      if (!texts.includes(undefined)) ids.add(texts.join(":"));
     } catch (error) {
       this.obstacles.set(coordinate, { kind: "an error", error });
     }

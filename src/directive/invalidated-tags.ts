@@ -16,7 +16,7 @@ const MAX_COMPARED = 100;
 export function invalidatedSubjects(parts: CacheParts, given: unknown, caller: string): Subject[] {
   const tags = checkedTags(given, caller);
   for (const [nth, tag] of tags.entries()) {
-    const mistake = mistakeInTag(tag, (one) => parts.knownTags.hasTypeTag(one));
+    const mistake = mistakeInTag(tag, false);
     if (mistake !== undefined && caller !== "outbox")
       throw new CachedError("CACHED_OPTION_INVALID", `${caller}: ${mistake}`);
     const problem = mistake ?? (nth < MAX_COMPARED ? problemOf(parts, tag) : undefined);

@@ -52,7 +52,7 @@ export function checkInvalidationTarget(
   for (const [property, value] of Object.entries(target)) {
     if (property === "loader") continue;
     const [expected, remedy] =
-      LOADER_PROPERTIES[property] ??
+      (Object.hasOwn(LOADER_PROPERTIES, property) ? LOADER_PROPERTIES[property] : undefined) ??
       reject(`\`${at}${property}\`: unknown property; known are loader, ${Object.keys(LOADER_PROPERTIES).join(", ")}`);
     if (value === undefined || value === null)
       reject(`\`${at}${property}\`: expected ${expected}, got ${String(value)}; ${remedy}`);

@@ -5,11 +5,8 @@ import {
   type GraphQLSchema,
   type GraphQLUnionType,
   getNamedType,
-  getNullableType,
   isCompositeType,
   isInterfaceType,
-  isLeafType,
-  isListType,
   isObjectType,
   isRequiredArgument,
   isUnionType,
@@ -17,7 +14,6 @@ import {
 import { CachedError, describeSetting, messageOf } from "../errors.js";
 import { type Path, parsePath } from "../keys/path.js";
 import {
-  isTypeTag,
   mistakeInTemplate,
   parseTagTemplate,
   repairedPath,
@@ -33,7 +29,7 @@ import {
   type PolicySettings,
   secondsDoubts,
 } from "../policy/policy.js";
-import type { FieldRule, InvalidationRule, KeyFields, KeyPath, SchemaRules } from "../schema-rules.js";
+import type { FieldRule, InvalidationRule, KeyFields, KeyPath, SchemaRules, SubtreeRule } from "../schema-rules.js";
 import { closestTo } from "../spelling.js";
 import { AuthMarks } from "./auth-marks.js";
 import { type CacheControlHints, hasPublicHint } from "./cache-control.js";
@@ -41,6 +37,7 @@ import { type DirectiveNames, directivesAt, expectedArgument } from "./directive
 import { createEmbeddedFinder, isPartOfParent } from "./embedded-fields.js";
 import type { EntityTypes } from "./entity-types.js";
 import { type AnyField, contextPathsOf, declaresSelection } from "./field-rule.js";
+import { hasSingleValue, type IdFields } from "./id-fields.js";
 import { keyPathsOf } from "./key-set.js";
 import { keyTemplateOf } from "./key-template.js";
 import { LookAhead } from "./look-ahead.js";
@@ -79,8 +76,18 @@ export function readPolicies(
   hints: CacheControlHints | undefined,
   entities: EntityTypes | undefined,
   policies: ReadonlyMap<string, PolicySettings>,
+  idFields: IdFields,
 ): SchemaRules {
-  const { rules, mistakes, ...found } = collectPolicies(schema, parts, names, shapes, hints, entities, policies);
+  const { rules, mistakes, ...found } = collectPolicies(
+    schema,
+    parts,
+    names,
+    shapes,
+    hints,
+    entities,
+    policies,
+    idFields,
+  );
   const errors = mistakes.map(({ error }) => error);
   if (errors.length === 1) throw errors[0] as CachedError;
   if (errors.length > 1) {
@@ -169,6 +176,8 @@ class PolicyReader {
   readonly #coordinates = new Set<string>();
   /** The coordinates with a policy in `policies` alone. */
   readonly #outside = new Set<string>();
+  readonly #idFields: IdFields;
+  readonly #subtreeRule: SubtreeRule;
   readonly #paths = new Map<string, Path | undefined>();
   /** The types whose objects are entries in lists, with their settings. */
   readonly #listed = new Map<GraphQLObjectType, PolicySettings>();
@@ -184,8 +193,10 @@ class PolicyReader {
     hints: CacheControlHints | undefined,
     entities: EntityTypes | undefined,
     policies: ReadonlyMap<string, PolicySettings>,
+    idFields: IdFields,
   ) {
     this.#hints = hints;
+    this.#idFields = idFields;
     this.#entities = entities;
     this.#policies = policies;
     this.#schema = schema;
@@ -195,6 +206,10 @@ class PolicyReader {
     this.#argumentWriters = new ValueWriters(parts.keys.writers.exact);
     this.#otherWriters = new ValueWriters(parts.keys.writers.byText);
     this.#authMarks = new AuthMarks(schema, parts.isAuthDirective, Object.values(names));
+    this.#subtreeRule = {
+      tagsEntity: (typeName) => entities?.isEntityName(typeName) === true,
+      idFields,
+    };
   }
 
   read(): SchemaRules {
@@ -274,7 +289,6 @@ class PolicyReader {
       if (rule !== undefined) fields.set(rule.coordinate, rule);
     }
     this.#checkEmbeddedPrivate(fields);
-    this.#checkTypeTags(fields, invalidations);
     this.#checkCoordinates();
     this.#checkUnscoped();
     return { fields, invalidations };
@@ -367,18 +381,6 @@ class PolicyReader {
     return others.some(hasResolvers);
   }
 
-  /** Reports a tag of a mutation such as `Movie:*` that no value has, since it looks like a pattern. */
-  #checkTypeTags(fields: ReadonlyMap<string, FieldRule>, invalidations: ReadonlyMap<string, InvalidationRule>): void {
-    const declared = new Set([...fields.values()].flatMap(({ tags }) => tags.map(({ text }) => text)));
-    const hasTypeTag = (tag: string): boolean =>
-      isTypeTag(tag) && (declared.has(tag) || this.#entities?.typeTags().includes(tag) === true);
-    for (const [coordinate, { tags }] of invalidations)
-      for (const { text } of tags) {
-        const mistake = mistakeInTemplate(text, hasTypeTag);
-        if (mistake !== undefined) this.#mistake(this.#invalidatesAt(coordinate), mistake);
-      }
-  }
-
   /**
    * A private field without a resolver reads its parent object. If the parent object is shared, so
    * is the private value.
@@ -448,8 +450,10 @@ class PolicyReader {
       );
     else if (type === this.#schema.getQueryType())
       mistake("expected a type whose objects are in lists, got the query type; set it on its fields");
-    else if (!hasPlainId(type))
-      mistake("expected a type with an `id` without arguments, which each entry has in its key; add one");
+    else if (this.#idFields.in(type)?.every(isPlain) !== true)
+      mistake(
+        "expected a type with an `id` without arguments, which each entry has in its key; add one, or name other fields in `idFields` of applyCached",
+      );
     else this.#listed.set(type, settings);
     const { subtree: _, ...others } = settings;
     return others;
@@ -502,7 +506,7 @@ class PolicyReader {
         "`subtree`: expected a schema that is executed here, got a stitched one; cache subtrees in the subschemas",
       );
     const contextKey = (compiled.settings.key ?? []).filter((text) => text.startsWith("$context"));
-    const keyPaths = this.#keyPaths(type, field, place, false, ["$source.id", ...contextKey], []);
+    const keyPaths = this.#keyPaths(type, field, place, false, [...this.#idPaths(type), ...contextKey], []);
     const declaredTags = (compiled.settings.tags ?? [])
       .filter((text) => !text.includes("$args"))
       .map((text) => text.replaceAll(/\$result(\[\])*/g, () => "$source"));
@@ -540,7 +544,7 @@ class PolicyReader {
         this.#parts.keys.writers.exact,
       ),
       reference: undefined,
-      subtree: { tagsEntity: (typeName) => this.#entities?.isEntityName(typeName) === true },
+      subtree: this.#subtreeRule,
     };
   }
 
@@ -628,10 +632,7 @@ class PolicyReader {
         entityKeys === undefined
           ? undefined
           : { type: field.type, keys: settings.key === undefined ? entityKeys : undefined },
-      subtree:
-        settings.subtree === true
-          ? { tagsEntity: (typeName) => this.#entities?.isEntityName(typeName) === true }
-          : undefined,
+      subtree: settings.subtree === true ? this.#subtreeRule : undefined,
     };
   }
 
@@ -690,10 +691,15 @@ class PolicyReader {
    */
   #parentTag(parent: GraphQLObjectType, keyPaths: readonly KeyPath[]): readonly string[] {
     if (this.#entities?.isEntity(parent) !== true) return [];
-    const isOfEntity = keyPaths.some(
-      ({ root, steps }) => root === "source" && (steps.length === 0 || (steps.length === 1 && steps[0] === "id")),
-    );
-    return isOfEntity ? [`${parent.name}:{$source.id}`] : [];
+    const isInKey = (name: string): boolean =>
+      keyPaths.some(
+        ({ root, steps }) => root === "source" && (steps.length === 0 || (steps.length === 1 && steps[0] === name)),
+      );
+    return this.#idFields.of(parent.name).every(isInKey) ? [this.#idFields.templateOf(parent.name, "source")] : [];
+  }
+
+  #idPaths({ name }: GraphQLObjectType): string[] {
+    return this.#idFields.of(name).map((field) => `$source.${field}`);
   }
 
   #keyPaths(
@@ -705,14 +711,14 @@ class PolicyReader {
     required: readonly string[],
   ): KeyPath[] {
     if (key === undefined) {
-      if (!isRoot && parent.getFields().id === undefined)
+      if (!isRoot && this.#idFields.in(parent) === undefined)
         this.#mistake(
           place,
-          `\`key\`: the default key needs \`${parent.name}.id\`, which does not exist; name what identifies the parent, such as key: ["$args", "$source.code"]`,
+          `\`key\`: the default key needs \`${parent.name}.id\`, which does not exist; name what identifies the parent, such as key: ["$args", "$source.code"], or for all of its fields, in \`idFields\` of applyCached`,
         );
     }
     const requiredTexts = [...new Set(required)].map((path) => `$source.${path}`);
-    const texts = key ?? (isRoot ? ["$args"] : ["$args", "$source.id", ...requiredTexts]);
+    const texts = key ?? (isRoot ? ["$args"] : ["$args", ...this.#idPaths(parent), ...requiredTexts]);
     if (key !== undefined) this.#checkRequired(place, requiredTexts, key);
     return texts.flatMap((text) => {
       const path = this.#pathOf(text);
@@ -781,7 +787,7 @@ class PolicyReader {
         );
         return [];
       }
-      const mistake = mistakeInTemplate(text);
+      const mistake = mistakeInTemplate(text, !place.source.endsWith(this.#names.invalidates));
       if (mistake !== undefined) {
         this.#mistake(place, mistake);
         return [];
@@ -946,16 +952,8 @@ class PolicyReader {
 export const unresolvedText = (coordinates: readonly string[]): string =>
   `fields without a resolver, which read a property of their parent, so that nothing is saved: ${coordinates.map((coordinate) => `\`${coordinate}\``).join(", ")}; give them a resolver, or cache the field that loads the parent; it is right if the property is a method, as with rootValue`;
 
-/** Whether the objects of a type have an `id` that is a single value. */
-function hasPlainId(type: GraphQLObjectType): boolean {
-  const { id } = type.getFields();
-  return (
-    id !== undefined &&
-    isLeafType(getNamedType(id.type)) &&
-    !isListType(getNullableType(id.type)) &&
-    !id.args.some(isRequiredArgument)
-  );
-}
+/** Whether a field is a single value that can be asked for without arguments. */
+const isPlain = (field: AnyField): boolean => hasSingleValue(field) && !field.args.some(isRequiredArgument);
 
 const hasResolvers = (type: GraphQLNamedType): boolean =>
   isObjectType(type) &&

@@ -1,4 +1,4 @@
-import { matchesTag, sampleOf, type TagTemplate } from "../keys/tag-template.js";
+import { matchesTag, namesTypeOf, sampleOf, type TagTemplate } from "../keys/tag-template.js";
 import type { CacheParts } from "../parts.js";
 import type { SchemaRules } from "../schema-rules.js";
 import type { EntityTypes } from "./entity-types.js";
@@ -44,7 +44,7 @@ function reportNotInvalidated(
   const coordinatesOf = new Map<string, string[]>();
   for (const { coordinate, tags } of fields.values())
     for (const tag of tags)
-      if (!invalidated.some((other) => canMatch(tag, other)))
+      if (!invalidated.some((other) => canMatch(other, tag)))
         coordinatesOf.set(tag.text, [...(coordinatesOf.get(tag.text) ?? []), coordinate]);
   const list = [...coordinatesOf].sort().map(([text, coordinates]) => `\`${text}\` (${coordinates.sort().join(", ")})`);
   if (list.length > 0)
@@ -53,11 +53,13 @@ function reportNotInvalidated(
     );
 }
 
-/** Whether two templates can produce the same tag, by the text before their first and after their last path. */
-export function canMatch(one: TagTemplate, other: TagTemplate): boolean {
-  if (isText(one)) return matchesTag(other, one.text);
-  if (isText(other)) return matchesTag(one, other.text);
-  const [first, second] = [endsOf(one), endsOf(other)];
+/**
+ * Whether a tag of `invalidated` can invalidate a value with one of `produced`, by the text before their first and after their last path.
+ */
+export function canMatch(invalidated: TagTemplate, produced: TagTemplate): boolean {
+  if (isText(invalidated)) return matchesTag(produced, invalidated.text) || namesTypeOf(produced, invalidated.text);
+  if (isText(produced)) return matchesTag(invalidated, produced.text);
+  const [first, second] = [endsOf(invalidated), endsOf(produced)];
   const isPrefix = first.start.startsWith(second.start) || second.start.startsWith(first.start);
   const isSuffix = first.end.endsWith(second.end) || second.end.endsWith(first.end);
   return isPrefix && isSuffix;

@@ -25,6 +25,7 @@ import { type EntityTagsOptions, EntityTypes, resolveEntityTags } from "./entity
 import { fieldCompares } from "./field-compare.js";
 import { existenceChecks, type FieldExistence } from "./field-existence.js";
 import type { AnyField } from "./field-rule.js";
+import { resolveIdFields } from "./id-fields.js";
 import { hasOwnResolver, markWrapped, type Resolver, type Wrapped, wrappedBy } from "./own-resolver.js";
 import { type PoliciesOption, resolvePolicies } from "./policies-by-coordinate.js";
 import { readPolicies } from "./read-policies.js";
@@ -53,6 +54,11 @@ export interface ApplyCachedOptions extends DirectiveNames {
    */
   readonly entityTags?: boolean | EntityTagsOptions | undefined;
   /**
+   * By type: the field, or fields, that identify its objects, in entity tags, in the default keys of its fields and in subtrees: `{ Movie:
+   * "slug", Rating: ["movieId", "userId"] }`. Default: `id`.
+   */
+  readonly idFields?: Readonly<Record<string, string | readonly string[]>> | undefined;
+  /**
    * By coordinate: knows which ids cannot exist. A cached field that is asked for such an id, and has no
    * entry for it, is null without a load, and nothing is stored. Only fields that can be null.
    */
@@ -70,6 +76,7 @@ const OPTION_NAMES: readonly string[] = [
   "policies",
   "cacheControl",
   "entityTags",
+  "idFields",
   "exists",
   "compare",
 ] satisfies (keyof ApplyCachedOptions)[];
@@ -101,16 +108,20 @@ export function applyCached(
     );
   if ("fragmentReplacements" in schema) throw withMiddleware("one that it has wrapped");
   checkNotOfAnotherCache(schema, parts);
-  const { cacheControl, compare, entityTags, exists, policies: givenPolicies, ...given } = options ?? {};
+  const { cacheControl, compare, entityTags, exists, policies: givenPolicies, ...rest } = options ?? {};
+  const { idFields: givenIdFields, ...given } = rest;
   const names = resolveNames(isOptions(options) ? given : options, "applyCached", OPTION_NAMES);
   const settings = resolveCacheControl(cacheControl);
-  const hints = settings === undefined ? undefined : new CacheControlHints(schema, settings);
-  const exceptTypes = resolveEntityTags(entityTags, schema);
+  const idFields = resolveIdFields(givenIdFields, schema);
+  const hints = settings === undefined ? undefined : new CacheControlHints(schema, settings, idFields);
+  const exceptTypes = resolveEntityTags(entityTags, schema, idFields);
   const entities =
-    exceptTypes === undefined ? undefined : new EntityTypes(schema, exceptTypes, parts.keys.keyFormOf, parts.clock);
+    exceptTypes === undefined
+      ? undefined
+      : new EntityTypes(schema, { exceptTypes, idFields }, parts.keys.keyFormOf, parts.clock);
   const shapes = new Shapes(schema, entities === undefined ? undefined : (type) => entities.markOf(type));
   const policies = resolvePolicies(givenPolicies);
-  const rules = readPolicies(schema, parts, names, shapes, hints, entities, policies);
+  const rules = readPolicies(schema, parts, names, shapes, hints, entities, policies, idFields);
   if (hints !== undefined) reportHints(hints, parts);
   checkNoMiddleware(schema, rules);
   if (entities !== undefined) reportEntities(schema, rules, entities, parts);
@@ -125,11 +136,7 @@ export function applyCached(
   for (const { coordinate, variant } of rules.fields.values()) parts.variants.declare(coordinate, variant);
   const declaredTags = [...rules.fields.values()].flatMap(({ tags }) => tags);
   const hasSubtrees = [...rules.fields.values()].some(({ subtree }) => subtree !== undefined);
-  if (rules.fields.size > 0)
-    parts.knownTags.addSchema(
-      [...declaredTags, ...(entities?.templates(hasSubtrees) ?? [])],
-      entities?.typeTags(hasSubtrees) ?? [],
-    );
+  if (rules.fields.size > 0) parts.knownTags.addSchema([...declaredTags, ...(entities?.templates(hasSubtrees) ?? [])]);
   reportUnmatchedTags(rules, parts, entities);
   reportAdvice(schema, rules, parts);
   const appliedWith = JSON.stringify({
@@ -137,6 +144,7 @@ export function applyCached(
     cacheControl: settings ?? false,
     entityTags: exceptTypes === undefined ? false : { exceptTypes: [...exceptTypes].sort() },
     ...(policies.size === 0 ? {} : { policies: Object.fromEntries(policies) }),
+    idFields,
   });
   /** A schema that is applied twice is wrapped once, so the options of the second time would have no effect. */
   const refuseOthers = (coordinate: string, before: Pick<Wrapped, "options">): undefined => {

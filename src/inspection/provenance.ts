@@ -7,14 +7,13 @@ import type {
   CacheInvalidations,
   CacheProcessRef,
 } from "../generated/schema.js";
-import type { Key, Subject } from "../keys/key.js";
+import { type Key, nameOfSubject, type Subject } from "../keys/key.js";
 import type { CacheParts } from "../parts.js";
 import {
   type InvalidationRecord,
   type ProcessIdentity,
   type RememberedInvalidations,
   recordedKey,
-  recordedTag,
 } from "../tier/invalidation/invalidation-history.js";
 import { checkedFirst } from "./live-resolvers.js";
 
@@ -83,7 +82,7 @@ function causeAmong(
 
 function matcherOf({ key, subjects = [], coordinate, isClear = false }: Concerned) {
   const ownKey = key === undefined ? undefined : recordedKey(key);
-  const ownTags = new Set(subjects.map(recordedTag));
+  const ownTags = new Set(subjects.map(nameOfSubject));
   return (record: InvalidationRecord): boolean =>
     (isClear && record.isClear) ||
     (coordinate !== undefined && record.coordinates.includes(coordinate)) ||

@@ -1,62 +1,33 @@
 import { inOneLine, messageOf } from "../errors.js";
 import { INSPECTOR_CSP, INSPECTOR_PAGE } from "../generated/inspector-page.js";
+import {
+  BadRequest,
+  COMMON_HEADERS,
+  checkJsonType,
+  type Incoming,
+  JSON_HEADERS,
+  type Outgoing,
+  readObject,
+} from "../http/exchange.js";
 import type { Logger } from "../telemetry/log-listener.js";
 import { askSections, runMutation } from "./ask.js";
 import { OPERATIONS, type Operation } from "./operations.js";
 import { Permissions, type Rules } from "./permissions.js";
 import { Refusal, type Source } from "./source.js";
 
-/** An HTTP request, whatever has received it. */
-export interface Incoming {
-  readonly method: string;
-  /** Returns a header by its name in lower case. */
-  header(name: string): string | undefined;
-  /** The hosts by which the caller can have reached this server, with their ports. */
-  readonly hosts: readonly string[];
-  /** Returns the body: its text, or what a parser has made of it. Rejects with a `BadRequest`. */
-  body(maxBytes: number): Promise<unknown>;
-  /** The request as the server has passed it, for the functions that decide. */
-  readonly request: unknown;
-}
-
-/** What it is answered with. */
-export interface Outgoing {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: string;
-}
-
-/** A request that the page never sends. */
-export class BadRequest extends Error {
-  readonly status: number;
-
-  constructor(status: number, message: string) {
-    super(message);
-    this.name = "BadRequest";
-    this.status = status;
-  }
-}
-
 /** The header that the page sends. A page of another origin cannot, without a permission that this server never gives. */
 export const PAGE_HEADER = "x-graphql-cached-inspector";
 /** Far more than the page sends. */
 const MAX_BODY_BYTES = 64 * 1_024;
 
-const COMMON = {
-  "cache-control": "no-store",
-  "x-content-type-options": "nosniff",
-  "referrer-policy": "no-referrer",
-  "cross-origin-resource-policy": "same-origin",
-};
 const PAGE_HEADERS = {
-  ...COMMON,
+  ...COMMON_HEADERS,
   "content-type": "text/html; charset=utf-8",
   "content-security-policy": INSPECTOR_CSP,
   "cross-origin-opener-policy": "same-origin",
   "x-frame-options": "DENY",
   "permissions-policy": "camera=(), geolocation=(), microphone=()",
 };
-const JSON_HEADERS = { ...COMMON, "content-type": "application/json; charset=utf-8" };
 
 /** Answers the requests of the page. */
 export class Inspector {
@@ -81,7 +52,7 @@ export class Inspector {
     }
     try {
       checkOrigin(incoming);
-      const { name, operation, variables } = readCall(await readBody(incoming));
+      const { name, operation, variables } = readCall(await readObject(incoming, MAX_BODY_BYTES));
       return json(await this.#run(name, operation, variables, incoming.request));
     } catch (error) {
       if (error instanceof BadRequest) return { ...failure("BAD_REQUEST", error.message), status: error.status };
@@ -135,9 +106,7 @@ const failure = (code: string, message: string): Outgoing => json({ error: { cod
  * nor this content type without asking first, and is never given permission; and browsers say where a request comes from.
  */
 function checkOrigin(incoming: Incoming): void {
-  const type = incoming.header("content-type")?.split(";")[0]?.trim().toLowerCase();
-  if (type !== "application/json")
-    throw new BadRequest(415, "expected a body of the type application/json, got another one");
+  checkJsonType(incoming);
   if (incoming.header(PAGE_HEADER) === undefined)
     throw new BadRequest(403, `expected the header ${PAGE_HEADER}, got none`);
   const site = incoming.header("sec-fetch-site");
@@ -153,26 +122,13 @@ function isOwnOrigin({ header, hosts }: Incoming): boolean {
   return URL.canParse(origin) && hosts.includes(new URL(origin).host);
 }
 
-/** A caller that hangs up is no failure of this server. */
-async function readBody(incoming: Incoming): Promise<unknown> {
-  try {
-    return await incoming.body(MAX_BODY_BYTES);
-  } catch (error) {
-    throw error instanceof BadRequest ? error : new BadRequest(400, "expected a body, got one that ended early");
-  }
-}
-
 interface Call {
   readonly name: string;
   readonly operation: Operation;
   readonly variables: Readonly<Record<string, unknown>>;
 }
 
-function readCall(body: unknown): Call {
-  const given = typeof body === "string" ? parsed(body) : body;
-  if (typeof given !== "object" || given === null)
-    throw new BadRequest(400, "expected a JSON object, got something else");
-  const { operation: name, variables: values = {} } = given as { operation?: unknown; variables?: unknown };
+function readCall({ operation: name, variables: values = {} }: Readonly<Record<string, unknown>>): Call {
   const operation = typeof name === "string" && Object.hasOwn(OPERATIONS, name) ? OPERATIONS[name] : undefined;
   if (operation === undefined)
     throw new BadRequest(400, `expected an operation of ${Object.keys(OPERATIONS).join(", ")}, got another one`);
@@ -185,12 +141,4 @@ function readCall(body: unknown): Call {
     operation.kind === "mutation" ? operation.required.find((one) => !Object.hasOwn(values, one)) : undefined;
   if (lacking !== undefined) throw new BadRequest(400, `expected the variable ${lacking}, got none`);
   return { name: name as string, operation, variables: values as Call["variables"] };
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw new BadRequest(400, "expected JSON, got text that cannot be parsed");
-  }
 }

@@ -1,5 +1,5 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
 import { CachedError } from "../errors.js";
+import { type HttpHandler, type HttpRequest, handlerOf } from "../http/servers.js";
 import { type AccessDetail, type Allow, checkedPermission } from "../inspection/access.js";
 import { checkOptionNames } from "../option-names.js";
 import { type CacheHandle, partsOf } from "../parts.js";
@@ -8,15 +8,6 @@ import { cacheSource } from "./cache-source.js";
 import { endpointSource, type HeadersOf } from "./endpoint-source.js";
 import { Inspector } from "./exchange.js";
 import type { Rules } from "./permissions.js";
-import {
-  type FastifyReplyLike,
-  type FastifyRequestLike,
-  type InspectorRequest,
-  readFetch,
-  readNode,
-  send,
-  toResponse,
-} from "./servers.js";
 
 /**
  * Who may do what. The functions get the request as the server passes it: a `Request` of the Fetch API, the
@@ -33,6 +24,9 @@ export interface InspectorAccess<Caller> {
   /** Decides which of them may set modes. Default: none. */
   readonly allowModes?: ((request: Caller) => boolean | PromiseLike<boolean>) | undefined;
 }
+
+/** A request as a server passes it: of the Fetch API, of node:http and Express, or of Fastify. */
+export type InspectorRequest = HttpRequest;
 
 /** The headers for an endpoint, by name. Those without a value are not sent. */
 export type EndpointHeaders = Readonly<Record<string, string | undefined>>;
@@ -59,11 +53,7 @@ export type InspectorOptions<Caller = InspectorRequest> = InspectorAccess<Caller
   );
 
 /** Serves the inspector page at one URL, under servers of the Fetch API, of node:http and Express, and of Fastify. */
-export interface InspectorHandler {
-  (request: Request): Promise<Response>;
-  (request: IncomingMessage, response: ServerResponse): Promise<void>;
-  (request: FastifyRequestLike, reply: FastifyReplyLike): Promise<void>;
-}
+export type InspectorHandler = HttpHandler;
 
 const OPTIONS = ["cache", "endpoint", "headers", "allow", "allowInvalidation", "allowModes"];
 
@@ -92,15 +82,7 @@ export function inspectorHandler<Caller = InspectorRequest>(options: InspectorOp
   };
   const source = cache === undefined ? endpointSource(endpoint, headersOf(headers)) : cacheSource(cache);
   const inspector = new Inspector({ source, rules, logger });
-  const handle = async (request: InspectorRequest, reply?: ServerResponse | FastifyReplyLike): Promise<unknown> => {
-    if (reply === undefined) return toResponse(await inspector.answer(readFetch(request as Request)));
-    if ("raw" in reply && "raw" in request) {
-      reply.hijack();
-      send(reply.raw, await inspector.answer(readNode(request.raw, request)));
-    } else send(reply as ServerResponse, await inspector.answer(readNode(request as IncomingMessage)));
-    return undefined;
-  };
-  return handle as InspectorHandler;
+  return handlerOf((incoming) => inspector.answer(incoming));
 }
 
 const nobody = (): boolean => false;

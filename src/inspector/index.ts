@@ -4,6 +4,6 @@ export {
   type InspectorAccess,
   type InspectorHandler,
   type InspectorOptions,
+  type InspectorRequest,
   inspectorHandler,
 } from "./handler.js";
-export type { InspectorRequest } from "./servers.js";

@@ -11,10 +11,19 @@ import type { TagNormalizer } from "./tag-normalizer.js";
 const FORMAT = "3";
 
 /**
+ * The version of the rule that says which subjects the tags of a value have. It is part of every variant: an invalidation would not
+ * reach a value that lacks one.
+ */
+const SUBJECTS_OF_TAGS = 2;
+
+/**
  * What is invalidated: a tag, as the first 52 bits of a digest of its text. Two tags with the same subject are invalidated together, and
  * nothing else.
  */
 export type Subject = number;
+
+/** How a subject is written where other programs see it: in the history, in events, and in the headers for CDNs. */
+export const nameOfSubject = (subject: Subject): string => subject.toString(36);
 
 /** The name of one entry in the store, and the input it is made from. */
 export class Key {
@@ -136,9 +145,7 @@ export interface KeySpace {
   /** Returns the name of the entry of `key` under another variant of the same key form. */
   nameUnder(key: Pick<Key, "coordinate" | "digest">, variantId: string): string;
   variant(input: VariantInput): Variant;
-  /** Returns what invalidations and values have of a tag. */
-  tag(tag: string): Subject;
-  /** Returns the same of several tags. */
+  /** Returns what a value with `tags` has of them, each once: the tags, and the names of types that they begin with. */
   tags(tags: readonly string[]): readonly Subject[];
   /** Returns what an invalidation of `tags` changes, each once: the tags, and their type tags. */
   invalidatedTags(tags: readonly string[]): Subject[];
@@ -172,6 +179,12 @@ export const entityTag = (typeName: string, id: string): string => `${typeName}:
 /** What a tag begins with that can be the tag of an entity: the name of a type. */
 const TYPE_OF_TAG = /^([_A-Za-z][_0-9A-Za-z]*):/;
 
+/**
+ * Returns the name of the type that a tag begins with. It is a tag as well, which every value with a tag of the type has: `Movie` invalidates
+ * whatever has a tag such as `Movie:7` or `Movie:*`. An id cannot be mistaken for it.
+ */
+const typeOfTag = (tag: string): string | undefined => TYPE_OF_TAG.exec(tag)?.[1];
+
 /** Hexadecimal digits of a subject: 52 bits, which a number has exactly. */
 const SUBJECT_DIGITS = 13;
 /** An entry is invalidated by the first 48 bits of its digest, which need no other hash. */
@@ -194,14 +207,25 @@ export function createKeySpace(
   normalizeTag?: TagNormalizer,
 ): KeySpace {
   const memos = new KeyMemos();
-  const knownTags = new Map<string, Subject>();
+  const knownTags = new Map<string, readonly Subject[]>();
+  const knownTypes = new Map<string, Subject>();
   const headOf = (coordinate: string, variantId: string): string => `${prefix}:${FORMAT}:${coordinate}:${variantId}:`;
-  const tag = (text: string): Subject => {
-    const known = knownTags.get(text);
+  const normalized = normalizeTag ?? String;
+  const subjectOfType = (typeName: string): Subject => {
+    const known = knownTypes.get(typeName);
     if (known !== undefined) return known;
-    const subject = subjectOf(normalizeTag === undefined ? text : normalizeTag(text));
-    memos.set(knownTags, text, subject);
+    const subject = subjectOf(typeName);
+    memos.set(knownTypes, typeName, subject);
     return subject;
+  };
+  const subjectsOfTag = (given: string): readonly Subject[] => {
+    const known = knownTags.get(given);
+    if (known !== undefined) return known;
+    const text = normalized(given);
+    const typeName = typeOfTag(text);
+    const subjects = [subjectOf(text), ...(typeName === undefined ? [] : [subjectOfType(typeName)])];
+    memos.set(knownTags, given, subjects);
+    return subjects;
   };
   return {
     prefix: `${prefix}:`,
@@ -216,7 +240,10 @@ export function createKeySpace(
     nameUnder: ({ coordinate, digest }, variantId) => headOf(coordinate, variantId) + digest,
     variant({ kind, shape, versions, keyTemplate, tagTemplates }) {
       const keyForm = idOf([FORMAT, kind, ...keyTemplate]);
-      return { id: idOf([keyForm, release, shape, versions, tagTemplates]), form: subjectOf(keyForm) };
+      return {
+        id: idOf([keyForm, SUBJECTS_OF_TAGS, release, shape, versions, tagTemplates]),
+        form: subjectOf(keyForm),
+      };
     },
     // The NUL keeps the name apart from those of the tags that users write.
     groupTag: (keyInput) => subjectOf(`\u0000${inputOf(keyInput)}`),
@@ -234,18 +261,20 @@ export function createKeySpace(
       formOf: (coordinate, form) => subjectOf(`\u0000\u0000form ${coordinate} ${form}`),
       mode: (coordinate) => subjectOf(`\u0000\u0000mode ${coordinate}`),
     },
-    tag,
-    tags: (texts) => texts.map(tag),
+    tags: (texts) => {
+      const [first] = texts;
+      // Most values have one, and hits ask for it.
+      if (texts.length < 2) return first === undefined ? [] : subjectsOfTag(first);
+      const subjects = new Set<Subject>();
+      for (const text of texts) for (const subject of subjectsOfTag(text)) subjects.add(subject);
+      return [...subjects];
+    },
     invalidatedTags: (texts) => {
-      const types = new Set<string>();
-      for (const text of texts) {
-        const [, typeName] = TYPE_OF_TAG.exec(text) ?? [];
-        if (typeName !== undefined) types.add(typeTag(typeName));
-      }
+      const types = new Set(texts.flatMap((text) => typeOfTag(text) ?? []).map(typeTag));
       const all = [...new Set([...texts, ...types])];
       // Values of processes without the option have the tag as it is given.
       const given = normalizeTag === undefined ? [] : all.map(subjectOf);
-      return [...new Set([...all.map(tag), ...given])];
+      return [...new Set([...all.map((text) => subjectsOfTag(text)[0] as Subject), ...given])];
     },
     invalidationLog: `${prefix}:#log`,
     clock: `${prefix}:#clock`,

@@ -1,6 +1,6 @@
 import { closestTo } from "../spelling.js";
 import type { TagNormalizer } from "./tag-normalizer.js";
-import { isTypeTag, matchesTag, type TagTemplate } from "./tag-template.js";
+import { matchesTag, namesTypeOf, type TagTemplate } from "./tag-template.js";
 
 /** How many beginnings of tags that functions have returned are remembered. With more, any tag can be right. */
 const MAX_LEARNED = 1_000;
@@ -28,7 +28,6 @@ interface Known {
  */
 export class KnownTags {
   readonly #templates = new Map<string, TagTemplate>();
-  readonly #typeTags = new Set<string>();
   /** The beginnings of tags that functions have returned, in the form of `formOf`. */
   readonly #learned = new Set<string>();
   readonly #normalize: TagNormalizer;
@@ -40,11 +39,10 @@ export class KnownTags {
     this.#normalize = normalize;
   }
 
-  /** Adds what a schema declares. `typeTags`: such as `Movie:*`. */
-  addSchema(templates: Iterable<TagTemplate>, typeTags: Iterable<string>): void {
+  /** Adds what a schema declares. */
+  addSchema(templates: Iterable<TagTemplate>): void {
     this.#hasSchema = true;
     for (const template of templates) this.#templates.set(template.text, template);
-    for (const tag of typeTags) this.#typeTags.add(tag);
   }
 
   /** Notes that a function of the application returns tags. */
@@ -58,11 +56,6 @@ export class KnownTags {
     if (this.#learned.size <= MAX_LEARNED) this.#learned.add(formOf(tag));
   }
 
-  /** Whether values can have a tag such as `Movie:*`: it looks like a pattern, and is none. */
-  hasTypeTag(tag: string): boolean {
-    return isTypeTag(tag) && (this.#typeTags.has(tag) || this.#templates.has(tag) || this.#learned.has(formOf(tag)));
-  }
-
   /** The texts of the templates. */
   get texts(): readonly string[] {
     return [...this.#templates.keys()];
@@ -70,8 +63,10 @@ export class KnownTags {
 
   /** Returns what is known of a tag that no value can have. Undefined if one can, or may. */
   unknown(tag: string): UnknownTag | undefined {
-    if (this.#learned.size > MAX_LEARNED || this.#learned.has(formOf(tag)) || this.#typeTags.has(tag)) return undefined;
-    for (const template of this.#templates.values()) if (matchesTag(template, tag)) return undefined;
+    if (this.#learned.size > MAX_LEARNED || this.#learned.has(formOf(tag)) || this.#learned.has(`${tag}:`))
+      return undefined;
+    for (const template of this.#templates.values())
+      if (matchesTag(template, tag) || namesTypeOf(template, tag)) return undefined;
     const mayBeOfFunction = this.#hasFunctions || !this.#hasSchema;
     const known = this.#known();
     if (known.some(({ start }) => this.#isSpelling(tag, start))) return undefined;

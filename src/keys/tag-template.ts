@@ -69,26 +69,26 @@ const MISSING = /(?:^|[:/|#,;=])(?:undefined|null|NaN)(?:$|[:/|#,;=])|\[object [
 const WILDCARD = /(?:^|[:/|#,;=])\*(?:$|[:/|#,;=])|\*$/;
 
 /** Whether a tag has the form of those that values with many entities have, such as `Movie:*`. */
-export const isTypeTag = (tag: string): boolean => /^[_A-Za-z]\w*:\*$/.test(tag);
+const isTypeTag = (tag: string): boolean => /^[_A-Za-z]\w*:\*$/.test(tag);
 
 /**
  * Returns why a text cannot be meant as a tag. The answer does not contain the text: tags can contain user data.
- * Undefined if it can. `hasTypeTag`: whether values can have a tag such as `Movie:*`.
+ * Undefined if it can. `isOfValue`: whether a value has it; it can have a tag such as `Movie:*`, which every tag of the type invalidates.
  */
-export function mistakeInTag(tag: string, hasTypeTag: (tag: string) => boolean = isTypeTag): string | undefined {
+export function mistakeInTag(tag: string, isOfValue: boolean): string | undefined {
   const problem = TEMPLATE.test(tag)
     ? `the template of one, which only \`@cached\` and \`@invalidates\` fill in; write the value itself, such as \`Movie:\${id}\``
     : MISSING.test(tag)
       ? "one with the text of a missing value (undefined, null, NaN or [object Object]) as a part; check what it is made of"
-      : WILDCARD.test(tag) && !hasTypeTag(tag)
-        ? "one with `*`, but tags have no wildcards; name each tag, give the values a tag in common, or invalidate all entries of a field or loader"
+      : WILDCARD.test(tag) && !(isOfValue && isTypeTag(tag))
+        ? "one with `*`, but tags have no wildcards; name each tag, or the type, as in `Movie`, for all tags that begin with `Movie:`, or invalidate all entries of a field or loader"
         : undefined;
   return problem === undefined ? undefined : `\`tags\`: expected tags such as "Movie:7", got ${problem}`;
 }
 
 /** The same for the text around the paths of a template. */
-export const mistakeInTemplate = (text: string, hasTypeTag?: (tag: string) => boolean): string | undefined =>
-  mistakeInTag(sampleOf(text), hasTypeTag);
+export const mistakeInTemplate = (text: string, isOfValue: boolean): string | undefined =>
+  mistakeInTag(sampleOf(text), isOfValue);
 
 /** Returns a tag that a template can yield. */
 export const sampleOf = (text: string): string => text.replaceAll(/\{[^{}]*\}/g, "0");
@@ -96,10 +96,14 @@ export const sampleOf = (text: string): string => text.replaceAll(/\{[^{}]*\}/g,
 /** Throws what `fail` makes of the mistake in the first of the tags of a value that cannot be meant as a tag. */
 export function checkTagsOfValue(tags: readonly string[], fail: (mistake: string) => Error): void {
   for (const tag of tags) {
-    const mistake = mistakeInTag(tag);
+    const mistake = mistakeInTag(tag, true);
     if (mistake !== undefined) throw fail(mistake);
   }
 }
+
+/** Whether a tag is the name of a type that the tags of a template begin with, so that it invalidates what has one. */
+export const namesTypeOf = ({ pieces: [start] }: TagTemplate, tag: string): boolean =>
+  /^[_A-Za-z]\w*$/.test(tag) && typeof start === "string" && start.startsWith(`${tag}:`);
 
 /** Whether a template can yield a tag, by the text before its first and after its last path. */
 export function matchesTag({ text, pieces }: TagTemplate, tag: string): boolean {

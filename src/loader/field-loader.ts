@@ -11,6 +11,8 @@ import { MemoInLoads } from "./memo-in-loads.js";
 /** A request to which the loader adds where its ending is noted. */
 export interface FieldRequest extends ReadRequest {
   ending?: ReadEnding | undefined;
+  /** Called if the key was read before in the execution, so that the read is not reported. */
+  readonly onShared?: (() => void) | undefined;
 }
 
 /**
@@ -88,6 +90,7 @@ export class FieldLoader {
       own.result = value;
     } else {
       first.isShared = true;
+      request.onShared?.();
       value = this.#tier.readAgain(request, first, first.result);
     }
     if (nesting === "other-load") this.#tier.expedite(request, value);

@@ -528,7 +528,7 @@ class IdRequest<Id> implements ReadRequest {
   }
 
   get wantsYoung(): boolean {
-    return this.observer?.collector !== undefined;
+    return this.observer?.collector?.wantsYoung === true;
   }
 
   get batch(): SourceBatch {

@@ -18,9 +18,11 @@ import { FieldLoader } from "./field-loader.js";
 export interface Observer {
   /**
    * `coordinate`: the field, or the name of the loader. `info`: that of the field; undefined for a loader. `key`: undefined for
-   * what has bypassed the cache before its key was made.
+   * what has bypassed the cache before its key was made. `source`: the parent of the field.
    */
-  onRead(coordinate: string, served: ReadReport, info: unknown, key?: Key): void;
+  onRead(coordinate: string, served: ReadReport, info: unknown, key?: Key, source?: unknown): void;
+  /** Notes that a field shares what another one of its execution has read, which is not reported again. */
+  onShared?(key: Key, info: unknown, source: unknown): void;
   /** Receives the hint of a load that a field shares although it did not read the value itself. */
   onHint?(hint: ResponseHint, info: unknown): void;
   /** Receives what `ReadRequest.onMiss` does. */
@@ -73,6 +75,8 @@ export interface PartCollector {
    * stored. And a build can contain what is not cached.
    */
   readonly isBuild: boolean;
+  /** Whether what it collects is stored, so that it should not be about to become stale. */
+  readonly wantsYoung: boolean;
   /** Adds a value that a loader was given for a key. Undefined: the id has none. */
   addPrimed(names: NearNames | undefined, policy: Policy): void;
   /** Adds a value of a loader that is not cached. */
@@ -100,10 +104,12 @@ export interface Miss extends Pick<ReadRequest, "key" | "policy" | "tags"> {
 class EveryCollector implements Observer, PartCollector {
   readonly members: ReadonlySet<PartCollector>;
   readonly isBuild: boolean;
+  readonly wantsYoung: boolean;
 
   constructor(members: ReadonlySet<PartCollector>) {
     this.members = members;
     this.isBuild = [...members].some((member) => member.isBuild);
+    this.wantsYoung = [...members].some((member) => member.wantsYoung);
   }
 
   get collector(): PartCollector {

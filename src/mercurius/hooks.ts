@@ -1,6 +1,8 @@
 import type { DocumentNode, GraphQLSchema } from "graphql";
 import type { Cache } from "../cache.js";
 import { checkServed } from "../directive/served-schema.js";
+import { Edge, type EdgeResponse } from "../edge/edge.js";
+import { type EdgeOptions, resolveEdge } from "../edge/options.js";
 import { CachedError, describeSetting } from "../errors.js";
 import { appended } from "../inspection/response-headers.js";
 import {
@@ -20,10 +22,16 @@ import { refuseLoaders } from "./loader-check.js";
 export interface CachedHooksOptions<Context> extends TraceOptions<Context> {
   /** Mercurius has no hook that can answer an operation before it is executed, so this is refused. */
   readonly responses?: never;
+  /**
+   * Lets CDNs keep the responses to GET requests, for as long and for whom `@cacheControl`, `@cached` and what was read say, and
+   * names what is in them in the headers `Cache-Tag` and `Surrogate-Key`, for `invalidation.purge`. Default: false.
+   */
+  readonly edge?: boolean | EdgeOptions | undefined;
 }
 
 interface Result {
   readonly data?: unknown;
+  readonly errors?: readonly unknown[] | undefined;
   extensions?: Record<string, unknown>;
 }
 
@@ -32,6 +40,7 @@ export interface MercuriusApp {
   /** `never`: two of its many overloads are used, and no narrower type accepts them all. */
   readonly graphql: { addHook(name: never, hook: never): void };
   addHook(name: "onClose", hook: () => Promise<void>): unknown;
+  addHook(name: "onResponse", hook: (request: object) => Promise<void>): unknown;
 }
 
 interface GraphQLHooks {
@@ -51,7 +60,12 @@ interface GraphQLHooks {
 /** Mercurius' context of one operation. In an HTTP batch, `operationId` is the operation's index in the request's body. */
 interface OperationContext {
   readonly reply?: {
-    readonly request?: { readonly body?: unknown; readonly query?: unknown };
+    readonly request?: {
+      readonly body?: unknown;
+      readonly query?: unknown;
+      readonly method?: string;
+      readonly headers?: Readonly<Record<string, unknown>>;
+    };
     header?(name: string, value: string): unknown;
     getHeader?(name: string): unknown;
   };
@@ -77,13 +91,16 @@ export function cachedHooks<Context>(
       "CACHED_OPTION_INVALID",
       "cachedHooks: `responses`: Mercurius has no hook that can answer an operation before it is executed; cache fields with @cached, or use Apollo Server, GraphQL Yoga or cache.execute for whole responses",
     );
-  checkTraceOptions(options, "cachedHooks");
+  checkTraceOptions(options, "cachedHooks", ["edge"]);
+  const edge = resolveEdge(options.edge, "cachedHooks", parts);
   const hooks = (app as Partial<MercuriusApp> | undefined)?.graphql as GraphQLHooks | undefined;
   if (typeof hooks?.addHook !== "function")
     throw new CachedError(
       "CACHED_OPTION_INVALID",
       `cachedHooks: expected a Fastify application on which Mercurius is registered, got ${describeSetting(app)}; call it after \`await app.register(mercurius, …)\``,
     );
+  // Before operations are rewritten.
+  if (edge !== undefined) addEdgeHooks(app, hooks, new Edge(parts, edge));
   let rewrites = false;
   const check = (): void => {
     const { schema } = hooks;
@@ -119,6 +136,31 @@ export function cachedHooks<Context>(
     });
   }
   app.addHook("onClose", () => parts.drain());
+}
+
+/** Adds the headers for CDNs to the responses to GET requests, which are no batches. */
+function addEdgeHooks(app: MercuriusApp, hooks: GraphQLHooks, edge: Edge): void {
+  const responses = new WeakMap<object, { readonly atEdge: EdgeResponse; readonly stop: () => void }>();
+  hooks.addHook("preExecution", async (schema, document, context) => {
+    const { request } = context.reply ?? {};
+    const { method = "", headers = {} } = request ?? {};
+    const header = (name: string) => headers[name.toLowerCase()] as string | undefined;
+    const atEdge = await edge.begin(context, { method, header });
+    if (request === undefined || atEdge === undefined) return undefined;
+    const operation = { schema, document, operationName: requestedOperation(context), context };
+    responses.set(request, { atEdge, stop: atEdge.execute(operation, edge.planOf(operation), undefined) });
+    return undefined;
+  });
+  hooks.addHook("onResolution", async (execution, { reply }) => {
+    const { atEdge, stop } = responses.get(reply?.request ?? {}) ?? {};
+    stop?.();
+    for (const [name, value] of Object.entries((await atEdge?.headers(atEdge.ageOf(execution))) ?? {})) {
+      const before = reply?.getHeader?.(name);
+      if (name === "Vary" || before === undefined) reply?.header?.(name, appended(before, value));
+    }
+  });
+  // If an execution has failed, it has no resolution.
+  app.addHook("onResponse", async (request) => responses.get(request)?.stop());
 }
 
 /** Lets Mercurius execute operations with their subtrees. */

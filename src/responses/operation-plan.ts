@@ -39,6 +39,8 @@ export interface OperationPlan {
   readonly isPrivate: boolean;
   /** The coordinates of the cached fields that it selects. */
   readonly coordinates: readonly string[];
+  /** Whether every field in it is cached, or a part of a cached value. */
+  readonly isAllCached: boolean;
   /** The paths into the context in the keys of these fields, and in their tags. */
   readonly contextPaths: readonly Path[];
 }
@@ -113,6 +115,7 @@ export class OperationPlanner {
       ownMaxAge: ageOf(walk.ownMaxAge),
       isPrivate: walk.isPrivate,
       coordinates: [...walk.coordinates],
+      isAllCached: walk.isAllCached,
       contextPaths: [...walk.contextPaths.values()],
     };
   }
@@ -144,6 +147,7 @@ class Walk {
   isPrivate = false;
   isIncremental = false;
   isUncacheable = false;
+  isAllCached = true;
 
   constructor(
     schema: GraphQLSchema,
@@ -226,6 +230,7 @@ class Walk {
     this.hintedMaxAge = Math.min(this.hintedMaxAge, hintedMaxAge ?? (needsHint ? 0 : Number.POSITIVE_INFINITY));
     const ownMaxAge = hintedMaxAge ?? (rule && rule.policy.maxAgeMs / 1000);
     const isPart = !hasResolver && inherited.isCached;
+    if (rule === undefined && !isPart) this.isAllCached = false;
     const isInherited = !isRoot && (isPart || (inherited.isHinted && !needsHint));
     this.ownMaxAge = Math.min(this.ownMaxAge, ownMaxAge ?? (isInherited ? Number.POSITIVE_INFINITY : 0));
     if (!isCompositeType(returned)) return undefined;

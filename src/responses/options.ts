@@ -91,7 +91,8 @@ function stringsOf(given: unknown, place: string, expected: string): readonly st
   );
 }
 
-function contextPathOf(text: string, place: string): Path {
+/** Parses a path into the context. Throws `CACHED_OPTION_INVALID`. */
+export function contextPathOf(text: string, place: string): Path {
   const path = parsePath(text);
   if (path !== undefined && path.root === "context" && path.steps.length > 0 && !path.steps.includes("[]")) return path;
   throw new CachedError(

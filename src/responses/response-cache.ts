@@ -29,6 +29,8 @@ export interface Operation {
   /** As the client has sent them. */
   readonly variables: Readonly<Record<string, unknown>> | null | undefined;
   readonly context: object;
+  /** Whether a CDN keeps the response, so that it must not be outdated for as long as in a near cache. */
+  readonly skipsNear?: boolean;
 }
 
 /** The result of an execution. */
@@ -53,6 +55,9 @@ export type Begun =
       readonly freshForMs: number;
       readonly ageMs: number;
       readonly isPrivate: boolean;
+      readonly report: ReadReport;
+      /** The paths into the context in its key. */
+      readonly contextPaths: readonly string[];
     }
   /** Execute it, and call `end` with what came of it. */
   | { readonly kind: "execute"; readonly execution: ResponseExecution };
@@ -61,6 +66,10 @@ export type Begun =
 export interface ResponseExecution {
   /** Whether the schema says that the response is PRIVATE. */
   readonly isPrivate: boolean;
+  /** Collects what the response is made of. Undefined: nothing does. */
+  readonly parts?: CollectedParts;
+  /** The paths into the context in its key. */
+  readonly contextPaths?: readonly string[];
   /**
    * Ends the execution. `age`: what the rules of the server say. `obstacle`: why the response must not be stored whatever they
    * say. Resolves to the response to send in its place, if it has errors and an older one may be served.
@@ -196,13 +205,16 @@ export class ResponseCache {
   ): Promise<Begun> {
     const { tier, scopes, clock, errorBackoffMs } = this.#parts;
     const policy = this.#policies[names.isPrivate ? "PRIVATE" : "PUBLIC"];
-    const near = isForced ? undefined : tier.near({ key: names.key, tags: NO_TAGS, near: undefined }, policy);
+    const near =
+      isForced || operation.skipsNear === true
+        ? undefined
+        : tier.near({ key: names.key, tags: NO_TAGS, near: undefined }, policy);
     if (near?.value instanceof StoredText) {
       this.#parts.channel.served(RESPONSES, names.key, "hit");
       const report = tier.nearReport(near, policy);
       observer?.onRead(RESPONSES, report, undefined, names.key);
       this.#admission.hit(plan.digest, names.key.digest);
-      return this.#served(near.value, report, names.isPrivate);
+      return this.#served(near.value, report, names);
     }
     const isObserved = tier.modes.reasonOf(RESPONSES) === "MODE_OBSERVE";
     if (isObserved) this.#reportObserved(names, observer);
@@ -220,6 +232,7 @@ export class ResponseCache {
           const execution = new LeasedExecution(parts, control, request, clock.now(), this.options, {
             ended: stop,
             expectsReads: names.hasCachedFields,
+            contextPaths: names.contextPaths,
             unstorable: (isPrivate) => {
               if (isPrivate && !names.isPrivate) learned.isPrivate = true;
               else this.#unstorable.set(names.key.digest, clock.now() + errorBackoffMs);
@@ -255,7 +268,7 @@ export class ResponseCache {
         if (value instanceof StoredText && report !== undefined) {
           // That of the own execution is no hit.
           if (report.outcome !== "loaded") this.#admission.hit(plan.digest, names.key.digest);
-          resolve(this.#served(value, report, names.isPrivate));
+          resolve(this.#served(value, report, names));
         } else {
           if (!isAdmitted) this.#admission.passed(plan.digest, names.key.digest);
           execute();
@@ -264,9 +277,9 @@ export class ResponseCache {
     });
   }
 
-  #served(text: StoredText, report: ReadReport, isPrivate: boolean): Begun {
+  #served(text: StoredText, report: ReadReport, { isPrivate, contextPaths }: ResponseNames): Begun {
     const { freshForMs, ageMs } = report.outcome === "bypassed" ? { freshForMs: 0, ageMs: 0 } : report;
-    return { kind: "served", response: this.#stored.open(text), freshForMs, ageMs, isPrivate };
+    return { kind: "served", response: this.#stored.open(text), freshForMs, ageMs, isPrivate, report, contextPaths };
   }
 
   #reportObserved({ key, isPrivate }: ResponseNames, observer: Observer | undefined): void {
@@ -408,16 +421,17 @@ function shapeOf(schema: GraphQLSchema, { rules }: CacheParts): string {
 }
 
 /** Returns the observer of an execution whose response is to be stored. */
-function collecting(
+export function collecting(
   observer: Observer | undefined,
   collector: CollectedParts,
 ): Observer & { readonly collector: CollectedParts } {
   return {
     collector,
-    onRead(coordinate, report, info, key) {
+    onRead(coordinate, report, info, key, source) {
       collector.add(coordinate, report, key);
-      observer?.onRead(coordinate, report, info, key);
+      observer?.onRead(coordinate, report, info, key, source);
     },
+    ...(observer?.onShared === undefined ? {} : { onShared: observer.onShared.bind(observer) }),
     onHint: (hint, info) => observer?.onHint?.(hint, info),
     onMiss: (miss) => observer?.onMiss?.(miss),
     onExecution: (execution) => observer?.onExecution?.(execution),
@@ -460,6 +474,8 @@ interface ExecutionEnds {
   ended(): void;
   /** Whether the operation selects cached fields. */
   readonly expectsReads: boolean;
+  /** The paths into the context in the key of the response. */
+  readonly contextPaths: readonly string[];
   /** Called if the response is not stored for a reason that will last. */
   unstorable(isPrivate: boolean): void;
   /** Called if the response is stored. */
@@ -473,7 +489,8 @@ class LeasedExecution implements ResponseExecution {
   readonly isPrivate: boolean;
   /** What the load returns. */
   readonly stored: Promise<unknown>;
-  readonly #parts: CollectedParts;
+  readonly parts: CollectedParts;
+  readonly contextPaths: readonly string[];
   readonly #control: ResultControl;
   readonly #request: ResponseRead;
   readonly #startedAt: number;
@@ -491,9 +508,10 @@ class LeasedExecution implements ResponseExecution {
     options: ResolvedResponses,
     ends: ExecutionEnds,
   ) {
-    this.#parts = parts;
+    this.parts = parts;
     this.#control = control;
     this.#request = request;
+    this.contextPaths = ends.contextPaths;
     this.isPrivate = request.policy.scope === "PRIVATE";
     this.#startedAt = startedAt;
     this.#options = options;
@@ -512,8 +530,8 @@ class LeasedExecution implements ResponseExecution {
     if (this.#hasEnded) return undefined;
     this.#hasEnded = true;
     this.#ends.ended();
-    if (this.#ends.expectsReads && !this.#parts.hasReads)
-      this.#parts.pass("none of its cached fields was read, so that another cache may have answered");
+    if (this.#ends.expectsReads && !this.parts.hasReads)
+      this.parts.pass("none of its cached fields was read, so that another cache may have answered");
     const [error] = response.errors ?? [];
     if (error !== undefined && this.#options.staleIfErrorMs > 0) return this.#fail(error);
     let stored: unknown = NOT_STORED;
@@ -544,14 +562,14 @@ class LeasedExecution implements ResponseExecution {
 
   #resultOf(response: ExecutedResponse, age: ResponseAge | undefined, obstacle: string | undefined): unknown {
     const { data, errors = [] } = response;
-    const subjects = this.#parts.subjects();
-    const isPrivate = age?.isPrivate === true || this.#parts.isPrivate;
+    const subjects = this.parts.subjects();
+    const isPrivate = age?.isPrivate === true || this.parts.isPrivate;
     const hasOtherScope = isPrivate && this.#request.policy.scope === "PUBLIC";
     // Counted from the beginning of the execution, as the age of an entry is.
-    const maxAgeMs = Math.min((age?.maxAge ?? 0) * 1000, this.#parts.freshUntilAt - this.#startedAt);
+    const maxAgeMs = Math.min((age?.maxAge ?? 0) * 1000, this.parts.freshUntilAt - this.#startedAt);
     const hasErrors = errors.length > 0 || data === null || data === undefined;
     // Errors pass, and parts that are stale now are fresh again soon.
-    const { refusal } = this.#parts;
+    const { refusal } = this.parts;
     const isUnstorable = [age, subjects].includes(undefined) || hasOtherScope || (obstacle ?? refusal) !== undefined;
     if (hasErrors || isUnstorable || maxAgeMs <= 0) {
       if (!hasErrors && isUnstorable) this.#ends.unstorable(hasOtherScope);
@@ -560,7 +578,7 @@ class LeasedExecution implements ResponseExecution {
     }
     this.#control.set({
       maxAge: maxAgeMs / 1000,
-      ...(Number.isFinite(this.#parts.staleForMs) ? { staleWhileRevalidate: this.#parts.staleForMs / 1000 } : {}),
+      ...(Number.isFinite(this.parts.staleForMs) ? { staleWhileRevalidate: this.parts.staleForMs / 1000 } : {}),
     });
     const text = storedOf(response, this.#options.extensions);
     this.#ends.stored();

@@ -1,10 +1,17 @@
-import { ID, TYPE } from "./nested-document.js";
+import { idKey, isHiddenKey, TYPE } from "./nested-document.js";
 
 type Json = unknown;
 type JsonObject = Readonly<Record<string, Json>>;
 
 const isObject = (value: Json): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** Returns the values that identify an object. Empty if its type has none. */
+function idOf(object: JsonObject): Json[] {
+  const id: Json[] = [];
+  for (let key = idKey(0); object[key] !== undefined; key = idKey(id.length)) id.push(object[key]);
+  return id;
+}
 
 /** Thrown if the objects of an entry are others than those that its holes were executed for. */
 export class OtherObjects extends Error {}
@@ -34,7 +41,7 @@ export function filled(stored: Json, executed: Json, nulled: NulledPaths, path: 
     if (!Array.isArray(executed) || executed.length !== stored.length) throw new OtherObjects();
     return stored.map((item, nth) => {
       // Nothing says which is which.
-      if (isObject(item) && item[ID] === null) throw new OtherObjects();
+      if (isObject(item) && idOf(item).includes(null)) throw new OtherObjects();
       return filled(item, executed[nth], nulled, [...path, nth]);
     });
   }
@@ -42,10 +49,12 @@ export function filled(stored: Json, executed: Json, nulled: NulledPaths, path: 
     if (stored !== executed) throw new OtherObjects();
     return stored;
   }
-  if (!isObject(executed) || executed[TYPE] !== stored[TYPE] || executed[ID] !== stored[ID]) throw new OtherObjects();
+  if (!isObject(executed) || executed[TYPE] !== stored[TYPE]) throw new OtherObjects();
+  const [id, storedId] = [idOf(executed), idOf(stored)];
+  if (id.length !== storedId.length || id.some((one, nth) => one !== storedId[nth])) throw new OtherObjects();
   const own: Record<string, Json> = {};
   for (const name of Object.keys(stored)) {
-    if (name === TYPE || name === ID) continue;
+    if (isHiddenKey(name)) continue;
     const value = stored[name];
     if (!(name in executed)) define(own, name, withoutIds(value));
     // In the place of a hole is the name of a type: what leads to one is an object, a list or null.
@@ -60,7 +69,7 @@ export function withoutIds(value: Json): Json {
   if (Array.isArray(value)) return value.map(withoutIds);
   if (!isObject(value) || !(TYPE in value)) return value;
   const own: Record<string, Json> = {};
-  for (const name of Object.keys(value)) if (name !== TYPE && name !== ID) define(own, name, withoutIds(value[name]));
+  for (const name of Object.keys(value)) if (!isHiddenKey(name)) define(own, name, withoutIds(value[name]));
   return own;
 }
 
@@ -95,13 +104,15 @@ export function storedOf(value: Json, keepsIds: boolean, ids: Map<string, Set<st
     }
     return own;
   }
-  const { [TYPE]: typeName, [ID]: id } = value as JsonObject;
-  if (id !== undefined && id !== null) {
-    const ofType = ids.get(typeName as string);
-    if (ofType === undefined) ids.set(typeName as string, new Set([String(id)]));
-    else ofType.add(String(id));
+  const typeName = (value as JsonObject)[TYPE] as string;
+  const id = idOf(value as JsonObject);
+  if (id.length > 0 && !id.includes(null)) {
+    const ofType = ids.get(typeName);
+    const text = id.join(":");
+    if (ofType === undefined) ids.set(typeName, new Set([text]));
+    else ofType.add(text);
   }
   for (const [name, member] of Object.entries(value))
-    if (keepsIds || (name !== TYPE && name !== ID)) define(own, name, storedOf(member, keepsIds, ids));
+    if (keepsIds || !isHiddenKey(name)) define(own, name, storedOf(member, keepsIds, ids));
   return own;
 }

@@ -4,8 +4,8 @@ import {
   type FieldNode,
   type FragmentDefinitionNode,
   type GraphQLCompositeType,
+  type GraphQLObjectType,
   type InlineFragmentNode,
-  isObjectType,
   Kind,
   type NameNode,
   type OperationDefinitionNode,
@@ -18,8 +18,14 @@ import type { Fragments, SelectedTypes } from "./selection-plan.js";
 import { COERCED } from "./twins.js";
 
 /** The response keys that nested executions add, which no client can write. */
-export const ID = "$$i";
+const ID = "$$i";
 export const TYPE = "$$t";
+
+/** The response key of the nth field that identifies an object. */
+export const idKey = (nth: number): string => (nth === 0 ? ID : `${ID}${nth}`);
+
+/** Whether a response key is one of these. */
+export const isHiddenKey = (name: string): boolean => name === TYPE || name.startsWith(ID);
 
 export const nameNode = (value: string): NameNode => ({ kind: Kind.NAME, value });
 
@@ -151,20 +157,23 @@ abstract class SelectionTransform {
   /** Returns the selections that ask for the ids of objects, and for their types. */
   protected identity(type: GraphQLCompositeType): readonly SelectionNode[] {
     const identified = this.types.identified(type);
-    if (
-      isObjectType(type) ||
-      (identified.length > 0 && this.types.typeOf(type, "id") !== undefined && this.types.isIdentified(type))
-    )
-      return identified.length === 0
-        ? [fieldNode(TYPE, "__typename")]
-        : [fieldNode(TYPE, "__typename"), fieldNode(ID, "id")];
+    const typeName = fieldNode(TYPE, "__typename");
+    const [first] = identified;
+    if (first === undefined) return [typeName];
+    const idsOf = (one: GraphQLObjectType): FieldNode[] =>
+      this.types.idFieldsOf(one).map((name, nth) => fieldNode(idKey(nth), name));
+    const isCommon =
+      this.types.isIdentified(type) &&
+      this.types.idFieldsOf(first).every((name) => this.types.typeOf(type, name) !== undefined) &&
+      new Set(identified.map((one) => this.types.idFieldsOf(one).join())).size === 1;
+    if (isCommon) return [typeName, ...idsOf(first)];
     return [
-      fieldNode(TYPE, "__typename"),
+      typeName,
       ...identified.map(
-        ({ name }): InlineFragmentNode => ({
+        (one): InlineFragmentNode => ({
           kind: Kind.INLINE_FRAGMENT,
-          typeCondition: { kind: Kind.NAMED_TYPE, name: nameNode(name) },
-          selectionSet: { kind: Kind.SELECTION_SET, selections: [fieldNode(ID, "id")] },
+          typeCondition: { kind: Kind.NAMED_TYPE, name: nameNode(one.name) },
+          selectionSet: { kind: Kind.SELECTION_SET, selections: idsOf(one) },
         }),
       ),
     ];

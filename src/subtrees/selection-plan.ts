@@ -13,7 +13,6 @@ import {
   isAbstractType,
   isCompositeType,
   isEnumType,
-  isLeafType,
   isListType,
   isRequiredArgument,
   Kind,
@@ -21,11 +20,12 @@ import {
 } from "graphql";
 import type { SchemaFacts } from "../directive/field-facts.js";
 import type { AnyField } from "../directive/field-rule.js";
+import { hasSingleValue } from "../directive/id-fields.js";
 import { CONDITIONS } from "../directive/selection.js";
 import { defaultOf } from "../graphql-version.js";
 import type { Path } from "../keys/path.js";
 import type { Policy } from "../policy/policy.js";
-import type { FieldRule } from "../schema-rules.js";
+import type { FieldRule, SubtreeRule } from "../schema-rules.js";
 import type { SkipReason } from "../telemetry/events.js";
 
 export type Fragments = ReadonlyMap<string, FragmentDefinitionNode>;
@@ -75,11 +75,23 @@ export class SelectedTypes {
   /** Whether entries belong to one identity, so that PRIVATE fields are parts of them. */
   readonly isPrivate: boolean;
   readonly #holes = new Map<string, boolean>();
+  readonly #subtree: SubtreeRule;
 
-  constructor(schema: GraphQLSchema, facts: SchemaFacts, isPrivate: boolean) {
+  constructor(schema: GraphQLSchema, facts: SchemaFacts, { policy, subtree }: Pick<FieldRule, "policy" | "subtree">) {
     this.schema = schema;
     this.facts = facts;
-    this.isPrivate = isPrivate;
+    this.isPrivate = policy.scope === "PRIVATE";
+    this.#subtree = subtree as SubtreeRule;
+  }
+
+  /** Returns the names of the fields that identify the objects of a type. */
+  idFieldsOf(type: Pick<GraphQLObjectType, "name">): readonly string[] {
+    return this.#subtree.idFields.of(type.name);
+  }
+
+  /** Returns what entries with objects of a type depend on besides what is selected of them: the tags that they have. */
+  markOf({ name }: GraphQLObjectType): string {
+    return this.#subtree.tagsEntity(name) ? `${name} is ${this.#subtree.idFields.of(name).join()}` : "";
   }
 
   /** Returns the fields of a name of all object types that an object of `type` can have. */
@@ -129,18 +141,19 @@ export class SelectedTypes {
     return isHole;
   }
 
-  /** Returns those of the possible types of an object that have an `id` that can be asked for. */
+  /** Returns those of the possible types of an object that have an `id`, or `idFields`, that can be asked for. */
   identified(type: GraphQLCompositeType): readonly GraphQLObjectType[] {
-    return this.#possibleTypes(type).filter((one) => {
-      const { id } = one.getFields();
-      return (
-        id !== undefined &&
-        isLeafType(getNamedType(id.type)) &&
-        !isListType(getNullableType(id.type)) &&
-        !id.args.some(isRequiredArgument) &&
-        !this.isHole(one, "id")
-      );
-    });
+    return this.#possibleTypes(type).filter((one) =>
+      this.idFieldsOf(one).every((name) => {
+        const field = one.getFields()[name];
+        return (
+          field !== undefined &&
+          hasSingleValue(field) &&
+          !field.args.some(isRequiredArgument) &&
+          !this.isHole(one, name)
+        );
+      }),
+    );
   }
 
   /** Whether each object of a type has an `id`. */
@@ -243,6 +256,7 @@ class SelectionWalk {
   #add(parent: GraphQLObjectType, field: AnyField): void {
     const { coordinate, rule, returned } = this.#types.facts.of(parent, field);
     this.texts.add(`${coordinate}:${field.type} ${rule?.variant.id ?? ""}`);
+    this.texts.add(this.#types.markOf(parent));
     // What a client leaves out is in no key.
     for (const argument of field.args) {
       const value = defaultOf(argument);

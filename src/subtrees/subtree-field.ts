@@ -29,7 +29,7 @@ import { LoadControl } from "../tier/request/result-control.js";
 import { SubtreeBuild } from "./build.js";
 import { HitRatio } from "./hit-ratio.js";
 import { filled, HiddenName, NulledPaths, OtherObjects, storedOf } from "./holes.js";
-import { holesDocument, ID, NestedDocument, responseKeyOf, storedDocument } from "./nested-document.js";
+import { holesDocument, isHiddenKey, NestedDocument, responseKeyOf, storedDocument } from "./nested-document.js";
 import type { Fragments, SelectedTypes, SelectionPlan } from "./selection-plan.js";
 import { subtreeRule } from "./subtree-rule.js";
 import { originalsOf, resolvedBy } from "./twins.js";
@@ -123,7 +123,8 @@ const PLACE: unique symbol = Symbol("graphql-cached.subtree-place");
 const NO_ARGS: Args = {};
 
 /** The hidden ids of a type without errors in them. */
-const isHidden = ({ path }: GraphQLError): boolean => path?.includes(ID) === true;
+const isHidden = ({ path }: GraphQLError): boolean =>
+  path?.some((step) => typeof step === "string" && isHiddenKey(step)) === true;
 
 /** What `SubtreeField` needs to know about its field. */
 export interface SubtreeSource {
@@ -216,7 +217,9 @@ export class SubtreeField {
     const { key, prev } = place.path;
     const path = [...pathOf(prev), key];
     const info = infoWith(place, { [PLACE]: { ...listed, path } satisfies Place });
-    if (isIdentified(listed.object)) return this.#read(info.rootValue, NO_ARGS, context, info, run);
+    const { types, rule } = this.source;
+    if (isIdentified(listed.object, types.idFieldsOf({ name: rule.coordinate })))
+      return this.#read(info.rootValue, NO_ARGS, context, info, run);
     return this.#executeAlone(context, info, info.rootValue).then((completed) => this.#settle(completed, run, info));
   }
 
@@ -460,10 +463,10 @@ interface NestedDocuments {
   readonly holes: NestedDocument;
 }
 
-/** Whether an object can be an entry: it has an `id`, as the default resolver reads it. */
-const isIdentified = (object: unknown): boolean => {
-  const id = typeof object === "object" && object !== null ? (object as { readonly id?: unknown }).id : undefined;
-  return typeof id === "string" || typeof id === "number";
+/** Whether an object can be an entry: it has what identifies it, as the default resolver reads it. */
+const isIdentified = (object: unknown, idFields: readonly string[]): boolean => {
+  if (typeof object !== "object" || object === null) return false;
+  return idFields.every((name) => ["string", "number"].includes(typeof (object as Record<string, unknown>)[name]));
 };
 
 const placeOf = (info: object): Place | undefined => (info as { readonly [PLACE]?: Place })[PLACE];

@@ -349,7 +349,7 @@ export class Subtrees implements OperationRewriter {
         refuse(name, rule, { reason: "CHANGED_RESOLVER", subject: replaced }, replacedText(replaced));
         return undefined;
       }
-      const types = new SelectedTypes(schema, facts, rule.policy.scope === "PRIVATE");
+      const types = new SelectedTypes(schema, facts, rule);
       const unstorable = new LRUCache<string, Unstorable>({ max: MAX_UNSTORABLE });
       return { field, rule, types, selections: new Map<string, KnownSelection>(), unstorable };
     };

@@ -93,6 +93,7 @@ export type InvalidationVia =
   | "cacheInvalidateTags"
   | "cacheClear"
   | "outbox"
+  | "invalidationHandler"
   | "set"
   | "delete"
   | "retry";
@@ -246,7 +247,11 @@ export type CacheEvent =
       readonly coordinates: readonly string[];
       /** Whether everything under the prefix was invalidated. */
       readonly isClear: boolean;
+      /** What a CDN has to purge: everything that was invalidated, as the headers `Cache-Tag` and `Surrogate-Key` name it. */
+      readonly tags: readonly string[];
     }
+  /** The option `purge` threw or rejected, or took too long. */
+  | { readonly name: "purge.failed"; readonly tagCount: number; readonly error: unknown }
   /** More invalidations wait to be repeated than are kept, so everything under the prefix is invalidated. */
   | { readonly name: "invalidations.overflowed"; readonly error: CachedError };
 

@@ -87,6 +87,8 @@ export function logListener(logger: Logger, contextReads: ContextReads): Listene
     } else if (event.name === "mode.changed") {
       const what = event.coordinate === null ? "the cache" : `\`${event.coordinate}\``;
       logger.info(`graphql-cached: the mode of ${what} is ${event.mode} now; it was ${event.previous}`);
+    } else if (event.name === "purge.failed") {
+      warnOnce(event.name, PURGE_FAILED);
     } else if (event.name === "comparison.failed") {
       warnOnce(`${event.coordinate} ${event.name}`, comparisonMessage(event.coordinate, event.error));
     } else if (event.name === "context.read") {
@@ -113,6 +115,10 @@ const MEANWHILE = {
   "near-cache": "the near cache learns of invalidations when it asks, every half second",
   invalidations: "invalidations are repeated until they are confirmed",
 } as const;
+
+/** What a function of the application throws may contain credentials. */
+const PURGE_FAILED =
+  "`invalidation.purge` has failed, so a CDN can serve what was invalidated until its time is over; listen to the event `purge.failed` to see why";
 
 /** What a function of the application throws may contain values. */
 const comparisonMessage = (coordinate: string, error: unknown): string =>

@@ -90,6 +90,7 @@ const KEPT: ReadonlySet<CacheEvent["name"]> = new Set<CacheEvent["name"]>([
   "connection.failed",
   "connection.recovered",
   "mode.changed",
+  "purge.failed",
   "invalidations.overflowed",
 ]);
 

@@ -2,6 +2,8 @@ import type { GraphQLSchema } from "graphql";
 import type { Cache } from "../cache.js";
 import { checkServed } from "../directive/served-schema.js";
 import { type ExecutedOperation, UnaskedFields } from "../directive/unasked-fields.js";
+import { Edge, type EdgeRequest, type EdgeResponse } from "../edge/edge.js";
+import { type EdgeOptions, resolveEdge } from "../edge/options.js";
 import { appended } from "../inspection/response-headers.js";
 import {
   beginTrace,
@@ -16,7 +18,7 @@ import {
 import { partsOf } from "../parts.js";
 import { endWith, isOrdinary, isSingle } from "../responses/execute.js";
 import { type ResponsesOptions, resolveResponses } from "../responses/options.js";
-import { type Operation, ResponseCache } from "../responses/response-cache.js";
+import { type Operation, ResponseCache, type ResponseExecution } from "../responses/response-cache.js";
 import { unreadResultOf } from "../responses/stored-response.js";
 import { executeWithSubtrees } from "../subtrees/execute.js";
 
@@ -27,6 +29,11 @@ export interface CachedYogaOptions<Context> extends TraceOptions<Context> {
    * outdated or invalidated. Default: false.
    */
   readonly responses?: boolean | ResponsesOptions | undefined;
+  /**
+   * Lets CDNs keep the responses to GET requests, for as long and for whom `@cacheControl`, `@cached` and what was read say, and
+   * names what is in them in the headers `Cache-Tag` and `Surrogate-Key`, for `invalidation.purge`. Yoga only. Default: false.
+   */
+  readonly edge?: boolean | EdgeOptions | undefined;
 }
 
 /** The part of Yoga's context that is used. */
@@ -77,13 +84,16 @@ export interface CachedYogaPlugin {
  */
 export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOptions<Context> = {}): CachedYogaPlugin {
   const parts = partsOf(cache, "useCached");
-  checkTraceOptions(options, "useCached", ["responses"]);
+  checkTraceOptions(options, "useCached", ["responses", "edge"]);
   const stored = resolveResponses(options.responses, "useCached");
   const responses = stored && new ResponseCache(parts, stored, true);
+  const edgeOptions = resolveEdge(options.edge, "useCached", parts);
+  const edge = edgeOptions && new Edge(parts, edgeOptions);
   parts.contextReads.collectByRequest();
   const unasked = new UnaskedFields(parts, "useCached");
   /** The headers of responses that are not sent yet, by request. A batch has one response, which gets none. */
   const headersOf = new WeakMap<object, Readonly<Record<string, string>>>();
+  const edgeHeadersOf = new WeakMap<object, Readonly<Record<string, string>>>();
   const checkAsked = (args: Execution["args"], result: unknown): void => {
     if (!unasked.isDecided && isSingle(result) && args.schema !== undefined && args.document !== undefined)
       unasked.check(args as ExecutedOperation, (result as { readonly data?: unknown }).data);
@@ -121,19 +131,39 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
         if (executeFn === undefined || !isOrdinary(given as object)) return executeFn?.(given);
         return executeWithSubtrees(given, parts.subtrees, executeFn);
       };
-      if (responses === undefined && parts.rules.hasSubtrees && executeFn !== undefined)
+      if ((responses ?? edge) === undefined && parts.rules.hasSubtrees && executeFn !== undefined)
         setExecuteFn?.(executeSubtrees);
+      const executeWith = (given: Execution["args"], atEdge: EdgeResponse | undefined): unknown => {
+        const operation = operationOf(given);
+        const observer = trace instanceof TraceRecorder ? trace : undefined;
+        const begun = operation && responses?.begin({ ...operation, skipsNear: atEdge?.skipsNear === true }, observer);
+        const execute = (execution?: ResponseExecution): unknown => {
+          if (operation === undefined || edge === undefined || atEdge === undefined) return executeSubtrees(given);
+          const stop = atEdge.execute(operation, edge.planOf(operation), observer, execution);
+          return Promise.resolve(executeSubtrees(given)).finally(stop);
+        };
+        if (operation === undefined || responses === undefined || begun === undefined) return execute();
+        return begun.then((one) => {
+          isServed = one.kind === "served";
+          if (one.kind === "execute")
+            return endWith(one.execution, responses, operation, () => execute(one.execution) as object);
+          atEdge?.served(one);
+          return unreadResultOf(one.response);
+        });
+      };
+      const executeAtEdge = async (given: Execution["args"], request: Request): Promise<unknown> => {
+        const atEdge = await edge?.begin(given.contextValue, edgeRequestOf(request));
+        const result = await executeWith(given, atEdge);
+        if (atEdge !== undefined && isSingle(result))
+          edgeHeadersOf.set(request, await atEdge.headers(atEdge.ageOf(result)));
+        return result;
+      };
       // Not here: another plugin may answer, or throw, and then nobody would end what has begun.
-      if (responses !== undefined && executeFn !== undefined)
+      if ((responses ?? edge) !== undefined && executeFn !== undefined)
         setExecuteFn?.((given) => {
-          const operation = operationOf(given);
-          const begun = operation && responses.begin(operation, trace instanceof TraceRecorder ? trace : undefined);
-          if (operation === undefined || begun === undefined) return executeSubtrees(given);
-          return begun.then((one) => {
-            isServed = one.kind === "served";
-            if (one.kind === "served") return unreadResultOf(one.response);
-            return endWith(one.execution, responses, operation, () => executeSubtrees(given) as object);
-          });
+          const request = context?.request;
+          const isForEdge = edge !== undefined && request instanceof Object && "headers" in request;
+          return isForEdge ? executeAtEdge(given, request as Request) : executeWith(given, undefined);
         });
       const ended = (result: unknown): void => {
         if (responses !== undefined && isSingle(result) && typeof context === "object" && context !== null)
@@ -153,10 +183,15 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
       parts.contextReads.flush();
       for (const [name, value] of Object.entries(headersOf.get(request) ?? {}))
         headers.set(name, appended(headers.get(name), value));
+      for (const [name, value] of Object.entries(edgeHeadersOf.get(request) ?? {}))
+        if (name === "Vary") headers.set(name, appended(headers.get(name), value));
+        else if (!headers.has(name)) headers.set(name, value);
     },
     onDispose: () => parts.drain(),
   };
 }
+
+const edgeRequestOf = ({ method, headers }: Request): EdgeRequest => ({ method, header: (name) => headers.get(name) });
 
 /** Returns an execution as an operation of the response cache. Undefined if it has no context, or is one that Yoga does not describe. */
 function operationOf({

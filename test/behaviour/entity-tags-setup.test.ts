@@ -129,7 +129,7 @@ describe("the option entityTags", () => {
       (name) =>
         [
           { exceptTypes: [name] },
-          `\`entityTags.exceptTypes\`: expected names of object types of the schema that have a field \`id\`, got ${JSON.stringify(name)}`,
+          `\`entityTags.exceptTypes\`: expected names of object types of the schema that have a field \`id\` or \`idFields\`, got ${JSON.stringify(name)}`,
         ] as const,
     ),
   ];

@@ -178,7 +178,7 @@ describe("The reason why an entry is not served", () => {
     const { cache, inner, read, entry } = createSite();
     await read();
     // By another process, whose record was lost.
-    await inner.appendClock([writeRecord({ kind: "hard", subjects: [partsOf(cache, "test").keys.tag("Movie:7")] })]);
+    await inner.appendClock([writeRecord({ kind: "hard", subjects: partsOf(cache, "test").keys.tags(["Movie:7"]) })]);
     const { reason, explanation, invalidation } = (await entry("reason explanation invalidation { via }")) as {
       reason: string;
       explanation: string;

@@ -77,6 +77,7 @@ onEachStore("events of invalidations", (world) => {
         entryCount: 0,
         coordinates: [],
         invalidationMs: expect.any(Number) as number,
+        tags: expect.arrayContaining([expect.stringMatching(/^[a-z0-9]{1,11}$/)]) as string[],
         ...expected,
       },
     ]);

@@ -193,17 +193,17 @@ describe("a name that other caches use", () => {
     [
       "cachedPlugin",
       () => cachedPlugin(cache, { alow: allow } as never),
-      "`alow`: unknown option; expected one of `allow`, `responses`; did you mean `allow`?",
+      "`alow`: unknown option; expected one of `allow`, `responses`, `edge`, `routerTags`; did you mean `allow`?",
     ],
     [
       "useCached",
       () => useCached(cache, { trace: true } as never),
-      "`trace`: unknown option; expected one of `allow`, `responses`",
+      "`trace`: unknown option; expected one of `allow`, `responses`, `edge`",
     ],
     [
       "cachedHooks",
       () => cachedHooks(Fastify() as never, cache, { allowed: allow } as never),
-      "`allowed`: unknown option; expected one of `allow`; did you mean `allow`?",
+      "`allowed`: unknown option; expected one of `allow`, `edge`; did you mean `allow`?",
     ],
     [
       "inspectionResolvers",

@@ -72,7 +72,7 @@ onEachStore("The inspection", (world) => {
       "tags { static resultCount } variant digest freshForMs servableForMs explanation",
     )) as { freshForMs: number; servableForMs: number };
     expect(shown).toMatchObject({
-      tags: { static: ["Movie:7"], resultCount: 1 },
+      tags: { static: ["Movie:7"], resultCount: 2 },
       variant,
       digest: process.events.flatMap((event) => ("digest" in event ? [event.digest] : []))[0],
       explanation: "It is fresh and will be served.",

@@ -164,7 +164,7 @@ describe("a value with tags known before its load and derived from it", () => {
     await Promise.all([ask(query, observed()), ask(query, observed())]);
     await waitForStores({ events });
     await ask(query, observed());
-    const tags = ["Movie:7", "Studio:Ghibli"].map((tag) => keys.tag(tag));
+    const tags = keys.tags(["Movie:7", "Studio:Ghibli"]);
     expect(reported).toEqual(["loaded", "coalesced", "hit"].map((outcome) => [outcome, tags]));
   });
 });

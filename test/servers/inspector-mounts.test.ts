@@ -1,52 +1,11 @@
 import { createServer, request as httpRequest, type IncomingMessage } from "node:http";
-import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
-import fastify from "fastify";
 import { type Cache, createCache } from "graphql-cached";
-import { type InspectorHandler, inspectorHandler } from "graphql-cached/inspector";
-import { createSchema, createYoga } from "graphql-yoga";
+import { inspectorHandler } from "graphql-cached/inspector";
 import { describe, expect, it } from "vitest";
 import { PAGE_HEADERS, type Reply } from "../support/inspector-calls.js";
+import { listen, MOUNTS } from "../support/mounts.js";
 import { afterCaches } from "../support/world.js";
-
-/** Each returns the URL of the page. The handler is mounted as docs/inspection.md says. */
-const SERVERS: Readonly<Record<string, (inspector: InspectorHandler) => Promise<string>>> = {
-  "node:http": (inspector) => listen(createServer(inspector)),
-  "a middleware that has parsed the body": (inspector) =>
-    listen(
-      createServer(async (request, response) => {
-        const body = request.method === "POST" ? (JSON.parse(await text(request)) as unknown) : undefined;
-        await inspector(Object.assign(request, { body }), response);
-      }),
-    ),
-  Fastify: async (inspector) => {
-    const app = fastify();
-    app.all("/cache", inspector);
-    afterCaches(() => app.close());
-    return `${await app.listen({ port: 0, host: "127.0.0.1" })}/cache`;
-  },
-  Yoga: async (inspector) => {
-    const yoga = createYoga({
-      schema: createSchema({ typeDefs: "type Query { other: Int }" }),
-      plugins: [
-        {
-          onRequest: async ({ request, url, endResponse }) =>
-            url.pathname === "/cache" ? endResponse(await inspector(request)) : undefined,
-        },
-      ],
-    });
-    return `${await listen(createServer((request, response) => void yoga(request, response)))}cache`;
-  },
-};
-
-async function listen(server: ReturnType<typeof createServer>): Promise<string> {
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  afterCaches(async () => {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-}
 
 function open(): Cache {
   const cache = createCache();
@@ -60,7 +19,7 @@ const ask = async (url: string, headers: Readonly<Record<string, string>> = {}):
   return (await response.json()) as Reply;
 };
 
-describe.each(Object.entries(SERVERS))("the inspector under %s", (_name, start) => {
+describe.each(Object.entries(MOUNTS))("the inspector under %s", (_name, start) => {
   it("serves the page and answers its questions for the callers that allow admits", async () => {
     const seen: unknown[] = [];
     const allow = (request: Request | IncomingMessage): boolean => {

@@ -21,5 +21,7 @@ it("knows the tags of entities whose id has a resolver", async () => {
   warnings.length = 0;
   await cache.invalidateTags(["User:7"]);
   expect(await ask()).toEqual({ user: { name: "Ann 2" } });
+  await cache.invalidateTags(["User"]);
+  expect(await ask()).toEqual({ user: { name: "Ann 3" } });
   expect(warnings).toEqual([]);
 });

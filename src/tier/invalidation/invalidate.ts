@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Cancel, Clock } from "../../clock.js";
 import { CachedError } from "../../errors.js";
-import type { EntryIdentity, KeySpace, Subject } from "../../keys/key.js";
+import { type EntryIdentity, type KeySpace, nameOfSubject, type Subject } from "../../keys/key.js";
 import type { Store } from "../../store/store.js";
 import type { Channel } from "../../telemetry/channel.js";
 import type { UnleasedLoads } from "../lease/load-sharing.js";
@@ -17,6 +17,7 @@ import type { TierSettings } from "../request/settings.js";
 import type { WorkUnderWay } from "../tick/work-under-way.js";
 import { type InvalidationCause, RETRY } from "./invalidation-cause.js";
 import type { InvalidationHistory, RecordedKind } from "./invalidation-history.js";
+import type { Purger } from "./purge.js";
 import { type InvalidationCount, RecentInvalidations } from "./recent-invalidations.js";
 
 /** Interval between attempts to repeat unconfirmed invalidations. */
@@ -49,6 +50,7 @@ export interface InvalidationParts {
   readonly history: InvalidationHistory;
   readonly underWay: WorkUnderWay;
   readonly keys: Pick<KeySpace, "subjects" | "nameUnder">;
+  readonly purger: Purger;
   readonly settings: TierSettings;
 }
 
@@ -74,6 +76,7 @@ export class Invalidation {
   readonly #history: InvalidationHistory;
   readonly #underWay: WorkUnderWay;
   readonly #keys: Pick<KeySpace, "subjects" | "nameUnder">;
+  readonly #purger: Purger;
   readonly #settings: TierSettings;
   #unconfirmedSinceAt: number | undefined;
   /** Set while there are unconfirmed invalidations, also while they are being repeated. */
@@ -92,6 +95,7 @@ export class Invalidation {
     history,
     underWay,
     keys,
+    purger,
     settings,
   }: InvalidationParts) {
     this.#store = store;
@@ -106,6 +110,7 @@ export class Invalidation {
     this.#history = history;
     this.#underWay = underWay;
     this.#keys = keys;
+    this.#purger = purger;
     this.#settings = settings;
   }
 
@@ -130,8 +135,18 @@ export class Invalidation {
   }
 
   async #run(names: Names, kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
-    await this.#applyOrRetry(names, kind, cause);
-    if (kind === "hard") await this.#holdOff(names);
+    try {
+      await this.#applyOrRetry(names, kind, cause);
+      if (kind === "hard") await this.#holdOff(names);
+    } finally {
+      // No response contains a value of the key-value cache.
+      if (cause.via !== "set" && cause.via !== "delete") await this.#purge(names, kind === "soft");
+    }
+  }
+
+  /** What is left to do when nobody can get an old value from the cache any more: a CDN asks again at once. */
+  #purge(names: Names, isSoft: boolean): Promise<void> {
+    return this.#purger.run(this.#invalidatedBy(this.#inThisProcess(names)).subjects, isSoft);
   }
 
   /** Invalidates everything under the prefix, as `run` does. */
@@ -160,6 +175,7 @@ export class Invalidation {
       await this.#invalidations
         .append({ kind: "end", ...invalidated, writer })
         .catch(() => this.#retryLater(this.#inThisProcess(names)));
+      await this.#purge(names, false);
     }
   }
 
@@ -339,6 +355,7 @@ export class Invalidation {
         entryCount: keys.length,
         coordinates: [...new Set([...keys.map(({ coordinate }) => coordinate), ...coordinates])],
         isClear,
+        tags: this.#invalidatedBy(names).subjects.map(nameOfSubject),
       });
       if (isConfirmed || cause !== RETRY) this.#history.add(names, { kind: recordedAs, cause, beganAt, isConfirmed });
     }
@@ -383,6 +400,7 @@ export class Invalidation {
       await this.#holdOff(names);
       if (names.isClear) this.#dropAllLocal();
       names.confirm();
+      await this.#purge(names, false);
     } catch {
       // Retried below.
     }

@@ -1,5 +1,5 @@
 import { type Cancel, type Clock, isTime } from "../../clock.js";
-import type { EntryIdentity, Subject } from "../../keys/key.js";
+import { type EntryIdentity, nameOfSubject } from "../../keys/key.js";
 import type { HistoryLimits } from "../../store/history.js";
 import type { Store } from "../../store/store.js";
 import type { InvalidationVia } from "../../telemetry/events.js";
@@ -150,7 +150,7 @@ export class InvalidationHistory {
       isClear,
       coordinates: coordinates.slice(0, MAX_NAMES),
       keys: keys.slice(0, MAX_NAMES).map(recordedKey),
-      tags: tags.slice(0, MAX_NAMES).map(recordedTag),
+      tags: tags.slice(0, MAX_NAMES).map(nameOfSubject),
       nameCount,
     };
     this.#remember([{ nth: ++this.#count, beganAt, endedAt: this.#clock.now(), content: JSON.stringify(content) }]);
@@ -356,6 +356,3 @@ function isRecord(value: unknown): boolean {
 /** Returns how a record names a key. */
 export const recordedKey = ({ coordinate, digest }: Pick<EntryIdentity, "coordinate" | "digest">): string =>
   `${coordinate}:${digest.slice(0, RECORDED_DIGEST_LENGTH)}`;
-
-/** Returns how a record names a tag. */
-export const recordedTag = (subject: Subject): string => subject.toString(36);

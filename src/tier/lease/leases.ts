@@ -243,7 +243,8 @@ export class Leases {
 
   /** Notes the tags of an entry that a request is served: it may have more than the request knows of. */
   noteTags({ key, tags }: ReadRequest, subjects: readonly Subject[]): void {
-    if (subjects.length > tags.count && tags.subjectsOf === undefined) this.#taggedByLoads.add(key.coordinate);
+    if (tags.subjectsOf === undefined && subjects.length > tags.subjects.length)
+      this.#taggedByLoads.add(key.coordinate);
   }
 
   /** Returns whether loads of a coordinate, in any process, were seen to add tags to their results. */

@@ -17,8 +17,6 @@ import type { Waiters } from "./waiters.js";
 export interface RequestTags {
   /** The tags known before the load. Hits do not need them: the entry has its own. */
   readonly subjects: readonly Subject[];
-  /** How many they are. */
-  readonly count: number;
   /** Whether the key does not decide about these tags, so that an entry of the key may have others. */
   readonly isOwn: boolean;
   /** Those known before the load alone, which refer to no request. */
@@ -54,10 +52,6 @@ export class KnownTags implements RequestTags {
     return this.#subjects;
   }
 
-  get count(): number {
-    return this.texts.length + this.#others.length;
-  }
-
   get known(): RequestTags {
     return this;
   }
@@ -79,10 +73,6 @@ export class ResultTags implements RequestTags {
 
   get subjects(): readonly Subject[] {
     return this.known.subjects;
-  }
-
-  get count(): number {
-    return this.known.count;
   }
 
   get isOwn(): boolean {
@@ -250,7 +240,6 @@ const NO_SUBJECTS: readonly Subject[] = [];
 export const NO_TAGS: RequestTags & { readonly texts: readonly string[] } = {
   subjects: NO_SUBJECTS,
   texts: [],
-  count: 0,
   isOwn: false,
   get known() {
     return NO_TAGS;

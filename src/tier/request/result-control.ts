@@ -68,8 +68,8 @@ export interface OwnSettings {
 /** What the control of a result needs of its load. */
 export interface ControlledLoad {
   readonly coordinate: string;
-  /** Returns what is stored of a tag. */
-  readonly subjectOf: (tag: string) => Subject;
+  /** Returns what is stored of tags. */
+  readonly subjectsOf: (tags: readonly string[]) => readonly Subject[];
   /** Reads the value that the load replaces. Undefined: the load replaces none. Never rejects. */
   readonly readPrevious: (() => Promise<PreviousValue | undefined>) | undefined;
 }
@@ -101,9 +101,7 @@ export class LoadControl implements ResultControl {
     if (maxAge !== undefined) this.#freshness = { ...this.#freshness, maxAgeMs: maxAge * 1000 };
     if (staleWhileRevalidate !== undefined)
       this.#freshness = { ...this.#freshness, staleWhileRevalidateMs: staleWhileRevalidate * 1000 };
-    if (tags === undefined) return;
-    this.#tags ??= new Set();
-    for (const tag of tags) this.#tags.add(this.#load.subjectOf(tag));
+    if (tags !== undefined) this.addSubjects(this.#load.subjectsOf(tags));
   }
 
   /** Adds what an invalidation of the result names besides tags. */

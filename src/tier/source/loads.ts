@@ -78,7 +78,7 @@ export class Loads {
   readonly #packing: Packing;
   readonly #guard: SourceGuard;
   readonly #settings: LoadSettings;
-  readonly #subjectOf: (tag: string) => Subject;
+  readonly #subjectsOf: (tags: readonly string[]) => readonly Subject[];
   readonly #nesting = new AsyncLocalStorage<EnclosingLoad>();
   readonly #abortListeners = new AbortListeners();
   readonly #callerErrors: CallerErrors;
@@ -91,21 +91,21 @@ export class Loads {
   /** How many readers inside of loads wait for a key. Its loads do not wait for a slot. */
   readonly #awaitedInside = new Map<string, number>();
 
-  /** `subjectOf` returns what is stored of a tag. */
+  /** `subjectsOf` returns what is stored of tags. */
   constructor(
     clock: Clock,
     channel: Channel,
     packing: Packing,
     guard: SourceGuard,
     settings: LoadSettings,
-    subjectOf: (tag: string) => Subject,
+    subjectsOf: (tags: readonly string[]) => readonly Subject[],
   ) {
     this.#clock = clock;
     this.#channel = channel;
     this.#packing = packing;
     this.#guard = guard;
     this.#settings = settings;
-    this.#subjectOf = subjectOf;
+    this.#subjectsOf = subjectsOf;
     this.#turns = new ByteTurns(clock);
     this.#callerErrors = new CallerErrors(clock, settings.errorBackoffMs);
   }
@@ -206,7 +206,7 @@ export class Loads {
     const { isRefresh, readPrevious, onTimeout } = start;
     const { coordinate, name } = request.key;
     const subject = subjectOf(request.key);
-    const control = new LoadControl({ coordinate, subjectOf: this.#subjectOf, readPrevious });
+    const control = new LoadControl({ coordinate, subjectsOf: this.#subjectsOf, readPrevious });
     let startedAt = this.#clock.now();
     let hasStarted = false;
     const waiters = this.#lingering(start, () => hasStarted);
@@ -309,7 +309,7 @@ export class Loads {
   async #callBeside(request: ReadRequest): Promise<{ readonly value: unknown } | undefined> {
     const { coordinate } = request.key;
     const waiters = Waiters.of(undefined);
-    const control = new LoadControl({ coordinate, subjectOf: this.#subjectOf, readPrevious: undefined });
+    const control = new LoadControl({ coordinate, subjectsOf: this.#subjectsOf, readPrevious: undefined });
     const enclosing = new SingleLoad(request.key, this.#countStart(), waiters, undefined);
     this.#running++;
     try {

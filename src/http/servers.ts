@@ -14,10 +14,30 @@ export interface FastifyReplyLike {
 }
 
 /** A request as a server passes it: of the Fetch API, of node:http and Express, or of Fastify. */
-export type InspectorRequest = Request | IncomingMessage | FastifyRequestLike;
+export type HttpRequest = Request | IncomingMessage | FastifyRequestLike;
+
+/** Answers requests under servers of the Fetch API, of node:http and Express, and of Fastify. */
+export interface HttpHandler {
+  (request: Request): Promise<Response>;
+  (request: IncomingMessage, response: ServerResponse): Promise<void>;
+  (request: FastifyRequestLike, reply: FastifyReplyLike): Promise<void>;
+}
+
+/** Returns the handler of what answers requests, whatever the server. `answer` must not reject. */
+export function handlerOf(answer: (incoming: Incoming) => Promise<Outgoing>): HttpHandler {
+  const handle = async (request: HttpRequest, reply?: ServerResponse | FastifyReplyLike): Promise<unknown> => {
+    if (reply === undefined) return toResponse(await answer(readFetch(request as Request)));
+    if ("raw" in reply && "raw" in request) {
+      reply.hijack();
+      send(reply.raw, await answer(readNode(request.raw, request)));
+    } else send(reply as ServerResponse, await answer(readNode(request as IncomingMessage)));
+    return undefined;
+  };
+  return handle as HttpHandler;
+}
 
 /** Reads a request of the Fetch API. */
-export function readFetch(request: Request): Incoming {
+function readFetch(request: Request): Incoming {
   const { method, headers, url } = request;
   const header = (name: string): string | undefined => headers.get(name) ?? undefined;
   const ownHost = URL.canParse(url) ? new URL(url).host : undefined;
@@ -36,11 +56,11 @@ export function readFetch(request: Request): Incoming {
 }
 
 /** Returns a response of the Fetch API. */
-export const toResponse = ({ status, headers, body }: Outgoing): Response =>
+const toResponse = ({ status, headers, body }: Outgoing): Response =>
   new Response(body === "" ? null : body, { status, headers });
 
 /** Reads a request of node:http. `request`: the one that the server has passed, if it wraps that. */
-export function readNode(message: IncomingMessage, request: { readonly body?: unknown } = message as never): Incoming {
+function readNode(message: IncomingMessage, request: { readonly body?: unknown } = message as never): Incoming {
   const header = (name: string): string | undefined => {
     const value = message.headers[name];
     return Array.isArray(value) ? value[0] : value;
@@ -66,7 +86,7 @@ export function readNode(message: IncomingMessage, request: { readonly body?: un
 }
 
 /** Sends an answer with node:http. */
-export function send(response: ServerResponse, { status, headers, body }: Outgoing): void {
+function send(response: ServerResponse, { status, headers, body }: Outgoing): void {
   // Another middleware has answered meanwhile, such as one for time limits.
   if (response.headersSent) return;
   response.writeHead(status, headers);

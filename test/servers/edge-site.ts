@@ -1,0 +1,167 @@
+import { ApolloServer } from "@apollo/server";
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import fastify from "fastify";
+import type { GraphQLSchema } from "graphql";
+import {
+  applyCached,
+  type Cache,
+  type CacheOptions,
+  cachedTypeDefs,
+  createCache,
+  type EdgeOptions,
+  memoryStore,
+} from "graphql-cached";
+import { cachedPlugin } from "graphql-cached/apollo";
+import { cachedHooks } from "graphql-cached/mercurius";
+import type { Store } from "graphql-cached/store";
+import { FakeClock, settle } from "graphql-cached/testing";
+import { useCached } from "graphql-cached/yoga";
+import { createYoga } from "graphql-yoga";
+import { mercurius } from "mercurius";
+import { onTestFinished } from "vitest";
+import { HINTS } from "../responses/site.js";
+
+export interface Context {
+  readonly user: string | undefined;
+  readonly locale: string | undefined;
+}
+
+export interface Answer {
+  readonly body: { readonly data?: unknown; readonly errors?: readonly unknown[]; readonly extensions?: unknown };
+  readonly cacheControl: string | null;
+  readonly tags: readonly string[];
+  /** The header as it is. */
+  readonly surrogateKey: string | null;
+  readonly vary: string | null;
+}
+
+export type Ask = (
+  query: string,
+  headers?: Readonly<Record<string, string>>,
+  method?: "GET" | "POST",
+) => Promise<Answer>;
+
+export interface SiteOptions {
+  readonly edge?: boolean | EdgeOptions;
+  readonly responses?: boolean;
+  readonly store?: Store;
+  readonly clock?: FakeClock;
+  readonly cache?: CacheOptions<Context>;
+  readonly plugins?: readonly unknown[];
+  readonly routerTags?: boolean;
+}
+
+type Header = (name: string) => string | null | undefined;
+const contextOf = (header: Header): Context => ({
+  user: header("authorization") ?? header("x-user") ?? undefined,
+  locale: header("accept-language") ?? undefined,
+});
+const answerOf = (body: Answer["body"], header: Header): Answer => ({
+  body,
+  cacheControl: header("cache-control") ?? null,
+  tags: header("cache-tag")?.split(",") ?? [],
+  surrogateKey: header("surrogate-key") ?? null,
+  vary: header("vary") ?? null,
+});
+
+interface Started {
+  readonly cache: Cache<Context>;
+  readonly schema: GraphQLSchema;
+  readonly options: SiteOptions;
+}
+
+/** Serves a schema. */
+const servers = {
+  "Apollo Server": async ({ cache, schema, options }: Started): Promise<Ask> => {
+    const { edge = true, responses = false } = options;
+    const plugin = cachedPlugin(cache, { edge, responses });
+    const server = new ApolloServer<Context>({
+      schema,
+      plugins: [plugin, ...((options.plugins ?? []) as never[])],
+      csrfPrevention: false,
+    });
+    await server.start();
+    onTestFinished(() => server.stop());
+    return async (query, headers = {}, method = "GET") => {
+      const given = new Map([["content-type", "application/json"], ...Object.entries(headers)]);
+      const { body, headers: sent } = await server.executeHTTPGraphQLRequest({
+        httpGraphQLRequest: {
+          method,
+          headers: given as never,
+          search: method === "GET" ? `?query=${encodeURIComponent(query)}` : "",
+          body: method === "GET" ? undefined : { query },
+        },
+        context: async () => contextOf((name) => given.get(name)),
+      });
+      const text = body.kind === "complete" ? body.string : "{}";
+      return answerOf(JSON.parse(text) as Answer["body"], (name) => sent.get(name));
+    };
+  },
+  "GraphQL Yoga": async ({ cache, schema, options }: Started): Promise<Ask> => {
+    const { edge = true, responses = false } = options;
+    const context = ({ request }: { request: Request }) => contextOf((name) => request.headers.get(name));
+    const plugins = [useCached(cache, { edge, responses })];
+    const yoga = createYoga<object, Context>({ schema, logging: false, context: context as never, plugins });
+    onTestFinished(() => void yoga.dispose());
+    return async (query, headers = {}, method = "GET") => {
+      const url = `http://yoga/graphql${method === "GET" ? `?query=${encodeURIComponent(query)}` : ""}`;
+      const response = await yoga.fetch(url, {
+        method,
+        headers: { "content-type": "application/json", accept: "application/json", ...headers },
+        ...(method === "GET" ? {} : { body: JSON.stringify({ query }) }),
+      });
+      return answerOf((await response.json()) as Answer["body"], (name) => response.headers.get(name));
+    };
+  },
+  Mercurius: async ({ cache, schema, options }: Started): Promise<Ask> => {
+    const app = fastify();
+    onTestFinished(() => app.close());
+    const context = ({ headers }: { headers: Record<string, string | undefined> }) =>
+      contextOf((name) => headers[name]);
+    await app.register(mercurius, { schema, context: context as never });
+    cachedHooks<Context>(app, cache, { edge: options.edge ?? true });
+    return async (query, headers = {}, method = "GET") => {
+      const how = method === "GET" ? { query: { query } } : { payload: { query } };
+      const { headers: sent, body } = await app.inject({ method, url: "/graphql", headers, ...how });
+      return answerOf(JSON.parse(body) as Answer["body"], (name) => sent[name] as string | undefined);
+    };
+  },
+};
+export type ServerName = keyof typeof servers;
+export const SERVERS = Object.keys(servers) as ServerName[];
+
+/** One process that serves a schema to a CDN. */
+export async function openSite(
+  server: ServerName,
+  typeDefs: string,
+  resolvers: object | ((cache: Cache<Context>) => object),
+  options: SiteOptions = {},
+) {
+  const { clock = new FakeClock() } = options;
+  const lines: string[] = [];
+  const served: string[] = [];
+  const cache = createCache<Context>({
+    store: options.store ?? memoryStore({ clock }),
+    testing: { clock },
+    logger: { info: () => undefined, warn: (line) => lines.push(line) },
+    identify: ({ user }) => user,
+    onEvent: (event) => void (event.name === "entry.served" && served.push(event.outcome)),
+    ...options.cache,
+    defaults: { jitter: 0, earlyRefresh: 0, ...options.cache?.defaults },
+  });
+  onTestFinished(() => cache.close());
+  const schema = applyCached(
+    makeExecutableSchema({
+      typeDefs: [cachedTypeDefs, HINTS, typeDefs],
+      resolvers: (typeof resolvers === "function" ? resolvers(cache) : resolvers) as never,
+    }),
+    cache,
+  );
+  const serve = await servers[server]({ cache, schema, options });
+  const ask: Ask = async (...request) => {
+    const answer = await serve(...request);
+    await settle();
+    return answer;
+  };
+  return { cache, clock, schema, lines, served, ask };
+}

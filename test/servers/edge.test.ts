@@ -1,0 +1,299 @@
+import { type Cache, memoryStore } from "graphql-cached";
+import { FakeClock, gate, settle } from "graphql-cached/testing";
+import { describe, expect, it } from "vitest";
+import { redisWorld } from "../support/world.js";
+import { type Context, openSite, SERVERS, type SiteOptions } from "./edge-site.js";
+
+const typeDefs = /* GraphQL */ `
+  type Query {
+    movie(id: ID!): Movie
+      @cached(maxAge: 60, staleWhileRevalidate: 30, tags: ["Movie:{$args.id}"])
+      @cacheControl(maxAge: 60)
+    movies(count: Int!): [Movie] @cached(maxAge: 600) @cacheControl(maxAge: 600)
+    greeting: String @cached(maxAge: 60, key: ["$context.locale"], tags: ["greetings"]) @cacheControl(maxAge: 60)
+    me: String @cached(maxAge: 60, scope: PRIVATE, tags: ["me"]) @cacheControl(maxAge: 60, scope: PRIVATE)
+    plain: String @cacheControl(maxAge: 60)
+    broken: String @cached(maxAge: 60) @cacheControl(maxAge: 60)
+    fresh: String @cached(maxAge: 0)
+  }
+  type Mutation {
+    rate(id: ID!): Movie @invalidates(tags: ["Movie:{$args.id}"])
+  }
+  type Movie {
+    id: ID!
+    title: String
+    director: Director @cached(maxAge: 40, tags: ["Director:{$source.id}"]) @cacheControl(maxAge: 600)
+  }
+  type Director { name: String }
+`;
+const movie = (_: unknown, { id }: { id: string }) => ({ id, title: `Movie ${id}` });
+const resolvers = {
+  Query: {
+    movie,
+    movies: (_: unknown, { count }: { count: number }) => Array.from({ length: count }, (_one, id) => ({ id })),
+    greeting: (_: unknown, __: unknown, { locale }: { locale?: string }) => `hello in ${locale ?? "none"}`,
+    me: () => "me",
+    plain: () => "plain",
+    broken: () => {
+      throw new Error("broken");
+    },
+    fresh: () => "fresh",
+  },
+  Mutation: { rate: movie },
+  Movie: { director: () => ({ name: "Lang" }) },
+};
+const MOVIE = "{ movie(id: 7) { title } }";
+const EDGE = "max-age=0, s-maxage=60, stale-while-revalidate=30, public";
+const PRIVATE = "max-age=60, private";
+
+describe.each(SERVERS)("at the edge, behind %s", (server) => {
+  const open = (options?: SiteOptions) => openSite(server, typeDefs, resolvers, options);
+
+  it("names the tags of what was served in both headers, loaded or from the cache", async () => {
+    const { ask, cache } = await open();
+    const first = await ask(MOVIE);
+    expect(first).toMatchObject({ body: { data: { movie: { title: "Movie 7" } } }, cacheControl: EDGE });
+    expect(first.tags).toEqual(expect.arrayContaining(cache.edgeTags(["Movie:7"])));
+    expect(first.surrogateKey?.split(" ")).toEqual(first.tags);
+    expect((await ask(MOVIE)).tags).toEqual(first.tags);
+    expect((await ask("{ movie(id: 8) { title } }")).tags).not.toEqual(
+      expect.arrayContaining(cache.edgeTags(["Movie:7"])),
+    );
+  });
+
+  it.each([
+    ["a tag", { tags: ["Movie:7"] }],
+    ["an entry", { coordinate: "Query.movie", args: { id: 7 } }],
+    ["a field", { coordinate: "Query.movie" }],
+    ["everything", undefined],
+  ])("names what an invalidation of %s purges", async (_what, target) => {
+    const purged: string[] = [];
+    const { ask, cache } = await open({ cache: { invalidation: { purge: ({ tags }) => purged.push(...tags) } } });
+    const [seven, eight] = [(await ask(MOVIE)).tags, (await ask("{ movie(id: 8) { title } }")).tags];
+    if (target === undefined) await cache.clear();
+    else if ("tags" in target) await cache.invalidateTags(target.tags as string[]);
+    else await cache.invalidate(target as { coordinate: string });
+    const isPurged = (tags: readonly string[]): boolean => tags.some((tag) => purged.includes(tag));
+    expect([isPurged(seven), isPurged(eight)]).toEqual([
+      true,
+      target === undefined || !("args" in target || "tags" in target),
+    ]);
+  });
+
+  it("lets a CDN keep a response for as long as the least fresh part of it is fresh", async () => {
+    const { ask, clock } = await open();
+    await ask(MOVIE);
+    await clock.advance(15_000);
+    expect((await ask(MOVIE)).cacheControl).toBe("max-age=0, s-maxage=45, stale-while-revalidate=30, public");
+    const { cacheControl, tags } = await ask("{ movie(id: 7) { title director { name } } }");
+    expect(cacheControl).toBe("max-age=0, s-maxage=40, public");
+    expect(tags.length).toBeGreaterThan(5);
+  });
+
+  it("leaves a stale response to the origin", async () => {
+    const { ask, clock } = await open();
+    await ask(MOVIE);
+    await clock.advance(61_000);
+    expect(await ask(MOVIE)).toMatchObject({ cacheControl: "no-store", tags: [] });
+  });
+
+  it.each([
+    ["a mutation", "mutation { rate(id: 7) { title } }", "POST"],
+    ["a response with an error", "{ movie(id: 7) { title } broken }", "GET"],
+    ["a field with maxAge: 0", "{ movie(id: 7) { title } fresh }", "GET"],
+  ] as const)("gives no tags to %s", async (_what, query, method) => {
+    const { ask } = await open();
+    const { tags, cacheControl } = await ask(query, {}, method);
+    expect(tags).toEqual([]);
+    expect(cacheControl ?? "").not.toMatch(/s-maxage|public/);
+  });
+
+  it.each([
+    ["a PRIVATE field", "{ movie(id: 7) { title } me }", { "x-user": "alice" }],
+    ["a caller with an identity", MOVIE, { "x-user": "alice" }],
+    ["a caller with the header Authorization", MOVIE, { authorization: "Bearer x" }],
+  ] as const)("gives no tags to %s", async (_what, query, headers) => {
+    const { ask } = await open();
+    // Apollo Server has a policy of its own.
+    const cacheControl = server === "Apollo Server" ? PRIVATE : "no-store";
+    expect(await ask(query, headers)).toMatchObject({ cacheControl, tags: [], surrogateKey: null });
+  });
+
+  it("is private for a field with a context value in its key", async () => {
+    const { ask } = await open();
+    expect(await ask("{ greeting }")).toMatchObject({ cacheControl: PRIVATE, tags: [], surrogateKey: null });
+  });
+
+  it("varies by the headers that decide the identity and values of the context in keys", async () => {
+    const edge = {
+      contextHeaders: { "$context.locale": "Accept-Language" },
+      identityHeader: "X-User",
+      vary: ["Origin"],
+    };
+    const { ask } = await open({ edge });
+    const { vary, cacheControl } = await ask("{ greeting }", { "accept-language": "de" });
+    expect([vary, cacheControl]).toEqual(["X-User, Accept-Language, Origin", "max-age=0, s-maxage=60, public"]);
+  });
+
+  it("is private if its tags do not fit into a header, and says so once", async () => {
+    const { ask, lines } = await open({ edge: { maxTagBytes: 60 } });
+    const many = "{ a: movie(id: 1) { title } b: movie(id: 2) { title } c: movie(id: 3) { title } }";
+    for (const _ of [1, 2]) expect(await ask(many)).toMatchObject({ cacheControl: PRIVATE, tags: [] });
+    expect(lines.filter((line) => line.includes("maxTagBytes: 60"))).toHaveLength(1);
+  });
+
+  it("is private if a part of it was invalidated while it was executed", async () => {
+    const { passed, open: go } = gate();
+    const slow = { ...resolvers, Query: { ...resolvers.Query, plain: () => passed.then(() => "plain") } };
+    const { ask, cache } = await openSite(server, typeDefs, slow);
+    const answer = ask("{ movie(id: 7) { title } plain }");
+    await settle();
+    await cache.invalidateTags(["Movie:7"]);
+    go();
+    expect(await answer).toMatchObject({ cacheControl: PRIVATE, tags: [] });
+  });
+
+  it("is not made of what others read with their contexts meanwhile", async () => {
+    const { passed, open: go } = gate();
+    const withLoader = (cache: Cache<Context>) => {
+      const mine = cache.loader({
+        name: "Mine",
+        batch: async (ids: readonly string[]) => ids,
+        maxAge: 60,
+        scope: "PRIVATE",
+      });
+      const slow = { ...resolvers.Query, plain: () => passed.then(() => "plain") };
+      return {
+        ...resolvers,
+        Query: { ...slow, broken: (_: unknown, __: unknown, context: Context) => mine(context).load("1") },
+      };
+    };
+    const { ask, lines } = await openSite(
+      server,
+      typeDefs.replace("broken: String @cached(maxAge: 60)", "broken: String"),
+      withLoader,
+    );
+    const answer = ask("{ movie(id: 7) { title } plain }");
+    await settle();
+    for (const method of ["GET", "POST"] as const) await ask("{ broken }", { "x-user": "alice" }, method);
+    go();
+    expect((await answer).cacheControl).toBe("max-age=0, s-maxage=60, public");
+    expect(lines).toEqual([]);
+  });
+
+  it("is private while a field is bypassed", async () => {
+    const { ask, cache } = await open();
+    await cache.setMode("off", { coordinate: "Query.movie" });
+    expect(await ask(MOVIE)).toMatchObject({ tags: [] });
+    expect((await ask(MOVIE)).cacheControl).not.toMatch(/public/);
+  });
+
+  it("has no stale window beside what is not cached", async () => {
+    const { ask } = await open();
+    const { cacheControl } = await ask("{ movie(id: 7) { title } plain }");
+    expect(cacheControl).toBe("max-age=0, s-maxage=60, public");
+  });
+
+  it("lets clients keep it for clientMaxAge at most", async () => {
+    const { ask } = await open({ edge: { clientMaxAge: 10, tagHeaders: ["Surrogate-Key"] } });
+    expect(await ask(MOVIE)).toMatchObject({
+      cacheControl: "max-age=10, s-maxage=60, stale-while-revalidate=30, public",
+      tags: [],
+      surrogateKey: expect.any(String) as string,
+    });
+  });
+
+  it("changes nothing for POST, and without the option", async () => {
+    const { ask } = await open();
+    expect(await ask(MOVIE, {}, "POST")).toMatchObject({ tags: [], vary: null });
+    const without = await open({ edge: false });
+    const { cacheControl, tags } = await without.ask(MOVIE);
+    expect(cacheControl ?? "").not.toMatch(/s-maxage/);
+    expect(tags).toEqual([]);
+  });
+});
+
+describe("at the edge, stored responses", () => {
+  it.each(["Apollo Server", "GraphQL Yoga"] as const)(
+    "have the tags of what they are made of, also when %s serves them from the store",
+    async (server) => {
+      const { ask, cache } = await openSite(server, typeDefs, resolvers, { responses: true });
+      const query = "{ movie(id: 7) { title director { name } } }";
+      const answers = [await ask(query), await ask(query), await ask(query)];
+      for (const { tags, cacheControl } of answers) {
+        expect(tags).toEqual(expect.arrayContaining(cache.edgeTags(["Movie:7"])));
+        expect(cacheControl).toBe("max-age=0, s-maxage=40, public");
+      }
+      await cache.invalidateTags(["Movie:7"]);
+      expect((await ask(query)).tags).toEqual(answers[0]?.tags);
+    },
+  );
+});
+
+describe("at the edge, what other processes invalidate", () => {
+  it.each([false, true])("is not served from the near cache (stored responses: %j)", async (responses) => {
+    const clock = new FakeClock();
+    const store = memoryStore({ clock });
+    const cache = { prefix: "near", nearCache: {} };
+    const options = { store, clock, responses, cache };
+    const [here, there] = [
+      await openSite("Apollo Server", typeDefs, resolvers, options),
+      await openSite("Apollo Server", typeDefs, resolvers, options),
+    ];
+    for (const _ of [1, 2, 3, 4, 5]) await here.ask(MOVIE);
+    await there.cache.invalidateTags(["Movie:7"]);
+    const { body, cacheControl } = await here.ask(MOVIE);
+    expect([body.data, cacheControl]).toEqual([{ movie: { title: "Movie 7" } }, EDGE]);
+    expect(here.served.at(-1)).not.toBe("hit");
+  });
+});
+
+describe("at the edge, on Redis", () => {
+  it("a response has the same tags in all processes, and one process purges those of the others", async () => {
+    const { store, prefix } = await redisWorld();
+    const purged: string[] = [];
+    const purge = ({ tags }: { tags: readonly string[] }) => purged.push(...tags);
+    const options = { cache: { prefix, storage: { storeTimeoutMs: 1_000 }, invalidation: { purge } } };
+    const [here, there] = [
+      await openSite("Apollo Server", typeDefs, resolvers, { ...options, store: store() }),
+      await openSite("Apollo Server", typeDefs, resolvers, { ...options, store: store() }),
+    ];
+    const answers = [await here.ask(MOVIE), await there.ask(MOVIE)];
+    expect(answers[1]?.tags).toEqual(answers[0]?.tags);
+    for (const { cacheControl } of answers) expect(cacheControl).toMatch(/^max-age=0, s-maxage=\d+, .*public$/);
+    await there.cache.invalidate({ coordinate: "Query.movie", args: { id: 7 } });
+    expect(answers[0]?.tags.some((tag) => purged.includes(tag))).toBe(true);
+    expect((await here.ask(MOVIE)).cacheControl).toMatch(/s-maxage/);
+  });
+});
+
+describe("at the edge, subtrees", () => {
+  it("have the tags of everything in them, built or from the store", async () => {
+    const withSubtree = typeDefs.replace('tags: ["Movie:{$args.id}"])', 'tags: ["Movie:{$args.id}"], subtree: true)');
+    const { ask, cache } = await openSite("Apollo Server", withSubtree, {
+      ...resolvers,
+      Movie: { director: (source: { id: string }) => ({ id: source.id, name: "Lang" }) },
+    });
+    const query = "{ movie(id: 7) { title director { name } } }";
+    for (const _ of [1, 2, 3]) {
+      const { tags } = await ask(query);
+      expect(tags).toEqual(expect.arrayContaining(cache.edgeTags(["Movie:7", "Director:7"])));
+    }
+  });
+});
+
+describe("at the edge, mistakes in the option", () => {
+  it.each([
+    [7, "`edge`: expected true, false or an object of options, got 7"],
+    [
+      { tagHeaders: ["X-Tags"] },
+      "`edge`.`tagHeaders`: expected some of Cache-Tag, Surrogate-Key, Edge-Cache-Tag, xkey",
+    ],
+    [{ maxTagBytes: 0 }, "`edge`.`maxTagBytes`: expected an integer of at least 1, got 0"],
+    [{ contextHeaders: { locale: "Accept-Language" } }, "expected paths into the context such as $context.locale"],
+    [{ vary: ["a b"] }, "`edge`.`vary`: expected names of request headers"],
+    [{ maxTag: 5 }, "did you mean `maxTags`?"],
+  ])("%j is refused", async (edge, message) => {
+    await expect(openSite("Apollo Server", typeDefs, resolvers, { edge: edge as never })).rejects.toThrow(message);
+  });
+});
