@@ -160,11 +160,11 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   }
 
   /**
-   * Returns what CDNs have of tags in the headers `Cache-Tag` and `Surrogate-Key`, in the same order: digests, the same
-   * in all processes. Throws `CACHED_OPTION_INVALID` for anything but an array of non-empty strings.
+   * Returns what an invalidation of tags purges: digests as in the headers `Cache-Tag` and `Surrogate-Key`, the same in all
+   * processes. Throws `CACHED_OPTION_INVALID` for anything but an array of non-empty strings.
    */
   edgeTags(tags: readonly string[]): string[] {
-    return this.#parts.keys.tags(checkedTags(tags, "cache.edgeTags")).map(nameOfSubject);
+    return this.#parts.keys.invalidatedTags(checkedTags(tags, "cache.edgeTags")).map(nameOfSubject);
   }
 
   /**

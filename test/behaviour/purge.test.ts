@@ -42,10 +42,9 @@ describe("the purge of a CDN", () => {
     const process = start((purge) => purges.push(purge));
     await process.cache.invalidateTags(["Movie:7", "featured"]);
     const named = process.cache.edgeTags(["Movie:7", "featured"]);
-    expect(named).toHaveLength(2);
     for (const tag of named) expect(tag).toMatch(/^[a-z0-9]{1,11}$/);
     expect(purges.map(({ tags, isSoft }) => [tags, isSoft])).toEqual([[published(process), false]]);
-    expect(published(process)).toEqual(expect.arrayContaining([...named]));
+    expect(published(process)).toEqual(named);
     await process.cache.invalidateTags(["featured"], { soft: true });
     expect(purges[1]).toMatchObject({ tags: process.cache.edgeTags(["featured"]), isSoft: true });
   });
