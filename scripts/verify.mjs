@@ -6,6 +6,7 @@
  *   nodes    runs both commands of the README on a fresh clone of HEAD, on every Node version
  *   graphql  runs all tests with the oldest and the newest version of graphql that the package accepts,
  *            but those of packages that do not accept it themselves
+ *   valkey   runs the tests of Redis on Valkey
  *   faults   runs processes through faults on real servers, and the same with a check removed, which must
  *            show stale reads; then repeats the tests with faults three times
  *   mutants  changes what the promises rest on, and expects tests to fail
@@ -20,6 +21,7 @@ import { checkModels } from "./check-models.mjs";
 import { checkPackage, pack } from "./check-package.mjs";
 import { runMutants } from "./mutants.mjs";
 import { environmentOf } from "./node-version.mjs";
+import { setupValkey } from "./setup-valkey.mjs";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const args = process.argv.slice(2);
@@ -73,8 +75,7 @@ async function verifyNodes(report) {
       const env = environmentOf(version);
       rmSync(join(clone, "node_modules"), { recursive: true, force: true });
       const output = run("npm", ["cit"], { cwd: clone, env: { ...env, CI: "true" } });
-      const [, tests = "no tests"] = /Tests\s+(.*)/.exec(stripColors(output)) ?? [];
-      report(`npm cit on Node ${version}: ${tests.trim()}`);
+      report(`npm cit on Node ${version}: ${testsIn(output)}`);
       report(`npm start on Node ${version}: ${await startedServer(clone, env)}`);
     }
   } finally {
@@ -131,12 +132,24 @@ async function verifyGraphql(report) {
       const tests = run("git", ["ls-files", "*.test.ts"], { cwd: clone }).trim().split("\n");
       const included = tests.filter((file) => !excluded.some((path) => file.startsWith(path)));
       const output = run("npx", ["vitest", "run", ...included], { cwd: clone });
-      const [, counts = "no tests"] = /Tests\s+(.*)/.exec(stripColors(output)) ?? [];
-      report(`graphql ${version}: ${counts.trim()}`);
+      report(`graphql ${version}: ${testsIn(output)}`);
     }
   } finally {
     rmSync(clone, { recursive: true, force: true });
   }
+}
+
+const REDIS_TESTS = [
+  "test/conformance",
+  "test/redis",
+  "test/project/scripts.test.ts",
+  "test/behaviour/redis-down.test.ts",
+];
+
+function verifyValkey(report) {
+  const { server, version } = setupValkey();
+  const output = run("npx", ["vitest", "run", ...REDIS_TESTS], { env: { ...process.env, REDIS_SERVER: server } });
+  report(`Valkey ${version}: ${testsIn(output)}`);
 }
 
 /** Runs that `test/faults/run.ts` makes, by its arguments. */
@@ -168,18 +181,22 @@ async function verifyFaults(report) {
   }
   for (let round = 1; round <= 3; round++) {
     const output = run("npx", ["vitest", "run", ...FAULT_TESTS]);
-    const [, tests = "no tests"] = /Tests\s+(.*)/.exec(stripColors(output)) ?? [];
-    report(`faults, run ${round}: ${tests.trim()}`);
+    report(`faults, run ${round}: ${testsIn(output)}`);
   }
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are the colors of a terminal.
-const stripColors = (text) => text.replaceAll(/\u001b\[\d+m/g, "");
+/** Returns what Vitest says of the tests that it has run. */
+function testsIn(output) {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the colors of a terminal.
+  const [, counts = "no tests"] = /Tests\s+(.*)/.exec(output.replaceAll(/\u001b\[\d+m/g, "")) ?? [];
+  return counts.trim();
+}
 
 const STEPS = {
   package: verifyPackage,
   nodes: verifyNodes,
   graphql: verifyGraphql,
+  valkey: verifyValkey,
   faults: verifyFaults,
   mutants: runMutants,
   models: (report) => checkModels(report),
