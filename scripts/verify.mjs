@@ -3,6 +3,8 @@
  *
  *   package  packs the package and installs it engine-strict into an empty project, on every Node version
  *            and with every major version of graphql that accepts it
+ *   runtimes installs the packed package into an empty project and runs a program on Bun and Deno: graphql-js, Apollo
+ *            Server and Yoga, several processes on ioredis, node-redis and SQLite, the command line
  *   nodes    runs both commands of the README on a fresh clone of HEAD, on every Node version
  *   graphql  runs all tests with the oldest and the newest version of graphql that the package accepts,
  *            but those of packages that do not accept it themselves
@@ -19,6 +21,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { checkModels } from "./check-models.mjs";
 import { checkPackage, pack } from "./check-package.mjs";
+import { checkRuntimes } from "./check-runtimes.mjs";
 import { runMutants } from "./mutants.mjs";
 import { environmentOf } from "./node-version.mjs";
 import { setupValkey } from "./setup-valkey.mjs";
@@ -194,6 +197,7 @@ function testsIn(output) {
 
 const STEPS = {
   package: verifyPackage,
+  runtimes: (report) => checkRuntimes(pack(ROOT), report),
   nodes: verifyNodes,
   graphql: verifyGraphql,
   valkey: verifyValkey,

@@ -1,5 +1,5 @@
 /**
- * What Node.js, Bun and Deno must do alike with the installed package. Copied into a project and run there:
+ * What Bun and Deno must do with the installed package as Node.js does. Copied into a project and run there:
  *
  *   program.mjs <port of Redis> <folder>                    prints a line for each check
  *   program.mjs <port of Redis> <folder> <store> <prefix>   another process of it: reads when it gets a line, and answers with one
