@@ -8,6 +8,7 @@
  *   nodes    runs both commands of the README on a fresh clone of HEAD, on every Node version
  *   graphql  runs all tests with the oldest and the newest version of graphql that the package accepts,
  *            but those of packages that do not accept it themselves
+ *   ioredis  runs the tests of Redis with the oldest and the newest ioredis 5
  *   valkey   runs the tests of Redis on Valkey
  *   faults   runs processes through faults on real servers, and the same with a check removed, which must
  *            show stale reads; then repeats the tests with faults three times
@@ -121,12 +122,21 @@ function startedServer(cwd, env) {
   });
 }
 
-/** Runs tests in a fresh clone of HEAD with another version of graphql. */
-async function verifyGraphql(report) {
+/** Runs `work` in a fresh clone of HEAD with its packages. */
+function inClone(work) {
   const clone = mkdtempSync(join(tmpdir(), "graphql-cached-verify-"));
   try {
     run("git", ["clone", "--quiet", ROOT, clone]);
     run("npm", ["ci", "--silent"], { cwd: clone });
+    work(clone);
+  } finally {
+    rmSync(clone, { recursive: true, force: true });
+  }
+}
+
+/** Runs tests with another version of graphql. */
+function verifyGraphql(report) {
+  inClone((clone) => {
     for (const { version, excluded } of GRAPHQL_VERSIONS) {
       // Forced: the excluded servers are installed all the same.
       run("npm", ["install", "--silent", "--no-save", "--force", `graphql@${version}`], { cwd: clone });
@@ -137,9 +147,19 @@ async function verifyGraphql(report) {
       const output = run("npx", ["vitest", "run", ...included], { cwd: clone });
       report(`graphql ${version}: ${testsIn(output)}`);
     }
-  } finally {
-    rmSync(clone, { recursive: true, force: true });
-  }
+  });
+}
+
+/** The oldest and the newest version of ioredis 5; the installed one is of version 6. */
+const IOREDIS_VERSIONS = ["5.4.0", "5.9.3"];
+
+function verifyIoredis(report) {
+  inClone((clone) => {
+    for (const version of IOREDIS_VERSIONS) {
+      run("npm", ["install", "--silent", "--no-save", `ioredis@${version}`], { cwd: clone });
+      report(`ioredis ${version}: ${testsIn(run("npx", ["vitest", "run", ...REDIS_TESTS], { cwd: clone }))}`);
+    }
+  });
 }
 
 const REDIS_TESTS = [
@@ -200,6 +220,7 @@ const STEPS = {
   runtimes: (report) => checkRuntimes(pack(ROOT), report),
   nodes: verifyNodes,
   graphql: verifyGraphql,
+  ioredis: verifyIoredis,
   valkey: verifyValkey,
   faults: verifyFaults,
   mutants: runMutants,
