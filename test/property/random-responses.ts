@@ -190,17 +190,22 @@ export interface Differences {
   readonly first: string;
 }
 
-/** Asks random queries in two processes, and returns how many answers differ from those without a cache. `queries`: how many different ones, each three times. */
+/**
+ * Asks random queries in two processes, and returns how many answers differ from those without a cache. `queries`: how many different
+ * ones, each three times. `endsAtFirst`: whether one difference is enough.
+ */
 export async function differences(
   seed: number,
   queries: number,
   prepare: (process: Process) => void = () => undefined,
   share: () => Shared = sharedMemory,
+  endsAtFirst = false,
 ): Promise<Differences> {
   const random = seededRandom(seed);
   let [asked, differing, hits, first] = [0, 0, 0, ""];
   const compared = { none: 0, same: 0, different: 0 };
-  for (let done = 0; done < queries; done += QUERIES_OF_A_SCHEMA) {
+  const isOver = (): boolean => endsAtFirst && differing > 0;
+  for (let done = 0; done < queries && !isOver(); done += QUERIES_OF_A_SCHEMA) {
     const world = new World();
     const shared = share();
     const typeDefs = typeDefsOf(random);
@@ -246,7 +251,7 @@ export async function differences(
       differing++;
       first ||= `${typeDefs}\n${query.source}\n${JSON.stringify([query.variables, context, answer])}\nexpected ${expected}`;
     };
-    for (let nth = 0; nth < QUERIES_OF_A_SCHEMA; nth++) {
+    for (let nth = 0; nth < QUERIES_OF_A_SCHEMA && !isOver(); nth++) {
       const query = queryOf(random);
       known.push(query);
       for (let time = 0; time < 3; time++) {
