@@ -132,7 +132,7 @@ describe("the advice for a field of known truth", () => {
   }, 60_000);
 
   it("is a maxAge of at most a minute if it changes every minute, and as few reads are outdated as it says", async () => {
-    const field: Planted = { policy: "maxAge: 300", keys: 4, readsPerHour: 1_000, hours: 2, changesEveryMs: 60_000 };
+    const field: Planted = { policy: "maxAge: 300", keys: 4, readsPerHour: 1_000, hours: 1, changesEveryMs: 60_000 };
     const { advice, loadsPerSecond, sampled } = await simulate(field);
     expect(advice.kind).toBe("SHORTER");
     // Values that change on the minute are not quite those of the model, which change at random.
@@ -151,7 +151,7 @@ describe("the advice for a field of known truth", () => {
   });
 
   it("is what turning it on would save if it is only observed", async () => {
-    const field: Planted = { policy: "maxAge: 300", keys: 20, readsPerHour: 1_000, hours: 3, mode: "observe" };
+    const field: Planted = { policy: "maxAge: 300", keys: 20, readsPerHour: 1_000, hours: 1.5, mode: "observe" };
     const { advice, loadsPerSecond } = await simulate(field);
     expect(advice.reason).toContain("It is only observed: turn it on with this policy.");
     const { mode: _, ...on } = field;
