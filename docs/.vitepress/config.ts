@@ -59,6 +59,8 @@ export default defineConfig({
   description: SUMMARY,
   lang: "en",
   cleanUrls: true,
+  // The SDL is copied beside the pages when they are built.
+  ignoreDeadLinks: [/^\/schema\//],
   lastUpdated: false,
   rewrites: { "getting-started.md": "index.md" },
   markdown: { anchor: { slugify }, config: linkToRepository },
