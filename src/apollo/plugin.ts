@@ -117,7 +117,11 @@ export function cachedPlugin<Context extends BaseContext>(
       const { http } = request;
       const atEdge = await edge?.begin(
         contextValue,
-        http && { method: http.method, header: (name) => http.headers.get(name) },
+        http && {
+          method: http.method,
+          header: (name) => http.headers.get(name),
+          isTraced: requested !== undefined,
+        },
       );
       const isTraced = override !== undefined || requested === true;
       const trace = isTraced ? new TraceRecorder(parts, override === "REFRESH") : undefined;
@@ -224,7 +228,7 @@ export function cachedPlugin<Context extends BaseContext>(
             await endExecution(execution, context, executed(), obstacle);
           }
           // Later than Apollo Server, whose header this narrows.
-          if (atEdge !== undefined && !requestIsBatched) await setEdgeHeaders(atEdge, context);
+          if (atEdge !== undefined) await setEdgeHeaders(atEdge, context);
           const { body } = response;
           // The other fields of a response in parts are still to be executed.
           if (body?.kind !== "single") return;
@@ -388,7 +392,9 @@ async function setEdgeHeaders<Context extends BaseContext>(
   const { body, http } = response;
   const result = body.kind === "single" && body.singleResult.errors === undefined ? body.singleResult : undefined;
   const policy = overallCachePolicy.policyIfCacheable();
-  const age = result && ageIn(http.headers.get("cache-control"), policy);
+  const allowed = result && ageIn(http.headers.get("cache-control"), policy);
+  const isOfCaller = http.headers.has("set-cookie") || (http.status !== undefined && http.status !== 200);
+  const age = allowed && { ...allowed, isPrivate: allowed.isPrivate || isOfCaller };
   if (atEdge.entities !== undefined) {
     if (result === undefined || age === undefined) return;
     const extensions = await atEdge.routerExtensions(result.data);

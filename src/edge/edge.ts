@@ -20,6 +20,8 @@ import { EntityReads, type RouterExtensions } from "./router-tags.js";
 export interface EdgeRequest {
   readonly method: string;
   header(name: string): string | null | undefined;
+  /** Whether it asks how its response was made, which `allow` lets only some callers know. */
+  readonly isTraced: boolean;
 }
 
 /** How long, in seconds, and for whom a response may be kept by the rules of the server. Undefined: not at all. */
@@ -41,6 +43,9 @@ interface Contents {
   readonly unplaced: ReadonlySet<Subject>;
 }
 
+/** The methods whose responses CDNs keep. */
+const METHODS = ["GET", "HEAD"];
+
 /** Makes the headers by which CDNs keep responses, and find them again when something in them is invalidated. */
 export class Edge {
   readonly #parts: CacheParts;
@@ -48,7 +53,7 @@ export class Edge {
   readonly #isForRouter: boolean;
   readonly #planners = new WeakMap<GraphQLSchema, OperationPlanner>();
 
-  /** `options`: those for CDNs; undefined: none. `isForRouter`: whether requests other than GET are those of Apollo Router. */
+  /** `options`: those for CDNs; undefined: none. `isForRouter`: whether requests that no CDN answers are those of Apollo Router. */
   constructor(parts: CacheParts, options: ResolvedEdge | undefined, isForRouter = false) {
     this.#parts = parts;
     this.#options = options;
@@ -60,8 +65,8 @@ export class Edge {
     const { invalidations, identify, scopes } = this.#parts;
     // What it reads is a part of no other response.
     scopes.own(context);
-    const options = request?.method === "GET" ? this.#options : undefined;
-    if (request === undefined || options === undefined) {
+    const options = this.#options;
+    if (request === undefined || options === undefined || !this.isFor(request)) {
       if (!this.#isForRouter) return undefined;
       return new EdgeResponse(
         this.#parts,
@@ -70,9 +75,20 @@ export class Edge {
       );
     }
     const isSignedIn = identityOf(identify, context) !== undefined || request.header("authorization") != null;
+    const isOfCaller = isSignedIn || request.isTraced;
     // What is read was invalidated later, if at all, than what this process knows now.
-    const origin = !isSignedIn && (await invalidations.follow()) ? invalidations.origin : undefined;
+    const origin = !isOfCaller && (await invalidations.follow()) ? invalidations.origin : undefined;
     return new EdgeResponse(this.#parts, options, origin);
+  }
+
+  /** Whether a CDN may answer such requests. */
+  isFor({ method }: Pick<EdgeRequest, "method">): boolean {
+    return this.#options !== undefined && METHODS.includes(method);
+  }
+
+  /** Returns the response to a request that was never executed. Nobody may keep it. */
+  unexecuted(): EdgeResponse {
+    return new EdgeResponse(this.#parts, this.#options, undefined);
   }
 
   /** Returns what is known of an operation before it is executed. */
@@ -96,6 +112,7 @@ export class EdgeResponse {
   #plan: OperationPlan | undefined;
   #contents: (() => Contents) | undefined;
   #isServed = false;
+  #executed: ExecutedResponse | undefined;
 
   /**
    * `options`: those for CDNs; undefined: it is for Apollo Router. `origin`: what had been invalidated when the request began. Undefined: nobody
@@ -163,12 +180,20 @@ export class EdgeResponse {
       : () => undefined;
   }
 
-  /** The age of a result by the schema, the policies of cached fields and what was read, for servers without rules of their own. */
-  ageOf(result: ExecutedResponse): EdgeAge {
+  /** Notes what the execution has returned. */
+  executed(result: ExecutedResponse): void {
+    this.#executed = result;
+  }
+
+  /**
+   * The age of a result by the schema, the policies of cached fields and what was read, for servers without rules of their own. `sent`: what
+   * came of it. An older response, or what another plugin has made, has none.
+   */
+  ageOf(sent: ExecutedResponse): EdgeAge {
     const contents = this.#contents?.();
-    if (contents === undefined || this.#origin === undefined) return undefined;
+    if (contents === undefined || this.#origin === undefined || (sent.errors ?? []).length > 0) return undefined;
     // The data of a stored response is parsed when it is read.
-    if (!this.#isServed && (result.data == null || (result.errors ?? []).length > 0)) return undefined;
+    if (!this.#isServed && (sent.data == null || sent.data !== this.#executed?.data)) return undefined;
     const { ownMaxAge = Number.POSITIVE_INFINITY, isPrivate = false } = this.#plan ?? {};
     const maxAge = Math.min(ownMaxAge, Math.floor(contents.freshForMs / 1_000));
     return { maxAge: Number.isFinite(maxAge) ? maxAge : 0, isPrivate: isPrivate || contents.isPrivate };

@@ -188,6 +188,63 @@ describe.each(SERVERS)("at the edge, behind %s", (server) => {
     expect((await ask(MOVIE)).cacheControl).not.toMatch(/public/);
   });
 
+  it.each([
+    ["cannot be parsed", "{ movie("],
+    ["is not valid", "{ film }"],
+    ["names none of several operations", "query A { plain } query B { plain }"],
+  ])("answers a request that %s with what nobody may keep", async (_what, query) => {
+    const { ask } = await open();
+    for (const _ of [1, 2]) {
+      const { body, cacheControl, tags } = await ask(query);
+      expect([body.errors?.length, cacheControl, tags]).toEqual([1, "no-store", []]);
+    }
+  });
+
+  it("gives no tags to a response that says how it was made, which others may not know", async () => {
+    const { ask, lines } = await open({ allow: () => true });
+    const { body, cacheControl, tags } = await ask(MOVIE, {}, "GET", { cached: true });
+    expect(body.extensions).toEqual({ cached: { "Query.movie": { loaded: 1 } } });
+    expect(cacheControl).toBe(server === "Apollo Server" ? PRIVATE : "no-store");
+    expect([tags, lines]).toEqual([[], []]);
+  });
+
+  it("gives no tags to a response that sets a cookie", async () => {
+    const requests = new WeakSet<object>();
+    // How resolvers set a cookie is the server's own.
+    const ofApollo = {
+      requestDidStart: async ({
+        contextValue,
+        response,
+      }: {
+        contextValue: object;
+        response: { http: { headers: Map<string, string> } };
+      }) => void Object.assign(contextValue, { setCookie: () => response.http.headers.set("set-cookie", "session=1") }),
+    };
+    const ofYoga = {
+      onExecute: ({ args }: { args: { contextValue: { request: object } } }) =>
+        void Object.assign(args.contextValue, { setCookie: () => requests.add(args.contextValue.request) }),
+      onResponse: ({ request, response }: { request: object; response: Response }) => {
+        if (requests.has(request)) response.headers.append("set-cookie", "session=1");
+      },
+    };
+    const plain = (
+      _: unknown,
+      __: unknown,
+      context: { setCookie?(): void; reply?: { header(...given: string[]): void } },
+    ) => {
+      context.setCookie?.();
+      context.reply?.header("set-cookie", "session=1");
+      return "plain";
+    };
+    const withCookie = { ...resolvers, Query: { ...resolvers.Query, plain } };
+    const plugins = [server === "Apollo Server" ? ofApollo : ofYoga];
+    const { ask } = await openSite(server, typeDefs, withCookie, { plugins });
+    const { body, cacheControl, tags } = await ask("{ movie(id: 7) { title } plain }");
+    expect(body.errors).toBeUndefined();
+    expect(cacheControl).toBe(server === "Apollo Server" ? PRIVATE : "no-store");
+    expect(tags).toEqual([]);
+  });
+
   it("has no stale window beside what is not cached", async () => {
     const { ask } = await open();
     const { cacheControl } = await ask("{ movie(id: 7) { title } plain }");
@@ -228,6 +285,56 @@ describe("at the edge, stored responses", () => {
       expect((await ask(query)).tags).toEqual(answers[0]?.tags);
     },
   );
+});
+
+describe("at the edge, an older response in the place of one with errors", () => {
+  it.each(["Apollo Server", "GraphQL Yoga"] as const)("is not kept behind %s", async (server) => {
+    let fails = false;
+    const plain = () => {
+      if (fails) throw new Error("down");
+      return "plain";
+    };
+    const failing = { ...resolvers, Query: { ...resolvers.Query, plain } };
+    const { ask, clock } = await openSite(server, typeDefs, failing, { responses: { staleIfError: 600 } });
+    const query = "{ movie(id: 7) { title } plain }";
+    for (const _ of [1, 2]) await ask(query);
+    await clock.advance(95_000);
+    fails = true;
+    const { body, cacheControl, tags } = await ask(query);
+    expect(body).toEqual({ data: { movie: { title: "Movie 7" }, plain: "plain" } });
+    expect([cacheControl, tags]).toEqual(["no-store", []]);
+  });
+});
+
+describe("at the edge, behind Yoga", () => {
+  it("a response to which another plugin adds errors is not kept", async () => {
+    const failing = {
+      onExecute: () => ({
+        onExecuteDone: ({ setResult }: { setResult(result: object): void }) =>
+          setResult({ data: null, errors: [{ message: "denied" }] }),
+      }),
+    };
+    const { ask } = await openSite("GraphQL Yoga", typeDefs, resolvers, { plugins: [failing] });
+    expect(await ask(MOVIE)).toMatchObject({ body: { data: null }, cacheControl: "no-store", tags: [] });
+  });
+
+  it("a response of which another plugin replaces the data is not kept", async () => {
+    const replacing = {
+      onExecute: () => ({
+        onExecuteDone: ({ setResult }: { setResult(result: object): void }) => setResult({ data: { movie: "own" } }),
+      }),
+    };
+    const { ask } = await openSite("GraphQL Yoga", typeDefs, resolvers, { plugins: [replacing] });
+    expect(await ask(MOVIE)).toMatchObject({ body: { data: { movie: "own" } }, cacheControl: "no-store", tags: [] });
+  });
+});
+
+describe("at the edge, behind Mercurius", () => {
+  it("the response to HEAD has the headers of that to GET", async () => {
+    const { ask } = await openSite("Mercurius", typeDefs, resolvers);
+    const { cacheControl, tags } = await ask(MOVIE);
+    expect(await ask(MOVIE, {}, "HEAD")).toMatchObject({ cacheControl, tags });
+  });
 });
 
 describe("at the edge, what other processes invalidate", () => {
