@@ -138,7 +138,7 @@ export function applyCached(
   const hasSubtrees = [...rules.fields.values()].some(({ subtree }) => subtree !== undefined);
   if (rules.fields.size > 0) parts.knownTags.addSchema([...declaredTags, ...(entities?.templates(hasSubtrees) ?? [])]);
   reportUnmatchedTags(rules, parts, entities);
-  reportAdvice(schema, rules, parts);
+  reportAdvice(schema, rules, parts, idFields);
   const appliedWith = JSON.stringify({
     ...names,
     cacheControl: settings ?? false,
