@@ -287,6 +287,32 @@ describe("at the edge, stored responses", () => {
   );
 });
 
+describe("at the edge, stored responses that several wait for", () => {
+  it.each([
+    ["Apollo Server", "of one process"],
+    ["Apollo Server", "of two processes"],
+    ["GraphQL Yoga", "of one process"],
+    ["GraphQL Yoga", "of two processes"],
+  ] as const)("have the tags of what they are made of behind %s, for all requests %s", async (server, where) => {
+    const { passed, open: go } = gate();
+    const clock = new FakeClock();
+    const options = { responses: true, clock, store: memoryStore({ clock }), cache: { prefix: "shared" } };
+    const slow = { ...resolvers, Query: { ...resolvers.Query, plain: () => passed.then(() => "plain") } };
+    const here = await openSite(server, typeDefs, slow, options);
+    const there = where === "of one process" ? here : await openSite(server, typeDefs, slow, options);
+    const query = "{ movie(id: 7) { title } plain }";
+    const asking = [here.ask(query), there.ask(query), here.ask(query)];
+    await settle();
+    go();
+    await settle();
+    await clock.advance(1_000);
+    const answers = await Promise.all(asking);
+    const [tag] = here.cache.edgeTags(["Movie:7"]);
+    for (const { cacheControl, tags } of answers)
+      expect([/s-maxage/.test(String(cacheControl)), tags.includes(String(tag))]).toEqual([true, true]);
+  });
+});
+
 describe("at the edge, an older response in the place of one with errors", () => {
   it.each(["Apollo Server", "GraphQL Yoga"] as const)("is not kept behind %s", async (server) => {
     let fails = false;
