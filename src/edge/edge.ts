@@ -1,7 +1,7 @@
 import type { GraphQLSchema } from "graphql";
 import { CollectedParts } from "../collected-parts.js";
 import { nameOfSubject, RESPONSES, type Subject } from "../keys/key.js";
-import { identityOf } from "../loader/identity.js";
+import { identityMistake, identityOf } from "../loader/identity.js";
 import type { Observer } from "../loader/request-scope.js";
 import type { CacheParts } from "../parts.js";
 import { type OperationPlan, OperationPlanner } from "../responses/operation-plan.js";
@@ -62,23 +62,20 @@ export class Edge {
 
   /** Begins the response to a request; undefined for one that neither a CDN nor Apollo Router answers. Never rejects. */
   async begin(context: unknown, request: EdgeRequest | undefined): Promise<EdgeResponse | undefined> {
-    const { invalidations, identify, scopes } = this.#parts;
+    const { invalidations, scopes } = this.#parts;
     // What it reads is a part of no other response.
     scopes.own(context);
     const options = this.#options;
     if (request === undefined || options === undefined || !this.isFor(request)) {
       if (!this.#isForRouter) return undefined;
-      return new EdgeResponse(
-        this.#parts,
-        undefined,
-        (await invalidations.follow()) ? invalidations.origin : undefined,
-      );
+      const origin = (await invalidations.follow()) ? invalidations.origin : undefined;
+      return new EdgeResponse(this.#parts, { options: undefined, origin, context });
     }
-    const isSignedIn = identityOf(identify, context) !== undefined || request.header("authorization") != null;
+    const isSignedIn = mayBeSignedIn(this.#parts, context) || request.header("authorization") != null;
     const isOfCaller = isSignedIn || request.isTraced;
     // What is read was invalidated later, if at all, than what this process knows now.
     const origin = !isOfCaller && (await invalidations.follow()) ? invalidations.origin : undefined;
-    return new EdgeResponse(this.#parts, options, origin);
+    return new EdgeResponse(this.#parts, { options, origin, context });
   }
 
   /** Whether a CDN may answer such requests. */
@@ -88,7 +85,7 @@ export class Edge {
 
   /** Returns the response to a request that was never executed. Nobody may keep it. */
   unexecuted(): EdgeResponse {
-    return new EdgeResponse(this.#parts, this.#options, undefined);
+    return new EdgeResponse(this.#parts, { options: this.#options, origin: undefined, context: undefined });
   }
 
   /** Returns what is known of an operation before it is executed. */
@@ -102,6 +99,26 @@ export class Edge {
   }
 }
 
+/** Whether a caller has an identity, or one that is not known because of a mistake in `identify`, which is logged once. */
+function mayBeSignedIn({ identify, onceLog }: CacheParts, context: unknown): boolean {
+  if (identityOf(identify, context) !== undefined) return true;
+  const mistake = identityMistake(identify, context, RESPONSES);
+  if (mistake === undefined) return false;
+  onceLog.warn(
+    `graphql-cached: \`edge\`: responses are private, since it is not known whose they are: ${mistake.message}`,
+  );
+  return true;
+}
+
+/** What is known of a response when its request begins. */
+interface EdgeBeginning {
+  /** Those for CDNs. Undefined: it is for Apollo Router. */
+  readonly options: ResolvedEdge | undefined;
+  /** What had been invalidated. Undefined: nobody may keep the response. */
+  readonly origin: ClockOrigin | undefined;
+  readonly context: unknown;
+}
+
 /** One response that a CDN, or Apollo Router, may keep. */
 export class EdgeResponse {
   /** What each entity in it is made of. Undefined: it is for a CDN. */
@@ -109,20 +126,18 @@ export class EdgeResponse {
   readonly #parts: CacheParts;
   readonly #options: ResolvedEdge | undefined;
   readonly #origin: ClockOrigin | undefined;
+  readonly #context: unknown;
   #plan: OperationPlan | undefined;
   #contents: (() => Contents) | undefined;
   #isServed = false;
   #executed: ExecutedResponse | undefined;
 
-  /**
-   * `options`: those for CDNs; undefined: it is for Apollo Router. `origin`: what had been invalidated when the request began. Undefined: nobody
-   * may keep the response.
-   */
-  constructor(parts: CacheParts, options: ResolvedEdge | undefined, origin: ClockOrigin | undefined) {
+  constructor(parts: CacheParts, { options, origin, context }: EdgeBeginning) {
     this.entities = options === undefined ? new EntityReads(parts.keys) : undefined;
     this.#parts = parts;
     this.#options = options;
     this.#origin = origin;
+    this.#context = context;
   }
 
   /** Whether it may be kept, so that it must not be outdated for as long as in a near cache. */
@@ -226,6 +241,8 @@ export class EdgeResponse {
   async #tagHeaders(contents: Contents | undefined): Promise<Record<string, string> | undefined> {
     const { tagHeaders, maxTags, maxTagBytes, contextPaths } = this.#options as ResolvedEdge;
     if (contents === undefined || contents.isPrivate || this.#plan?.isPrivate === true) return undefined;
+    // Hooks and resolvers can have found out who is asking.
+    if (mayBeSignedIn(this.#parts, this.#context)) return undefined;
     if (contents.contextPaths.some((path) => !contextPaths.has(path))) return undefined;
     const subjects = await this.#currentSubjects(contents);
     if (subjects === undefined) return undefined;

@@ -148,7 +148,8 @@ export function cachedHooks<Context>(
 /** One response that a CDN may keep. */
 interface EdgeAnswer {
   readonly atEdge: EdgeResponse;
-  stop(): void;
+  /** Ends the collection of what it is made of. */
+  readonly stop: () => void;
   /** Undefined: it is an error, and was not executed. */
   result?: Result;
 }
@@ -157,19 +158,19 @@ interface EdgeAnswer {
 function addEdgeHooks(app: MercuriusApp, hooks: GraphQLHooks, edge: Edge): void {
   const answers = new WeakMap<object, EdgeAnswer>();
   const answerTo = ({ reply }: OperationContext): EdgeAnswer | undefined => answers.get(reply?.request ?? {});
-  hooks.addHook("preParsing", async (_schema, _source, context) => {
+  hooks.addHook("preParsing", async (_schema, _source, { reply: { request } = {} }) => {
+    if (request !== undefined && edge.isFor({ method: request.method ?? "" }))
+      answers.set(request, { atEdge: edge.unexecuted(), stop: () => undefined });
+  });
+  hooks.addHook("preExecution", async (schema, document, context) => {
     const { request } = context.reply ?? {};
     const { method = "", headers = {} } = request ?? {};
     const header = (name: string) => headers[name.toLowerCase()] as string | undefined;
     const isTraced = requestedTrace(requestedExtensions(context)) !== undefined;
     const atEdge = await edge.begin(context, { method, header, isTraced });
-    if (request !== undefined && atEdge !== undefined) answers.set(request, { atEdge, stop: () => undefined });
-  });
-  hooks.addHook("preExecution", async (schema, document, context) => {
-    const answer = answerTo(context);
-    if (answer === undefined) return undefined;
+    if (request === undefined || atEdge === undefined) return undefined;
     const operation = { schema, document, operationName: requestedOperation(context), context };
-    answer.stop = answer.atEdge.execute(operation, edge.planOf(operation), undefined);
+    answers.set(request, { atEdge, stop: atEdge.execute(operation, edge.planOf(operation), undefined) });
     return undefined;
   });
   hooks.addHook("onResolution", async (execution, context) => {

@@ -119,6 +119,32 @@ describe.each(SERVERS)("at the edge, behind %s", (server) => {
     expect(await ask(query, headers)).toMatchObject({ cacheControl, tags: [], surrogateKey: null });
   });
 
+  it("gives no tags to a caller whose identity becomes known during the execution", async () => {
+    const plain = (_: unknown, __: unknown, context: { user?: string }) => {
+      context.user = "alice";
+      return "plain";
+    };
+    const late = { ...resolvers, Query: { ...resolvers.Query, plain } };
+    const { ask } = await openSite(server, typeDefs, late);
+    const { body, cacheControl, tags } = await ask("{ movie(id: 7) { title } plain }");
+    expect(body.errors).toBeUndefined();
+    expect([cacheControl, tags]).toEqual([PRIVATE, []]);
+  });
+
+  it.each([
+    ["throws", () => Reflect.get(undefined as never, "id") as string],
+    ["returns a promise", () => Promise.resolve("alice") as never],
+    ["returns no id", () => "user:undefined"],
+  ])("gives no tags if `identify` %s, and says so once", async (_what, identify) => {
+    const { ask, lines } = await open({ cache: { identify } });
+    for (const _ of [1, 2])
+      expect(await ask(MOVIE)).toMatchObject({
+        cacheControl: server === "Apollo Server" ? PRIVATE : "no-store",
+        tags: [],
+      });
+    expect(lines).toEqual([expect.stringMatching(/^graphql-cached: `edge`: .*`identify`/)]);
+  });
+
   it("is private for a field with a context value in its key", async () => {
     const { ask } = await open();
     expect(await ask("{ greeting }")).toMatchObject({ cacheControl: PRIVATE, tags: [], surrogateKey: null });
