@@ -163,6 +163,7 @@ export function cachedPlugin<Context extends BaseContext>(
           requestContext.document = rewritten;
         }
         const executionDidEnd = async (): Promise<void> => {
+          if (response.body?.kind === "single") atEdge?.executed(response.body.singleResult);
           if (sent !== undefined) {
             requestContext.document = sent;
             const { body } = response;
@@ -393,15 +394,17 @@ async function setEdgeHeaders<Context extends BaseContext>(
   const result = body.kind === "single" && body.singleResult.errors === undefined ? body.singleResult : undefined;
   const policy = overallCachePolicy.policyIfCacheable();
   const allowed = result && ageIn(http.headers.get("cache-control"), policy);
-  const isOfCaller = http.headers.has("set-cookie") || (http.status !== undefined && http.status !== 200);
-  const age = allowed && { ...allowed, isPrivate: allowed.isPrivate || isOfCaller };
+  const isReplaced = result !== undefined && atEdge.isReplaced(result);
   if (atEdge.entities !== undefined) {
-    if (result === undefined || age === undefined) return;
-    const extensions = await atEdge.routerExtensions(result.data);
+    if (result === undefined || allowed === undefined) return;
+    const extensions = isReplaced ? undefined : await atEdge.routerExtensions(result.data);
     if (extensions === undefined) http.headers.set("cache-control", "no-store");
     else result.extensions = { ...result.extensions, ...extensions };
     return;
   }
+  const hasStatus = http.status !== undefined && http.status !== 200;
+  const isOfCaller = isReplaced || hasStatus || http.headers.has("set-cookie");
+  const age = allowed && { ...allowed, isPrivate: allowed.isPrivate || isOfCaller };
   const { Vary, ...headers } = await atEdge.headers(age);
   if (Vary !== undefined) http.headers.set("vary", appended(http.headers.get("vary"), Vary));
   if (age !== undefined)

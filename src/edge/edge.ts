@@ -130,7 +130,7 @@ export class EdgeResponse {
   #plan: OperationPlan | undefined;
   #contents: (() => Contents) | undefined;
   #isServed = false;
-  #executed: ExecutedResponse | undefined;
+  #executedData: unknown;
 
   constructor(parts: CacheParts, { options, origin, context }: EdgeBeginning) {
     this.entities = options === undefined ? new EntityReads(parts.keys) : undefined;
@@ -196,8 +196,13 @@ export class EdgeResponse {
   }
 
   /** Notes what the execution has returned. */
-  executed(result: ExecutedResponse): void {
-    this.#executed = result;
+  executed({ data }: ExecutedResponse): void {
+    this.#executedData = data;
+  }
+
+  /** Whether another plugin has replaced what was executed, maybe for one caller. It cannot replace a stored response. */
+  isReplaced({ data }: ExecutedResponse): boolean {
+    return !this.#isServed && data !== this.#executedData;
   }
 
   /**
@@ -208,7 +213,7 @@ export class EdgeResponse {
     const contents = this.#contents?.();
     if (contents === undefined || this.#origin === undefined || (sent.errors ?? []).length > 0) return undefined;
     // The data of a stored response is parsed when it is read.
-    if (!this.#isServed && (sent.data == null || sent.data !== this.#executed?.data)) return undefined;
+    if (!this.#isServed && (sent.data == null || this.isReplaced(sent))) return undefined;
     const { ownMaxAge = Number.POSITIVE_INFINITY, isPrivate = false } = this.#plan ?? {};
     const maxAge = Math.min(ownMaxAge, Math.floor(contents.freshForMs / 1_000));
     return { maxAge: Number.isFinite(maxAge) ? maxAge : 0, isPrivate: isPrivate || contents.isPrivate };

@@ -85,7 +85,7 @@ const servers = {
     const plugin = cachedPlugin(cache, { edge, responses, allow });
     const server = new ApolloServer<Context>({
       schema,
-      plugins: [plugin, ...((options.plugins ?? []) as never[])],
+      plugins: [...((options.plugins ?? []) as never[]), plugin],
       csrfPrevention: false,
     });
     await server.start();

@@ -381,6 +381,20 @@ describe("at the edge, behind Yoga", () => {
   });
 });
 
+describe("at the edge, behind Apollo Server", () => {
+  it("a response of which another plugin replaces the data is private", async () => {
+    const replacing = {
+      requestDidStart: async () => ({
+        willSendResponse: async ({ response }: { response: { body: { singleResult: { data: unknown } } } }) => {
+          response.body.singleResult.data = { movie: "own" };
+        },
+      }),
+    };
+    const { ask } = await openSite("Apollo Server", typeDefs, resolvers, { plugins: [replacing] });
+    expect(await ask(MOVIE)).toMatchObject({ body: { data: { movie: "own" } }, cacheControl: PRIVATE, tags: [] });
+  });
+});
+
 describe("at the edge, behind Mercurius", () => {
   it("the response to HEAD has the headers of that to GET", async () => {
     const { ask } = await openSite("Mercurius", typeDefs, resolvers);
