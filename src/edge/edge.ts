@@ -130,7 +130,7 @@ export class EdgeResponse {
   #plan: OperationPlan | undefined;
   #contents: (() => Contents) | undefined;
   #isServed = false;
-  #executedData: unknown;
+  #result: ExecutedResponse | undefined;
 
   constructor(parts: CacheParts, { options, origin, context }: EdgeBeginning) {
     this.entities = options === undefined ? new EntityReads(parts.keys) : undefined;
@@ -145,8 +145,9 @@ export class EdgeResponse {
     return this.#origin !== undefined;
   }
 
-  /** Notes that the response was stored before. */
-  served({ report, contextPaths, isPrivate }: Extract<Begun, { kind: "served" }>): void {
+  /** Notes that the response was stored before. `result`: what it became, if other plugins can replace that. */
+  served({ report, contextPaths, isPrivate }: Extract<Begun, { kind: "served" }>, result?: ExecutedResponse): void {
+    this.#result = result;
     this.#isServed = true;
     const { subjects = [], freshForMs = 0, staleForMs = 0 } = report.outcome === "bypassed" ? {} : report;
     this.#contents = () => ({
@@ -196,13 +197,15 @@ export class EdgeResponse {
   }
 
   /** Notes what the execution has returned. */
-  executed({ data }: ExecutedResponse): void {
-    this.#executedData = data;
+  executed(result: ExecutedResponse): void {
+    this.#result = { data: result.data };
   }
 
-  /** Whether another plugin has replaced what was executed, maybe for one caller. It cannot replace a stored response. */
-  isReplaced({ data }: ExecutedResponse): boolean {
-    return !this.#isServed && data !== this.#executedData;
+  /** Whether another plugin has replaced the data, maybe for one caller. */
+  isReplaced(sent: ExecutedResponse): boolean {
+    // The data of a stored response is parsed when it is read.
+    if (this.#isServed && (this.#result === undefined || sent === this.#result)) return false;
+    return sent.data !== this.#result?.data;
   }
 
   /**
@@ -212,8 +215,7 @@ export class EdgeResponse {
   ageOf(sent: ExecutedResponse): EdgeAge {
     const contents = this.#contents?.();
     if (contents === undefined || this.#origin === undefined || (sent.errors ?? []).length > 0) return undefined;
-    // The data of a stored response is parsed when it is read.
-    if (!this.#isServed && (sent.data == null || this.isReplaced(sent))) return undefined;
+    if (this.isReplaced(sent) || (!this.#isServed && sent.data == null)) return undefined;
     const { ownMaxAge = Number.POSITIVE_INFINITY, isPrivate = false } = this.#plan ?? {};
     const maxAge = Math.min(ownMaxAge, Math.floor(contents.freshForMs / 1_000));
     return { maxAge: Number.isFinite(maxAge) ? maxAge : 0, isPrivate: isPrivate || contents.isPrivate };

@@ -170,8 +170,9 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
           isServed = one.kind === "served";
           if (one.kind === "execute")
             return endWith(one.execution, responses, operation, () => execute(one.execution) as object);
-          atEdge?.served(one);
-          return unreadResultOf(one.response);
+          const result = unreadResultOf(one.response);
+          atEdge?.served(one, result);
+          return result;
         });
       };
       const executeAtEdge = async (given: Execution["args"], request: Request): Promise<unknown> => {

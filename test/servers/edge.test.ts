@@ -376,8 +376,11 @@ describe("at the edge, behind Yoga", () => {
         onExecuteDone: ({ setResult }: { setResult(result: object): void }) => setResult({ data: { movie: "own" } }),
       }),
     };
-    const { ask } = await openSite("GraphQL Yoga", typeDefs, resolvers, { plugins: [replacing] });
-    expect(await ask(MOVIE)).toMatchObject({ body: { data: { movie: "own" } }, cacheControl: "no-store", tags: [] });
+    const options = { plugins: [replacing], responses: true };
+    const { ask, served } = await openSite("GraphQL Yoga", typeDefs, resolvers, options);
+    for (const _ of [1, 2])
+      expect(await ask(MOVIE)).toMatchObject({ body: { data: { movie: "own" } }, cacheControl: "no-store", tags: [] });
+    expect(served.at(-1)).toBe("hit");
   });
 });
 
