@@ -143,7 +143,9 @@ export function applyCached(
     ...names,
     cacheControl: settings ?? false,
     entityTags: exceptTypes === undefined ? false : { exceptTypes: [...exceptTypes].sort() },
-    ...(policies.size === 0 ? {} : { policies: Object.fromEntries(policies) }),
+    ...(policies.size === 0
+      ? {}
+      : { policies: sorted([...policies].map(([at, policy]) => [at, sorted(Object.entries(policy))])) }),
     idFields,
   });
   /** A schema that is applied twice is wrapped once, so the options of the second time would have no effect. */
@@ -302,6 +304,10 @@ export function readThroughAnother(
   }
   return undefined;
 }
+
+/** Returns an object with its properties in the order of their names. */
+const sorted = (entries: readonly (readonly [string, unknown])[]): object =>
+  Object.fromEntries([...entries].sort(([one], [other]) => (one < other ? -1 : 1)));
 
 /** Other values are reported as they are. */
 const isOptions = (options: unknown): boolean =>
