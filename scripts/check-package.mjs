@@ -8,6 +8,8 @@ import { fileURLToPath } from "node:url";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const PEERS = [
   "ioredis@6",
+  "iovalkey@0",
+  "redis@6",
   "memcache-client@1",
   "@apollo/server@5",
   "msgpackr@2",
@@ -63,30 +65,62 @@ const PROGRAMS = {
   "program.cjs": NAMES.map(([from, names]) => `const ${names} = require("${from}");`).join("\n") + PROGRAM,
 };
 
-/** Programs that are written for CommonJS before `require` of ES modules: a Jest test, and a TypeScript file without `exports`. */
-const OLDER = {
-  "jest.config.js": `module.exports = { projects: [{}, { fakeTimers: { enableGlobally: true } }], testMatch: ["<rootDir>/*.test.js"] };`,
-  "cache.test.js": `
-const { createCache } = require("graphql-cached");
+/** A Jest test, without the lines that import what it uses. What `fetch` returns belongs to another realm than the test. */
+const JEST_TEST = `
+const typeDefs = cachedTypeDefs + " type Query { film: Film @cached(maxAge: 60) } type Film { id: Int, loads: Int }";
 const load = async () => {
+  const server = createServer((request, response) => response.end('{ "id": 7, "cast": [{ "name": "Ann" }] }')).listen(0);
   const warnings = [];
   const cache = createCache({ logger: { info() {}, warn: (line) => warnings.push(line) } });
   let loads = 0;
-  const films = cache.loader({ name: "Film", maxAge: 60, batch: async (ids) => ids.map((id) => structuredClone({ id, loads: ++loads, at: new Date() })) });
-  expect([(await films({}).load(7)).loads, (await films({}).load(7)).loads]).toEqual([1, 1]);
+  const fetched = async () => {
+    const film = await (await fetch("http://127.0.0.1:" + server.address().port)).json();
+    return Object.assign(film, { loads: ++loads });
+  };
+  const films = cache.loader({ name: "Film", maxAge: 60, batch: (ids) => Promise.all(ids.map(fetched)) });
+  const dates = cache.loader({ name: "Date", maxAge: 60, batch: async (ids) => ids.map(() => structuredClone({ at: new Date() })) });
+  expect(await films({}).load(7)).toEqual({ id: 7, cast: [{ name: "Ann" }], loads: 1 });
+  expect(await films({}).load(7)).toEqual({ id: 7, cast: [{ name: "Ann" }], loads: 1 });
+  expect((await dates({}).load(7)).at).toEqual((await dates({}).load(7)).at);
+  const schema = buildSchema(typeDefs);
+  schema.getQueryType().getFields().film.resolve = fetched;
+  const applied = applyCached(schema, cache);
+  for (let nth = 0; nth < 2; nth++)
+    expect((await graphql({ schema: applied, source: "{ film { id loads } }" })).data).toEqual({ film: { id: 7, loads: 2 } });
   await cache.close();
+  server.closeAllConnections();
+  server.close();
   expect(warnings).toEqual([]);
 };
 test("caches", load);
 test("caches under fake timers", () => {
   jest.useFakeTimers();
   return load();
-});`,
+});`;
+const JEST_NAMES = [
+  ...NAMES.map(([from, names]) => [from, names.replace(", memoryStore", "").replace(", versionInfo", "")]),
+  ["node:http", "{ createServer }"],
+];
+
+/** Tests of Jest in both of its modes, and a TypeScript file for a compiler that does not know `exports`. */
+const OLDER = {
+  "jest.config.js": `
+const modules = process.env.NODE_OPTIONS === undefined ? "cjs" : "mjs";
+module.exports = { projects: [{}, { fakeTimers: { enableGlobally: true } }].map((one) => ({ ...one, testMatch: ["<rootDir>/*.test." + modules] })) };`,
+  "cache.test.cjs": JEST_NAMES.map(([from, names]) => `const ${names} = require("${from}");`).join("\n") + JEST_TEST,
+  "cache.test.mjs":
+    [...JEST_NAMES, ["@jest/globals", "{ jest }"]]
+      .map(([from, names]) => `import ${names} from "${from}";`)
+      .join("\n") + JEST_TEST,
   "older.ts": `
 import { createCache, type Cache } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import { expectOneLoad } from "graphql-cached/testing";
-export const names: [Cache, string, string] = [createCache(), redisStore.name, expectOneLoad.name];`,
+import { Cluster, Redis } from "ioredis";
+import { Redis as Valkey } from "iovalkey";
+export const names: [Cache, string] = [createCache(), expectOneLoad.name];
+// Not node-redis, whose own types need \`esModuleInterop\`.
+export const stores = [new Redis(1), new Cluster([]), new Valkey(1)].map((client) => redisStore({ client }));`,
   "tsconfig.json": JSON.stringify({
     compilerOptions: {
       module: "commonjs",
@@ -100,14 +134,51 @@ export const names: [Cache, string, string] = [createCache(), redisStore.name, e
   }),
 };
 
+/** A program with each client that the store takes. There is no server, so that its requests get their values from the source. */
+const CLIENTS = `
+import { createCache } from "graphql-cached";
+import { redisStore } from "graphql-cached/redis";
+import { Redis } from "ioredis";
+import { Redis as Valkey } from "iovalkey";
+import { createClient } from "redis";
+
+const options = { port: 1, enableOfflineQueue: false, retryStrategy: () => null };
+const nodeRedis = createClient({ url: "redis://127.0.0.1:1", disableOfflineQueue: true, socket: { reconnectStrategy: false } });
+for (const client of [new Redis(options), new Valkey(options), nodeRedis]) {
+  client.on("error", () => undefined);
+  if (client === nodeRedis) client.connect().catch(() => undefined);
+  const cache = createCache({ store: redisStore({ client }), prefix: "shop", logger: { info() {}, warn() {} } });
+  const films = cache.loader({ name: "Film", maxAge: 60, batch: async (ids) => ids.map((id) => "film " + id) });
+  console.log(await films({}).load(7));
+  await cache.close();
+}
+`;
+
+function checkClients(project, env) {
+  writeFileSync(join(project, "clients.mjs"), CLIENTS);
+  const printed = run("node", ["clients.mjs"], project, env);
+  const expected = Array(3).fill("film 7").join("\n");
+  if (printed !== expected) throw new Error(`clients.mjs: expected "${expected}", got "${printed}"`);
+}
+
 function checkOlder(project, env) {
   run("npm", ["install", "--silent", "jest@30", "typescript@5", "@types/node@20"], project, env);
   for (const [name, text] of Object.entries(OLDER)) writeFileSync(join(project, name), text);
-  run("npx", ["--no-install", "jest"], project, env);
+  const { NODE_OPTIONS, ...withoutOptions } = env;
+  for (const given of [withoutOptions, { ...env, NODE_OPTIONS: `${NODE_OPTIONS ?? ""} --experimental-vm-modules` }])
+    run("npx", ["--no-install", "jest"], project, given);
   run("npx", ["--no-install", "tsc", "-p", "."], project, env);
 }
 
-/** Runs `npx graphql-cached check` on a schema without mistakes, and on one with a mistake. */
+/** Imports the package as the bundlers of edge runtimes do. */
+function checkEdge(project, env) {
+  const program = 'import("graphql-cached").catch(({ message }) => console.log(message))';
+  const printed = run("node", ["--conditions=edge-light", "--input-type=module", "-e", program], project, env);
+  if (!/^graphql-cached: .* got an edge runtime/.test(printed))
+    throw new Error(`in an edge runtime: expected to be refused, got "${printed}"`);
+}
+
+/** Runs `npx graphql-cached check` on a schema without mistakes, and on one with a mistake, and a command for which a package is missing. */
 function checkProgram(project, env) {
   const check = (field) => {
     writeFileSync(join(project, "schema.graphql"), `type Query { ${field} }`);
@@ -119,6 +190,10 @@ function checkProgram(project, env) {
   const expected = "0 No mistakes found: 1 cached field in 1 file.; 1 schema.graphql:1:23  Query.top  [policy]";
   if (`${sound}; ${mistaken}` !== expected)
     throw new Error(`npx graphql-cached check: expected "${expected}", got "${sound}; ${mistaken}"`);
+  const args = ["--no-install", "graphql-cached", "mode", "--redis", "redis://127.0.0.1:1", "--prefix", "shop"];
+  const { status, stderr } = spawnSync("npx", args, { cwd: project, env, encoding: "utf8" });
+  if (status !== 2 || !stderr.includes("needs the package ioredis, iovalkey or redis"))
+    throw new Error(`npx graphql-cached mode --redis: expected a message about packages, got ${status} ${stderr}`);
 }
 
 /** A schema of two files with a mistake in the second, the same in a template, an operation, and the configurations of ESLint. */
@@ -184,7 +259,8 @@ function checkLinters(project, env) {
  * Installs the tarball into an empty project as a user would: with `engine-strict` and a major version
  * of graphql, then, if that is one that all of them accept, with every peer. Loads each entry point by
  * `import` and by `require`, which must be one copy, and runs a program of each kind and the command line. Last, runs what uses the
- * CommonJS build: a Jest test, and a compiler that does not know `exports`; then ESLint, and `check` with the loaders of @graphql-tools.
+ * CommonJS build: Jest, also in its mode of ES modules, and a compiler that does not know `exports`; then ESLint, and `check` with the
+ * loaders of @graphql-tools.
  */
 export function checkPackage(tarball, env = process.env, graphqlMajor = 16) {
   const project = mkdtempSync(join(tmpdir(), "graphql-cached-package-"));
@@ -218,12 +294,14 @@ export function checkPackage(tarball, env = process.env, graphqlMajor = 16) {
       const [printed, expected] = [run("node", [name], project, env), `${graphqlMajor} loaded 4 hit 4 loaded 5`];
       if (printed !== expected) throw new Error(`${name}: expected "${expected}", got "${printed}"`);
     }
+    checkEdge(project, env);
     checkProgram(project, env);
     // @apollo/server accepts graphql 16 only.
     if (graphqlMajor !== 16) return entryPoints;
     // Not engine-strict: on Node 20, dependencies of @apollo/server itself ask for a later version.
     run("npm", ["install", "--silent", ...PEERS], project, env);
     load(entryPoints);
+    checkClients(project, env);
     checkOlder(project, env);
     checkLinters(project, env);
     return entryPoints;

@@ -5,7 +5,16 @@
  * dependencies and does not need root.
  */
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
@@ -24,10 +33,22 @@ function requiredLibraries(options, name) {
 }
 
 /**
- * Downloads the package `name` with its libraries and unpacks them into `home`/root. Throws if a step
- * fails.
+ * Returns a source of packages that the system has not: the backports of its release. Undefined if it
+ * has them, or no release with a name.
  */
-function unpackPackage(home, name) {
+function backportsOf(options) {
+  const { stdout } = run("apt-get", [...options, "update", "--print-uris"]);
+  const suites = [...(stdout ?? "").matchAll(/^'(\S+)\/dists\/([a-z-]+)\/InRelease'/gm)];
+  const [, mirror, release] = suites.find(([, , suite]) => !suite.includes("-")) ?? [];
+  if (release === undefined || suites.some(([, , suite]) => suite === `${release}-backports`)) return undefined;
+  return `deb ${mirror} ${release}-backports main\n`;
+}
+
+/**
+ * Downloads the package `name` with its libraries and unpacks them into `home`/root, from the backports
+ * as well if `mayBeBackport`. Throws if a step fails.
+ */
+function unpackPackage(home, name, mayBeBackport) {
   const lists = join(home, "lists");
   const debs = join(home, "debs");
   const root = join(home, "root");
@@ -45,6 +66,13 @@ function unpackPackage(home, name) {
     "-o",
     "APT::Update::Error-Mode=any", // By default an unreachable mirror is only a warning, and the download fails for another reason.
   ];
+  const backports = mayBeBackport ? backportsOf(options) : undefined;
+  if (backports !== undefined) {
+    const sources = join(home, "sources.list");
+    const ofSystem = "/etc/apt/sources.list";
+    writeFileSync(sources, `${existsSync(ofSystem) ? readFileSync(ofSystem, "utf8") : ""}\n${backports}`);
+    options.push("-o", `Dir::Etc::sourcelist=${sources}`);
+  }
   const runOrThrow = (command, args) => {
     const { status, stderr, error } = run(command, args, { cwd: debs });
     if (status !== 0)
@@ -78,6 +106,7 @@ LD_LIBRARY_PATH="$libraries$LD_LIBRARY_PATH" exec "$home/root/usr/bin/${program}
  *   onPath     names of the program on PATH
  *   install    how to install the program, for messages
  *   distributionPackage   name of the package
+ *   mayBeBackport         whether it may come from the backports of the release
  *   arrange    function (root) that prepares the unpacked package if its program has another name
  */
 export function serverFinder(server) {
@@ -117,7 +146,7 @@ export function serverFinder(server) {
   };
 
   const unpack = (folder) => {
-    unpackPackage(folder, server.distributionPackage);
+    unpackPackage(folder, server.distributionPackage, server.mayBeBackport === true);
     server.arrange?.(join(folder, "root"));
   };
 

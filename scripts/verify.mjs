@@ -3,9 +3,13 @@
  *
  *   package  packs the package and installs it engine-strict into an empty project, on every Node version
  *            and with every major version of graphql that accepts it
+ *   runtimes installs the packed package into an empty project and runs a program on Bun and Deno: graphql-js, Apollo
+ *            Server and Yoga, several processes on ioredis, node-redis and SQLite, the command line
  *   nodes    runs both commands of the README on a fresh clone of HEAD, on every Node version
  *   graphql  runs all tests with the oldest and the newest version of graphql that the package accepts,
  *            but those of packages that do not accept it themselves
+ *   ioredis  runs the tests of Redis with the oldest and the newest ioredis 5
+ *   valkey   runs the tests of Redis on Valkey
  *   faults   runs processes through faults on real servers, and the same with a check removed, which must
  *            show stale reads; then repeats the tests with faults three times
  *   random   asks more random queries of random schemas than `npm test` does
@@ -19,8 +23,10 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { checkModels } from "./check-models.mjs";
 import { checkPackage, pack } from "./check-package.mjs";
+import { checkRuntimes } from "./check-runtimes.mjs";
 import { runMutants } from "./mutants.mjs";
 import { environmentOf } from "./node-version.mjs";
+import { setupValkey } from "./setup-valkey.mjs";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const args = process.argv.slice(2);
@@ -74,8 +80,7 @@ async function verifyNodes(report) {
       const env = environmentOf(version);
       rmSync(join(clone, "node_modules"), { recursive: true, force: true });
       const output = run("npm", ["cit"], { cwd: clone, env: { ...env, CI: "true" } });
-      const [, tests = "no tests"] = /Tests\s+(.*)/.exec(stripColors(output)) ?? [];
-      report(`npm cit on Node ${version}: ${tests.trim()}`);
+      report(`npm cit on Node ${version}: ${testsIn(output)}`);
       report(`npm start on Node ${version}: ${await startedServer(clone, env)}`);
     }
   } finally {
@@ -118,12 +123,21 @@ function startedServer(cwd, env) {
   });
 }
 
-/** Runs tests in a fresh clone of HEAD with another version of graphql. */
-async function verifyGraphql(report) {
+/** Runs `work` in a fresh clone of HEAD with its packages. */
+function inClone(work) {
   const clone = mkdtempSync(join(tmpdir(), "graphql-cached-verify-"));
   try {
     run("git", ["clone", "--quiet", ROOT, clone]);
     run("npm", ["ci", "--silent"], { cwd: clone });
+    work(clone);
+  } finally {
+    rmSync(clone, { recursive: true, force: true });
+  }
+}
+
+/** Runs tests with another version of graphql. */
+function verifyGraphql(report) {
+  inClone((clone) => {
     for (const { version, excluded } of GRAPHQL_VERSIONS) {
       // Forced: the excluded servers are installed all the same.
       run("npm", ["install", "--silent", "--no-save", "--force", `graphql@${version}`], { cwd: clone });
@@ -132,12 +146,38 @@ async function verifyGraphql(report) {
       const tests = run("git", ["ls-files", "*.test.ts"], { cwd: clone }).trim().split("\n");
       const included = tests.filter((file) => !excluded.some((path) => file.startsWith(path)));
       const output = run("npx", ["vitest", "run", ...included], { cwd: clone });
-      const [, counts = "no tests"] = /Tests\s+(.*)/.exec(stripColors(output)) ?? [];
-      report(`graphql ${version}: ${counts.trim()}`);
+      report(`graphql ${version}: ${testsIn(output)}`);
     }
-  } finally {
-    rmSync(clone, { recursive: true, force: true });
-  }
+  });
+}
+
+/**
+ * The oldest and the newest version of ioredis 5; the installed one is of version 6. Without the tests of what is said of a connection
+ * that fails: version 5 does not tell a Cluster client why a node cannot be reached.
+ */
+const IOREDIS_VERSIONS = ["5.4.0", "5.9.3"];
+
+function verifyIoredis(report) {
+  inClone((clone) => {
+    rmSync(join(clone, "test/redis/connection-errors.test.ts"));
+    for (const version of IOREDIS_VERSIONS) {
+      run("npm", ["install", "--silent", "--no-save", `ioredis@${version}`], { cwd: clone });
+      report(`ioredis ${version}: ${testsIn(run("npx", ["vitest", "run", ...REDIS_TESTS], { cwd: clone }))}`);
+    }
+  });
+}
+
+const REDIS_TESTS = [
+  "test/conformance",
+  "test/redis",
+  "test/project/scripts.test.ts",
+  "test/behaviour/redis-down.test.ts",
+];
+
+function verifyValkey(report) {
+  const { server, version } = setupValkey();
+  const output = run("npx", ["vitest", "run", ...REDIS_TESTS], { env: { ...process.env, REDIS_SERVER: server } });
+  report(`Valkey ${version}: ${testsIn(output)}`);
 }
 
 /** Runs that `test/faults/run.ts` makes, by its arguments. */
@@ -169,18 +209,24 @@ async function verifyFaults(report) {
   }
   for (let round = 1; round <= 3; round++) {
     const output = run("npx", ["vitest", "run", ...FAULT_TESTS]);
-    const [, tests = "no tests"] = /Tests\s+(.*)/.exec(stripColors(output)) ?? [];
-    report(`faults, run ${round}: ${tests.trim()}`);
+    report(`faults, run ${round}: ${testsIn(output)}`);
   }
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are the colors of a terminal.
-const stripColors = (text) => text.replaceAll(/\u001b\[\d+m/g, "");
+/** Returns what Vitest says of the tests that it has run. */
+function testsIn(output) {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the colors of a terminal.
+  const [, counts = "no tests"] = /Tests\s+(.*)/.exec(output.replaceAll(/\u001b\[\d+m/g, "")) ?? [];
+  return counts.trim();
+}
 
 const STEPS = {
   package: verifyPackage,
+  runtimes: (report) => checkRuntimes(pack(ROOT), report),
   nodes: verifyNodes,
   graphql: verifyGraphql,
+  ioredis: verifyIoredis,
+  valkey: verifyValkey,
   faults: verifyFaults,
   random: (report) => {
     run("npx", ["vitest", "run", "test/property"], { env: { ...process.env, PROPERTY_RUNS: "40" } });

@@ -8,6 +8,29 @@ type AnyField = GraphQLField<unknown, unknown>;
  */
 export class KnownResolvers {
   readonly #known = new WeakMap<AnyField, { readonly has: boolean; readonly resolve: AnyField["resolve"] }>();
+  /** The fields of the schemas that applyCached has returned, by coordinate, and their resolvers. */
+  readonly #applied = new Map<string, WeakSet<object>>();
+
+  /** Adds the fields of a schema that applyCached has returned. */
+  addApplied(schema: GraphQLSchema): void {
+    this.add(schema);
+    for (const type of Object.values(schema.getTypeMap())) {
+      if (!isObjectType(type)) continue;
+      for (const [name, { resolve }] of Object.entries(type.getFields())) {
+        const coordinate = `${type.name}.${name}`;
+        const resolvers = this.#applied.get(coordinate) ?? new WeakSet();
+        this.#applied.set(coordinate, resolvers);
+        if (resolve !== undefined) resolvers.add(resolve);
+      }
+    }
+  }
+
+  /** Whether a field of a copy of an applied schema has another resolver than there, which can check permissions. */
+  isWrapped(coordinate: string, field: AnyField): boolean {
+    const resolve = this.#known.has(field) ? this.#known.get(field)?.resolve : field.resolve;
+    if (resolve === undefined || resolve === defaultFieldResolver) return false;
+    return this.#applied.get(coordinate)?.has(resolve) === false;
+  }
 
   /** Adds the fields of a schema that are not known yet. */
   add(schema: GraphQLSchema): void {

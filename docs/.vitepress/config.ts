@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { cpSync, readFileSync, writeFileSync } from "node:fs";
 import { join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 import { defineConfig, type MarkdownRenderer } from "vitepress";
@@ -17,8 +17,9 @@ const title = (page: string): string => /^# (.+)$/m.exec(source(page))?.[1] ?? p
 const opening = (page: string): string => (source(page).split(/\n{2,}/)[1] ?? "").replaceAll("\n", " ");
 const all = Object.values(PAGES).flat();
 
-/** The address on the repository's host of what a page links to and the site does not have. */
+/** The address of what a page links to and is none: on the site for SDL, otherwise on the repository's host. */
 const hosted = (href: string): string => {
+  if (/^\.\.\/schema\/\w+\.graphql$/.test(href)) return href.slice(2);
   const [path = "", hash] = href.split("#");
   const file = normalize(join("docs", path));
   return `${REPOSITORY}/blob/main/${file}${hash === undefined ? "" : `#${hash}`}`;
@@ -39,6 +40,7 @@ const linkToRepository = (markdown: MarkdownRenderer): void => {
 const asMarkdown = (page: string): string =>
   source(page).replaceAll(/\]\((?![a-z]+:|#)([^)\s]+)\)/g, (_match, href: string) => {
     if (/^[\w-]+\.md(#|$)/.test(href)) return `](${SITE}/${href})`;
+    if (href.startsWith("../schema/")) return `](${SITE}${hosted(href)})`;
     return `](${href.startsWith("images/") ? `${REPOSITORY}/raw/main/docs/${href}` : hosted(href)})`;
   });
 
@@ -83,6 +85,7 @@ export default defineConfig({
   },
   buildEnd({ outDir }) {
     for (const page of all) writeFileSync(join(outDir, `${page}.md`), asMarkdown(page));
+    cpSync(join(FOLDER, "../schema"), join(outDir, "schema"), { recursive: true });
     writeFileSync(join(outDir, "llms.txt"), `${llms()}\n`);
     writeFileSync(join(outDir, "llms-full.txt"), all.map(asMarkdown).join("\n\n"));
   },

@@ -45,7 +45,7 @@ export const RULES = {
   seconds: "A duration that was probably written in milliseconds.",
   key: "An argument of the field that its `key` leaves out.",
   list: "A list without tags, in a schema whose mutations invalidate tags.",
-  tag: "A tag that no cached field produces, or that no mutation invalidates.",
+  tag: "A tag that no cached field produces, or that no mutation invalidates, in a schema with `@invalidates`.",
 } as const;
 
 export type Rule = keyof typeof RULES;

@@ -6,6 +6,7 @@ import { partsOf } from "../parts.js";
 import { redisStore } from "../redis/redis-store.js";
 import { CliError } from "./cli-error.js";
 import { readError } from "./endpoint.js";
+import { findRedisPackage, type ImportPackage } from "./redis-connection.js";
 import type { Source } from "./source.js";
 import { printable } from "./terminal.js";
 
@@ -25,6 +26,7 @@ export interface RedisPlace {
 export async function redisSource(
   command: string,
   { url, prefix, normalizeTag, timeoutMs }: RedisPlace,
+  importPackage: ImportPackage = (name) => import(name),
 ): Promise<Source> {
   if (prefix === undefined)
     throw new CliError(
@@ -32,37 +34,20 @@ export async function redisSource(
     );
   if (!/^rediss?:\/\//.test(url) || !URL.canParse(url))
     throw new CliError(`${command}: --redis: expected a URL such as redis://localhost:6379, got something else`);
-  const { host } = new URL(url);
+  const { host, pathname } = new URL(url);
   const name = printable(`Redis at ${host}`);
-  const { Redis } = await import("ioredis").catch(() => {
-    throw new CliError(`${command}: --redis needs the package ioredis; run npm install ioredis`);
-  });
-  const client = new Redis(url, {
-    lazyConnect: true,
-    connectTimeout: timeoutMs,
-    commandTimeout: timeoutMs,
-    maxRetriesPerRequest: 0,
-    retryStrategy: () => null,
-  });
-  const database = Number(client.options.db ?? 0);
-  if (!Number.isInteger(database))
+  if (!/^\/?\d*$/.test(pathname))
     throw new CliError(
       `${command}: --redis: expected the number of a database after the /, such as redis://localhost:6379/1, got something else`,
     );
-  let lastError: unknown;
-  client.on("error", (error: unknown) => {
-    lastError = error;
-  });
+  const connect = await findRedisPackage(importPackage);
+  if (connect === undefined)
+    throw new CliError(`${command}: --redis needs the package ioredis, iovalkey or redis; run npm install ioredis`);
   const unreachable = (error: unknown): CliError =>
-    new CliError(`${name}: cannot be used: ${printable(messageOf(lastError ?? error)) || "no connection"}`);
-  try {
-    await client.connect();
-    // When it connects, the client ignores that there is no such database, and uses another one.
-    await client.select(database);
-  } catch (error) {
-    client.disconnect();
+    new CliError(`${name}: cannot be used: ${printable(messageOf(error)) || "no connection"}`);
+  const { client, disconnect } = await connect(url, timeoutMs).catch((error: unknown) => {
     throw unreachable(error);
-  }
+  });
   let cache: ReturnType<typeof createCache>;
   try {
     cache = createCache({
@@ -73,13 +58,13 @@ export async function redisSource(
       logger: { info: () => undefined, warn: () => undefined },
     });
   } catch (error) {
-    client.disconnect();
+    disconnect();
     throw error instanceof CachedError ? new CliError(`${command}: ${error.message}`) : error;
   }
   const parts = partsOf(cache, command);
   const close = async (): Promise<void> => {
     await cache.close();
-    client.disconnect();
+    disconnect();
   };
   let known: readonly string[];
   try {

@@ -18,7 +18,10 @@ export interface FieldFacts {
   readonly isUncacheable: boolean;
   /** Whether it declares that it is PRIVATE. */
   readonly isPrivate: boolean;
-  /** Whether an auth mark covers it, and it does not declare itself that it is PUBLIC. */
+  /**
+   * Whether an auth mark covers it, or its resolver was wrapped after applyCached, by what may check permissions; and it does not
+   * declare itself that it is PUBLIC.
+   */
   readonly isCovered: boolean;
   /** Whether it has a resolver. */
   readonly hasResolver: boolean;
@@ -31,6 +34,7 @@ export class SchemaFacts {
   readonly #parts: CacheParts;
   readonly #marks: AuthMarks;
   readonly #fields = new Map<string, FieldFacts>();
+  #hasWarned = false;
 
   constructor(schema: GraphQLSchema, parts: CacheParts) {
     this.#schema = schema;
@@ -54,13 +58,26 @@ export class SchemaFacts {
       isPrivate:
         scope === "PRIVATE" || rule?.policy.scope === "PRIVATE" || (rule === undefined && declared.scope === "PRIVATE"),
       // A check around the resolver of a cached field runs on every hit of the field, and on none of what contains it.
-      isCovered: !hasPublicHint(field, { scope: "PUBLIC" }) && this.#marks.coverOf(parent, field) !== undefined,
+      isCovered:
+        !hasPublicHint(field, { scope: "PUBLIC" }) &&
+        (this.#marks.coverOf(parent, field) !== undefined || this.#isWrapped(coordinate, field)),
       // A method of an instance is a resolver.
       hasResolver: this.#parts.hasValueTypes || this.#parts.resolvers.has(field),
       returned: getNamedType(field.type),
     };
     this.#fields.set(coordinate, facts);
     return facts;
+  }
+
+  /** The resolvers of a stitched schema ask those of `applyCached`. */
+  #isWrapped(coordinate: string, field: AnyField): boolean {
+    if ("stitchingInfo" in this.#schema.extensions || !this.#parts.resolvers.isWrapped(coordinate, field)) return false;
+    if (!this.#hasWarned)
+      this.#parts.onceLog.warn(
+        `graphql-cached: the resolver of \`${coordinate}\`, and maybe others, was wrapped after applyCached; a hit of a whole response does not call it, so responses with such fields belong to one caller; write @cacheControl(scope: PUBLIC) on those that check no permission`,
+      );
+    this.#hasWarned = true;
+    return true;
   }
 
   /** Whether an auth mark is on a field, its type or its parent, and the field does not declare itself that it is PUBLIC. */

@@ -229,7 +229,7 @@ export function applyCached(
     return written;
   };
   const applied = withResolvers(schema, hasListed ? wrapLookAhead : wrapField, wrapReference);
-  parts.resolvers.add(applied);
+  parts.resolvers.addApplied(applied);
   const queryType = applied.getQueryType();
   if (queryType != null) parts.rules.queryTypes.add(queryType);
   markApplied(applied, parts, names, wrapped);

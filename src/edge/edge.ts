@@ -228,8 +228,10 @@ export class EdgeResponse {
     if (age === undefined || age.maxAge <= 0) return { ...varying, "Cache-Control": "no-store" };
     const contents = this.#contents?.();
     const tags = age.isPrivate ? undefined : await this.#tagHeaders(contents);
-    if (tags === undefined) return { ...varying, "Cache-Control": `max-age=${age.maxAge}, private` };
-    const directives = [`max-age=${Math.min(clientMaxAge, age.maxAge)}`, `s-maxage=${age.maxAge}`];
+    if (tags === "outdated") return { ...varying, "Cache-Control": "no-store" };
+    const ofClient = `max-age=${Math.min(clientMaxAge, age.maxAge)}`;
+    if (tags === undefined) return { ...varying, "Cache-Control": `${ofClient}, private` };
+    const directives = [ofClient, `s-maxage=${age.maxAge}`];
     const staleFor = Math.floor((contents?.staleForMs ?? 0) / 1_000);
     // What is not cached has no time in which it may be served stale.
     if (this.#plan?.isAllCached !== false && staleFor > 0 && Number.isFinite(staleFor))
@@ -241,18 +243,19 @@ export class EdgeResponse {
   async routerExtensions(data: unknown): Promise<RouterExtensions | undefined> {
     const contents = this.#contents?.();
     const subjects = await this.#currentSubjects(contents);
-    return subjects && this.entities?.extensions(data, subjects, contents?.unplaced ?? []);
+    if (subjects === undefined || subjects === "outdated") return undefined;
+    return this.entities?.extensions(data, subjects, contents?.unplaced ?? []);
   }
 
   /** Returns the headers with the tags. Undefined: the response is for no CDN. */
-  async #tagHeaders(contents: Contents | undefined): Promise<Record<string, string> | undefined> {
+  async #tagHeaders(contents: Contents | undefined): Promise<Record<string, string> | "outdated" | undefined> {
     const { tagHeaders, maxTags, maxTagBytes, contextPaths } = this.#options as ResolvedEdge;
     if (contents === undefined || contents.isPrivate || this.#plan?.isPrivate === true) return undefined;
     // Hooks and resolvers can have found out who is asking.
     if (mayBeSignedIn(this.#parts, this.#context)) return undefined;
     if (contents.contextPaths.some((path) => !contextPaths.has(path))) return undefined;
     const subjects = await this.#currentSubjects(contents);
-    if (subjects === undefined) return undefined;
+    if (subjects === undefined || subjects === "outdated") return subjects;
     const names = subjects.map(nameOfSubject);
     const headers = tagHeaders.map(({ name, separator }) => [name, names.join(separator)] as const);
     if (names.length <= maxTags && headers.every(([, { length }]) => length <= maxTagBytes))
@@ -263,8 +266,8 @@ export class EdgeResponse {
     return undefined;
   }
 
-  /** Returns what an invalidation can name to reach the response. Undefined: not all of it is known, or it was invalidated meanwhile. */
-  async #currentSubjects(contents: Contents | undefined): Promise<readonly Subject[] | undefined> {
+  /** Returns what an invalidation can name to reach the response. Undefined: not all of it is known. `outdated`: it was invalidated meanwhile. */
+  async #currentSubjects(contents: Contents | undefined): Promise<readonly Subject[] | "outdated" | undefined> {
     const { keys, invalidations } = this.#parts;
     const origin = this.#origin;
     if (origin === undefined || contents?.subjects === undefined || contents.refusal !== undefined) return undefined;
@@ -273,6 +276,6 @@ export class EdgeResponse {
     const subjects = [...new Set([everything, coordinate(RESPONSES), ...contents.subjects])];
     // What was invalidated meanwhile was purged before this response is kept.
     if (!(await invalidations.follow()) || invalidations.origin?.epoch !== origin.epoch) return undefined;
-    return invalidations.stateOf(subjects, origin.position) === "current" ? subjects : undefined;
+    return invalidations.stateOf(subjects, origin.position) === "current" ? subjects : "outdated";
   }
 }

@@ -17,7 +17,7 @@ export interface EdgeOptions {
   readonly maxTagBytes?: number | undefined;
   /** The most tags of a response. One with more is `private`. Default: 1,000. */
   readonly maxTags?: number | undefined;
-  /** How long clients may keep a response that a CDN keeps, in seconds: nothing purges them. Default: 0. */
+  /** How long clients may keep a response, in seconds: nothing purges them. Default: 0. */
   readonly clientMaxAge?: number | undefined;
   /**
    * The request header that says who is asking. Part of `Vary`, so that those who are signed in do not get the responses

@@ -133,7 +133,7 @@ const SENTENCES: Readonly<Record<CacheEntryReason, string>> = {
     "This process has invalidated it and does not read it from the store until the store has confirmed that.",
   EXPIRED: "Its maxAge is over, or the time for which its state lasts.",
   REFRESH_FAILED: "Its maxAge is over and its last refresh has failed; the next one waits for a moment.",
-  LOADING: "Its first load is running.",
+  LOADING: "It is being loaded, or what was loaded is being stored; there is no older value.",
   FAILED: "Its last load has failed; callers get its error until the next one starts.",
   UNCACHEABLE:
     "Its last value could not be stored, or its load has skipped that; callers load for themselves for a moment.",

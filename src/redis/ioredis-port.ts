@@ -45,10 +45,10 @@ export class IoredisPort implements ClientPort {
     const [only] = commands;
     if (only !== undefined && commands.length === 1 && !isAutoPipelined(this.#client)) {
       // A single command costs less outside a pipeline.
-      return [await this.#client.callBuffer(only.name, ...only.args).catch(asError)];
+      return [await this.#client.callBuffer(nameOf(only), ...only.args).catch(asError)];
     }
     const pipeline = this.#client.pipeline();
-    for (const { name, args } of commands) pipeline.callBuffer(name, args as ScriptArgument[]);
+    for (const command of commands) pipeline.callBuffer(nameOf(command), command.args as ScriptArgument[]);
     try {
       const replies = await pipeline.exec();
       return commands.map((_, index) => {
@@ -108,6 +108,9 @@ export class IoredisPort implements ClientPort {
     return isCluster(this.#client) ? nodeAt(this.#client, node) : this.#client;
   }
 }
+
+/** ioredis before 5.9, and iovalkey, find the keys of a command by its name in lower case. Without keys, a Cluster client asks any node. */
+const nameOf = ({ name }: Command): string => name.toLowerCase();
 
 async function sendOne(port: ClientPort, command: Command): Promise<unknown> {
   const [reply] = await port.send([command]);

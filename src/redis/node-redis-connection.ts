@@ -79,7 +79,10 @@ const OWN_SOCKET = { reconnectStrategy: false, socketTimeout: undefined } as con
 
 /** Opens a connection to the server of a client, with the options that the client has now. */
 export function duplicate(client: NodeRedisServer, events: ConnectionEvents): NodeRedisDuplicate {
-  const connection = client.duplicate({ ...OWN_OPTIONS, socket: { ...client.options?.socket, ...OWN_SOCKET } });
+  // Closing a client of node-redis does not end a socket that is still being opened: it would become ready, and stay.
+  const closing = new AbortController();
+  const socket = { ...client.options?.socket, ...OWN_SOCKET, signal: closing.signal };
+  const connection = client.duplicate({ ...OWN_OPTIONS, socket });
   connection.on("connect", () => events.onConnect());
   connection.on("ready", () => events.onReady());
   connection.on("error", (error) => {
@@ -92,7 +95,11 @@ export function duplicate(client: NodeRedisServer, events: ConnectionEvents): No
     events.onError(asError(error));
     events.onEnd();
   });
-  return { connection, close: () => destroyQuietly(connection) };
+  const close = (): void => {
+    destroyQuietly(connection);
+    closing.abort();
+  };
+  return { connection, close };
 }
 
 interface NodeRedisDuplicate extends OwnConnectionPort {

@@ -256,7 +256,7 @@ describe("schema mistakes", () => {
     "a default key without a parent id": [
       "type Query { a: Thing } type Thing { b: Int @cached(maxAge: 1) }",
       "CACHED_POLICY_INVALID",
-      '@cached on `Thing.b`: `key`: the default key needs `Thing.id`, which does not exist; name what identifies the parent, such as key: ["$args", "$source.code"]',
+      '@cached on `Thing.b`: `key`: the default key needs `Thing.id`, which does not exist; name what identifies the parent, such as key: ["$args", "$source.code"], or for all of its fields, in `idFields` of applyCached',
     ],
     "PRIVATE without identify": [
       "type Query { me: Int @cached(maxAge: 1, scope: PRIVATE) }",

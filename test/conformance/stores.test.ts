@@ -5,7 +5,7 @@ import { type NodeRedisClient, redisStore } from "graphql-cached/redis";
 import { sqliteStore } from "graphql-cached/sqlite";
 import { type ConformanceSubject, FakeClock, type StoreFeature, storeConformance } from "graphql-cached/testing";
 import { Cluster, Redis } from "ioredis";
-import { Redis as Valkey } from "iovalkey";
+import { Redis as Valkey, Cluster as ValkeyCluster } from "iovalkey";
 import { MemcacheClient } from "memcache-client";
 import { createClient, createCluster, createSentinel } from "redis";
 import * as redis5 from "redis-5";
@@ -73,6 +73,12 @@ const stores: Record<string, () => ConformanceSubject | Promise<ConformanceSubje
   }),
   "the Redis store on iovalkey": once(async () => {
     const client = new Valkey(await sharedServer("redisStandalone"));
+    const store = redisStore({ client });
+    closing.push(() => client.quit());
+    return subject(store, realTime);
+  }),
+  "the Redis store on a Cluster of iovalkey": once(async () => {
+    const client = new ValkeyCluster([...(await sharedServer("redisCluster"))]);
     const store = redisStore({ client });
     closing.push(() => client.quit());
     return subject(store, realTime);

@@ -75,11 +75,18 @@ describe("the CommonJS build", () => {
       const esm = at("./dist");
       // The first one that applies counts: Node.js itself loads one copy, whether it is imported or required.
       expect(Object.entries(targets), path).toEqual([
+        ...(path === "." ? [["edge-light", "./dist/edge-runtime.cjs"]] : []),
         ["module-sync", esm],
         ["require", at("./dist/cjs")],
         ...Object.entries(esm),
       ]);
     }
+  });
+
+  it("is refused by one sentence where edge runtimes ask for the package, which lack the modules of Node.js", () => {
+    expect(run(`require(${JSON.stringify(join(ROOT, "src/edge-runtime.cjs"))});`)).toMatch(
+      /Error: graphql-cached: expected Node\.js, .* got an edge runtime, .*; run this code on Node\.js/,
+    );
   });
 
   it("can load every source file that it has", () => {

@@ -90,6 +90,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   "@opentelemetry/api": ["opentelemetry"],
   "prom-client": ["prometheus"],
   ioredis: ["cli"],
+  redis: ["cli"],
 };
 const TYPES_ONLY = ["@apollo/server"];
 

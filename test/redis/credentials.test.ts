@@ -3,6 +3,7 @@ import { redisStore } from "graphql-cached/redis";
 import { gate } from "graphql-cached/testing";
 import { Cluster, Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { isConnected, NODE_REDIS, type StoreClient } from "../support/redis-clients.js";
 import { type LabNode, RedisLab, until } from "../support/redis-lab.js";
 import { afterCaches, dataOf, memoryWorld, type Process } from "../support/world.js";
 
@@ -16,7 +17,7 @@ const typeDefs = /* GraphQL */ `
   }
 `;
 
-type Client = Redis | Cluster;
+type Client = StoreClient;
 interface Secret {
   password?: string | undefined;
 }
@@ -28,7 +29,7 @@ function optionsForNew(client: Client): readonly Secret[] {
   return [options.redisOptions, connectionPool.redisOptions];
 }
 const optionsOfNodes = (client: Client): readonly Secret[] =>
-  (client as Cluster).nodes().map(({ options }) => options as Secret);
+  (client as unknown as Cluster).nodes().map(({ options }) => options as Secret);
 
 /** A server, or all nodes of a Cluster, with users of its own. */
 interface Site {
@@ -39,13 +40,26 @@ interface Site {
   readonly options: Readonly<Record<string, (client: Client) => readonly Secret[]>>;
 }
 
+/** What the provider of each client of node-redis returns. */
+const provided = new WeakMap<Client, Secret>();
+
+/** Returns a client of node-redis whose provider is asked for the credentials of each connection. */
+function withProvider(connect: (options: object) => Client, username: string, password: string): Client {
+  const secret: Secret = { password };
+  const credentials = async (): Promise<object> => ({ username, password: secret.password });
+  const client = connect({ credentialsProvider: { type: "async-credentials-provider", credentials } });
+  provided.set(client, secret);
+  return client;
+}
+const optionsOfProvider = { "its provider": (client: Client): readonly Secret[] => [provided.get(client) as Secret] };
+
 const SITES: readonly Site[] = [
   {
     name: "a single server",
     start: async (lab) => [await lab.standalone()],
     connect: ([node], username, password) =>
       new Redis({ host: node?.host as string, port: node?.port as number, username, password }),
-    options: { "its options": (client) => [(client as Redis).options as Secret] },
+    options: { "its options": (client) => [(client as unknown as Redis).options as Secret] },
   },
   {
     name: "a Cluster",
@@ -59,6 +73,18 @@ const SITES: readonly Site[] = [
       "all its options": (client) => [...optionsForNew(client), ...optionsOfNodes(client)],
       "those for new nodes": optionsForNew,
     },
+  },
+  {
+    name: "a single server with node-redis",
+    start: async (lab) => [await lab.standalone()],
+    connect: ([node], ...user) => withProvider((options) => NODE_REDIS.server(node as LabNode, options), ...user),
+    options: optionsOfProvider,
+  },
+  {
+    name: "a Cluster with node-redis",
+    start: (lab) => lab.cluster(),
+    connect: (nodes, ...user) => withProvider((options) => NODE_REDIS.cluster(nodes, options), ...user),
+    options: optionsOfProvider,
   },
 ];
 
@@ -115,6 +141,7 @@ describe.each(SITES)("redisStore on $name", ({ start, connect, options: places }
       const { status } = await process.cache.health();
       return status === "ok" && counts.some(([, wake, , clock]) => Number(wake) === 1 && Number(clock) === 1);
     };
+    await until("the client is connected", () => isConnected(client));
     if (rules.length === 0) await until("all connections are there", isWorking);
     return { ...process, another, ask, client, username, lines, killed, isWorking, state };
   }

@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import { Redis } from "ioredis";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { fetchServer, setupRedis } from "../../scripts/setup-redis.mjs";
+import { setupValkey } from "../../scripts/setup-valkey.mjs";
 import { type Address, until } from "../support/redis-lab.js";
 import { sharedServer } from "../support/shared-servers.js";
 
@@ -42,7 +43,7 @@ describe("RedisLab", () => {
 });
 
 describe("setupRedis", () => {
-  const none = { onPath: [], cache: "/nonexistent", fetch: () => "there is no network" };
+  const none = { named: "", onPath: [], cache: "/nonexistent", fetch: () => "there is no network" };
 
   it("throws an error that lists the three ways to provide a server and why none was downloaded", () => {
     expect(() => setupRedis(none)).toThrow(
@@ -103,8 +104,13 @@ describe("fetchServer", () => {
       "apt-cache",
       "printf '  Depends: libssl3\\n  Depends: libc6\\n  Depends: liblzf1\\n  Depends: adduser\\n'",
     );
-    const server = `printf '#!/bin/sh\\necho v=7.0.15\\n' > "$3/usr/bin/redis-check-rdb"; chmod +x "$3/usr/bin/redis-check-rdb"`;
-    program(bin, "dpkg-deb", `mkdir -p "$3/usr/bin"; ${server}`);
+    const unpacked = (name: string, version: string): string =>
+      `printf '#!/bin/sh\\necho ${version}\\n' > "$3/usr/bin/${name}"; chmod +x "$3/usr/bin/${name}"`;
+    program(
+      bin,
+      "dpkg-deb",
+      `mkdir -p "$3/usr/bin"; ${unpacked("redis-check-rdb", "v=7.0.15")}; ${unpacked("valkey-check-rdb", "Valkey server v=8.0.1")}`,
+    );
     vi.stubEnv("PATH", `${bin}:${process.env.PATH}`);
     return () => readFileSync(log, "utf8");
   }
@@ -147,6 +153,19 @@ describe("fetchServer", () => {
     expect(fetchServer(cache)).toBeUndefined();
     expect(setupRedis({ named: "", onPath: [], cache }).version).toBe("7.0.15");
     expect(readLog()).toMatch(/^C apt-get .* download redis-tools libssl3 liblzf1$/m);
+  });
+
+  it("looks for Valkey in the backports of the release as well, unless the system does so itself", () => {
+    const uris = (suite: string): string =>
+      `case "$*" in *print-uris*) echo "'mirror/debian/dists/one/InRelease' x 0"; echo "'mirror/debian/dists/${suite}/InRelease' x 0";; esac`;
+    const sources = (): string => readFileSync(join(cache, "sources.list"), "utf8");
+    fakeApt(uris("one-updates"));
+    expect(setupValkey({ named: "", onPath: [], cache }).version).toBe("8.0.1");
+    expect(sources()).toContain("deb mirror/debian one-backports main\n");
+    rmSync(cache, { recursive: true });
+    fakeApt(uris("one-backports"));
+    expect(setupValkey({ named: "", onPath: [], cache }).version).toBe("8.0.1");
+    expect(existsSync(join(cache, "sources.list"))).toBe(false);
   });
 
   it("reports an unreachable mirror instead of an unknown package", () => {

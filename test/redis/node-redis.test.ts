@@ -4,6 +4,7 @@ import { Redis } from "ioredis";
 import { createClient, createClientPool, createCluster, createSentinel, type RedisClientType } from "redis";
 import * as redis5 from "redis-5";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { duplicate, type NodeRedisServer } from "../../src/redis/node-redis-connection.js";
 import { isConnected, NODE_REDIS } from "../support/redis-clients.js";
 import { type LabNode, RedisLab, until } from "../support/redis-lab.js";
 import { sharedServer } from "../support/shared-servers.js";
@@ -316,3 +317,20 @@ describe("A client of node-redis and one of ioredis", () => {
     expect([await two.ask("a"), one.state.loads + two.state.loads]).toEqual([expect.anything(), 2]);
   });
 });
+
+it.each<[string, (options: object) => unknown]>([
+  ["6", createClient],
+  ["5", redis5.createClient],
+])(
+  "A connection of the store by node-redis %s that is closed while it connects never becomes ready",
+  async (_, create) => {
+    const client = create({ socket: await sharedServer("redisStandalone") }) as NodeRedisServer;
+    const outcome = await new Promise((resolve) => {
+      const ignore = (): void => undefined;
+      const onReady = (): void => resolve("ready");
+      const onError = (error: Error): void => resolve(error.message);
+      duplicate(client, { onConnect: ignore, onReady, onError, onNodeError: ignore, onEnd: ignore }).close();
+    });
+    expect(outcome).toMatch(/abort/);
+  },
+);

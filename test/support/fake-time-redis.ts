@@ -70,7 +70,7 @@ export class FakeTimeRedis {
   }
 
   mgetBuffer(...keys: string[]): Promise<unknown> {
-    return this.#call("MGET", keys);
+    return this.#call("mget", keys);
   }
 
   duplicate(): unknown {
@@ -97,8 +97,8 @@ export class FakeTimeRedis {
 
   async #call(name: string, args: Argument[]): Promise<unknown> {
     const now = this.#clock.now();
-    if (name === "TIME") return [Buffer.from(String(Math.floor(now / 1000))), Buffer.from(String((now % 1000) * 1000))];
-    if (name !== "EVALSHA") return this.#client.callBuffer(name, args);
+    if (name === "time") return [Buffer.from(String(Math.floor(now / 1000))), Buffer.from(String((now % 1000) * 1000))];
+    if (name !== "evalsha") return this.#client.callBuffer(name, args);
     this.sent.push(args);
     return this.#run(args);
   }
@@ -117,7 +117,7 @@ export class FakeTimeRedis {
     // Scripts read the remaining ttl, so the server's ttl is set to the one on the test's clock
     // first.
     for (const key of keys) await this.#setServerTtl(key, now);
-    const reply = await this.#client.callBuffer("EVAL", [luaWithFakeTime, count as number, ...rest]);
+    const reply = await this.#client.callBuffer("eval", [luaWithFakeTime, count as number, ...rest]);
     for (const key of keys) {
       const ttlMs = await this.#client.pttl(key);
       if (ttlMs >= 0) this.#dropAt.set(key, now + roundUp(ttlMs));

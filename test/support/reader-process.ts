@@ -2,7 +2,7 @@
  * One process of a test: a cache on a real server, and a source that counts its loads in Redis. It
  * runs the commands that its parent process sends. The environment provides PORT, PREFIX and
  * LEASE_MS, and MEMCACHED_PORT if the cache is on memcached instead of Redis, SQLITE_PATH and SQLITE_MODULE if it is in a file, or
- * NODE_REDIS if its client is one of node-redis.
+ * NODE_REDIS if its client is one of node-redis. With STORE_FIRST, it stores values before it answers.
  */
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { parse } from "graphql";
@@ -23,6 +23,8 @@ export type Command =
   | { readonly do: "execute"; readonly times: number; readonly loadMs: number }
   /** Asks for a field with its subtree `times` times in parallel. An execution of what is below it is counted as a load. */
   | { readonly do: "subtree"; readonly times: number; readonly loadMs: number }
+  /** Reads `key`, and stops this process with its answer, as serverless platforms do. First awaits `cache.settled()` if it `settles`. */
+  | { readonly do: "answer"; readonly key: string; readonly loadMs: number; readonly settles: boolean }
   | { readonly do: "invalidate"; readonly tag: string }
   | { readonly do: "setMode"; readonly mode: "off" | "observe" | "on" };
 
@@ -31,7 +33,7 @@ export interface Report {
   readonly values: readonly unknown[];
 }
 
-const { PORT, PREFIX, LEASE_MS, MEMCACHED_PORT, NODE_REDIS, SQLITE_PATH, SQLITE_MODULE } = process.env;
+const { PORT, PREFIX, LEASE_MS, MEMCACHED_PORT, NODE_REDIS, STORE_FIRST, SQLITE_PATH, SQLITE_MODULE } = process.env;
 const client = new Redis(Number(PORT), "127.0.0.1");
 
 async function connect(): Promise<Store> {
@@ -46,7 +48,7 @@ const cache = createCache<{ loadMs: number }>({
   store: await connect(),
   prefix: PREFIX ?? "",
   leases: { leaseMs: Number(LEASE_MS) },
-  storage: { storeTimeoutMs: 1_000 },
+  storage: { storeTimeoutMs: 1_000, storeBeforeResponse: STORE_FIRST !== undefined },
   privacy: { sharedContextKeys: ["loadMs"] },
 });
 
@@ -119,8 +121,16 @@ async function read({ key, times, loadMs }: Extract<Command, { do: "read" }>): P
   return { values: [...new Set(values)] };
 }
 
+async function answer({ key, loadMs, settles }: Extract<Command, { do: "answer" }>): Promise<void> {
+  const report = await read({ do: "read", key, times: 1, loadMs });
+  if (settles) await cache.settled();
+  process.send?.(report);
+  process.kill(process.pid, "SIGSTOP");
+}
+
 process.on("message", async (command: Command) => {
-  if (command.do === "read") process.send?.(await read(command));
+  if (command.do === "answer") await answer(command);
+  else if (command.do === "read") process.send?.(await read(command));
   else if (command.do === "execute") process.send?.(await askForPage(command));
   else if (command.do === "subtree") process.send?.(await askForPosts(command));
   else if (command.do === "setMode")

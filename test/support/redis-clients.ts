@@ -9,22 +9,34 @@ export type StoreClient = RedisClient & {
   disconnect(): unknown;
 };
 
-/** Returns whether a client is connected. */
-export const isConnected = (client: StoreClient): boolean =>
-  "isReady" in client ? client.isReady === true : (client as { status?: unknown }).status === "ready";
+/** Returns whether a client is connected; that of a Cluster by node-redis, to all masters. */
+export function isConnected(client: StoreClient): boolean {
+  if ("masters" in client) {
+    const masters = client.masters as readonly { readonly client?: { readonly isReady: boolean } }[];
+    return masters.length > 0 && masters.every((master) => master.client?.isReady === true);
+  }
+  return "isReady" in client ? client.isReady === true : (client as { status?: unknown }).status === "ready";
+}
 
 /** How a test connects with a package. Its clients begin to connect at once, and connect again soon. */
 export interface ClientPackage {
   readonly name: string;
   server(address: Address, options?: object): StoreClient;
-  cluster(nodes: readonly Address[]): StoreClient;
+  /** `options`: those of its nodes. */
+  cluster(nodes: readonly Address[], options?: object): StoreClient;
   sentinel(group: Pick<SentinelGroup, "name" | "sentinels">): StoreClient;
 }
 
 export const IOREDIS: ClientPackage = {
   name: "ioredis",
   server: ({ host, port }, options = {}) => quiet(new Redis({ host, port, retryStrategy: () => 20, ...options })),
-  cluster: (nodes) => quiet(new Cluster(nodes.map(({ host, port }) => ({ host, port })))),
+  cluster: (nodes, redisOptions = {}) =>
+    quiet(
+      new Cluster(
+        nodes.map(({ host, port }) => ({ host, port })),
+        { redisOptions },
+      ),
+    ),
   sentinel: ({ name, sentinels }) =>
     quiet(new Redis({ name, sentinels: [...sentinels], retryStrategy: () => 50, sentinelRetryStrategy: () => 50 })),
 };
@@ -34,11 +46,11 @@ const SOCKET = { reconnectStrategy: () => 20 };
 export const NODE_REDIS: ClientPackage = {
   name: "node-redis",
   server: ({ host, port }, options = {}) => connecting(createClient({ socket: { host, port, ...SOCKET }, ...options })),
-  cluster: (nodes) =>
+  cluster: (nodes, options = {}) =>
     connecting(
       createCluster({
         rootNodes: nodes.map(({ host, port }) => ({ socket: { host, port } })),
-        defaults: { disableOfflineQueue: true, socket: SOCKET },
+        defaults: { disableOfflineQueue: true, socket: SOCKET, ...options },
       }),
     ),
   sentinel: ({ name, sentinels }) =>

@@ -49,8 +49,8 @@ describe("sendScripts", () => {
     const calls = [one, other, other].map((script) => ({ script, args: script.argumentsFor(["k"], {}) }));
     expect(await sendScripts(port, calls as never, [{ name: "WAIT", args: [1] }])).toEqual(["a", "b", "c"]);
     expect(sent).toEqual([
-      [`EVALSHA ${one.sha}`, `EVALSHA ${other.sha}`, `EVALSHA ${other.sha}`, "WAIT 1"],
-      [`EVAL ${other.lua}`, `EVALSHA ${other.sha}`, "WAIT 1"],
+      [`evalsha ${one.sha}`, `evalsha ${other.sha}`, `evalsha ${other.sha}`, "wait 1"],
+      [`eval ${other.lua}`, `evalsha ${other.sha}`, "wait 1"],
     ]);
   });
 });
@@ -61,7 +61,7 @@ describe("send", () => {
   it("sends the commands whose slot of a Cluster has moved again, each on its own, and no others", async () => {
     const { port, sent } = clientWith([["A", moved, new Error("CLUSTERDOWN")], ["B"]], true);
     expect(await send(port, commands)).toEqual(["A", "B", new Error("CLUSTERDOWN")]);
-    expect(sent).toEqual([["GET a", "GET b", "GET c"], ["GET b"]]);
+    expect(sent).toEqual([["get a", "get b", "get c"], ["get b"]]);
   });
 
   it("returns an error for each command to which the client gives no reply", async () => {
