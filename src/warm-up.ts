@@ -138,10 +138,12 @@ function queryOf(operation: WarmUpOperation, place: string): DocumentNode {
       `${place}: expected an operation such as { query: "{ top { title } }", variables: {} }, got ${describeSetting(operation)}`,
     );
   const document = parse(query);
+  // Null and an empty name, which servers accept, name none.
+  const isNamed = (operationName ?? "") !== "";
   for (const definition of document.definitions) {
     if (definition.kind !== Kind.OPERATION_DEFINITION || definition.operation === "query") continue;
     const { operation: kind, name } = definition;
-    if (operationName !== undefined && name?.value !== operationName) continue;
+    if (isNamed && name?.value !== operationName) continue;
     throw new CachedError(
       "CACHED_OPTION_INVALID",
       `${place}: expected a query, got ${name === undefined ? `a ${kind}` : `the ${kind} \`${name.value}\``}; remove it: a warm-up changes nothing and waits for nothing`,

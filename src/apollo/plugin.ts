@@ -117,7 +117,11 @@ export function cachedPlugin<Context extends BaseContext>(
       const { http } = request;
       const atEdge = await edge?.begin(
         contextValue,
-        http && { method: http.method, header: (name) => http.headers.get(name) },
+        http && {
+          method: http.method,
+          header: (name) => http.headers.get(name),
+          isTraced: requested !== undefined,
+        },
       );
       const isTraced = override !== undefined || requested === true;
       const trace = isTraced ? new TraceRecorder(parts, override === "REFRESH") : undefined;
@@ -159,6 +163,7 @@ export function cachedPlugin<Context extends BaseContext>(
           requestContext.document = rewritten;
         }
         const executionDidEnd = async (): Promise<void> => {
+          if (response.body?.kind === "single") atEdge?.executed(response.body.singleResult);
           if (sent !== undefined) {
             requestContext.document = sent;
             const { body } = response;
@@ -224,7 +229,7 @@ export function cachedPlugin<Context extends BaseContext>(
             await endExecution(execution, context, executed(), obstacle);
           }
           // Later than Apollo Server, whose header this narrows.
-          if (atEdge !== undefined && !requestIsBatched) await setEdgeHeaders(atEdge, context);
+          if (atEdge !== undefined) await setEdgeHeaders(atEdge, context);
           const { body } = response;
           // The other fields of a response in parts are still to be executed.
           if (body?.kind !== "single") return;
@@ -388,14 +393,18 @@ async function setEdgeHeaders<Context extends BaseContext>(
   const { body, http } = response;
   const result = body.kind === "single" && body.singleResult.errors === undefined ? body.singleResult : undefined;
   const policy = overallCachePolicy.policyIfCacheable();
-  const age = result && ageIn(http.headers.get("cache-control"), policy);
+  const allowed = result && ageIn(http.headers.get("cache-control"), policy);
+  const isReplaced = result !== undefined && atEdge.isReplaced(result);
   if (atEdge.entities !== undefined) {
-    if (result === undefined || age === undefined) return;
-    const extensions = await atEdge.routerExtensions(result.data);
+    if (result === undefined || allowed === undefined) return;
+    const extensions = isReplaced ? undefined : await atEdge.routerExtensions(result.data);
     if (extensions === undefined) http.headers.set("cache-control", "no-store");
     else result.extensions = { ...result.extensions, ...extensions };
     return;
   }
+  const hasStatus = http.status !== undefined && http.status !== 200;
+  const isOfCaller = isReplaced || hasStatus || http.headers.has("set-cookie");
+  const age = allowed && { ...allowed, isPrivate: allowed.isPrivate || isOfCaller };
   const { Vary, ...headers } = await atEdge.headers(age);
   if (Vary !== undefined) http.headers.set("vary", appended(http.headers.get("vary"), Vary));
   if (age !== undefined)

@@ -287,6 +287,7 @@ class Linter {
     const isAuthDirective = (name: string): boolean =>
       made.isAuthDirective(name) || (replaced === undefined && isAuthName(name));
     const parts = { ...made, isAuthDirective };
+    const idFields = resolveIdFields(this.#options.apply.idFields, schema);
     const { rules, mistakes, unusedTypes, doubts, unresolved } = collectPolicies(
       schema,
       parts,
@@ -295,14 +296,14 @@ class Linter {
       undefined,
       undefined,
       this.#policies,
-      resolveIdFields(this.#options.apply.idFields, schema),
+      idFields,
     );
     const kept = fieldsWithoutEntries(schema, rules);
     if (kept.length > 0 && !this.#hasEntityTags)
       this.#notes.push(
         `With \`responses: true\`, nothing but what their resolvers read through loaders and cached fields invalidates responses with ${list(kept)}: they have @cacheControl, and no @cached.`,
       );
-    for (const { coordinate, from, to } of adviceOnTags(schema, rules, parts))
+    for (const { coordinate, from, to } of adviceOnTags(schema, rules, parts, idFields))
       this.#notes.push(
         `${coordinate}: write \`${to}\` in place of \`${from}\`: the client can spell an id in several ways, and the result has it as it is stored.`,
       );

@@ -12,6 +12,7 @@ import type { TagTemplate } from "../keys/tag-template.js";
 import type { CacheParts } from "../parts.js";
 import type { SchemaRules } from "../schema-rules.js";
 import type { AnyField } from "./field-rule.js";
+import type { IdFields } from "./id-fields.js";
 import { hasOwnResolver } from "./own-resolver.js";
 import { fieldAt } from "./reference.js";
 import { typeAt } from "./value-types.js";
@@ -27,13 +28,18 @@ export interface TagAdvice {
  * Returns the tags of mutations that contain an id as the client spells it (`007`, a UUID in upper case), although the
  * mutation returns the object, whose id has one spelling. None if the tags are brought into one form anyway.
  */
-export function adviceOnTags(schema: GraphQLSchema, { invalidations }: SchemaRules, { keys }: CacheParts): TagAdvice[] {
+export function adviceOnTags(
+  schema: GraphQLSchema,
+  { invalidations }: SchemaRules,
+  { keys }: CacheParts,
+  idFields: IdFields,
+): TagAdvice[] {
   if (keys.normalizesTags) return [];
   return [...invalidations].flatMap(([coordinate, { tags, entities }]) => {
     const place = fieldAt(schema, coordinate);
     if (place === undefined) return [];
     return tags.flatMap((template) => {
-      const to = withResult(template, place as Place);
+      const to = withResult(template, place as Place, idFields);
       // The entities that a mutation returns are invalidated by their own ids.
       const isCovered = entities !== undefined && typeNamedBy(template) !== undefined;
       return to === undefined || isCovered ? [] : [{ coordinate, from: template.text, to }];
@@ -47,8 +53,8 @@ interface Place {
 }
 
 /** Logs the same when a schema is applied. */
-export function reportAdvice(schema: GraphQLSchema, rules: SchemaRules, parts: CacheParts): void {
-  const lines = adviceOnTags(schema, rules, parts).map(
+export function reportAdvice(schema: GraphQLSchema, rules: SchemaRules, parts: CacheParts, idFields: IdFields): void {
+  const lines = adviceOnTags(schema, rules, parts, idFields).map(
     ({ coordinate, from, to }) => `- \`${coordinate}\`: write \`${to}\` in place of \`${from}\``,
   );
   if (lines.length > 0)
@@ -58,13 +64,13 @@ export function reportAdvice(schema: GraphQLSchema, rules: SchemaRules, parts: C
 }
 
 /** Returns the template with the id of the result in the place of the only argument. Undefined if there is no such id. */
-function withResult(template: TagTemplate, { type, field }: Place): string | undefined {
+function withResult(template: TagTemplate, { type, field }: Place, idFields: IdFields): string | undefined {
   const paths = template.pieces.filter((piece): piece is Path => typeof piece !== "string");
   const [path] = paths;
   if (path === undefined || paths.length > 1 || path.root !== "args") return undefined;
   const given = getNamedType(typeAt(path, type, field) as GraphQLOutputType | undefined);
   if (given === undefined || !["ID", "String"].includes(given.name)) return undefined;
-  const result = idInResult(field.type, path, typeNamedBy(template));
+  const result = idInResult(field.type, path, typeNamedBy(template), idFields);
   return result === undefined ? undefined : template.text.replace(`{${path.text}}`, `{${result}}`);
 }
 
@@ -72,24 +78,31 @@ function withResult(template: TagTemplate, { type, field }: Place): string | und
 const typeNamedBy = ({ text }: TagTemplate): string | undefined => /^(\w+):\{/.exec(text)?.[1];
 
 /** Returns the path to the id of the object that an argument names. */
-function idInResult(returned: GraphQLOutputType, path: Path, typeName: string | undefined): string | undefined {
+function idInResult(
+  returned: GraphQLOutputType,
+  path: Path,
+  typeName: string | undefined,
+  idFields: IdFields,
+): string | undefined {
   const isList = path.steps.includes(EACH);
   const start = isList ? `$result${EACH}` : "$result";
   const type = getNamedType(returned);
   if (!isObjectType(type) || isListType(getNullableType(returned)) !== isList) return undefined;
   const isNamed = type.name === typeName || path.steps.at(isList ? -2 : -1) === (isList ? "ids" : "id");
-  if (isNamed && hasStoredId(type)) return `${start}.id`;
+  const ownId = storedIdOf(type, idFields);
+  if (isNamed && ownId !== undefined) return `${start}.${ownId}`;
   // An object with an id is no payload: what it refers to need not be what the mutation has changed.
-  if (type.getFields().id !== undefined) return undefined;
+  if (idFields.in(type) !== undefined) return undefined;
   const inner = (Object.values(type.getFields()) as AnyField[]).find(
     (field) => getNamedType(field.type).name === typeName && !isListType(getNullableType(field.type)),
   );
   const object = inner === undefined || hasOwnResolver(inner) ? undefined : getNamedType(inner.type);
-  return isObjectType(object) && hasStoredId(object) ? `${start}.${inner?.name}.id` : undefined;
+  const id = isObjectType(object) ? storedIdOf(object, idFields) : undefined;
+  return id === undefined ? undefined : `${start}.${inner?.name}.${id}`;
 }
 
-/** Whether the objects of a type have their id as a property. */
-function hasStoredId(type: GraphQLObjectType): boolean {
-  const { id } = type.getFields();
-  return id !== undefined && !hasOwnResolver(id as AnyField);
+/** Returns the field that identifies the objects of a type, if it is one, and a property of them. */
+function storedIdOf(type: GraphQLObjectType, idFields: IdFields): string | undefined {
+  const [field, ...others] = idFields.in(type) ?? [];
+  return field === undefined || others.length > 0 || hasOwnResolver(field) ? undefined : field.name;
 }

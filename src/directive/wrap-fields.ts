@@ -138,12 +138,14 @@ export function applyCached(
   const hasSubtrees = [...rules.fields.values()].some(({ subtree }) => subtree !== undefined);
   if (rules.fields.size > 0) parts.knownTags.addSchema([...declaredTags, ...(entities?.templates(hasSubtrees) ?? [])]);
   reportUnmatchedTags(rules, parts, entities);
-  reportAdvice(schema, rules, parts);
+  reportAdvice(schema, rules, parts, idFields);
   const appliedWith = JSON.stringify({
     ...names,
     cacheControl: settings ?? false,
     entityTags: exceptTypes === undefined ? false : { exceptTypes: [...exceptTypes].sort() },
-    ...(policies.size === 0 ? {} : { policies: Object.fromEntries(policies) }),
+    ...(policies.size === 0
+      ? {}
+      : { policies: sorted([...policies].map(([at, policy]) => [at, sorted(Object.entries(policy))])) }),
     idFields,
   });
   /** A schema that is applied twice is wrapped once, so the options of the second time would have no effect. */
@@ -302,6 +304,10 @@ export function readThroughAnother(
   }
   return undefined;
 }
+
+/** Returns an object with its properties in the order of their names. */
+const sorted = (entries: readonly (readonly [string, unknown])[]): object =>
+  Object.fromEntries([...entries].sort(([one], [other]) => (one < other ? -1 : 1)));
 
 /** Other values are reported as they are. */
 const isOptions = (options: unknown): boolean =>

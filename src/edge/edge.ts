@@ -1,7 +1,7 @@
 import type { GraphQLSchema } from "graphql";
 import { CollectedParts } from "../collected-parts.js";
 import { nameOfSubject, RESPONSES, type Subject } from "../keys/key.js";
-import { identityOf } from "../loader/identity.js";
+import { identityMistake, identityOf } from "../loader/identity.js";
 import type { Observer } from "../loader/request-scope.js";
 import type { CacheParts } from "../parts.js";
 import { type OperationPlan, OperationPlanner } from "../responses/operation-plan.js";
@@ -20,6 +20,8 @@ import { EntityReads, type RouterExtensions } from "./router-tags.js";
 export interface EdgeRequest {
   readonly method: string;
   header(name: string): string | null | undefined;
+  /** Whether it asks how its response was made, which `allow` lets only some callers know. */
+  readonly isTraced: boolean;
 }
 
 /** How long, in seconds, and for whom a response may be kept by the rules of the server. Undefined: not at all. */
@@ -41,6 +43,9 @@ interface Contents {
   readonly unplaced: ReadonlySet<Subject>;
 }
 
+/** The methods whose responses CDNs keep. */
+const METHODS = ["GET", "HEAD"];
+
 /** Makes the headers by which CDNs keep responses, and find them again when something in them is invalidated. */
 export class Edge {
   readonly #parts: CacheParts;
@@ -48,7 +53,7 @@ export class Edge {
   readonly #isForRouter: boolean;
   readonly #planners = new WeakMap<GraphQLSchema, OperationPlanner>();
 
-  /** `options`: those for CDNs; undefined: none. `isForRouter`: whether requests other than GET are those of Apollo Router. */
+  /** `options`: those for CDNs; undefined: none. `isForRouter`: whether requests that no CDN answers are those of Apollo Router. */
   constructor(parts: CacheParts, options: ResolvedEdge | undefined, isForRouter = false) {
     this.#parts = parts;
     this.#options = options;
@@ -57,22 +62,30 @@ export class Edge {
 
   /** Begins the response to a request; undefined for one that neither a CDN nor Apollo Router answers. Never rejects. */
   async begin(context: unknown, request: EdgeRequest | undefined): Promise<EdgeResponse | undefined> {
-    const { invalidations, identify, scopes } = this.#parts;
+    const { invalidations, scopes } = this.#parts;
     // What it reads is a part of no other response.
     scopes.own(context);
-    const options = request?.method === "GET" ? this.#options : undefined;
-    if (request === undefined || options === undefined) {
+    const options = this.#options;
+    if (request === undefined || options === undefined || !this.isFor(request)) {
       if (!this.#isForRouter) return undefined;
-      return new EdgeResponse(
-        this.#parts,
-        undefined,
-        (await invalidations.follow()) ? invalidations.origin : undefined,
-      );
+      const origin = (await invalidations.follow()) ? invalidations.origin : undefined;
+      return new EdgeResponse(this.#parts, { options: undefined, origin, context });
     }
-    const isSignedIn = identityOf(identify, context) !== undefined || request.header("authorization") != null;
+    const isSignedIn = mayBeSignedIn(this.#parts, context) || request.header("authorization") != null;
+    const isOfCaller = isSignedIn || request.isTraced;
     // What is read was invalidated later, if at all, than what this process knows now.
-    const origin = !isSignedIn && (await invalidations.follow()) ? invalidations.origin : undefined;
-    return new EdgeResponse(this.#parts, options, origin);
+    const origin = !isOfCaller && (await invalidations.follow()) ? invalidations.origin : undefined;
+    return new EdgeResponse(this.#parts, { options, origin, context });
+  }
+
+  /** Whether a CDN may answer such requests. */
+  isFor({ method }: Pick<EdgeRequest, "method">): boolean {
+    return this.#options !== undefined && METHODS.includes(method);
+  }
+
+  /** Returns the response to a request that was never executed. Nobody may keep it. */
+  unexecuted(): EdgeResponse {
+    return new EdgeResponse(this.#parts, { options: this.#options, origin: undefined, context: undefined });
   }
 
   /** Returns what is known of an operation before it is executed. */
@@ -86,6 +99,26 @@ export class Edge {
   }
 }
 
+/** Whether a caller has an identity, or one that is not known because of a mistake in `identify`, which is logged once. */
+function mayBeSignedIn({ identify, onceLog }: CacheParts, context: unknown): boolean {
+  if (identityOf(identify, context) !== undefined) return true;
+  const mistake = identityMistake(identify, context, RESPONSES);
+  if (mistake === undefined) return false;
+  onceLog.warn(
+    `graphql-cached: \`edge\`: responses are private, since it is not known whose they are: ${mistake.message}`,
+  );
+  return true;
+}
+
+/** What is known of a response when its request begins. */
+interface EdgeBeginning {
+  /** Those for CDNs. Undefined: it is for Apollo Router. */
+  readonly options: ResolvedEdge | undefined;
+  /** What had been invalidated. Undefined: nobody may keep the response. */
+  readonly origin: ClockOrigin | undefined;
+  readonly context: unknown;
+}
+
 /** One response that a CDN, or Apollo Router, may keep. */
 export class EdgeResponse {
   /** What each entity in it is made of. Undefined: it is for a CDN. */
@@ -93,19 +126,18 @@ export class EdgeResponse {
   readonly #parts: CacheParts;
   readonly #options: ResolvedEdge | undefined;
   readonly #origin: ClockOrigin | undefined;
+  readonly #context: unknown;
   #plan: OperationPlan | undefined;
   #contents: (() => Contents) | undefined;
   #isServed = false;
+  #result: ExecutedResponse | undefined;
 
-  /**
-   * `options`: those for CDNs; undefined: it is for Apollo Router. `origin`: what had been invalidated when the request began. Undefined: nobody
-   * may keep the response.
-   */
-  constructor(parts: CacheParts, options: ResolvedEdge | undefined, origin: ClockOrigin | undefined) {
+  constructor(parts: CacheParts, { options, origin, context }: EdgeBeginning) {
     this.entities = options === undefined ? new EntityReads(parts.keys) : undefined;
     this.#parts = parts;
     this.#options = options;
     this.#origin = origin;
+    this.#context = context;
   }
 
   /** Whether it may be kept, so that it must not be outdated for as long as in a near cache. */
@@ -113,8 +145,9 @@ export class EdgeResponse {
     return this.#origin !== undefined;
   }
 
-  /** Notes that the response was stored before. */
-  served({ report, contextPaths, isPrivate }: Extract<Begun, { kind: "served" }>): void {
+  /** Notes that the response was stored before. `result`: what it became, if other plugins can replace that. */
+  served({ report, contextPaths, isPrivate }: Extract<Begun, { kind: "served" }>, result?: ExecutedResponse): void {
+    this.#result = result;
     this.#isServed = true;
     const { subjects = [], freshForMs = 0, staleForMs = 0 } = report.outcome === "bypassed" ? {} : report;
     this.#contents = () => ({
@@ -163,12 +196,26 @@ export class EdgeResponse {
       : () => undefined;
   }
 
-  /** The age of a result by the schema, the policies of cached fields and what was read, for servers without rules of their own. */
-  ageOf(result: ExecutedResponse): EdgeAge {
-    const contents = this.#contents?.();
-    if (contents === undefined || this.#origin === undefined) return undefined;
+  /** Notes what the execution has returned. */
+  executed(result: ExecutedResponse): void {
+    this.#result = { data: result.data };
+  }
+
+  /** Whether another plugin has replaced the data, maybe for one caller. */
+  isReplaced(sent: ExecutedResponse): boolean {
     // The data of a stored response is parsed when it is read.
-    if (!this.#isServed && (result.data == null || (result.errors ?? []).length > 0)) return undefined;
+    if (this.#isServed && (this.#result === undefined || sent === this.#result)) return false;
+    return sent.data !== this.#result?.data;
+  }
+
+  /**
+   * The age of a result by the schema, the policies of cached fields and what was read, for servers without rules of their own. `sent`: what
+   * came of it. An older response, or what another plugin has made, has none.
+   */
+  ageOf(sent: ExecutedResponse): EdgeAge {
+    const contents = this.#contents?.();
+    if (contents === undefined || this.#origin === undefined || (sent.errors ?? []).length > 0) return undefined;
+    if (this.isReplaced(sent) || (!this.#isServed && sent.data == null)) return undefined;
     const { ownMaxAge = Number.POSITIVE_INFINITY, isPrivate = false } = this.#plan ?? {};
     const maxAge = Math.min(ownMaxAge, Math.floor(contents.freshForMs / 1_000));
     return { maxAge: Number.isFinite(maxAge) ? maxAge : 0, isPrivate: isPrivate || contents.isPrivate };
@@ -204,6 +251,8 @@ export class EdgeResponse {
   async #tagHeaders(contents: Contents | undefined): Promise<Record<string, string> | "outdated" | undefined> {
     const { tagHeaders, maxTags, maxTagBytes, contextPaths } = this.#options as ResolvedEdge;
     if (contents === undefined || contents.isPrivate || this.#plan?.isPrivate === true) return undefined;
+    // Hooks and resolvers can have found out who is asking.
+    if (mayBeSignedIn(this.#parts, this.#context)) return undefined;
     if (contents.contextPaths.some((path) => !contextPaths.has(path))) return undefined;
     const subjects = await this.#currentSubjects(contents);
     if (subjects === undefined || subjects === "outdated") return subjects;

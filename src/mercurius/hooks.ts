@@ -40,12 +40,28 @@ export interface MercuriusApp {
   /** `never`: two of its many overloads are used, and no narrower type accepts them all. */
   readonly graphql: { addHook(name: never, hook: never): void };
   addHook(name: "onClose", hook: () => Promise<void>): unknown;
-  addHook(name: "onResponse", hook: (request: object) => Promise<void>): unknown;
+  addHook(name: "onSend", hook: (request: object, reply: MercuriusReply) => Promise<void>): unknown;
+}
+
+/** The part of a reply of Fastify that is used. */
+interface MercuriusReply {
+  readonly request?: {
+    readonly body?: unknown;
+    readonly query?: unknown;
+    readonly method?: string;
+    readonly headers?: Readonly<Record<string, unknown>>;
+  };
+  header?(name: string, value: string): unknown;
+  getHeader?(name: string): unknown;
 }
 
 interface GraphQLHooks {
   readonly schema?: GraphQLSchema;
   defineLoaders?(loaders: Readonly<Record<string, object>>): void;
+  addHook(
+    name: "preParsing",
+    hook: (schema: GraphQLSchema, source: string, context: OperationContext) => Promise<void>,
+  ): void;
   addHook(
     name: "preExecution",
     hook: (
@@ -59,16 +75,7 @@ interface GraphQLHooks {
 
 /** Mercurius' context of one operation. In an HTTP batch, `operationId` is the operation's index in the request's body. */
 interface OperationContext {
-  readonly reply?: {
-    readonly request?: {
-      readonly body?: unknown;
-      readonly query?: unknown;
-      readonly method?: string;
-      readonly headers?: Readonly<Record<string, unknown>>;
-    };
-    header?(name: string, value: string): unknown;
-    getHeader?(name: string): unknown;
-  };
+  readonly reply?: MercuriusReply;
   readonly operationId?: number;
 }
 
@@ -138,29 +145,49 @@ export function cachedHooks<Context>(
   app.addHook("onClose", () => parts.drain());
 }
 
+/** One response that a CDN may keep. */
+interface EdgeAnswer {
+  readonly atEdge: EdgeResponse;
+  /** Ends the collection of what it is made of. */
+  readonly stop: () => void;
+  /** Undefined: it is an error, and was not executed. */
+  result?: Result;
+}
+
 /** Adds the headers for CDNs to the responses to GET requests, which are no batches. */
 function addEdgeHooks(app: MercuriusApp, hooks: GraphQLHooks, edge: Edge): void {
-  const responses = new WeakMap<object, { readonly atEdge: EdgeResponse; readonly stop: () => void }>();
+  const answers = new WeakMap<object, EdgeAnswer>();
+  const answerTo = ({ reply }: OperationContext): EdgeAnswer | undefined => answers.get(reply?.request ?? {});
+  hooks.addHook("preParsing", async (_schema, _source, { reply: { request } = {} }) => {
+    if (request !== undefined && edge.isFor({ method: request.method ?? "" }))
+      answers.set(request, { atEdge: edge.unexecuted(), stop: () => undefined });
+  });
   hooks.addHook("preExecution", async (schema, document, context) => {
     const { request } = context.reply ?? {};
     const { method = "", headers = {} } = request ?? {};
     const header = (name: string) => headers[name.toLowerCase()] as string | undefined;
-    const atEdge = await edge.begin(context, { method, header });
+    const isTraced = requestedTrace(requestedExtensions(context)) !== undefined;
+    const atEdge = await edge.begin(context, { method, header, isTraced });
     if (request === undefined || atEdge === undefined) return undefined;
     const operation = { schema, document, operationName: requestedOperation(context), context };
-    responses.set(request, { atEdge, stop: atEdge.execute(operation, edge.planOf(operation), undefined) });
+    answers.set(request, { atEdge, stop: atEdge.execute(operation, edge.planOf(operation), undefined) });
     return undefined;
   });
-  hooks.addHook("onResolution", async (execution, { reply }) => {
-    const { atEdge, stop } = responses.get(reply?.request ?? {}) ?? {};
+  hooks.addHook("onResolution", async (execution, context) => {
+    const answer = answerTo(context);
+    answer?.atEdge.executed(execution);
+    if (answer !== undefined) answer.result = execution;
+  });
+  app.addHook("onSend", async (request, reply) => {
+    const { atEdge, stop, result } = answers.get(request) ?? {};
     stop?.();
-    for (const [name, value] of Object.entries((await atEdge?.headers(atEdge.ageOf(execution))) ?? {})) {
-      const before = reply?.getHeader?.(name);
-      if (name === "Vary" || before === undefined) reply?.header?.(name, appended(before, value));
+    // A cookie is for one caller.
+    const age = result && reply.getHeader?.("Set-Cookie") === undefined ? atEdge?.ageOf(result) : undefined;
+    for (const [name, value] of Object.entries((await atEdge?.headers(age)) ?? {})) {
+      const before = reply.getHeader?.(name);
+      if (name === "Vary" || before === undefined) reply.header?.(name, appended(before, value));
     }
   });
-  // If an execution has failed, it has no resolution.
-  app.addHook("onResponse", async (request) => responses.get(request)?.stop());
 }
 
 /** Lets Mercurius execute operations with their subtrees. */

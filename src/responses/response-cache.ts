@@ -14,7 +14,7 @@ import type { CacheParts } from "../parts.js";
 import type { Policy } from "../policy/policy.js";
 import type { ObservedOutcome } from "../telemetry/events.js";
 import { NO_TAGS, type ReadReport, type ReadRequest, type RequestTags, ResultTags } from "../tier/request/request.js";
-import type { ResultControl } from "../tier/request/result-control.js";
+import { LoadControl, type ResultControl } from "../tier/request/result-control.js";
 import { Admission } from "./admission.js";
 import { type OperationPlan, OperationPlanner } from "./operation-plan.js";
 import type { ResolvedResponses } from "./options.js";
@@ -582,7 +582,8 @@ class LeasedExecution implements ResponseExecution {
     });
     const text = storedOf(response, this.#options.extensions);
     this.#ends.stored();
-    this.#request.subjects = subjects as readonly Subject[];
+    // Those who share the execution get them with the response, which says nothing of them itself.
+    if (this.#control instanceof LoadControl) this.#control.addSubjects(subjects as readonly Subject[]);
     return text;
   }
 }
@@ -632,14 +633,15 @@ interface ResponseCalls {
   onRead(report: ReadReport): void;
 }
 
+/** The tags of every response: those that its execution adds. */
+const TAGS_OF_LOADS: RequestTags = new ResultTags(NO_TAGS, () => []);
+
 /** The read of a response. Its tags are known when the operation has been executed. */
 class ResponseRead implements ReadRequest {
   readonly key: Key;
   readonly policy: Policy;
   readonly isForced: boolean;
   readonly tags: RequestTags;
-  /** The tags of the response that was executed. */
-  subjects: readonly Subject[] = [];
   readonly #calls: ResponseCalls;
 
   constructor({ key }: ResponseNames, policy: Policy, isForced: boolean, calls: ResponseCalls) {
@@ -647,7 +649,7 @@ class ResponseRead implements ReadRequest {
     this.policy = policy;
     this.isForced = isForced;
     this.#calls = calls;
-    this.tags = new ResultTags(NO_TAGS, () => this.subjects);
+    this.tags = TAGS_OF_LOADS;
   }
 
   load(_waiters: unknown, control: ResultControl): Promise<unknown> {

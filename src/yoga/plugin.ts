@@ -71,7 +71,12 @@ export interface CachedYogaPlugin {
   onSchemaChange(change: { readonly schema: GraphQLSchema }): void;
   onExecute(execution: Execution): undefined | ExecuteHooks;
   /** Yoga only: envelop has no HTTP response. */
-  onResponse(http: { readonly request: object; readonly response: { readonly headers: Headers } }): void;
+  onResultProcess(processed: { readonly request: { readonly method: string }; readonly result: unknown }): void;
+  /** Yoga only. */
+  onResponse(http: {
+    readonly request: object;
+    readonly response: { readonly headers: Headers };
+  }): Promise<void> | undefined;
   onDispose(): Promise<void>;
 }
 
@@ -93,7 +98,9 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
   const unasked = new UnaskedFields(parts, "useCached");
   /** The headers of responses that are not sent yet, by request. A batch has one response, which gets none. */
   const headersOf = new WeakMap<object, Readonly<Record<string, string>>>();
-  const edgeHeadersOf = new WeakMap<object, Readonly<Record<string, string>>>();
+  const atEdgeOf = new WeakMap<object, EdgeResponse>();
+  /** What is sent to requests that a CDN may answer, whether they were executed or not. */
+  const sentOf = new WeakMap<object, unknown>();
   const checkAsked = (args: Execution["args"], result: unknown): void => {
     if (!unasked.isDecided && isSingle(result) && args.schema !== undefined && args.document !== undefined)
       unasked.check(args as ExecutedOperation, (result as { readonly data?: unknown }).data);
@@ -133,30 +140,45 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
       };
       if ((responses ?? edge) === undefined && parts.rules.hasSubtrees && executeFn !== undefined)
         setExecuteFn?.(executeSubtrees);
+      const executeCollecting = async (
+        given: Execution["args"],
+        atEdge: EdgeResponse,
+        stop: () => void,
+      ): Promise<unknown> => {
+        try {
+          const result = await executeSubtrees(given);
+          if (isSingle(result)) atEdge.executed(result);
+          return result;
+        } finally {
+          stop();
+        }
+      };
       const executeWith = (given: Execution["args"], atEdge: EdgeResponse | undefined): unknown => {
         const operation = operationOf(given);
         const observer = trace instanceof TraceRecorder ? trace : undefined;
         const begun = operation && responses?.begin({ ...operation, skipsNear: atEdge?.skipsNear === true }, observer);
         const execute = (execution?: ResponseExecution): unknown => {
           if (operation === undefined || edge === undefined || atEdge === undefined) return executeSubtrees(given);
-          const stop = atEdge.execute(operation, edge.planOf(operation), observer, execution);
-          return Promise.resolve(executeSubtrees(given)).finally(stop);
+          return executeCollecting(
+            given,
+            atEdge,
+            atEdge.execute(operation, edge.planOf(operation), observer, execution),
+          );
         };
         if (operation === undefined || responses === undefined || begun === undefined) return execute();
         return begun.then((one) => {
           isServed = one.kind === "served";
           if (one.kind === "execute")
             return endWith(one.execution, responses, operation, () => execute(one.execution) as object);
-          atEdge?.served(one);
-          return unreadResultOf(one.response);
+          const result = unreadResultOf(one.response);
+          atEdge?.served(one, result);
+          return result;
         });
       };
       const executeAtEdge = async (given: Execution["args"], request: Request): Promise<unknown> => {
-        const atEdge = await edge?.begin(given.contextValue, edgeRequestOf(request));
-        const result = await executeWith(given, atEdge);
-        if (atEdge !== undefined && isSingle(result))
-          edgeHeadersOf.set(request, await atEdge.headers(atEdge.ageOf(result)));
-        return result;
+        const atEdge = await edge?.begin(given.contextValue, edgeRequestOf(request, trace !== undefined));
+        if (atEdge !== undefined) atEdgeOf.set(request, atEdge);
+        return executeWith(given, atEdge);
       };
       // Not here: another plugin may answer, or throw, and then nobody would end what has begun.
       if ((responses ?? edge) !== undefined && executeFn !== undefined)
@@ -179,19 +201,34 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
         },
       };
     },
+    onResultProcess({ request, result }) {
+      if (edge?.isFor(request) === true) sentOf.set(request, result);
+    },
     onResponse({ request, response: { headers } }) {
       parts.contextReads.flush();
       for (const [name, value] of Object.entries(headersOf.get(request) ?? {}))
         headers.set(name, appended(headers.get(name), value));
-      for (const [name, value] of Object.entries(edgeHeadersOf.get(request) ?? {}))
-        if (name === "Vary") headers.set(name, appended(headers.get(name), value));
-        else if (!headers.has(name)) headers.set(name, value);
+      const sent = sentOf.get(request);
+      if (edge === undefined || sent === undefined) return undefined;
+      return setEdgeHeaders(headers, atEdgeOf.get(request) ?? edge.unexecuted(), sent);
     },
     onDispose: () => parts.drain(),
   };
 }
 
-const edgeRequestOf = ({ method, headers }: Request): EdgeRequest => ({ method, header: (name) => headers.get(name) });
+const edgeRequestOf = ({ method, headers }: Request, isTraced: boolean): EdgeRequest => ({
+  method,
+  header: (name) => headers.get(name),
+  isTraced,
+});
+
+/** Adds the headers for CDNs to those of the response with a result. A cookie is for one caller. */
+async function setEdgeHeaders(headers: Headers, atEdge: EdgeResponse, sent: unknown): Promise<void> {
+  const age = isSingle(sent) && !headers.has("set-cookie") ? atEdge.ageOf(sent) : undefined;
+  for (const [name, value] of Object.entries(await atEdge.headers(age)))
+    if (name === "Vary") headers.set(name, appended(headers.get(name), value));
+    else if (!headers.has(name)) headers.set(name, value);
+}
 
 /** Returns an execution as an operation of the response cache. Undefined if it has no context, or is one that Yoga does not describe. */
 function operationOf({

@@ -302,6 +302,13 @@ describe("policies by coordinate", () => {
     );
     expect(applyCached(schema, cache, { policies: { "Query.movie": { maxAge: 60 } } })).toBeDefined();
   });
+
+  it("are the same as those of before in any order", () => {
+    const latest = { maxAge: 30 };
+    const { schema, cache } = createSite({ "Query.movie": { maxAge: 60, version: "2" }, "Query.latest": latest });
+    const policies = { "Query.latest": latest, "Query.movie": { version: "2", maxAge: 60 } };
+    expect(applyCached(schema, cache, { policies })).toBeDefined();
+  });
 });
 
 function applyInspected(typeDefs: string, policies: Policies): GraphQLSchema {

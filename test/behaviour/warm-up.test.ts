@@ -169,11 +169,19 @@ describe("a warm-up", () => {
       { query: "subscription { rated }" },
       { query: several, operationName: "Rate" },
       { query: several, operationName: "Titles" },
+      // From a file of persisted operations.
+      ...[null, ""].map((operationName) => ({
+        query: "mutation Rate { rate }",
+        operationName: operationName as never,
+      })),
     ];
     const expected = [
       "cache.warmUp: `operations[0]`: expected a query, got the mutation `Rate`; remove it: a warm-up changes nothing and waits for nothing",
       "cache.warmUp: `operations[1]`: expected a query, got a subscription; remove it: a warm-up changes nothing and waits for nothing",
-      "cache.warmUp: `operations[2]`: expected a query, got the mutation `Rate`; remove it: a warm-up changes nothing and waits for nothing",
+      ...[2, 4, 5].map(
+        (nth) =>
+          `cache.warmUp: \`operations[${nth}]\`: expected a query, got the mutation \`Rate\`; remove it: a warm-up changes nothing and waits for nothing`,
+      ),
     ];
     const { failed, loaded } = await cache.warmUp({ schema, operations });
     expect(failed.map(({ error }) => (error as Error).message)).toEqual(expected);

@@ -58,7 +58,7 @@ function open(options: { responses?: boolean; cache?: CacheOptions<never>; top?:
     tags: (id) => [`Reviews:${id}`],
   });
   const plugin = cachedPlugin(cache, { routerTags: true, responses: options.responses ?? false });
-  const server = new ApolloServer<object>({ schema, plugins: [plugin] });
+  const server = new ApolloServer<object>({ schema, plugins: [plugin], allowBatchedHttpRequests: true });
   onTestFinished(() => server.stop().catch(() => undefined));
   const ask = async (query: string, variables = {}): Promise<Answer> => {
     const contextValue: { reviews?: Context["reviews"] } = {};
@@ -81,7 +81,25 @@ function open(options: { responses?: boolean; cache?: CacheOptions<never>; top?:
   /** Which of the entities have a tag. */
   const having = ({ entities: all = [] }: Answer, tag: string): boolean[] =>
     all.map((tags) => tags.includes(cache.edgeTags([tag])[0] as string));
-  return { cache, ask, entities, having };
+  let started: Promise<void> | undefined;
+  /** One request with several operations. */
+  const askAll = async (queries: readonly string[]) => {
+    started ??= server.start();
+    await started;
+    const { body, headers } = await server.executeHTTPGraphQLRequest({
+      httpGraphQLRequest: {
+        method: "POST",
+        headers: new Map([["content-type", "application/json"]]) as never,
+        search: "",
+        body: queries.map((query) => ({ query })),
+      },
+      context: async () => ({}),
+    });
+    const text = body.kind === "complete" ? body.string : "[]";
+    const results = JSON.parse(text) as { readonly extensions?: { readonly apolloCacheTags?: readonly string[] } }[];
+    return { roots: results.map((one) => one.extensions?.apolloCacheTags), cacheControl: headers.get("cache-control") };
+  };
+  return { cache, ask, askAll, entities, having };
 }
 
 describe("the tags for Apollo Router", () => {
@@ -143,6 +161,24 @@ describe("the tags for Apollo Router", () => {
     const { entities: tags = [] } = await entities(["1", "2"], "title");
     await cache.invalidateTags(["Movie:2"]);
     expect(tags.map((of) => of.some((tag) => purged.includes(tag)))).toEqual([false, true]);
+  });
+
+  it("are in each response of a batch, none of which is kept if one cannot be", async () => {
+    const { passed, open: go } = gate();
+    let isHeld = false;
+    const { askAll, cache } = open({ top: () => (isHeld ? passed : Promise.resolve()).then(() => [movie("1")]) });
+    const queries = ["{ a: top(count: 1) { title } }", "{ b: top(count: 2) { title } }"];
+    const { roots, cacheControl } = await askAll(queries);
+    const [tag] = cache.edgeTags(["top"]);
+    expect(roots.map((tags) => tags?.includes(tag as string))).toEqual([true, true]);
+    expect(cacheControl).toBe("max-age=60, public");
+    await cache.invalidateTags(["top"]);
+    isHeld = true;
+    const answer = askAll(queries);
+    await settle();
+    await cache.invalidateTags(["top"]);
+    go();
+    expect((await answer).cacheControl).toBe("no-store");
   });
 
   it("are missing, and the response is not to be kept, if a part was invalidated meanwhile", async () => {

@@ -208,6 +208,27 @@ describe.each(SERVERS)("the response cache on %s", (server) => {
     expect((await ask("{ now broken }")).errors).toHaveLength(1);
   });
 
+  it("serves an older response for no longer than errorBackoffMs, whatever errorMaxAgeMs says of the error", async () => {
+    const asked: string[] = [];
+    const errorMaxAgeMs = (_error: unknown, coordinate: string): number => {
+      asked.push(coordinate);
+      return 60_000;
+    };
+    const options = { responses: { staleIfError: 600 }, cache: { loads: { errorMaxAgeMs } } };
+    const { ask, source, clock, executions } = open(server, options);
+    source.mend();
+    for (const _ of [1, 2]) await ask("{ now broken }");
+    await clock.advance(61_000);
+    source.break();
+    await ask("{ now broken }");
+    source.mend();
+    await clock.advance(2_000);
+    const before = executions.length;
+    await ask("{ now broken }");
+    expect(executions.slice(before)).toEqual(["now", "broken"]);
+    expect(asked).toEqual([]);
+  });
+
   it("executes an operation once for all who ask at once", async () => {
     const { ask, executions } = open(server);
     const answers = await Promise.all(Array.from({ length: 30 }, () => ask("{ now movie(id: 1) { title views } }")));

@@ -10,6 +10,7 @@ import {
   createCache,
   type EdgeOptions,
   memoryStore,
+  type ResponsesOptions,
 } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import { cachedHooks } from "graphql-cached/mercurius";
@@ -38,15 +39,18 @@ export interface Answer {
 export type Ask = (
   query: string,
   headers?: Readonly<Record<string, string>>,
-  method?: "GET" | "POST",
+  method?: "GET" | "POST" | "HEAD",
+  extensions?: object,
 ) => Promise<Answer>;
 
 export interface SiteOptions {
   readonly edge?: boolean | EdgeOptions;
-  readonly responses?: boolean;
+  readonly responses?: boolean | ResponsesOptions;
+  readonly allow?: () => boolean;
   readonly store?: Store;
   readonly clock?: FakeClock;
   readonly cache?: CacheOptions<Context>;
+  /** Of Apollo Server or Yoga. */
   readonly plugins?: readonly unknown[];
   readonly routerTags?: boolean;
 }
@@ -55,6 +59,10 @@ type Header = (name: string) => string | null | undefined;
 const contextOf = (header: Header): Context => ({
   user: header("authorization") ?? header("x-user") ?? undefined,
   locale: header("accept-language") ?? undefined,
+});
+const searchOf = (query: string, extensions: object | undefined): Record<string, string> => ({
+  query,
+  ...(extensions === undefined ? {} : { extensions: JSON.stringify(extensions) }),
 });
 const answerOf = (body: Answer["body"], header: Header): Answer => ({
   body,
@@ -73,23 +81,23 @@ interface Started {
 /** Serves a schema. */
 const servers = {
   "Apollo Server": async ({ cache, schema, options }: Started): Promise<Ask> => {
-    const { edge = true, responses = false } = options;
-    const plugin = cachedPlugin(cache, { edge, responses });
+    const { edge = true, responses = false, allow } = options;
+    const plugin = cachedPlugin(cache, { edge, responses, allow });
     const server = new ApolloServer<Context>({
       schema,
-      plugins: [plugin, ...((options.plugins ?? []) as never[])],
+      plugins: [...((options.plugins ?? []) as never[]), plugin],
       csrfPrevention: false,
     });
     await server.start();
     onTestFinished(() => server.stop());
-    return async (query, headers = {}, method = "GET") => {
+    return async (query, headers = {}, method = "GET", extensions = undefined) => {
       const given = new Map([["content-type", "application/json"], ...Object.entries(headers)]);
       const { body, headers: sent } = await server.executeHTTPGraphQLRequest({
         httpGraphQLRequest: {
           method,
           headers: given as never,
-          search: method === "GET" ? `?query=${encodeURIComponent(query)}` : "",
-          body: method === "GET" ? undefined : { query },
+          search: method === "GET" ? `?${new URLSearchParams(searchOf(query, extensions)).toString()}` : "",
+          body: method === "GET" ? undefined : { query, extensions },
         },
         context: async () => contextOf((name) => given.get(name)),
       });
@@ -98,17 +106,18 @@ const servers = {
     };
   },
   "GraphQL Yoga": async ({ cache, schema, options }: Started): Promise<Ask> => {
-    const { edge = true, responses = false } = options;
+    const { edge = true, responses = false, allow } = options;
     const context = ({ request }: { request: Request }) => contextOf((name) => request.headers.get(name));
-    const plugins = [useCached(cache, { edge, responses })];
+    const plugins = [...((options.plugins ?? []) as never[]), useCached(cache, { edge, responses, allow })];
     const yoga = createYoga<object, Context>({ schema, logging: false, context: context as never, plugins });
     onTestFinished(() => void yoga.dispose());
-    return async (query, headers = {}, method = "GET") => {
-      const url = `http://yoga/graphql${method === "GET" ? `?query=${encodeURIComponent(query)}` : ""}`;
+    return async (query, headers = {}, method = "GET", extensions = undefined) => {
+      const search = new URLSearchParams(searchOf(query, extensions)).toString();
+      const url = `http://yoga/graphql${method === "GET" ? `?${search}` : ""}`;
       const response = await yoga.fetch(url, {
         method,
         headers: { "content-type": "application/json", accept: "application/json", ...headers },
-        ...(method === "GET" ? {} : { body: JSON.stringify({ query }) }),
+        ...(method === "GET" ? {} : { body: JSON.stringify({ query, extensions }) }),
       });
       return answerOf((await response.json()) as Answer["body"], (name) => response.headers.get(name));
     };
@@ -119,11 +128,11 @@ const servers = {
     const context = ({ headers }: { headers: Record<string, string | undefined> }) =>
       contextOf((name) => headers[name]);
     await app.register(mercurius, { schema, context: context as never });
-    cachedHooks<Context>(app, cache, { edge: options.edge ?? true });
-    return async (query, headers = {}, method = "GET") => {
-      const how = method === "GET" ? { query: { query } } : { payload: { query } };
+    cachedHooks<Context>(app, cache, { edge: options.edge ?? true, allow: options.allow });
+    return async (query, headers = {}, method = "GET", extensions = undefined) => {
+      const how = method !== "POST" ? { query: searchOf(query, extensions) } : { payload: { query, extensions } };
       const { headers: sent, body } = await app.inject({ method, url: "/graphql", headers, ...how });
-      return answerOf(JSON.parse(body) as Answer["body"], (name) => sent[name] as string | undefined);
+      return answerOf(JSON.parse(body || "{}") as Answer["body"], (name) => sent[name] as string | undefined);
     };
   },
 };

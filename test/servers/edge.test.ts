@@ -119,6 +119,32 @@ describe.each(SERVERS)("at the edge, behind %s", (server) => {
     expect(await ask(query, headers)).toMatchObject({ cacheControl, tags: [], surrogateKey: null });
   });
 
+  it("gives no tags to a caller whose identity becomes known during the execution", async () => {
+    const plain = (_: unknown, __: unknown, context: { user?: string }) => {
+      context.user = "alice";
+      return "plain";
+    };
+    const late = { ...resolvers, Query: { ...resolvers.Query, plain } };
+    const { ask } = await openSite(server, typeDefs, late);
+    const { body, cacheControl, tags } = await ask("{ movie(id: 7) { title } plain }");
+    expect(body.errors).toBeUndefined();
+    expect([cacheControl, tags]).toEqual([PRIVATE, []]);
+  });
+
+  it.each([
+    ["throws", () => Reflect.get(undefined as never, "id") as string],
+    ["returns a promise", () => Promise.resolve("alice") as never],
+    ["returns no id", () => "user:undefined"],
+  ])("gives no tags if `identify` %s, and says so once", async (_what, identify) => {
+    const { ask, lines } = await open({ cache: { identify } });
+    for (const _ of [1, 2])
+      expect(await ask(MOVIE)).toMatchObject({
+        cacheControl: server === "Apollo Server" ? PRIVATE : "no-store",
+        tags: [],
+      });
+    expect(lines).toEqual([expect.stringMatching(/^graphql-cached: `edge`: .*`identify`/)]);
+  });
+
   it("is private for a field with a context value in its key", async () => {
     const { ask } = await open();
     expect(await ask("{ greeting }")).toMatchObject({ cacheControl: PRIVATE, tags: [], surrogateKey: null });
@@ -188,6 +214,63 @@ describe.each(SERVERS)("at the edge, behind %s", (server) => {
     expect((await ask(MOVIE)).cacheControl).not.toMatch(/public/);
   });
 
+  it.each([
+    ["cannot be parsed", "{ movie("],
+    ["is not valid", "{ film }"],
+    ["names none of several operations", "query A { plain } query B { plain }"],
+  ])("answers a request that %s with what nobody may keep", async (_what, query) => {
+    const { ask } = await open();
+    for (const _ of [1, 2]) {
+      const { body, cacheControl, tags } = await ask(query);
+      expect([body.errors?.length, cacheControl, tags]).toEqual([1, "no-store", []]);
+    }
+  });
+
+  it("gives no tags to a response that says how it was made, which others may not know", async () => {
+    const { ask, lines } = await open({ allow: () => true });
+    const { body, cacheControl, tags } = await ask(MOVIE, {}, "GET", { cached: true });
+    expect(body.extensions).toEqual({ cached: { "Query.movie": { loaded: 1 } } });
+    expect(cacheControl).toBe(server === "Apollo Server" ? PRIVATE : "no-store");
+    expect([tags, lines]).toEqual([[], []]);
+  });
+
+  it("gives no tags to a response that sets a cookie", async () => {
+    const requests = new WeakSet<object>();
+    // How resolvers set a cookie is the server's own.
+    const ofApollo = {
+      requestDidStart: async ({
+        contextValue,
+        response,
+      }: {
+        contextValue: object;
+        response: { http: { headers: Map<string, string> } };
+      }) => void Object.assign(contextValue, { setCookie: () => response.http.headers.set("set-cookie", "session=1") }),
+    };
+    const ofYoga = {
+      onExecute: ({ args }: { args: { contextValue: { request: object } } }) =>
+        void Object.assign(args.contextValue, { setCookie: () => requests.add(args.contextValue.request) }),
+      onResponse: ({ request, response }: { request: object; response: Response }) => {
+        if (requests.has(request)) response.headers.append("set-cookie", "session=1");
+      },
+    };
+    const plain = (
+      _: unknown,
+      __: unknown,
+      context: { setCookie?(): void; reply?: { header(...given: string[]): void } },
+    ) => {
+      context.setCookie?.();
+      context.reply?.header("set-cookie", "session=1");
+      return "plain";
+    };
+    const withCookie = { ...resolvers, Query: { ...resolvers.Query, plain } };
+    const plugins = [server === "Apollo Server" ? ofApollo : ofYoga];
+    const { ask } = await openSite(server, typeDefs, withCookie, { plugins });
+    const { body, cacheControl, tags } = await ask("{ movie(id: 7) { title } plain }");
+    expect(body.errors).toBeUndefined();
+    expect(cacheControl).toBe(server === "Apollo Server" ? PRIVATE : "no-store");
+    expect(tags).toEqual([]);
+  });
+
   it("has no stale window beside what is not cached", async () => {
     const { ask } = await open();
     const { cacheControl } = await ask("{ movie(id: 7) { title } plain }");
@@ -228,6 +311,99 @@ describe("at the edge, stored responses", () => {
       expect((await ask(query)).tags).toEqual(answers[0]?.tags);
     },
   );
+});
+
+describe("at the edge, stored responses that several wait for", () => {
+  it.each([
+    ["Apollo Server", "of one process"],
+    ["Apollo Server", "of two processes"],
+    ["GraphQL Yoga", "of one process"],
+    ["GraphQL Yoga", "of two processes"],
+  ] as const)("have the tags of what they are made of behind %s, for all requests %s", async (server, where) => {
+    const { passed, open: go } = gate();
+    const clock = new FakeClock();
+    const options = { responses: true, clock, store: memoryStore({ clock }), cache: { prefix: "shared" } };
+    const slow = { ...resolvers, Query: { ...resolvers.Query, plain: () => passed.then(() => "plain") } };
+    const here = await openSite(server, typeDefs, slow, options);
+    const there = where === "of one process" ? here : await openSite(server, typeDefs, slow, options);
+    const query = "{ movie(id: 7) { title } plain }";
+    const asking = [here.ask(query), there.ask(query), here.ask(query)];
+    await settle();
+    go();
+    await settle();
+    await clock.advance(1_000);
+    const answers = await Promise.all(asking);
+    const [tag] = here.cache.edgeTags(["Movie:7"]);
+    for (const { cacheControl, tags } of answers)
+      expect([/s-maxage/.test(String(cacheControl)), tags.includes(String(tag))]).toEqual([true, true]);
+  });
+});
+
+describe("at the edge, an older response in the place of one with errors", () => {
+  it.each(["Apollo Server", "GraphQL Yoga"] as const)("is not kept behind %s", async (server) => {
+    let fails = false;
+    const plain = () => {
+      if (fails) throw new Error("down");
+      return "plain";
+    };
+    const failing = { ...resolvers, Query: { ...resolvers.Query, plain } };
+    const { ask, clock } = await openSite(server, typeDefs, failing, { responses: { staleIfError: 600 } });
+    const query = "{ movie(id: 7) { title } plain }";
+    for (const _ of [1, 2]) await ask(query);
+    await clock.advance(95_000);
+    fails = true;
+    const { body, cacheControl, tags } = await ask(query);
+    expect(body).toEqual({ data: { movie: { title: "Movie 7" }, plain: "plain" } });
+    expect([cacheControl, tags]).toEqual(["no-store", []]);
+  });
+});
+
+describe("at the edge, behind Yoga", () => {
+  it("a response to which another plugin adds errors is not kept", async () => {
+    const failing = {
+      onExecute: () => ({
+        onExecuteDone: ({ setResult }: { setResult(result: object): void }) =>
+          setResult({ data: null, errors: [{ message: "denied" }] }),
+      }),
+    };
+    const { ask } = await openSite("GraphQL Yoga", typeDefs, resolvers, { plugins: [failing] });
+    expect(await ask(MOVIE)).toMatchObject({ body: { data: null }, cacheControl: "no-store", tags: [] });
+  });
+
+  it("a response of which another plugin replaces the data is not kept", async () => {
+    const replacing = {
+      onExecute: () => ({
+        onExecuteDone: ({ setResult }: { setResult(result: object): void }) => setResult({ data: { movie: "own" } }),
+      }),
+    };
+    const options = { plugins: [replacing], responses: true };
+    const { ask, served } = await openSite("GraphQL Yoga", typeDefs, resolvers, options);
+    for (const _ of [1, 2])
+      expect(await ask(MOVIE)).toMatchObject({ body: { data: { movie: "own" } }, cacheControl: "no-store", tags: [] });
+    expect(served.at(-1)).toBe("hit");
+  });
+});
+
+describe("at the edge, behind Apollo Server", () => {
+  it("a response of which another plugin replaces the data is private", async () => {
+    const replacing = {
+      requestDidStart: async () => ({
+        willSendResponse: async ({ response }: { response: { body: { singleResult: { data: unknown } } } }) => {
+          response.body.singleResult.data = { movie: "own" };
+        },
+      }),
+    };
+    const { ask } = await openSite("Apollo Server", typeDefs, resolvers, { plugins: [replacing] });
+    expect(await ask(MOVIE)).toMatchObject({ body: { data: { movie: "own" } }, cacheControl: PRIVATE, tags: [] });
+  });
+});
+
+describe("at the edge, behind Mercurius", () => {
+  it("the response to HEAD has the headers of that to GET", async () => {
+    const { ask } = await openSite("Mercurius", typeDefs, resolvers);
+    const { cacheControl, tags } = await ask(MOVIE);
+    expect(await ask(MOVIE, {}, "HEAD")).toMatchObject({ cacheControl, tags });
+  });
 });
 
 describe("at the edge, what other processes invalidate", () => {

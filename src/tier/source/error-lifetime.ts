@@ -9,7 +9,7 @@ import { subjectOf } from "../../telemetry/subject.js";
 export type ErrorMaxAgeMs = (error: unknown, coordinate: string) => number | undefined;
 
 /**
- * Returns for how long the option says that the error of a load is shared. Undefined: it does not say, or has made a mistake,
+ * Returns for how long the option says that the error of a load is shared. Undefined: it does not say, as of a whole response, or has made a mistake,
  * which is reported and must not take the place of the error.
  */
 export function ownErrorMaxAgeMs(
@@ -18,8 +18,9 @@ export function ownErrorMaxAgeMs(
   key: Key,
   channel: Channel,
 ): number | undefined {
-  if (errorMaxAgeMs === undefined) return undefined;
-  const { coordinate } = key;
+  const { coordinate, kind } = key;
+  // The error of one field in a response says nothing of the others.
+  if (errorMaxAgeMs === undefined || kind === "response") return undefined;
   let problem: string;
   let cause: unknown;
   try {
