@@ -48,7 +48,7 @@ const config: ViteUserConfig = defineConfig({
     pool: "forks",
     // Test files share processes, so that each process imports the sources once. Modules have no state.
     isolate: false,
-    maxWorkers: 4,
+    maxWorkers: 3,
   },
 });
 
