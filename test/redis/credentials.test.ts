@@ -3,7 +3,7 @@ import { redisStore } from "graphql-cached/redis";
 import { gate } from "graphql-cached/testing";
 import { Cluster, Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { isConnected, NODE_REDIS, type StoreClient } from "../support/redis-clients.js";
+import { isConnected, NODE_REDIS, PACKAGES_OF_SLOW_TESTS, type StoreClient } from "../support/redis-clients.js";
 import { type LabNode, RedisLab, until } from "../support/redis-lab.js";
 import { afterCaches, dataOf, memoryWorld, type Process } from "../support/world.js";
 
@@ -88,7 +88,10 @@ const SITES: readonly Site[] = [
   },
 ];
 
-describe.each(SITES)("redisStore on $name", ({ start, connect, options: places }) => {
+const isTested = ({ name }: (typeof SITES)[number]): boolean =>
+  !name.endsWith("node-redis") || PACKAGES_OF_SLOW_TESTS.includes(NODE_REDIS);
+
+describe.each(SITES.filter(isTested))("redisStore on $name", ({ start, connect, options: places }) => {
   const setPassword = (client: Client, password: string, into = Object.values(places)): void => {
     for (const options of into.flatMap((optionsOf) => optionsOf(client))) options.password = password;
   };

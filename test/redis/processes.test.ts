@@ -3,6 +3,7 @@ import { Redis } from "ioredis";
 import { afterAll, describe, expect, it } from "vitest";
 import type { Command, Report } from "../support/reader-process.js";
 import { type ReaderProcesses, run, startProcesses, waitForMessage } from "../support/real-processes.js";
+import { PACKAGES_OF_SLOW_TESTS } from "../support/redis-clients.js";
 import { until } from "../support/redis-lab.js";
 import { sharedServer } from "../support/shared-servers.js";
 
@@ -12,10 +13,8 @@ afterAll(() => client.quit());
 
 const processAt = (processes: readonly ChildProcess[], index: number): ChildProcess => processes[index] as ChildProcess;
 
-describe.each([
-  ["ioredis", {}],
-  ["node-redis", { NODE_REDIS: "1" }],
-])("A group of processes on one Redis, with clients of %s", (_name, where) => {
+describe.each(PACKAGES_OF_SLOW_TESTS)("A group of processes on one Redis, with clients of $name", ({ name }) => {
+  const where = name === "node-redis" ? { NODE_REDIS: "1" } : {};
   const start = (count: number): Promise<ReaderProcesses> => startProcesses(client, count, LEASE_MS, where);
 
   it("loads a cold key once for 1,000 concurrent reads in four processes", async () => {

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { HASH_TAGS } from "../../src/keys/hash-tags.js";
 import { slotOfKey } from "../../src/redis/key-slot.js";
 import { Fleet } from "../support/fleet.js";
-import { isConnected, PACKAGES, type StoreClient } from "../support/redis-clients.js";
+import { isConnected, PACKAGES_OF_SLOW_TESTS, type StoreClient } from "../support/redis-clients.js";
 import { type Address, type LabNode, RedisLab, until } from "../support/redis-lab.js";
 import { sharedServer } from "../support/shared-servers.js";
 
@@ -114,135 +114,139 @@ it("computes the slots of keys as the server does", async () => {
   admin.disconnect();
 });
 
-describe.each(PACKAGES)("A Cluster slot that moves to another node, with a client of $name", ({ cluster }) => {
-  beforeAll(async () => {
-    nodes = await lab.cluster();
-    admins = nodes.map(({ host, port }) => new Redis(port, host));
-    ids = await Promise.all(admins.map(async (admin) => String(await admin.call("CLUSTER", "MYID"))));
-  });
-  afterAll(() => {
-    for (const admin of admins) admin.disconnect();
-  });
+describe.each(PACKAGES_OF_SLOW_TESTS)(
+  "A Cluster slot that moves to another node, with a client of $name",
+  ({ cluster }) => {
+    beforeAll(async () => {
+      nodes = await lab.cluster();
+      admins = nodes.map(({ host, port }) => new Redis(port, host));
+      ids = await Promise.all(admins.map(async (admin) => String(await admin.call("CLUSTER", "MYID"))));
+    });
+    afterAll(() => {
+      for (const admin of admins) admin.disconnect();
+    });
 
-  async function startFleet(): Promise<Fleet<StoreClient>> {
-    const cache = { leases: { leaseMs: 2_000 } };
-    const fleet = new Fleet({ connect: () => cluster(nodes), servers: () => nodes, cache });
-    await until("the clients are connected", () => fleet.clients.every(isConnected));
-    return fleet;
-  }
-
-  it("keeps the value of a load in progress, and the requests that wait for it, while the slot moves", async () => {
-    const fleet = await startFleet();
-    for (const nth of [0, 1]) await fleet.waitForHit(nth, "warm");
-    const loadGate = gate();
-    fleet.loadGate = loadGate.passed;
-    const first = fleet.read(0, "a");
-    await fleet.waitForLoad("a");
-    const second = fleet.read(1, "a");
-    const migration = await SlotMigration.begin(fleet.keyOf("a"));
-    await migration.moveKeys();
-    loadGate.open();
-    expect(await Promise.all([first, second])).toEqual([1, 1]);
-    for (const nth of [0, 1]) await fleet.waitForHit(nth, "a");
-    await migration.finish();
-    for (const nth of [0, 1]) await fleet.waitForHit(nth, "a");
-    await fleet.verify();
-    expect(fleet.loads("a")).toBe(1);
-    for (const { events } of fleet.processes) expect(events.filter(({ name }) => name === "store.failed")).toEqual([]);
-  });
-
-  it("stores new values on the new node while the slot moves", async () => {
-    const fleet = await startFleet();
-    const migration = await SlotMigration.begin(fleet.keyOf("b"));
-    expect(await Promise.all([fleet.read(0, "b"), fleet.read(1, "b")])).toEqual([1, 1]);
-    for (const nth of [0, 1]) await fleet.waitForHit(nth, "b");
-    await migration.moveKeys();
-    await migration.finish();
-    for (const nth of [0, 1]) await fleet.waitForHit(nth, "b");
-    await fleet.verify();
-    expect(fleet.loads("b")).toBe(1);
-  });
-
-  it("begins to cache under a new prefix while a slot moves that holds a copy of the clock's head", async () => {
-    const fleet = await startFleet();
-    const migration = await SlotMigration.begin(`{${HASH_TAGS[4]}}`);
-    for (const nth of [0, 1]) await fleet.waitForHit(nth, "f");
-    await migration.moveKeys();
-    await migration.finish();
-    for (const nth of [0, 1]) await fleet.waitForHit(nth, "f");
-    expect(await fleet.write(0, "f")).toBe(true);
-    for (const nth of [0, 1]) expect(await fleet.read(nth, "f")).toBe(2);
-    await fleet.verify();
-  });
-
-  it("takes invalidations by tag and of everything at every step of the move of the slot that holds the clock, without a stale read afterwards", async () => {
-    const fleet = await startFleet();
-    for (const nth of [0, 1]) await fleet.waitForHit(nth, "g");
-    const migration = await SlotMigration.begin(`{${HASH_TAGS[0]}}`);
-    const steps = [async () => undefined, () => migration.moveKeys(), () => migration.finish()];
-    for (const [done, step] of steps.entries()) {
-      await step();
-      expect(await fleet.write(done % 2, "g", "tag")).toBe(true);
-      for (const nth of [0, 1]) expect(await fleet.read(nth, "g")).toBe(done + 2);
-      // The slot has the settings as well.
-      await fleet.processes[done % 2]?.cache.setMode("on");
-      await fleet.processes[done % 2]?.cache.clear();
-      for (const nth of [0, 1]) expect(await fleet.read(nth, "g")).toBe(done + 2);
+    async function startFleet(): Promise<Fleet<StoreClient>> {
+      const cache = { leases: { leaseMs: 2_000 } };
+      const fleet = new Fleet({ connect: () => cluster(nodes), servers: () => nodes, cache });
+      await until("the clients are connected", () => fleet.clients.every(isConnected));
+      return fleet;
     }
-    for (const nth of [0, 1]) await fleet.waitForHit(nth, "g");
-    await fleet.verify();
-  });
 
-  it("accepts invalidations at every step of the move, without a stale read afterwards", async () => {
-    for (const by of ["key", "tag"] as const) {
+    it("keeps the value of a load in progress, and the requests that wait for it, while the slot moves", async () => {
       const fleet = await startFleet();
-      const id = `c ${by}`;
-      for (const nth of [0, 1]) await fleet.waitForHit(nth, id);
-      const migration = await SlotMigration.begin(fleet.keyOf(id));
+      for (const nth of [0, 1]) await fleet.waitForHit(nth, "warm");
+      const loadGate = gate();
+      fleet.loadGate = loadGate.passed;
+      const first = fleet.read(0, "a");
+      await fleet.waitForLoad("a");
+      const second = fleet.read(1, "a");
+      const migration = await SlotMigration.begin(fleet.keyOf("a"));
+      await migration.moveKeys();
+      loadGate.open();
+      expect(await Promise.all([first, second])).toEqual([1, 1]);
+      for (const nth of [0, 1]) await fleet.waitForHit(nth, "a");
+      await migration.finish();
+      for (const nth of [0, 1]) await fleet.waitForHit(nth, "a");
+      await fleet.verify();
+      expect(fleet.loads("a")).toBe(1);
+      for (const { events } of fleet.processes)
+        expect(events.filter(({ name }) => name === "store.failed")).toEqual([]);
+    });
+
+    it("stores new values on the new node while the slot moves", async () => {
+      const fleet = await startFleet();
+      const migration = await SlotMigration.begin(fleet.keyOf("b"));
+      expect(await Promise.all([fleet.read(0, "b"), fleet.read(1, "b")])).toEqual([1, 1]);
+      for (const nth of [0, 1]) await fleet.waitForHit(nth, "b");
+      await migration.moveKeys();
+      await migration.finish();
+      for (const nth of [0, 1]) await fleet.waitForHit(nth, "b");
+      await fleet.verify();
+      expect(fleet.loads("b")).toBe(1);
+    });
+
+    it("begins to cache under a new prefix while a slot moves that holds a copy of the clock's head", async () => {
+      const fleet = await startFleet();
+      const migration = await SlotMigration.begin(`{${HASH_TAGS[4]}}`);
+      for (const nth of [0, 1]) await fleet.waitForHit(nth, "f");
+      await migration.moveKeys();
+      await migration.finish();
+      for (const nth of [0, 1]) await fleet.waitForHit(nth, "f");
+      expect(await fleet.write(0, "f")).toBe(true);
+      for (const nth of [0, 1]) expect(await fleet.read(nth, "f")).toBe(2);
+      await fleet.verify();
+    });
+
+    it("takes invalidations by tag and of everything at every step of the move of the slot that holds the clock, without a stale read afterwards", async () => {
+      const fleet = await startFleet();
+      for (const nth of [0, 1]) await fleet.waitForHit(nth, "g");
+      const migration = await SlotMigration.begin(`{${HASH_TAGS[0]}}`);
       const steps = [async () => undefined, () => migration.moveKeys(), () => migration.finish()];
       for (const [done, step] of steps.entries()) {
         await step();
-        expect(await fleet.write(done % 2, id, by)).toBe(true);
-        for (const nth of [0, 1]) expect(await fleet.read(nth, id)).toBe(done + 2);
+        expect(await fleet.write(done % 2, "g", "tag")).toBe(true);
+        for (const nth of [0, 1]) expect(await fleet.read(nth, "g")).toBe(done + 2);
+        // The slot has the settings as well.
+        await fleet.processes[done % 2]?.cache.setMode("on");
+        await fleet.processes[done % 2]?.cache.clear();
+        for (const nth of [0, 1]) expect(await fleet.read(nth, "g")).toBe(done + 2);
+      }
+      for (const nth of [0, 1]) await fleet.waitForHit(nth, "g");
+      await fleet.verify();
+    });
+
+    it("accepts invalidations at every step of the move, without a stale read afterwards", async () => {
+      for (const by of ["key", "tag"] as const) {
+        const fleet = await startFleet();
+        const id = `c ${by}`;
+        for (const nth of [0, 1]) await fleet.waitForHit(nth, id);
+        const migration = await SlotMigration.begin(fleet.keyOf(id));
+        const steps = [async () => undefined, () => migration.moveKeys(), () => migration.finish()];
+        for (const [done, step] of steps.entries()) {
+          await step();
+          expect(await fleet.write(done % 2, id, by)).toBe(true);
+          for (const nth of [0, 1]) expect(await fleet.read(nth, id)).toBe(done + 2);
+        }
+        await fleet.verify();
+      }
+    });
+
+    it("loads a batch from the source while its keys are split between two nodes, and serves both afterwards", async () => {
+      const fleet = await startFleet();
+      const [one, two] = twoIdsInOneSlot(fleet);
+      for (const id of [one, two]) for (const nth of [0, 1]) await fleet.waitForHit(nth, id);
+      const migration = await SlotMigration.begin(fleet.keyOf(one));
+      await migration.moveKeys(fleet.keyOf(one));
+      expect(await Promise.all([fleet.read(0, one), fleet.read(0, two)])).toEqual([1, 1]);
+      expect(await fleet.write(1, one, "key")).toBe(true);
+      expect(await fleet.read(0, one)).toBe(2);
+      await migration.moveKeys();
+      await migration.finish();
+      for (const nth of [0, 1]) {
+        await fleet.waitForHit(nth, one);
+        await fleet.waitForHit(nth, two);
       }
       await fleet.verify();
-    }
-  });
+    });
 
-  it("loads a batch from the source while its keys are split between two nodes, and serves both afterwards", async () => {
-    const fleet = await startFleet();
-    const [one, two] = twoIdsInOneSlot(fleet);
-    for (const id of [one, two]) for (const nth of [0, 1]) await fleet.waitForHit(nth, id);
-    const migration = await SlotMigration.begin(fleet.keyOf(one));
-    await migration.moveKeys(fleet.keyOf(one));
-    expect(await Promise.all([fleet.read(0, one), fleet.read(0, two)])).toEqual([1, 1]);
-    expect(await fleet.write(1, one, "key")).toBe(true);
-    expect(await fleet.read(0, one)).toBe(2);
-    await migration.moveKeys();
-    await migration.finish();
-    for (const nth of [0, 1]) {
-      await fleet.waitForHit(nth, one);
-      await fleet.waitForHit(nth, two);
-    }
-    await fleet.verify();
-  });
-
-  it("serves a batch of which only some keys have moved", async () => {
-    const fleet = await startFleet();
-    const all = Array.from({ length: 12 }, (_, nth) => `d ${nth}`);
-    for (const id of all) await fleet.read(0, id);
-    for (const id of all) await fleet.waitForHit(1, id);
-    const migrations: SlotMigration[] = [];
-    for (const id of all.slice(0, 4)) {
-      const migration = await SlotMigration.begin(fleet.keyOf(id));
-      await migration.moveKeys();
-      migrations.push(migration);
-    }
-    for (const migration of migrations) await migration.finish();
-    const before = fleet.processes[1]?.outcomes() ?? {};
-    await Promise.all(all.map((id) => fleet.read(1, id)));
-    expect(fleet.processes[1]?.outcomes()).toEqual({ ...before, hit: (before.hit ?? 0) + all.length });
-    await fleet.verify();
-    for (const id of all) expect(fleet.loads(id)).toBe(1);
-  });
-});
+    it("serves a batch of which only some keys have moved", async () => {
+      const fleet = await startFleet();
+      const all = Array.from({ length: 12 }, (_, nth) => `d ${nth}`);
+      for (const id of all) await fleet.read(0, id);
+      for (const id of all) await fleet.waitForHit(1, id);
+      const migrations: SlotMigration[] = [];
+      for (const id of all.slice(0, 4)) {
+        const migration = await SlotMigration.begin(fleet.keyOf(id));
+        await migration.moveKeys();
+        migrations.push(migration);
+      }
+      for (const migration of migrations) await migration.finish();
+      const before = fleet.processes[1]?.outcomes() ?? {};
+      await Promise.all(all.map((id) => fleet.read(1, id)));
+      expect(fleet.processes[1]?.outcomes()).toEqual({ ...before, hit: (before.hit ?? 0) + all.length });
+      await fleet.verify();
+      for (const id of all) expect(fleet.loads(id)).toBe(1);
+    });
+  },
+);

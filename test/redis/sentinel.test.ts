@@ -2,7 +2,7 @@ import { gate } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Fleet } from "../support/fleet.js";
-import { type ClientPackage, PACKAGES, type StoreClient } from "../support/redis-clients.js";
+import { type ClientPackage, PACKAGES_OF_SLOW_TESTS, type StoreClient } from "../support/redis-clients.js";
 import { type Address, type LabNode, RedisLab, type SentinelGroup, until } from "../support/redis-lab.js";
 
 const lab = new RedisLab();
@@ -39,7 +39,7 @@ async function startFleet(clients: ClientPackage): Promise<Fleet<StoreClient>> {
   return fleet;
 }
 
-describe.each(PACKAGES)("A Sentinel failover during a load, with a client of $name", (clients) => {
+describe.each(PACKAGES_OF_SLOW_TESTS)("A Sentinel failover during a load, with a client of $name", (clients) => {
   it("causes extra loads but no failed request or stale read after SENTINEL FAILOVER", async () => {
     const fleet = await startFleet(clients);
     const old = await currentMaster();

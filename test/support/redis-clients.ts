@@ -65,6 +65,11 @@ export const NODE_REDIS: ClientPackage = {
 
 export const PACKAGES: readonly ClientPackage[] = [IOREDIS, NODE_REDIS];
 
+/** Those of slow tests: of node-redis only if `EVERY_CLIENT` is set, as by `npm run verify -- faults`. */
+export const PACKAGES_OF_SLOW_TESTS = PACKAGES.filter(
+  ({ name }) => name === "ioredis" || process.env.EVERY_CLIENT === "1",
+);
+
 function quiet<Client extends StoreClient>(client: Client): Client {
   client.on("error", () => undefined);
   return client;
