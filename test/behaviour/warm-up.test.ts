@@ -153,7 +153,7 @@ describe("a warm-up", () => {
       "Broken: no database",
       expect.stringMatching(/^Unknown: Cannot query field "films"/),
       expect.stringMatching(/^operations\[2\]: Syntax Error/),
-      'Page: Variable "$id" of required type "ID!" was not provided.',
+      expect.stringMatching(/^Page: Variable "\$id"/),
       'operations[4]: cache.warmUp: `operations[4]`: expected an operation such as { query: "{ top { title } }", variables: {} }, got an object',
       'operations[5]: cache.warmUp: `operations[5]`: expected an operation such as { query: "{ top { title } }", variables: {} }, got null',
     ]);
