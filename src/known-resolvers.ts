@@ -8,37 +8,30 @@ type AnyField = GraphQLField<unknown, unknown>;
  */
 export class KnownResolvers {
   readonly #known = new WeakMap<AnyField, { readonly has: boolean; readonly resolve: AnyField["resolve"] }>();
-  /** The fields of the schemas that applyCached has returned, by coordinate, and their resolvers. */
-  readonly #applied = new Map<string, WeakSet<object>>();
+  /** The coordinates of the schemas that applyCached has returned, and the resolvers of their fields. */
+  readonly #applied = { coordinates: new Set<string>(), resolvers: new WeakSet<object>() };
+
+  /** Adds the fields of a schema that are not known yet. */
+  add(schema: GraphQLSchema): void {
+    for (const [, field] of fieldsOf(schema))
+      if (!this.#known.has(field)) this.#known.set(field, { has: hasResolver(field), resolve: field.resolve });
+  }
 
   /** Adds the fields of a schema that applyCached has returned. */
   addApplied(schema: GraphQLSchema): void {
     this.add(schema);
-    for (const type of Object.values(schema.getTypeMap())) {
-      if (!isObjectType(type)) continue;
-      for (const [name, { resolve }] of Object.entries(type.getFields())) {
-        const coordinate = `${type.name}.${name}`;
-        const resolvers = this.#applied.get(coordinate) ?? new WeakSet();
-        this.#applied.set(coordinate, resolvers);
-        if (resolve !== undefined) resolvers.add(resolve);
-      }
+    const { coordinates, resolvers } = this.#applied;
+    for (const [coordinate, { resolve }] of fieldsOf(schema)) {
+      coordinates.add(coordinate);
+      if (resolve !== undefined) resolvers.add(resolve);
     }
   }
 
   /** Whether a field of a copy of an applied schema has another resolver than there, which can check permissions. */
   isWrapped(coordinate: string, field: AnyField): boolean {
-    const resolve = this.#known.has(field) ? this.#known.get(field)?.resolve : field.resolve;
+    const { resolve } = this.#known.get(field) ?? field;
     if (resolve === undefined || resolve === defaultFieldResolver) return false;
-    return this.#applied.get(coordinate)?.has(resolve) === false;
-  }
-
-  /** Adds the fields of a schema that are not known yet. */
-  add(schema: GraphQLSchema): void {
-    for (const type of Object.values(schema.getTypeMap())) {
-      if (!isObjectType(type)) continue;
-      for (const field of Object.values(type.getFields()))
-        if (!this.#known.has(field)) this.#known.set(field, { has: hasResolver(field), resolve: field.resolve });
-    }
+    return this.#applied.coordinates.has(coordinate) && !this.#applied.resolvers.has(resolve);
   }
 
   has(field: AnyField): boolean {
@@ -49,6 +42,14 @@ export class KnownResolvers {
   isReplaced(field: AnyField): boolean {
     const known = this.#known.get(field);
     return known === undefined || known.resolve !== field.resolve;
+  }
+}
+
+/** The fields of all object types, by coordinate. */
+function* fieldsOf(schema: GraphQLSchema): Generator<readonly [coordinate: string, AnyField]> {
+  for (const type of Object.values(schema.getTypeMap())) {
+    if (!isObjectType(type)) continue;
+    for (const field of Object.values(type.getFields())) yield [`${type.name}.${field.name}`, field];
   }
 }
 

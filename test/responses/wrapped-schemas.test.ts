@@ -1,6 +1,7 @@
 import { ApolloServer } from "@apollo/server";
 import { makeExecutableSchema } from "@graphql-tools/schema";
-import { type GraphQLSchema, parse } from "graphql";
+import { mapSchema } from "@graphql-tools/utils";
+import { type GraphQLSchema, lexicographicSortSchema, parse } from "graphql";
 import { applyCached, type Cache, cachedTypeDefs, createCache } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import { useCached } from "graphql-cached/yoga";
@@ -18,7 +19,9 @@ const typeDefs = `
     salaries: [String!] @cached(maxAge: 60, scope: PUBLIC) @cacheControl(maxAge: 60)
     plain: String @cached(maxAge: 60, scope: PUBLIC) @cacheControl(maxAge: 60)
     open: String @cached(maxAge: 60, scope: PUBLIC) @cacheControl(maxAge: 60, scope: PUBLIC)
+    person: Person @cached(maxAge: 60, scope: PUBLIC) @cacheControl(maxAge: 60)
   }
+  type Person { salary: Int @cacheControl(maxAge: 60) }
   directive @cacheControl(maxAge: Int, scope: CacheControlScope) on FIELD_DEFINITION
   enum CacheControlScope { PUBLIC PRIVATE }
 `;
@@ -65,7 +68,9 @@ describe.each(Object.entries(ASKS))(
         },
       });
       afterCaches(() => cache.close());
-      const resolvers = { Query: { salaries: () => ["100"], plain: () => "plain", open: () => "open" } };
+      const resolvers = {
+        Query: { salaries: () => ["100"], plain: () => "plain", open: () => "open", person: () => ({ salary: 100 }) },
+      };
       const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers }), cache);
       const lines = (): unknown[] =>
         warn.mock.calls.map(([line]) => line).filter((line) => `${line}`.includes("wrapped"));
@@ -97,6 +102,23 @@ describe.each(Object.entries(ASKS))(
       for (const _ of [1, 2]) await ask("{ plain }", "boss");
       stored.length = 0;
       expect(await ask("{ plain }", "alice")).toEqual({ plain: "plain" });
+      expect(stored).toEqual(["hit"]);
+      expect(lines()).toEqual([]);
+    });
+
+    it("is not shared if the field that is refused has no resolver of its own", async () => {
+      const { ask } = start((schema) => applyMiddleware(schema, shield({ Person: { salary: isBoss } })));
+      for (const _ of [1, 2]) {
+        expect(await ask("{ person { salary } }", "boss")).toEqual({ person: { salary: 100 } });
+        expect(await ask("{ person { salary } }", "alice")).toEqual({ person: { salary: null } });
+      }
+    });
+
+    it("is shared by a copy of the schema with the same resolvers", async () => {
+      const { ask, stored, lines } = start((schema) => lexicographicSortSchema(mapSchema(schema, {})));
+      for (const _ of [1, 2]) await ask("{ plain person { salary } }", "boss");
+      stored.length = 0;
+      expect(await ask("{ plain person { salary } }", "alice")).toEqual({ plain: "plain", person: { salary: 100 } });
       expect(stored).toEqual(["hit"]);
       expect(lines()).toEqual([]);
     });
