@@ -1,7 +1,7 @@
-import type { ChildProcess } from "node:child_process";
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, it } from "vitest";
-import type { Command, Report } from "../support/reader-process.js";
+import { processAt, processContract } from "../support/process-contract.js";
+import type { Command } from "../support/reader-process.js";
 import { type ReaderProcesses, run, startProcesses, waitForMessage } from "../support/real-processes.js";
 import { PACKAGES_OF_SLOW_TESTS } from "../support/redis-clients.js";
 import { until } from "../support/redis-lab.js";
@@ -11,38 +11,17 @@ const LEASE_MS = 400;
 const client = new Redis({ ...(await sharedServer("redisStandalone")), lazyConnect: true });
 afterAll(() => client.quit());
 
-const processAt = (processes: readonly ChildProcess[], index: number): ChildProcess => processes[index] as ChildProcess;
-
 describe.each(PACKAGES_OF_SLOW_TESTS)("A group of processes on one Redis, with clients of $name", ({ name }) => {
   const where = name === "node-redis" ? { NODE_REDIS: "1" } : {};
   const start = (count: number): Promise<ReaderProcesses> => startProcesses(client, count, LEASE_MS, where);
-
-  it("loads a cold key once for 1,000 concurrent reads in four processes", async () => {
-    const { processes, loads } = await start(4);
-    const reports = await Promise.all(
-      processes.map((child) => run(child, { do: "read", key: "k", times: 250, loadMs: 300 })),
-    );
-    for (const { values } of reports) expect(values).toEqual(["version 1"]);
-    expect(await loads()).toBe(1);
-  }, 30_000);
+  const untilOneWaits = ({ hasWaiters }: ReaderProcesses) => until("a process waits", hasWaiters);
+  processContract({ client, start, leaseMs: LEASE_MS, longLoad: 4, untilOneWaits });
 
   it("executes an operation once for 200 concurrent requests of its response in four processes", async () => {
     const { processes, loads } = await start(4);
     const reports = await Promise.all(processes.map((child) => run(child, { do: "execute", times: 50, loadMs: 300 })));
     for (const { values } of reports) expect(values).toEqual(["version 1"]);
     expect(await loads()).toBe(1);
-  }, 30_000);
-
-  it("executes what is below a field once for 200 concurrent requests of its subtree in four processes", async () => {
-    const { prefix, processes, loads } = await start(4);
-    const ask = (): Promise<Report[]> =>
-      Promise.all(processes.map((child) => run(child, { do: "subtree", times: 50, loadMs: 300 })));
-    for (const { values } of await ask()) expect(values).toEqual(["version 1"]);
-    expect(await loads()).toBe(1);
-    await client.set(`${prefix}:version`, 2, "PX", 60_000);
-    await run(processAt(processes, 3), { do: "invalidate", tag: "Posts" });
-    for (const { values } of await ask()) expect(values).toEqual(["version 2"]);
-    expect(await loads()).toBe(2);
   }, 30_000);
 
   it("builds a subtree once more when the process that builds it is killed", async () => {
@@ -66,28 +45,6 @@ describe.each(PACKAGES_OF_SLOW_TESTS)("A group of processes on one Redis, with c
     await loading;
     const waiting = processes.slice(1).map((child) => run(child, { do: "execute", times: 50, loadMs: 50 }));
     await until("a process waits", () => hasWaiters("responses"));
-    holder.kill("SIGKILL");
-    for (const { values } of await Promise.all(waiting)) expect(values).toEqual(["version 1"]);
-    expect(await loads()).toBe(2);
-  }, 30_000);
-
-  it("renews a lease that is shorter than the load", async () => {
-    const { processes, loads } = await start(2);
-    const reports = await Promise.all(
-      processes.map((child) => run(child, { do: "read", key: "k", times: 5, loadMs: LEASE_MS * 4 })),
-    );
-    for (const { values } of reports) expect(values).toEqual(["version 1"]);
-    expect(await loads()).toBe(1);
-  }, 30_000);
-
-  it("loads once more when the lease holder is killed during its load", async () => {
-    const { processes, loads, hasWaiters } = await start(3);
-    const holder = processAt(processes, 0);
-    const loading = waitForMessage(holder, "loading");
-    holder.send({ do: "read", key: "k", times: 1, loadMs: 60_000 } satisfies Command);
-    await loading;
-    const waiting = processes.slice(1).map((child) => run(child, { do: "read", key: "k", times: 20, loadMs: 50 }));
-    await until("a process waits", hasWaiters);
     holder.kill("SIGKILL");
     for (const { values } of await Promise.all(waiting)) expect(values).toEqual(["version 1"]);
     expect(await loads()).toBe(2);

@@ -13,13 +13,15 @@ export interface ProcessStore {
   readonly leaseMs: number;
   /** How many leases a load takes that renews its lease. */
   readonly longLoad: number;
+  /** Waits until a process of a group waits for a load. Absent: the store does not tell. */
+  readonly untilOneWaits?: (group: ReaderProcesses) => Promise<unknown>;
 }
 
 export const processAt = (processes: readonly ChildProcess[], index: number): ChildProcess =>
   processes[index] as ChildProcess;
 
-/** The tests that hold for processes on every store without messages. */
-export function processContract({ client, start, leaseMs, longLoad }: ProcessStore): void {
+/** The tests that hold for processes on every store. */
+export function processContract({ client, start, leaseMs, longLoad, untilOneWaits }: ProcessStore): void {
   it("loads a cold key once for 1,000 concurrent reads in four processes", async () => {
     const { processes, loads } = await start(4);
     const reports = await Promise.all(
@@ -50,14 +52,18 @@ export function processContract({ client, start, leaseMs, longLoad }: ProcessSto
   }, 30_000);
 
   it("loads once more when the lease holder is killed during its load", async () => {
-    const { processes, loads } = await start(3);
+    const group = await start(3);
+    const { processes, loads } = group;
     const holder = processAt(processes, 0);
     const loading = waitForMessage(holder, "loading");
     holder.send({ do: "read", key: "k", times: 1, loadMs: 60_000 } satisfies Command);
     await loading;
+    const ask = () =>
+      Promise.all(processes.slice(1).map((child) => run(child, { do: "read", key: "k", times: 20, loadMs: 50 })));
+    const waiting = untilOneWaits && ask();
+    await untilOneWaits?.(group);
     holder.kill("SIGKILL");
-    const others = processes.slice(1).map((child) => run(child, { do: "read", key: "k", times: 20, loadMs: 50 }));
-    for (const { values } of await Promise.all(others)) expect(values).toEqual(["version 1"]);
+    for (const { values } of await (waiting ?? ask())) expect(values).toEqual(["version 1"]);
     expect(await loads()).toBe(2);
   }, 30_000);
 
