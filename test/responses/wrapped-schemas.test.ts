@@ -2,8 +2,9 @@ import { ApolloServer } from "@apollo/server";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { mapSchema } from "@graphql-tools/utils";
 import { type GraphQLSchema, lexicographicSortSchema, parse } from "graphql";
-import { applyCached, type Cache, cachedTypeDefs, createCache } from "graphql-cached";
+import { applyCached, type Cache, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
+import type { Store } from "graphql-cached/store";
 import { useCached } from "graphql-cached/yoga";
 import { createYoga } from "graphql-yoga";
 import { describe, expect, it, vi } from "vitest";
@@ -57,10 +58,11 @@ const ASKS: Readonly<Record<string, (schema: GraphQLSchema, cache: Cache<Context
 describe.each(Object.entries(ASKS))(
   "a response whose resolvers are wrapped after applyCached, on %s",
   (_name, askOf) => {
-    const start = (wrap: (schema: GraphQLSchema) => GraphQLSchema) => {
+    const start = (wrap: (schema: GraphQLSchema) => GraphQLSchema, store?: Store) => {
       const warn = vi.fn();
       const stored: unknown[] = [];
       const cache = createCache<Context>({
+        store,
         identify: ({ user }) => user,
         logger: { info: () => undefined, warn },
         onEvent: (event) => {
@@ -121,6 +123,16 @@ describe.each(Object.entries(ASKS))(
       expect(await ask("{ plain person { salary } }", "alice")).toEqual({ plain: "plain", person: { salary: 100 } });
       expect(stored).toEqual(["hit"]);
       expect(lines()).toEqual([]);
+    });
+
+    it("is not taken from a release that did not wrap them, nor shared with it", async () => {
+      const store = memoryStore();
+      const [before, after] = [start((schema) => schema, store), start(guarded, store)];
+      for (const _ of [1, 2]) await before.ask("{ salaries }", "boss");
+      expect(before.stored).toContain("hit");
+      for (const _ of [1, 2]) expect(await after.ask("{ salaries }", "alice")).toEqual({ salaries: null });
+      expect(await after.ask("{ salaries }", "boss")).toEqual({ salaries: ["100"] });
+      expect(await before.ask("{ salaries }", "alice")).toEqual({ salaries: ["100"] });
     });
 
     it("is shared if its fields say so with @cacheControl(scope: PUBLIC)", async () => {
