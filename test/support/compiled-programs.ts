@@ -13,7 +13,7 @@ const BUNDLED = [
   ),
 ];
 /** Without their packages, which others load as well, or which find files beside them. */
-const UNBUNDLED = ["src/cli/bin.ts", "src/index.ts", "test/support/aborting-process.ts", "test/support/lab-process.ts"];
+const UNBUNDLED = ["src/tools/cli/bin.ts", "src/index.ts", "test/support/aborting-process.ts", "test/support/lab-process.ts"];
 
 /** CommonJS packages in a bundle of ES modules call `require`. */
 const REQUIRE =
