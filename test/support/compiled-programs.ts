@@ -13,7 +13,12 @@ const BUNDLED = [
   ),
 ];
 /** Without their packages, which others load as well, or which find files beside them. */
-const UNBUNDLED = ["src/tools/cli/bin.ts", "src/index.ts", "test/support/aborting-process.ts", "test/support/lab-process.ts"];
+const UNBUNDLED = [
+  "src/tools/cli/bin.ts",
+  "src/index.ts",
+  "test/support/aborting-process.ts",
+  "test/support/lab-process.ts",
+];
 
 /** CommonJS packages in a bundle of ES modules call `require`. */
 const REQUIRE =
@@ -23,11 +28,10 @@ const REQUIRE =
 const sourceUrls: Plugin = {
   name: "source-urls",
   setup({ onLoad }) {
-    onLoad({ filter: /\.ts$/ }, ({ path }) => {
-      const text = readFileSync(path, "utf8");
-      if (path.includes("node_modules") || !text.includes("import.meta.url")) return undefined;
+    onLoad({ filter: /\.m?[jt]s$/ }, ({ path }) => {
+      if (path.includes("node_modules")) return undefined;
       const url = JSON.stringify(pathToFileURL(path).href);
-      return { contents: text.replaceAll("import.meta.url", url), loader: "ts" };
+      return { contents: readFileSync(path, "utf8").replaceAll("import.meta.url", url), loader: "ts" };
     });
   },
 };
