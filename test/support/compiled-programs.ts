@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -69,10 +69,12 @@ export const compilePrograms = (): Promise<string> =>
     { entryPoints: UNBUNDLED, packages: "external" },
   );
 
-/** The same for the servers of the examples, which have packages of their own. */
-export const compileExamples = (): Promise<string> =>
-  compileTo(join(ROOT, "examples/.compiled"), {
+/** The same for the servers of the examples, which have packages of their own; some run with those of the root alone. */
+export function compileExamples(): Promise<string> {
+  const isInstalled = existsSync(join(ROOT, "examples/node_modules/.package-lock.json"));
+  return compileTo(join(ROOT, isInstalled ? "examples/.compiled" : "node_modules/.cache"), {
     entryPoints: filesIn("examples").filter((path) => /(\/server|servers\/[\w-]+)\.ts$/.test(path)),
     packages: "external",
     tsconfig: join(ROOT, "examples/tsconfig.json"),
   });
+}
