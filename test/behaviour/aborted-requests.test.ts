@@ -91,7 +91,7 @@ onEachStore("a request that is aborted", (world) => {
     expect(source.loads).toBe(1);
   });
 
-  it("ends its load when nobody waits for it any more, and the next request loads at once", async () => {
+  it("ends its load when no request waits for it any more, and the next request loads at once", async () => {
     const { source, resolvers } = createSource(ofLoad);
     const process = world().process(typeDefs, resolvers, patient);
     const clients = [client(), client(), client()];

@@ -277,7 +277,7 @@ onEachStore("a resolver that looks ahead", (world) => {
     expect([...Object.keys(one.outcomes()), ...Object.keys(two.outcomes())].join()).not.toContain("bypassed");
   });
 
-  it("gives nobody else the value of a load that turns out to have looked ahead, in its process or another", async () => {
+  it("gives no other reader the value of a load that turns out to have looked ahead, in its process or another", async () => {
     const shared = world();
     const { state, look } = gatedLook(bySelection, false);
     const [one, two] = [siteOf(shared, look), siteOf(shared, look)];

@@ -158,7 +158,7 @@ describe("policies by coordinate", () => {
     expect(await ask("{ viewer }", { user: "ann" })).toEqual({ viewer: "ann 1" });
   });
 
-  it("make a field with its selection one entry, and keep the holes that they say out of it", async () => {
+  it("make a field with its selection one entry, without the holes that they name", async () => {
     for (const [more, stars] of [
       [{}, 1],
       [{ "Movie.stars": { maxAge: 0 } }, 3],

@@ -103,7 +103,7 @@ describe("a stale value", () => {
     expect(site.source.loads).toBe(2);
   });
 
-  it("is served to nobody who waits in another process if the source answers that there is none", async () => {
+  it("is not served to waiters in another process if the source answers that there is none", async () => {
     const site = createSite();
     await read(site, "ifError");
     await site.clock.advance(11_000);

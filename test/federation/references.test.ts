@@ -628,7 +628,7 @@ describe("a cached field with @requires", () => {
     );
   });
 
-  it("is told apart if the directives of federation have other names", async () => {
+  it("is kept apart if the directives of federation have other names", async () => {
     for (const [link, requires] of [
       ['as: "fed"', "@fed__requires"],
       ['import: ["@key", "@external", { name: "@requires", as: "@needs" }]', "@needs"],

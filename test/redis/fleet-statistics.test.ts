@@ -75,7 +75,7 @@ const shows = (child: ChildProcess | undefined, reads: readonly number[]) =>
   until(`a process shows ${reads.join(" and ")} reads`, async () => String(await readsAt(child)) === String(reads));
 
 describe("The statistics of a fleet on one Redis", () => {
-  it("add up to the requests sent, but for the last interval of a process that was killed, which they say", async () => {
+  it("add up to the requests sent, except for the last interval of a process that was killed, and report that", async () => {
     const fleet = await start(4);
     const [killed, one, two, closed] = fleet;
     for (const [nth, child] of fleet.entries()) {
