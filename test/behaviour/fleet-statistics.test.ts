@@ -565,7 +565,7 @@ describe("reports of processes", () => {
     expect(await store.reports?.list()).toMatchObject({ processes: isReporting ? [{}] : [] });
   });
 
-  it("are written without inspection resolvers only if an option says so", async () => {
+  it("are written without inspection resolvers only if an option asks for them", async () => {
     for (const [inspection, count] of [
       [{}, 0],
       [{ report: true }, 1],

@@ -379,7 +379,7 @@ onEachStore("a resolver that looks ahead", (world) => {
     expect(knowing.loads).toHaveLength(3);
   });
 
-  it("is loaded anew for its own selection by a request with REFRESH", async () => {
+  it("is loaded again for its own selection by a request with REFRESH", async () => {
     const site = siteOf(world(), bySelection);
     for (const fields of ["id", "title", "stars"]) await movieOf(site, fields);
     await waitForStores(site, 2);
@@ -447,7 +447,7 @@ describe("a resolver of a cached field", () => {
       expect(refusals(site)).toEqual([]);
     });
 
-  it("may read the selection of a leaf, which there is none of", async () => {
+  it("may read the selection of a leaf, which has none", async () => {
     let loads = 0;
     const top = (_: unknown, __: unknown, ___: unknown, { fieldNodes }: Info): number =>
       ++loads + Number(fieldNodes[0]?.selectionSet !== undefined);

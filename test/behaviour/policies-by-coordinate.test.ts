@@ -198,7 +198,7 @@ describe("policies by coordinate", () => {
     }
   });
 
-  it("are what a server is told to have lost, if it got another schema than that of applyCached", async () => {
+  it("are reported as lost by a server that got another schema than that of applyCached", async () => {
     const lines: string[] = [];
     const logger = { info: () => undefined, warn: (line: string) => void lines.push(line) };
     const cache = createCache({ logger });

@@ -46,7 +46,7 @@ function createSite(options: CacheOptions<never> = {}) {
 }
 
 onEachStore("a value that its source no longer has", (world) => {
-  it("is served no more, in any process, when its refresh has found that out", async () => {
+  it("is no longer served, in any process, when its refresh has found that out", async () => {
     const { source, resolvers } = createSource();
     const shared = world();
     const [first, second] = [shared.process(typeDefs, resolvers), shared.process(typeDefs, resolvers)];

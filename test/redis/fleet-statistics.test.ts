@@ -126,7 +126,7 @@ describe("The statistics of a fleet on one Redis", () => {
     expect(gone).toMatchObject({ isAlive: false, missing: null });
   }, 60_000);
 
-  it("include processes without the inspection query if their cache is told to report", async () => {
+  it("include processes without the inspection query if their cache has the option to report", async () => {
     const prefix = randomUUID();
     const [inspected] = await start(1, { prefix });
     const [worker] = await start(1, { prefix, env: { REPORT: "true" } });

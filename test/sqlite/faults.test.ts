@@ -402,7 +402,7 @@ describe("A caller that waits for a load of another process", () => {
     expect(waiter.woken).toEqual(["k"]);
   });
 
-  it("is woken although the lease was renewed for longer than it was told", async () => {
+  it("is woken although the lease was renewed beyond the time that it knew", async () => {
     const [holder, waiter] = [storeOf(), storeOf()];
     const granted = await acquire(holder, "k");
     await acquire(waiter, "k");

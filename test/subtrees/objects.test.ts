@@ -188,7 +188,7 @@ describe("the objects of a list", () => {
       });
   });
 
-  it("are executed as ever where a part is not cached", async () => {
+  it("are executed as usual where a part is not cached", async () => {
     const { ask, counts, skipped } = open();
     const query = "{ items(first: 2) { title liked } }";
     for (const user of ["ann", "bob"])

@@ -208,7 +208,7 @@ describe("overrides of a request", () => {
     expect((await ask(query)).data).toEqual({ page: { title: "title 2", price: 2 } });
   });
 
-  it("REFRESH builds a subtree and its parts anew, and stores them", async () => {
+  it("REFRESH builds a subtree and its parts again, and stores them", async () => {
     const { ask, cache } = open();
     await ask(query);
     const refresh = {};
