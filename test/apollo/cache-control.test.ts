@@ -16,7 +16,7 @@ import {
 import { cachedPlugin } from "graphql-cached/apollo";
 import { FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { partsOf } from "../../src/parts.js";
+import { partsOf } from "../../src/core/parts.js";
 
 const DIRECTIVE = /* GraphQL */ `
   enum CacheControlScope { PUBLIC PRIVATE }

@@ -6,7 +6,7 @@ import { cachedPlugin } from "graphql-cached/apollo";
 import { FakeClock, settle } from "graphql-cached/testing";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { seededRandom } from "../../bench/seeded-random.js";
-import { SubtreeBuild } from "../../src/subtrees/build.js";
+import { SubtreeBuild } from "../../src/core/subtrees/build.js";
 import { type Draw, drawOfRandom } from "../property/draw.js";
 
 const SCHEMAS = 12;

@@ -24,7 +24,7 @@ import {
 import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import type { Terminal } from "../../src/cli/terminal.js";
+import type { Terminal } from "../../src/tools/cli/terminal.js";
 import { ROOT, read } from "../project/source.js";
 import { runCli } from "../support/cli-terminal.js";
 import { compiledPath } from "../support/programs.js";
@@ -751,7 +751,7 @@ describe("the program", () => {
   it("prints to its streams, and ends without an error on SIGINT", async () => {
     const { url, cache } = await startServer();
     await cache.invalidateTags(["Movie:7"]);
-    const program = spawn(process.execPath, [await compiledPath("src/cli/bin.ts"), "watch"], {
+    const program = spawn(process.execPath, [await compiledPath("src/tools/cli/bin.ts"), "watch"], {
       cwd: ROOT,
       env: { ...process.env, GRAPHQL_CACHED_ENDPOINT: url, GRAPHQL_CACHED_HEADERS: "x-admin: yes" },
     });

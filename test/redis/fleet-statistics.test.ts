@@ -6,7 +6,7 @@ import { redisStore } from "graphql-cached/redis";
 import type { Store, StoreNames } from "graphql-cached/store";
 import { Cluster, Redis } from "ioredis";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
-import { VERSION } from "../../src/version.js";
+import { VERSION } from "../../src/core/base/version.js";
 import { read } from "../project/source.js";
 import type { CountingCommand } from "../support/counting-process.js";
 import { startProgram } from "../support/programs.js";

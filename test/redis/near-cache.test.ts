@@ -4,7 +4,7 @@ import { redisStore } from "graphql-cached/redis";
 import { FakeClock } from "graphql-cached/testing";
 import { Cluster, Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createKeySpace } from "../../src/keys/key.js";
+import { createKeySpace } from "../../src/core/keys/key.js";
 import { isConnected, PACKAGES, type StoreClient } from "../support/redis-clients.js";
 import { type Address, RedisLab, until } from "../support/redis-lab.js";
 import { monitorRedis } from "../support/redis-monitor.js";

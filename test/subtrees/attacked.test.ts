@@ -2,7 +2,7 @@ import { parse } from "graphql";
 import { memoryStore } from "graphql-cached";
 import { FakeClock } from "graphql-cached/testing";
 import { expect, it } from "vitest";
-import { MIN_READS } from "../../src/subtrees/hit-ratio.js";
+import { MIN_READS } from "../../src/core/subtrees/hit-ratio.js";
 import { openSubtrees } from "./site.js";
 
 const typeDefs = /* GraphQL */ `

@@ -3,14 +3,14 @@ import fc from "fast-check";
 import type { GraphQLResolveInfo } from "graphql";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
 import { describe, expect, it } from "vitest";
-import { FieldNames } from "../../../src/directive/call-names.js";
-import { type FieldRoots, keyOf, knownTagsOf } from "../../../src/directive/field-rule.js";
-import type { Key } from "../../../src/keys/key.js";
-import { RequestScopes } from "../../../src/loader/request-scope.js";
-import { partsOf } from "../../../src/parts.js";
-import type { FieldRule } from "../../../src/schema-rules.js";
-import type { Reads } from "../../../src/tier/read/reads.js";
-import type { RequestTags } from "../../../src/tier/request/request.js";
+import { type FieldRoots, keyOf, knownTagsOf } from "../../../src/core/directive/compile/field-rule.js";
+import { FieldNames } from "../../../src/core/directive/run/call-names.js";
+import type { Key } from "../../../src/core/keys/key.js";
+import { RequestScopes } from "../../../src/core/loader/request-scope.js";
+import { partsOf } from "../../../src/core/parts.js";
+import type { FieldRule } from "../../../src/core/schema-rules.js";
+import type { Reads } from "../../../src/core/tier/read/reads.js";
+import type { RequestTags } from "../../../src/core/tier/request/request.js";
 
 const typeDefs = /* GraphQL */ `
   scalar Any

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { advise, changeRateOf, type Evidence } from "../../../src/inspection/advisor.js";
+import { advise, changeRateOf, type Evidence } from "../../../src/tools/inspection/advisor.js";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { appendToCopies, type CopiedClock, laterHead } from "../../../src/store/clock-copies.js";
+import { appendToCopies, type CopiedClock, laterHead } from "../../../src/core/store/clock-copies.js";
 import {
   appendToClock,
   type ClockHead,
@@ -7,7 +7,7 @@ import {
   readLog,
   type StoredClock,
   writeRecord,
-} from "../../../src/store/clock-log.js";
+} from "../../../src/core/store/clock-log.js";
 
 const hard = (subject: number): Buffer => writeRecord({ kind: "hard", subjects: [subject] });
 const headOf = (bytes: Buffer | undefined): ClockHead => readHead(bytes) as ClockHead;

@@ -1,9 +1,9 @@
 import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import type { Subjects } from "../../../src/keys/key.js";
-import { appendToClock, readHead, readLog, type StoredClock, writeRecord } from "../../../src/store/clock-log.js";
-import type { ClockOrigin, Store } from "../../../src/store/store.js";
-import { type EntryKey, InvalidationClock } from "../../../src/tier/record/invalidation-clock.js";
+import type { Subjects } from "../../../src/core/keys/key.js";
+import { appendToClock, readHead, readLog, type StoredClock, writeRecord } from "../../../src/core/store/clock-log.js";
+import type { ClockOrigin, Store } from "../../../src/core/store/store.js";
+import { type EntryKey, InvalidationClock } from "../../../src/core/tier/record/invalidation-clock.js";
 
 /** Subjects. */
 const [A, B, C] = [1, 2, 3] as const;

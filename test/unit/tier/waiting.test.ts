@@ -1,6 +1,6 @@
 import { FakeClock } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { Waiting, type Watch } from "../../../src/tier/lease/waiting.js";
+import { Waiting, type Watch } from "../../../src/core/tier/lease/waiting.js";
 
 function waiting() {
   const clock = new FakeClock();
