@@ -1,14 +1,27 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig, type TestProjectInlineConfiguration, type ViteUserConfig } from "vitest/config";
+import packageJson from "./package.json" with { type: "json" };
 
 const source = (file: string): string => fileURLToPath(new URL(`./src/${file}`, import.meta.url));
+
+/** The entry points of the package as the sources that they are built from. */
+const entryPoints = Object.entries(packageJson.exports).flatMap(([name, target]) =>
+  typeof target === "string" || name === "."
+    ? []
+    : [
+        {
+          find: `graphql-cached${name.slice(1)}`,
+          replacement: source(target.default.replace("./dist/", "").replace(/\.js$/, ".ts")),
+        },
+      ],
+);
 
 const SERVERS = ["conformance", "memcached", "postgres", "redis", "servers", "sqlite"].map(
   (name) => `test/${name}/**/*.test.ts`,
 );
 const UNIT = "test/unit/**/*.test.ts";
 /** Files that count the work of their process, or need a heap without the garbage of other files. */
-const ALONE = ["test/**/ten-thousand-keys.test.ts", "test/behaviour/worst-requests.test.ts"];
+const ALONE = ["test/**/ten-thousand-keys.test.ts", "test/behaviour/p13-limits/worst-requests.test.ts"];
 /** Finds or downloads servers, and starts them once a test file asks for them. */
 const globalSetup = ["test/support/global-setup.ts"];
 
@@ -20,10 +33,7 @@ const project = (name: string, test: ViteUserConfig["test"]): TestProjectInlineC
 const config: ViteUserConfig = defineConfig({
   resolve: {
     alias: [
-      {
-        find: /^graphql-cached\/(store|codec|eslint|redis|memcached|sqlite|apollo|yoga|http|inspector|mercurius|msgpackr|opentelemetry|postgres|prometheus|testing|types)$/,
-        replacement: source("$1/index.ts"),
-      },
+      ...entryPoints,
       { find: /^graphql-cached$/, replacement: source("index.ts") },
       // Vite resolves graphql to its .mjs files, Node to its .js files: two copies that reject each other's schemas.
       { find: /^graphql$/, replacement: fileURLToPath(import.meta.resolve("graphql")) },

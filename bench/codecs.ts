@@ -4,10 +4,10 @@
  */
 import { readFileSync } from "node:fs";
 import { brotliCompressSync, brotliDecompressSync, constants, deflateSync, inflateSync } from "node:zlib";
-import type { Codec } from "../src/codec/codec.js";
-import { createEncryption } from "../src/codec/encryption.js";
-import { jsonCodec } from "../src/codec/json-codec.js";
-import { msgpackrCodec } from "../src/msgpackr/msgpackr-codec.js";
+import type { Codec } from "../src/core/codec/codec.js";
+import { createEncryption } from "../src/core/codec/encryption.js";
+import { jsonCodec } from "../src/core/codec/json-codec.js";
+import { msgpackrCodec } from "../src/tools/msgpackr/msgpackr-codec.js";
 import { median } from "./statistics.js";
 
 const ROUNDS = 200;

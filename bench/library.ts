@@ -2,8 +2,8 @@ import { pathToFileURL } from "node:url";
 
 /** The entry points of a build of graphql-cached. */
 export type Library = typeof import("../src/index.js") &
-  typeof import("../src/redis/index.js") &
-  typeof import("../src/apollo/index.js");
+  typeof import("../src/stores/redis/index.js") &
+  typeof import("../src/servers/apollo/index.js");
 
 /** Imports a build. `folder` contains its `index.js`. Default: that of this checkout. */
 export async function loadLibrary(folder?: string): Promise<Library> {

@@ -4,16 +4,16 @@
  * Prints for values of several shapes the bytes of heap for an entry, what the cache counts for it, and their ratio.
  */
 import { randomBytes } from "node:crypto";
-import { createKeySpace, type Key } from "../src/keys/key.js";
-import { compilePolicy } from "../src/policy/policy.js";
-import { NO_EPOCH } from "../src/store/entry.js";
-import { memoryStore } from "../src/store/memory-store.js";
-import { FakeClock } from "../src/testing/index.js";
-import { NearCache } from "../src/tier/near/near-cache.js";
-import { InvalidationClock } from "../src/tier/record/invalidation-clock.js";
-import { SharedSettings } from "../src/tier/record/shared-settings.js";
-import { Variants } from "../src/tier/record/variants.js";
-import { KnownTags } from "../src/tier/request/request.js";
+import { createKeySpace, type Key } from "../src/core/keys/key.js";
+import { compilePolicy } from "../src/core/policy/policy.js";
+import { NO_EPOCH } from "../src/core/store/entry.js";
+import { NearCache } from "../src/core/tier/near/near-cache.js";
+import { InvalidationClock } from "../src/core/tier/record/invalidation-clock.js";
+import { SharedSettings } from "../src/core/tier/record/shared-settings.js";
+import { Variants } from "../src/core/tier/record/variants.js";
+import { KnownTags } from "../src/core/tier/request/request.js";
+import { memoryStore } from "../src/stores/memory/memory-store.js";
+import { FakeClock } from "../src/tools/testing/index.js";
 
 const collectGarbage = globalThis.gc as (() => void) | undefined;
 if (collectGarbage === undefined) throw new Error("run node with --expose-gc");

@@ -5,7 +5,7 @@
  * the triggers add to an UPDATE, and how long the consumer takes for the tags.
  */
 import { createCache } from "../src/index.js";
-import { invalidateFromOutbox, outboxSql } from "../src/postgres/index.js";
+import { invalidateFromOutbox, outboxSql } from "../src/tools/postgres/index.js";
 import { findPostgres, postgres } from "../test/support/postgres-lab.js";
 import { median } from "./statistics.js";
 

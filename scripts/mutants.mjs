@@ -18,23 +18,27 @@ const CONFORMANCE = "test/conformance/fake-time.test.ts";
  * what they killed at last: many of the others change nothing that a caller could observe.
  */
 const GROUPS = [
-  { file: "src/store/transitions.ts", tests: [CONFORMANCE], minScore: 80 },
+  { file: "src/core/store/transitions.ts", tests: [CONFORMANCE], minScore: 80 },
   {
-    file: "src/tier/entry/freshness.ts",
+    file: "src/core/tier/entry/freshness.ts",
     tests: ["unit/tier/freshness", "behaviour/stale", "behaviour/states", "behaviour/result-control"].map(testFile),
     minScore: 70,
   },
   {
-    file: "src/tier/lease/load-sharing.ts",
+    file: "src/core/tier/lease/load-sharing.ts",
     tests: ["load-sharing", "caller-errors", "nested-loads", "redis-down"].map((name) => testFile(`behaviour/${name}`)),
     minScore: 55,
   },
   {
-    file: "src/loader/identity.ts",
+    file: "src/core/loader/identity.ts",
     tests: ["unit/loader/identity", "leaks/identity", "behaviour/private-scope"].map(testFile),
     minScore: 92,
   },
-  { file: "src/directive/auth-marks.ts", tests: ["behaviour/permissions"].map(testFile), minScore: 75 },
+  {
+    file: "src/core/directive/permissions/auth-marks.ts",
+    tests: ["behaviour/permissions"].map(testFile),
+    minScore: 75,
+  },
 ];
 
 /** Mutants of Lua scripts: a text, in which white space stands for any, and what replaces it. */
@@ -72,7 +76,7 @@ function runStryker({ file, tests, minScore }, report) {
 function runScriptMutants(report) {
   if (isKilled(undefined)) throw new Error(`expected ${CONFORMANCE} to pass without a mutant`);
   return SCRIPT_MUTANTS.flatMap(([script, from, to]) => {
-    const killed = isKilled({ file: `src/redis/scripts/${script}.ts`, from, to });
+    const killed = isKilled({ file: `src/stores/redis/scripts/${script}.ts`, from, to });
     report(`${killed ? "killed" : "SURVIVED"}: ${script}: ${from}`);
     return killed ? [] : [`${script}: ${from} -> ${to} survived`];
   });

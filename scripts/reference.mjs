@@ -58,7 +58,7 @@ const enumOf = (name) => describedIn("schema/inspection.graphql", `enum ${name} 
 
 /** The events with their properties and docblocks. */
 function events() {
-  const body = bodyOf(read("src/telemetry/events.ts"), "export type CacheEvent =", ";\n\n/** The events of hits");
+  const body = bodyOf(read("src/core/telemetry/events.ts"), "export type CacheEvent =", ";\n\n/** The events of hits");
   const members = body.matchAll(/(?:^ {2}(\/\*\*(?:(?!\*\/)[\s\S])*\*\/)\s*)?^ {2}\| ((?:(?!^ {2}[|/])[\s\S])*)/gm);
   return [...members].map(([, docs, member]) => {
     const [name, ...properties] = [
@@ -76,7 +76,7 @@ function textsOf(file, start) {
 }
 
 function outcomes() {
-  const docs = bodyOf(read("src/telemetry/events.ts"), "* How a read ended.", "export type ReadOutcome");
+  const docs = bodyOf(read("src/core/telemetry/events.ts"), "* How a read ended.", "export type ReadOutcome");
   return [...docs.matchAll(/^ \* - `(\w+)`: (.*(?:\n \* {3}.*)*)/gm)].map(([, name, text]) => [
     code(name),
     cell(oneLine(text)),
@@ -106,7 +106,7 @@ const BLOCKS = {
   ),
   "@cached": () =>
     table(["argument", "meaning"], describedIn("schema/cached.graphql", "directive @cached(", "\n) on", "(\\w+):")),
-  errors: () => table(["code", "meaning"], textsOf("src/errors.ts", "export const CODES = {")),
+  errors: () => table(["code", "meaning"], textsOf("src/core/base/errors.ts", "export const CODES = {")),
   events: () => table(["event", "properties", "when"], events()),
   outcomes: () => table(["outcome", "meaning"], outcomes()),
   CacheBypassReason: () => table(["reason", "why"], enumOf("CacheBypassReason")),

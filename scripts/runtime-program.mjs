@@ -233,7 +233,7 @@ const CHECKS = {
     const file = join(folder, "schema.graphql");
     writeFileSync(file, "type Query { top: Int @cached(maxAge: 60) }");
     const child = run([
-      fileURLToPath(new URL("./node_modules/graphql-cached/dist/cli/bin.js", import.meta.url)),
+      fileURLToPath(new URL("./node_modules/graphql-cached/dist/tools/cli/bin.js", import.meta.url)),
       "check",
       file,
     ]);

@@ -48,7 +48,7 @@ const GRAPHQL_VERSIONS = [
   { version: "16.11.0", excluded: [] },
   { version: "17.1.0", excluded: ["test/apollo", "test/servers/apollo.test.ts", "test/servers/mercurius.test.ts"] },
 ];
-const FAULT_TESTS = ["test/redis", "test/memcached", "test/sqlite", "test/behaviour/redis-down.test.ts"];
+const FAULT_TESTS = ["test/redis", "test/memcached", "test/sqlite", "test/behaviour/p6-fail-open/redis-down.test.ts"];
 
 function run(command, args, { cwd = ROOT, env = process.env } = {}) {
   const { status, stdout, stderr } = spawnSync(command, args, { cwd, env, encoding: "utf8", maxBuffer: 2 ** 27 });
@@ -171,7 +171,7 @@ const REDIS_TESTS = [
   "test/conformance",
   "test/redis",
   "test/project/scripts.test.ts",
-  "test/behaviour/redis-down.test.ts",
+  "test/behaviour/p6-fail-open/redis-down.test.ts",
 ];
 
 function verifyValkey(report) {

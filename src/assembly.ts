@@ -1,62 +1,62 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
-import { type Clock, systemClock, systemRandom } from "./clock.js";
-import { createPacking } from "./codec/packing.js";
-import { keyFormsOf } from "./codec/value-type.js";
-import { isAuthName } from "./directive/auth-names.js";
-import { CachedError, inOneLine, messageOf } from "./errors.js";
-import { Fleet, type ProcessIdentity } from "./fleet/fleet.js";
-import { processStateOf } from "./inspection/process-state.js";
-import { createKeySpace } from "./keys/key.js";
-import { KnownTags } from "./keys/known-tags.js";
-import { type TagNormalizer, tagNormalizer } from "./keys/tag-normalizer.js";
-import { KnownResolvers } from "./known-resolvers.js";
-import { ContextWatch } from "./loader/context-watch.js";
-import { RequestScopes } from "./loader/request-scope.js";
-import { RequestSignals } from "./loader/request-signals.js";
-import { TypeShapes } from "./loader/type-shapes.js";
+import { type Clock, systemClock, systemRandom } from "./core/base/clock.js";
+import { CachedError, inOneLine, messageOf } from "./core/base/errors.js";
+import { KnownResolvers } from "./core/base/known-resolvers.js";
+import { VERSION } from "./core/base/version.js";
+import { createPacking } from "./core/codec/packing.js";
+import { keyFormsOf } from "./core/codec/value-type.js";
+import { isAuthName } from "./core/directive/permissions/auth-names.js";
+import { createKeySpace } from "./core/keys/key.js";
+import { KnownTags } from "./core/keys/known-tags.js";
+import { type TagNormalizer, tagNormalizer } from "./core/keys/tag-normalizer.js";
+import { ContextWatch } from "./core/loader/context-watch.js";
+import { RequestScopes } from "./core/loader/request-scope.js";
+import { RequestSignals } from "./core/loader/request-signals.js";
+import { TypeShapes } from "./core/loader/type-shapes.js";
+import { secondsDoubts } from "./core/policy/policy.js";
+import { AppliedRules } from "./core/schema-rules.js";
+import { FailOpenStore } from "./core/store/fail-open-store.js";
+import type { Store } from "./core/store/store.js";
+import { Subtrees } from "./core/subtrees/subtrees.js";
+import { Channel } from "./core/telemetry/channel.js";
+import { ContextReadLog } from "./core/telemetry/context-read-log.js";
+import { Counters } from "./core/telemetry/counters.js";
+import { infallible, logListener, OnceLog } from "./core/telemetry/log-listener.js";
+import { RecentEvents } from "./core/telemetry/recent-events.js";
+import { TagMistakes } from "./core/telemetry/tag-mistakes.js";
+import { Invalidation } from "./core/tier/invalidation/invalidate.js";
+import { InvalidationHistory } from "./core/tier/invalidation/invalidation-history.js";
+import { Purger } from "./core/tier/invalidation/purge.js";
+import { Leases } from "./core/tier/lease/leases.js";
+import { UnleasedLoads } from "./core/tier/lease/load-sharing.js";
+import { Waiting } from "./core/tier/lease/waiting.js";
+import { NearCache, type NearCacheParts } from "./core/tier/near/near-cache.js";
+import { Reads } from "./core/tier/read/reads.js";
+import { Responder } from "./core/tier/read/responder.js";
+import { InvalidationClock } from "./core/tier/record/invalidation-clock.js";
+import { Modes } from "./core/tier/record/modes.js";
+import { SharedSettings } from "./core/tier/record/shared-settings.js";
+import { UnconfirmedInvalidations } from "./core/tier/record/unconfirmed-invalidations.js";
+import { Variants } from "./core/tier/record/variants.js";
+import { ValueDecoder } from "./core/tier/request/value-decoder.js";
+import { LoadLimit } from "./core/tier/source/load-limit.js";
+import { Loads } from "./core/tier/source/loads.js";
+import { PreviousValues } from "./core/tier/source/previous-values.js";
+import { SourceGuard } from "./core/tier/source/source-guard.js";
+import { LongTick } from "./core/tier/tick/long-tick.js";
+import { WorkUnderWay } from "./core/tier/tick/work-under-way.js";
 import type { ResolvedOptions } from "./options.js";
-import type { CacheParts } from "./parts.js";
-import { secondsDoubts } from "./policy/policy.js";
-import { AppliedRules } from "./schema-rules.js";
-import { FailOpenStore } from "./store/fail-open-store.js";
-import { memoryStore } from "./store/memory-store.js";
-import type { Store } from "./store/store.js";
-import { Subtrees } from "./subtrees/subtrees.js";
-import { Channel } from "./telemetry/channel.js";
-import { ContextReadLog } from "./telemetry/context-read-log.js";
-import { Counters } from "./telemetry/counters.js";
-import { infallible, logListener, OnceLog } from "./telemetry/log-listener.js";
-import { RecentEvents } from "./telemetry/recent-events.js";
-import { TagMistakes } from "./telemetry/tag-mistakes.js";
-import { Invalidation } from "./tier/invalidation/invalidate.js";
-import { InvalidationHistory } from "./tier/invalidation/invalidation-history.js";
-import { Purger } from "./tier/invalidation/purge.js";
-import { Leases } from "./tier/lease/leases.js";
-import { UnleasedLoads } from "./tier/lease/load-sharing.js";
-import { Waiting } from "./tier/lease/waiting.js";
-import { NearCache, type NearCacheParts } from "./tier/near/near-cache.js";
-import { Reads } from "./tier/read/reads.js";
-import { Responder } from "./tier/read/responder.js";
-import { InvalidationClock } from "./tier/record/invalidation-clock.js";
-import { Modes } from "./tier/record/modes.js";
-import { SharedSettings } from "./tier/record/shared-settings.js";
-import { UnconfirmedInvalidations } from "./tier/record/unconfirmed-invalidations.js";
-import { Variants } from "./tier/record/variants.js";
-import { ValueDecoder } from "./tier/request/value-decoder.js";
-import { LoadLimit } from "./tier/source/load-limit.js";
-import { Loads } from "./tier/source/loads.js";
-import { PreviousValues } from "./tier/source/previous-values.js";
-import { SourceGuard } from "./tier/source/source-guard.js";
-import { LongTick } from "./tier/tick/long-tick.js";
-import { WorkUnderWay } from "./tier/tick/work-under-way.js";
-import { VERSION } from "./version.js";
+import { memoryStore } from "./stores/memory/memory-store.js";
+import { Fleet, type ProcessIdentity } from "./tools/fleet/fleet.js";
+import type { InspectedParts } from "./tools/inspection/inspected-parts.js";
+import { processStateOf } from "./tools/inspection/process-state.js";
 
 /** How long `close` and a stopping server wait for loads and mutations under way. */
 const DRAIN_MS = 2_000;
 
 /** Creates the parts of a cache, and the function that shuts them down. */
-export function assemble(options: ResolvedOptions): { parts: CacheParts; close(): Promise<void> } {
+export function assemble(options: ResolvedOptions): { parts: InspectedParts; close(): Promise<void> } {
   const { clock = systemClock, random = systemRandom, onEvent } = options;
   const logger = infallible(options.logger ?? console);
   for (const [place, settings] of [["defaults", options.defaults], ...profilesOf(options)] as const)
@@ -181,7 +181,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const scopes = new RequestScopes(tier, invalidation.made, options);
   const { profiles, defaults, identify, authDirectives, requireScope, isProduction } = options;
   const contextWatch = contextWatchOf(options, channel);
-  const parts: CacheParts = {
+  const parts: InspectedParts = {
     get processId() {
       return identity.id;
     },

@@ -1,29 +1,29 @@
 import { type DocumentNode, type ExecutionArgs, type ExecutionResult, execute, type GraphQLSchema } from "graphql";
 import { assemble } from "./assembly.js";
-import { invalidatedSubjects } from "./directive/invalidated-tags.js";
+import { CachedError, describeSetting } from "./core/base/errors.js";
+import { invalidatedSubjects } from "./core/directive/invalidation/invalidated-tags.js";
 import {
   checkInvalidationTarget,
   checkWriteTarget,
   namesOfInvalidation,
   namesOfOneEntry,
-} from "./directive/invalidation-target.js";
-import { CachedError, describeSetting } from "./errors.js";
-import { type CacheHealth, healthOf } from "./inspection/health.js";
-import { setMode } from "./inspection/mode-setting.js";
-import { nameOfSubject } from "./keys/key.js";
-import { checkedTags } from "./keys/tag-template.js";
-import type { CachedLoader } from "./loader/context-loader.js";
-import { createLoaderFactory, type LoaderOptions } from "./loader/loader-factory.js";
+} from "./core/directive/invalidation/invalidation-target.js";
+import { nameOfSubject } from "./core/keys/key.js";
+import { checkedTags } from "./core/keys/tag-template.js";
+import type { CachedLoader } from "./core/loader/context-loader.js";
+import { createLoaderFactory, type LoaderOptions } from "./core/loader/loader-factory.js";
+import { CacheHandle, type CacheParts } from "./core/parts.js";
+import { checkExecutionArgs, executeStored, isOrdinary } from "./core/responses/execute.js";
+import { type ResponsesOptions, resolveResponses } from "./core/responses/options.js";
+import { ResponseCache } from "./core/responses/response-cache.js";
+import { executeWithSubtrees, restoreErrors } from "./core/subtrees/execute.js";
+import type { Mode } from "./core/telemetry/events.js";
+import type { InvalidationCause } from "./core/tier/invalidation/invalidation-cause.js";
+import { type RefreshJob, readJob } from "./core/tier/lease/refresh-job.js";
 import { type CacheOptions, resolveOptions } from "./options.js";
-import { CacheHandle, type CacheParts } from "./parts.js";
-import { checkExecutionArgs, executeStored, isOrdinary } from "./responses/execute.js";
-import { type ResponsesOptions, resolveResponses } from "./responses/options.js";
-import { ResponseCache } from "./responses/response-cache.js";
-import { executeWithSubtrees, restoreErrors } from "./subtrees/execute.js";
-import type { Mode } from "./telemetry/events.js";
-import type { InvalidationCause } from "./tier/invalidation/invalidation-cause.js";
-import { type RefreshJob, readJob } from "./tier/lease/refresh-job.js";
-import { type WarmUpOperation, type WarmUpOptions, type WarmUpReport, warmUp } from "./warm-up.js";
+import { type CacheHealth, healthOf } from "./tools/inspection/health.js";
+import { setMode } from "./tools/inspection/mode-setting.js";
+import { type WarmUpOperation, type WarmUpOptions, type WarmUpReport, warmUp } from "./tools/warm-up.js";
 
 /**
  * Identifies one entry of a cached field by what its key is made of. Ids and identities may be

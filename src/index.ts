@@ -1,29 +1,29 @@
 /** The entry point `graphql-cached`. */
-import { type DirectiveNames, renameDirectives, resolveNames } from "./directive/directive-names.js";
+import { type DirectiveNames, renameDirectives, resolveNames } from "./core/directive/compile/directive-names.js";
 import { CACHED_SDL, CONTROL_SDL, INSPECTION_SDL, INVALIDATION_SDL } from "./generated/schema.js";
 
 export { type Cache, createCache, type PreparedDocument } from "./cache.js";
-export type { CacheControlOptions } from "./directive/cache-control.js";
-export type { EntityTagsOptions } from "./directive/entity-types.js";
-export type { FieldExistence } from "./directive/field-existence.js";
-export { resultControl } from "./directive/result-control.js";
-export { type ApplyCachedOptions, applyCached } from "./directive/wrap-fields.js";
-export type { EdgeOptions } from "./edge/options.js";
-export { CachedError } from "./errors.js";
-export { controlResolvers } from "./inspection/control-resolvers.js";
-export type { CacheHealth } from "./inspection/health.js";
-export { invalidationResolvers } from "./inspection/invalidation-resolvers.js";
-export { inspectionResolvers } from "./inspection/resolvers.js";
-export type { CachedLoader } from "./loader/context-loader.js";
-export type { BatchCall, LoaderOptions } from "./loader/loader-factory.js";
+export { CachedError } from "./core/base/errors.js";
+export { type ApplyCachedOptions, applyCached } from "./core/directive/compile/wrap-fields.js";
+export type { EntityTagsOptions } from "./core/directive/entities/entity-types.js";
+export type { FieldExistence } from "./core/directive/existence/field-existence.js";
+export type { CacheControlOptions } from "./core/directive/hints/cache-control.js";
+export { resultControl } from "./core/directive/run/result-control.js";
+export type { CachedLoader } from "./core/loader/context-loader.js";
+export type { BatchCall, LoaderOptions } from "./core/loader/loader-factory.js";
+export type { ResponsesOptions } from "./core/responses/options.js";
+export type { CacheEvent } from "./core/telemetry/events.js";
+export type { Purge, PurgeFunction } from "./core/tier/invalidation/purge.js";
+export type { RefreshJob } from "./core/tier/lease/refresh-job.js";
+export type { ResultControl, ResultSettings } from "./core/tier/request/result-control.js";
 export type { CacheOptions } from "./options.js";
-export type { ResponsesOptions } from "./responses/options.js";
-export { memoryStore } from "./store/memory-store.js";
-export type { CacheEvent } from "./telemetry/events.js";
-export type { Purge, PurgeFunction } from "./tier/invalidation/purge.js";
-export type { RefreshJob } from "./tier/lease/refresh-job.js";
-export type { ResultControl, ResultSettings } from "./tier/request/result-control.js";
-export type { WarmUpReport } from "./warm-up.js";
+export type { EdgeOptions } from "./servers/edge/options.js";
+export { memoryStore } from "./stores/memory/memory-store.js";
+export { controlResolvers } from "./tools/inspection/control-resolvers.js";
+export type { CacheHealth } from "./tools/inspection/health.js";
+export { invalidationResolvers } from "./tools/inspection/invalidation-resolvers.js";
+export { inspectionResolvers } from "./tools/inspection/resolvers.js";
+export type { WarmUpReport } from "./tools/warm-up.js";
 
 /** The SDL of `@cached` and `@invalidates`, to add to the type definitions of a schema. */
 export const cachedTypeDefs: string = CACHED_SDL;

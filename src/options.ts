@@ -1,23 +1,23 @@
-import { type Clock, MAX_TIMER_MS, type Random } from "./clock.js";
-import type { Codec } from "./codec/codec.js";
-import { type EncryptionOptions, expectedOfEncryption } from "./codec/encryption.js";
-import { expectedOfTypes, type ValueTypes } from "./codec/value-type.js";
-import { CachedError, checkOptionsObject, describeSetting } from "./errors.js";
-import { MAX_COMBINATIONS } from "./keys/tag-template.js";
-import { type Meanings, unknownName } from "./option-names.js";
+import { type Clock, MAX_TIMER_MS, type Random } from "./core/base/clock.js";
+import { CachedError, checkOptionsObject, describeSetting } from "./core/base/errors.js";
+import { type Meanings, unknownName } from "./core/base/option-names.js";
+import type { Codec } from "./core/codec/codec.js";
+import { type EncryptionOptions, expectedOfEncryption } from "./core/codec/encryption.js";
+import { expectedOfTypes, type ValueTypes } from "./core/codec/value-type.js";
+import { MAX_COMBINATIONS } from "./core/keys/tag-template.js";
 import {
   GENERAL_SETTINGS,
   MEANINGS as MEANINGS_OF_SETTINGS,
   type PolicySettings,
   settingsMistakes,
-} from "./policy/policy.js";
-import type { Store } from "./store/store.js";
-import type { Listener, Mode } from "./telemetry/events.js";
-import type { Logger } from "./telemetry/log-listener.js";
-import type { PurgeFunction } from "./tier/invalidation/purge.js";
-import type { RefreshQueue } from "./tier/lease/refresh-job.js";
-import { MODES } from "./tier/record/modes.js";
-import type { ErrorMaxAgeMs } from "./tier/source/error-lifetime.js";
+} from "./core/policy/policy.js";
+import type { Store } from "./core/store/store.js";
+import type { Listener, Mode } from "./core/telemetry/events.js";
+import type { Logger } from "./core/telemetry/log-listener.js";
+import type { PurgeFunction } from "./core/tier/invalidation/purge.js";
+import type { RefreshQueue } from "./core/tier/lease/refresh-job.js";
+import { MODES } from "./core/tier/record/modes.js";
+import type { ErrorMaxAgeMs } from "./core/tier/source/error-lifetime.js";
 
 /** Options of `createCache`. Durations are in milliseconds; policies are in seconds, as in the directive. */
 export interface CacheOptions<Context = object> {

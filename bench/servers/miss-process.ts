@@ -2,9 +2,9 @@
 import { ApolloServer } from "@apollo/server";
 import { execute, type GraphQLSchema, parse } from "graphql";
 import type { Redis } from "ioredis";
-import { cachedPlugin } from "../../src/apollo/index.js";
 import { applyCached, type Cache, createCache } from "../../src/index.js";
-import { redisStore } from "../../src/redis/index.js";
+import { cachedPlugin } from "../../src/servers/apollo/index.js";
+import { redisStore } from "../../src/stores/redis/index.js";
 import type { Setup } from "../fleet.js";
 import { responseCacheOnRedis } from "../page/contenders.js";
 import { type CachedFilms, FIELDS, FilmSource, filmSchema, IDS, QUERY } from "./films.js";

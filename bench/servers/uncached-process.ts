@@ -2,8 +2,8 @@
 import { ApolloServer } from "@apollo/server";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { type ExecutionArgs, execute, type GraphQLSchema, parse } from "graphql";
-import { cachedPlugin } from "../../src/apollo/index.js";
 import { applyCached, cachedTypeDefs, createCache } from "../../src/index.js";
+import { cachedPlugin } from "../../src/servers/apollo/index.js";
 
 const FILMS = Array.from({ length: 100 }, (_, id) => ({ id, title: `Film ${id}`, year: 1950 + (id % 70) }));
 const TYPES = /* GraphQL */ `

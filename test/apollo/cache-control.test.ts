@@ -16,7 +16,7 @@ import {
 import { cachedPlugin } from "graphql-cached/apollo";
 import { FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { partsOf } from "../../src/parts.js";
+import { partsOf } from "../../src/core/parts.js";
 
 const DIRECTIVE = /* GraphQL */ `
   enum CacheControlScope { PUBLIC PRIVATE }
@@ -116,7 +116,7 @@ describe("applyCached with cacheControl", () => {
     });
   });
 
-  it("also caches fields below the root that have a resolver of their own, if an option says so", () => {
+  it("caches fields below the root that have a resolver of their own, if an option asks for it", () => {
     const { policies } = applied(blogTypes, blogResolvers, { fields: "ALL" });
     expect(policies["Post.author"]).toBe("100 PUBLIC");
     expect(policies["Post.comments"]).toBeUndefined();

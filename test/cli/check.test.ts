@@ -453,7 +453,7 @@ describe("graphql-cached check", () => {
   });
 
   it("runs as a program that reads standard input", async () => {
-    const program = await compiledPath("src/cli/bin.ts");
+    const program = await compiledPath("src/tools/cli/bin.ts");
     const run = (input: string) =>
       spawnSync(process.execPath, [program, "check", "-"], {
         input,

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { buildSchema, graphql } from "graphql";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { RULES } from "../../src/cli/lint.js";
+import { RULES } from "../../src/tools/cli/lint.js";
 import { read, tableUnder } from "../project/source.js";
 import { runCli } from "../support/cli-terminal.js";
 import { codeBlocks } from "../support/markdown.js";
@@ -254,10 +254,14 @@ describe(PAGE, () => {
     const nth = blocks.findIndex(({ text }) => text.startsWith("npx graphql-cached check schema.graphql"));
     const [schema, , output] = blocks.slice(nth - 1);
     writeFileSync(join(folder, "schema.graphql"), schema?.text ?? "");
-    const { stdout } = spawnSync(process.execPath, [await compiledPath("src/cli/bin.ts"), "check", "schema.graphql"], {
-      cwd: folder,
-      encoding: "utf8",
-    });
+    const { stdout } = spawnSync(
+      process.execPath,
+      [await compiledPath("src/tools/cli/bin.ts"), "check", "schema.graphql"],
+      {
+        cwd: folder,
+        encoding: "utf8",
+      },
+    );
     expect(stdout.trimEnd()).toBe(output?.text.trimEnd());
   }, 60_000);
 
@@ -269,7 +273,7 @@ describe(PAGE, () => {
     writeFileSync(join(own, "schema.graphql"), schema?.text ?? "");
     writeFileSync(join(own, "queries", "home.graphql"), operation?.text ?? "");
     const argv = ["check", "schema.graphql", "--operations", "queries"];
-    const { stdout } = spawnSync(process.execPath, [await compiledPath("src/cli/bin.ts"), ...argv], {
+    const { stdout } = spawnSync(process.execPath, [await compiledPath("src/tools/cli/bin.ts"), ...argv], {
       cwd: own,
       encoding: "utf8",
     });

@@ -55,7 +55,7 @@ function install(project: string, name: string): void {
 
 let program: string;
 beforeAll(async () => {
-  program = await compiledPath("src/cli/bin.ts");
+  program = await compiledPath("src/tools/cli/bin.ts");
   install("all", "@graphql-tools/code-file-loader");
   install("files", "@graphql-tools/graphql-file-loader");
 });

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parse } from "graphql";
 import { afterAll, describe, expect, it } from "vitest";
-import { loadMistake } from "../../src/cli/schema-module.js";
+import { loadMistake } from "../../src/tools/cli/schema-module.js";
 import { ROOT } from "../project/source.js";
 import { type CliRun, runCli } from "../support/cli-terminal.js";
 
@@ -161,7 +161,7 @@ describe("check of a module", () => {
     const path = module("alive.ts", `export const typeDefs: string = ${text}; setInterval(() => undefined, 1000);`);
     const { status, stdout } = spawnSync(
       process.execPath,
-      ["--import", import.meta.resolve("tsx"), join(ROOT, "src/cli/bin.ts"), "check", path],
+      ["--import", import.meta.resolve("tsx"), join(ROOT, "src/tools/cli/bin.ts"), "check", path],
       { encoding: "utf8", timeout: 60_000 },
     );
     expect(status).toBe(1);

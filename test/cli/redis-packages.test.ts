@@ -1,7 +1,7 @@
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, it } from "vitest";
-import { redisSource } from "../../src/cli/redis.js";
-import type { ImportPackage } from "../../src/cli/redis-connection.js";
+import { redisSource } from "../../src/tools/cli/redis.js";
+import type { ImportPackage } from "../../src/tools/cli/redis-connection.js";
 import { RedisLab } from "../support/redis-lab.js";
 
 const lab = new RedisLab();

@@ -10,7 +10,7 @@ import { MemcacheClient } from "memcache-client";
 import { createClient, createCluster, createSentinel } from "redis";
 import * as redis5 from "redis-5";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Store, StoreNames } from "../../src/store/store.js";
+import type { Store, StoreNames } from "../../src/core/store/store.js";
 import type { Address } from "../support/server-lab.js";
 import { shared, sharedServer } from "../support/shared-servers.js";
 import { opensWith, sqliteFolder } from "../support/sqlite-files.js";

@@ -1,9 +1,9 @@
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { CODES } from "../../src/errors.js";
-import { HEALTH_CODES } from "../../src/inspection/health.js";
+import { CODES } from "../../src/core/base/errors.js";
 import { OPTION_GROUPS, OPTIONS } from "../../src/options.js";
+import { HEALTH_CODES } from "../../src/tools/inspection/health.js";
 import { filesIn, ROOT, read, tableUnder } from "../project/source.js";
 
 const unquoted = (cell: string | undefined): string => (cell ?? "").replaceAll("`", "");
@@ -11,7 +11,7 @@ const unquoted = (cell: string | undefined): string => (cell ?? "").replaceAll("
 describe("reference tables", () => {
   it("list only error codes that are used", () => {
     const code = filesIn("src")
-      .filter((file) => file !== "src/errors.ts")
+      .filter((file) => file !== "src/core/base/errors.ts")
       .map(read)
       .join("\n");
     for (const name of Object.keys(CODES)) expect(code.includes(`"${name}"`), name).toBe(true);
@@ -37,14 +37,14 @@ describe("reference tables", () => {
     const page = read("docs/operating.md");
     const codes = tableUnder("Health codes", page).map(([code, meaning]) => [unquoted(code), meaning]);
     expect(codes).toEqual(Object.entries(HEALTH_CODES));
-    const [, reasons = ""] = /export type BypassReason =([^;]*);/.exec(read("src/telemetry/events.ts")) ?? [];
+    const [, reasons = ""] = /export type BypassReason =([^;]*);/.exec(read("src/core/telemetry/events.ts")) ?? [];
     expect(tableUnder("Bypass reasons", page).map(([name]) => unquoted(name))).toEqual(
       [...reasons.matchAll(/"(\w+)"/g)].map(([, reason]) => reason),
     );
   });
 
   it("say what to do for every reason why a field is not cached with its subtree", () => {
-    const [, reasons = ""] = /export type SkipReason =([^;]*);/.exec(read("src/telemetry/events.ts")) ?? [];
+    const [, reasons = ""] = /export type SkipReason =([^;]*);/.exec(read("src/core/telemetry/events.ts")) ?? [];
     const rows = tableUnder("Why a field has no subtree", read("docs/responses.md"));
     expect(rows.map(([name]) => unquoted(name))).toEqual([...reasons.matchAll(/"(\w+)"/g)].map(([, reason]) => reason));
     for (const [reason, , remedy] of rows) expect(remedy, reason).not.toBe("");
@@ -61,7 +61,7 @@ describe("reference tables", () => {
   it("list every command of the Redis scripts in the ACL, and no other for scripts", () => {
     const [, block = ""] = /ACL SETUSER(.+?)```/s.exec(read("docs/stores.md")) ?? [];
     const [, , ...lines] = block.split("\n").map((line) => [...line.matchAll(/\+(\w+)/g)].map(([, name]) => name));
-    const called = filesIn("src/redis").flatMap((file) =>
+    const called = filesIn("src/stores/redis").flatMap((file) =>
       [...read(file).matchAll(/redis\.p?call\('([A-Z]+)'/g)].map(([, name = ""]) => name.toLowerCase()),
     );
     expect(called.filter((name) => name !== "time" && !lines.flat().includes(name))).toEqual([]);

@@ -2,7 +2,7 @@ import { createCache } from "graphql-cached";
 import { collectMetrics } from "graphql-cached/prometheus";
 import { Registry } from "prom-client";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { METRICS } from "../../src/telemetry/metrics.js";
+import { METRICS } from "../../src/core/telemetry/metrics.js";
 import { read, tableUnder } from "../project/source.js";
 
 /** The metrics that are registered in Prometheus, with their labels. */

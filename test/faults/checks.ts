@@ -3,34 +3,34 @@ import type { Patch } from "../support/packed-package.js";
 /** Checks without which stale reads are possible, and how each is removed. */
 export const CHECKS: Readonly<Record<string, Patch>> = {
   /** A value is stored under whatever lease chain. */
-  gen: { file: "src/redis/scripts/store-values.ts", from: "gen ~= ARGV[at]", to: "false" },
+  gen: { file: "src/stores/redis/scripts/store-values.ts", from: "gen ~= ARGV[at]", to: "false" },
   /** What is made of entries stays as it is when one of them is invalidated by its key. */
   parts: {
-    file: "src/collected-parts.ts",
+    file: "src/core/collected-parts.ts",
     from: "if (key !== undefined) this.#addEntry(key);",
     to: "if (key === undefined) this.#addEntry(key as never);",
   },
   /** What the invalidation clock says of keys is not heeded. */
   keys: {
-    file: "src/tier/record/invalidation-clock.ts",
+    file: "src/core/tier/record/invalidation-clock.ts",
     from: "return hardAt === undefined || position >= hardAt;",
     to: "return true;",
   },
   /** A read does not have the process learn what is new in the clock. */
   head: {
-    file: "src/tier/request/verdict.ts",
+    file: "src/core/tier/request/verdict.ts",
     from: "invalidations.isAt(clock) && sharedSettings.areCurrent;",
     to: "sharedSettings.areCurrent && (invalidations.isAt(clock) || true);",
   },
   /** Those who join a load do not ask whether its result was invalidated meanwhile. */
   join: {
-    file: "src/tier/read/miss.ts",
+    file: "src/core/tier/read/miss.ts",
     from: 'stateOf(subjects, inFlight.position) !== "changed") return respond;',
     to: 'stateOf(subjects, inFlight.position) !== ("never" as string)) return respond;',
   },
   /** What the invalidation clock says of tags is not heeded. */
   clock: {
-    file: "src/tier/record/invalidation-clock.ts",
+    file: "src/core/tier/record/invalidation-clock.ts",
     from: "hardAt !== undefined && hardAt > position",
     to: "hardAt !== undefined && hardAt < 0",
   },

@@ -1,5 +1,5 @@
 import { expect, it, vi } from "vitest";
-import { gate } from "../../src/testing/gate.js";
+import { gate } from "../../src/tools/testing/gate.js";
 import { type Member, members, textOf } from "../support/members.js";
 import { onEachStore, type World } from "../support/world.js";
 

@@ -6,8 +6,8 @@ import { redisStore } from "graphql-cached/redis";
 import { chaosStore, gate, settle } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { expect, it } from "vitest";
-import { processStateOf } from "../../src/inspection/process-state.js";
-import { partsOf } from "../../src/parts.js";
+import { partsOf } from "../../src/core/parts.js";
+import { processStateOf } from "../../src/tools/inspection/process-state.js";
 import { sharedServer } from "../support/shared-servers.js";
 import { afterCaches } from "../support/world.js";
 

@@ -5,7 +5,7 @@ import { applyCached, inspectionResolvers, inspectionTypeDefs } from "graphql-ca
 import { msgpackrCodec } from "graphql-cached/msgpackr";
 import { Redis } from "ioredis";
 import { expect, it, vi } from "vitest";
-import { gate } from "../../src/testing/gate.js";
+import { gate } from "../../src/tools/testing/gate.js";
 import { type Member, members, textOf, withMixedReplies } from "../support/members.js";
 import { sharedServer } from "../support/shared-servers.js";
 import { dataOf, memoryWorld, onEachStore, redisWorld, type World, waitForStores } from "../support/world.js";

@@ -2,7 +2,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { type MemcachedClient, memcachedStore } from "graphql-cached/memcached";
 import { MemcacheClient } from "memcache-client";
 import { afterAll, describe, expect, it } from "vitest";
-import type { Store } from "../../src/store/store.js";
+import type { Store } from "../../src/core/store/store.js";
 import { sharedServer } from "../support/shared-servers.js";
 
 const [{ host, port }] = await sharedServer("memcached");

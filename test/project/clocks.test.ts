@@ -5,7 +5,7 @@ const CLOCKS =
   /\bDate\.now\b|\bnew Date\(\)|\bMath\.random\b|\bsetTimeout\b|\bsetInterval\b|\bsetImmediate\b|\bperformance\.now\b|\bqueueMicrotask\b|\bnextTick\b/;
 
 /** The clock itself, and what runs in a browser. */
-const EXCEPT = ["src/clock.ts", "src/generated/inspector-page.ts"];
+const EXCEPT = ["src/core/base/clock.ts", "src/generated/inspector-page.ts"];
 
 it("reads time and randomness through the Clock and Random ports only", () => {
   for (const file of filesIn("src").filter((name) => !EXCEPT.includes(name))) {

@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { filesIn, ROOT, read } from "./source.js";
+import { entryPointOf, filesIn, ROOT, read } from "./source.js";
 
 type Targets = Readonly<Record<string, { readonly types: string; readonly default: string }>>;
 const { exports, main, types } = JSON.parse(read("package.json")) as {
@@ -19,11 +19,11 @@ const home = join(ROOT, "node_modules/.cache", `graphql-cached-commonjs-${proces
 const LOADER = `
 const Module = require("node:module");
 const { join } = require("node:path");
-const load = (name) => require(join(${JSON.stringify(home)}, name, "index.js"));
+const load = (name) => require(join(${JSON.stringify(home)}, name));
 const { graphql, buildSchema } = require("graphql");
 `;
 const PROGRAM = `
-const { applyCached, cachedTypeDefs, createCache, memoryStore } = load(".");
+const { applyCached, cachedTypeDefs, createCache, memoryStore } = load("index.js");
 const schema = buildSchema(cachedTypeDefs + " type Query { top: Int @cached(maxAge: 60) }");
 let loads = 0;
 schema.getQueryType().getFields().top.resolve = () => ++loads;
@@ -34,6 +34,9 @@ const cached = applyCached(schema, cache);
   await cache.close();
 })();
 `;
+
+/** What the entry point is called in a build, without the suffix: `./redis` → `stores/redis/index`. */
+const fileOf = (path: string): string => entryPointOf(path).replace("src/", "").replace(".ts", "");
 
 const run = (program: string): string => {
   const { stdout, stderr } = spawnSync(process.execPath, ["-e", LOADER + program], { cwd: ROOT, encoding: "utf8" });
@@ -57,10 +60,14 @@ describe("the CommonJS build", () => {
   it("has every entry point, with the same names as the ES modules", async () => {
     const names = entryPoints.map(([path]) => path);
     const required = JSON.parse(
-      run(`console.log(JSON.stringify(${JSON.stringify(names)}.map((name) => Object.keys(load(name)))));`),
+      run(
+        `console.log(JSON.stringify(${JSON.stringify(names.map((name) => `${fileOf(name)}.js`))}.map((name) => Object.keys(load(name)))));`,
+      ),
     ) as unknown;
     const imported = await Promise.all(
-      names.map(async (name) => Object.keys((await import(/* @vite-ignore */ `../../src/${name}/index.ts`)) as object)),
+      names.map(async (name) =>
+        Object.keys((await import(/* @vite-ignore */ `../../${entryPointOf(name)}`)) as object),
+      ),
     );
     expect((required as string[][]).map((all) => new Set(all))).toEqual(imported.map((all) => new Set(all)));
   });
@@ -69,8 +76,8 @@ describe("the CommonJS build", () => {
     expect([main, types]).toEqual(["./dist/cjs/index.js", "./dist/cjs/index.d.ts"]);
     for (const [path, targets] of entryPoints) {
       const at = (folder: string) => ({
-        types: `${folder}${path.slice(1)}/index.d.ts`,
-        default: `${folder}${path.slice(1)}/index.js`,
+        types: `${folder}/${fileOf(path)}.d.ts`,
+        default: `${folder}/${fileOf(path)}.js`,
       });
       const esm = at("./dist");
       // The first one that applies counts: Node.js itself loads one copy, whether it is imported or required.
@@ -90,7 +97,7 @@ describe("the CommonJS build", () => {
   });
 
   it("can load every source file that it has", () => {
-    for (const file of filesIn("src").filter((name) => !name.startsWith("src/cli/")))
+    for (const file of filesIn("src").filter((name) => !name.startsWith("src/tools/cli/")))
       expect(read(file), file).not.toMatch(/\bimport\.meta\b|^(?:const .* = )?await /m);
   });
 });

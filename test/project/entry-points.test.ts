@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { filesIn, read } from "./source.js";
+import { entryPointOf, filesIn, read } from "./source.js";
 
 /** Everything that is public, by entry point. A change of the public API shows here. */
 const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
@@ -38,7 +38,7 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "memoryStore",
     "resultControl",
   ],
-  "src/apollo/index.ts": [
+  "src/servers/apollo/index.ts": [
     "CachedPluginOptions",
     "KeyValueCache",
     "KeyValueCacheOptions",
@@ -46,7 +46,7 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "keyValueCache",
     "stringifyResult",
   ],
-  "src/codec/index.ts": [
+  "src/core/codec/index.ts": [
     "Codec",
     "Content",
     "Dialect",
@@ -59,7 +59,7 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "jsonCodec",
     "toPlain",
   ],
-  "src/types/index.ts": [
+  "src/tools/types/index.ts": [
     "DateTimeClass",
     "DecimalClass",
     "ObjectIdClass",
@@ -70,7 +70,7 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "objectIdType",
     "prismaResultType",
   ],
-  "src/eslint/index.ts": [
+  "src/tools/eslint/index.ts": [
     "EslintConfig",
     "EslintPlugin",
     "EslintReport",
@@ -79,8 +79,8 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "EslintSettings",
     "eslintPlugin",
   ],
-  "src/http/index.ts": ["HttpHandler", "InvalidationHandlerOptions", "invalidationHandler"],
-  "src/inspector/index.ts": [
+  "src/servers/http/index.ts": ["HttpHandler", "InvalidationHandlerOptions", "invalidationHandler"],
+  "src/servers/inspector/index.ts": [
     "EndpointHeaders",
     "InspectorAccess",
     "InspectorHandler",
@@ -88,13 +88,13 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "InspectorRequest",
     "inspectorHandler",
   ],
-  "src/memcached/index.ts": ["MemcachedClient", "MemcachedStoreOptions", "memcachedStore"],
-  "src/sqlite/index.ts": ["SqliteDatabase", "SqliteStatement", "SqliteStoreOptions", "sqliteStore"],
-  "src/mercurius/index.ts": ["CachedHooksOptions", "MercuriusApp", "cachedHooks"],
-  "src/msgpackr/index.ts": ["msgpackrCodec"],
-  "src/opentelemetry/index.ts": ["Instrumentation", "OpenTelemetryOptions", "instrumentCache"],
-  "src/prometheus/index.ts": ["CollectOptions", "MetricsCollection", "collectMetrics"],
-  "src/postgres/index.ts": [
+  "src/stores/memcached/index.ts": ["MemcachedClient", "MemcachedStoreOptions", "memcachedStore"],
+  "src/stores/sqlite/index.ts": ["SqliteDatabase", "SqliteStatement", "SqliteStoreOptions", "sqliteStore"],
+  "src/servers/mercurius/index.ts": ["CachedHooksOptions", "MercuriusApp", "cachedHooks"],
+  "src/tools/msgpackr/index.ts": ["msgpackrCodec"],
+  "src/tools/opentelemetry/index.ts": ["Instrumentation", "OpenTelemetryOptions", "instrumentCache"],
+  "src/tools/prometheus/index.ts": ["CollectOptions", "MetricsCollection", "collectMetrics"],
+  "src/tools/postgres/index.ts": [
     "Listen",
     "NotificationClient",
     "OutboxConsumer",
@@ -105,7 +105,7 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "listenWith",
     "outboxSql",
   ],
-  "src/redis/index.ts": [
+  "src/stores/redis/index.ts": [
     "BloomGuard",
     "BloomGuardOptions",
     "IoredisClient",
@@ -117,7 +117,7 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "bloomGuard",
     "redisStore",
   ],
-  "src/store/index.ts": [
+  "src/core/store/index.ts": [
     "AcquireRequest",
     "Cancel",
     "ClockListener",
@@ -168,7 +168,7 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "writeRecord",
     "writeStoredEntry",
   ],
-  "src/testing/index.ts": [
+  "src/tools/testing/index.ts": [
     "Chaos",
     "CheckOptions",
     "ConformanceCase",
@@ -190,7 +190,7 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "settle",
     "storeConformance",
   ],
-  "src/yoga/index.ts": ["CachedYogaOptions", "CachedYogaPlugin", "useCached"],
+  "src/servers/yoga/index.ts": ["CachedYogaOptions", "CachedYogaPlugin", "useCached"],
 };
 
 /** The names that an entry point exports as written: with `type ` in front if they do not exist at run time. */
@@ -219,7 +219,7 @@ describe("entry points", () => {
   it("are the package's exports and the only files named index", () => {
     const { exports } = JSON.parse(read("package.json")) as { exports: Record<string, unknown> };
     const paths = Object.keys(exports).filter((path) => !/\.(json|graphql)$/.test(path));
-    const files = new Set(paths.map((path) => `src${path.slice(1)}/index.ts`));
+    const files = new Set(paths.map(entryPointOf));
     expect(files).toEqual(new Set(filesIn("src").filter((file) => file.endsWith("/index.ts"))));
     expect(files).toEqual(new Set(Object.keys(ENTRY_POINTS)));
   });

@@ -1,6 +1,6 @@
 import { basename } from "node:path";
 import { describe, expect, it } from "vitest";
-import { transitions } from "../../src/store/transitions.js";
+import { transitions } from "../../src/core/store/transitions.js";
 import { filesIn, read, tableUnder } from "./source.js";
 
 /** The rows of the state table, each with the functions and files that implement it. */
@@ -51,7 +51,7 @@ describe("the state table in PROTOCOL.md", () => {
   });
 
   it("names the script of every row that the script cites, and of no other row", () => {
-    for (const file of filesIn("src/redis/scripts")) {
+    for (const file of filesIn("src/stores/redis/scripts")) {
       const own = rows.filter(({ implementedBy }) => implementedBy.includes(basename(file)));
       expect(
         [...new Set(citedRows(file))].sort((a, b) => a - b),
@@ -64,7 +64,7 @@ describe("the state table in PROTOCOL.md", () => {
 it("The entry layout in PROTOCOL.md has the offsets and lengths that entry-layout.ts documents", () => {
   const places = (table: readonly string[][]): string[] =>
     table.map(([, offset, length]) => `${offset}: ${length?.replace("…", "")}`);
-  const documented = read("src/store/entry-layout.ts")
+  const documented = read("src/core/store/entry-layout.ts")
     .replaceAll(/^ \* /gm, "")
     .replace("| state |", "# Layout\n| state |");
   const inCode = places(tableUnder("Layout", documented));

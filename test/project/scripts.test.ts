@@ -1,10 +1,10 @@
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, it } from "vitest";
-import type { Script } from "../../src/redis/define-script.js";
+import type { Script } from "../../src/stores/redis/define-script.js";
 import { sharedServer } from "../support/shared-servers.js";
 import { filesIn } from "./source.js";
 
-const files = filesIn("src/redis/scripts");
+const files = filesIn("src/stores/redis/scripts");
 const client = new Redis({ ...(await sharedServer("redisStandalone")), lazyConnect: true });
 afterAll(() => client.quit());
 

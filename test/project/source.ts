@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -38,8 +38,24 @@ export function importsOf(path: string): Import[] {
   });
 }
 
-/** The module of a source file: `src/tier/lease/leases.ts` → `tier`; a file directly in `src` is its own module. */
-export const moduleOf = (path: string): string => path.split("/")[1] as string;
+/** What the folders directly in `src` are called. Files outside of them assemble the library. */
+export const ROOMS = ["core", "stores", "servers", "tools"] as const;
+
+/** The room of a source file: `src/stores/redis/pipeline.ts` → `stores`; undefined for a file that assembles the library. */
+export const roomOf = (path: string): (typeof ROOMS)[number] | undefined =>
+  ROOMS.find((room) => path.startsWith(`src/${room}/`));
+
+/** The module of a source file: `src/core/tier/lease/leases.ts` → `tier`; a file that is in no module's folder is its own module. */
+export const moduleOf = (path: string): string =>
+  path.replace(/^src\/(?:core\/base\/|core\/|stores\/|servers\/|tools\/)?/, "").split("/")[0] as string;
+
+/** The source of the entry point that `package.json` exports as `path`: `./redis` → `src/stores/redis/index.ts`. */
+export const entryPointOf = (path: string): string => {
+  const file = `${path.slice(2)}${path === "." ? "" : "/"}index.ts`;
+  return ["", ...ROOMS.map((room) => `${room}/`)]
+    .map((folder) => `src/${folder}${file}`)
+    .find((one) => existsSync(join(ROOT, one))) as string;
+};
 
 /** The rows of the markdown table under `heading`, cell by cell, without the header. */
 export function tableUnder(heading: string, markdown: string): string[][] {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { VERSION } from "../../src/version.js";
+import { VERSION } from "../../src/core/base/version.js";
 import { read } from "./source.js";
 
 it("reports the version that package.json says", () => {

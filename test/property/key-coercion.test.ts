@@ -13,8 +13,8 @@ import {
   GraphQLString,
 } from "graphql";
 import { describe, expect, it } from "vitest";
-import { ValueWriters } from "../../src/directive/value-types.js";
-import { idText, writeValue } from "../../src/keys/canonical.js";
+import { ValueWriters } from "../../src/core/directive/compile/value-types.js";
+import { idText, writeValue } from "../../src/core/keys/canonical.js";
 
 const RUNS = Number(process.env.PROPERTY_RUNS ?? 300);
 

@@ -4,7 +4,7 @@ import { applyCached, type Cache, type CacheOptions, cachedTypeDefs, createCache
 import { FakeClock, settle } from "graphql-cached/testing";
 import { expect } from "vitest";
 import { seededRandom } from "../../bench/seeded-random.js";
-import { partsOf } from "../../src/parts.js";
+import { partsOf } from "../../src/core/parts.js";
 
 const QUERIES_OF_A_SCHEMA = 40;
 const ITEMS = 6;

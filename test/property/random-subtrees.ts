@@ -14,7 +14,7 @@ import { applyCached, type Cache, type CacheEvent, cachedTypeDefs, createCache, 
 import { FakeClock, settle } from "graphql-cached/testing";
 import { expect } from "vitest";
 import { seededRandom } from "../../bench/seeded-random.js";
-import { partsOf } from "../../src/parts.js";
+import { partsOf } from "../../src/core/parts.js";
 import { type Draw, drawOfRandom } from "./draw.js";
 
 const QUERIES_OF_A_SCHEMA = 50;

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { CollectedParts } from "../../src/collected-parts.js";
-import { partsOf } from "../../src/parts.js";
-import { OperationPlanner } from "../../src/responses/operation-plan.js";
+import { CollectedParts } from "../../src/core/collected-parts.js";
+import { partsOf } from "../../src/core/parts.js";
+import { OperationPlanner } from "../../src/core/responses/operation-plan.js";
 import { differences, type Process } from "./random-responses.js";
 
 /** How many different queries are asked. */

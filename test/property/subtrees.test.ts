@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { CollectedParts } from "../../src/collected-parts.js";
-import { Selections } from "../../src/directive/selection.js";
-import { coercedVariables } from "../../src/graphql-version.js";
-import { partsOf } from "../../src/parts.js";
-import { SelectedTypes } from "../../src/subtrees/selection-plan.js";
+import { coercedVariables } from "../../src/core/base/graphql-version.js";
+import { CollectedParts } from "../../src/core/collected-parts.js";
+import { Selections } from "../../src/core/directive/look-ahead/selection.js";
+import { partsOf } from "../../src/core/parts.js";
+import { SelectedTypes } from "../../src/core/subtrees/selection-plan.js";
 import { differences, misplacedHoles, type Process } from "./random-subtrees.js";
 
 /** How many different queries are asked: 500, and 5,000 by `npm run verify`. */

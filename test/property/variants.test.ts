@@ -14,7 +14,7 @@ import {
 } from "graphql";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
 import { expect, it } from "vitest";
-import { partsOf } from "../../src/parts.js";
+import { partsOf } from "../../src/core/parts.js";
 import { type Draw, drawFrom } from "./draw.js";
 import { randomResolvers } from "./random-data.js";
 import { type RandomField, type RandomSchema, randomSchema } from "./random-schema.js";

@@ -1,8 +1,8 @@
 import { gate } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
-import { acquire } from "../../src/redis/scripts/acquire.js";
-import { storeValues } from "../../src/redis/scripts/store-values.js";
+import { acquire } from "../../src/stores/redis/scripts/acquire.js";
+import { storeValues } from "../../src/stores/redis/scripts/store-values.js";
 import { Fleet } from "../support/fleet.js";
 import { elapsed, until } from "../support/redis-lab.js";
 import { sharedServer } from "../support/shared-servers.js";

@@ -5,7 +5,7 @@ import { type ClockHead, type ClockOrigin, readHead, type Store } from "graphql-
 import { FakeClock } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { readLog, writeRecord } from "../../src/store/clock-log.js";
+import { readLog, writeRecord } from "../../src/core/store/clock-log.js";
 import { FakeTimeRedis } from "../support/fake-time-redis.js";
 import { RedisLab } from "../support/redis-lab.js";
 

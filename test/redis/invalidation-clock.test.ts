@@ -3,8 +3,6 @@ import { redisStore } from "graphql-cached/redis";
 import { type ClockHead, readHead, type Store } from "graphql-cached/store";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { MAX_LOG_BYTES } from "../../src/redis/define-script.js";
-import { appendClock } from "../../src/redis/scripts/append-clock.js";
 import {
   appendToClock,
   HEAD_BYTES,
@@ -12,7 +10,9 @@ import {
   readLog,
   type StoredClock,
   writeRecord,
-} from "../../src/store/clock-log.js";
+} from "../../src/core/store/clock-log.js";
+import { MAX_LOG_BYTES } from "../../src/stores/redis/define-script.js";
+import { appendClock } from "../../src/stores/redis/scripts/append-clock.js";
 import { originOf } from "../support/clock-origin.js";
 import { isConnected, PACKAGES, type StoreClient } from "../support/redis-clients.js";
 import { RedisLab, until } from "../support/redis-lab.js";

@@ -4,7 +4,7 @@ import { Redis } from "ioredis";
 import { createClient, createClientPool, createCluster, createSentinel, type RedisClientType } from "redis";
 import * as redis5 from "redis-5";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { duplicate, type NodeRedisServer } from "../../src/redis/node-redis-connection.js";
+import { duplicate, type NodeRedisServer } from "../../src/stores/redis/node-redis-connection.js";
 import { isConnected, NODE_REDIS } from "../support/redis-clients.js";
 import { type LabNode, RedisLab, until } from "../support/redis-lab.js";
 import { sharedServer } from "../support/shared-servers.js";
@@ -142,7 +142,7 @@ describe("redisStore with a client of node-redis", () => {
 });
 
 describe("A connection of node-redis", () => {
-  it("may be killed at any time: requests go on, and waiters and near caches hear again", async () => {
+  it("may be killed at any time: requests go on, and waiters and near caches get messages again", async () => {
     const prefix = randomUUID();
     const [one, two] = [
       startProcess(connecting(), prefix, { nearCache: {} }),

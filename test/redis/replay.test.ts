@@ -2,7 +2,7 @@ import { redisStore } from "graphql-cached/redis";
 import { FakeClock } from "graphql-cached/testing";
 import { Cluster, Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type ReadRecord, readLog } from "../../src/store/clock-log.js";
+import { type ReadRecord, readLog } from "../../src/core/store/clock-log.js";
 import { type LabNode, RedisLab, until } from "../support/redis-lab.js";
 import { dataOf, memoryWorld, type Process, waitForStores } from "../support/world.js";
 

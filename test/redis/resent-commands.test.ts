@@ -3,7 +3,7 @@ import type { Store } from "graphql-cached/store";
 import { FakeClock } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { readHead, readLog, writeRecord } from "../../src/store/clock-log.js";
+import { readHead, readLog, writeRecord } from "../../src/core/store/clock-log.js";
 import { originOf } from "../support/clock-origin.js";
 import { FakeTimeRedis } from "../support/fake-time-redis.js";
 import { RedisLab } from "../support/redis-lab.js";

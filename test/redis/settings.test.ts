@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { Cluster, type Redis } from "ioredis";
 import { describe, expect, it } from "vitest";
-import { partsOf } from "../../src/parts.js";
+import { partsOf } from "../../src/core/parts.js";
 import { read, serverOfItsOwn, start, untilHit } from "../support/counted-process.js";
 import { until } from "../support/redis-lab.js";
 import { monitorRedis } from "../support/redis-monitor.js";

@@ -1,7 +1,7 @@
 import type { ChildProcess } from "node:child_process";
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, it } from "vitest";
-import { readEntry } from "../../src/store/entry-layout.js";
+import { readEntry } from "../../src/core/store/entry-layout.js";
 import type { Report } from "../support/reader-process.js";
 import { type ReaderProcesses, run, startProcesses, waitForMessage } from "../support/real-processes.js";
 import { elapsed, until } from "../support/redis-lab.js";

@@ -4,7 +4,7 @@ import { applyCached, type Cache, cachedTypeDefs, createCache, memoryStore } fro
 import type { Store } from "graphql-cached/store";
 import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { expect, it, onTestFinished } from "vitest";
-import { readRecords } from "../../src/store/clock-log.js";
+import { readRecords } from "../../src/core/store/clock-log.js";
 import { HINTS } from "./site.js";
 
 const typeDefs = /* GraphQL */ `

@@ -2,8 +2,8 @@ import { makeExecutableSchema } from "@graphql-tools/schema";
 import { GraphQLObjectType, parse, validate } from "graphql";
 import { applyCached, createCache } from "graphql-cached";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { partsOf } from "../../src/parts.js";
-import { OperationPlanner } from "../../src/responses/operation-plan.js";
+import { partsOf } from "../../src/core/parts.js";
+import { OperationPlanner } from "../../src/core/responses/operation-plan.js";
 import { HINTS, openSite, SERVERS } from "./site.js";
 
 const typeDefs = /* GraphQL */ `

@@ -18,7 +18,7 @@ import { FakeClock, settle } from "graphql-cached/testing";
 import { useCached } from "graphql-cached/yoga";
 import { createYoga, type Plugin } from "graphql-yoga";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { stringifyWith } from "../../src/responses/stored-response.js";
+import { stringifyWith } from "../../src/core/responses/stored-response.js";
 import { HINTS } from "./site.js";
 
 const QUERY = "{ films { title stars note more } __proto__: count }";
@@ -369,7 +369,7 @@ describe("GraphQL Yoga", () => {
 });
 
 describe("cache.execute", () => {
-  it("gives each of several readers of one tick data of its own", async () => {
+  it("gives each of several readers of one tick its own data", async () => {
     const { cache, schema } = open({});
     const document = parse(QUERY);
     const ask = async () => (await cache.execute({ schema, document, contextValue: {} })).data as { films: unknown[] };

@@ -2,7 +2,7 @@ import { parse } from "graphql";
 import { memoryStore } from "graphql-cached";
 import { FakeClock } from "graphql-cached/testing";
 import { expect, it } from "vitest";
-import { MIN_READS } from "../../src/subtrees/hit-ratio.js";
+import { MIN_READS } from "../../src/core/subtrees/hit-ratio.js";
 import { openSubtrees } from "./site.js";
 
 const typeDefs = /* GraphQL */ `
@@ -103,7 +103,7 @@ it("a field has one selection, whatever its alias and what else the documents co
   expect(skipped()).toEqual(["TOO_MANY_SELECTIONS Query.broken"]);
 });
 
-it("what could not be stored is not built again for a while, also for clients whose documents are parsed anew", async () => {
+it("what could not be stored is not built again for a while, also for clients whose documents are parsed each time", async () => {
   const { execute, builds, count } = open();
   for (let nth = 1; nth <= 3; nth++) {
     const { errors } = await execute("{ broken { bad } }");

@@ -1,5 +1,5 @@
-import { main } from "../../src/cli/main.js";
-import type { Terminal } from "../../src/cli/terminal.js";
+import { main } from "../../src/tools/cli/main.js";
+import type { Terminal } from "../../src/tools/cli/terminal.js";
 
 /** What a command has printed, and its exit code. */
 export interface CliRun {

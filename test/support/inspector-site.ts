@@ -6,7 +6,7 @@ import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
 import { inspectorHandler } from "graphql-cached/inspector";
 import { settle } from "graphql-cached/testing";
 import { Redis } from "ioredis";
-import { redisStore } from "../../src/redis/index.js";
+import { redisStore } from "../../src/stores/redis/index.js";
 import type { Address } from "./server-lab.js";
 import { afterCaches } from "./world.js";
 

@@ -1,4 +1,4 @@
-import type { PackingSettings } from "../../src/codec/packing.js";
+import type { PackingSettings } from "../../src/core/codec/packing.js";
 
 /** The settings of values that are packed by the default codec, as they are. */
 export const PLAIN_PACKING: PackingSettings = {

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { PGlite } from "@electric-sql/pglite";
 import pg from "pg";
-import { type Listen, listenWith } from "../../src/postgres/index.js";
+import { type Listen, listenWith } from "../../src/tools/postgres/index.js";
 import { freePorts, HOST, type LabNode, ServerLab } from "./server-lab.js";
 
 /** A PostgreSQL for tests: PGlite, or a server. */

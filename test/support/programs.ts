@@ -2,7 +2,7 @@ import { type ChildProcess, fork } from "node:child_process";
 import { join } from "node:path";
 import { shared } from "./shared-servers.js";
 
-/** Returns the path of the compiled form of a source file, such as "src/cli/bin.ts". */
+/** Returns the path of the compiled form of a source file, such as "src/tools/cli/bin.ts". */
 export async function compiledPath(file: string): Promise<string> {
   return join(await shared("compiled"), file.replace(/\.ts$/, ".js"));
 }

@@ -19,7 +19,7 @@ import type { Store } from "graphql-cached/store";
 import { Redis } from "ioredis";
 import { MemcacheClient } from "memcache-client";
 import { beforeAll, describe, expect, vi } from "vitest";
-import { partsOf } from "../../src/parts.js";
+import { partsOf } from "../../src/core/parts.js";
 import { Audit } from "./audit.js";
 import { cleanups } from "./cleanups.js";
 import type { Address } from "./server-lab.js";

@@ -17,7 +17,7 @@ import type { Store } from "graphql-cached/store";
 import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
-import { METRICS } from "../../src/telemetry/metrics.js";
+import { METRICS } from "../../src/core/telemetry/metrics.js";
 import { sharedServer } from "../support/shared-servers.js";
 
 const silent = { info: () => undefined, warn: () => undefined };

@@ -3,8 +3,8 @@ import { collectMetrics } from "graphql-cached/prometheus";
 import { chaosStore, settle } from "graphql-cached/testing";
 import { Counter, Registry } from "prom-client";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { partsOf } from "../../src/parts.js";
-import { METRICS } from "../../src/telemetry/metrics.js";
+import { partsOf } from "../../src/core/parts.js";
+import { METRICS } from "../../src/core/telemetry/metrics.js";
 
 function startCache(options: Parameters<typeof createCache>[0] = {}) {
   const cache = createCache({ logger: { info: () => undefined, warn: () => undefined }, ...options });

@@ -18,7 +18,7 @@ import { read } from "../project/source.js";
 const SECRET = /planted/i;
 const secret = (what: string): string => `planted-${what}`;
 
-const EVENTS = [...read("src/telemetry/events.ts").matchAll(/\breadonly name: "([a-z.A-Z]+)"/g)].map(
+const EVENTS = [...read("src/core/telemetry/events.ts").matchAll(/\breadonly name: "([a-z.A-Z]+)"/g)].map(
   ([, name]) => name as string,
 );
 

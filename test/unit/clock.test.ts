@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { FakeClock } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { systemClock, within } from "../../src/clock.js";
+import { systemClock, within } from "../../src/core/base/clock.js";
 
 it("a time limit whose result cannot be made rejects, and throws nothing at the timer", async () => {
   const clock = new FakeClock();

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type EslintReport, type EslintSettings, eslintPlugin } from "graphql-cached/eslint";
 import { afterAll, describe, expect, it } from "vitest";
-import { RULES } from "../../src/cli/lint.js";
-import { type GraphqlSourceCode, graphqlLanguage } from "../../src/eslint/language.js";
+import { RULES } from "../../src/tools/cli/lint.js";
+import { type GraphqlSourceCode, graphqlLanguage } from "../../src/tools/eslint/language.js";
 
 const cwd = mkdtempSync(join(tmpdir(), "graphql-cached-eslint-"));
 afterAll(() => rmSync(cwd, { recursive: true, force: true }));

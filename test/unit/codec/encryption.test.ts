@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { createEncryption, expectedOfEncryption, SEALED } from "../../../src/codec/encryption.js";
+import { createEncryption, expectedOfEncryption, SEALED } from "../../../src/core/codec/encryption.js";
 
 const key = (id: string): { id: string; key: Buffer } => ({ id, key: randomBytes(32) });
 const [spring, autumn] = [key("2026-04"), key("2026-11")];

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { jsonCodec } from "../../../src/codec/json-codec.js";
+import { jsonCodec } from "../../../src/core/codec/json-codec.js";
 
 describe("the JSON codec", () => {
   it("writes plain data as plain JSON and tags only types that JSON lacks", () => {

@@ -3,14 +3,14 @@ import fc from "fast-check";
 import type { GraphQLResolveInfo } from "graphql";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
 import { describe, expect, it } from "vitest";
-import { FieldNames } from "../../../src/directive/call-names.js";
-import { type FieldRoots, keyOf, knownTagsOf } from "../../../src/directive/field-rule.js";
-import type { Key } from "../../../src/keys/key.js";
-import { RequestScopes } from "../../../src/loader/request-scope.js";
-import { partsOf } from "../../../src/parts.js";
-import type { FieldRule } from "../../../src/schema-rules.js";
-import type { Reads } from "../../../src/tier/read/reads.js";
-import type { RequestTags } from "../../../src/tier/request/request.js";
+import { type FieldRoots, keyOf, knownTagsOf } from "../../../src/core/directive/compile/field-rule.js";
+import { FieldNames } from "../../../src/core/directive/run/call-names.js";
+import type { Key } from "../../../src/core/keys/key.js";
+import { RequestScopes } from "../../../src/core/loader/request-scope.js";
+import { partsOf } from "../../../src/core/parts.js";
+import type { FieldRule } from "../../../src/core/schema-rules.js";
+import type { Reads } from "../../../src/core/tier/read/reads.js";
+import type { RequestTags } from "../../../src/core/tier/request/request.js";
 
 const typeDefs = /* GraphQL */ `
   scalar Any
@@ -102,7 +102,7 @@ describe("the names of field calls", () => {
     expect(found, rule.coordinate).toEqual(expected);
   };
 
-  it("are those that are made anew, for plain values of every field", () => {
+  it("are the same as without a memo, for plain values of every field", () => {
     for (const rule of all) {
       const names = new FieldNames(rule, keys, scopes);
       for (const id of ["7", 7, "", 0, null, undefined])
@@ -116,7 +116,7 @@ describe("the names of field calls", () => {
     }
   });
 
-  it("are those that are made anew, whatever was remembered before", () => {
+  it("are the same as without a memo, whatever was remembered before", () => {
     const remembered = new Map(all.map((rule) => [rule, new FieldNames(rule, keys, scopes)]));
     const call = fc.record({ rule: fc.constantFrom(...all), args, source, context, identity });
     fc.assert(

@@ -2,7 +2,11 @@ import { makeExecutableSchema } from "@graphql-tools/schema";
 import { graphql } from "graphql";
 import { applyCached, cachedTypeDefs, cachedTypeDefsAs, createCache } from "graphql-cached";
 import { expect, it } from "vitest";
-import { type DirectiveNames, renameDirectives, resolveNames } from "../../../src/directive/directive-names.js";
+import {
+  type DirectiveNames,
+  renameDirectives,
+  resolveNames,
+} from "../../../src/core/directive/compile/directive-names.js";
 
 const NAMES: DirectiveNames = { directive: "cacheField", invalidates: "evicts" };
 const typeDefs = `

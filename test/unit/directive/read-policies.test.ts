@@ -1,8 +1,8 @@
 import { buildSchema, defaultFieldResolver } from "graphql";
 import { applyCached, type CacheOptions, cachedTypeDefs, createCache } from "graphql-cached";
 import { describe, expect, it, vi } from "vitest";
-import { partsOf } from "../../../src/parts.js";
-import type { Policy } from "../../../src/policy/policy.js";
+import { partsOf } from "../../../src/core/parts.js";
+import type { Policy } from "../../../src/core/policy/policy.js";
 import { dataOf, memoryWorld } from "../../support/world.js";
 
 /** The policies of the cached fields of a schema. Every field is given a resolver. */

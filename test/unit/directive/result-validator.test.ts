@@ -1,8 +1,8 @@
 import { buildSchema, GraphQLList, GraphQLNonNull, GraphQLObjectType, type GraphQLOutputType } from "graphql";
 import { describe, expect, it, vi } from "vitest";
-import { ResultValidator } from "../../../src/directive/result-validator.js";
-import { KnownResolvers } from "../../../src/known-resolvers.js";
-import type { NearValue } from "../../../src/tier/near/near-entries.js";
+import { KnownResolvers } from "../../../src/core/base/known-resolvers.js";
+import { ResultValidator } from "../../../src/core/directive/run/result-validator.js";
+import type { NearValue } from "../../../src/core/tier/near/near-entries.js";
 
 const schema = buildSchema("enum Genre { DRAMA } type Film { genre: Genre } type Query { film: Film }");
 const film = schema.getType("Film") as GraphQLObjectType;

@@ -7,8 +7,8 @@ import {
   type SelectionSetNode,
 } from "graphql";
 import { describe, expect, it } from "vitest";
-import { type QueryInfo, Selections } from "../../../src/directive/selection.js";
-import { canonicalize } from "../../../src/keys/canonical.js";
+import { type QueryInfo, Selections } from "../../../src/core/directive/look-ahead/selection.js";
+import { canonicalize } from "../../../src/core/keys/canonical.js";
 import { type Draw, drawOfSeed } from "../../property/draw.js";
 
 const selectionsOf = (): Selections => new Selections((value) => canonicalize(value));
@@ -62,7 +62,7 @@ describe("The text of a selection", () => {
     );
   });
 
-  it("tells apart what is spread again", () => {
+  it("distinguishes fragments that are spread again", () => {
     const groups = [
       [
         "{ m { ...A ... on M { title } ...A } } fragment A on M { id }",

@@ -14,11 +14,11 @@ import {
 } from "graphql";
 import { applyCached, type CacheOptions, cachedTypeDefs, createCache } from "graphql-cached";
 import { describe, expect, it } from "vitest";
-import { keyTemplateOf } from "../../../src/directive/key-template.js";
-import { Shapes } from "../../../src/directive/shape.js";
-import { canonicalize } from "../../../src/keys/canonical.js";
-import type { Variant } from "../../../src/keys/key.js";
-import { partsOf } from "../../../src/parts.js";
+import { keyTemplateOf } from "../../../src/core/directive/compile/key-template.js";
+import { Shapes } from "../../../src/core/directive/compile/shape.js";
+import { canonicalize } from "../../../src/core/keys/canonical.js";
+import type { Variant } from "../../../src/core/keys/key.js";
+import { partsOf } from "../../../src/core/parts.js";
 
 /** Returns the variant of `Query.a`. */
 function variantOf(typeDefs: string, resolvers: IResolvers = {}, options: CacheOptions = {}): Variant {

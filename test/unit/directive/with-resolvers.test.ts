@@ -1,7 +1,7 @@
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { type GraphQLObjectType, graphqlSync, printSchema, validateSchema } from "graphql";
 import { expect, it } from "vitest";
-import { withResolvers } from "../../../src/directive/with-resolvers.js";
+import { withResolvers } from "../../../src/core/directive/compile/with-resolvers.js";
 
 const typeDefs = `
   directive @note(text: String) on FIELD_DEFINITION

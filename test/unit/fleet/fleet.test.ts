@@ -1,10 +1,10 @@
 import { FakeClock } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { Fleet } from "../../../src/fleet/fleet.js";
-import { writeCounted, writeInfo } from "../../../src/fleet/report-format.js";
-import type { ReportStore } from "../../../src/store/report-store.js";
-import { Channel } from "../../../src/telemetry/channel.js";
-import { Counters } from "../../../src/telemetry/counters.js";
+import type { ReportStore } from "../../../src/core/store/report-store.js";
+import { Channel } from "../../../src/core/telemetry/channel.js";
+import { Counters } from "../../../src/core/telemetry/counters.js";
+import { Fleet } from "../../../src/tools/fleet/fleet.js";
+import { writeCounted, writeInfo } from "../../../src/tools/fleet/report-format.js";
 
 const PROCESSES = 200;
 const KEYS = 100;

@@ -1,11 +1,11 @@
 import { deflateRawSync } from "node:zlib";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { OwnRecord } from "../../../src/fleet/own-record.js";
-import { readCounted, writeCounted } from "../../../src/fleet/report-format.js";
-import { bucketsIn, isIn, keepMsOf, partOf, WINDOWS } from "../../../src/fleet/windows.js";
-import { Channel } from "../../../src/telemetry/channel.js";
-import { Counters } from "../../../src/telemetry/counters.js";
+import { Channel } from "../../../src/core/telemetry/channel.js";
+import { Counters } from "../../../src/core/telemetry/counters.js";
+import { OwnRecord } from "../../../src/tools/fleet/own-record.js";
+import { readCounted, writeCounted } from "../../../src/tools/fleet/report-format.js";
+import { bucketsIn, isIn, keepMsOf, partOf, WINDOWS } from "../../../src/tools/fleet/windows.js";
 
 const START_AT = 1_700_000_000_123;
 const KEY = { digest: "x", input: "secret" };

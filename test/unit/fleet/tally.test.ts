@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { readCounted, writeCounted } from "../../../src/fleet/report-format.js";
-import { subtreeTally, talliesOf } from "../../../src/fleet/tally.js";
-import { Channel } from "../../../src/telemetry/channel.js";
-import { Counters } from "../../../src/telemetry/counters.js";
+import { Channel } from "../../../src/core/telemetry/channel.js";
+import { Counters } from "../../../src/core/telemetry/counters.js";
+import { readCounted, writeCounted } from "../../../src/tools/fleet/report-format.js";
+import { subtreeTally, talliesOf } from "../../../src/tools/fleet/tally.js";
 
 const own = { coordinate: "Query.posts", digest: "own", kind: "field" };
 const subtree = { coordinate: "Query.posts", digest: "subtree", kind: "subtree" };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { advise, changeRateOf, type Evidence } from "../../../src/inspection/advisor.js";
+import { advise, changeRateOf, type Evidence } from "../../../src/tools/inspection/advisor.js";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -54,7 +54,7 @@ describe("the estimate of how often values change", () => {
     expect(1 / rate.maxPerMs / HOUR_MS).toBeCloseTo(10, 1);
   });
 
-  it("has a wide margin with few changes, and none to speak of with many", () => {
+  it("has a wide margin with few changes, and a negligible one with many", () => {
     const marginOf = (count: number): number => {
       const rate = changeRateOf({ unchangedMs: count * HOUR_MS, changed: [{ withinMs: 1_000, count }] });
       return rate.maxPerMs / rate.perMs;

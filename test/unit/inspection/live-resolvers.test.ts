@@ -1,6 +1,7 @@
 import { createCache } from "graphql-cached";
 import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { type CacheParts, partsOf } from "../../../src/core/parts.js";
 import {
   breakersOf,
   bulkheadsOf,
@@ -8,9 +9,8 @@ import {
   leasesOf,
   processStatesOf,
   storeOf,
-} from "../../../src/inspection/live-resolvers.js";
-import { isProcessState, type ProcessState, processStateOf } from "../../../src/inspection/process-state.js";
-import { type CacheParts, partsOf } from "../../../src/parts.js";
+} from "../../../src/tools/inspection/live-resolvers.js";
+import { isProcessState, type ProcessState, processStateOf } from "../../../src/tools/inspection/process-state.js";
 
 /** A process that began a load of `Film` at `startedAt`, and in which a load of `Broken` has failed. */
 async function processWith(startedAt: number): Promise<{ readonly parts: CacheParts; readonly clock: FakeClock }> {
@@ -95,7 +95,7 @@ describe("the states of several processes", () => {
     expect(await nodes[1]?.serverMissing()).toBe("this process does not know the node");
   });
 
-  it("are told apart from what another release may send", async () => {
+  it("are distinguished from what another release may send", async () => {
     const { states } = await twoProcesses();
     expect(states.map(isProcessState)).toEqual([true, true]);
     for (const other of [undefined, null, "state", {}, { ...states[0], format: 2 }])

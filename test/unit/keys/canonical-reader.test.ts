@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { canonicalize } from "../../../src/keys/canonical.js";
-import { readParts, readValue } from "../../../src/keys/canonical-reader.js";
-import { parsePath } from "../../../src/keys/path.js";
+import { canonicalize } from "../../../src/core/keys/canonical.js";
+import { readParts, readValue } from "../../../src/core/keys/canonical-reader.js";
+import { parsePath } from "../../../src/core/keys/path.js";
 
 const pathOf = (text: string) => parsePath(text) as NonNullable<ReturnType<typeof parsePath>>;
 

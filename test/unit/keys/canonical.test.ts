@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { canonicalize } from "../../../src/keys/canonical.js";
-import { CHECK_LENGTH, checkOf, createKeySpace } from "../../../src/keys/key.js";
+import { canonicalize } from "../../../src/core/keys/canonical.js";
+import { CHECK_LENGTH, checkOf, createKeySpace } from "../../../src/core/keys/key.js";
 
 describe("canonicalize", () => {
   it("returns the same text for equal input, and counts undefined fields as absent", () => {

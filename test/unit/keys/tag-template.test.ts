@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { parsePath, readPath } from "../../../src/keys/path.js";
-import { parseTagTemplate, type TagTemplate, writeTags } from "../../../src/keys/tag-template.js";
+import { parsePath, readPath } from "../../../src/core/keys/path.js";
+import { parseTagTemplate, type TagTemplate, writeTags } from "../../../src/core/keys/tag-template.js";
 
 const tagsOf = (text: string, roots: object) =>
   writeTags(parseTagTemplate(text) as TagTemplate, roots, () => undefined);

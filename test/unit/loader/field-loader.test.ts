@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { Key } from "../../../src/keys/key.js";
-import { FieldLoader, type FieldRequest } from "../../../src/loader/field-loader.js";
-import type { Entry } from "../../../src/store/entry.js";
-import type { Reads } from "../../../src/tier/read/reads.js";
-import type { Loaded } from "../../../src/tier/request/loaded.js";
-import { NO_TAGS, type ReadEnding } from "../../../src/tier/request/request.js";
+import { Key } from "../../../src/core/keys/key.js";
+import { FieldLoader, type FieldRequest } from "../../../src/core/loader/field-loader.js";
+import type { Entry } from "../../../src/core/store/entry.js";
+import type { Reads } from "../../../src/core/tier/read/reads.js";
+import type { Loaded } from "../../../src/core/tier/request/loaded.js";
+import { NO_TAGS, type ReadEnding } from "../../../src/core/tier/request/request.js";
 
 const entry = { state: "value" } as Entry;
 const loaded = { kind: "loaded" } as Loaded;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { CachedError } from "../../../src/errors.js";
-import { contextChanged, identityMistake, identityOf, identityOfTarget } from "../../../src/loader/identity.js";
-import type { Policy } from "../../../src/policy/policy.js";
+import { CachedError } from "../../../src/core/base/errors.js";
+import { contextChanged, identityMistake, identityOf, identityOfTarget } from "../../../src/core/loader/identity.js";
+import type { Policy } from "../../../src/core/policy/policy.js";
 
 const returning = (identity: unknown) => () => identity;
 

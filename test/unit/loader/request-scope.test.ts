@@ -2,11 +2,11 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { settle } from "graphql-cached/testing";
 import { describe, expect, it, vi } from "vitest";
-import type { Execution } from "../../../src/graphql-version.js";
-import type { FieldRequest } from "../../../src/loader/field-loader.js";
-import { RequestScopes } from "../../../src/loader/request-scope.js";
-import type { Reads } from "../../../src/tier/read/reads.js";
-import { NO_TAGS } from "../../../src/tier/request/request.js";
+import type { Execution } from "../../../src/core/base/graphql-version.js";
+import type { FieldRequest } from "../../../src/core/loader/field-loader.js";
+import { RequestScopes } from "../../../src/core/loader/request-scope.js";
+import type { Reads } from "../../../src/core/tier/read/reads.js";
+import { NO_TAGS } from "../../../src/core/tier/request/request.js";
 
 setFlagsFromString("--expose-gc");
 const collectGarbage = runInNewContext("gc") as () => void;

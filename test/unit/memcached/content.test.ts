@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { type Content, readContent, writeContent } from "../../../src/memcached/content.js";
-import { appendToClock, writeRecord } from "../../../src/store/clock-log.js";
+import { appendToClock, writeRecord } from "../../../src/core/store/clock-log.js";
+import { type Content, readContent, writeContent } from "../../../src/stores/memcached/content.js";
 
 it("a clock, its head and settings are read as what they are", () => {
   const clock = appendToClock(undefined, [writeRecord({ kind: "hard", subjects: [1, 2] })], 1_000, 1_000);

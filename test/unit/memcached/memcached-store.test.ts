@@ -1,8 +1,8 @@
 import { type MemcachedClient, memcachedStore } from "graphql-cached/memcached";
 import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { readHead, writeRecord } from "../../../src/store/clock-log.js";
-import type { ClockOrigin, Grant, LeaseTimes, Store } from "../../../src/store/store.js";
+import { readHead, writeRecord } from "../../../src/core/store/clock-log.js";
+import type { ClockOrigin, Grant, LeaseTimes, Store } from "../../../src/core/store/store.js";
 import { originOf } from "../../support/clock-origin.js";
 import { fakeServer } from "../../support/fake-memcached.js";
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { Server } from "../../../src/memcached/server.js";
-import { Servers } from "../../../src/memcached/servers.js";
+import type { Server } from "../../../src/stores/memcached/server.js";
+import { Servers } from "../../../src/stores/memcached/servers.js";
 
 describe("Servers", () => {
   const byId = new Map(["a", "b", "c"].map((id) => [id, { id } as unknown as Server]));

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { compilePolicy, mergeSettings, settingsMistakes } from "../../../src/policy/policy.js";
+import { compilePolicy, mergeSettings, settingsMistakes } from "../../../src/core/policy/policy.js";
 
 const compile = (declared: readonly object[], profiles = {}, defaults = {}) =>
   compilePolicy({ declared, profiles, defaults });

@@ -2,8 +2,8 @@ import { type IoredisClient, type RedisPipeline, redisStore } from "graphql-cach
 import type { Store } from "graphql-cached/store";
 import { FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { appendClock } from "../../../src/redis/scripts/append-clock.js";
-import { appendToClock, writeRecord } from "../../../src/store/clock-log.js";
+import { appendToClock, writeRecord } from "../../../src/core/store/clock-log.js";
+import { appendClock } from "../../../src/stores/redis/scripts/append-clock.js";
 
 /** A client whose pipelines reply with `replies`. */
 function clientWith(...replies: readonly unknown[]): IoredisClient {

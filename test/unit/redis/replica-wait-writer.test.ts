@@ -1,8 +1,8 @@
 import { EventEmitter } from "node:events";
 import { FakeClock } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { IoredisPort } from "../../../src/redis/ioredis-port.js";
-import { ReplicaWaitWriter, WriteConnection } from "../../../src/redis/replica-wait-writer.js";
+import { IoredisPort } from "../../../src/stores/redis/ioredis-port.js";
+import { ReplicaWaitWriter, WriteConnection } from "../../../src/stores/redis/replica-wait-writer.js";
 
 describe("ReplicaWaitWriter", () => {
   const ignore = (): void => undefined;

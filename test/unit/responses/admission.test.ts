@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Admission } from "../../../src/responses/admission.js";
+import { Admission } from "../../../src/core/responses/admission.js";
 
 /** Asks for a key `times` times while each response is invalidated before the next request. Returns which misses were stored. */
 function neverHit(admission: Admission, key: string, times: number): boolean[] {

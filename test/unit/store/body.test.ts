@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { readBody, writeBody } from "../../../src/store/body.js";
+import { readBody, writeBody } from "../../../src/core/store/body.js";
 
 /** Only its last 22 characters are stored. */
 const KEY = { hash: "abcdefghijklmnopqrstuAbcdefghijklmnopqrstu1" };
@@ -33,7 +33,7 @@ describe("the body of an entry", () => {
     }
   });
 
-  it("tells a body of another key, whatever it holds", () => {
+  it("recognises a body of another key, whatever it holds", () => {
     const bytes = writeBody({ subjects: [], hint: undefined, value: Buffer.from("v") }, KEY);
     const { hash } = KEY;
     for (let at = 0; at < hash.length; at++) {

@@ -1,6 +1,6 @@
 import { FakeClock } from "graphql-cached/testing";
 import { expect, it } from "vitest";
-import { Breaker } from "../../../src/store/breaker.js";
+import { Breaker } from "../../../src/core/store/breaker.js";
 
 it("opens the breaker after five consecutive failures, admits one probe after each pause, and closes it after a success", async () => {
   const clock = new FakeClock();

@@ -12,7 +12,7 @@ import {
   readRecords,
   type StoredClock,
   writeRecord,
-} from "../../../src/store/clock-log.js";
+} from "../../../src/core/store/clock-log.js";
 
 const MAX_BYTES = 1_000;
 const NOW = 5_000_000;

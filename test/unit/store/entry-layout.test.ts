@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { readEntry, readStoredEntry, writeStoredEntry } from "../../../src/store/entry-layout.js";
-import type { StoredEntry } from "../../../src/store/transitions.js";
+import { readEntry, readStoredEntry, writeStoredEntry } from "../../../src/core/store/entry-layout.js";
+import type { StoredEntry } from "../../../src/core/store/transitions.js";
 
 describe("the byte layout of an entry", () => {
   it("reads garbage, truncated entries and entries of another version as undefined", () => {

@@ -2,10 +2,10 @@ import { memoryStore } from "graphql-cached";
 import type { AcquireRequest, Hold, Reading, Store, StoreRead, StoreRequest } from "graphql-cached/store";
 import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { appendToClock, writeRecord } from "../../../src/store/clock-log.js";
-import { FailOpenStore } from "../../../src/store/fail-open-store.js";
-import { Channel } from "../../../src/telemetry/channel.js";
-import type { CacheEvent } from "../../../src/telemetry/events.js";
+import { appendToClock, writeRecord } from "../../../src/core/store/clock-log.js";
+import { FailOpenStore } from "../../../src/core/store/fail-open-store.js";
+import { Channel } from "../../../src/core/telemetry/channel.js";
+import type { CacheEvent } from "../../../src/core/telemetry/events.js";
 import { originOf } from "../../support/clock-origin.js";
 
 /**
@@ -441,7 +441,7 @@ describe("a store of a user that does not keep to the interface", () => {
   });
 
   it.each(["connectionError", "isMissingRight"])(
-    "fails its reads, and says why, if %s throws as well",
+    "fails its reads, and reports why, if %s throws as well",
     async (name) => {
       const message = "store: `read` failed: a mistake";
       const fail = (): never => {

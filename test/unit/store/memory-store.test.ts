@@ -1,7 +1,7 @@
 import { memoryStore } from "graphql-cached";
 import { FakeClock } from "graphql-cached/testing";
 import { expect, it } from "vitest";
-import { readHead, readLog, writeRecord } from "../../../src/store/clock-log.js";
+import { readHead, readLog, writeRecord } from "../../../src/core/store/clock-log.js";
 import { originOf } from "../../support/clock-origin.js";
 
 const TIMES = { leaseMs: 1_000, graceMs: 0, patienceMs: 0 };

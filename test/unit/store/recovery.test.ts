@@ -1,11 +1,11 @@
 import { FakeClock } from "graphql-cached/testing";
 import { expect, it } from "vitest";
-import { FailOpenStore } from "../../../src/store/fail-open-store.js";
-import { memoryStore } from "../../../src/store/memory-store.js";
-import { Channel } from "../../../src/telemetry/channel.js";
-import { ContextReadLog } from "../../../src/telemetry/context-read-log.js";
-import { Counters } from "../../../src/telemetry/counters.js";
-import { logListener } from "../../../src/telemetry/log-listener.js";
+import { FailOpenStore } from "../../../src/core/store/fail-open-store.js";
+import { Channel } from "../../../src/core/telemetry/channel.js";
+import { ContextReadLog } from "../../../src/core/telemetry/context-read-log.js";
+import { Counters } from "../../../src/core/telemetry/counters.js";
+import { logListener } from "../../../src/core/telemetry/log-listener.js";
+import { memoryStore } from "../../../src/stores/memory/memory-store.js";
 
 const TIMES = { leaseMs: 1_000, backoffMs: 0 } as never;
 

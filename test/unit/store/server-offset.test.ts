@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { learnOffset, type ServerOffset } from "../../../src/store/server-offset.js";
+import { learnOffset, type ServerOffset } from "../../../src/core/store/server-offset.js";
 
 describe("the estimated offset of a server's clock", () => {
   it("keeps the largest offset seen, since a reply can only be read late", () => {

@@ -6,7 +6,7 @@ import {
   PASSED,
   type SubtreeRead,
   TRIAL_READS,
-} from "../../../src/subtrees/hit-ratio.js";
+} from "../../../src/core/subtrees/hit-ratio.js";
 
 /** Sends `count` requests that come to `reads` in turn. Returns how many of them were admitted. */
 function send(ratio: HitRatio, count: number, ...reads: readonly SubtreeRead[]): number {

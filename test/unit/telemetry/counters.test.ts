@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { Channel } from "../../../src/telemetry/channel.js";
-import { Counters } from "../../../src/telemetry/counters.js";
+import { Channel } from "../../../src/core/telemetry/channel.js";
+import { Counters } from "../../../src/core/telemetry/counters.js";
 
 it("every read counts for exactly one outcome, and a listener that throws does not affect the others", () => {
   const counters = new Counters();

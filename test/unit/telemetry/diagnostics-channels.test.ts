@@ -3,9 +3,9 @@ import { GraphQLError } from "graphql";
 import { createCache, memoryStore } from "graphql-cached";
 import { chaosStore, gate, settle } from "graphql-cached/testing";
 import { expect, it, onTestFinished } from "vitest";
-import { CachedError } from "../../../src/errors.js";
-import { Channel } from "../../../src/telemetry/channel.js";
-import { errorTypeOf } from "../../../src/telemetry/error-type.js";
+import { CachedError } from "../../../src/core/base/errors.js";
+import { Channel } from "../../../src/core/telemetry/channel.js";
+import { errorTypeOf } from "../../../src/core/telemetry/error-type.js";
 
 type Message = Readonly<Record<string, unknown>>;
 
@@ -97,7 +97,7 @@ it("a caller that waited for the load of another one publishes how long", async 
   ]);
 });
 
-it("a listener that is removed gets nothing more, and store operations are not measured for nobody", () => {
+it("a listener that is removed gets nothing more, and store operations are not measured without listeners", () => {
   const channel = new Channel();
   const heard: string[] = [];
   const stop = channel.listen(({ name }) => heard.push(name));

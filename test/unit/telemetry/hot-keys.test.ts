@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { HotKeys, type HotKeysSummary } from "../../../src/telemetry/hot-keys.js";
+import { HotKeys, type HotKeysSummary } from "../../../src/core/telemetry/hot-keys.js";
 
 /** Streams in which some keys are much more frequent than others. */
 const streams = fc.array(

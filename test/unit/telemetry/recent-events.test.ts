@@ -1,8 +1,8 @@
 import { FakeClock } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { CachedError } from "../../../src/errors.js";
-import type { CacheEvent } from "../../../src/telemetry/events.js";
-import { RecentEvents } from "../../../src/telemetry/recent-events.js";
+import { CachedError } from "../../../src/core/base/errors.js";
+import type { CacheEvent } from "../../../src/core/telemetry/events.js";
+import { RecentEvents } from "../../../src/core/telemetry/recent-events.js";
 
 const failed = (coordinate: string, error: unknown): CacheEvent => ({
   name: "load.failed",

@@ -1,7 +1,7 @@
 import { FakeClock } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import type { Key } from "../../../src/keys/key.js";
-import { CallerErrors } from "../../../src/tier/source/caller-errors.js";
+import type { Key } from "../../../src/core/keys/key.js";
+import { CallerErrors } from "../../../src/core/tier/source/caller-errors.js";
 
 describe("CallerErrors", () => {
   const [key, other] = [{ input: "key" }, { input: "other" }] as [Key, Key];

@@ -1,12 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { expect, it } from "vitest";
-import { createPacking } from "../../../src/codec/packing.js";
-import { createKeySpace } from "../../../src/keys/key.js";
-import { writeBody } from "../../../src/store/body.js";
-import type { Entry } from "../../../src/store/entry.js";
-import { readEntry, writeStoredEntry } from "../../../src/store/entry-layout.js";
-import { Channel } from "../../../src/telemetry/channel.js";
-import { decodeEntry } from "../../../src/tier/entry/entry-decoder.js";
+import { createPacking } from "../../../src/core/codec/packing.js";
+import { createKeySpace } from "../../../src/core/keys/key.js";
+import { writeBody } from "../../../src/core/store/body.js";
+import type { Entry } from "../../../src/core/store/entry.js";
+import { readEntry, writeStoredEntry } from "../../../src/core/store/entry-layout.js";
+import { Channel } from "../../../src/core/telemetry/channel.js";
+import { decodeEntry } from "../../../src/core/tier/entry/entry-decoder.js";
 import { PLAIN_PACKING } from "../../support/packing-settings.js";
 
 const plain = createPacking(PLAIN_PACKING);

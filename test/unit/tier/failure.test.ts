@@ -1,8 +1,8 @@
 import { runInNewContext } from "node:vm";
 import { GraphQLError } from "graphql";
 import { expect, it } from "vitest";
-import { createKeySpace } from "../../../src/keys/key.js";
-import { readFailure, writeFailure } from "../../../src/tier/entry/failure.js";
+import { createKeySpace } from "../../../src/core/keys/key.js";
+import { readFailure, writeFailure } from "../../../src/core/tier/entry/failure.js";
 
 const keyOf = (part: number) =>
   createKeySpace("gc").entry(

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { compilePolicy, type PolicySettings } from "../../../src/policy/policy.js";
-import { type Entry, NO_EPOCH } from "../../../src/store/entry.js";
-import { evaluateFreshness } from "../../../src/tier/entry/freshness.js";
+import { compilePolicy, type PolicySettings } from "../../../src/core/policy/policy.js";
+import { type Entry, NO_EPOCH } from "../../../src/core/store/entry.js";
+import { evaluateFreshness } from "../../../src/core/tier/entry/freshness.js";
 
 const policyOf = (settings: PolicySettings) =>
   compilePolicy({ declared: [settings], profiles: {}, defaults: {} }).policy;

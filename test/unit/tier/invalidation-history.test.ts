@@ -1,9 +1,9 @@
 import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import type { Subject } from "../../../src/keys/key.js";
-import { memoryStore } from "../../../src/store/memory-store.js";
-import type { Store } from "../../../src/store/store.js";
-import { InvalidationHistory, type RecordedCall } from "../../../src/tier/invalidation/invalidation-history.js";
+import type { Subject } from "../../../src/core/keys/key.js";
+import type { Store } from "../../../src/core/store/store.js";
+import { InvalidationHistory, type RecordedCall } from "../../../src/core/tier/invalidation/invalidation-history.js";
+import { memoryStore } from "../../../src/stores/memory/memory-store.js";
 
 interface HistoryStore {
   appendHistory: NonNullable<Store["appendHistory"]>;

@@ -1,6 +1,6 @@
 import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { inTurns, LongTick, nextTurn, PER_TURN, SharedOutcome, Turns } from "../../../src/tier/tick/long-tick.js";
+import { inTurns, LongTick, nextTurn, PER_TURN, SharedOutcome, Turns } from "../../../src/core/tier/tick/long-tick.js";
 
 const range = (count: number): readonly number[] => Array.from({ length: count }, (_, index) => index);
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { compilePolicy } from "../../../src/policy/policy.js";
-import { NearEntries, type NearEntry } from "../../../src/tier/near/near-entries.js";
+import { compilePolicy } from "../../../src/core/policy/policy.js";
+import { NearEntries, type NearEntry } from "../../../src/core/tier/near/near-entries.js";
 
 const { policy } = compilePolicy({ declared: [{ maxAge: 10 }], profiles: {}, defaults: {} });
 

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { createPacking } from "../../../src/codec/packing.js";
-import type { Key } from "../../../src/keys/key.js";
-import { readJob, writeJob } from "../../../src/tier/lease/refresh-job.js";
+import { createPacking } from "../../../src/core/codec/packing.js";
+import type { Key } from "../../../src/core/keys/key.js";
+import { readJob, writeJob } from "../../../src/core/tier/lease/refresh-job.js";
 
 const encryption = { keys: [{ id: "k", key: randomBytes(32) }] };
 const packing = createPacking({

@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { LongTick, PER_TURN } from "../../../src/tier/tick/long-tick.js";
-import { TickBatch } from "../../../src/tier/tick/tick-batch.js";
+import { LongTick, PER_TURN } from "../../../src/core/tier/tick/long-tick.js";
+import { TickBatch } from "../../../src/core/tier/tick/tick-batch.js";
 
 describe("TickBatch", () => {
   it("runs all items of one tick in one call, each item once", async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { StoredText } from "../../../src/codec/stored-text.js";
-import { ValueMemory } from "../../../src/tier/near/value-memory.js";
+import { StoredText } from "../../../src/core/codec/stored-text.js";
+import { ValueMemory } from "../../../src/core/tier/near/value-memory.js";
 
 /** The bytes of heap that `bench/near-sizes.ts` has measured for values, without what the near cache adds. */
 const MEASURED: Readonly<Record<string, readonly [value: unknown, bytes: number]>> = {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { AbortListeners, Caller } from "../../../src/tier/request/caller.js";
-import { Waiters } from "../../../src/tier/request/waiters.js";
+import { AbortListeners, Caller } from "../../../src/core/tier/request/caller.js";
+import { Waiters } from "../../../src/core/tier/request/waiters.js";
 
 function callerWith(controller: AbortController, enclosing?: Waiters): Caller {
   return new Caller({ request: [controller.signal], execution: undefined }, enclosing, new AbortListeners());
@@ -78,7 +78,7 @@ describe("the waiters of a load", () => {
 });
 
 describe("the caller of a load inside of another load", () => {
-  it("leaves when nobody waits for the outer load, not when its own request is aborted", () => {
+  it("leaves when the outer load has no waiters, not when its own request is aborted", () => {
     const request = new AbortController();
     const outer = twoRequests();
     const caller = callerWith(request, outer.waiters);

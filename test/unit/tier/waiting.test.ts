@@ -1,6 +1,6 @@
 import { FakeClock } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { Waiting, type Watch } from "../../../src/tier/lease/waiting.js";
+import { Waiting, type Watch } from "../../../src/core/tier/lease/waiting.js";
 
 function waiting() {
   const clock = new FakeClock();
@@ -142,7 +142,7 @@ describe("Waiting", () => {
       expect(firstPollMs(parts)).toBe(50);
     });
 
-    it("learns nothing from a message for a key that nobody waits for", () => {
+    it("ignores a message for a key without waiters", () => {
       const parts = waiting();
       parts.waiters.wake("a", undefined, "gen");
       expect(firstPollMs(parts)).toBe(50);

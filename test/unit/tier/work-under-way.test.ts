@@ -1,6 +1,6 @@
 import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { expect, it } from "vitest";
-import { WorkUnderWay } from "../../../src/tier/tick/work-under-way.js";
+import { WorkUnderWay } from "../../../src/core/tier/tick/work-under-way.js";
 
 it("waits for work under way, and for what begins meanwhile, whether or not it fails", async () => {
   const underWay = new WorkUnderWay();

@@ -1,0 +1,156 @@
+import { crc32 } from "node:zlib";
+import { CachedError } from "../base/errors.js";
+import { type Codec, type Content, Unreadable } from "./codec.js";
+import { compress, decompress, TOO_LARGE } from "./compression.js";
+import { copyPlain } from "./copy-plain.js";
+import { createEncryption, type EncryptionOptions, SEALED } from "./encryption.js";
+import { isPlainJson, jsonCodec } from "./json-codec.js";
+import { StoredText } from "./stored-text.js";
+import type { ValueTypes } from "./value-type.js";
+
+/** The settings that packing needs; the resolved options satisfy this interface. */
+export interface PackingSettings {
+  readonly codec: Codec | undefined;
+  readonly types: ValueTypes | undefined;
+  readonly compressAboveBytes: number | undefined;
+  readonly maxValueBytes: number;
+  readonly encryption: EncryptionOptions | undefined;
+}
+
+/** What a value is encoded to: what its codec has written, or a text that passes by the codec. */
+export type Encoded = Content | StoredText;
+
+/**
+ * The pipeline between values and stored bytes: codec, compression, and encryption of the whole
+ * entry.
+ */
+export interface Packing {
+  /** What another process must have in common to read what this one writes. Contains no secrets. */
+  readonly format: string;
+  /** Throws `Unstorable`, `TooLarge` if the content would have more than `maxBytes`, or whatever a user's codec throws. */
+  encode(value: unknown, maxBytes?: number): Encoded;
+  decode(content: Encoded): unknown;
+  /**
+   * Returns a function that copies what `decode(content)` returns, exactly as if it were decoded again.
+   * Undefined if only decoding it again does that.
+   */
+  copierOf(content: Encoded): ((value: unknown) => unknown) | undefined;
+  readonly maxValueBytes: number;
+  /**
+   * Returns the size of `content` before compression if it exceeds `maxValueBytes`, otherwise
+   * undefined.
+   */
+  excessBytes(content: Encoded): number | undefined;
+  /**
+   * Prepends the codec's id to `content`, and compresses it if it is above `compressAboveBytes` and
+   * that saves space.
+   */
+  pack(content: Encoded): Promise<Buffer>;
+  /** Unpacks what begins at `at`, by default 0, and ends with `bytes`. Throws `Unreadable`. */
+  unpack(bytes: Buffer, at?: number): Encoded;
+  /** Encrypts `bytes` for one `purpose`. Returns `bytes` itself if encryption is off. */
+  seal(bytes: Uint8Array, purpose: string): Uint8Array;
+  /** Throws `Unreadable`. */
+  unseal(sealed: Uint8Array, purpose: string): Buffer;
+}
+
+/** The flags in the first byte of packed content. */
+const IS_TEXT = 1;
+const IS_COMPRESSED = 2;
+/** Of a `StoredText`, which is text. */
+const IS_STORED_TEXT = 4;
+/** The checksum of a stored text that is not compressed. Nobody need parse it, so that nothing else would show that it is damaged. */
+const CHECKSUM_BYTES = 4;
+const ALL_FLAGS = IS_TEXT | IS_COMPRESSED | IS_STORED_TEXT;
+
+/**
+ * Layout of packed content: flags (u8), length of the codec id (u8), codec id, checksum (u32) of a stored text, content.
+ * Throws `CACHED_OPTION_INVALID` if `types` are given with a codec that has no `withTypes`.
+ */
+export function createPacking(settings: PackingSettings): Packing {
+  const { types, compressAboveBytes = Number.MAX_SAFE_INTEGER, maxValueBytes } = settings;
+  const codec = codecWith(settings.codec ?? jsonCodec, types);
+  // A codec that is made from `jsonCodec` may decode differently.
+  const isJson = (settings.codec ?? jsonCodec) === jsonCodec;
+  const encryption = settings.encryption === undefined ? undefined : createEncryption(settings.encryption);
+  const id = Buffer.from(codec.id ?? "custom", "latin1");
+  /** What packed content has between its flags and the content. */
+  const codecMark = Buffer.concat([Uint8Array.of(id.length), id]);
+  const excessBytes = (encoded: Encoded): number | undefined => {
+    const content = contentOf(encoded);
+    // UTF-8 needs at most three bytes per UTF-16 code unit, so most sizes need no exact count.
+    if (content.length * (typeof content === "string" ? 3 : 1) <= maxValueBytes) return undefined;
+    const bytes = typeof content === "string" ? Buffer.byteLength(content) : content.byteLength;
+    return bytes > maxValueBytes ? bytes : undefined;
+  };
+  // Compression and the ids of keys are left out: every process reads both forms, and keys rotate.
+  // A release in which a class has no key form writes no tags of its instances.
+  const typeNames = Object.entries(types ?? {})
+    .map(([name, { keyOf }]) => (keyOf === undefined ? name : `${name} with key`))
+    .sort((a, b) => (a < b ? -1 : 1));
+  const format = JSON.stringify([codec.id ?? "custom", typeNames, encryption !== undefined]);
+  return {
+    format,
+    encode: (value, maxBytes) => (value instanceof StoredText ? value : codec.encode(value, maxBytes)),
+    decode: (content) => (content instanceof StoredText ? content : codec.decode(content)),
+    copierOf(content) {
+      if (content instanceof StoredText) return (text) => text;
+      return isJson && isPlainJson(content as string) ? copyPlain : undefined;
+    },
+    maxValueBytes,
+    excessBytes,
+    async pack(encoded) {
+      const content = contentOf(encoded);
+      const isText = typeof content === "string";
+      const bytes = isText ? Buffer.from(content, "utf8") : content;
+      const smaller = bytes.byteLength > compressAboveBytes ? await compress(bytes) : undefined;
+      const isStoredText = encoded instanceof StoredText;
+      const flags =
+        (isText ? IS_TEXT : 0) | (smaller === undefined ? 0 : IS_COMPRESSED) | (isStoredText ? IS_STORED_TEXT : 0);
+      const checksum = Buffer.alloc(hasChecksum(flags) ? CHECKSUM_BYTES : 0);
+      if (hasChecksum(flags)) checksum.writeUInt32LE(crc32(bytes));
+      return Buffer.concat([Uint8Array.of(flags), codecMark, checksum, smaller ?? bytes]);
+    },
+    unpack(bytes, at = 0) {
+      const flags = bytes[at] ?? 0xff;
+      if (flags > ALL_FLAGS) throw new Unreadable("its value is damaged");
+      const markedTo = at + 1 + codecMark.length;
+      const from = markedTo + (hasChecksum(flags) ? CHECKSUM_BYTES : 0);
+      if (!bytes.subarray(at + 1, markedTo).equals(codecMark))
+        throw new Unreadable("its value was written by another codec");
+      const isText = (flags & IS_TEXT) !== 0;
+      if ((flags & IS_COMPRESSED) !== 0) {
+        const whole = decompress(bytes.subarray(from), maxValueBytes);
+        return isText ? textIn(flags, whole.toString("utf8")) : whole;
+      }
+      if (bytes.length - from > maxValueBytes) throw new Unreadable(TOO_LARGE);
+      if (hasChecksum(flags) && (bytes.length < from || bytes.readUInt32LE(markedTo) !== crc32(bytes.subarray(from))))
+        throw new Unreadable("its value is damaged");
+      return isText ? textIn(flags, bytes.toString("utf8", from)) : bytes.subarray(from);
+    },
+    seal: (bytes, purpose) => encryption?.seal(bytes, purpose) ?? bytes,
+    unseal(sealed, purpose) {
+      if (encryption !== undefined) return encryption.unseal(sealed, purpose);
+      if (sealed[0] === SEALED) throw new Unreadable("it is encrypted, but this process has no `encryption` option");
+      // A store may return any Uint8Array.
+      return Buffer.isBuffer(sealed) ? sealed : Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength);
+    },
+  };
+}
+
+const contentOf = (encoded: Encoded): Content => (encoded instanceof StoredText ? encoded.text : encoded);
+
+/** Compressed content has a checksum of its own. */
+const hasChecksum = (flags: number): boolean => (flags & (IS_STORED_TEXT | IS_COMPRESSED)) === IS_STORED_TEXT;
+
+const textIn = (flags: number, text: string): Encoded => ((flags & IS_STORED_TEXT) === 0 ? text : new StoredText(text));
+
+function codecWith(codec: Codec, types: ValueTypes | undefined): Codec {
+  if (types === undefined) return codec;
+  if (codec.withTypes !== undefined) return codec.withTypes(types);
+  throw new CachedError(
+    "CACHED_OPTION_INVALID",
+    "createCache: `types`: expected a codec with the method `withTypes`, such as the default JSON codec or msgpackrCodec(), got a `codec` without it; " +
+      "encode these classes in your codec, or omit `codec`",
+  );
+}

@@ -1,0 +1,81 @@
+import { builtInOf } from "../base/built-in.js";
+import { CachedError, describeSetting } from "../base/errors.js";
+
+/**
+ * Converts the instances of one class to plain data and back. `is` is called only for objects that
+ * cannot be stored otherwise, never for plain data, Date, Map, Set or Buffer. `encode` may return
+ * anything that can be stored, including instances of other value types.
+ */
+export interface ValueType {
+  is(value: object): boolean;
+  encode(value: never): unknown;
+  decode(plain: never): unknown;
+  /**
+   * Returns the key form of an instance: a text that is the same for two instances exactly if no
+   * resolver could tell them apart, in every process and release. Arguments, properties of parents, and ids of
+   * loaders that are instances are written into keys and tags as this text. Default: such a value
+   * makes its key unusable, so its field is resolved without the cache.
+   */
+  keyOf?(value: never): string;
+}
+
+/**
+ * Value types by name. The name is stored with each instance. The first type whose `is` returns
+ * true encodes it.
+ */
+export type ValueTypes = Readonly<Record<string, ValueType>>;
+
+/** The names of types that the codecs encode themselves. */
+const RESERVED = ["Date", "BigInt", "Map", "Set", "Buffer", "Uint8Array", "Object", "Array"];
+
+/** Returns what was expected in place of `types`, or undefined if they are valid. */
+export function expectedOfTypes(types: unknown): string | undefined {
+  const shape = "an object of value types by name, each { is, encode, decode } and optionally keyOf";
+  if (typeof types !== "object" || types === null || Array.isArray(types)) return shape;
+  const mistakes = Object.entries(types).flatMap(([name, type]: [string, unknown]) => {
+    if (RESERVED.includes(name)) return [`\`${name}\` is a reserved name`];
+    if (!/^[A-Za-z_][\w.-]{0,63}$/.test(name))
+      return [`${JSON.stringify(name)} is not a name of letters, digits and _ . -`];
+    const has = (method: string): boolean =>
+      typeof type === "object" && type !== null && typeof (type as Record<string, unknown>)[method] === "function";
+    const missing = ["is", "encode", "decode"].filter((method) => !has(method));
+    if (missing.length > 0) return [`\`${name}\` is missing ${missing.join(" and ")}`];
+    const { keyOf } = type as Partial<ValueType>;
+    return keyOf === undefined || has("keyOf") ? [] : [`the \`keyOf\` of \`${name}\` is not a function`];
+  });
+  return mistakes.length === 0 ? undefined : `${shape} (${mistakes.join("; ")})`;
+}
+
+/**
+ * Returns a function that returns the key form of a class instance, with the name of its type;
+ * undefined for everything else, and for types without `keyOf`. It throws
+ * `CACHED_KEY_UNSERIALIZABLE` if `keyOf` throws or returns something other than a string.
+ */
+export function keyFormsOf(
+  types: ValueTypes | undefined,
+): (value: object) => { readonly type: string; readonly text: string } | undefined {
+  const entries = Object.entries(types ?? {});
+  return (value) => {
+    if (entries.length === 0 || builtInOf(value) !== undefined) return undefined;
+    const match = entries.find(([, { is }]) => is(value));
+    if (match?.[1].keyOf === undefined) return undefined;
+    const [type, valueType] = match;
+    return { type, text: keyText(type, valueType, value) };
+  };
+}
+
+function keyText(name: string, type: ValueType, value: object): string {
+  let text: unknown;
+  try {
+    text = type.keyOf?.(value as never);
+  } catch (cause) {
+    throw unusable(`\`types.${name}.keyOf\` threw an exception, the cause of this error`, cause);
+  }
+  if (typeof text === "string") return text;
+  // Any other value is user data, so only its type is named.
+  const got = typeof text === "object" ? describeSetting(text) : typeof text;
+  throw unusable(`expected \`types.${name}.keyOf\` to return a string, got ${got}`);
+}
+
+const unusable = (mistake: string, cause?: unknown): CachedError =>
+  new CachedError("CACHED_KEY_UNSERIALIZABLE", `key input: ${mistake}`, { cause });

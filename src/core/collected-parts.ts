@@ -1,0 +1,175 @@
+import type { Clock } from "./base/clock.js";
+import type { Key, Subject } from "./keys/key.js";
+import type { PartCollector } from "./loader/request-scope.js";
+import type { CacheParts } from "./parts.js";
+import type { Policy } from "./policy/policy.js";
+import type { NearNames } from "./tier/near/near-cache.js";
+import type { ReadReport } from "./tier/request/request.js";
+
+/**
+ * The most tags of one entry. With more, the entries of a
+ * coordinate share a tag, which an invalidation of any of them changes.
+ */
+const MAX_TAGS = 1_000;
+/** The entries of one coordinate that have a tag each. */
+const MAX_ENTRIES = 16;
+
+/**
+ * What a response or a subtree is made of, as far as it was read from the cache while it was executed: the narrowest of all
+ * parts. What cannot be known keeps it from being stored.
+ */
+export class CollectedParts implements PartCollector {
+  readonly #log: CacheParts["onceLog"];
+  readonly #keys: CacheParts["keys"];
+  readonly #clock: Clock;
+  readonly #contextPaths: ReadonlySet<string>;
+  readonly #rules: CacheParts["rules"];
+  readonly #what: string;
+  readonly isBuild: boolean;
+  readonly wantsYoung: boolean;
+  readonly #tags = new Set<Subject>();
+  /** The tags of what belongs to no field. */
+  readonly unplaced = new Set<Subject>();
+  /** The tags of the entries, by coordinate. */
+  readonly #entries = new Map<string, Set<Subject>>();
+  /** The form of the keys of each coordinate. */
+  readonly #forms = new Map<string, Subject>();
+  /** Why the entry is not stored. Undefined if it may be. */
+  refusal: string | undefined;
+  /** On the clock of this process. */
+  #freshUntilAt = Number.POSITIVE_INFINITY;
+  #staleForMs = Number.POSITIVE_INFINITY;
+  #isPrivate = false;
+
+  /**
+   * `what`: what the entry is called in messages. `contextPaths`: the paths into the context that are part of its key. `isBuild`: see
+   * `PartCollector`, as `wantsYoung` has.
+   */
+  constructor(
+    { keys, clock, rules, onceLog }: CacheParts,
+    {
+      what,
+      contextPaths,
+      isBuild,
+      wantsYoung = true,
+    }: { what: string; contextPaths: Iterable<string>; isBuild: boolean; wantsYoung?: boolean },
+  ) {
+    this.wantsYoung = wantsYoung;
+    this.#what = what;
+    this.isBuild = isBuild;
+    this.#log = onceLog;
+    this.#keys = keys;
+    this.#clock = clock;
+    this.#rules = rules;
+    this.#contextPaths = new Set(contextPaths);
+  }
+
+  readonly members: ReadonlySet<PartCollector> = new Set([this]);
+  /** Whether anything was read from the cache. */
+  hasReads = false;
+
+  get isPrivate(): boolean {
+    return this.#isPrivate;
+  }
+
+  /** When the first part becomes stale, on the clock of this process. Infinite without parts. */
+  get freshUntilAt(): number {
+    return this.#freshUntilAt;
+  }
+
+  /** How long after that every part may be served while it is refreshed, in milliseconds. Infinite without parts. */
+  get staleForMs(): number {
+    return this.#staleForMs;
+  }
+
+  add(coordinate: string, report: ReadReport, key: Key | undefined): void {
+    this.hasReads = true;
+    if (report.isPrivate) this.#isPrivate = true;
+    if (report.outcome === "bypassed") {
+      this.pass(`\`${coordinate}\` has bypassed the cache: ${report.reason}`);
+      return;
+    }
+    const { refusal, hint } = report;
+    if (refusal === "unkeyable" || refusal === "outgrown-key")
+      this.pass(`the value of \`${coordinate}\` belongs to one caller`);
+    if (refusal === "unserializable") this.pass(`the value of \`${coordinate}\` cannot be searched for its tags`);
+    if (hint?.scope === "PRIVATE") this.#isPrivate = true;
+    const missing = this.#rules.fields.get(coordinate)?.contextPaths.find(({ text }) => !this.#contextPaths.has(text));
+    if (missing !== undefined) this.refuse(`the key of \`${coordinate}\` contains ${missing.text}`);
+    const hintedMs = hint?.maxAge === undefined ? Number.POSITIVE_INFINITY : hint.maxAge * 1000 - report.ageMs;
+    const freshForMs = Math.min(report.freshForMs, hintedMs);
+    this.#freshUntilAt = Math.min(this.#freshUntilAt, this.#clock.now() + freshForMs);
+    this.#staleForMs = Math.min(this.#staleForMs, report.staleForMs);
+    for (const tag of report.subjects) this.#tags.add(tag);
+    if (key !== undefined) this.#addEntry(key);
+  }
+
+  /** A PRIVATE value of another request, or of another part of it, would make all of it PRIVATE. */
+  addUnattributed(coordinate: string, report: ReadReport, key: Key | undefined): void {
+    if (report.isPrivate) this.refuse(`\`${coordinate}\`, which is PRIVATE, was read with a context of no request`);
+    else this.add(coordinate, report, key);
+    if (report.outcome !== "bypassed") this.addTags(report.subjects);
+  }
+
+  addPrimed(names: NearNames | undefined, { scope, maxAgeMs }: Policy): void {
+    if (scope === "PRIVATE") this.#isPrivate = true;
+    this.#freshUntilAt = Math.min(this.#freshUntilAt, this.#clock.now() + maxAgeMs);
+    if (names === undefined) {
+      this.pass("a loader was primed for an id without a key");
+      return;
+    }
+    this.addTags(names.tags.subjects);
+    this.#addEntry(names.key);
+  }
+
+  addUncached(coordinate: string, isPrivate: boolean): void {
+    if (isPrivate) this.#isPrivate = true;
+    if (!this.isBuild) this.pass(`\`${coordinate}\` is not cached`);
+  }
+
+  addTags(subjects: readonly Subject[]): void {
+    for (const tag of subjects) this.#tags.add(tag);
+    for (const tag of subjects) this.unplaced.add(tag);
+  }
+
+  /** Keeps this entry from being stored. */
+  pass(reason: string): void {
+    this.refusal ??= reason;
+  }
+
+  /** The same for a mistake in how the cache is used, which is logged once. */
+  refuse(reason: string): void {
+    this.pass(reason);
+    // A read that could belong to several builds is no mistake.
+    if (this.isBuild) return;
+    this.#log.warn(
+      `graphql-cached: ${this.#what} is not stored: expected to know everything that it is made of, but ${reason}; create one context per request, and call loaders with that context in resolvers`,
+    );
+  }
+
+  #addEntry(key: Key): void {
+    const { anyOf, entry, formOf, mode, coordinate } = this.#keys.subjects;
+    let entries = this.#entries.get(key.coordinate);
+    if (entries === undefined) {
+      entries = new Set();
+      this.#entries.set(key.coordinate, entries);
+      this.#forms.set(key.coordinate, key.form);
+      const whole = coordinate(key.coordinate);
+      for (const tag of [mode(key.coordinate), whole, formOf(whole, key.form)]) this.#tags.add(tag);
+    }
+    // What invalidates entries in one form does not show which of those in others are meant.
+    if (this.#forms.get(key.coordinate) !== key.form) this.#tags.add(anyOf(key.coordinate));
+    // One more shows that there are too many.
+    if (entries.size <= MAX_ENTRIES) entries.add(entry(key));
+  }
+
+  /** Returns all tags of the entry, each once. Undefined if there are too many. */
+  subjects(): readonly Subject[] | undefined {
+    const subjects = new Set(this.#tags);
+    for (const [coordinate, entries] of this.#entries) {
+      const isShared = entries.size > MAX_ENTRIES || subjects.size + entries.size > MAX_TAGS;
+      for (const subject of isShared ? [this.#keys.subjects.anyOf(coordinate)] : entries) subjects.add(subject);
+    }
+    return subjects.size > MAX_TAGS ? undefined : [...subjects];
+  }
+}

@@ -1,0 +1,117 @@
+import { CachedError, describeSetting } from "../../base/errors.js";
+import type { Key } from "../../keys/key.js";
+import { type Identity, identityOfTarget } from "../../loader/identity.js";
+import type { CacheParts } from "../../parts.js";
+import type { FieldRule } from "../../schema-rules.js";
+import type { Names } from "../../tier/record/unconfirmed-invalidations.js";
+import { coerceArgs, type FieldRoots, invalidationNamesOf, keyOf } from "./field-rule.js";
+
+/** Identifies one entry of a field outside of a request. */
+export interface CoordinateTarget {
+  readonly coordinate: string;
+  readonly args?: Readonly<Record<string, unknown>>;
+  readonly source?: unknown;
+  readonly context?: unknown;
+  readonly private?: unknown;
+}
+
+/** A target that names one call of a cached field. */
+export interface ResolvedTarget {
+  readonly rule: FieldRule;
+  /** What a request would have: the arguments are coerced. */
+  readonly roots: FieldRoots;
+  /** Undefined for PUBLIC fields. */
+  readonly identity: Identity | undefined;
+}
+
+/** What each property of a target has to be, and what to do if it is missing. */
+const PROPERTIES: Readonly<Record<string, readonly [expected: string, remedy: string]>> = {
+  args: ["an object of arguments", "pass the arguments of the entry, or leave `args` out if the field needs none"],
+  source: ["an object with the properties of the parent", "pass them, or leave `source` out if the key needs none"],
+  context: ["an object with properties of the context", "pass them, or leave `context` out if the key needs none"],
+  private: ["the identity that owns the entry", "pass it, or leave `private` out if the field is not PRIVATE"],
+};
+
+/**
+ * Checks a target that a user passes to `caller`; `at` is its place in the argument, such as
+ * `entries[0].`. A property that is present without a value is a mistake: it usually comes from a
+ * variable that is unexpectedly empty, and the target would then name another entry.
+ *
+ * Throws `CACHED_OPTION_INVALID`.
+ */
+export function checkTarget(target: unknown, caller: string, at = ""): asserts target is CoordinateTarget {
+  const place = at === "" ? "`target`" : `\`${at.slice(0, -1)}\``;
+  if (typeof target !== "object" || target === null)
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `${caller}: ${place}: expected an object such as { coordinate: "Query.movie", args: { id: 7 } }, got ${describeSetting(target)}`,
+    );
+  const { coordinate } = target as { coordinate?: unknown };
+  const context = typeof coordinate === "string" ? { coordinate } : {};
+  const reject = (mistake: string): never => {
+    throw new CachedError("CACHED_OPTION_INVALID", `${caller}: ${mistake}`, context);
+  };
+  for (const [property, value] of Object.entries(target)) {
+    if (property === "coordinate") continue;
+    const [expected, remedy] =
+      (Object.hasOwn(PROPERTIES, property) ? PROPERTIES[property] : undefined) ??
+      reject(
+        `\`${at}${property}\`: unknown property; known are coordinate, ${Object.keys(PROPERTIES).join(", ")}; arguments of the field belong in \`args\``,
+      );
+    const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+    if (value === undefined || value === null || (property !== "private" && !isObject))
+      // A value of the wrong type may be personal data, so only its type is named.
+      reject(
+        `\`${at}${property}\`: expected ${expected}, got ${value === undefined || value === null ? String(value) : Array.isArray(value) ? "an array" : `a ${typeof value}`}; ${remedy}`,
+      );
+  }
+}
+
+/**
+ * Returns the call of a cached field that `target` names.
+ * Throws `CACHED_COORDINATE_UNKNOWN` if no applied schema caches the field, and
+ * `CACHED_KEY_UNUSABLE` if the identity or an argument is missing or has the wrong type, or if there is an
+ * identity for a PUBLIC field.
+ */
+export function resolveTarget(parts: CacheParts, target: CoordinateTarget): ResolvedTarget {
+  const { coordinate } = target;
+  const { fields } = parts.rules;
+  const rule = fields.get(coordinate);
+  if (rule === undefined)
+    throw new CachedError(
+      "CACHED_COORDINATE_UNKNOWN",
+      `\`${coordinate}\`: expected a cached field of a schema passed to applyCached; known fields: ${[...fields.keys()].join(", ") || "none"}${parts.loaders.has(coordinate) ? `; for the loader of this name, pass { loader: ${JSON.stringify(coordinate)} }` : ""}`,
+      { coordinate },
+    );
+  const identity = identityOfTarget(target, rule, "field");
+  const { source, context } = target;
+  return { rule, roots: { args: coerceArgs(rule, target.args ?? {}), source, context, info: undefined }, identity };
+}
+
+/**
+ * Returns the key that a request would use for this field, these arguments and this identity.
+ * Throws what `resolveTarget` throws, and `CACHED_KEY_UNUSABLE` if a part of the key is missing or
+ * if it is the selection, which only a request has: a declared part, or one that this process has
+ * added because the field looks ahead.
+ */
+export function keyOfCoordinate(parts: CacheParts, target: CoordinateTarget): ResolvedTarget & { readonly key: Key } {
+  const resolved = resolveTarget(parts, target);
+  const { rule, roots, identity } = resolved;
+  const { coordinate } = rule;
+  if (rule.queryUse.extent !== "none")
+    throw new CachedError(
+      "CACHED_KEY_UNUSABLE",
+      `\`${coordinate}\`: expected a field whose key does not depend on the query, got one whose resolver looks ahead and that is cached by selection; its entries cannot be named one by one`,
+      { coordinate },
+    );
+  return { ...resolved, key: keyOf(rule, roots, identity, parts.keys) };
+}
+
+/**
+ * Returns what an invalidation of `target` concerns: its key, and the tag of its entries by selection
+ * if the field can have some. Throws what `keyOfCoordinate` throws.
+ */
+export function namesOfTarget(parts: CacheParts, target: CoordinateTarget): Names {
+  const { rule, roots, identity } = resolveTarget(parts, target);
+  return invalidationNamesOf(rule, roots, identity, parts.keys);
+}

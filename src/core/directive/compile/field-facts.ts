@@ -1,0 +1,96 @@
+import { type GraphQLNamedType, type GraphQLObjectType, type GraphQLSchema, getNamedType } from "graphql";
+import type { CacheParts } from "../../parts.js";
+import { mergeSettings, type PolicySettings } from "../../policy/policy.js";
+import type { FieldRule } from "../../schema-rules.js";
+import { hasPublicHint, hintOf } from "../hints/cache-control.js";
+import { AuthMarks } from "../permissions/auth-marks.js";
+import { directivesAt } from "./directive-names.js";
+import type { AnyField } from "./field-rule.js";
+
+/** What a schema says about one field, for entries that contain it. */
+export interface FieldFacts {
+  readonly coordinate: string;
+  /** Undefined for a field that is not cached. */
+  readonly rule: FieldRule | undefined;
+  readonly hintedMaxAge: number | undefined;
+  readonly inheritsHint: boolean;
+  /** Whether its own policy has `maxAge: 0`. */
+  readonly isUncacheable: boolean;
+  /** Whether it declares that it is PRIVATE. */
+  readonly isPrivate: boolean;
+  /**
+   * Whether an auth mark covers it, or its resolver was wrapped after applyCached, by what may check permissions; and it does not
+   * declare itself that it is PUBLIC.
+   */
+  readonly isCovered: boolean;
+  /** Whether it has a resolver. */
+  readonly hasResolver: boolean;
+  readonly returned: GraphQLNamedType;
+}
+
+/** What a schema says about its fields. Each is looked at once. */
+export class SchemaFacts {
+  readonly #schema: GraphQLSchema;
+  readonly #parts: CacheParts;
+  readonly #marks: AuthMarks;
+  readonly #fields = new Map<string, FieldFacts>();
+  #hasWarned = false;
+
+  constructor(schema: GraphQLSchema, parts: CacheParts) {
+    this.#schema = schema;
+    this.#parts = parts;
+    this.#marks = new AuthMarks(schema, parts.isAuthDirective, [...parts.rules.directives]);
+  }
+
+  of(parent: GraphQLObjectType, field: AnyField): FieldFacts {
+    const coordinate = `${parent.name}.${field.name}`;
+    const known = this.#fields.get(coordinate);
+    if (known !== undefined) return known;
+    const rule = this.#parts.rules.fields.get(coordinate);
+    const { maxAge, scope, inheritMaxAge } = hintOf(field);
+    const declared = this.#declaredAt(coordinate, field);
+    const facts: FieldFacts = {
+      coordinate,
+      rule,
+      hintedMaxAge: maxAge,
+      inheritsHint: inheritMaxAge === true,
+      isUncacheable: rule === undefined && declared.maxAge === 0,
+      isPrivate:
+        scope === "PRIVATE" || rule?.policy.scope === "PRIVATE" || (rule === undefined && declared.scope === "PRIVATE"),
+      // A check around the resolver of a cached field runs on every hit of the field, and on none of what contains it.
+      isCovered:
+        !hasPublicHint(field, { scope: "PUBLIC" }) &&
+        (this.#marks.coverOf(parent, field) !== undefined || this.#isWrapped(coordinate, field)),
+      // A method of an instance is a resolver.
+      hasResolver: this.#parts.hasValueTypes || this.#parts.resolvers.has(field),
+      returned: getNamedType(field.type),
+    };
+    this.#fields.set(coordinate, facts);
+    return facts;
+  }
+
+  /** The resolvers of a stitched schema ask those of `applyCached`. */
+  #isWrapped(coordinate: string, field: AnyField): boolean {
+    if ("stitchingInfo" in this.#schema.extensions || !this.#parts.resolvers.isWrapped(coordinate, field)) return false;
+    if (!this.#hasWarned)
+      this.#parts.onceLog.warn(
+        `graphql-cached: the resolver of \`${coordinate}\`, and maybe others, was wrapped after applyCached; a hit of a whole response does not call it, so responses with such fields belong to one caller; write @cacheControl(scope: PUBLIC) on those that check no permission`,
+      );
+    this.#hasWarned = true;
+    return true;
+  }
+
+  /** Whether an auth mark is on a field, its type or its parent, and the field does not declare itself that it is PUBLIC. */
+  isGuarded(parent: GraphQLObjectType, field: AnyField): boolean {
+    if (this.#marks.markOf(parent, field) === undefined) return false;
+    return this.#declaredAt(`${parent.name}.${field.name}`, field).scope !== "PUBLIC";
+  }
+
+  /** Returns the policy of a field itself. With `maxAge: 0`, it makes no rule. */
+  #declaredAt(coordinate: string, field: AnyField): PolicySettings {
+    const { directives, policies } = this.#parts.rules;
+    const { cached } = field.extensions as { readonly cached?: PolicySettings };
+    const inSdl = [...directives].flatMap((name): PolicySettings[] => [...directivesAt(this.#schema, field, name)]);
+    return mergeSettings(policies.get(coordinate), ...inSdl, cached);
+  }
+}

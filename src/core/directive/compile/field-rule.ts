@@ -1,0 +1,365 @@
+import { type GraphQLField, type GraphQLResolveInfo, isNonNullType } from "graphql";
+import { CachedError } from "../../base/errors.js";
+import { coerceInput, defaultOf } from "../../base/graphql-version.js";
+import { canonicalize } from "../../keys/canonical.js";
+import type { Key, KeyInput, KeySpace, Subject } from "../../keys/key.js";
+import { type Path, readPath } from "../../keys/path.js";
+import { type BoundTemplate, bindTemplate, type TagTemplate, writeTags } from "../../keys/tag-template.js";
+import type { Identity } from "../../loader/identity.js";
+import type { FieldRule, KeyFields, KeyPath, QueryExtent } from "../../schema-rules.js";
+import type { Names } from "../../tier/record/unconfirmed-invalidations.js";
+import { KnownTags, NO_TAGS, type RequestTags, ResultTags } from "../../tier/request/request.js";
+import { isOnlyKey, keyPartOf, keyPathsOf } from "./key-set.js";
+
+/**
+ * The inputs of a field's key: arguments with defaults applied, parent object, context, and the
+ * resolver's info.
+ */
+export interface FieldRoots {
+  readonly args: Readonly<Record<string, unknown>>;
+  readonly source: unknown;
+  readonly context: unknown;
+  /** Undefined outside of an execution; `$selection` cannot be read then. */
+  readonly info: GraphQLResolveInfo | undefined;
+  /** How much of the query is in the key besides what is declared. Undefined: nothing. */
+  readonly extent?: QueryExtent | undefined;
+}
+
+/**
+ * Returns the key of one field call.
+ * Throws `CACHED_KEY_UNUSABLE` if a part is missing and `CACHED_KEY_UNSERIALIZABLE` if a part has
+ * no canonical text; both name the coordinate.
+ */
+export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undefined, keys: KeySpace): Key {
+  try {
+    if (rule.reference?.keys !== undefined) keyRootsOf(rule, rule.reference.keys, roots);
+    const parts = writeParts(rule, rule.keyPaths, roots) + queryParts(rule, roots);
+    return keys.entry({ kind: rule.kind ?? "field", coordinate: rule.coordinate, identity, parts }, rule.variant);
+  } catch (cause) {
+    throw keyMistake(rule.coordinate, cause);
+  }
+}
+
+/**
+ * Returns the tags by which an invalidation reaches an entry whose key contains more than
+ * the invalidation names: the selection, or further fields of a representation. Throws what `keyOf` throws.
+ */
+function groupTagsOf(
+  rule: FieldRule,
+  roots: FieldRoots,
+  identity: Identity | undefined,
+  keys: KeySpace,
+): readonly Subject[] {
+  const hasSelection = declaresSelection(rule.keyPaths) || (roots.extent ?? "none") !== "none";
+  const entityKeys = rule.reference?.keys;
+  if (
+    !hasSelection &&
+    (entityKeys === undefined || entityKeys.some((fields) => isOnlyKey(fields, roots.source as object)))
+  )
+    return [];
+  try {
+    const groups = entityKeys === undefined ? [roots] : keyRootsOf(rule, entityKeys, roots);
+    return groups.map((group) => keys.groupTag(withoutSelection(rule, group, identity)));
+  } catch (cause) {
+    throw keyMistake(rule.coordinate, cause);
+  }
+}
+
+/**
+ * Returns the roots with only the key of the representation as the source: one for each `@key` whose
+ * fields it has. Throws `CACHED_KEY_UNUSABLE` if it has those of none.
+ */
+function keyRootsOf(rule: FieldRule, entityKeys: readonly KeyFields[], roots: FieldRoots): FieldRoots[] {
+  const found = entityKeys.flatMap((fields) => {
+    const source = keyPartOf(fields, roots.source);
+    return source === undefined ? [] : [{ ...roots, source }];
+  });
+  if (found.length > 0) return found;
+  const { coordinate } = rule;
+  const expected = entityKeys.map((fields) => `\`${keyPathsOf(fields).join("` and `")}\``).join(", or ");
+  throw new CachedError(
+    "CACHED_KEY_UNUSABLE",
+    `\`${coordinate}\` is not cached: expected a representation with ${expected}, got one in which a part is missing or null; pass the fields of a \`@key\``,
+    { coordinate },
+  );
+}
+
+/**
+ * Returns the paths to values of the context in a key and in the tags that are known before a load, each once. Those in
+ * other tags are read when the load begins: see `tagsBeforeLoad`.
+ */
+export function contextPathsOf(keyPaths: readonly Path[], tags: readonly TagTemplate[]): Path[] {
+  const inTags = tags.flatMap(({ pieces, needsResult }) =>
+    needsResult ? [] : pieces.filter((piece) => typeof piece !== "string"),
+  );
+  const paths = [...keyPaths, ...inTags].filter(({ root }) => root === "context");
+  return [...new Map(paths.map((path) => [path.text, path])).values()];
+}
+
+/** Returns the values of a context at the `contextPaths` of a rule, as texts. They are the same as long as key and tags are. */
+export function contextPartsOf({ contextPaths }: FieldRule, context: unknown, keys: KeySpace): readonly string[] {
+  if (contextPaths.length === 0) return NO_TAGS.texts;
+  return contextPaths.map((path) => {
+    try {
+      return canonicalize(readPath(path, { context }), keys.writers.byText);
+    } catch {
+      return "";
+    }
+  });
+}
+
+/** Whether the selection is a declared part of the key. */
+export const declaresSelection = (keyPaths: readonly Path[]): boolean => keyPaths.some(isSelection);
+
+/**
+ * Returns what an invalidation of one field call concerns: its key without the selection, and the tag
+ * of its entries by selection if it can have some. Such entries can exist although this process has
+ * seen no resolver look ahead: others may have. If the selection is a declared part of the key, there
+ * is no entry of the key without it, but it leads to the releases that make their keys in another way.
+ * References concern the same for each `@key` that the representation has the fields of.
+ * Throws what `keyOf` throws.
+ */
+export function invalidationNamesOf(
+  rule: FieldRule,
+  roots: FieldRoots,
+  identity: Identity | undefined,
+  keys: KeySpace,
+): Names {
+  try {
+    const entityKeys = rule.reference?.keys;
+    const groups = entityKeys === undefined ? [roots] : keyRootsOf(rule, entityKeys, roots);
+    const inputs = groups.map((group) => withoutSelection(rule, group, identity));
+    return {
+      keys: inputs.map((input) => keys.entry(input, rule.variant)),
+      tags: rule.canKeySelection ? inputs.map((input) => keys.groupTag(input)) : [],
+    };
+  } catch (cause) {
+    throw keyMistake(rule.coordinate, cause);
+  }
+}
+
+function withoutSelection(rule: FieldRule, roots: FieldRoots, identity: Identity | undefined): KeyInput {
+  const others = rule.keyPaths.filter((path) => !isSelection(path));
+  return { kind: "field", coordinate: rule.coordinate, identity, parts: writeParts(rule, others, roots) };
+}
+
+const isSelection = ({ root }: Path): boolean => root === "selection";
+
+/** Returns the error of a call without a usable key. An exception that is not from here can contain user data. */
+export function keyMistake(coordinate: string, cause: unknown): CachedError {
+  if (cause instanceof CachedError && cause.code === "CACHED_KEY_UNUSABLE") return cause;
+  const reason =
+    cause instanceof CachedError
+      ? `${cause.message}; list the inputs that matter in \`key\``
+      : "expected values in `key` and `tags` that can be read, got an exception, the cause of this error; correct the getter that threw it, or name other values";
+  return new CachedError("CACHED_KEY_UNSERIALIZABLE", `\`${coordinate}\` is not cached: ${reason}`, {
+    coordinate,
+    cause,
+  });
+}
+
+/** Returns the canonical text of the parts of a key, each with its path. */
+function writeParts(rule: FieldRule, paths: readonly KeyPath[], roots: FieldRoots): string {
+  return paths.map((path) => `${path.text}:${partOf(rule, path, roots)},`).join("");
+}
+
+/** Returns the parts of a key that are not declared: what loads were seen to read of the query. */
+function queryParts({ keyPaths, queryUse }: FieldRule, { info, context, extent = "none" }: FieldRoots): string {
+  if (info === undefined || extent === "none") return "";
+  const selection = declaresSelection(keyPaths) ? "" : `$selection:${queryUse.selectionText(info, context)},`;
+  return extent === "selection" ? selection : `${selection}$operation:${queryUse.operationText(info)},`;
+}
+
+function partOf(rule: FieldRule, path: KeyPath, roots: FieldRoots): string {
+  let part: string | undefined;
+  if (path.root === "args") {
+    part = path.steps.length === 0 ? path.write(roots.args, 0) : writeOptional(path, roots.args);
+  } else if (path.root === "selection") {
+    part = roots.info === undefined ? undefined : rule.queryUse.selectionText(roots.info, roots.context);
+  } else if (path.isOptional) {
+    part = writeOptional(path, roots.source ?? undefined);
+    // Who names an entry has to say which.
+    if (roots.info === undefined && part?.startsWith("absent")) part = undefined;
+  } else {
+    let value: unknown = roots[path.root as "source" | "context"];
+    for (const step of path.steps)
+      value = typeof value === "object" && value !== null ? (value as Record<string, unknown>)[step] : undefined;
+    part = value === undefined || value === null ? undefined : path.write(value, 0);
+  }
+  if (part === undefined) throw missingPart(rule, path, roots);
+  return part;
+}
+
+/**
+ * Returns the text of an argument, or of what a field requires of its parent. Resolvers can distinguish null, absent and every other value at
+ * each step, so the key must too: a value is written in brackets, a missing one as the depth at
+ * which it is missing. Returns undefined if the path leads into a list or a leaf, since the key
+ * would then not depend on the argument.
+ */
+function writeOptional(path: KeyPath, root: unknown): string | undefined {
+  let value = root;
+  for (const [depth, step] of path.steps.entries()) {
+    if (typeof value !== "object" || Array.isArray(value)) return undefined;
+    value = (value as Readonly<Record<string, unknown>>)[step];
+    if (value === undefined || value === null) return `${value === null ? "null" : "absent"} at ${depth}`;
+  }
+  return `[${path.write(value, 1)}]`;
+}
+
+function missingPart({ coordinate, reference }: FieldRule, { root, text }: KeyPath, { info }: FieldRoots): CachedError {
+  const missing = `its key needs \`${text}\`, which is missing`;
+  const mistake =
+    info === undefined
+      ? `\`${coordinate}\`: ${missing}; ${root === "selection" ? "its entries cannot be named one by one" : `pass it in \`${root}\``}`
+      : `\`${coordinate}\` is not cached: ${missing}; ${remedyOf(root, reference)}, or set another \`key\``;
+  return new CachedError("CACHED_KEY_UNUSABLE", mistake, { coordinate });
+}
+
+/** Returns how a request supplies a part of a key. It always has the selection. */
+function remedyOf(root: Path["root"], reference: FieldRule["reference"]): string {
+  if (root === "args") return "pass an object that contains it";
+  if (root === "context") return "set it in the server's context function";
+  return reference === undefined ? "return it from the parent's resolver" : "pass it in the representation";
+}
+
+/**
+ * Returns the tags of one field call. `identity` is undefined for
+ * PUBLIC fields. Throws what `keyOf` throws.
+ */
+export function tagsOf(
+  rule: FieldRule,
+  roots: FieldRoots,
+  identity: Identity | undefined,
+  keys: KeySpace,
+): RequestTags {
+  return requestTagsOf(rule, knownTagsOf(rule, roots, identity, keys), roots, keys);
+}
+
+/** Returns those of the tags that are known before the load. Throws what `keyOf` throws. */
+export function knownTagsOf(
+  rule: FieldRule,
+  roots: FieldRoots,
+  identity: Identity | undefined,
+  keys: KeySpace,
+): RequestTags {
+  const texts = tagTextsOf(rule, roots, keys);
+  const groupTags = groupTagsOf(rule, roots, identity, keys);
+  return texts.length + groupTags.length === 0
+    ? NO_TAGS
+    : new KnownTags(texts, keys, !decidesAboutTags(rule), groupTags);
+}
+
+/**
+ * Returns whether calls with the same key have the same tags: these are made from values that the key contains. A reference is
+ * the same entity with more fields, which its tags may be made from.
+ */
+function decidesAboutTags({ keyPaths, tags, reference }: FieldRule): boolean {
+  const paths = tags
+    .flatMap(({ pieces, needsResult }) => (needsResult ? [] : pieces))
+    .filter((piece) => typeof piece !== "string");
+  const isInKey = (path: Path): boolean =>
+    keyPaths.some(
+      ({ root, steps }) =>
+        root === path.root && steps.length <= path.steps.length && steps.every((step, nth) => step === path.steps[nth]),
+    );
+  return reference === undefined && paths.every(isInKey);
+}
+
+/** Returns the texts of the tags that a user has declared and that are known before the load. Throws what `keyOf` throws. */
+export function tagTextsOf({ tags, reportEmptyTag }: FieldRule, roots: FieldRoots, keys: KeySpace): readonly string[] {
+  // Fields without tags skip the work for every call.
+  if (tags.length === 0) return NO_TAGS.texts;
+  const templates = tags.filter((template) => !needsResult(template));
+  return tagTexts({ templates, reportEmptyTag }, roots, undefined, keys);
+}
+
+/** Adds to the tags that are known before the load how those of the result are found. */
+export function requestTagsOf(rule: FieldRule, known: RequestTags, roots: FieldRoots, keys: KeySpace): RequestTags {
+  const hasResultTags = rule.entities !== undefined || rule.tags.some(needsResult);
+  return hasResultTags ? new ResultTags(known, resultTagsOf(rule, rule.tags.filter(needsResult), roots, keys)) : known;
+}
+
+/**
+ * Returns the tags of a call whose resolver is about to run. Tags of the result can also contain arguments and
+ * the like: these are read now, since the resolver may change them.
+ */
+export function tagsBeforeLoad(rule: FieldRule, tags: RequestTags, roots: FieldRoots, keys: KeySpace): RequestTags {
+  const templates = rule.tags.filter(needsResult);
+  if (templates.length === 0) return tags;
+  return new ResultTags(tags, resultTagsOf(rule, boundTemplates(templates, roots, keys), roots, keys));
+}
+
+/** Returns templates with the values of a call before its resolver runs. */
+export const boundTemplates = (
+  templates: readonly TagTemplate[],
+  { args, source, context }: FieldRoots,
+  keys: KeySpace,
+): BoundTemplate[] => templates.map((template) => bindTemplate(template, { args, source, context }, keys.keyFormOf));
+
+/** Returns a function that returns the tags that are derived from a value. */
+function resultTagsOf(
+  { entities, reportEmptyTag }: FieldRule,
+  templates: readonly BoundTemplate[],
+  roots: FieldRoots,
+  keys: KeySpace,
+): (value: unknown) => readonly Subject[] {
+  return (value) =>
+    keys.tags([
+      ...tagTexts({ templates, reportEmptyTag }, roots, value, keys),
+      ...(entities?.tagsIn(value, roots) ?? []),
+    ]);
+}
+
+const needsResult = (template: TagTemplate): boolean => template.needsResult;
+
+/** Returns the tags that `templates` yield for one field call and its result, each once. */
+export function tagTexts(
+  { templates, reportEmptyTag }: { readonly templates: readonly BoundTemplate[] } & Pick<FieldRule, "reportEmptyTag">,
+  { args, source, context }: FieldRoots,
+  result: unknown,
+  keys: KeySpace,
+): string[] {
+  const roots = { args, source, context, result };
+  const texts = templates.flatMap((template) => {
+    const ofOne = writeTags(template, roots, keys.keyFormOf);
+    if (ofOne.length === 0) reportEmptyTag(template, roots);
+    return ofOne;
+  });
+  return [...new Set(texts)];
+}
+
+/**
+ * Returns arguments as a resolver would receive them: defaults applied, enums and scalars parsed.
+ * Throws `CACHED_KEY_UNUSABLE` if they do not match the schema, or if a required one that is part of
+ * the key is missing.
+ */
+export function coerceArgs(rule: FieldRule, given: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const reject = (mistake: string): never => {
+    throw new CachedError("CACHED_KEY_UNUSABLE", `\`${rule.coordinate}\`: ${mistake}`, { coordinate: rule.coordinate });
+  };
+  const names = rule.args.map(({ name }) => name);
+  for (const name of Object.keys(given))
+    if (!names.includes(name)) reject(`unknown argument \`${name}\`; known arguments: ${names.join(", ") || "none"}`);
+  const args: Record<string, unknown> = {};
+  for (const argument of rule.args) {
+    const { name, type } = argument;
+    const value = Object.hasOwn(given, name) ? given[name] : undefined;
+    const fallback = value === undefined ? defaultOf(argument) : undefined;
+    if (value !== undefined)
+      args[name] = (
+        coerceInput(value, type) ??
+        reject(`argument \`${name}\`: expected a value of type \`${String(type)}\`, got one that cannot be coerced`)
+      ).value;
+    else if (fallback !== undefined) args[name] = fallback;
+    else if (isNonNullType(type) && isInKey(rule, name))
+      reject(
+        `argument \`${name}\`: expected a value of type \`${String(type)}\`, got ${Object.hasOwn(given, name) ? "undefined" : "nothing"}; pass it in \`args\``,
+      );
+  }
+  return args;
+}
+
+const isInKey = ({ keyPaths }: FieldRule, argument: string): boolean =>
+  keyPaths.some(({ root, steps }) => root === "args" && (steps.length === 0 || steps[0] === argument));
+
+export type AnyField = GraphQLField<unknown, unknown>;

@@ -1,0 +1,142 @@
+import {
+  type GraphQLInterfaceType,
+  type GraphQLObjectType,
+  type GraphQLResolveInfo,
+  type GraphQLSchema,
+  isInterfaceType,
+  isObjectType,
+} from "graphql";
+import { isPlainObject } from "../../base/built-in.js";
+import type { ValueWriter } from "../../keys/canonical.js";
+import { parsePath } from "../../keys/path.js";
+import type { KeyFields } from "../../schema-rules.js";
+import { directivesAt, federationNames } from "./directive-names.js";
+import type { AnyField } from "./field-rule.js";
+import { keyPathsOf, parseKeyFields } from "./key-set.js";
+import { typeAt } from "./value-types.js";
+
+/** A type that other subgraphs can reference by a `@key`. */
+export type KeyedType = GraphQLObjectType | GraphQLInterfaceType;
+
+/** Resolves a representation to an entity: `__resolveReference` of a federation subgraph. */
+export type ReferenceResolver = (representation: unknown, context: unknown, info: GraphQLResolveInfo) => unknown;
+
+/** The name under which references are cached. No field can have it. */
+export const REFERENCE = "__resolveReference";
+
+/** What `@apollo/subgraph` keeps in the extensions of a type. */
+interface Extensions {
+  readonly apollo?: { readonly subgraph?: { readonly resolveReference?: ReferenceResolver } };
+}
+
+/** What Mercurius sets on a type. It calls this with other parameters than Apollo. */
+interface Referable {
+  resolveReference?: unknown;
+}
+
+/** Returns the `__resolveReference` of a type as `@apollo/subgraph` calls it. Undefined if it has none. */
+export function referenceResolverOf(type: KeyedType): ReferenceResolver | undefined {
+  const resolve = (type.extensions as Extensions).apollo?.subgraph?.resolveReference;
+  return typeof resolve === "function" ? resolve : undefined;
+}
+
+/** Whether a type has a `__resolveReference` that is called in a way that the cache does not know. */
+export const hasOtherReferenceResolver = (type: KeyedType): boolean =>
+  (type as Referable).resolveReference !== undefined && referenceResolverOf(type) === undefined;
+
+/**
+ * Gives a copy of a type what the original has to resolve references, with what `wrap` returns in the place
+ * of its `__resolveReference`.
+ */
+export function copyReferenceResolver(
+  copy: KeyedType,
+  original: KeyedType,
+  wrap: (resolve: ReferenceResolver) => ReferenceResolver,
+): void {
+  const { resolveReference } = original as Referable;
+  if (resolveReference !== undefined) (copy as Referable).resolveReference = resolveReference;
+  const resolve = referenceResolverOf(original);
+  if (resolve === undefined) return;
+  const { apollo, ...others } = original.extensions as Extensions;
+  copy.extensions = {
+    ...others,
+    apollo: { ...apollo, subgraph: { ...apollo?.subgraph, resolveReference: wrap(resolve) } },
+  };
+}
+
+/** Returns what each `@key` of a type names by which this subgraph is asked for it, in the order of the schema. */
+export function entityKeysOf(schema: GraphQLSchema, type: KeyedType): KeyFields[] {
+  const keys = federationNames(schema, "key").flatMap((name) => directivesAt(schema, type, name));
+  return keys.flatMap(({ fields, resolvable }) => (resolvable === false ? [] : (parseKeyFields(fields) ?? [])));
+}
+
+/** Returns `__resolveReference` as the field without arguments that it would be. In graphql 17, fields are of a class. */
+export function referenceField(type: KeyedType): AnyField {
+  const field: Partial<AnyField> = {
+    name: REFERENCE,
+    description: undefined,
+    type: type as AnyField["type"],
+    args: [],
+    deprecationReason: undefined,
+    extensions: {},
+    astNode: undefined,
+  };
+  return field as AnyField;
+}
+
+/** Returns the field of a coordinate, and its type. For references, and for objects in lists, whose coordinate is a type, the field that stands for them. Undefined if there is none. */
+export function fieldAt(
+  schema: GraphQLSchema,
+  coordinate: string,
+): { readonly type: KeyedType; readonly field: AnyField } | undefined {
+  const [typeName = "", fieldName = ""] = coordinate.split(".");
+  const type = schema.getType(typeName);
+  if (!isObjectType(type) && !isInterfaceType(type)) return undefined;
+  const field = fieldName === REFERENCE || fieldName === "" ? referenceField(type) : type.getFields()[fieldName];
+  return field === undefined ? undefined : { type, field };
+}
+
+/**
+ * Returns `value` as an object to which `__typename` can be added, which the `_entities` resolver does.
+ * Read-only values are frozen, and those of the near cache.
+ */
+export function toExtensible(value: unknown): unknown {
+  if (typeof value !== "object" || value === null || Object.isExtensible(value)) return value;
+  return Object.create(Object.getPrototypeOf(value) as object | null, Object.getOwnPropertyDescriptors(value));
+}
+
+/**
+ * Returns the templates of the tags that every entry of an entity type has: its name and one of its
+ * keys, such as `Product:7`. If it has several keys, those that the representation lacks are taken from
+ * the entity.
+ */
+export function referenceTagsOf({ name }: KeyedType, entityKeys: readonly KeyFields[]): string[] {
+  const roots = entityKeys.length === 1 ? ["source"] : ["source", "result"];
+  return roots.flatMap((root) =>
+    entityKeys.map(
+      (fields) =>
+        `${name}:${keyPathsOf(fields)
+          .map((path) => `{$${root}.${path}}`)
+          .join(":")}`,
+    ),
+  );
+}
+
+/** Returns what the names of an entity's entries depend on besides the parts of their key: its keys, with types. */
+export const referenceKeyTemplates = (type: KeyedType, entityKeys: readonly KeyFields[]): string[] =>
+  entityKeys.map((fields) => {
+    const typed = keyPathsOf(fields).map((name) => {
+      const path = parsePath(`$source.${name}`);
+      return path === undefined ? name : `${name}:${typeAt(path, type as GraphQLObjectType, referenceField(type))}`;
+    });
+    return `@key ${typed.join(" ").replaceAll("!", "")}`;
+  });
+
+/** Writes a representation without its `__typename`, which all references of a rule have in common. */
+export const representationWriter =
+  (write: ValueWriter): ValueWriter =>
+  (value, depth) => {
+    if (!isPlainObject(value) || !("__typename" in value)) return write(value, depth);
+    const { __typename: _, ...fields } = value;
+    return write(fields, depth);
+  };

@@ -1,0 +1,163 @@
+import { type GraphQLSchema, getNamedType, isInterfaceType, isObjectType, isUnionType } from "graphql";
+import { CachedError } from "../../base/errors.js";
+import type { CacheParts } from "../../parts.js";
+import { markedFields } from "./applied-mark.js";
+import { type Annotated, directivesAt } from "./directive-names.js";
+import type { AnyField } from "./field-rule.js";
+import { hasOwnResolver, wrappedBy } from "./own-resolver.js";
+import { fieldAt } from "./reference.js";
+import { readThroughAnother } from "./wrap-fields.js";
+
+/** How many fields a line names. */
+const MAX_NAMED = 10;
+
+/**
+ * Checks the schema that a server has: that its fields use the cache, as far as that can be told. Logs once which do not,
+ * and what is cached where. Adapters call it when a server starts, and when its schema changes.
+ *
+ * Throws `CACHED_SCHEMA_INVALID` if `schema` has policies and no schema was applied with this cache, unless it has only
+ * loaders and another cache has the fields.
+ */
+export function checkServed(schema: GraphQLSchema, parts: CacheParts, caller: string): void {
+  if (parts.rules.isEmpty) assertNotCached(schema, parts, caller);
+  else reportLost(schema, parts, caller);
+  reportStart(parts);
+}
+
+/** Renamed directives are not recognised. */
+function assertNotCached(schema: GraphQLSchema, parts: CacheParts, caller: string): void {
+  const other = readThroughAnother(schema, parts);
+  if (other !== undefined && parts.loaders.size > 0) return;
+  const found = firstCached(schema);
+  if (found === undefined) return;
+  if (other !== undefined) throw withoutPart(parts, other, caller);
+  const { coordinate, source } = found;
+  throw new CachedError(
+    "CACHED_SCHEMA_INVALID",
+    `${caller}: expected a schema returned by applyCached, got one whose \`${source}\` on \`${coordinate}\` has no effect; pass applyCached(schema, cache) to the server`,
+    { coordinate },
+  );
+}
+
+function withoutPart(
+  { keys }: CacheParts,
+  { coordinate, cache }: { readonly coordinate: string; readonly cache: CacheParts },
+  caller: string,
+): CachedError {
+  const { prefix } = cache.keys;
+  const other =
+    prefix === keys.prefix ? "another cache" : `a cache with the prefix ${JSON.stringify(prefix.slice(0, -1))}`;
+  return new CachedError(
+    "CACHED_SCHEMA_INVALID",
+    `${caller}: expected the cache that the schema was applied with, or one with loaders, got one without fields and loaders, while \`${coordinate}\` reads through ${other}; pass that cache, or create the loaders before the server starts`,
+    { coordinate },
+  );
+}
+
+/** The first type or field of `schema` with a policy, and where it has it. */
+function firstCached(schema: GraphQLSchema): { coordinate: string; source: string } | undefined {
+  const policyOf = (coordinate: string, target: Annotated): { coordinate: string; source: string } | undefined => {
+    if (directivesAt(schema, target, "cached").length > 0) return { coordinate, source: "@cached" };
+    return target.extensions?.cached === undefined ? undefined : { coordinate, source: "extensions.cached" };
+  };
+  for (const type of Object.values(schema.getTypeMap())) {
+    if (!isObjectType(type) && !isInterfaceType(type) && !isUnionType(type)) continue;
+    const fields = isUnionType(type) ? [] : Object.values(type.getFields());
+    const found =
+      policyOf(type.name, type) ??
+      fields.map((field) => policyOf(`${type.name}.${field.name}`, field)).find((policy) => policy !== undefined);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** Reports fields whose resolver does not lead to the cache: of another schema, or replaced in that of `applyCached`. */
+function reportLost(schema: GraphQLSchema, parts: CacheParts, caller: string): void {
+  // A stitched schema calls those with the cache. Another cache has fields of its own.
+  if ("stitchingInfo" in schema.extensions || readThroughAnother(schema, parts) !== undefined) return;
+  const marked = markedFields(schema, parts);
+  const unmarked: { readonly coordinate: string; readonly field: AnyField }[] = [];
+  let isApplied = marked !== undefined;
+  for (const coordinate of parts.rules.wrapped.keys()) {
+    const field = fieldAt(schema, coordinate)?.field;
+    if (field === undefined) continue;
+    if (field.resolve !== undefined && wrappedBy(field.resolve) !== undefined) isApplied = true;
+    else unmarked.push({ coordinate, field });
+  }
+  const lost = unmarked.filter(
+    ({ coordinate, field }) =>
+      (marked?.has(coordinate) ?? hasPolicy(schema, coordinate, field, parts)) &&
+      isReplaced(field, parts.rules.wrapped.get(coordinate)),
+  );
+  if (lost.length === 0) return;
+  const fields = listOf(lost.map(({ coordinate }) => coordinate));
+  parts.onceLog.warn(
+    isApplied
+      ? `graphql-cached: ${caller}: expected the resolvers of applyCached, got others for ${fields}, which do not use the cache; set resolvers before applyCached, so that it comes last`
+      : `graphql-cached: ${caller}: expected the schema that applyCached returned, got another one, in which ${fields} do not use the cache; pass the result of applyCached to the server`,
+  );
+}
+
+/** Returns coordinates as a list for a line, of which the first few are named. */
+export function listOf(coordinates: readonly string[]): string {
+  const named = coordinates.slice(0, MAX_NAMED).map((coordinate) => `\`${coordinate}\``);
+  const more = coordinates.length - named.length;
+  return named.join(", ") + (more > 0 ? ` and ${more} more` : "");
+}
+
+/**
+ * Whether a field has a resolver that a user has written for it, rather than one that calls that of the cache: servers and
+ * transforms make anonymous ones, or name theirs after what they do. `before`: what the cache has wrapped.
+ */
+function isReplaced(field: AnyField, before: { readonly name: string } | undefined): boolean {
+  const { resolve } = field;
+  // That of `wrapSchema`, for the result of an execution of the wrapped schema.
+  if (resolve?.name === "defaultMergedResolver") return false;
+  if (resolve === undefined || !hasOwnResolver(field) || resolve === before) return true;
+  // graphql-tools binds the resolvers that it is given.
+  const plain = (name: string): string => name.replace(/^bound /, "");
+  const name = plain(resolve.name);
+  if (name === field.name) return true;
+  // The name of every function that is written as `resolve: () => …`.
+  return name !== "" && name !== "resolve" && name === plain(before?.name ?? "");
+}
+
+/** Whether a field, or the type that it returns, says that it is cached or invalidates. */
+function hasPolicy(schema: GraphQLSchema, coordinate: string, field: AnyField, { rules }: CacheParts): boolean {
+  const isMarked = (target: Annotated): boolean =>
+    target.extensions?.cached !== undefined ||
+    target.extensions?.invalidates !== undefined ||
+    [...rules.directives].some((name) => directivesAt(schema, target, name).length > 0);
+  const returned = getNamedType(field.type);
+  return (
+    [coordinate, returned.name].some((name) => rules.policies.has(name)) ||
+    isMarked(field) ||
+    isMarked(returned as Annotated)
+  );
+}
+
+function reportStart({ rules, loaders, store, keys, onceLog }: CacheParts): void {
+  const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
+  const invalidating = rules.invalidations.size;
+  const parts = [
+    counted(rules.fields.size, "cached field"),
+    ...(loaders.size === 0 ? [] : [counted(loaders.size, "loader")]),
+    ...(invalidating === 0
+      ? []
+      : [`${counted(invalidating, "mutation")} ${invalidating === 1 ? "invalidates" : "invalidate"}`]),
+    `store ${store.name}${store.isShared === false ? " (this process only)" : ""}`,
+    `prefix ${keys.prefix.slice(0, -1)}`,
+  ];
+  onceLog.info(`graphql-cached: ${parts.join(", ")}`);
+}
+
+/**
+ * Returns those of `coordinates` whose resolver is an anonymous function that no cache has made: one that
+ * was assigned in place of the cached resolver. Schema transforms that call the cached resolver name theirs.
+ */
+export function replacedResolvers(schema: GraphQLSchema, coordinates: readonly string[]): string[] {
+  return coordinates.filter((coordinate) => {
+    const resolve = fieldAt(schema, coordinate)?.field.resolve;
+    return resolve !== undefined && resolve.name === "" && wrappedBy(resolve) === undefined;
+  });
+}

@@ -1,0 +1,129 @@
+import { hash } from "node:crypto";
+import {
+  type GraphQLEnumType,
+  type GraphQLNamedType,
+  type GraphQLObjectType,
+  type GraphQLOutputType,
+  type GraphQLSchema,
+  getNamedType,
+  isAbstractType,
+  isEnumType,
+  isObjectType,
+} from "graphql";
+import { canonicalize } from "../../keys/canonical.js";
+import { hasOwnResolver } from "./own-resolver.js";
+
+/** A type that has been visited. */
+interface Visit {
+  readonly order: number;
+  /** The lowest `order` that is known to be reachable from here and not yet in a component. */
+  lowest: number;
+  /** What the type itself contributes to the shape, with its name. */
+  readonly text: string;
+  readonly reached: readonly GraphQLNamedType[];
+  /** The digest of everything that can be reached from here. */
+  digest: string | undefined;
+}
+
+/**
+ * The shapes of the types of one schema. The shape of a type is what the schema says about a value
+ * of it: the fields of every object type that the value can contain, by name and type, the values
+ * of enums, and the members of unions and interfaces. Two releases in which a type has the same
+ * shape can read each other's values.
+ *
+ * A value contains what fields without a resolver read from it. A field with a resolver ends the
+ * walk; that it exists still counts, since its resolver reads its parent.
+ *
+ * Each type is visited once, whatever the number of fields that ask for its shape: types that
+ * contain each other share a digest, which is made of their texts and of the digests of the types
+ * below them (strongly connected components, found with Tarjan's algorithm).
+ */
+export class Shapes {
+  readonly #schema: GraphQLSchema;
+  readonly #markOf: (type: GraphQLObjectType) => string;
+  readonly #visits = new Map<GraphQLNamedType, Visit>();
+  /** By the text of the type with its wrappers: each field has wrappers of its own. */
+  readonly #digests = new Map<string, string>();
+  /** Visited types that are not yet part of a component. */
+  readonly #open: Visit[] = [];
+
+  /** `markOf` returns what else releases have to agree on to share values of a type. */
+  constructor(schema: GraphQLSchema, markOf: (type: GraphQLObjectType) => string = () => "") {
+    this.#schema = schema;
+    this.#markOf = markOf;
+  }
+
+  /** Returns the digest of the shape of a type, with its list and non-null wrappers. */
+  of(type: GraphQLOutputType): string {
+    const text = String(type);
+    const known = this.#digests.get(text);
+    if (known !== undefined) return known;
+    const { digest } = this.#visited(getNamedType(type));
+    const withWrappers = digestOf([text, digest as string]);
+    this.#digests.set(text, withWrappers);
+    return withWrappers;
+  }
+
+  #visited(type: GraphQLNamedType): Visit {
+    return this.#visits.get(type) ?? this.#visit(type);
+  }
+
+  #visit(type: GraphQLNamedType): Visit {
+    const order = this.#visits.size;
+    const visit: Visit = { order, lowest: order, ...this.#describe(type), digest: undefined };
+    this.#visits.set(type, visit);
+    this.#open.push(visit);
+    for (const next of visit.reached) {
+      const reached = this.#visited(next);
+      if (reached.digest === undefined) visit.lowest = Math.min(visit.lowest, reached.lowest);
+    }
+    if (visit.lowest === order) this.#closeComponent(visit);
+    return visit;
+  }
+
+  /** Gives a digest to all types that contain each other, of which `first` was visited first. */
+  #closeComponent(first: Visit): void {
+    const members = this.#open.splice(this.#open.lastIndexOf(first));
+    const below = new Set<string>();
+    for (const { reached } of members)
+      for (const next of reached) {
+        const { digest } = this.#visited(next);
+        if (digest !== undefined) below.add(digest);
+      }
+    const digest = digestOf([...members.map(({ text }) => text).sort(), ...[...below].sort()]);
+    for (const member of members) member.digest = digest;
+  }
+
+  #describe(type: GraphQLNamedType): Pick<Visit, "text" | "reached"> {
+    if (isObjectType(type)) return describeObject(type, this.#markOf(type));
+    if (isAbstractType(type)) {
+      const possible = this.#schema.getPossibleTypes(type);
+      return { text: textOf(type.name, possible.map(String)), reached: possible };
+    }
+    return { text: textOf(type.name, isEnumType(type) ? enumValues(type) : []), reached: [] };
+  }
+}
+
+function describeObject(type: GraphQLObjectType, mark: string): Pick<Visit, "text" | "reached"> {
+  const fields = Object.values(type.getFields());
+  // A field that loses its resolver needs a property that older values may lack.
+  const texts = fields.map((field) => `${field.name}${hasOwnResolver(field) ? "()" : ""}:${field.type}`);
+  const reached = fields.filter((field) => !hasOwnResolver(field)).map((field) => getNamedType(field.type));
+  return { text: textOf(`${type.name}${mark}`, texts), reached: [...new Set(reached)] };
+}
+
+/** A stored value holds the internal values of an enum, so these count as well. */
+const enumValues = (type: GraphQLEnumType): string[] =>
+  type.getValues().map(({ name, value }) => (value === name ? name : `${name}=${valueText(value)}`));
+
+function valueText(value: unknown): string {
+  try {
+    return canonicalize(value);
+  } catch {
+    return typeof value;
+  }
+}
+
+const textOf = (name: string, parts: readonly string[]): string => `${name}{${[...parts].sort().join(" ")}}`;
+
+const digestOf = (texts: readonly string[]): string => hash("sha256", texts.join("\n"), "base64url");

@@ -1,0 +1,116 @@
+import {
+  type GraphQLNamedType,
+  type GraphQLObjectType,
+  type GraphQLType,
+  type GraphQLUnionType,
+  getNullableType,
+  isEnumType,
+  isInputObjectType,
+  isInterfaceType,
+  isListType,
+  isNonNullType,
+  isObjectType,
+  isUnionType,
+} from "graphql";
+import { idWriter, recordWriter, type ValueWriter, writeList } from "../../keys/canonical.js";
+import { EACH, type Path } from "../../keys/path.js";
+import type { AnyField } from "./field-rule.js";
+
+/**
+ * Returns the type of what `path` leads to, or undefined if the schema does not say: properties of
+ * the context, of custom scalars, and of objects that have no field of the name.
+ */
+export function typeAt(path: Path, parent: GraphQLObjectType, field: AnyField): GraphQLType | undefined {
+  switch (path.root) {
+    case "args": {
+      const [argument, ...steps] = path.steps;
+      return typeBelow(field.args.find(({ name }) => name === argument)?.type, steps);
+    }
+    case "source":
+      return typeBelow(parent, path.steps);
+    case "result":
+      return typeBelow(field.type, path.steps);
+    default:
+      return undefined;
+  }
+}
+
+function typeBelow(start: GraphQLType | undefined, steps: readonly string[]): GraphQLType | undefined {
+  let type = start;
+  for (const step of steps) {
+    const nullable = type === undefined ? undefined : getNullableType(type);
+    if (isListType(nullable)) type = step === EACH ? nullable.ofType : undefined;
+    else type = step === EACH || nullable === undefined ? undefined : fieldTypeOf(nullable as GraphQLNamedType, step);
+  }
+  return type;
+}
+
+function fieldTypeOf(type: GraphQLNamedType, name: string): GraphQLType | undefined {
+  if (isInputObjectType(type) || isObjectType(type) || isInterfaceType(type)) return type.getFields()[name]?.type;
+  return isUnionType(type) ? memberFields(type).find((field) => field.name === name)?.type : undefined;
+}
+
+/** The fields of the members of a union. Members that share a name are assumed to agree on its type. */
+const memberFields = (union: GraphQLUnionType): AnyField[] =>
+  union.getTypes().flatMap((member) => Object.values(member.getFields()));
+
+/** Whether `type` is `ID` or `ID!`. */
+export const isIdType = (type: GraphQLType | undefined): boolean =>
+  type !== undefined && String(getNullableType(type)) === "ID";
+
+/**
+ * Makes the writers of key parts from their GraphQL types, one for each type. Ids are written as
+ * GraphQL serialises them, enum values by name, and the fields of objects in a fixed order.
+ * Everything that GraphQL does not convert to one form is written by `write`: values of other
+ * scalars, and what the schema does not describe.
+ */
+export class ValueWriters {
+  readonly #ofNamed = new Map<GraphQLNamedType, ValueWriter>();
+  readonly #write: ValueWriter;
+
+  constructor(write: ValueWriter) {
+    this.#write = write;
+  }
+
+  of(type: GraphQLType | undefined): ValueWriter {
+    if (type === undefined) return this.#write;
+    if (isNonNullType(type)) return this.of(type.ofType);
+    if (isListType(type)) return listWriter(this.of(type.ofType), this.#write);
+    return this.#ofNamed.get(type) ?? this.#make(type);
+  }
+
+  /** Returns the writer of all arguments of a field. */
+  ofArguments(field: AnyField): ValueWriter {
+    return recordWriter(new Map(field.args.map(({ name, type }) => [name, this.of(type)])), this.#write);
+  }
+
+  #make(type: GraphQLNamedType): ValueWriter {
+    if (type.name === "ID") return idWriter(this.#write);
+    if (isEnumType(type))
+      return enumWriter(new Map(type.getValues().map(({ value, name }) => [value, name])), this.#write);
+    if (isInputObjectType(type) || isObjectType(type) || isInterfaceType(type))
+      return this.#makeRecord(type, Object.values(type.getFields()));
+    return isUnionType(type) ? this.#makeRecord(type, memberFields(type)) : this.#write;
+  }
+
+  #makeRecord(type: GraphQLNamedType, fields: readonly { name: string; type: GraphQLType }[]): ValueWriter {
+    const writers = new Map<string, ValueWriter>();
+    const writer = recordWriter(writers, this.#write);
+    // Before the fields, since types can contain themselves.
+    this.#ofNamed.set(type, writer);
+    for (const field of fields) writers.set(field.name, this.of(field.type));
+    return writer;
+  }
+}
+
+function listWriter(write: ValueWriter, writeOther: ValueWriter): ValueWriter {
+  if (write === writeOther) return write;
+  return (value, depth) => (Array.isArray(value) ? writeList(value, depth, write) : writeOther(value, depth));
+}
+
+function enumWriter(names: ReadonlyMap<unknown, string>, writeOther: ValueWriter): ValueWriter {
+  return (value, depth) => {
+    const name = names.get(value);
+    return name === undefined ? writeOther(value, depth) : `e${name}`;
+  };
+}

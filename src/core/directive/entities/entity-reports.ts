@@ -1,0 +1,103 @@
+import {
+  type GraphQLNamedType,
+  type GraphQLSchema,
+  getNamedType,
+  isAbstractType,
+  isObjectType,
+  Kind,
+  parse,
+} from "graphql";
+import { CONTROL_SDL, INVALIDATION_SDL } from "../../../generated/schema.js";
+import type { CacheParts } from "../../parts.js";
+import type { SchemaRules } from "../../schema-rules.js";
+import { hasOwnResolver } from "../compile/own-resolver.js";
+import { reachableTypesOf } from "../invalidation/mutation-types.js";
+import type { EntityTypes } from "./entity-types.js";
+
+/**
+ * Reports where entity tags have no effect: types whose `id` has a resolver, and values of interfaces and
+ * unions whose type only `resolveType` knows. Names, for information, what needs a tag besides:
+ * lists, since an insert returns nothing that they contain, and mutations that return no entity.
+ */
+export function reportEntities(
+  schema: GraphQLSchema,
+  rules: SchemaRules,
+  entities: EntityTypes,
+  { logger }: CacheParts,
+): void {
+  const mistakes = untaggedTypes(schema, rules, entities);
+  if (mistakes.length > 0) logger.warn(`graphql-cached: applyCached: entities without tags:\n${asList(mistakes)}`);
+  const gaps = [...listsWithoutTag(rules, entities), ...mutationsWithoutEntity(schema, rules)];
+  if (gaps.length > 0)
+    logger.info(`graphql-cached: applyCached: changes that entity tags do not cover:\n${asList(gaps)}`);
+}
+
+function untaggedTypes(schema: GraphQLSchema, rules: SchemaRules, entities: EntityTypes): string[] {
+  const coordinates = [...rules.fields.keys(), ...rules.invalidations.keys()];
+  const mutationFields = Object.values(schema.getMutationType()?.getFields() ?? {});
+  const types = [
+    ...coordinates.map((coordinate) => entities.typeAt(coordinate)),
+    ...mutationFields.map(({ type }) => type),
+  ];
+  return [...entities.reachedFrom(types)]
+    .sort((one, other) => (one.name < other.name ? -1 : 1))
+    .flatMap((type) => {
+      const { name } = type;
+      const [resolved] = isObjectType(type) ? entities.resolvedIdFieldsOf(type) : [];
+      if (resolved !== undefined)
+        return `\`${name}\`: its \`${resolved}\` has a resolver, and values contain what it is made from; remove the resolver and return objects with the \`${resolved}\`, or use tags such as ${name}:{$args.id} in @cached and @invalidates`;
+      const unknown = isAbstractType(type) ? entities.unknownMembersOf(type) : [];
+      return unknown.length === 0
+        ? []
+        : `\`${name}\`: the walk does not call its \`resolveType\`; return ${unknown.map(String).join(", ")} with \`__typename\`, or give them a synchronous isTypeOf`;
+    });
+}
+
+function listsWithoutTag({ fields }: SchemaRules, entities: EntityTypes): string[] {
+  return [...fields.values()]
+    .filter(({ coordinate, tags }) => {
+      const hasTag = tags.some(({ needsResult }) => !needsResult);
+      return !hasTag && entities.hasList(entities.typeAt(coordinate));
+    })
+    .map(
+      ({ coordinate }) =>
+        `\`${coordinate}\`: a mutation that adds to the list does not invalidate it; give it a tag, and @invalidates with this tag to the mutation`,
+    );
+}
+
+/** Mutations that return objects with further mutation fields are left out; those fields are not. */
+function mutationsWithoutEntity(schema: GraphQLSchema, { invalidations }: SchemaRules): string[] {
+  const { mutations, others } = reachableTypesOf(schema);
+  const namespaces = [...mutations]
+    .filter((name) => !others.has(name))
+    .map((name) => schema.getType(name))
+    .filter(isObjectType)
+    .filter((type) => type === schema.getMutationType() || Object.values(type.getFields()).every(hasOwnResolver));
+  const ofLibrary = ownMutations();
+  const isNamespace = (type: GraphQLNamedType): boolean => isObjectType(type) && namespaces.includes(type);
+  return namespaces.flatMap((type) =>
+    Object.values(type.getFields())
+      .filter(
+        ({ name, type: returned }) =>
+          !isNamespace(getNamedType(returned)) && !invalidations.has(`${type.name}.${name}`) && !ofLibrary.has(name),
+      )
+      .map(
+        ({ name }) =>
+          `\`${type.name}.${name}\`: it returns no entity, so it invalidates nothing; add @invalidates if it changes one`,
+      ),
+  );
+}
+
+/** The mutations of this package, which change no entity. */
+const ownMutations = (): ReadonlySet<string> =>
+  new Set(
+    [INVALIDATION_SDL, CONTROL_SDL].flatMap((sdl) =>
+      parse(sdl).definitions.flatMap((node) =>
+        node.kind === Kind.OBJECT_TYPE_EXTENSION && node.name.value === "Mutation"
+          ? (node.fields ?? []).map((field) => field.name.value)
+          : [],
+      ),
+    ),
+  );
+
+const asList = (lines: readonly string[]): string => lines.map((line) => `- ${line}`).join("\n");

@@ -1,0 +1,213 @@
+import {
+  type DirectiveNode,
+  type GraphQLNamedType,
+  type GraphQLObjectType,
+  type GraphQLSchema,
+  getNamedType,
+  isAbstractType,
+  isCompositeType,
+  isInterfaceType,
+  Kind,
+} from "graphql";
+import { CachedError, describeSetting } from "../../base/errors.js";
+import type { PolicySettings } from "../../policy/policy.js";
+import type { AnyField } from "../compile/field-rule.js";
+import { hasOwnResolver } from "../compile/own-resolver.js";
+import type { IdFields } from "../entities/id-fields.js";
+
+/** How `applyCached` uses the hints that a schema has for Apollo's response cache. */
+export interface CacheControlOptions {
+  /**
+   * Which fields with a hint are cached. `ROOT`: those of the query type. `ALL`: also fields of other types
+   * that have a resolver of their own; it must depend on nothing of the parent but its `id`. Default: `ROOT`.
+   */
+  readonly fields?: "ROOT" | "ALL" | undefined;
+  /**
+   * The `maxAge` in seconds of root fields, and of fields that return types with fields, if they have
+   * no hint: what Apollo's cache control plugin is passed under this name. Default: 0.
+   */
+  readonly defaultMaxAge?: number | undefined;
+}
+
+/**
+ * Returns the settings with their defaults; undefined if hints are not used.
+ * Throws `CACHED_OPTION_INVALID`.
+ */
+export function resolveCacheControl(given: unknown): Required<CacheControlOptions> | undefined {
+  if (given === undefined || given === false) return undefined;
+  const defaults = { fields: "ROOT", defaultMaxAge: 0 } as const;
+  if (given === true) return defaults;
+  const reject = (mistake: string): never => {
+    throw new CachedError("CACHED_OPTION_INVALID", `applyCached: ${mistake}`);
+  };
+  if (typeof given !== "object" || given === null || Array.isArray(given))
+    return reject(`\`cacheControl\`: expected true, false or an object of options, got ${describeSetting(given)}`);
+  for (const name of Object.keys(given))
+    if (!Object.hasOwn(defaults, name))
+      reject(`\`cacheControl.${name}\`: unknown option; expected \`fields\` or \`defaultMaxAge\``);
+  const { fields = "ROOT", defaultMaxAge = 0 } = given as CacheControlOptions;
+  if (fields !== "ROOT" && fields !== "ALL")
+    reject(`\`cacheControl.fields\`: expected "ROOT" or "ALL", got ${describeSetting(fields)}`);
+  if (!Number.isInteger(defaultMaxAge) || defaultMaxAge < 0)
+    reject(
+      `\`cacheControl.defaultMaxAge\`: expected an integer of at least 0 (seconds), got ${describeSetting(defaultMaxAge)}`,
+    );
+  return { fields, defaultMaxAge };
+}
+
+/** What `@cacheControl` says at one place. Undefined properties are not set. */
+export interface Hint {
+  readonly maxAge?: number | undefined;
+  readonly scope?: "PUBLIC" | "PRIVATE" | undefined;
+  readonly inheritMaxAge?: boolean | undefined;
+}
+
+/** How long a value may be kept, and which field limits it. */
+interface Limit {
+  maxAge: number;
+  /** The coordinate of the field without a hint that limits it to the default. */
+  unhinted: string | undefined;
+  isPrivate: boolean;
+}
+
+/**
+ * The policies that follow from `@cacheControl` by the rules of Apollo's cache control plugin. The hint of
+ * a field overrides that of the type it returns. Without one, root fields and fields that return types with
+ * fields have the default `maxAge`; others, and those with `inheritMaxAge`, that of their parent.
+ *
+ * The value of a field contains what its subfields without a resolver return, whatever a query selects.
+ * So its policy is the narrowest of theirs.
+ */
+export class CacheControlHints {
+  readonly #schema: GraphQLSchema;
+  readonly #settings: Required<CacheControlOptions>;
+  readonly #idFields: IdFields;
+  /** Why fields with a hint are not cached, one line each. */
+  readonly reports: string[] = [];
+
+  constructor(schema: GraphQLSchema, settings: Required<CacheControlOptions>, idFields: IdFields) {
+    this.#idFields = idFields;
+    this.#schema = schema;
+    this.#settings = settings;
+  }
+
+  /**
+   * Returns the policy of a field, or undefined if its hints do not make it cacheable. `isExplicit`:
+   * whether it has `@cached`, and is cached in any case.
+   */
+  policyOf(parent: GraphQLObjectType, field: AnyField, isExplicit: boolean): PolicySettings | undefined {
+    const coordinate = `${parent.name}.${field.name}`;
+    const isRoot = parent === this.#schema.getQueryType();
+    if (!isRoot && !hasOwnResolver(field)) return undefined;
+    const { maxAge, scope, inheritMaxAge } = hintOf(field);
+    const isHinted = maxAge !== undefined || inheritMaxAge === true;
+    const own = maxAge ?? (isRoot ? this.#settings.defaultMaxAge : inheritMaxAge === true ? undefined : 0);
+    if (own === 0) return isExplicit && scope !== undefined ? { scope } : undefined;
+    const obstacle = isExplicit || !(isHinted || isRoot) ? undefined : this.#obstacle(parent, field, isRoot, own);
+    if (obstacle !== undefined || own === undefined) {
+      if (obstacle !== undefined) this.reports.push(`\`${coordinate}\`: ${obstacle}`);
+      return isExplicit && scope !== undefined ? { scope } : undefined;
+    }
+    const limit: Limit = { maxAge: own, unhinted: undefined, isPrivate: scope === "PRIVATE" };
+    this.#narrow(getNamedType(field.type), limit, new Set());
+    if (limit.maxAge === 0 && !isExplicit && isHinted)
+      this.reports.push(
+        `\`${coordinate}\`: its value contains ${
+          limit.unhinted === undefined
+            ? "a field with maxAge: 0"
+            : `\`${limit.unhinted}\`, which has no hint; add @cacheControl(inheritMaxAge: true) to that field`
+        }, or add @cached to \`${coordinate}\``,
+      );
+    const narrowed = limit.isPrivate ? "PRIVATE" : scope;
+    const policy = narrowed === undefined ? {} : { scope: narrowed };
+    if (limit.maxAge > 0) return { ...policy, maxAge: limit.maxAge };
+    return isExplicit && narrowed !== undefined ? policy : undefined;
+  }
+
+  /** Why a field with a hint is not cached although Apollo would keep responses with it. */
+  #obstacle(parent: GraphQLObjectType, field: AnyField, isRoot: boolean, own: number | undefined): string | undefined {
+    if (isRoot) return undefined;
+    if (this.#settings.fields === "ROOT")
+      return 'it is not a field of the query type; pass cacheControl: { fields: "ALL" } if the resolvers of such fields depend on nothing of the parent but its `id`, or add @cached';
+    if (own === undefined)
+      return "`inheritMaxAge` of a field with a resolver: its parents differ from query to query; write the maxAge";
+    if (this.#idFields.in(parent) === undefined)
+      return `\`${parent.name}\` has no field \`id\`; add @cached(key: […]) with what identifies the parent of \`${field.name}\``;
+    return undefined;
+  }
+
+  /** Narrows `limit` to what may be kept of the fields without a resolver below `type`. */
+  #narrow(type: GraphQLNamedType, limit: Limit, visited: Set<GraphQLNamedType>): void {
+    if (!isCompositeType(type) || visited.has(type)) return;
+    visited.add(type);
+    const objects = isAbstractType(type) ? this.#schema.getPossibleTypes(type) : [type];
+    for (const object of objects) {
+      if (object !== type) {
+        if (visited.has(object)) continue;
+        visited.add(object);
+      }
+      for (const field of Object.values(object.getFields())) {
+        if (hasOwnResolver(field)) continue;
+        const { maxAge, scope, inheritMaxAge } = hintOf(field);
+        const returned = getNamedType(field.type);
+        const isUnhinted = maxAge === undefined && isCompositeType(returned) && inheritMaxAge !== true;
+        const own = isUnhinted ? this.#settings.defaultMaxAge : maxAge;
+        if (own !== undefined && own < limit.maxAge) {
+          limit.maxAge = own;
+          limit.unhinted = isUnhinted ? `${object.name}.${field.name}` : undefined;
+        }
+        if (scope === "PRIVATE") limit.isPrivate = true;
+        this.#narrow(returned, limit, visited);
+      }
+    }
+  }
+
+  /** Adds a report for each hint on a field of an interface: only those of object types count. */
+  reportInterfaceFields(): void {
+    for (const type of Object.values(this.#schema.getTypeMap()))
+      for (const field of isInterfaceType(type) ? Object.values(type.getFields()) : [])
+        if (directiveOf(field.astNode?.directives) !== undefined)
+          this.reports.push(
+            `\`${type.name}.${field.name}\`: hints on fields of interfaces have no effect, with Apollo either; put them on the fields of the object types`,
+          );
+  }
+}
+
+/** The hint of a field, with that of the type it returns. */
+export function hintOf(field: AnyField): Hint {
+  const returned = getNamedType(field.type);
+  const ofType = isCompositeType(returned) ? typeHint(returned) : {};
+  const ofField = readHint(directiveOf(field.astNode?.directives));
+  const maxAge = ofField.maxAge ?? ofType.maxAge;
+  return {
+    maxAge,
+    scope: ofField.scope ?? ofType.scope,
+    inheritMaxAge: maxAge === undefined && (ofType.inheritMaxAge === true || ofField.inheritMaxAge === true),
+  };
+}
+
+function typeHint(type: GraphQLNamedType): Hint {
+  const nodes = [type.astNode, ...type.extensionASTNodes];
+  return readHint(nodes.map((node) => directiveOf(node?.directives)).find((directive) => directive !== undefined));
+}
+
+const directiveOf = (directives: readonly DirectiveNode[] | undefined): DirectiveNode | undefined =>
+  directives?.find(({ name }) => name.value === "cacheControl");
+
+/** `inheritMaxAge` excludes a `maxAge` beside it. */
+function readHint(directive: DirectiveNode | undefined): Hint {
+  const argumentOf = (argument: string): NonNullable<DirectiveNode["arguments"]>[number]["value"] | undefined =>
+    directive?.arguments?.find(({ name }) => name.value === argument)?.value;
+  const [maxAge, scope, inherit] = [argumentOf("maxAge"), argumentOf("scope"), argumentOf("inheritMaxAge")];
+  const inheritMaxAge = inherit?.kind === Kind.BOOLEAN && inherit.value;
+  return {
+    maxAge: !inheritMaxAge && maxAge?.kind === Kind.INT ? Number(maxAge.value) : undefined,
+    scope:
+      scope?.kind === Kind.ENUM && (scope.value === "PUBLIC" || scope.value === "PRIVATE") ? scope.value : undefined,
+    inheritMaxAge,
+  };
+}
+
+/** Whether the hint on the field itself says that it is PUBLIC, and hints are used for it. */
+export const hasPublicHint = (field: AnyField, policy: PolicySettings | undefined): boolean =>
+  policy?.scope === "PUBLIC" && readHint(directiveOf(field.astNode?.directives)).scope === "PUBLIC";

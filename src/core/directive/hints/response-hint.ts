@@ -1,0 +1,99 @@
+import { infoWith } from "../../base/graphql-version.js";
+import { type ResponseHint, validHint } from "../../store/body.js";
+
+/**
+ * The part of `info.cacheControl` used here, as in `@apollo/cache-control-types`. Apollo and other
+ * servers provide it for resolvers to read and set cache hints.
+ */
+export interface HintedInfo {
+  readonly cacheControl?: CacheControl;
+}
+
+interface CacheControl {
+  readonly cacheHint: CacheHint;
+  setCacheHint(hint: ResponseHint): void;
+}
+
+interface CacheHint {
+  maxAge?: number | undefined;
+  scope?: ResponseHint["scope"] | undefined;
+  restrict?(hint: ResponseHint): void;
+  replace?(hint: ResponseHint): void;
+  policyIfCacheable?(): unknown;
+}
+
+/** The `info` of one load, and the hints that were set through it. */
+export interface RecordedHints<Info> {
+  readonly info: Info;
+  hint(): ResponseHint | undefined;
+}
+
+/**
+ * Returns an `info` for one load that records the cache hints set by the resolver, so that a later
+ * hit can set the same hints. The hints are also forwarded to the server. Returns `info` itself if
+ * the server has no cache control.
+ */
+export function recordHints<Info extends object>(info: Info): RecordedHints<Info> {
+  const { cacheControl } = info as HintedInfo;
+  if (cacheControl === undefined) return { info, hint: () => undefined };
+  const { cacheHint } = cacheControl;
+  let recorded: ResponseHint | undefined;
+  const record = (): void => {
+    const { maxAge, scope } = cacheHint;
+    recorded = {
+      ...recorded,
+      ...(maxAge === undefined ? {} : { maxAge }),
+      ...(scope === undefined ? {} : { scope }),
+    };
+  };
+  const recording: CacheControl = {
+    ...cacheControl,
+    setCacheHint(hint) {
+      recorded = { ...recorded, ...hint };
+      cacheControl.setCacheHint(hint);
+    },
+    cacheHint: {
+      ...cacheHint,
+      get maxAge() {
+        return cacheHint.maxAge;
+      },
+      set maxAge(seconds) {
+        cacheHint.maxAge = seconds;
+        record();
+      },
+      get scope() {
+        return cacheHint.scope;
+      },
+      set scope(scope) {
+        cacheHint.scope = scope;
+        record();
+      },
+      restrict(hint) {
+        cacheHint.restrict?.(hint);
+        record();
+      },
+      replace(hint) {
+        cacheHint.replace?.(hint);
+        record();
+      },
+      policyIfCacheable: () => cacheHint.policyIfCacheable?.(),
+    },
+  };
+  return { info: infoWith(info, { cacheControl: recording }), hint: () => recorded && validHint(recorded) };
+}
+
+/** Returns the cache control of a load that has no response: a refresh job. */
+export function detachedCacheControl(): CacheControl {
+  const cacheHint: CacheHint = {
+    restrict({ maxAge, scope }) {
+      if (maxAge !== undefined) cacheHint.maxAge = Math.min(maxAge, cacheHint.maxAge ?? maxAge);
+      if (scope !== undefined && cacheHint.scope !== "PRIVATE") cacheHint.scope = scope;
+    },
+    replace({ maxAge, scope }) {
+      if (maxAge !== undefined) cacheHint.maxAge = maxAge;
+      if (scope !== undefined) cacheHint.scope = scope;
+    },
+    policyIfCacheable: () => null,
+  };
+  return { cacheHint, setCacheHint: (hint) => cacheHint.replace?.(hint) };
+}

@@ -1,0 +1,199 @@
+import { CachedError, describeSetting } from "../../base/errors.js";
+import { type Key, RESPONSES } from "../../keys/key.js";
+import { identityOfTarget } from "../../loader/identity.js";
+import type { LoaderRule } from "../../loader/loader-rule.js";
+import type { CacheParts } from "../../parts.js";
+import type { FieldRule } from "../../schema-rules.js";
+import type { Names } from "../../tier/record/unconfirmed-invalidations.js";
+import { type CoordinateTarget, checkTarget, namesOfTarget } from "../compile/coordinate-key.js";
+
+/** Identifies one entry of a loader, or without `id` all of them. */
+export interface LoaderTarget {
+  readonly loader: string;
+  readonly id?: unknown;
+  readonly private?: unknown;
+}
+
+/** What can be invalidated: one entry, or all entries of a field or loader. */
+export type InvalidationTarget = CoordinateTarget | LoaderTarget;
+
+/** The properties of a target for a loader besides `loader`: what each has to be, and a remedy. */
+const LOADER_PROPERTIES: Readonly<Record<string, readonly [expected: string, remedy: string]>> = {
+  id: ["the id of the entry", "pass it, or leave `id` out to invalidate every entry of the loader"],
+  private: ["the identity that owns the entry", "pass it, or leave `private` out if the loader is not PRIVATE"],
+};
+
+/**
+ * Checks a target that a user passes to `caller`; `at` is its place in the argument, such as
+ * `entries[0].`. Throws `CACHED_OPTION_INVALID`.
+ */
+export function checkInvalidationTarget(
+  target: unknown,
+  caller: string,
+  at = "",
+): asserts target is InvalidationTarget {
+  if (typeof target !== "object" || target === null) return checkTarget(target, caller, at);
+  const { coordinate, loader } = target as { readonly coordinate?: unknown; readonly loader?: unknown };
+  const reject = (mistake: string): never => {
+    const subject = typeof loader === "string" ? { coordinate: loader } : {};
+    throw new CachedError("CACHED_OPTION_INVALID", `${caller}: ${mistake}`, subject);
+  };
+  if ("coordinate" in target && "loader" in target)
+    reject(`\`${at}loader\`: expected either \`coordinate\` or \`loader\`, got both`);
+  if (!("loader" in target)) {
+    if (typeof coordinate !== "string")
+      reject(
+        `\`${at}coordinate\`: expected the coordinate of a field such as "Query.movie", got ${describeSetting(coordinate)}; pass it, or the name of a loader as \`loader\``,
+      );
+    return checkTarget(target, caller, at);
+  }
+  if (typeof loader !== "string")
+    reject(`\`${at}loader\`: expected the name of a loader, got ${describeSetting(loader)}`);
+  for (const [property, value] of Object.entries(target)) {
+    if (property === "loader") continue;
+    const [expected, remedy] =
+      (Object.hasOwn(LOADER_PROPERTIES, property) ? LOADER_PROPERTIES[property] : undefined) ??
+      reject(`\`${at}${property}\`: unknown property; known are loader, ${Object.keys(LOADER_PROPERTIES).join(", ")}`);
+    if (value === undefined || value === null)
+      reject(`\`${at}${property}\`: expected ${expected}, got ${String(value)}; ${remedy}`);
+  }
+}
+
+/** The properties of what a write makes outdated. */
+const WRITE_PROPERTIES = ["tags", "entries"];
+
+/** A target of one entry, by the property that every such target has. */
+const ENTRY_EXAMPLES = {
+  coordinate: '{ coordinate: "Query.movie", args: { id: 7 } }',
+  loader: '{ loader: "Movie", id: 7 }',
+};
+
+/**
+ * Checks what a write makes outdated, as a user passes it to `caller`, except its tags. Having neither tags nor
+ * entries is no mistake: a list can be empty. Throws `CACHED_OPTION_INVALID`.
+ */
+export function checkWriteTarget(target: unknown, caller: string): void {
+  const invalid = (mistake: string): CachedError => new CachedError("CACHED_OPTION_INVALID", `${caller}: ${mistake}`);
+  if (typeof target !== "object" || target === null || Array.isArray(target))
+    throw invalid(`\`target\`: expected an object such as { tags: ["Movie:7"] }, got ${describeSetting(target)}`);
+  for (const [property, example] of Object.entries(ENTRY_EXAMPLES))
+    if (property in target)
+      throw invalid(
+        `\`${property}\`: expected \`tags\` or \`entries\`, got the target of an entry; write { entries: [${example}] }`,
+      );
+  const unknown = Object.keys(target).find((property) => !WRITE_PROPERTIES.includes(property));
+  if (unknown !== undefined)
+    throw invalid(`\`${unknown}\`: unknown property; known are ${WRITE_PROPERTIES.join(", ")}`);
+  const { entries = [] } = target as { readonly entries?: unknown };
+  if (!Array.isArray(entries))
+    throw invalid(
+      `\`entries\`: expected an array of targets such as ${ENTRY_EXAMPLES.coordinate}, got ${describeSetting(entries)}`,
+    );
+  for (const [nth, entry] of entries.entries()) checkInvalidationTarget(entry, caller, `entries[${nth}].`);
+}
+
+/**
+ * Returns the target of a field or loader by its coordinate, which is the name of a loader.
+ * Throws `CACHED_COORDINATE_UNKNOWN` if there is neither.
+ */
+export function targetOfCoordinate(
+  { rules, loaders }: CacheParts,
+  given: Readonly<Record<string, unknown>> & { readonly coordinate: string },
+): InvalidationTarget {
+  const { coordinate, ...others } = given;
+  if (loaders.has(coordinate)) return { loader: coordinate, ...others };
+  if (rules.fields.has(coordinate)) return { coordinate, ...others };
+  const list = (names: Iterable<string>): string => [...names].join(", ") || "none";
+  throw new CachedError(
+    "CACHED_COORDINATE_UNKNOWN",
+    `\`${coordinate}\`: expected a cached field of a schema passed to applyCached, or the name of a loader; known fields: ${list(rules.fields.keys())}; known loaders: ${list(loaders.keys())}`,
+    { coordinate },
+  );
+}
+
+/**
+ * Returns what an invalidation of `target` concerns. A coordinate or a loader without any other property
+ * stands for all of its entries.
+ *
+ * Throws `CACHED_COORDINATE_UNKNOWN` if there is no such field or loader, and `CACHED_KEY_UNUSABLE` if
+ * a part of the key or the identity is missing or has the wrong type.
+ */
+export function namesOfInvalidation(parts: CacheParts, target: InvalidationTarget): Names {
+  if ("loader" in target) return namesOfLoader(parts, target);
+  if (target.coordinate === RESPONSES && Object.keys(target).length === 1) return wholeOf(RESPONSES);
+  const rule = parts.rules.fields.get(target.coordinate);
+  if (rule === undefined || Object.keys(target).length > 1 || hasOneEntry(rule)) return namesOfTarget(parts, target);
+  return wholeOf(target.coordinate);
+}
+
+/**
+ * Returns the same for a target that has to name one entry. `otherwise`: what to do to invalidate all.
+ * Throws `CACHED_KEY_UNUSABLE` as well if it stands for all entries.
+ */
+export function namesOfOneEntry(
+  parts: CacheParts,
+  target: InvalidationTarget,
+  { caller, otherwise }: { readonly caller: string; readonly otherwise: string },
+): Names {
+  const names = namesOfInvalidation(parts, target);
+  const [whole] = names.coordinates ?? [];
+  if (whole === undefined) return names;
+  // A part of the key that is missing is the better message.
+  if ("coordinate" in target) namesOfTarget(parts, target);
+  throw new CachedError(
+    "CACHED_KEY_UNUSABLE",
+    `${caller}: expected a target that names one entry of \`${whole}\`, got one that names all of them; ${"loader" in target ? "pass `id`" : "pass the parts of the key, such as `args: {}`"}, or ${otherwise} to invalidate all entries`,
+    { coordinate: whole },
+  );
+}
+
+const wholeOf = (coordinate: string): Names => ({
+  keys: [],
+  tags: [],
+  coordinates: [coordinate],
+});
+
+/** Whether the key of a field has no parts: its only entry is named, which costs less than all entries. */
+const hasOneEntry = ({ policy, args, keyPaths }: FieldRule): boolean =>
+  policy.scope === "PUBLIC" &&
+  args.length === 0 &&
+  keyPaths.every(({ root }) => root === "args" || root === "selection");
+
+function namesOfLoader({ loaders }: CacheParts, target: LoaderTarget): Names {
+  const { loader: name } = target;
+  const rule = loaders.get(name);
+  if (rule === undefined)
+    throw new CachedError(
+      "CACHED_COORDINATE_UNKNOWN",
+      `\`${name}\`: expected the name of a loader made by cache.loader; known loaders: ${[...loaders.keys()].join(", ") || "none"}`,
+      { coordinate: name },
+    );
+  if (Object.keys(target).length === 1) return wholeOf(name);
+  return { keys: [keyOfLoader(rule, target)], tags: [] };
+}
+
+/**
+ * Returns the key of the entry that `target` names.
+ * Throws `CACHED_KEY_UNUSABLE` if the id or the identity is missing, or no key can be made of it.
+ */
+export function keyOfLoader(rule: LoaderRule, target: LoaderTarget): Key {
+  const { loader: name, id } = target;
+  const reject = (mistake: string, cause?: unknown): never => {
+    throw new CachedError("CACHED_KEY_UNUSABLE", `loader \`${name}\`: ${mistake}`, {
+      coordinate: name,
+      ...(cause === undefined ? {} : { cause }),
+    });
+  };
+  if (id === undefined)
+    reject("`id`: expected the id of the entry, got nothing; pass it, or `loader` alone to invalidate every entry");
+  const identity = identityOfTarget(target, { coordinate: name, policy: rule.policy }, "loader");
+  try {
+    return rule.keyOf(id, identity);
+  } catch (cause) {
+    if (cause instanceof CachedError && cause.code === "CACHED_OPTION_INVALID") throw cause;
+    return reject(
+      `\`id\`: expected an id from which a key can be made, got one for which ${cause instanceof CachedError ? `there is none: ${cause.message}` : "`cacheKeyFn` threw an exception, the cause of this error"}`,
+      cause,
+    );
+  }
+}

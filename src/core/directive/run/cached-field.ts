@@ -1,0 +1,388 @@
+import type { GraphQLFieldResolver, GraphQLResolveInfo } from "graphql";
+import { CachedError } from "../../base/errors.js";
+import { executionOf, infoWith, withLoadSignal } from "../../base/graphql-version.js";
+import type { Key } from "../../keys/key.js";
+import type { FieldRequest } from "../../loader/field-loader.js";
+import { contextChanged, type Identity, identityMistake, identityOf } from "../../loader/identity.js";
+import { reportNear } from "../../loader/near-report.js";
+import { type Build, buildOf, type Observer } from "../../loader/request-scope.js";
+import type { CacheParts } from "../../parts.js";
+import type { Policy } from "../../policy/policy.js";
+import type { FieldRule, ObservedLoad, QueryExtent } from "../../schema-rules.js";
+import type { ResponseHint } from "../../store/body.js";
+import type { Entry } from "../../store/entry.js";
+import type { BypassReason } from "../../telemetry/events.js";
+import { subjectOf } from "../../telemetry/subject.js";
+import { NearNames } from "../../tier/near/near-cache.js";
+import type { CallSignals } from "../../tier/request/caller.js";
+import type { Excess } from "../../tier/request/loaded.js";
+import type { Compare, ReadReport, ReadRequest, RequestTags, Validator } from "../../tier/request/request.js";
+import type { ResultControl } from "../../tier/request/result-control.js";
+import type { Waiters } from "../../tier/request/waiters.js";
+import { contextPartsOf, keyMistake, requestTagsOf, tagsBeforeLoad } from "../compile/field-rule.js";
+import type { ExistenceCheck } from "../existence/field-existence.js";
+import { detachedCacheControl, type RecordedHints, recordHints } from "../hints/response-hint.js";
+import { InnerShield } from "../permissions/inner-shield.js";
+import { FieldNames } from "./call-names.js";
+import { withResultControl } from "./result-control.js";
+import { ResultValidator } from "./result-validator.js";
+
+export type Args = Record<string, unknown>;
+export type Resolver = GraphQLFieldResolver<unknown, unknown, Args>;
+
+/** What the options of `applyCached` say about one field. */
+export interface FieldFunctions {
+  /** Checks on a miss whether there is anything to load. */
+  readonly existence: ExistenceCheck | undefined;
+  /** See `ReadRequest.compare`. */
+  readonly compare: Compare | undefined;
+  /** Called when a read of the field has ended that was not answered by the near cache. */
+  readonly onRead?: ((report: ReadReport, info: GraphQLResolveInfo) => void) | undefined;
+  /** See `ReadRequest.onMiss`. */
+  readonly onMiss?: ((entry: Entry | undefined, info: GraphQLResolveInfo) => void) | undefined;
+}
+
+/**
+ * A cached field: identity, then key, then the near cache, and only then a request for the loader of the
+ * execution. A hit of the near cache makes nothing but its value. A call without a usable key
+ * resolves as if the field were not cached.
+ */
+export class CachedField {
+  readonly rule: FieldRule;
+  readonly parts: CacheParts;
+  readonly functions: FieldFunctions | undefined;
+  readonly isPrivate: boolean;
+  /** Whether another process can run its loads. */
+  readonly isPortable: boolean;
+  readonly validator: ResultValidator;
+  /** The properties of the context that are part of the key. */
+  readonly #keyProperties: readonly string[];
+  readonly #resolver: Resolver;
+  readonly #names: FieldNames;
+
+  constructor(rule: FieldRule, resolver: Resolver, parts: CacheParts, functions: FieldFunctions | undefined) {
+    this.rule = rule;
+    this.#resolver = resolver;
+    this.parts = parts;
+    this.functions = functions;
+    this.validator = new ResultValidator(parts.resolvers);
+    this.isPrivate = rule.policy.scope === "PRIVATE";
+    this.isPortable = canRunElsewhere(rule);
+    this.#keyProperties = rule.keyPaths.flatMap(({ root, steps }) => (root === "context" ? steps.slice(0, 1) : []));
+    this.#names = new FieldNames(rule, parts.keys, parts.scopes);
+  }
+
+  /** `isForced`: whether the value is loaded now, whatever is stored. */
+  resolve(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo, isForced = false): unknown {
+    const { scopes, identify, tier } = this.parts;
+    if (this.isPrivate) tier.readPrivate(this.rule.coordinate);
+    const override = scopes.hasOverrides ? scopes.overrideOf(context) : undefined;
+    if (override === "BYPASS") return this.#bypass(source, args, context, info, "REQUESTED");
+    const modeReason = tier.modes.isUnrestricted ? undefined : tier.modes.reasonOf(this.rule.coordinate);
+    if (modeReason === "MODE_OFF") return this.#bypass(source, args, context, info, modeReason);
+    const identity = this.isPrivate ? identityOf(identify, context) : undefined;
+    if (this.isPrivate && identity === undefined) {
+      const mistake = identityMistake(identify, context, this.rule.coordinate);
+      return this.#bypass(source, args, context, info, "NO_IDENTITY", mistake);
+    }
+    let observed: FieldCall;
+    try {
+      if (modeReason === undefined)
+        return this.read(source, args, context, info, identity, isForced || override === "REFRESH");
+      const names = this.#names.of(source, args, context, info, identity);
+      const observer = this.#observerOf(context, info);
+      const hasToLoad = isForced || override === "REFRESH";
+      observed = new FieldCall(this, names, source, args, context, info, identity, hasToLoad, observer);
+    } catch (error) {
+      const mistake = error instanceof CachedError ? error : keyMistake(this.rule.coordinate, error);
+      return this.#bypass(source, args, context, info, "KEY_UNUSABLE", mistake);
+    }
+    const build = buildOf(info);
+    if (build?.coordinate === this.rule.coordinate) return this.#resolveFor(build, observed);
+    this.#reportBypass(context, info, modeReason);
+    return tier.observe(observed, () => this.#resolver(source, args, context, info));
+  }
+
+  /** Resolves the field of a subtree that is observed. That is the read which is compared, and the value is a part of it. */
+  async #resolveFor(build: Build, call: FieldCall): Promise<unknown> {
+    const tags = tagsBeforeLoad(this.rule, call.tags, call, this.parts.keys);
+    const value = await this.load(call, call.info);
+    build.observer.collector.addTags([...tags.subjects, ...(tags.subjectsOf?.(value) ?? [])]);
+    return value;
+  }
+
+  /** Returns the key of a call. Undefined if it has none. */
+  keyOf(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo): Key | undefined {
+    const identity = this.isPrivate ? identityOf(this.parts.identify, context) : undefined;
+    if (this.isPrivate && identity === undefined) return undefined;
+    try {
+      return this.#names.of(source, args, context, info, identity).key;
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Reads under the key that requests have now. Throws if there is no usable key. */
+  read(
+    source: unknown,
+    args: Args,
+    context: unknown,
+    info: GraphQLResolveInfo,
+    identity: Identity | undefined,
+    isForced: boolean,
+  ): unknown {
+    const { tier, scopes } = this.parts;
+    const names = this.#names.of(source, args, context, info, identity);
+    const observer = this.#observerOf(context, info);
+    const isPart = observer?.collector !== undefined;
+    const build = isPart ? buildOf(info) : undefined;
+    // What is stored as a part of a response must not be outdated for as long as in a near cache.
+    const skipsNear = isForced || (isPart && build?.load === undefined);
+    const near = skipsNear ? undefined : tier.near(names, this.rule.policy, build?.load);
+    if (near !== undefined && this.validator.isNearPlausible(near, this.rule.reference?.type ?? info.returnType, info))
+      return reportNear(near, names.key, this.rule, this.parts, context, info);
+    const call = new FieldCall(this, names, source, args, context, info, identity, isForced, observer);
+    if (near !== undefined && tier.acceptsNear(call, near))
+      return reportNear(near, names.key, this.rule, this.parts, context, info);
+    return scopes.loader(executionOf(info), call.observer).read(call);
+  }
+
+  #observerOf(context: unknown, info: GraphQLResolveInfo): Observer | undefined {
+    const { scopes } = this.parts;
+    return scopes.hasObservers ? scopes.observerOf(context, info) : undefined;
+  }
+
+  /** Runs the resolver for the load of a call, with the `info` of that load. */
+  load({ source, args, context }: FieldCall, info: GraphQLResolveInfo): unknown {
+    const { contextWatch } = this.parts;
+    const begin = (): unknown => this.#resolver(source, args, context, info);
+    if (this.isPrivate) return begin();
+    return contextWatch.run(this.rule.coordinate, this.#keyProperties, context, begin);
+  }
+
+  /** Returns the error of a load whose context is no longer the one that the names of the call were made from. */
+  changed({ context, identity, contextParts }: FieldCall): CachedError | undefined {
+    const { identify, keys } = this.parts;
+    const { coordinate } = this.rule;
+    if (this.isPrivate && identityOf(identify, context) !== identity) return contextChanged(coordinate, "identity");
+    const now = contextPartsOf(this.rule, context, keys);
+    const changed = contextParts.findIndex((part, index) => part !== now[index]);
+    return changed < 0 ? undefined : contextChanged(coordinate, this.rule.contextPaths[changed]?.text as string);
+  }
+
+  #bypass(
+    source: unknown,
+    args: Args,
+    context: unknown,
+    info: GraphQLResolveInfo,
+    reason: BypassReason,
+    error?: CachedError,
+  ): unknown {
+    this.#reportBypass(context, info, reason, error);
+    return this.#resolver(source, args, context, info);
+  }
+
+  #reportBypass(context: unknown, info: GraphQLResolveInfo, reason: BypassReason, error?: CachedError): void {
+    const { channel, scopes } = this.parts;
+    const { coordinate, kind } = this.rule;
+    channel.publish({
+      name: "resolver.bypassed",
+      ...subjectOf({ coordinate, digest: "", kind }),
+      reason,
+      ...(error === undefined ? {} : { error }),
+    });
+    scopes
+      .observerOf(context, info)
+      ?.onRead(
+        coordinate,
+        { outcome: "bypassed", isPrivate: this.isPrivate, reason, isSubtree: kind === "subtree" },
+        info,
+      );
+  }
+}
+
+/** The request of one call of a cached field: what its key and its loads depend on. */
+class FieldCall implements FieldRequest {
+  readonly field: CachedField;
+  readonly source: unknown;
+  readonly args: Args;
+  readonly context: unknown;
+  readonly info: GraphQLResolveInfo;
+  readonly identity: Identity | undefined;
+  readonly observer: Observer | undefined;
+  readonly key: Key;
+  readonly policy: Policy;
+  tags: RequestTags;
+  readonly isForced: boolean;
+  /** How much of the query is in the key besides what is declared. */
+  readonly extent: QueryExtent;
+  /** See `contextPartsOf`. */
+  readonly contextParts: readonly string[];
+  readonly mayExist: (() => Promise<boolean>) | undefined;
+  readonly onRead: ((report: ReadReport) => void) | undefined;
+  readonly wantsYoung: boolean;
+  /** Whether its load concerns no response: see `toSample`. */
+  #isSample = false;
+  ending: ReadRequest["ending"] = undefined;
+  caller: ReadRequest["caller"] = undefined;
+  #recorded: RecordedHints<GraphQLResolveInfo> | undefined = undefined;
+  #observed: ObservedLoad | undefined = undefined;
+  #shield: InnerShield | undefined = undefined;
+
+  /** The arguments of the resolver one by one: an object of them would be one more object for each hit. */
+  constructor(
+    field: CachedField,
+    { key, tags }: NearNames,
+    source: unknown,
+    args: Args,
+    context: unknown,
+    info: GraphQLResolveInfo,
+    identity: Identity | undefined,
+    isForced: boolean,
+    observer: Observer | undefined,
+  ) {
+    const { rule, parts, functions } = field;
+    this.field = field;
+    this.source = source;
+    this.args = args;
+    this.context = context;
+    this.info = info;
+    this.identity = identity;
+    this.observer = observer;
+    this.key = key;
+    this.policy = rule.policy;
+    this.tags = requestTagsOf(rule, tags, this, parts.keys);
+    this.isForced = isForced;
+    this.extent = rule.queryUse.extent;
+    this.contextParts = contextPartsOf(rule, context, parts.keys);
+    this.mayExist = functions?.existence?.(this);
+    this.onRead = this.observer === undefined && functions?.onRead === undefined ? undefined : reportRead;
+    this.wantsYoung = this.observer?.collector?.wantsYoung === true;
+  }
+
+  get input(): (() => unknown) | undefined {
+    return this.field.isPortable && this.extent === "none" ? inputOf : undefined;
+  }
+
+  get onShared(): (() => void) | undefined {
+    return this.observer?.onShared === undefined ? undefined : reportShared;
+  }
+
+  get onHint(): ((hint: ResponseHint) => void) | undefined {
+    return this.observer?.onHint === undefined ? undefined : reportHint;
+  }
+
+  get owner(): object {
+    return executionOf(this.info).owner;
+  }
+
+  get validator(): Validator {
+    return this.field.validator;
+  }
+
+  get compare(): Compare | undefined {
+    return this.field.functions?.compare;
+  }
+
+  get call(): Pick<GraphQLResolveInfo, "returnType"> {
+    const { reference } = this.field.rule;
+    return reference === undefined ? this.info : { ...this.info, returnType: reference.type };
+  }
+
+  load(waiters: Waiters, result: ResultControl): unknown {
+    this.#recorded = recordHints(this.#isSample ? withoutResponse(this.info) : this.info);
+    // Observed last: a copy of an observed `info` would read from it.
+    const own = withResultControl(withLoadSignal(this.#recorded.info, waiters), result);
+    const { rule, parts } = this.field;
+    this.#observed = rule.queryUse.observe(own, this.extent);
+    this.tags = tagsBeforeLoad(rule, this.tags, this, parts.keys);
+    const { info } = this.#observed;
+    if (this.field.isPrivate) return this.field.load(this, info);
+    this.#shield = new InnerShield(this.field.parts.contextWatch);
+    return this.#shield.run(this.context, () => this.field.load(this, info));
+  }
+
+  toSample(): ReadRequest | undefined {
+    const { field, key, source, args, context, info, identity } = this;
+    const names = new NearNames(key, this.tags.known);
+    const own = new FieldCall(field, names, source, args, context, info, identity, false, undefined);
+    own.#isSample = true;
+    // What was made from the context, or found out of the query, since the key was made is not in it.
+    const isSame = own.extent === this.extent && own.contextParts.every((part, nth) => part === this.contextParts[nth]);
+    return isSame ? own : undefined;
+  }
+
+  changed(): CachedError | undefined {
+    return this.field.changed(this);
+  }
+
+  signals(): CallSignals | undefined {
+    const { parts, rule } = this.field;
+    return parts.signals.of(rule.coordinate, this.context, this.info);
+  }
+
+  hintOf(): ResponseHint | undefined {
+    return this.#recorded?.hint();
+  }
+
+  excess(): Excess | undefined {
+    const { rule } = this.field;
+    return (
+      this.#shield?.excess(rule.coordinate) ?? this.#observed?.excess() ?? hintExcess(rule, this.#recorded?.hint())
+    );
+  }
+
+  onMiss(entry: Entry | undefined, now: number): void {
+    const { key, policy, tags } = this;
+    this.observer?.onMiss?.({ key, policy, tags, entry, now });
+    this.field.functions?.onMiss?.(entry, this.info);
+  }
+
+  reread(): unknown {
+    return this.field.read(this.source, this.args, this.context, this.info, this.identity, this.isForced);
+  }
+}
+
+/** Returns an `info` for a load whose cache hints reach no response. */
+const withoutResponse = (info: GraphQLResolveInfo): GraphQLResolveInfo =>
+  "cacheControl" in info ? infoWith(info, { cacheControl: detachedCacheControl() }) : info;
+
+function inputOf(this: FieldCall): unknown {
+  return { args: this.args, source: this.source };
+}
+
+function reportRead(this: FieldCall, report: ReadReport): void {
+  this.observer?.onRead(this.key.coordinate, report, this.info, this.key, this.source);
+  this.field.functions?.onRead?.(report, this.info);
+}
+
+function reportShared(this: FieldCall): void {
+  this.observer?.onShared?.(this.key, this.info, this.source);
+}
+
+function reportHint(this: FieldCall, hint: ResponseHint): void {
+  this.observer?.onHint?.(hint, this.info);
+}
+
+/**
+ * A load has set the cache hint PRIVATE: its value belongs to one caller, and nothing says which. A field that declares
+ * itself that it is PUBLIC knows better.
+ */
+export function hintExcess({ coordinate, policy }: FieldRule, hint: ResponseHint | undefined): Excess | undefined {
+  if (policy.scope === "PRIVATE" || policy.isDeclaredPublic === true || hint?.scope !== "PRIVATE") return undefined;
+  const error = new CachedError(
+    "CACHED_SCOPE_NARROWED",
+    `\`${coordinate}\`: the value is not cached: expected a PUBLIC value, got one for which its resolver set the cache hint PRIVATE; set scope: PRIVATE, or scope: PUBLIC on the field itself if every caller gets the same value`,
+    { coordinate },
+  );
+  return { kind: "unkeyable", isNarrowed: true, error };
+}
+
+/**
+ * Whether another process can run the load: according to its key and tags, it depends only on
+ * arguments and parent.
+ */
+export const canRunElsewhere = ({ policy, keyPaths, tags }: FieldRule): boolean =>
+  policy.scope === "PUBLIC" &&
+  keyPaths.every(({ root }) => root === "args" || root === "source") &&
+  tags.every(({ pieces }) => pieces.every((piece) => typeof piece === "string" || piece.root !== "context"));

@@ -1,0 +1,34 @@
+import { CachedError, describeSetting } from "../../base/errors.js";
+import { infoWith } from "../../base/graphql-version.js";
+import { InertControl, type ResultControl } from "../../tier/request/result-control.js";
+
+/** Holds the control on the `info` of a load and on its copies. Registered, for two copies of this package. */
+const CONTROL: unique symbol = Symbol.for("graphql-cached.resultControl") as never;
+
+/** Returns an `info` for one load from which `resultControl` returns `control`. */
+export const withResultControl = <Info extends object>(info: Info, control: ResultControl): Info =>
+  infoWith(info, { [CONTROL]: control });
+
+/**
+ * Returns the control of the result of a field: whether it is cached, for how long, with which tags,
+ * and the value that it replaces. `info` is the fourth argument of the resolver. If the field is not
+ * cached, or if this call of the resolver bypasses the cache, nothing that is set has an effect.
+ *
+ * Throws `CACHED_OPTION_INVALID` if `info` is something else.
+ */
+export function resultControl(info: object): ResultControl {
+  const { [CONTROL]: control, parentType, fieldName } = (info ?? {}) as PartialInfo;
+  if (control !== undefined) return control;
+  if (typeof fieldName !== "string")
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `resultControl: expected the \`info\` of a resolver, got ${describeSetting(info)}; pass the fourth argument of the resolver`,
+    );
+  return new InertControl(`${String(parentType)}.${fieldName}`);
+}
+
+interface PartialInfo {
+  readonly [CONTROL]?: ResultControl;
+  readonly parentType?: unknown;
+  readonly fieldName?: unknown;
+}

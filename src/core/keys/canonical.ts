@@ -1,0 +1,224 @@
+import { builtInOf, isPlainObject } from "../base/built-in.js";
+import { CachedError } from "../base/errors.js";
+
+/** Deeper input is rejected: it is an attack or a cycle. */
+const MAX_DEPTH = 64;
+/** Longer text is rejected: keys are not meant to hold documents. */
+const MAX_LENGTH = 65_536;
+
+/**
+ * Returns the canonical text of `value`, which is `depth` levels below the input.
+ * Throws `CACHED_KEY_UNSERIALIZABLE`.
+ */
+export type ValueWriter = (value: unknown, depth: number) => string;
+
+/** The form in which an instance of a class is part of a key: the name of its type in `types`, and its text. */
+export interface KeyForm {
+  readonly type: string;
+  readonly text: string;
+}
+
+/**
+ * Returns the key form of an instance of a class that is not built in. Undefined: it has none.
+ * Throws `CACHED_KEY_UNSERIALIZABLE` if it cannot be made.
+ */
+export type KeyFormOf = (instance: object) => KeyForm | undefined;
+
+/** Writes what of a class instance is part of a key; undefined if it has no key form. */
+type InstanceWriter = (instance: object) => string | undefined;
+
+/** The writers of key inputs of which no schema says more. They differ in how they write class instances. */
+export interface KeyWriters {
+  /** Distinguishes an instance from the text of its key form. For arguments, which the schema parses. */
+  readonly exact: ValueWriter;
+  /**
+   * Writes an instance as the text of its key form, so that it can be named where there is only JSON.
+   * For parents, contexts, and ids of loaders.
+   */
+  readonly byText: ValueWriter;
+}
+
+export function createKeyWriters(keyFormOf: KeyFormOf): KeyWriters {
+  return {
+    exact: createValueWriter((instance) => {
+      const form = keyFormOf(instance);
+      return form === undefined ? undefined : `c${JSON.stringify(form.type)}:${JSON.stringify(form.text)}`;
+    }),
+    byText: createValueWriter((instance) => {
+      const form = keyFormOf(instance);
+      return form === undefined ? undefined : JSON.stringify(form.text);
+    }),
+  };
+}
+
+/**
+ * Returns `input` as text. Two inputs have the same text exactly if a resolver could not tell them
+ * apart: every type has its own marker (1 differs from "1"), the order of object fields and of the
+ * members of maps and sets counts, and an object field that is undefined counts as absent. Not part of
+ * the text: symbols as names, properties that are not enumerable, and those that were added to a Date,
+ * a Map, a Set or a byte array.
+ *
+ * Throws `CACHED_KEY_UNSERIALIZABLE` for functions, symbols, promises, class instances without a
+ * key form, subclasses of the built-in types, arrays with properties of their own, cycles, and input of
+ * more than 64 levels or 65,536 characters.
+ */
+export function canonicalize(input: unknown, write: ValueWriter = writeValue): string {
+  return checkLength(write(input, 0));
+}
+
+/** Returns `text`. Throws `CACHED_KEY_UNSERIALIZABLE` if it has more than 65,536 characters. */
+export function checkLength(text: string): string {
+  if (text.length > MAX_LENGTH) throw unserializable(`expected at most ${MAX_LENGTH} characters, got ${text.length}`);
+  return text;
+}
+
+function createValueWriter(writeInstance: InstanceWriter): ValueWriter {
+  const write: ValueWriter = (input, depth) => {
+    switch (typeof input) {
+      case "string":
+        return JSON.stringify(input);
+      case "number":
+        return Object.is(input, -0) ? "n-0" : `n${input}`;
+      case "boolean":
+        return input ? "T" : "F";
+      case "bigint":
+        return `i${input}`;
+      case "undefined":
+        return "U";
+      case "object":
+        return input === null ? "N" : writeObject(input, depth);
+      default:
+        throw unserializable(`expected plain data, got a ${typeof input}`);
+    }
+  };
+  /** Only exact built-in types are written: an instance of a subclass can carry more than its text would say. */
+  const writeObject = (input: object, depth: number): string => {
+    checkDepth(depth);
+    switch (builtInOf(input)) {
+      case "Object":
+      case "Bare": {
+        const fields: string[] = [];
+        for (const name of Object.keys(input)) {
+          const value: unknown = (input as Record<string, unknown>)[name];
+          if (value !== undefined) fields.push(`${JSON.stringify(name)}:${write(value, depth + 1)}`);
+        }
+        return `{${fields.join(",")}}`;
+      }
+      case "Array":
+        checkMembersOnly(input as readonly unknown[]);
+        return writeList(input as readonly unknown[], depth, write);
+      case "Date":
+        return `d${(input as Date).getTime()}`;
+      case "Buffer":
+        return `B${(input as Buffer).toString("base64")};`;
+      case "Uint8Array":
+        return `b${Buffer.from(input as Uint8Array).toString("base64")};`;
+      case "Map": {
+        const members = Array.from(
+          input as Map<unknown, unknown>,
+          ([key, value]) => `${write(key, depth + 1)}:${write(value, depth + 1)}`,
+        );
+        return `m{${members.join(",")}}`;
+      }
+      case "Set":
+        return `s{${Array.from(input as Set<unknown>, (member) => write(member, depth + 1)).join(",")}}`;
+      default: {
+        const text = writeInstance(input);
+        if (text === undefined) throw unserializable(`expected plain data, got ${describeInstance(input)}`);
+        return text;
+      }
+    }
+  };
+  return write;
+}
+
+/** Throws for an array with other properties than its members, such as the result of `match`. They come after the members. */
+function checkMembersOnly(list: readonly unknown[]): void {
+  const last = Object.keys(list).at(-1);
+  if (last !== undefined && !/^\d+$/.test(last))
+    throw unserializable(`expected plain data, got an array with the property \`${last}\``);
+}
+
+/** Writes a value of which no schema says more. Class instances have no text. */
+export const writeValue: ValueWriter = createValueWriter(() => undefined);
+
+const BUILT_IN = [Array, Date, Map, Set, Uint8Array];
+
+function describeInstance(input: object): string {
+  const base = BUILT_IN.find((type) => input instanceof type);
+  if (base !== undefined) return `an instance of a subclass of ${base.name}`;
+  const given = (input as { constructor?: { name?: unknown } }).constructor?.name;
+  const name = typeof given === "string" && /^\w+$/.test(given) ? given : undefined;
+  return name === undefined
+    ? "an instance of a class"
+    : `an instance of ${name}, which needs an entry with \`keyOf\` in createCache({ types }) to be part of a key`;
+}
+
+/** Writes the members of an array with `write`. */
+export function writeList(input: readonly unknown[], depth: number, write: ValueWriter): string {
+  checkDepth(depth);
+  // Unlike map, Array.from visits holes, so that [undefined] differs from [].
+  return `[${Array.from(input, (member) => write(member, depth + 1)).join(",")}]`;
+}
+
+/**
+ * Returns a writer of plain objects whose fields a schema fixes, so that their order does not
+ * matter. Fields without a writer in `fields`, and other values, are written by `write`.
+ */
+export function recordWriter(fields: ReadonlyMap<string, ValueWriter>, write: ValueWriter): ValueWriter {
+  return (input, depth) => {
+    if (!isPlainObject(input)) return write(input, depth);
+    checkDepth(depth);
+    const texts: string[] = [];
+    for (const name of Object.keys(input).sort(byCodeUnits)) {
+      const value = input[name];
+      if (value !== undefined) texts.push(`${JSON.stringify(name)}:${(fields.get(name) ?? write)(value, depth + 1)}`);
+    }
+    return `{${texts.join(",")}}`;
+  };
+}
+
+/** Writes ids as GraphQL serialises them, so that 7 and "7" have one text; other values with `write`. */
+export const idWriter =
+  (write: ValueWriter): ValueWriter =>
+  (value, depth) => {
+    const text = idText(value);
+    return text === undefined ? write(value, depth) : JSON.stringify(text);
+  };
+
+/**
+ * Returns a value of the type `ID` as GraphQL serialises it, or undefined if it cannot be an id:
+ * strings, integers, bigints, and objects that stand for one of these by `valueOf` or `toJSON`, as
+ * MongoDB's `ObjectId` does.
+ */
+export function idText(value: unknown): string | undefined {
+  if (typeof value === "string") return value;
+  if (typeof value === "object" && value !== null) return primitiveIdText(primitiveOf(value));
+  return primitiveIdText(value);
+}
+
+function primitiveIdText(value: unknown): string | undefined {
+  if (typeof value === "string") return value;
+  return Number.isInteger(value) || typeof value === "bigint" ? String(value) : undefined;
+}
+
+/** What graphql-js serialises in the place of an object. */
+function primitiveOf(value: object): unknown {
+  const object = value as { valueOf?: unknown; toJSON?: unknown };
+  if (typeof object.valueOf === "function") {
+    const primitive: unknown = object.valueOf();
+    if (typeof primitive !== "object" || primitive === null) return primitive;
+  }
+  return typeof object.toJSON === "function" ? object.toJSON() : undefined;
+}
+
+function checkDepth(depth: number): void {
+  if (depth > MAX_DEPTH) throw unserializable(`expected at most ${MAX_DEPTH} levels of nesting, got more`);
+}
+
+/** The caller adds where, and how to fix it. */
+export const unserializable = (mistake: string): CachedError =>
+  new CachedError("CACHED_KEY_UNSERIALIZABLE", `key input: ${mistake}`);
+
+/** Locale-independent, so every machine sorts alike. */
+const byCodeUnits = (a: string, b: string): number => (a < b ? -1 : Number(a > b));

@@ -1,0 +1,120 @@
+import { closestTo } from "../base/spelling.js";
+import type { TagNormalizer } from "./tag-normalizer.js";
+import { matchesTag, namesTypeOf, type TagTemplate } from "./tag-template.js";
+
+/** How many beginnings of tags that functions have returned are remembered. With more, any tag can be right. */
+const MAX_LEARNED = 1_000;
+
+/** A tag that no value can have, as far as that is known. */
+export interface UnknownTag {
+  /** The name that the tag begins with, if it can be shown: what follows can be user data. */
+  readonly name: string | undefined;
+  /** The known tag that was probably meant. */
+  readonly meant: string | undefined;
+  /** Whether functions return tags as well, which can be any. */
+  readonly mayBeOfFunction: boolean;
+}
+
+/** A known tag, and the text that it begins with. */
+interface Known {
+  readonly text: string;
+  readonly start: string;
+}
+
+/**
+ * The tags that the values of a cache can have: the templates of its schemas, the tags of entities, and what the functions
+ * of loaders and results were seen to return. Where functions return tags, a tag counts as a mistake only if it
+ * differs in its form from one that is known, as `Movie7` and `movie:7` do from `Movie:7`.
+ */
+export class KnownTags {
+  readonly #templates = new Map<string, TagTemplate>();
+  /** The beginnings of tags that functions have returned, in the form of `formOf`. */
+  readonly #learned = new Set<string>();
+  readonly #normalize: TagNormalizer;
+  #hasSchema = false;
+  #hasFunctions = false;
+
+  /** `normalize`: makes spellings of a tag one. */
+  constructor(normalize: TagNormalizer = (tag) => tag) {
+    this.#normalize = normalize;
+  }
+
+  /** Adds what a schema declares. */
+  addSchema(templates: Iterable<TagTemplate>): void {
+    this.#hasSchema = true;
+    for (const template of templates) this.#templates.set(template.text, template);
+  }
+
+  /** Notes that a function of the application returns tags. */
+  addFunction(): void {
+    this.#hasFunctions = true;
+  }
+
+  /** Notes a tag that a function of the application has returned. */
+  learn(tag: string): void {
+    this.#hasFunctions = true;
+    if (this.#learned.size <= MAX_LEARNED) this.#learned.add(formOf(tag));
+  }
+
+  /** The texts of the templates. */
+  get texts(): readonly string[] {
+    return [...this.#templates.keys()];
+  }
+
+  /** Returns what is known of a tag that no value can have. Undefined if one can, or may. */
+  unknown(tag: string): UnknownTag | undefined {
+    if (this.#learned.size > MAX_LEARNED || this.#learned.has(formOf(tag)) || this.#learned.has(`${tag}:`))
+      return undefined;
+    for (const template of this.#templates.values())
+      if (matchesTag(template, tag) || namesTypeOf(template, tag)) return undefined;
+    const mayBeOfFunction = this.#hasFunctions || !this.#hasSchema;
+    const known = this.#known();
+    if (known.some(({ start }) => this.#isSpelling(tag, start))) return undefined;
+    const meant =
+      known.find(({ start }) => differsInForm(tag, start)) ?? (mayBeOfFunction ? undefined : closest(tag, known));
+    if (meant === undefined && mayBeOfFunction) return undefined;
+    const [name = ""] = NAME.exec(tag) ?? [];
+    const isShown = meant !== undefined || name.endsWith(":");
+    return { name: isShown ? name : undefined, meant: meant?.text, mayBeOfFunction };
+  }
+
+  /** Whether a tag is another spelling of one that begins with `start`. */
+  #isSpelling(tag: string, start: string): boolean {
+    const rest = tag.slice(nameIn(start).length).replace(/^\W/, "");
+    return differsInForm(tag, start) && this.#normalize(start + rest) === this.#normalize(tag);
+  }
+
+  #known(): readonly Known[] {
+    const declared = [...this.#templates.values()].map(({ text, pieces: [start] }): Known => {
+      return { text, start: typeof start === "string" ? start : "" };
+    });
+    const learned = [...this.#learned].filter((form) => LEARNED_NAME.test(form));
+    return [...declared, ...learned.map((form): Known => ({ text: `${form}…`, start: form }))];
+  }
+}
+
+/** What a tag begins with that can be shown: a word, and the separator after it. */
+const NAME = /^[A-Za-z_]{1,40}(?![A-Za-z_])[:/.-]?/;
+/** What a function puts in front of an id, and is no id itself. */
+const LEARNED_NAME = /^[A-Za-z_]{1,40}:$/;
+
+/** The part of a tag that all tags of a function have in common: up to the first colon, or all of it without its numbers. */
+const formOf = (tag: string): string => /^[^:]*:/.exec(tag)?.[0] ?? tag.replaceAll(/\d+/g, "0");
+
+/** Whether a tag has the name of known tags that begin with `start`, in another case or with another separator before a number. */
+function differsInForm(tag: string, start: string): boolean {
+  const name = nameIn(start);
+  if (name === start || tag.startsWith(start)) return false;
+  const [text, prefix] = [tag.toLowerCase(), start.toLowerCase()];
+  return text.startsWith(prefix) || (text.startsWith(name.toLowerCase()) && /^\W?\d/.test(tag.slice(name.length)));
+}
+
+/** Returns the known tag whose name is that of `tag`, or nearly. */
+function closest(tag: string, known: readonly Known[]): Known | undefined {
+  const names = known.map(({ start }) => nameIn(start)).filter((name) => name !== "");
+  const name = closestTo(/^\w*/.exec(tag)?.[0].replace(/\d+$/, "") ?? "", names);
+  return name === undefined ? undefined : known.find(({ start }) => nameIn(start) === name);
+}
+
+/** The word that a tag begins with. */
+const nameIn = (start: string): string => /^\w*/.exec(start)?.[0] ?? "";

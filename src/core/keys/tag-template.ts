@@ -1,0 +1,196 @@
+import { CachedError } from "../base/errors.js";
+import { idText, type KeyFormOf } from "./canonical.js";
+import { EACH, type Path, type PathRoots, parsePath, readPath } from "./path.js";
+
+/** A parsed tag template such as `Movie:{$args.id}`. */
+export interface TagTemplate {
+  readonly text: string;
+  /** Literal text and paths, in the order written. */
+  readonly pieces: readonly (string | Path)[];
+  /** Whether the template uses `$result`, so that its tags are known only after the load. */
+  readonly needsResult: boolean;
+}
+
+/** A template with the texts of values in the place of paths that have been read before a resolver runs. */
+export interface BoundTemplate {
+  readonly text: string;
+  /** A list: the texts of the values at a path. */
+  readonly pieces: readonly (string | Path | readonly string[])[];
+}
+
+/** What belongs to a path, or to the text of another language, and not to the text of a tag. */
+const STRAY = /[{}]|\$[A-Za-z_]/;
+
+/**
+ * Parses `text`; returns undefined if it is empty, contains something in braces that is not a path, or a path
+ * without braces, as in a `key`.
+ */
+export function parseTagTemplate(text: string): TagTemplate | undefined {
+  const pieces: (string | Path)[] = [];
+  if (text.includes("${")) return undefined;
+  for (const part of text.split(/(\{[^{}]*\})/)) {
+    if (part === "") continue;
+    if (!part.startsWith("{")) {
+      if (STRAY.test(part)) return undefined;
+      pieces.push(part);
+      continue;
+    }
+    const path = parsePath(part.slice(1, -1));
+    if (path === undefined || path.root === "selection") return undefined;
+    pieces.push(path);
+  }
+  if (pieces.length === 0) return undefined;
+  return { text, pieces, needsResult: pieces.some((piece) => typeof piece !== "string" && piece.root === "result") };
+}
+
+/** A path, or the name of an argument, with what other languages and the other setting write around it. */
+const PATH_LIKE = /(?:\$?\{+\s*\$?|\$)([A-Za-z_](?:\w|\[\]|\.(?=[A-Za-z_]))*)(?:\s*\}+)?/g;
+
+/** Returns the template that was probably meant by a text that cannot be parsed. Undefined if none can be told. */
+export function repairedTemplate(text: string): string | undefined {
+  const repaired = text.replaceAll(PATH_LIKE, (_, path: string) => `{${asPath(path)}}`);
+  return parseTagTemplate(repaired) === undefined ? undefined : repaired;
+}
+
+/** Returns the path that was probably meant by a part of a `key` that is none. Undefined if none can be told. */
+export function repairedPath(text: string): string | undefined {
+  const repaired = asPath(text.replaceAll(/^\$?\{*\s*\$?|\s*\}*$/g, ""));
+  return parsePath(repaired) === undefined ? undefined : repaired;
+}
+
+/** A path without its dollar sign; what begins with no root is an argument. */
+const asPath = (path: string): string => `$${/^(args|source|context|result)\b/.test(path) ? "" : "args."}${path}`;
+
+/** Something in the text of a tag that only a template has. */
+const TEMPLATE = /\$\{?(args|source|context|result)(?=[.[}]|$)/;
+/** A part of a tag that is the text of a missing value. */
+const MISSING = /(?:^|[:/|#,;=])(?:undefined|null|NaN)(?:$|[:/|#,;=])|\[object [A-Z]\w*\]/;
+/** A part of a tag that is an asterisk, or ends the tag with one. */
+const WILDCARD = /(?:^|[:/|#,;=])\*(?:$|[:/|#,;=])|\*$/;
+
+/** Whether a tag has the form of those that values with many entities have, such as `Movie:*`. */
+const isTypeTag = (tag: string): boolean => /^[_A-Za-z]\w*:\*$/.test(tag);
+
+/**
+ * Returns why a text cannot be meant as a tag. The answer does not contain the text: tags can contain user data.
+ * Undefined if it can. `isOfValue`: whether a value has it; it can have a tag such as `Movie:*`, which every tag of the type invalidates.
+ */
+export function mistakeInTag(tag: string, isOfValue: boolean): string | undefined {
+  const problem = TEMPLATE.test(tag)
+    ? `the template of one, which only \`@cached\` and \`@invalidates\` fill in; write the value itself, such as \`Movie:\${id}\``
+    : MISSING.test(tag)
+      ? "one with the text of a missing value (undefined, null, NaN or [object Object]) as a part; check what it is made of"
+      : WILDCARD.test(tag) && !(isOfValue && isTypeTag(tag))
+        ? "one with `*`, but tags have no wildcards; name each tag, or the type, as in `Movie`, for all tags that begin with `Movie:`, or invalidate all entries of a field or loader"
+        : undefined;
+  return problem === undefined ? undefined : `\`tags\`: expected tags such as "Movie:7", got ${problem}`;
+}
+
+/** The same for the text around the paths of a template. */
+export const mistakeInTemplate = (text: string, isOfValue: boolean): string | undefined =>
+  mistakeInTag(sampleOf(text), isOfValue);
+
+/** Returns a tag that a template can yield. */
+export const sampleOf = (text: string): string => text.replaceAll(/\{[^{}]*\}/g, "0");
+
+/** Throws what `fail` makes of the mistake in the first of the tags of a value that cannot be meant as a tag. */
+export function checkTagsOfValue(tags: readonly string[], fail: (mistake: string) => Error): void {
+  for (const tag of tags) {
+    const mistake = mistakeInTag(tag, true);
+    if (mistake !== undefined) throw fail(mistake);
+  }
+}
+
+/** Whether a tag is the name of a type that the tags of a template begin with, so that it invalidates what has one. */
+export const namesTypeOf = ({ pieces: [start] }: TagTemplate, tag: string): boolean =>
+  /^[_A-Za-z]\w*$/.test(tag) && typeof start === "string" && start.startsWith(`${tag}:`);
+
+/** Whether a template can yield a tag, by the text before its first and after its last path. */
+export function matchesTag({ text, pieces }: TagTemplate, tag: string): boolean {
+  const [start, end] = [pieces[0], pieces.at(-1)].map((piece) => (typeof piece === "string" ? piece : ""));
+  if (pieces.every((piece) => typeof piece === "string")) return text === tag;
+  const isLongEnough = tag.length >= (start as string).length + (end as string).length;
+  return isLongEnough && tag.startsWith(start as string) && tag.endsWith(end as string);
+}
+
+/**
+ * Returns `template` with the values at its paths as they are now, since a resolver may change its arguments, its
+ * parent and the context. A path that has no value yet, or cannot be read, is left to `writeTags`: a resolver may set
+ * what it leads to, such as the user who logs in.
+ */
+export function bindTemplate({ text, pieces }: TagTemplate, roots: PathRoots, keyFormOf: KeyFormOf): BoundTemplate {
+  const bind = (piece: string | Path): string | Path | readonly string[] => {
+    if (typeof piece === "string") return piece;
+    try {
+      const texts = textsAt(piece, roots, keyFormOf);
+      return texts.length === 0 ? piece : texts;
+    } catch {
+      return piece;
+    }
+  };
+  return { text, pieces: pieces.map(bind) };
+}
+
+/**
+ * Returns the tags that `template` yields for `roots`: none if a path has no value, several if it
+ * leads to the members of a list. Only strings, numbers, bigints and booleans yield tags, instances
+ * of classes with a key form, and, in the place of an ID, objects that GraphQL serialises as one.
+ * Throws `CACHED_KEY_UNUSABLE` for more than 10,000 tags of several lists.
+ */
+export function writeTags({ text, pieces }: BoundTemplate, roots: PathRoots, keyFormOf: KeyFormOf): readonly string[] {
+  if (combinationsIn({ text, pieces }, roots) > MAX_COMBINATIONS)
+    throw new CachedError(
+      "CACHED_KEY_UNUSABLE",
+      `\`tags\`: expected at most ${MAX_COMBINATIONS} tags of \`${text}\`, whose lists multiply, got more; name one list in each template`,
+    );
+  let tags = [""];
+  for (const piece of pieces) {
+    const texts = typeof piece === "string" ? [piece] : "root" in piece ? textsAt(piece, roots, keyFormOf) : piece;
+    tags = tags.flatMap((tag) => texts.map((text) => tag + text));
+  }
+  return tags;
+}
+
+/** Returns how many tags the lists of a template make together. 0 if it has less than two: these grow with their list. */
+export function combinationsIn({ pieces }: BoundTemplate, roots: PathRoots): number {
+  const lists = pieces.flatMap((piece) => {
+    if (typeof piece === "string") return [];
+    if (!("root" in piece)) return piece.length > 1 ? [piece.length] : [];
+    return piece.steps.includes(EACH) ? [readPath(piece, roots).length] : [];
+  });
+  return lists.length < 2 ? 0 : lists.reduce((product, length) => product * length, 1);
+}
+
+/** The most tags that the lists of a template make, whoever asks. */
+export const MAX_COMBINATIONS = 10_000;
+
+const textsAt = (path: Path, roots: PathRoots, keyFormOf: KeyFormOf): readonly string[] =>
+  readPath(path, roots).flatMap((value) => tagText(value, path.isId, keyFormOf) ?? []);
+
+/** Returns the text of a value in a tag. `isId`: whether it is in the place of an ID. */
+export function tagText(value: unknown, isId: boolean | undefined, keyFormOf: KeyFormOf): string | undefined {
+  switch (typeof value) {
+    case "string":
+      return value;
+    case "number":
+    case "bigint":
+    case "boolean":
+      return String(value);
+    case "object": {
+      const text = isId === true ? idText(value) : undefined;
+      return text ?? (value === null ? undefined : keyFormOf(value)?.text);
+    }
+    default:
+      return undefined;
+  }
+}
+
+/** Returns the tags that a user passes to `caller`, each once. Throws `CACHED_OPTION_INVALID` unless they are non-empty strings. */
+export function checkedTags(tags: unknown, caller: string): readonly string[] {
+  const fail = (mistake: string): CachedError => new CachedError("CACHED_OPTION_INVALID", `${caller}: ${mistake}`);
+  if (!Array.isArray(tags))
+    throw fail(`\`tags\`: expected an array of strings, got a value of type ${typeof tags}; pass ["Movie:7"]`);
+  if (tags.some((tag) => typeof tag !== "string" || tag === ""))
+    throw fail("`tags`: expected an array of non-empty strings, got one with another element");
+  return [...new Set(tags as readonly string[])];
+}

@@ -1,0 +1,393 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import { inspect, types } from "node:util";
+import { disableStorage } from "../base/async-context.js";
+import { isObjectPrototype, isPlainObject } from "../base/built-in.js";
+import type { Channel } from "../telemetry/channel.js";
+
+/** A running load of a public value, and the properties of the context that are part of its key. */
+interface WatchedLoad {
+  readonly coordinate: string;
+  readonly keyProperties: readonly string[];
+  /** The build that it is a part of. */
+  readonly build?: WatchedBuild | undefined;
+}
+
+/** A running build of a subtree. */
+export interface WatchedBuild extends WatchedLoad {
+  /** Called with each other property that it reads. */
+  onRead(property: string): void;
+}
+
+/** How the reads of a build are watched. */
+export interface BuildWatch {
+  /** The context to run it with. */
+  readonly context: unknown;
+  /** Runs it. It does not end before all that it has started. */
+  run<T>(build: () => Promise<T>): Promise<T>;
+}
+
+/** In the place of a load: what is read now is not read by it. */
+const PAUSED = "paused";
+
+/**
+ * Bounds the memory of past reports: a context with one property per user would otherwise exhaust
+ * it.
+ */
+const MAX_REPORTS = 1_000;
+
+/**
+ * Reports which context properties the loads of public values read outside of their keys: once per
+ * coordinate and property, by name, never by value. Loads of single values are watched in development, builds of subtrees always: what
+ * these read keeps their value from being shared.
+ *
+ * For a load, the watch replaces the properties of the context by accessors. It does not wrap the context in a
+ * Proxy, because a Proxy is a different object: whatever is keyed by the context (a WeakMap of
+ * DataLoaders, `===`, #private fields) would stop matching. The asynchronous context identifies the
+ * running load, so reads by concurrent code are not reported. Frozen contexts and contexts that are
+ * not objects are not watched. A watched context is printed as if it was not.
+ *
+ * A build gets a Proxy of a context that is a plain object, and is watched by that: it must not share what is keyed by the context, such
+ * as DataLoaders, with the rest of its request, since a batch runs in the asynchronous context of whoever was first. Other contexts can have #private
+ * fields, so they are watched as for a load; what anybody reads of them during the build counts.
+ */
+export class ContextWatch {
+  readonly #channel: Channel;
+  readonly #sharedKeys: readonly string[];
+  readonly #watchesLoads: boolean;
+  readonly #running = new AsyncLocalStorage<WatchedLoad | typeof PAUSED | undefined>();
+  /** The Proxies that builds have as their context. */
+  readonly #views = new WeakSet<object>();
+  /** The running builds of contexts that are no plain objects. */
+  readonly #builds = new WeakMap<object, Set<WatchedBuild>>();
+  /** Whether anything was ever watched: asking for the running load costs something. */
+  #isUsed = false;
+  readonly #watched = new WeakMap<object, WatchedContext>();
+  readonly #reported = new Set<string>();
+
+  /** `watchesLoads`: whether the loads of single values are watched. */
+  constructor(channel: Channel, sharedKeys: readonly string[], watchesLoads: boolean) {
+    this.#channel = channel;
+    this.#sharedKeys = sharedKeys;
+    this.#watchesLoads = watchesLoads;
+  }
+
+  /**
+   * Runs `load` and returns or throws what it does. Properties of `context` that it reads, now or
+   * asynchronously, are reported unless they are in `keyProperties`.
+   */
+  run<T>(coordinate: string, keyProperties: readonly string[], context: unknown, load: () => T): T {
+    if (!this.#watchesLoads || typeof context !== "object" || context === null) return load();
+    if (!this.#views.has(context)) this.#watch(context);
+    this.#isUsed = true;
+    const outer = this.#running.getStore();
+    const build = outer === undefined || outer === PAUSED ? undefined : outer.build;
+    return this.#running.run({ coordinate, keyProperties, build }, load);
+  }
+
+  /**
+   * Watches a build: its `onRead` is called with each property of `context` that it reads and that is neither shared by all callers nor
+   * in its `keyProperties`. Undefined if the context cannot be watched.
+   */
+  watchBuild(given: WatchedBuild, context: unknown): BuildWatch | undefined {
+    this.#isUsed = true;
+    const build: WatchedBuild = {
+      ...given,
+      onRead: given.onRead.bind(given),
+      get build() {
+        return build;
+      },
+    };
+    const run: BuildWatch["run"] = (work) => this.#running.run(build, work);
+    // Without a context there is nothing to read. One that is no object cannot be watched.
+    if (context === undefined || context === null) return { context, run };
+    if (typeof context !== "object") return undefined;
+    if (isPlainObject(context)) return { context: this.#viewOf(context, build), run };
+    if (!this.#watchAll(context)) return undefined;
+    const builds = this.#builds.get(context) ?? new Set();
+    this.#builds.set(context, builds);
+    return {
+      context,
+      run: async (work) => {
+        builds.add(build);
+        try {
+          return await run(work);
+        } finally {
+          builds.delete(build);
+        }
+      },
+    };
+  }
+
+  /** Returns a Proxy of a context that notes what is read of it. What is written goes to the context. */
+  #viewOf(context: object, build: WatchedBuild): object {
+    const note = (property: PropertyKey): void => {
+      if (!isTelling(context, property)) return;
+      const load = this.#running.getStore();
+      if (load === PAUSED) return;
+      if (load !== undefined && load !== build) this.#report(load, property);
+      this.#report(build, property);
+    };
+    const view = new Proxy(context, {
+      get(_context, property) {
+        note(property);
+        return Reflect.get(context, property) as unknown;
+      },
+      has(_context, property) {
+        note(property);
+        return Reflect.has(context, property);
+      },
+      getOwnPropertyDescriptor(_context, property) {
+        note(property);
+        return Reflect.getOwnPropertyDescriptor(context, property);
+      },
+      ownKeys: () => {
+        // That one caller's context lacks what another's has is as telling as a value.
+        if (this.#running.getStore() !== PAUSED) this.#report(build, "the names of its properties");
+        return Reflect.ownKeys(context);
+      },
+      set: (_context, property, value) => Reflect.set(context, property, value),
+    });
+    this.#views.add(view);
+    return view;
+  }
+
+  /**
+   * Ends the watch. In Node.js 20 and 22, an AsyncLocalStorage that has been used slows down every promise of the process,
+   * and is never collected, until it is disabled.
+   */
+  close(): void {
+    disableStorage(this.#running);
+  }
+
+  /** Runs `read` without reporting what it reads. */
+  pause<T>(read: () => T): T {
+    return this.#isUsed ? this.#running.run(PAUSED, read) : read();
+  }
+
+  /** Watches all properties that a context has now. Returns whether each of them can be watched. */
+  #watch(context: object): boolean {
+    let watched = this.#watched.get(context);
+    if (watched === undefined) {
+      watched = { replaced: new Map(), names: new Set(), hasPrototype: false, isComplete: !types.isProxy(context) };
+      this.#watched.set(context, watched);
+      this.#watchNew(context, watched, Object.isExtensible(context) ? inheritedNames(context) : new Set());
+      if (!Object.isExtensible(context) && inheritedNames(context).size > 0) watched.isComplete = false;
+    } else {
+      this.#watchNew(context, watched, new Set());
+    }
+    return watched.isComplete;
+  }
+
+  /**
+   * Watches a context, and the names that it does not have: that one caller's context lacks what another's has is as telling
+   * as a value. Returns whether nothing of it can be read unnoticed.
+   */
+  #watchAll(context: object): boolean {
+    if (!this.#watch(context)) return false;
+    const watched = this.#watched.get(context) as WatchedContext;
+    watched.isComplete = watchMissing(
+      context,
+      watched,
+      (name) => this.#onRead(context, name),
+      () => this.#watchNew(context, watched, new Set()),
+    );
+    return watched.isComplete;
+  }
+
+  /** Watches the properties that are not watched yet. */
+  #watchNew(context: object, watched: WatchedContext, inherited: ReadonlySet<string>): void {
+    const onRead = (property: PropertyKey): void => this.#onRead(context, property);
+    const { replaced, names } = watched;
+    const isFirst = names.size === 0;
+    try {
+      for (const property of Reflect.ownKeys(context)) {
+        if (names.has(property) || isOfLibrary(context, property)) continue;
+        names.add(property);
+        if (!watchOwn(context, property, onRead, replaced)) watched.isComplete = false;
+      }
+      for (const property of inherited) {
+        names.add(property);
+        watchInherited(context, property, onRead, replaced);
+      }
+      if (isFirst && Object.isExtensible(context)) printUnwatched(context, replaced);
+    } catch {
+      // Exotic contexts, such as a Proxy that rejects definitions, stay unwatched.
+      watched.isComplete = false;
+    }
+  }
+
+  /** A context that is watched itself was read. A batch function can be called by any of those that have asked it for something. */
+  #onRead(context: object, property: PropertyKey): void {
+    const load = this.#running.getStore();
+    if (load === PAUSED) return;
+    const running = new Set<WatchedLoad>(this.#builds.get(context));
+    if (load !== undefined) running.add(load).add(load.build ?? load);
+    for (const one of running) this.#report(one, property);
+  }
+
+  #report(load: WatchedLoad, name: PropertyKey): void {
+    const property = String(name);
+    if (load.keyProperties.includes(property) || this.#sharedKeys.includes(property)) return;
+    const { coordinate } = load;
+    if (load === load.build) load.build.onRead(property);
+    const report = `${coordinate} ${property}`;
+    if (this.#reported.has(report) || this.#reported.size >= MAX_REPORTS) return;
+    this.#reported.add(report);
+    this.#channel.publish({ name: "context.read", coordinate, digest: "", property });
+  }
+}
+
+type OnRead = (property: PropertyKey) => void;
+
+interface WatchedContext {
+  readonly replaced: Watched;
+  /** The properties that were found. */
+  readonly names: Set<PropertyKey>;
+  /** Whether its prototype was replaced by one that notes what the context lacks. */
+  hasPrototype: boolean;
+  /** Whether each of them is watched. */
+  isComplete: boolean;
+}
+
+/** What each accessor of the watch has replaced: a property of the context, or nothing if that is inherited. */
+type Watched = Map<unknown, () => PropertyDescriptor | undefined>;
+
+/** Returns whether the property can be watched. */
+function watchOwn(context: object, property: PropertyKey, onRead: OnRead, watched: Watched): boolean {
+  const own = Object.getOwnPropertyDescriptor(context, property);
+  if (own === undefined || !own.configurable) return false;
+  const { get, set, enumerable = false } = own;
+  let { value } = own as { value: unknown };
+  const isField = "value" in own;
+  const watchedGet = function (this: object): unknown {
+    onRead(property);
+    return isField ? value : get?.call(this);
+  };
+  watched.set(watchedGet, () => (isField ? { ...own, value } : own));
+  define(context, property, {
+    enumerable,
+    get: watchedGet,
+    // Assigning to an object that inherits from the context creates its own property, as with a
+    // plain field.
+    set: isField
+      ? own.writable === true
+        ? function (this: object, next: unknown) {
+            if (this === context) value = next;
+            else define(this, property, { value: next, writable: true, enumerable: true });
+          }
+        : undefined
+      : set,
+  });
+  return true;
+}
+
+/**
+ * Watches a member of the context's class. Methods are included, since #private fields are read
+ * through them.
+ */
+function watchInherited(context: object, property: string, onRead: OnRead, watched: Watched): void {
+  const prototype = Object.getPrototypeOf(context) as object;
+  const watchedGet = function (this: object): unknown {
+    onRead(property);
+    return Reflect.get(prototype, property, this) as unknown;
+  };
+  watched.set(watchedGet, () => undefined);
+  define(context, property, {
+    enumerable: false,
+    get: watchedGet,
+    set(this: object, next: unknown) {
+      const isOwn = this === context && Reflect.deleteProperty(context, property);
+      if (!Reflect.set(isOwn ? context : prototype, property, next, this))
+        throw new TypeError(`Cannot assign to read only property '${property}' of the context`);
+      if (isOwn && !Object.hasOwn(context, property)) watchInherited(context, property, onRead, watched);
+    },
+  });
+}
+
+/** What all objects have, and what the language itself asks of any. */
+const ORDINARY = new Set<PropertyKey>([...Object.getOwnPropertyNames(Object.prototype), "then", "toJSON"]);
+
+/** Whether a property of a plain context can tell callers apart. */
+const isTelling = (context: object, property: PropertyKey): boolean =>
+  typeof property === "symbol"
+    ? !isOfLibrary(context, property)
+    : Object.hasOwn(context, property) || !ORDINARY.has(property);
+
+/** Servers keep state of their own on contexts, under symbols that are not enumerable, and ask all contexts for it. */
+const isOfLibrary = (context: object, property: PropertyKey): boolean =>
+  typeof property === "symbol" && Object.getOwnPropertyDescriptor(context, property)?.enumerable !== true;
+
+/**
+ * Reports what is read of a context that it does not have, and calls `onNew` when it gets a property. Its prototype is replaced by a Proxy that
+ * inherits from it, so the context stays the object that it is. Returns whether that was possible.
+ */
+function watchMissing(context: object, watched: WatchedContext, onRead: OnRead, onNew: () => void): boolean {
+  if (watched.hasPrototype) return true;
+  const empty = Object.create(Object.getPrototypeOf(context) as object | null) as object;
+  const note = (property: PropertyKey): void => {
+    if (typeof property === "string" && !ORDINARY.has(property)) onRead(property);
+  };
+  const prototype = new Proxy(empty, {
+    get(_empty, property, receiver) {
+      note(property);
+      return Reflect.get(empty, property, receiver) as unknown;
+    },
+    has(_empty, property) {
+      note(property);
+      return Reflect.has(empty, property);
+    },
+    set(_empty, property, value, receiver) {
+      const isSet = Reflect.set(empty, property, value, receiver);
+      if (receiver === context) onNew();
+      return isSet;
+    },
+  });
+  watched.hasPrototype = Reflect.setPrototypeOf(context, prototype);
+  return watched.hasPrototype;
+}
+
+/**
+ * Makes `console.log` print the context as if it was not watched, unless it has an inspection of its own. The
+ * same object is printed each time, so that a reference of the context to itself is printed as one.
+ */
+function printUnwatched(context: object, watched: Watched): void {
+  if (inspect.custom in context) return;
+  const printed = Object.create(Object.getPrototypeOf(context) as object | null) as object;
+  const print = function (this: object): object {
+    // A context that inherits from this one.
+    if (this !== context) return this;
+    for (const property of Reflect.ownKeys(printed)) Reflect.deleteProperty(printed, property);
+    for (const property of Reflect.ownKeys(context)) {
+      if (property === inspect.custom) continue;
+      const own = Object.getOwnPropertyDescriptor(context, property) as PropertyDescriptor;
+      const replaced = watched.get(own.get);
+      const shown = replaced === undefined ? own : replaced();
+      if (shown !== undefined) Object.defineProperty(printed, property, { ...shown, configurable: true });
+    }
+    return printed;
+  };
+  define(context, inspect.custom, { value: print, writable: true, enumerable: false });
+}
+
+function inheritedNames(context: object): Set<string> {
+  const names = new Set<string>();
+  let prototype: unknown = Object.getPrototypeOf(context);
+  while (typeof prototype === "object" && prototype !== null && !isObjectPrototype(prototype)) {
+    for (const name of Object.getOwnPropertyNames(prototype))
+      if (name !== "constructor" && !Object.hasOwn(context, name)) names.add(name);
+    prototype = Object.getPrototypeOf(prototype);
+  }
+  return names;
+}
+
+interface Property {
+  readonly enumerable: boolean;
+  readonly value?: unknown;
+  readonly writable?: boolean;
+  readonly get?: (this: object) => unknown;
+  readonly set?: ((this: object, next: unknown) => void) | undefined;
+}
+
+function define(target: object, property: PropertyKey, descriptor: Property): void {
+  Object.defineProperty(target, property, { ...(descriptor as PropertyDescriptor), configurable: true });
+}

@@ -1,0 +1,109 @@
+import { types } from "node:util";
+import { ignoreRejection } from "../base/deferred.js";
+import { CachedError, describeSetting } from "../base/errors.js";
+import type { Policy } from "../policy/policy.js";
+
+/**
+ * The identity of a caller as canonical text, as used in the keys of PRIVATE values: 7, "7" and 7n
+ * are one identity.
+ */
+export type Identity = string;
+
+/** The option `identify`: returns the caller's identity from a request's context. */
+type Identify = ((context: never) => unknown) | undefined;
+
+/**
+ * The texts that `String` and `JSON.stringify` make of missing values, objects and functions, as a whole or as a part,
+ * such as `user:undefined`. As an identity, each would be shared by unrelated callers. People can have the name Null:
+ * `null@example.com` is a value.
+ */
+const MISSING =
+  /(?<![\p{L}\p{N}])(?:undefined|NaN|Infinity|Invalid Date|\{\}|\[\]|\[object [^\]]*\])(?![\p{L}\p{N}])|(?<![\p{L}\p{N}@])null(?![\p{L}\p{N}]|[^\s:|/]{0,64}@)|=>|\bfunction ?\w{0,50}\(/u;
+
+/** An identity with an empty part, or without any. Amazon's resource names have empty parts where they do not apply. */
+const EMPTY_PART = /^\s*$|^(?!arn:)(?:.*[:|,;])?\s*(?:[:|,;]|$)/s;
+
+const isMissing = (identity: string): boolean => MISSING.test(identity) || EMPTY_PART.test(identity);
+
+/**
+ * Returns the caller's identity, or undefined if it is not known for certain: `identify` returned
+ * nothing, an empty or invalid value, a number that may have been rounded or a promise, or it threw.
+ * Nothing private is cached without an identity.
+ */
+export function identityOf(identify: Identify, context: unknown): Identity | undefined {
+  try {
+    const identity = identify?.(context as never);
+    if (typeof identity === "string") return isMissing(identity) ? undefined : identity;
+    if (typeof identity === "number") return isExact(identity) ? String(identity) : undefined;
+    // A promise is not an identity. Its rejection would otherwise be unhandled.
+    ignoreRejection(identity);
+    return typeof identity === "bigint" ? String(identity) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Returns the identity that owns the entry which `target` names. Throws `CACHED_KEY_UNUSABLE` if it is
+ * missing for a PRIVATE value or given for a PUBLIC one.
+ */
+export function identityOfTarget(
+  target: { readonly private?: unknown },
+  { coordinate, policy }: { readonly coordinate: string; readonly policy: Policy },
+  kind: "field" | "loader",
+): Identity | undefined {
+  const isPrivate = policy.scope === "PRIVATE";
+  const identity = isPrivate ? identityOf(() => target.private, undefined) : undefined;
+  if (isPrivate ? identity !== undefined : !("private" in target)) return identity;
+  const expected = isPrivate
+    ? `the identity that owns the entry (a non-empty string, a number or a bigint), since the ${kind} is PRIVATE`
+    : `nothing, since the entries of the ${kind} belong to no identity; leave it out`;
+  throw new CachedError(
+    "CACHED_KEY_UNUSABLE",
+    `${kind === "loader" ? "loader " : ""}\`${coordinate}\`: \`private\`: expected ${expected}`,
+    { coordinate },
+  );
+}
+
+/** Larger integers are rounded, so that several users could have the same number. */
+const isExact = (identity: number): boolean => Math.abs(identity) <= Number.MAX_SAFE_INTEGER;
+
+/**
+ * Returns the error to report if `identify` returned an invalid identity or threw; undefined if it
+ * returned null, undefined or an empty string, which mean that the identity is unknown.
+ */
+export function identityMistake(identify: Identify, context: unknown, coordinate: string): CachedError | undefined {
+  let problem: string;
+  let cause: unknown;
+  try {
+    const identity = identify?.(context as never);
+    if (identity === undefined || identity === null || identity === "") return undefined;
+    if (types.isPromise(identity)) {
+      ignoreRejection(identity);
+      problem = "got a promise; resolve the identity while the context is created";
+    } else if (typeof identity === "number" && Number.isFinite(identity)) {
+      problem = "got a number above Number.MAX_SAFE_INTEGER, which may be rounded; return the id as a string";
+    } else {
+      problem = `got ${typeof identity === "string" ? "a string that stands for a missing value" : describeSetting(identity)}; return a user id`;
+    }
+  } catch (error) {
+    problem = "it threw an exception, the cause of this error";
+    cause = error;
+  }
+  return new CachedError(
+    "CACHED_OPTION_INVALID",
+    `createCache: \`identify\`: expected a string, number, bigint, null or undefined, ${problem}; until then PRIVATE fields such as \`${coordinate}\` are not cached`,
+    { coordinate, ...(cause === undefined ? {} : { cause }) },
+  );
+}
+
+/**
+ * Returns the error of a load whose context has changed since the key was made. Otherwise, requests that share and
+ * modify one context could store one user's value for another. `what`: "identity", or the path of a value in the context.
+ */
+export const contextChanged = (coordinate: string, what: string): CachedError =>
+  new CachedError(
+    "CACHED_IDENTITY_CHANGED",
+    `\`${coordinate}\`: expected the context to keep its ${what === "identity" ? what : `\`${what}\``} until the load has ended, got another one; create one context per request and do not change it`,
+    { coordinate },
+  );

@@ -1,0 +1,355 @@
+import type { Execution } from "../base/graphql-version.js";
+import type { Key, Subject } from "../keys/key.js";
+import type { Policy } from "../policy/policy.js";
+import type { ResponseHint } from "../store/body.js";
+import type { Entry } from "../store/entry.js";
+import type { InvalidationCount } from "../tier/invalidation/recent-invalidations.js";
+import type { NearNames } from "../tier/near/near-cache.js";
+import type { Reads } from "../tier/read/reads.js";
+import type { EnclosingLoad } from "../tier/request/enclosing-load.js";
+import type { ReadReport, ReadRequest } from "../tier/request/request.js";
+import type { ExecutionBudget, ExecutionLimits } from "./execution-budget.js";
+import { FieldLoader } from "./field-loader.js";
+
+/**
+ * Receives how the reads of a request were served, by fields and loaders alike. Server plugins turn
+ * this into cache hints and extensions.
+ */
+export interface Observer {
+  /**
+   * `coordinate`: the field, or the name of the loader. `info`: that of the field; undefined for a loader. `key`: undefined for
+   * what has bypassed the cache before its key was made. `source`: the parent of the field.
+   */
+  onRead(coordinate: string, served: ReadReport, info: unknown, key?: Key, source?: unknown): void;
+  /** Notes that a field shares what another one of its execution has read, which is not reported again. */
+  onShared?(key: Key, info: unknown, source: unknown): void;
+  /** Receives the hint of a load that a field shares although it did not read the value itself. */
+  onHint?(hint: ResponseHint, info: unknown): void;
+  /** Receives what `ReadRequest.onMiss` does. */
+  onMiss?(miss: Miss): void;
+  /** Receives each execution of the request that reads cached fields, when it begins to. */
+  onExecution?(execution: Readable): void;
+  /** What is read is to be stored as a part of a larger entry, such as a response. */
+  readonly collector?: PartCollector | undefined;
+  /** What the execution that it observes has used of the limits of another one, which it is a part of. Undefined: its own. */
+  readonly budget?: ExecutionBudget | undefined;
+}
+
+/** A running build of a subtree: an execution inside of another one. */
+export interface Build {
+  /** The field whose subtree is built. */
+  readonly coordinate: string;
+  /** That of the request, or a view of it that only the build has. */
+  readonly context: unknown;
+  /** That of the request. */
+  readonly original: unknown;
+  /** Observes what the build reads. */
+  readonly observer: Observer & { readonly collector: PartCollector };
+  /** The load that the build is. */
+  readonly load: EnclosingLoad | undefined;
+  /** Notes that a field is executed in it, on a server with cache hints. `info`: that of the field. */
+  executed(info: object): void;
+}
+
+/** Leads from the operation of a nested execution to the build that it belongs to. */
+const BUILD: unique symbol = Symbol("graphql-cached.build");
+
+/** Returns a copy of the operation that a build executes, by which its reads are recognised. */
+export const operationOf = <Operation extends object>(build: Build, operation: Operation): Operation => ({
+  ...operation,
+  [BUILD]: build,
+});
+
+/** Returns the build that an execution belongs to. Undefined if it belongs to none. `info`: that of a field. */
+export const buildOf = (info: unknown): Build | undefined =>
+  (info as { readonly operation?: { readonly [BUILD]?: Build } | undefined } | undefined)?.operation?.[BUILD];
+
+/** Collects what becomes a part of a larger entry. It must miss nothing: what is invalidated later has to reach the entry. */
+export interface PartCollector {
+  /** The collectors that it stands for: itself, or several. */
+  readonly members: ReadonlySet<PartCollector>;
+  /** Adds what was read by whoever it belongs to, which could be another request. */
+  addUnattributed(coordinate: string, served: ReadReport, key: Key | undefined): void;
+  /**
+   * Whether it collects for a build. What the request had read before is read again for it; for a response, it keeps that from being
+   * stored. And a build can contain what is not cached.
+   */
+  readonly isBuild: boolean;
+  /** Whether what it collects is stored, so that it should not be about to become stale. */
+  readonly wantsYoung: boolean;
+  /** Adds a value that a loader was given for a key. Undefined: the id has none. */
+  addPrimed(names: NearNames | undefined, policy: Policy): void;
+  /** Adds a value of a loader that is not cached. */
+  addUncached(coordinate: string, isPrivate: boolean): void;
+  /** Adds the tags of what was read without the cache. */
+  addTags(subjects: readonly Subject[]): void;
+  /** Notes that something was read of which the parts are not known, so that the entry is not stored. */
+  refuse(reason: string): void;
+}
+
+/** What the cached fields of an execution have read. */
+export interface Readable {
+  /** Forgets it. Called when the execution has ended: graphql 16 can keep parts of it in memory for long. */
+  clear(): void;
+}
+
+/** A read that has found nothing that can be served, or a stale value. */
+export interface Miss extends Pick<ReadRequest, "key" | "policy" | "tags"> {
+  readonly entry: Entry | undefined;
+  /** The store's time. */
+  readonly now: number;
+}
+
+/** Tells several collectors what was read. */
+class EveryCollector implements Observer, PartCollector {
+  readonly members: ReadonlySet<PartCollector>;
+  readonly isBuild: boolean;
+  readonly wantsYoung: boolean;
+
+  constructor(members: ReadonlySet<PartCollector>) {
+    this.members = members;
+    this.isBuild = [...members].some((member) => member.isBuild);
+    this.wantsYoung = [...members].some((member) => member.wantsYoung);
+  }
+
+  get collector(): PartCollector {
+    return this;
+  }
+
+  onRead(coordinate: string, served: ReadReport, _info: unknown, key?: Key): void {
+    this.addUnattributed(coordinate, served, key);
+  }
+
+  addUnattributed(coordinate: string, served: ReadReport, key: Key | undefined): void {
+    for (const member of this.members) member.addUnattributed(coordinate, served, key);
+  }
+
+  addPrimed(names: NearNames | undefined, policy: Policy): void {
+    for (const member of this.members)
+      if (policy.scope === "PRIVATE") member.refuse("a PRIVATE loader was primed with a context of no request");
+      else member.addPrimed(names, policy);
+  }
+
+  addUncached(coordinate: string, isPrivate: boolean): void {
+    for (const member of this.members)
+      if (member.isBuild) member.addUncached(coordinate, isPrivate);
+      else member.refuse(`\`${coordinate}\`, which is not cached, was read with a context of no request`);
+  }
+
+  addTags(subjects: readonly Subject[]): void {
+    for (const member of this.members) member.addTags(subjects);
+  }
+
+  refuse(reason: string): void {
+    for (const member of this.members) member.refuse(reason);
+  }
+}
+
+/**
+ * Whether a build has a context of its own. It shares no DataLoaders with its request then, except for those that `sharedContextKeys` says are the
+ * same for all callers.
+ */
+const hasView = ({ context, original }: Build): boolean => context !== original;
+
+/**
+ * Observes a read of a loader that has no `info`: it belongs to the builds around it and to those with its context. It could belong to each other one
+ * of its request, as the batch function of a DataLoader runs in the asynchronous context of whoever was first. In doubt, it is a part of all of them.
+ */
+class BuildsObserver implements Observer {
+  readonly collector: PartCollector;
+  readonly #around: Observer | undefined;
+  readonly #certain: readonly Build[];
+  readonly #possible: readonly Build[];
+
+  constructor(around: Observer | undefined, certain: readonly Build[], possible: readonly Build[]) {
+    this.#around = around;
+    this.#certain = certain;
+    this.#possible = possible;
+    const builds = [...certain, ...possible.filter((build) => !hasView(build))].map(
+      ({ observer }) => observer.collector,
+    );
+    this.collector = new EveryCollector(new Set([...(around?.collector?.members ?? []), ...builds]));
+  }
+
+  onRead(coordinate: string, served: ReadReport, info: unknown, key?: Key): void {
+    for (const build of this.#possible)
+      if (!hasView(build) || !served.isPrivate) build.observer.collector.addUnattributed(coordinate, served, key);
+    const [first, ...others] = this.#certain;
+    for (const { observer } of others) observer.collector.addUnattributed(coordinate, served, key);
+    // Tells the observer of the request as well.
+    if (first === undefined) this.#around?.onRead(coordinate, served, info, key);
+    else first.observer.onRead(coordinate, served, info, key);
+  }
+
+  onMiss(miss: Miss): void {
+    this.#around?.onMiss?.(miss);
+  }
+}
+
+/** Observes the requests of which nobody wants to know anything. */
+const NOBODY: Observer = { onRead: () => undefined };
+
+/**
+ * A per-request override. BYPASS: neither read nor store. REFRESH: load every value now, and store
+ * it.
+ */
+export type Override = (typeof OVERRIDES)[number];
+
+export const OVERRIDES = ["BYPASS", "REFRESH"] as const;
+
+/**
+ * The state of each request: field loader, observer and override. It lives as long as the request. A field
+ * loader belongs to one execution rather than to a context object: contexts can be shared between requests,
+ * and a loader that outlived its request would return values that have been invalidated since.
+ */
+export class RequestScopes {
+  readonly #tier: Reads;
+  readonly #invalidations: InvalidationCount;
+  /**
+   * The loaders of executions, by signal and owner; by owner twice if there is no signal. An owner can be shared, and
+   * outlive its executions; then each of them has a signal.
+   */
+  readonly #loaders = new WeakMap<object, WeakMap<object, FieldLoader>>();
+  /** The observers of contexts, each of which several caches may share. */
+  readonly #observers = new WeakMap<object, Observer>();
+  readonly #overrides = new WeakMap<object, Override>();
+  /** The collectors of the responses that are being executed. Replaced when it changes: observers refer to it. */
+  #collectors: ReadonlySet<PartCollector> = new Set();
+  /** The builds of subtrees under way. */
+  readonly #builds = new Set<Build>();
+  /** What observed a context before an observer with a collector did. */
+  readonly #before = new WeakMap<Observer, Observer>();
+  /** Whether there ever was an override, or an observer. Properties, so that reads skip the lookup. */
+  hasOverrides = false;
+  hasObservers = false;
+  /** Whether a response is executed that is to be stored. */
+  isCollecting = false;
+
+  readonly #limits: ExecutionLimits;
+
+  constructor(tier: Reads, invalidations: InvalidationCount, limits: ExecutionLimits) {
+    this.#limits = limits;
+    this.#tier = tier;
+    this.#invalidations = invalidations;
+  }
+
+  /** Returns the loader of one execution. `observer`: that of its request. */
+  loader({ owner, signal }: Execution, observer?: Observer): FieldLoader {
+    const loaders = this.#loadersOf(signal ?? owner);
+    let loader = loaders.get(owner);
+    if (loader === undefined) {
+      loader = new FieldLoader(this.#tier, this.#invalidations, this.#limits, observer?.budget);
+      loaders.set(owner, loader);
+      observer?.onExecution?.(loader);
+    }
+    return loader;
+  }
+
+  #loadersOf(holder: object): WeakMap<object, FieldLoader> {
+    let loaders = this.#loaders.get(holder);
+    if (loaders === undefined) {
+      loaders = new WeakMap();
+      this.#loaders.set(holder, loaders);
+      // graphql 17 aborts the signal when the execution has ended, but objects of its own can keep the signal for longer.
+      if (holder instanceof EventTarget)
+        holder.addEventListener("abort", () => this.#loaders.delete(holder), { once: true });
+    }
+    return loaders;
+  }
+
+  /** Applies `override` to all further reads with this context. */
+  override(context: object, override: Override): void {
+    this.hasOverrides = true;
+    this.#overrides.set(context, override);
+  }
+
+  overrideOf(context: unknown): Override | undefined {
+    return typeof context === "object" && context !== null ? this.#overrides.get(context) : undefined;
+  }
+
+  /** Notes that a context belongs to a request, so that what is read with it is a part of no other. */
+  own(context: unknown): void {
+    if (typeof context === "object" && context !== null && !this.#observers.has(context)) this.observe(context, NOBODY);
+  }
+
+  observe(context: object, observer: Observer): void {
+    this.hasObservers = true;
+    // Its reads are noted by another observer from now on.
+    this.#observers.get(context)?.collector?.refuse("another request has the same context");
+    this.#observers.set(context, observer);
+  }
+
+  /**
+   * Lets `observer`, which has a collector, observe a context until the returned function is called.
+   */
+  collect(context: object, observer: Observer & { readonly collector: PartCollector }): () => void {
+    const known = this.#observers.get(context);
+    const before = known?.collector === undefined ? known : this.#before.get(known);
+    if (before !== undefined) this.#before.set(observer, before);
+    this.observe(context, observer);
+    this.#setCollectors([...this.#collectors, observer.collector]);
+    return () => {
+      this.#setCollectors([...this.#collectors].filter((one) => one !== observer.collector));
+      if (this.#observers.get(context) !== observer) return;
+      if (before === undefined) this.#observers.delete(context);
+      else this.#observers.set(context, before);
+    };
+  }
+
+  #setCollectors(collectors: readonly PartCollector[]): void {
+    this.#collectors = new Set(collectors);
+    this.isCollecting = collectors.length > 0;
+  }
+
+  /** Notes that a build has begun. Returns what notes that it has ended. */
+  begin(build: Build): () => boolean {
+    this.hasObservers = true;
+    this.#builds.add(build);
+    if (hasView(build)) {
+      const [view, original] = [build.context as object, build.original as object];
+      this.#observers.set(view, build.observer);
+      const override = this.#overrides.get(original);
+      if (override !== undefined) this.#overrides.set(view, override);
+    }
+    return () => this.#builds.delete(build);
+  }
+
+  /** Adds the builds that a read of a loader belongs to, or may belong to. */
+  #withBuilds(observer: Observer | undefined, context: unknown): Observer | undefined {
+    const load = this.#tier.enclosingLoad();
+    const certain: Build[] = [];
+    const possible: Build[] = [];
+    for (const build of this.#builds)
+      if (hasView(build) && build.context === context) certain.push(build);
+      else if (build.load !== undefined && load?.isWithin(build.load) === true) certain.push(build);
+      else if (build.original === context || observer === undefined) possible.push(build);
+    return certain.length + possible.length === 0 ? observer : new BuildsObserver(observer, certain, possible);
+  }
+
+  /**
+   * Returns the observer of a context with which a field or loader is read. `info`: that of the field. What is read with a context that nobody observes could
+   * be a part of any response that is being executed, as with loaders that are made before the server copies the context. So it
+   * counts as a part of all of them.
+   */
+  observerOf(context: unknown, info?: unknown): Observer | undefined {
+    const observer = this.observer(context);
+    if (this.#builds.size > 0) {
+      // A field says itself which execution it belongs to.
+      const build = buildOf(info);
+      if (build !== undefined) return build.observer;
+      const inBuilds = info === undefined ? this.#withBuilds(observer, context) : observer;
+      if (inBuilds !== observer) return inBuilds;
+    }
+    if (observer === NOBODY) return undefined;
+    return observer !== undefined || this.#collectors.size === 0 ? observer : new EveryCollector(this.#collectors);
+  }
+
+  /** Ends the observation of a request. What is read with its context later belongs to no request. */
+  release(context: object): void {
+    this.#observers.delete(context);
+  }
+
+  observer(context: unknown): Observer | undefined {
+    return typeof context === "object" && context !== null ? this.#observers.get(context) : undefined;
+  }
+}

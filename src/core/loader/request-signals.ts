@@ -1,0 +1,82 @@
+import { CachedError, describeSetting } from "../base/errors.js";
+import { abortSignalOf } from "../base/graphql-version.js";
+import type { Channel } from "../telemetry/channel.js";
+import type { CallSignals } from "../tier/request/caller.js";
+import type { ContextWatch } from "./context-watch.js";
+
+/**
+ * Finds the abort signals of a request: the one that the option `abortSignal` returns,
+ * `context.request.signal` (GraphQL Yoga), and `info.getAbortSignal()` (graphql 17).
+ */
+export class RequestSignals {
+  readonly #abortSignal: ((context: never) => unknown) | undefined;
+  readonly #channel: Channel;
+  readonly #contextWatch: ContextWatch;
+
+  constructor(abortSignal: ((context: never) => unknown) | undefined, channel: Channel, contextWatch: ContextWatch) {
+    this.#abortSignal = abortSignal;
+    this.#channel = channel;
+    this.#contextWatch = contextWatch;
+  }
+
+  /** Returns undefined if the request has no signal. `info` is the one of the resolver, if there is one. */
+  of(coordinate: string, context: unknown, info?: unknown): CallSignals | undefined {
+    // A load that encloses this read does not use what is read from the context here.
+    return this.#contextWatch.pause(() => this.#find(coordinate, context, info));
+  }
+
+  /** Called for every miss, most of which belong to requests without a signal. */
+  #find(coordinate: string, context: unknown, info: unknown): CallSignals | undefined {
+    const given = this.#given(coordinate, context);
+    const own = ownSignalOf(context);
+    const execution = info === undefined ? undefined : executionSignalOf(info);
+    const hasExecution = isAbortSignal(execution);
+    if (!isAbortSignal(given) && !isAbortSignal(own) && !hasExecution) return undefined;
+    return { request: [given, own].filter(isAbortSignal), execution: hasExecution ? execution : undefined };
+  }
+
+  #given(coordinate: string, context: unknown): unknown {
+    if (this.#abortSignal === undefined) return undefined;
+    let problem: string;
+    let cause: unknown;
+    try {
+      const signal = this.#abortSignal(context as never);
+      if (signal === undefined || signal === null || isAbortSignal(signal)) return signal;
+      problem = `got ${describeSetting(signal)}; return the signal of an AbortController`;
+    } catch (error) {
+      problem = "it threw an exception, the cause of this error";
+      cause = error;
+    }
+    const error = new CachedError(
+      "CACHED_OPTION_INVALID",
+      `createCache: \`loads.abortSignal\`: expected an AbortSignal or undefined, ${problem}; until then the aborts of requests for \`${coordinate}\` may not be noticed`,
+      { coordinate, ...(cause === undefined ? {} : { cause }) },
+    );
+    this.#channel.publish({ name: "signal.refused", coordinate, digest: "", error });
+    return undefined;
+  }
+}
+
+/** Servers use signals of their own classes, so `instanceof` would not do. */
+function isAbortSignal(value: unknown): value is AbortSignal {
+  if (typeof value !== "object" || value === null) return false;
+  const { aborted, addEventListener } = value as Partial<AbortSignal>;
+  return typeof aborted === "boolean" && typeof addEventListener === "function";
+}
+
+/** Contexts may have getters that throw, which is no business of the cache. */
+function ownSignalOf(context: unknown): unknown {
+  try {
+    return (context as { request?: { signal?: unknown } } | null | undefined)?.request?.signal;
+  } catch {
+    return undefined;
+  }
+}
+
+function executionSignalOf(info: unknown): unknown {
+  try {
+    return abortSignalOf(info);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,57 @@
+import { CachedError } from "../base/errors.js";
+
+/** What a schema says about the values of a type. */
+export interface TypeFacts {
+  /** The digest of the shape of the type. */
+  readonly shape: string;
+  /** Returns the tags of the entities in a value. Undefined if values have no such tags. */
+  readonly entityTagsIn: ((value: unknown, context: unknown) => readonly string[]) | undefined;
+}
+
+type FactsLookup = (typeName: string) => TypeFacts;
+
+/**
+ * The shapes and entities of the types of applied schemas, for loaders that name the type of their values. A
+ * loader may be created before the schema is applied, so its type is checked by whichever comes
+ * second, and looked up when the loader is used.
+ */
+export class TypeShapes {
+  /** By type name: the lookup of the schema that was applied last and has the type. */
+  readonly #lookups = new Map<string, FactsLookup>();
+  /** The type that each loader names. */
+  readonly #wanted = new Map<string, string>();
+
+  /** Adds the types of a schema. Throws `CACHED_OPTION_INVALID` if a loader names a type that no schema has. */
+  add(typeNames: readonly string[], lookup: FactsLookup): void {
+    const isKnown = (type: string): boolean => typeNames.includes(type) || this.#lookups.has(type);
+    for (const [loader, type] of this.#wanted)
+      if (!isKnown(type))
+        throw new CachedError(
+          "CACHED_OPTION_INVALID",
+          `cache.loader(${JSON.stringify(loader)}): ${unknownType(type)}; correct it, or create the loader after the schema that has the type is applied`,
+          { coordinate: loader },
+        );
+    for (const name of typeNames) this.#lookups.set(name, lookup);
+  }
+
+  /** Notes that a loader names a type. Returns the mistake if schemas are applied and none has the type. */
+  want(loader: string, type: string): string | undefined {
+    if (this.#lookups.size > 0 && !this.#lookups.has(type)) return unknownType(type);
+    this.#wanted.set(loader, type);
+    return undefined;
+  }
+
+  /** Throws `CACHED_OPTION_INVALID` if no schema has been applied. */
+  of(loader: string, type: string): TypeFacts {
+    const lookup = this.#lookups.get(type);
+    if (lookup !== undefined) return lookup(type);
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `cache.loader(${JSON.stringify(loader)}): \`type\`: expected a schema that has the type ${JSON.stringify(type)}, got none; call applyCached(schema, cache) before you use the loader, or set \`version\` instead`,
+      { coordinate: loader },
+    );
+  }
+}
+
+const unknownType = (type: string): string =>
+  `\`type\`: expected the name of an output type of an applied schema, got ${JSON.stringify(type)}`;

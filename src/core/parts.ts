@@ -1,0 +1,182 @@
+import type { DocumentNode, GraphQLSchema } from "graphql";
+import type { Clock } from "./base/clock.js";
+import { CachedError, describeSetting } from "./base/errors.js";
+import type { KnownResolvers } from "./base/known-resolvers.js";
+import { VERSION } from "./base/version.js";
+import type { Packing } from "./codec/packing.js";
+import type { KeySpace } from "./keys/key.js";
+import type { KnownTags } from "./keys/known-tags.js";
+import type { ContextWatch } from "./loader/context-watch.js";
+import type { LoaderRule } from "./loader/loader-rule.js";
+import type { RequestScopes } from "./loader/request-scope.js";
+import type { RequestSignals } from "./loader/request-signals.js";
+import type { TypeShapes } from "./loader/type-shapes.js";
+import type { PolicySettings } from "./policy/policy.js";
+import type { AppliedRules } from "./schema-rules.js";
+import type { FailOpenStore } from "./store/fail-open-store.js";
+import type { Channel } from "./telemetry/channel.js";
+import type { ContextReadLog } from "./telemetry/context-read-log.js";
+import type { Counters } from "./telemetry/counters.js";
+import type { SkipReason } from "./telemetry/events.js";
+import type { Logger } from "./telemetry/log-listener.js";
+import type { RecentEvents } from "./telemetry/recent-events.js";
+import type { TagMistakes } from "./telemetry/tag-mistakes.js";
+import type { Invalidation } from "./tier/invalidation/invalidate.js";
+import type { InvalidationHistory } from "./tier/invalidation/invalidation-history.js";
+import type { Leases } from "./tier/lease/leases.js";
+import type { UnleasedLoads } from "./tier/lease/load-sharing.js";
+import type { Waiting } from "./tier/lease/waiting.js";
+import type { NearCache } from "./tier/near/near-cache.js";
+import type { Reads } from "./tier/read/reads.js";
+import type { InvalidationClock } from "./tier/record/invalidation-clock.js";
+import type { SharedSettings } from "./tier/record/shared-settings.js";
+import type { Variants } from "./tier/record/variants.js";
+import type { ReadRequest } from "./tier/request/request.js";
+import type { GuardSettings, SourceGuard } from "./tier/source/source-guard.js";
+import type { LongTick } from "./tier/tick/long-tick.js";
+import type { WorkUnderWay } from "./tier/tick/work-under-way.js";
+
+/** Recreates a request from the input of a refresh job. Throws what making its key throws. */
+export type RequestFactory = (input: unknown, context: never) => ReadRequest;
+
+/** An operation that a server is about to execute. Its document is valid. */
+export interface RewritableOperation {
+  readonly schema: GraphQLSchema;
+  readonly document: DocumentNode;
+  readonly operationName: string | null | undefined;
+  readonly context: unknown;
+}
+
+/** A field with `subtree: true` in an operation. */
+export interface ExplainedSubtree {
+  readonly coordinate: string;
+  readonly responseKey: string;
+  /** Why it is not answered with a subtree. Undefined: it is. */
+  readonly obstacle: { readonly reason: SkipReason; readonly subject: string } | undefined;
+  /** The coordinates of what each request executes, since it belongs to one caller or is not cached. */
+  readonly holes: readonly string[];
+}
+
+/** Lets a server execute other documents than those of its clients. */
+export interface OperationRewriter {
+  /** Prepares for a schema when a server starts, before the server changes it. */
+  prepare(schema: GraphQLSchema): void;
+  /** Returns the document to execute in the place of that of an operation. Undefined: none. */
+  rewrite(operation: RewritableOperation): DocumentNode | undefined;
+  /** Removes from the data of a rewritten document what its client has not asked for. */
+  finish(data: unknown): void;
+  /** Returns what becomes of the fields with subtrees of an operation, as far as that is known before it is executed. Counts nothing. */
+  explain(operation: Omit<RewritableOperation, "context">): readonly ExplainedSubtree[];
+}
+
+/** The options in `subtrees`. */
+export interface SubtreeSettings {
+  /** How many selections of a field this process keeps as subtrees. */
+  readonly maxSelections: number;
+}
+
+/** The parts that only the inspection reads. */
+export interface LiveParts {
+  readonly guard: SourceGuard;
+  readonly limits: GuardSettings;
+  readonly unleasedLoads: UnleasedLoads;
+  readonly waiting: Waiting;
+  /** Undefined: there is no near cache. */
+  readonly near: NearCache | undefined;
+  readonly recentEvents: RecentEvents;
+}
+
+/** What a cache consists of, for the modules that work on a cache: directive, inspection and the adapters. */
+export interface CacheParts {
+  /** Identifies this cache among all processes: random, 16 hexadecimal digits. */
+  readonly processId: string;
+  readonly tier: Reads;
+  readonly leases: Leases;
+  readonly invalidation: Invalidation;
+  /** Who invalidated what. */
+  readonly history: InvalidationHistory;
+  readonly scopes: RequestScopes;
+  readonly signals: RequestSignals;
+  readonly keys: KeySpace;
+  readonly store: FailOpenStore;
+  readonly clock: Clock;
+  /** What loads that begin together are collected in. */
+  readonly longTick: LongTick;
+  /** How long a miss waits at most for what is not its own load. */
+  readonly leaseWaitMs: number;
+  /** Whether values can contain instances of users' classes (`types`), whose methods GraphQL calls for fields without a resolver. */
+  readonly hasValueTypes: boolean;
+  /** For how long what has failed, or could not be stored, is not tried again for others. */
+  readonly errorBackoffMs: number;
+  readonly packing: Packing;
+  readonly channel: Channel;
+  readonly counters: Counters;
+  readonly logger: Logger;
+  /** Whether NODE_ENV is `production`. */
+  readonly isProduction: boolean;
+  /** The logger, for what is logged once. */
+  readonly onceLog: Logger;
+  readonly profiles: Readonly<Record<string, PolicySettings>>;
+  readonly defaults: PolicySettings;
+  readonly rules: AppliedRules;
+  readonly resolvers: KnownResolvers;
+  /** The tags that values can have, to find those that nothing can have. */
+  readonly knownTags: KnownTags;
+  readonly tagMistakes: TagMistakes;
+  readonly variants: Variants;
+  readonly sharedSettings: SharedSettings;
+  readonly invalidations: InvalidationClock;
+  /** The shapes of the types of applied schemas, for loaders. */
+  readonly typeShapes: TypeShapes;
+  /** The loaders of the cache, by name. */
+  readonly loaders: Map<string, LoaderRule>;
+  /** By coordinate or loader name: recreates requests in a worker that runs refresh jobs. */
+  readonly requestFactories: Map<string, RequestFactory>;
+  readonly identify: ((context: never) => unknown) | undefined;
+  readonly contextWatch: ContextWatch;
+  readonly subtreeSettings: SubtreeSettings;
+  readonly subtrees: OperationRewriter;
+  /** Returns whether a directive restricts who may see a field. */
+  readonly isAuthDirective: (name: string) => boolean;
+  /** Whether every cached field has to declare its scope. Undefined: if the schema has any auth mark. */
+  readonly requireScope: boolean | undefined;
+  /** What it has found, until it is logged. Adapters log it when a request has ended. */
+  readonly contextReads: Pick<ContextReadLog, "collectByRequest" | "flush">;
+  readonly live: LiveParts;
+  readonly underWay: WorkUnderWay;
+  /** Resolves when the loads under way have been stored and mutations have invalidated, or after the drain timeout. */
+  drain(): Promise<void>;
+  /** See `Cache.settled`. */
+  settled(): Promise<void>;
+}
+
+/** Registered: a development server evaluates this package again, and the cache on `globalThis` is of the copy before. */
+const PARTS: unique symbol = Symbol.for(`graphql-cached.parts ${VERSION}`) as never;
+
+/**
+ * The base of every cache: it gives the other modules of this package access to the parts. The
+ * protected field makes the type nominal, so that only the result of `createCache` is accepted.
+ */
+export abstract class CacheHandle<Context> {
+  /** Exists in types only: it lets functions infer `Context` from a cache. */
+  declare protected readonly contextType: { of(context: Context): void };
+
+  /** @internal */
+  constructor(parts: CacheParts) {
+    Object.defineProperty(this, PARTS, { value: parts });
+  }
+}
+
+/**
+ * Returns the parts of a cache.
+ * Throws `CACHED_OPTION_INVALID` if `cache` was not made by `createCache`; the message names `caller`.
+ */
+export function partsOf(cache: unknown, caller: string): CacheParts {
+  if (typeof cache === "object" && cache !== null && PARTS in cache) return cache[PARTS] as CacheParts;
+  const isOtherCopy = describeSetting(cache) === "an instance of Cache";
+  throw new CachedError(
+    "CACHED_OPTION_INVALID",
+    `${caller}: expected a cache made by createCache(), got ${describeSetting(cache)}` +
+      (isOtherCopy ? " of another copy of graphql-cached; install one copy only (see `npm ls graphql-cached`)" : ""),
+  );
+}

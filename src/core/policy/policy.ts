@@ -1,0 +1,284 @@
+import { describeSetting } from "../base/errors.js";
+import { type Meanings, unknownName } from "../base/option-names.js";
+
+/**
+ * The caching settings of a field, a type, a loader or a profile. Durations are whole seconds, as
+ * in the SDL.
+ */
+export interface PolicySettings {
+  readonly maxAge?: number;
+  readonly maxAgeLimit?: number;
+  readonly staleWhileRevalidate?: number;
+  readonly refresh?: "BACKGROUND" | "FOREGROUND";
+  readonly neverExpires?: boolean;
+  readonly staleIfError?: number;
+  readonly negativeMaxAge?: number;
+  readonly jitter?: number;
+  readonly earlyRefresh?: number;
+  readonly scope?: "PUBLIC" | "PRIVATE";
+  readonly readOnly?: boolean;
+  readonly key?: readonly string[];
+  readonly tags?: readonly string[];
+  readonly subtree?: boolean;
+  readonly profile?: string;
+  readonly version?: string;
+}
+
+/**
+ * The complete policy of one field or loader, with all defaults applied. Durations are
+ * milliseconds.
+ */
+export interface Policy {
+  readonly maxAgeMs: number;
+  readonly staleWhileRevalidateMs: number;
+  readonly refresh: "BACKGROUND" | "FOREGROUND";
+  readonly neverExpires: boolean;
+  readonly staleIfErrorMs: number;
+  readonly negativeMaxAgeMs: number;
+  /** The longest `maxAge` that a load can set for its result. Undefined: that of the policy. */
+  readonly maxAgeLimitMs?: number | undefined;
+  readonly jitterRatio: number;
+  readonly earlyRefreshBeta: number;
+  readonly scope: "PUBLIC" | "PRIVATE";
+  /** Whether readers share one frozen value instead of getting copies. Default: false. */
+  readonly readOnly?: boolean;
+  /**
+   * Whether maxAge is that of a cache hint of the schema, which a hint that a load gives can shorten.
+   * Default: false.
+   */
+  readonly followsHints?: boolean;
+  /**
+   * Whether a field says itself that it is PUBLIC, which a hint PRIVATE of its load does not change. Default: false.
+   */
+  readonly isDeclaredPublic?: boolean;
+}
+
+/** Returns what was expected in place of `value`, or undefined if `value` is valid. */
+type Check = (value: unknown) => string | undefined;
+
+/** How long empty values are fresh at most by default: what is asked for before it exists must be found soon. */
+const NEGATIVE_MAX_AGE_SECONDS = 10;
+
+/** The largest 32-bit integer: what GraphQL's Int can hold. */
+const MAX_SECONDS = 2_147_483_647;
+
+const seconds: Check = (value) => {
+  if (!Number.isInteger(value) || (value as number) < 0) return "an integer of at least 0 (seconds)";
+  return (value as number) > MAX_SECONDS ? `an integer of at most ${MAX_SECONDS} (seconds)` : undefined;
+};
+const ratio: Check = (value) =>
+  typeof value === "number" && value >= 0 && value <= 1 ? undefined : "a number from 0 to 1";
+const nonNegative: Check = (value) =>
+  typeof value === "number" && value >= 0 && Number.isFinite(value) ? undefined : "a number of at least 0";
+const flag: Check = (value) => (typeof value === "boolean" ? undefined : "true or false");
+const nonEmptyString: Check = (value) => (typeof value === "string" && value !== "" ? undefined : "a non-empty string");
+const strings: Check = (value) =>
+  Array.isArray(value) && value.every((member) => typeof member === "string") ? undefined : "an array of strings";
+const oneOf =
+  (...allowed: readonly string[]): Check =>
+  (value) =>
+    allowed.includes(value as string) ? undefined : allowed.map((name) => JSON.stringify(name)).join(" or ");
+
+const CHECKS: Readonly<Record<keyof PolicySettings, Check>> = {
+  maxAge: seconds,
+  maxAgeLimit: seconds,
+  staleWhileRevalidate: seconds,
+  refresh: oneOf("BACKGROUND", "FOREGROUND"),
+  neverExpires: flag,
+  staleIfError: seconds,
+  negativeMaxAge: seconds,
+  jitter: ratio,
+  earlyRefresh: nonNegative,
+  scope: oneOf("PUBLIC", "PRIVATE"),
+  readOnly: flag,
+  key: strings,
+  tags: strings,
+  subtree: flag,
+  profile: nonEmptyString,
+  version: nonEmptyString,
+};
+
+/** What other caches call a setting. */
+export const MEANINGS: Meanings = {
+  ...Object.fromEntries(
+    ["ttl", "ttlms", "ttlseconds", "expires", "expiresin", "expiry", "expire", "duration", "lifetime", "cachefor"].map(
+      (name) => [name, "`maxAge`, in seconds"],
+    ),
+  ),
+  maxagems: "`maxAge`, in seconds",
+  swr: "`staleWhileRevalidate`",
+  stale: "`staleWhileRevalidate`",
+  sie: "`staleIfError`",
+  grace: "`staleIfError`",
+  negativettl: "`negativeMaxAge`",
+  private: '`scope: "PRIVATE"`',
+  public: '`scope: "PUBLIC"`',
+  frozen: "`readOnly`",
+};
+
+/** The settings allowed in every policy, including policies that are not written for one field. */
+export const GENERAL_SETTINGS: readonly string[] = Object.keys(CHECKS).filter(
+  (setting) => !["key", "tags", "subtree", "profile", "version"].includes(setting),
+);
+
+/**
+ * Returns everything wrong with `settings` on their own, one message per mistake; callers prefix
+ * each with its place.
+ * Form: "`maxAge`: expected an integer of at least 0 (seconds), got -1". `null` and undefined count
+ * as absent.
+ */
+export const settingsMistakes = (...args: Parameters<typeof findSettingsMistakes>): string[] =>
+  findSettingsMistakes(...args).map(({ text }) => text);
+
+/** What is wrong with settings. */
+export interface SettingsMistake {
+  readonly text: string;
+  /** Whether there is no setting of the name. */
+  readonly isUnknownName: boolean;
+}
+
+/** Does what `settingsMistakes` does, and says of each mistake whether a name is unknown. */
+export function findSettingsMistakes(
+  settings: unknown,
+  allowed: readonly string[] = Object.keys(CHECKS),
+  meanings: Meanings = MEANINGS,
+): SettingsMistake[] {
+  if (typeof settings !== "object" || settings === null || Array.isArray(settings))
+    return [{ text: `expected an object of policy settings, got ${describeSetting(settings)}`, isUnknownName: false }];
+  const mistakes: SettingsMistake[] = [];
+  for (const [setting, value] of Object.entries(settings)) {
+    if (!allowed.includes(setting)) {
+      mistakes.push({ text: unknownName(setting, { kind: "setting", known: allowed, meanings }), isUnknownName: true });
+    } else if (value !== undefined && value !== null) {
+      const expected = CHECKS[setting as keyof PolicySettings](value);
+      if (expected !== undefined)
+        mistakes.push({
+          text: `\`${setting}\`: expected ${expected}, got ${describeSetting(value)}`,
+          isUnknownName: false,
+        });
+    }
+  }
+  return mistakes;
+}
+
+/**
+ * Merges `layers`; the first layer that sets a setting wins. `null` and undefined count as absent.
+ */
+export function mergeSettings(...layers: readonly (PolicySettings | undefined)[]): PolicySettings {
+  const merged: Record<string, unknown> = {};
+  for (const layer of layers)
+    for (const [setting, value] of Object.entries(layer ?? {}))
+      if (value !== undefined && value !== null && !(setting in merged)) merged[setting] = value;
+  return merged as PolicySettings;
+}
+
+/** The sources of one policy. */
+export interface PolicySources {
+  /** The settings of the field and of its type, highest precedence first. */
+  readonly declared: readonly (PolicySettings | undefined)[];
+  /** The profiles that the settings can refer to by name. */
+  readonly profiles: Readonly<Record<string, PolicySettings>>;
+  /** What the cache hints of the schema say, with precedence over the defaults only. */
+  readonly hinted?: PolicySettings | undefined;
+  readonly defaults: PolicySettings;
+}
+
+/**
+ * Merges declared settings, profile and defaults, in this order of precedence, and converts seconds
+ * to milliseconds. Returns the merged settings, the policy, the `version` of every source, whether the scope is declared, and the
+ * mistakes that show only after merging. Every version counts: the one of a field must not hide
+ * that the one of its type has changed.
+ */
+export function compilePolicy(sources: PolicySources): {
+  settings: PolicySettings;
+  policy: Policy;
+  versions: string[];
+  /** Whether the scope is declared by more than the defaults. */
+  declaresScope: boolean;
+  mistakes: string[];
+} {
+  const mistakes: string[] = [];
+  const declared = mergeSettings(...sources.declared);
+  const { profile: profileName } = declared;
+  const profile =
+    profileName !== undefined && Object.hasOwn(sources.profiles, profileName)
+      ? sources.profiles[profileName]
+      : undefined;
+  if (profileName !== undefined && profile === undefined)
+    mistakes.push(
+      `\`profile\`: expected the name of a profile, got ${describeSetting(profileName)}; createCache({ profiles }) defines ${listNames(Object.keys(sources.profiles))}`,
+    );
+  const explicit = mergeSettings(declared, profile);
+  const settings = mergeSettings(explicit, sources.hinted, sources.defaults);
+  if (settings.maxAge === undefined && mistakes.length === 0)
+    mistakes.push(
+      "`maxAge`: expected an integer of at least 0 (seconds), got nothing; set it here, in a profile or in createCache({ defaults })",
+    );
+  const maxAge = settings.maxAge ?? 0;
+  // An inherited negativeMaxAge yields to a shorter maxAge, and an inherited maxAgeLimit to a longer one.
+  // If both are declared, the contradiction is reported.
+  if (declared.negativeMaxAge !== undefined && declared.negativeMaxAge > maxAge)
+    mistakes.push(
+      `\`negativeMaxAge\`: expected an integer of at most \`maxAge\` (${maxAge}), got ${declared.negativeMaxAge}`,
+    );
+  if (declared.maxAgeLimit !== undefined && (declared.maxAgeLimit < maxAge || maxAge === 0))
+    mistakes.push(
+      maxAge === 0
+        ? `\`maxAgeLimit\`: expected nothing with \`maxAge: 0\`, which turns caching off, got ${declared.maxAgeLimit}; set \`maxAge\` to at least 1`
+        : `\`maxAgeLimit\`: expected an integer of at least \`maxAge\` (${maxAge}), got ${declared.maxAgeLimit}`,
+    );
+  const policy: Policy = {
+    maxAgeMs: maxAge * 1000,
+    staleWhileRevalidateMs: (settings.staleWhileRevalidate ?? 0) * 1000,
+    refresh: settings.refresh ?? "BACKGROUND",
+    neverExpires: settings.neverExpires ?? false,
+    staleIfErrorMs: (settings.staleIfError ?? 0) * 1000,
+    negativeMaxAgeMs: Math.min(settings.negativeMaxAge ?? NEGATIVE_MAX_AGE_SECONDS, maxAge) * 1000,
+    maxAgeLimitMs: settings.maxAgeLimit === undefined ? undefined : Math.max(settings.maxAgeLimit, maxAge) * 1000,
+    jitterRatio: settings.jitter ?? 0.1,
+    earlyRefreshBeta: settings.earlyRefresh ?? 1,
+    scope: settings.scope ?? "PUBLIC",
+    readOnly: settings.readOnly ?? false,
+    ...(explicit.maxAge === undefined && sources.hinted?.maxAge !== undefined ? { followsHints: true } : {}),
+    ...(sources.declared[0]?.scope === "PUBLIC" ? { isDeclaredPublic: true } : {}),
+  };
+  const versions = [...sources.declared, profile].map((layer) => layer?.version ?? "");
+  const declaresScope = mergeSettings(explicit, sources.hinted).scope !== undefined;
+  return { settings, policy, versions, declaresScope, mistakes };
+}
+
+const listNames = (names: readonly string[]): string =>
+  names.length === 0 ? "none" : names.map((name) => `\`${name}\``).join(", ");
+
+/** The settings that are durations. */
+const DURATIONS = ["maxAge", "maxAgeLimit", "staleWhileRevalidate", "staleIfError", "negativeMaxAge"] as const;
+
+/**
+ * Returns what to say about durations that were probably written in milliseconds: thousands that are neither whole hours
+ * of at most three days nor whole days. They are valid, so it is no mistake.
+ */
+export function secondsDoubts(settings: unknown): string[] {
+  if (typeof settings !== "object" || settings === null) return [];
+  return DURATIONS.flatMap((setting) => {
+    const seconds: unknown = (settings as PolicySettings)[setting];
+    if (!Number.isSafeInteger(seconds) || !looksLikeMilliseconds(seconds as number)) return [];
+    const days = (seconds as number) / 86_400;
+    const shown = days < 1 ? `${Math.round(days * 240) / 10} hours` : `${Math.round(days * 10) / 10} days`;
+    return `\`${setting}\` is in seconds, and ${seconds} are ${shown}; did you mean ${(seconds as number) / 1000}?`;
+  });
+}
+
+function looksLikeMilliseconds(seconds: number): boolean {
+  if (seconds < 10_000 || seconds % 1_000 !== 0) return false;
+  // A day in milliseconds, which is also 1,000 days.
+  if (seconds % 86_400_000 === 0) return true;
+  return seconds % (seconds <= 259_200 ? 3_600 : 86_400) !== 0;
+}
+
+/** Returns how long a value can be fresh at most, whatever its load sets. */
+export const longestFreshMs = ({ maxAgeMs, negativeMaxAgeMs, maxAgeLimitMs = 0 }: Policy): number =>
+  Math.max(maxAgeMs, negativeMaxAgeMs, maxAgeLimitMs);
+
+/** Returns how long after that a value can be served at most, whatever its load sets. */
+export const longestStaleMs = ({ staleWhileRevalidateMs, staleIfErrorMs, maxAgeLimitMs = 0 }: Policy): number =>
+  Math.max(staleWhileRevalidateMs, staleIfErrorMs, maxAgeLimitMs);

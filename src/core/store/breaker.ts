@@ -1,0 +1,98 @@
+import type { Clock } from "../base/clock.js";
+
+/** Default number of consecutive failures that open the breaker. */
+const DEFAULT_THRESHOLD = 5;
+const FIRST_PAUSE_MS = 250;
+/** Default longest pause. */
+const MAX_PAUSE_MS = 5_000;
+
+/**
+ * What a breaker does with attempts, and since when it has been open or closed, on the clock of this process. `half-open`:
+ * the next attempt is a probe. Undefined: closed since it was made.
+ */
+export interface BreakerStatus {
+  readonly state: "closed" | "open" | "half-open";
+  readonly sinceAt: number | undefined;
+}
+
+/**
+ * A circuit breaker. It opens after `threshold` consecutive failures (default: 5) and rejects every
+ * attempt for 250 ms. Then it admits one probe at a time. Each failed probe doubles the pause, up
+ * to `maxPauseMs` (default: 5 s); one success closes the breaker. Failures of attempts that began before it opened change
+ * nothing. Source: M. Nygard, "Release It!", chapter "Circuit Breaker".
+ */
+export class Breaker {
+  readonly #clock: Clock;
+  readonly #threshold: number;
+  readonly #maxPauseMs: number;
+  #failures = 0;
+  #pauseMs = FIRST_PAUSE_MS;
+  #openUntil: number | undefined;
+  /** Whether a probe was admitted whose outcome is not known yet. */
+  #isProbing = false;
+  /** When it was last opened or closed. */
+  #changedAt: number | undefined;
+  /** The number of calls of `reconnected` so far: an attempt that began before the last one says nothing. */
+  era = 0;
+
+  constructor(clock: Clock, threshold: number = DEFAULT_THRESHOLD, maxPauseMs: number = MAX_PAUSE_MS) {
+    this.#clock = clock;
+    this.#threshold = threshold;
+    this.#maxPauseMs = maxPauseMs;
+  }
+
+  /** Whether every attempt is rejected now. */
+  get isOpen(): boolean {
+    return this.#openUntil !== undefined && this.#clock.now() < this.#openUntil;
+  }
+
+  get status(): BreakerStatus {
+    const state = this.#openUntil === undefined ? "closed" : this.isOpen ? "open" : "half-open";
+    return { state, sinceAt: this.#changedAt };
+  }
+
+  /** Returns whether an attempt may be made now. An open breaker counts the caller as its probe. */
+  mayTry(): boolean {
+    if (this.#openUntil === undefined) return true;
+    if (this.#clock.now() < this.#openUntil) return false;
+    // Admits the next probe after one more pause if the outcome of this one is never reported.
+    this.#openUntil = this.#clock.now() + this.#pauseMs;
+    this.#isProbing = true;
+    return true;
+  }
+
+  /** Records a success, which ends a series of failures. */
+  succeeded(): void {
+    this.#close();
+  }
+
+  #close(): void {
+    this.#failures = 0;
+    this.#pauseMs = FIRST_PAUSE_MS;
+    this.#isProbing = false;
+    if (this.#openUntil !== undefined) this.#changedAt = this.#clock.now();
+    this.#openUntil = undefined;
+  }
+
+  /** Ends the pause, since what has failed is there again. The next failure opens the breaker anew. */
+  reconnected(): void {
+    this.era++;
+    if (this.#openUntil === undefined) return;
+    this.#close();
+    this.#failures = this.#threshold - 1;
+  }
+
+  /** Records the failure of an attempt that was made in `era`. */
+  failed(era: number = this.era): void {
+    if (era !== this.era) return;
+    if (this.#openUntil === undefined) {
+      if (++this.#failures < this.#threshold) return;
+      this.#changedAt = this.#clock.now();
+    } else {
+      if (!this.#isProbing) return;
+      this.#isProbing = false;
+      this.#pauseMs = Math.min(this.#pauseMs * 2, this.#maxPauseMs);
+    }
+    this.#openUntil = this.#clock.now() + this.#pauseMs;
+  }
+}

@@ -1,0 +1,45 @@
+/** The entry point `graphql-cached/store`: what a store of your own implements and may reuse. */
+export type { Cancel, Clock, Random } from "../base/clock.js";
+export type { Subject } from "../keys/key.js";
+export type { ConnectionUse } from "../telemetry/events.js";
+export { appendToCopies, type CopiedClock, laterHead } from "./clock-copies.js";
+export {
+  appendToClock,
+  type ClockHead,
+  type ClockRecord,
+  HEAD_BYTES,
+  readHead,
+  type StoredClock,
+  writeRecord,
+} from "./clock-log.js";
+export { type Entry, type EntryState, NO_EPOCH } from "./entry.js";
+export { readEntry, readStoredEntry, writeStoredEntry } from "./entry-layout.js";
+export type { History, HistoryLimits, HistoryPart } from "./history.js";
+export type {
+  ProcessReport,
+  ReportingProcess,
+  ReportPart,
+  ReportReply,
+  ReportStore,
+  WriteReply,
+} from "./report-store.js";
+export type {
+  AcquireRequest,
+  ClockListener,
+  ClockOrigin,
+  ConnectionFailure,
+  ConnectionListener,
+  Grant,
+  Hold,
+  LeaseTimes,
+  Reading,
+  Release,
+  Store,
+  StoreNames,
+  StoreOutcome,
+  StoreRead,
+  StoreReport,
+  StoreRequest,
+  Wake,
+} from "./store.js";
+export { type StoredEntry, transitions } from "./transitions.js";

@@ -1,0 +1,409 @@
+import type { Cancel } from "../base/clock.js";
+import type { ConnectionUse } from "../telemetry/events.js";
+import type { Entry } from "./entry.js";
+import type { History, HistoryLimits } from "./history.js";
+import type { ReportStore } from "./report-store.js";
+
+/**
+ * The result of reading one key. `read`: the entry at the key, or undefined if the key is absent,
+ * and the time on the clock of the node that holds the key. `failed`: that node did not reply.
+ */
+export type Reading =
+  | { readonly kind: "read"; readonly entry: Entry | undefined; readonly now: number }
+  | { readonly kind: "failed"; readonly error: unknown };
+
+/** Under which state of the invalidation clock a load begins, or was stored: see clock-log.ts. */
+export interface ClockOrigin {
+  /** 8 bytes, as in `latin1`. */
+  readonly epoch: string;
+  readonly position: number;
+}
+
+/** A request for the lease on one key. */
+export interface AcquireRequest {
+  readonly key: string;
+  /**
+   * The latest position at which one of the tags known before the load was invalidated, or before which the log has dropped records. An
+   * entry, or a lease, from an earlier position counts as absent, and so does one of another epoch than that of the call.
+   */
+  readonly oldestPosition: number;
+  /**
+   * A fresh value is returned instead of a lease only if its `grantedAt` is later than this. The
+   * caller sets it to the `grantedAt` of a value that it cannot use or that is due for a refresh,
+   * and to 0 if any fresh value will do.
+   */
+  readonly supersededAt: number;
+  /**
+   * Whether the caller has found the value that it supersedes to be invalidated softly. The value then
+   * becomes stale with the grant, so that a failed refresh of it is not repeated at once. Default: false.
+   */
+  readonly endsFreshness?: boolean;
+}
+
+/** The result of one lease request. All instants are on the store's clock. */
+export type Grant =
+  /**
+   * The caller holds the lease and must store a value or release it. `token` identifies this
+   * acquisition: 16 bytes, unique for every grant, even to the same process. `gen` is the lease
+   * chain: new for a new chain, and the previous holder's if `isTakenOver`.
+   */
+  | {
+      readonly kind: "granted";
+      readonly gen: string;
+      readonly token: string;
+      readonly grantedAt: number;
+      /**
+       * The position from which the load counts: that of the call, or of the store's clock if that is earlier. A takeover keeps that of
+       * its chain, whose first holder may still store its value.
+       */
+      readonly position: number;
+      readonly isTakenOver: boolean;
+    }
+  /** A fresh value is there; nothing was granted. */
+  | { readonly kind: "value"; readonly entry: Entry; readonly now: number }
+  /**
+   * Another caller holds the lease of chain `gen`, for at least `remainingMs` unless it is released
+   * earlier.
+   */
+  | { readonly kind: "busy"; readonly gen: string; readonly remainingMs: number }
+  /** A load failed recently; `body` is the description that its holder gave. */
+  | { readonly kind: "failed"; readonly body: Uint8Array }
+  /** The value cannot be stored. The entry says why; the caller loads without a lease. */
+  | { readonly kind: "uncacheable" }
+  /** The request reached the store after `LeaseTimes.patienceMs`, or the clock has another epoch; nothing was granted. */
+  | { readonly kind: "expired" }
+  /** The key holds data of another format, which was left as it is; nothing was granted. */
+  | { readonly kind: "unknown-format" }
+  /** The node that holds the key failed. It is unknown whether a lease was granted. */
+  | { readonly kind: "unavailable"; readonly error: unknown };
+
+/** A lease held by the caller. */
+export interface Hold {
+  readonly key: string;
+  /** `token` of the grant. */
+  readonly token: string;
+}
+
+/** A loaded value to be stored under a lease. */
+export interface StoreRequest {
+  readonly key: string;
+  /** `gen` of the grant. */
+  readonly gen: string;
+  /**
+   * `grantedAt` of the grant, returned unchanged, so that the age of the value is measured on the
+   * store's clock only.
+   */
+  readonly grantedAt: number;
+  readonly loadMs: number;
+  readonly isNegative: boolean;
+  /**
+   * How long the value is fresh, counted from `grantedAt`. Jitter is already applied. If `grantedAt` and this together are
+   * negative, only those who wait for the load may use the value.
+   */
+  readonly freshMs: number;
+  /**
+   * When the store drops the value, counted from `grantedAt`; an integer. 0: nothing is stored (`expired`).
+   * Undefined: it never expires; the store drops it only if it needs the memory.
+   */
+  readonly ttlMs: number | undefined;
+  /**
+   * Undefined: the stored value is still current, so it keeps its body and `isNegative`. Refused if the
+   * entry holds no value.
+   */
+  readonly body: Uint8Array | undefined;
+}
+
+/**
+ * The result of storing one value.
+ *
+ * - `stored`: the value is stored and the lease has ended.
+ * - `refused`: the lease chain is gone, because the key was invalidated, stored or lost. Nothing
+ *   changed.
+ * - `expired`: `ttlMs` was over on arrival. Nothing is stored and the lease has ended.
+ * - `unavailable`: the node that holds the key failed, or cannot take the value.
+ */
+export type StoreOutcome = "stored" | "refused" | "expired" | "unavailable";
+
+/** The end of a lease without a value. */
+export interface Release extends Hold {
+  /**
+   * - `failed`: the load failed. A pending entry becomes `failed` for `holdMs`, with `body` as the
+   *   description. A stale value stays and is served for another `holdMs`; a value that is still
+   *   fresh stays unchanged.
+   * - `gone`: the load failed since there is no value any more. As `failed`, but a stale value becomes
+   *   `failed` as well.
+   * - `uncacheable`: the value cannot be stored. The entry, also a stale value, is replaced by one
+   *   that is `uncacheable` for `holdMs`, with `body` saying why.
+   * - `abandoned`: as if the lease had never been granted. `holdMs` and `body` are ignored.
+   */
+  readonly outcome: "failed" | "gone" | "uncacheable" | "abandoned";
+  readonly holdMs: number;
+  readonly body: Uint8Array;
+}
+
+/** The end of a lease as if it had never been granted. */
+export const abandon = ({ key, token }: Hold): Release => ({
+  key,
+  token,
+  outcome: "abandoned",
+  holdMs: 0,
+  body: new Uint8Array(),
+});
+
+/**
+ * Called when the entry at `key` has changed and thereby the lease chain `gen` has ended. `entry` is
+ * the entry that is there now, if it was small enough to be sent along; only the value or the
+ * failure that the load of this chain has produced may be sent, since waiters of `gen` use it without
+ * reading the store. Without `gen`, or with another one, waiters read the store. `key` is undefined
+ * when any key may have changed, for example after a reconnect.
+ */
+export type Wake = (key: string | undefined, entry: Entry | undefined, gen?: string | undefined) => void;
+
+/**
+ * Called when the invalidation clock has changed, with its head. Undefined: messages may have been lost, for example after a reconnect.
+ */
+export type ClockListener = (head: Buffer | undefined) => void;
+
+/** The names of the objects in a store that are neither entries nor tags. */
+export interface StoreNames {
+  /** The channel on which waiters are woken. */
+  readonly wakeChannel: string;
+  /** What records of invalidations begin with that are neither entries nor the clock. */
+  readonly invalidationLog: string;
+  /** The invalidation clock. A store that needs several names for it lets all of them begin with this. */
+  readonly clock: string;
+  /** The settings of the prefix. */
+  readonly settings: string;
+}
+
+/** The durations that govern leases, in milliseconds. `leaseMs` and `graceMs` are integers. */
+export interface LeaseTimes {
+  /** How long a lease lasts unless it is renewed. */
+  readonly leaseMs: number;
+  /**
+   * How long a pending entry is kept after its lease has ended, so that another caller can take the
+   * chain over.
+   */
+  readonly graceMs: number;
+  /**
+   * How long the caller waits for the result. A lease request that reaches the store later must be
+   * answered `expired`, since a lease granted to a caller that has given up would block all others.
+   */
+  readonly patienceMs: number;
+}
+
+/** The result of `Store.read`: one reading per key, and the head of the clock. */
+export interface StoreRead {
+  readonly readings: readonly Reading[];
+  /** See clock-log.ts. Undefined: there is none, or it could not be read. */
+  readonly clock: Buffer | undefined;
+}
+
+/**
+ * What a server, or the one node of a store, says of itself. A store leaves out what it does not know. Contains no
+ * names of entries and no values.
+ */
+export interface StoreReport {
+  /** The program and its version, such as `redis 7.2.4`. */
+  readonly version?: string | undefined;
+  /** What the server says of its part in replication, such as `master`. */
+  readonly role?: string | undefined;
+  /** The number of keys, those of other applications included. */
+  readonly entries?: number | undefined;
+  /** The memory in use. */
+  readonly usedBytes?: number | undefined;
+  /** The most memory that the server uses. Undefined: there is no limit. */
+  readonly maxBytes?: number | undefined;
+  /** What is dropped if there is no memory, such as `allkeys-lru`. */
+  readonly evictionPolicy?: string | undefined;
+  /** The number of entries dropped for lack of memory since the server started. */
+  readonly evictions?: number | undefined;
+}
+
+/** A connection that a store has opened for itself. `error`: why it cannot be used; undefined: it can again. */
+export interface ConnectionFailure {
+  readonly use: ConnectionUse;
+  /** The node that it leads to. Empty if the store is one node, or if any node will do. */
+  readonly node: string;
+  readonly error: Error | undefined;
+}
+
+/** Learns what becomes of a store's connections. */
+export interface ConnectionListener {
+  /** The store is connected again, so what failed before says nothing about the next operation. */
+  onReconnect(): void;
+  /** A connection of the store's own cannot be used, or can again. Once for each change. */
+  onOwn(failure: ConnectionFailure): void;
+}
+
+/**
+ * Where entries and the invalidation clock are kept: the lease protocol as atomic operations. Implement this
+ * interface to run the cache on another server.
+ *
+ * **State table.** `transitions` holds the rules for entries as pure functions; PROTOCOL.md is the
+ * same table in words. A store applies them atomically for each key: it reads the entry, computes
+ * the next one and writes it, with no other write to that key in between (a server-side script, or
+ * compare-and-swap with a retry). Atomicity across keys is never needed.
+ *
+ * **Batches.** Results have the order and length of the arguments. Every request is decided alone:
+ * one refused or failed key does not affect the others. If a key occurs twice in one call, its
+ * requests apply one after the other.
+ *
+ * **Names.** Keys, the clock, the channel and the settings never share a name. Names consist of visible ASCII
+ * characters. Byte strings (`gen`, `token`, `epoch`) hold one byte
+ * per character, as in `latin1`, and must be returned unchanged.
+ *
+ * **Clock.** All instants are milliseconds on the store's clock: the server's for a remote store.
+ * If the store has several nodes, each key uses the clock of its own node. The clock of the calling
+ * process must not decide when a lease or a value ends.
+ *
+ * **Failures.** Reading, acquiring, storing, renewing and releasing report the failure of one node
+ * in the results of its keys, and reject only if every node failed. All other operations reject if
+ * they did not complete on every node involved; the cache repeats invalidations until they are
+ * confirmed. A store does not limit the time of an operation: the cache bounds every call, counts
+ * failures per node (`nodeOf`) and treats them as misses.
+ *
+ * **Idempotency.** The cache and clients that resend unanswered commands may run any operation
+ * twice, at any later time. A second `storeValues` is refused, a second `release` returns false, and all other writes may be repeated
+ * without harm. A repeated `acquire` may return the same grant again or `busy`; two requests of the
+ * cache never get the same token, and a lease chain that has ended never returns.
+ *
+ * **Loss.** A store may lose anything at any time. An absent entry is always safe. The clock and the settings have no
+ * expiry. A clock that is lost begins another epoch, which makes every entry absent. A store that loses all of its copies makes every entry absent.
+ *
+ * `storeConformance` from `graphql-cached/testing` tests these rules.
+ */
+export interface Store {
+  /** What kind of store it is, as shown by the inspection: "memory", "redis", "memcached", "sqlite". */
+  readonly name: string;
+  /**
+   * Whether other processes can read and write the same data. `createCache` then insists on a `prefix`.
+   * Default: true.
+   */
+  readonly isShared?: boolean | undefined;
+  /**
+   * Reads the entries at `keys` and the head of the invalidation clock, in one round trip. Changes nothing. The head is not older than
+   * the call: every invalidation that was confirmed before is in it, or in a later one that a process already knows. Without keys, it
+   * reads the head alone.
+   */
+  read(keys: readonly string[]): Promise<StoreRead>;
+  /** Reads the settings of the prefix. Undefined if there are none. Rejects if that is not known. */
+  readSettings(): Promise<Uint8Array | undefined>;
+  /**
+   * Replaces the settings if they are `expected`, byte by byte (undefined: if there are none), in one atomic step. Resolves to whether
+   * they are `content` then; if not, nothing has changed. A content never returns once it was replaced, so a call that is carried out
+   * twice changes nothing the second time.
+   */
+  replaceSettings(expected: Uint8Array | undefined, content: Uint8Array): Promise<boolean>;
+  /**
+   * Appends records to the invalidation clock in one atomic step, as `appendToClock` does; a clock that is not there, or not whole,
+   * begins a new epoch. Without records, it returns the head that is there, or that of a new epoch. `records`: as `writeRecord`
+   * returns them. Resolves to the head when every read shows it, or a later one. Rejects if that is not certain.
+   */
+  appendClock(records: readonly Buffer[]): Promise<Buffer>;
+  /** Reads the log of the clock from one of its bytes on. Undefined if there is none. */
+  readClock(from: number): Promise<Buffer | undefined>;
+  /**
+   * Requests leases. See rows 1 to 9 of PROTOCOL.md. `holder`: 8 bytes that identify the caller's process. Tokens should
+   * end with them, and a `gen` begin with the time in microseconds (u64, big endian): the inspection then shows who holds
+   * a lease, and since when. `origin`: what the caller knows of the clock.
+   */
+  acquire(
+    requests: readonly AcquireRequest[],
+    times: LeaseTimes,
+    origin: ClockOrigin,
+    holder?: string,
+  ): Promise<readonly Grant[]>;
+  /**
+   * Stores values whose lease chain is still alive, and ends it. See rows 10 and 11 of PROTOCOL.md.
+   */
+  storeValues(requests: readonly StoreRequest[]): Promise<readonly StoreOutcome[]>;
+  /**
+   * Extends leases to `leaseMs` from now. Returns for each whether its caller still holds it, and
+   * true if that is unknown: the next renewal decides. See row 12 of PROTOCOL.md.
+   */
+  renew(holds: readonly Hold[], times: LeaseTimes): Promise<readonly boolean[]>;
+  /**
+   * Ends leases without a value. Returns for each whether its caller held it; nothing changes where
+   * it did not. See rows 13 to 15 of PROTOCOL.md.
+   */
+  release(releases: readonly Release[]): Promise<readonly boolean[]>;
+  /**
+   * Removes the entries at `keys`, of any format, and with them their leases. Nothing depends on it: it frees the memory of what has been
+   * invalidated, and wakes those who wait for its loads. See row 16 of PROTOCOL.md.
+   */
+  remove(keys: readonly string[]): Promise<void>;
+  /**
+   * Ends all leases at `keys`, so late stores are refused, for a caller who wants a value that is loaded now. Makes values stale but keeps them to be served
+   * meanwhile, and removes entries of all other states. Resolves when every node has confirmed. See row 17 of PROTOCOL.md.
+   */
+  softInvalidate(keys: readonly string[]): Promise<void>;
+  /**
+   * Appends to the history of invalidations, which the inspection reads, and drops the oldest parts beyond `limits`. The
+   * history is for people: nothing that is served depends on it, and a store may lose it. Rejects if it was not written.
+   * Undefined, like `readHistory`, if the store keeps none; each process then remembers its own invalidations only.
+   */
+  readonly appendHistory?: ((content: Uint8Array, limits: HistoryLimits) => Promise<void>) | undefined;
+  /** Returns the history. Rejects if it could not be read. */
+  readonly readHistory?: (() => Promise<History>) | undefined;
+  /**
+   * Calls `listener` soon after the invalidation clock has changed, whichever process has changed it. A hint: a call may be late, repeated,
+   * lost or forged. Only a cache with a near cache listens, after `open`. Returns a function that ends the calls.
+   * Undefined if the store has no messages: a near cache then learns of invalidations when it asks, every half second.
+   */
+  readonly watchClock?: ((listener: ClockListener) => Cancel) | undefined;
+  /**
+   * Returns the id of the node that holds `name`. Undefined if the store is one node. With it, the
+   * cache calls the store once for each node, so that a failing node affects only its own keys.
+   */
+  readonly nodeOf?: ((name: string) => string) | undefined;
+  /** Returns the id of the node that has the log of the clock and the settings. Undefined if the store is one node. */
+  readonly clockNode?: (() => string) | undefined;
+  /**
+   * Returns why the store is not connected to a node, such as a refused connection or a wrong
+   * password; undefined if it is. It is added to the error of an operation that fails meanwhile.
+   */
+  readonly connectionError?: ((node: string) => Error | undefined) | undefined;
+  /**
+   * Returns whether an error of an operation says that the server does not allow it to this user. It
+   * then fails until somebody has granted the right, which `cache.health()` shows.
+   */
+  readonly isMissingRight?: ((error: unknown) => boolean) | undefined;
+  /**
+   * Reports what becomes of the store's connections, from before `open` on. Returns a function that
+   * ends the reports. Undefined if the store does not know.
+   */
+  readonly watchConnections?: ((listener: ConnectionListener) => Cancel) | undefined;
+  /**
+   * Returns how many bytes have arrived from a node so far, on the connection that reads use, or anything else that changes
+   * as replies arrive. While it does, an operation has up to ten time budgets: a large value on a slow network is not an
+   * outage. Undefined: not known.
+   */
+  readonly receivedFrom?: ((node: string) => unknown) | undefined;
+  /**
+   * Returns the ids of all nodes, as `nodeOf` returns them. Needed for `inspect` if there is `nodeOf`. Undefined: the
+   * store is one node, whose id is empty.
+   */
+  readonly nodes?: (() => readonly string[]) | undefined;
+  /**
+   * Asks a node for its state, for the inspection. Changes nothing. Rejects if the node does not say; the message of
+   * the error is shown as the reason.
+   */
+  readonly inspect?: ((node: string) => Promise<StoreReport>) | undefined;
+  /**
+   * Where processes leave reports for each other. Undefined if the store keeps none; the inspection then
+   * shows one process only.
+   */
+  readonly reports?: ReportStore | undefined;
+  /**
+   * Takes the store into use for one cache. Called before any other operation, and once for each
+   * cache that shares the store object; a store may refuse caches with different `names`.
+   *
+   * `wake` is called when a key with waiters has changed. It is a hint: it may be late, repeated or
+   * lost, since waiters poll as well.
+   *
+   * Returns a function that ends this use. Ending the last use closes what the store has opened
+   * itself; a client that was passed to the store stays open.
+   */
+  open(names: StoreNames, wake: Wake): Cancel;
+}

@@ -1,0 +1,180 @@
+import {
+  defaultFieldResolver,
+  type FieldNode,
+  type GraphQLCompositeType,
+  type GraphQLObjectType,
+  type GraphQLOutputType,
+  type GraphQLResolveInfo,
+  type GraphQLScalarType,
+  getNullableType,
+  isListType,
+  isNonNullType,
+  isObjectType,
+  Kind,
+  type SelectionSetNode,
+} from "graphql";
+import { Deferred } from "../base/deferred.js";
+import { infoWith } from "../base/graphql-version.js";
+import type { AnyField } from "../directive/compile/field-rule.js";
+import type { Args } from "../directive/run/cached-field.js";
+import { writtenInfo } from "../directive/run/written-nodes.js";
+import { responseKeyOf } from "./nested-document.js";
+import { type Fragments, otherDirective, type SelectedTypes } from "./selection-plan.js";
+import type { ObjectRun, SubtreeField } from "./subtree-field.js";
+import { originalsOf } from "./twins.js";
+
+/** Returns the object type of the list that a type is. Undefined for lists of lists, and for what is no list of objects. */
+export function listedType(type: GraphQLOutputType): GraphQLObjectType | undefined {
+  const list = getNullableType(type);
+  const item = isListType(list) ? getNullableType(list.ofType) : undefined;
+  return isObjectType(item) ? item : undefined;
+}
+
+/** The nodes of an operation that return lists of one type under one response key. The executor can merge any of them. */
+export interface ListNodes {
+  readonly typeName: string;
+  readonly responseKey: string;
+  readonly nodes: FieldNode[];
+  /** The response keys of the fields of the query type that lead to them. Undefined: it can be any. */
+  readonly roots: Set<string | undefined>;
+  /** A directive that is no condition, at one of them. */
+  directive: string | undefined;
+  /** Whether one of them can return something else as well. */
+  isMixed: boolean;
+}
+
+/** Finds the fields of an operation that return lists of objects which can be entries. */
+export class ListFinder {
+  readonly #types: SelectedTypes;
+  readonly #isListed: (typeName: string) => boolean;
+  readonly #fragments: Fragments;
+  readonly #found = new Map<string, ListNodes>();
+  readonly #visited = new Set<string>();
+
+  constructor(types: SelectedTypes, isListed: (typeName: string) => boolean, fragments: Fragments) {
+    this.#types = types;
+    this.#isListed = isListed;
+    this.#fragments = fragments;
+  }
+
+  find(set: SelectionSetNode, queryType: GraphQLObjectType): readonly ListNodes[] {
+    this.#visit(set, queryType, undefined, true);
+    return [...this.#found.values()];
+  }
+
+  #visit(set: SelectionSetNode, type: GraphQLCompositeType, root: string | undefined, isRoot: boolean): void {
+    for (const selection of set.selections) {
+      if (selection.kind === Kind.FIELD) {
+        const { name, selectionSet } = selection;
+        if (selectionSet === undefined || name.value.startsWith("__")) continue;
+        const below = this.#types.below(type, name.value);
+        if (below === undefined) continue;
+        const ownRoot = isRoot ? responseKeyOf(selection) : root;
+        this.#add(selection, type, ownRoot);
+        this.#visit(selectionSet, below, ownRoot, false);
+        continue;
+      }
+      if (selection.kind === Kind.INLINE_FRAGMENT) {
+        this.#visit(selection.selectionSet, this.#narrowed(type, selection), root, isRoot);
+        continue;
+      }
+      // Its fields are the same wherever it is spread.
+      const fragment = this.#fragments.get(selection.name.value);
+      if (fragment === undefined || this.#visited.has(selection.name.value)) continue;
+      this.#visited.add(selection.name.value);
+      this.#visit(fragment.selectionSet, this.#narrowed(type, fragment), undefined, false);
+    }
+  }
+
+  #narrowed(
+    type: GraphQLCompositeType,
+    { typeCondition }: { readonly typeCondition?: { readonly name: { readonly value: string } } | undefined },
+  ): GraphQLCompositeType {
+    return this.#types.narrowed(type, typeCondition?.name.value);
+  }
+
+  #add(node: FieldNode, type: GraphQLCompositeType, root: string | undefined): void {
+    const listed = this.#types.fieldsOf(type, node.name.value).map(({ field }) => listedType(field.type)?.name);
+    const names = [...new Set(listed)];
+    for (const typeName of names) {
+      if (typeName === undefined || !this.#isListed(typeName)) continue;
+      const responseKey = responseKeyOf(node);
+      const id = `${responseKey} ${typeName}`;
+      let found = this.#found.get(id);
+      if (found === undefined) {
+        found = { typeName, responseKey, nodes: [], roots: new Set(), directive: undefined, isMixed: false };
+        this.#found.set(id, found);
+      }
+      found.nodes.push(node);
+      found.roots.add(root);
+      found.directive ??= otherDirective(node);
+      if (names.length > 1) found.isMixed = true;
+    }
+  }
+}
+
+/** Returns the names of the fields of a type that return lists of objects which can be entries. */
+export const listFieldsOf = (type: GraphQLObjectType, isListed: (typeName: string) => boolean): string[] =>
+  Object.values(type.getFields())
+    .filter((field) => isListed(listedType(field.type)?.name ?? ""))
+    .map(({ name }) => name);
+
+/** The resolver of the twin of a list: calls that of the list, and reads each object. `leaf`: the type of completed values. */
+export function resolveList(
+  subtree: SubtreeField,
+  leaf: GraphQLScalarType,
+  run: ObjectRun,
+  [source, args, context, info]: [unknown, Args, unknown, GraphQLResolveInfo],
+): unknown {
+  const nodes = originalsOf(info);
+  const name = (nodes[0] as FieldNode).name.value;
+  const field = info.parentType.getFields()[name] as AnyField;
+  const isStrict = isNonNullType((getNullableType(field.type) as { readonly ofType: GraphQLOutputType }).ofType);
+  const ownInfo = infoWith(writtenInfo(info), { fieldNodes: nodes, fieldName: name, returnType: field.type });
+  const read = (object: unknown, nth: number, share: number): unknown => {
+    if (object === null || object === undefined || object instanceof Error) return object;
+    const path = { prev: info.path, key: nth, typename: undefined };
+    return subtree.resolveObject({ object, isStrict, share }, context, infoWith(info, { path, returnType: leaf }), run);
+  };
+  const readAll = (list: unknown): unknown => {
+    if (isAsyncIterable(list)) return readEach(list, read, run);
+    if (typeof list !== "object" || list === null || !(Symbol.iterator in list)) return list;
+    const all = Array.from(list as Iterable<unknown>);
+    const share = 1 / all.length;
+    const items = all.map((item, nth) =>
+      isThenable(item) ? Promise.resolve(item).then((object) => read(object, nth, share)) : read(item, nth, share),
+    );
+    for (const item of items) if (item instanceof Promise) run.pending.push(item);
+    return items;
+  };
+  const list: unknown = (field.resolve ?? defaultFieldResolver)(source, args, context, ownInfo);
+  if (!isThenable(list)) return readAll(list);
+  const items = Promise.resolve(list).then(readAll);
+  run.pending.push(items);
+  return items;
+}
+
+/** What part of a list an object is taken for while nobody knows how many there are. */
+const SHARE = 0.05;
+
+/** Where the executor takes lists that come piece by piece. */
+async function* readEach(
+  list: AsyncIterable<unknown>,
+  read: (object: unknown, nth: number, share: number) => unknown,
+  run: ObjectRun,
+): AsyncGenerator<unknown> {
+  let nth = 0;
+  const ended = new Deferred<void>();
+  run.pending.push(ended.promise);
+  try {
+    for await (const object of list) yield await read(object, nth++, SHARE);
+  } finally {
+    ended.resolve();
+  }
+}
+
+const isAsyncIterable = (value: unknown): value is AsyncIterable<unknown> =>
+  typeof value === "object" && value !== null && Symbol.asyncIterator in value;
+
+const isThenable = (value: unknown): value is PromiseLike<unknown> =>
+  typeof (value as { then?: unknown } | null | undefined)?.then === "function";

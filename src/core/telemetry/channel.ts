@@ -1,0 +1,122 @@
+import type { Cancel } from "../base/clock.js";
+import { ignoreRejection } from "../base/deferred.js";
+import type { Counters } from "./counters.js";
+import { DiagnosticsChannels } from "./diagnostics-channels.js";
+import type { CacheEvent, FrequentEvent, Listener, ReadOutcome } from "./events.js";
+import type { HotKeys } from "./hot-keys.js";
+import { subjectOf } from "./subject.js";
+import type { Tracing } from "./tracing.js";
+
+/**
+ * Counts events and delivers them to listeners and to the diagnostics channels of Node.js. A listener that
+ * throws or rejects affects neither the cache nor the other listeners; `reportFailure` gets its first error.
+ */
+export class Channel {
+  /** Counts reads by key. Undefined unless somebody has asked for hot keys. */
+  hotKeys: HotKeys | undefined = undefined;
+  /** Follows loads, waits and store operations; undefined unless an adapter does. A property, because hits read it. */
+  tracing: Tracing | undefined = undefined;
+  /** The prefix of the cache. */
+  readonly prefix: string;
+  /** Whether a listener gets `store.finished`. A property, because hits read it. */
+  isStoreObserved = false;
+  /** Whether `store.finished` has subscribers: see `DiagnosticsChannels.of`. */
+  readonly storeFinished: { readonly hasSubscribers: boolean };
+  readonly #served: { readonly hasSubscribers: boolean };
+  readonly #waitFinished: { readonly hasSubscribers: boolean };
+  readonly #counters: Counters | undefined;
+  readonly #diagnostics: DiagnosticsChannels;
+  /** Those of all events but the frequent ones. */
+  readonly #listeners: Listener[] = [];
+  readonly #frequentListeners: Readonly<Record<FrequentEvent["name"], Listener[]>> = {
+    "entry.served": [],
+    "wait.finished": [],
+    "store.finished": [],
+  };
+
+  readonly #reportFailure: (error: unknown) => void;
+
+  constructor(counters?: Counters, prefix = "", reportFailure: (error: unknown) => void = () => undefined) {
+    this.prefix = prefix;
+    let isReported = false;
+    this.#reportFailure = (error) => {
+      if (isReported) return;
+      isReported = true;
+      reportFailure(error);
+    };
+    this.#counters = counters;
+    this.#diagnostics = new DiagnosticsChannels(prefix);
+    this.#served = this.#diagnostics.of("entry.served");
+    this.#waitFinished = this.#diagnostics.of("wait.finished");
+    this.storeFinished = this.#diagnostics.of("store.finished");
+  }
+
+  /** Calls `listener` with every event, and of those in `FrequentEvent` with the named ones. Default: all. Returns what ends it. */
+  listen(listener: Listener, frequent?: readonly FrequentEvent["name"][]): Cancel {
+    const byName = this.#frequentListeners;
+    const lists = [this.#listeners, ...(frequent?.map((name) => byName[name]) ?? Object.values(byName))];
+    for (const list of lists) list.push(listener);
+    this.isStoreObserved = this.#frequentListeners["store.finished"].length > 0;
+    return () => {
+      for (const list of lists) if (list.includes(listener)) list.splice(list.indexOf(listener), 1);
+      this.isStoreObserved = this.#frequentListeners["store.finished"].length > 0;
+    };
+  }
+
+  publish(event: Exclude<CacheEvent, FrequentEvent>): void {
+    this.#counters?.count(event);
+    if (this.hotKeys !== undefined) {
+      // The bypass of an observed read has no digest.
+      const isRead = event.name === "resolver.bypassed" || event.name === "read.observed";
+      if (isRead && event.digest !== "") this.hotKeys.add(event.coordinate, event.digest);
+    }
+    this.#deliver(event, this.#listeners);
+  }
+
+  /**
+   * Publishes `entry.served`. Every hit does, so the event is made, and the key read, only if it is listened to.
+   * `readBytes`: the size of the stored value that the read was served from.
+   */
+  served(coordinate: string, key: ServedKey, outcome: Exclude<ReadOutcome, "bypassed">, readBytes = 0): void {
+    this.#counters?.countServed(coordinate, outcome, readBytes, key.kind === "subtree");
+    if (this.hotKeys !== undefined) this.hotKeys.add(coordinate, key.digest, key.input);
+    if (this.#frequentListeners["entry.served"].length > 0 || this.#served.hasSubscribers)
+      this.#deliver(
+        { name: "entry.served", ...subjectOf({ coordinate, digest: key.digest, kind: key.kind }), outcome },
+        this.#frequentListeners["entry.served"],
+      );
+  }
+
+  /** Publishes `wait.finished`. Thousands may wait for one load, so the event is made only if it is listened to. */
+  waited(coordinate: string, key: ServedKey, waitMs: number, isLocal: boolean): void {
+    this.#counters?.countWait(coordinate, waitMs, key.kind === "subtree");
+    if (this.#frequentListeners["wait.finished"].length > 0 || this.#waitFinished.hasSubscribers)
+      this.#deliver(
+        { name: "wait.finished", ...subjectOf({ coordinate, digest: key.digest, kind: key.kind }), waitMs, isLocal },
+        this.#frequentListeners["wait.finished"],
+      );
+  }
+
+  /** Publishes `store.finished`. To be called only if it is listened to: see `isStoreObserved` and `storeFinished`. */
+  finished(event: Extract<FrequentEvent, { name: "store.finished" }>): void {
+    this.#deliver(event, this.#frequentListeners["store.finished"]);
+  }
+
+  #deliver(event: CacheEvent, listeners: readonly Listener[]): void {
+    for (const listener of [...listeners]) {
+      try {
+        ignoreRejection(listener(event), this.#reportFailure);
+      } catch (error) {
+        this.#reportFailure(error);
+      }
+    }
+    this.#diagnostics.publish(event);
+  }
+}
+
+/** What is read of a key if somebody listens. */
+interface ServedKey {
+  readonly kind?: string;
+  readonly digest: string;
+  readonly input?: string;
+}

@@ -1,0 +1,53 @@
+import { isError } from "../base/built-in.js";
+import { CachedError } from "../base/errors.js";
+
+/** How many types an `ErrorTypes` tells apart. */
+const MAX_TYPES = 50;
+
+/** The types of errors as labels of metrics, whose number is bounded: the first 50 that occur, and `_OTHER`. */
+export class ErrorTypes {
+  readonly #known = new Set<string>();
+
+  of(error: unknown): string {
+    const type = errorTypeOf(error);
+    if (this.#known.has(type)) return type;
+    if (this.#known.size >= MAX_TYPES) return "_OTHER";
+    this.#known.add(type);
+    return type;
+  }
+}
+
+/** The codes of Node.js, such as ECONNREFUSED, and constants of several words, such as UPSTREAM_DOWN. */
+const CODE = /^(E[A-Z0-9]{2,20}|(?=.{1,60}$)[A-Z][A-Z0-9]*(_[A-Z][A-Z0-9]*)+)$/;
+/** The codes of one word that GraphQL servers use. */
+const WORDS: readonly unknown[] = ["FORBIDDEN", "UNAUTHENTICATED"];
+const CLASS_NAME = /^[A-Z][A-Za-z0-9]{0,60}$/;
+
+/**
+ * Returns what kind of error it is, for metrics, spans, inspection and reports: its code, also that of a GraphQL error
+ * in `extensions.code`, if it is written like a constant, else the name of its class. Never the message, or a code or
+ * name of another form, which may be user data. `_OTHER`, as in OpenTelemetry, if it has none of them. Never throws,
+ * although the properties of what a source has thrown may.
+ */
+export function errorTypeOf(error: unknown): string {
+  try {
+    return knownTypeOf(error);
+  } catch {
+    return "_OTHER";
+  }
+}
+
+function knownTypeOf(error: unknown): string {
+  if (error instanceof CachedError) return error.code;
+  if (!isError(error)) return "_OTHER";
+  const { code, extensions } = error as { readonly code?: unknown; readonly extensions?: { readonly code?: unknown } };
+  const known = [extensions?.code, code].find(isConstant);
+  if (known !== undefined) return known;
+  const { name } = error.constructor;
+  // A DOMException has the name of an AbortError or TimeoutError; those of other errors may be set to anything.
+  const ownName = error instanceof DOMException ? error.name : name;
+  return CLASS_NAME.test(ownName) ? ownName : "_OTHER";
+}
+
+const isConstant = (code: unknown): code is string =>
+  typeof code === "string" && (CODE.test(code) || WORDS.includes(code));

@@ -1,0 +1,263 @@
+import type { CachedError } from "../base/errors.js";
+
+/**
+ * How a field, a loader or everything uses the cache. `off`: neither look up nor store. `observe`: look up and store, but
+ * always answer from the source, and compare. `on`: use the cache.
+ */
+export type Mode = "off" | "observe" | "on";
+
+/**
+ * How a read ended.
+ *
+ * - `hit`: a fresh value from the store, or from the near cache.
+ * - `stale`: a stale value, while it is refreshed or after `softTimeoutMs`.
+ * - `staleIfError`: a stale value, because the load failed or could not be tried.
+ * - `loaded`: its own load, which may also have failed.
+ * - `coalesced`: the result of another caller's load, in this or another process.
+ * - `bypassed`: a value without the cache; the event is `resolver.bypassed`.
+ */
+export type ReadOutcome = "hit" | "stale" | "staleIfError" | "loaded" | "coalesced" | "bypassed";
+
+/**
+ * Why a read bypassed the cache; `CacheBypassReason` in the inspection SDL describes each reason.
+ */
+export type BypassReason =
+  | "KEY_UNUSABLE"
+  | "NO_IDENTITY"
+  | "UNCACHEABLE"
+  | "WRITE_IN_PROGRESS"
+  | "STORE_UNAVAILABLE"
+  | "WAIT_TIMEOUT"
+  | "NESTED"
+  | "DOES_NOT_EXIST"
+  | "REQUESTED"
+  | "MODE_OFF"
+  | "MODE_OBSERVE"
+  | "KEY_COLLISION"
+  | "ABORTED"
+  | "CLOSED";
+
+/** Why a subtree is not read or not stored; `CacheSubtreeSkipReason` in the inspection SDL describes each reason. */
+export type SkipReason =
+  | "NO_TWIN"
+  | "CHANGED_RESOLVER"
+  | "DIRECTIVE"
+  | "LIST_WITHOUT_ID"
+  | "HOLE"
+  | "MODE"
+  | "TOO_MANY_SELECTIONS"
+  | "HIT_RATIO"
+  | "ROOT_VALUE"
+  | "ERRORS"
+  | "TOO_LARGE"
+  | "TOO_MANY_PARTS"
+  | "PRIVATE"
+  | "CONTEXT_READ"
+  | "CONTEXT_FROZEN"
+  | "UNSTORABLE";
+
+/** What the cache would have done with a read whose mode is `observe`. `miss`: the value would have been loaded. */
+export type ObservedOutcome = "hit" | "stale" | "miss" | "bypassed";
+
+/** Whether the value that the cache would have served is the one that the source has returned. `none`: not compared. */
+export type Comparison = "same" | "different" | "none";
+
+/** What a comparison of a stored value with its source says about how often the source changes. Milliseconds. */
+export interface WatchedValue {
+  /** How old the stored value was. */
+  readonly ageMs: number;
+  /**
+   * The part of its age that no earlier comparison in this process has covered. 0 if an earlier one has found a change.
+   * The value has changed within this time, or has not.
+   */
+  readonly newMs: number;
+}
+
+/**
+ * The call that asked for an invalidation.
+ *
+ * - `entityTags`: a mutation has returned the entities.
+ * - `cacheInvalidate` and the other names of mutations: an operator.
+ * - `set` and `delete`: the key-value cache.
+ * - `retry`: an earlier invalidation that the store had not confirmed, or may have lost.
+ */
+export type InvalidationVia =
+  | "cache.invalidate"
+  | "cache.invalidateTags"
+  | "cache.clear"
+  | "cache.mutate"
+  | "@invalidates"
+  | "entityTags"
+  | "cacheInvalidate"
+  | "cacheInvalidateAll"
+  | "cacheInvalidateTags"
+  | "cacheClear"
+  | "outbox"
+  | "invalidationHandler"
+  | "set"
+  | "delete"
+  | "retry";
+
+/** The subject of an event. Never contains a value, an argument or a whole key. */
+export interface Subject {
+  readonly coordinate: string;
+  /** The digest of the key; empty if no key could be built. */
+  readonly digest: string;
+  /** Set if the key is that of a subtree. The entry of the field itself has the same coordinate. */
+  readonly isSubtree?: true;
+}
+
+/** What a connection of a store's own is for. Messages to waiters (`wake-ups`) and near caches can share one. */
+export type ConnectionUse = "wake-ups" | "near-cache" | "invalidations";
+
+/** Every event of the cache. Names have the form `noun.participle`. */
+export type CacheEvent =
+  /** A read ended with a value, or with the error of its load. */
+  | ({ readonly name: "entry.served"; readonly outcome: Exclude<ReadOutcome, "bypassed"> } & Subject)
+  /** A read bypassed the cache. `error` is set if there is a mistake to correct. */
+  | ({ readonly name: "resolver.bypassed"; readonly reason: BypassReason; readonly error?: CachedError } & Subject)
+  /** A read in the mode `observe` has ended: what the cache would have done, and whether its value was up to date. */
+  | ({
+      readonly name: "read.observed";
+      readonly outcome: ObservedOutcome;
+      readonly comparison: Comparison;
+      /** Set if the values were compared. */
+      readonly watched?: WatchedValue;
+    } & Subject)
+  /**
+   * A hit was compared with its source, after it was served: see the options in `sampling`. `isRefresh`: with the value of
+   * the refresh that it has started, and not of a call for this purpose.
+   */
+  | ({
+      readonly name: "hit.sampled";
+      readonly isRefresh: boolean;
+      readonly comparison: Comparison;
+      readonly watched?: WatchedValue;
+    } & Subject)
+  /** The option `compare` threw, or returned something other than true or false. */
+  | ({ readonly name: "comparison.failed"; readonly error: unknown } & Subject)
+  /** A resolver or batch function is about to be called. One event per key, even if a call gets many keys. */
+  | ({ readonly name: "load.started"; readonly isRefresh: boolean } & Subject)
+  /** It returned. */
+  | ({ readonly name: "load.finished"; readonly loadMs: number } & Subject)
+  /** It threw. */
+  | ({ readonly name: "load.failed"; readonly loadMs: number; readonly error: unknown } & Subject)
+  /**
+   * The load was not started: the concurrency limit is reached and the queue is full, the breaker is
+   * open, or the request that it was to run for was aborted meanwhile.
+   */
+  | ({ readonly name: "load.refused"; readonly error: unknown } & Subject)
+  /** A caller has waited for a load that was not its own, whatever it got in the end. */
+  | ({ readonly name: "wait.finished"; readonly waitMs: number; readonly isLocal: boolean } & Subject)
+  /**
+   * The last two loads of the key failed with errors that concern one caller only (`isCallerError`).
+   * For `errorBackoffMs`, each caller loads for itself.
+   */
+  | ({ readonly name: "sharing.suspended"; readonly error: unknown } & Subject)
+  /** The option `errorMaxAgeMs` threw, or returned something other than a duration. */
+  | ({ readonly name: "lifetime.refused"; readonly error: CachedError } & Subject)
+  /** The option `abortSignal` threw, or returned something other than an abort signal. */
+  | ({ readonly name: "signal.refused"; readonly error: CachedError } & Subject)
+  /** `storedBytes`: the size of the value in the store; 0 if it was not stored, or confirmed as unchanged. */
+  | ({ readonly name: "write.finished"; readonly isStored: boolean; readonly storedBytes: number } & Subject)
+  /** A value cannot be restored exactly, is too large, would be refused by GraphQL, or depends on more than its key. */
+  | ({ readonly name: "value.refused"; readonly error: CachedError } & Subject)
+  /** A stored entry cannot be decoded, or GraphQL would refuse its value; it is loaded again. */
+  | ({ readonly name: "entry.corrupt"; readonly error: CachedError } & Subject)
+  /**
+   * A field with `subtree: true` was cached field by field, or its subtree was not stored. `subject`: what it is about, such as the
+   * coordinate of a field or a property of the context. Published once for each reason and subject.
+   */
+  | ({ readonly name: "subtree.skipped"; readonly reason: SkipReason; readonly subject: string } & Subject)
+  /** The lease of a running load is gone: the key was invalidated, or another process took it over. */
+  | ({ readonly name: "lease.lost" } & Subject)
+  /**
+   * The load of a PUBLIC value read a property of the context that is not part of its key.
+   * Published once per coordinate and property. Off in production by default.
+   */
+  | ({ readonly name: "context.read"; readonly property: string } & Subject)
+  /**
+   * A load read more of the query than its key contains; the keys of later requests contain it.
+   * Published once per field and process for the selection, and once more for the whole operation.
+   */
+  | ({ readonly name: "selection.read"; readonly error: CachedError } & Subject)
+  /**
+   * A tag is probably a mistake: a template of a field has yielded no tag, since its path leads to a property that is
+   * missing, or a call has named a tag that no value can have; `coordinate` is null then. Published once for each.
+   */
+  | {
+      readonly name: "tag.mistaken";
+      readonly coordinate: string | null;
+      readonly digest: string;
+      readonly error: CachedError;
+    }
+  /** `refreshQueue` accepted a background refresh. */
+  | ({ readonly name: "refresh.enqueued" } & Subject)
+  /** `refreshQueue` rejected a background refresh, which now runs in this process. */
+  | ({ readonly name: "refresh.rejected"; readonly error: unknown } & Subject)
+  /**
+   * A store operation failed, exceeded its time budget, or read only some of its keys. `node` is empty if the store is a
+   * single node. `nameCount` is the number of keys and tags that got no result.
+   */
+  | {
+      readonly name: "store.failed";
+      readonly node: string;
+      readonly operation: string;
+      readonly nameCount: number;
+      readonly error: unknown;
+    }
+  /** The store has replied to one operation, or has failed to. */
+  | {
+      readonly name: "store.finished";
+      readonly node: string;
+      readonly operation: string;
+      readonly nameCount: number;
+      readonly storeMs: number;
+      readonly error?: unknown;
+    }
+  /** The first success once every kind of operation that failed has succeeded again, or not failed for 30 seconds. */
+  | { readonly name: "store.recovered"; readonly node: string }
+  /**
+   * A connection that the store has opened for itself cannot be used, while others can. Published once for each cause.
+   * `node` is empty if the store is a single node, or if any node will do.
+   */
+  | {
+      readonly name: "connection.failed";
+      readonly use: ConnectionUse;
+      readonly node: string;
+      readonly error: CachedError;
+    }
+  /** All connections that the store has opened for itself can be used again. */
+  | { readonly name: "connection.recovered" }
+  /** This process has seen another mode. `coordinate` is null if it is that of everything. */
+  | { readonly name: "mode.changed"; readonly coordinate: string | null; readonly mode: Mode; readonly previous: Mode }
+  /** An invalidation has ended. Unless it is confirmed, it is repeated. */
+  | {
+      readonly name: "invalidation.finished";
+      readonly via: InvalidationVia;
+      /** The mutation field that was executed, for `@invalidates` and `entityTags`. */
+      readonly mutation?: string;
+      readonly kind: "hard" | "soft" | "replace";
+      readonly isConfirmed: boolean;
+      readonly invalidationMs: number;
+      readonly tagCount: number;
+      /** The number of entries that were named one by one. */
+      readonly entryCount: number;
+      /** The fields and loaders of these entries, and those of which all entries were invalidated. */
+      readonly coordinates: readonly string[];
+      /** Whether everything under the prefix was invalidated. */
+      readonly isClear: boolean;
+      /** What a CDN has to purge: everything that was invalidated, as the headers `Cache-Tag` and `Surrogate-Key` name it. */
+      readonly tags: readonly string[];
+    }
+  /** The option `purge` threw or rejected, or took too long. */
+  | { readonly name: "purge.failed"; readonly tagCount: number; readonly error: unknown }
+  /** More invalidations wait to be repeated than are kept, so everything under the prefix is invalidated. */
+  | { readonly name: "invalidations.overflowed"; readonly error: CachedError };
+
+export type ServedEvent = Extract<CacheEvent, { name: "entry.served" }>;
+
+/** The events of hits and of waiting readers. They are made only if they are listened to. */
+export type FrequentEvent = Extract<CacheEvent, { name: "entry.served" | "wait.finished" | "store.finished" }>;
+
+export type Listener = (event: CacheEvent) => void;

@@ -1,0 +1,131 @@
+import { ignoreRejection } from "../base/deferred.js";
+import { CachedError, inOneLine, messageOf } from "../base/errors.js";
+import type { Listener } from "./events.js";
+
+/** Where log lines are written. */
+export interface Logger {
+  info(message: string): void;
+  warn(message: string): void;
+}
+
+/** Takes the context properties that loads have read, to log them together. */
+export interface ContextReads {
+  add(coordinate: string, property: string): void;
+}
+
+/** Returns a logger whose methods never throw, since what cannot be logged must not fail a request or a mutation. */
+export function infallible(logger: Logger): Logger {
+  const tryTo = (write: () => unknown): void => {
+    try {
+      ignoreRejection(write());
+    } catch {
+      // There is nowhere else to report it.
+    }
+  };
+  return {
+    info: (message) => tryTo(() => logger.info(message)),
+    warn: (message) => tryTo(() => logger.warn(message)),
+  };
+}
+
+/** The most characters of a message of the cache, which can contain that of another error. */
+const MAX_LENGTH = 1_500;
+/** How many lines a `OnceLog` remembers. It writes no further ones. */
+const MAX_LINES = 1_000;
+
+/** Writes each line once. */
+export class OnceLog implements Logger {
+  readonly #logger: Logger;
+  readonly #written = new Set<string>();
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+
+  info(line: string): void {
+    if (this.#isNew(line)) this.#logger.info(line);
+  }
+
+  warn(line: string): void {
+    if (this.#isNew(line)) this.#logger.warn(line);
+  }
+
+  #isNew(line: string): boolean {
+    if (this.#written.has(line) || this.#written.size >= MAX_LINES) return false;
+    this.#written.add(line);
+    return true;
+  }
+}
+
+/**
+ * Returns a listener that logs when the store becomes unavailable and when it recovers, and warns
+ * once per coordinate and cause about whatever keeps a field from being cached.
+ */
+export function logListener(logger: Logger, contextReads: ContextReads): Listener {
+  const unavailable = new Set<string>();
+  const storeName = (node: string): string => (node === "" ? "the store" : `store node ${node}`);
+  const warned = new Set<string>();
+  const warnOnce = (cause: string, message: string): void => {
+    if (warned.has(cause)) return;
+    warned.add(cause);
+    logger.warn(`graphql-cached: ${inOneLine(message, MAX_LENGTH)}`);
+  };
+  return (event) => {
+    if (event.name === "store.failed" && !unavailable.has(event.node)) {
+      unavailable.add(event.node);
+      logger.warn(
+        `graphql-cached: ${storeName(event.node)} is unavailable, requests continue uncached: ${inOneLine(messageOf(event.error))}`,
+      );
+    } else if (event.name === "store.recovered" && unavailable.delete(event.node)) {
+      logger.info(`graphql-cached: ${storeName(event.node)} is available again`);
+    } else if (event.name === "connection.failed") {
+      logger.warn(`graphql-cached: ${inOneLine(event.error.message)}; ${MEANWHILE[event.use]}`);
+    } else if (event.name === "connection.recovered") {
+      logger.info("graphql-cached: all connections of the store can be used again");
+    } else if (event.name === "invalidations.overflowed") {
+      logger.warn(`graphql-cached: ${event.error.message}`);
+    } else if (event.name === "mode.changed") {
+      const what = event.coordinate === null ? "the cache" : `\`${event.coordinate}\``;
+      logger.info(`graphql-cached: the mode of ${what} is ${event.mode} now; it was ${event.previous}`);
+    } else if (event.name === "purge.failed") {
+      warnOnce(event.name, PURGE_FAILED);
+    } else if (event.name === "comparison.failed") {
+      warnOnce(`${event.coordinate} ${event.name}`, comparisonMessage(event.coordinate, event.error));
+    } else if (event.name === "context.read") {
+      contextReads.add(event.coordinate, event.property);
+    } else if (event.name === "selection.read" || event.name === "tag.mistaken") {
+      warnOnce(`${event.coordinate} ${event.error.message}`, event.error.message);
+    } else if (event.name === "sharing.suspended") {
+      warnOnce(`${event.coordinate} ${event.name}`, unsharedMessage(event.coordinate, event.error));
+    } else if (
+      event.name === "value.refused" ||
+      event.name === "entry.corrupt" ||
+      event.name === "resolver.bypassed" ||
+      event.name === "lifetime.refused" ||
+      event.name === "signal.refused"
+    ) {
+      if (event.error !== undefined) warnOnce(`${event.coordinate} ${event.error.code}`, event.error.message);
+    }
+  };
+}
+
+/** What happens while a connection of the store cannot be used. */
+const MEANWHILE = {
+  "wake-ups": "callers that wait for another process poll the store",
+  "near-cache": "the near cache learns of invalidations when it asks, every half second",
+  invalidations: "invalidations are repeated until they are confirmed",
+} as const;
+
+/** What a function of the application throws may contain credentials. */
+const PURGE_FAILED =
+  "`invalidation.purge` has failed, so a CDN can serve what was invalidated until its time is over; listen to the event `purge.failed` to see why";
+
+/** What a function of the application throws may contain values. */
+const comparisonMessage = (coordinate: string, error: unknown): string =>
+  error instanceof CachedError
+    ? error.message
+    : `\`${coordinate}\`: \`compare\` threw an exception, so values are not compared; listen to the event \`comparison.failed\` to see it`;
+
+const unsharedMessage = (coordinate: string, error: unknown): string =>
+  `\`${coordinate}\`: two loads of a key in a row failed with an error that concerns one caller only, so for a moment each caller loads for itself: ${inOneLine(messageOf(error))}; ` +
+  "check permissions outside of the cache, or set createCache({ loads: { isCallerError } }) if the error concerns every caller";

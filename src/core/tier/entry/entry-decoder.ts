@@ -1,0 +1,131 @@
+import { CachedError } from "../../base/errors.js";
+import { Unreadable } from "../../codec/codec.js";
+import type { Encoded, Packing } from "../../codec/packing.js";
+import type { Key, Subject } from "../../keys/key.js";
+import { type BodyParts, type OwnFreshness, type ResponseHint, readBody } from "../../store/body.js";
+import type { Entry } from "../../store/entry.js";
+import type { Channel } from "../../telemetry/channel.js";
+import { subjectOf } from "../../telemetry/subject.js";
+import { failureAad, readFailure } from "./failure.js";
+
+/** A decoded value with what its load has said about it. */
+export class DecodedValue {
+  readonly kind = "value";
+  readonly value: unknown;
+  /** What `value` was decoded from. */
+  readonly content: Encoded;
+  /** The size of the body of the entry. */
+  readonly bodyBytes: number;
+  /** What the entry has besides. Hits read it directly: a getter would be one more call. */
+  readonly parts: BodyParts;
+  /** The bytes that the body is the end of, and where the packed value begins in them. */
+  readonly #bytes: Buffer;
+  readonly #valueAt: number;
+
+  constructor(value: unknown, content: Encoded, parts: BodyParts, bodyBytes: number, bytes: Buffer, valueAt: number) {
+    this.value = value;
+    this.content = content;
+    this.bodyBytes = bodyBytes;
+    this.parts = parts;
+    this.#bytes = bytes;
+    this.#valueAt = valueAt;
+  }
+
+  get subjects(): readonly Subject[] {
+    return this.parts.subjects;
+  }
+
+  get hint(): ResponseHint | undefined {
+    return this.parts.hint;
+  }
+
+  get freshness(): OwnFreshness | undefined {
+    return this.parts.freshness;
+  }
+
+  /** The value as it is packed in the store. */
+  get packed(): Buffer {
+    return this.#bytes.subarray(this.#valueAt);
+  }
+
+  /** Returns what makes the value once more, each time it is called. Keeps nothing of the store's reply. */
+  again(packing: Packing): () => unknown {
+    const { content: given } = this;
+    const content = given instanceof Uint8Array ? Buffer.from(given) : given;
+    return () => packing.decode(content);
+  }
+
+  /** Returns the same with another value, which is a copy. */
+  with(value: unknown): DecodedValue {
+    return new DecodedValue(value, this.content, this.parts, this.bodyBytes, this.#bytes, this.#valueAt);
+  }
+}
+
+/**
+ * The content of a value's entry. `corrupt`: it cannot be read. `collision`: it belongs to another
+ * key. Both count as absent.
+ */
+export type Decoded = DecodedValue | { readonly kind: "corrupt" } | { readonly kind: "collision" };
+
+/**
+ * Decodes the entry of a value for the reader of `key`. Every call returns a new value. Unreadable
+ * entries are reported, never thrown.
+ */
+export function decodeEntry(entry: Entry, key: Key, packing: Packing, channel: Channel): Decoded {
+  let cause: unknown;
+  try {
+    const body = packing.unseal(entry.body, key.name);
+    const parts = readBody(body, key);
+    if (parts === "collision") return { kind: "collision" };
+    if (parts !== undefined) {
+      const content = packing.unpack(body, parts.valueAt);
+      const value = packing.decode(content);
+      return new DecodedValue(value, content, parts, body.length, body, parts.valueAt);
+    }
+  } catch (error) {
+    cause = error;
+  }
+  reportCorrupt(key, cause, channel);
+  return { kind: "corrupt" };
+}
+
+/** Returns how long a value's load has set that it is served. Undefined if that cannot be read. */
+export function readOwnFreshness(entry: Entry, key: Key, packing: Packing): OwnFreshness | undefined {
+  try {
+    const parts = readBody(packing.unseal(entry.body, key.name), key);
+    return parts === "collision" ? undefined : parts?.freshness;
+  } catch {
+    // Decoding the entry reports it.
+    return undefined;
+  }
+}
+
+/**
+ * Decodes the failure of a load in another process. Returns undefined, and reports it, if the
+ * failure cannot be decrypted or belongs to another key.
+ */
+export function decodeFailure(body: Uint8Array, key: Key, packing: Packing, channel: Channel): Error | undefined {
+  let cause: unknown;
+  try {
+    const failure = readFailure(packing.unseal(body, failureAad(key)), key);
+    if (failure !== undefined) return failure;
+  } catch (error) {
+    cause = error;
+  }
+  reportCorrupt(key, cause, channel);
+  return undefined;
+}
+
+function reportCorrupt(key: Key, cause: unknown, channel: Channel): void {
+  const { coordinate } = key;
+  const [reason, remedy] =
+    cause instanceof Unreadable
+      ? [cause.message, "use the same `codec`, `types`, `maxValueBytes` and `encryption` in all processes"]
+      : ["its bytes are damaged or of another format", "check what else writes under this prefix"];
+  const error = new CachedError(
+    "CACHED_ENTRY_CORRUPT",
+    `\`${coordinate}\`: a stored entry cannot be read, so the value is loaded again: ${reason}; ${remedy}`,
+    { coordinate, cause },
+  );
+  channel.publish({ name: "entry.corrupt", ...subjectOf(key), error });
+}

@@ -1,0 +1,126 @@
+import type { Random } from "../../base/clock.js";
+import type { Policy } from "../../policy/policy.js";
+import type { OwnFreshness } from "../../store/body.js";
+import { type Entry, isForWaiters } from "../../store/entry.js";
+
+/**
+ * What a reader may do with an entry.
+ *
+ * - `fresh`: serve it.
+ * - `stale-while-revalidate`: serve it and start a refresh.
+ * - `stale-if-error`: load; serve it if the load fails.
+ * - `stale-backoff`: serve it. The last refresh failed, and the next one waits until
+ *   `freshUntilAt`.
+ * - `absent`: load.
+ * - the rest: see `EntryState`.
+ */
+export type Freshness =
+  | "fresh"
+  | "stale-while-revalidate"
+  | "stale-if-error"
+  | "stale-backoff"
+  | "absent"
+  | "pending"
+  | "failed"
+  | "uncacheable"
+  | "write-in-progress";
+
+const NOTHING_SET = (): undefined => undefined;
+
+/** The states in which an entry may be served without waiting for a load. */
+export type Servable = Extract<Freshness, "fresh" | "stale-while-revalidate" | "stale-backoff">;
+
+export const isServable = (freshness: Freshness): freshness is Servable =>
+  freshness === "fresh" || freshness === "stale-while-revalidate" || freshness === "stale-backoff";
+
+/**
+ * Returns what a reader may do with `entry` at `now`, the store's time, by its policy.
+ *
+ * A boundary belongs to the later state: exactly at `freshUntilAt`, the entry is stale. A value older than `maxAge` plus
+ * the longest stale window is absent, no matter what the entry says.
+ *
+ * `ownOf` returns what the load of a value has set. It is called only if the value is not fresh by the
+ * policy: `freshUntilAt` contains a shorter `maxAge`.
+ *
+ * Source: RFC 9111 §4.2, RFC 5861 §3 and §4.
+ */
+export function evaluateFreshness(
+  entry: Entry | undefined,
+  policy: Policy,
+  now: number,
+  ownOf: (entry: Entry) => OwnFreshness | undefined = NOTHING_SET,
+): Freshness {
+  if (entry === undefined) return "absent";
+  if (entry.state === "pending") return "pending";
+  if (entry.state !== "value") return now < entry.untilAt ? entry.state : "absent";
+  if (isForWaiters(entry)) return "absent";
+  const freshness = valueFreshness(entry, policy, now);
+  if (freshness === "fresh" || (freshness === "absent" && policy.maxAgeLimitMs === undefined)) return freshness;
+  const own = ownOf(entry);
+  return own === undefined ? freshness : valueFreshness(entry, ownPolicy(policy, own), now);
+}
+
+function valueFreshness(entry: Entry, policy: Policy, now: number): Freshness {
+  const { hasRefreshFailed } = entry;
+  const isBeforeEnd = now < entry.freshUntilAt;
+  if (policy.neverExpires)
+    return isBeforeEnd ? (hasRefreshFailed ? "stale-backoff" : "fresh") : "stale-while-revalidate";
+  const pastMaxAgeMs = now - entry.grantedAt - policy.maxAgeMs;
+  // A maxAge that has become shorter since the value was stored applies at once.
+  if (isBeforeEnd && !hasRefreshFailed && pastMaxAgeMs < 0) return "fresh";
+  const { staleWhileRevalidateMs, staleIfErrorMs } = policy;
+  if (isBeforeEnd && hasRefreshFailed && pastMaxAgeMs < Math.max(staleWhileRevalidateMs, staleIfErrorMs))
+    return "stale-backoff";
+  // After a failed refresh or a soft invalidation, `freshUntilAt` does not say when the value
+  // became stale.
+  const isMeasuredByAge = hasRefreshFailed || entry.freshUntilAt === 0;
+  const staleMs = isMeasuredByAge ? pastMaxAgeMs : Math.max(pastMaxAgeMs, now - entry.freshUntilAt);
+  if (staleMs < staleWhileRevalidateMs) return "stale-while-revalidate";
+  return staleMs < staleIfErrorMs ? "stale-if-error" : "absent";
+}
+
+/** Returns the policy of one value: that of its field or loader with what its load has set. */
+export function ownPolicy(policy: Policy, { maxAgeMs, staleWhileRevalidateMs }: OwnFreshness): Policy {
+  const { maxAgeLimitMs } = policy;
+  const windowLimitMs = Math.max(policy.staleWhileRevalidateMs, maxAgeLimitMs ?? 0);
+  return {
+    ...policy,
+    maxAgeMs: Math.min(maxAgeMs ?? policy.maxAgeMs, maxAgeLimitMs ?? policy.maxAgeMs),
+    staleWhileRevalidateMs:
+      policy.neverExpires && staleWhileRevalidateMs !== undefined
+        ? staleWhileRevalidateMs
+        : Math.min(staleWhileRevalidateMs ?? policy.staleWhileRevalidateMs, windowLimitMs),
+    // A window of its own ends.
+    neverExpires: policy.neverExpires && staleWhileRevalidateMs === undefined,
+  };
+}
+
+/**
+ * Returns whether to refresh a fresh entry before it becomes stale. The decision is random; it
+ * becomes more likely as expiry approaches, and the longer the load takes.
+ *
+ * Source: Vattani, Chierichetti, Lowenstein, "Optimal Probabilistic Cache Stampede Prevention",
+ * VLDB 2015, algorithm 2.
+ */
+export function isDueEarly(
+  entry: Pick<Entry, "freshUntilAt" | "loadMs">,
+  policy: Pick<Policy, "earlyRefreshBeta">,
+  now: number,
+  random: Random,
+): boolean {
+  const leftMs = entry.freshUntilAt - now;
+  const scaleMs = entry.loadMs * policy.earlyRefreshBeta;
+  return leftMs <= MAX_NEGATIVE_LOG * scaleMs && -scaleMs * Math.log(1 - random()) >= leftMs && scaleMs > 0;
+}
+
+/** Returns before when an entry is not due for an early refresh. */
+export const earliestRefreshAt = (
+  { freshUntilAt, loadMs }: Pick<Entry, "freshUntilAt" | "loadMs">,
+  { earlyRefreshBeta }: Pick<Policy, "earlyRefreshBeta">,
+): number => freshUntilAt - MAX_NEGATIVE_LOG * loadMs * earlyRefreshBeta;
+
+/**
+ * The upper bound of `-Math.log(1 - random())`: a random number has 53 bits. Skips the logarithm
+ * for most entries.
+ */
+const MAX_NEGATIVE_LOG = 37;

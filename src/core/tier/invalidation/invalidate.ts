@@ -1,0 +1,428 @@
+import { randomBytes } from "node:crypto";
+import type { Cancel, Clock } from "../../base/clock.js";
+import { CachedError } from "../../base/errors.js";
+import { type EntryIdentity, type KeySpace, nameOfSubject, type Subject } from "../../keys/key.js";
+import type { Store } from "../../store/store.js";
+import type { Channel } from "../../telemetry/channel.js";
+import type { UnleasedLoads } from "../lease/load-sharing.js";
+import type { Invalidated, InvalidationClock } from "../record/invalidation-clock.js";
+import {
+  MAX_NAMES,
+  type Names,
+  type UnconfirmedCounts,
+  type UnconfirmedInvalidations,
+} from "../record/unconfirmed-invalidations.js";
+import type { Variants } from "../record/variants.js";
+import type { TierSettings } from "../request/settings.js";
+import type { WorkUnderWay } from "../tick/work-under-way.js";
+import { type InvalidationCause, RETRY } from "./invalidation-cause.js";
+import type { InvalidationHistory, RecordedKind } from "./invalidation-history.js";
+import type { Purger } from "./purge.js";
+import { type InvalidationCount, RecentInvalidations } from "./recent-invalidations.js";
+
+/** Interval between attempts to repeat unconfirmed invalidations. */
+const RETRY_MS = 250;
+
+/**
+ * What an invalidation does with values. `hard` removes them. `soft` makes them stale, to be served
+ * while they are loaded again. `replace` removes them for a new value that the caller stores at
+ * once, so that there is no hold-off for replica lag.
+ */
+export type InvalidationKind = "hard" | "soft" | "replace";
+
+/**
+ * How many invalidations the store has not confirmed. `everything`: everything under the prefix is invalidated. `sinceAt`: on the clock of this
+ * process; undefined if there are none.
+ */
+export interface UnconfirmedStatus extends UnconfirmedCounts {
+  readonly sinceAt: number | undefined;
+}
+
+/** The parts that `Invalidation` uses. */
+export interface InvalidationParts {
+  readonly store: Store;
+  readonly variants: Variants;
+  readonly invalidations: InvalidationClock;
+  readonly clock: Clock;
+  readonly channel: Channel;
+  readonly unleasedLoads: UnleasedLoads;
+  readonly unconfirmed: UnconfirmedInvalidations;
+  readonly history: InvalidationHistory;
+  readonly underWay: WorkUnderWay;
+  readonly keys: Pick<KeySpace, "subjects" | "nameUnder">;
+  readonly purger: Purger;
+  readonly settings: TierSettings;
+}
+
+/**
+ * Invalidates keys and tags in the store and in this process, and protects writes to the source.
+ *
+ * A key is invalidated in all variants of its key form by one record of the clock. The record names that form, so that processes whose keys
+ * of the coordinate have another one take all of them for invalidated.
+ *
+ * What is made of entries, such as a response, is tagged with their subjects, and is thereby invalidated with them.
+ */
+export class Invalidation {
+  readonly #store: Store;
+  readonly #variants: Variants;
+  readonly #invalidations: InvalidationClock;
+  readonly #channel: Channel;
+  readonly #clock: Clock;
+  readonly #unleasedLoads: UnleasedLoads;
+  readonly #unconfirmed: UnconfirmedInvalidations;
+  readonly #recent: RecentInvalidations;
+  /** The same, for those who remember what they have read. */
+  readonly made: InvalidationCount;
+  readonly #history: InvalidationHistory;
+  readonly #underWay: WorkUnderWay;
+  readonly #keys: Pick<KeySpace, "subjects" | "nameUnder">;
+  readonly #purger: Purger;
+  readonly #settings: TierSettings;
+  #unconfirmedSinceAt: number | undefined;
+  /** Set while there are unconfirmed invalidations, also while they are being repeated. */
+  #retryTimer: Cancel | undefined;
+  #isRetrying = false;
+  #isClosed = false;
+
+  constructor({
+    store,
+    variants,
+    invalidations,
+    clock,
+    channel,
+    unleasedLoads,
+    unconfirmed,
+    history,
+    underWay,
+    keys,
+    purger,
+    settings,
+  }: InvalidationParts) {
+    this.#store = store;
+    this.#variants = variants;
+    this.#invalidations = invalidations;
+    this.#channel = channel;
+    this.#clock = clock;
+    this.#unleasedLoads = unleasedLoads;
+    this.#unconfirmed = unconfirmed;
+    this.#recent = new RecentInvalidations();
+    this.made = this.#recent;
+    this.#history = history;
+    this.#underWay = underWay;
+    this.#keys = keys;
+    this.#purger = purger;
+    this.#settings = settings;
+  }
+
+  /** The invalidations that the store has not confirmed, and since when there have been some. */
+  get unconfirmed(): UnconfirmedStatus {
+    const { counts } = this.#unconfirmed;
+    return { ...counts, sinceAt: this.#unconfirmed.size === 0 ? undefined : this.#unconfirmedSinceAt };
+  }
+
+  /** Whether this process has invalidated an entry, or one of its tags, and the store has not confirmed that. */
+  isUnconfirmed(key: EntryIdentity, subjects: readonly Subject[]): boolean {
+    return this.#unconfirmed.has(key, { subjects });
+  }
+
+  /**
+   * Resolves when no reader that starts afterwards can get a value loaded before, except a stale
+   * value after a soft invalidation. Rejects with `CACHED_STORE_UNAVAILABLE` if the store has not
+   * confirmed; the invalidation is then repeated as a hard one until it has.
+   */
+  run(names: Names, kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
+    return this.#underWay.add(this.#run(names, kind, cause));
+  }
+
+  async #run(names: Names, kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
+    try {
+      await this.#applyOrRetry(names, kind, cause);
+      if (kind === "hard") await this.#holdOff(names);
+    } finally {
+      // No response contains a value of the key-value cache.
+      if (cause.via !== "set" && cause.via !== "delete") await this.#purge(names, kind === "soft");
+    }
+  }
+
+  /** What is left to do when nobody can get an old value from the cache any more: a CDN asks again at once. */
+  #purge(names: Names, isSoft: boolean): Promise<void> {
+    return this.#purger.run(this.#invalidatedBy(this.#inThisProcess(names)).subjects, isSoft);
+  }
+
+  /** Invalidates everything under the prefix, as `run` does. */
+  clear(kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
+    return this.run(EVERYTHING, kind, cause);
+  }
+
+  /**
+   * Runs `write` while the names are marked as being written: their values are removed before it
+   * begins, and values loaded during it are not stored. The mark is renewed until the write ends, so
+   * it lasts for `writeGuardMs` if this process dies. Rejects with the error of `write` only: an
+   * unavailable store does not prevent the write.
+   */
+  async around<T>(names: Names, write: () => T | PromiseLike<T>, cause: InvalidationCause): Promise<T> {
+    const writer = newWriterId();
+    await this.#applyOrRetry(names, "hard", cause, "write").catch(() => undefined);
+    const invalidated = this.#invalidatedBy(names);
+    const stopRenewing = await this.#keepMarked(invalidated, writer);
+    try {
+      return await write();
+    } finally {
+      await stopRenewing();
+      await this.#applyOrRetry(names, "hard", cause, "write").catch(() => undefined);
+      // The hold-off precedes the end of the write, so that nothing is stored between the two.
+      await this.#holdOff(names).catch(() => undefined);
+      await this.#invalidations
+        .append({ kind: "end", ...invalidated, writer })
+        .catch(() => this.#retryLater(this.#inThisProcess(names)));
+      await this.#purge(names, false);
+    }
+  }
+
+  /**
+   * Marks what a write concerns as being written, and renews the mark until the returned function is called, which
+   * resolves when no renewal is under way. A renewal also replaces a mark that has lapsed, and
+   * thereby removes what was stored since.
+   */
+  async #keepMarked(invalidated: Invalidated, writer: string): Promise<() => Promise<void>> {
+    const { writeGuardMs } = this.#settings;
+    const mark = (): Promise<void> => this.#beginWrite(invalidated, writer, writeGuardMs).catch(() => undefined);
+    let isOver = false;
+    let marking = mark();
+    let cancel: Cancel = () => undefined;
+    const renewLater = (): void => {
+      if (isOver) return;
+      cancel = this.#clock.after(writeGuardMs / 3, () => {
+        marking = mark();
+        void marking.then(renewLater);
+      });
+    };
+    await marking;
+    renewLater();
+    return () => {
+      isOver = true;
+      cancel();
+      return marking;
+    };
+  }
+
+  /** Repeats unconfirmed invalidations without waiting for the next attempt: the store is connected again. */
+  retryNow(): void {
+    if (this.#retryTimer === undefined || this.#isRetrying || this.#isClosed) return;
+    this.#retryTimer();
+    void this.#retryUnconfirmed();
+  }
+
+  /**
+   * Resolves when none is unconfirmed or waits for replicas, and all are recorded in the history, as far as the store
+   * replies. `untilAt`: when nobody waits for that any more.
+   */
+  async settled(untilAt: number): Promise<void> {
+    while (!this.#isClosed && this.#clock.now() < untilAt && this.#unconfirmed.size > 0)
+      await new Promise<void>((resolve) => this.#clock.after(RETRY_MS, resolve));
+    await this.#history.flush();
+  }
+
+  /**
+   * Makes a last attempt at unconfirmed invalidations. If it fails, outdated entries last until
+   * their ttl.
+   */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#retryTimer?.();
+    if (this.#unconfirmed.size > 0) await this.#retryUnconfirmed();
+    await this.#history.close();
+  }
+
+  /**
+   * Invalidates in this process and in the store. If the store does not confirm, schedules a retry
+   * and rejects.
+   */
+  async #applyOrRetry(
+    names: Names,
+    kind: InvalidationKind,
+    cause: InvalidationCause,
+    recordedAs: RecordedKind = kind,
+  ): Promise<void> {
+    const local = this.#inThisProcess(names);
+    this.#recent.add(local);
+    this.#dropLocal(local);
+    this.#preempt(names, kind);
+    try {
+      await this.#writeReported(names, kind, cause, recordedAs);
+    } catch (error) {
+      // The near cache may have got what was read meanwhile.
+      this.#preempt(names, kind);
+      this.#retryLater(local);
+      throw error;
+    } finally {
+      // What was read meanwhile may be older.
+      this.#recent.add(local);
+      this.#dropLocal(local);
+    }
+  }
+
+  #preempt(names: Names, kind: InvalidationKind): void {
+    // Once everything has to be invalidated, this process serves nothing that it knows, and the names would only add up.
+    if (!this.#unconfirmed.counts.everything)
+      this.#invalidations.preempt(this.#invalidatedBy(names), kind === "soft" ? "soft" : "hard");
+  }
+
+  /**
+   * Adds the fields and loaders of which this process also has keys in another form, after several schemas were applied: which of
+   * those are meant is not known. In the clock, the record says so by the form that it names.
+   */
+  #inThisProcess(names: Names): Names {
+    const { keys, coordinates = [] } = names;
+    const others = keys.filter((key) => this.#variants.hasOtherForm(key.coordinate, key.form));
+    if (others.length === 0) return names;
+    return { ...names, coordinates: [...new Set([...coordinates, ...others.map((key) => key.coordinate)])] };
+  }
+
+  /**
+   * Lets no later reader join a load under way without a lease. The near cache compares what it has with the clock.
+   */
+  #dropLocal(names: Names): void {
+    const { keys, tags, coordinates = [], isClear = false } = names;
+    if (isClear) {
+      this.#dropAllLocal();
+      return;
+    }
+    if (tags.length + coordinates.length > 0) this.#unleasedLoads.detachAll();
+    else this.#unleasedLoads.detach(this.#namesOf(keys));
+  }
+
+  #dropAllLocal(): void {
+    this.#unleasedLoads.detachAll();
+  }
+
+  #beginWrite(invalidated: Invalidated, writer: string, guardMs: number): Promise<void> {
+    return this.#invalidations.append({ kind: "begin", ...invalidated, writer, guardMs });
+  }
+
+  /** Returns everything that an invalidation of `names` concerns. */
+  #invalidatedBy({ keys, tags, coordinates = [], isClear = false }: Names): Invalidated {
+    const { entry, anyOf, coordinate, everything } = this.#keys.subjects;
+    const forms = new Map(keys.map((key) => [`${key.form} ${key.coordinate}`, key]));
+    const holders = new Set(keys.map((key) => key.coordinate));
+    return {
+      subjects: [
+        ...(isClear ? [everything] : []),
+        ...coordinates.map(coordinate),
+        ...keys.map(entry),
+        ...[...holders].map(anyOf),
+        ...tags,
+      ],
+      forms: [...forms.values()].map((key) => ({ coordinate: coordinate(key.coordinate), form: key.form })),
+    };
+  }
+
+  /** Returns the names of keys under all variants of this process that have their key form. */
+  #namesOf(keys: readonly EntryIdentity[]): readonly string[] {
+    const names = keys.flatMap((key) => [
+      key.name,
+      ...this.#variants
+        .declared(key.coordinate)
+        .flatMap(({ id, form }) => (form === key.form ? [this.#keys.nameUnder(key, id)] : [])),
+    ]);
+    return [...new Set(names)];
+  }
+
+  /**
+   * Invalidates in the store, and publishes and records how that has ended. The attempts to repeat an invalidation are
+   * recorded when one succeeds.
+   */
+  async #writeReported(
+    names: Names,
+    kind: InvalidationKind,
+    cause: InvalidationCause,
+    recordedAs: RecordedKind = kind,
+  ): Promise<void> {
+    const beganAt = this.#clock.now();
+    let isConfirmed = false;
+    try {
+      await this.#write(names, kind);
+      isConfirmed = true;
+    } finally {
+      const { keys, tags, coordinates = [], isClear = false } = names;
+      this.#channel.publish({
+        name: "invalidation.finished",
+        ...cause,
+        kind,
+        isConfirmed,
+        invalidationMs: this.#clock.now() - beganAt,
+        tagCount: tags.length,
+        entryCount: keys.length,
+        coordinates: [...new Set([...keys.map(({ coordinate }) => coordinate), ...coordinates])],
+        isClear,
+        tags: this.#invalidatedBy(names).subjects.map(nameOfSubject),
+      });
+      if (isConfirmed || cause !== RETRY) this.#history.add(names, { kind: recordedAs, cause, beganAt, isConfirmed });
+    }
+  }
+
+  /**
+   * Invalidates in one step. Entries of this release are removed as well, which frees their memory and wakes those who wait for their loads.
+   */
+  async #write(names: Names, kind: InvalidationKind): Promise<void> {
+    await this.#invalidations.append({ kind: kind === "soft" ? "soft" : "hard", ...this.#invalidatedBy(names) });
+    if (names.keys.length > 0 && kind !== "soft")
+      await this.#store.remove(this.#namesOf(names.keys)).catch(() => undefined);
+  }
+
+  /**
+   * Stores nothing for `replicaLagMs`: a lagging replica of the database may still return the old
+   * value.
+   */
+  async #holdOff(names: Names): Promise<void> {
+    const { replicaLagMs } = this.#settings;
+    if (replicaLagMs === 0) return;
+    try {
+      await this.#beginWrite(this.#invalidatedBy(names), newWriterId(), replicaLagMs);
+    } catch (error) {
+      this.#retryLater(this.#inThisProcess(names));
+      throw error;
+    }
+  }
+
+  #retryLater(names: Names, delayMs = RETRY_MS): void {
+    if (this.#unconfirmed.size === 0) this.#unconfirmedSinceAt = this.#clock.now();
+    if (this.#unconfirmed.add(names, this.#invalidatedBy(names).subjects)) this.#overflow();
+    if (this.#unconfirmed.size > 0 && !this.#isClosed)
+      this.#retryTimer ??= this.#clock.after(delayMs, () => void this.#retryUnconfirmed());
+  }
+
+  async #retryUnconfirmed(): Promise<void> {
+    this.#isRetrying = true;
+    const names = this.#unconfirmed.snapshot();
+    try {
+      await this.#writeReported(names, "hard", RETRY);
+      await this.#holdOff(names);
+      if (names.isClear) this.#dropAllLocal();
+      names.confirm();
+      await this.#purge(names, false);
+    } catch {
+      // Retried below.
+    }
+    this.#isRetrying = false;
+    this.#retryTimer = undefined;
+    this.#retryLater(NO_NAMES);
+  }
+
+  /** Replaces the names that have to be repeated, which are too many, by the whole prefix. */
+  #overflow(): void {
+    this.#unconfirmed.addClear();
+    this.#dropAllLocal();
+    const error = new CachedError(
+      "CACHED_STORE_UNAVAILABLE",
+      `more than ${MAX_NAMES} keys or tags were invalidated that the store has not confirmed; everything under the prefix is invalidated instead, and this process loads without the store until that is confirmed; check the store`,
+    );
+    this.#channel.publish({ name: "invalidations.overflowed", error });
+  }
+}
+
+const NO_NAMES: Names = { keys: [], tags: [] };
+const EVERYTHING: Names = { ...NO_NAMES, isClear: true };
+
+/** Returns the id of one write, 8 bytes. */
+const newWriterId = (): string => randomBytes(8).toString("latin1");

@@ -1,0 +1,346 @@
+import { AsyncResource } from "node:async_hooks";
+import { LRUCache } from "lru-cache";
+import { type Clock, within } from "../../base/clock.js";
+import { Deferred } from "../../base/deferred.js";
+import type { Key } from "../../keys/key.js";
+import type { BypassReason } from "../../telemetry/events.js";
+import { freshMsOf, isCallersOwn, type Loaded } from "../request/loaded.js";
+import type { ReadRequest } from "../request/request.js";
+import { Waiters } from "../request/waiters.js";
+import type { LoadLimit } from "../source/load-limit.js";
+import type { LongTick } from "../tick/long-tick.js";
+
+/*
+ * All rules by which readers of one process share a load. Whatever the state of the entry, a reader
+ * gets only a load that began after it asked, or one whose `gen` the store has just shown to it: so
+ * an invalidation that was confirmed before it asked has taken effect (P3).
+ *
+ * | state at the key                                   | a reader shares                | loads     |
+ * |----------------------------------------------------|--------------------------------|-----------|
+ * | any, several readers in one tick                   | one read and one miss          |           |
+ * | lease held by a load of this process               | that load, by its `gen`        | 1 a fleet |
+ * | lease held by a load of another process            | the wait for it, by its `gen`  | 1 a fleet |
+ * | write in progress, or hold-off (`replicaLagMs`)    | the next load without a lease  | 1 + 1     |
+ * | unknown format, or the entry of another key        | the next load without a lease  | 1 + 1     |
+ * | value too large to be stored                       | the next load without a lease  | 1 + 1     |
+ * | result that its load has skipped, for as long as it took | the next load without a lease | 1 + 1 |
+ * | store unavailable, wait too long, cache closed     | the next load without a lease  | 1 + 1     |
+ * | store unavailable or wait too long, with `outageShareMs` (opt-in) | a load that began that recently | 1 |
+ * | value that cannot be encoded                       | nothing; the bulkhead bounds   | 1 a reader|
+ * | value that depends on more than its key            | nothing; it reads a wider key, or loads | 1 a reader|
+ * | a load that asks for its own key                   | nothing; it would wait for itself | 1      |
+ * | two loads in a row failed with an `isCallerError`  | nothing; the bulkhead bounds   | 1 a reader|
+ *
+ * "1 + 1": per process and key, one load runs and one waits to run.
+ *
+ * A failure that concerns only the caller that the load was run for (its request was aborted, or
+ * `isCallerError`) is that caller's alone, in every state: all others who wait start over, so that
+ * one of them runs the next load.
+ *
+ * An invalidation makes the lease of a load void, not the load. At most two loads of a key run at a time in
+ * a process: see `LoadLimit`.
+ *
+ * The interleaving that a map of promises by key would lose: a load begins and reads the old value;
+ * an invalidation is confirmed; a reader asks. It must not join the running load. It joins the next
+ * one, which begins when the running one ends.
+ *
+ * Source: "Scaling Memcache at Facebook", NSDI 2013, §3.3; P11 of docs/guarantees.md.
+ */
+
+/** A load that runs in this process under a lease. */
+export interface InFlightLoad {
+  /** The request that won the lease. */
+  readonly request: ReadRequest;
+  /** From which position of the invalidation clock on its value counts. */
+  readonly position: number;
+  readonly gen: string;
+  readonly token: string;
+  /** On the store's clock. */
+  readonly grantedAt: number;
+  /** On the clock of this process. */
+  readonly startedAt: number;
+  /** Whether it is a background refresh, which no reader waits for. */
+  readonly isRefresh: boolean;
+  /** Who waits for the load. */
+  readonly waiters: Waiters;
+  /** What readers get. Never rejects. */
+  readonly loaded: Promise<Loaded>;
+  /** Never rejects. */
+  readonly settled: Promise<Settled>;
+  /** Whether the entry held a value when the lease was requested. */
+  readonly hasValue: boolean;
+}
+
+/** How a load has ended in the store. */
+export interface Settled {
+  /** Whether the store accepted the value: false if it was invalidated during the load. */
+  readonly isStored: boolean;
+}
+
+/**
+ * The loads of this process by lease chain.
+ *
+ * A reader may join a load only if the store has just shown it the load's `gen`. An invalidation
+ * ends the chain, so a reader that starts later sees another gen or none, and never gets a value
+ * from before the invalidation (P3).
+ */
+export class InFlightLoads {
+  readonly #byGen = new Map<string, InFlightLoad>();
+
+  add(inFlight: InFlightLoad): void {
+    this.#byGen.set(inFlight.gen, inFlight);
+  }
+
+  remove(inFlight: InFlightLoad): void {
+    if (this.#byGen.get(inFlight.gen) === inFlight) this.#byGen.delete(inFlight.gen);
+  }
+
+  /**
+   * Returns the load that holds the lease chain `gen`, which the store has just shown to the
+   * reader. The key is compared as well: if a client mixes up replies, a reader must not
+   * join the load of another key.
+   */
+  find(gen: string, key: Key): InFlightLoad | undefined {
+    const inFlight = this.#byGen.get(gen);
+    return inFlight?.request.key.input === key.input ? inFlight : undefined;
+  }
+}
+
+/** The settings of `UnleasedLoads`, in milliseconds. */
+export interface UnleasedLoadSettings {
+  /** After this long, the next load begins although the running one has not ended. */
+  readonly leaseMs: number;
+  /** How long a reader inside a load waits at most for the next load to begin. */
+  readonly nestedWaitMs: number;
+  /** How old a load may be that is shared while the store is unavailable; 0: not shared. */
+  readonly outageShareMs: number;
+}
+
+/** A load without a lease that waits to run, runs, or has ended. */
+interface UnleasedLoad {
+  /** The request whose source is called. */
+  readonly request: ReadRequest;
+  readonly begin: () => void;
+  /** Ends the load without running it. */
+  readonly drop: () => void;
+  readonly loaded: Promise<Loaded>;
+  readonly hasBegun: Promise<void>;
+  readonly waiters: Waiters;
+  startedAt: number;
+  /** How long its result is fresh. Infinite while that is not known. */
+  freshMs: number;
+}
+
+/** The loads of one key: at most one runs and one waits to run, unless a load exceeds `leaseMs`. */
+interface KeyLoads {
+  readonly key: string;
+  running: UnleasedLoad | undefined;
+  next: UnleasedLoad | undefined;
+  cancelStart: () => void;
+}
+
+/**
+ * How many shared loads may fail with an error of the caller they were run for before a reader loads
+ * for itself. Bounds its wait.
+ */
+const MAX_LOADS_OF_OTHERS = 2;
+
+/** Maximum number of loads remembered for `outageShareMs`. The least recently used are dropped. */
+const MAX_RECENT_LOADS = 1_000;
+
+/** Reasons to load without a lease for which `outageShareMs` applies. */
+const OUTAGE_REASONS: readonly BypassReason[] = ["STORE_UNAVAILABLE", "WAIT_TIMEOUT"];
+
+/** Begins a load for those who wait for it. Never rejects. */
+type Begin = (waiters: Waiters) => Promise<Loaded>;
+
+/** The result of a load, and the request that it was begun for. */
+interface SharedLoad {
+  readonly request: ReadRequest;
+  readonly loaded: Loaded;
+}
+
+/** Shares the loads that run without a lease: see the table at the top of this file. */
+export class UnleasedLoads {
+  readonly #clock: Clock;
+  readonly #longTick: LongTick;
+  readonly #limit: LoadLimit;
+  readonly #settings: UnleasedLoadSettings;
+  readonly #byKey = new Map<string, KeyLoads>();
+  /** The keys whose next load begins at the end of this tick. */
+  #starting: KeyLoads[] = [];
+  readonly #recent = new LRUCache<string, UnleasedLoad>({ max: MAX_RECENT_LOADS });
+
+  /** `longTick` says when the readers of a tick have asked. */
+  constructor(clock: Clock, longTick: LongTick, limit: LoadLimit, settings: UnleasedLoadSettings) {
+    this.#clock = clock;
+    this.#longTick = longTick;
+    this.#limit = limit;
+    this.#settings = settings;
+  }
+
+  /** How many keys have a load that runs, and how many have one that waits to run. */
+  get counts(): { readonly running: number; readonly queued: number } {
+    const loads = [...this.#byKey.values()];
+    const countOf = (what: "running" | "next"): number => loads.filter((ofKey) => ofKey[what] !== undefined).length;
+    return { running: countOf("running"), queued: countOf("next") };
+  }
+
+  /**
+   * Returns the result of a load that begins after this call, and the request that it was begun for.
+   * If it is `request` itself, `begin` was called, in the asynchronous context of this call. A failure
+   * that concerns only the caller of another request is never returned.
+   */
+  async share(request: ReadRequest, reason: BypassReason, isNested: boolean, begin: Begin): Promise<SharedLoad> {
+    for (let nth = 0; nth < MAX_LOADS_OF_OTHERS; nth++) {
+      const shared = await this.#shareOnce(request, reason, isNested, begin);
+      if (shared.request === request || !isCallersOwn(shared.loaded) || request.caller?.hasLeft === true) return shared;
+    }
+    return { request, loaded: await begin(Waiters.of(request.caller)) };
+  }
+
+  async #shareOnce(request: ReadRequest, reason: BypassReason, isNested: boolean, begin: Begin): Promise<SharedLoad> {
+    const isOutage = this.#settings.outageShareMs > 0 && OUTAGE_REASONS.includes(reason);
+    const recent = isOutage && request.isForced !== true ? this.#recentLoad(request) : undefined;
+    if (recent !== undefined) return { request: recent.request, loaded: await recent.loaded };
+    const { variantId, input } = request.key;
+    const loads = this.#loadsOf(`${variantId} ${input}`);
+    const load = this.#nextLoad(loads, request, begin);
+    const leave = load.waiters.add(request.caller);
+    if (isOutage) this.#remember(load);
+    if (isNested && !(await this.#begins(load))) {
+      // The running load may wait for this reader, so the reader cannot wait for it any longer.
+      leave();
+      return { request, loaded: await begin(Waiters.of(request.caller)) };
+    }
+    return { request: load.request, loaded: await load.loaded };
+  }
+
+  /**
+   * Called on an invalidation of `keys`, by their names in the store: later requests do not share
+   * loads that began before it.
+   */
+  detach(keys: readonly string[]): void {
+    for (const key of keys) this.#recent.delete(key);
+  }
+
+  /** Called on an invalidation of which it is not known which loads it concerns, as by tag. */
+  detachAll(): void {
+    this.#recent.clear();
+  }
+
+  #recentLoad({ key, policy }: ReadRequest): UnleasedLoad | undefined {
+    const recent = this.#recent.get(key.name);
+    if (recent === undefined || recent.request.key.input !== key.input) return undefined;
+    const freshMs = Number.isFinite(recent.freshMs)
+      ? recent.freshMs
+      : Math.min(policy.maxAgeMs, policy.negativeMaxAgeMs);
+    const maxAgeMs = Math.min(this.#settings.outageShareMs, freshMs);
+    return this.#clock.now() - recent.startedAt <= maxAgeMs ? recent : undefined;
+  }
+
+  /** Failures and values that cannot be stored are shared only while they load. */
+  #remember(load: UnleasedLoad): void {
+    const { name } = load.request.key;
+    if (this.#recent.get(name) === load) return;
+    this.#recent.set(name, load);
+    void load.loaded.then((loaded) => {
+      const canShare = loaded.kind === "loaded" && loaded.refusal === undefined && loaded.settings?.isSkipped !== true;
+      if (canShare) load.freshMs = freshMsOf(load.request.policy, loaded);
+      if (!canShare && this.#recent.get(name) === load) this.#recent.delete(name);
+    });
+  }
+
+  #loadsOf(key: string): KeyLoads {
+    const existing = this.#byKey.get(key);
+    if (existing !== undefined) return existing;
+    const loads: KeyLoads = { key, running: undefined, next: undefined, cancelStart: () => undefined };
+    this.#byKey.set(key, loads);
+    return loads;
+  }
+
+  /** Returns the load that waits to run, and arranges for one if there is none. */
+  #nextLoad(loads: KeyLoads, request: ReadRequest, begin: Begin): UnleasedLoad {
+    if (loads.next !== undefined) return loads.next;
+    const { promise: loaded, resolve: resolveLoaded } = new Deferred<Loaded>();
+    const { promise: hasBegun, resolve: reportBegun } = new Deferred<void>();
+    const waiters = new Waiters();
+    const beginHere = AsyncResource.bind(() => {
+      resolveLoaded(begin(waiters));
+      reportBegun();
+    });
+    const load: UnleasedLoad = {
+      request,
+      begin: beginHere,
+      drop: () => resolveLoaded(Promise.resolve(droppedLoad(waiters))),
+      loaded,
+      hasBegun,
+      waiters,
+      startedAt: this.#clock.now(),
+      freshMs: Number.POSITIVE_INFINITY,
+    };
+    loads.next = load;
+    if (loads.running === undefined) this.#startAfterTick(loads);
+    else loads.cancelStart = this.#clock.after(this.#settings.leaseMs, () => this.#start(loads));
+    return load;
+  }
+
+  /** Starts all first loads of a tick together, so that a source can batch them. */
+  #startAfterTick(loads: KeyLoads): void {
+    if (this.#starting.length === 0)
+      this.#longTick.afterTick(() => {
+        const starting = this.#starting;
+        this.#starting = [];
+        for (const each of starting) this.#start(each);
+      });
+    this.#starting.push(loads);
+  }
+
+  /**
+   * Starts the load that waits to run, unless no reader waits for it any more. A reader that has
+   * joined it since then starts over.
+   */
+  #start(loads: KeyLoads): void {
+    loads.cancelStart();
+    const key = loads.next?.request.key.name;
+    if (key !== undefined && this.#limit.isReached(key)) {
+      let isCancelled = false;
+      loads.cancelStart = () => {
+        isCancelled = true;
+      };
+      void this.#limit.untilChanged(key).then(() => isCancelled || this.#start(loads));
+      return;
+    }
+    const load = loads.next;
+    loads.next = undefined;
+    if (load === undefined || load.waiters.isGone) {
+      load?.drop();
+      if (loads.running === undefined) this.#byKey.delete(loads.key);
+      return;
+    }
+    loads.running = load;
+    load.startedAt = this.#clock.now();
+    load.begin();
+    this.#limit.add(load.request.key.name, load.loaded);
+    void load.loaded.then(() => {
+      if (loads.running !== load) return;
+      loads.running = undefined;
+      this.#start(loads);
+    });
+  }
+
+  /** Resolves with true when the load begins, or with false after `nestedWaitMs`. */
+  #begins({ hasBegun }: UnleasedLoad): Promise<boolean> {
+    const begun = hasBegun.then(() => true);
+    return within(this.#clock, begun, { ms: this.#settings.nestedWaitMs, otherwise: () => false });
+  }
+}
+
+const droppedLoad = ({ signal }: Waiters): Loaded => ({
+  kind: "failed",
+  error: signal.reason,
+  refusal: undefined,
+  loadMs: 0,
+  isCallersOwn: true,
+  isSourceFailure: false,
+});

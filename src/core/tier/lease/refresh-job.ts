@@ -1,0 +1,109 @@
+import { CachedError } from "../../base/errors.js";
+import type { Encoded, Packing } from "../../codec/packing.js";
+import type { ReadRequest } from "../request/request.js";
+
+/**
+ * A refresh to be run by a worker: plain data that can be sent as JSON. It carries the lease, so
+ * the worker that gets it loads the value for all processes. `gen` and `token` are base64.
+ */
+export interface RefreshJob {
+  readonly format: 2;
+  /** The field or loader. */
+  readonly coordinate: string;
+  /** The name of the entry in the store. */
+  readonly key: string;
+  /**
+   * What the worker needs to make the same request: the id of a loader, or the arguments and parent
+   * of a field. Packed like a value, and encrypted if values are; base64.
+   */
+  readonly input: string;
+  /** The id of the lease chain. */
+  readonly gen: string;
+  /** The token of the lease. */
+  readonly token: string;
+  /** When the lease was granted, in milliseconds on the store's clock. */
+  readonly grantedAt: number;
+  /** From which position of the invalidation clock on the value counts. */
+  readonly position: number;
+}
+
+/**
+ * Receives jobs. Returns, or resolves, once a worker is certain to receive the job. If it throws or
+ * rejects, the refresh runs in this process.
+ */
+export type RefreshQueue = (job: RefreshJob) => unknown;
+
+/** A granted lease, as handed to a worker. */
+export interface Handover {
+  readonly gen: string;
+  readonly token: string;
+  readonly grantedAt: number;
+  readonly position: number;
+}
+
+/**
+ * Encodes the input of a request. Returns undefined if another process cannot make the request: the
+ * value is private, the key needs the context, or the input cannot be encoded.
+ */
+export function encodeInput(request: ReadRequest, packing: Packing): Encoded | undefined {
+  try {
+    return request.input === undefined ? undefined : packing.encode(request.input());
+  } catch {
+    return undefined;
+  }
+}
+
+/** Creates the job for a request with the encoded `input`. */
+export async function writeJob(
+  { key }: ReadRequest,
+  input: Encoded,
+  lease: Handover,
+  packing: Packing,
+): Promise<RefreshJob> {
+  const { gen, token, grantedAt, position } = lease;
+  const sealed = packing.seal(await packing.pack(input), inputAad(key.name));
+  return {
+    format: 2,
+    coordinate: key.coordinate,
+    key: key.name,
+    input: Buffer.from(sealed).toString("base64"),
+    gen: toBase64(gen),
+    token: toBase64(token),
+    grantedAt,
+    position,
+  };
+}
+
+/** The associated data of an encrypted input, so that no entry of the same key can replace it. */
+const inputAad = (key: string): string => `${key} input`;
+
+/** Reads a job. Throws `CACHED_OPTION_INVALID` if `job` is not what `writeJob` returns. */
+export function readJob(
+  job: unknown,
+  packing: Packing,
+): Handover & { coordinate: string; key: string; input: unknown } {
+  try {
+    const { format, coordinate, key, input, gen, token, grantedAt, position } = job as RefreshJob;
+    const areTexts = [coordinate, key, input, gen, token].every((text) => typeof text === "string");
+    const areNumbers = [grantedAt, position].every((number) => typeof number === "number");
+    if (format !== 2 || !areTexts || !areNumbers) throw new TypeError("a field is missing");
+    return {
+      coordinate,
+      key,
+      input: packing.decode(packing.unpack(packing.unseal(Buffer.from(input, "base64"), inputAad(key)))),
+      gen: fromBase64(gen),
+      token: fromBase64(token),
+      grantedAt,
+      position,
+    };
+  } catch (cause) {
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `cache.refresh: \`job\`: expected a job that \`refreshQueue\` received, got ${typeof job === "object" ? "another object" : `a ${typeof job}`}; pass the job unchanged`,
+      { cause },
+    );
+  }
+}
+
+const toBase64 = (text: string): string => Buffer.from(text, "latin1").toString("base64");
+const fromBase64 = (text: string): string => Buffer.from(text, "base64").toString("latin1");

@@ -1,0 +1,769 @@
+import { type Clock, within } from "../../base/clock.js";
+import type { Packing } from "../../codec/packing.js";
+import { areLoadsShareable, type Entry, isForWaiters } from "../../store/entry.js";
+import type { Store } from "../../store/store.js";
+import type { Channel } from "../../telemetry/channel.js";
+import type { BypassReason } from "../../telemetry/events.js";
+import type { Decoded, DecodedValue } from "../entry/entry-decoder.js";
+import type { Freshness } from "../entry/freshness.js";
+import type { Acquired, Leases } from "../lease/leases.js";
+import type { InFlightLoad } from "../lease/load-sharing.js";
+import type { Waiting, Watch } from "../lease/waiting.js";
+import type { NearCache } from "../near/near-cache.js";
+import type { InvalidationClock } from "../record/invalidation-clock.js";
+import type { SharedSettings } from "../record/shared-settings.js";
+import type { UnconfirmedInvalidations } from "../record/unconfirmed-invalidations.js";
+import { freshMsOf, isCallersOwn, isUnshareable, type Loaded } from "../request/loaded.js";
+import type {
+  AwaitedLoad,
+  DecodedHolder,
+  JoinedMiss,
+  ReadRequest,
+  ReadResult,
+  RequestTags,
+  Respond,
+  SharedMiss,
+} from "../request/request.js";
+import type { TierSettings } from "../request/settings.js";
+import type { ValueDecoder } from "../request/value-decoder.js";
+import { areSameSubjects, subjectsOfLoaded } from "../request/value-tags.js";
+import { fallbackOf, isCurrentAt, type Unservable, type Verdict, verdictOf, verdictOn } from "../request/verdict.js";
+import { reportWait } from "../request/wait-report.js";
+import { Waiters } from "../request/waiters.js";
+import type { Loads } from "../source/loads.js";
+import { type LongTick, SharedOutcome } from "../tick/long-tick.js";
+import type { Responder } from "./responder.js";
+
+/** What a miss needs of the path of a hit: see `Hits`. */
+export interface HitPath {
+  /** Reads the store for one request, together with all other reads of the tick. */
+  read(request: ReadRequest): Promise<ReadResult>;
+  /** Answers a request from its read. A miss stops waiting at `deadlineAt`. */
+  respond(request: ReadRequest, readResult: ReadResult, deadlineAt: number): unknown;
+  /** Returns why a request must not read the store. Undefined if it may. */
+  bypassReasonOf(request: ReadRequest): BypassReason | undefined;
+}
+
+/** The parts that `Misses` uses. */
+export interface MissParts {
+  readonly store: Store;
+  readonly sharedSettings: SharedSettings;
+  readonly invalidations: InvalidationClock;
+  readonly clock: Clock;
+  readonly channel: Channel;
+  readonly packing: Packing;
+  readonly loads: Loads;
+  readonly leases: Leases;
+  readonly decoder: ValueDecoder;
+  readonly responder: Responder;
+  readonly waiting: Waiting;
+  readonly unconfirmed: UnconfirmedInvalidations;
+  readonly near: NearCache | undefined;
+  /** What lease requests and loads are collected in. */
+  readonly longTick: LongTick;
+  readonly settings: TierSettings;
+}
+
+/** Why the value that was shown is not served. */
+export interface Missed extends Pick<Unservable, "freshness" | "superseded"> {
+  /** See `AcquireRequest.endsFreshness`. Default: false. */
+  readonly endsFreshness?: boolean;
+}
+
+/** What the first read has shown, and how long the miss may take. */
+interface MissStart {
+  readonly freshness: Freshness;
+  readonly entry: Entry | undefined;
+  /**
+   * Only a value granted later than this is used: the `grantedAt` of an unusable value, or 0 for
+   * any value.
+   */
+  readonly supersededAt: number;
+  /** See `AcquireRequest.endsFreshness`. */
+  readonly endsFreshness: boolean;
+  /** When to stop waiting, on the clock of this process. */
+  readonly deadlineAt: number;
+  /** Where the miss is found while it may be shared. Undefined: one request resolves it alone. */
+  readonly open: OpenMisses | undefined;
+  /** Whether requests of later ticks may share it. */
+  readonly isJoinable: boolean;
+}
+
+/** The misses that requests may share. */
+class OpenMisses {
+  /** Those that have no outcome yet. */
+  readonly pending = new Set<SharedMiss>();
+  /** Those that wait for a load of another process, by its lease chain. */
+  readonly waiting = new Map<string, SharedMiss>();
+}
+
+/** A hold of milliseconds can last for two seconds on a store whose clock has whole seconds. */
+const MAX_REFILL_RETRIES = 6;
+
+/** Part of the wait for a load: a request shares a wait that ends earlier than its own by this much at most. */
+const MAX_EARLIER_RATIO = 0.25;
+
+/**
+ * What happens when nothing can be served: the ways into a miss, here, and its rounds, in `Miss`
+ * below.
+ */
+export class Misses {
+  readonly #parts: MissParts;
+  readonly #hitPath: HitPath;
+  /** The keys with a background refresh. */
+  readonly #refreshing = new Set<string>();
+  readonly #open = new OpenMisses();
+
+  constructor(parts: MissParts, hitPath: HitPath) {
+    this.#parts = parts;
+    this.#hitPath = hitPath;
+  }
+
+  /** The number of readers that wait for a load of this process or another. */
+  get waitingReaders(): number {
+    return [...this.#open.pending].reduce((sum, { waiters }) => sum + waiters.count, 0);
+  }
+
+  /**
+   * Misses of the same key in one tick share one lease request, one watch and one wait; each gets a
+   * value of its own. So do those of later ticks to which the store has shown the same lease chain. A
+   * request inside a load resolves its miss alone, since it has a deadline of its own. So does one that
+   * waits for a refresh, since all others are served the stale value.
+   *
+   * `deadlineAt`: when to stop waiting, if the read was begun before. Rejects with an error of the source only.
+   */
+  share(request: ReadRequest, readResult: ReadResult, missed: Missed, deadlineAt?: number): Promise<unknown> {
+    reportMiss(request, readResult);
+    const { freshness } = missed;
+    const mayShare = freshness !== "stale-while-revalidate" && !this.#parts.loads.isEnclosing;
+    const joined = mayShare ? readResult.joined : undefined;
+    const shared =
+      joined?.miss ?? (mayShare ? this.#waitingFor(request, readResult, freshness, deadlineAt) : undefined);
+    const canShare =
+      shared !== undefined &&
+      haveSameTags(request, shared) &&
+      !shared.waiters.isGone &&
+      shared.deadlineAt <= (deadlineAt ?? shared.deadlineAt);
+    const miss = canShare ? shared : this.#begin(request, readResult, missed, mayShare, deadlineAt);
+    const joining = joined?.miss === miss ? joined : { miss, askedAt: this.#parts.clock.now() };
+    if (mayShare) readResult.joined = joining;
+    miss.waiters.add(request.caller);
+    return this.#waitFor(request, joining);
+  }
+
+  /** Waits for a miss, with others. Thousands may wait. */
+  async #waitFor(request: ReadRequest, { miss, askedAt }: JoinedMiss): Promise<unknown> {
+    const respond = await miss.outcome.get();
+    const { clock, channel, responder } = this.#parts;
+    const { caller } = request;
+    reportWait(request, miss.awaited, clock.now() - askedAt, channel);
+    return caller?.hasLeft === true ? responder.respondAborted(request, caller.reason) : respond(request);
+  }
+
+  /**
+   * Returns the miss of an earlier tick that waits for the load which the store has just shown to this
+   * request, by the load's `gen`, at a position that counts for the request. What that miss finds is either the
+   * result of this load, or was read after this request had asked.
+   */
+  #waitingFor(
+    { key }: ReadRequest,
+    { reading }: ReadResult,
+    freshness: Freshness,
+    deadlineAt: number | undefined,
+  ): SharedMiss | undefined {
+    const { waiting } = this.#open;
+    if (freshness !== "pending" || waiting.size === 0) return undefined;
+    const miss = waiting.get((reading as { readonly entry: Entry }).entry.gen);
+    if (miss === undefined || miss.input !== key.input) return undefined;
+    const until = deadlineAt ?? this.#deadlineOf(freshness);
+    return miss.deadlineAt >= until - MAX_EARLIER_RATIO * this.#parts.settings.leaseWaitMs ? miss : undefined;
+  }
+
+  #begin(
+    request: ReadRequest,
+    { reading }: ReadResult,
+    { freshness, superseded, endsFreshness = false }: Missed,
+    mayShare: boolean,
+    deadlineAt: number | undefined,
+  ): SharedMiss {
+    const { longTick } = this.#parts;
+    const entry = reading.kind === "read" ? reading.entry : undefined;
+    const supersededAt = superseded?.grantedAt ?? 0;
+    const until = deadlineAt ?? this.#deadlineOf(freshness);
+    // A request inside a load, or with a stale value to fall back to, waits on terms of its own.
+    const isJoinable = mayShare && (freshness === "absent" || freshness === "pending");
+    const start: MissStart = {
+      freshness,
+      entry,
+      supersededAt,
+      endsFreshness,
+      deadlineAt: until,
+      open: this.#open,
+      isJoinable,
+    };
+    const miss = new Miss(request, start, this.#parts, this.#hitPath);
+    miss.outcome = new SharedOutcome(longTick, miss.resolve());
+    return miss;
+  }
+
+  /** Resolves a miss that no other request shares. */
+  async resolveAlone(
+    request: ReadRequest,
+    freshness: Freshness,
+    readResult: ReadResult,
+    supersededAt: number,
+    entry?: Entry,
+  ): Promise<unknown> {
+    reportMiss(request, readResult);
+    const { clock, channel } = this.#parts;
+    const askedAt = clock.now();
+    const start: MissStart = {
+      freshness,
+      entry,
+      supersededAt,
+      endsFreshness: false,
+      deadlineAt: this.#deadlineOf(freshness),
+      open: undefined,
+      isJoinable: false,
+    };
+    const miss = new Miss(request, start, this.#parts, this.#hitPath);
+    miss.waiters.add(request.caller);
+    const respond = await miss.resolve();
+    reportWait(request, miss.awaited, clock.now() - askedAt, channel);
+    return respond(request);
+  }
+
+  /**
+   * Loads the value now. The soft invalidation ends the lease of a load that began earlier, and
+   * leaves the stored value to be served to others.
+   */
+  async force(request: ReadRequest): Promise<unknown> {
+    const superseded = await this.supersede(request);
+    if (superseded === undefined) return this.#parts.responder.bypass(request, "STORE_UNAVAILABLE");
+    const { readResult, isWriting, supersededAt } = superseded;
+    return this.resolveAlone(request, isWriting ? "write-in-progress" : "absent", readResult, supersededAt);
+  }
+
+  /**
+   * Ends the lease of a load that began earlier, by a soft invalidation. Returns what the store then shows: a load
+   * that replaces the value has to be newer than `supersededAt`. Undefined if the store does not reply.
+   */
+  async supersede(
+    request: ReadRequest,
+  ): Promise<{ readResult: ReadResult; isWriting: boolean; supersededAt: number } | undefined> {
+    const { store, near } = this.#parts;
+    const { name } = request.key;
+    const isInvalidated = await store.softInvalidate([name]).then(
+      () => true,
+      () => false,
+    );
+    // Now that no read finds it fresh any more.
+    near?.drop(name);
+    const readResult = await this.#hitPath.read(request);
+    if (!isInvalidated || readResult.reading.kind !== "read") return undefined;
+    const { entry, now } = readResult.reading;
+    const isWriting = this.#parts.invalidations.isWritten(request, now);
+    return { readResult, isWriting, supersededAt: entry?.grantedAt ?? 0 };
+  }
+
+  /**
+   * Starts a refresh in the background. Each process runs at most one for a key, and none while
+   * another process holds the lease. `onLoad`: called with its load.
+   */
+  refresh(
+    request: ReadRequest,
+    entry: Entry,
+    now: number,
+    endsFreshness: boolean,
+    onLoad?: (load: InFlightLoad) => void,
+  ): void {
+    const { name } = request.key;
+    request.onMiss?.(entry, now);
+    if (entry.untilAt > now || this.#refreshing.has(name)) return;
+    this.#refreshing.add(name);
+    void this.#parts.leases
+      .acquire({
+        request,
+        supersededAt: entry.grantedAt,
+        endsFreshness,
+        isRefresh: true,
+        hasValue: true,
+      })
+      .then((acquired): unknown => {
+        if (acquired.kind === "in-flight") {
+          if (acquired.inFlight.request === request) onLoad?.(acquired.inFlight);
+          return this.#untilTimeout(acquired.inFlight.settled);
+        }
+        return acquired.kind === "enqueued" ? this.#untilTimeout(acquired.isOver) : undefined;
+      })
+      .catch(() => false)
+      .finally(() => this.#refreshing.delete(name));
+  }
+
+  /**
+   * Loads and stores the value for a caller who may have it, while the loads of the key fail for others. Their failures say
+   * nothing about the key, and each of them takes the lease for a moment (`Leases.holdMsOf`).
+   */
+  refill(request: ReadRequest, loadMs: number): void {
+    const { clock, leases } = this.#parts;
+    const { name } = request.key;
+    if (this.#refreshing.has(name)) return;
+    this.#refreshing.add(name);
+    const acquire = (): Promise<Acquired> =>
+      leases.acquire({
+        request,
+        supersededAt: 0,
+        isRefresh: false,
+        hasValue: false,
+      });
+    const refill = async (): Promise<void> => {
+      let acquired = await acquire();
+      for (let nth = 0; acquired.kind === "uncacheable" && nth < MAX_REFILL_RETRIES; nth++) {
+        const holdMs = leases.holdMsOf(loadMs) * 2 ** nth;
+        await new Promise<void>((resolve) => clock.after(holdMs, resolve));
+        acquired = await acquire();
+      }
+      if (acquired.kind === "in-flight") await this.#untilTimeout(acquired.inFlight.settled);
+    };
+    void refill().finally(() => this.#refreshing.delete(name));
+  }
+
+  /** A load or a queue that never settles must not end all refreshes of its key. */
+  #untilTimeout(refresh: Promise<unknown>): Promise<unknown> {
+    const { clock, settings } = this.#parts;
+    return within(clock, refresh, { ms: settings.loadTimeoutMs, otherwise: () => undefined });
+  }
+
+  /** Returns when a miss that begins now stops waiting. */
+  #deadlineOf(freshness: Freshness): number {
+    const { clock, loads, settings } = this.#parts;
+    const hasStale = freshness === "stale-while-revalidate" || freshness === "stale-if-error";
+    const isNested = loads.isEnclosing && loads.enclosing()?.isBuild === false;
+    const leaseWaitMs = isNested ? settings.nestedWaitMs : settings.leaseWaitMs;
+    return clock.now() + Math.min(leaseWaitMs, hasStale ? (settings.softTimeoutMs ?? leaseWaitMs) : leaseWaitMs);
+  }
+}
+
+/** Whether a miss is resolved by the tags of a request as well: where the key does not decide about them, another one may have others. */
+const haveSameTags = ({ tags }: ReadRequest, miss: SharedMiss): boolean =>
+  !tags.isOwn || areSameSubjects(tags.subjects, miss.tags.subjects);
+
+function reportMiss(request: ReadRequest, { reading }: ReadResult): void {
+  if (reading.kind === "read") request.onMiss?.(reading.entry, reading.now);
+}
+
+/**
+ * Resolves the miss of one request, for itself and for all that share it. In each round it joins a
+ * load of this process, wins the lease and loads, or waits for another process, and then reads the
+ * store again. It ends with a value, an error of the source, or at the deadline; then it falls back
+ * to a stale value or bypasses the cache.
+ *
+ * The interleavings it has to handle:
+ *
+ * - The load of another process ends between the read and the lease request: the grant is `value`
+ *   (row 4 of PROTOCOL.md).
+ * - It ends between the lease request and the wait: the watch began earlier and has the message.
+ * - The message is lost: the wait ends by polling.
+ * - The message of an earlier load is late, or repeated: it names another lease chain than the reply
+ *   `busy`, so the store is read again. What the clock rules out would not be used in any case; this check
+ *   keeps a value out that is older than the one that the store holds.
+ * - Two loads of this process from before invalidations still run: the reply is `limited`, and the
+ *   next load begins when one of them has ended.
+ * - The holder dies: its lease expires, and the next lease request takes it over (rows 3 and 7).
+ * - The key, its coordinate or everything is invalidated during the load. The request that runs the load began
+ *   before it and may have the value. A request that joined has found the lease to be current by the clock, so it began
+ *   before it as well. That the entry is removed only wakes those who wait.
+ * - A tag is invalidated during the load. A request that joined may have begun after it, so it
+ *   compares the tags of the result with what it knows of the clock, which is at least as new as its own read.
+ * - The load fails with what concerns only the caller that it was run for. Those that joined read the
+ *   store again and request the lease; but not before it has been released, or they would find the
+ *   same load. Those that shared this caller's miss start over, each in its own asynchronous context.
+ *   If the load also depends on more than its key, all others leave this key at once instead.
+ */
+class Miss implements SharedMiss {
+  readonly waiters = new Waiters();
+  readonly awaited: AwaitedLoad = {};
+  readonly deadlineAt: number;
+  /** Set if the miss is shared. */
+  outcome!: SharedOutcome<Respond>;
+  readonly #request: ReadRequest;
+  readonly #start: MissStart;
+  readonly #parts: MissParts;
+  readonly #hitPath: HitPath;
+  readonly #isNested: boolean;
+  /**
+   * Whether to serve the stale value at once unless this request wins the lease (`refresh:
+   * FOREGROUND`).
+   */
+  readonly #mayServeStale: boolean;
+  /** The stale value to fall back to. */
+  readonly #fallback: Entry | undefined;
+  #supersededAt: number;
+  /** The `grantedAt` of the value that the store has shown last. 0: none. */
+  #knownGrantedAt = 0;
+  /** The chain of the lease that this request was refused last. */
+  #busyGen: string | undefined = undefined;
+  /** The chain by which requests of later ticks find the miss. */
+  #waitsFor: string | undefined = undefined;
+
+  /** Made in the asynchronous context of `request`. */
+  constructor(request: ReadRequest, start: MissStart, parts: MissParts, hitPath: HitPath) {
+    this.deadlineAt = start.deadlineAt;
+    this.#request = request;
+    this.#start = start;
+    this.#parts = parts;
+    this.#hitPath = hitPath;
+    this.#isNested = parts.loads.isEnclosing;
+    this.#mayServeStale = start.freshness === "stale-while-revalidate";
+    this.#fallback = this.#mayServeStale || start.freshness === "stale-if-error" ? start.entry : undefined;
+    this.#supersededAt = start.supersededAt;
+    this.#note(start.entry);
+  }
+
+  get tags(): RequestTags {
+    return this.#request.tags;
+  }
+
+  get input(): string {
+    return this.#request.key.input;
+  }
+
+  /**
+   * Resolves the miss, from what the read has shown. Watches the key before any lease is requested. Never rejects: an error
+   * of the source is thrown by the returned function.
+   */
+  async resolve(): Promise<Respond> {
+    const request = this.#request;
+    const { clock, sharedSettings, loads, decoder, responder, waiting } = this.#parts;
+    const { open, isJoinable } = this.#start;
+    let { freshness, entry: current } = this.#start;
+    open?.pending.add(this);
+    if (isJoinable && freshness === "pending") this.#waitFor((current as Entry).gen);
+    const watch = waiting.watch(request.key.name);
+    try {
+      const mayBeAbsent = open !== undefined && freshness === "absent" && request.mayExist !== undefined;
+      if (mayBeAbsent && (await request.mayExist?.()) === false) return (sharer) => responder.respondNull(sharer);
+      let now = 0;
+      let inFlight = this.#inFlightLoadOf(current);
+      for (let round = 0; ; round++) {
+        // No lease for a caller that has left: its load might fail with its abort.
+        const { caller } = request;
+        if (caller?.hasLeft === true) return this.#leaveToOthers((own) => responder.respondAborted(own, caller.reason));
+        // Callers for whom its loads fail would only take the lease from others, one after the other.
+        if (loads.isUnshared(request)) return this.#bypass("UNCACHEABLE", false);
+        if (freshness === "write-in-progress") return this.#bypass("WRITE_IN_PROGRESS");
+        if (freshness === "failed" && current !== undefined) return this.#respondFailedElsewhere(current.body);
+        if (freshness === "uncacheable" && current !== undefined)
+          return this.#bypass("UNCACHEABLE", areLoadsShareable(current));
+        const acquired: Acquired =
+          inFlight === undefined
+            ? (this.#stillBusy(current, now) ?? (await this.#acquire(current)))
+            : { kind: "in-flight", inFlight };
+        const busyGen = acquired.kind === "busy" ? acquired.gen : undefined;
+        this.#busyGen = busyGen ?? this.#busyGen;
+        // Not for a load of this process: its result may have been checked before a request joins. See `#join`.
+        if (isJoinable) this.#waitFor(busyGen);
+        const respond = await this.#respondTo(acquired, round, watch);
+        if (respond !== undefined) return respond;
+        if (clock.now() >= this.deadlineAt)
+          return this.#isNested ? this.#bypass("NESTED") : await this.#fallBack(this.#bypass("WAIT_TIMEOUT"), "stale");
+        const readResult = await this.#hitPath.read(request);
+        const modeReason = sharedSettings.modes.reasonOf(request.key.coordinate);
+        if (modeReason !== undefined) return this.#bypass(modeReason);
+        if (readResult.reading.kind === "failed") return await this.#fallBack(this.#bypass("STORE_UNAVAILABLE"));
+        ({ entry: current, now } = readResult.reading);
+        const verdict = this.#isAwaited(current)
+          ? this.#verdictOn(current, now, true)
+          : verdictOf(request, readResult.reading, this.#parts, (entry) => decoder.decode(request, entry));
+        this.#note(current);
+        const respondFromEntry = this.#useEntry(current, verdict, "coalesced");
+        if (respondFromEntry !== undefined) return respondFromEntry;
+        freshness = verdict.kind === "load" ? verdict.freshness : "absent";
+        inFlight = this.#inFlightLoadOf(current);
+      }
+    } finally {
+      watch.end();
+      this.#waitFor(undefined);
+      open?.pending.delete(this);
+      this.waiters.end();
+    }
+  }
+
+  /**
+   * Lets requests of later ticks find the miss while it waits for the load of another process that has the lease chain
+   * `gen`. Undefined: it waits for none.
+   */
+  #waitFor(gen: string | undefined): void {
+    const waiting = this.#start.open?.waiting;
+    if (waiting === undefined) return;
+    const earlier = this.#waitsFor;
+    if (earlier !== undefined && earlier !== gen && waiting.get(earlier) === this) waiting.delete(earlier);
+    if (gen !== undefined) waiting.set(gen, this);
+    this.#waitsFor = gen;
+  }
+
+  #acquire(entry: Entry | undefined): Promise<Acquired> {
+    return this.#parts.leases.acquire({
+      request: this.#request,
+      supersededAt: this.#supersededAt,
+      endsFreshness: this.#start.endsFreshness,
+      isRefresh: false,
+      hasValue: entry?.state === "value" && !isForWaiters(entry),
+      waiters: this.waiters,
+    });
+  }
+
+  /**
+   * Returns that the lease is held, without asking for it, if the entry shows that it is the one that
+   * this request was refused before, which cannot be free yet. The end of any other lease would not
+   * be announced, because its entry does not say that a caller waits.
+   */
+  #stillBusy(entry: Entry | undefined, now: number): Acquired | undefined {
+    if (entry === undefined || entry.gen === "" || entry.gen !== this.#busyGen || entry.untilAt <= now)
+      return undefined;
+    if (!this.#hasCurrentLease(entry)) return undefined;
+    return { kind: "busy", gen: entry.gen, remainingMs: entry.untilAt - now };
+  }
+
+  /** Acts on the result of a lease request. Returns undefined if the store must be read again. */
+  #respondTo(acquired: Acquired, round: number, watch: Watch): Respond | undefined | Promise<Respond | undefined> {
+    switch (acquired.kind) {
+      case "in-flight":
+        return this.#join(acquired.inFlight);
+      case "value":
+        return this.#useEntry(
+          acquired.entry,
+          this.#verdictOn(acquired.entry, acquired.now),
+          round === 0 ? "hit" : "coalesced",
+          acquired.now,
+        );
+      case "busy":
+        return this.#wait(watch, acquired.remainingMs, round, acquired.gen);
+      case "enqueued":
+        return this.#wait(watch, Number.POSITIVE_INFINITY, round, undefined);
+      case "limited":
+        return this.#mayServeStale ? this.#serveStale() : this.#untilDeadline(acquired.isOver).then(() => undefined);
+      case "failed":
+        return this.#respondFailedElsewhere(acquired.body);
+      case "uncacheable":
+        // The entry, which the next read shows, says why.
+        return undefined;
+      case "write-in-progress":
+        return this.#bypass("WRITE_IN_PROGRESS");
+      case "unknown-format":
+        return this.#bypass("KEY_COLLISION");
+      case "expired":
+      case "unavailable":
+        return this.#fallBack(this.#bypass("STORE_UNAVAILABLE"));
+    }
+  }
+
+  /**
+   * Uses the result of a load of this process. The request that won the lease may use it in any
+   * case. A request that joined may use it only if no tag derived from the result was invalidated
+   * meanwhile.
+   */
+  async #join(inFlight: InFlightLoad): Promise<Respond | undefined> {
+    const { responder } = this.#parts;
+    const isOwn = inFlight.request === this.#request;
+    if (!isOwn && this.#mayServeStale) return this.#serveStale();
+    if (!isOwn) inFlight.waiters.addAll(this.waiters);
+    this.awaited.request = inFlight.request;
+    this.awaited.gen = inFlight.gen;
+    const hadEnded = !isOwn && (await Promise.race([inFlight.loaded, undefined])) !== undefined;
+    // Without a fallback, the request waits for its own load beyond the deadline. For a load, a stale value is one only if
+    // the source fails, since what it returns is stored as fresh.
+    const hasNoDeadline = isOwn && (this.#fallback === undefined || this.#isNested);
+    const loaded = hasNoDeadline ? await inFlight.loaded : await this.#untilDeadline(inFlight.loaded);
+    if (loaded === undefined) return undefined;
+    const outcomeOf = (request: ReadRequest) => (request === inFlight.request ? "loaded" : "coalesced");
+    const respond: Respond = (request) => responder.respondLoaded(request, loaded, outcomeOf(request));
+    if (isCallersOwn(loaded) && !isUnshareable(loaded)) {
+      if (isOwn) return this.#leaveToOthers(respond, inFlight.settled);
+      await this.#untilDeadline(inFlight.settled);
+      return undefined;
+    }
+    if (loaded.kind === "failed" && !isCallersOwn(loaded))
+      return loaded.isSourceFailure ? this.#fallBack(respond) : respond;
+    if (isOwn || isUnshareable(loaded)) return respond;
+    if (hadEnded && isForWaitersOnly(this.#request, loaded)) {
+      await this.#untilDeadline(inFlight.settled);
+      return undefined;
+    }
+    if (loaded.kind === "failed") return respond;
+    const subjects = subjectsOfLoaded(inFlight.request.tags, loaded);
+    if (this.#parts.invalidations.stateOf(subjects, inFlight.position) !== "changed") return respond;
+    // Not before it has been released, or the next read would show the same load.
+    await this.#untilDeadline(inFlight.settled);
+    return undefined;
+  }
+
+  /**
+   * Waits for the load of the lease chain `gen`. Only a message that names this chain counts: the
+   * store has shown it to this request, so its load is not older than the last invalidation before
+   * the request.
+   */
+  async #wait(watch: Watch, remainingMs: number, round: number, gen: string | undefined): Promise<Respond | undefined> {
+    if (this.#mayServeStale) return this.#serveStale();
+    this.awaited.request = "elsewhere";
+    this.awaited.gen = gen;
+    const woken = await watch.wait(round, Math.min(remainingMs + 1, this.deadlineAt - this.#parts.clock.now()));
+    if (woken.kind === "poll" || woken.entry === undefined || woken.gen === undefined || woken.gen !== gen)
+      return undefined;
+    const { entry } = woken;
+    // A wake-up does not carry the store's time. The entry was stored just now, so its age is that of its load.
+    return this.#useEntry(entry, this.#verdictOn(entry, entry.grantedAt + entry.loadMs, true), "coalesced");
+  }
+
+  /**
+   * Returns whether a value is that of a load of another process that this request has waited for. It may use it however
+   * short its life is: those who wait for a load get its result, or they would load one after the other.
+   */
+  #isAwaited(entry: Entry | undefined): boolean {
+    return (
+      this.awaited.request === "elsewhere" &&
+      entry?.state === "value" &&
+      entry.gen !== this.awaited.gen &&
+      entry.grantedAt > this.#knownGrantedAt &&
+      this.#isCurrent(entry, entry.position)
+    );
+  }
+
+  /** Notes the value that the store has shown, which is not the result of a load that is awaited from now on. */
+  #note(entry: Entry | undefined): void {
+    if (entry?.state === "value") this.#knownGrantedAt = entry.grantedAt;
+  }
+
+  #verdictOn(entry: Entry | undefined, now: number, isAwaited = false): Verdict {
+    const decode = (one: Entry): Decoded => this.#parts.decoder.decode(this.#request, one);
+    return verdictOn(this.#request, entry, now, this.#parts, decode, isAwaited);
+  }
+
+  /**
+   * Uses an entry that ends the miss: a value that may be served, or a shared failure. Returns undefined for any other entry. `now`: the
+   * store's time; undefined: when the load of the entry ended.
+   */
+  #useEntry(
+    entry: Entry | undefined,
+    verdict: Verdict,
+    outcome: "hit" | "coalesced",
+    now?: number,
+  ): Respond | undefined {
+    switch (verdict.kind) {
+      case "unknown":
+        return undefined;
+      case "collision":
+        return this.#bypass("KEY_COLLISION");
+      case "unreadable":
+        return this.#supersede(verdict.entry);
+      case "load":
+        if (verdict.superseded !== undefined) return this.#supersede(verdict.superseded);
+        return verdict.freshness === "failed" ? this.#respondFailedElsewhere((entry as Entry).body) : undefined;
+      case "serve": {
+        const { freshness, decoded, entry: served } = verdict;
+        if (served.grantedAt <= this.#supersededAt) return undefined;
+        const at = now ?? served.grantedAt + served.loadMs;
+        const freshForMs = freshness === "fresh" ? Math.max(0, served.freshUntilAt - at) : 0;
+        return this.#respondDecoded(served, decoded, outcome, freshForMs, at - served.grantedAt);
+      }
+    }
+  }
+
+  /** From now on, only a value granted later than `entry` is used. */
+  #supersede({ grantedAt }: Entry): undefined {
+    this.#supersededAt = Math.max(this.#supersededAt, grantedAt);
+  }
+
+  /** Returns whether no invalidation that this request has to heed is later than what an entry shows of `position`. */
+  #isCurrent(entry: Entry, position: number): boolean {
+    return isCurrentAt(this.#request, entry, position, this.#parts);
+  }
+
+  #hasCurrentLease(entry: Entry): boolean {
+    return this.#isCurrent(entry, entry.leasePosition ?? 0);
+  }
+
+  /** Returns the load of this process that the store has just shown to hold the lease. */
+  #inFlightLoadOf(entry: Entry | undefined): InFlightLoad | undefined {
+    if (entry === undefined || entry.gen === "" || !this.#hasCurrentLease(entry)) return undefined;
+    return this.#parts.leases.inFlightLoads.find(entry.gen, this.#request.key);
+  }
+
+  /**
+   * Ends the miss for this request only. All others that share the miss start over when `released`
+   * has settled.
+   */
+  #leaveToOthers(respondOwn: Respond, released?: Promise<unknown>): Respond {
+    return async (request) => {
+      if (request === this.#request) return respondOwn(request);
+      await released;
+      return this.#startOver(request);
+    };
+  }
+
+  /**
+   * Reads and answers again, together with all others that shared the miss, by the deadline that it
+   * had: the load failed with what concerns its own caller only.
+   */
+  async #startOver(request: ReadRequest): Promise<unknown> {
+    const reason = this.#hitPath.bypassReasonOf(request);
+    if (reason !== undefined) return this.#parts.responder.bypass(request, reason);
+    return this.#hitPath.respond(request, await this.#hitPath.read(request), this.deadlineAt);
+  }
+
+  #serveStale(): Respond {
+    return this.#fallBack(this.#bypass("STORE_UNAVAILABLE"), "stale");
+  }
+
+  /** Without a fallback: a stale value that may be served is still in the store, which shows a failure in its place. */
+  #respondFailedElsewhere(description: Uint8Array): Respond {
+    return (request) => this.#parts.responder.respondFailedElsewhere(request, description);
+  }
+
+  #bypass(reason: BypassReason, isShareable = true): Respond {
+    return (request) => this.#parts.responder.bypass(request, reason, isShareable);
+  }
+
+  /** Returns the stale value if there is a usable one, and `otherwise` if not. */
+  #fallBack(otherwise: Respond, outcome: "staleIfError" | "stale" = "staleIfError"): Respond {
+    const { decoder } = this.#parts;
+    if (this.#fallback === undefined) return otherwise;
+    const decode = (entry: Entry): Decoded => decoder.decode(this.#request, entry);
+    const decoded = fallbackOf(this.#request, this.#fallback, this.#parts, decode);
+    if (decoded === undefined) return otherwise;
+    return this.#respondDecoded(this.#fallback, decoded, outcome, 0, 0);
+  }
+
+  /** Gives `decoded` to the first request, and decodes the entry once more for all others, which get copies. */
+  #respondDecoded(
+    entry: Entry,
+    decoded: DecodedValue,
+    outcome: "hit" | "coalesced" | "staleIfError" | "stale",
+    freshForMs: number,
+    ageMs: number,
+  ): Respond {
+    const { decoder, responder } = this.#parts;
+    let unused: DecodedValue | undefined = decoded;
+    const others: DecodedHolder = {};
+    return (request) => {
+      const own = unused ?? decoder.decodeForMany(request, entry, others);
+      unused = undefined;
+      if (own.kind !== "value")
+        return responder.bypass(request, own.kind === "collision" ? "KEY_COLLISION" : "UNCACHEABLE");
+      request.ending?.endWith(entry);
+      this.#parts.leases.noteTags(request, own.parts.subjects);
+      responder.reportServed(request, outcome, freshForMs, ageMs, own, own.bodyBytes);
+      return own.value;
+    };
+  }
+
+  /** Returns the result of `promise`, or undefined if the deadline is earlier. */
+  #untilDeadline<T>(promise: Promise<T>): Promise<T | undefined> {
+    const { clock } = this.#parts;
+    return within(clock, promise, { ms: this.deadlineAt - clock.now(), otherwise: () => undefined });
+  }
+}
+
+/** Returns whether a load has set that its result is not kept: only those who waited for it get it. */
+const isForWaitersOnly = ({ policy }: ReadRequest, loaded: Loaded): boolean =>
+  loaded.kind === "loaded" && loaded.settings !== undefined && freshMsOf(policy, loaded) === 0;

@@ -1,0 +1,261 @@
+import type { Clock } from "../../base/clock.js";
+import type { Packing } from "../../codec/packing.js";
+import type { Channel } from "../../telemetry/channel.js";
+import type { BypassReason, ReadOutcome } from "../../telemetry/events.js";
+import { subjectOf } from "../../telemetry/subject.js";
+import { decodeFailure } from "../entry/entry-decoder.js";
+import { freezePlain } from "../entry/freeze-plain.js";
+import type { UnleasedLoads } from "../lease/load-sharing.js";
+import type { Caller } from "../request/caller.js";
+import { freshMsOf, isUnshareable, type Loaded, type LoadedValue } from "../request/loaded.js";
+import type { ReadEnding, ReadRequest } from "../request/request.js";
+import { ServedReport } from "../request/served-report.js";
+import type { ValueDecoder } from "../request/value-decoder.js";
+import type { ServedValue } from "../request/value-tags.js";
+import { reportWait } from "../request/wait-report.js";
+import { Waiters } from "../request/waiters.js";
+import type { Loads } from "../source/loads.js";
+
+/** A field that is not on may be so because its key is wrong, so its readers must not share anything. */
+const UNSHARED: readonly BypassReason[] = ["MODE_OFF", "MODE_OBSERVE"];
+
+/** Stands for the copy of a value that could not be made. */
+const UNCOPIED = Symbol("uncopied");
+
+/** The parts that `Responder` uses. */
+export interface ResponderParts {
+  readonly clock: Clock;
+  readonly channel: Channel;
+  readonly packing: Packing;
+  readonly decoder: ValueDecoder;
+  readonly loads: Loads;
+  readonly unleasedLoads: UnleasedLoads;
+  /** Called with a request whose load has shown that its caller is not one of those for whom the loads of the key fail. */
+  readonly onPermitted: (request: ReadRequest, loadMs: number) => void;
+}
+
+/**
+ * The ways a read ends: with a value from an entry, the result of a load, a load that bypasses the
+ * cache, or an error. Each reports its outcome once.
+ */
+export class Responder {
+  readonly #clock: Clock;
+  readonly #channel: Channel;
+  readonly #packing: Packing;
+  readonly #decoder: ValueDecoder;
+  readonly #loads: Loads;
+  readonly #unleasedLoads: UnleasedLoads;
+  readonly #onPermitted: ResponderParts["onPermitted"];
+
+  constructor(parts: ResponderParts) {
+    const { clock, channel, packing, decoder, loads, unleasedLoads, onPermitted } = parts;
+    this.#onPermitted = onPermitted;
+    this.#clock = clock;
+    this.#channel = channel;
+    this.#packing = packing;
+    this.#decoder = decoder;
+    this.#loads = loads;
+    this.#unleasedLoads = unleasedLoads;
+  }
+
+  /**
+   * Returns another value for `request`, whose key was read before: a copy of the value that the first reader gets as
+   * `result`, or a value of its own if that value cannot be copied or belongs to the first reader alone. Rejects with the
+   * error that the first reader gets, unless that is the error of such a load. Without `result`, `first` has an entry.
+   */
+  async respondAgain(request: ReadRequest, first: ReadEnding, result: Promise<unknown> | undefined): Promise<unknown> {
+    const belongsToFirst = (): boolean =>
+      first.origin !== undefined && "kind" in first.origin && isUnshareable(first.origin);
+    const value = await result?.catch((error: unknown) => {
+      if (!belongsToFirst()) throw error;
+    });
+    const { origin } = first;
+    if (belongsToFirst()) return this.#respondAlone(request, origin as Loaded);
+    if (first.hint !== undefined) request.onHint?.(first.hint);
+    if (first.shared !== undefined) return first.shared.value;
+    const isPrimitive = (typeof value !== "object" || value === null) && typeof value !== "function";
+    if (isPrimitive && result !== undefined) return value;
+    if (origin !== undefined && !("kind" in origin)) {
+      if (request.policy.readOnly === true && result !== undefined) {
+        if (this.#decoder.isValid(request, value)) return value;
+      } else {
+        // How many more readers there will be is not known, so none of them is the last.
+        const decoded = this.#decoder.decodeForMany(request, origin, first);
+        if (decoded.kind === "value") return this.#ownOrShared(first, decoded.value, origin.body.length);
+      }
+    } else if (origin?.kind === "loaded" && origin.content !== undefined) {
+      const copy = this.#copyOf(request, origin);
+      if (copy !== UNCOPIED) return this.#ownOrShared(first, copy, origin.content.length);
+    }
+    return this.bypass(request, "UNCACHEABLE", false);
+  }
+
+  /** Returns a copy of a value, which later readers share if no more may be made. */
+  #ownOrShared(first: ReadEnding, copy: unknown, bytes: number): unknown {
+    if (!first.mayCopy(bytes)) first.shared = { value: freezePlain(copy) };
+    return copy;
+  }
+
+  /**
+   * Reports how a read ended: how long its value stays fresh, its age, and the value unless the load has failed.
+   * `readBytes`: the size of the stored value that it was served from.
+   */
+  reportServed(
+    request: ReadRequest,
+    outcome: Exclude<ReadOutcome, "bypassed">,
+    freshForMs: number,
+    ageMs: number,
+    value?: ServedValue,
+    readBytes = 0,
+  ): void {
+    if (request.caller !== undefined && isReported(request.caller)) return;
+    this.#channel.served(request.key.coordinate, request.key, outcome, readBytes);
+    const hint = value?.hint;
+    if (hint !== undefined && request.ending !== undefined) request.ending.hint = hint;
+    if (request.onRead !== undefined)
+      request.onRead(new ServedReport(request.policy, request.tags, outcome, freshForMs, ageMs, value));
+  }
+
+  /**
+   * Returns the value of a load, or rejects with its error. A request that joined a load whose result
+   * belongs to another reader gets a value of its own: nothing else could be done with a generator,
+   * for example.
+   */
+  respondLoaded(request: ReadRequest, loaded: Loaded, outcome: "loaded" | "coalesced"): unknown {
+    if (outcome === "coalesced" && isUnshareable(loaded)) return this.#respondAlone(request, loaded);
+    if (loaded.kind === "failed") {
+      request.ending?.endWith(loaded);
+      return this.respondFailed(request, loaded.error, outcome);
+    }
+    const value = this.#valueOf(request, loaded, outcome === "loaded");
+    if (value === UNCOPIED) return this.bypass(request, "UNCACHEABLE", false);
+    const freshForMs = freshMsOf(request.policy, loaded) - loaded.loadMs;
+    this.reportServed(request, outcome, freshForMs, loaded.loadMs, loaded);
+    return value;
+  }
+
+  /** Returns a value for a request that cannot have the result of `loaded`, which it has waited for. */
+  #respondAlone(request: ReadRequest, { refusal }: Loaded): unknown {
+    if (refusal !== "outgrown-key" || request.reread === undefined) return this.bypass(request, "UNCACHEABLE", false);
+    // The other read reports its own outcome, also if the caller leaves meanwhile.
+    if (request.caller !== undefined) request.caller.isReported = true;
+    return request.reread();
+  }
+
+  /** Rejects with an error of the source, unchanged. */
+  respondFailed(request: ReadRequest, error: unknown, outcome: "loaded" | "coalesced"): Promise<never> {
+    this.reportServed(request, outcome, 0, 0);
+    return Promise.reject(error as Error);
+  }
+
+  /**
+   * Rejects with an error that another process got from the source. If its description cannot be
+   * read, loads instead.
+   */
+  respondFailedElsewhere(request: ReadRequest, description: Uint8Array): Promise<unknown> {
+    const error = decodeFailure(description, request.key, this.#packing, this.#channel);
+    return error === undefined
+      ? this.bypass(request, "STORE_UNAVAILABLE")
+      : this.respondFailed(request, error, "coalesced");
+  }
+
+  /**
+   * Bypasses the cache: loads without a lease and stores nothing. Rejects with an error of the
+   * source only. Readers of this process share these loads as described in `load-sharing.ts`,
+   * unless the value is known not to be shareable.
+   */
+  async bypass(request: ReadRequest, reason: BypassReason, isShareable = true): Promise<unknown> {
+    const caller = this.#loads.callerOf(request);
+    if (caller?.hasLeft === true) return this.respondAborted(request, caller.reason);
+    this.#reportBypassed(request, reason);
+    const isUnshared = this.#loads.isUnshared(request);
+    const isUncacheable = reason === "UNCACHEABLE" && !isUnshared;
+    const begin = (waiters: Waiters): Promise<Loaded> =>
+      this.#loads.run(request, { isRefresh: false, waiters, isUncacheable }).limited;
+    const beginAlone = (): Promise<Loaded> => begin(Waiters.of(caller));
+    const enclosingKeys = this.#loads.enclosingKeys();
+    // A load that asks for its own key would wait for itself.
+    const isAlone = !isShareable || UNSHARED.includes(reason) || isUnshared;
+    if (isAlone || enclosingKeys.has(request.key.name)) {
+      const loaded = await beginAlone();
+      if (isUnshared && loaded.kind === "loaded" && loaded.refusal === undefined)
+        this.#onPermitted(request, loaded.loadMs);
+      return this.#valueOfBypass(request, loaded, true);
+    }
+    const askedAt = this.#clock.now();
+    const shared = await this.#unleasedLoads.share(request, reason, enclosingKeys.size > 0, begin);
+    reportWait(request, shared, this.#clock.now() - askedAt, this.#channel);
+    const isOwn = shared.request === request;
+    const isShared = isOwn || !isUnshareable(shared.loaded);
+    const value = isShared ? this.#valueOfBypass(request, shared.loaded, isOwn) : UNCOPIED;
+    return value === UNCOPIED ? this.#valueOfBypass(request, await beginAlone(), true) : value;
+  }
+
+  /** The read has been reported before its load, so the hint of the load has not. */
+  #valueOfBypass(request: ReadRequest, loaded: Loaded, isOwn: boolean): unknown {
+    const hint = loaded.kind === "loaded" ? loaded.hint : undefined;
+    if (hint !== undefined) {
+      if (request.ending !== undefined) request.ending.hint = hint;
+      // A load that only others know to be PRIVATE has not said so itself.
+      if (!isOwn || loaded.refusal === "unkeyable") request.onHint?.(hint);
+    }
+    return this.#valueOf(request, loaded, isOwn);
+  }
+
+  /** Rejects with the reason for which the caller's request was aborted. Loads nothing. */
+  respondAborted(request: ReadRequest, reason: unknown): Promise<never> {
+    this.#reportBypassed(request, "ABORTED");
+    return Promise.reject(reason as Error);
+  }
+
+  /** Returns null for a value that does not exist, without a load. */
+  respondNull(request: ReadRequest): null {
+    this.#reportBypassed(request, "DOES_NOT_EXIST");
+    return null;
+  }
+
+  #reportBypassed(request: ReadRequest, reason: BypassReason): void {
+    if (request.caller !== undefined && isReported(request.caller)) return;
+    this.#channel.publish({ name: "resolver.bypassed", ...subjectOf(request.key), reason });
+    request.onRead?.({ outcome: "bypassed", isPrivate: request.policy.scope === "PRIVATE", reason });
+  }
+
+  /**
+   * `isOwn`: whether it is the load of this request, which may have the source's own object. Otherwise `UNCOPIED` if there
+   * is no copy for it.
+   */
+  #valueOf(request: ReadRequest, loaded: Loaded, isOwn: boolean): unknown {
+    request.ending?.endWith(loaded);
+    if (loaded.kind === "failed") throw loaded.error;
+    return isOwn && loaded.refusal !== undefined ? loaded.value : this.#copyOf(request, loaded, isOwn);
+  }
+
+  /**
+   * Returns a value with objects of its own, or the read-only value that all readers share. For all but the
+   * caller that loaded it, who is often the only one, it is decoded once and copied, where a copy is exact.
+   */
+  #copyOf(request: ReadRequest, loaded: LoadedValue, isOwn = false): unknown {
+    const { content, value } = loaded;
+    if (content === undefined) return value;
+    const isOnly = isOwn && request.policy.readOnly !== true;
+    const copy = isOnly ? undefined : this.#decoder.copierOf(request, content);
+    try {
+      if (copy === undefined) return this.#packing.decode(content);
+      loaded.decoded ??= { value: this.#packing.decode(content) };
+      return copy(loaded.decoded.value);
+    } catch {
+      // A custom codec whose `decode` throws must not fail the load. Reading the entry reports it.
+      return isOwn ? value : UNCOPIED;
+    }
+  }
+}
+
+/**
+ * Returns whether the outcome of a read has been reported before. Happens if its caller has left,
+ * but a result arrives nevertheless.
+ */
+function isReported(caller: Caller): boolean {
+  const { isReported } = caller;
+  caller.isReported = true;
+  return isReported;
+}

@@ -1,0 +1,99 @@
+import type { CachedError } from "../../base/errors.js";
+import type { Encoded } from "../../codec/packing.js";
+import type { Policy } from "../../policy/policy.js";
+import type { ResponseHint } from "../../store/body.js";
+import type { OwnSettings } from "./result-control.js";
+
+/**
+ * Why a value is not stored: the codec cannot restore it, it is larger than `maxValueBytes`,
+ * GraphQL would refuse it, or it depends on more than its key.
+ */
+export type Refusal = "unserializable" | "too-large" | "invalid" | Excess["kind"];
+
+/**
+ * A load has read more than its key contains, so its result belongs to its own reader alone.
+ * `outgrown-key`: later requests have a key that contains it. `unkeyable`: none has.
+ */
+export type Excess =
+  | { readonly kind: "outgrown-key" }
+  | {
+      readonly kind: "unkeyable";
+      /** Whether it is PRIVATE although its policy is PUBLIC, so that what contains it is PRIVATE as well. */
+      readonly isNarrowed?: boolean;
+      readonly error: CachedError;
+    };
+
+/** What a load has returned. */
+export class LoadedValue {
+  readonly kind = "loaded";
+  /** The source's own object. */
+  readonly value: unknown;
+  /** Undefined if the value can be stored. */
+  readonly refusal: Refusal | undefined;
+  readonly hint: ResponseHint | undefined;
+  /** What the load has set of its result. Undefined if it has set nothing. */
+  readonly settings: OwnSettings | undefined;
+  readonly loadMs: number;
+  /** What `content` was decoded to, once a reader has got a copy of it, for the copies of the others. */
+  decoded: { readonly value: unknown } | undefined = undefined;
+  /** What copies of the value are decoded from. Undefined if there are none, or would not be exact: it must not be shared then. */
+  readonly content: Encoded | undefined;
+
+  constructor(
+    value: unknown,
+    content: Encoded | undefined,
+    refusal: Refusal | undefined,
+    { hint, settings, loadMs }: Pick<LoadedValue, "hint" | "settings" | "loadMs">,
+  ) {
+    this.value = value;
+    this.content = content;
+    this.refusal = refusal;
+    this.hint = hint;
+    this.settings = settings;
+    this.loadMs = loadMs;
+  }
+}
+
+/** The result of a load. */
+export type Loaded =
+  | LoadedValue
+  | {
+      readonly kind: "failed";
+      readonly error: unknown;
+      /** In what way the load depends on more than its key. Undefined if it does not. */
+      readonly refusal: Excess["kind"] | undefined;
+      readonly loadMs: number;
+      /**
+       * Whether the failure concerns only the caller that the load was run for, since its request was
+       * aborted or `isCallerError` says so. Nobody else may get it.
+       */
+      readonly isCallersOwn: boolean;
+      /** False if the source has answered that it has no value: no old value takes its place then. */
+      readonly isSourceFailure: boolean;
+    };
+
+/**
+ * Whether a result belongs to the reader that loaded it, and to no other. Others do not load under
+ * the same key again: they read under a wider key, or load for themselves.
+ */
+export const isUnshareable = (loaded: Loaded): boolean =>
+  loaded.refusal === "outgrown-key" ||
+  loaded.refusal === "unkeyable" ||
+  (loaded.kind === "loaded" && loaded.content === undefined);
+
+/** Returns whether others than the caller that the load was run for have to load again. */
+export const isCallersOwn = (loaded: Loaded): boolean => loaded.kind === "failed" && loaded.isCallersOwn;
+
+/** Returns how long a loaded value is fresh, before jitter. 0: it is not stored. */
+export function freshMsOf(policy: Policy, { value, settings, hint }: LoadedValue): number {
+  if (settings?.isSkipped === true) return 0;
+  const ofKindMs = isNegative(value) ? policy.negativeMaxAgeMs : policy.maxAgeMs;
+  const hintedMs = policy.followsHints === true ? (hint?.maxAge ?? Number.POSITIVE_INFINITY) * 1000 : ofKindMs;
+  const byPolicyMs = Math.min(ofKindMs, hintedMs);
+  const ownMs = settings?.freshness?.maxAgeMs;
+  return ownMs === undefined ? byPolicyMs : Math.min(ownMs, policy.maxAgeLimitMs ?? byPolicyMs);
+}
+
+/** Returns whether a value counts as empty: null, undefined or an empty list. */
+export const isNegative = (value: unknown): boolean =>
+  value === null || value === undefined || (Array.isArray(value) && value.length === 0);

@@ -1,0 +1,315 @@
+import type { CachedError } from "../../base/errors.js";
+import type { Key, KeySpace, Subject } from "../../keys/key.js";
+import type { Policy } from "../../policy/policy.js";
+import type { ResponseHint } from "../../store/body.js";
+import type { Entry } from "../../store/entry.js";
+import type { Reading } from "../../store/store.js";
+import type { BypassReason, ReadOutcome } from "../../telemetry/events.js";
+import type { ReadTrace } from "../../telemetry/tracing.js";
+import type { DecodedValue } from "../entry/entry-decoder.js";
+import type { SharedOutcome } from "../tick/long-tick.js";
+import type { Caller, CallSignals } from "./caller.js";
+import type { Excess, Loaded, Refusal } from "./loaded.js";
+import type { ResultControl } from "./result-control.js";
+import type { Waiters } from "./waiters.js";
+
+/** The tags of one value. */
+export interface RequestTags {
+  /** The tags known before the load. Hits do not need them: the entry has its own. */
+  readonly subjects: readonly Subject[];
+  /** Whether the key does not decide about these tags, so that an entry of the key may have others. */
+  readonly isOwn: boolean;
+  /** Those known before the load alone, which refer to no request. */
+  readonly known: RequestTags;
+  /** Returns the tags derived from the loaded value. Undefined if there are none of this kind. */
+  readonly subjectsOf: ((value: unknown) => readonly Subject[]) | undefined;
+}
+
+/** The tags of one value that are known before its load, by their texts. Their digests are computed when they are needed. */
+export class KnownTags implements RequestTags {
+  readonly texts: readonly string[];
+  readonly isOwn: boolean;
+  readonly #keys: Pick<KeySpace, "tags">;
+  readonly #others: readonly Subject[];
+  #subjects: readonly Subject[] | undefined;
+
+  /** `others`: tags that have no text. */
+  constructor(
+    texts: readonly string[],
+    keys: Pick<KeySpace, "tags">,
+    isOwn = false,
+    others: readonly Subject[] = NO_SUBJECTS,
+  ) {
+    this.texts = texts;
+    this.isOwn = isOwn;
+    this.#keys = keys;
+    this.#others = others;
+  }
+
+  get subjects(): readonly Subject[] {
+    this.#subjects ??=
+      this.#others.length === 0 ? this.#keys.tags(this.texts) : [...this.#keys.tags(this.texts), ...this.#others];
+    return this.#subjects;
+  }
+
+  get known(): RequestTags {
+    return this;
+  }
+
+  get subjectsOf(): undefined {
+    return undefined;
+  }
+}
+
+/** The tags of one value, some of which are derived from it. */
+export class ResultTags implements RequestTags {
+  readonly subjectsOf: (value: unknown) => readonly Subject[];
+  readonly known: RequestTags;
+
+  constructor({ known }: RequestTags, subjectsOf: (value: unknown) => readonly Subject[]) {
+    this.known = known;
+    this.subjectsOf = subjectsOf;
+  }
+
+  get subjects(): readonly Subject[] {
+    return this.known.subjects;
+  }
+
+  get isOwn(): boolean {
+    return this.known.isOwn;
+  }
+}
+
+/** How one read ended. */
+export type ReadReport =
+  | {
+      readonly outcome: Exclude<ReadOutcome, "bypassed">;
+      readonly isPrivate: boolean;
+      readonly freshForMs: number;
+      readonly ageMs: number;
+      /** How long it may be served after that while it is refreshed. */
+      readonly staleForMs: number;
+      /** The cache hint that the load gave. */
+      readonly hint: ResponseHint | undefined;
+      /** Why the value that was loaded is not stored. */
+      readonly refusal?: Refusal | undefined;
+      /** All tags of the value: known before its load or derived from it. */
+      readonly subjects: readonly Subject[];
+    }
+  | {
+      readonly outcome: "bypassed";
+      readonly isPrivate: boolean;
+      readonly reason: BypassReason;
+      /** Set for a subtree whose key was not made. */
+      readonly isSubtree?: boolean;
+    };
+
+/**
+ * Returns whether a stored value is the same as one that its source has just returned. Both are copies. Must be
+ * synchronous; what it throws is published as `comparison.failed`.
+ */
+export type Compare = (stored: unknown, loaded: unknown) => boolean;
+
+/** Checks values against the type of a field. Messages do not name the value. */
+export interface Validator {
+  /** Returns what GraphQL would refuse in a stored value for the selection of `request`. Undefined: nothing. */
+  mistakeIn(value: unknown, request: Pick<ReadRequest, "call" | "context">): string | undefined;
+  /** The same for a value that has just been loaded, and what readers get once it is stored: `restore` returns that. */
+  mistakeInLoaded(
+    value: unknown,
+    restore: () => unknown,
+    request: Pick<ReadRequest, "call" | "context">,
+  ): LoadedMistake | undefined;
+}
+
+/** What GraphQL would refuse in a loaded value, or take for something else once it is restored. */
+export interface LoadedMistake {
+  readonly what: string;
+  readonly isRestored: boolean;
+}
+
+/** Passes several loads to their source in one call. */
+export interface SourceBatch {
+  /** The maximum number of loads per call. Undefined: no limit. */
+  readonly maxSize: number | undefined;
+}
+
+/** One read of one key: everything the tier needs to know, independent of GraphQL. */
+export interface ReadRequest {
+  readonly key: Key;
+  readonly policy: Policy;
+  readonly tags: RequestTags;
+  /**
+   * Loads the value from its source. Called at most once, if this request wins the lease or
+   * bypasses the cache. `waiters.signal` aborts when nobody waits for this load any more. With `result`,
+   * the load says how its result is cached.
+   */
+  load(waiters: Waiters, result: ResultControl): unknown;
+  /** What passes the loads of a tick to their source in one call. Undefined: each load is a call. */
+  readonly batch?: SourceBatch | undefined;
+  /** Whether its load waits for no slot of the bulkhead. */
+  readonly needsNoSlot?: boolean | undefined;
+  /** Identifies the request of the server that this read belongs to. Undefined: none. */
+  readonly owner?: object | undefined;
+  /** Returns the abort signals of the caller's request. Called on a miss. Undefined: it has none. */
+  readonly signals?: (() => CallSignals | undefined) | undefined;
+  /** Returns the cache hint of the load that this request ran. Called after the load. */
+  readonly hintOf?: (() => ResponseHint | undefined) | undefined;
+  /**
+   * Returns the error with which a load fails whose context has another identity, or other values in the key or the tags,
+   * than when the request was made. Undefined: it has the same. Called when a load begins and when it ends.
+   */
+  changed?(): CachedError | undefined;
+  /**
+   * Returns in what way the load that this request ran depends on more than the key. Called when the
+   * load has ended. Undefined: it never does.
+   */
+  readonly excess?: (() => Excess | undefined) | undefined;
+  /** Reads again under the key that later requests have, once the key has been outgrown. */
+  readonly reread?: (() => unknown) | undefined;
+  /**
+   * Returns a request for the same value whose load shares no state with this one and concerns no response, to compare a hit
+   * with its source. Undefined: the source cannot be called for that.
+   */
+  toSample?(): ReadRequest | undefined;
+  /** Whether the caller wants a value that is loaded now, no matter what is stored. */
+  readonly isForced?: boolean | undefined;
+  /**
+   * Whether a stored value is served only in the first half of its life, unless its load fails. For parts of what is
+   * stored as a whole, whose life would otherwise be what is left of the oldest.
+   */
+  readonly wantsYoung?: boolean | undefined;
+  /** Set by the tier if the read is answered by its source and only compared with what is stored. */
+  isObserved?: boolean;
+  /** Returns whether a stored value is the same as a loaded one, for such reads. Undefined: a deep comparison. */
+  readonly compare?: Compare | undefined;
+  /**
+   * Returns plain data from which another process can make the same request. Undefined if none can.
+   */
+  readonly input?: (() => unknown) | undefined;
+  /**
+   * Called when nothing is stored: resolves with false if the value does not exist, so that the
+   * result is null without a load. Never rejects. Undefined: the value may exist.
+   */
+  readonly mayExist?: (() => Promise<boolean>) | undefined;
+  /**
+   * Checks values for this request when they are loaded and when they are read from the store.
+   * Undefined: every value is valid.
+   */
+  readonly validator?: Validator | undefined;
+  /** The `info` of the resolver call, for the validator. */
+  readonly call?: unknown;
+  /** The context of the resolver call, for the validator. */
+  readonly context?: unknown;
+  /** Where the tier notes how the read has ended, for those who read the key again. Undefined: nobody does. */
+  readonly ending?: ReadEnding | undefined;
+  /** Set by the tier on a miss, if the caller's request can be aborted. */
+  caller?: Caller | undefined;
+  /** Set by the tier while reads are traced. */
+  trace?: ReadTrace | undefined;
+  /** Called when the read has ended. */
+  readonly onRead?: ((report: ReadReport) => void) | undefined;
+  /** Called with what a read has found that cannot be served, or is stale; undefined: nothing. `now`: the store's time. */
+  onMiss?(entry: Entry | undefined, now: number): void;
+  /** Called with the cache hint of a load of another request whose value this one gets, unless `onRead` was. */
+  readonly onHint?: ((hint: ResponseHint) => void) | undefined;
+}
+
+/** How a read has ended: what another reader of its key gets. It lives longer than the request. */
+export interface ReadEnding extends DecodedHolder {
+  /**
+   * What further copies of the value are made from. A `Loaded` without content cannot be copied. After a failure, the
+   * failed load of this request, if any.
+   */
+  readonly origin: Entry | Loaded | undefined;
+  /** The cache hint that the load of the value gave. */
+  hint: ResponseHint | undefined;
+  /** Whether the key has been read again, so that copies of the value are wanted. */
+  readonly isShared: boolean;
+  /** The frozen value that further readers share, once no more copies may be made. */
+  shared?: { readonly value: unknown } | undefined;
+  /** Returns whether a copy of so many bytes may be made. */
+  mayCopy(bytes: number): boolean;
+  /** Sets `origin`. */
+  endWith(origin: Entry | Loaded): void;
+}
+
+const NO_SUBJECTS: readonly Subject[] = [];
+
+/** The tags of a value that has none. */
+export const NO_TAGS: RequestTags & { readonly texts: readonly string[] } = {
+  subjects: NO_SUBJECTS,
+  texts: [],
+  isOwn: false,
+  get known() {
+    return NO_TAGS;
+  },
+  subjectsOf: undefined,
+};
+
+/**
+ * The outcome of a miss that several requests may share. It is called once for each of them: it
+ * reports how that request was served and returns a value of its own, or a promise of one. It
+ * throws or rejects with an error of the source only.
+ */
+export type Respond = (request: ReadRequest) => unknown;
+
+/** The result of one store read for a request. Requests of one tick for the same key share it. */
+export class ReadResult implements DecodedHolder {
+  readonly reading: Reading;
+  /** When the read began, before anything was sent, on the clock of this process. */
+  readonly sentAt: number;
+  /** How many requests that share the result have not decoded its value yet. */
+  readersLeft = 1;
+  decoded: DecodedToShare | undefined = undefined;
+  /** The miss, once one of the requests has begun or joined it for all of them. */
+  joined: JoinedMiss | undefined = undefined;
+
+  constructor(reading: Reading, sentAt: number) {
+    this.reading = reading;
+    this.sentAt = sentAt;
+  }
+}
+
+/** Where a decoded value is kept for further readers. */
+export interface DecodedHolder {
+  /** The value, once one of several readers has decoded it and the others can have copies. */
+  decoded?: DecodedToShare | undefined;
+}
+
+/** A decoded value of which other readers get copies, so that none of them sees what another does to it. */
+export interface DecodedToShare {
+  /** The input of the key for which it was decoded. */
+  readonly input: string;
+  /** See `Policy.readOnly`: all readers share the value, which is frozen. */
+  readonly readOnly: boolean | undefined;
+  readonly value: DecodedValue;
+  readonly copy: (value: unknown) => unknown;
+}
+
+/** Which load a miss has waited for: none, that of a request of this process, or one of another process. */
+export interface AwaitedLoad {
+  request?: ReadRequest | "elsewhere" | undefined;
+  /** The id of its lease chain. */
+  gen?: string | undefined;
+}
+
+/** A miss that several requests share. */
+export interface SharedMiss {
+  /** The input of the key. */
+  readonly input: string;
+  /** Those that its outcome is compared with. */
+  readonly tags: RequestTags;
+  readonly waiters: Waiters;
+  readonly awaited: AwaitedLoad;
+  /** When its requests stop waiting, on the clock of this process. */
+  readonly deadlineAt: number;
+  readonly outcome: SharedOutcome<Respond>;
+}
+
+/** A miss, as the requests that share a read wait for it. */
+export interface JoinedMiss {
+  readonly miss: SharedMiss;
+  /** When they began to wait, on the clock of this process. */
+  readonly askedAt: number;
+}

@@ -1,0 +1,281 @@
+import type { GraphQLSchema } from "graphql";
+import { CollectedParts } from "../../core/collected-parts.js";
+import { nameOfSubject, RESPONSES, type Subject } from "../../core/keys/key.js";
+import { identityMistake, identityOf } from "../../core/loader/identity.js";
+import type { Observer } from "../../core/loader/request-scope.js";
+import type { CacheParts } from "../../core/parts.js";
+import { type OperationPlan, OperationPlanner } from "../../core/responses/operation-plan.js";
+import {
+  type Begun,
+  collecting,
+  type ExecutedResponse,
+  type Operation,
+  type ResponseExecution,
+} from "../../core/responses/response-cache.js";
+import type { ClockOrigin } from "../../core/store/store.js";
+import type { ResolvedEdge } from "./options.js";
+import { EntityReads, type RouterExtensions } from "./router-tags.js";
+
+/** The request that a response answers. */
+export interface EdgeRequest {
+  readonly method: string;
+  header(name: string): string | null | undefined;
+  /** Whether it asks how its response was made, which `allow` lets only some callers know. */
+  readonly isTraced: boolean;
+}
+
+/** How long, in seconds, and for whom a response may be kept by the rules of the server. Undefined: not at all. */
+export type EdgeAge = { readonly maxAge: number; readonly isPrivate: boolean } | undefined;
+
+/** What a response is made of. */
+interface Contents {
+  /** Undefined: they are too many. */
+  readonly subjects: readonly Subject[] | undefined;
+  /** Milliseconds. Infinite without parts. */
+  readonly freshForMs: number;
+  readonly staleForMs: number;
+  readonly isPrivate: boolean;
+  /** Why not all of it is known. Undefined: it is. */
+  readonly refusal: string | undefined;
+  /** The paths into the context that it depends on. */
+  readonly contextPaths: readonly string[];
+  /** The tags among them of what belongs to no field. */
+  readonly unplaced: ReadonlySet<Subject>;
+}
+
+/** The methods whose responses CDNs keep. */
+const METHODS = ["GET", "HEAD"];
+
+/** Makes the headers by which CDNs keep responses, and find them again when something in them is invalidated. */
+export class Edge {
+  readonly #parts: CacheParts;
+  readonly #options: ResolvedEdge | undefined;
+  readonly #isForRouter: boolean;
+  readonly #planners = new WeakMap<GraphQLSchema, OperationPlanner>();
+
+  /** `options`: those for CDNs; undefined: none. `isForRouter`: whether requests that no CDN answers are those of Apollo Router. */
+  constructor(parts: CacheParts, options: ResolvedEdge | undefined, isForRouter = false) {
+    this.#parts = parts;
+    this.#options = options;
+    this.#isForRouter = isForRouter;
+  }
+
+  /** Begins the response to a request; undefined for one that neither a CDN nor Apollo Router answers. Never rejects. */
+  async begin(context: unknown, request: EdgeRequest | undefined): Promise<EdgeResponse | undefined> {
+    const { invalidations, scopes } = this.#parts;
+    // What it reads is a part of no other response.
+    scopes.own(context);
+    const options = this.#options;
+    if (request === undefined || options === undefined || !this.isFor(request)) {
+      if (!this.#isForRouter) return undefined;
+      const origin = (await invalidations.follow()) ? invalidations.origin : undefined;
+      return new EdgeResponse(this.#parts, { options: undefined, origin, context });
+    }
+    const isSignedIn = mayBeSignedIn(this.#parts, context) || request.header("authorization") != null;
+    const isOfCaller = isSignedIn || request.isTraced;
+    // What is read was invalidated later, if at all, than what this process knows now.
+    const origin = !isOfCaller && (await invalidations.follow()) ? invalidations.origin : undefined;
+    return new EdgeResponse(this.#parts, { options, origin, context });
+  }
+
+  /** Whether a CDN may answer such requests. */
+  isFor({ method }: Pick<EdgeRequest, "method">): boolean {
+    return this.#options !== undefined && METHODS.includes(method);
+  }
+
+  /** Returns the response to a request that was never executed. Nobody may keep it. */
+  unexecuted(): EdgeResponse {
+    return new EdgeResponse(this.#parts, { options: this.#options, origin: undefined, context: undefined });
+  }
+
+  /** Returns what is known of an operation before it is executed. */
+  planOf({ schema, document, operationName }: Omit<Operation, "variables" | "context">): OperationPlan | undefined {
+    let planner = this.#planners.get(schema);
+    if (planner === undefined) {
+      planner = new OperationPlanner(schema, this.#parts);
+      this.#planners.set(schema, planner);
+    }
+    return planner.plan(document, operationName);
+  }
+}
+
+/** Whether a caller has an identity, or one that is not known because of a mistake in `identify`, which is logged once. */
+function mayBeSignedIn({ identify, onceLog }: CacheParts, context: unknown): boolean {
+  if (identityOf(identify, context) !== undefined) return true;
+  const mistake = identityMistake(identify, context, RESPONSES);
+  if (mistake === undefined) return false;
+  onceLog.warn(
+    `graphql-cached: \`edge\`: responses are private, since it is not known whose they are: ${mistake.message}`,
+  );
+  return true;
+}
+
+/** What is known of a response when its request begins. */
+interface EdgeBeginning {
+  /** Those for CDNs. Undefined: it is for Apollo Router. */
+  readonly options: ResolvedEdge | undefined;
+  /** What had been invalidated. Undefined: nobody may keep the response. */
+  readonly origin: ClockOrigin | undefined;
+  readonly context: unknown;
+}
+
+/** One response that a CDN, or Apollo Router, may keep. */
+export class EdgeResponse {
+  /** What each entity in it is made of. Undefined: it is for a CDN. */
+  readonly entities: EntityReads | undefined;
+  readonly #parts: CacheParts;
+  readonly #options: ResolvedEdge | undefined;
+  readonly #origin: ClockOrigin | undefined;
+  readonly #context: unknown;
+  #plan: OperationPlan | undefined;
+  #contents: (() => Contents) | undefined;
+  #isServed = false;
+  #result: ExecutedResponse | undefined;
+
+  constructor(parts: CacheParts, { options, origin, context }: EdgeBeginning) {
+    this.entities = options === undefined ? new EntityReads(parts.keys) : undefined;
+    this.#parts = parts;
+    this.#options = options;
+    this.#origin = origin;
+    this.#context = context;
+  }
+
+  /** Whether it may be kept, so that it must not be outdated for as long as in a near cache. */
+  get skipsNear(): boolean {
+    return this.#origin !== undefined;
+  }
+
+  /** Notes that the response was stored before. `result`: what it became, if other plugins can replace that. */
+  served({ report, contextPaths, isPrivate }: Extract<Begun, { kind: "served" }>, result?: ExecutedResponse): void {
+    this.#result = result;
+    this.#isServed = true;
+    const { subjects = [], freshForMs = 0, staleForMs = 0 } = report.outcome === "bypassed" ? {} : report;
+    this.#contents = () => ({
+      subjects,
+      freshForMs,
+      staleForMs,
+      isPrivate,
+      contextPaths,
+      refusal: undefined,
+      unplaced: new Set(subjects),
+    });
+  }
+
+  /**
+   * Notes that the response is executed. `execution`: that of the response cache. Returns what ends it.
+   */
+  execute(
+    operation: Omit<Operation, "variables">,
+    plan: OperationPlan | undefined,
+    observer: Observer | undefined,
+    execution?: ResponseExecution,
+  ): () => void {
+    if (this.#origin === undefined) return () => undefined;
+    this.#plan = plan;
+    const contextPaths = execution?.contextPaths ?? plan?.contextPaths.map(({ text }) => text) ?? [];
+    const known = execution?.parts;
+    const parts =
+      known ??
+      new CollectedParts(this.#parts, {
+        what: "a response for the edge",
+        contextPaths,
+        isBuild: false,
+        wantsYoung: false,
+      });
+    this.#contents = () => ({
+      subjects: parts.subjects(),
+      freshForMs: parts.freshUntilAt - this.#parts.clock.now(),
+      staleForMs: parts.staleForMs,
+      isPrivate: parts.isPrivate,
+      refusal: parts.hasReads || plan?.coordinates.length === 0 ? parts.refusal : "none of its cached fields was read",
+      contextPaths,
+      unplaced: parts.unplaced,
+    });
+    return known === undefined
+      ? this.#parts.scopes.collect(operation.context, collecting(observer, parts))
+      : () => undefined;
+  }
+
+  /** Notes what the execution has returned. */
+  executed(result: ExecutedResponse): void {
+    this.#result = { data: result.data };
+  }
+
+  /** Whether another plugin has replaced the data, maybe for one caller. */
+  isReplaced(sent: ExecutedResponse): boolean {
+    // The data of a stored response is parsed when it is read.
+    if (this.#isServed && (this.#result === undefined || sent === this.#result)) return false;
+    return sent.data !== this.#result?.data;
+  }
+
+  /**
+   * The age of a result by the schema, the policies of cached fields and what was read, for servers without rules of their own. `sent`: what
+   * came of it. An older response, or what another plugin has made, has none.
+   */
+  ageOf(sent: ExecutedResponse): EdgeAge {
+    const contents = this.#contents?.();
+    if (contents === undefined || this.#origin === undefined || (sent.errors ?? []).length > 0) return undefined;
+    if (this.isReplaced(sent) || (!this.#isServed && sent.data == null)) return undefined;
+    const { ownMaxAge = Number.POSITIVE_INFINITY, isPrivate = false } = this.#plan ?? {};
+    const maxAge = Math.min(ownMaxAge, Math.floor(contents.freshForMs / 1_000));
+    return { maxAge: Number.isFinite(maxAge) ? maxAge : 0, isPrivate: isPrivate || contents.isPrivate };
+  }
+
+  /** Returns the headers of the response by name, `Cache-Control` as it has to be for `age`. Never rejects. */
+  async headers(age: EdgeAge): Promise<Readonly<Record<string, string>>> {
+    const { vary = [], clientMaxAge = 0 } = this.#options ?? {};
+    const varying = vary.length === 0 ? {} : { Vary: vary.join(", ") };
+    if (age === undefined || age.maxAge <= 0) return { ...varying, "Cache-Control": "no-store" };
+    const contents = this.#contents?.();
+    const tags = age.isPrivate ? undefined : await this.#tagHeaders(contents);
+    if (tags === "outdated") return { ...varying, "Cache-Control": "no-store" };
+    const ofClient = `max-age=${Math.min(clientMaxAge, age.maxAge)}`;
+    if (tags === undefined) return { ...varying, "Cache-Control": `${ofClient}, private` };
+    const directives = [ofClient, `s-maxage=${age.maxAge}`];
+    const staleFor = Math.floor((contents?.staleForMs ?? 0) / 1_000);
+    // What is not cached has no time in which it may be served stale.
+    if (this.#plan?.isAllCached !== false && staleFor > 0 && Number.isFinite(staleFor))
+      directives.push(`stale-while-revalidate=${staleFor}`);
+    return { ...varying, ...tags, "Cache-Control": [...directives, "public"].join(", ") };
+  }
+
+  /** Returns the extensions of a result for Apollo Router. Undefined: the router must not keep it. Never rejects. */
+  async routerExtensions(data: unknown): Promise<RouterExtensions | undefined> {
+    const contents = this.#contents?.();
+    const subjects = await this.#currentSubjects(contents);
+    if (subjects === undefined || subjects === "outdated") return undefined;
+    return this.entities?.extensions(data, subjects, contents?.unplaced ?? []);
+  }
+
+  /** Returns the headers with the tags. Undefined: the response is for no CDN. */
+  async #tagHeaders(contents: Contents | undefined): Promise<Record<string, string> | "outdated" | undefined> {
+    const { tagHeaders, maxTags, maxTagBytes, contextPaths } = this.#options as ResolvedEdge;
+    if (contents === undefined || contents.isPrivate || this.#plan?.isPrivate === true) return undefined;
+    // Hooks and resolvers can have found out who is asking.
+    if (mayBeSignedIn(this.#parts, this.#context)) return undefined;
+    if (contents.contextPaths.some((path) => !contextPaths.has(path))) return undefined;
+    const subjects = await this.#currentSubjects(contents);
+    if (subjects === undefined || subjects === "outdated") return subjects;
+    const names = subjects.map(nameOfSubject);
+    const headers = tagHeaders.map(({ name, separator }) => [name, names.join(separator)] as const);
+    if (names.length <= maxTags && headers.every(([, { length }]) => length <= maxTagBytes))
+      return Object.fromEntries(headers);
+    this.#parts.onceLog.warn(
+      `graphql-cached: \`edge\`: a response is private, since it has more tags than a header may have (maxTags: ${maxTags}, maxTagBytes: ${maxTagBytes}); raise the limits as far as your CDN allows, or give its parts fewer tags`,
+    );
+    return undefined;
+  }
+
+  /** Returns what an invalidation can name to reach the response. Undefined: not all of it is known. `outdated`: it was invalidated meanwhile. */
+  async #currentSubjects(contents: Contents | undefined): Promise<readonly Subject[] | "outdated" | undefined> {
+    const { keys, invalidations } = this.#parts;
+    const origin = this.#origin;
+    if (origin === undefined || contents?.subjects === undefined || contents.refusal !== undefined) return undefined;
+    if (this.#plan?.obstacle !== undefined) return undefined;
+    const { everything, coordinate } = keys.subjects;
+    const subjects = [...new Set([everything, coordinate(RESPONSES), ...contents.subjects])];
+    // What was invalidated meanwhile was purged before this response is kept.
+    if (!(await invalidations.follow()) || invalidations.origin?.epoch !== origin.epoch) return undefined;
+    return invalidations.stateOf(subjects, origin.position) === "current" ? subjects : "outdated";
+  }
+}

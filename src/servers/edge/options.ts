@@ -1,0 +1,108 @@
+import { CachedError, describeSetting } from "../../core/base/errors.js";
+import { checkOptionNames } from "../../core/base/option-names.js";
+import type { CacheParts } from "../../core/parts.js";
+import { contextPathOf } from "../../core/responses/options.js";
+
+/** What separates the tags in each header that can have them. */
+const SEPARATORS = { "Cache-Tag": ",", "Surrogate-Key": " ", "Edge-Cache-Tag": ",", xkey: " " } as const;
+
+/** A header that CDNs read tags from: `Cache-Tag` of Cloudflare, `Surrogate-Key` of Fastly, `Edge-Cache-Tag` of Akamai, `xkey` of Varnish. */
+export type TagHeader = keyof typeof SEPARATORS;
+
+/** Options for responses that a CDN keeps. */
+export interface EdgeOptions {
+  /** The headers that name the tags of a response. Default: `Cache-Tag` and `Surrogate-Key`. */
+  readonly tagHeaders?: readonly TagHeader[] | undefined;
+  /** The most bytes of each of these headers. A response with more is `private`. Default: 4,096. */
+  readonly maxTagBytes?: number | undefined;
+  /** The most tags of a response. One with more is `private`. Default: 1,000. */
+  readonly maxTags?: number | undefined;
+  /** How long clients may keep a response, in seconds: nothing purges them. Default: 0. */
+  readonly clientMaxAge?: number | undefined;
+  /**
+   * The request header that says who is asking. Part of `Vary`, so that those who are signed in do not get the responses
+   * of others. Default: `Authorization` if the cache has `identify`, otherwise none.
+   */
+  readonly identityHeader?: string | undefined;
+  /**
+   * The request header that decides a value of the context that is part of keys, such as
+   * `{ "$context.locale": "Accept-Language" }`. Responses with other such values are `private`. Default: none.
+   */
+  readonly contextHeaders?: Readonly<Record<string, string>> | undefined;
+  /** Further request headers for `Vary`, such as `Origin`. Default: none. */
+  readonly vary?: readonly string[] | undefined;
+}
+
+/** The options with all defaults. */
+export interface ResolvedEdge {
+  readonly tagHeaders: readonly { readonly name: TagHeader; readonly separator: string }[];
+  readonly maxTagBytes: number;
+  readonly maxTags: number;
+  readonly clientMaxAge: number;
+  /** The paths into the context that a header decides. */
+  readonly contextPaths: ReadonlySet<string>;
+  /** Empty: the response depends on no header. */
+  readonly vary: readonly string[];
+}
+
+const NAMES = ["tagHeaders", "maxTagBytes", "maxTags", "clientMaxAge", "identityHeader", "contextHeaders", "vary"];
+const HEADER = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/;
+
+/**
+ * Returns the option `edge` of `caller`, which is true or an object; undefined if responses are not for CDNs.
+ * Throws `CACHED_OPTION_INVALID`.
+ */
+export function resolveEdge(
+  given: unknown,
+  caller: string,
+  { identify }: Pick<CacheParts, "identify">,
+): ResolvedEdge | undefined {
+  if (given === undefined || given === false) return undefined;
+  const place = `${caller}: \`edge\``;
+  const reject = (name: string, expected: string, got: unknown): never => {
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `${place}${name}: expected ${expected}, got ${describeSetting(got)}`,
+    );
+  };
+  if (given !== true && (typeof given !== "object" || given === null || Array.isArray(given)))
+    reject("", "true, false or an object of options", given);
+  const options = (given === true ? {} : given) as EdgeOptions;
+  checkOptionNames(options, place, NAMES);
+  const integer = (name: "maxTagBytes" | "maxTags" | "clientMaxAge", fallback: number, least: number): number => {
+    const value = options[name] ?? fallback;
+    return Number.isInteger(value) && value >= least
+      ? value
+      : reject(`.\`${name}\``, `an integer of at least ${least}`, value);
+  };
+  const headers = (name: string, value: unknown): readonly string[] =>
+    Array.isArray(value) && value.every((one) => typeof one === "string" && HEADER.test(one))
+      ? (value as string[])
+      : reject(`.\`${name}\``, "names of request headers", value);
+  const { contextHeaders = {}, vary = [] } = options;
+  const names: unknown = options.tagHeaders ?? ["Cache-Tag", "Surrogate-Key"];
+  const tagHeaders = isTagHeaders(names)
+    ? names
+    : reject(".`tagHeaders`", `some of ${Object.keys(SEPARATORS).join(", ")}`, names);
+  const { identityHeader = identify === undefined ? undefined : "Authorization" } = options;
+  if (typeof contextHeaders !== "object" || contextHeaders === null)
+    reject(".`contextHeaders`", "an object of paths and headers", contextHeaders);
+  for (const path of Object.keys(contextHeaders)) contextPathOf(path, `${place}.\`contextHeaders\``);
+  return {
+    tagHeaders: tagHeaders.map((name) => ({ name, separator: SEPARATORS[name] })),
+    maxTagBytes: integer("maxTagBytes", 4_096, 1),
+    maxTags: integer("maxTags", 1_000, 1),
+    clientMaxAge: integer("clientMaxAge", 0, 0),
+    contextPaths: new Set(Object.keys(contextHeaders)),
+    vary: [
+      ...new Set([
+        ...(identityHeader === undefined ? [] : headers("identityHeader", [identityHeader])),
+        ...headers("contextHeaders", Object.values(contextHeaders)),
+        ...headers("vary", vary),
+      ]),
+    ],
+  };
+}
+
+const isTagHeaders = (names: unknown): names is readonly TagHeader[] =>
+  Array.isArray(names) && names.length > 0 && names.every((one) => Object.keys(SEPARATORS).includes(one as string));

@@ -1,0 +1,129 @@
+import { CachedError, describeSetting, inOneLine, messageOf } from "../../core/base/errors.js";
+import type { Permissions } from "./permissions.js";
+import { type Answer, Refusal, readError, type Source } from "./source.js";
+
+/** Returns the headers to send to the endpoint for a request. */
+export type HeadersOf = (request: never) => unknown;
+
+/** How long the endpoint may take, in milliseconds. */
+const TIMEOUT_MS = 15_000;
+
+/**
+ * Returns a source that sends queries to a GraphQL endpoint with the inspection in its schema. Throws
+ * `CACHED_OPTION_INVALID` for anything but an absolute http or https URL.
+ */
+export function endpointSource(endpoint: unknown, headersOf: HeadersOf): Source {
+  const target = targetOf(endpoint);
+  // The page shows it, so without credentials and query.
+  const name = `${target.origin}${target.pathname}`;
+  return {
+    ask: async (query, variables, { permissions, request }) => {
+      const headers = await requestHeaders(headersOf, request);
+      let response: Response;
+      let text: string;
+      try {
+        response = await fetch(target, {
+          method: "POST",
+          headers,
+          body: JSON.stringify({ query, variables }),
+          // Another server must not get the headers, which can contain secrets.
+          redirect: "error",
+          signal: AbortSignal.timeout(TIMEOUT_MS),
+        });
+        text = await response.text();
+      } catch (error) {
+        throw new Refusal("ENDPOINT_UNREACHABLE", `${name} cannot be reached: ${reasonOf(error)}.`);
+      }
+      return withoutArguments(answerIn(name, response, text), permissions);
+    },
+  };
+}
+
+function targetOf(endpoint: unknown): URL {
+  const given = endpoint instanceof URL ? endpoint.href : endpoint;
+  const target = typeof given === "string" && URL.canParse(given) ? new URL(given) : undefined;
+  const isUsable =
+    target !== undefined && /^https?:$/.test(target.protocol) && target.username + target.password === "";
+  if (isUsable) return target;
+  throw new CachedError(
+    "CACHED_OPTION_INVALID",
+    `inspectorHandler: \`endpoint\`: expected the http or https URL of a GraphQL endpoint, without a user name or password, got ${target === undefined ? describeSetting(endpoint) : "another URL"}; credentials belong in \`headers\``,
+  );
+}
+
+async function requestHeaders(headersOf: HeadersOf, request: unknown): Promise<Headers> {
+  try {
+    const headers = new Headers();
+    const given = ((await headersOf(request as never)) ?? {}) as Readonly<Record<string, unknown>>;
+    for (const [name, value] of Object.entries(given))
+      if (value !== undefined && value !== null) headers.set(name, String(value));
+    headers.set("content-type", "application/json");
+    headers.set("accept", "application/graphql-response+json, application/json");
+    return headers;
+  } catch {
+    // The message can contain a value, which can be a secret.
+    throw new Refusal(
+      "HEADERS_INVALID",
+      "The option `headers` of inspectorHandler has failed, or returns no valid headers.",
+    );
+  }
+}
+
+function reasonOf(error: unknown): string {
+  if ((error as Error).name === "TimeoutError") return `no answer within ${TIMEOUT_MS / 1_000} s`;
+  const cause = (error as { readonly cause?: unknown }).cause ?? error;
+  const { code } = cause as { readonly code?: unknown };
+  return inOneLine(typeof code === "string" ? code : messageOf(cause), 200);
+}
+
+function answerIn(name: string, { status, headers }: Response, text: string): Answer {
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    body = undefined;
+  }
+  const { data, errors } = (typeof body === "object" && body !== null ? body : {}) as {
+    readonly data?: unknown;
+    readonly errors?: unknown;
+  };
+  const hasData = typeof data === "object" && data !== null;
+  if (!hasData && !Array.isArray(errors)) {
+    if (status === 401 || status === 403)
+      throw new Refusal(
+        "ENDPOINT_DENIED",
+        `${name} denies access (HTTP ${status}); pass its credentials with the option \`headers\`.`,
+      );
+    const type = inOneLine(headers.get("content-type") ?? "no content type", 60);
+    throw new Refusal(
+      "ENDPOINT_INVALID",
+      `${name} sent no answer of a GraphQL server, but ${type} (HTTP ${status}); is it the URL of the GraphQL endpoint?`,
+    );
+  }
+  return {
+    data: hasData ? (data as Answer["data"]) : undefined,
+    errors: Array.isArray(errors) ? errors.map(readError) : [],
+  };
+}
+
+interface HotKey {
+  readonly coordinate?: unknown;
+}
+
+/**
+ * Leaves out the arguments that the caller of the page may not see: the endpoint has decided about the caller that this
+ * process is to it.
+ */
+async function withoutArguments({ data, errors }: Answer, permissions: Permissions): Promise<Answer> {
+  const inspection = data?.cacheInspection as { readonly hotKeys?: { readonly keys?: unknown } } | null | undefined;
+  const keys = inspection?.hotKeys?.keys;
+  if (!Array.isArray(keys)) return { data, errors };
+  const shown = await Promise.all(
+    keys.map(async (key: HotKey) => {
+      const coordinate = String(key?.coordinate);
+      const isGranted = await permissions.mayLook({ kind: "arguments", coordinate });
+      return isGranted ? key : { ...key, args: null, source: null, id: null };
+    }),
+  );
+  return { data: { cacheInspection: { ...inspection, hotKeys: { ...inspection?.hotKeys, keys: shown } } }, errors };
+}

@@ -1,0 +1,243 @@
+import type { DocumentNode, GraphQLSchema } from "graphql";
+import type { Cache } from "../../cache.js";
+import { CachedError, describeSetting } from "../../core/base/errors.js";
+import { checkServed } from "../../core/directive/compile/served-schema.js";
+import { type CacheParts, partsOf } from "../../core/parts.js";
+import { appended } from "../../tools/inspection/response-headers.js";
+import {
+  beginTrace,
+  checkTraceOptions,
+  mistakeInTrace,
+  requestedTrace,
+  type TraceMistake,
+  type TraceOptions,
+  TraceRecorder,
+  tracedExtensions,
+} from "../../tools/inspection/trace.js";
+import { Edge, type EdgeResponse } from "../edge/edge.js";
+import { type EdgeOptions, resolveEdge } from "../edge/options.js";
+import { refuseLoaders } from "./loader-check.js";
+
+/** Options of `cachedHooks`. */
+export interface CachedHooksOptions<Context> extends TraceOptions<Context> {
+  /** Mercurius has no hook that can answer an operation before it is executed, so this is refused. */
+  readonly responses?: never;
+  /**
+   * Lets CDNs keep the responses to GET requests, for as long and for whom `@cacheControl`, `@cached` and what was read say, and
+   * names what is in them in the headers `Cache-Tag` and `Surrogate-Key`, for `invalidation.purge`. Default: false.
+   */
+  readonly edge?: boolean | EdgeOptions | undefined;
+}
+
+interface Result {
+  readonly data?: unknown;
+  readonly errors?: readonly unknown[] | undefined;
+  extensions?: Record<string, unknown>;
+}
+
+/** The methods of a Fastify application with Mercurius that are used, as a structural type: neither needs to be installed. */
+export interface MercuriusApp {
+  /** `never`: two of its many overloads are used, and no narrower type accepts them all. */
+  readonly graphql: { addHook(name: never, hook: never): void };
+  addHook(name: "onClose", hook: () => Promise<void>): unknown;
+  addHook(name: "onSend", hook: (request: object, reply: MercuriusReply) => Promise<void>): unknown;
+}
+
+/** The part of a reply of Fastify that is used. */
+interface MercuriusReply {
+  readonly request?: {
+    readonly body?: unknown;
+    readonly query?: unknown;
+    readonly method?: string;
+    readonly headers?: Readonly<Record<string, unknown>>;
+  };
+  header?(name: string, value: string): unknown;
+  getHeader?(name: string): unknown;
+}
+
+interface GraphQLHooks {
+  readonly schema?: GraphQLSchema;
+  defineLoaders?(loaders: Readonly<Record<string, object>>): void;
+  addHook(
+    name: "preParsing",
+    hook: (schema: GraphQLSchema, source: string, context: OperationContext) => Promise<void>,
+  ): void;
+  addHook(
+    name: "preExecution",
+    hook: (
+      schema: GraphQLSchema,
+      document: DocumentNode,
+      context: OperationContext,
+    ) => Promise<{ readonly document: DocumentNode } | undefined>,
+  ): void;
+  addHook(name: "onResolution", hook: (execution: Result, context: OperationContext) => Promise<void>): void;
+}
+
+/** Mercurius' context of one operation. In an HTTP batch, `operationId` is the operation's index in the request's body. */
+interface OperationContext {
+  readonly reply?: MercuriusReply;
+  readonly operationId?: number;
+}
+
+/**
+ * The hooks for Mercurius; call it after Mercurius is registered. `extensions.cached` reports what
+ * each cached field did, and an application that is closed waits for loads and mutations under way. The cache
+ * itself stays open.
+ *
+ * Throws `CACHED_OPTION_INVALID` for an invalid argument, and `CACHED_SCHEMA_INVALID` for a schema
+ * that uses `@cached` but was not passed through `applyCached`, and for `loaders` of cached fields.
+ */
+export function cachedHooks<Context>(
+  app: MercuriusApp,
+  cache: Cache<Context>,
+  options: CachedHooksOptions<Context> = {},
+): void {
+  const parts = partsOf(cache, "cachedHooks");
+  if ((options as { readonly responses?: unknown } | null)?.responses !== undefined)
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      "cachedHooks: `responses`: Mercurius has no hook that can answer an operation before it is executed; cache fields with @cached, or use Apollo Server, GraphQL Yoga or cache.execute for whole responses",
+    );
+  checkTraceOptions(options, "cachedHooks", ["edge"]);
+  const edge = resolveEdge(options.edge, "cachedHooks", parts);
+  const hooks = (app as Partial<MercuriusApp> | undefined)?.graphql as GraphQLHooks | undefined;
+  if (typeof hooks?.addHook !== "function")
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `cachedHooks: expected a Fastify application on which Mercurius is registered, got ${describeSetting(app)}; call it after \`await app.register(mercurius, …)\``,
+    );
+  // Before operations are rewritten.
+  if (edge !== undefined) addEdgeHooks(app, hooks, new Edge(parts, edge));
+  let rewrites = false;
+  const check = (): void => {
+    const { schema } = hooks;
+    if (schema === undefined) return;
+    checkServed(schema, parts, "cachedHooks");
+    parts.subtrees.prepare(schema);
+    if (!parts.rules.hasSubtrees || rewrites) return;
+    rewrites = true;
+    rewriteOperations(hooks, parts);
+  };
+  check();
+  refuseLoaders(app, hooks, parts);
+  checkAfter(hooks, ["defineResolvers", "replaceSchema", "transformSchema"], check);
+  const traces = new WeakMap<object, TraceRecorder | TraceMistake>();
+  if (options.allow !== undefined) {
+    hooks.addHook("preExecution", async (_schema, _document, context) => {
+      const requested = requestedTrace(requestedExtensions(context));
+      if (requested === undefined) return undefined;
+      traces.set(context, requested === true ? beginTrace(parts, context) : mistakeInTrace(requested, []));
+      return undefined;
+    });
+    hooks.addHook("onResolution", async (execution, context) => {
+      const trace = traces.get(context);
+      if (trace === undefined) return;
+      const extensions = await tracedExtensions(execution.extensions, trace, options, context as Context);
+      if (extensions === undefined) return;
+      execution.extensions = extensions;
+      const { reply } = context;
+      // A batch has one response for all its operations.
+      if (!(trace instanceof TraceRecorder) || Array.isArray(reply?.request?.body)) return;
+      for (const [name, value] of Object.entries(trace.headers()))
+        reply?.header?.(name, appended(reply.getHeader?.(name), value));
+    });
+  }
+  app.addHook("onClose", () => parts.drain());
+}
+
+/** One response that a CDN may keep. */
+interface EdgeAnswer {
+  readonly atEdge: EdgeResponse;
+  /** Ends the collection of what it is made of. */
+  readonly stop: () => void;
+  /** Undefined: it is an error, and was not executed. */
+  result?: Result;
+}
+
+/** Adds the headers for CDNs to the responses to GET requests, which are no batches. */
+function addEdgeHooks(app: MercuriusApp, hooks: GraphQLHooks, edge: Edge): void {
+  const answers = new WeakMap<object, EdgeAnswer>();
+  const answerTo = ({ reply }: OperationContext): EdgeAnswer | undefined => answers.get(reply?.request ?? {});
+  hooks.addHook("preParsing", async (_schema, _source, { reply: { request } = {} }) => {
+    if (request !== undefined && edge.isFor({ method: request.method ?? "" }))
+      answers.set(request, { atEdge: edge.unexecuted(), stop: () => undefined });
+  });
+  hooks.addHook("preExecution", async (schema, document, context) => {
+    const { request } = context.reply ?? {};
+    const { method = "", headers = {} } = request ?? {};
+    const header = (name: string) => headers[name.toLowerCase()] as string | undefined;
+    const isTraced = requestedTrace(requestedExtensions(context)) !== undefined;
+    const atEdge = await edge.begin(context, { method, header, isTraced });
+    if (request === undefined || atEdge === undefined) return undefined;
+    const operation = { schema, document, operationName: requestedOperation(context), context };
+    answers.set(request, { atEdge, stop: atEdge.execute(operation, edge.planOf(operation), undefined) });
+    return undefined;
+  });
+  hooks.addHook("onResolution", async (execution, context) => {
+    const answer = answerTo(context);
+    answer?.atEdge.executed(execution);
+    if (answer !== undefined) answer.result = execution;
+  });
+  app.addHook("onSend", async (request, reply) => {
+    const { atEdge, stop, result } = answers.get(request) ?? {};
+    stop?.();
+    // A cookie is for one caller.
+    const age = result && reply.getHeader?.("Set-Cookie") === undefined ? atEdge?.ageOf(result) : undefined;
+    for (const [name, value] of Object.entries((await atEdge?.headers(age)) ?? {})) {
+      const before = reply.getHeader?.(name);
+      if (name === "Vary" || before === undefined) reply.header?.(name, appended(before, value));
+    }
+  });
+}
+
+/** Lets Mercurius execute operations with their subtrees. */
+function rewriteOperations(hooks: GraphQLHooks, { subtrees }: CacheParts): void {
+  const rewritten = new WeakSet<object>();
+  hooks.addHook("preExecution", async (schema, document, context) => {
+    // Mercurius executes the only operation of a document, or the one that the request names.
+    const operationName = requestedOperation(context);
+    const other = subtrees.rewrite({ schema, document, operationName, context });
+    if (other === undefined) return undefined;
+    rewritten.add(context);
+    return { document: other };
+  });
+  hooks.addHook("onResolution", async (execution, context) => {
+    if (rewritten.has(context)) subtrees.finish(execution.data);
+  });
+}
+
+/** Checks the schema again after calls that change it. */
+function checkAfter(hooks: GraphQLHooks, names: readonly string[], check: () => void): void {
+  const methods = hooks as unknown as Record<string, ((...args: unknown[]) => unknown) | undefined>;
+  for (const name of names) {
+    const change = methods[name];
+    if (typeof change !== "function") continue;
+    methods[name] = (...args) => {
+      const result = change.apply(hooks, args);
+      check();
+      return result;
+    };
+  }
+}
+
+/** Mercurius passes neither `extensions` nor the name of the operation to hooks, so they are read from the request: its body, or its query string. */
+function requestOf({ reply, operationId }: OperationContext): { extensions?: unknown; operationName?: unknown } | null {
+  const { body, query } = reply?.request ?? {};
+  return (Array.isArray(body) ? body[operationId ?? 0] : (body ?? query)) as object | null;
+}
+
+function requestedOperation(context: OperationContext): string | undefined {
+  const name = requestOf(context)?.operationName;
+  return typeof name === "string" ? name : undefined;
+}
+
+/** Returns the extensions of a request. Those in a query string are JSON. */
+function requestedExtensions(context: OperationContext): unknown {
+  const extensions = requestOf(context)?.extensions;
+  if (typeof extensions !== "string") return extensions;
+  try {
+    return JSON.parse(extensions);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,50 @@
+import type { GraphQLSchema } from "graphql";
+import { CachedError } from "../../core/base/errors.js";
+import { replacedResolvers } from "../../core/directive/compile/served-schema.js";
+import type { CacheParts } from "../../core/parts.js";
+
+/** Where Mercurius keeps what it makes the loaders of a request from: a class with a method for each loader. */
+const FACTORY = "mercurius.loadersFactory";
+
+interface Loading {
+  readonly schema?: GraphQLSchema;
+  defineLoaders?(loaders: Readonly<Record<string, object>>): void;
+}
+
+/**
+ * Throws `CACHED_SCHEMA_INVALID` if a loader of Mercurius has replaced the resolver of a cached field, which
+ * then is not cached any more, and from now on if one would.
+ */
+export function refuseLoaders(app: object, graphql: Loading, parts: CacheParts): void {
+  const isCached = (coordinate: string): boolean => parts.rules.fields.has(coordinate);
+  const refuse = (coordinates: readonly string[], caller: string): void => {
+    if (coordinates.length === 0) return;
+    const list = coordinates.map((coordinate) => `\`${coordinate}\``).join(", ");
+    throw new CachedError(
+      "CACHED_SCHEMA_INVALID",
+      `${caller}: expected cached fields without \`loaders\` of Mercurius, got one for ${list}, which replaces the cached resolver; remove it and use cache.loader in the resolver, or remove \`@cached\``,
+      { coordinate: coordinates[0] as string },
+    );
+  };
+  const { schema, defineLoaders } = graphql;
+  if (schema !== undefined) refuse(replacedResolvers(schema, loaderNamesOf(app).filter(isCached)), "cachedHooks");
+  if (defineLoaders === undefined) return;
+  graphql.defineLoaders = (loaders) => {
+    const named = Object.entries(loaders).flatMap(([type, fields]) =>
+      Object.keys(fields).map((field) => `${type}.${field}`),
+    );
+    refuse(named.filter(isCached), "defineLoaders");
+    defineLoaders(loaders);
+  };
+}
+
+/** Returns the coordinates of the fields with a loader. None if this version of Mercurius keeps them elsewhere. */
+function loaderNamesOf(app: object): string[] {
+  for (let holder: object | null = app; holder !== null; holder = Object.getPrototypeOf(holder) as object | null) {
+    const symbol = Object.getOwnPropertySymbols(holder).find(({ description }) => description === FACTORY);
+    const factory = symbol && (holder as Record<symbol, { readonly Cache?: { readonly prototype?: object } }>)[symbol];
+    if (factory?.Cache?.prototype !== undefined)
+      return Object.getOwnPropertyNames(factory.Cache.prototype).map((name) => name.replace("-", "."));
+  }
+  return [];
+}

@@ -1,0 +1,187 @@
+import { hash } from "node:crypto";
+import type { Clock, Random } from "../../core/base/clock.js";
+import { asError } from "../../core/store/answers.js";
+import type { StoreReport } from "../../core/store/store.js";
+import { type Content, dropAtOf, RESERVATION, readContent, writeContent } from "./content.js";
+import {
+  isLostRace,
+  type MemcachedClient,
+  readItems,
+  readReport,
+  readServerSeconds,
+  type StoredItem,
+} from "./memcached-client.js";
+import { ServerClock, type ServerTime } from "./server-clock.js";
+
+/**
+ * A decision about one name: keep its content, replace it with `to`, or remove it if `to` is
+ * undefined. `result` is returned once that is done.
+ */
+export type Change<Result> = { readonly result: Result } & (
+  | { readonly kind: "keep" }
+  | { readonly kind: "put"; readonly to: Exclude<Content, { kind: "unknown-format" }> | undefined }
+);
+
+/**
+ * Decides about one name. Must have no side effects: if the write loses a race, it is called again
+ * with the new content.
+ */
+export type Decide<Result> = (index: number, content: Content | undefined, time: ServerTime) => Change<Result>;
+
+const MAX_NAME_BYTES = 250;
+/**
+ * Maximum attempts to change a name that other processes change concurrently. Each lost race has a
+ * winner.
+ */
+const MAX_ATTEMPTS = 16;
+const PAUSE_MS = 3;
+/**
+ * A lifetime that the server takes for long past. A `cas` with it removes the item at once, and
+ * only if it is unchanged.
+ */
+const EXPIRED = -1;
+const RESERVATION_MS = 60_000;
+/** Uncertainty about a server's time that is due to its counting in seconds. */
+const SECOND_MS = 1_000;
+
+/**
+ * One memcached server. Every change is a read, a decision, and a write that is refused if the item
+ * changed in between.
+ */
+export class Server {
+  readonly #client: MemcachedClient;
+  readonly #clock: Clock;
+  readonly #random: Random;
+  readonly #serverClock: ServerClock;
+
+  constructor(client: MemcachedClient, clock: Clock, random: Random) {
+    this.#client = client;
+    this.#clock = clock;
+    this.#random = random;
+    this.#serverClock = new ServerClock(async () => readServerSeconds(await client.cmd("stats")), clock);
+  }
+
+  /** Reads the content of `names` in one round trip. */
+  async read(names: readonly string[]): Promise<{ contents: readonly (Content | undefined)[]; now: number }> {
+    const items = await this.#fetch(names);
+    // A reply to `stats` that was read late makes the time look earlier than it is. Values must not
+    // be served beyond their age because of that.
+    const { now: earliest, slackMs } = this.#serverClock.time();
+    const now = earliest + Math.max(0, slackMs - SECOND_MS);
+    return { contents: items.map((item) => readContent(item?.bytes, now)), now };
+  }
+
+  /**
+   * Changes `names` as `decide` says. Returns one result per name, in the same order, with an Error
+   * for each name whose change failed or may have failed. Never rejects.
+   *
+   * An `add` that is carried out again later, after its item has gone, brings the item back. With
+   * `canOnlySwap`, absent names are reserved first and every content is written with `cas`, which
+   * succeeds at most once. Costs two more round trips for each absent name.
+   */
+  async change<Result>(
+    names: readonly string[],
+    decide: Decide<Result>,
+    canOnlySwap = false,
+  ): Promise<readonly (Result | Error)[]> {
+    const results = new Array<Result | Error>(names.length);
+    let remaining = names.map((_, index) => index);
+    try {
+      for (let attempt = 0; remaining.length > 0; attempt++) {
+        if (attempt === MAX_ATTEMPTS)
+          throw new Error(`other processes changed the key concurrently in each of ${MAX_ATTEMPTS} attempts`);
+        // Jitter separates processes that have collided twice.
+        if (attempt > 1) await this.#pause(this.#random() * PAUSE_MS * attempt);
+        const items = await this.#fetch(remaining.map((index) => names[index] as string));
+        const time = this.#serverClock.time();
+        const isDone = await Promise.all(
+          remaining.map(async (index, nth) => {
+            const item = items[nth];
+            const change = decide(index, readContent(item?.bytes, time.now), time);
+            try {
+              const name = names[index] as string;
+              if (change.kind === "put" && change.to !== undefined && item === undefined && canOnlySwap) {
+                await this.#reserve(name, time.now);
+                return false;
+              }
+              if (change.kind === "put" && !(await this.#write(name, item, change.to))) return false;
+              results[index] = change.result;
+            } catch (error) {
+              results[index] = asError(error);
+            }
+            return true;
+          }),
+        );
+        remaining = remaining.filter((_, nth) => isDone[nth] !== true);
+      }
+    } catch (error) {
+      for (const index of remaining) results[index] = asError(error);
+    }
+    return results;
+  }
+
+  /** Asks the server for its state. */
+  async inspect(): Promise<StoreReport> {
+    return readReport(await this.#client.cmd("stats"));
+  }
+
+  async #fetch(names: readonly string[]): Promise<readonly (StoredItem | undefined)[]> {
+    const wireNames = names.map(wireName);
+    const [reply] = await Promise.all([this.#client.gets([...new Set(wireNames)]), this.#serverClock.ready()]);
+    const items = readItems(reply);
+    return wireNames.map((name) => items.get(name));
+  }
+
+  /**
+   * Writes `to` if `item` is still stored under `name`. Returns false if another write was first.
+   */
+  async #write(
+    name: string,
+    item: StoredItem | undefined,
+    to: Exclude<Content, { kind: "unknown-format" }> | undefined,
+  ): Promise<boolean> {
+    const bytes = to === undefined ? Buffer.alloc(0) : writeContent(to);
+    const lifetime = to === undefined ? EXPIRED : expiryOf(dropAtOf(to));
+    try {
+      if (item !== undefined) await this.#client.cas(wireName(name), bytes, { lifetime, casUniq: item.casUniq });
+      else if (to !== undefined) await this.#client.add(wireName(name), bytes, { lifetime });
+      return true;
+    } catch (error) {
+      if (isLostRace(error)) return false;
+      throw error;
+    }
+  }
+
+  /** Makes sure that there is an item under `name`, for a later `cas`. */
+  async #reserve(name: string, now: number): Promise<void> {
+    try {
+      await this.#client.add(wireName(name), RESERVATION, { lifetime: expiryOf(now + RESERVATION_MS) });
+    } catch (error) {
+      if (!isLostRace(error)) throw error;
+    }
+  }
+
+  #pause(ms: number): Promise<void> {
+    return new Promise((resolve) => this.#clock.after(ms, resolve));
+  }
+}
+
+/**
+ * Returns the expiry as an instant in the server's seconds, rounded up so that it is never early; 0
+ * means no expiry. A relative lifetime would count from whenever the command arrives. The server
+ * takes an instant that is no 32-bit integer for a past one, so items that live longer do not expire
+ * there: the instant in their content counts.
+ */
+function expiryOf(dropAt: number): number {
+  const seconds = Math.ceil(dropAt / 1000) + 1;
+  return seconds > MAX_INSTANT ? 0 : seconds;
+}
+
+const MAX_INSTANT = 2 ** 31 - 1;
+
+/**
+ * memcached accepts keys of up to 250 bytes without spaces and control characters. Any other name
+ * is replaced by its digest.
+ */
+const wireName = (name: string): string =>
+  name.length <= MAX_NAME_BYTES && /^[!-~]+$/.test(name) ? name : `graphql-cached:${hash("sha256", name, "base64url")}`;

@@ -1,0 +1,110 @@
+import { hash } from "node:crypto";
+import { asError } from "../../core/store/answers.js";
+import { groupBy } from "../../core/store/group-by.js";
+import type { StoreReport } from "../../core/store/store.js";
+import type { Decide, Server } from "./server.js";
+
+/** The number of names whose servers are remembered. Then all are forgotten. */
+const MAX_NAMES = 10_000;
+
+/** Several servers used as one. Each name belongs to exactly one of them. */
+export class Servers {
+  readonly #servers: ReadonlyMap<string, Server>;
+  /** The servers of recent names: the cache asks for them, and then the store. Each costs a hash per server. */
+  readonly #idOf = new Map<string, string>();
+  /** Names that belong to a given server. */
+  readonly #pinned = new Map<string, string>();
+
+  constructor(servers: ReadonlyMap<string, Server>) {
+    this.#servers = servers;
+  }
+
+  get isOne(): boolean {
+    return this.#servers.size === 1;
+  }
+
+  /** The names of the servers. */
+  get ids(): readonly string[] {
+    return [...this.#servers.keys()];
+  }
+
+  /** Asks a server for its state. A single server needs no id. */
+  inspect(id: string): Promise<StoreReport> {
+    const server = this.isOne ? this.#servers.values().next().value : this.#servers.get(id);
+    return (server as Server).inspect();
+  }
+
+  /**
+   * Returns a name for each server that begins with `name` and belongs to that server.
+   */
+  pinToEach(name: string): ReadonlyMap<Server, string> {
+    return new Map(
+      [...this.#servers].map(([id, server]) => {
+        const pinned = this.isOne ? name : `${name}:${id}`;
+        this.#pinned.set(pinned, id);
+        return [server, pinned];
+      }),
+    );
+  }
+
+  /** Like `Server.change`, for names of any server. */
+  change<Result>(
+    names: readonly string[],
+    decide: Decide<Result>,
+    canOnlySwap = false,
+  ): Promise<readonly (Result | Error)[]> {
+    return this.forEachServer(names, (server, ownNames, indexes) =>
+      server.change(ownNames, (nth, content, time) => decide(indexes[nth] as number, content, time), canOnlySwap),
+    );
+  }
+
+  /**
+   * Calls `run` for each server with the names that belong to it, all in parallel. Returns the
+   * results in the order of `names`, with an Error for each name of a server that failed.
+   */
+  async forEachServer<Result>(
+    names: readonly string[],
+    run: (server: Server, names: readonly string[], indexes: readonly number[]) => Promise<readonly (Result | Error)[]>,
+  ): Promise<readonly (Result | Error)[]> {
+    const byServer = groupBy(names, (name) => this.serverOf(name));
+    const results = new Array<Result | Error>(names.length);
+    await Promise.all(
+      [...byServer].map(async ([server, indexes]) => {
+        const ownNames = indexes.map((index) => names[index] as string);
+        const ownResults = await run(server, ownNames, indexes).catch((error: unknown) =>
+          ownNames.map(() => asError(error)),
+        );
+        for (const [nth, index] of indexes.entries()) results[index] = ownResults[nth] as Result | Error;
+      }),
+    );
+    return results;
+  }
+
+  /**
+   * Returns the server that a name belongs to, by rendezvous hashing: the one with the highest
+   * weight for the name. When a server is added or removed, only its own names move. Pinned names
+   * belong to their server.
+   */
+  idOf(name: string): string {
+    const known = this.#pinned.get(name) ?? this.#idOf.get(name);
+    if (known !== undefined) return known;
+    const id = this.#computeId(name);
+    if (this.#idOf.size >= MAX_NAMES) this.#idOf.clear();
+    this.#idOf.set(name, id);
+    return id;
+  }
+
+  #computeId(name: string): string {
+    let best: { readonly weight: string; readonly id: string } | undefined;
+    for (const id of this.#servers.keys()) {
+      const weight = this.isOne ? id : hash("sha1", `${id}\n${name}`, "hex");
+      if (best === undefined || weight > best.weight) best = { weight, id };
+    }
+    return (best as { readonly id: string }).id;
+  }
+
+  /** Returns the server that a name belongs to, see `idOf`. */
+  serverOf(name: string): Server {
+    return this.#servers.get(this.idOf(name)) as Server;
+  }
+}

@@ -1,0 +1,243 @@
+import { randomBytes } from "node:crypto";
+import { type Clock, EXPECTED_TIMER_MS, isTimerMs, systemClock, within } from "../../core/base/clock.js";
+import { CachedError, describeSetting, messageOf } from "../../core/base/errors.js";
+import { checkOptionNames } from "../../core/base/option-names.js";
+import { type BloomSize, bloomOffsets, bloomSize } from "./bloom-bits.js";
+import { chunksOf } from "./chunks.js";
+import type { Script, ScriptArgument } from "./define-script.js";
+import { integerOf } from "./integer-reply.js";
+import { portOf, problemOfClient } from "./known-clients.js";
+import { sendScripts } from "./pipeline.js";
+import type { RedisClient } from "./redis-client.js";
+import { bloomAdd } from "./scripts/bloom-add.js";
+import { bloomBuild } from "./scripts/bloom-build.js";
+import { bloomCheck } from "./scripts/bloom-check.js";
+import { bloomSwap } from "./scripts/bloom-swap.js";
+
+/**
+ * Options of `bloomGuard`. All processes that share a filter must pass the same prefix, name,
+ * capacity and ratio.
+ */
+export interface BloomGuardOptions {
+  /** A client of ioredis, iovalkey or node-redis, as for `redisStore`. It is never closed. */
+  readonly client: RedisClient;
+  /** Name of the filter, such as `Movie`. Letters, digits and `_`. */
+  readonly name: string;
+  /**
+   * Expected number of ids, at least 1. More ids raise the share of false positives; `false` stays
+   * reliable.
+   */
+  readonly capacity: number;
+  /**
+   * Share of nonexistent ids that `has` may report as existing, between 0 and 1, both excluded.
+   * Default: 0.01.
+   */
+  readonly falsePositiveRatio?: number;
+  /** Prefix of the filter's keys in Redis, a name for the application: that of its cache. */
+  readonly prefix: string;
+  /** Maximum time that `has` waits for Redis, in milliseconds, at least 1. Default: 100. */
+  readonly timeoutMs?: number;
+  /** Source of time and timers. Default: the system clock. */
+  readonly clock?: Clock;
+}
+
+/**
+ * Tells which ids cannot exist: a Bloom filter in Redis, shared by all processes. `false` is
+ * reliable for every id that was added; `true` means only that the id may exist. Ids are compared as text: where `7` was
+ * added, `"7"` exists as well, since a database may return numbers as strings, and GraphQL passes an `ID` as a string.
+ */
+export interface BloomGuard<Id extends string | number | bigint> {
+  /**
+   * Returns, in the order of `ids`, false for each id that cannot exist and true for all others.
+   * Returns true for all ids until a filter has been built, and whenever Redis fails or exceeds
+   * `timeoutMs`. Never rejects.
+   */
+  has(ids: readonly Id[]): Promise<readonly boolean[]>;
+  /**
+   * Adds new ids. Call it before the ids can be requested. Does nothing until a filter has been
+   * built.
+   * Rejects with `CACHED_STORE_UNAVAILABLE` if Redis fails, and with `CACHED_OPTION_INVALID` if one of them is not an id.
+   */
+  add(ids: readonly Id[]): Promise<void>;
+  /**
+   * Builds a new filter from all existing ids, in any order, and replaces the old one in one step.
+   * Resolves with the number of ids. The old filter serves until then, and ids added meanwhile go
+   * into both. Only one process can rebuild at a time.
+   * Rejects with `CACHED_STORE_UNAVAILABLE` if another process is rebuilding or Redis fails, with
+   * `CACHED_OPTION_INVALID` if one of them is not an id, and with the iterator's own error if it throws. The old filter then
+   * stays in use.
+   */
+  rebuild(ids: Iterable<Id> | AsyncIterable<Id>): Promise<number>;
+}
+
+const IDS_PER_CALL = 100;
+const OPTION_NAMES: readonly string[] = [
+  "client",
+  "prefix",
+  "name",
+  "capacity",
+  "falsePositiveRatio",
+  "timeoutMs",
+  "clock",
+] satisfies (keyof BloomGuardOptions)[];
+/**
+ * Lifetime of a filter under construction after its last step: a rebuild whose process died is
+ * discarded.
+ */
+const BUILD_TTL_MS = 60_000;
+
+/**
+ * Creates a Bloom filter in Redis that tells which ids cannot exist, so that requests for them
+ * reach neither the cache nor the source. The client is never closed.
+ * Throws `CACHED_OPTION_INVALID`, listing all invalid options.
+ */
+export function bloomGuard<Id extends string | number | bigint>(options: BloomGuardOptions): BloomGuard<Id> {
+  checkOptionNames(options, "bloomGuard", OPTION_NAMES);
+  const { falsePositiveRatio = 0.01, timeoutMs = 100, clock = systemClock } = options;
+  const resolved = { ...options, falsePositiveRatio, timeoutMs, clock };
+  return new RedisBloomGuard(resolved, validatedSize(resolved));
+}
+
+class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard<Id> {
+  readonly #options: Required<BloomGuardOptions>;
+  readonly #size: BloomSize;
+  readonly #filter: string;
+  readonly #building: string;
+  readonly #lock: string;
+
+  constructor(options: Required<BloomGuardOptions>, size: BloomSize) {
+    this.#options = options;
+    this.#size = size;
+    // The hash tag puts all three keys into one Cluster slot, since RENAME moves one onto another.
+    this.#filter = `${options.prefix}:2:{bloom:${options.name}}:${size.bits}:${size.bitsPerId}`;
+    this.#building = `${this.#filter}:building`;
+    this.#lock = `${this.#filter}:lock`;
+  }
+
+  async has(ids: readonly Id[]): Promise<readonly boolean[]> {
+    const { clock, timeoutMs } = this.#options;
+    const chunks = chunksOf(ids, IDS_PER_CALL);
+    const pending = this.#call(bloomCheck, [this.#filter], { bitsPerId: this.#size.bitsPerId }, chunks);
+    const replies = await repliesInTime(clock, pending, timeoutMs);
+    const flags = chunks.flatMap((chunk, nth) => replies[nth] ?? chunk.map(() => 1));
+    return flags.map((flag, nth) => integerOf(flag) !== 0 || !isId(ids[nth]));
+  }
+
+  async add(ids: readonly Id[]): Promise<void> {
+    for (const id of ids) this.#checkId(id);
+    await this.#call(bloomAdd, [this.#filter, this.#building], {}, chunksOf(ids, IDS_PER_CALL));
+  }
+
+  async rebuild(ids: Iterable<Id> | AsyncIterable<Id>): Promise<number> {
+    const token = randomBytes(16);
+    await this.#build(token, [], this.#size.bits - 1);
+    let count = 0;
+    try {
+      let chunk: Id[] = [];
+      for await (const id of ids) {
+        this.#checkId(id);
+        count++;
+        if (chunk.push(id) < IDS_PER_CALL) continue;
+        await this.#build(token, chunk);
+        chunk = [];
+      }
+      await this.#build(token, chunk);
+    } catch (error) {
+      await this.#finish(token, 0).catch(() => undefined);
+      throw error;
+    }
+    if (!(await this.#finish(token, 1))) throw this.#unavailable(LOST);
+    return count;
+  }
+
+  /**
+   * Adds ids to the filter under construction. With `lastBit` it takes the lock and creates that
+   * filter first.
+   */
+  async #build(token: Buffer, ids: readonly Id[], lastBit = -1): Promise<void> {
+    const args = { token, buildTtlMs: BUILD_TTL_MS, lastBit };
+    const [isHeld] = await this.#call(bloomBuild, [this.#building, this.#lock], args, [ids]);
+    if (integerOf(isHeld) === 1) return;
+    throw this.#unavailable(lastBit < 0 ? LOST : "another process is rebuilding it; try again later");
+  }
+
+  async #finish(token: Buffer, isComplete: 0 | 1): Promise<boolean> {
+    const keys = [this.#building, this.#lock, this.#filter];
+    const [reply] = await this.#call(bloomSwap, keys, { token, isComplete }, [[]]);
+    return integerOf(reply) === 1;
+  }
+
+  async #call<Args extends readonly string[]>(
+    script: Script<Args>,
+    keys: readonly string[],
+    args: { readonly [Name in Args[number]]: ScriptArgument },
+    chunks: readonly (readonly Id[])[],
+  ): Promise<readonly unknown[]> {
+    const offsetsOf = (id: Id): number[] => bloomOffsets(String(id), this.#size);
+    const calls = chunks.map((ids) => ({ script, args: script.argumentsFor(keys, args, ids.flatMap(offsetsOf)) }));
+    const replies = await sendScripts(portOf(this.#options.client), calls as never);
+    const failed = replies.find((reply) => reply instanceof Error);
+    if (failed !== undefined) throw this.#unavailable(messageOf(failed), failed);
+    return replies;
+  }
+
+  #checkId(id: unknown): void {
+    if (isId(id)) return;
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `bloomGuard \`${this.#options.name}\`: expected ids that are strings, numbers or bigints, got ${describeSetting(id)}`,
+    );
+  }
+
+  #unavailable(reason: string, cause?: unknown): CachedError {
+    const message = `bloomGuard \`${this.#options.name}\`: ${reason}`;
+    return new CachedError("CACHED_STORE_UNAVAILABLE", message, { cause });
+  }
+}
+
+const isId = (id: unknown): boolean => ["string", "number", "bigint"].includes(typeof id);
+
+const LOST = "the filter under construction was lost; rebuild it again";
+
+function validatedSize(options: Required<BloomGuardOptions>): BloomSize {
+  const { client, name, prefix, capacity, falsePositiveRatio, timeoutMs } = options;
+  const problems: string[] = [];
+  const expect = (isValid: boolean, option: string, expected: string, value: unknown): void => {
+    if (!isValid) problems.push(`\`${option}\`: expected ${expected}, got ${describeSetting(value)}`);
+  };
+  const isPositive = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 1;
+  const isRatio = typeof falsePositiveRatio === "number" && falsePositiveRatio > 0 && falsePositiveRatio < 1;
+  const problem = problemOfClient(client);
+  if (problem !== undefined) problems.push(`\`client\`: ${problem}`);
+  expect(typeof name === "string" && /^\w+$/.test(name), "name", "letters, digits and _", name);
+  expect(
+    typeof prefix === "string" && /^[A-Za-z0-9_.:-]+$/.test(prefix),
+    "prefix",
+    "a name for this application, of letters, digits and any of _ . : -",
+    prefix,
+  );
+  expect(isPositive(capacity), "capacity", "an integer of at least 1", capacity);
+  expect(isRatio, "falsePositiveRatio", "a number between 0 and 1, both excluded", falsePositiveRatio);
+  expect(isTimerMs(timeoutMs), "timeoutMs", EXPECTED_TIMER_MS, timeoutMs);
+  const size = problems.length === 0 ? bloomSize(capacity, falsePositiveRatio) : undefined;
+  if (size !== undefined) return size;
+  if (problems.length === 0)
+    problems.push(
+      "expected a filter of at most 512 MB, the maximum length of a Redis string, got a larger one; lower `capacity` or raise `falsePositiveRatio`",
+    );
+  throw new CachedError("CACHED_OPTION_INVALID", `bloomGuard: ${problems.join("; ")}`);
+}
+
+/** Resolves with the replies; with none if Redis fails or does not reply within `ms`. */
+async function repliesInTime(
+  clock: Clock,
+  replies: Promise<readonly unknown[]>,
+  ms: number,
+): Promise<readonly (unknown[] | null)[]> {
+  const inTime = await within(
+    clock,
+    replies.catch(() => []),
+    { ms, otherwise: () => [] },
+  );
+  return inTime as readonly (unknown[] | null)[];
+}

@@ -1,0 +1,150 @@
+import type { Clock } from "../../core/base/clock.js";
+import { laterHead } from "../../core/store/clock-copies.js";
+import { readEntry } from "../../core/store/entry-layout.js";
+import type { Reading, StoreRead } from "../../core/store/store.js";
+import { chunksOf } from "./chunks.js";
+import type { ClientPort, Command } from "./client-port.js";
+import { groupByNode, send } from "./pipeline.js";
+import { type RedisClock, readHeadOf } from "./redis-clock.js";
+import { READ_TIME, type ServerTimes } from "./server-times.js";
+
+/**
+ * Reads entries and the head of the invalidation clock in one round trip. This is what
+ * every hit waits for, so a single server gets a path of its own: one command, without a pipeline or
+ * groups.
+ */
+export class EntryReader {
+  readonly #port: ClientPort;
+  readonly #clock: Clock;
+  readonly #times: ServerTimes;
+  readonly #invalidations: RedisClock;
+
+  constructor(port: ClientPort, clock: Clock, times: ServerTimes, invalidations: RedisClock) {
+    this.#port = port;
+    this.#clock = clock;
+    this.#times = times;
+    this.#invalidations = invalidations;
+  }
+
+  /** See `Store.read`. */
+  read(keys: readonly string[]): Promise<StoreRead> {
+    return this.#port.cluster === undefined ? this.#readServer(keys) : this.#readCluster(keys);
+  }
+
+  /** MGET reads everything, in one command unless there are many keys: it blocks the server for a short time only, unlike a script. */
+  #readServer(keys: readonly string[]): Promise<StoreRead> {
+    const clockKey = this.#invalidations.key;
+    // It is known from when the store is opened for a cache.
+    const names = clockKey === undefined ? keys : [...keys, clockKey];
+    const sentAt = this.#clock.now();
+    const nowAtSend = this.#times.now("", sentAt);
+    if (nowAtSend === undefined) return this.#readServerAndTime(names, keys.length);
+    const reading = names.length > KEYS_PER_COMMAND ? this.#readInParts(names) : this.#port.mget(names);
+    return reading.then((reply) => {
+      const now = Math.floor(nowAtSend + this.#clock.now() - sentAt);
+      return serverRead(reply as Values, keys.length, now);
+    });
+  }
+
+  /** The server replies to the first commands while this process still writes the others. */
+  async #readInParts(names: readonly string[]): Promise<Values> {
+    const replies = await Promise.all(partsOf(names).map((part) => this.#port.mget(part)));
+    return (replies as Values[]).flat();
+  }
+
+  async #readServerAndTime(names: readonly string[], keyCount: number): Promise<StoreRead> {
+    const commands = partsOf(names).map((part): Command => ({ name: "MGET", args: part }));
+    const { replies, now } = await this.#sendTimed("", commands);
+    for (const reply of replies) if (reply instanceof Error) throw reply;
+    return serverRead((replies as Values[]).flat(), keyCount, now);
+  }
+
+  /**
+   * One MGET per slot, in one pipeline per node, to all nodes at once. What a node does not reply to
+   * has failed; rejects if all have.
+   */
+  async #readCluster(keys: readonly string[]): Promise<StoreRead> {
+    const readings = new Array<Reading>(keys.length);
+    let clock: Buffer | undefined;
+    let failure: Error | undefined;
+    let failures = 0;
+    const setResult = (index: number, value: Value | Error, now: number): void => {
+      if (value instanceof Error) {
+        failures++;
+        failure = value;
+      }
+      readings[index] = value instanceof Error ? { kind: "failed", error: value } : readingOf(value, now);
+    };
+    const nodes = groupByNode(this.#port, keys);
+    const reads = nodes.map(async ({ node, calls }) => {
+      const commands = calls.map(
+        (indexes): Command => ({ name: "MGET", args: indexes.map((index) => keys[index] as string) }),
+      );
+      const clockKey = this.#invalidations.copyOn(node);
+      if (clockKey !== undefined) commands.push(readHeadOf(clockKey));
+      const { replies, now } = await this.#sendTimed(node, commands);
+      for (const [position, indexes] of calls.entries()) {
+        const reply = replies[position] as Values | Error;
+        for (let at = 0; at < indexes.length; at++)
+          setResult(indexes[at] as number, reply instanceof Error ? reply : (reply[at] as Value), now);
+      }
+      const head = clockKey === undefined ? undefined : replies.at(-1);
+      if (Buffer.isBuffer(head)) clock = laterHead(clock, head);
+    });
+    if (nodes.every(({ node }) => this.#invalidations.copyOn(node) === undefined))
+      reads.push(
+        this.#invalidations.headElsewhere().then((head) => {
+          clock = laterHead(clock, head);
+        }),
+      );
+    await Promise.all(reads);
+    if (failure !== undefined && failures === keys.length) throw failure;
+    return { readings, clock };
+  }
+
+  /**
+   * Sends commands to a node, with TIME before them if its time is not known. Returns their replies,
+   * errors in the place of all of them if TIME has failed, and the node's time.
+   */
+  async #sendTimed(
+    node: string,
+    commands: readonly Command[],
+  ): Promise<{ readonly replies: readonly unknown[]; readonly now: number }> {
+    const sentAt = this.#clock.now();
+    const nowAtSend = this.#times.now(node, sentAt);
+    if (nowAtSend !== undefined) {
+      const replies = await send(this.#port, commands);
+      return { replies, now: Math.floor(nowAtSend + this.#clock.now() - sentAt) };
+    }
+    const [time, ...replies] = await send(this.#port, [READ_TIME, ...commands]);
+    const now = this.#times.record(node, time, sentAt);
+    return { replies: time instanceof Error ? commands.map(() => time) : replies, now };
+  }
+}
+
+/** The most keys of one MGET. */
+const KEYS_PER_COMMAND = 250;
+
+/** Returns the names to read with each command, about the same number of them. */
+const partsOf = (names: readonly string[]): readonly (readonly string[])[] =>
+  chunksOf(names, Math.ceil(names.length / Math.ceil(names.length / KEYS_PER_COMMAND)));
+
+/** What MGET returns for one key. */
+type Value = Buffer | null;
+type Values = readonly Value[];
+
+/** Reads the reply to the MGET of keys, and then of the head of the clock. */
+function serverRead(values: Values, keyCount: number, now: number): StoreRead {
+  const readings = new Array<Reading>(keyCount);
+  for (let at = 0; at < keyCount; at++) readings[at] = readingOf(values[at] as Value, now);
+  return {
+    readings,
+    clock: values[keyCount] ?? undefined,
+  };
+}
+
+const readingOf = (value: Value, now: number): Reading => ({
+  kind: "read",
+  entry: value === null ? undefined : readEntry(value),
+  now,
+});

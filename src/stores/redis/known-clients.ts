@@ -1,0 +1,105 @@
+import { describeSetting } from "../../core/base/errors.js";
+import type { ClientPort } from "./client-port.js";
+import { IoredisPort } from "./ioredis-port.js";
+import { type NodeRedisCluster, NodeRedisClusterPort } from "./node-redis-cluster.js";
+import type { NodeRedisServer, ServerOptions } from "./node-redis-connection.js";
+import { NodeRedisPort } from "./node-redis-port.js";
+import { type NodeRedisSentinel, NodeRedisSentinelPort } from "./node-redis-sentinel.js";
+import type { IoredisClient, NodeRedisClient, RedisClient } from "./redis-client.js";
+
+/** Returns whether a value is a client, of whatever package. */
+export const isClient = (value: unknown): value is RedisClient => isIoredis(value) || isNodeRedis(value);
+
+const PORT: unique symbol = Symbol("graphql-cached.port");
+
+/** Returns what the store asks of a client. It hangs on the client, whose life it shares. */
+export function portOf(client: RedisClient): ClientPort {
+  const known = client as { [PORT]?: ClientPort };
+  const port = known[PORT] ?? newPort(client);
+  if (known[PORT] === undefined) Object.defineProperty(client, PORT, { value: port });
+  return port;
+}
+
+function newPort(client: RedisClient): ClientPort {
+  if (!isNodeRedis(client)) return new IoredisPort(client as IoredisClient);
+  if (isFunction(client, "nodeClient")) return new NodeRedisClusterPort(client as unknown as NodeRedisCluster);
+  if (isFunction(client, "getSentinelNode")) return new NodeRedisSentinelPort(client as unknown as NodeRedisSentinel);
+  return new NodeRedisPort(client as unknown as NodeRedisServer);
+}
+
+/**
+ * Returns why a value cannot be used as a client, and what to do; undefined if it can be. docs/stores.md lists the options of
+ * all clients.
+ */
+export function problemOfClient(value: unknown): string | undefined {
+  if (isNodeRedis(value)) return isPool(value) ? notThis(POOL) : problemOfNodeRedis(value);
+  return isIoredis(value) ? problemOfIoredis(value) : notThis(mistakenFor(value));
+}
+
+const notThis = (value: string): string => `expected an ioredis, iovalkey or node-redis client, got ${value}`;
+
+const POOL =
+  "a pool of node-redis, whose connections belong to one caller at a time; pass the client of createClient()";
+
+/** Returns what a value is that is no client, and what to do. */
+function mistakenFor(value: unknown): string {
+  if (isPool(value)) return POOL;
+  if (!isFunction(value, "sendCommand") || !isFunction(value, "multi"))
+    return `${describeSetting(value)}; pass \`new Redis(url)\` of ioredis or \`await createClient({ url }).connect()\` of node-redis`;
+  return isFunction(value, "duplicate")
+    ? "a node-redis client of a version before 5; update the package redis"
+    : "a client in the legacy mode of node-redis; pass the client whose method legacy() was called";
+}
+
+const isPool = (value: unknown): boolean => typeof value === "object" && value !== null && "idleClients" in value;
+
+/** The client options with which it would read from a replica, or run no commands. Those of a Cluster's nodes are in `redisOptions`. */
+interface IoredisOptions {
+  readonly scaleReads?: unknown;
+  readonly readOnly?: boolean;
+  readonly role?: unknown;
+  readonly monitor?: boolean;
+}
+
+const REPLICA = "since a replica may not have received an invalidation yet";
+
+function problemOfIoredis(client: IoredisClient): string | undefined {
+  const { scaleReads = "master", readOnly, role = "master", monitor } = ioredisOptions(client);
+  if (scaleReads !== "master")
+    return `expected \`scaleReads: "master"\`, ${REPLICA}, got ${describeSetting(scaleReads)}; remove the option`;
+  if (role !== "master")
+    return `expected \`role: "master"\`, ${REPLICA}, got ${describeSetting(role)}; remove the option`;
+  if (readOnly === true) return `expected a client without \`readOnly\`, ${REPLICA}; remove the option`;
+  if (monitor === true) return "expected a client without `monitor`, which runs no commands; pass another client";
+  if (isFunction(client, "on") && !isFunction(client, "callBuffer"))
+    return "expected an ioredis client, got one without `callBuffer`, such as ioredis-mock, which cannot run the scripts; use memoryStore() in tests, or a real server";
+  return undefined;
+}
+
+function ioredisOptions(client: IoredisClient): IoredisOptions {
+  const options: IoredisOptions & { readonly redisOptions?: IoredisOptions } = client.options ?? {};
+  // Which nodes of a Cluster are read-only is decided by the Cluster client.
+  return (client as { isCluster?: unknown }).isCluster === true
+    ? { ...options.redisOptions, ...options, readOnly: false }
+    : options;
+}
+
+function problemOfNodeRedis(client: NodeRedisClient): string | undefined {
+  const { options, _keyPrefix } = client as { options?: ServerOptions; _keyPrefix?: string };
+  if (_keyPrefix)
+    return "expected a client without `keyPrefix`, which node-redis does not apply to the commands of the store; pass createCache({ prefix }) instead";
+  if (options?.readonly === true) return `expected a client without \`readonly\`, ${REPLICA}; remove the option`;
+  if (!client.isOpen)
+    return "expected a node-redis client that is connected or connecting, got a closed one; call `await client.connect()` first";
+  return undefined;
+}
+
+const isIoredis = (value: unknown): value is IoredisClient =>
+  isFunction(value, "pipeline") && isFunction(value, "duplicate");
+
+/** Clients before version 5 have no `withTypeMapping`. */
+const isNodeRedis = (value: unknown): value is NodeRedisClient =>
+  isFunction(value, "withTypeMapping") && isFunction(value, "sendCommand");
+
+const isFunction = (value: unknown, method: string): boolean =>
+  typeof (value as Record<string, unknown> | null | undefined)?.[method] === "function";

@@ -1,0 +1,180 @@
+import type { Cancel, Clock } from "../../core/base/clock.js";
+import { asError } from "../../core/store/answers.js";
+import type { ClientPort, ConnectionEvents, OwnConnectionPort } from "./client-port.js";
+import { withoutNesting } from "./connection-errors.js";
+import { isRefusal } from "./refusal.js";
+
+/** Pauses between attempts to connect. Each failed attempt doubles the pause. */
+const FIRST_RETRY_MS = 100;
+const MAX_RETRY_MS = 2_000;
+/** After how many failed attempts in a row one is reported, unless the server has refused it. */
+const REPORTED_ATTEMPTS = 3;
+/** How long a server that has accepted a connection may take until the connection can be used. */
+const READY_MS = 5_000;
+
+/** What a connection is for. */
+export interface ConnectionPurpose<Connection> {
+  /** Opens a connection with the options that the client has now. Undefined: there is no server to connect to yet. */
+  connect(events: ConnectionEvents, attempt: number): Connection | undefined;
+  /** Makes a new connection usable. If it rejects, the connection is closed. */
+  prepare?(connection: Connection): Promise<unknown>;
+  /** A connection has ended, whether or not it could be used. */
+  onEnd?(): void;
+  /** Attempts fail although the client is connected; undefined: no more. Called once for each change of the message. */
+  onFailure(error: Error | undefined): void;
+  /** Asks the server something, to see whether it replies: a connection can break without an event. Default: never. */
+  readonly check?: {
+    readonly everyMs: number;
+    readonly timeoutMs: number;
+    ask(connection: Connection): Promise<unknown>;
+  };
+}
+
+/**
+ * A connection that a store opens besides its client, as long as the client is not closed. Whenever it has ended, another one
+ * is duplicated from the client, after a pause, or at once when the client itself has connected again. A connection that
+ * cannot be opened while the client has none either is the client's trouble, and not reported here.
+ */
+export class OwnConnection<Connection extends OwnConnectionPort> {
+  readonly #port: ClientPort;
+  readonly #clock: Clock;
+  readonly #purpose: ConnectionPurpose<Connection>;
+  readonly #stops: Cancel[];
+  /** The connection that is being opened or can be used. */
+  #open: Connection | undefined;
+  /** Since when it can be used. */
+  #liveAt: number | undefined;
+  /** Since the last connection that could be used for a while. */
+  #failedAttempts = 0;
+  #failure: Error | undefined;
+  #retryTimer: Cancel | undefined;
+  #timer: Cancel = () => undefined;
+
+  constructor(port: ClientPort, clock: Clock, purpose: ConnectionPurpose<Connection>) {
+    this.#port = port;
+    this.#clock = clock;
+    this.#purpose = purpose;
+    this.#stops = [
+      // A client that was closed may be connected again.
+      port.events.listen("connecting", () => this.#connectUnlessTrying()),
+      port.events.listen("ready", () => this.#retryNow()),
+      port.events.listen("end", () => this.#stop()),
+    ];
+    if (port.status !== "wait" && port.status !== "end") this.#connect();
+  }
+
+  close(): void {
+    for (const stop of this.#stops) stop();
+    this.#stop();
+    this.#report(undefined);
+  }
+
+  #connectUnlessTrying(): void {
+    if (this.#open === undefined && this.#retryTimer === undefined) this.#connect();
+  }
+
+  /** Also gives up an attempt that began before the client was connected again: it may wait for a lost packet. */
+  #retryNow(): void {
+    if (this.#liveAt !== undefined || this.#failedAttempts === 0) return;
+    this.#stop();
+    this.#connect();
+  }
+
+  #connect(): void {
+    this.#retryTimer = undefined;
+    let lastError = new Error("the connection was closed");
+    const connection: Connection | undefined = this.#purpose.connect(
+      {
+        onError: (error) => {
+          lastError = withoutNesting(error);
+        },
+        // A Cluster client opens connections to nodes by itself, with the credentials that it was made with. The next one
+        // may have others.
+        onNodeError: (error) => {
+          if (isRefusal(error)) this.#drop(connection, error, false);
+        },
+        onConnect: () => {
+          if (this.#open === connection)
+            this.#timer = this.#clock.after(READY_MS, () => this.#drop(connection, new Error(UNANSWERED)));
+        },
+        onReady: () => {
+          if (connection !== undefined)
+            this.#prepare(connection).catch((error: unknown) => this.#drop(connection, asError(error)));
+        },
+        onEnd: () => this.#drop(connection, lastError),
+      },
+      this.#failedAttempts,
+    );
+    this.#open = connection;
+    if (connection === undefined) this.#retryLater();
+  }
+
+  async #prepare(connection: Connection): Promise<void> {
+    await this.#purpose.prepare?.(connection);
+    if (this.#open !== connection) return;
+    this.#timer();
+    this.#liveAt = this.#clock.now();
+    // Otherwise with the first reply, so that connections which break at once are not reported again and again.
+    if (this.#purpose.check === undefined) this.#report(undefined);
+    this.#checkLater(connection);
+  }
+
+  #checkLater(connection: Connection): void {
+    const { check } = this.#purpose;
+    if (check === undefined) return;
+    this.#timer = this.#clock.after(check.everyMs, () => {
+      this.#timer = this.#clock.after(check.timeoutMs, () => this.#drop(connection, new Error(UNANSWERED)));
+      check.ask(connection).then(
+        () => {
+          if (this.#open !== connection) return;
+          this.#timer();
+          this.#report(undefined);
+          this.#checkLater(connection);
+        },
+        (error: unknown) => this.#drop(connection, asError(error)),
+      );
+    });
+  }
+
+  /** Gives up a connection that has ended, or is of no use, and opens another one later. `isLasting`: so would be the next one. */
+  #drop(connection: Connection | undefined, error: Error, isLasting = isRefusal(error)): void {
+    if (connection === undefined || this.#open !== connection) return;
+    const liveAt = this.#liveAt;
+    this.#release();
+    this.#failedAttempts =
+      liveAt !== undefined && this.#clock.now() - liveAt >= MAX_RETRY_MS ? 0 : this.#failedAttempts + 1;
+    // Anything else may be over with the next attempt.
+    const isReported = isLasting || this.#failedAttempts >= REPORTED_ATTEMPTS;
+    if (isReported && this.#port.status === "ready") this.#report(error);
+    this.#retryLater();
+  }
+
+  #report(error: Error | undefined): void {
+    if (error?.message === this.#failure?.message) return;
+    this.#failure = error;
+    this.#purpose.onFailure(error);
+  }
+
+  #retryLater(): void {
+    const delayMs = Math.min(FIRST_RETRY_MS * 2 ** Math.min(this.#failedAttempts, 10), MAX_RETRY_MS);
+    this.#retryTimer = this.#clock.after(delayMs, () => this.#connect());
+  }
+
+  #stop(): void {
+    this.#retryTimer?.();
+    this.#retryTimer = undefined;
+    this.#release();
+  }
+
+  #release(): void {
+    const connection = this.#open;
+    this.#timer();
+    this.#open = undefined;
+    this.#liveAt = undefined;
+    if (connection === undefined) return;
+    connection.close();
+    this.#purpose.onEnd?.();
+  }
+}
+
+const UNANSWERED = "the server does not reply";

@@ -1,0 +1,118 @@
+import { randomBytes } from "node:crypto";
+import { HASH_TAGS } from "../../core/keys/hash-tags.js";
+import { throwIfAnyFailed } from "../../core/store/answers.js";
+import { appendToCopies } from "../../core/store/clock-copies.js";
+import { HEAD_BYTES, nonceOf, readHead } from "../../core/store/clock-log.js";
+import type { ClientPort, Command } from "./client-port.js";
+import { nodeOf, send, sendScripts } from "./pipeline.js";
+import type { ReplicaWaitWriter } from "./replica-wait-writer.js";
+import { runScript } from "./run-script.js";
+import { appendClock } from "./scripts/append-clock.js";
+import { raiseClock } from "./scripts/raise-clock.js";
+
+/** On a Cluster, every fourth hash tag has a copy of the head: enough for 16 masters, and few to raise. */
+const COPIES_EACH = 4;
+
+/**
+ * The invalidation clock in Redis: its head and its log. On a Cluster, both are on one master, and copies of the head on all of them, which
+ * reads of any node include. A copy is raised before an invalidation is confirmed.
+ */
+export class RedisClock {
+  readonly #port: ClientPort;
+  readonly #writer: ReplicaWaitWriter;
+  #head = "";
+  #log = "";
+  #channel = "";
+  #copies: readonly string[] = [];
+
+  constructor(port: ClientPort, writer: ReplicaWaitWriter) {
+    this.#port = port;
+    this.#writer = writer;
+  }
+
+  /** Sets the name with which all its keys begin. It is also that of the channel on which each new head is published. */
+  open(name: string): void {
+    this.#channel = name;
+    const isOne = this.#port.cluster === undefined;
+    const [home = ""] = HASH_TAGS;
+    this.#head = isOne ? name : `${name}:head:{${home}}`;
+    this.#log = isOne ? `${name}:log` : `${name}:log:{${home}}`;
+    this.#copies = isOne ? [] : HASH_TAGS.filter((_, nth) => nth % COPIES_EACH === 0).map((tag) => `${name}:{${tag}}`);
+  }
+
+  /** The key of the head on a server that is no Cluster, if the store has been opened for a cache. */
+  get key(): string | undefined {
+    return this.#port.cluster !== undefined || this.#head === "" ? undefined : this.#head;
+  }
+
+  /** The key of the log. */
+  get logKey(): string {
+    return this.#log;
+  }
+
+  /** Returns a copy on `node`, of a Cluster. Undefined if the node has none. */
+  copyOn(node: string): string | undefined {
+    const { cluster } = this.#port;
+    return cluster && this.#copies.find((copy) => nodeOf(cluster, copy) === node);
+  }
+
+  /** Returns what a copy on any node shows: of the first of two nodes to reply. Undefined if neither does. */
+  async headElsewhere(): Promise<Buffer | undefined> {
+    const { cluster } = this.#port;
+    const [first] = this.#copies;
+    if (first === undefined || cluster === undefined) return undefined;
+    const second = this.#copies.find((copy) => nodeOf(cluster, copy) !== nodeOf(cluster, first));
+    const asked = [first, ...(second === undefined ? [] : [second])].map(async (copy) => {
+      const [reply] = await send(this.#port, [readHeadOf(copy)]);
+      throwIfAnyFailed([reply]);
+      return Buffer.isBuffer(reply) ? reply : undefined;
+    });
+    return Promise.any(asked).catch(() => undefined);
+  }
+
+  append(records: readonly Buffer[]): Promise<Buffer> {
+    if (this.#copies.length === 0) return this.#append(records, 0);
+    return appendToCopies(
+      {
+        append: (all, after) => this.#append(all, after),
+        raise: (head) => this.#raise(head),
+        read: (from) => this.read(from),
+      },
+      records,
+    );
+  }
+
+  async #append(records: readonly Buffer[], after: number): Promise<Buffer> {
+    const args = appendClock.argumentsFor(
+      [this.#head, this.#log],
+      { callerId: randomBytes(8), after, channel: this.#channel },
+      records,
+    );
+    const { port, trailing } = this.#writer;
+    const [reply] = await sendScripts(port, [{ script: appendClock, args }], trailing);
+    throwIfAnyFailed([reply]);
+    const head = Buffer.isBuffer(reply) ? reply : undefined;
+    const read = readHead(head);
+    const last = records.at(-1);
+    // A client that mixes up replies must not confirm what was not done.
+    if (head === undefined || read === undefined || (last !== undefined && read.nonce !== nonceOf(last)))
+      throw new Error("append-clock: expected the head of the invalidation clock, got another reply");
+    return head;
+  }
+
+  async #raise(head: Buffer): Promise<readonly Buffer[]> {
+    const { port, trailing } = this.#writer;
+    const replies = await runScript(port, trailing, raiseClock, this.#copies, () => ({ head }));
+    throwIfAnyFailed(replies);
+    return replies as readonly Buffer[];
+  }
+
+  async read(from: number): Promise<Buffer | undefined> {
+    const [reply] = await send(this.#port, [{ name: "GETRANGE", args: [this.#log, from, -1] }]);
+    throwIfAnyFailed([reply]);
+    return Buffer.isBuffer(reply) && reply.length > 0 ? reply : undefined;
+  }
+}
+
+/** The command that reads a copy of the head. */
+export const readHeadOf = (copy: string): Command => ({ name: "GETRANGE", args: [copy, 0, HEAD_BYTES - 1] });

@@ -1,0 +1,122 @@
+import type { Cancel, Clock } from "../../core/base/clock.js";
+import type { ClientPort, SubscriberConnection } from "./client-port.js";
+import { OwnConnection } from "./own-connection.js";
+import { isRefusal } from "./refusal.js";
+
+/** All who listen poll as well, so it is enough to notice a broken connection after a while. */
+const CHECK = { everyMs: 1_000, timeoutMs: 2_000 };
+
+/** Who listens to a channel. */
+export interface ChannelListener {
+  /** Undefined: messages may have been lost. Any client of the server may publish on the channel. */
+  onMessage(message: Buffer | undefined): void;
+  /** No messages arrive because of `error`; undefined: that is over, or was not so. Called at once, and with each change. */
+  onFailure(error: Error | undefined): void;
+}
+
+interface Channel {
+  readonly listeners: Set<ChannelListener>;
+  /** Whether the channel is subscribed on the connection. */
+  isSubscribed: boolean;
+  /** Why the server has refused the channel. */
+  refusal: Error | undefined;
+}
+
+/**
+ * Receives the messages of all channels of a client on one connection, and passes them to listeners. The connection is opened with the first
+ * listener and closed with the last. On a Cluster it leads to one node, to which the others forward all messages.
+ */
+export class Subscriber {
+  readonly #port: ClientPort;
+  readonly #clock: Clock;
+  readonly #channels = new Map<string, Channel>();
+  #own: OwnConnection<SubscriberConnection> | undefined;
+  /** The connection, while channels can be subscribed on it. */
+  #connection: SubscriberConnection | undefined;
+  /** Why there is no connection. */
+  #failure: Error | undefined;
+
+  constructor(port: ClientPort, clock: Clock) {
+    this.#port = port;
+    this.#clock = clock;
+  }
+
+  /** Adds a listener to a channel. Returns a function that removes it. */
+  listen(name: string, listener: ChannelListener): Cancel {
+    let channel = this.#channels.get(name);
+    if (channel === undefined) {
+      channel = { listeners: new Set(), isSubscribed: false, refusal: undefined };
+      this.#channels.set(name, channel);
+    }
+    const { listeners } = channel;
+    listeners.add(listener);
+    listener.onFailure(this.#failure ?? channel.refusal);
+    if (this.#own === undefined) this.#open();
+    else if (this.#connection !== undefined && !channel.isSubscribed)
+      this.#subscribe(this.#connection, name, channel).catch(ignore);
+    return () => {
+      listeners.delete(listener);
+      if (listeners.size > 0 || !this.#channels.delete(name)) return;
+      if (this.#channels.size > 0) this.#connection?.unsubscribe(name).catch(ignore);
+      else this.#close();
+    };
+  }
+
+  #open(): void {
+    this.#own = new OwnConnection<SubscriberConnection>(this.#port, this.#clock, {
+      connect: (events, attempt) =>
+        this.#port.openSubscriber(events, (name, message) => this.#pass(this.#channels.get(name), message), attempt),
+      prepare: (connection) => {
+        for (const channel of this.#channels.values()) channel.isSubscribed = false;
+        this.#connection = connection;
+        return this.#subscribeAll(connection);
+      },
+      onEnd: () => {
+        this.#connection = undefined;
+      },
+      onFailure: (error) => {
+        this.#failure = error;
+        for (const channel of this.#channels.values()) report(channel, error);
+      },
+      // Replied to without a right that the store needs for nothing else, and tries again what the server has refused.
+      check: { ...CHECK, ask: (connection) => Promise.all([this.#subscribeAll(connection), connection.ping?.()]) },
+    });
+  }
+
+  #close(): void {
+    this.#own?.close();
+    this.#own = undefined;
+  }
+
+  /** Resolves when the server has replied to all. Rejects if the connection breaks. */
+  async #subscribeAll(connection: SubscriberConnection): Promise<void> {
+    await Promise.all([...this.#channels].map(([name, channel]) => this.#subscribe(connection, name, channel)));
+  }
+
+  async #subscribe(connection: SubscriberConnection, name: string, channel: Channel): Promise<void> {
+    let refusal: Error | undefined;
+    try {
+      await connection.subscribe(name);
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      refusal = error;
+    }
+    if (connection !== this.#connection) return;
+    const wasSubscribed = channel.isSubscribed;
+    channel.isSubscribed = refusal === undefined;
+    if (refusal?.message !== channel.refusal?.message) report(channel, refusal);
+    channel.refusal = refusal;
+    // Messages sent while the connection was down are lost.
+    if (channel.isSubscribed && !wasSubscribed) this.#pass(channel, undefined);
+  }
+
+  #pass(channel: Channel | undefined, message: Buffer | undefined): void {
+    for (const listener of channel?.listeners ?? []) listener.onMessage(message);
+  }
+}
+
+function report({ listeners }: Channel, error: Error | undefined): void {
+  for (const listener of listeners) listener.onFailure(error);
+}
+
+const ignore = (): void => undefined;

@@ -1,0 +1,71 @@
+import { messageOf } from "../../core/base/errors.js";
+import { VERSION } from "../../core/base/version.js";
+import { advise } from "./advise.js";
+import { check } from "./check.js";
+import { CliError } from "./cli-error.js";
+import { entry } from "./entry.js";
+import { fields } from "./fields.js";
+import { invalidate } from "./invalidate.js";
+import { mode } from "./mode.js";
+import { jsonText, printable, type Terminal, wrap } from "./terminal.js";
+import { top } from "./top.js";
+import { watch } from "./watch.js";
+
+/** The commands. */
+const COMMANDS: Readonly<Record<string, (argv: readonly string[], terminal: Terminal) => Promise<number>>> = {
+  check,
+  fields,
+  advise,
+  top,
+  entry,
+  invalidate,
+  mode,
+  watch,
+};
+
+const HELP = `Usage: graphql-cached <command> [options]
+
+Commands:
+  check <file>...         find mistakes in the caching policies of a schema
+  fields [<coordinate>...] cached fields with policy, key, tags and mode
+  advise [<coordinate>...] longer or shorter maxAge, by what was measured
+  top                     fields, hot keys and processes, refreshed
+  entry <coordinate>      the entry of one key, and why it is not served
+  invalidate <coordinate> one entry, a whole field, a tag, or everything
+  mode [<coordinate>]     switch the cache off, on, or only observe it
+  watch                   events and invalidations as they happen
+
+graphql-cached <command> --help says more about a command, and
+graphql-cached --version which release this is.`;
+
+/** Runs the command line. Returns the exit code: 0 for success, 1 for findings, 2 if a command cannot do its work. */
+export async function main(argv: readonly string[], terminal: Terminal): Promise<number> {
+  const [name = "", ...rest] = argv;
+  if (["--help", "-h", "help"].includes(name)) {
+    terminal.print(HELP);
+    return 0;
+  }
+  if (name === "--version") {
+    terminal.print(VERSION);
+    return 0;
+  }
+  try {
+    const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
+    if (command === undefined)
+      throw new CliError(
+        `expected a command, one of ${Object.keys(COMMANDS).join(", ")}, got ${name === "" ? "none" : printable(name)}; see graphql-cached --help`,
+      );
+    return await command(rest, terminal);
+  } catch (error) {
+    // Anything but a CliError is a mistake in this program, which the stack helps to find.
+    const message =
+      error instanceof CliError
+        ? error.message
+        : error instanceof Error
+          ? (error.stack ?? error.message)
+          : messageOf(error);
+    if (rest.includes("--json")) terminal.print(jsonText({ error: message }));
+    for (const line of wrap(`graphql-cached: ${printable(message)}`, "", "  ")) terminal.complain(line);
+    return 2;
+  }
+}

@@ -1,0 +1,74 @@
+import { GraphQLError, GraphQLScalarType, valueFromASTUntyped } from "graphql";
+import { CachedError, describeSetting, inOneLine, messageOf } from "../../core/base/errors.js";
+import { checkOptionNames } from "../../core/base/option-names.js";
+import type { Logger } from "../../core/telemetry/log-listener.js";
+
+/** What a caller wants to see besides states, times and counts. */
+export interface AccessDetail {
+  /** The arguments, the parent's properties and the ids in keys. */
+  readonly kind: "arguments";
+  /** The field or loader that they belong to. */
+  readonly coordinate: string;
+}
+
+export type Allow = (context: never, detail?: AccessDetail) => unknown;
+
+/**
+ * Returns the option `allow` of the resolvers that `caller` returns. The first exception of it is logged: it denies access.
+ * Throws `CACHED_OPTION_INVALID` if it is missing: there is no default.
+ */
+export function checkedAllow(options: unknown, caller: string, logger: Logger): Allow {
+  if (typeof options === "object" && options !== null) checkOptionNames(options, caller, ["allow"]);
+  const { allow } = (options ?? {}) as { readonly allow?: unknown };
+  return checkedPermission(allow, { caller, option: "allow", subject: "context", logger });
+}
+
+/** The same for one `option`, whose function decides about a `subject`. */
+export function checkedPermission(
+  allow: unknown,
+  place: { readonly caller: string; readonly option: string; readonly subject: string; readonly logger: Logger },
+): Allow {
+  const { caller, option, subject, logger } = place;
+  if (typeof allow !== "function")
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `${caller}: \`${option}\`: expected a function that returns true or false for a ${subject}, got ${describeSetting(allow)}`,
+    );
+  let isReported = false;
+  return async (...args) => {
+    try {
+      return await (allow as Allow)(...args);
+    } catch (error) {
+      if (!isReported)
+        logger.warn(
+          `graphql-cached: ${caller}: \`${option}\` threw, which denies access: ${inOneLine(messageOf(error))}`,
+        );
+      isReported = true;
+      throw error;
+    }
+  };
+}
+
+/** Whether `allow` returns exactly true for this context, and for `detail` if there is one. Never rejects. */
+export async function isAllowed(allow: Allow, context: unknown, detail?: AccessDetail): Promise<boolean> {
+  try {
+    return (await (detail === undefined ? allow(context as never) : allow(context as never, detail))) === true;
+  } catch {
+    return false;
+  }
+}
+
+/** Servers send the messages and codes of GraphQL errors to clients, and may mask those of others. */
+export function withCode(error: unknown): unknown {
+  if (!(error instanceof CachedError)) return error;
+  const { message, code } = error;
+  return new GraphQLError(message, { originalError: error, extensions: { code } });
+}
+
+/** A scalar that takes any value, as it is. */
+export const untypedScalar = (name: string): GraphQLScalarType =>
+  new GraphQLScalarType({
+    name,
+    parseValue: (value) => value,
+    parseLiteral: (node, variables) => valueFromASTUntyped(node, variables),
+  });

@@ -1,0 +1,44 @@
+import type { FleetCounts, FleetProcess } from "../fleet/fleet.js";
+import type { WindowName } from "../fleet/windows.js";
+import type { InspectedParts } from "./inspected-parts.js";
+import { isProcessState, type ProcessState, processStateOf } from "./process-state.js";
+
+/** What one answer shows of the fleet. The reports of the processes are read once for all of its parts. */
+export class FleetView {
+  readonly #parts: InspectedParts;
+  readonly #byWindow = new Map<WindowName, Promise<FleetCounts>>();
+  #processes: Promise<readonly FleetProcess[]> | undefined;
+  #following: Promise<void> | undefined;
+
+  constructor(parts: InspectedParts) {
+    this.#parts = parts;
+  }
+
+  counts(window: WindowName): Promise<FleetCounts> {
+    const known = this.#byWindow.get(window);
+    if (known !== undefined) return known;
+    const counts = this.#parts.fleet.counts(window);
+    this.#byWindow.set(window, counts);
+    return counts;
+  }
+
+  processes(): Promise<readonly FleetProcess[]> {
+    this.#processes ??= this.#parts.fleet.processes();
+    return this.#processes;
+  }
+
+  /** Resolves when this process knows the modes that others have set, or the store does not reply. Never rejects. */
+  followModes(): Promise<void> {
+    this.#following ??= this.#parts.sharedSettings.follow();
+    return this.#following;
+  }
+
+  /**
+   * Returns the state of this process now, and those that the others have reported last. `maxListed`: how many leases and
+   * events of this process are wanted.
+   */
+  async states(maxListed?: number): Promise<readonly ProcessState[]> {
+    const others = (await this.processes()).filter(({ isThis, isAlive }) => isAlive && !isThis);
+    return [processStateOf(this.#parts, maxListed), ...others.map(({ state }) => state).filter(isProcessState)];
+  }
+}

@@ -1,0 +1,136 @@
+import { dateOf } from "../../core/base/clock.js";
+import { messageOf } from "../../core/base/errors.js";
+import type { CacheParts } from "../../core/parts.js";
+import type { Latency } from "../../core/store/latencies.js";
+import { type BreakerState, type FailureState, type ProcessState, processStateOf } from "./process-state.js";
+
+/** The codes of what is wrong with a cache, and what they mean. */
+export const HEALTH_CODES = {
+  STORE_UNREACHABLE:
+    "A node of the store did not reply in time, or its breaker is open. Its keys are loaded without the cache.",
+  INVALIDATIONS_UNCONFIRMED:
+    "The store has not confirmed all invalidations of this process. Other processes may still serve the old values.",
+  CONNECTION_FAILED:
+    "A connection that the store has opened for itself cannot be used: for wake-ups, without which waiting callers poll; for the near cache, which then learns of invalidations when it asks every half second; or for invalidations.",
+  PERMISSION_MISSING: "The server does not allow this user an operation that the cache needs.",
+  SOURCE_BREAKER_OPEN: "The loads of a field or loader have failed repeatedly and are refused for a moment.",
+  SOURCE_OVERLOADED:
+    "Loads of a field or loader are refused: too many run or wait, or too many have exceeded their time limit.",
+  CLOSED: "The cache is closed: everything is loaded without it.",
+} as const;
+
+/** What is wrong with a cache. */
+export type HealthCode = keyof typeof HEALTH_CODES;
+
+/** One thing that is wrong. */
+export interface HealthReason {
+  readonly code: HealthCode;
+  /** In words, without user data. */
+  readonly message: string;
+  /** The node of the store that it concerns; empty if the store is one node. */
+  readonly node?: string;
+  /** The field or loader that it concerns. */
+  readonly coordinate?: string;
+}
+
+/** How this process reaches one node of the store. */
+export interface StoreNodeHealth {
+  /** Its address or name; empty if the store is one node. */
+  readonly node: string;
+  readonly isReachable: boolean;
+  /** How long its reply took just now, in milliseconds; null if there was none. */
+  readonly replyMs: number | null;
+  readonly breaker: BreakerState;
+  /** How long the last 256 operations took; null if there was none. */
+  readonly latency: Latency | null;
+  /** The last operation that failed; null if there was none since the process started. */
+  readonly lastFailure: FailureState | null;
+}
+
+/** The health of a cache in this process, as plain data. Times are ISO 8601 in UTC. */
+export interface CacheHealth {
+  /**
+   * `ok`: nothing is wrong. `degraded`: the cache works in part. `unavailable`: it is bypassed. Requests are answered in
+   * every case.
+   */
+  readonly status: "ok" | "degraded" | "unavailable";
+  /** What is wrong; empty if `ok`. */
+  readonly reasons: readonly HealthReason[];
+  /** When this was read. */
+  readonly at: string;
+  readonly store: { readonly name: string; readonly nodes: readonly StoreNodeHealth[] };
+  /** Names that were invalidated without a confirmation. `since`: null if there are none. */
+  readonly unconfirmedInvalidations: { readonly count: number; readonly since: string | null };
+  /** Leases that this process holds: loads under way. */
+  readonly leases: number;
+  /** Readers in this process that wait for a load. */
+  readonly waitingReaders: number;
+  /** Null if there is no near cache. `isLive`: whether it serves values now; one that is not used does not. */
+  readonly nearCache: { readonly isLive: boolean; readonly confirmedAt: string | null } | null;
+}
+
+/**
+ * Returns the health of a cache. Reads from each node of the store, within its time budget. Never rejects.
+ */
+export async function healthOf(parts: CacheParts, isClosed: boolean): Promise<CacheHealth> {
+  const probes = new Map(isClosed ? [] : (await parts.store.probe()).map((probe) => [probe.node, probe]));
+  const state = processStateOf(parts);
+  const { nearCache, unconfirmed } = state;
+  const nodes = state.nodes.map(({ node, breaker, latency, lastFailure }): StoreNodeHealth => {
+    const probe = probes.get(node);
+    const isReachable = probe === undefined ? breaker.state === "CLOSED" : probe.replyMs !== undefined;
+    return { node, isReachable, replyMs: probe?.replyMs ?? null, breaker, latency, lastFailure };
+  });
+  const unreachable = [...probes.values()].filter(({ replyMs }) => replyMs === undefined);
+  const reasons: HealthReason[] = [
+    ...(isClosed ? [reasonOf("CLOSED")] : []),
+    ...unreachable.map(({ node, error }) => reasonOf("STORE_UNREACHABLE", messageOf(error), { node })),
+    ...(isClosed ? [] : storeReasons(parts.store)),
+    ...(unconfirmed.since === null ? [] : [reasonOf("INVALIDATIONS_UNCONFIRMED", `since ${unconfirmed.since}`)]),
+    ...sourceReasons(state),
+  ];
+  const isUnavailable = isClosed || unreachable.length === probes.size;
+  return {
+    status: isUnavailable ? "unavailable" : reasons.length > 0 ? "degraded" : "ok",
+    reasons,
+    at: dateOf(parts.clock, parts.clock.now()),
+    store: { name: parts.store.name, nodes },
+    unconfirmedInvalidations: { count: countOf(unconfirmed), since: unconfirmed.since },
+    leases: state.leases.total,
+    waitingReaders: state.queues.waitingReaders,
+    nearCache: nearCache && { isLive: nearCache.isLive, confirmedAt: nearCache.confirmedAt },
+  };
+}
+
+function storeReasons({ ownFailures, refusals }: CacheParts["store"]): HealthReason[] {
+  return [
+    ...ownFailures.map(({ use, node, error }) =>
+      reasonOf("CONNECTION_FAILED", `${use}: ${messageOf(error)}`, { node }),
+    ),
+    ...refusals.map(({ node, operation, message }) =>
+      reasonOf("PERMISSION_MISSING", `\`${operation}\`: ${message}`, { node }),
+    ),
+  ];
+}
+
+function sourceReasons({ sources, limits }: ProcessState): HealthReason[] {
+  return sources.flatMap(({ coordinate, running, queued, overdue, breaker }): HealthReason[] => {
+    if (breaker?.state === "OPEN") return [reasonOf("SOURCE_BREAKER_OPEN", `\`${coordinate}\``, { coordinate })];
+    const isFull = running >= limits.maxRunning && queued >= limits.maxQueued;
+    if (!isFull && overdue <= limits.maxRunning) return [];
+    const detail = `\`${coordinate}\`: ${running} run, ${queued} wait, ${overdue} are overdue`;
+    return [reasonOf("SOURCE_OVERLOADED", detail, { coordinate })];
+  });
+}
+
+function reasonOf(
+  code: HealthCode,
+  detail?: string,
+  where: Pick<HealthReason, "node" | "coordinate"> = {},
+): HealthReason {
+  return { code, message: HEALTH_CODES[code] + (detail === undefined ? "" : ` (${detail})`), ...where };
+}
+
+/** An invalidation of everything counts as one. */
+const countOf = ({ keys, tags, coordinates, everything }: ProcessState["unconfirmed"]): number =>
+  keys + tags + coordinates + (everything ? 1 : 0);

@@ -1,0 +1,247 @@
+import type { Variant } from "../../core/keys/key.js";
+import type { Policy, PolicySettings } from "../../core/policy/policy.js";
+import { COUNTERS, NOTHING_OBSERVED, type ObservedCounts } from "../../core/telemetry/counters.js";
+import { percentileOf } from "../../core/telemetry/durations.js";
+import type {
+  CacheBypass,
+  CacheBypassReason,
+  CacheDurations,
+  CacheFieldStats,
+  CacheObservation,
+  CachePolicy,
+  CacheSampling,
+  CacheStats,
+  CacheSubtreeSkip,
+  CacheSubtreeSkipReason,
+  CacheSubtreeStats,
+} from "../../generated/schema.js";
+import type { FleetCounts } from "../fleet/fleet.js";
+import { countsUnder, SUBTREE_SKIP, subtreeTally, sumOf, type Tally } from "../fleet/tally.js";
+import type { InspectedParts } from "./inspected-parts.js";
+import { breakersOf, bulkheadsOf } from "./live-resolvers.js";
+import { modeOf } from "./mode-setting.js";
+import type { ProcessState } from "./process-state.js";
+import { isoTimeOf } from "./times.js";
+
+/** Returns the sum over all coordinates and their subtrees, or what is given as `tally`. */
+export function statsOf(
+  { tallies, sinceAt, untilAt, processes, missing }: FleetCounts,
+  tally: Tally = totalOf([...tallies.values()]),
+): CacheStats {
+  const countOf = (name: string): number => tally[name] ?? 0;
+  const counts = Object.fromEntries(COUNTERS.map((name) => [name, countOf(name)])) as Record<
+    (typeof COUNTERS)[number],
+    number
+  >;
+  const { reads, refreshes, hit, stale, staleIfError, coalesced } = counts;
+  return {
+    ...counts,
+    storeFailures: countOf("storeFailures"),
+    hitRatio: reads === 0 ? null : (hit + stale + staleIfError) / reads,
+    loadsSaved: hit + stale + coalesced - refreshes,
+    loadMs: durationsOf(tally, "loadMs"),
+    waitMs: durationsOf(tally, "waitMs"),
+    bypasses: bypassesOf(tally),
+    since: isoTimeOf(sinceAt),
+    until: isoTimeOf(untilAt),
+    processes,
+    missing,
+  };
+}
+
+const totalOf = (tallies: readonly Tally[]): Tally => sumOf([...tallies, ...tallies.map(subtreeTally)]);
+
+/** What this process knows of a field or loader. */
+export interface Declared {
+  readonly coordinate: string;
+  readonly policy: Policy;
+  readonly settings: PolicySettings;
+  readonly variant: Variant;
+  readonly key: readonly string[] | null;
+  readonly tags: readonly string[] | null;
+  readonly hasSubtrees: boolean;
+}
+
+/** Returns the fields of this process and then its loaders, by coordinate. */
+export function declaredIn(parts: InspectedParts): ReadonlyMap<string, Declared> {
+  const fields = [...parts.rules.fields.values()].map(
+    (rule): Declared => ({
+      ...rule,
+      key: rule.keyPaths.map(({ text }) => text),
+      tags: rule.tags.map(({ text }) => text),
+      hasSubtrees: rule.subtree !== undefined,
+    }),
+  );
+  const loaders = [...parts.loaders.values()].map(
+    ({ name, policy, settings, variantOf }): Declared => ({
+      coordinate: name,
+      policy,
+      settings,
+      variant: variantOf(),
+      key: null,
+      tags: null,
+      hasSubtrees: false,
+    }),
+  );
+  return new Map([...fields, ...loaders].map((declared) => [declared.coordinate, declared]));
+}
+
+/** Returns the fields of this process, then its loaders, and then what only other processes have. */
+export function fieldStatsOf(
+  parts: InspectedParts,
+  counts: FleetCounts,
+  states: readonly ProcessState[],
+): CacheFieldStats[] {
+  const own = declaredIn(parts);
+  const others = [...counts.tallies.keys()].filter((coordinate) => coordinate !== "" && !own.has(coordinate));
+  others.sort((a, b) => (a < b ? -1 : 1));
+  return [...own.keys(), ...others].map((coordinate) => {
+    const declared = own.get(coordinate);
+    const tally = counts.tallies.get(coordinate) ?? {};
+    const stats = statsOf(counts, tally);
+    const policy = declared === undefined ? null : policyOf(declared);
+    return {
+      coordinate,
+      maxAge: policy?.maxAge ?? null,
+      scope: policy?.scope ?? null,
+      policy,
+      variant: declared?.variant.id ?? null,
+      stats,
+      bypasses: stats.bypasses,
+      mode: modeOf(parts, coordinate),
+      observed: observationOf(tally),
+      sampled: samplingOf(tally),
+      subtrees: subtreesOf(parts, counts, states, { coordinate, tally, isDeclared: declared?.hasSubtrees === true }),
+      // With many fields and processes these are long lists, so they are made only if they are asked for.
+      get breaker() {
+        return breakersOf(states, coordinate);
+      },
+      get bulkhead() {
+        return bulkheadsOf(states, coordinate);
+      },
+    };
+  });
+}
+
+/** Returns null if this process has the field without subtrees, and no other process has counted any. */
+function subtreesOf(
+  { counters }: InspectedParts,
+  counts: FleetCounts,
+  states: readonly ProcessState[],
+  { coordinate, tally, isDeclared }: { coordinate: string; tally: Tally; isDeclared: boolean },
+): CacheSubtreeStats | null {
+  const own = subtreeTally(tally);
+  const skips = countsUnder(tally, SUBTREE_SKIP);
+  if (!isDeclared && skips.length === 0 && Object.keys(own).length === 0) return null;
+  const inProcesses = states.flatMap(({ subtrees = [] }) => subtrees.filter((one) => one.coordinate === coordinate));
+  return {
+    stats: statsOf(counts, own),
+    selections: Math.max(0, ...inProcesses.map(({ selections }) => selections)),
+    holes: isDeclared ? [...counters.subtreesOf(coordinate).holes].sort() : [],
+    skipped: skips
+      .flatMap(([id, count]): CacheSubtreeSkip[] => {
+        const [reason = "", ...subject] = id.split(" ");
+        return isSkipReason(reason) ? [{ reason, subject: subject.join(" "), count }] : [];
+      })
+      .sort((a, b) => b.count - a.count),
+  };
+}
+
+/** Returns null if no read was observed. */
+function observationOf(tally: Tally): CacheObservation | null {
+  const counts: ObservedCounts = { ...NOTHING_OBSERVED, ...Object.fromEntries(countsUnder(tally, "observed.")) };
+  if (counts.reads === 0) return null;
+  return {
+    ...counts,
+    hitRatio: counts.hit / counts.reads,
+    differentRatio: counts.compared === 0 ? null : counts.different / counts.compared,
+  };
+}
+
+/** Returns null if no hit was compared. */
+function samplingOf(tally: Tally): CacheSampling | null {
+  const { "watched.samples": samples = 0, "watched.staleSamples": stale = 0 } = tally;
+  if (samples === 0) return null;
+  return { samples, stale, staleRatio: stale / samples, staleAgeMs: durationsOf(tally, "staleAgeMs") };
+}
+
+function policyOf({ policy, settings, key, tags }: Declared): CachePolicy {
+  return {
+    maxAge: policy.maxAgeMs / 1000,
+    maxAgeLimit: policy.maxAgeLimitMs === undefined ? null : policy.maxAgeLimitMs / 1000,
+    staleWhileRevalidate: policy.staleWhileRevalidateMs / 1000,
+    refresh: policy.refresh,
+    neverExpires: policy.neverExpires,
+    staleIfError: policy.staleIfErrorMs / 1000,
+    negativeMaxAge: policy.negativeMaxAgeMs / 1000,
+    jitter: policy.jitterRatio,
+    earlyRefresh: policy.earlyRefreshBeta,
+    scope: policy.scope,
+    readOnly: policy.readOnly === true,
+    key,
+    tags,
+    profile: settings.profile ?? null,
+    version: settings.version ?? null,
+    followsHints: policy.followsHints === true,
+  };
+}
+
+const bypassesOf = (tally: Tally): CacheBypass[] =>
+  countsUnder(tally, "bypass.")
+    // A newer release may report reasons that this one does not know.
+    .flatMap(([reason, reads]) => (isKnown(reason) ? [{ reason, reads }] : []))
+    .sort((a, b) => b.reads - a.reads);
+
+function durationsOf(tally: Tally, name: string): CacheDurations {
+  // A newer release may report durations in another form as well.
+  const buckets = new Map(
+    countsUnder(tally, `${name}.`)
+      .map(([bucket, times]) => [Number(bucket), times] as const)
+      .filter(([bucket]) => Number.isFinite(bucket)),
+  );
+  const count = [...buckets.values()].reduce((sum, times) => sum + times, 0);
+  return {
+    count,
+    meanMs: count === 0 ? null : (tally[`${name}:us`] ?? 0) / 1000 / count,
+    p50Ms: percentileOf(buckets, 0.5) ?? null,
+    p90Ms: percentileOf(buckets, 0.9) ?? null,
+    p99Ms: percentileOf(buckets, 0.99) ?? null,
+  };
+}
+
+const REASONS: Readonly<Record<CacheBypassReason, true>> = {
+  KEY_UNUSABLE: true,
+  NO_IDENTITY: true,
+  UNCACHEABLE: true,
+  WRITE_IN_PROGRESS: true,
+  STORE_UNAVAILABLE: true,
+  WAIT_TIMEOUT: true,
+  NESTED: true,
+  DOES_NOT_EXIST: true,
+  REQUESTED: true,
+  KEY_COLLISION: true,
+  ABORTED: true,
+  CLOSED: true,
+  MODE_OFF: true,
+  MODE_OBSERVE: true,
+};
+const SKIP_REASONS: Readonly<Record<CacheSubtreeSkipReason, true>> = {
+  NO_TWIN: true,
+  CHANGED_RESOLVER: true,
+  DIRECTIVE: true,
+  LIST_WITHOUT_ID: true,
+  HOLE: true,
+  MODE: true,
+  TOO_MANY_SELECTIONS: true,
+  HIT_RATIO: true,
+  ROOT_VALUE: true,
+  ERRORS: true,
+  TOO_LARGE: true,
+  TOO_MANY_PARTS: true,
+  PRIVATE: true,
+  CONTEXT_READ: true,
+  CONTEXT_FROZEN: true,
+  UNSTORABLE: true,
+};
+const isSkipReason = (reason: string): reason is CacheSubtreeSkipReason => Object.hasOwn(SKIP_REASONS, reason);
+const isKnown = (reason: string): reason is CacheBypassReason => Object.hasOwn(REASONS, reason);

@@ -1,0 +1,133 @@
+import { CachedError, describeSetting } from "../../core/base/errors.js";
+import { checkOptionNames } from "../../core/base/option-names.js";
+import type { Key } from "../../core/keys/key.js";
+import { type Miss, type Observer, OVERRIDES } from "../../core/loader/request-scope.js";
+import type { CacheParts } from "../../core/parts.js";
+import type { ReadReport } from "../../core/tier/request/request.js";
+import { isAllowed } from "./access.js";
+import { causesOf, subtreeName, type TracedCause } from "./miss-causes.js";
+import { ResponseSummary } from "./response-headers.js";
+
+/** Options of every server adapter. */
+export interface TraceOptions<Context> {
+  /**
+   * Decides which callers may send `extensions: { cached: true }` to get `extensions.cached` in the
+   * response. Default: no caller may.
+   */
+  readonly allow?: ((context: Context) => boolean | PromiseLike<boolean>) | undefined;
+}
+
+/**
+ * What a cached field or loader did: outcome → count, where a bypass includes its reason. `invalidatedBy`: the
+ * invalidations, as far as they are remembered, for which values were loaded or were stale.
+ */
+export interface CoordinateTrace {
+  [outcome: string]: number | readonly TracedCause[];
+}
+
+/** What the cached fields and loaders of a response did, by coordinate. A subtree has that of its field with ` (subtree)` behind it. */
+export type Trace = Record<string, CoordinateTrace>;
+
+/** What is wrong with the `extensions.cached` of a request; it takes the place of the trace. */
+export interface TraceMistake {
+  readonly error: string;
+}
+
+/**
+ * Throws `CACHED_OPTION_INVALID` unless `options` are the options of an adapter, which has `others` as well; the message names
+ * `caller`.
+ */
+export function checkTraceOptions(options: unknown, caller: string, others: readonly string[] = []): void {
+  const allow = (options as { allow?: unknown } | null | undefined)?.allow;
+  if (typeof options === "object" && options !== null && (allow === undefined || typeof allow === "function")) {
+    checkOptionNames(options, caller, ["allow", ...others]);
+    return;
+  }
+  throw new CachedError(
+    "CACHED_OPTION_INVALID",
+    `${caller}: expected the options { allow: (context) => boolean }, got ${
+      typeof options === "object" && options !== null
+        ? `\`allow\` as ${describeSetting(allow)}`
+        : describeSetting(options)
+    }`,
+  );
+}
+
+/** Returns `extensions.cached` of a request, whose extensions may be anything. False and null request nothing. */
+export function requestedTrace(extensions: unknown): unknown {
+  const requested = typeof extensions === "object" ? (extensions as { cached?: unknown } | null)?.cached : undefined;
+  return requested === false || requested === null ? undefined : requested;
+}
+
+const OR = new Intl.ListFormat("en-GB", { type: "disjunction" });
+
+/** Returns the mistake in a requested trace other than true. `overrides`: the values that override the cache. */
+export function mistakeInTrace(requested: unknown, overrides: readonly string[]): TraceMistake {
+  const known = OR.format(["true", ...overrides.map((one) => JSON.stringify(one))]);
+  const remedy = OVERRIDES.some((one) => one === requested)
+    ? "; this server cannot override the cache by request, call cache.override(context, …)"
+    : "";
+  return { error: `extensions.cached: expected ${known}, got ${describeSetting(requested)}${remedy}` };
+}
+
+/** The most misses of one response whose causes are looked up. */
+const MAX_MISSES = 100;
+
+/** Records what the cached fields and loaders of one execution do. */
+export class TraceRecorder implements Observer {
+  readonly #parts: CacheParts;
+  readonly #trace: Trace = {};
+  readonly #misses: Miss[] = [];
+  readonly #summary: ResponseSummary;
+
+  /** `isForced`: the request asked for everything to be loaded anew. */
+  constructor(parts: CacheParts, isForced = false) {
+    this.#parts = parts;
+    this.#summary = new ResponseSummary(parts.clock, isForced);
+  }
+
+  onRead(coordinate: string, report: ReadReport, _info?: unknown, key?: Pick<Key, "kind">): void {
+    const isSubtree = key?.kind === "subtree" || (report.outcome === "bypassed" && report.isSubtree === true);
+    const name = isSubtree ? subtreeName(coordinate) : coordinate;
+    const outcome = report.outcome === "bypassed" ? `bypassed(${report.reason})` : report.outcome;
+    this.#trace[name] ??= {};
+    const outcomes = this.#trace[name] as Record<string, number>;
+    outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+    this.#summary.add(isSubtree ? `${coordinate}.subtree` : coordinate, outcome, report);
+  }
+
+  /** Returns the headers of the response by name; none if it has read nothing. */
+  headers(): Readonly<Record<string, string>> {
+    return this.#summary.headers();
+  }
+
+  onMiss(miss: Miss): void {
+    if (this.#misses.length < MAX_MISSES) this.#misses.push(miss);
+  }
+
+  /** Returns the trace, with the causes of misses as far as they are remembered. Never rejects. */
+  async result(): Promise<Trace> {
+    const causes = await causesOf(this.#parts, this.#misses).catch(() => undefined);
+    for (const [coordinate, invalidatedBy] of causes ?? [])
+      this.#trace[coordinate] = { ...this.#trace[coordinate], invalidatedBy };
+    return this.#trace;
+  }
+}
+
+/** Starts to record what the cached fields and loaders of one execution do. */
+export function beginTrace(parts: CacheParts, context: object): TraceRecorder {
+  const recorder = new TraceRecorder(parts);
+  parts.scopes.observe(context, recorder);
+  return recorder;
+}
+
+/** Returns the response's extensions with the trace, or what is wrong, added; undefined if `allow` denies it. Never rejects. */
+export async function tracedExtensions<Context>(
+  extensions: Readonly<Record<string, unknown>> | undefined,
+  trace: TraceRecorder | TraceMistake,
+  { allow }: TraceOptions<Context>,
+  context: Context,
+): Promise<Record<string, unknown> | undefined> {
+  if (allow === undefined || !(await isAllowed(allow, context))) return undefined;
+  return { ...extensions, cached: trace instanceof TraceRecorder ? await trace.result() : trace };
+}

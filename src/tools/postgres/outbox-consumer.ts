@@ -1,0 +1,271 @@
+import { randomUUID } from "node:crypto";
+import type { Cache } from "../../cache.js";
+import { type Clock, EXPECTED_TIMER_MS, isTimerMs, systemRandom } from "../../core/base/clock.js";
+import { CachedError, describeSetting } from "../../core/base/errors.js";
+import { unknownOption } from "../../core/base/option-names.js";
+import { partsOf } from "../../core/parts.js";
+import { Backoff } from "./backoff.js";
+import { FailureReport } from "./failure-report.js";
+import { type Listen, Listening } from "./listening.js";
+import { type OutboxDatabase, OutboxPosition } from "./outbox-position.js";
+import { outboxQueries, type UnwatchedRow } from "./outbox-queries.js";
+import { DEFAULT_SCHEMA, expectedOfSchema } from "./outbox-sql.js";
+
+/** Options of `invalidateFromOutbox`. Durations are in milliseconds. */
+export interface OutboxOptions<Context = object> {
+  readonly cache: Cache<Context>;
+  /** Runs statements and replaces connections that are lost, such as a `Pool` of pg. */
+  readonly database: OutboxDatabase;
+  /** Listens for notifications, so that tags are invalidated at once. Default: none, the consumer polls. */
+  readonly listen?: Listen | undefined;
+  /**
+   * The name of the position. Processes whose caches share a store use one name, and one of them
+   * consumes. Caches on different stores use different names. Default: `default`.
+   */
+  readonly consumer?: string | undefined;
+  /** The schema that the outbox is in. Default: `graphql_cached`. */
+  readonly schema?: string | undefined;
+  /** How often to look for tags without a notification. An idle consumer sends no other statements. Default: 1,000. */
+  readonly pollMs?: number | undefined;
+  /** How soon another process takes over after a crash. Default: 5,000. */
+  readonly leaseMs?: number | undefined;
+  /** The most tags that are invalidated together. Default: 500. */
+  readonly batchSize?: number | undefined;
+  /** Called with every error; the consumer tries again by itself. Exceptions it throws are ignored. Default: none. */
+  readonly onError?: ((error: unknown) => void) | undefined;
+}
+
+/** A consumer that runs until it is stopped. */
+export interface OutboxConsumer {
+  /**
+   * Waits for the batch that is being invalidated, stops listening, and leaves the rest to another
+   * process or a later start. Call it before `cache.close`. Never rejects. Calling it again returns the
+   * same promise.
+   */
+  stop(): Promise<void>;
+  /** The same as `stop`, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/**
+ * Invalidates the tags that triggers write to the outbox, each after its transaction is committed.
+ * Invalidates first and advances its position then, so that no tag is lost; after a crash between the
+ * two, a batch is invalidated again. Errors never end it.
+ *
+ * Throws `CACHED_OPTION_INVALID` with every mistake in `options`.
+ */
+export function invalidateFromOutbox<Context>(options: OutboxOptions<Context>): OutboxConsumer {
+  const { clock, logger } = partsOf(options?.cache, "invalidateFromOutbox: `cache`");
+  checkOptions(options);
+  const { cache, database, listen, consumer = "default", schema = DEFAULT_SCHEMA, onError } = options;
+  const { pollMs = 1_000, leaseMs = 5_000, batchSize = 500 } = options;
+  const settings = { consumer, leader: randomUUID(), leaseMs, pageSize: batchSize };
+  const position = new OutboxPosition(database, outboxQueries(schema), clock, settings);
+  const reportOf = (subject: string): FailureReport => new FailureReport(subject, logger, onError);
+  const loop = new ConsumerLoop(cache, position, {
+    clock,
+    pollMs,
+    leaseMs,
+    backoff: new Backoff(systemRandom),
+    report: reportOf(`the outbox consumer "${consumer}"`),
+  });
+  const listening =
+    listen === undefined
+      ? undefined
+      : new Listening(listen, {
+          channel: schema,
+          clock,
+          backoff: new Backoff(systemRandom),
+          report: reportOf(`listening of the outbox consumer "${consumer}"`),
+          wake: () => loop.wake(),
+        });
+  let stopping: Promise<void> | undefined;
+  const stop = (): Promise<void> => {
+    stopping ??= Promise.all([loop.stop(), listening?.stop()]).then(() => undefined);
+    return stopping;
+  };
+  return { stop, [Symbol.asyncDispose]: stop };
+}
+
+/** How often rows are removed that every consumer has seen. */
+const CLEAN_MS = 10_000;
+/** How often the triggers of watched tables are looked at. */
+const CHECK_MS = 60_000;
+
+const textOf = ({ name, problem }: UnwatchedRow): string =>
+  problem === "disabled"
+    ? `changes of the table ${name} are not all invalidated: triggers of the outbox are disabled; enable them, and invalidate what was changed meanwhile`
+    : `changes of the table ${name} are not all invalidated: it lacks triggers of the outbox, as a table does that has taken the name of another; call watch_table for it, or unwatch_table for it and for the table that had its name`;
+
+interface LoopParts {
+  readonly clock: Clock;
+  readonly pollMs: number;
+  readonly leaseMs: number;
+  readonly backoff: Backoff;
+  readonly report: FailureReport;
+}
+
+/** Reads, invalidates and advances until it is stopped. */
+class ConsumerLoop {
+  readonly #cache: Pick<Cache, "invalidateTags">;
+  readonly #position: OutboxPosition;
+  readonly #parts: LoopParts;
+  readonly #ended: Promise<void>;
+  #isStopped = false;
+  #isWoken = false;
+  /** Whether it waits for the next poll, not after an error or for the end of a lease. */
+  #isIdle = false;
+  #endWait: (() => void) | undefined;
+  /** When this process took or renewed the lead; undefined while another process has it. */
+  #ledAt: number | undefined;
+  /** How long another process has the lease. */
+  #othersMs: number;
+  #cleanAt: number;
+  #checkAt: number;
+  /** What was reported about watched tables, and still holds. */
+  #unwatched = new Set<string>();
+
+  constructor(cache: Pick<Cache, "invalidateTags">, position: OutboxPosition, parts: LoopParts) {
+    this.#cache = cache;
+    this.#position = position;
+    this.#parts = parts;
+    this.#othersMs = parts.leaseMs;
+    this.#cleanAt = parts.clock.now();
+    this.#checkAt = parts.clock.now();
+    this.#ended = this.#run();
+  }
+
+  /** Reads at once, if this process leads. */
+  wake(): void {
+    this.#isWoken = true;
+    if (this.#isIdle) this.#endWait?.();
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#endWait?.();
+    await this.#ended;
+  }
+
+  async #run(): Promise<void> {
+    const { pollMs, backoff, report } = this.#parts;
+    while (!this.#isStopped) {
+      try {
+        const hasMore = await this.#step();
+        backoff.reset();
+        report.recovered();
+        this.#isIdle = !hasMore && this.#ledAt !== undefined;
+        // The lease of an idle leader may end: every process that then believes to lead asks for it first.
+        if (!hasMore && !(this.#isIdle && this.#isWoken))
+          await this.#wait(this.#isIdle ? pollMs : Math.min(pollMs, this.#othersMs));
+        this.#isIdle = false;
+      } catch (error) {
+        report.failed(error);
+        await this.#wait(backoff.nextMs());
+      }
+    }
+    if (this.#ledAt !== undefined) await this.#position.resign().catch(() => undefined);
+  }
+
+  /** Invalidates one page. Resolves to whether there may be more to do at once. */
+  async #step(): Promise<boolean> {
+    // A notification from now on may concern a transaction that this step does not see.
+    this.#isWoken = false;
+    if (!(await this.#keepLead())) return false;
+    const page = await this.#position.read();
+    if (page === undefined) return this.#lose();
+    if (page.tags.length > 0) await this.#cache.invalidateTags(page.tags, {}, { via: "outbox" });
+    if (!(await page.advance())) return this.#lose();
+    if (page.hasMore) return true;
+    await this.#clean();
+    await this.#check();
+    return false;
+  }
+
+  /** Another process leads. */
+  #lose(): false {
+    this.#ledAt = undefined;
+    this.#othersMs = this.#parts.leaseMs;
+    return false;
+  }
+
+  async #keepLead(): Promise<boolean> {
+    const { clock, leaseMs } = this.#parts;
+    const now = clock.now();
+    if (this.#ledAt !== undefined && now - this.#ledAt < leaseMs / 3) return true;
+    const othersMs = await this.#position.lead();
+    this.#ledAt = othersMs === undefined ? now : undefined;
+    this.#othersMs = Math.max(1, othersMs ?? leaseMs);
+    return othersMs === undefined;
+  }
+
+  async #clean(): Promise<void> {
+    const now = this.#parts.clock.now();
+    if (now < this.#cleanAt) return;
+    const hasMore = await this.#position.clean();
+    this.#cleanAt = hasMore ? now : now + CLEAN_MS;
+  }
+
+  /** Reports watched tables that have lost their triggers, once until they have them again. */
+  async #check(): Promise<void> {
+    const { clock, report } = this.#parts;
+    const now = clock.now();
+    if (now < this.#checkAt) return;
+    this.#checkAt = now + CHECK_MS;
+    const found = new Set((await this.#position.check()).map(textOf));
+    for (const text of found) if (!this.#unwatched.has(text)) report.warn(new Error(text));
+    this.#unwatched = found;
+  }
+
+  /** Waits for so long, until a notification if this process leads, or until it is stopped. */
+  async #wait(ms: number): Promise<void> {
+    if (this.#isStopped) return;
+    await new Promise<void>((resolve) => {
+      const cancel = this.#parts.clock.after(ms, resolve);
+      this.#endWait = () => {
+        cancel();
+        resolve();
+      };
+    });
+    this.#endWait = undefined;
+  }
+}
+
+const isFunction = (value: unknown): boolean => typeof value === "function";
+const isPositiveInteger = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) > 0;
+
+/** The options that are optional, each with a test and what it expects. */
+const RULES: Readonly<Record<string, readonly [(value: unknown) => boolean, string]>> = {
+  listen: [isFunction, "expected a function, such as listenWith(() => new Client(config))"],
+  consumer: [
+    (value) => typeof value === "string" && /^[^\0]{1,200}$/.test(value),
+    "expected a string of 1 to 200 characters",
+  ],
+  schema: [(value) => expectedOfSchema(value) === undefined, expectedOfSchema(undefined) as string],
+  pollMs: [isTimerMs, `expected ${EXPECTED_TIMER_MS}`],
+  leaseMs: [isTimerMs, `expected ${EXPECTED_TIMER_MS}`],
+  batchSize: [
+    (value) => isPositiveInteger(value) && (value as number) <= 10_000,
+    "expected an integer from 1 to 10000",
+  ],
+  onError: [isFunction, "expected a function"],
+};
+
+function checkOptions(options: OutboxOptions<never>): void {
+  const { cache: _cache, database, ...others } = options;
+  const isDatabase = isFunction((database as { readonly query?: unknown } | null | undefined)?.query);
+  const mistakes = isDatabase
+    ? []
+    : [
+        `\`database\`: expected an object with a method query(text, values), such as a Pool of pg, got ${describeSetting(database)}`,
+      ];
+  const known = ["cache", "database", ...Object.keys(RULES)];
+  for (const [name, value] of Object.entries(others)) {
+    const [isValid, expected] = RULES[name] ?? [];
+    if (isValid === undefined) mistakes.push(unknownOption(name, known));
+    else if (value !== undefined && !isValid(value))
+      mistakes.push(`\`${name}\`: ${expected}, got ${describeSetting(value)}`);
+  }
+  if (mistakes.length > 0)
+    throw new CachedError("CACHED_OPTION_INVALID", `invalidateFromOutbox: ${mistakes.join("; ")}`);
+}

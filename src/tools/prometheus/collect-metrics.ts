@@ -1,0 +1,161 @@
+import { Counter, Histogram, type Registry } from "prom-client";
+import type { Cache } from "../../cache.js";
+import type { Cancel } from "../../core/base/clock.js";
+import { CachedError, describeSetting } from "../../core/base/errors.js";
+import { unknownOption } from "../../core/base/option-names.js";
+import { type CacheParts, partsOf } from "../../core/parts.js";
+import { type Attributes, METRICS, type Metric, type MetricName, MetricsSource } from "../../core/telemetry/metrics.js";
+
+/** Options of `collectMetrics`. */
+export interface CollectOptions {
+  /** The registry that the metrics are added to, such as `register` of prom-client. */
+  readonly register: Registry;
+  /** The value of the label `cache`. Caches of one process need different ones. Default: the prefix of the cache. */
+  readonly name?: string | undefined;
+}
+
+/** What `collectMetrics` has started. */
+export interface MetricsCollection {
+  /** Ends it; the metrics are removed with the last cache that has them. Calling it again has no effect. */
+  stop(): void;
+}
+
+/** The metrics of one cache in a registry, however often they are asked for. */
+interface CollectedSource {
+  readonly source: MetricsSource;
+  readonly parts: CacheParts;
+  readonly name: string;
+  users: number;
+}
+
+/** The metrics of caches in one registry. They are there once, whatever the number of caches. */
+interface SharedMetric {
+  readonly sources: Set<CollectedSource>;
+}
+
+class SharedCounter extends Counter implements SharedMetric {
+  readonly sources = new Set<CollectedSource>();
+
+  constructor(metric: MetricName, register: Registry) {
+    super({
+      ...configOf(metric, register),
+      collect() {
+        const own = this as SharedCounter;
+        own.reset();
+        for (const { source } of own.sources)
+          source.collect((name, value, attributes) => {
+            if (name === metric) own.inc(labelsOf(attributes), value);
+          });
+      },
+    });
+  }
+}
+
+class SharedHistogram extends Histogram implements SharedMetric {
+  readonly sources = new Set<CollectedSource>();
+
+  constructor(metric: MetricName, register: Registry) {
+    super({
+      ...configOf(metric, register),
+      buckets: [...METRICS[metric].bounds],
+      collect() {
+        for (const { source } of (this as SharedHistogram).sources) source.flush();
+      },
+    });
+  }
+}
+
+/**
+ * Adds the metrics of a cache to a Prometheus registry, as `collectDefaultMetrics` does with those of Node.js.
+ * Several caches can share a registry: the label `cache` tells them apart. A cache that is added again is counted once.
+ *
+ * Throws `CACHED_OPTION_INVALID` for an invalid argument, for a cache that the registry has under another name, and if the
+ * registry has other metrics of these names.
+ */
+export function collectMetrics<Context>(cache: Cache<Context>, options: CollectOptions): MetricsCollection {
+  const parts = partsOf(cache, "collectMetrics");
+  checkOptions(options);
+  const { register, name = parts.channel.prefix } = options;
+  const metrics = new Map(Object.keys(METRICS).map((metric) => [metric, sharedMetric(metric as MetricName, register)]));
+  const collected = collectedOf(parts, name, metrics);
+  collected.users++;
+  let isStopped = false;
+  const stop: Cancel = () => {
+    if (isStopped) return;
+    isStopped = true;
+    if (--collected.users > 0) return;
+    collected.source.stop();
+    for (const [metric, { sources }] of metrics) {
+      const isLast = sources.delete(collected) && sources.size === 0;
+      if (isLast) register.removeSingleMetric(prometheusName(metric as MetricName));
+    }
+  };
+  return { stop };
+}
+
+/** Returns the metrics of a cache in a registry, and adds them if it has none. */
+function collectedOf(
+  parts: CacheParts,
+  name: string,
+  metrics: ReadonlyMap<string, SharedCounter | SharedHistogram>,
+): CollectedSource {
+  const [any] = metrics.values();
+  for (const known of any?.sources ?? []) {
+    if (known.parts !== parts) continue;
+    if (known.name === name) return known;
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `collectMetrics: \`name\`: expected ${describeSetting(known.name)}, under which the registry has this cache, got ${describeSetting(name)}`,
+    );
+  }
+  const source = new MetricsSource(parts, name, (metric, seconds, attributes) => {
+    (metrics.get(metric) as SharedHistogram).observe(labelsOf(attributes), seconds);
+  });
+  const collected = { source, parts, name, users: 0 };
+  for (const { sources } of metrics.values()) sources.add(collected);
+  return collected;
+}
+
+/** Returns the name in Prometheus, as OpenTelemetry's exporter writes it: `_seconds` and `_total` follow. */
+function prometheusName(metric: MetricName): string {
+  return `${labelOf(metric)}${METRICS[metric].kind === "counter" ? "_total" : "_seconds"}`;
+}
+
+const labelOf = (attribute: string): string => attribute.replaceAll(".", "_");
+
+const labelsOf = (attributes: Attributes): Record<string, string> =>
+  Object.fromEntries(Object.entries(attributes).map(([name, value]) => [labelOf(name), value]));
+
+function configOf(metric: MetricName, register: Registry) {
+  const { description, attributes }: Metric = METRICS[metric];
+  return {
+    name: prometheusName(metric),
+    help: description,
+    labelNames: ["cache", ...attributes.map(labelOf)],
+    registers: [register],
+  };
+}
+
+function sharedMetric(metric: MetricName, register: Registry): SharedCounter | SharedHistogram {
+  const name = prometheusName(metric);
+  const known = register.getSingleMetric(name);
+  if (known instanceof SharedCounter || known instanceof SharedHistogram) return known;
+  if (known !== undefined)
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `collectMetrics: \`register\`: expected a registry without a metric \`${name}\`, got one that has it; pass another registry`,
+    );
+  return METRICS[metric].kind === "counter"
+    ? new SharedCounter(metric, register)
+    : new SharedHistogram(metric, register);
+}
+
+function checkOptions(options: unknown): void {
+  const { register, name, ...others } = (options ?? {}) as Readonly<Record<string, unknown>>;
+  const mistakes = Object.keys(others).map((other) => unknownOption(other, ["register", "name"]));
+  if (typeof (register as Partial<Registry> | undefined)?.getSingleMetric !== "function")
+    mistakes.push(`\`register\`: expected a Registry of prom-client, got ${describeSetting(register)}`);
+  if (name !== undefined && (typeof name !== "string" || name === ""))
+    mistakes.push(`\`name\`: expected a non-empty string, got ${describeSetting(name)}`);
+  if (mistakes.length > 0) throw new CachedError("CACHED_OPTION_INVALID", `collectMetrics: ${mistakes.join("; ")}`);
+}

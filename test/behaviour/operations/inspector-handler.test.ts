@@ -1,0 +1,341 @@
+import { createHash } from "node:crypto";
+import { gzipSync } from "node:zlib";
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { graphql } from "graphql";
+import { applyCached, type Cache, cachedTypeDefs, createCache } from "graphql-cached";
+import { type InspectorOptions, inspectorHandler } from "graphql-cached/inspector";
+import { settle } from "graphql-cached/testing";
+import { describe, expect, it } from "vitest";
+import { INSPECTOR_CSP, INSPECTOR_PAGE } from "../../../src/generated/inspector-page.js";
+import { call, PAGE_URL, post } from "../../support/inspector-calls.js";
+import { afterCaches } from "../../support/world.js";
+
+const typeDefs = /* GraphQL */ `
+  type Query {
+    movie(id: ID!): String @cached(maxAge: 60, tags: ["Movie:{$args.id}"])
+    secret(text: String!): String @cached(maxAge: 60)
+  }
+`;
+
+interface Site {
+  readonly cache: Cache;
+  readonly lines: string[];
+  loads: number;
+  ask(source: string): Promise<unknown>;
+}
+
+function createSite(): Site {
+  const lines: string[] = [];
+  const logger = { info: () => undefined, warn: (line: string) => void lines.push(line) };
+  const cache = createCache({ logger, defaults: { jitter: 0, earlyRefresh: 0 } });
+  afterCaches(() => cache.close());
+  const site: Site = {
+    cache,
+    lines,
+    loads: 0,
+    ask: async (source) => {
+      const { data, errors } = await graphql({ schema, source, contextValue: {} });
+      expect(errors).toBeUndefined();
+      await settle();
+      return data;
+    },
+  };
+  const load = (): string => `value ${++site.loads}`;
+  const resolvers = { Query: { movie: load, secret: load } };
+  const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers }), cache);
+  return site;
+}
+
+const yes = (): boolean => true;
+
+describe("the inspector page", () => {
+  const { cache } = createSite();
+  const handler = inspectorHandler({ cache, allow: yes });
+  const get = (method = "GET") => handler(new Request(PAGE_URL, { method }));
+
+  it("is one HTML file of less than 100 KB compressed", async () => {
+    const response = await get();
+    expect([response.status, response.headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
+    const page = await response.text();
+    expect(page).toBe(INSPECTOR_PAGE);
+    expect(gzipSync(page).byteLength).toBeLessThan(100_000);
+    expect(page).not.toMatch(/<(?:script|link|img|iframe)[^>]*\s(?:src|href)="(?!data:,")/);
+  });
+
+  it("allows its own script and styles by their hashes, and nothing else", async () => {
+    const { headers } = await get();
+    const policy = headers.get("content-security-policy") ?? "";
+    expect(policy).toBe(INSPECTOR_CSP);
+    const directives = new Map(
+      policy.split("; ").map((one) => [one.slice(0, one.indexOf(" ")), one.slice(one.indexOf(" ") + 1)]),
+    );
+    const hashOf = (element: string): string => {
+      const found = [...INSPECTOR_PAGE.matchAll(new RegExp(`<${element}>([\\s\\S]*?)</${element}>`, "g"))];
+      expect(found).toHaveLength(1);
+      return `'sha256-${createHash("sha256")
+        .update(found[0]?.[1] ?? "")
+        .digest("base64")}'`;
+    };
+    expect(directives.get("default-src")).toBe("'none'");
+    expect(directives.get("script-src")).toBe(hashOf("script"));
+    expect(directives.get("style-src")).toBe(hashOf("style"));
+    expect(directives.get("connect-src")).toBe("'self'");
+    expect(directives.get("frame-ancestors")).toBe("'none'");
+    expect(directives.get("require-trusted-types-for")).toBe("'script'");
+    expect(policy).not.toMatch(/unsafe|\*|https?:/);
+    expect(INSPECTOR_PAGE).not.toMatch(/<[^>]+\s(?:style|on\w+)=/);
+    expect(headers.get("x-content-type-options")).toBe("nosniff");
+    expect(headers.get("cache-control")).toBe("no-store");
+  });
+
+  it("contains the licences of what it is made of", () => {
+    for (const name of ["preact", "uplot"]) expect(INSPECTOR_PAGE).toMatch(new RegExp(`${name} \\d+\\.\\d+`));
+    expect(INSPECTOR_PAGE.match(/Permission is hereby granted/g)?.length).toBe(2);
+  });
+
+  it("answers HEAD without a body, and names the methods for others", async () => {
+    const head = await get("HEAD");
+    expect([head.status, await head.text(), head.headers.get("content-type")]).toEqual([
+      200,
+      "",
+      "text/html; charset=utf-8",
+    ]);
+    for (const method of ["PUT", "DELETE", "OPTIONS"]) {
+      const response = await get(method);
+      expect([response.status, response.headers.get("allow")]).toEqual([405, "GET, HEAD, POST"]);
+      expect(response.headers.get("access-control-allow-origin")).toBeNull();
+    }
+  });
+});
+
+describe("access to the inspector", () => {
+  it("is denied unless allow returns true, with a sentence and no error of HTTP", async () => {
+    const { cache } = createSite();
+    for (const answer of [false, undefined, 1, "yes", Promise.resolve(false)]) {
+      const handler = inspectorHandler({ cache, allow: () => answer as boolean, allowInvalidation: yes });
+      const response = await post(handler, { operation: "overview", variables: { window: "ONE_MINUTE" } });
+      expect(response.status).toBe(200);
+      expect(await response.json()).toEqual({
+        error: { code: "CACHED_INSPECTION_DENIED", message: expect.stringContaining("`allow`") },
+      });
+      const invalidated = await call(handler, "invalidateAll", { coordinate: "Query.movie", soft: false });
+      expect(invalidated.error?.code).toBe("CACHED_INSPECTION_DENIED");
+    }
+  });
+
+  it("is denied and logged once if allow throws", async () => {
+    const { cache, lines } = createSite();
+    const allow = (): never => {
+      throw new Error("no session");
+    };
+    const handler = inspectorHandler({ cache, allow });
+    for (let nth = 0; nth < 2; nth++)
+      expect((await call(handler, "fields", { window: "ONE_MINUTE" })).error?.code).toBe("CACHED_INSPECTION_DENIED");
+    expect(lines.filter((line) => line.includes("inspectorHandler"))).toEqual([
+      "graphql-cached: inspectorHandler: `allow` threw, which denies access: no session",
+    ]);
+  });
+
+  it("is decided by the request, once for each", async () => {
+    const { cache } = createSite();
+    const seen: unknown[] = [];
+    const handler = inspectorHandler({
+      cache,
+      allow: (request: Request) => {
+        seen.push(request.headers.get("authorization"));
+        return request.headers.get("authorization") === "Bearer operator";
+      },
+    });
+    expect((await call(handler, "store", {}, { authorization: "Bearer operator" })).data?.store).toBeDefined();
+    expect((await call(handler, "store")).error?.code).toBe("CACHED_INSPECTION_DENIED");
+    expect(seen).toEqual(["Bearer operator", null]);
+  });
+
+  it("includes the arguments of hot keys for the coordinates that allow grants", async () => {
+    const { cache, ask } = createSite();
+    const handler = inspectorHandler({
+      cache,
+      allow: (_request, detail) => detail === undefined || detail.coordinate === "Query.movie",
+    });
+    await call(handler, "overview", { window: "TEN_MINUTES" });
+    await ask('{ movie(id: 7) secret(text: "of a user") }');
+    const { data } = (await call(handler, "overview", { window: "TEN_MINUTES" })) as {
+      data: { hotKeys: { keys: { coordinate: string; args: unknown }[] } };
+    };
+    const { keys } = data.hotKeys;
+    expect(Object.fromEntries(keys.map(({ coordinate, args }) => [coordinate, args]))).toEqual({
+      "Query.movie": { id: "7" },
+      "Query.secret": null,
+    });
+    expect(JSON.stringify(data)).not.toContain("of a user");
+  });
+
+  it("does not include invalidating and setting modes unless their own options grant that", async () => {
+    const site = createSite();
+    await site.ask("{ movie(id: 7) }");
+    const handler = inspectorHandler({ cache: site.cache, allow: yes });
+    const entry = { coordinate: "Query.movie", args: { id: 7 } };
+    for (const [operation, variables, code] of [
+      ["invalidateEntry", { ...entry, soft: false }, "CACHED_INVALIDATION_DENIED"],
+      ["invalidateAll", { coordinate: "Query.movie", soft: false }, "CACHED_INVALIDATION_DENIED"],
+      ["invalidateTags", { tags: ["Movie:7"], soft: false }, "CACHED_INVALIDATION_DENIED"],
+      ["setMode", { mode: "OFF", coordinate: null }, "CACHED_CONTROL_DENIED"],
+    ] as const)
+      expect((await call(handler, operation, variables)).error?.code, operation).toBe(code);
+    expect((await call(handler, "policies")).data?.may).toEqual({ invalidate: false, setModes: false });
+    await site.ask("{ movie(id: 7) }");
+    expect(site.loads).toBe(1);
+  });
+});
+
+describe("the questions of the page", () => {
+  it("are answered by the inspection of this process", async () => {
+    const { cache, ask } = createSite();
+    const handler = inspectorHandler({ cache, allow: yes });
+    await ask("{ movie(id: 7) }");
+    await ask("{ movie(id: 7) }");
+    const overview = await call(handler, "overview", { window: "SINCE_START" });
+    expect(overview.missing).toEqual([]);
+    expect(overview.data).toMatchObject({
+      total: { reads: 2, hit: 1, loaded: 1 },
+      stats: { hitRatio: 0.5, loads: 1, loadsSaved: 1 },
+      processes: [{ isThis: true, isAlive: true }],
+      leases: [],
+      invalidations: { items: [] },
+    });
+    const fields = (await call(handler, "fields", { window: "SINCE_START" })).data?.fields;
+    expect(fields).toContainEqual(
+      expect.objectContaining({ coordinate: "Query.movie", mode: "ON", stats: expect.objectContaining({ reads: 2 }) }),
+    );
+    expect((await call(handler, "store")).data).toMatchObject({ store: { name: "memory" } });
+    const { data } = await call(handler, "entry", { coordinate: "Query.movie", args: { id: 7 } });
+    expect(data?.entry).toMatchObject({ state: "VALUE", use: "FRESH", tags: { static: ["Movie:7"] } });
+    expect(JSON.stringify([overview, fields, data])).not.toContain("value 1");
+  });
+
+  it("say why an entry cannot be named", async () => {
+    const handler = inspectorHandler({ cache: createSite().cache, allow: yes });
+    const { missing } = await call(handler, "entry", { coordinate: "Query.movei" });
+    expect(missing).toEqual([
+      { section: "entry", code: "CACHED_COORDINATE_UNKNOWN", message: expect.stringContaining("Query.movei") },
+    ]);
+  });
+
+  it("invalidate an entry, a field and a tag, after which the inspection names who did it", async () => {
+    const site = createSite();
+    const handler = inspectorHandler({ cache: site.cache, allow: yes, allowInvalidation: yes });
+    const entry = { coordinate: "Query.movie", args: { id: 7 } };
+    let loads = 0;
+    for (const [operation, variables] of [
+      ["invalidateEntry", entry],
+      ["invalidateAll", { coordinate: "Query.movie" }],
+      ["invalidateTags", { tags: ["Movie:7"] }],
+    ] as const) {
+      await site.ask("{ movie(id: 7) }");
+      expect(site.loads, operation).toBe(++loads);
+      expect(await call(handler, operation, { ...variables, soft: false })).toMatchObject({ missing: [] });
+    }
+    const { data } = await call(handler, "entry", entry);
+    expect(data?.entry).toMatchObject({
+      use: "NONE",
+      reason: "TAG_INVALIDATED",
+      invalidation: { via: "cacheInvalidateTags", process: { isThis: true } },
+    });
+    expect((await call(handler, "policies")).data?.may).toEqual({ invalidate: true, setModes: false });
+  });
+
+  it("set the mode of a field and of everything", async () => {
+    const site = createSite();
+    const handler = inspectorHandler({ cache: site.cache, allow: yes, allowModes: yes });
+    await call(handler, "setMode", { mode: "OFF", coordinate: "Query.movie" });
+    const { data } = await call(handler, "setMode", { mode: "OBSERVE", coordinate: null });
+    expect(data?.cacheSetMode).toMatchObject([
+      { coordinate: null, mode: "OBSERVE" },
+      { coordinate: "Query.movie", mode: "OFF" },
+    ]);
+  });
+
+  it("are refused if they are none of the page's, so that nothing else can be executed", async () => {
+    const handler = inspectorHandler({ cache: createSite().cache, allow: yes, allowInvalidation: yes });
+    for (const body of [
+      "{",
+      "null",
+      "[]",
+      { query: "{ cacheInspection { stats { reads } } }" },
+      { operation: "constructor" },
+      { operation: "overview", variables: { window: "ONE_MINUTE", more: 1 } },
+      { operation: "overview", variables: [] },
+      { operation: "setMode", variables: { mode: "OFF" } },
+      { operation: "invalidateEntry", variables: { coordinate: "Query.movie", args: { id: 7 } } },
+    ]) {
+      const response = await post(handler, body);
+      expect([response.status, await response.json()], JSON.stringify(body)).toEqual([
+        400,
+        { error: { code: "BAD_REQUEST", message: expect.stringMatching(/^expected /) } },
+      ]);
+    }
+    expect((await post(handler, { operation: "x".repeat(70_000) })).status).toBe(413);
+  });
+});
+
+describe("a request of another site", () => {
+  const { cache } = createSite();
+  const handler = inspectorHandler({ cache, allow: yes });
+  const question = { operation: "store" };
+
+  it.each([
+    ["without the header of the page", { "x-graphql-cached-inspector": undefined }, 403],
+    ["as a form sends it", { "content-type": "application/x-www-form-urlencoded" }, 415],
+    ["as text, which needs no permission", { "content-type": "text/plain" }, 415],
+    ["without a content type", { "content-type": undefined }, 415],
+    ["that the browser calls cross-site", { "sec-fetch-site": "cross-site" }, 403],
+    ["of another host below the same domain", { "sec-fetch-site": "same-site" }, 403],
+    ["with another origin", { origin: "http://attacker.test" }, 403],
+    ["with an opaque origin", { origin: "null" }, 403],
+    ["with the origin of another port", { origin: "http://inspector.test:8080" }, 403],
+  ])("%s is refused", async (_name, headers: Record<string, string | undefined>, status) => {
+    const response = await post(handler, question, headers);
+    expect(response.status).toBe(status);
+    expect(((await response.json()) as { data?: unknown }).data).toBeUndefined();
+  });
+
+  it.each([
+    ["the page itself", { "sec-fetch-site": "same-origin", origin: "https://public.test" }],
+    ["the page over plain HTTP", { origin: "http://inspector.test" }],
+    ["the page behind a proxy", { origin: "https://public.test", "x-forwarded-host": "public.test" }],
+    ["a program", {}],
+  ])("is not what %s sends", async (_name, headers) => {
+    expect((await post(handler, question, headers)).status).toBe(200);
+  });
+
+  it("gets no action from GET", async () => {
+    const url = `${PAGE_URL}?operation=store&variables={}`;
+    expect(await (await handler(new Request(url))).text()).toBe(INSPECTOR_PAGE);
+  });
+});
+
+describe("mistakes in the options of inspectorHandler", () => {
+  const { cache } = createSite();
+  it.each([
+    ["no options", undefined, "expected an object of options"],
+    ["neither a cache nor an endpoint", { allow: yes }, "expected exactly one of them, got none"],
+    ["both", { cache, endpoint: "http://a.test", allow: yes }, "expected exactly one of them, got both"],
+    ["no allow", { cache }, "`allow`: expected a function that returns true or false for a request, got undefined"],
+    ["a permission that is no function", { cache, allow: yes, allowModes: true }, "`allowModes`: expected a function"],
+    ["something else than a cache", { cache: {}, allow: yes }, "expected a cache made by createCache()"],
+    ["a path as endpoint", { endpoint: "/graphql", allow: yes }, "`endpoint`: expected the http or https URL"],
+    ["credentials in the endpoint", { endpoint: "http://me:secret@a.test", allow: yes }, "without a user name"],
+    ["headers for a cache", { cache, allow: yes, headers: {} }, "`headers`: expected none with `cache`"],
+    ["headers that are text", { endpoint: "http://a.test", allow: yes, headers: "a" }, "`headers`: expected an object"],
+    ["an unknown option", { cache, allow: yes, allowMode: yes }, "did you mean `allowModes`?"],
+  ])("are named: %s", (_name, options, message) => {
+    expect(() => inspectorHandler(options as unknown as InspectorOptions)).toThrow(
+      expect.objectContaining({ code: "CACHED_OPTION_INVALID", message: expect.stringContaining(message) }),
+    );
+    try {
+      inspectorHandler(options as unknown as InspectorOptions);
+    } catch (error) {
+      expect((error as Error).message).not.toContain("secret");
+    }
+  });
+});

@@ -1,0 +1,105 @@
+import { graphql } from "graphql";
+import { createCache, memoryStore } from "graphql-cached";
+import { invalidateFromOutbox } from "graphql-cached/postgres";
+import { collectMetrics } from "graphql-cached/prometheus";
+import { Registry } from "prom-client";
+import { describe, expect, it, vi } from "vitest";
+import { memoryWorld } from "../../support/world.js";
+
+/** A message as an attacker would write it: a forged line, control characters of a terminal, and a lot of text. */
+const POISON = `no such film\ngraphql-cached: forged\r\n\u001b[31mred\u0007\u009b2J\u202Ereversed\u2028next${"x".repeat(1_000_000)}`;
+const CONTROLS = /[\p{Cc}\p{Cf}\u2028\u2029]/u;
+
+function log() {
+  const lines: string[] = [];
+  const write = (line: string): void => void lines.push(line);
+  return { lines, logger: { info: write, warn: write } };
+}
+
+function expectOneLine(lines: readonly string[], part: string): void {
+  expect(lines.length).toBeGreaterThan(0);
+  for (const line of lines) {
+    expect(line).not.toMatch(CONTROLS);
+    expect(line.length).toBeLessThan(2_000);
+  }
+  expect(lines.join(" ")).toContain(part);
+}
+
+describe("the message of an error in a log line is escaped and bounded", () => {
+  it("if the store fails", async () => {
+    const { lines, logger } = log();
+    const store = memoryStore();
+    store.read = () => Promise.reject(new Error(POISON));
+    const cache = createCache({ store, prefix: "log", logger });
+    const loader = cache.loader({ name: "Movie", maxAge: 60, batch: async (ids: readonly number[]) => ids });
+    await loader({}).load(7);
+    expectOneLine(lines, "no such film\\n");
+  });
+
+  it("if it concerns one caller", async () => {
+    const { lines, logger } = log();
+    const refuse = async (): Promise<never> => {
+      throw Object.assign(new Error(POISON), { extensions: { code: "FORBIDDEN" } });
+    };
+    const site = memoryWorld().process(
+      "type Query { top: Int @cached(maxAge: 60) }",
+      { Query: { top: refuse } },
+      { logger },
+    );
+    for (let request = 0; request < 3; request++)
+      await Promise.all([site.ask("{ top }", {}), site.ask("{ top }", {}), site.ask("{ top }", {})]);
+    expectOneLine(lines, "no such film\\n");
+  });
+
+  it("if the tags or entities of a mutation cannot be read", async () => {
+    const { lines, logger } = log();
+    const broken = (): object => ({
+      get id() {
+        throw new Error(POISON);
+      },
+    });
+    const sdl = `type Query { movie: Movie @cached(maxAge: 60, tags: ["Movie:{$result.id}"]) } type Movie { id: ID! }
+      type Mutation { rate: Movie @invalidates(tags: ["Movie:{$result.id}"]) list: [Movie] }`;
+    const site = memoryWorld().process(
+      sdl,
+      { Mutation: { rate: broken, list: () => [broken()] } },
+      { logger },
+      { entityTags: true },
+    );
+    lines.length = 0;
+    await graphql({ schema: site.schema, source: "mutation { rate { id } list { id } }", contextValue: {} });
+    expectOneLine(lines, "no such film\\n");
+  });
+
+  it("if the outbox fails", async () => {
+    const { lines, logger } = log();
+    const cache = createCache({ logger });
+    const database = { query: () => Promise.reject(new Error(POISON)) };
+    const consumer = invalidateFromOutbox({ cache, database });
+    await vi.waitFor(() => expect(lines).not.toEqual([]));
+    await consumer.stop();
+    expectOneLine(lines, "no such film\\n");
+  });
+});
+
+it("has at most 50 types of errors as labels of metrics, whatever the sources throw", async () => {
+  const cache = createCache({ loads: { errorBackoffMs: 1 }, logger: log().logger });
+  const register = new Registry();
+  collectMetrics(cache, { register });
+  const loader = cache.loader({
+    name: "Movie",
+    maxAge: 60,
+    batch: async (ids: readonly number[]) =>
+      ids.map((id) =>
+        Object.assign(new Error("no"), {
+          code: `SOURCE_DOWN_${"ABCDEFGHIJ"[id % 10]}${"ABCDEFGHIJKLMNOPQRSTUVWXYZ"[Math.floor(id / 10)]}`,
+        }),
+      ),
+  });
+  await Promise.allSettled(Array.from({ length: 200 }, (_, id) => loader({}).load(id)));
+  const text = await register.metrics();
+  const types = new Set([...text.matchAll(/error_type="([^"]+)"/g)].map(([, type]) => type));
+  expect(types.size).toBe(51);
+  expect(types).toContain("_OTHER");
+  expect(types).toContain("SOURCE_DOWN_AA");
+});

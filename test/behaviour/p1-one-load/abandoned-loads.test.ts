@@ -1,0 +1,152 @@
+import type { GraphQLResolveInfo } from "graphql";
+import { FakeClock, type Gate, gate, settle } from "graphql-cached/testing";
+import { describe, expect, it, vi } from "vitest";
+import { memoryWorld, onEachStore, type Process, type World, waitForStores } from "../../support/world.js";
+
+const typeDefs = "type Query { top(n: Int): Int @cached(maxAge: 60) }";
+
+interface Client {
+  readonly signal: AbortSignal;
+  readonly hangUp: () => void;
+}
+function client(): Client {
+  const controller = new AbortController();
+  return { signal: controller.signal, hangUp: () => controller.abort(new Error("the client has hung up")) };
+}
+const abortSignal = ({ signal }: Client): AbortSignal => signal;
+
+/** A source that ends when its gate is opened or its signal aborts, as `fetch` does. */
+function start(world: World, loads: object) {
+  const source = { signals: [] as AbortSignal[], gates: [] as Gate[] };
+  const load = (signal: AbortSignal): Promise<number> => {
+    const own = gate();
+    source.signals.push(signal);
+    source.gates.push(own);
+    return new Promise((resolve, reject) => {
+      signal.addEventListener("abort", () => reject(signal.reason as Error), { once: true });
+      void own.passed.then(() => resolve(source.gates.length));
+    });
+  };
+  const top = (_: unknown, __: unknown, ___: unknown, info: GraphQLResolveInfo): Promise<number> =>
+    load((info as unknown as { getAbortSignal(): AbortSignal }).getAbortSignal());
+  const process = world.process(typeDefs, { Query: { top } }, {
+    loads: { abortSignal, ...loads },
+    storage: { storeTimeoutMs: 5_000 },
+  } as object);
+  const films = process.cache.loader<number, number>({
+    name: "Film",
+    maxAge: 60,
+    batch: (ids, _context, { signal }) => load(signal).then((value) => ids.map(() => value)),
+  });
+  /** By what a value is asked for. */
+  const ways: Record<string, (caller: Client) => Promise<unknown>> = {
+    "a field": (caller) => process.ask("{ top }", caller).then(({ data, errors }) => errors?.[0]?.message ?? data?.top),
+    "a loader": (caller) =>
+      films(caller as never)
+        .load(7)
+        .catch((error: Error) => error.message),
+  };
+  return { process, source, ways };
+}
+
+const begun = ({ events }: Process, count = 1): Promise<void> =>
+  vi.waitFor(() => expect(events.filter(({ name }) => name === "load.started")).toHaveLength(count));
+
+onEachStore("a load that all its callers have left", (world) => {
+  for (const way of ["a field", "a loader"])
+    it(`goes on for abandonedLoadMs, and its value is stored: ${way}`, async () => {
+      const { process, source, ways } = start(world(), { abandonedLoadMs: 30_000 });
+      const ask = ways[way] as (caller: Client) => Promise<unknown>;
+      const callers = [client(), client()];
+      const answers = callers.map(ask);
+      await begun(process);
+      for (const { hangUp } of callers) hangUp();
+      expect(await Promise.all(answers)).toEqual(["the client has hung up", "the client has hung up"]);
+      expect(source.signals[0]?.aborted).toBe(false);
+      source.gates[0]?.open();
+      await waitForStores(process);
+      expect(await ask(client())).toBe(1);
+      expect(source.gates).toHaveLength(1);
+    });
+});
+
+describe("a load that all its callers have left", () => {
+  const onClock = (loads: object) => {
+    const clock = new FakeClock();
+    const world = memoryWorld();
+    return {
+      clock,
+      ...start(
+        {
+          ...world,
+          process: (types, resolvers, options) => world.process(types, resolvers, { ...options, testing: { clock } }),
+        },
+        loads,
+      ),
+    };
+  };
+
+  it("is aborted when abandonedLoadMs are over", async () => {
+    const { clock, source, ways, process } = onClock({ abandonedLoadMs: 1_000 });
+    const caller = client();
+    const answer = ways["a field"]?.(caller);
+    await begun(process);
+    caller.hangUp();
+    await clock.advance(999);
+    expect(source.signals[0]?.aborted).toBe(false);
+    await clock.advance(1);
+    expect(source.signals[0]?.aborted).toBe(true);
+    expect(await answer).toBe("the client has hung up");
+    const next = ways["a field"]?.(client());
+    await begun(process, 2);
+    source.gates[1]?.open();
+    expect(await next).toBe(2);
+  });
+
+  it("is not aborted while a later caller waits for it, and has its time again when that one has left", async () => {
+    const { clock, source, ways, process } = onClock({ abandonedLoadMs: 1_000 });
+    const [first, second] = [client(), client()];
+    const answers = [ways["a field"]?.(first)];
+    await begun(process);
+    first.hangUp();
+    await clock.advance(500);
+    answers.push(ways["a field"]?.(second));
+    await clock.advance(2_000);
+    expect(source.signals[0]?.aborted).toBe(false);
+    second.hangUp();
+    await clock.advance(999);
+    expect(source.signals[0]?.aborted).toBe(false);
+    answers.push(ways["a field"]?.(client()));
+    await settle();
+    source.gates[0]?.open();
+    await settle();
+    expect(await Promise.all(answers)).toEqual(["the client has hung up", "the client has hung up", 1]);
+    expect(source.gates).toHaveLength(1);
+    await clock.advance(60_000);
+  });
+
+  it("is dropped at once if it has not begun", async () => {
+    const { source, process } = onClock({ abandonedLoadMs: 60_000, maxConcurrentLoads: 1 });
+    const running = process.ask("{ top(n: 1) }", client());
+    await begun(process);
+    const caller = client();
+    const queued = process.ask("{ top(n: 2) }", caller);
+    await settle();
+    caller.hangUp();
+    expect((await queued).errors?.[0]?.message).toBe("the client has hung up");
+    expect(process.events.filter(({ name }) => name === "load.refused")).toHaveLength(1);
+    source.gates[0]?.open();
+    expect(await running).toEqual({ data: { top: 1 } });
+    expect(source.gates).toHaveLength(1);
+  });
+
+  it("is aborted at once by default", async () => {
+    const { source, ways, process } = onClock({});
+    const caller = client();
+    const answer = ways["a field"]?.(caller);
+    await begun(process);
+    caller.hangUp();
+    expect(source.signals[0]?.aborted).toBe(true);
+    await answer;
+  });
+});

@@ -1,0 +1,102 @@
+import { expect, it } from "vitest";
+import { onEachStore, type World, waitForStores } from "../../support/world.js";
+
+interface Item {
+  readonly id: string;
+  readonly price: number;
+  readonly tax: number;
+}
+
+/** Several turns of the event loop: see `PER_TURN`. */
+const COUNT = 2_500;
+const ids = Array.from({ length: COUNT }, (_, id) => id);
+
+/** A process whose load of every tenth item reads a second loader. */
+function startShop(world: World, source: { readonly price: number }) {
+  const process = world.process("type Query { now: Int }", {});
+  const loaded: string[] = [];
+  const taxes = process.cache.loader({
+    name: "Tax",
+    maxAge: 60,
+    batch: async (keys: readonly number[]) => keys.map((key) => key + 1),
+  });
+  const items = process.cache.loader({
+    name: "Item",
+    maxAge: 60,
+    cacheKeyFn: String,
+    tags: (id: number | string) => (Number(id) % 3 === 0 ? [`Item:${id}`] : []),
+    batch: (keys: readonly (number | string)[], context: object) => {
+      const load = async (key: number | string): Promise<Item> => {
+        loaded.push(String(key));
+        const id = Number(key);
+        const tax = id % 10 === 0 ? await taxes(context).load(id % 100) : 0;
+        return { id: String(key), price: source.price, tax };
+      };
+      return Promise.all(keys.map(load));
+    },
+  });
+  return { ...process, items, taxes, loaded };
+}
+
+const itemOf = (id: number, price: number): Item => ({
+  id: String(id),
+  price,
+  tax: id % 10 === 0 ? (id % 100) + 1 : 0,
+});
+
+function expectEachOnce(loaded: readonly string[], expected: readonly number[]): void {
+  expect(new Set(loaded)).toEqual(new Set(expected.map(String)));
+  expect(loaded).toHaveLength(expected.length);
+}
+
+onEachStore("a tick of thousands of reads of several requests", (world) => {
+  it("gives each caller a copy of the value of its id, in any order, with one load of each", async () => {
+    const start = world();
+    const [one, two] = [startShop(start, { price: 1 }), startShop(start, { price: 1 })];
+    for (const { items, taxes, ...process } of [one, two, one, two]) {
+      const [up, down, other] = [items({}), items({}), taxes({})];
+      const reads = ids.map((id) =>
+        Promise.all([
+          up.load(id),
+          down.load(String(COUNT - 1 - id)),
+          // Repeated in the same request, and of another loader.
+          ...(id % 7 === 0 ? [up.load(String(id)), other.load(id % 100)] : []),
+        ]),
+      );
+      const all = await Promise.all(reads);
+      for (const [id, read] of all.entries())
+        expect(read).toEqual([
+          itemOf(id, 1),
+          itemOf(COUNT - 1 - id, 1),
+          ...(id % 7 === 0 ? [itemOf(id, 1), (id % 100) + 1] : []),
+        ]);
+      expect(new Set(all.flatMap((read) => read.slice(0, 2))).size).toBe(2 * COUNT);
+      if (one.events === process.events) await waitForStores(process, COUNT);
+    }
+    expectEachOnce([...one.loaded, ...two.loaded], ids);
+  });
+
+  it("loads again only what one of the requests overrides, and what was invalidated", async () => {
+    const source = { price: 1 };
+    const { cache, items, loaded, ...process } = startShop(world(), source);
+    await items({}).loadMany(ids);
+    await waitForStores(process, COUNT);
+    loaded.length = 0;
+    source.price = 2;
+    const invalidated = [3, COUNT - 1 - ((COUNT - 1) % 3)];
+    await cache.invalidateTags(invalidated.map((id) => `Item:${id}`));
+    const context = {};
+    cache.override(context as never, "REFRESH");
+    const [plain, refreshing] = [items({}), items(context)];
+    const refreshed = ids.filter((id) => id % 5 === 1);
+    const reads = ids.map((id) =>
+      Promise.all([plain.load(id), ...(id % 5 === 1 ? [refreshing.load(String(id))] : [])]),
+    );
+    for (const [id, [read, again]] of (await Promise.all(reads)).entries()) {
+      // What another request refreshes at the same time may be the old or the new one.
+      if (id % 5 !== 1) expect(read).toEqual(itemOf(id, invalidated.includes(id) ? 2 : 1));
+      else expect(again).toEqual(itemOf(id, 2));
+    }
+    expectEachOnce(loaded, [...new Set([...invalidated, ...refreshed])]);
+  });
+});

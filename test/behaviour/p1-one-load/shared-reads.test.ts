@@ -1,0 +1,211 @@
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { execute, parse } from "graphql";
+import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
+import { jsonCodec } from "graphql-cached/codec";
+import { gate, settle } from "graphql-cached/testing";
+import { describe, expect, it, vi } from "vitest";
+import { countParses } from "../../support/count-parses.js";
+import { dataOf, memoryWorld, waitForStores } from "../../support/world.js";
+
+it("serves a reader whose tags the key does not show the value of another one, until one of its own tags is invalidated", async () => {
+  const typeDefs = /* GraphQL */ `
+    type Query {
+      top(id: Int, by: Int): Int @cached(maxAge: 60, key: ["$args.id"], tags: ["By:{$args.by}"])
+    }
+  `;
+  let loads = 0;
+  const { ask, cache, events } = memoryWorld().process(typeDefs, { Query: { top: () => ++loads } });
+  const askBoth = () => Promise.all([ask("{ top(id: 1, by: 1) }"), ask("{ top(id: 1, by: 2) }")].map(dataOf));
+  await ask("{ top(id: 1, by: 1) }");
+  await waitForStores({ events });
+  expect(await askBoth()).toEqual([{ top: 1 }, { top: 1 }]);
+  await cache.invalidateTags(["By:2"]);
+  expect(await askBoth()).toEqual([{ top: 1 }, { top: 2 }]);
+  await waitForStores({ events }, 2);
+  // Loaded after the invalidation, for everyone.
+  expect(await askBoth()).toEqual([{ top: 2 }, { top: 2 }]);
+});
+
+it("does not let a reader whose own tag was invalidated share a load from before with another reader of its tick", async () => {
+  const typeDefs = /* GraphQL */ `
+    type Query {
+      top(id: Int, by: Int): Int @cached(maxAge: 60, key: ["$args.id"], tags: ["By:{$args.by}"])
+    }
+  `;
+  const source = { value: 1, loads: 0 };
+  const first = gate();
+  const { ask, cache } = memoryWorld().process(typeDefs, {
+    Query: {
+      top: async () => {
+        const { value } = source;
+        if (++source.loads === 1) await first.passed;
+        return value;
+      },
+    },
+  });
+  const earlier = dataOf(ask("{ top(id: 1, by: 1) }"));
+  while (source.loads === 0) await settle();
+  source.value = 2;
+  await cache.invalidateTags(["By:2"]);
+  const later = [ask("{ top(id: 1, by: 1) }"), ask("{ top(id: 1, by: 2) }")].map(dataOf);
+  await settle();
+  first.open();
+  expect(await earlier).toEqual({ top: 1 });
+  expect(await later[1]).toEqual({ top: 2 });
+  await later[0];
+});
+
+it("gives each request of a tick a copy of the value, and none the source's own object", async () => {
+  const typeDefs = "type Query { film: Film @cached(maxAge: 60) } type Film { id: Int }";
+  const own = { id: 1 };
+  const seen: unknown[] = [];
+  const { ask } = memoryWorld().process(typeDefs, {
+    Query: { film: () => own },
+    Film: { id: (film: typeof own) => (seen.push(film), film.id) },
+  });
+  const answers = [ask("{ film { id } }"), ask("{ film { id } }")].map(dataOf);
+  expect(await Promise.all(answers)).toEqual(Array(2).fill({ film: own }));
+  expect(seen).toHaveLength(2);
+  expect(new Set([own, ...seen]).size).toBe(3);
+});
+
+/** Stores `value` and reads it `count` times in one tick, with a request each. Returns what each got, and how often JSON was parsed. */
+async function readTogether(value: unknown, count: number, options: object = {}) {
+  const { cache, events } = memoryWorld().process("type Query { unused: Int }", {}, options);
+  const values = cache.loader<number, unknown, object>({
+    name: "Value",
+    batch: async (ids) => ids.map(() => value),
+    maxAge: 60,
+  });
+  await values({}).load(1);
+  await waitForStores({ events });
+  const { result: read, parses: parsed } = await countParses(() =>
+    Promise.all(Array.from({ length: count }, () => values({}).load(1))),
+  );
+  return { read, parsed };
+}
+
+describe("eight requests that read the same key in one tick", () => {
+  const plain = { title: "Heat", cast: [{ name: "Pacino" }, { name: "De Niro" }], rating: 8.3, none: null };
+
+  it("get equal objects of their own from a value that is parsed once", async () => {
+    const { read, parsed } = await readTogether(plain, 8);
+    expect(parsed).toBe(1);
+    expect(read).toStrictEqual(Array(8).fill(plain));
+    expect(new Set(read).size).toBe(8);
+    expect(new Set((read as (typeof plain)[]).map(({ cast }) => cast)).size).toBe(8);
+    expect(new Set((read as (typeof plain)[]).map(({ cast }) => cast[1])).size).toBe(8);
+  });
+
+  it("get a value each that is parsed again if it has more than JSON", async () => {
+    const dated = { ...plain, at: new Date(0), tags: new Set(["a"]) };
+    const { read, parsed } = await readTogether(dated, 8);
+    expect(parsed).toBe(8);
+    expect(read).toStrictEqual(Array(8).fill(dated));
+    expect(new Set((read as (typeof dated)[]).map(({ tags }) => tags)).size).toBe(8);
+  });
+
+  it("get what a codec of the server's own makes of its text, also if it is based on JSON", async () => {
+    const decode = (content: string): unknown => ({ ...(jsonCodec.decode(content) as object), at: new Date(0) });
+    const codec = { ...jsonCodec, id: "dated", decode };
+    const { read } = await readTogether(plain, 8, { codec });
+    expect(read).toStrictEqual(Array(8).fill({ ...plain, at: new Date(0) }));
+    expect(new Set((read as { at: Date }[]).map(({ at }) => at)).size).toBe(8);
+  });
+});
+
+it("reads a key once for all loaders of a tick, also for one that remembers nothing", async () => {
+  for (const remembers of [true, false]) {
+    const world = memoryWorld();
+    const read = vi.spyOn(world.store(), "read");
+    const { cache, events } = world.process("type Query { unused: Int }", {});
+    const batch = vi.fn(async (ids: readonly number[]) => ids);
+    const loader = cache.loader<number, number, object>({ name: "Value", maxAge: 60, cache: remembers, batch });
+    const loadAll = (context: object): Promise<unknown>[] => [
+      loader(context).loadMany([1, 2, 1]),
+      ...(remembers ? [loader({}).loadMany([2, 1])] : []),
+    ];
+    for (const batches of [[[1, 2]], []]) {
+      read.mockClear();
+      batch.mockClear();
+      expect(await Promise.all(loadAll({}))).toEqual(
+        [
+          [1, 2, 1],
+          [2, 1],
+        ].slice(0, remembers ? 2 : 1),
+      );
+      expect(read.mock.calls.map(([keys]) => keys.length)).toEqual([2]);
+      expect(batch.mock.calls.map(([ids]) => ids)).toEqual(batches);
+      await waitForStores({ events }, 2);
+    }
+  }
+});
+
+it("gives each request of a tick the values of its own keys, in whatever order others read the same ones", async () => {
+  const world = memoryWorld();
+  const { cache, events } = world.process("type Query { unused: Int }", {});
+  const batch = vi.fn(async (ids: readonly number[]) => ids);
+  const loader = cache.loader<number, number, object>({ name: "Value", maxAge: 60, batch });
+  const orders = [
+    [1, 2, 3],
+    [1, 2, 3],
+    [1, 3, 2],
+    [3, 1],
+    [2, 4, 1, 3],
+    [4, 2],
+  ];
+  const read = vi.spyOn(world.store(), "read");
+  for (let round = 0; round < 2; round++) {
+    read.mockClear();
+    expect(await Promise.all(orders.map((ids) => loader({}).loadMany(ids)))).toEqual(orders);
+    expect(read.mock.calls.map(([keys]) => keys.length)).toEqual([4]);
+    expect(batch.mock.calls.flatMap(([ids]) => ids)).toEqual([1, 2, 3, 4]);
+    await waitForStores({ events }, 4);
+  }
+});
+
+it("gives each request of a tick the value of its own schema, although keys of two schemas have the same inputs", async () => {
+  const cache = createCache();
+  const loads: string[] = [];
+  const askOf = (type: string, value: unknown) => {
+    const typeDefs = [cachedTypeDefs, `type Query { top: ${type} @cached(maxAge: 60) }`];
+    const top = () => (loads.push(type), value);
+    const schema = applyCached(makeExecutableSchema({ typeDefs, resolvers: { Query: { top } } }), cache);
+    return () => dataOf(Promise.resolve(execute({ schema, document: parse("{ top }"), contextValue: {} })));
+  };
+  const askNumber = askOf("Int", 1);
+  const askText = askOf("String", "one");
+  const answers = [{ top: 1 }, { top: "one" }, { top: 1 }, { top: "one" }];
+  for (let round = 0; round < 2; round++)
+    expect(await Promise.all([askNumber(), askText(), askNumber(), askText()])).toEqual(answers);
+  expect(loads).toEqual(["Int", "String"]);
+  await cache.close();
+});
+
+it("loads a key once that a request clears and asks for again in the same tick", async () => {
+  const { cache, events } = memoryWorld().process("type Query { unused: Int }", {});
+  const batch = vi.fn(async (ids: readonly number[]) => ids.map((id) => ({ id })));
+  const values = cache.loader<number, { id: number }, object>({ name: "Value", maxAge: 60, batch })({});
+  for (let tick = 0; tick < 2; tick++) {
+    const [first, second] = await Promise.all([values.load(1), values.clear(1).load(1)]);
+    expect([first, second]).toEqual([{ id: 1 }, { id: 1 }]);
+    expect(first).not.toBe(second);
+    await waitForStores({ events });
+    values.clearAll();
+  }
+  expect(batch).toHaveBeenCalledTimes(1);
+});
+
+it("shows no request of a tick what the resolvers of another do to the value", async () => {
+  const typeDefs = "type Query { film: Film @cached(maxAge: 60) } type Film { cast: [String] }";
+  const { ask, events } = memoryWorld().process(typeDefs, {
+    Query: { film: () => ({ cast: ["Pacino"] }) },
+    Film: { cast: ({ cast }: { cast: string[] }) => (cast.push("De Niro"), [...cast]) },
+  });
+  await ask("{ film { cast } }");
+  await waitForStores({ events });
+  for (let tick = 0; tick < 2; tick++) {
+    const answers = await Promise.all(Array.from({ length: 4 }, () => dataOf(ask("{ film { cast } }"))));
+    expect(answers).toEqual(Array(4).fill({ film: { cast: ["Pacino", "De Niro"] } }));
+  }
+});

@@ -1,0 +1,325 @@
+import { buildSubgraphSchema } from "@apollo/subgraph";
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { GraphQLID, GraphQLObjectType, GraphQLSchema, GraphQLString, graphql, parse } from "graphql";
+import {
+  type ApplyCachedOptions,
+  applyCached,
+  type CachedError,
+  cachedTypeDefs,
+  createCache,
+  inspectionResolvers,
+  inspectionTypeDefs,
+} from "graphql-cached";
+import { settle } from "graphql-cached/testing";
+import { describe, expect, it } from "vitest";
+import { checkServed } from "../../../src/core/directive/compile/served-schema.js";
+import { partsOf } from "../../../src/core/parts.js";
+import { HINTS, openSite } from "../../responses/site.js";
+import { openSubtrees } from "../../subtrees/site.js";
+import { memoryWorld } from "../../support/world.js";
+
+type Policies = NonNullable<ApplyCachedOptions["policies"]>;
+
+/** A schema that its team cannot annotate. */
+const generated = /* GraphQL */ `
+  interface Node {
+    id: ID!
+  }
+  enum Genre {
+    HORROR
+  }
+  type Query {
+    movie(id: ID!): Movie
+    latest: Movie
+    titles: [String!]!
+    viewer: String
+  }
+  type Movie implements Node {
+    id: ID!
+    title: String
+    stars(source: String): Float
+  }
+  type Mutation {
+    rate(id: ID!): Movie
+  }
+`;
+
+/** The value of each field counts its loads. */
+function createSite(policies: Policies, typeDefs = generated, options: object = {}) {
+  const loads = { movie: 0, latest: 0, titles: 0, viewer: 0, stars: 0 };
+  const titled = (field: "movie" | "latest", id: unknown) => ({ id, title: `${field} ${++loads[field]}` });
+  const resolvers = {
+    Query: {
+      movie: (_: unknown, { id }: { id: string }) => titled("movie", id),
+      latest: () => titled("latest", "9"),
+      titles: () => [`titles ${++loads.titles}`],
+      viewer: (_: unknown, _args: object, { user }: { user: string }) => `${user} ${++loads.viewer}`,
+    },
+    Movie: { stars: () => ++loads.stars },
+  };
+  const process = memoryWorld().process(typeDefs, resolvers, options, { policies });
+  const ask = async (source: string, context: object = {}): Promise<unknown> => {
+    const { data, errors } = await process.ask(source, context);
+    await settle();
+    return errors?.[0]?.message ?? data;
+  };
+  return { ...process, ask, loads };
+}
+
+/** The mistakes that applyCached finds, one a line. */
+function mistakesOf(policies: unknown, typeDefs = generated): string[] {
+  const schema = makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs] });
+  try {
+    applyCached(schema, createCache(), { policies } as ApplyCachedOptions);
+  } catch (error) {
+    const { message, cause } = error as CachedError;
+    return Array.isArray(cause) ? cause.map((one: CachedError) => `${one.message} [${one.code}]`) : [message];
+  }
+  return [];
+}
+
+describe("policies by coordinate", () => {
+  it("cache a field of a schema without a directive, with key, tags and invalidation", async () => {
+    const { ask, cache, loads } = createSite({ "Query.movie": { maxAge: 60, tags: ["Movie:{$args.id}"] } });
+    const source = '{ movie(id: "7") { title } }';
+    expect(await ask(source)).toEqual({ movie: { title: "movie 1" } });
+    expect(await ask(source)).toEqual({ movie: { title: "movie 1" } });
+    await ask('{ movie(id: "8") { title } }');
+    expect(loads.movie).toBe(2);
+    await cache.invalidateTags(["Movie:7"]);
+    expect(await ask(source)).toEqual({ movie: { title: "movie 3" } });
+    await cache.invalidate({ coordinate: "Query.movie", args: { id: "7" } });
+    expect(await ask(source)).toEqual({ movie: { title: "movie 4" } });
+  });
+
+  it("cache every field that returns a type, by the coordinate of the type", async () => {
+    const { ask, loads } = createSite({ Movie: { maxAge: 60 }, "Query.latest": { maxAge: 0 } });
+    for (let nth = 0; nth < 2; nth++) await ask('{ movie(id: "7") { title } latest { title } }');
+    expect(loads).toMatchObject({ movie: 1, latest: 2 });
+  });
+
+  it("override a directive argument by argument, and leave its other arguments", async () => {
+    const annotated = generated
+      .replace("latest: Movie", 'latest: Movie @cached(maxAge: 10, staleIfError: 90, tags: ["Latest"])')
+      .replace("titles: [String!]!", "titles: [String!]! @cached(maxAge: 10)");
+    const { cache, ask, loads } = createSite(
+      { "Query.latest": { maxAge: 300 }, "Query.titles": { maxAge: 0 } },
+      annotated,
+    );
+    const { data } = await graphql({
+      schema: applyInspected(annotated, { "Query.latest": { maxAge: 300 }, "Query.titles": { maxAge: 0 } }),
+      source: "{ cacheInspection { fields { coordinate policy { maxAge staleIfError tags } } } }",
+    });
+    expect(data).toEqual({
+      cacheInspection: {
+        fields: [{ coordinate: "Query.latest", policy: { maxAge: 300, staleIfError: 90, tags: ["Latest"] } }],
+      },
+    });
+    for (let nth = 0; nth < 2; nth++) await ask("{ latest { title } titles }");
+    expect(loads).toMatchObject({ latest: 1, titles: 2 });
+    await cache.invalidateTags(["Latest"]);
+    await ask("{ latest { title } }");
+    expect(loads.latest).toBe(2);
+  });
+
+  it("override extensions.cached of a code-first schema", async () => {
+    let loads = 0;
+    const Query = new GraphQLObjectType({
+      name: "Query",
+      fields: {
+        site: {
+          type: GraphQLString,
+          args: { id: { type: GraphQLID } },
+          extensions: { cached: { maxAge: 0, tags: ["Site"] } },
+          resolve: () => `site ${++loads}`,
+        },
+      },
+    });
+    const cache = createCache();
+    const schema = applyCached(new GraphQLSchema({ query: Query }), cache, {
+      policies: { "Query.site": { maxAge: 60 } },
+    });
+    const ask = async () => {
+      const { data } = await graphql({ schema, source: "{ site }", contextValue: {} });
+      await settle();
+      return data?.site;
+    };
+    expect([await ask(), await ask()]).toEqual(["site 1", "site 1"]);
+    await cache.invalidateTags(["Site"]);
+    expect(await ask()).toBe("site 2");
+  });
+
+  it("keep PRIVATE values apart, as the directive does", async () => {
+    const { ask } = createSite({ "Query.viewer": { maxAge: 60, scope: "PRIVATE" } }, generated, {
+      identify: ({ user }: { user: string }) => user,
+    });
+    expect(await ask("{ viewer }", { user: "ann" })).toEqual({ viewer: "ann 1" });
+    expect(await ask("{ viewer }", { user: "bob" })).toEqual({ viewer: "bob 2" });
+    expect(await ask("{ viewer }", { user: "ann" })).toEqual({ viewer: "ann 1" });
+  });
+
+  it("make a field with its selection one entry, without the holes that they name", async () => {
+    for (const [more, stars] of [
+      [{}, 1],
+      [{ "Movie.stars": { maxAge: 0 } }, 3],
+    ] as const) {
+      const loads = { movie: 0, stars: 0 };
+      const { ask } = openSubtrees({
+        typeDefs: generated,
+        resolvers: {
+          Query: { movie: () => ({ id: "7", title: `movie ${++loads.movie}` }) },
+          Movie: { stars: () => ++loads.stars },
+        },
+        applied: { policies: { "Query.movie": { maxAge: 60, subtree: true }, ...more } },
+      });
+      for (let nth = 1; nth <= 3; nth++)
+        expect(await ask('{ movie(id: "7") { title stars } }')).toEqual({
+          data: { movie: { title: "movie 1", stars: Math.min(nth, stars) } },
+        });
+      expect(loads).toEqual({ movie: 1, stars });
+    }
+  });
+
+  it("keep a response out of the store if they turn one of its fields off", async () => {
+    const hinted = `${HINTS} type Query { site: String @cacheControl(maxAge: 600) }`;
+    for (const [policy, expected] of [
+      [undefined, "site 1"],
+      [{ maxAge: 0 }, "site 2"],
+    ] as const) {
+      let loads = 0;
+      const { ask } = openSite({
+        typeDefs: hinted,
+        resolvers: { Query: { site: () => `site ${++loads}` } },
+        server: "cache.execute",
+        applied: { policies: { "Query.site": policy } },
+      });
+      await ask("{ site }");
+      expect((await ask("{ site }")).data).toEqual({ site: expected });
+    }
+  });
+
+  it("are reported as lost by a server that got another schema than that of applyCached", async () => {
+    const lines: string[] = [];
+    const logger = { info: () => undefined, warn: (line: string) => void lines.push(line) };
+    const cache = createCache({ logger });
+    const resolvers = { Query: { latest: () => null, titles: () => [] } };
+    const schema = makeExecutableSchema({ typeDefs: generated, resolvers });
+    applyCached(schema, cache, { policies: { "Query.titles": { maxAge: 60 }, Movie: { maxAge: 60 } } });
+    checkServed(schema, partsOf(cache, "test"), "server");
+    expect(lines).toEqual([
+      expect.stringMatching(
+        /^graphql-cached: server: .* in which `Query\.latest`, `Query\.titles` do not use the cache/,
+      ),
+    ]);
+  });
+
+  it("cache the references to an entity of a federation subgraph", async () => {
+    let loads = 0;
+    const typeDefs = parse('type Movie @key(fields: "id") { id: ID! title: String } type Query { site: String }');
+    const __resolveReference = ({ id }: { id: string }) => ({ id, title: `title ${++loads}` });
+    const subgraph = buildSubgraphSchema({ typeDefs, resolvers: { Movie: { __resolveReference } } });
+    const cache = createCache();
+    const schema = applyCached(subgraph, cache, { policies: { Movie: { maxAge: 60 } } });
+    const source = '{ _entities(representations: [{ __typename: "Movie", id: "7" }]) { ... on Movie { title } } }';
+    for (let nth = 0; nth < 2; nth++) {
+      const { data } = await graphql({ schema, source, contextValue: {} });
+      expect(data).toEqual({ _entities: [{ title: "title 1" }] });
+      await settle();
+    }
+    await cache.invalidateTags(["Movie:7"]);
+    await graphql({ schema, source, contextValue: {} });
+    expect(loads).toBe(2);
+  });
+
+  it("are refused with the mistakes that the directive has, each with its coordinate", () => {
+    expect(
+      mistakesOf({
+        "Query.movie": { maxAge: -1 },
+        "Query.latest": { ttl: 60 },
+        "Query.titles": { maxAge: 60, key: ["$args.no"] },
+        "Query.viewer": "60",
+        "Movie.stars": { maxAge: 60, scope: "PRIVATE" },
+        "Mutation.rate": { maxAge: 60 },
+        "Node.id": { maxAge: 60 },
+      }),
+    ).toEqual([
+      "policies on `Node.id`: interface fields have no resolver; put the policy on the fields of the object types [CACHED_POLICY_INVALID]",
+      "policies on `Query.movie`: `maxAge`: expected an integer of at least 0 (seconds), got -1 [CACHED_POLICY_INVALID]",
+      expect.stringMatching(
+        /^policies on `Query\.latest`: `ttl`: unknown setting; .*; did you mean `maxAge`, in seconds\?/,
+      ),
+      "policies on `Query.titles`: `$args.no`: unknown argument or input field `no`; the field has no arguments [CACHED_POLICY_INVALID]",
+      'policies on `Query.viewer`: expected an object of policy settings, got "60" [CACHED_POLICY_INVALID]',
+      "policies on `Movie.stars`: `scope`: PRIVATE requires the `identify` option; pass createCache({ identify: (context) => context.userId }) [CACHED_SCOPE_MISSING]",
+      "policies on `Mutation.rate`: mutation and subscription fields are never cached; remove the policy [CACHED_POLICY_INVALID]",
+    ]);
+  });
+
+  it("are refused for coordinates that the schema does not have, with the one that was probably meant", () => {
+    expect(
+      mistakesOf({
+        "Query.movei": { maxAge: 60 },
+        Moovie: { maxAge: 60 },
+        Genre: { maxAge: 60 },
+        "Movie.__resolveReference": { maxAge: 60 },
+        constructor: { maxAge: 60 },
+      }).map((line) =>
+        line.replace(
+          ": expected the coordinate of a field, an object type, an interface or a union of the schema, got an unknown one",
+          "",
+        ),
+      ),
+    ).toEqual([
+      "policies on `Query.movei`; did you mean `Query.movie`? [CACHED_POLICY_INVALID]",
+      "policies on `Moovie`; did you mean `Movie`? [CACHED_POLICY_INVALID]",
+      "policies on `Genre` [CACHED_POLICY_INVALID]",
+      "policies on `Movie.__resolveReference`; did you mean `Movie`? [CACHED_POLICY_INVALID]",
+      "policies on `constructor` [CACHED_POLICY_INVALID]",
+    ]);
+  });
+
+  it("are refused if they are no object", () => {
+    for (const policies of [null, [], 60])
+      expect(mistakesOf(policies)).toEqual([
+        expect.stringMatching(
+          /^applyCached: `policies`: expected an object of policies by coordinate, such as \{ "Query\.movie": \{ maxAge: 60 \} \}, got /,
+        ),
+      ]);
+    expect(mistakesOf({ "Query.movie": undefined })).toEqual([]);
+  });
+
+  it("say which place a mistake is in, if a directive has the argument", () => {
+    const annotated = generated.replace("latest: Movie", 'latest: Movie @cached(maxAge: 10, key: ["$args.no"])');
+    expect(mistakesOf({ "Query.latest": { maxAge: 60 } }, annotated)).toEqual([
+      expect.stringMatching(/^@cached on `Query\.latest`: `\$args\.no`/),
+    ]);
+  });
+
+  it("are refused if the cache was applied to the schema with others before", () => {
+    const { schema, cache } = createSite({ "Query.movie": { maxAge: 60 } });
+    expect(() => applyCached(schema, cache, { policies: { "Query.movie": { maxAge: 30 } } })).toThrow(
+      expect.objectContaining({ code: "CACHED_OPTION_INVALID", message: expect.stringContaining('"maxAge":60') }),
+    );
+    expect(applyCached(schema, cache, { policies: { "Query.movie": { maxAge: 60 } } })).toBeDefined();
+  });
+
+  it("are the same as those of before in any order", () => {
+    const latest = { maxAge: 30 };
+    const { schema, cache } = createSite({ "Query.movie": { maxAge: 60, version: "2" }, "Query.latest": latest });
+    const policies = { "Query.latest": latest, "Query.movie": { version: "2", maxAge: 60 } };
+    expect(applyCached(schema, cache, { policies })).toBeDefined();
+  });
+});
+
+function applyInspected(typeDefs: string, policies: Policies): GraphQLSchema {
+  const cache = createCache();
+  const resolvers = [
+    { Query: { latest: () => null, titles: () => [] } },
+    inspectionResolvers(cache, { allow: () => true }),
+  ];
+  return applyCached(
+    makeExecutableSchema({ typeDefs: [cachedTypeDefs, inspectionTypeDefs, typeDefs], resolvers }),
+    cache,
+    { policies },
+  );
+}

@@ -1,0 +1,302 @@
+import { memoryStore } from "graphql-cached";
+import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
+import { Redis } from "ioredis";
+import { afterAll, describe, expect, it } from "vitest";
+import { partsOf } from "../../../src/core/parts.js";
+import { sharedServer } from "../../support/shared-servers.js";
+import { dataOf, memoryWorld, onEachStore, type Process, redisWorld } from "../../support/world.js";
+
+const client = new Redis({ ...(await sharedServer("redisStandalone")), lazyConnect: true });
+afterAll(() => client.quit());
+
+const typeDefs = "type Query { top: Int @cached(maxAge: 60) other: Int }";
+
+/** A source that returns `row.value` as it was when the load began, once its gate is open. */
+function createSource() {
+  const row = { value: 1, loads: 0, running: 0, maxRunning: 0, loadGate: gate() };
+  const top = async (): Promise<number> => {
+    const { value, loadGate } = row;
+    row.loads++;
+    row.running++;
+    row.maxRunning = Math.max(row.maxRunning, row.running);
+    await loadGate.passed;
+    row.running--;
+    return value;
+  };
+  return { row, resolvers: { Query: { top, other: () => 7 } } };
+}
+
+const askOften = ({ ask }: Process, count: number): Promise<unknown>[] =>
+  Array.from({ length: count }, () => dataOf(ask("{ top }")));
+
+/** Resolves when the readers that asked before have learnt the state of the key. */
+async function untilBypassed({ outcomes }: Process, reason: string, count: number): Promise<void> {
+  while ((outcomes()[`bypassed(${reason})`] ?? 0) < count) await settle();
+}
+
+onEachStore("readers during a write in progress", (world) => {
+  it("share one load that runs and one that waits to run", async () => {
+    const { row, resolvers } = createSource();
+    const process = world().process(typeDefs, resolvers, { storage: { storeTimeoutMs: 10_000 } });
+    const [begun, written] = [gate(), gate()];
+    const write = process.cache.mutate({ entries: [{ coordinate: "Query.top" }] }, () => {
+      begun.open();
+      return written.passed;
+    });
+    await begun.passed;
+    const first = askOften(process, 50);
+    await untilBypassed(process, "WRITE_IN_PROGRESS", 50);
+    await settle();
+    expect(row.loads).toBe(1);
+    row.value = 2;
+    const later = askOften(process, 50);
+    await untilBypassed(process, "WRITE_IN_PROGRESS", 100);
+    await settle();
+    expect(row.loads).toBe(1);
+    row.loadGate.open();
+    expect(await Promise.all(first)).toEqual(Array(50).fill({ top: 1 }));
+    expect(await Promise.all(later)).toEqual(Array(50).fill({ top: 2 }));
+    expect(row).toMatchObject({ loads: 2, maxRunning: 1 });
+    written.open();
+    await write;
+  });
+});
+
+describe("readers of a key with data of an unknown format", () => {
+  it("share one load that runs and one that waits to run", async () => {
+    const { row, resolvers } = createSource();
+    const world = await redisWorld();
+    const process = world.process(typeDefs, resolvers, { storage: { storeTimeoutMs: 10_000 } });
+    const seed = dataOf(process.ask("{ top }"));
+    while (row.loads === 0) await settle();
+    const [name] = (await client.keys(`${world.prefix}*Query.top*`)) as [string];
+    await client.set(name, "something else");
+    row.loadGate.open();
+    await seed;
+    Object.assign(row, { loads: 0, loadGate: gate() });
+    const first = askOften(process, 20);
+    await untilBypassed(process, "KEY_COLLISION", 20);
+    const later = askOften(process, 20);
+    await untilBypassed(process, "KEY_COLLISION", 40);
+    row.loadGate.open();
+    await Promise.all([...first, ...later]);
+    expect(row).toMatchObject({ loads: 2, maxRunning: 1 });
+  });
+});
+
+describe("readers while the store is unavailable", () => {
+  /** Two processes on one store, of which the first can lose its connection. */
+  function createFleet(options: object = {}) {
+    const clock = new FakeClock();
+    const store = memoryStore({ clock });
+    const chaotic = chaosStore(store);
+    const { row, resolvers } = createSource();
+    const world = memoryWorld(() => store);
+    const all = { testing: { clock }, ...options };
+    const cutOff = world.process(typeDefs, resolvers, { ...all, store: chaotic });
+    return { clock, row, chaos: chaotic.chaos, cutOff, other: world.process(typeDefs, resolvers, all) };
+  }
+
+  it("never get a value that another process had invalidated before they asked", async () => {
+    const { clock, row, chaos, cutOff, other } = createFleet();
+    chaos.mode = "throws";
+    const before = dataOf(cutOff.ask("{ top }"));
+    await settle();
+    row.value = 2;
+    await other.cache.invalidate({ coordinate: "Query.top" });
+    const after = dataOf(cutOff.ask("{ top }"));
+    await settle();
+    expect(row.loads).toBe(1);
+    row.loadGate.open();
+    expect(await before).toEqual({ top: 1 });
+    expect(await after).toEqual({ top: 2 });
+    row.value = 3;
+    await other.cache.invalidate({ coordinate: "Query.top" });
+    await clock.advance(10);
+    expect(await dataOf(cutOff.ask("{ top }"))).toEqual({ top: 3 });
+  });
+
+  it("share one load that runs and one that waits to run", async () => {
+    const { row, chaos, cutOff } = createFleet();
+    chaos.mode = "throws";
+    const first = askOften(cutOff, 20);
+    await untilBypassed(cutOff, "STORE_UNAVAILABLE", 20);
+    await settle();
+    const later: Promise<unknown>[] = [];
+    for (let turn = 0; turn < 20; turn++) {
+      later.push(...askOften(cutOff, 1));
+      await settle();
+    }
+    expect(row.loads).toBe(1);
+    row.loadGate.open();
+    await Promise.all([...first, ...later]);
+    expect(row).toMatchObject({ loads: 2, maxRunning: 1 });
+  });
+
+  it("get the next load after leaseMs although the running one has not ended", async () => {
+    const { clock, row, chaos, cutOff } = createFleet({ leases: { leaseMs: 1_000 } });
+    chaos.mode = "throws";
+    const { loadGate } = row;
+    const first = dataOf(cutOff.ask("{ top }"));
+    await settle();
+    row.loadGate = gate();
+    row.loadGate.open();
+    row.value = 2;
+    const second = dataOf(cutOff.ask("{ top }"));
+    await clock.advance(999);
+    expect(row.loads).toBe(1);
+    await clock.advance(1);
+    expect(await second).toEqual({ top: 2 });
+    loadGate.open();
+    expect(await first).toEqual({ top: 1 });
+  });
+});
+
+describe("readers of a key that is invalidated again and again while it loads", () => {
+  /** A process in which two loads of the key run, both from before the last invalidation. */
+  async function createCrowded() {
+    const clock = new FakeClock();
+    const { row, resolvers } = createSource();
+    const store = memoryStore({ clock });
+    const world = memoryWorld(() => store);
+    const create = (): Process => world.process(typeDefs, resolvers, { testing: { clock } });
+    const [process, other] = [create(), create()];
+    const change = async (): Promise<void> => {
+      row.value++;
+      await process.cache.invalidate({ coordinate: "Query.top" });
+    };
+    const gates = [row.loadGate, gate()];
+    const answers: Promise<unknown>[] = [];
+    for (const loadGate of gates) {
+      row.loadGate = loadGate;
+      answers.push(dataOf(process.ask("{ top }")));
+      await settle();
+      await change();
+    }
+    expect(row.running).toBe(2);
+    row.loadGate = gate();
+    row.loadGate.open();
+    return { clock, row, process, other, change, gates: gates as [typeof row.loadGate, typeof row.loadGate], answers };
+  }
+
+  it("wait for one of two loads to end before they begin a third, and share it", async () => {
+    const { row, process, change, gates, answers } = await createCrowded();
+    for (let nth = 0; nth < 5; nth++) {
+      answers.push(dataOf(process.ask("{ top }")));
+      await settle();
+      await change();
+    }
+    expect(row).toMatchObject({ loads: 2, value: 8 });
+    gates[1].open();
+    expect(await Promise.all(answers.slice(1))).toEqual([{ top: 2 }, ...Array(5).fill({ top: 8 })]);
+    expect(row).toMatchObject({ loads: 3, maxRunning: 2 });
+    gates[0].open();
+    expect(await answers[0]).toEqual({ top: 1 });
+  });
+
+  it("wait in the same way while the store is unavailable", async () => {
+    const clock = new FakeClock();
+    const store = chaosStore(memoryStore({ clock }));
+    const { row, resolvers } = createSource();
+    const process = memoryWorld(() => store).process(typeDefs, resolvers, { testing: { clock } });
+    const answers: Promise<unknown>[] = [];
+    for (let nth = 0; nth < 2; nth++) {
+      answers.push(dataOf(process.ask("{ top }")));
+      await settle();
+      await process.cache.invalidate({ coordinate: "Query.top" });
+    }
+    store.chaos.mode = "throws";
+    answers.push(...askOften(process, 5));
+    await untilBypassed(process, "STORE_UNAVAILABLE", 5);
+    await settle();
+    expect(row.loads).toBe(2);
+    row.loadGate.open();
+    await Promise.all(answers);
+    expect(row).toMatchObject({ loads: 3, maxRunning: 2 });
+  });
+
+  it("use the value that another process has loaded meanwhile", async () => {
+    const { clock, row, other, process, gates, answers } = await createCrowded();
+    const waiting = dataOf(process.ask("{ top }"));
+    await settle();
+    expect(await dataOf(other.ask("{ top }"))).toEqual({ top: 3 });
+    await settle();
+    row.value = 4;
+    await clock.advance(100);
+    expect(await waiting).toEqual({ top: 3 });
+    expect(row.loads).toBe(3);
+    for (const { open } of gates) open();
+    await Promise.all(answers);
+  });
+
+  it("begin a third load after leaseMs although neither of the two has ended", async () => {
+    const { clock, row, process, gates, answers } = await createCrowded();
+    const third = dataOf(process.ask("{ top }"));
+    await clock.advance(2_999);
+    expect(row.loads).toBe(2);
+    await clock.advance(101);
+    expect(await third).toEqual({ top: 3 });
+    for (const { open } of gates) open();
+    expect(await Promise.all(answers)).toEqual([{ top: 1 }, { top: 2 }]);
+  });
+});
+
+onEachStore("readers of a value that cannot be stored", (world) => {
+  const listDefs = "scalar Any type Query { list: Any @cached(maxAge: 60) }";
+
+  /** A process whose value cannot be stored, after a load has shown that. */
+  async function createProcess(make: () => unknown) {
+    const state = { loads: 0, loadGate: gate() };
+    const list = async (): Promise<unknown> => {
+      state.loads++;
+      await state.loadGate.passed;
+      return make();
+    };
+    const shared = world();
+    const options = {
+      storage: { maxValueBytes: 1_000, storeTimeoutMs: 10_000 },
+      loads: { errorBackoffMs: 30_000 },
+    };
+    const create = () => shared.process(listDefs, { Query: { list } }, options);
+    const processes = [create(), create()] as const;
+    state.loadGate.open();
+    await processes[0].ask("{ list }");
+    await partsOf(processes[0].cache, "test").drain();
+    Object.assign(state, { loads: 0, loadGate: gate() });
+    return { state, processes };
+  }
+
+  it("share its loads if it is too large, one that runs and one that waits to run, and get copies", async () => {
+    const { state, processes } = await createProcess(() => Array.from({ length: 600 }, (_, index) => index));
+    const askAll = () => processes.flatMap((process) => Array.from({ length: 25 }, () => process.ask("{ list }")));
+    const first = askAll();
+    for (const process of processes) await untilBypassed(process, "UNCACHEABLE", 25);
+    const later = askAll();
+    for (const process of processes) await untilBypassed(process, "UNCACHEABLE", 50);
+    expect(state.loads).toBe(2);
+    state.loadGate.open();
+    const lists = (await Promise.all([...first, ...later])).map(({ data }) => data?.list);
+    expect(new Set(lists).size).toBe(100);
+    expect(lists[99]).toEqual(lists[0]);
+    expect(state.loads).toBe(4);
+  });
+
+  it("load it each for themselves without waiting for one another if it cannot be encoded", async () => {
+    const { state, processes } = await createProcess(() => Symbol.iterator);
+    const answers = Array.from({ length: 25 }, () => processes[1].ask("{ list }"));
+    while (state.loads < 25) await settle();
+    state.loadGate.open();
+    await Promise.all(answers);
+    expect(state.loads).toBe(25);
+  });
+
+  it("load it each for themselves if the first load shows that it cannot be encoded", async () => {
+    const shared = world();
+    const state = { loads: 0 };
+    const list = () => ({ nth: ++state.loads, toJSON: undefined, again: () => 1 });
+    const process = shared.process(listDefs, { Query: { list } }, { storage: { storeTimeoutMs: 10_000 } });
+    const answers = await Promise.all(Array.from({ length: 5 }, () => process.ask("{ list }")));
+    expect(new Set(answers.map(({ data }) => data?.list)).size).toBe(5);
+    expect(state.loads).toBe(5);
+  });
+});

@@ -1,0 +1,588 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the placeholders of JavaScript are among the mistakes.
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import type { IResolvers } from "@graphql-tools/utils";
+import { type GraphQLSchema, graphql } from "graphql";
+import {
+  type ApplyCachedOptions,
+  applyCached,
+  type Cache,
+  type CachedError,
+  type CacheEvent,
+  type CacheOptions,
+  cachedTypeDefs,
+  createCache,
+  invalidationResolvers,
+  invalidationTypeDefs,
+  resultControl,
+} from "graphql-cached";
+import { describe, expect, it, vi } from "vitest";
+import { partsOf } from "../../../src/core/parts.js";
+import { runCli } from "../../support/cli-terminal.js";
+import { sharedServer } from "../../support/shared-servers.js";
+
+const schemaOf = (sdl: string, resolvers: object = {}): GraphQLSchema =>
+  makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl], resolvers: resolvers as IResolvers });
+
+/** A cache, and what it logs and publishes. */
+function listen(options: CacheOptions = {}) {
+  const lines: string[] = [];
+  const events: CacheEvent[] = [];
+  const log = (line: string): void => void lines.push(line);
+  const cache = createCache({ ...options, logger: { info: log, warn: log }, onEvent: (event) => events.push(event) });
+  return { cache, lines, events };
+}
+
+function mistakeIn(sdl: string, options: ApplyCachedOptions = {}, cacheOptions: CacheOptions = {}): string {
+  try {
+    applyCached(schemaOf(sdl), listen(cacheOptions).cache, options);
+  } catch (error) {
+    return (error as CachedError).message;
+  }
+  return "accepted";
+}
+
+describe("a tag that is written as a key is, or as text of JavaScript", () => {
+  const expected = "expected tags such as Movie:{$args.id} or Movie:{$result[].id}, got";
+
+  it.each([
+    ["Movie:$args.id", "Movie:{$args.id}"],
+    ["Movie:$result[].id", "Movie:{$result[].id}"],
+    ["$args.id", "{$args.id}"],
+    ["Movie:$args.id:$args.part", "Movie:{$args.id}:{$args.part}"],
+    ["Movie:{$args.id}:$args.part", "Movie:{$args.id}:{$args.part}"],
+    ["Movie:${args.id}", "Movie:{$args.id}"],
+    ["Movie:${$args.id}", "Movie:{$args.id}"],
+    ["Movie:$id", "Movie:{$args.id}"],
+    ["Movie:{id}", "Movie:{$args.id}"],
+    ["Movie:{args.id}", "Movie:{$args.id}"],
+    ["Movie:{ $args.id }", "Movie:{$args.id}"],
+    ["Movie:{{$args.id}}", "Movie:{$args.id}"],
+  ])("is refused with the remedy in @cached, @invalidates, extensions and profiles: %s", (tag, remedy) => {
+    const mistake = `\`tags\`: ${expected} "${tag}"; did you mean "${remedy}"?`;
+    const args = "(id: ID, part: ID)";
+    expect(
+      mistakeIn(`type Query { a${args}: [Thing] @cached(maxAge: 1, tags: ["${tag}"]) } type Thing { id: ID }`),
+    ).toBe(`@cached on \`Query.a\`: ${mistake}`);
+    const mutation = `type Query { a: Int } type Mutation { b${args}: [Thing] @invalidates(tags: ["${tag}"]) } type Thing { id: ID }`;
+    expect(mistakeIn(mutation)).toBe(`@invalidates on \`Mutation.b\`: ${mistake}`);
+    const profiled = `type Query { a${args}: [Thing] @cached(profile: "hot") } type Thing { id: ID }`;
+    expect(mistakeIn(profiled, {}, { profiles: { hot: { maxAge: 1, tags: [tag] } } })).toBe(
+      `@cached on \`Query.a\`: ${mistake}`,
+    );
+    const schema = schemaOf(`type Query { a${args}: [Thing] } type Thing { id: ID }`);
+    Object.assign(schema.getQueryType()?.getFields().a ?? {}, { extensions: { cached: { maxAge: 1, tags: [tag] } } });
+    expect(() => applyCached(schema, listen().cache)).toThrow(`@cached on \`Query.a\`: ${mistake}`);
+  });
+
+  it("is refused without a guess if there is none", () => {
+    expect(mistakeIn('type Query { a: Int @cached(maxAge: 1, tags: ["A{"]) }')).toBe(
+      `@cached on \`Query.a\`: \`tags\`: ${expected} "A{"`,
+    );
+  });
+
+  it("is accepted if a dollar sign is just a dollar sign", () => {
+    expect(mistakeIn('type Query { a: Int @cached(maxAge: 1, tags: ["US$", "$5", "a$-b"]) }')).toBe("accepted");
+  });
+
+  it.each([
+    ["{$args.id}", "$args.id"],
+    ["${args.id}", "$args.id"],
+    ["args.id", "$args.id"],
+    ["{args.id}", "$args.id"],
+    ["id", "$args.id"],
+    ["$id", "$args.id"],
+  ])("is refused with the remedy as a part of a key: %s", (part, remedy) => {
+    expect(mistakeIn(`type Query { a(id: ID): Int @cached(maxAge: 1, key: ["${part}"]) }`)).toBe(
+      `@cached on \`Query.a\`: \`key\`: expected paths such as $args.id, $source.id, $context.locale or $selection, got "${part}"; did you mean "${remedy}"?`,
+    );
+  });
+});
+
+describe("a template in the place of a tag", () => {
+  const templates = ["Movie:{$args.id}", "Movie:$args.id", "Movie:{$result[].id}", "{$source.id}", "Movie:${args.id}"];
+  const problem =
+    "got the template of one, which only `@cached` and `@invalidates` fill in; write the value itself, such as `Movie:${id}`";
+
+  it.each(templates)("is refused in calls: %s", async (tag) => {
+    const { cache } = listen();
+    const mistake = `\`tags\`: expected tags such as "Movie:7", ${problem}`;
+    await expect(cache.invalidateTags(["Movie:1", tag])).rejects.toMatchObject({
+      code: "CACHED_OPTION_INVALID",
+      message: `cache.invalidateTags: ${mistake}`,
+    });
+    await expect(cache.mutate({ tags: [tag] }, () => 1)).rejects.toThrow(`cache.mutate: ${mistake}`);
+  });
+
+  it.each(templates)("is reported in the tags of a loader, whose values are not cached then: %s", async (tag) => {
+    const { cache, lines } = listen();
+    const loader = cache.loader({
+      name: "Movie",
+      maxAge: 60,
+      tags: () => [tag],
+      batch: async (ids: readonly number[]) => ids,
+    });
+    for (let request = 0; request < 2; request++) expect(await loader({}).load(7)).toBe(7);
+    expect(lines).toEqual([
+      `graphql-cached: cache.loader("Movie"): a value is not cached: \`tags\`: expected tags such as "Movie:7", ${problem}`,
+    ]);
+  });
+
+  it.each(templates)("is refused in the tags of a result: %s", async (tag) => {
+    const movie = (_: unknown, __: unknown, ___: unknown, info: never): number => {
+      resultControl(info).set({ tags: [tag] });
+      return 1;
+    };
+    const schema = applyCached(
+      schemaOf("type Query { movie: Int @cached(maxAge: 60) }", { Query: { movie } }),
+      listen().cache,
+    );
+    const { errors } = await graphql({ schema, source: "{ movie }" });
+    expect(errors?.[0]?.message).toBe(
+      `\`Query.movie\`: set() of its result: \`tags\`: expected tags such as "Movie:7", ${problem}`,
+    );
+  });
+});
+
+describe("a path that the types cannot have", () => {
+  const types = `
+    type Movie { id: ID! title: String! genre: Genre poster: Json cast: [Person!]! maker: Studio scenes: [[Scene!]!] }
+    type Person { id: ID! name: String! }
+    type Studio { id: ID! }
+    type Scene { id: ID! }
+    type MovieConnection { edges: [MovieEdge!]! pageInfo: PageInfo! }
+    type MovieEdge { node: Movie cursor: String! }
+    type PageInfo { hasNextPage: Boolean! }
+    type MoviePayload { movie: Movie errors: [String!] }
+    enum Genre { DRAMA }
+    scalar Json
+    interface Node { id: ID! }
+    type Page implements Node { id: ID! path: String }
+    union Found = Movie | Person
+    input Filter { id: ID ids: [ID!] inner: Filter }
+  `;
+  const other = "for a property that is no field, add the tag with resultControl(info).set({ tags })";
+  const unknown = (path: string, field: string, type: string, known: string): string =>
+    `\`${path}\`: unknown field \`${field}\` of \`${type}\`; expected one of ${known}; ${other}`;
+  const notList = (path: string, got: string, remedy: string): string =>
+    `\`${path}\`: expected a list before [], got a value of type \`${got}\`; write ${remedy}`;
+  const list = (path: string, got: string, remedy: string): string =>
+    `\`${path}\`: expected [] for the members of a list, which a value of type \`${got}\` is; write ${remedy}`;
+  const movie = "`id`, `title`, `genre`, `poster`, `cast`, `maker`, `scenes`";
+  const leaf = (path: string, type: string): string =>
+    `\`${path}\`: expected an object, got a value of type \`${type}\`, which has no fields`;
+  const whole = (path: string, type: string, remedy: string): string =>
+    `\`${path}\`: expected a single value, got an object of type \`${type}\`, which yields no tag; write ${remedy}`;
+
+  /** The type of the field, the path, and the mistake. */
+  const RESULTS: readonly [type: string, path: string, mistake: string][] = [
+    ["Movie", "$result.idd", unknown("$result.idd", "idd", "Movie", movie)],
+    ["Movie!", "$result.cast[].nam", unknown("$result.cast[].nam", "nam", "Person", "`id`, `name`")],
+    ["[Movie]", "$result[].ide", unknown("$result[].ide", "ide", "Movie", movie)],
+    ["Node", "$result.idd", unknown("$result.idd", "idd", "Node", "`id`, `path`")],
+    ["Found", "$result.titel", unknown("$result.titel", "titel", "Found", `${movie}, \`name\``)],
+    ["MoviePayload", "$result.id", unknown("$result.id", "id", "MoviePayload", "`movie`, `errors`")],
+    ["Movie", "$result[].id", notList("$result[].id", "Movie", "$result.id")],
+    ["Movie", "$result.maker[].id", notList("$result.maker[].id", "Studio", "$result.maker.id")],
+    ["ID", "$result[]", notList("$result[]", "ID", "$result")],
+    [
+      "MovieConnection",
+      "$result[].node.id",
+      notList("$result[].node.id", "MovieConnection", "$result.edges[].node.id"),
+    ],
+    ["MovieConnection!", "$result[].id", notList("$result[].id", "MovieConnection!", "$result.edges[].node.id")],
+    ["[Movie!]!", "$result.id", list("$result.id", "[Movie!]!", "$result[].id")],
+    [
+      "MovieConnection",
+      "$result.edges.node.id",
+      list("$result.edges.node.id", "[MovieEdge!]!", "$result.edges[].node.id"),
+    ],
+    ["[ID!]", "$result", list("$result", "[ID!]", "$result[]")],
+    ["Movie", "$result.scenes[].id", list("$result.scenes[].id", "[Scene!]!", "$result.scenes[][].id")],
+    ["Movie", "$result.title.length", leaf("$result.title.length", "String!")],
+    ["Movie", "$result.genre.id", leaf("$result.genre.id", "Genre")],
+    ["Movie", "$result", whole("$result", "Movie", "$result.id")],
+    ["[Movie!]", "$result[]", whole("$result[]", "Movie!", "$result[].id")],
+    ["MoviePayload", "$result", whole("$result", "MoviePayload", "the path to a field of it")],
+    ["Movie", "$args.filter", whole("$args.filter", "Filter", "$args.filter.id")],
+    ["Movie", "$args.filter.inner", whole("$args.filter.inner", "Filter", "$args.filter.inner.id")],
+    ["Movie", "$args.ids", list("$args.ids", "[ID!]", "$args.ids[]")],
+    ["Movie", "$args.filter.ids", list("$args.filter.ids", "[ID!]", "$args.filter.ids[]")],
+    ["Movie", "$args.filters.id", list("$args.filters.id", "[Filter!]", "$args.filters[].id")],
+    ["Movie", "$args.id[]", notList("$args.id[]", "ID", "$args.id")],
+    ["Movie", "$args.id.value", leaf("$args.id.value", "ID")],
+  ];
+
+  it.each(RESULTS)(
+    "is refused at start-up, in @cached, @invalidates and the check of the schema: a field of type %s, the path %s",
+    async (type, path, mistake) => {
+      const args = "(id: ID, ids: [ID!], filter: Filter, filters: [Filter!])";
+      const tags = `(tags: ["T:{${path}}"])`;
+      const cached = `type Query { a${args}: ${type} @cached(maxAge: 1, tags: ["T:{${path}}"]) } ${types}`;
+      const mutation = `type Query { a: Movie } type Mutation { b${args}: ${type} @invalidates${tags} } ${types}`;
+      const ofMutation = mistake.replace(
+        other,
+        "for a property that is no field, call cache.invalidateTags in the resolver",
+      );
+      expect(mistakeIn(cached)).toBe(`@cached on \`Query.a\`: ${mistake}`);
+      expect(mistakeIn(mutation)).toBe(`@invalidates on \`Mutation.b\`: ${ofMutation}`);
+      for (const sdl of [cached, mutation]) {
+        const { out } = await runCli(["check", "-", "--json"], { readInput: async () => sdl });
+        const { findings } = JSON.parse(out) as { readonly findings: readonly { rule: string; message: string }[] };
+        expect(findings.filter(({ rule }) => rule === "policy").map(({ message }) => message)).toEqual([
+          sdl === cached ? `@cached: ${mistake}` : `@invalidates: ${ofMutation}`,
+        ]);
+      }
+    },
+  );
+
+  it.each([
+    ["Movie", "$result.id"],
+    ["Movie", "$result.poster.anything[].id"],
+    ["Movie", "$result.poster"],
+    ["[Movie!]!", "$result[].cast[].id"],
+    ["MovieConnection", "$result.edges[].node.id"],
+    ["Node", "$result.path"],
+    ["Found", "$result.name"],
+    ["ID", "$result"],
+    ["[ID]", "$result[]"],
+    ["Movie", "$args.filters[].ids[]"],
+    ["Movie", "$args.json.anything"],
+    ["Movie", "$context.tenant.id"],
+  ])("is none of those that they can have: a field of type %s, the path %s", (type, path) => {
+    const args = "(id: ID, filters: [Filter!], json: Json)";
+    expect(mistakeIn(`type Query { a${args}: ${type} @cached(maxAge: 1, tags: ["T:{${path}}"]) } ${types}`)).toBe(
+      "accepted",
+    );
+  });
+
+  it("is refused in a key, which a list or a value without fields would make unusable", () => {
+    const mistakeOf = (key: string): string =>
+      mistakeIn(`type Query { a(id: ID, filters: [Filter!]): Int @cached(maxAge: 1, key: ["${key}"]) } ${types}`);
+    expect(mistakeOf("$args.filters.id")).toBe(
+      "@cached on `Query.a`: `$args.filters.id`: expected a path that ends at a list, got one that leads through a value of type `[Filter!]`; write $args.filters",
+    );
+    expect(mistakeOf("$args.id.value")).toBe(`@cached on \`Query.a\`: ${leaf("$args.id.value", "ID")}`);
+    expect(mistakeOf("$args.filters")).toBe("accepted");
+  });
+
+  it("is refused for the parent object if it looks like a misspelt field", () => {
+    const sdl = (tag: string): string =>
+      `type Query { m: Movie } type Movie { id: ID! title: String stars: Int @cached(maxAge: 1, tags: ["T:{${tag}}"]) }`;
+    const resolvers = { Movie: { stars: () => 1 } };
+    const apply = (tag: string) => () => applyCached(schemaOf(sdl(tag), resolvers), listen().cache);
+    expect(apply("$source.idd")).toThrow(
+      "@cached on `Movie.stars`: `$source.idd`: unknown field `idd` of `Movie`; did you mean `id`?",
+    );
+    for (const path of ["$source._id", "$source.uid", "$source.ids", "$source.titleId", "$source.TITLE"])
+      expect(apply(path)).not.toThrow();
+  });
+
+  describe("where resolvers read other properties than the fields", () => {
+    const sdl = (path: string): string => `
+      type Query { movie(id: ID): Movie @cached(maxAge: 60, tags: ["Movie:{${path}}"]) movies: [Movie!] @cached(maxAge: 60, tags: ["All:{$result[].dbId}"]) }
+      type Mutation { rate: Movie @invalidates(tags: ["Movie:{${path}}"]) }
+      type Movie { id: ID! title: String director: Person stars: Int @cached(maxAge: 60, key: ["$source._id"], tags: ["M:{$source.dbId}"]) }
+      type Person { id: ID! }
+    `;
+    const row = { _id: 7, title: "Alien" };
+    const resolvers = {
+      Query: { movie: () => row, movies: () => [row, row] },
+      Mutation: { rate: () => row },
+      Movie: { id: ({ _id }: typeof row) => _id, director: () => ({ id: 1 }), stars: () => 5 },
+    };
+
+    it("yields tags of these properties", async () => {
+      const { cache, lines } = listen();
+      const schema = applyCached(schemaOf(sdl("$result._id"), resolvers), cache);
+      const invalidated: unknown[] = [];
+      for (const source of ["{ movie { title } }", "mutation { rate { title } }"])
+        invalidated.push((await graphql({ schema, source })).errors);
+      expect(invalidated).toEqual([undefined, undefined]);
+      expect(lines.filter((line) => line.includes("$result._id"))).toEqual([]);
+    });
+
+    it("is reported once if they are missing, for each field", async () => {
+      const { cache, lines, events } = listen();
+      const schema = applyCached(schemaOf(sdl("$result.director.id"), resolvers), cache);
+      const queries = ["{ movie { title } }", "{ movies { stars } }", "mutation { rate { title } }"];
+      for (const source of [...queries, ...queries]) {
+        await graphql({ schema, source, contextValue: {} });
+        await cache.clear();
+      }
+      const missing = (place: string, tag: string, path: string, property: string): string =>
+        `${place}: \`tags\`: \`${tag}\` yields no tag, since the value at \`${path}\` has no property \`${property}\`; correct the path, or return an object with it`;
+      const expected = [
+        missing("@cached on `Query.movie`", "Movie:{$result.director.id}", "$result", "director"),
+        missing("@cached on `Query.movies`", "All:{$result[].dbId}", "$result[]", "dbId"),
+        missing("@cached on `Movie.stars`", "M:{$source.dbId}", "$source", "dbId"),
+        missing("@invalidates on `Mutation.rate`", "Movie:{$result.director.id}", "$result", "director"),
+      ];
+      expect(lines.filter((line) => line.includes("yields no tag"))).toEqual(
+        expected.map((line) => `graphql-cached: ${line}`),
+      );
+      expect(events.filter(({ name }) => name === "tag.mistaken")).toEqual(
+        ["Query.movie", "Query.movies", "Movie.stars", "Mutation.rate"].map((coordinate, index) => ({
+          name: "tag.mistaken",
+          coordinate,
+          digest: "",
+          error: expect.objectContaining({ code: "CACHED_POLICY_INVALID", message: expected[index] }),
+        })),
+      );
+    });
+
+    it("is not reported if a value is null, or a list is empty", async () => {
+      const { cache, lines } = listen();
+      const schema = applyCached(
+        schemaOf(sdl("$result.director.id"), {
+          ...resolvers,
+          Query: { movie: () => null, movies: () => [] },
+          Mutation: { rate: () => ({ director: null }) },
+        }),
+        cache,
+      );
+      for (const source of ["{ movie { title } }", "{ movies { title } }", "mutation { rate { title } }"])
+        await graphql({ schema, source });
+      expect(lines.filter((line) => line.includes("yields no tag"))).toEqual([]);
+    });
+  });
+});
+
+/** The ways to name a tag in a call: from code, around a write, and for operators. */
+const CALLS: Readonly<Record<string, (cache: Cache, tags: readonly string[]) => Promise<unknown>>> = {
+  "cache.invalidateTags": (cache, tags) => cache.invalidateTags(tags),
+  "cache.mutate": (cache, tags) => cache.mutate({ tags }, () => "written"),
+  cacheInvalidateTags: async (cache, tags) => {
+    const allow = (): boolean => true;
+    const sdl = "type Query { a: Int } type Mutation { b: Int }";
+    const schema = makeExecutableSchema({
+      typeDefs: [sdl, invalidationTypeDefs],
+      resolvers: invalidationResolvers(cache, { allow }) as IResolvers,
+    });
+    const source = "mutation ($tags: [String!]!) { cacheInvalidateTags(tags: $tags) }";
+    const { errors } = await graphql({ schema, source, variableValues: { tags }, contextValue: {} });
+    if (errors?.[0] !== undefined) throw Object.assign(errors[0], { code: errors[0].extensions.code });
+  },
+};
+
+describe("a tag that cannot be meant", () => {
+  const missing =
+    "got one with the text of a missing value (undefined, null, NaN or [object Object]) as a part; check what it is made of";
+  const wildcard =
+    "got one with `*`, but tags have no wildcards; name each tag, or the type, as in `Movie`, for all tags that begin with `Movie:`, or invalidate all entries of a field or loader";
+  const GIVEN: readonly [tag: string, problem: string][] = [
+    [`Movie:${undefined}`, missing],
+    [`Movie:${null}`, missing],
+    [`Movie:${Number.NaN}`, missing],
+    [`Movie:${{}}`, missing],
+    [`Movie:7:${undefined}`, missing],
+    [`${undefined}:7`, missing],
+    ["undefined", missing],
+    ["Movie:*", wildcard],
+    ["Movie*", wildcard],
+    ["*", wildcard],
+    ["Movie:*:cast", wildcard],
+    ["Movie:7*", wildcard],
+  ];
+
+  for (const [name, call] of Object.entries(CALLS))
+    it.each(GIVEN)(`is refused by ${name}, which invalidates nothing: %s`, async (tag, problem) => {
+      const { cache, events } = listen();
+      await expect(call(cache, ["Movie:1", tag])).rejects.toMatchObject({
+        code: "CACHED_OPTION_INVALID",
+        message: `${name}: \`tags\`: expected tags such as "Movie:7", ${problem}`,
+      });
+      expect(events.filter((event) => event.name === "invalidation.finished")).toEqual([]);
+    });
+
+  it.each(GIVEN)("is refused by the command line: %s", async (tag, problem) => {
+    const { host, port } = await sharedServer("redisStandalone");
+    const place = ["--redis", `redis://${host}:${port}`, "--prefix", "tag-mistakes"];
+    const { code, err } = await runCli(["invalidate", "--tag", tag, ...place]);
+    expect(code).toBe(2);
+    expect(err.replaceAll(/\s+/g, " ")).toContain(`\`tags\`: expected tags such as "Movie:7", ${problem}`);
+  });
+
+  it.each(GIVEN)("is refused at start-up in @invalidates: %s", (tag, problem) => {
+    expect(mistakeIn(`type Query { a: Int } type Mutation { b: Int @invalidates(tags: ["${tag}"]) }`)).toBe(
+      `@invalidates on \`Mutation.b\`: \`tags\`: expected tags such as "Movie:7", ${problem}`,
+    );
+  });
+
+  it.each(GIVEN.filter(([tag]) => tag !== "Movie:*"))(
+    "is refused for values: in @cached, by loaders and in results: %s",
+    async (tag, problem) => {
+      expect(mistakeIn(`type Query { a: Int @cached(maxAge: 1, tags: ["${tag}"]) }`)).toBe(
+        `@cached on \`Query.a\`: \`tags\`: expected tags such as "Movie:7", ${problem}`,
+      );
+      const { cache, lines } = listen();
+      const batch = async (ids: readonly number[]) => ids;
+      const loader = cache.loader({ name: "Movie", maxAge: 60, tags: () => [tag], batch });
+      expect(await loader({}).load(7)).toBe(7);
+      expect(lines).toEqual([
+        `graphql-cached: cache.loader("Movie"): a value is not cached: \`tags\`: expected tags such as "Movie:7", ${problem}`,
+      ]);
+      const movie = (_: unknown, __: unknown, ___: unknown, info: never): void =>
+        resultControl(info).set({ tags: [tag] });
+      const sdl = "type Query { movie: Int @cached(maxAge: 60) }";
+      const schema = applyCached(schemaOf(sdl, { Query: { movie } }), cache);
+      const { errors } = await graphql({ schema, source: "{ movie }" });
+      expect(errors?.[0]?.message).toBe(
+        `\`Query.movie\`: set() of its result: \`tags\`: expected tags such as "Movie:7", ${problem}`,
+      );
+    },
+  );
+
+  it.each(["Post:what-is-null", "Post:undefined-behaviour", "User:nullable", "3*4=12", "Movie:banana"])(
+    "is not one that only contains such a word or sign: %s",
+    async (tag) => {
+      for (const call of Object.values(CALLS)) await call(listen().cache, [tag]);
+      expect(mistakeIn(`type Query { a: Int @cached(maxAge: 1, tags: ["${tag}"]) }`)).toBe("accepted");
+    },
+  );
+
+  it("is not the name of a type whose tags values have", async () => {
+    const sdl = `type Query { movies: [Movie!] @cached(maxAge: 60) people: [Person!] @cached(maxAge: 60, tags: ["Person:*"]) }
+      type Mutation { rate: Movie @invalidates(tags: ["Movie"]) hire: Person @invalidates(tags: ["Person"]) }
+      type Movie { id: ID! } type Person { id: ID! }`;
+    const { cache, lines } = listen();
+    applyCached(schemaOf(sdl), cache, { entityTags: { exceptTypes: ["Person"] } });
+    for (const call of Object.values(CALLS)) await call(cache, ["Movie", "Person"]);
+    expect(lines.filter((line) => line.includes("tag like") || line.includes("a tag that"))).toEqual([]);
+    await cache.invalidateTags(["Studio"]);
+    expect(lines.filter((line) => line.includes("a tag that"))).toHaveLength(1);
+  });
+});
+
+describe("a tag that no value can have", () => {
+  const sdl = `
+    type Query {
+      movie(id: ID): Movie @cached(maxAge: 60, tags: ["Movie:{$args.id}"])
+      top: [Movie!] @cached(maxAge: 60, tags: ["Ratings", "Genre-{$result[].genre}-list"])
+    }
+    type Movie { id: ID! genre: String }
+  `;
+  const apply = (cache: Cache, options: ApplyCachedOptions = {}): void =>
+    void applyCached(schemaOf(sdl, { Query: { movie: () => ({}), top: () => [] } }), cache, options);
+  const report = (caller: string, given: string, rest: string): string =>
+    `graphql-cached: ${caller}: \`tags\`: expected a tag that a cached field or loader can have, got ${given}; ${rest}; it is right if another service that shares the store has it`;
+  const meant = (tag: string): string => `did you mean \`${tag}\`?`;
+  const known = "known tags: `Movie:{$args.id}`, `Genre-{$result[].genre}-list`, `Ratings`; correct it";
+
+  /** The tag, how the message shows it, and what it says about it. */
+  const GIVEN: readonly [tag: string, given: string, rest: string][] = [
+    ["Movie7", "one like `Movie…`", meant("Movie:{$args.id}")],
+    ["movie", "one like `movie…`", meant("Movie:{$args.id}")],
+    ["Movie-7", "one like `Movie-…`", meant("Movie:{$args.id}")],
+    ["movie:7", "one like `movie:…`", meant("Movie:{$args.id}")],
+    ["MOVIE:7", "one like `MOVIE:…`", meant("Movie:{$args.id}")],
+    ["Moive:7", "one like `Moive:…`", meant("Movie:{$args.id}")],
+    ["Movies:7", "one like `Movies:…`", meant("Movie:{$args.id}")],
+    ["Rating", "one like `Rating…`", meant("Ratings")],
+    ["ratings", "one like `ratings…`", meant("Ratings")],
+    ["Genre-drama", "one like `Genre-…`", meant("Genre-{$result[].genre}-list")],
+    ["Person:7", "one like `Person:…`", known],
+    ["ada@example.org", "another one", known],
+  ];
+
+  for (const [name, call] of Object.entries(CALLS))
+    it.each(GIVEN)(`is reported once if ${name} gets it, by the log and an event: %s`, async (tag, given, rest) => {
+      const { cache, lines, events } = listen();
+      apply(cache);
+      lines.length = 0;
+      for (const again of [tag, "Movie:7", tag]) await call(cache, [again]);
+      expect(lines).toEqual([report(name, given, rest)]);
+      expect(events.filter((event) => event.name === "tag.mistaken")).toEqual([
+        {
+          name: "tag.mistaken",
+          coordinate: null,
+          digest: "",
+          error: expect.objectContaining({ code: "CACHED_OPTION_INVALID" }),
+        },
+      ]);
+    });
+
+  it("is none that a field, an entity or a loader can have", async () => {
+    const { cache, lines } = listen();
+    apply(cache, { entityTags: true });
+    lines.length = 0;
+    await cache.invalidateTags(["Movie:7", "Movie:a:b", "Ratings", "Genre-drama-list", "Genre--list", "Movie"]);
+    expect(lines).toEqual([]);
+  });
+
+  it("is looked for among the first hundred of a call only, since thousands would keep the process busy", async () => {
+    const { cache, lines } = listen();
+    applyCached(schemaOf('type Query { film: Int @cached(maxAge: 60, tags: ["Film"]) }'), cache);
+    const compared = vi.spyOn(partsOf(cache, "test").knownTags, "unknown");
+    await cache.invalidateTags(Array.from({ length: 10_000 }, (_, nth) => `Elsewhere:${nth}`));
+    expect(compared).toHaveBeenCalledTimes(100);
+    expect(lines).toHaveLength(1);
+    await cache.close();
+  });
+
+  it("is not reported by a process that has applied no schema, since other processes may have", async () => {
+    const { cache, lines } = listen();
+    await cache.invalidateTags(["Movie7", "anything"]);
+    expect(lines).toEqual([]);
+  });
+
+  it("is reported only if it differs in its form while functions of loaders or results return tags", async () => {
+    const silent = ["Person:7", "Movies:7", "Movie", "Moive:7", "Rating"];
+    const used = listen();
+    used.cache.loader({
+      name: "Anything",
+      maxAge: 60,
+      tags: (id) => [`Person:${id}`],
+      batch: async (ids: readonly number[]) => ids,
+    });
+    apply(used.cache);
+    used.lines.length = 0;
+    await used.cache.invalidateTags(silent);
+    expect(used.lines).toEqual([]);
+    await used.cache.invalidateTags(["Movie7"]);
+    await used.cache.invalidateTags(["movie:7"]);
+    const mayBeOfFunction =
+      "it is right if a function that returns tags, or another service that shares the store, has it";
+    const expected = (given: string): string =>
+      `graphql-cached: cache.invalidateTags: \`tags\`: expected a tag that a cached field or loader can have, got ${given}; did you mean \`Movie:{$args.id}\`?; ${mayBeOfFunction}`;
+    expect(used.lines).toEqual([expected("one like `Movie…`"), expected("one like `movie:…`")]);
+  });
+
+  it("is recognised by what functions were seen to return", async () => {
+    const { cache, lines } = listen();
+    const people = cache.loader({
+      name: "Person",
+      maxAge: 60,
+      tags: (id) => [`Person:${id}`, `movie:${id}`],
+      batch: async (ids: readonly number[]) => ids,
+    });
+    const movie = (_: unknown, __: unknown, ___: unknown, info: never): object => {
+      resultControl(info).set({ tags: ["Studio:7"] });
+      return {};
+    };
+    const schema = applyCached(schemaOf(sdl, { Query: { movie, top: () => [] } }), cache);
+    lines.length = 0;
+    await people({}).load(1);
+    await graphql({ schema, source: "{ movie(id: 1) { id } }" });
+    await cache.invalidateTags(["Person:9", "movie:9", "Studio:9", "unheard:9"]);
+    expect(lines).toEqual([]);
+    await cache.invalidateTags(["person:9"]);
+    await cache.invalidateTags(["studio:9"]);
+    expect(lines.map((line) => /did you mean `.*?`/.exec(line)?.[0])).toEqual([
+      "did you mean `Person:…`",
+      "did you mean `Studio:…`",
+    ]);
+  });
+
+  it("is reported in @invalidates although there are loaders, if none of them has tags", () => {
+    const { cache, lines } = listen();
+    cache.loader({ name: "Plain", maxAge: 60, batch: async (ids: readonly number[]) => ids });
+    applyCached(
+      schemaOf(`${sdl} type Mutation { rate(id: ID): Int @invalidates(tags: ["Movies:{$args.id}"]) }`),
+      cache,
+    );
+    expect(lines[0]).toContain("@invalidates on `Mutation.rate`: no cached field has a tag like `Movies:{$args.id}`");
+    const text = listen();
+    applyCached(schemaOf(`${sdl} type Mutation { rate(id: ID): Int @invalidates(tags: ["Movies"]) }`), text.cache);
+    expect(text.lines[0]).toContain("no cached field has a tag like `Movies`; known tags");
+  });
+});

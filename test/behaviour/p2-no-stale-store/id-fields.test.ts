@@ -1,0 +1,245 @@
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
+import { settle } from "graphql-cached/testing";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { openSite, SERVERS } from "../../responses/site.js";
+import { dataOf, memoryWorld } from "../../support/world.js";
+
+const typeDefs = /* GraphQL */ `
+  type Query {
+    movie(slug: String!): Movie @cached(maxAge: 60)
+    ratings: [Rating!] @cached(maxAge: 60)
+    typed(slug: String!): Movie
+  }
+  type Mutation {
+    rename(slug: String!): Movie
+    rate(movieId: ID!, userId: ID!): Rating
+  }
+  type Movie {
+    slug: String!
+    title: String
+    critics: Int @cached(maxAge: 60)
+  }
+  type Rating { movieId: Int! userId: ID! stars: Int }
+`;
+const idFields = { Movie: "slug", Rating: ["movieId", "userId"] };
+
+function start(world = memoryWorld(), options: object = { idFields }) {
+  const loads: string[] = [];
+  const load = <Value>(what: string, value: Value): Value => {
+    loads.push(what);
+    return value;
+  };
+  type Args = { readonly slug: string; readonly movieId: string; readonly userId: string };
+  const process = world.process(
+    typeDefs,
+    {
+      Query: {
+        movie: (_: unknown, { slug }: Args) => load(`movie ${slug}`, { slug }),
+        ratings: () => load("ratings", [{ movieId: 7, userId: "ann" }]),
+        typed: (_: unknown, { slug }: Args, context: object) => movies(context).load(slug),
+      },
+      Movie: { critics: ({ slug }: Args) => load(`critics ${slug}`, 1) },
+      Mutation: {
+        rename: (_: unknown, { slug }: Args) => ({ slug }),
+        rate: (_: unknown, { movieId, userId }: Args) => ({ movieId, userId }),
+      },
+    },
+    {},
+    { entityTags: true, ...options },
+  );
+  const movies = process.cache.loader({
+    name: "Typed",
+    maxAge: 60,
+    type: "Movie",
+    batch: async (slugs: readonly string[]) => slugs.map((slug) => load(`typed ${slug}`, { slug })),
+  });
+  const read = async (...queries: readonly string[]): Promise<void> => {
+    for (const query of queries) await dataOf(process.ask(query, {}));
+    await settle();
+  };
+  return { ...process, loads, read };
+}
+
+describe("the fields that identify objects of a type", () => {
+  const READ = ['{ movie(slug: "alien") { title critics } typed(slug: "alien") { title } ratings { stars } }'];
+
+  it("are those of entity tags, for fields, loaders and parents", async () => {
+    const { read, loads } = start();
+    await read(...READ);
+    expect(loads.splice(0).sort()).toEqual(["critics alien", "movie alien", "ratings", "typed alien"]);
+    await read(
+      'mutation { rename(slug: "heat") { title } }',
+      'mutation { rate(movieId: 7, userId: "ben") { stars } }',
+      ...READ,
+    );
+    expect(loads).toEqual([]);
+    await read('mutation { rename(slug: "alien") { title } }', ...READ);
+    expect(loads.splice(0).sort()).toEqual(["critics alien", "movie alien", "typed alien"]);
+    await read('mutation { rate(movieId: 7, userId: "ann") { stars } }', ...READ);
+    expect(loads.splice(0)).toEqual(["ratings"]);
+  });
+
+  it("are the texts of tags in their order", async () => {
+    const { read, loads, cache } = start();
+    await read(...READ);
+    loads.length = 0;
+    await cache.invalidateTags(["Rating:ann:7", "Movie:Alien"]);
+    await read(...READ);
+    expect(loads).toEqual([]);
+    await cache.invalidateTags(["Rating:7:ann", "Movie:alien"]);
+    await read(...READ);
+    expect(loads).toHaveLength(4);
+  });
+
+  it("are part of the default keys of fields below, and of targets", async () => {
+    const { read, loads, cache } = start();
+    await read('{ a: movie(slug: "alien") { critics } h: movie(slug: "heat") { critics } }');
+    expect(loads.filter((one) => one.startsWith("critics"))).toEqual(["critics alien", "critics heat"]);
+    loads.length = 0;
+    await cache.invalidate({ coordinate: "Movie.critics", source: { slug: "heat" } });
+    await read('{ a: movie(slug: "alien") { critics } h: movie(slug: "heat") { critics } }');
+    expect(loads).toEqual(["critics heat"]);
+  });
+
+  it("are the same for two schemas that differ in nothing else, or entries are kept apart", async () => {
+    const world = memoryWorld();
+    const [one, other] = [start(world), start(world, { idFields: { ...idFields, Rating: ["userId", "movieId"] } })];
+    await one.read("{ ratings { stars } }");
+    await other.read("{ ratings { stars } }");
+    expect([one.loads, other.loads]).toEqual([["ratings"], ["ratings"]]);
+  });
+
+  it("are reported if they have a resolver", async () => {
+    const lines: string[] = [];
+    const logger = { info: () => undefined, warn: (line: string) => void lines.push(line) };
+    const process = memoryWorld().process(
+      "type Query { movie: Movie @cached(maxAge: 60) } type Movie { a: ID b: ID }",
+      { Query: { movie: () => ({ a: 1 }) }, Movie: { b: () => 2 } },
+      { logger },
+      { entityTags: true, idFields: { Movie: ["a", "b"] } },
+    );
+    await dataOf(process.ask("{ movie { a } }", {}));
+    expect(lines.join()).toContain("`Movie`: its `b` has a resolver");
+  });
+
+  it("are wanted in exceptTypes, which has the names of entities", () => {
+    expect(() => start(undefined, { entityTags: { exceptTypes: ["Movie"] }, idFields })).not.toThrow();
+  });
+});
+
+describe.each(SERVERS)("whole responses on %s", (server) => {
+  it("are what a mutation is advised to take from its result, if it is one field", () => {
+    const lines: string[] = [];
+    const cache = createCache({ logger: { info: (line) => lines.push(line), warn: (line) => lines.push(line) } });
+    onTestFinished(() => cache.close());
+    const schema = makeExecutableSchema({
+      typeDefs: [
+        cachedTypeDefs,
+        `type Query { movie(slug: String!): Movie @cached(maxAge: 60, tags: ["Movie:{$args.slug}"]) rating(id: ID!): Rating @cached(maxAge: 60, tags: ["Rating:{$args.id}"]) }
+         type Mutation {
+           rename(slug: String!): Movie @invalidates(tags: ["Movie:{$args.slug}"])
+           change(slug: String!): Payload @invalidates(tags: ["Movie:{$args.slug}"])
+           rate(id: ID!): Rating @invalidates(tags: ["Rating:{$args.id}"])
+         }
+         type Payload { movie: Movie }
+         type Movie { id: ID! slug: String! }
+         type Rating { id: ID! movieId: ID! userId: ID! }`,
+      ],
+      resolvers: { Query: { movie: () => null, rating: () => null } },
+    });
+    applyCached(schema, cache, { idFields });
+    expect(lines.filter((line) => line.includes("in place of"))).toEqual([
+      expect.stringMatching(
+        /write `Movie:\{\$result\.slug\}` in place of `Movie:\{\$args\.slug\}`\n.*write `Movie:\{\$result\.movie\.slug\}` in place of `Movie:\{\$args\.slug\}`$/,
+      ),
+    ]);
+  });
+
+  it("are invalidated by what identifies their objects, whatever was selected", async () => {
+    let executions = 0;
+    const { ask } = openSite({
+      typeDefs:
+        "type Query { movie: Movie @cacheControl(maxAge: 60) } type Mutation { rename(slug: String!): Movie } type Movie { slug: String title: String }",
+      resolvers: {
+        Query: { movie: () => ({ slug: "alien", title: `Alien ${++executions}` }) },
+        Mutation: { rename: (_: unknown, { slug }: { slug: string }) => ({ slug }) },
+      },
+      server,
+      applied: { entityTags: true, idFields: { Movie: "slug" } },
+    });
+    await ask("{ movie { title } }");
+    await ask('mutation { rename(slug: "heat") { title } }');
+    await ask("{ movie { title } }");
+    expect(executions).toBe(1);
+    await ask('mutation { rename(slug: "alien") { title } }');
+    await ask("{ movie { title } }");
+    expect(executions).toBe(2);
+  });
+});
+
+describe("the option idFields", () => {
+  const sdl = /* GraphQL */ `
+    type Query { movie: Movie color: Color }
+    type Movie { slug(upper: Boolean): String tags: [String] self: Movie code: ID color: Color }
+    enum Color { RED }
+    interface Node { id: ID }
+  `;
+  const fields = "it has slug, tags, self, code, color";
+  const REFUSED: readonly (readonly [given: unknown, message: string])[] = [
+    [
+      "slug",
+      '`idFields`: expected an object of fields by type, such as { Movie: "slug", Rating: ["movieId", "userId"] }, got "slug"',
+    ],
+    [
+      ["slug"],
+      '`idFields`: expected an object of fields by type, such as { Movie: "slug", Rating: ["movieId", "userId"] }, got an array',
+    ],
+    [
+      { Movies: "slug" },
+      "`idFields.Movies`: expected the name of an object type of the schema that is no root type, got the name of no type; did you mean `Movie`?",
+    ],
+    [
+      { Query: "movie" },
+      "`idFields.Query`: expected the name of an object type of the schema that is no root type, got that of a root type",
+    ],
+    [
+      { Node: "id" },
+      "`idFields.Node`: expected the name of an object type of the schema that is no root type, got that of another type",
+    ],
+    [{ Movie: "sluq" }, `\`idFields.Movie\`: expected names of fields of the type, got "sluq"; ${fields}`],
+    [{ Movie: 7 }, `\`idFields.Movie\`: expected names of fields of the type, got 7; ${fields}`],
+    [
+      { Movie: ["code", "__proto__"] },
+      `\`idFields.Movie\`: expected names of fields of the type, got "__proto__"; ${fields}`,
+    ],
+    [{ Movie: [] }, "`idFields.Movie`: expected the name of a field, or several different ones, got none or one twice"],
+    [
+      { Movie: ["code", "code"] },
+      "`idFields.Movie`: expected the name of a field, or several different ones, got none or one twice",
+    ],
+    [
+      { Movie: "slug" },
+      "`idFields.Movie`: expected fields without arguments that return a scalar or an enum, got `slug`, one with arguments",
+    ],
+    [
+      { Movie: "tags" },
+      "`idFields.Movie`: expected fields without arguments that return a scalar or an enum, got `tags`, one of the type [String]",
+    ],
+    [
+      { Movie: "self" },
+      "`idFields.Movie`: expected fields without arguments that return a scalar or an enum, got `self`, one of the type Movie",
+    ],
+    [
+      { Movie: ["code", "color"] },
+      "`idFields.Movie`: expected fields whose objects have what clients get, got `color`, an enum with internal values",
+    ],
+  ];
+
+  it.each(REFUSED)("is refused as %j", (given, message) => {
+    const cache = createCache();
+    onTestFinished(() => cache.close());
+    const schema = makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl], resolvers: { Color: { RED: 1 } } });
+    expect(() => applyCached(schema, cache, { idFields: given as never })).toThrow(`applyCached: ${message}`);
+  });
+});

@@ -1,0 +1,236 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
+import { describe, expect, it } from "vitest";
+import { runCli } from "../../support/cli-terminal.js";
+import { sharedServer } from "../../support/shared-servers.js";
+import { dataOf, onEachStore, type Process, redisWorld, type World, waitForStores } from "../../support/world.js";
+
+/** Leading zeros of numbers do not count, nor does the case of anything. */
+const normalizeTag = (tag: string): string => tag.toLowerCase().replaceAll(/(?<=:)0+(?=\d)/g, "");
+
+const typeDefs = /* GraphQL */ `
+  type Query {
+    movie(id: ID!): Movie @cached(maxAge: 60, tags: ["Movie:{$args.id}"])
+    found(id: ID!): Movie @cached(maxAge: 60, tags: ["Movie:{$result.id}"])
+    entity(id: ID!): Movie @cached(maxAge: 60)
+  }
+  type Mutation { rate(id: ID!): Boolean @invalidates(tags: ["Movie:{$args.id}"]) }
+  type Movie { id: ID! loads: Int! }
+`;
+
+function start(world: World, isNormalized = true): Process {
+  let loads = 0;
+  const movie = (_: unknown, { id }: { id: string }) => ({ id: id.toLowerCase(), loads: ++loads });
+  return world.process(
+    typeDefs,
+    { Query: { movie, found: movie, entity: movie }, Mutation: { rate: () => true } },
+    isNormalized ? { invalidation: { normalizeTag } } : {},
+    { entityTags: true },
+  );
+}
+
+const SPELLINGS: readonly (readonly [stored: string, given: string])[] = [
+  ["7", "007"],
+  ["007", "7"],
+  ["2f1c0b6e-aaaa", "2F1C0B6E-AAAA"],
+  ["2F1C0B6E-AAAA", "2f1c0b6e-aaaa"],
+];
+
+function spellingTests(world: () => World): void {
+  describe.each(SPELLINGS)("of a value under %s, invalidated as %s", (stored, given) => {
+    const CALLS: Readonly<Record<string, (process: Process) => Promise<unknown>>> = {
+      "@invalidates": (process) => dataOf(process.ask(`mutation { rate(id: "${given}") }`)),
+      "cache.invalidateTags": ({ cache }) => cache.invalidateTags([`Movie:${given}`]),
+      "cache.mutate": ({ cache }) => cache.mutate({ tags: [`movie:${given}`] }, () => undefined),
+      "a soft invalidation": ({ cache }) => cache.invalidateTags([`MOVIE:${given}`], { soft: true }),
+    };
+    it.each(Object.keys(CALLS))(
+      "is reached by %s in another process, with tags of arguments, results, entities and loaders",
+      async (call) => {
+        const shared = world();
+        const [reader, writer] = [start(shared), start(shared)];
+        let loads = 0;
+        const loader = reader.cache.loader({
+          name: "Movie",
+          maxAge: 60,
+          tags: (id) => [`Movie:${id}`],
+          batch: async (ids: readonly string[]) => ids.map(() => ++loads),
+        });
+        const ask = async (): Promise<unknown> => {
+          const fields = ["movie", "found", "entity"].map((field) => `${field}(id: "${stored}") { loads }`);
+          const { movie, found, entity } = (await dataOf(reader.ask(`{ ${fields.join(" ")} }`, {}))) as Record<
+            string,
+            { loads: number }
+          >;
+          return [[movie?.loads, found?.loads, entity?.loads].sort(), await loader({}).load(stored)];
+        };
+        expect(await ask()).toEqual([[1, 2, 3], 1]);
+        await waitForStores(reader, 4);
+        expect(await ask()).toEqual([[1, 2, 3], 1]);
+        await CALLS[call]?.(writer);
+        if (call === "a soft invalidation") {
+          expect(await ask()).toEqual([[1, 2, 3], 1]);
+          await waitForStores(reader, 8);
+        }
+        expect(await ask()).toEqual([[4, 5, 6], 2]);
+      },
+    );
+  });
+
+  it("reaches the values of a release without the option, by the spelling that is given", async () => {
+    const shared = world();
+    const [reader, writer] = [start(shared, false), start(shared)];
+    const ask = async (): Promise<unknown> => dataOf(reader.ask('{ movie(id: "007") { loads } }', {}));
+    await ask();
+    await waitForStores(reader);
+    await writer.cache.invalidateTags(["Movie:007"]);
+    expect(await ask()).toEqual({ movie: { loads: 2 } });
+  });
+
+  it("are not served to a release with another form of tags", async () => {
+    const shared = world();
+    const [before, after] = [start(shared, false), start(shared)];
+    await dataOf(before.ask('{ found(id: "7") { loads } }', {}));
+    await waitForStores(before);
+    await dataOf(after.ask('{ found(id: "7") { loads } }', {}));
+    expect(after.outcomes()).toEqual({ loaded: 1 });
+  });
+}
+
+onEachStore("spellings of tags that the option normalizeTag makes one", spellingTests);
+
+describe("normalizeTag", () => {
+  it("does not have other spellings reported as mistakes", async () => {
+    const lines: string[] = [];
+    const log = (line: string): void => void lines.push(line);
+    const cache = createCache({ logger: { info: log, warn: log }, invalidation: { normalizeTag } });
+    applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs] }), cache);
+    lines.length = 0;
+    await cache.invalidateTags(["movie:7", "MOVIE:007"]);
+    expect(lines).toEqual([]);
+    await cache.invalidateTags(["Movie7"]);
+    expect(lines).toHaveLength(1);
+  });
+
+  it.each([
+    ["throws", () => fail(), "got an exception"],
+    ["returns a promise", async (tag: string) => tag, "got a promise"],
+    ["returns an empty text", () => "", 'got ""'],
+    ["returns nothing", () => undefined, "got undefined"],
+  ])("is reported once if it %s, and the tags count as they are", async (_, mistaken, problem) => {
+    const lines: string[] = [];
+    const log = (line: string): void => void lines.push(line);
+    let loads = 0;
+    const cache = createCache({
+      logger: { info: log, warn: log },
+      invalidation: { normalizeTag: mistaken as never },
+    });
+    const loader = cache.loader({
+      name: "Movie",
+      maxAge: 60,
+      tags: (id) => [`Movie:${id}`],
+      batch: async (ids: readonly number[]) => ids.map(() => ++loads),
+    });
+    await loader({}).load(7);
+    expect(await loader({}).load(7)).toBe(1);
+    await cache.invalidateTags(["Movie:7"]);
+    expect(await loader({}).load(7)).toBe(2);
+    expect(lines).toEqual([
+      `graphql-cached: createCache: \`invalidation.normalizeTag\`: expected a function that returns a non-empty string, ${problem}; until then such tags count as they are`,
+    ]);
+  });
+
+  it("is applied by the command line to a Redis server, from the options of the cache", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "graphql-cached-spellings-"));
+    const config = join(folder, "options.mjs");
+    const world = await redisWorld();
+    writeFileSync(
+      config,
+      `export default { prefix: ${JSON.stringify(world.prefix)}, invalidation: { normalizeTag: ${String(normalizeTag)} } };`,
+    );
+    const reader = start(world);
+    const ask = async (): Promise<unknown> => dataOf(reader.ask('{ movie(id: "7") { loads } }', {}));
+    await ask();
+    await waitForStores(reader);
+    const { host, port } = await sharedServer("redisStandalone");
+    const place = ["--redis", `redis://${host}:${port}`, "--config", config];
+    const { code, out } = await runCli(["invalidate", "--tag", "MOVIE:007", ...place]);
+    expect([code, out]).toEqual([0, "Invalidated entries with the tag MOVIE:007."]);
+    expect(await ask()).toEqual({ movie: { loads: 2 } });
+    const both = await runCli(["top", "--endpoint", "http://localhost:1", "--config", config]);
+    expect(both).toMatchObject({ code: 2, err: expect.stringContaining("expected --config with --redis") });
+    rmSync(folder, { recursive: true, force: true });
+  });
+});
+
+function fail(): never {
+  throw new Error("secret");
+}
+
+describe("a mutation with an id of the client in its tags, which returns the object", () => {
+  const types = `
+    type Movie { id: ID! director: Person } type Person { id: ID! } type MoviePayload { movie: Movie ok: Boolean }
+    type Resolved { id: ID! } type Names { name: String }
+    type Query { movie(id: ID!): Movie @cached(maxAge: 60, tags: ["Movie:{$args.id}", "Person:{$args.id}", "Resolved:{$args.id}", "Names:{$args.id}"]) }
+  `;
+  const adviceFor = (mutation: string, options: object = {}, apply: object = {}): string[] => {
+    const lines: string[] = [];
+    const logger = { info: (line: string) => void lines.push(line), warn: () => undefined };
+    const schema = makeExecutableSchema({
+      typeDefs: [cachedTypeDefs, types, `type Mutation { m${mutation} }`],
+      resolvers: { Resolved: { id: () => 1 } },
+    });
+    applyCached(schema, createCache({ ...options, logger }), apply);
+    return lines.filter((line) => line.includes("spell"));
+  };
+  const advised = (from: string, to: string): string =>
+    `graphql-cached: applyCached: tags of @invalidates with ids as the client spells them, so that "007" does not invalidate what has the tag of "7"; the result has the id as it is stored:\n- \`Mutation.m\`: write \`${to}\` in place of \`${from}\``;
+
+  const ADVISED: readonly [mutation: string, from: string, to: string][] = [
+    ['(id: ID!): Movie @invalidates(tags: ["Movie:{$args.id}"])', "Movie:{$args.id}", "Movie:{$result.id}"],
+    ['(movie: ID!): Movie! @invalidates(tags: ["Movie:{$args.movie}"])', "Movie:{$args.movie}", "Movie:{$result.id}"],
+    ['(id: String!): Movie @invalidates(tags: ["M:{$args.id}"]) n: Int', "M:{$args.id}", "M:{$result.id}"],
+    [
+      '(movie: ID!): MoviePayload @invalidates(tags: ["Movie:{$args.movie}"])',
+      "Movie:{$args.movie}",
+      "Movie:{$result.movie.id}",
+    ],
+    [
+      '(ids: [ID!]!): [Movie!]! @invalidates(tags: ["Movie:{$args.ids[]}"])',
+      "Movie:{$args.ids[]}",
+      "Movie:{$result[].id}",
+    ],
+  ];
+  it.each(ADVISED)(
+    "is advised to use the id of the result, at start-up and by the check: m%s",
+    async (mutation, from, to) => {
+      expect(adviceFor(mutation)).toEqual([advised(from, to)]);
+      const sdl = `${types} type Mutation { m${mutation} }`;
+      const { out } = await runCli(["check", "-", "--json"], { readInput: async () => sdl });
+      const { notes } = JSON.parse(out) as { readonly notes: readonly string[] };
+      expect(notes).toContain(
+        `Mutation.m: write \`${to}\` in place of \`${from}\`: the client can spell an id in several ways, and the result has it as it is stored.`,
+      );
+    },
+  );
+
+  it.each([
+    ['(id: Int!): Movie @invalidates(tags: ["Movie:{$args.id}"])', "an integer has one spelling"],
+    ['(id: ID!): Boolean @invalidates(tags: ["Movie:{$args.id}"])', "nothing to take it from"],
+    ['(id: ID!): Names @invalidates(tags: ["Names:{$args.id}"])', "no id in the result"],
+    ['(id: ID!): Resolved @invalidates(tags: ["Resolved:{$args.id}"])', "the id has a resolver"],
+    ['(person: ID!): Movie @invalidates(tags: ["Person:{$args.person}"])', "the id of something else"],
+    ['(id: ID!): Movie @invalidates(tags: ["Movie:{$result.id}"])', "done already"],
+  ])("is not advised where it would not help: m%s (%s)", (mutation) => {
+    expect(adviceFor(mutation)).toEqual([]);
+  });
+
+  it("is not advised if the option makes the spellings one, or if entity tags reach the object", () => {
+    const [mutation = ""] = ADVISED[0] ?? [];
+    expect(adviceFor(mutation, { invalidation: { normalizeTag } })).toEqual([]);
+    expect(adviceFor(mutation, {}, { entityTags: true })).toEqual([]);
+  });
+});

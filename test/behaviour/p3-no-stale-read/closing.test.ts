@@ -1,0 +1,93 @@
+import { memoryStore } from "graphql-cached";
+import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
+import { describe, expect, it } from "vitest";
+import { dataOf, memoryWorld, type Process, waitForStores } from "../../support/world.js";
+
+const typeDefs = `
+  type Query { price: Int @cached(maxAge: 60, tags: ["Price"]) }
+  type Mutation { set: Int @invalidates(tags: ["Price"]) }
+`;
+
+/** Two processes that have cached a price. `go` lets the change of the price end, or the command that invalidates it. */
+async function startShop({ holdInvalidations = true } = {}) {
+  const clock = new FakeClock();
+  const go = gate();
+  const source = { price: 1 };
+  const set = async (): Promise<number> => {
+    await go.passed;
+    source.price = 2;
+    return 2;
+  };
+  const shared = memoryStore({ clock });
+  const held = chaosStore(shared);
+  const append = held.appendClock.bind(held);
+  if (holdInvalidations)
+    held.appendClock = (records) => (records.length === 0 ? append([]) : go.passed.then(() => append(records)));
+  const world = memoryWorld(() => shared);
+  const resolvers = { Query: { price: () => source.price }, Mutation: { set } };
+  const closing = world.process(typeDefs, resolvers, { testing: { clock }, store: held });
+  const other = world.process(typeDefs, resolvers, { testing: { clock } });
+  await closing.ask("{ price }");
+  await waitForStores(closing);
+  const read = async ({ ask }: Process = other): Promise<unknown> => dataOf(ask("{ price }"));
+  expect(await read()).toEqual({ price: 1 });
+  return { clock, go, source, set, closing, other, read };
+}
+
+type Shop = Awaited<ReturnType<typeof startShop>>;
+
+const CHANGES: Readonly<Record<string, (shop: Shop) => Promise<unknown>>> = {
+  "an @invalidates mutation": ({ closing }) => closing.ask("mutation { set }"),
+  "a call of cache.invalidateTags": async ({ closing, source }) => {
+    source.price = 2;
+    await closing.cache.invalidateTags(["Price"]);
+  },
+};
+
+/** Closes the cache. */
+function close({ closing }: Shop) {
+  let isClosed = false;
+  const closed = closing.cache.close().then(() => {
+    isClosed = true;
+  });
+  return { closed, isClosed: () => isClosed };
+}
+
+describe("a cache that is closed while a mutation is under way", () => {
+  it.each(Object.keys(CHANGES))("waits for %s, so that its invalidation is not lost", async (name) => {
+    const shop = await startShop();
+    const change = CHANGES[name]?.(shop);
+    await settle();
+    const { closed, isClosed } = close(shop);
+    await settle();
+    expect(isClosed()).toBe(false);
+    shop.go.open();
+    await Promise.all([change, closed]);
+    expect(await shop.read()).toEqual({ price: 2 });
+  });
+
+  it("does not wait for a write in cache.mutate, whose mark in the store keeps the old value from being stored", async () => {
+    const { closing, other, set, go, read } = await startShop({ holdInvalidations: false });
+    const change = closing.cache.mutate({ tags: ["Price"] }, set);
+    await settle();
+    await closing.cache.close();
+    expect(await read()).toEqual({ price: 1 });
+    go.open();
+    await change;
+    expect(await read()).toEqual({ price: 2 });
+    expect(other.outcomes().hit).toBe(1);
+  });
+
+  it("waits for two seconds at most", async () => {
+    const shop = await startShop();
+    const change = shop.closing.ask("mutation { set }");
+    await settle();
+    const { closed, isClosed } = close(shop);
+    await shop.clock.advance(1_999);
+    expect(isClosed()).toBe(false);
+    await shop.clock.advance(1);
+    await closed;
+    shop.go.open();
+    await change;
+  });
+});

@@ -1,0 +1,232 @@
+import { createServer } from "node:net";
+import { createCache, memoryStore } from "graphql-cached";
+import { redisStore } from "graphql-cached/redis";
+import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
+import { Redis } from "ioredis";
+import { describe, expect, it } from "vitest";
+import { dataOf, memoryWorld } from "../../support/world.js";
+
+const typeDefs = "type Query { top: Int @cached(maxAge: 60) }";
+
+function createChaoticProcess(options: object = {}) {
+  const clock = new FakeClock();
+  const store = chaosStore(memoryStore({ clock }));
+  const state = { loads: 0, hold: undefined as Promise<void> | undefined };
+  const top = async (): Promise<number> => {
+    const nth = ++state.loads;
+    await state.hold;
+    return nth;
+  };
+  return {
+    clock,
+    state,
+    chaos: store.chaos,
+    ...memoryWorld(() => store).process(typeDefs, { Query: { top } }, { testing: { clock }, ...options }),
+  };
+}
+
+describe("an unavailable store", () => {
+  it("turns reads into misses without failing requests", async () => {
+    const { chaos, ask, outcomes } = createChaoticProcess();
+    chaos.mode = "throws";
+    expect(await dataOf(ask("{ top }"))).toEqual({ top: 1 });
+    expect(outcomes()).toEqual({ "bypassed(STORE_UNAVAILABLE)": 1 });
+  });
+
+  it("costs a request at most storeTimeoutMs when the store does not respond", async () => {
+    const { chaos, clock, state, ask } = createChaoticProcess();
+    chaos.mode = "hangs";
+    const answer = dataOf(ask("{ top }"));
+    await clock.advance(90);
+    expect(state.loads).toBe(0);
+    await clock.advance(20);
+    expect(await answer).toEqual({ top: 1 });
+  });
+
+  it("sends no commands while the breaker is open and retries after a pause", async () => {
+    const { chaos, clock, ask } = createChaoticProcess();
+    chaos.mode = "throws";
+    for (let nth = 0; nth < 5; nth++) await ask("{ top }");
+    const readsBefore = chaos.calls.get("read");
+    await ask("{ top }");
+    expect(chaos.calls.get("read")).toBe(readsBefore);
+    chaos.mode = undefined;
+    await clock.advance(300);
+    await ask("{ top }");
+    await settle();
+    await ask("{ top }");
+    expect(chaos.calls.get("read")).toBeGreaterThan(readsBefore ?? 0);
+  });
+
+  it("loads a key once at a time per process while the store is unavailable", async () => {
+    const { chaos, state, ask } = createChaoticProcess();
+    chaos.mode = "throws";
+    const loadGate = gate();
+    state.hold = loadGate.passed;
+    const results = Array.from({ length: 20 }, () => dataOf(ask("{ top }")));
+    await settle();
+    loadGate.open();
+    expect(new Set((await Promise.all(results)).map((answer) => JSON.stringify(answer)))).toEqual(
+      new Set(['{"top":1}']),
+    );
+    expect(state.loads).toBe(1);
+  });
+
+  it("shares a value loaded during an outage within the process for outageShareMs", async () => {
+    const { chaos, clock, state, cache, ask } = createChaoticProcess({ storage: { outageShareMs: 1_000 } });
+    chaos.mode = "throws";
+    expect(await dataOf(ask("{ top }"))).toEqual({ top: 1 });
+    await clock.advance(900);
+    expect(await dataOf(ask("{ top }"))).toEqual({ top: 1 });
+    await clock.advance(200);
+    expect(await dataOf(ask("{ top }"))).toEqual({ top: 2 });
+    await cache.invalidate({ coordinate: "Query.top" }).catch(() => undefined);
+    expect(await dataOf(ask("{ top }"))).toEqual({ top: 3 });
+    expect(state.loads).toBe(3);
+  });
+
+  it.each([0, 1])(
+    "serves no value under a tag of its result whose invalidation failed, after %i hits",
+    async (hits) => {
+      const clock = new FakeClock();
+      const store = chaosStore(memoryStore({ clock }));
+      const world = memoryWorld(() => store);
+      const taggedTypeDefs = 'type Query { top: Int @cached(maxAge: 60, tags: ["Top:{$result}"]) }';
+      const state = { value: 7, loads: 0 };
+      const top = (): number => (state.loads++, state.value);
+      const create = () => world.process(taggedTypeDefs, { Query: { top } }, { testing: { clock } });
+      const first = create();
+      await first.ask("{ top }");
+      await settle();
+      const { ask, cache, outcomes } = create();
+      for (let nth = 0; nth < hits; nth++) await ask("{ top }");
+      store.chaos.mode = "throws";
+      await expect(cache.invalidateTags(["Top:7"])).rejects.toThrow();
+      store.chaos.mode = undefined;
+      state.value = 8;
+      expect(await dataOf(ask("{ top }"))).toEqual({ top: 8 });
+      expect([outcomes().hit ?? 0, state.loads]).toEqual([hits, 2]);
+    },
+  );
+
+  it("does not share a value during an outage after an invalidation by tag", async () => {
+    const { chaos, cache, ask } = createChaoticProcess({ storage: { outageShareMs: 1_000 } });
+    chaos.mode = "throws";
+    expect(await dataOf(ask("{ top }"))).toEqual({ top: 1 });
+    expect(await dataOf(ask("{ top }"))).toEqual({ top: 1 });
+    await cache.invalidateTags(["Top"]).catch(() => undefined);
+    expect(await dataOf(ask("{ top }"))).toEqual({ top: 2 });
+  });
+
+  it("does not join a load older than outageShareMs, because other processes may have invalidated it", async () => {
+    const { chaos, clock, state, ask } = createChaoticProcess({ storage: { outageShareMs: 1_000 } });
+    chaos.mode = "throws";
+    const loadGate = gate();
+    state.hold = loadGate.passed;
+    const first = dataOf(ask("{ top }"));
+    await clock.advance(900);
+    const joined = dataOf(ask("{ top }"));
+    await clock.advance(200);
+    const second = dataOf(ask("{ top }"));
+    await settle();
+    loadGate.open();
+    expect(await Promise.all([first, joined, second])).toEqual([{ top: 1 }, { top: 1 }, { top: 2 }]);
+  });
+
+  it("repeats an unconfirmed invalidation when the cache closes", async () => {
+    const { chaos, cache, ask } = createChaoticProcess();
+    await ask("{ top }");
+    await settle();
+    chaos.mode = "throws";
+    await cache.invalidate({ coordinate: "Query.top" }).catch(() => undefined);
+    chaos.mode = undefined;
+    const appended = chaos.calls.get("appendClock") ?? 0;
+    await cache.close();
+    expect(chaos.calls.get("appendClock")).toBe(appended + 1);
+  });
+
+  it("does not share a failed load after it has ended during an outage", async () => {
+    const { chaos, state, ask } = createChaoticProcess();
+    chaos.mode = "throws";
+    state.hold = Promise.reject(new Error("the source is away"));
+    state.hold.catch(() => undefined);
+    expect((await ask("{ top }")).errors?.[0]?.message).toBe("the source is away");
+    state.hold = undefined;
+    expect(await dataOf(ask("{ top }"))).toEqual({ top: 2 });
+  });
+
+  it("does not read a key from the store until its failed invalidation has been repeated", async () => {
+    const { chaos, clock, cache, ask, outcomes } = createChaoticProcess();
+    await ask("{ top }");
+    await settle();
+    chaos.mode = "throws";
+    await cache.invalidate({ coordinate: "Query.top" }).catch(() => undefined);
+    chaos.mode = undefined;
+    expect(await dataOf(ask("{ top }"))).toEqual({ top: 2 });
+    expect(outcomes()).toEqual({ loaded: 1, "bypassed(STORE_UNAVAILABLE)": 1 });
+    await clock.advance(300);
+    expect(await dataOf(ask("{ top }"))).toEqual({ top: 3 });
+    expect(outcomes()).toMatchObject({ loaded: 2 });
+  });
+
+  it("rejects an invalidation and repeats it until the store confirms it", async () => {
+    const { chaos, clock, cache, ask } = createChaoticProcess();
+    await ask("{ top }");
+    chaos.mode = "throws";
+    await expect(cache.invalidate({ coordinate: "Query.top" })).rejects.toMatchObject({
+      code: "CACHED_STORE_UNAVAILABLE",
+    });
+    chaos.mode = undefined;
+    await clock.advance(600);
+    expect(await dataOf(ask("{ top }"))).toEqual({ top: 2 });
+  });
+
+  it("runs the write of cache.mutate even when the store is unavailable", async () => {
+    const { chaos, cache } = createChaoticProcess();
+    chaos.mode = "throws";
+    expect(await cache.mutate({ tags: ["Movie:7"] }, () => "written")).toBe("written");
+  });
+});
+
+describe("a Redis that is unreachable at start-up", () => {
+  it("logs the outage once and serves every request uncached", async () => {
+    const port = await new Promise<number>((resolve) => {
+      const server = createServer().listen(0, "127.0.0.1", () => {
+        const { port: free } = server.address() as { port: number };
+        server.close(() => resolve(free));
+      });
+    });
+    const lines: string[] = [];
+    const logger = { info: (line: string) => lines.push(line), warn: (line: string) => lines.push(line) };
+    const client = new Redis(port, "127.0.0.1", {
+      maxRetriesPerRequest: 1,
+      enableOfflineQueue: false,
+      retryStrategy: () => 20,
+    });
+    const store = redisStore({ client });
+    const { ask, cache } = memoryWorld(() => store).process(
+      typeDefs,
+      { Query: { top: () => 7 } },
+      { logger, storage: { storeTimeoutMs: 50 } },
+    );
+    for (let nth = 0; nth < 8; nth++) expect(await dataOf(ask("{ top }"))).toEqual({ top: 7 });
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toContain("the store is unavailable, requests continue uncached");
+    await cache.close();
+    client.disconnect();
+  });
+
+  it("bounds the wait for Redis when the client sets no limits", async () => {
+    const client = new Redis(1, "127.0.0.1", { retryStrategy: () => 20 });
+    const cache = createCache({
+      store: redisStore({ client }),
+      prefix: "redis-down",
+      storage: { storeTimeoutMs: 40 },
+      logger: { info: () => undefined, warn: () => undefined },
+    });
+    const load = cache.loader<number, number>({ name: "N", maxAge: 1, batch: async (ids) => [...ids] });
+    expect(await load({}).load(7)).toBe(7);
+    await cache.close();
+    client.disconnect();
+  });
+});

@@ -1,0 +1,101 @@
+import { describe, expect, it } from "vitest";
+import { dataOf, memoryWorld } from "../../support/world.js";
+
+/** Asks for `fields` twice. Returns the log lines and the errors of the bypasses. */
+async function bypassesOf(typeDefs: string, resolvers: object, query: string, makeContext: () => object = () => ({})) {
+  const lines: string[] = [];
+  const logger = { info: () => undefined, warn: (line: string) => void lines.push(line) };
+  const { ask, events } = memoryWorld().process(typeDefs, resolvers, { logger });
+  const data = [await dataOf(ask(query, makeContext())), await dataOf(ask(query, makeContext()))];
+  const errors = events.flatMap((event) => (event.name === "resolver.bypassed" ? [event.error] : []));
+  return { data, lines, errors };
+}
+
+describe("a field whose key or tags are read from a getter that throws", () => {
+  const typeDefs = /* GraphQL */ `
+    type Query {
+      byContext: Int @cached(maxAge: 60, key: ["$context.tenant.id"])
+      movie: Movie
+    }
+    type Movie {
+      keyed: Int @cached(maxAge: 60, key: ["$source.code"])
+      keyedByTwo: Int @cached(maxAge: 60, key: ["$source.code", "$source.title"])
+      tagged: Int @cached(maxAge: 60, key: [], tags: ["Movie:{$source.code}"])
+    }
+  `;
+  const failing = {
+    get code(): never {
+      throw new Error("column `code` was not loaded for alice@example.com");
+    },
+    get id(): never {
+      throw new Error("no tenant");
+    },
+  };
+  const resolvers = {
+    Query: { byContext: () => 1, movie: () => failing },
+    Movie: { keyed: () => 1, keyedByTwo: () => 1, tagged: () => 1 },
+  };
+  const cases: Readonly<Record<string, string>> = {
+    "Query.byContext": "{ byContext }",
+    "Movie.keyed": "{ movie { keyed } }",
+    "Movie.keyedByTwo": "{ movie { keyedByTwo } }",
+    "Movie.tagged": "{ movie { tagged } }",
+  };
+  for (const [coordinate, query] of Object.entries(cases))
+    it(`is resolved without the cache, which is logged once and published with its cause: ${coordinate}`, async () => {
+      const context = () => ({ tenant: failing });
+      const { lines, errors } = await bypassesOf(typeDefs, resolvers, query, context);
+      const message = `\`${coordinate}\` is not cached: expected values in \`key\` and \`tags\` that can be read, got an exception, the cause of this error; correct the getter that threw it, or name other values`;
+      expect(lines).toEqual([`graphql-cached: ${message}`]);
+      const error = { code: "CACHED_KEY_UNSERIALIZABLE", message, coordinate, cause: { name: "Error" } };
+      expect(errors).toMatchObject([error, error]);
+    });
+});
+
+describe("a field whose key lacks a part", () => {
+  const typeDefs = /* GraphQL */ `
+    scalar JSON
+    type Query {
+      byContext: Int @cached(maxAge: 60, key: ["$context.tenant.id"])
+      byArgument(filter: JSON): Int @cached(maxAge: 60, key: ["$args.filter.id"])
+      movie: Movie
+    }
+    type Movie {
+      bySource: Int @cached(maxAge: 60, key: ["$source.code"])
+    }
+  `;
+  const resolvers = {
+    Query: { byContext: () => 1, byArgument: () => 1, movie: () => ({}) },
+    Movie: { bySource: () => 1 },
+  };
+  const cases: readonly (readonly [coordinate: string, query: string, part: string, remedy: string])[] = [
+    ["Query.byContext", "{ byContext }", "$context.tenant.id", "set it in the server's context function"],
+    ["Query.byArgument", "{ byArgument(filter: [7]) }", "$args.filter.id", "pass an object that contains it"],
+    ["Movie.bySource", "{ movie { bySource } }", "$source.code", "return it from the parent's resolver"],
+  ];
+  for (const [coordinate, query, part, remedy] of cases)
+    it(`is logged once with the way to supply it: ${part}`, async () => {
+      const { lines } = await bypassesOf(typeDefs, resolvers, query);
+      expect(lines).toEqual([
+        `graphql-cached: \`${coordinate}\` is not cached: its key needs \`${part}\`, which is missing; ${remedy}, or set another \`key\``,
+      ]);
+    });
+
+  it("rejects an invalidation that does not pass the part, with where to pass it", async () => {
+    const { cache } = memoryWorld().process(typeDefs, resolvers);
+    const invalidations: readonly (readonly [
+      target: { coordinate: string; args: object },
+      part: string,
+      property: string,
+    ])[] = [
+      [{ coordinate: "Query.byContext", args: {} }, "$context.tenant.id", "context"],
+      [{ coordinate: "Query.byArgument", args: { filter: [7] } }, "$args.filter.id", "args"],
+      [{ coordinate: "Movie.bySource", args: {} }, "$source.code", "source"],
+    ];
+    for (const [target, part, property] of invalidations)
+      await expect(cache.invalidate(target as never)).rejects.toMatchObject({
+        code: "CACHED_KEY_UNUSABLE",
+        message: `\`${target.coordinate}\`: its key needs \`${part}\`, which is missing; pass it in \`${property}\``,
+      });
+  });
+});

@@ -1,0 +1,335 @@
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { MapperKind, mapSchema } from "@graphql-tools/utils";
+import { buildSchema, defaultFieldResolver, type GraphQLSchema, graphql } from "graphql";
+import {
+  applyCached,
+  type CacheEvent,
+  type CacheOptions,
+  cachedTypeDefs,
+  cachedTypeDefsAs,
+  createCache,
+} from "graphql-cached";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { applyMiddleware, rule, shield } from "../../support/graphql-shield.js";
+
+interface Context {
+  readonly isMember: boolean;
+}
+
+const typeDefs = /* GraphQL */ `
+  directive @auth on FIELD_DEFINITION | OBJECT | INTERFACE | SCALAR
+  directive @federation__policy on FIELD_DEFINITION
+  directive @members on FIELD_DEFINITION
+`;
+
+function createSite() {
+  const events: CacheEvent[] = [];
+  const warnings: string[] = [];
+  const cache = createCache({
+    onEvent: (event) => events.push(event),
+    logger: { info: () => undefined, warn: (line) => warnings.push(line) },
+  });
+  onTestFinished(() => cache.close());
+  let loads = 0;
+  const schema = makeExecutableSchema({
+    typeDefs: [cachedTypeDefs, "type Query { news: String @cached(maxAge: 60) }"],
+    resolvers: { Query: { news: () => `news ${++loads}` } },
+  });
+  return { cache, schema, events, warnings };
+}
+
+const isMember = rule({ cache: "no_cache" })((_parent, _args, context: Context) => context.isMember);
+const permissions = shield({ Query: { news: isMember } }, { fallbackError: new Error("members only") });
+
+/** The same permission check as a hand-written schema transform. */
+const withMembersCheck = (schema: GraphQLSchema): GraphQLSchema =>
+  mapSchema(schema, {
+    [MapperKind.OBJECT_FIELD]: (field) => {
+      const resolve = field.resolve ?? defaultFieldResolver;
+      return {
+        ...field,
+        resolve: (source: unknown, args: unknown, context: Context, info: never) => {
+          if (!context.isMember) throw new Error("members only");
+          return resolve(source, args as never, context, info);
+        },
+      } as typeof field;
+    },
+  });
+
+async function ask(schema: GraphQLSchema, member: boolean): Promise<unknown> {
+  const { data, errors } = await graphql({ schema, source: "{ news }", contextValue: { isMember: member } });
+  return errors?.[0]?.message ?? data?.news;
+}
+
+describe("permissions applied after the cache", () => {
+  for (const [how, protect] of [
+    ["graphql-shield", (schema: GraphQLSchema) => applyMiddleware(schema, permissions)],
+    ["a transform", withMembersCheck],
+  ] as const)
+    it(`checks permissions applied by ${how} on every request, hits included`, async () => {
+      const { cache, schema, events } = createSite();
+      const safe = protect(applyCached(schema, cache));
+      expect([await ask(safe, true), await ask(safe, true), await ask(safe, false)]).toEqual([
+        "news 1",
+        "news 1",
+        "members only",
+      ]);
+      expect(events.filter(({ name }) => name === "context.read")).toEqual([]);
+    });
+});
+
+describe("permissions applied before the cache", () => {
+  it("rejects a schema wrapped by graphql-shield at start-up", () => {
+    const { cache, schema } = createSite();
+    expect(() => applyCached(applyMiddleware(schema, permissions), cache)).toThrow(
+      "applyMiddleware(applyCached(schema, cache), permissions)",
+    );
+  });
+
+  it("rejects such a schema also behind a transform that copies its types", () => {
+    const { cache, schema } = createSite();
+    const copied = mapSchema(applyMiddleware(schema, permissions), {
+      [MapperKind.OBJECT_FIELD]: (field) => ({ ...field }),
+    });
+    expect(() => applyCached(copied, cache)).toThrow(
+      "got one whose `Query.news` it has wrapped; its permissions would not be checked on a hit. Apply the cache first: applyMiddleware(applyCached(schema, cache), permissions)",
+    );
+  });
+
+  it("reports a permission check in a wrapped resolver on the first load, because hits would skip it", async () => {
+    const { cache, schema, events, warnings } = createSite();
+    const unsafe = applyCached(withMembersCheck(schema), cache);
+    expect([await ask(unsafe, true), await ask(unsafe, false)]).toEqual(["news 1", "news 1"]);
+    expect(events).toContainEqual({
+      name: "context.read",
+      coordinate: "Query.news",
+      digest: "",
+      property: "isMember",
+    });
+    expect(warnings).toHaveLength(1);
+    expect(warnings[0]).toContain(
+      "if a permission check reads it, apply permissions to the schema that applyCached returns",
+    );
+  });
+});
+
+/** Returns the message of the error that applyCached throws for a schema, or an empty string. */
+function rejectionOf(sdl: string, options: CacheOptions<never> = {}): string {
+  try {
+    const schema = makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs, sdl] });
+    applyCached(schema, createCache({ identify: () => 1, ...options } as CacheOptions));
+    return "";
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+describe("public fields under an auth directive", () => {
+  const places: Record<string, string> = {
+    "on the field": "type Query { a: Int @auth @cached(maxAge: 1) }",
+    "on its type": "type Query @auth { a: Int @cached(maxAge: 1) }",
+    "on an extension of its type": "type Query { a: Int @cached(maxAge: 1) } extend type Query @auth",
+    "on the type it returns": "type Query { a: [Bill!] @cached(maxAge: 1) } type Bill @auth { id: ID }",
+    "on a member of the union it returns":
+      "type Query { a: Paper @cached(maxAge: 1) } union Paper = Bill type Bill @auth { id: ID }",
+    "on an implementation of the interface it returns":
+      "type Query { a: Paper @cached(maxAge: 1) } interface Paper { id: ID } type Bill implements Paper @auth { id: ID }",
+    "on the interface that has the field":
+      "interface Has { a: Int @auth } type Query implements Has { a: Int @cached(maxAge: 1) }",
+    "on the scalar it returns": "scalar Secret @auth type Query { a: Secret @cached(maxAge: 1) }",
+    "in federation's namespace": "type Query { a: Int @federation__policy @cached(maxAge: 1) }",
+    "when only the policy of its type is PUBLIC":
+      "type Query { a: Bill @auth @cached(maxAge: 1) } type Bill @cached(scope: PUBLIC) { id: ID }",
+  };
+  for (const [where, sdl] of Object.entries(places))
+    it(`rejects a public field at start-up with the directive ${where}`, () => {
+      expect(rejectionOf(sdl)).toMatch(
+        /^@cached on `Query\.a`: `scope`: expected a declaration on the field itself, since `@(auth|policy)` covers it/,
+      );
+    });
+
+  it("rejects a public field under an auth directive in a code-first schema too", () => {
+    const schema = buildSchema("type Query { a: Int }");
+    for (const directives of [{ auth: {} }, [{ name: "auth", args: {} }]]) {
+      Object.assign(schema.getQueryType()?.getFields().a ?? {}, { extensions: { cached: { maxAge: 1 }, directives } });
+      expect(() => applyCached(schema, createCache())).toThrow("since `@auth` covers it");
+    }
+  });
+
+  it("rejects a field under an auth directive when only a profile or the defaults set scope PUBLIC", () => {
+    const sdl = 'type Query { a: Int @auth @cached(profile: "hot") }';
+    expect(rejectionOf(sdl, { profiles: { hot: { maxAge: 1, scope: "PUBLIC" } } })).toContain("`@auth`");
+    expect(rejectionOf(sdl, { profiles: { hot: { maxAge: 1 } }, defaults: { scope: "PUBLIC" } })).toContain("`@auth`");
+  });
+
+  it("accepts a field under an auth directive that sets a scope itself", () => {
+    expect(rejectionOf("type Query { a: Int @auth @cached(maxAge: 1, scope: PUBLIC) }")).toBe("");
+    expect(rejectionOf("type Query { a: Int @auth @cached(maxAge: 1, scope: PRIVATE) }")).toBe("");
+    expect(rejectionOf("type Query { a: Int @auth @cached(maxAge: 1) }", { defaults: { scope: "PRIVATE" } })).toBe("");
+  });
+
+  const NAMES = [
+    ..."hasRole hasPermission hasScope isAuthenticated requireAuth requiresAuth authorized authorize authenticated auth".split(
+      " ",
+    ),
+    ..."aws_auth aws_cognito_user_pools aws_iam aws_oidc aws_lambda aws_api_key guard permission permissions".split(
+      " ",
+    ),
+    ..."requiresScopes policy private protected secured allow can login isAdmin adminOnly isOwner role roles scope acl".split(
+      " ",
+    ),
+    ..."HASROLE hasrole has_role requireauth isLoggedIn logged_in signedIn loginRequired oauth needsAuth authz".split(
+      " ",
+    ),
+    ..."requireUser membersOnly hasAnyRole canRead can_read restricted accessControl shield jwt authorise rolesAllowed".split(
+      " ",
+    ),
+    ..."my__hasRole federation__authenticated".split(" "),
+  ];
+  it.each(NAMES)("takes a directive for an auth directive by its name: @%s", (name) => {
+    const sdl = `directive @${name} on FIELD_DEFINITION type Query { a: Int @${name} @cached(maxAge: 1) }`;
+    const schema = makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl] });
+    expect(() => applyCached(schema, createCache())).toThrow(`since \`@${name.split("__").at(-1)}\` covers it`);
+  });
+
+  it.each([
+    ..."author authors authoredBy authority computed canonical candidate cancel plugin log logged signature owner".split(
+      " ",
+    ),
+    ..."user token team session constraint rateLimit cost complexity tag requires provides external key".split(" "),
+    ..."aws_subscribe aws_publish inaccessible translate mask deprecatedFor roleplay guardian scopedly".split(" "),
+  ])("does not take another directive for an auth directive: @%s", (name) => {
+    const sdl = `directive @${name} on FIELD_DEFINITION type Query { a: Int @${name} @cached(maxAge: 1) }`;
+    const schema = makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl] });
+    expect(() => applyCached(schema, createCache())).not.toThrow();
+  });
+
+  it("does not take @cached for an auth directive, whatever its name is", () => {
+    const typeDefs = [
+      cachedTypeDefsAs({ directive: "privateCache" }),
+      "type Query { a: Int @privateCache(maxAge: 1) }",
+    ];
+    const schema = makeExecutableSchema({ typeDefs });
+    expect(() => applyCached(schema, createCache(), { directive: "privateCache" })).not.toThrow();
+  });
+
+  it.each([
+    ["a setting of the field", { auth: { role: "ADMIN" } }, "`extensions.auth`"],
+    ["rules of graphql-authz", { authz: { rules: ["isAdmin"] } }, "`extensions.authz`"],
+    ["a role for field middleware of Nest", { role: "ADMIN" }, "`extensions.role`"],
+    [
+      "an option of a plugin of Pothos",
+      { pothosOptions: { permissions: ["admin"] }, pothosResolveWrapped: false },
+      "`permissions`",
+    ],
+  ])("rejects a public field in a code-first schema with %s", (_, extensions, mark) => {
+    const schema = buildSchema("type Query { a: Int b: Thing } type Thing { id: ID }");
+    const fields = schema.getQueryType()?.getFields();
+    Object.assign(fields?.a ?? {}, { extensions: { cached: { maxAge: 1 }, ...extensions } });
+    expect(() => applyCached(schema, createCache())).toThrow(`since ${mark} covers it`);
+    Object.assign(fields?.a ?? {}, { extensions: {} });
+    Object.assign(fields?.b ?? {}, { extensions: { cached: { maxAge: 1 } } });
+    Object.assign(schema.getType("Thing") ?? {}, { extensions });
+    expect(() => applyCached(schema, createCache())).toThrow(`since ${mark} covers it`);
+  });
+
+  it("ignores settings that are not set", () => {
+    const schema = buildSchema("type Query { a: Int }");
+    const extensions = { cached: { maxAge: 1 }, auth: false, role: undefined, pothosOptions: { authScopes: null } };
+    Object.assign(schema.getQueryType()?.getFields().a ?? {}, { extensions });
+    expect(() => applyCached(schema, createCache())).not.toThrow();
+  });
+
+  it.each([
+    ["a field", "type Bill { id: ID total: Total } type Total { sum: Int @auth }", "`Total.sum`"],
+    [
+      "what a field returns",
+      "type Bill { id: ID total: Total } type Total { sum: Sum } type Sum @auth { of: Int }",
+      "`Total.sum`",
+    ],
+  ])("rejects a public field with the directive on %s in its value", (_, sdl, where) => {
+    const policy = { privacy: { requireScope: false } } as CacheOptions<never>;
+    expect(rejectionOf(`type Query { a: [Bill] @cached(maxAge: 1) } ${sdl}`, policy)).toContain(
+      `since its value contains ${where}, which \`@auth\` covers`,
+    );
+    expect(rejectionOf(`type Query { a: [Bill] @cached(maxAge: 1, scope: PUBLIC) } ${sdl}`, policy)).toBe("");
+  });
+
+  it("takes the names of auth directives from `authDirectives`", () => {
+    const sdl = "type Query { a: Int @members @cached(maxAge: 1) }";
+    expect(rejectionOf(sdl)).toBe("");
+    expect(rejectionOf(sdl, { privacy: { authDirectives: ["members"] } })).toContain("since `@members` covers it");
+    expect(
+      rejectionOf("type Query { a: Int @auth @cached(maxAge: 1) }", { privacy: { authDirectives: ["members"] } }),
+    ).toBe("");
+  });
+});
+
+describe("a scope for every cached field", () => {
+  const declared = "a: Int @auth b: Int @cached(maxAge: 1, scope: PUBLIC)";
+
+  it("is required where the schema has any auth mark, also on what is not cached", () => {
+    const mistake = (where: string, more = ""): string =>
+      `@cached on \`Query.c\`: \`scope\`: expected a declaration, since the schema has \`@auth\` on \`${where}\`, got nothing${more}; set scope: PUBLIC where every caller gets the same value, otherwise scope: PRIVATE, or turn this check off with createCache({ privacy: { requireScope: false } })`;
+    expect(rejectionOf(`type Query { ${declared} c: Int @cached(maxAge: 1) }`)).toBe(mistake("Query.a"));
+    expect(rejectionOf("type Query { c: Int @cached(maxAge: 1) } type Mutation { pay: Int @auth }")).toBe(
+      mistake("Mutation.pay"),
+    );
+    expect(
+      rejectionOf(
+        `type Query { ${declared} c: Int @cached(maxAge: 1) d: E @cached(maxAge: 1) } type E { id: ID f: Int @cached(maxAge: 1) }`,
+      ),
+    ).toBe(mistake("Query.a", ", and nothing on `Query.d`, `E.f`"));
+    expect(rejectionOf("type Query { c: Int @cached(maxAge: 1) } type Other @auth { id: ID }")).toBe(mistake("Other"));
+  });
+
+  it("is not required in other schemas, or if the option turns the rule off", () => {
+    expect(rejectionOf("type Query { a: Int b: Int @cached(maxAge: 1) }")).toBe("");
+    const sdl = "type Query { a: Int @auth b: Int @cached(maxAge: 1) }";
+    expect(rejectionOf(sdl, { privacy: { requireScope: false } })).toBe("");
+    expect(
+      rejectionOf("type Query { a: Int @auth @cached(maxAge: 1) }", { privacy: { requireScope: false } }),
+    ).toContain("since `@auth` covers it");
+  });
+
+  it("is required in every schema if the option demands it", () => {
+    const options = { privacy: { requireScope: true } };
+    expect(rejectionOf("type Query { a: Int b: Int @cached(maxAge: 1) }", options)).toContain(
+      "@cached on `Query.b`: `scope`: expected a declaration, since `requireScope` is set, got nothing",
+    );
+    expect(rejectionOf("type Query { a: Int b: Int @cached(maxAge: 1, scope: PUBLIC) }", options)).toBe("");
+  });
+
+  it("can be declared by the field, its type, a profile, or PRIVATE as the default", () => {
+    const own = "type Query { a: Int @auth b: Thing @cached(maxAge: 1) }";
+    expect(rejectionOf(`${own} type Thing @cached(scope: PUBLIC) { id: ID }`)).toBe("");
+    expect(rejectionOf(`${own} type Thing { id: ID }`, { defaults: { scope: "PRIVATE" } })).toBe("");
+    expect(rejectionOf(`${own} type Thing { id: ID }`, { defaults: { scope: "PUBLIC" } })).toContain("`Query.b`");
+    const withProfile = 'type Query { a: Int @auth b: Int @cached(profile: "hot") }';
+    expect(rejectionOf(withProfile, { profiles: { hot: { maxAge: 1, scope: "PUBLIC" } } })).toBe("");
+    expect(rejectionOf(withProfile, { profiles: { hot: { maxAge: 1 } } })).toContain("`Query.b`");
+  });
+
+  it("is asked for when nothing else is wrong with the schema", () => {
+    const sdl = "type Query { a: Int @auth @cached(maxAge: 1) b: Int @cached(maxAge: 1) }";
+    expect(rejectionOf(sdl)).toMatch(/^@cached on `Query\.a`: `scope`: expected a declaration on the field itself/);
+  });
+});
+
+describe("private fields without a resolver", () => {
+  it("rejects a private field without a resolver inside a public value, at any depth", () => {
+    expect(
+      rejectionOf(
+        "type Query { page: Page @cached(maxAge: 1) } type Page { parts: [Part!] } union Part = Box type Box { id: ID mine: Int @cached(maxAge: 1, scope: PRIVATE) }",
+      ),
+    ).toBe(
+      "@cached on `Box.mine`: `scope`: the field is PRIVATE but has no resolver, so its value is stored inside the PUBLIC value of `Query.page`; give it a resolver, or make `Query.page` PRIVATE",
+    );
+  });
+
+  it("accepts a private field without a resolver below a private or an uncached field", () => {
+    const mine = "type Page { id: ID mine: Int @cached(maxAge: 1, scope: PRIVATE) }";
+    expect(rejectionOf(`type Query { page: Page @cached(maxAge: 1, scope: PRIVATE) } ${mine}`)).toBe("");
+    expect(rejectionOf(`type Query { page: Page } ${mine}`)).toBe("");
+  });
+});

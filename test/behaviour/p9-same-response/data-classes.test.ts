@@ -1,0 +1,464 @@
+import { ObjectId } from "bson";
+import { Decimal } from "decimal.js";
+import { GraphQLError, GraphQLScalarType, type ValueNode, valueFromASTUntyped } from "graphql";
+import {
+  type CacheOptions,
+  inspectionResolvers,
+  inspectionTypeDefs,
+  memoryStore,
+  type RefreshJob,
+} from "graphql-cached";
+import { FakeClock, settle } from "graphql-cached/testing";
+import { dateTimeType, decimalType, entityType, jsonType, objectIdType, prismaResultType } from "graphql-cached/types";
+import { DateTime } from "luxon";
+import { describe, expect, it } from "vitest";
+import { until } from "../../support/redis-lab.js";
+import { dataOf, memoryWorld, type World, waitForStores } from "../../support/world.js";
+
+const types = {
+  Decimal: decimalType(Decimal),
+  ObjectId: objectIdType(ObjectId),
+  DateTime: dateTimeType(DateTime),
+};
+const HEX = "507f1f77bcf86cd799439011";
+const OTHER_HEX = "507f1f77bcf86cd799439012";
+
+/** A scalar that parses to instances of a class, in variables and in literals. */
+function classScalar(name: string, parse: (input: unknown) => unknown): GraphQLScalarType {
+  return new GraphQLScalarType({
+    name,
+    parseValue: parse,
+    parseLiteral: (node: ValueNode, variables) => parse(valueFromASTUntyped(node, variables)),
+    serialize: (value) => String(value),
+  });
+}
+
+const siteTypes = /* GraphQL */ `
+  scalar Decimal
+  scalar ObjectID
+  scalar DateTime
+  scalar Reference
+  input Range { from: DateTime! to: DateTime! }
+  type Query {
+    above(price: Decimal!): String @cached(maxAge: 60, tags: ["Above:{$args.price}"])
+    byId(id: ObjectID!): String @cached(maxAge: 60)
+    within(range: Range!): String @cached(maxAge: 60)
+    follow(to: Reference!): String @cached(maxAge: 60)
+    ahead(price: Decimal!): Film @cached(maxAge: 60)
+    film: Film
+    named: Film @cached(maxAge: 60, tags: ["Film:{$result.id}"])
+    old(price: Decimal!): String @cached(maxAge: 1, staleWhileRevalidate: 600)
+  }
+  type Film {
+    id: ObjectID!
+    rank(min: Decimal): String
+    stars: String @cached(maxAge: 60, tags: ["Stars:{$source.id}"])
+    tenant: String @cached(maxAge: 60, key: ["$source.id", "$context.tenant"])
+  }
+`;
+
+function filmSite(world: World = memoryWorld(), options: CacheOptions<never> = { types }) {
+  const loads: unknown[][] = [];
+  const state: { id: unknown } = { id: new ObjectId(HEX) };
+  const load = (name: string) => (_source: unknown, args: Record<string, unknown>) => {
+    loads.push([name, ...Object.values(args)]);
+    return `${name} ${loads.length}`;
+  };
+  const decimal = (input: unknown): Decimal => new Decimal(input as string);
+  const site = world.process(
+    siteTypes,
+    {
+      Decimal: classScalar("Decimal", decimal),
+      ObjectID: classScalar("ObjectID", (input) => new ObjectId(input as string)),
+      DateTime: classScalar("DateTime", (input) => DateTime.fromISO(input as string, { setZone: true })),
+      Reference: classScalar("Reference", (input) =>
+        typeof input === "string" ? input : new ObjectId((input as { oid: string }).oid),
+      ),
+      Query: {
+        above: load("above"),
+        byId: load("byId"),
+        within: load("within"),
+        follow: load("follow"),
+        ahead: (
+          _source: unknown,
+          _args: unknown,
+          _context: unknown,
+          info: { fieldNodes: { selectionSet: unknown }[] },
+        ) => {
+          loads.push(["ahead", info.fieldNodes[0]?.selectionSet === undefined]);
+          return { id: state.id };
+        },
+        film: () => ({ id: state.id }),
+        named: () => (loads.push(["named"]), { id: state.id }),
+        old: load("old"),
+      },
+      Film: { stars: load("stars"), tenant: load("tenant") },
+    },
+    options,
+  );
+  return { ...site, loads, state, names: () => loads.map(([name]) => name) };
+}
+
+describe("arguments that are instances of classes", () => {
+  it("are keyed by their value, in literals, variables and invalidations alike", async () => {
+    const site = filmSite();
+    expect(await dataOf(site.ask('{ above(price: "1.50") }'))).toEqual({ above: "above 1" });
+    await waitForStores(site);
+    const variable = "query ($price: Decimal!) { above(price: $price) }";
+    expect(await dataOf(site.ask(variable, {}, { price: "1.5" }))).toEqual({ above: "above 1" });
+    expect(await dataOf(site.ask('{ above(price: "-1.5") }'))).toEqual({ above: "above 2" });
+    expect(await dataOf(site.ask('{ above(price: "0") }'))).toEqual({ above: "above 3" });
+    expect(await dataOf(site.ask('{ above(price: "-0") }'))).toEqual({ above: "above 4" });
+    expect(site.loads[0]?.[1]).toBeInstanceOf(Decimal);
+    await site.cache.invalidate({ coordinate: "Query.above", args: { price: "1.500" } });
+    expect(await dataOf(site.ask('{ above(price: "1.5") }'))).toEqual({ above: "above 5" });
+    await waitForStores(site, 5);
+    await site.cache.invalidateTags(["Above:1.5"]);
+    expect(await dataOf(site.ask('{ above(price: "1.5") }'))).toEqual({ above: "above 6" });
+  });
+
+  it("are keyed by instant and zone inside input objects", async () => {
+    const site = filmSite();
+    const ask = (from: string) =>
+      dataOf(site.ask(`{ within(range: { from: "${from}", to: "2026-02-01T00:00:00Z" }) }`));
+    const first = await ask("2026-01-01T00:00:00+01:00");
+    await waitForStores(site);
+    expect(await ask("2026-01-01T00:00:00.000+01:00")).toEqual(first);
+    // The same instant, but a resolver could read another hour.
+    expect(await ask("2025-12-31T23:00:00Z")).not.toEqual(first);
+    expect(site.names()).toEqual(["within", "within"]);
+  });
+
+  it("differ from the text that the class is made from", async () => {
+    const site = filmSite();
+    await dataOf(site.ask(`{ follow(to: "${HEX}") }`));
+    await waitForStores(site);
+    await dataOf(site.ask(`{ follow(to: { oid: "${HEX}" }) }`));
+    await waitForStores(site, 2);
+    await dataOf(site.ask(`{ follow(to: { oid: "${HEX}" }) }`));
+    expect(site.loads).toEqual([
+      ["follow", HEX],
+      ["follow", new ObjectId(HEX)],
+    ]);
+  });
+
+  it("are keyed as variables of a resolver that looks ahead", async () => {
+    const site = filmSite();
+    const ask = (price: string) =>
+      dataOf(site.ask("query ($p: Decimal!) { ahead(price: 1) { id rank(min: $p) } }", {}, { p: price }));
+    await ask("2");
+    await ask("2.0");
+    await waitForStores(site);
+    await ask("2.00");
+    expect(site.names()).toEqual(["ahead", "ahead"]);
+    await ask("3");
+    expect(site.names()).toEqual(["ahead", "ahead", "ahead"]);
+  });
+
+  it("travel in refresh jobs", async () => {
+    const jobs: RefreshJob[] = [];
+    const clock = new FakeClock();
+    const world = memoryWorld(() => memoryStore({ clock }));
+    const refreshQueue = (job: RefreshJob) => void jobs.push(JSON.parse(JSON.stringify(job)) as RefreshJob);
+    const web = filmSite(world, { types, testing: { clock }, loads: { refreshQueue } });
+    const worker = filmSite(world, { types, testing: { clock } });
+    const ask = () => dataOf(web.ask('{ old(price: "1.50") }'));
+    await ask();
+    await waitForStores(web);
+    await clock.advance(2_000);
+    expect(await ask()).toEqual({ old: "old 1" });
+    await until("the refresh is queued", () => jobs.length === 1);
+    expect(await worker.cache.refresh(jobs[0] as RefreshJob)).toBe(true);
+    expect(worker.loads).toEqual([["old", new Decimal("1.5")]]);
+  });
+});
+
+describe("parents whose id is an instance of a class", () => {
+  it("are keyed by their value, which invalidation and inspection can spell as text", async () => {
+    const site = filmSite();
+    const ask = () => dataOf(site.ask("{ film { stars tenant } }", { tenant: new ObjectId(OTHER_HEX) }));
+    await ask();
+    await waitForStores(site, 2);
+    site.state.id = new ObjectId(HEX);
+    await ask();
+    expect(site.names()).toEqual(["stars", "tenant"]);
+    for (const id of [HEX, new ObjectId(HEX)]) {
+      site.loads.length = 0;
+      await site.cache.invalidate({ coordinate: "Film.stars", source: { id } });
+      await site.cache.invalidate({ coordinate: "Film.tenant", source: { id }, context: { tenant: OTHER_HEX } });
+      await ask();
+      expect(site.names()).toEqual(["stars", "tenant"]);
+    }
+  });
+
+  it("are in the tags of their fields and of results", async () => {
+    const site = filmSite();
+    const ask = () => dataOf(site.ask("{ film { stars } named { id } }", {}));
+    await ask();
+    await waitForStores(site, 2);
+    await ask();
+    expect(new Set(site.names())).toEqual(new Set(["named", "stars"]));
+    expect(site.loads).toHaveLength(2);
+    await site.cache.invalidateTags([`Film:${HEX}`, `Stars:${HEX}`]);
+    await ask();
+    expect(new Set(site.names().slice(2))).toEqual(new Set(["named", "stars"]));
+  });
+
+  it("have entries that the inspection finds by the text of the id", async () => {
+    const world = memoryWorld();
+    const site = world.process(
+      `scalar ObjectID type Query { film: Film } type Film { id: ObjectID! stars: String @cached(maxAge: 60) } ${inspectionTypeDefs}`,
+      {
+        ObjectID: classScalar("ObjectID", (input) => new ObjectId(input as string)),
+        Query: { film: () => ({ id: new ObjectId(HEX) }) },
+        Film: { stars: () => "five" },
+      },
+      { types },
+    );
+    const resolvers = inspectionResolvers(site.cache, { allow: () => true });
+    await site.ask("{ film { stars } }", {});
+    await waitForStores(site);
+    const entryOf = (id: string) =>
+      (resolvers.CacheInspection as never as { entry: (source: object, args: object) => Promise<unknown> }).entry(
+        {},
+        { coordinate: "Film.stars", source: { id } },
+      );
+    expect(await entryOf(HEX)).toMatchObject({ state: "VALUE" });
+    expect(await entryOf(OTHER_HEX)).toBeNull();
+  });
+});
+
+describe("ids of loaders that are instances of classes", () => {
+  it("are keyed by their value, and reach the batch function as they are", async () => {
+    const { cache } = filmSite();
+    const batches: (readonly ObjectId[])[] = [];
+    const films = cache.loader<ObjectId, string, object>({
+      name: "Film",
+      maxAge: 60,
+      batch: async (ids) => (batches.push(ids), ids.map((id) => id.toHexString())),
+    });
+    expect(await films({}).loadMany([new ObjectId(HEX), new ObjectId(HEX), new ObjectId(OTHER_HEX)])).toEqual([
+      HEX,
+      HEX,
+      OTHER_HEX,
+    ]);
+    expect(batches).toEqual([[new ObjectId(HEX), new ObjectId(OTHER_HEX)]]);
+  });
+});
+
+describe("classes without a key form", () => {
+  it("are reported once, with the entry to add", async () => {
+    const lines: string[] = [];
+    const logger = { info: () => undefined, warn: (line: string) => void lines.push(line) };
+    const { keyOf: _keyOf, ...withoutKey } = types.Decimal;
+    const site = filmSite(memoryWorld(), { types: { Decimal: withoutKey }, logger } as never);
+    for (let request = 0; request < 2; request++) {
+      await dataOf(site.ask('{ above(price: "1") }'));
+      await dataOf(site.ask(`{ byId(id: "${HEX}") }`));
+    }
+    expect(site.outcomes()).toEqual({ "bypassed(KEY_UNUSABLE)": 4 });
+    const needed = (name: string): string =>
+      `got an instance of ${name}, which needs an entry with \`keyOf\` in createCache({ types }) to be part of a key; list the inputs that matter in \`key\``;
+    expect(lines).toEqual([
+      `graphql-cached: \`Query.above\` is not cached: key input: expected plain data, ${needed("Decimal")}`,
+      `graphql-cached: \`Query.byId\` is not cached: key input: expected plain data, ${needed("ObjectId")}`,
+    ]);
+  });
+
+  it("make a value with one of their instances as a key part uncacheable if keyOf fails", async () => {
+    const lines: string[] = [];
+    const logger = { info: () => undefined, warn: (line: string) => void lines.push(line) };
+    const ObjectIdType = { ...types.ObjectId, keyOf: (() => 7) as never };
+    const site = filmSite(memoryWorld(), { types: { ...types, ObjectId: ObjectIdType }, logger } as never);
+    await dataOf(site.ask(`{ byId(id: "${HEX}") }`));
+    await dataOf(site.ask('{ within(range: { from: "no time", to: "2026-02-01T00:00:00Z" }) }'));
+    expect(site.outcomes()).toEqual({ "bypassed(KEY_UNUSABLE)": 2 });
+    expect(lines[0]).toContain("expected `types.ObjectId.keyOf` to return a string, got number");
+    expect(lines[1]).toContain("`types.DateTime.keyOf` threw an exception");
+  });
+
+  it("is refused by createCache if keyOf is not a function", () => {
+    const type = { ...types.Decimal, keyOf: "toString" };
+    expect(() => filmSite(memoryWorld(), { types: { Decimal: type } } as never)).toThrow(
+      "the `keyOf` of `Decimal` is not a function",
+    );
+  });
+
+  it("keep the entries of a release apart from those of a release in which they have one", async () => {
+    const world = memoryWorld();
+    const { keyOf: _keyOf, ...withoutKey } = types.ObjectId;
+    const before = filmSite(world, { types: { ObjectId: withoutKey } } as never);
+    const after = filmSite(world, { types: { ObjectId: types.ObjectId } });
+    await dataOf(before.ask("{ named { id } }"));
+    await waitForStores(before);
+    // The older release has stored no tag, so the entry could not be invalidated by it.
+    await dataOf(after.ask("{ named { id } }"));
+    expect(after.names()).toEqual(["named"]);
+  });
+});
+
+class Film {
+  id = 0;
+  title = "";
+  get slug(): string {
+    return this.title.toLowerCase();
+  }
+}
+
+class Review {
+  readonly #text: string;
+  constructor(text: string) {
+    this.#text = text;
+  }
+  toJSON(): { text: string } {
+    return { text: this.#text };
+  }
+}
+
+/** A record with a computed field, as a Prisma client with result extensions returns it. */
+const computedRecord = (): object =>
+  new Proxy(
+    { first: "Ada" },
+    {
+      get: (target, name) => (name === "full" ? `${target.first} Lovelace` : Reflect.get(target, name)),
+      has: (target, name) => name === "full" || Reflect.has(target, name),
+      ownKeys: (target) => [...Reflect.ownKeys(target), "full"],
+      getOwnPropertyDescriptor: (target, name) =>
+        name === "full"
+          ? { value: `${target.first} Lovelace`, enumerable: true, configurable: true, writable: true }
+          : Reflect.getOwnPropertyDescriptor(target, name),
+    },
+  );
+
+/** A DateTime keeps whether its locale was given; what it shows is compared. */
+const shown = (value: unknown): unknown =>
+  DateTime.isDateTime(value)
+    ? [value.toISO(), value.zone.type, value.zoneName, value.toLocaleString(DateTime.DATETIME_FULL)]
+    : value;
+
+/** What a reader gets on a miss and on a hit, or the log line if the value is not cached. */
+async function served(value: () => unknown, valueTypes: object = {}): Promise<{ results: unknown[]; lines: string[] }> {
+  const lines: string[] = [];
+  const logger = { info: () => undefined, warn: (line: string) => void lines.push(line) };
+  const site = memoryWorld().process("type Query { a: Int }", {}, { types: valueTypes, logger } as never);
+  let loads = 0;
+  const loader = site.cache.loader({ name: "One", maxAge: 60, batch: async () => (loads++, [value()]) });
+  const results = [await loader({}).load(1)];
+  await settle();
+  results.push(await loader({}).load(1));
+  return { results: loads === 1 ? results : [], lines };
+}
+
+describe("ready-made value types", () => {
+  const film = () => Object.assign(new Film(), { id: 7, title: "Tenet" });
+  const kinds: readonly [string, () => unknown, object][] = [
+    ["a Decimal with more digits than its precision", () => new Decimal(`0.${"123456789".repeat(5)}`), types],
+    ["a Decimal of negative zero", () => new Decimal("-0"), types],
+    ["a Decimal that is not a number", () => new Decimal(Number.NaN), types],
+    ["an ObjectId", () => new ObjectId(HEX), types],
+    ["a DateTime in a named zone", () => DateTime.fromISO("2026-07-01T12:00", { zone: "Europe/Paris" }), types],
+    ["a DateTime with an offset", () => DateTime.fromISO("2026-07-01T12:00+05:30", { setZone: true }), types],
+    ["a DateTime in the zone of the system", () => DateTime.fromMillis(1_780_000_000_000), types],
+    [
+      "a DateTime with a locale",
+      () => DateTime.utc(2026).reconfigure({ locale: "fr", outputCalendar: "buddhist" }),
+      types,
+    ],
+    ["an entity", film, { Film: entityType(Film) }],
+    [
+      "an entity with a value type inside",
+      () => Object.assign(film(), { id: new Decimal(1) }),
+      { ...types, Film: entityType(Film) },
+    ],
+    ["a class with toJSON", () => new URL("http://a/b?c"), { URL: jsonType(URL, (text: string) => new URL(text)) }],
+  ];
+  it.each(kinds)("restore %s on a miss and on a hit", async (_what, value, valueTypes) => {
+    const { results, lines } = await served(value, valueTypes);
+    expect(lines).toEqual([]);
+    for (const result of results) {
+      expect(shown(result)).toEqual(shown(value()));
+      expect(Object.getPrototypeOf(result)).toBe(Object.getPrototypeOf(value()));
+      if (DateTime.isDateTime(result)) expect(result.equals(value() as DateTime)).toBe(true);
+      if (result instanceof Film) expect(result.slug).toBe("tenet");
+    }
+    expect(results).toHaveLength(2);
+  });
+
+  it("store the records of a Prisma client with computed fields as plain objects", async () => {
+    const { results } = await served(() => [computedRecord()], { Record: prismaResultType() });
+    expect(results).toEqual([[{ first: "Ada", full: "Ada Lovelace" }], [{ first: "Ada", full: "Ada Lovelace" }]]);
+  });
+
+  it.each([
+    [
+      "a Decimal of another configuration",
+      () => new (Decimal.clone({ precision: 3 }))("1"),
+      types,
+      "add `Decimal: decimalType(Decimal)`",
+    ],
+    ["an invalid DateTime", () => DateTime.invalid("test"), types, "a value that the codec could not encode"],
+    [
+      "an entity with a lazy relation",
+      () => Object.defineProperty(film(), "director", { get: () => film(), enumerable: true }),
+      { Film: entityType(Film) },
+      "a getter or setter at `result.encode().director`",
+    ],
+    [
+      "an instance of a subclass",
+      () => new (class Sequel extends Film {})(),
+      { Film: entityType(Film) },
+      "add `Sequel: entityType(Sequel)`",
+    ],
+  ])("do not store %s", async (_what, value, valueTypes, message) => {
+    const { results, lines } = await served(value, valueTypes);
+    expect(results).toEqual([]);
+    expect(lines.join("\n")).toContain(message);
+  });
+
+  it("are refused for what is not a class, or has private members", () => {
+    expect(() => decimalType("Decimal" as never)).toThrow("decimalType: expected a class, got string");
+    expect(() => entityType(undefined as never)).toThrow("entityType: expected a class, got undefined");
+    expect(() => entityType(Review)).toThrow("entityType: expected a class without private # members, got Review");
+    expect(() => jsonType(Review, "parse" as never)).toThrow("jsonType: expected a function");
+  });
+});
+
+describe("a value whose class is not in types", () => {
+  class model {
+    readonly $__ = {};
+    readonly $isNew = false;
+  }
+  class Movie {
+    readonly dataValues = {};
+    readonly sequelize = {};
+  }
+  it.each([
+    [
+      "Decimal",
+      () => new Decimal(1),
+      "add `Decimal: decimalType(Decimal)` from graphql-cached/types to createCache({ types })",
+    ],
+    ["ObjectId", () => new ObjectId(HEX), "add `ObjectId: objectIdType(ObjectId)` from graphql-cached/types"],
+    ["luxon's DateTime", () => DateTime.utc(2026), "add `DateTime: dateTimeType(DateTime)` from graphql-cached/types"],
+    ["an entity", () => new Film(), "add `Film: entityType(Film)` from graphql-cached/types"],
+    [
+      "a class with toJSON",
+      () => new Review("good"),
+      "add `Review: jsonType(Review, (json) => …)` from graphql-cached/types",
+    ],
+    ["a proxy", computedRecord, "prismaResultType()"],
+    ["a Mongoose document", () => new model(), "add .lean() to the query"],
+    ["a Sequelize model", () => new Movie(), "add { raw: true } to the query"],
+    ["a promise", () => [Promise.resolve()], "return plain data, or declare the class in createCache({ types })"],
+  ])("is reported with what to do: %s", async (_what, value, remedy) => {
+    const { lines } = await served(value);
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toContain(remedy);
+  });
+});
+
+it("passes a scalar's own error on, as without the cache", async () => {
+  const site = filmSite();
+  const { errors } = await site.ask('{ above(price: "cheap") }');
+  expect(errors?.[0]).toBeInstanceOf(GraphQLError);
+});
