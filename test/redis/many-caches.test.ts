@@ -86,7 +86,7 @@ describe("Many caches on one client", () => {
     expect(warnings).toEqual([]);
   });
 
-  it("each hear of the loads of their own prefix only", async () => {
+  it("each get messages about loads of their own prefix only", async () => {
     const client = new Redis(server.port, server.host);
     const other = new Redis(server.port, server.host);
     onTestFinished(() => {
