@@ -1,6 +1,6 @@
 import type { Clock } from "./base/clock.js";
 import type { Key, Subject } from "./keys/key.js";
-import type { PartCollector } from "./loader/request-scope.js";
+import type { Observer, PartCollector } from "./loader/request-scope.js";
 import type { CacheParts } from "./parts.js";
 import type { Policy } from "./policy/policy.js";
 import type { NearNames } from "./tier/near/near-cache.js";
@@ -172,4 +172,22 @@ export class CollectedParts implements PartCollector {
     }
     return subjects.size > MAX_TAGS ? undefined : [...subjects];
   }
+}
+
+/** Returns an observer that collects what is read, and tells `observer`. */
+export function collecting(
+  observer: Observer | undefined,
+  collector: CollectedParts,
+): Observer & { readonly collector: CollectedParts } {
+  return {
+    collector,
+    onRead(coordinate, report, info, key, source) {
+      collector.add(coordinate, report, key);
+      observer?.onRead(coordinate, report, info, key, source);
+    },
+    ...(observer?.onShared === undefined ? {} : { onShared: observer.onShared.bind(observer) }),
+    onHint: (hint, info) => observer?.onHint?.(hint, info),
+    onMiss: (miss) => observer?.onMiss?.(miss),
+    onExecution: (execution) => observer?.onExecution?.(execution),
+  };
 }

@@ -7,6 +7,7 @@ const RANKS: Readonly<Record<string, number>> = {
   "errors.ts": 1,
   "clock.ts": 1,
   "deferred.ts": 0,
+  "get-or-make.ts": 0,
   "async-context.ts": 0,
   "graphql-version.ts": 0,
   "known-resolvers.ts": 1,
@@ -31,6 +32,7 @@ const RANKS: Readonly<Record<string, number>> = {
   inspection: 8,
   responses: 8,
   edge: 8.5,
+  adapter: 8.7,
   "options.ts": 8,
   http: 9,
   "assembly.ts": 9,
@@ -66,6 +68,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   dataloader: ["loader"],
   "lru-cache": ["keys", "loader", "memory", "responses", "store", "subtrees", "tier"],
   graphql: [
+    "adapter",
     "graphql-version.ts",
     "known-resolvers.ts",
     "schema-rules.ts",
