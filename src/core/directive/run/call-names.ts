@@ -1,8 +1,6 @@
 import type { GraphQLResolveInfo } from "graphql";
-import { isPlainObject } from "../../base/built-in.js";
 import { executionOf } from "../../base/graphql-version.js";
-import type { KeySpace } from "../../keys/key.js";
-import { memoText } from "../../keys/key-memo.js";
+import { type KeySpace, memoText } from "../../keys/key.js";
 import { EACH, type Path } from "../../keys/path.js";
 import { combinationsIn } from "../../keys/tag-template.js";
 import type { Identity } from "../../loader/identity.js";
@@ -74,7 +72,8 @@ export class FieldNames {
     if (this.#inputs === undefined) return undefined;
     let text = memoText(identity);
     for (const path of this.#inputs) {
-      const part = isAllArguments(path) ? argumentsText(args) : textAt(path, source, args, context);
+      const part =
+        path.root === "args" && path.steps.length === 0 ? argumentsText(args) : textAt(path, source, args, context);
       if (text === undefined || part === undefined) return undefined;
       text += part;
     }
@@ -115,7 +114,8 @@ function textAt({ root, steps }: Path, source: unknown, args: Args, context: unk
 }
 
 function argumentsText(args: Args): string | undefined {
-  if (!isPlainObject(args)) return undefined;
+  const prototype: unknown = Object.getPrototypeOf(args);
+  if (prototype !== null && prototype !== Object.prototype) return undefined;
   let text = "";
   for (const name in args) {
     const part = memoText(args[name]);

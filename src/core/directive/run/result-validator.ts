@@ -87,7 +87,8 @@ export class ResultValidator implements Validator {
   mistakeIn(value: unknown, { call, context }: Call): string | undefined {
     try {
       const info = call as Info;
-      if (this.isPlausible(value, info.returnType, info)) return undefined;
+      const check = this.#checks.get(info.returnType) ?? this.#checkOf(info.returnType, info.schema);
+      if (check?.(value) !== true) return undefined;
       return mistakeInField(value, { ...this.#walk(info, context), resolved: undefined });
     } catch {
       // An unusual schema or executor must not fail a read.
@@ -165,9 +166,10 @@ function compileObject(type: GraphQLObjectType, compilation: Compilation): Suspi
   }
   if (names.length === 0) return undefined;
   return (value) => {
-    if (!isPlainObject(value)) return false;
+    if (typeof value !== "object" || value === null) return false;
+    if (Object.getPrototypeOf(value) !== Object.prototype && !isPlainObject(value)) return false;
     for (let index = 0; index < names.length; index++) {
-      const member = value[names[index] as string];
+      const member = (value as PlainObject)[names[index] as string];
       if (member !== undefined && (checks[index] as Suspicion)(member)) return true;
     }
     return false;

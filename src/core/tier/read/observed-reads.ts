@@ -111,10 +111,10 @@ export class ObservedReads {
 
   /** Finds out what the cache would have done. Rejects if the store's `read` does. */
   async #lookUp(request: ReadRequest): Promise<Lookup> {
-    const { random, decoder } = this.#parts;
-    if (!(await this.#path.mayRead(request))) return BYPASSED;
-    const { reading } = await this.#path.read(request);
-    const verdict = verdictOf(request, reading, this.#parts, (entry) => decoder.decode(request, entry));
+    const { random } = this.#parts;
+    if (!this.#path.mayRead(request)) return BYPASSED;
+    const { reading } = await this.#path.readResultOf(request);
+    const verdict = verdictOf(request, reading, this.#parts);
     const missed = (supersededAt: number, hasValue: boolean): Lookup => ({
       outcome: "miss",
       lease: { supersededAt, hasValue },
@@ -147,7 +147,7 @@ export class ObservedReads {
 
   /** Prepares a load whose value replaces the stored one, for a caller who wants no older one. */
   async #supersede(request: ReadRequest): Promise<Lookup> {
-    const superseded = (await this.#path.mayRead(request)) ? await this.#path.misses.supersede(request) : undefined;
+    const superseded = this.#path.mayRead(request) ? await this.#path.misses.supersede(request) : undefined;
     if (superseded === undefined || superseded.isWriting) return { outcome: undefined };
     const { supersededAt } = superseded;
     return { outcome: undefined, lease: { supersededAt, hasValue: false } };
