@@ -13,7 +13,7 @@ import type { ResponseHint } from "../../store/body.js";
 import type { Entry } from "../../store/entry.js";
 import type { BypassReason } from "../../telemetry/events.js";
 import { subjectOf } from "../../telemetry/subject.js";
-import { NearNames } from "../../tier/near/near-cache.js";
+import type { NearNames } from "../../tier/near/near-cache.js";
 import type { CallSignals } from "../../tier/request/caller.js";
 import type { Excess } from "../../tier/request/loaded.js";
 import type { Compare, ReadReport, ReadRequest, RequestTags, Validator } from "../../tier/request/request.js";
@@ -310,7 +310,7 @@ class FieldCall implements FieldRequest {
 
   toSample(): ReadRequest | undefined {
     const { field, key, source, args, context, info, identity } = this;
-    const names = new NearNames(key, this.tags.known);
+    const names = { key, tags: this.tags.known, near: undefined };
     const own = new FieldCall(field, names, source, args, context, info, identity, false, undefined);
     own.isSample = true;
     // What was made from the context, or found out of the query, since the key was made is not in it.

@@ -6,7 +6,7 @@ import { combinationsIn } from "../../keys/tag-template.js";
 import type { Identity } from "../../loader/identity.js";
 import type { RequestScopes } from "../../loader/request-scope.js";
 import type { FieldRule, QueryExtent } from "../../schema-rules.js";
-import { NearNames } from "../../tier/near/near-cache.js";
+import type { NearNames } from "../../tier/near/near-cache.js";
 import { declaresSelection, keyOf, knownTagsOf } from "../compile/field-rule.js";
 
 type Args = Readonly<Record<string, unknown>>;
@@ -55,7 +55,8 @@ export class FieldNames {
     budget.addKey(key);
     for (const template of tags)
       if (!template.needsResult) budget.addCombinations(combinationsIn(template, roots), coordinate);
-    const names = new NearNames(key, knownTagsOf(this.#rule, roots, identity, this.#keys));
+    const knownTags = knownTagsOf(this.#rule, roots, identity, this.#keys);
+    const names: NearNames = { key, tags: knownTags, near: undefined };
     if (text !== undefined) this.#keys.memos.set(this.#known, text, names);
     return names;
   }

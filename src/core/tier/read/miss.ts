@@ -25,11 +25,10 @@ import {
   type Respond,
   type SharedMiss,
 } from "../request/request.js";
+import { areSameSubjects, reportWait, subjectsOfLoaded } from "../request/served-report.js";
 import type { TierSettings } from "../request/settings.js";
 import type { ValueDecoder } from "../request/value-decoder.js";
-import { areSameSubjects, subjectsOfLoaded } from "../request/value-tags.js";
 import { fallbackOf, isCurrentAt, type Unservable, type Verdict, verdictOf } from "../request/verdict.js";
-import { reportWait } from "../request/wait-report.js";
 import { Waiters } from "../request/waiters.js";
 import type { Loads } from "../source/loads.js";
 import { type LongTick, SharedOutcome } from "../tick/long-tick.js";
