@@ -116,7 +116,7 @@ describe("applyCached with cacheControl", () => {
     });
   });
 
-  it("also caches fields below the root that have a resolver of their own, if an option says so", () => {
+  it("caches fields below the root that have a resolver of their own, if an option asks for it", () => {
     const { policies } = applied(blogTypes, blogResolvers, { fields: "ALL" });
     expect(policies["Post.author"]).toBe("100 PUBLIC");
     expect(policies["Post.comments"]).toBeUndefined();

@@ -93,7 +93,7 @@ onEachStore("keyValueCache", (world) => {
 });
 
 describe("keyValueCache", () => {
-  it("keeps a value with the ttl null for ever, as Apollo's contract says", async () => {
+  it("keeps a value with the ttl null forever, as Apollo's contract says", async () => {
     const clock = new FakeClock();
     const { cache } = memoryWorld().process(typeDefs, {}, { store: undefined as never, testing: { clock } });
     const texts = keyValueCache(cache, { maxAge: 10 });

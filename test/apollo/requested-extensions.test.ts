@@ -92,7 +92,7 @@ describe.each(Object.entries(servers))(
         });
     });
 
-    it("is nothing that other callers learn about, nor those who ask for nothing", async () => {
+    it("is not reported to other callers, nor to callers who request nothing", async () => {
       const ask = await start();
       expect((await ask("refresh", false)).extensions?.cached).toBeUndefined();
       for (const nothing of [false, null, undefined]) expect((await ask(nothing)).extensions?.cached).toBeUndefined();

@@ -138,7 +138,7 @@ describe("the Cache-Control of a response", () => {
     }
   });
 
-  it("does not become cacheable by what a field without a hint has read", async () => {
+  it("does not become cacheable because of what a field without a hint has read", async () => {
     const { headerOf } = createSite();
     expect(await headerOf("{ plain }")).toBe("no-store");
     expect(await headerOf("{ movie(id: 1) { title } plain }")).toBe("no-store");

@@ -134,21 +134,21 @@ describe("the cache-control header of answers with subtrees", () => {
     vi.restoreAllMocks();
   });
 
-  it("is that without a cache on misses and hits, for random hints and queries", async () => {
+  it("is the same as without a cache on misses and hits, for random hints and queries", async () => {
     const { differing, hits, cacheable } = await differences(1);
     expect(differing[0]).toBe(undefined);
     expect(hits).toBeGreaterThan(SCHEMAS * QUERIES);
     expect(cacheable).toBeGreaterThan(SCHEMAS);
   });
 
-  it("is that without a cache where the objects of lists are entries", async () => {
+  it("is the same as without a cache where the objects of lists are entries", async () => {
     const { differing, hits, cacheable } = await differences(3, { listsAreEntries: true });
     expect(differing[0]).toBe(undefined);
     expect(hits).toBeGreaterThan(SCHEMAS * QUERIES);
     expect(cacheable).toBeGreaterThan(SCHEMAS);
   });
 
-  it("is another one on hits if the hints of the fields in a build are lost", async () => {
+  it("differs on hits if the hints of the fields in a build are lost", async () => {
     vi.spyOn(SubtreeBuild.prototype, "executed").mockReturnValue(undefined);
     const { differing } = await differences(1);
     expect(differing.filter((text) => text.startsWith("hit")).length).toBeGreaterThan(0);

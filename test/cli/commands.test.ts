@@ -275,7 +275,7 @@ describe("graphql-cached top", () => {
     expect(pages[2]).toMatch(/^Query\.movie +1000 +80% +200 +3 +42 ms$/m);
   });
 
-  it("colours a terminal, unless NO_COLOR or TERM say no, and other output only if FORCE_COLOR says so", async () => {
+  it("colours a terminal unless NO_COLOR or TERM forbids it, and other output only with FORCE_COLOR", async () => {
     const { url } = await startCountingServer();
     const isColoured = async (env: Readonly<Record<string, string>>, isTty = true) => {
       const [page = ""] = await pagesOf(url, { env, isTty });
@@ -674,7 +674,7 @@ describe("graphql-cached watch", () => {
     expect({ count: again.out.split("\n").length, err: again.err }).toEqual({ count: 500, err: "" });
   });
 
-  it("prints a happening once although answers differ by milliseconds and reports of events are late", async () => {
+  it("prints an event once although answers differ by milliseconds and reports of events are late", async () => {
     const at = (ms: number) => new Date(Date.UTC(2026, 0) + ms).toISOString();
     const event = (ms: number, count: number) => ({
       process: "p2",
@@ -704,7 +704,7 @@ describe("graphql-cached watch", () => {
     ]);
   });
 
-  it("goes on without the history, or without the server, and says so once", async () => {
+  it("goes on without the history, or without the server, and reports that once", async () => {
     const { isAway, url } = await startFlakyServer();
     let waits = 0;
     const sleep = async (): Promise<boolean> => {
@@ -940,7 +940,7 @@ describe("a Redis server instead of an endpoint", async () => {
     expect(await ask(both)).toEqual({ seven, eight });
   });
 
-  it("is told of fields and loaders of other releases by the names that those have left, and refuses what none has", async () => {
+  it("takes fields and loaders of other releases by the names that those have left, and refuses names that no release has", async () => {
     const { redis, ask } = await startOnRedis();
     await ask("{ movie(id: 7) }");
     const client = new Redis({ ...address });

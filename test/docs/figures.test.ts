@@ -28,6 +28,14 @@ describe("figures of the benchmarks", () => {
         if (result === "missed") expect(page).toContain(measured.replace(/ \(.*/, ""));
   });
 
+  it("say of every contender of the page what it is and how this library compares with it", () => {
+    const page = read("docs/performance.md");
+    const [summary] = blocksOf(page);
+    const rows = readReport((summary as { file: string }).file).scenarios.page?.rows ?? [];
+    expect(rows.length).toBeGreaterThan(0);
+    for (const { contender } of rows) expect(page).toContain(`\n- **${contender}**`);
+  });
+
   it.each(pages)("on %s are those of the results file that they name", (page) => {
     expect(writeFigures(read(page), readReport)).toBe(read(page));
   });

@@ -197,7 +197,7 @@ describe("references to an entity type with @cached", () => {
     expect(loads).toHaveLength(4);
   });
 
-  it("invalidates an entity that was asked for by one of several keys by the tag of any of them", async () => {
+  it("invalidates an entity that was requested by one of its keys by the tag of any other", async () => {
     const typeDefs = `${QUERY}
       type Product @key(fields: "id") @key(fields: "upc") @cached(maxAge: 60) { id: ID!, upc: String!, loads: Int }`;
     const { loads, resolvers } = source("Product", () => ({ id: 7, upc: "a7" }));
@@ -628,7 +628,7 @@ describe("a cached field with @requires", () => {
     );
   });
 
-  it("is told apart if the directives of federation have other names", async () => {
+  it("is kept apart if the directives of federation have other names", async () => {
     for (const [link, requires] of [
       ['as: "fed"', "@fed__requires"],
       ['import: ["@key", "@external", { name: "@requires", as: "@needs" }]', "@needs"],

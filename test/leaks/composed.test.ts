@@ -57,11 +57,11 @@ function drawField(draw: Draw, hasHints: boolean): Field {
 const session = new AsyncLocalStorage<string | undefined>();
 afterAll(() => session.disable());
 
-it("no composition of scopes, loaders, hints, contexts and servers gives anybody the value of another", async () => {
+it("no composition of scopes, loaders, hints, contexts and servers gives a caller the value of another", async () => {
   for (let seed = 1; seed <= SITES; seed++) await checkSite(seed, false);
 }, 120_000);
 
-it("nor if all of these fields are one level below a field with `subtree: true`", async () => {
+it("no composition of fields below a field with `subtree: true` gives a caller the value of another", async () => {
   for (let seed = 1; seed <= SITES / 2; seed++) await checkSite(seed, true);
 }, 120_000);
 

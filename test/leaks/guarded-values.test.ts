@@ -87,7 +87,7 @@ describe.each(Object.entries(LIBRARIES))("a value that is guarded by %s", (_, bu
     expect(errorOf(() => applyCached(copy, cache)).code).toBe("CACHED_SCOPE_MISSING");
   });
 
-  it("is cached for each caller who may see it, and for nobody else, with the scope PRIVATE", async () => {
+  it("is cached with the scope PRIVATE for each caller who may see it, and for no other", async () => {
     const { cache, load } = createSite();
     const schema = applyCached(await build({ resolve: load, cached: { maxAge: 60, scope: "PRIVATE" } }), cache);
     const callers = [ADMIN, GUEST, ADMIN, USER, OTHER_ADMIN, GUEST, OTHER_ADMIN, USER];
@@ -96,7 +96,7 @@ describe.each(Object.entries(LIBRARIES))("a value that is guarded by %s", (_, bu
     expect(answers).toEqual(["secret 1", REFUSED, "secret 1", REFUSED, "secret 2", REFUSED, "secret 2", REFUSED]);
   });
 
-  it("is shared by those who may see it, and by nobody else, if the resolver reads it with a loader", async () => {
+  it("is shared only by callers who may see it, if the resolver reads it with a loader", async () => {
     const { cache, load } = createSite();
     const secrets = cache.loader<string, string, Caller>({
       name: "Secret",
@@ -128,7 +128,7 @@ describe("a value that is guarded by graphql-shield", () => {
   const schemaOf = (secret: (...args: never[]) => unknown) =>
     makeExecutableSchema({ typeDefs, resolvers: { Query: { secret: secret as () => unknown, open } } });
 
-  it("is shared by those who may see it, and by nobody else, if the permissions are applied after the cache", async () => {
+  it("is shared only by callers who may see it, if the permissions are applied after the cache", async () => {
     const { cache, load, events } = createSite();
     for (const schema of [
       applyMiddleware(applyCached(schemaOf(load), cache), permissions()),

@@ -94,7 +94,7 @@ onEachStore("the scope of a load", (world) => {
     return { ...process, notes, publicNotes };
   };
 
-  it("gives the value of a PUBLIC field whose load reads a PRIVATE loader to its own caller only, and says so", async () => {
+  it("gives the value of a PUBLIC field whose load reads a PRIVATE loader to its own caller only, and reports it", async () => {
     const { ask, events } = walls(world(), "@cached(maxAge: 60)");
     const read = async (userId: string) => dataOf(ask("{ wall }", { userId }));
     for (let round = 0; round < 2; round++) {

@@ -199,7 +199,7 @@ it("what a context gets while a subtree is built is watched as well", async () =
   expect(skipped()).toEqual(["CONTEXT_READ user"]);
 });
 
-it("a watched context stays the same object, of the same class, for whatever is keyed by it", async () => {
+it("a watched context stays the same object, of the same class, for a WeakMap that is keyed by it", async () => {
   const known = new WeakMap<object, string>();
   const seen: unknown[] = [];
   const { ask } = open((context: Session) => {
@@ -403,7 +403,7 @@ describe("a value of one caller below a PUBLIC subtree", () => {
   it.each([
     ["scope: PRIVATE", "@cached(maxAge: 60, scope: PRIVATE)", ["ann 1", "bob 2", "ann 1", "bob 2"]],
     ["maxAge: 0", "@cached(maxAge: 0)", ["ann 1", "bob 2", "ann 3", "bob 4"]],
-  ])("is not a part of what is shared if its field has %s, and all else is", async (_, mine, expected) => {
+  ])("is not part of the shared value if its field has %s, and the rest is", async (_, mine, expected) => {
     let loads = 0;
     let titles = 0;
     const { ask } = open(() => undefined, {

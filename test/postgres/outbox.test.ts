@@ -674,7 +674,7 @@ function testsOn(open: () => Promise<TestDatabase>, isServer: boolean): void {
       await cache.close();
     });
 
-    it("begins anew and says so if the database was restored from a dump of another one", async () => {
+    it("starts over, and reports it, if the database was restored from a dump of another one", async () => {
       const schema = await outbox();
       const before = consume(schema);
       await db.exec(`INSERT INTO ${schema}.product VALUES (1, NULL, '')`);

@@ -233,7 +233,7 @@ it("a read after a mutation never shows an old entity that the mutation returned
   }
 }, 60_000);
 
-describe("the test above finds old entities", () => {
+describe("a read after a mutation shows an old entity that the mutation returned", () => {
   it("if the schema does not ask for entity tags", async () => {
     const { old } = await countOldEntities("entities 0", { entityTags: false });
     expect(old).toBeGreaterThan(0);

@@ -75,7 +75,7 @@ const shows = (child: ChildProcess | undefined, reads: readonly number[]) =>
   until(`a process shows ${reads.join(" and ")} reads`, async () => String(await readsAt(child)) === String(reads));
 
 describe("The statistics of a fleet on one Redis", () => {
-  it("add up to the requests sent, but for the last interval of a process that was killed, which they say", async () => {
+  it("add up to the requests sent, except for the last interval of a process that was killed, and report that", async () => {
     const fleet = await start(4);
     const [killed, one, two, closed] = fleet;
     for (const [nth, child] of fleet.entries()) {
@@ -126,7 +126,7 @@ describe("The statistics of a fleet on one Redis", () => {
     expect(gone).toMatchObject({ isAlive: false, missing: null });
   }, 60_000);
 
-  it("include processes without the inspection query if their cache is told to report", async () => {
+  it("include processes without the inspection query if their cache has the option to report", async () => {
     const prefix = randomUUID();
     const [inspected] = await start(1, { prefix });
     const [worker] = await start(1, { prefix, env: { REPORT: "true" } });

@@ -66,7 +66,7 @@ async function createFilledCache(count: number): Promise<{ cache: Cache; prefix:
   return { cache, prefix };
 }
 
-it("Redis runs as many commands for an invalidation with 1,000 entries as with one, of whatever kind", async () => {
+it("Redis runs as many commands for an invalidation with 1,000 entries as with one, for each kind of invalidation", async () => {
   const monitor = await monitorRedis(await sharedServer("redisStandalone"));
   onTestFinished(() => monitor.close());
   const [one, thousand] = [await createFilledCache(1), await createFilledCache(1_000)];

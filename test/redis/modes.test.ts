@@ -109,7 +109,7 @@ describe("The modes", () => {
     await untilOutcome(other, "hit");
   });
 
-  it("are changed by the later one of two changes, and no other change is lost", async () => {
+  it("keep the later of two changes, and lose no other change", async () => {
     const { processes } = startFleet(connect, 3);
     const [one, other, third] = processes as [Process, Process, Process];
     await Promise.all([

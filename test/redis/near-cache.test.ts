@@ -84,7 +84,7 @@ describe.each(PACKAGES)("The near cache with a client of $name", ({ server, clus
     expect(one.outcomes().hit).toBe(before + 2);
   });
 
-  it("hears by a message what another process has invalidated by key, by tag or by a tag of the result", async () => {
+  it("learns from a message what another process has invalidated by key, by tag or by a tag of the result", async () => {
     // It never asks by itself: no time passes for it.
     const [clock, prefix] = [new FakeClock(), randomUUID()];
     const one = startProcess(connect(), prefix, { testing: { clock } });
@@ -205,7 +205,7 @@ describe.each(PACKAGES)("The near cache with a client of $name", ({ server, clus
     await cache.close();
   });
 
-  it("hears on a Cluster of invalidations by a message, whichever node its connection leads to", async () => {
+  it("learns of invalidations on a Cluster from a message, whichever node its connection leads to", async () => {
     const nodes = await sharedServer("redisCluster");
     const [clock, prefix] = [new FakeClock(), randomUUID()];
     const clusters = Array.from({ length: 4 }, () => cluster(nodes));

@@ -142,7 +142,7 @@ describe("redisStore with a client of node-redis", () => {
 });
 
 describe("A connection of node-redis", () => {
-  it("may be killed at any time: requests go on, and waiters and near caches hear again", async () => {
+  it("may be killed at any time: requests go on, and waiters and near caches get messages again", async () => {
     const prefix = randomUUID();
     const [one, two] = [
       startProcess(connecting(), prefix, { nearCache: {} }),

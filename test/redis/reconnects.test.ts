@@ -83,7 +83,7 @@ describe("A client that is connected again", () => {
     expect(await breaker()).toBe("CLOSED");
   });
 
-  it("ends it as well if it is connected for the first time", async () => {
+  it("ends the pause of the breaker when it is connected for the first time", async () => {
     network.isUp = false;
     const { ask, comeUp, breaker, ...process } = startProcess();
     for (let nth = 0; nth < FAILURES; nth++) expect(await ask("other")).toBe(1);

@@ -116,7 +116,7 @@ describe.each(SERVERS)("a response that is observed on %s", (server) => {
     expect(observed()).toEqual(["miss none", "hit none"]);
   });
 
-  it("counts what was stale apart, and compares nothing with a response that is not stored", async () => {
+  it("counts stale responses separately, and compares nothing with a response that is not stored", async () => {
     const { ask, clock, observed, source } = await observing(server, { responses: { staleWhileRevalidate: 600 } });
     await ask("{ movie }");
     await clock.advance(61_000);
@@ -172,7 +172,7 @@ describe.each(SERVERS)("a response that is observed on %s", (server) => {
     expect(observed()).toEqual(["miss none", "Query.movie miss none", "hit same", "Query.movie hit same"]);
   });
 
-  it("is not stored for a request whose variables nobody asks for twice, as if the mode was on", async () => {
+  it("is not stored for variables that are requested only once, as if the mode was on", async () => {
     const { ask, observed } = await observing(server);
     const query = "query ($nth: Int) { now(nth: $nth) }";
     for (let nth = 0; nth < 16; nth++) await ask(query, {}, { nth });

@@ -212,7 +212,7 @@ describe.each(SERVERS)("what a response is made of, on %s", (server) => {
     expect((await ask(query)).data).toMatchObject({ page: { first: { title: "Renamed" } } });
   });
 
-  it("is loaded anew in the second half of its life, so that pages live for half as long at least", async () => {
+  it("is loaded again in the second half of its life, so that pages live at least half as long", async () => {
     const { ask, loads, clock, executions } = open(server);
     const query = "{ page { movies { title } } }";
     await ask("{ page { first { title } } }");

@@ -369,7 +369,7 @@ describe("GraphQL Yoga", () => {
 });
 
 describe("cache.execute", () => {
-  it("gives each of several readers of one tick data of its own", async () => {
+  it("gives each of several readers of one tick its own data", async () => {
     const { cache, schema } = open({});
     const document = parse(QUERY);
     const ask = async () => (await cache.execute({ schema, document, contextValue: {} })).data as { films: unknown[] };

@@ -135,7 +135,7 @@ describe.each(Object.entries(ASKS))(
       expect(await before.ask("{ salaries }", "alice")).toEqual({ salaries: ["100"] });
     });
 
-    it("is shared if its fields say so with @cacheControl(scope: PUBLIC)", async () => {
+    it("is shared if its fields have @cacheControl(scope: PUBLIC)", async () => {
       const { ask, stored } = start(guarded);
       for (const _ of [1, 2]) await ask("{ open }", "boss");
       stored.length = 0;

@@ -135,7 +135,7 @@ describe.each(SERVERS)("at the edge, behind %s", (server) => {
     ["throws", () => Reflect.get(undefined as never, "id") as string],
     ["returns a promise", () => Promise.resolve("alice") as never],
     ["returns no id", () => "user:undefined"],
-  ])("gives no tags if `identify` %s, and says so once", async (_what, identify) => {
+  ])("gives no tags if `identify` %s, which is reported once", async (_what, identify) => {
     const { ask, lines } = await open({ cache: { identify } });
     for (const _ of [1, 2])
       expect(await ask(MOVIE)).toMatchObject({
@@ -161,14 +161,14 @@ describe.each(SERVERS)("at the edge, behind %s", (server) => {
     expect([vary, cacheControl]).toEqual(["X-User, Accept-Language, Origin", "max-age=0, s-maxage=60, public"]);
   });
 
-  it("is private if its tags do not fit into a header, and says so once", async () => {
+  it("is private if its tags do not fit into a header, which is reported once", async () => {
     const { ask, lines } = await open({ edge: { maxTagBytes: 60 } });
     const many = "{ a: movie(id: 1) { title } b: movie(id: 2) { title } c: movie(id: 3) { title } }";
     for (const _ of [1, 2]) expect(await ask(many)).toMatchObject({ cacheControl: PRIVATE, tags: [] });
     expect(lines.filter((line) => line.includes("maxTagBytes: 60"))).toHaveLength(1);
   });
 
-  it("is kept by nobody if a part of it was invalidated while it was executed", async () => {
+  it("is not to be kept by any cache if a part of it was invalidated while it was executed", async () => {
     const { passed, open: go } = gate();
     const slow = { ...resolvers, Query: { ...resolvers.Query, plain: () => passed.then(() => "plain") } };
     const { ask, cache } = await openSite(server, typeDefs, slow);
@@ -218,7 +218,7 @@ describe.each(SERVERS)("at the edge, behind %s", (server) => {
     ["cannot be parsed", "{ movie("],
     ["is not valid", "{ film }"],
     ["names none of several operations", "query A { plain } query B { plain }"],
-  ])("answers a request that %s with what nobody may keep", async (_what, query) => {
+  ])("answers a request that %s with a response that no cache may keep", async (_what, query) => {
     const { ask } = await open();
     for (const _ of [1, 2]) {
       const { body, cacheControl, tags } = await ask(query);

@@ -33,7 +33,7 @@ async function see(page: Page, text: string | RegExp): Promise<string> {
 const describeIfChromium = describe.skipIf(path === undefined); // see the warning
 
 describeIfChromium("the inspector page in Chromium", () => {
-  it("tells what loads most, the hottest key, why an entry is not served, and who has invalidated it", async () => {
+  it("shows what loads most, the hottest key, why an entry is not served, and who has invalidated it", async () => {
     const { ask, url } = await inspectedServer(await sharedServer("redisStandalone"), `page-${randomUUID()}`);
     const page = await open(url);
     // Keys are counted from when the page asks.

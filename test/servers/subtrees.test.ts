@@ -398,7 +398,7 @@ describe("cache.prepare", () => {
 });
 
 describe("a root field of a federation subgraph", () => {
-  it("has subtrees, and references below other fields are resolved as ever", async () => {
+  it("has subtrees, and references below other fields are resolved as usual", async () => {
     let [pages, titles, references] = [0, 0, 0];
     const cache = createCache({ logger: { info: () => undefined, warn: () => undefined } });
     onTestFinished(() => cache.close());

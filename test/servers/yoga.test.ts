@@ -118,7 +118,7 @@ describe("the Yoga plugin", () => {
     await cache.close();
   });
 
-  it("shares the entries of deferred fields with all other responses, and lets nobody keep the response", async () => {
+  it("shares the entries of deferred fields with all other responses, and lets no cache keep the response", async () => {
     let loads = 0;
     const cache = createCache();
     const sdl = /* GraphQL */ `

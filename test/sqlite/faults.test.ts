@@ -333,7 +333,7 @@ describe("The pointer at the path", () => {
     expect(await put(store, "k")).toBe("stored");
   });
 
-  it("and the database can be read by their owner only", async () => {
+  it("can be read by its owner only, like the database", async () => {
     await put(storeOf(), "k");
     expect(statSync(path).mode & 0o077).toBe(0);
     expect(statSync(join(databaseFile(), "..")).mode & 0o077).toBe(0);
@@ -341,7 +341,7 @@ describe("The pointer at the path", () => {
 });
 
 describe("The size of a database", () => {
-  it("is bounded: what has expired is deleted, whoever has written it, and then what was written first", async () => {
+  it("is bounded: expired entries of any process are deleted first, and then the oldest ones", async () => {
     const store = storeOf({ maxBytes: 4 * 1024 * 1024 });
     for (let nth = 0; nth < 100; nth++) await put(store, `brief${nth}`, Buffer.alloc(1_000), 50);
     await clock.advance(60);
@@ -402,7 +402,7 @@ describe("A caller that waits for a load of another process", () => {
     expect(waiter.woken).toEqual(["k"]);
   });
 
-  it("is woken although the lease was renewed for longer than it was told", async () => {
+  it("is woken although the lease was renewed beyond the time that it knew", async () => {
     const [holder, waiter] = [storeOf(), storeOf()];
     const granted = await acquire(holder, "k");
     await acquire(waiter, "k");

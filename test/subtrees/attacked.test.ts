@@ -103,7 +103,7 @@ it("a field has one selection, whatever its alias and what else the documents co
   expect(skipped()).toEqual(["TOO_MANY_SELECTIONS Query.broken"]);
 });
 
-it("what could not be stored is not built again for a while, also for clients whose documents are parsed anew", async () => {
+it("what could not be stored is not built again for a while, also for clients whose documents are parsed each time", async () => {
   const { execute, builds, count } = open();
   for (let nth = 1; nth <= 3; nth++) {
     const { errors } = await execute("{ broken { bad } }");

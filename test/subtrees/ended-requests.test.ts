@@ -33,7 +33,7 @@ function open() {
   return { ...openSubtrees({ typeDefs, resolvers }), held, signals, count: () => titles };
 }
 
-it("who waits for the build of a request that has ended gets its value", async () => {
+it("a request that waits for the build of a request that has ended gets its value", async () => {
   const { ask, held, count } = open();
   const ended = new AbortController();
   const first = ask("{ page { title } }", { request: { signal: ended.signal } });

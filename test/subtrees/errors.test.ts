@@ -100,7 +100,7 @@ describe("errors of a build", () => {
     expect(skipped()).toEqual(["ERRORS Query.page"]);
   });
 
-  it("are those of the request that ran it: who has waited executes the field", async () => {
+  it("are those of the request that ran it: a request that has waited executes the field", async () => {
     const { ask, failing, held, calls } = open();
     const one = gate();
     held.until = one.passed;
@@ -143,7 +143,7 @@ describe("within staleIfError", () => {
     expect((await ask(query)).errors).toHaveLength(1);
   });
 
-  it("it is served to those who have waited as well", async () => {
+  it("the older complete subtree is served to those who have waited", async () => {
     const { ask, failing, clock, held, calls } = open(policy);
     const first = await ask(query);
     await clock.advance(61_000);

@@ -4,7 +4,7 @@ import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { RewrittenOperation } from "../../src/core/subtrees/rewritten-document.js";
 
-it("executes an operation as it is if it cannot be rewritten, and says so once", async () => {
+it("executes an operation as it is if it cannot be rewritten, which is reported once", async () => {
   const warnings: string[] = [];
   const cache = createCache({ logger: { info: () => undefined, warn: (line) => warnings.push(line) } });
   onTestFinished(() => cache.close());

@@ -167,7 +167,7 @@ describe("the objects of a list", () => {
     expect(counts.titles).toEqual(["1", "2", "3"]);
   });
 
-  it("are stored for nobody else if a resolver below reads the context", async () => {
+  it("are not stored for other callers if a resolver below reads the context", async () => {
     const { ask, skipped } = open();
     const query = "{ items(first: 2) { id of } }";
     for (const user of ["ann", "bob"])
@@ -188,7 +188,7 @@ describe("the objects of a list", () => {
       });
   });
 
-  it("are executed as ever where a part is not cached", async () => {
+  it("are executed as usual where a part is not cached", async () => {
     const { ask, counts, skipped } = open();
     const query = "{ items(first: 2) { title liked } }";
     for (const user of ["ann", "bob"])
@@ -309,7 +309,7 @@ describe("lists of other kinds", () => {
     for (let time = 0; time < 2; time++) expect(await ask(query)).toEqual(expected);
   });
 
-  it("are as without the cache: one that comes piece by piece", async () => {
+  it("are as without the cache: a list that comes piece by piece", async () => {
     const pieces = {
       [Symbol.asyncIterator]: async function* () {
         yield { id: 1 };

@@ -75,7 +75,7 @@ describe("a selection is cached field by field, and the reason is reported once:
     expect(count("page")).toBe(1);
   });
 
-  it("conditions are no such directives", async () => {
+  it("@include and @skip do not count as directives", async () => {
     const { ask, skipped } = open();
     const query =
       "query ($on: Boolean!) { ... @include(if: $on) { page { title @include(if: $on) ...F @skip(if: false) } } } fragment F on Page { id }";
@@ -208,7 +208,7 @@ describe("overrides of a request", () => {
     expect((await ask(query)).data).toEqual({ page: { title: "title 2", price: 2 } });
   });
 
-  it("REFRESH builds a subtree and its parts anew, and stores them", async () => {
+  it("REFRESH builds a subtree and its parts again, and stores them", async () => {
     const { ask, cache } = open();
     await ask(query);
     const refresh = {};

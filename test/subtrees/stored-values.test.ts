@@ -63,7 +63,7 @@ function textOf(value: unknown): string {
 }
 
 describe.each(["production", "development"])("a subtree in the near cache, with NODE_ENV %s", (environment) => {
-  it("is frozen: a plugin that writes into the response gets a TypeError, and nobody else sees it", async () => {
+  it("is frozen: a plugin that writes into the response gets a TypeError, and no other caller sees the change", async () => {
     vi.stubEnv("NODE_ENV", environment);
     onTestFinished(() => void vi.unstubAllEnvs());
     const { cache, schema } = openSubtrees({ typeDefs, resolvers, cache: { nearCache: {} } });

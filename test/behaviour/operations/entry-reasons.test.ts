@@ -190,7 +190,7 @@ describe("The reason why an entry is not served", () => {
     );
   });
 
-  it("is told without the cause if the log cannot be read, and an invalidation does not wait for the log", async () => {
+  it("is given without the cause if the log cannot be read, and an invalidation does not wait for the log", async () => {
     const { cache, log, read, entry, clock } = createSite();
     await read();
     log.isDown = true;

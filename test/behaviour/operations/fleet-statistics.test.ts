@@ -348,7 +348,7 @@ describe("cacheInspection.stats", () => {
     expect(await one.inspect("stats { storeFailures }")).toEqual({ stats: { storeFailures: 0 } });
   });
 
-  it("says so as well if the store throws, which fails neither requests nor other parts of the inspection", async () => {
+  it("says that it lacks all other processes if the store throws, which fails neither requests nor other parts of the inspection", async () => {
     const fail = (): never => {
       throw new Error("not connected");
     };
@@ -386,7 +386,7 @@ describe("cacheInspection.stats", () => {
     expect(errors?.map(({ extensions }) => extensions.code)).toEqual(["CACHED_STORE_UNAVAILABLE"]);
   });
 
-  it("skips what the reports of a later release have in another shape, and says so", async () => {
+  it("skips what reports of a later release have in another shape, and reports that it did", async () => {
     const { clock, process, store } = createFleet();
     const one = process();
     await one.names("x");
@@ -444,7 +444,7 @@ describe("cacheInspection.stats", () => {
     expect(new Set(unknown)).toEqual(new Set(["info0", "info1", "info2"]));
   });
 
-  it("says so as well if the store never replies, which neither throws nor keeps the cache from being closed", async () => {
+  it("says that it lacks all other processes if the store never replies, which neither throws nor keeps the cache from being closed", async () => {
     const never = new Promise<never>(() => undefined);
     const reports = { write: () => never, list: () => never, read: () => never, ask: () => never };
     const { clock, process } = createFleet(withReports(reports));
@@ -565,7 +565,7 @@ describe("reports of processes", () => {
     expect(await store.reports?.list()).toMatchObject({ processes: isReporting ? [{}] : [] });
   });
 
-  it("are written without inspection resolvers only if an option says so", async () => {
+  it("are written without inspection resolvers only if an option asks for them", async () => {
     for (const [inspection, count] of [
       [{}, 0],
       [{ report: true }, 1],
@@ -640,7 +640,7 @@ describe("cacheInspection.hotKeys", () => {
   const KEYS =
     "hotKeys(window: ONE_HOUR) { reads maxError since keys { coordinate digest reads maxError args source id } }";
 
-  it("counts the reads of all processes by key once somebody has asked, and stops ten minutes after the last time", async () => {
+  it("counts the reads of all processes by key once it is requested, and stops ten minutes after the last request", async () => {
     const { clock, process } = createFleet();
     const [one, two] = [process(), process()];
     const readsOf = async (): Promise<unknown> => (await one.inspect("hotKeys { reads }")).hotKeys;

@@ -38,7 +38,7 @@ describe("cacheInspection.leases", () => {
     expect(await inspect("leases { forMs } states { leases }")).toEqual({ leases: [], states: [{ leases: 0 }] });
   });
 
-  it("shows a background refresh, which nobody waits for", async () => {
+  it("shows a background refresh, for which no caller waits", async () => {
     const { advance, ask, inspect, state } = createSite();
     await ask("{ page(id: 1) }");
     await advance(61_000);
@@ -197,7 +197,7 @@ describe("cacheInspection.store", () => {
     ]);
   });
 
-  it("says so if the store does not report its state", async () => {
+  it("says that the store does not report its state", async () => {
     const clock = new FakeClock();
     const store = Object.create(memoryStore({ clock }), { inspect: { value: undefined } });
     const { inspect } = inspectedSite({ store: bound(store), prefix: "live", testing: { clock } });

@@ -169,7 +169,7 @@ describe("a comparison", () => {
     expect([observed(process), observed(other)]).toEqual([["miss none", "hit different"], ["hit different"]]);
   });
 
-  it("finds a key that lacks what the value depends on, while nobody gets the value of another", async () => {
+  it("finds a key that lacks what the value depends on, while no caller gets the value of another", async () => {
     const typeDefs = "type Query { value(id: ID!): Int @cached(maxAge: 60, key: []) }";
     const { clock, process, setUp } = observing(typeDefs, {}, {});
     await setUp();

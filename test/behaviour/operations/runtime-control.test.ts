@@ -93,7 +93,7 @@ describe("the mode off", () => {
     expect(process.outcomes()).toEqual({ "bypassed(MODE_OFF)": 7 });
   });
 
-  it("counts if everything or the field has it, whatever the other one says", async () => {
+  it("applies if either everything or the field has it", async () => {
     const { source, start } = fakeWorld();
     const process = start();
     const { cache } = process;

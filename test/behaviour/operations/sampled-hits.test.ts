@@ -126,7 +126,7 @@ describe("a hit that is sampled", () => {
     expect(watchedBy(process)).toEqual([{ ageMs: 80_000, newMs: 80_000 }]);
   });
 
-  it("is none of a PRIVATE value, whose load may need the session of a request that has ended", async () => {
+  it("is never one of a PRIVATE value, whose load may need the session of a request that has ended", async () => {
     const clock = new FakeClock();
     const source = new VersionedSource();
     const { ask, events } = memoryWorld(() => memoryStore({ clock })).process(
@@ -141,7 +141,7 @@ describe("a hit that is sampled", () => {
     expect([source.loads, samplesOf({ events })]).toEqual([1, []]);
   });
 
-  it("counts for nothing if its source reads a PRIVATE value, sets the hint PRIVATE or skips to be stored", async () => {
+  it("does not count if its source reads a PRIVATE value, sets the hint PRIVATE or skips the result", async () => {
     const clock = new FakeClock();
     let act: (info: object) => unknown = () => undefined;
     const hints: unknown[] = [];
@@ -183,7 +183,7 @@ describe("a hit that is sampled", () => {
     expect(hints).toEqual([]);
   });
 
-  it("counts for nothing if its source fails, and nobody notices", async () => {
+  it("does not count if its source fails, which no caller notices", async () => {
     const clock = new FakeClock();
     let fails = false;
     const value = (): number => {

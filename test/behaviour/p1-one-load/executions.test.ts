@@ -104,7 +104,7 @@ describe("an execution", () => {
     expect(process.outcomes()).toEqual({ loaded: 4, hit: 4 });
   });
 
-  it("loads a key once, also for what another load reads, which it reads anew", async () => {
+  it("loads a key once, also for another load, which reads it again", async () => {
     const { schema, served, cache } = processWithInner({ outer: readInner });
     expect(await dataOf(graphql({ schema, source: "{ inner outer }" }))).toEqual({ inner: 5, outer: 5 });
     expect(served.filter(({ outcome }) => outcome === "loaded")).toHaveLength(2);

@@ -277,7 +277,7 @@ onEachStore("a resolver that looks ahead", (world) => {
     expect([...Object.keys(one.outcomes()), ...Object.keys(two.outcomes())].join()).not.toContain("bypassed");
   });
 
-  it("gives nobody else the value of a load that turns out to have looked ahead, in its process or another", async () => {
+  it("gives no other reader the value of a load that turns out to have looked ahead, in its process or another", async () => {
     const shared = world();
     const { state, look } = gatedLook(bySelection, false);
     const [one, two] = [siteOf(shared, look), siteOf(shared, look)];
@@ -379,7 +379,7 @@ onEachStore("a resolver that looks ahead", (world) => {
     expect(knowing.loads).toHaveLength(3);
   });
 
-  it("is loaded anew for its own selection by a request with REFRESH", async () => {
+  it("is loaded again for its own selection by a request with REFRESH", async () => {
     const site = siteOf(world(), bySelection);
     for (const fields of ["id", "title", "stars"]) await movieOf(site, fields);
     await waitForStores(site, 2);
@@ -447,7 +447,7 @@ describe("a resolver of a cached field", () => {
       expect(refusals(site)).toEqual([]);
     });
 
-  it("may read the selection of a leaf, which there is none of", async () => {
+  it("may read the selection of a leaf, which has none", async () => {
     let loads = 0;
     const top = (_: unknown, __: unknown, ___: unknown, { fieldNodes }: Info): number =>
       ++loads + Number(fieldNodes[0]?.selectionSet !== undefined);

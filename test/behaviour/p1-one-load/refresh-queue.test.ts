@@ -177,7 +177,7 @@ onEachStore("the refresh queue", (world) => {
     expect(jobs).toEqual([]);
   });
 
-  it("rejects a job of a release in which the field has another variant, and says so", async () => {
+  it("rejects a job of a release in which the field has another variant, and reports it", async () => {
     const { jobs, web, worker } = createPair(world());
     await askStale(web, "{ top }");
     await until("the refresh is queued", () => jobs.length === 1);

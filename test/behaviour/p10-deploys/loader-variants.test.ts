@@ -107,7 +107,7 @@ describe("the `type` of a loader", () => {
     expect(() => products({})).not.toThrow();
   });
 
-  it("and `version` are refused if they are not non-empty strings", () => {
+  it("is refused, as is its `version`, unless it is a non-empty string", () => {
     const settings = { name: "Product", maxAge: 60, batch: async () => [] };
     for (const wrong of ["", 7, null])
       expect(() => createCache().loader({ ...settings, type: wrong } as never)).toThrow(

@@ -158,7 +158,7 @@ describe("policies by coordinate", () => {
     expect(await ask("{ viewer }", { user: "ann" })).toEqual({ viewer: "ann 1" });
   });
 
-  it("make a field with its selection one entry, and keep the holes that they say out of it", async () => {
+  it("make a field with its selection one entry, without the holes that they name", async () => {
     for (const [more, stars] of [
       [{}, 1],
       [{ "Movie.stars": { maxAge: 0 } }, 3],
@@ -198,7 +198,7 @@ describe("policies by coordinate", () => {
     }
   });
 
-  it("are what a server is told to have lost, if it got another schema than that of applyCached", async () => {
+  it("are reported as lost by a server that got another schema than that of applyCached", async () => {
     const lines: string[] = [];
     const logger = { info: () => undefined, warn: (line: string) => void lines.push(line) };
     const cache = createCache({ logger });

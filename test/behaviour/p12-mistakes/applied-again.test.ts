@@ -29,7 +29,7 @@ const applyAndRead = async (cache: Cache<unknown>, apply: typeof applyCached, va
 describe("a schema or loader that is given to a cache again", () => {
   afterEach(() => void vi.unstubAllEnvs());
 
-  it("is refused if it is a loader with the name of another one and another batch function, in production", async () => {
+  it("is refused in production if it is a loader with the name of another one and another batch function", async () => {
     vi.stubEnv("NODE_ENV", "production");
     const cache = createCache();
     const batch = async (ids: readonly number[]) => ids.map((id) => id);

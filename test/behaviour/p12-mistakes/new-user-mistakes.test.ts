@@ -71,11 +71,11 @@ describe("a mistake in the SDL", () => {
       "type Query { movie: ID } type Mutation { drop: Boolean @invalidates(tags: []) }",
       "`tags`: expected at least one tag, got none",
     ],
-  ])("is told with what was expected: %s", (sdl, message) => {
+  ])("is reported with what was expected: %s", (sdl, message) => {
     expect(setUp(sdl).apply).toThrow(message);
   });
 
-  it("in extensions.invalidates is told with its form", () => {
+  it("in extensions.invalidates is reported with the expected form", () => {
     const { cache } = setUp("");
     const schema = makeExecutableSchema({ typeDefs: "type Query { a: Int } type Mutation { drop: Int }" });
     Object.assign(schema.getMutationType()?.getFields().drop as object, { extensions: { invalidates: ["A"] } });
@@ -86,7 +86,7 @@ describe("a mistake in the SDL", () => {
 });
 
 describe("a mistake in a call", () => {
-  it("that names a loader as a coordinate, or an argument as a property, is told with what to pass", async () => {
+  it("that names a loader as a coordinate, or an argument as a property, is reported with what to pass", async () => {
     const { cache, apply } = setUp(movie("maxAge: 60"));
     apply();
     cache.loader({ name: "Movie", maxAge: 60, batch: async (ids: readonly number[]) => ids });
@@ -98,7 +98,7 @@ describe("a mistake in a call", () => {
     );
   });
 
-  it("that passes a client as the options of redisStore is told with what to pass", () => {
+  it("that passes a client as the options of redisStore is reported with what to pass", () => {
     const client = new Redis({ lazyConnect: true });
     expect(() => redisStore(client as never)).toThrow(
       "redisStore: expected an object of options, got a client; pass redisStore({ client })",

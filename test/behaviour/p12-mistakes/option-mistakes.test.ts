@@ -66,7 +66,7 @@ describe("a name that other caches use", () => {
     ["log", "`logger`"],
     ["serializer", "`codec`"],
     ["profile", "`profiles`"],
-  ])("is told what createCache calls it: %s", (name, meant) => {
+  ])("is reported with the name that createCache has for it: %s", (name, meant) => {
     expect(messageOf(() => createCache({ [name]: {} }))).toMatch(
       new RegExp(`^createCache: \`${name}\`: unknown option; expected one of .*`),
     );
@@ -78,7 +78,7 @@ describe("a name that other caches use", () => {
     ["storage", "timeout", "`storeTimeoutMs`"],
     ["invalidation", "replicaLag", "`replicaLagMs`"],
     ["privacy", "sharedKeys", "`sharedContextKeys`"],
-  ])("is told for what it is close to in a group: %s.%s", (group, name, meant) => {
+  ])("is reported with the similar name in its group: %s.%s", (group, name, meant) => {
     expect(messageOf(() => createCache({ [group]: { [name]: 1 } }))).toContain(`did you mean ${meant}?`);
   });
 
@@ -93,7 +93,7 @@ describe("a name that other caches use", () => {
     ["negativeTtl", "`negativeMaxAge`"],
     ["private", '`scope: "PRIVATE"`'],
   ];
-  it.each(POLICY)("is told what a policy calls it, in code, in loaders and in profiles: %s", (name, meant) => {
+  it.each(POLICY)("is reported everywhere with the name that a policy has for it: %s", (name, meant) => {
     const schema = schemaOf("type Query { a: Int }");
     Object.assign(schema.getQueryType()?.getFields().a ?? {}, { extensions: { cached: { maxAge: 1, [name]: 1 } } });
     const unknown = `\`${name}\`: unknown setting; expected one of `;
@@ -118,7 +118,7 @@ describe("a name that other caches use", () => {
     ["keyFn", "`cacheKeyFn`"],
     ["tag", "`tags`"],
     ["batchSize", "`maxBatchSize`"],
-  ])("is told what a loader calls it: %s", (name, meant) => {
+  ])("is reported with the name that a loader has for it: %s", (name, meant) => {
     expect(messageOf(() => createCache().loader({ name: "L", maxAge: 1, batch, [name]: batch } as never))).toContain(
       `\`${name}\`: unknown setting; expected one of`,
     );
@@ -308,7 +308,7 @@ describe("@cached on a field without a resolver", () => {
 });
 
 describe("messages that name a remedy", () => {
-  it("tell a loader about its own options, not about `key`", async () => {
+  it("name a loader's own options, and not `key`", async () => {
     const { lines, logger } = log();
     const cache = createCache({ logger });
     const loader = cache.loader({

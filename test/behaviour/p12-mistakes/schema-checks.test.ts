@@ -326,7 +326,7 @@ describe("expectNoLeaks", () => {
     );
   });
 
-  it("finds a value behind an error of permission, whoever asks first", async () => {
+  it("finds a value behind an error of permission, whichever user asks first", async () => {
     await expect(
       expectNoLeaks(schemaWith(", scope: PRIVATE", "@cached(maxAge: 60)"), identities, ["{ greeting }"], options),
     ).rejects.toThrow(

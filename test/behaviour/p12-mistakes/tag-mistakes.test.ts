@@ -547,7 +547,7 @@ describe("a tag that no value can have", () => {
     expect(used.lines).toEqual([expected("one like `Movie…`"), expected("one like `movie:…`")]);
   });
 
-  it("is told from what functions were seen to return", async () => {
+  it("is recognised by what functions were seen to return", async () => {
     const { cache, lines } = listen();
     const people = cache.loader({
       name: "Person",

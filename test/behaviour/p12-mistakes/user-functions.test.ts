@@ -32,7 +32,7 @@ it.each([
   },
 );
 
-it("a listener and a key function that reject leave no rejection that nobody handles", async () => {
+it("a listener and a key function that reject leave no unhandled rejection", async () => {
   const { cache } = memoryWorld().process(
     "type Query { unused: Int }",
     {},

@@ -506,7 +506,7 @@ describe("an entity is recognised", () => {
     expect(await isInvalidated()).toBe(true);
   });
 
-  it("but not inside of custom scalars, nor below fields with a resolver", async () => {
+  it("not inside custom scalars, nor below fields with a resolver", async () => {
     const JSONScalar = new GraphQLScalarType({ name: "JSON" });
     const types =
       "scalar JSON type Cached { movie: Movie } type Changed { data: JSON child: Movie } type Movie { id: ID }";

@@ -53,7 +53,7 @@ const KINDS = [
 ] as const;
 
 describe.each(KINDS)("a value with a tag that is %s", (kind, query, versioned) => {
-  it("is not served after an invalidation during its load, although its process has not heard of that and stores it", async () => {
+  it("is not served after an invalidation during its load, although its process does not know of the invalidation and stores it", async () => {
     const { source, start, hold } = createFleet();
     const [loading, invalidating, third] = [start(), start(), start()];
     const held = hold();

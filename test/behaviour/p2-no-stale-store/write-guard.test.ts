@@ -61,7 +61,7 @@ describe.each(TARGETS)("the mark of a write, set by %s", (_kind, target) => {
     expect(source.loads).toBe(3);
   });
 
-  it("lasts for as long as the write if its process lives", async () => {
+  it("lasts as long as the write if its process lives", async () => {
     const processes = createProcesses(1_000);
     const { clocks, source, reader } = processes;
     const end = await beginWrite(processes, target);

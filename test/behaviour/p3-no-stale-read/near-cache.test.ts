@@ -81,7 +81,7 @@ const INVALIDATIONS: readonly (readonly [string, (process: Process) => Promise<v
 ];
 
 describe("a near cache", () => {
-  it.each(INVALIDATIONS)("hears by a message what another process has invalidated: %s", async (_, invalidate) => {
+  it.each(INVALIDATIONS)("learns from a message what another process has invalidated: %s", async (_, invalidate) => {
     const { source, other, reads, ask, warm } = createFleet();
     await warm();
     source.version = 2;
@@ -100,7 +100,7 @@ describe("a near cache", () => {
     expect(await isNear()).toBe(true);
   });
 
-  it("serves a softly invalidated value no more, but the store serves it as stale", async () => {
+  it("no longer serves a softly invalidated value, which the store serves as stale", async () => {
     const { other, near, warm, ask, isNear } = createFleet();
     await warm();
     await other.cache.invalidateTags(["Movie:7"], { soft: true });
@@ -283,7 +283,7 @@ describe("a near cache", () => {
     expect(await ask()).toEqual(both(1));
   });
 
-  it("hears of another cache with a near cache on the same memory store", async () => {
+  it("learns what another cache on the same memory store has invalidated", async () => {
     const { source, start, ask, warm } = createFleet();
     await warm();
     const second = start({ nearCache: {} });
@@ -295,7 +295,7 @@ describe("a near cache", () => {
     expect(await ask()).toEqual(both(2));
   });
 
-  it("does not hear that another process has stored a newer value, if nothing was invalidated", async () => {
+  it("does not learn that another process has stored a newer value, if nothing was invalidated", async () => {
     const { clock, source, near, other, isNear, warm } = createFleet();
     await warm();
     source.version = 2;

@@ -218,7 +218,7 @@ describe("A change of a value that the near cache serves", () => {
   const messageOf = async (one: ReturnType<typeof startProcess>, source: string, contextValue: Context) =>
     (await graphql({ schema: one.schema, source, contextValue })).errors?.[0]?.message;
 
-  it.each(["production", "development"])("throws, and nobody else sees it: NODE_ENV is %s", async (environment) => {
+  it.each(["production", "development"])("throws, and no other reader sees it: NODE_ENV is %s", async (environment) => {
     vi.stubEnv("NODE_ENV", environment);
     const one = startProcess(undefined, {}, () => ({ title: "Ran", cast: ["Mieko Harada"] }));
     await warm(one, "{ film { cast } }");
@@ -227,7 +227,7 @@ describe("A change of a value that the near cache serves", () => {
     expect(one.counts.loads).toBe(1);
   });
 
-  it("is seen by nobody else if the value has parts that cannot be frozen", async () => {
+  it("is seen by no other reader if the value has parts that cannot be frozen", async () => {
     vi.stubEnv("NODE_ENV", "production");
     const one = startProcess(undefined, {}, film);
     await warm(one, "{ film { premiere } }");
@@ -237,7 +237,7 @@ describe("A change of a value that the near cache serves", () => {
     expect(one.counts).toEqual({ loads: 1, reads });
   });
 
-  it("is seen by nobody else if a loader has read the value and it has parts that cannot be frozen", async () => {
+  it("is seen by no other reader if a loader has read the value and it has parts that cannot be frozen", async () => {
     vi.stubEnv("NODE_ENV", "production");
     const one = startProcess();
     const films = one.cache.loader<number, { premiere: Date }>({
@@ -255,7 +255,7 @@ describe("A change of a value that the near cache serves", () => {
     expect(one.counts.reads).toBe(reads);
   });
 
-  it("is seen by everybody if values are not to be frozen", async () => {
+  it("is seen by all readers if values are not to be frozen", async () => {
     const one = startProcess(undefined, { freeze: false }, film);
     await warm(one, "{ film { premiere cast } }");
     await one.ask("{ film { premiere cast } }", { year: 1985, userId: "Akira Terao" });

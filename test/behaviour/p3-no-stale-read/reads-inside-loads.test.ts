@@ -173,7 +173,7 @@ describe("a load", () => {
     expect(calls).toEqual([[7]]);
   });
 
-  it("does not fail because nobody waits any more for another one that has read the same id", async () => {
+  it("does not fail because another one that has read the same id has no waiters any more", async () => {
     const ready = gate();
     const process = memoryWorld().process("type Query { one: Int @cached(maxAge: 60) two: Int @cached(maxAge: 60) }", {
       Query: {
@@ -368,7 +368,7 @@ describe("a stale value that a load reads", () => {
   });
 });
 
-it("the end of a load that nobody waits for any more is not stored as a failure of another load that has joined it", async () => {
+it("the end of a load without waiters is not stored as a failure of another load that has joined it", async () => {
   const world = memoryWorld();
   const open = gate();
   const joined = gate();

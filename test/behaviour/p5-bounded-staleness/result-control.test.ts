@@ -258,7 +258,7 @@ describe("the lifetime of a result", () => {
     }
   });
 
-  it("counts for a softly invalidated value too", async () => {
+  it("applies to a softly invalidated value too", async () => {
     const { clock, state, ...process } = createTimed();
     state.load = (control, nth) => {
       control.set({ maxAge: 5, staleWhileRevalidate: 5 });

@@ -3,7 +3,7 @@ import { FakeClock } from "graphql-cached/testing";
 import { expect, it } from "vitest";
 import { dataOf, memoryWorld } from "../../support/world.js";
 
-it("a release with a shorter maxAge loads a value anew that is too old for it, although it is fresh for the other release", async () => {
+it("a release with a shorter maxAge reloads a value that is too old for it, although it is fresh for the other release", async () => {
   const clock = new FakeClock(1_000_000);
   const world = memoryWorld(() => memoryStore({ clock }));
   let loads = 0;
@@ -22,7 +22,7 @@ it("a release with a shorter maxAge loads a value anew that is too old for it, a
   expect(await dataOf(longer.ask("{ value }"))).toEqual({ value: 2 });
 });
 
-it("so does one that waits for the refresh of a stale value (refresh: FOREGROUND)", async () => {
+it("a release with a shorter maxAge waits for the refresh of a value that is too old for it with refresh: FOREGROUND, although it is fresh for the other release", async () => {
   const clock = new FakeClock(1_000_000);
   const world = memoryWorld(() => memoryStore({ clock }));
   let loads = 0;

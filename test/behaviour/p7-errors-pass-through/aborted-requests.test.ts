@@ -91,7 +91,7 @@ onEachStore("a request that is aborted", (world) => {
     expect(source.loads).toBe(1);
   });
 
-  it("ends its load when nobody waits for it any more, and the next request loads at once", async () => {
+  it("ends its load when no request waits for it any more, and the next request loads at once", async () => {
     const { source, resolvers } = createSource(ofLoad);
     const process = world().process(typeDefs, resolvers, patient);
     const clients = [client(), client(), client()];
@@ -577,7 +577,7 @@ describe("the signal of a batch function", () => {
     return { calls, loadGate, numbers };
   }
 
-  it("aborts when nobody waits for any of the ids", async () => {
+  it("aborts when no request waits for any of the ids", async () => {
     const { calls, loadGate, numbers } = createLoader();
     const [aborter, other] = [client(), client()];
     const aborted = numbers(aborter).loadMany([1, 2]);
@@ -667,7 +667,7 @@ describe("the signal of a batch function", () => {
     expect(getEventListeners(asker.request.signal, "abort").length).toBeLessThanOrEqual(1);
   });
 
-  it("aborts when nobody waits for any of the ids, of which some are loaded without the cache", async () => {
+  it("aborts when no request waits for any of the ids, of which some are loaded without the cache", async () => {
     const { calls, numbers, top } = createMixedLoader((signal) => upstream(gate(), signal));
     const [aborter, other] = [client(), client()];
     const aborted = Promise.allSettled([numbers(aborter).load(2), top(1, aborter)]);

@@ -197,7 +197,7 @@ describe("an error that concerns one caller only", () => {
   );
 
   it.each([...ANSWERS, ...FAILURES])(
-    "is told from one that concerns all of them, which is shared: %s",
+    "is distinguished from one that concerns all of them, which is shared: %s",
     async (_, make) => {
       const { source, resolvers } = createSource(make);
       source.loadGate.open();

@@ -64,7 +64,7 @@ describe.each(["batch", "id"] as const)("after a load that failed by %s, a loade
   });
 });
 
-it("asks the source again after clear inside the load of a field as well", async () => {
+it("asks the source again after clear inside the load of a field", async () => {
   const { cache, calls, source, users } = createUsers("id");
   const resolve = async (): Promise<string> => {
     const loader = users({});

@@ -105,7 +105,7 @@ onEachStore("an error of a load in another process", (world) => {
     expect(bytes).toBeLessThan(64 * 1_024);
   });
 
-  it("is one error more that is told of, if the original cannot be described at all", async () => {
+  it("is a generic error if the original cannot be described at all", async () => {
     const hostile = new Proxy(new Error("x"), {
       get(target, name) {
         if (name === "message" || name === "name" || name === "extensions") throw new TypeError("no");

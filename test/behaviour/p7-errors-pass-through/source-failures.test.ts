@@ -46,7 +46,7 @@ function createSite(options: CacheOptions<never> = {}) {
 }
 
 onEachStore("a value that its source no longer has", (world) => {
-  it("is served no more, in any process, when its refresh has found that out", async () => {
+  it("is no longer served, in any process, when its refresh has found that out", async () => {
     const { source, resolvers } = createSource();
     const shared = world();
     const [first, second] = [shared.process(typeDefs, resolvers), shared.process(typeDefs, resolvers)];
@@ -103,7 +103,7 @@ describe("a stale value", () => {
     expect(site.source.loads).toBe(2);
   });
 
-  it("is served to nobody who waits in another process if the source answers that there is none", async () => {
+  it("is not served to waiters in another process if the source answers that there is none", async () => {
     const site = createSite();
     await read(site, "ifError");
     await site.clock.advance(11_000);

@@ -133,7 +133,7 @@ describe("a refresh in the background", () => {
     expect(await setUp("PUBLIC")("ben")).toEqual({ me: "for nobody" });
   });
 
-  it("does so also if the first request has created the cache", async () => {
+  it("runs outside of the asynchronous context of any request if the first request has created the cache", async () => {
     const askAfterRefresh = session.run({ userId: "first" }, () => setUp("PUBLIC"));
     expect(await askAfterRefresh("ben")).toEqual({ me: "for nobody" });
   });

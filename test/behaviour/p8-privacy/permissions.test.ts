@@ -186,7 +186,7 @@ describe("public fields under an auth directive", () => {
     ),
     ..."my__hasRole federation__authenticated".split(" "),
   ];
-  it.each(NAMES)("takes a directive whose name says so for one: @%s", (name) => {
+  it.each(NAMES)("takes a directive for an auth directive by its name: @%s", (name) => {
     const sdl = `directive @${name} on FIELD_DEFINITION type Query { a: Int @${name} @cached(maxAge: 1) }`;
     const schema = makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl] });
     expect(() => applyCached(schema, createCache())).toThrow(`since \`@${name.split("__").at(-1)}\` covers it`);
@@ -198,13 +198,13 @@ describe("public fields under an auth directive", () => {
     ),
     ..."user token team session constraint rateLimit cost complexity tag requires provides external key".split(" "),
     ..."aws_subscribe aws_publish inaccessible translate mask deprecatedFor roleplay guardian scopedly".split(" "),
-  ])("takes no other directive for one: @%s", (name) => {
+  ])("does not take another directive for an auth directive: @%s", (name) => {
     const sdl = `directive @${name} on FIELD_DEFINITION type Query { a: Int @${name} @cached(maxAge: 1) }`;
     const schema = makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl] });
     expect(() => applyCached(schema, createCache())).not.toThrow();
   });
 
-  it("does not take @cached for one, whatever its name is", () => {
+  it("does not take @cached for an auth directive, whatever its name is", () => {
     const typeDefs = [
       cachedTypeDefsAs({ directive: "privateCache" }),
       "type Query { a: Int @privateCache(maxAge: 1) }",
@@ -283,7 +283,7 @@ describe("a scope for every cached field", () => {
     expect(rejectionOf("type Query { c: Int @cached(maxAge: 1) } type Other @auth { id: ID }")).toBe(mistake("Other"));
   });
 
-  it("is not required in other schemas, or if the option says so", () => {
+  it("is not required in other schemas, or if the option turns the rule off", () => {
     expect(rejectionOf("type Query { a: Int b: Int @cached(maxAge: 1) }")).toBe("");
     const sdl = "type Query { a: Int @auth b: Int @cached(maxAge: 1) }";
     expect(rejectionOf(sdl, { privacy: { requireScope: false } })).toBe("");
@@ -292,7 +292,7 @@ describe("a scope for every cached field", () => {
     ).toContain("since `@auth` covers it");
   });
 
-  it("is required in every schema if the option says so", () => {
+  it("is required in every schema if the option demands it", () => {
     const options = { privacy: { requireScope: true } };
     expect(rejectionOf("type Query { a: Int b: Int @cached(maxAge: 1) }", options)).toContain(
       "@cached on `Query.b`: `scope`: expected a declaration, since `requireScope` is set, got nothing",

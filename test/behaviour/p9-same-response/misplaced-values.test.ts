@@ -166,7 +166,7 @@ describe("a batch function", () => {
     "with ids of a class": [[1], () => [{ id: { toString: () => "9" } }]],
   };
   for (const [what, [ids, batch, options]] of Object.entries(UNRELATED))
-    it(`is believed where nothing says that a value is misplaced: values ${what}`, async () => {
+    it(`is trusted where nothing shows that a value is misplaced: values ${what}`, async () => {
       const { process, loadMany } = start(memoryWorld(), batch as never, options);
       await loadMany(ids as never);
       await settle();
@@ -194,7 +194,7 @@ describe("a batch function", () => {
 });
 
 describe("a guard", () => {
-  it("gets ids that it cannot change outside of production, and counts for nothing if it has changed them", async () => {
+  it("gets ids that it cannot change outside of production, and is ignored if it has changed them", async () => {
     for (const env of ["test", "production"]) {
       vi.stubEnv("NODE_ENV", env);
       const exists = { has: async (ids: readonly Id[]) => (ids as Id[]).reverse().map((id) => id !== 1) };
@@ -203,7 +203,7 @@ describe("a guard", () => {
     }
   });
 
-  it("counts for nothing if it returns fewer answers than it was asked for", async () => {
+  it("is ignored if it returns fewer answers than it was asked for", async () => {
     const exists = { has: async (ids: readonly Id[]) => ids.slice(1).map(() => false) };
     const { loadMany } = start(memoryWorld(), (ids) => ids.map(film), { exists });
     expect(await loadMany([3, 1])).toEqual([film(3), film(1)]);

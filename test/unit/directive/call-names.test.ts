@@ -102,7 +102,7 @@ describe("the names of field calls", () => {
     expect(found, rule.coordinate).toEqual(expected);
   };
 
-  it("are those that are made anew, for plain values of every field", () => {
+  it("are the same as without a memo, for plain values of every field", () => {
     for (const rule of all) {
       const names = new FieldNames(rule, keys, scopes);
       for (const id of ["7", 7, "", 0, null, undefined])
@@ -116,7 +116,7 @@ describe("the names of field calls", () => {
     }
   });
 
-  it("are those that are made anew, whatever was remembered before", () => {
+  it("are the same as without a memo, whatever was remembered before", () => {
     const remembered = new Map(all.map((rule) => [rule, new FieldNames(rule, keys, scopes)]));
     const call = fc.record({ rule: fc.constantFrom(...all), args, source, context, identity });
     fc.assert(

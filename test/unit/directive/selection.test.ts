@@ -62,7 +62,7 @@ describe("The text of a selection", () => {
     );
   });
 
-  it("tells apart what is spread again", () => {
+  it("distinguishes fragments that are spread again", () => {
     const groups = [
       [
         "{ m { ...A ... on M { title } ...A } } fragment A on M { id }",

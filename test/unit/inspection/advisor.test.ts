@@ -54,7 +54,7 @@ describe("the estimate of how often values change", () => {
     expect(1 / rate.maxPerMs / HOUR_MS).toBeCloseTo(10, 1);
   });
 
-  it("has a wide margin with few changes, and none to speak of with many", () => {
+  it("has a wide margin with few changes, and a negligible one with many", () => {
     const marginOf = (count: number): number => {
       const rate = changeRateOf({ unchangedMs: count * HOUR_MS, changed: [{ withinMs: 1_000, count }] });
       return rate.maxPerMs / rate.perMs;

@@ -95,7 +95,7 @@ describe("the states of several processes", () => {
     expect(await nodes[1]?.serverMissing()).toBe("this process does not know the node");
   });
 
-  it("are told apart from what another release may send", async () => {
+  it("are distinguished from what another release may send", async () => {
     const { states } = await twoProcesses();
     expect(states.map(isProcessState)).toEqual([true, true]);
     for (const other of [undefined, null, "state", {}, { ...states[0], format: 2 }])

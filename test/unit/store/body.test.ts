@@ -33,7 +33,7 @@ describe("the body of an entry", () => {
     }
   });
 
-  it("tells a body of another key, whatever it holds", () => {
+  it("recognises a body of another key, whatever it holds", () => {
     const bytes = writeBody({ subjects: [], hint: undefined, value: Buffer.from("v") }, KEY);
     const { hash } = KEY;
     for (let at = 0; at < hash.length; at++) {

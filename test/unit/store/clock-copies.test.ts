@@ -114,7 +114,7 @@ describe("appendToCopies", () => {
     expect(subjects()).toEqual([1, 9, 9]);
   });
 
-  it("appends again above such a copy although the log has later records of another process by then", async () => {
+  it("appends again above a copy that has gone ahead although the log has later records of another process by then", async () => {
     const { state, append, subjects } = subject();
     await append(hard(1));
     const older = state.clock;
@@ -129,7 +129,7 @@ describe("appendToCopies", () => {
     expect(subjects()).toEqual([1, 9, 4, 5, 6, 7, 9]);
   });
 
-  it("raises the log above such a copy even without an invalidation, so that readers find what the copies show", async () => {
+  it("raises the log above a copy that has gone ahead even without an invalidation, so that readers find what the copies show", async () => {
     const { state, append, subjects } = subject();
     await append(hard(1));
     const older = state.clock;

@@ -441,7 +441,7 @@ describe("a store of a user that does not keep to the interface", () => {
   });
 
   it.each(["connectionError", "isMissingRight"])(
-    "fails its reads, and says why, if %s throws as well",
+    "fails its reads, and reports why, if %s throws as well",
     async (name) => {
       const message = "store: `read` failed: a mistake";
       const fail = (): never => {

@@ -97,7 +97,7 @@ it("a caller that waited for the load of another one publishes how long", async 
   ]);
 });
 
-it("a listener that is removed gets nothing more, and store operations are not measured for nobody", () => {
+it("a listener that is removed gets nothing more, and store operations are not measured without listeners", () => {
   const channel = new Channel();
   const heard: string[] = [];
   const stop = channel.listen(({ name }) => heard.push(name));

@@ -534,7 +534,7 @@ describe("an invalidation of keys in another form", () => {
 });
 
 describe("the settings", () => {
-  it("may have changed with each record that says so, and whenever the log is read anew", async () => {
+  it("may have changed with each record of kind settings, and whenever the whole log is read again", async () => {
     const { server, start, read, append, invalidate } = createServer();
     const process = start();
     await read(process);
@@ -625,7 +625,7 @@ describe("a log that has dropped its older half", () => {
     expect(isServed(process, younger, B)).toBe(false);
   });
 
-  it("is read anew by a process that has slept through it", async () => {
+  it("is read again by a process that has slept through it", async () => {
     const { start, read, invalidate, server, load } = createServer(1_000);
     const process = start();
     await read(process);

@@ -245,7 +245,7 @@ describe("the near cache", () => {
     expect(get(request("a"))).toBeDefined();
   });
 
-  it("counts a question as answered from when it was sent", async () => {
+  it("counts a poll from when it was sent", async () => {
     const { clock, near, server, request, put, get } = nearCacheWith();
     const held = gate();
     server.held = held.passed;
@@ -263,7 +263,7 @@ describe("the near cache", () => {
     expect(get(request("a"))).toBeUndefined();
   });
 
-  it("goes on to ask, every half second, while the store does not reply or what it says cannot be read", async () => {
+  it("keeps polling, every half second, while the store does not reply or its reply cannot be read", async () => {
     const { clock, server, polledAt, request, put, get } = nearCacheWith();
     server.head = undefined;
     put(request("a"));
@@ -275,7 +275,7 @@ describe("the near cache", () => {
     expect(get(request("a"))).toBeDefined();
   });
 
-  it("stops asking when nobody has asked for a value for ten seconds, and begins again with the next one", async () => {
+  it("stops polling when no value was requested for ten seconds, and begins again with the next request", async () => {
     const { clock, polledAt, confirm, request, put, get } = nearCacheWith();
     put(request("a"));
     await clock.advance(4_000);
@@ -304,7 +304,7 @@ describe("the near cache", () => {
     expect(polledAt).toEqual([]);
   });
 
-  it("does not go on to ask once it was closed during a question", async () => {
+  it("stops polling when it is closed during a poll", async () => {
     const { clock, close, server, polledAt, request, put } = nearCacheWith();
     const held = gate();
     server.held = held.passed;
@@ -329,7 +329,7 @@ describe("the near cache", () => {
     expect(polledAt).toEqual([700]);
   });
 
-  it("heeds no message while it serves nothing, since the next read shows what is new", async () => {
+  it("ignores messages while it serves nothing, since the next read shows what is new", async () => {
     const { clock, polledAt, tell, invalidations } = nearCacheWith();
     await clock.advance(2_000);
     tell(Buffer.from("head"));

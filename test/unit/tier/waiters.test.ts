@@ -78,7 +78,7 @@ describe("the waiters of a load", () => {
 });
 
 describe("the caller of a load inside of another load", () => {
-  it("leaves when nobody waits for the outer load, not when its own request is aborted", () => {
+  it("leaves when the outer load has no waiters, not when its own request is aborted", () => {
     const request = new AbortController();
     const outer = twoRequests();
     const caller = callerWith(request, outer.waiters);

@@ -142,7 +142,7 @@ describe("Waiting", () => {
       expect(firstPollMs(parts)).toBe(50);
     });
 
-    it("learns nothing from a message for a key that nobody waits for", () => {
+    it("ignores a message for a key without waiters", () => {
       const parts = waiting();
       parts.waiters.wake("a", undefined, "gen");
       expect(firstPollMs(parts)).toBe(50);
