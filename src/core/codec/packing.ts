@@ -107,26 +107,29 @@ export function createPacking(settings: PackingSettings): Packing {
       const isStoredText = encoded instanceof StoredText;
       const flags =
         (isText ? IS_TEXT : 0) | (smaller === undefined ? 0 : IS_COMPRESSED) | (isStoredText ? IS_STORED_TEXT : 0);
-      const checksum = Buffer.alloc(hasChecksum(flags) ? CHECKSUM_BYTES : 0);
-      if (hasChecksum(flags)) checksum.writeUInt32LE(crc32(bytes));
+      const hasChecksum = isStoredText && smaller === undefined;
+      const checksum = Buffer.alloc(hasChecksum ? CHECKSUM_BYTES : 0);
+      if (hasChecksum) checksum.writeUInt32LE(crc32(bytes));
       return Buffer.concat([Uint8Array.of(flags), codecMark, checksum, smaller ?? bytes]);
     },
     unpack(bytes, at = 0) {
       const flags = bytes[at] ?? 0xff;
       if (flags > ALL_FLAGS) throw new Unreadable("its value is damaged");
       const markedTo = at + 1 + codecMark.length;
-      const from = markedTo + (hasChecksum(flags) ? CHECKSUM_BYTES : 0);
+      const isCompressed = (flags & IS_COMPRESSED) !== 0;
+      const isStoredText = (flags & IS_STORED_TEXT) !== 0;
+      // Compressed content has a checksum of its own.
+      const hasChecksum = isStoredText && !isCompressed;
+      const from = markedTo + (hasChecksum ? CHECKSUM_BYTES : 0);
       if (!bytes.subarray(at + 1, markedTo).equals(codecMark))
         throw new Unreadable("its value was written by another codec");
-      const isText = (flags & IS_TEXT) !== 0;
-      if ((flags & IS_COMPRESSED) !== 0) {
-        const whole = decompress(bytes.subarray(from), maxValueBytes);
-        return isText ? textIn(flags, whole.toString("utf8")) : whole;
-      }
-      if (bytes.length - from > maxValueBytes) throw new Unreadable(TOO_LARGE);
-      if (hasChecksum(flags) && (bytes.length < from || bytes.readUInt32LE(markedTo) !== crc32(bytes.subarray(from))))
+      if (!isCompressed && bytes.length - from > maxValueBytes) throw new Unreadable(TOO_LARGE);
+      if (hasChecksum && (bytes.length < from || bytes.readUInt32LE(markedTo) !== crc32(bytes.subarray(from))))
         throw new Unreadable("its value is damaged");
-      return isText ? textIn(flags, bytes.toString("utf8", from)) : bytes.subarray(from);
+      const content = isCompressed ? decompress(bytes.subarray(from), maxValueBytes) : bytes.subarray(from);
+      if ((flags & IS_TEXT) === 0) return content;
+      const text = content.toString("utf8");
+      return isStoredText ? new StoredText(text) : text;
     },
     seal: (bytes, purpose) => encryption?.seal(bytes, purpose) ?? bytes,
     unseal(sealed, purpose) {
@@ -139,11 +142,6 @@ export function createPacking(settings: PackingSettings): Packing {
 }
 
 const contentOf = (encoded: Encoded): Content => (encoded instanceof StoredText ? encoded.text : encoded);
-
-/** Compressed content has a checksum of its own. */
-const hasChecksum = (flags: number): boolean => (flags & (IS_STORED_TEXT | IS_COMPRESSED)) === IS_STORED_TEXT;
-
-const textIn = (flags: number, text: string): Encoded => ((flags & IS_STORED_TEXT) === 0 ? text : new StoredText(text));
 
 function codecWith(codec: Codec, types: ValueTypes | undefined): Codec {
   if (types === undefined) return codec;

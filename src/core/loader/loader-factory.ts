@@ -4,8 +4,7 @@ import { ignoreRejection } from "../base/deferred.js";
 import { CachedError, checkOptionsObject, describeSetting } from "../base/errors.js";
 import type { Meanings } from "../base/option-names.js";
 import { canonicalize } from "../keys/canonical.js";
-import type { Key, KeySpace, Variant } from "../keys/key.js";
-import { memoText } from "../keys/key-memo.js";
+import { type Key, type KeySpace, memoText, type Variant } from "../keys/key.js";
 import type { KnownTags as KnownTagTexts } from "../keys/known-tags.js";
 import { checkTagsOfValue } from "../keys/tag-template.js";
 import {

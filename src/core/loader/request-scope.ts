@@ -8,8 +8,7 @@ import type { NearNames } from "../tier/near/near-cache.js";
 import type { Reads } from "../tier/read/reads.js";
 import type { EnclosingLoad } from "../tier/request/enclosing-load.js";
 import type { ReadReport, ReadRequest } from "../tier/request/request.js";
-import type { ExecutionBudget, ExecutionLimits } from "./execution-budget.js";
-import { FieldLoader } from "./field-loader.js";
+import { type ExecutionBudget, type ExecutionLimits, FieldLoader } from "./field-loader.js";
 
 /**
  * Receives how the reads of a request were served, by fields and loaders alike. Server plugins turn
@@ -235,7 +234,7 @@ export class RequestScopes {
 
   /** Returns the loader of one execution. `observer`: that of its request. */
   loader({ owner, signal }: Execution, observer?: Observer): FieldLoader {
-    const loaders = this.#loadersOf(signal ?? owner);
+    const loaders = this.#loaders.get(signal ?? owner) ?? this.#loadersOf(signal ?? owner);
     let loader = loaders.get(owner);
     if (loader === undefined) {
       loader = new FieldLoader(this.#tier, this.#invalidations, this.#limits, observer?.budget);
@@ -246,14 +245,11 @@ export class RequestScopes {
   }
 
   #loadersOf(holder: object): WeakMap<object, FieldLoader> {
-    let loaders = this.#loaders.get(holder);
-    if (loaders === undefined) {
-      loaders = new WeakMap();
-      this.#loaders.set(holder, loaders);
-      // graphql 17 aborts the signal when the execution has ended, but objects of its own can keep the signal for longer.
-      if (holder instanceof EventTarget)
-        holder.addEventListener("abort", () => this.#loaders.delete(holder), { once: true });
-    }
+    const loaders = new WeakMap<object, FieldLoader>();
+    this.#loaders.set(holder, loaders);
+    // graphql 17 aborts the signal when the execution has ended, but objects of its own can keep the signal for longer.
+    if (holder instanceof EventTarget)
+      holder.addEventListener("abort", () => this.#loaders.delete(holder), { once: true });
     return loaders;
   }
 

@@ -19,7 +19,6 @@ import type {
   Store,
   StoreNames,
   StoreOutcome,
-  StoreRead,
   StoreReport,
   StoreRequest,
   Wake,
@@ -111,6 +110,8 @@ export function redisStore(options: RedisStoreOptions): Store {
 class RedisStore implements Store {
   readonly name: string;
   readonly nodeOf: Store["nodeOf"];
+  readonly read: Store["read"];
+  readonly receivedFrom: NonNullable<Store["receivedFrom"]>;
   readonly nodes: Store["nodes"];
   readonly clockNode: Store["clockNode"];
   readonly reports: RedisReports;
@@ -123,7 +124,6 @@ class RedisStore implements Store {
   readonly #connections: ClientConnections;
   readonly #writer: ReplicaWaitWriter;
   readonly #times: ServerTimes;
-  readonly #reader: EntryReader;
   readonly #watchers = new Set<ConnectionListener>();
   /** The connections that cannot be used, with the last report of each. */
   readonly #failures = new Map<string, ConnectionFailure>();
@@ -142,11 +142,9 @@ class RedisStore implements Store {
     this.clockNode = cluster && (() => nodeOf(cluster, this.#invalidations.logKey));
     this.#port = port;
     this.#times = new ServerTimes(clock);
-    this.#reader = new EntryReader(port, clock, this.#times, this.#invalidations);
-  }
-
-  read(keys: readonly string[]): Promise<StoreRead> {
-    return this.#reader.read(keys);
+    const reader = new EntryReader(port, clock, this.#times, this.#invalidations);
+    this.read = reader.read.bind(reader);
+    this.receivedFrom = port.bytesReceivedFrom.bind(port);
   }
 
   readSettings(): Promise<Uint8Array | undefined> {
@@ -295,10 +293,6 @@ class RedisStore implements Store {
       stop();
       this.#watchers.delete(listener);
     };
-  }
-
-  receivedFrom(node: string): number | undefined {
-    return this.#port.bytesReceivedFrom(node);
   }
 
   inspect(node: string): Promise<StoreReport> {

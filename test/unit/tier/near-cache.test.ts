@@ -7,7 +7,7 @@ import type { Key } from "../../../src/core/keys/key.js";
 import { compilePolicy, type Policy } from "../../../src/core/policy/policy.js";
 import type { Entry } from "../../../src/core/store/entry.js";
 import type { ClockListener } from "../../../src/core/store/store.js";
-import { NearCache, NearNames } from "../../../src/core/tier/near/near-cache.js";
+import { NearCache, type NearNames } from "../../../src/core/tier/near/near-cache.js";
 import type { NearValue } from "../../../src/core/tier/near/near-entries.js";
 import type { InvalidationClock, TagsState } from "../../../src/core/tier/record/invalidation-clock.js";
 import type { SharedSettings } from "../../../src/core/tier/record/shared-settings.js";
@@ -22,7 +22,7 @@ const AHEAD_MS = 500_000;
 const START = 1_000_000;
 
 /** Names that remember nothing yet. */
-const namesOf = ({ key, tags }: ReadRequest): NearNames => new NearNames(key, tags);
+const namesOf = ({ key, tags }: ReadRequest): NearNames => ({ key, tags, near: undefined });
 
 /** What the process knows of the invalidation clock: `outdated` has changed, `stale` was invalidated softly. */
 function createInvalidations() {

@@ -5,11 +5,10 @@ import { jittered } from "../../policy/jitter.js";
 import { type Body, type OwnFreshness, writeBody } from "../../store/body.js";
 import { freshMsForWaiters } from "../../store/entry.js";
 import type { StoreRequest } from "../../store/store.js";
-import { ownPolicy } from "../entry/freshness.js";
-import { valueTtlMs } from "../entry/value-ttl.js";
+import { ownPolicy, valueTtlMs } from "../entry/freshness.js";
 import type { InvalidationClock } from "../record/invalidation-clock.js";
 import { freshMsOf, isNegative, type LoadedValue } from "../request/loaded.js";
-import { areSameSubjects, subjectsOfLoaded } from "../request/value-tags.js";
+import { areSameSubjects, subjectsOfLoaded } from "../request/served-report.js";
 import type { InFlightLoad } from "./load-sharing.js";
 
 /** Returns how much room a value needs while it is packed and stored, in bytes or characters. */

@@ -2,7 +2,6 @@ import { AsyncResource } from "node:async_hooks";
 import type { Cancel, Clock, Random } from "../../base/clock.js";
 import { CachedError } from "../../base/errors.js";
 import type { Packing } from "../../codec/packing.js";
-import type { Subject } from "../../keys/key.js";
 import { jittered } from "../../policy/jitter.js";
 import { SKIPPED_MARK, TOO_LARGE_MARK, UNSERIALIZABLE_MARK } from "../../store/entry.js";
 import type { ClockOrigin, Grant, LeaseTimes, Release, Store, StoreOutcome, StoreRequest } from "../../store/store.js";
@@ -241,10 +240,9 @@ export class Leases {
     return isStored;
   }
 
-  /** Notes the tags of an entry that a request is served: it may have more than the request knows of. */
-  noteTags({ key, tags }: ReadRequest, subjects: readonly Subject[]): void {
-    if (tags.subjectsOf === undefined && subjects.length > tags.subjects.length)
-      this.#taggedByLoads.add(key.coordinate);
+  /** Notes that an entry of a coordinate has more tags than its requests know of. */
+  noteTagsOfLoads(coordinate: string): void {
+    this.#taggedByLoads.add(coordinate);
   }
 
   /** Returns whether loads of a coordinate, in any process, were seen to add tags to their results. */

@@ -111,7 +111,8 @@ export class InvalidationClock {
   #isOutrunning = false;
   #isClosed = false;
   #changes = 0;
-  #settingsChanges = 0;
+  /** Changes whenever the settings may have changed. */
+  settingsChanges = 0;
   #storeNow = 0;
   #asOf = Number.NEGATIVE_INFINITY;
   #restartedAt = Number.NEGATIVE_INFINITY;
@@ -132,11 +133,6 @@ export class InvalidationClock {
   /** Changes whenever something is invalidated. */
   get changes(): number {
     return this.#changes;
-  }
-
-  /** Changes whenever the settings may have changed. */
-  get settingsChanges(): number {
-    return this.#settingsChanges;
   }
 
   /** The latest time of the store that this process has seen. */
@@ -463,7 +459,7 @@ export class InvalidationClock {
     this.#soft = new Map();
     // Marks that the log has lost stay: they end by themselves.
     this.#note(records);
-    this.#settingsChanges++;
+    this.settingsChanges++;
     if (this.#known !== undefined) this.#restartedAt = this.#time.now();
     this.#changes++;
     // Nothing of another epoch counts, whatever was invalidated then.
@@ -534,7 +530,7 @@ export class InvalidationClock {
   /** Applies records in their order. The maps come before the position: one that is ahead of them would hide an invalidation. */
   #note(records: readonly ReadRecord[]): void {
     for (const record of records) {
-      if (record.kind === "settings") this.#settingsChanges++;
+      if (record.kind === "settings") this.settingsChanges++;
       const map = mapOfKind(record);
       if (map === undefined) continue;
       this.#changes++;

@@ -41,13 +41,8 @@ export class UnconfirmedInvalidations {
   /** The number of the last `add` call that the clear has to cover. Undefined: no clear. */
   #clearAddedBy: number | undefined;
   #addCount = 0;
-  /** Whether `size` is 0, which every hit asks. */
-  #isEmpty = true;
-
   /** Whether everything may be read from the store now: there are none. */
-  get allowReads(): boolean {
-    return this.#isEmpty;
-  }
+  allowReads = true;
 
   get size(): number {
     return this.#keys.size + this.#tags.size + this.#coordinates.size + (this.#clearAddedBy === undefined ? 0 : 1);
@@ -75,7 +70,7 @@ export class UnconfirmedInvalidations {
     for (const key of keys) this.#keys.set(identityOf(key), { key, addedBy: this.#addCount });
     for (const tag of tags) this.#tags.set(tag, this.#addCount);
     for (const subject of subjects) this.#subjects.set(subject, this.#addCount);
-    this.#isEmpty = this.size === 0;
+    this.allowReads = this.size === 0;
     if (this.#keys.size <= MAX_NAMES && this.#tags.size <= MAX_NAMES) return false;
     this.addClear();
     return true;
@@ -89,12 +84,12 @@ export class UnconfirmedInvalidations {
     this.#tags.clear();
     this.#coordinates.clear();
     this.#subjects.clear();
-    this.#isEmpty = false;
+    this.allowReads = false;
   }
 
   /** Returns whether an entry of `key`, under one of `tags`, or with a part under one of them may be one that should be gone. */
   has(key: EntryIdentity | undefined, tags: { readonly subjects: readonly Subject[] }): boolean {
-    if (this.#isEmpty) return false;
+    if (this.allowReads) return false;
     if (this.#clearAddedBy !== undefined) return true;
     const isOfKey = key !== undefined && (this.#keys.has(identityOf(key)) || this.#coordinates.has(key.coordinate));
     return isOfKey || tags.subjects.some((subject) => this.#subjects.has(subject));
@@ -118,7 +113,7 @@ export class UnconfirmedInvalidations {
       forget(this.#coordinates, coordinates, upTo);
       forget(this.#subjects, subjects, upTo);
       if (isClear && (this.#clearAddedBy ?? upTo) <= upTo) this.#clearAddedBy = undefined;
-      this.#isEmpty = this.size === 0;
+      this.allowReads = this.size === 0;
     };
     return { keys: keys.map(([, { key }]) => key), tags, coordinates, isClear, confirm };
   }
