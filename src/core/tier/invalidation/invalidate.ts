@@ -288,12 +288,12 @@ export class Invalidation {
       this.#dropAllLocal();
       return;
     }
-    if (tags.length + coordinates.length > 0) this.#unleasedLoads.detachAll();
+    if (tags.length + coordinates.length > 0) this.#unleasedLoads.detach(undefined);
     else this.#unleasedLoads.detach(this.#namesOf(keys));
   }
 
   #dropAllLocal(): void {
-    this.#unleasedLoads.detachAll();
+    this.#unleasedLoads.detach(undefined);
   }
 
   #beginWrite(invalidated: Invalidated, writer: string, guardMs: number): Promise<void> {
