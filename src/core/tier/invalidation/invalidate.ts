@@ -5,7 +5,8 @@ import { type EntryIdentity, type KeySpace, nameOfSubject, type Subject } from "
 import type { Store } from "../../store/store.js";
 import type { Channel } from "../../telemetry/channel.js";
 import type { UnleasedLoads } from "../lease/load-sharing.js";
-import type { Invalidated, InvalidationClock } from "../record/invalidation-clock.js";
+import type { InvalidationClock } from "../record/invalidation-clock.js";
+import type { Invalidated } from "../record/known-positions.js";
 import {
   MAX_NAMES,
   type Names,
