@@ -306,17 +306,17 @@ export class InvalidationClock extends KnownPositions {
     for (const kind of KINDS) for (const [subject, position] of this.#lost[kind]) this.raise(kind, subject, position);
     this.#recent.clear();
     this.#setKnown(epoch, floor, beginsAt, records);
-    this.#repairLater(REPAIR_WITHIN_MS * this.#random());
+    this.#repairLater(this.#random);
   }
 
   /** Appends what the log has lost, unless another process does so first. */
-  #repairLater(pauseMs: number): void {
+  #repairLater(ratio: Random): void {
     if (this.#isRepairing || this.#lost.hard.size + this.#lost.soft.size === 0) return;
     this.#isRepairing = true;
-    this.#later(pauseMs, async () => {
+    this.#later(REPAIR_WITHIN_MS * ratio(), async () => {
       await this.#repair().catch(ignore);
       this.#isRepairing = false;
-      this.#repairLater(REPAIR_WITHIN_MS);
+      this.#repairLater(() => 1);
     });
   }
 

@@ -1,26 +1,18 @@
 import type { Clock } from "../../base/clock.js";
-import type { Packing } from "../../codec/packing.js";
 import type { Entry } from "../../store/entry.js";
 import type { Reading, Store } from "../../store/store.js";
 import type { Decoded } from "../entry/entry-decoder.js";
-import type { InvalidationClock } from "../record/invalidation-clock.js";
-import type { SharedSettings } from "../record/shared-settings.js";
-import type { UnconfirmedInvalidations } from "../record/unconfirmed-invalidations.js";
 import type { ReadRequest } from "../request/request.js";
 import type { PreviousValue } from "../request/result-control.js";
 import type { ValueDecoder } from "../request/value-decoder.js";
-import { fallbackOf, prepareFor, UNPREPARED, verdictOf } from "../request/verdict.js";
+import { fallbackOf, type KnownInvalidations, prepareFor, UNPREPARED, type VerdictParts, verdictOf } from "../request/verdict.js";
 import { TickBatch } from "../tick/tick-batch.js";
 
 /** The parts that `PreviousValues` uses. */
-export interface PreviousValueParts {
+export interface PreviousValueParts extends KnownInvalidations, VerdictParts {
   readonly store: Store;
-  readonly sharedSettings: SharedSettings;
-  readonly invalidations: InvalidationClock;
   readonly clock: Clock;
-  readonly packing: Packing;
   readonly decoder: ValueDecoder;
-  readonly unconfirmed: UnconfirmedInvalidations;
 }
 
 /**
