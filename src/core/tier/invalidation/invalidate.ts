@@ -16,7 +16,7 @@ import {
 import type { Variants } from "../record/variants.js";
 import type { TierSettings } from "../request/settings.js";
 import type { WorkUnderWay } from "../tick/work-under-way.js";
-import { type InvalidationCause, type InvalidationHistory, type RecordedKind, RETRY } from "./invalidation-history.js";
+import { type InvalidationCause, type InvalidationHistory, RETRY, type RecordedKind } from "./invalidation-history.js";
 import { type PurgeSettings, purge } from "./purge.js";
 import { RecentInvalidations } from "./recent-invalidations.js";
 
@@ -305,7 +305,8 @@ export class Invalidation {
         isClear,
         tags: this.#invalidatedBy(names).subjects.map(nameOfSubject),
       });
-      if (isConfirmed || cause !== RETRY) this.#parts.history.add(names, { kind: recordedAs, cause, beganAt, isConfirmed });
+      if (isConfirmed || cause !== RETRY)
+        this.#parts.history.add(names, { kind: recordedAs, cause, beganAt, isConfirmed });
     }
   }
 

@@ -5,7 +5,14 @@ import type { Decoded } from "../entry/entry-decoder.js";
 import type { ReadRequest } from "../request/request.js";
 import type { PreviousValue } from "../request/result-control.js";
 import type { ValueDecoder } from "../request/value-decoder.js";
-import { fallbackOf, type KnownInvalidations, prepareFor, UNPREPARED, type VerdictParts, verdictOf } from "../request/verdict.js";
+import {
+  fallbackOf,
+  type KnownInvalidations,
+  prepareFor,
+  UNPREPARED,
+  type VerdictParts,
+  verdictOf,
+} from "../request/verdict.js";
 import { TickBatch } from "../tick/tick-batch.js";
 
 /** The parts that `PreviousValues` uses. */
