@@ -27,7 +27,6 @@ import { RecentEvents } from "./core/telemetry/recent-events.js";
 import { TagMistakes } from "./core/telemetry/tag-mistakes.js";
 import { Invalidation } from "./core/tier/invalidation/invalidate.js";
 import { InvalidationHistory } from "./core/tier/invalidation/invalidation-history.js";
-import { Purger } from "./core/tier/invalidation/purge.js";
 import { Leases } from "./core/tier/lease/leases.js";
 import { UnleasedLoads } from "./core/tier/lease/load-sharing.js";
 import { Waiting } from "./core/tier/lease/waiting.js";
@@ -170,7 +169,6 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     history,
     underWay,
     keys,
-    purger: new Purger({ clock, channel, settings: options }),
     settings: options,
   });
   store.onReconnect = () => invalidation.retryNow();

@@ -18,7 +18,7 @@ import { type ResponsesOptions, resolveResponses } from "./core/responses/option
 import { ResponseCache } from "./core/responses/response-cache.js";
 import { executeWithSubtrees, restoreErrors } from "./core/subtrees/execute.js";
 import type { Mode } from "./core/telemetry/events.js";
-import type { InvalidationCause } from "./core/tier/invalidation/invalidation-cause.js";
+import type { InvalidationCause } from "./core/tier/invalidation/invalidation-history.js";
 import { type RefreshJob, readJob } from "./core/tier/lease/refresh-job.js";
 import { type CacheOptions, resolveOptions } from "./options.js";
 import { type CacheHealth, healthOf } from "./tools/inspection/health.js";

@@ -16,8 +16,8 @@ import type { Listener, Mode } from "./core/telemetry/events.js";
 import type { Logger } from "./core/telemetry/log-listener.js";
 import type { PurgeFunction } from "./core/tier/invalidation/purge.js";
 import type { RefreshQueue } from "./core/tier/lease/refresh-job.js";
+import type { ErrorMaxAgeMs } from "./core/tier/lease/settlement.js";
 import { MODES } from "./core/tier/record/modes.js";
-import type { ErrorMaxAgeMs } from "./core/tier/source/error-lifetime.js";
 
 /** Options of `createCache`. Durations are in milliseconds; policies are in seconds, as in the directive. */
 export interface CacheOptions<Context = object> {

@@ -11,6 +11,7 @@ const RANKS: Readonly<Record<string, number>> = {
   "async-context.ts": 0,
   "graphql-version.ts": 0,
   "known-resolvers.ts": 1,
+  "multimap.ts": 0,
   "option-names.ts": 1.5,
   "spelling.ts": 0,
   "version.ts": 0,

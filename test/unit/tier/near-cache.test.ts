@@ -9,7 +9,8 @@ import type { Entry } from "../../../src/core/store/entry.js";
 import type { ClockListener } from "../../../src/core/store/store.js";
 import { NearCache, type NearNames } from "../../../src/core/tier/near/near-cache.js";
 import type { NearValue } from "../../../src/core/tier/near/near-entries.js";
-import type { InvalidationClock, TagsState } from "../../../src/core/tier/record/invalidation-clock.js";
+import type { InvalidationClock } from "../../../src/core/tier/record/invalidation-clock.js";
+import type { TagsState } from "../../../src/core/tier/record/known-positions.js";
 import type { SharedSettings } from "../../../src/core/tier/record/shared-settings.js";
 import { NO_TAGS, type ReadRequest } from "../../../src/core/tier/request/request.js";
 

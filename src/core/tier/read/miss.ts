@@ -683,7 +683,7 @@ class Miss implements SharedMiss {
   /** Returns the load of this process that the store has just shown to hold the lease. */
   #inFlightLoadOf(entry: Entry | undefined): InFlightLoad | undefined {
     if (entry === undefined || entry.gen === "" || !this.#hasCurrentLease(entry)) return undefined;
-    return this.#parts.leases.inFlightLoads.find(entry.gen, this.#request.key);
+    return this.#parts.leases.inFlightLoad(entry.gen, this.#request.key);
   }
 
   /**
