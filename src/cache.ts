@@ -10,8 +10,8 @@ import {
 } from "./core/directive/invalidation/invalidation-target.js";
 import { nameOfSubject } from "./core/keys/key.js";
 import { checkedTags } from "./core/keys/tag-template.js";
-import type { CachedLoader } from "./core/loader/context-loader.js";
-import { createLoaderFactory, type LoaderOptions } from "./core/loader/loader-factory.js";
+import { createLoaderFactory } from "./core/loader/loader-factory.js";
+import type { CachedLoader, LoaderOptions } from "./core/loader/loader-options.js";
 import { CacheHandle, type CacheParts } from "./core/parts.js";
 import { checkExecutionArgs, executeStored, isOrdinary } from "./core/responses/execute.js";
 import { type ResponsesOptions, resolveResponses } from "./core/responses/options.js";
