@@ -114,7 +114,16 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   const tier = new Reads({ ...base, loads, leases, decoder, responder, waiting, unconfirmed, near });
   const history = new InvalidationHistory(store, clock, identity);
   const purger = new Purger(base);
-  const invalidation = new Invalidation({ ...base, variants, unleasedLoads, unconfirmed, history, underWay, keys, purger });
+  const invalidation = new Invalidation({
+    ...base,
+    variants,
+    unleasedLoads,
+    unconfirmed,
+    history,
+    underWay,
+    keys,
+    purger,
+  });
   store.onReconnect = () => invalidation.retryNow();
   const closeStore = store.open(keys, waiting.wake);
   sharedSettings.open();
@@ -123,7 +132,8 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   const isShared = options.store !== undefined && options.store.isShared !== false;
   const fleet = new Fleet({ ...base, counters, store: { reports: store.reports, isShared }, identity });
   const scopes = new RequestScopes(tier, invalidation.made, options);
-  const { profiles, defaults, identify, authDirectives, requireScope, isProduction, leaseWaitMs, errorBackoffMs } = options;
+  const { profiles, defaults, identify, authDirectives, requireScope, isProduction, leaseWaitMs, errorBackoffMs } =
+    options;
   const contextWatch = new ContextWatch(
     channel,
     options.sharedContextKeys,

@@ -116,8 +116,7 @@ export class ContextRequests<Id, Value, Context> {
   }
 
   get #observer(): Observer | undefined {
-    const { scopes } = this.definition.parts;
-    return scopes.hasObservers ? scopes.observerOf(this.#context) : undefined;
+    return this.definition.parts.scopes.observerOf(this.#context);
   }
 
   namesOf(id: Id): IdNames | LoaderBypassReason {

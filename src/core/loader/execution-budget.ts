@@ -24,12 +24,8 @@ export class ExecutionBudget {
   /** Throws `CACHED_KEY_UNUSABLE` if the keys of the execution are too large already. To be called before a key is made. */
   checkKeys(coordinate: string): void {
     const { maxKeyBytes } = this.#limits;
-    if (this.#keyBytes <= maxKeyBytes) return;
-    throw overLimit(
-      coordinate,
-      `at most ${maxKeyBytes} bytes of arguments in the keys of one execution`,
-      "maxKeyBytes",
-    );
+    if (this.#keyBytes > maxKeyBytes)
+      throw overLimit(coordinate, `${maxKeyBytes} bytes of arguments in the keys of one execution`, "maxKeyBytes");
   }
 
   /** Counts a key that was made. `input`: its canonical text. */
@@ -39,14 +35,14 @@ export class ExecutionBudget {
 
   /** Counts the tags that a template with several lists makes. Throws `CACHED_KEY_UNUSABLE` if they are too many. */
   addCombinations(count: number, coordinate: string): void {
-    const { maxTagCombinations } = this.#limits;
+    const { maxTagCombinations: most } = this.#limits;
     this.#combinations += count;
-    if (this.#combinations <= maxTagCombinations) return;
-    throw overLimit(
-      coordinate,
-      `at most ${maxTagCombinations} tags of templates with several lists in one execution`,
-      "maxTagCombinations",
-    );
+    if (this.#combinations > most)
+      throw overLimit(
+        coordinate,
+        `${most} tags of templates with several lists in one execution`,
+        "maxTagCombinations",
+      );
   }
 
   /** Counts a copy of a value that was read before. Returns whether it may be made; otherwise its readers share one. */
@@ -59,6 +55,6 @@ export class ExecutionBudget {
 const overLimit = (coordinate: string, expected: string, option: string): CachedError =>
   new CachedError(
     "CACHED_KEY_UNUSABLE",
-    `\`${coordinate}\` is not cached in the rest of a request: expected ${expected}, got more; raise createCache({ limits: { ${option} } }) if an honest client sends such requests`,
+    `\`${coordinate}\` is not cached in the rest of a request: expected at most ${expected}, got more; raise createCache({ limits: { ${option} } }) if an honest client sends such requests`,
     { coordinate },
   );

@@ -215,7 +215,7 @@ function uncachedLoader<Id, Value, Context>(
   );
   const read = plain.load.bind(plain);
   plain.load = (id) => {
-    if (scopes.hasObservers) scopes.observerOf(context)?.collector?.addUncached(name, isPrivate);
+    scopes.observerOf(context)?.collector?.addUncached(name, isPrivate);
     return read(id);
   };
   // DataLoader declares that its name can be null. This one has a name.
