@@ -61,8 +61,8 @@ export class FieldLoader {
   readonly #countAtStart: number;
   /** The first read of each key, by its name. */
   readonly #firstOf = new Map<string, FirstRead>();
-  /** The same for fields that loads of this execution ask for. Undefined until the first. */
-  #firstInLoads: MemoInLoads<FirstRead> | undefined;
+  /** The same for fields that loads of this execution ask for. */
+  readonly #firstInLoads = new MemoInLoads<FirstRead>();
 
   /** `budget`: that of the execution that this one is a part of. */
   constructor(tier: Reads, invalidations: InvalidationCount, limits: ExecutionLimits, budget?: ExecutionBudget) {
@@ -87,13 +87,14 @@ export class FieldLoader {
     const nesting = this.#tier.nestingOf(request);
     if (nesting === "own-load") return this.#tier.read(request, nesting);
     const { name } = request.key;
-    const first = nesting === "none" ? this.#firstOf.get(name) : this.#firstInLoad(name);
+    const load = nesting === "none" ? undefined : (this.#tier.enclosingLoad() as EnclosingLoad);
+    const first = load === undefined ? this.#firstOf.get(name) : this.#firstInLoads.get(name, load)?.value;
     let value: Promise<unknown>;
     if (first === undefined || this.#mayBeInvalidated(first, request)) {
       const own = new FirstRead(request, this);
       request.ending = own;
-      if (nesting === "none") this.#firstOf.set(name, own);
-      else this.#rememberInLoad(name, own);
+      if (load === undefined) this.#firstOf.set(name, own);
+      else this.#firstInLoads.set(name, own, load, this.#tier.loadStarts);
       value = this.#tier.read(request, nesting);
       own.result = value;
     } else {
@@ -105,13 +106,10 @@ export class FieldLoader {
     return value;
   }
 
-  /**
-   * Forgets everything this request has read, so that reads after a write in the same request see
-   * its effect.
-   */
+  /** Forgets everything this request has read, so that reads after a write in the same request see its effect. */
   clear(): void {
     this.#firstOf.clear();
-    this.#firstInLoads?.clear();
+    this.#firstInLoads.clear();
   }
 
   /** Whether this process has invalidated what a request has read, or may have, since it began. */
@@ -122,16 +120,6 @@ export class FieldLoader {
     first.comparedAt = count;
     const hasResultTags = this.#tier.hasResultTags(request);
     return this.#invalidations.hasChangedSince(since, request.key, first.tags.subjects, hasResultTags);
-  }
-
-  #firstInLoad(name: string): FirstRead | undefined {
-    return this.#firstInLoads?.get(name, this.#tier.enclosingLoad() as EnclosingLoad)?.value;
-  }
-
-  #rememberInLoad(name: string, first: FirstRead): void {
-    const load = this.#tier.enclosingLoad() as EnclosingLoad;
-    this.#firstInLoads ??= new MemoInLoads();
-    this.#firstInLoads.set(name, first, load, this.#tier.loadStarts);
   }
 }
 

@@ -151,12 +151,13 @@ class EveryCollector implements Observer, PartCollector {
 const hasView = ({ context, original }: Build): boolean => context !== original;
 
 /**
- * Observes a read of a loader that has no `info`: it belongs to the builds around it and to those with its context. It could belong to each other one
- * of its request, as the batch function of a DataLoader runs in the asynchronous context of whoever was first. In doubt, it is a part of all of them.
+ * Observes a read of a loader that has no `info`. It could belong to each build of its request, as the batch function of a
+ * DataLoader runs in the asynchronous context of whoever was first. In doubt, it is a part of all of them.
  */
 class BuildsObserver implements Observer {
   readonly collector: PartCollector;
   readonly #around: Observer | undefined;
+  /** Those around the read and those with its context. */
   readonly #certain: readonly Build[];
   readonly #possible: readonly Build[];
 
@@ -164,10 +165,9 @@ class BuildsObserver implements Observer {
     this.#around = around;
     this.#certain = certain;
     this.#possible = possible;
-    const builds = [...certain, ...possible.filter((build) => !hasView(build))].map(
-      ({ observer }) => observer.collector,
-    );
-    this.collector = new EveryCollector(new Set([...(around?.collector?.members ?? []), ...builds]));
+    const builds = [...certain, ...possible.filter((build) => !hasView(build))];
+    const collectors = builds.map(({ observer }) => observer.collector);
+    this.collector = new EveryCollector(new Set([...(around?.collector?.members ?? []), ...collectors]));
   }
 
   onRead(coordinate: string, served: ReadReport, info: unknown, key?: Key): void {
@@ -188,10 +188,7 @@ class BuildsObserver implements Observer {
 /** Observes the requests of which nobody wants to know anything. */
 const NOBODY: Observer = { onRead: () => undefined };
 
-/**
- * A per-request override. BYPASS: neither read nor store. REFRESH: load every value now, and store
- * it.
- */
+/** A per-request override. BYPASS: neither read nor store. REFRESH: load every value now, and store it. */
 export type Override = (typeof OVERRIDES)[number];
 
 export const OVERRIDES = ["BYPASS", "REFRESH"] as const;
@@ -209,7 +206,6 @@ export class RequestScopes {
    * outlive its executions; then each of them has a signal.
    */
   readonly #loaders = new WeakMap<object, WeakMap<object, FieldLoader>>();
-  /** The observers of contexts, each of which several caches may share. */
   readonly #observers = new WeakMap<object, Observer>();
   readonly #overrides = new WeakMap<object, Override>();
   /** The collectors of the responses that are being executed. Replaced when it changes: observers refer to it. */
@@ -218,12 +214,11 @@ export class RequestScopes {
   readonly #builds = new Set<Build>();
   /** What observed a context before an observer with a collector did. */
   readonly #before = new WeakMap<Observer, Observer>();
-  /** Whether there ever was an override, or an observer. Properties, so that reads skip the lookup. */
+  /** Whether there ever was an override, or an observer. */
   hasOverrides = false;
   hasObservers = false;
   /** Whether a response is executed that is to be stored. */
   isCollecting = false;
-
   readonly #limits: ExecutionLimits;
 
   constructor(tier: Reads, invalidations: InvalidationCount, limits: ExecutionLimits) {
@@ -260,7 +255,7 @@ export class RequestScopes {
   }
 
   overrideOf(context: unknown): Override | undefined {
-    return typeof context === "object" && context !== null ? this.#overrides.get(context) : undefined;
+    return this.hasOverrides ? this.#overrides.get(context as object) : undefined;
   }
 
   /** Notes that a context belongs to a request, so that what is read with it is a part of no other. */
@@ -275,9 +270,7 @@ export class RequestScopes {
     this.#observers.set(context, observer);
   }
 
-  /**
-   * Lets `observer`, which has a collector, observe a context until the returned function is called.
-   */
+  /** Lets `observer`, which has a collector, observe a context until the returned function is called. */
   collect(context: object, observer: Observer & { readonly collector: PartCollector }): () => void {
     const known = this.#observers.get(context);
     const before = known?.collector === undefined ? known : this.#before.get(known);
@@ -328,6 +321,7 @@ export class RequestScopes {
    * counts as a part of all of them.
    */
   observerOf(context: unknown, info?: unknown): Observer | undefined {
+    if (!this.hasObservers) return undefined;
     const observer = this.observer(context);
     if (this.#builds.size > 0) {
       // A field says itself which execution it belongs to.
@@ -346,6 +340,6 @@ export class RequestScopes {
   }
 
   observer(context: unknown): Observer | undefined {
-    return typeof context === "object" && context !== null ? this.#observers.get(context) : undefined;
+    return this.#observers.get(context as object);
   }
 }
