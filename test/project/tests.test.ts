@@ -25,3 +25,11 @@ it("unit and behaviour files never sleep", () => {
 it("every check that a fault run removes can be removed: its text is in its file", () => {
   for (const { file, from } of Object.values(CHECKS)) expect(read(file), file).toContain(from);
 });
+
+it("the behaviour tests are in folders by promise, numbered as in docs/guarantees.md, so that a failure names what is broken", () => {
+  const promised = [...read("docs/guarantees.md").matchAll(/^## P(\d+) /gm)].map(([, number]) => `p${number}`);
+  const folders = new Set(filesIn("test/behaviour", ".test.ts").map((file) => file.split("/")[2] as string));
+  expect(new Set([...folders].map((folder) => folder.replace(/-.*/, "")))).toEqual(
+    new Set([...promised, "operations"]),
+  );
+});

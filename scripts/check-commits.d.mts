@@ -1,0 +1,1 @@
+export function mistakesIn(subject: string): string[];
