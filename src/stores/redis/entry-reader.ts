@@ -2,9 +2,8 @@ import type { Clock } from "../../core/base/clock.js";
 import { laterHead } from "../../core/store/clock-copies.js";
 import { readEntry } from "../../core/store/entry-layout.js";
 import type { Reading, StoreRead } from "../../core/store/store.js";
-import { chunksOf } from "./chunks.js";
 import type { ClientPort, Command } from "./client-port.js";
-import { groupByNode, send } from "./pipeline.js";
+import { chunksOf, groupByNode, send } from "./pipeline.js";
 import { type RedisClock, readHeadOf } from "./redis-clock.js";
 import { READ_TIME, type ServerTimes } from "./server-times.js";
 

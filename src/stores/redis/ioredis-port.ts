@@ -1,15 +1,15 @@
 import { randomInt } from "node:crypto";
 import { asError } from "../../core/store/answers.js";
-import { ClientEvents } from "./client-events.js";
-import type {
-  ClientPort,
-  ClientStatus,
-  ClusterNodes,
-  Command,
-  ConnectionEvents,
-  OnMessage,
-  SubscriberConnection,
-  WriterConnection,
+import {
+  ClientEvents,
+  type ClientPort,
+  type ClientStatus,
+  type ClusterNodes,
+  type Command,
+  type ConnectionEvents,
+  type OnMessage,
+  type SubscriberConnection,
+  type WriterConnection,
 } from "./client-port.js";
 import type { ScriptArgument } from "./define-script.js";
 import type { IoredisClient, IoredisEvent } from "./redis-client.js";
@@ -27,9 +27,8 @@ export class IoredisPort implements ClientPort {
     this.cluster = isCluster(client) ? clusterNodes(client) : undefined;
     this.events = new ClientEvents((event, deliver) => {
       const name: IoredisEvent = event === "nodeError" ? "node error" : event;
-      const listener = deliver as (error: Error) => void;
-      client.on(name, listener);
-      return () => client.off(name, listener);
+      client.on(name, deliver);
+      return () => client.off(name, deliver);
     });
   }
 

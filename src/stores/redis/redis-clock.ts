@@ -4,9 +4,8 @@ import { throwIfAnyFailed } from "../../core/store/answers.js";
 import { appendToCopies } from "../../core/store/clock-copies.js";
 import { HEAD_BYTES, nonceOf, readHead } from "../../core/store/clock-log.js";
 import type { ClientPort, Command } from "./client-port.js";
-import { nodeOf, send, sendScripts } from "./pipeline.js";
+import { nodeOf, runScript, send, sendScripts } from "./pipeline.js";
 import type { ReplicaWaitWriter } from "./replica-wait-writer.js";
-import { runScript } from "./run-script.js";
 import { appendClock } from "./scripts/append-clock.js";
 import { raiseClock } from "./scripts/raise-clock.js";
 
