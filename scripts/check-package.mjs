@@ -1,4 +1,7 @@
-/** Packs the package, installs the tarball into an empty project as a user would, and loads every entry point. */
+/**
+ * Packs the package, checks the tarball with publint and attw, installs it into an empty project as a user would, and loads every
+ * entry point.
+ */
 import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -31,6 +34,14 @@ export function pack(root) {
   const output = run("npm", ["pack", "--json", "--silent", "--pack-destination", folder], root);
   const [{ filename }] = JSON.parse(output.slice(output.indexOf("[")));
   return join(folder, filename);
+}
+
+/** Runs the linters of packages on the tarball. */
+function lintPackage(tarball) {
+  const { exports } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
+  const withoutTypes = Object.keys(exports).filter((path) => /\.(json|graphql)$/.test(path));
+  console.log(run("npx", ["--no-install", "publint", "run", tarball, "--strict"], ROOT));
+  console.log(run("npx", ["--no-install", "attw", tarball, "--exclude-entrypoints", ...withoutTypes], ROOT));
 }
 
 /** A user's first program: the second of two requests is a hit. Prints the version of graphql and the outcomes. */
@@ -312,6 +323,8 @@ export function checkPackage(tarball, env = process.env, graphqlMajor = 16, isCo
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const entryPoints = checkPackage(pack(ROOT), process.env, 16, process.argv.includes("--complete"));
+  const tarball = pack(ROOT);
+  lintPackage(tarball);
+  const entryPoints = checkPackage(tarball, process.env, 16, process.argv.includes("--complete"));
   console.log(`installs engine-strict, caches and loads: ${entryPoints.join(", ")}`);
 }

@@ -166,11 +166,12 @@ function once<T>(make: () => T): () => T {
   };
 }
 
+// The stores wait for real time beside each other.
 for (const [nth, [name, make]] of Object.entries(stores).entries())
-  describe(name, () => {
+  describe.concurrent(name, () => {
     beforeAll(async () => learnServerTime(await make()));
     for (const [index, { title, needs, run }] of storeConformance.entries())
-      it(title, async ({ skip }) => {
+      it.sequential(title, async ({ skip }) => {
         const reason = needs && lacks[name]?.[needs];
         if (reason !== undefined) skip(reason);
         await expect(run(await make(), `conformance:${nth}:${index}`)).resolves.toBeUndefined();

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { ROOT, read } from "./source.js";
 
-const isInstalled = existsSync(join(ROOT, "inspector/node_modules"));
+const isInstalled = existsSync(join(ROOT, "inspector/node_modules/.package-lock.json"));
 
 const itIfInstalled = it.skipIf(!isInstalled); // the tools are installed by `npm run build:inspector`
 
@@ -20,5 +20,7 @@ it("the tools of the inspector page are no dependencies of the package", () => {
   };
   const tools = Object.keys((JSON.parse(read("inspector/package.json")) as { dependencies: object }).dependencies);
   expect(tools).toEqual(["esbuild", "preact", "uplot"]);
-  for (const name of tools) expect({ ...dependencies, ...devDependencies }).not.toHaveProperty(name);
+  for (const name of tools) expect(dependencies).not.toHaveProperty(name);
+  // esbuild also compiles the programs of the tests, and is installed with tsx in any case.
+  for (const name of tools.slice(1)) expect(devDependencies).not.toHaveProperty(name);
 });

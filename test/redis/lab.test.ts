@@ -3,18 +3,18 @@ import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
-import { fileURLToPath } from "node:url";
 import { Redis } from "ioredis";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { fetchServer, setupRedis } from "../../scripts/setup-redis.mjs";
 import { setupValkey } from "../../scripts/setup-valkey.mjs";
+import { compiledPath } from "../support/programs.js";
 import { type Address, until } from "../support/redis-lab.js";
 import { sharedServer } from "../support/shared-servers.js";
 
 describe("RedisLab", () => {
   it("leaves no server behind when the process that started it is killed", async () => {
-    const program = fileURLToPath(new URL("../support/lab-process.ts", import.meta.url));
-    const child = spawn(process.execPath, ["--import", "tsx", program], { stdio: ["ignore", "pipe", "inherit"] });
+    const program = await compiledPath("test/support/lab-process.ts");
+    const child = spawn(process.execPath, [program], { stdio: ["ignore", "pipe", "inherit"] });
     const [line] = (await once(child.stdout, "data")) as [Buffer];
     const client = new Redis(Number(line.toString()), "127.0.0.1");
     const info = await client.info("server");

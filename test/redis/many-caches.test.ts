@@ -1,10 +1,9 @@
-import { fork } from "node:child_process";
 import { once } from "node:events";
-import { fileURLToPath } from "node:url";
 import { createCache } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import { Cluster, Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { startProgram } from "../support/programs.js";
 import { type LabNode, RedisLab, until } from "../support/redis-lab.js";
 import { sharedServer } from "../support/shared-servers.js";
 import { memoryWorld } from "../support/world.js";
@@ -14,7 +13,6 @@ const standaloneServer = await sharedServer("redisStandalone");
 
 const typeDefs = "type Query { value: Int @cached(maxAge: 60) }";
 const MANY = 30;
-const PROGRAM = fileURLToPath(new URL("../support/unclosed-process.ts", import.meta.url));
 
 /** Collects the warnings of Node.js while the test runs. */
 function watchWarnings(): readonly string[] {
@@ -146,10 +144,7 @@ describe.each([
   it.each(["quit", "disconnect"])(
     "ends although its caches were not: %s",
     async (end) => {
-      const child = fork(PROGRAM, {
-        env: { ...process.env, ADDRESSES: JSON.stringify(addresses()), END: end },
-        execArgv: ["--import", "tsx"],
-      });
+      const child = await startProgram("unclosed-process", { ADDRESSES: JSON.stringify(addresses()), END: end });
       onTestFinished(() => void child.kill("SIGKILL"));
       const exited = once(child, "exit");
       await once(child, "message");

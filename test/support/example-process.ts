@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, onTestFinished } from "vitest";
 import { ROOT } from "../project/source.js";
+import { compiledPath } from "./programs.js";
 import { sharedServer } from "./shared-servers.js";
 
 /** One running process of an example. */
@@ -30,9 +30,8 @@ async function start(program: string, prefix: string): Promise<ExampleProcess> {
     PORT: "0",
     PREFIX: prefix,
     REDIS_URL: `redis://${host}:${port}`,
-    TSX_TSCONFIG_PATH: join(ROOT, "examples/tsconfig.json"),
   };
-  const child = spawn(process.execPath, ["--import", "tsx", program], {
+  const child = spawn(process.execPath, [await compiledPath(program)], {
     cwd: ROOT,
     env,
     stdio: ["ignore", "pipe", "pipe"],

@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { TestProject } from "vitest/node";
 import { setupSqlite } from "../../scripts/setup-sqlite.mjs";
-import { compilePrograms } from "./compiled-programs.js";
+import { compileExamples, compilePrograms } from "./compiled-programs.js";
 import { MemcachedLab } from "./memcached-lab.js";
 import { RedisLab } from "./redis-lab.js";
 import { type Address, HOST } from "./server-lab.js";
@@ -33,6 +33,7 @@ export default async function setup({ vitest }: TestProject): Promise<(() => Pro
     },
     sqlite: async () => setupSqlite(),
     compiled: compilePrograms,
+    compiledExamples: compileExamples,
   };
   const made: { [Name in keyof Shared]?: Promise<Shared[Name]> } = {};
   const make = <Name extends keyof Shared>(name: Name): Promise<Shared[Name]> => {
@@ -52,8 +53,10 @@ export default async function setup({ vitest }: TestProject): Promise<(() => Pro
   return async () => {
     broker.close();
     broker.closeAllConnections();
-    const compiled = await made.compiled?.catch(() => undefined);
-    if (compiled !== undefined) await rm(compiled, { recursive: true });
+    for (const compiled of [made.compiled, made.compiledExamples]) {
+      const folder = await compiled?.catch(() => undefined);
+      if (folder !== undefined) await rm(folder, { recursive: true });
+    }
     await Promise.all([redis.stop(), memcached.stop()]);
   };
 }

@@ -2,9 +2,10 @@ import { type ChildProcess, fork } from "node:child_process";
 import { join } from "node:path";
 import { shared } from "./shared-servers.js";
 
-/** Returns the path of the compiled form of a source file, such as "src/tools/cli/bin.ts". */
+/** Returns the path of the compiled form of a program, such as "src/tools/cli/bin.ts". */
 export async function compiledPath(file: string): Promise<string> {
-  return join(await shared("compiled"), file.replace(/\.ts$/, ".js"));
+  const folder = await shared(file.startsWith("examples/") ? "compiledExamples" : "compiled");
+  return join(folder, file.replace(/\.ts$/, ".js"));
 }
 
 /** Starts a program of `test/support`, such as "reader-process", with more environment variables. */

@@ -16,15 +16,17 @@ export interface Shared {
   readonly memcached: readonly [Address, Address, Address];
   /** The module by which databases in files are opened. */
   readonly sqlite: string;
-  /** A folder with the compiled sources and programs of the tests. */
+  /** A folder with the compiled command line and programs of the tests. */
   readonly compiled: string;
+  /** The same for the servers of the examples. */
+  readonly compiledExamples: string;
 }
 
 /**
  * Returns the addresses of shared servers. They are started when a test file of the run first asks for them. Each test
  * uses its own key prefix.
  */
-export const sharedServer = <Name extends Exclude<keyof Shared, "compiled" | "sqlite">>(
+export const sharedServer = <Name extends Exclude<keyof Shared, "compiled" | "compiledExamples" | "sqlite">>(
   name: Name,
 ): Promise<Shared[Name]> => shared(name);
 

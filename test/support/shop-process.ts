@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { fileURLToPath } from "node:url";
+import { compiledPath } from "./programs.js";
 
 /** The body of a GraphQL request to a shop. */
 export interface ShopRequest {
@@ -30,14 +30,10 @@ export interface ShopProcess {
   stop(): Promise<number | null>;
 }
 
-/** tsx applies the compiler options of the tsconfig.json that includes a file. */
-const EXAMPLES_TSCONFIG = fileURLToPath(new URL("../../examples/tsconfig.json", import.meta.url));
-
 /** Starts an example and resolves once it has printed its address. */
 export async function startShop(name: string, env: Readonly<Record<string, string>>): Promise<ShopProcess> {
-  const program = fileURLToPath(new URL(`../../examples/servers/${name}.ts`, import.meta.url));
-  const child = spawn(process.execPath, ["--import", "tsx", program], {
-    env: { ...process.env, ...env, PORT: "0", TSX_TSCONFIG_PATH: EXAMPLES_TSCONFIG },
+  const child = spawn(process.execPath, [await compiledPath(`examples/servers/${name}.ts`)], {
+    env: { ...process.env, ...env, PORT: "0" },
     stdio: ["ignore", "pipe", "pipe"],
   });
   const url = await urlOf(child, name);

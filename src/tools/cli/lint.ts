@@ -13,8 +13,8 @@ import {
 import { type Cache, createCache } from "../../cache.js";
 import { CachedError } from "../../core/base/errors.js";
 import { didYouMean } from "../../core/base/option-names.js";
+import { resolvePolicies } from "../../core/directive/compile/apply-options.js";
 import type { DirectiveNames } from "../../core/directive/compile/directive-names.js";
-import { resolvePolicies } from "../../core/directive/compile/policies-by-coordinate.js";
 import { collectPolicies } from "../../core/directive/compile/read-policies.js";
 import { entityKeysOf } from "../../core/directive/compile/reference.js";
 import { Shapes } from "../../core/directive/compile/shape.js";
@@ -200,16 +200,15 @@ class Linter {
     const isNamedAuth = (name: string): boolean => replaced === undefined && isAuthName(name);
     const parts = { ...made, isAuthDirective: (name: string) => made.isAuthDirective(name) || isNamedAuth(name) };
     const idFields = resolveIdFields(this.#options.apply.idFields, schema);
-    const { rules, mistakes, unusedTypes, doubts, unresolved } = collectPolicies(
+    const { rules, findings } = collectPolicies({
       schema,
       parts,
       names,
-      new Shapes(schema),
-      undefined,
-      undefined,
-      this.#policies,
+      shapes: new Shapes(schema),
       idFields,
-    );
+      policies: this.#policies,
+    });
+    const { mistakes, unusedTypes, doubts, unresolved } = findings;
     const kept = fieldsWithoutEntries(schema, rules);
     if (kept.length > 0 && !this.#hasEntityTags)
       this.#notes.push(

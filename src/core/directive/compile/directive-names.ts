@@ -1,7 +1,6 @@
 import {
   type ASTNode,
   type DirectiveNode,
-  type GraphQLDirective,
   type GraphQLSchema,
   getArgumentValues,
   getNamedType,
@@ -23,21 +22,22 @@ export interface DirectiveNames {
 const DEFAULTS: Required<DirectiveNames> = { directive: "cached", invalidates: "invalidates" };
 
 /**
- * Applies the defaults. Throws `CACHED_OPTION_INVALID` with all mistakes, prefixed with the
- * caller's name `where`. `known`: the options of the caller, if it has others.
+ * Applies the defaults. Throws `CACHED_OPTION_INVALID` with all mistakes, prefixed with the caller's name `where`.
+ * `known`: the options of the caller, if it has others.
  */
-export function resolveNames(
-  given: DirectiveNames | undefined,
-  where: string,
-  known?: readonly string[],
-): Required<DirectiveNames> {
+export function resolveNames(given: unknown, where: string, known?: readonly string[]): Required<DirectiveNames> {
   const mistakes: string[] = [];
-  const names = given ?? {};
+  const names = (given ?? {}) as DirectiveNames;
   if (typeof names !== "object") mistakes.push(`expected an object, got ${describeSetting(names)}`);
   for (const [option, name] of Object.entries(names)) {
-    if (!Object.hasOwn(DEFAULTS, option)) mistakes.push(unknownOption(option, known));
-    else if (name !== undefined && (typeof name !== "string" || !/^(?!__)[A-Za-z_][A-Za-z0-9_]*$/.test(name)))
-      mistakes.push(`\`${option}\`: expected a GraphQL name without the @, got ${describeSetting(name)}`);
+    if (Object.hasOwn(DEFAULTS, option)) {
+      if (name !== undefined && (typeof name !== "string" || !/^(?!__)[A-Za-z_][A-Za-z0-9_]*$/.test(name)))
+        mistakes.push(`\`${option}\`: expected a GraphQL name without the @, got ${describeSetting(name)}`);
+    } else if (known === undefined)
+      mistakes.push(
+        `\`${option}\`: unknown option; expected \`directive\` or \`invalidates\`, the names of @cached and @invalidates`,
+      );
+    else if (!known.includes(option)) mistakes.push(unknownName(option, { kind: "option", known }));
   }
   const { directive = DEFAULTS.directive, invalidates = DEFAULTS.invalidates } = names;
   if (directive === invalidates)
@@ -46,12 +46,6 @@ export function resolveNames(
     );
   if (mistakes.length > 0) throw new CachedError("CACHED_OPTION_INVALID", `${where}: ${mistakes.join("; ")}`);
   return { directive, invalidates };
-}
-
-/** `known`: the options of the caller, if it has others. */
-function unknownOption(option: string, known: readonly string[] | undefined): string {
-  if (known !== undefined) return unknownName(option, { kind: "option", known });
-  return `\`${option}\`: unknown option; expected \`directive\` or \`invalidates\`, the names of @cached and @invalidates`;
 }
 
 /** Renames the two directives in `sdl`. Their enum types keep their names. */
@@ -63,77 +57,59 @@ export function renameDirectives(sdl: string, { directive, invalidates }: Requir
 
 type AnnotatedNode = ASTNode & { readonly directives?: readonly DirectiveNode[] | undefined };
 
-/** The parts of a field or type that can carry directives. */
 export interface Annotated {
   readonly astNode?: AnnotatedNode | null | undefined;
   readonly extensionASTNodes?: readonly AnnotatedNode[];
   readonly extensions?: Readonly<Record<string, unknown>>;
 }
 
+const directiveNodes = ({ astNode, extensionASTNodes = [] }: Annotated, name: string): DirectiveNode[] =>
+  [astNode, ...extensionASTNodes].flatMap((node) => (node?.directives ?? []).filter((one) => one.name.value === name));
+
 /**
- * Returns the arguments of each `@name` on a field or type, from the SDL or from
- * `extensions.directives`, where code-first schemas keep them as `{ name: args }` or
- * `[{ name, args }]`.
- * Throws the GraphQL error if an argument in the SDL is invalid.
+ * Returns the arguments of each `@name` on a field or type, from the SDL or from `extensions.directives`, where
+ * code-first schemas keep them as `{ name: args }` or `[{ name, args }]`. Throws the GraphQL error if an argument in
+ * the SDL is invalid.
  */
 export function directivesAt(
   schema: GraphQLSchema,
   target: Annotated,
   name: string,
 ): readonly Record<string, unknown>[] {
-  const inSdl: Record<string, unknown>[] = [];
-  const read = (node: AnnotatedNode | null | undefined): void => {
-    for (const directive of node?.directives ?? [])
-      if (directive.name.value === name) inSdl.push(argumentsOf(directive, schema));
-  };
-  read(target.astNode);
-  for (const node of target.extensionASTNodes ?? []) read(node);
-  return inSdl.length > 0 ? inSdl : directivesInExtensions(target.extensions?.directives, name);
-}
-
-function argumentsOf(node: DirectiveNode, schema: GraphQLSchema): Record<string, unknown> {
-  const definition = schema.getDirective(node.name.value);
-  const untyped = untypedArguments(node);
-  // Unknown ones are reported: a schema can be built without GraphQL's own checks.
-  return definition === undefined || definition === null
-    ? untyped
-    : { ...unknownArguments(untyped, definition), ...getArgumentValues(definition, node) };
-}
-
-/**
- * Returns, for the end of a message, what the definition of a directive expects in the place of the first argument with
- * an invalid value. Empty if there is none.
- */
-export function expectedArgument(schema: GraphQLSchema, target: Annotated, name: string): string {
-  const args = schema.getDirective(name)?.args ?? [];
-  for (const node of [target.astNode, ...(target.extensionASTNodes ?? [])].flatMap((one) => one?.directives ?? []))
-    for (const given of node.name.value === name ? (node.arguments ?? []) : []) {
-      const type = args.find((arg) => arg.name === given.name.value)?.type;
-      if (type === undefined || valueFromAST(given.value, type) !== undefined) continue;
-      const named = getNamedType(type);
-      return isEnumType(named)
-        ? ` Expected one of ${named
-            .getValues()
-            .map((value) => value.name)
-            .join(", ")}, without quotes.`
-        : ` Expected a value of the type ${String(type)}.`;
-    }
-  return "";
-}
-
-const unknownArguments = (untyped: Record<string, unknown>, { args }: GraphQLDirective): Record<string, unknown> =>
-  Object.fromEntries(Object.entries(untyped).filter(([name]) => !args.some((arg) => arg.name === name)));
-
-/** The arguments of a directive whose definition is not in the schema. */
-const untypedArguments = (node: DirectiveNode): Record<string, unknown> =>
-  Object.fromEntries((node.arguments ?? []).map((arg) => [arg.name.value, valueFromASTUntyped(arg.value)]));
-
-function directivesInExtensions(directives: unknown, name: string): Record<string, unknown>[] {
+  const inSdl = directiveNodes(target, name).map((node) => argumentsOf(node, schema));
+  if (inSdl.length > 0) return inSdl;
+  const directives = target.extensions?.directives;
   if (typeof directives !== "object" || directives === null) return [];
   const found: unknown = Array.isArray(directives)
     ? directives.filter((one) => one?.name === name).map((one) => one.args ?? {})
     : (directives as Record<string, unknown>)[name];
   return found === undefined ? [] : ([found].flat() as Record<string, unknown>[]);
+}
+
+function argumentsOf(node: DirectiveNode, schema: GraphQLSchema): Record<string, unknown> {
+  const definition = schema.getDirective(node.name.value);
+  const given = (node.arguments ?? []).map((arg) => [arg.name.value, valueFromASTUntyped(arg.value)] as const);
+  if (definition === undefined || definition === null) return Object.fromEntries(given);
+  // Unknown ones are reported: a schema can be built without GraphQL's own checks.
+  const unknown = given.filter(([name]) => !definition.args.some((arg) => arg.name === name));
+  return { ...Object.fromEntries(unknown), ...getArgumentValues(definition, node) };
+}
+
+/**
+ * Returns, for the end of a message, what the definition of a directive expects in the place of the first argument
+ * with an invalid value. Empty if there is none.
+ */
+export function expectedArgument(schema: GraphQLSchema, target: Annotated, name: string): string {
+  const args = schema.getDirective(name)?.args ?? [];
+  for (const given of directiveNodes(target, name).flatMap((node) => node.arguments ?? [])) {
+    const type = args.find((arg) => arg.name === given.name.value)?.type;
+    if (type === undefined || valueFromAST(given.value, type) !== undefined) continue;
+    const named = getNamedType(type);
+    if (!isEnumType(named)) return ` Expected a value of the type ${String(type)}.`;
+    const names = named.getValues().map((value) => value.name);
+    return ` Expected one of ${names.join(", ")}, without quotes.`;
+  }
+  return "";
 }
 
 /** What an `import` of `@link` can be, besides a name. */

@@ -6,24 +6,19 @@ import { hasPublicHint, hintOf } from "../hints/cache-control.js";
 import { AuthMarks } from "../permissions/auth-marks.js";
 import { directivesAt } from "./directive-names.js";
 import type { AnyField } from "./field-rule.js";
+import { isStitched } from "./own-resolver.js";
 
 /** What a schema says about one field, for entries that contain it. */
 export interface FieldFacts {
   readonly coordinate: string;
-  /** Undefined for a field that is not cached. */
   readonly rule: FieldRule | undefined;
   readonly hintedMaxAge: number | undefined;
   readonly inheritsHint: boolean;
   /** Whether its own policy has `maxAge: 0`. */
   readonly isUncacheable: boolean;
-  /** Whether it declares that it is PRIVATE. */
   readonly isPrivate: boolean;
-  /**
-   * Whether an auth mark covers it, or its resolver was wrapped after applyCached, by what may check permissions; and it does not
-   * declare itself that it is PUBLIC.
-   */
+  /** Whether an auth mark covers it, or its resolver was wrapped after applyCached; and it does not declare itself that it is PUBLIC. */
   readonly isCovered: boolean;
-  /** Whether it has a resolver. */
   readonly hasResolver: boolean;
   readonly returned: GraphQLNamedType;
 }
@@ -44,19 +39,19 @@ export class SchemaFacts {
 
   of(parent: GraphQLObjectType, field: AnyField): FieldFacts {
     const coordinate = `${parent.name}.${field.name}`;
-    const known = this.#fields.get(coordinate);
-    if (known !== undefined) return known;
+    let facts = this.#fields.get(coordinate);
+    if (facts !== undefined) return facts;
     const rule = this.#parts.rules.fields.get(coordinate);
     const { maxAge, scope, inheritMaxAge } = hintOf(field);
-    const declared = this.#declaredAt(coordinate, field);
-    const facts: FieldFacts = {
+    // Only without a rule: what made it a rule says the rest.
+    const declared = rule === undefined ? this.#declaredAt(coordinate, field) : {};
+    facts = {
       coordinate,
       rule,
       hintedMaxAge: maxAge,
       inheritsHint: inheritMaxAge === true,
-      isUncacheable: rule === undefined && declared.maxAge === 0,
-      isPrivate:
-        scope === "PRIVATE" || rule?.policy.scope === "PRIVATE" || (rule === undefined && declared.scope === "PRIVATE"),
+      isUncacheable: declared.maxAge === 0,
+      isPrivate: [scope, rule?.policy.scope, declared.scope].includes("PRIVATE"),
       // A check around the resolver of a cached field runs on every hit of the field, and on none of what contains it.
       isCovered:
         !hasPublicHint(field, { scope: "PUBLIC" }) &&
@@ -71,7 +66,7 @@ export class SchemaFacts {
 
   /** The resolvers of a stitched schema ask those of `applyCached`. */
   #isWrapped(coordinate: string, field: AnyField): boolean {
-    if ("stitchingInfo" in this.#schema.extensions || !this.#parts.resolvers.isWrapped(coordinate, field)) return false;
+    if (isStitched(this.#schema) || !this.#parts.resolvers.isWrapped(coordinate, field)) return false;
     if (!this.#hasWarned)
       this.#parts.onceLog.warn(
         `graphql-cached: the resolver of \`${coordinate}\`, and maybe others, was wrapped after applyCached; a hit of a whole response does not call it, so responses with such fields belong to one caller; write @cacheControl(scope: PUBLIC) on those that check no permission`,

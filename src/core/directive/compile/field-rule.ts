@@ -11,10 +11,7 @@ import type { Names } from "../../tier/record/unconfirmed-invalidations.js";
 import { KnownTags, NO_TAGS, type RequestTags, ResultTags } from "../../tier/request/request.js";
 import { isOnlyKey, keyPartOf, keyPathsOf } from "./key-set.js";
 
-/**
- * The inputs of a field's key: arguments with defaults applied, parent object, context, and the
- * resolver's info.
- */
+/** The inputs of a field's key: arguments with defaults applied, parent object, context, and the resolver's info. */
 export interface FieldRoots {
   readonly args: Readonly<Record<string, unknown>>;
   readonly source: unknown;
@@ -26,23 +23,40 @@ export interface FieldRoots {
 }
 
 /**
- * Returns the key of one field call.
- * Throws `CACHED_KEY_UNUSABLE` if a part is missing and `CACHED_KEY_UNSERIALIZABLE` if a part has
- * no canonical text; both name the coordinate.
+ * Returns the key of one field call. Throws `CACHED_KEY_UNUSABLE` if a part is missing and
+ * `CACHED_KEY_UNSERIALIZABLE` if a part has no canonical text; both name the coordinate.
  */
 export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undefined, keys: KeySpace): Key {
-  try {
+  const { coordinate, kind = "field" } = rule;
+  return orKeyMistake(rule, () => {
     if (rule.reference?.keys !== undefined) keyRootsOf(rule, rule.reference.keys, roots);
     const parts = writeParts(rule, rule.keyPaths, roots) + queryParts(rule, roots);
-    return keys.entry({ kind: rule.kind ?? "field", coordinate: rule.coordinate, identity, parts }, rule.variant);
+    return keys.entry({ kind, coordinate, identity, parts }, rule.variant);
+  });
+}
+
+function orKeyMistake<Result>({ coordinate }: FieldRule, make: () => Result): Result {
+  try {
+    return make();
   } catch (cause) {
-    throw keyMistake(rule.coordinate, cause);
+    throw keyMistake(coordinate, cause);
   }
 }
 
+/** Returns the error of a call without a usable key. An exception that is not from here can contain user data. */
+export function keyMistake(coordinate: string, cause: unknown): CachedError {
+  if (cause instanceof CachedError && cause.code === "CACHED_KEY_UNUSABLE") return cause;
+  const reason =
+    cause instanceof CachedError
+      ? `${cause.message}; list the inputs that matter in \`key\``
+      : "expected values in `key` and `tags` that can be read, got an exception, the cause of this error; correct the getter that threw it, or name other values";
+  const message = `\`${coordinate}\` is not cached: ${reason}`;
+  return new CachedError("CACHED_KEY_UNSERIALIZABLE", message, { coordinate, cause });
+}
+
 /**
- * Returns the tags by which an invalidation reaches an entry whose key contains more than
- * the invalidation names: the selection, or further fields of a representation. Throws what `keyOf` throws.
+ * Returns the tags by which an invalidation reaches an entry whose key contains more than the invalidation names: the
+ * selection, or further fields of a representation.
  */
 function groupTagsOf(
   rule: FieldRule,
@@ -52,30 +66,55 @@ function groupTagsOf(
 ): readonly Subject[] {
   const hasSelection = declaresSelection(rule.keyPaths) || (roots.extent ?? "none") !== "none";
   const entityKeys = rule.reference?.keys;
-  if (
-    !hasSelection &&
-    (entityKeys === undefined || entityKeys.some((fields) => isOnlyKey(fields, roots.source as object)))
-  )
-    return [];
-  try {
-    const groups = entityKeys === undefined ? [roots] : keyRootsOf(rule, entityKeys, roots);
-    return groups.map((group) => keys.groupTag(withoutSelection(rule, group, identity)));
-  } catch (cause) {
-    throw keyMistake(rule.coordinate, cause);
-  }
+  const hasMoreFields = entityKeys?.every((fields) => !isOnlyKey(fields, roots.source as object)) === true;
+  if (!hasSelection && !hasMoreFields) return [];
+  return orKeyMistake(rule, () => groupsOf(rule, roots, identity).map((group) => keys.groupTag(group)));
 }
 
 /**
- * Returns the roots with only the key of the representation as the source: one for each `@key` whose
- * fields it has. Throws `CACHED_KEY_UNUSABLE` if it has those of none.
+ * Returns what an invalidation of one field call concerns: its key without the selection, and the tag of its entries
+ * by selection if it can have some. Such entries can exist although this process has seen no resolver look ahead:
+ * others may have. If the selection is a declared part of the key, there is no entry of the key without it, but it
+ * leads to the releases that make their keys in another way. References concern the same for each `@key` that the
+ * representation has the fields of. Throws what `keyOf` throws.
  */
-function keyRootsOf(rule: FieldRule, entityKeys: readonly KeyFields[], roots: FieldRoots): FieldRoots[] {
+export function invalidationNamesOf(
+  rule: FieldRule,
+  roots: FieldRoots,
+  identity: Identity | undefined,
+  keys: KeySpace,
+): Names {
+  return orKeyMistake(rule, () => {
+    const groups = groupsOf(rule, roots, identity);
+    return {
+      keys: groups.map((group) => keys.entry(group, rule.variant)),
+      tags: rule.canKeySelection ? groups.map((group) => keys.groupTag(group)) : [],
+    };
+  });
+}
+
+function groupsOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undefined): KeyInput[] {
+  const paths = rule.keyPaths.filter((path) => !isSelection(path));
+  const entityKeys = rule.reference?.keys;
+  const groups = entityKeys === undefined ? [roots] : keyRootsOf(rule, entityKeys, roots);
+  return groups.map((group) => ({
+    kind: "field",
+    coordinate: rule.coordinate,
+    identity,
+    parts: writeParts(rule, paths, group),
+  }));
+}
+
+/**
+ * Returns the roots with only the key of the representation as the source: one for each `@key` whose fields it has.
+ * Throws `CACHED_KEY_UNUSABLE` if it has those of none.
+ */
+function keyRootsOf({ coordinate }: FieldRule, entityKeys: readonly KeyFields[], roots: FieldRoots): FieldRoots[] {
   const found = entityKeys.flatMap((fields) => {
     const source = keyPartOf(fields, roots.source);
     return source === undefined ? [] : [{ ...roots, source }];
   });
   if (found.length > 0) return found;
-  const { coordinate } = rule;
   const expected = entityKeys.map((fields) => `\`${keyPathsOf(fields).join("` and `")}\``).join(", or ");
   throw new CachedError(
     "CACHED_KEY_UNUSABLE",
@@ -85,16 +124,16 @@ function keyRootsOf(rule: FieldRule, entityKeys: readonly KeyFields[], roots: Fi
 }
 
 /**
- * Returns the paths to values of the context in a key and in the tags that are known before a load, each once. Those in
- * other tags are read when the load begins: see `tagsBeforeLoad`.
+ * Returns the paths to values of the context in a key and in the tags that are known before a load, each once. Those
+ * in other tags are read when the load begins: see `tagsBeforeLoad`.
  */
 export function contextPathsOf(keyPaths: readonly Path[], tags: readonly TagTemplate[]): Path[] {
-  const inTags = tags.flatMap(({ pieces, needsResult }) =>
-    needsResult ? [] : pieces.filter((piece) => typeof piece !== "string"),
-  );
-  const paths = [...keyPaths, ...inTags].filter(({ root }) => root === "context");
+  const paths = [...keyPaths, ...pathsInKnown(tags)].filter(({ root }) => root === "context");
   return [...new Map(paths.map((path) => [path.text, path])).values()];
 }
+
+export const pathsInKnown = (tags: readonly TagTemplate[]): Path[] =>
+  tags.filter((tag) => !needsResult(tag)).flatMap(({ pieces }) => pieces.filter((piece) => typeof piece !== "string"));
 
 /** Returns the values of a context at the `contextPaths` of a rule, as texts. They are the same as long as key and tags are. */
 export function contextPartsOf({ contextPaths }: FieldRule, context: unknown, keys: KeySpace): readonly string[] {
@@ -108,57 +147,10 @@ export function contextPartsOf({ contextPaths }: FieldRule, context: unknown, ke
   });
 }
 
-/** Whether the selection is a declared part of the key. */
 export const declaresSelection = (keyPaths: readonly Path[]): boolean => keyPaths.some(isSelection);
-
-/**
- * Returns what an invalidation of one field call concerns: its key without the selection, and the tag
- * of its entries by selection if it can have some. Such entries can exist although this process has
- * seen no resolver look ahead: others may have. If the selection is a declared part of the key, there
- * is no entry of the key without it, but it leads to the releases that make their keys in another way.
- * References concern the same for each `@key` that the representation has the fields of.
- * Throws what `keyOf` throws.
- */
-export function invalidationNamesOf(
-  rule: FieldRule,
-  roots: FieldRoots,
-  identity: Identity | undefined,
-  keys: KeySpace,
-): Names {
-  try {
-    const entityKeys = rule.reference?.keys;
-    const groups = entityKeys === undefined ? [roots] : keyRootsOf(rule, entityKeys, roots);
-    const inputs = groups.map((group) => withoutSelection(rule, group, identity));
-    return {
-      keys: inputs.map((input) => keys.entry(input, rule.variant)),
-      tags: rule.canKeySelection ? inputs.map((input) => keys.groupTag(input)) : [],
-    };
-  } catch (cause) {
-    throw keyMistake(rule.coordinate, cause);
-  }
-}
-
-function withoutSelection(rule: FieldRule, roots: FieldRoots, identity: Identity | undefined): KeyInput {
-  const others = rule.keyPaths.filter((path) => !isSelection(path));
-  return { kind: "field", coordinate: rule.coordinate, identity, parts: writeParts(rule, others, roots) };
-}
 
 const isSelection = ({ root }: Path): boolean => root === "selection";
 
-/** Returns the error of a call without a usable key. An exception that is not from here can contain user data. */
-export function keyMistake(coordinate: string, cause: unknown): CachedError {
-  if (cause instanceof CachedError && cause.code === "CACHED_KEY_UNUSABLE") return cause;
-  const reason =
-    cause instanceof CachedError
-      ? `${cause.message}; list the inputs that matter in \`key\``
-      : "expected values in `key` and `tags` that can be read, got an exception, the cause of this error; correct the getter that threw it, or name other values";
-  return new CachedError("CACHED_KEY_UNSERIALIZABLE", `\`${coordinate}\` is not cached: ${reason}`, {
-    coordinate,
-    cause,
-  });
-}
-
-/** Returns the canonical text of the parts of a key, each with its path. */
 function writeParts(rule: FieldRule, paths: readonly KeyPath[], roots: FieldRoots): string {
   return paths.map((path) => `${path.text}:${partOf(rule, path, roots)},`).join("");
 }
@@ -191,10 +183,10 @@ function partOf(rule: FieldRule, path: KeyPath, roots: FieldRoots): string {
 }
 
 /**
- * Returns the text of an argument, or of what a field requires of its parent. Resolvers can distinguish null, absent and every other value at
- * each step, so the key must too: a value is written in brackets, a missing one as the depth at
- * which it is missing. Returns undefined if the path leads into a list or a leaf, since the key
- * would then not depend on the argument.
+ * Returns the text of an argument, or of what a field requires of its parent. Resolvers can distinguish null, absent
+ * and every other value at each step, so the key must too: a value is written in brackets, a missing one as the depth
+ * at which it is missing. Returns undefined if the path leads into a list or a leaf, since the key would then not
+ * depend on the argument.
  */
 function writeOptional(path: KeyPath, root: unknown): string | undefined {
   let value = root;
@@ -222,18 +214,13 @@ function remedyOf(root: Path["root"], reference: FieldRule["reference"]): string
   return reference === undefined ? "return it from the parent's resolver" : "pass it in the representation";
 }
 
-/**
- * Returns the tags of one field call. `identity` is undefined for
- * PUBLIC fields. Throws what `keyOf` throws.
- */
-export function tagsOf(
+/** Returns the tags of one field call. Throws what `keyOf` throws. */
+export const tagsOf = (
   rule: FieldRule,
   roots: FieldRoots,
   identity: Identity | undefined,
   keys: KeySpace,
-): RequestTags {
-  return requestTagsOf(rule, knownTagsOf(rule, roots, identity, keys), roots, keys);
-}
+): RequestTags => requestTagsOf(rule, knownTagsOf(rule, roots, identity, keys), roots, keys);
 
 /** Returns those of the tags that are known before the load. Throws what `keyOf` throws. */
 export function knownTagsOf(
@@ -244,30 +231,25 @@ export function knownTagsOf(
 ): RequestTags {
   const texts = tagTextsOf(rule, roots, keys);
   const groupTags = groupTagsOf(rule, roots, identity, keys);
-  return texts.length + groupTags.length === 0
-    ? NO_TAGS
-    : new KnownTags(texts, keys, !decidesAboutTags(rule), groupTags);
+  if (texts.length + groupTags.length === 0) return NO_TAGS;
+  return new KnownTags(texts, keys, !decidesAboutTags(rule), groupTags);
 }
 
 /**
- * Returns whether calls with the same key have the same tags: these are made from values that the key contains. A reference is
- * the same entity with more fields, which its tags may be made from.
+ * Returns whether calls with the same key have the same tags: these are made from values that the key contains. A
+ * reference is the same entity with more fields, which its tags may be made from.
  */
-function decidesAboutTags({ keyPaths, tags, reference }: FieldRule): boolean {
-  const paths = tags
-    .flatMap(({ pieces, needsResult }) => (needsResult ? [] : pieces))
-    .filter((piece) => typeof piece !== "string");
-  const isInKey = (path: Path): boolean =>
+const decidesAboutTags = ({ keyPaths, tags, reference }: FieldRule): boolean =>
+  reference === undefined &&
+  pathsInKnown(tags).every((path) =>
     keyPaths.some(
       ({ root, steps }) =>
         root === path.root && steps.length <= path.steps.length && steps.every((step, nth) => step === path.steps[nth]),
-    );
-  return reference === undefined && paths.every(isInKey);
-}
+    ),
+  );
 
 /** Returns the texts of the tags that a user has declared and that are known before the load. Throws what `keyOf` throws. */
 export function tagTextsOf({ tags, reportEmptyTag }: FieldRule, roots: FieldRoots, keys: KeySpace): readonly string[] {
-  // Fields without tags skip the work for every call.
   if (tags.length === 0) return NO_TAGS.texts;
   const templates = tags.filter((template) => !needsResult(template));
   return tagTexts({ templates, reportEmptyTag }, roots, undefined, keys);
@@ -275,13 +257,14 @@ export function tagTextsOf({ tags, reportEmptyTag }: FieldRule, roots: FieldRoot
 
 /** Adds to the tags that are known before the load how those of the result are found. */
 export function requestTagsOf(rule: FieldRule, known: RequestTags, roots: FieldRoots, keys: KeySpace): RequestTags {
-  const hasResultTags = rule.entities !== undefined || rule.tags.some(needsResult);
-  return hasResultTags ? new ResultTags(known, resultTagsOf(rule, rule.tags.filter(needsResult), roots, keys)) : known;
+  const templates = rule.tags.filter(needsResult);
+  if (rule.entities === undefined && templates.length === 0) return known;
+  return new ResultTags(known, resultTagsOf(rule, templates, roots, keys));
 }
 
 /**
- * Returns the tags of a call whose resolver is about to run. Tags of the result can also contain arguments and
- * the like: these are read now, since the resolver may change them.
+ * Returns the tags of a call whose resolver is about to run. Tags of the result can also contain arguments and the
+ * like: these are read now, since the resolver may change them.
  */
 export function tagsBeforeLoad(rule: FieldRule, tags: RequestTags, roots: FieldRoots, keys: KeySpace): RequestTags {
   const templates = rule.tags.filter(needsResult);
@@ -296,7 +279,6 @@ export const boundTemplates = (
   keys: KeySpace,
 ): BoundTemplate[] => templates.map((template) => bindTemplate(template, { args, source, context }, keys.keyFormOf));
 
-/** Returns a function that returns the tags that are derived from a value. */
 function resultTagsOf(
   { entities, reportEmptyTag }: FieldRule,
   templates: readonly BoundTemplate[],
@@ -329,9 +311,8 @@ export function tagTexts(
 }
 
 /**
- * Returns arguments as a resolver would receive them: defaults applied, enums and scalars parsed.
- * Throws `CACHED_KEY_UNUSABLE` if they do not match the schema, or if a required one that is part of
- * the key is missing.
+ * Returns arguments as a resolver would receive them: defaults applied, enums and scalars parsed. Throws
+ * `CACHED_KEY_UNUSABLE` if they do not match the schema, or if a required one that is part of the key is missing.
  */
 export function coerceArgs(rule: FieldRule, given: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const reject = (mistake: string): never => {

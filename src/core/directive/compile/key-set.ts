@@ -1,27 +1,25 @@
 import { Kind, parse, type SelectionSetNode } from "graphql";
 import type { KeyFields } from "../../schema-rules.js";
 
-/**
- * Returns the fields that a `@key` names, such as `id organization { id }`. Undefined if `text` names
- * none, or is not a selection of fields.
- */
-export function parseKeyFields(text: unknown): KeyFields | undefined {
+/** Parses the selection in an argument of a federation directive: `id organization { id }`. Undefined if it is none. */
+export function parseSelection(text: unknown): SelectionSetNode | undefined {
   if (typeof text !== "string") return undefined;
   try {
     const [definition] = parse(`{${text}}`, { noLocation: true }).definitions;
-    return definition?.kind === Kind.OPERATION_DEFINITION ? fieldsOf(definition.selectionSet) : undefined;
+    return definition?.kind === Kind.OPERATION_DEFINITION ? definition.selectionSet : undefined;
   } catch {
     return undefined;
   }
 }
 
-function fieldsOf({ selections }: SelectionSetNode): KeyFields | undefined {
+/** Returns the fields of a `@key`. Undefined if it has none, or anything but fields. */
+export function keyFieldsOf(set: SelectionSetNode | undefined): KeyFields | undefined {
   const fields = new Map<string, KeyFields | undefined>();
-  for (const selection of selections) {
+  for (const selection of set?.selections ?? []) {
     if (selection.kind !== Kind.FIELD) return undefined;
     const { name, selectionSet } = selection;
     if (name.value === "__typename") continue;
-    const below = selectionSet === undefined ? undefined : fieldsOf(selectionSet);
+    const below = keyFieldsOf(selectionSet);
     if (selectionSet !== undefined && below === undefined) return undefined;
     fields.set(name.value, below);
   }
@@ -35,10 +33,7 @@ export function keyPathsOf(fields: KeyFields): string[] {
   );
 }
 
-/**
- * Returns the part of a representation that is its key by `fields`. Undefined if a part of the key is
- * missing or null.
- */
+/** Returns the part of a representation that is its key by `fields`. Undefined if some of it is missing or null. */
 export function keyPartOf(fields: KeyFields, representation: unknown): Record<string, unknown> | undefined {
   if (typeof representation !== "object" || representation === null) return undefined;
   const part: Record<string, unknown> = {};

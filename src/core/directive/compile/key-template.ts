@@ -6,20 +6,20 @@ import {
   isRequiredArgument,
 } from "graphql";
 import { defaultOf, type Input } from "../../base/graphql-version.js";
-import { canonicalize, type ValueWriter } from "../../keys/canonical.js";
+import type { ValueWriter } from "../../keys/canonical.js";
 import type { Policy } from "../../policy/policy.js";
 import type { KeyPath } from "../../schema-rules.js";
 import type { AnyField } from "./field-rule.js";
+import { textOrType } from "./shape.js";
 import { typeAt } from "./value-types.js";
 
 /**
- * Returns what the keys of a field depend on besides the inputs of a call: the scope, the paths,
- * and what the schema says about the values they lead to. Two releases with the same template give
- * a call the same key.
+ * Returns what the keys of a field depend on besides the inputs of a call: the scope, the paths, and what the schema
+ * says about the values they lead to. Two releases with the same template give a call the same key.
  *
- * Of the arguments in the key, those count that every call has, or whose value has several
- * spellings: required ones, those with a default, and ids. An optional argument that a release adds
- * does not count, because calls without it keep their key.
+ * Of the arguments in the key, those count that every call has, or whose value has several spellings: required ones,
+ * those with a default, and ids. An optional argument that a release adds does not count, because calls without it
+ * keep their key.
  */
 export function keyTemplateOf(
   paths: readonly KeyPath[],
@@ -41,8 +41,8 @@ export function keyTemplateOf(
 }
 
 /**
- * Returns the texts of the arguments that count, and those of the input objects in them. Each object
- * is visited once: filters often contain each other, and the ways through them are too many to follow.
+ * Returns the texts of the arguments that count, and those of the input objects in them. Each object is visited once:
+ * filters often contain each other, and the ways through them are too many to follow.
  */
 function inputTexts(args: readonly Input[], write: ValueWriter): string[] {
   const fieldsOf = new Map<GraphQLInputObjectType, readonly Input[]>();
@@ -75,7 +75,6 @@ function inputTexts(args: readonly Input[], write: ValueWriter): string[] {
 const counts = (input: Input): boolean =>
   isRequiredArgument(input as never) || defaultOf(input) !== undefined || getNamedType(input.type).name === "ID";
 
-/** Returns the input object in the value of an input, or nothing. */
 function objectIn({ type }: Input): GraphQLInputObjectType[] {
   const named = getNamedType(type);
   return isInputObjectType(named) ? [named] : [];
@@ -83,17 +82,9 @@ function objectIn({ type }: Input): GraphQLInputObjectType[] {
 
 function inputText(input: Input, write: ValueWriter): string {
   const defaultValue = defaultOf(input);
-  const fallback = defaultValue === undefined ? "" : `=${canonicalText(defaultValue, write)}`;
+  const fallback = defaultValue === undefined ? "" : `=${textOrType(defaultValue, write)}`;
   return `${input.name}:${withoutNonNull(input.type)}${fallback}`;
 }
 
 /** Whether a value can be null does not change the text of one that is not. */
 const withoutNonNull = (type: unknown): string => String(type).replaceAll("!", "");
-
-function canonicalText(value: unknown, write: ValueWriter): string {
-  try {
-    return canonicalize(value, write);
-  } catch {
-    return typeof value;
-  }
-}

@@ -1,6 +1,7 @@
-import { defaultFieldResolver } from "graphql";
+import { defaultFieldResolver, type GraphQLSchema, isInterfaceType, isObjectType } from "graphql";
 import type { CacheParts } from "../../parts.js";
 import type { AnyField } from "./field-rule.js";
+import { REFERENCE, referenceResolverOf } from "./reference.js";
 
 export type Resolver = NonNullable<AnyField["resolve"]>;
 
@@ -10,7 +11,6 @@ const WRAPPED: unique symbol = Symbol.for("graphql-cached.wrapped") as never;
 export interface Wrapped {
   readonly inner: Resolver;
   readonly cache: CacheParts;
-  /** The options of `applyCached`, as text. */
   readonly options: string;
 }
 
@@ -23,18 +23,18 @@ export const wrappedBy = (resolve: object): Wrapped | undefined =>
   WRAPPED in resolve ? (resolve[WRAPPED] as Wrapped) : undefined;
 
 /**
- * By name, because graphql-tools binds the resolvers it is given, and `defaultMergedResolver` is one of its own. A bundler
- * can rename `defaultFieldResolver`.
+ * By name, because graphql-tools binds the resolvers it is given, and `defaultMergedResolver` is one of its own. A
+ * bundler can rename `defaultFieldResolver`.
  */
 const READS_PROPERTY = /^(bound )?default(Field|Merged)Resolver$/;
 const BOUND_DEFAULT = `bound ${defaultFieldResolver.name}`;
 
 /**
- * Whether a field has a resolver of its own, so that its value is not simply a property of its
- * parent. In a stitched schema, `defaultMergedResolver` reads that property. What the cache wraps
- * counts as without it, so that a schema which is applied twice is the same both times.
+ * Whether a field has a resolver of its own, so that its value is not simply a property of its parent. In a stitched
+ * schema, `defaultMergedResolver` reads that property. What the cache wraps counts as without it, so that a schema
+ * which is applied twice is the same both times.
  */
-export function hasOwnResolver({ resolve }: AnyField): boolean {
+export function hasOwnResolver({ resolve }: Pick<AnyField, "resolve">): boolean {
   const own = resolve === undefined ? undefined : (wrappedBy(resolve)?.inner ?? resolve);
   return (
     own !== undefined && own !== defaultFieldResolver && own.name !== BOUND_DEFAULT && !READS_PROPERTY.test(own.name)
@@ -47,4 +47,54 @@ export function hasPlan({ extensions }: AnyField): boolean {
     readonly grafast?: { readonly plan?: unknown; readonly subscribePlan?: unknown };
   };
   return grafast?.plan !== undefined || grafast?.subscribePlan !== undefined;
+}
+
+/** Whether a schema delegates to others, which are executed and cached elsewhere. */
+export const isStitched = ({ extensions }: GraphQLSchema): boolean => "stitchingInfo" in extensions;
+
+/** Returns the first field of `schema` that reads through another cache, and that cache. */
+export function readThroughAnother(
+  schema: GraphQLSchema,
+  parts: CacheParts,
+): { readonly coordinate: string; readonly cache: CacheParts } | undefined {
+  for (const type of Object.values(schema.getTypeMap())) {
+    if (!isObjectType(type) && !isInterfaceType(type)) continue;
+    const references = { name: REFERENCE, resolve: referenceResolverOf(type) };
+    for (const { name, resolve } of [...Object.values(type.getFields()), references]) {
+      const cache = resolve === undefined ? undefined : wrappedBy(resolve)?.cache;
+      if (cache !== undefined && cache !== parts) return { coordinate: `${type.name}.${name}`, cache };
+    }
+  }
+  return undefined;
+}
+
+/** Where a schema says by which caches it was applied. A string, since transforms do not copy the extensions of symbols. */
+const APPLIED = "graphqlCached";
+
+/**
+ * Marks a schema that `applyCached` returns, and the copies that transforms make of it, with the fields that the
+ * cache has wrapped in it. A mark is one text, which merging leaves whole.
+ */
+export function markApplied(schema: GraphQLSchema, parts: CacheParts, coordinates: readonly string[]): void {
+  const mark = [nameOf(parts), ...coordinates].join(" ");
+  schema.extensions = { ...schema.extensions, [APPLIED]: [...marksOf(schema), mark] };
+}
+
+const marksOf = ({ extensions }: GraphQLSchema): readonly string[] => (extensions[APPLIED] as string[]) ?? [];
+
+/** Its id would not do: Cloudflare Workers allow no randomness while a module is evaluated. */
+const numbers = new WeakMap<CacheParts, number>();
+let caches = 0;
+
+function nameOf(parts: CacheParts): string {
+  const number = numbers.get(parts) ?? ++caches;
+  numbers.set(parts, number);
+  return `${parts.keys.prefix}${number}`;
+}
+
+/** The fields that a cache has wrapped in a schema, or in the one that it is a copy of. Undefined if there is no mark of the cache. */
+export function markedFields(schema: GraphQLSchema, parts: CacheParts): ReadonlySet<string> | undefined {
+  const marks = marksOf(schema).map((mark) => mark.split(" "));
+  const own = marks.filter(([cache]) => cache === nameOf(parts));
+  return own.length === 0 ? undefined : new Set(own.flatMap(([, ...coordinates]) => coordinates));
 }

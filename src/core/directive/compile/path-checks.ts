@@ -26,117 +26,90 @@ export interface PathPlace {
   readonly field: AnyField;
   readonly isRoot: boolean;
   readonly use: "key" | "tag";
-  /** What to do about a property that is no field. */
   readonly otherProperties: string;
 }
 
 /**
- * Returns what is wrong with a path, as far as the schema says what it leads through. Arguments have the types that they
- * declare. The objects of resolvers can have other properties than the fields of their type, which resolvers of these
- * fields read; whether they do shows when a tag is written. Undefined if nothing is wrong.
+ * Returns what is wrong with a path, as far as the schema says what it leads through. Arguments have the types that
+ * they declare. The objects of resolvers can have other properties than the fields of their type, which resolvers of
+ * these fields read; whether they do shows when a tag is written. Undefined if nothing is wrong.
  */
 export function mistakeInPath(path: Path, place: PathPlace): string | undefined {
   const { field, parent, isRoot, use } = place;
-  switch (path.root) {
-    case "source":
-      if (isRoot) return `\`${path.text}\`: root fields have no parent object; use arguments, such as $args.id`;
-      return misspeltField(path, parent);
-    case "args": {
-      if (field.name === REFERENCE)
-        return `\`${path.text}\`: a \`${REFERENCE}\` has no arguments; use $source, the representation, or set it on the fields that return the type`;
-      const [name, ...steps] = path.steps;
-      // All arguments, which are part of keys only.
-      if (name === undefined) return use === "key" ? undefined : noSingleValue(path, "object", "arguments", field.args);
-      const argument = field.args.find((one) => one.name === name);
-      if (argument === undefined) return unknownInput(path, name, field.args);
-      return new PathWalk(path, place).mistakeBelow(argument.type, `$args.${name}`, steps);
-    }
-    case "result":
-      return new PathWalk(path, place).mistakeBelow(field.type, "$result", path.steps);
-    default:
-      return undefined;
-  }
+  if (path.root === "source")
+    return isRoot
+      ? `\`${path.text}\`: root fields have no parent object; use arguments, such as $args.id`
+      : misspeltField(path, parent);
+  if (path.root === "result") return mistakeBelow(path, place, field.type, "$result", path.steps);
+  if (path.root !== "args") return undefined;
+  if (field.name === REFERENCE)
+    return `\`${path.text}\`: a \`${REFERENCE}\` has no arguments; use $source, the representation, or set it on the fields that return the type`;
+  const [name, ...steps] = path.steps;
+  // All arguments, which are part of keys only.
+  if (name === undefined) return use === "key" ? undefined : noSingleValue(path, "object", "arguments", field.args);
+  const argument = field.args.find((one) => one.name === name);
+  if (argument === undefined) return unknownInput(path, name, field.args);
+  return mistakeBelow(path, place, argument.type, `$args.${name}`, steps);
 }
 
-class PathWalk {
-  readonly #path: Path;
-  readonly #place: PathPlace;
-
-  constructor(path: Path, place: PathPlace) {
-    this.#path = path;
-    this.#place = place;
-  }
-
-  /** `at`: the path so far, which leads to a value of type `start`. */
-  mistakeBelow(start: GraphQLType, at: string, steps: readonly string[]): string | undefined {
-    const { schema, use } = this.#place;
-    const [step, ...rest] = steps;
-    const type = getNullableType(start);
-    const below = rest.map(textOf).join("");
-    if (step === undefined) return use === "key" ? undefined : this.#mistakeAtEnd(start, at);
-    if (isListType(type)) {
-      if (step === EACH) return this.mistakeBelow(type.ofType, at + EACH, rest);
-      return use === "key"
-        ? this.#say(
-            `expected a path that ends at a list, got one that leads through a value of type \`${start}\`; write ${at}`,
-          )
-        : this.#missingList(start, `${at}${EACH}${textOf(step)}${below}`);
-    }
-    if (step === EACH) {
-      if (isCustomScalar(type)) return undefined;
-      const remedy = connectionRemedy(type, at, rest) ?? at + below;
-      return this.#say(`expected a list before [], got a value of type \`${start}\`; write ${remedy}`);
-    }
-    if (isLeafType(type)) {
-      if (isCustomScalar(type)) return undefined;
-      return this.#say(`expected an object, got a value of type \`${start}\`, which has no fields`);
-    }
-    if (isInputObjectType(type)) {
-      const inputs = Object.values(type.getFields());
-      const input = inputs.find(({ name }) => name === step);
-      if (input === undefined) return unknownInput(this.#path, step, inputs);
-      return this.mistakeBelow(input.type, at + textOf(step), rest);
-    }
+/** `at`: the path so far, which leads to a value of type `start`. */
+function mistakeBelow(
+  path: Path,
+  place: PathPlace,
+  start: GraphQLType,
+  at: string,
+  steps: readonly string[],
+): string | undefined {
+  const { schema, use, otherProperties } = place;
+  const say = (mistake: string): string => `\`${path.text}\`: ${mistake}`;
+  const missingList = (remedy: string): string =>
+    say(`expected [] for the members of a list, which a value of type \`${start}\` is; write ${remedy}`);
+  const [step, ...rest] = steps;
+  const type = getNullableType(start);
+  const fieldsOf = (): AnyField[] => {
     const objects = isObjectType(type) ? [type] : isAbstractType(type) ? schema.getPossibleTypes(type) : [];
-    const ofInterface = isInterfaceType(type) ? Object.values(type.getFields()) : [];
-    const fields = [...ofInterface, ...objects.flatMap((object) => Object.values(object.getFields()))] as AnyField[];
-    const named = fields.filter(({ name }) => name === step);
-    if (named.length === 0) return this.#unknownField(step, type.name, fields);
-    // What the object has there is up to the resolver of the field, if it reads it at all.
-    if (named.some(hasOwnResolver)) return undefined;
-    return this.mistakeBelow((named[0] as AnyField).type, at + textOf(step), rest);
-  }
-
-  #mistakeAtEnd(start: GraphQLType, at: string): string | undefined {
-    const type = getNullableType(start);
-    if (isListType(type)) return this.#missingList(start, at + EACH);
-    if (isLeafType(type)) return undefined;
-    const { schema } = this.#place;
-    const fields = isAbstractType(type)
-      ? schema.getPossibleTypes(type).flatMap((object) => Object.values(object.getFields()))
-      : Object.values(type.getFields());
+    return objects.flatMap((object) => Object.values(object.getFields()));
+  };
+  if (step === undefined) {
+    if (use === "key" || isLeafType(type)) return undefined;
+    if (isListType(type)) return missingList(at + EACH);
+    const fields = isInputObjectType(type) ? Object.values(type.getFields()) : fieldsOf();
     // Where fields have resolvers, their object can be a plain id.
     if (isCompositeType(type) && (fields as AnyField[]).some(hasOwnResolver)) return undefined;
-    return noSingleValue(this.#path, "object", String(start), fields, at);
+    return noSingleValue(path, "object", String(start), fields, at);
   }
-
-  #missingList(start: GraphQLType, remedy: string): string {
-    return this.#say(`expected [] for the members of a list, which a value of type \`${start}\` is; write ${remedy}`);
-  }
-
-  /** A property that is no field can only be meant if a resolver may read it. */
-  #unknownField(step: string, typeName: string, fields: readonly AnyField[]): string | undefined {
-    const names = [...new Set(fields.map(({ name }) => name))];
-    if (fields.some(hasOwnResolver) && !isMisspelt(step, names)) return undefined;
-    const known = names.map((name) => `\`${name}\``).join(", ");
-    return this.#say(
-      `unknown field \`${step}\` of \`${typeName}\`; expected one of ${known}; for a property that is no field, ${this.#place.otherProperties}`,
+  const below = rest.map(textOf).join("");
+  if (isListType(type)) {
+    if (step === EACH) return mistakeBelow(path, place, type.ofType, at + EACH, rest);
+    if (use === "tag") return missingList(`${at}${EACH}${textOf(step)}${below}`);
+    return say(
+      `expected a path that ends at a list, got one that leads through a value of type \`${start}\`; write ${at}`,
     );
   }
-
-  #say(mistake: string): string {
-    return `\`${this.#path.text}\`: ${mistake}`;
+  if (isCustomScalar(type)) return undefined;
+  if (step === EACH) {
+    const remedy = connectionRemedy(type, at, rest) ?? at + below;
+    return say(`expected a list before [], got a value of type \`${start}\`; write ${remedy}`);
   }
+  if (isLeafType(type)) return say(`expected an object, got a value of type \`${start}\`, which has no fields`);
+  if (isInputObjectType(type)) {
+    const inputs = Object.values(type.getFields());
+    const input = inputs.find(({ name }) => name === step);
+    if (input === undefined) return unknownInput(path, step, inputs);
+    return mistakeBelow(path, place, input.type, at + textOf(step), rest);
+  }
+  const fields = [...(isInterfaceType(type) ? (Object.values(type.getFields()) as AnyField[]) : []), ...fieldsOf()];
+  const named = fields.filter(({ name }) => name === step);
+  // What the object has there is up to the resolver of the field, if it reads it at all.
+  if (named.some(hasOwnResolver)) return undefined;
+  if (named[0] !== undefined) return mistakeBelow(path, place, named[0].type, at + textOf(step), rest);
+  const names = [...new Set(fields.map(({ name }) => name))];
+  // A property that is no field can only be meant if a resolver may read it.
+  if (fields.some(hasOwnResolver) && !isMisspelt(step, names)) return undefined;
+  const known = names.map((name) => `\`${name}\``).join(", ");
+  return say(
+    `unknown field \`${step}\` of \`${type.name}\`; expected one of ${known}; for a property that is no field, ${otherProperties}`,
+  );
 }
 
 /** A field that is cached has a resolver, so its parent object can have properties that are no fields. */

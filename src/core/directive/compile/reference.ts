@@ -1,10 +1,15 @@
 import {
   type GraphQLInterfaceType,
+  type GraphQLNamedType,
   type GraphQLObjectType,
   type GraphQLResolveInfo,
   type GraphQLSchema,
+  getNullableType,
   isInterfaceType,
+  isListType,
   isObjectType,
+  Kind,
+  type SelectionSetNode,
 } from "graphql";
 import { isPlainObject } from "../../base/built-in.js";
 import type { ValueWriter } from "../../keys/canonical.js";
@@ -12,7 +17,7 @@ import { parsePath } from "../../keys/path.js";
 import type { KeyFields } from "../../schema-rules.js";
 import { directivesAt, federationNames } from "./directive-names.js";
 import type { AnyField } from "./field-rule.js";
-import { keyPathsOf, parseKeyFields } from "./key-set.js";
+import { keyFieldsOf, keyPathsOf, parseSelection } from "./key-set.js";
 import { typeAt } from "./value-types.js";
 
 /** A type that other subgraphs can reference by a `@key`. */
@@ -45,8 +50,8 @@ export const hasOtherReferenceResolver = (type: KeyedType): boolean =>
   (type as Referable).resolveReference !== undefined && referenceResolverOf(type) === undefined;
 
 /**
- * Gives a copy of a type what the original has to resolve references, with what `wrap` returns in the place
- * of its `__resolveReference`.
+ * Gives a copy of a type what the original has to resolve references, with what `wrap` returns in the place of its
+ * `__resolveReference`.
  */
 export function copyReferenceResolver(
   copy: KeyedType,
@@ -67,7 +72,9 @@ export function copyReferenceResolver(
 /** Returns what each `@key` of a type names by which this subgraph is asked for it, in the order of the schema. */
 export function entityKeysOf(schema: GraphQLSchema, type: KeyedType): KeyFields[] {
   const keys = federationNames(schema, "key").flatMap((name) => directivesAt(schema, type, name));
-  return keys.flatMap(({ fields, resolvable }) => (resolvable === false ? [] : (parseKeyFields(fields) ?? [])));
+  return keys.flatMap(({ fields, resolvable }) =>
+    resolvable === false ? [] : (keyFieldsOf(parseSelection(fields)) ?? []),
+  );
 }
 
 /** Returns `__resolveReference` as the field without arguments that it would be. In graphql 17, fields are of a class. */
@@ -97,8 +104,8 @@ export function fieldAt(
 }
 
 /**
- * Returns `value` as an object to which `__typename` can be added, which the `_entities` resolver does.
- * Read-only values are frozen, and those of the near cache.
+ * Returns `value` as an object to which `__typename` can be added, which the `_entities` resolver does. Read-only
+ * values are frozen, and those of the near cache.
  */
 export function toExtensible(value: unknown): unknown {
   if (typeof value !== "object" || value === null || Object.isExtensible(value)) return value;
@@ -106,9 +113,8 @@ export function toExtensible(value: unknown): unknown {
 }
 
 /**
- * Returns the templates of the tags that every entry of an entity type has: its name and one of its
- * keys, such as `Product:7`. If it has several keys, those that the representation lacks are taken from
- * the entity.
+ * Returns the templates of the tags that every entry of an entity type has: its name and one of its keys, such as
+ * `Product:7`. If it has several keys, those that the representation lacks are taken from the entity.
  */
 export function referenceTagsOf({ name }: KeyedType, entityKeys: readonly KeyFields[]): string[] {
   const roots = entityKeys.length === 1 ? ["source"] : ["source", "result"];
@@ -140,3 +146,27 @@ export const representationWriter =
     const { __typename: _, ...fields } = value;
     return write(fields, depth);
   };
+
+/**
+ * Returns the paths to the values that a field of a federation entity is computed from by its `@requires`, such as
+ * `price` and `size.height`. They come from other subgraphs, with the representation of the entity. A path ends at a
+ * list, and where the selection depends on a type.
+ */
+export function requiredPathsOf(schema: GraphQLSchema, parent: KeyedType, field: AnyField): string[] {
+  return federationNames(schema, "requires")
+    .flatMap((name) => directivesAt(schema, field, name))
+    .flatMap(({ fields }) => pathsIn(parseSelection(fields), parent));
+}
+
+function pathsIn(set: SelectionSetNode | undefined, type: GraphQLNamedType): string[] {
+  return (set?.selections ?? []).flatMap((selection) => {
+    if (selection.kind === Kind.FRAGMENT_SPREAD) return [];
+    if (selection.kind === Kind.INLINE_FRAGMENT) return pathsIn(selection.selectionSet, type);
+    const name = selection.name.value;
+    if (name === "__typename") return [];
+    const field = "getFields" in type ? (type.getFields() as Record<string, AnyField>)[name] : undefined;
+    const inner = field === undefined ? undefined : getNullableType(field.type);
+    if (selection.selectionSet === undefined || isListType(inner) || !isObjectType(inner)) return [name];
+    return pathsIn(selection.selectionSet, inner).map((path) => `${name}.${path}`);
+  });
+}

@@ -1,22 +1,20 @@
 import { type GraphQLSchema, getNamedType, isInterfaceType, isObjectType, isUnionType } from "graphql";
 import { CachedError } from "../../base/errors.js";
 import type { CacheParts } from "../../parts.js";
-import { markedFields } from "./applied-mark.js";
 import { type Annotated, directivesAt } from "./directive-names.js";
 import type { AnyField } from "./field-rule.js";
-import { hasOwnResolver, wrappedBy } from "./own-resolver.js";
+import { hasOwnResolver, isStitched, markedFields, readThroughAnother, wrappedBy } from "./own-resolver.js";
 import { fieldAt } from "./reference.js";
-import { readThroughAnother } from "./wrap-fields.js";
 
 /** How many fields a line names. */
 const MAX_NAMED = 10;
 
 /**
- * Checks the schema that a server has: that its fields use the cache, as far as that can be told. Logs once which do not,
- * and what is cached where. Adapters call it when a server starts, and when its schema changes.
+ * Checks the schema that a server has: that its fields use the cache, as far as that can be told. Logs once which do
+ * not, and what is cached where. Adapters call it when a server starts, and when its schema changes.
  *
- * Throws `CACHED_SCHEMA_INVALID` if `schema` has policies and no schema was applied with this cache, unless it has only
- * loaders and another cache has the fields.
+ * Throws `CACHED_SCHEMA_INVALID` if `schema` has policies and no schema was applied with this cache, unless it has
+ * only loaders and another cache has the fields.
  */
 export function checkServed(schema: GraphQLSchema, parts: CacheParts, caller: string): void {
   if (parts.rules.isEmpty) assertNotCached(schema, parts, caller);
@@ -30,43 +28,31 @@ function assertNotCached(schema: GraphQLSchema, parts: CacheParts, caller: strin
   if (other !== undefined && parts.loaders.size > 0) return;
   const found = firstCached(schema);
   if (found === undefined) return;
-  if (other !== undefined) throw withoutPart(parts, other, caller);
-  const { coordinate, source } = found;
-  throw new CachedError(
-    "CACHED_SCHEMA_INVALID",
-    `${caller}: expected a schema returned by applyCached, got one whose \`${source}\` on \`${coordinate}\` has no effect; pass applyCached(schema, cache) to the server`,
-    { coordinate },
-  );
-}
-
-function withoutPart(
-  { keys }: CacheParts,
-  { coordinate, cache }: { readonly coordinate: string; readonly cache: CacheParts },
-  caller: string,
-): CachedError {
-  const { prefix } = cache.keys;
-  const other =
-    prefix === keys.prefix ? "another cache" : `a cache with the prefix ${JSON.stringify(prefix.slice(0, -1))}`;
-  return new CachedError(
-    "CACHED_SCHEMA_INVALID",
-    `${caller}: expected the cache that the schema was applied with, or one with loaders, got one without fields and loaders, while \`${coordinate}\` reads through ${other}; pass that cache, or create the loaders before the server starts`,
-    { coordinate },
-  );
+  const { coordinate } = other ?? found;
+  let mistake = `expected a schema returned by applyCached, got one whose \`${found.source}\` on \`${coordinate}\` has no effect; pass applyCached(schema, cache) to the server`;
+  if (other !== undefined) {
+    const { prefix } = other.cache.keys;
+    const given =
+      prefix === parts.keys.prefix ? "another cache" : `a cache with the prefix ${JSON.stringify(prefix.slice(0, -1))}`;
+    mistake = `expected the cache that the schema was applied with, or one with loaders, got one without fields and loaders, while \`${coordinate}\` reads through ${given}; pass that cache, or create the loaders before the server starts`;
+  }
+  throw new CachedError("CACHED_SCHEMA_INVALID", `${caller}: ${mistake}`, { coordinate });
 }
 
 /** The first type or field of `schema` with a policy, and where it has it. */
 function firstCached(schema: GraphQLSchema): { coordinate: string; source: string } | undefined {
-  const policyOf = (coordinate: string, target: Annotated): { coordinate: string; source: string } | undefined => {
-    if (directivesAt(schema, target, "cached").length > 0) return { coordinate, source: "@cached" };
-    return target.extensions?.cached === undefined ? undefined : { coordinate, source: "extensions.cached" };
+  const sourceAt = (target: Annotated): string | undefined => {
+    if (directivesAt(schema, target, "cached").length > 0) return "@cached";
+    return target.extensions?.cached === undefined ? undefined : "extensions.cached";
   };
   for (const type of Object.values(schema.getTypeMap())) {
     if (!isObjectType(type) && !isInterfaceType(type) && !isUnionType(type)) continue;
-    const fields = isUnionType(type) ? [] : Object.values(type.getFields());
-    const found =
-      policyOf(type.name, type) ??
-      fields.map((field) => policyOf(`${type.name}.${field.name}`, field)).find((policy) => policy !== undefined);
-    if (found !== undefined) return found;
+    const fields: AnyField[] = isUnionType(type) ? [] : Object.values(type.getFields());
+    const places: [string, Annotated][] = fields.map((field) => [`${type.name}.${field.name}`, field]);
+    for (const [coordinate, target] of [[type.name, type] as [string, Annotated], ...places]) {
+      const source = sourceAt(target);
+      if (source !== undefined) return { coordinate, source };
+    }
   }
   return undefined;
 }
@@ -74,7 +60,7 @@ function firstCached(schema: GraphQLSchema): { coordinate: string; source: strin
 /** Reports fields whose resolver does not lead to the cache: of another schema, or replaced in that of `applyCached`. */
 function reportLost(schema: GraphQLSchema, parts: CacheParts, caller: string): void {
   // A stitched schema calls those with the cache. Another cache has fields of its own.
-  if ("stitchingInfo" in schema.extensions || readThroughAnother(schema, parts) !== undefined) return;
+  if (isStitched(schema) || readThroughAnother(schema, parts) !== undefined) return;
   const marked = markedFields(schema, parts);
   const unmarked: { readonly coordinate: string; readonly field: AnyField }[] = [];
   let isApplied = marked !== undefined;
@@ -139,21 +125,17 @@ function hasPolicy(schema: GraphQLSchema, coordinate: string, field: AnyField, {
 function reportStart({ rules, loaders, store, keys, onceLog }: CacheParts): void {
   const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
   const invalidating = rules.invalidations.size;
-  const parts = [
-    counted(rules.fields.size, "cached field"),
-    ...(loaders.size === 0 ? [] : [counted(loaders.size, "loader")]),
-    ...(invalidating === 0
-      ? []
-      : [`${counted(invalidating, "mutation")} ${invalidating === 1 ? "invalidates" : "invalidate"}`]),
-    `store ${store.name}${store.isShared === false ? " (this process only)" : ""}`,
-    `prefix ${keys.prefix.slice(0, -1)}`,
-  ];
-  onceLog.info(`graphql-cached: ${parts.join(", ")}`);
+  const parts = [counted(rules.fields.size, "cached field")];
+  if (loaders.size > 0) parts.push(counted(loaders.size, "loader"));
+  if (invalidating > 0)
+    parts.push(`${counted(invalidating, "mutation")} ${invalidating === 1 ? "invalidates" : "invalidate"}`);
+  parts.push(`store ${store.name}${store.isShared === false ? " (this process only)" : ""}`);
+  onceLog.info(`graphql-cached: ${parts.join(", ")}, prefix ${keys.prefix.slice(0, -1)}`);
 }
 
 /**
- * Returns those of `coordinates` whose resolver is an anonymous function that no cache has made: one that
- * was assigned in place of the cached resolver. Schema transforms that call the cached resolver name theirs.
+ * Returns those of `coordinates` whose resolver is an anonymous function that no cache has made: one that was
+ * assigned in place of the cached resolver. Schema transforms that call the cached resolver name theirs.
  */
 export function replacedResolvers(schema: GraphQLSchema, coordinates: readonly string[]): string[] {
   return coordinates.filter((coordinate) => {

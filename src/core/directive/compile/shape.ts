@@ -10,7 +10,7 @@ import {
   isEnumType,
   isObjectType,
 } from "graphql";
-import { canonicalize } from "../../keys/canonical.js";
+import { canonicalize, type ValueWriter } from "../../keys/canonical.js";
 import { hasOwnResolver } from "./own-resolver.js";
 
 /** A type that has been visited. */
@@ -26,17 +26,16 @@ interface Visit {
 }
 
 /**
- * The shapes of the types of one schema. The shape of a type is what the schema says about a value
- * of it: the fields of every object type that the value can contain, by name and type, the values
- * of enums, and the members of unions and interfaces. Two releases in which a type has the same
- * shape can read each other's values.
+ * The shapes of the types of one schema. The shape of a type is what the schema says about a value of it: the fields
+ * of every object type that the value can contain, by name and type, the values of enums, and the members of unions
+ * and interfaces. Two releases in which a type has the same shape can read each other's values.
  *
- * A value contains what fields without a resolver read from it. A field with a resolver ends the
- * walk; that it exists still counts, since its resolver reads its parent.
+ * A value contains what fields without a resolver read from it. A field with a resolver ends the walk; that it exists
+ * still counts, since its resolver reads its parent.
  *
- * Each type is visited once, whatever the number of fields that ask for its shape: types that
- * contain each other share a digest, which is made of their texts and of the digests of the types
- * below them (strongly connected components, found with Tarjan's algorithm).
+ * Each type is visited once, whatever the number of fields that ask for its shape: types that contain each other
+ * share a digest, which is made of their texts and of the digests of the types below them (strongly connected
+ * components, found with Tarjan's algorithm).
  */
 export class Shapes {
   readonly #schema: GraphQLSchema;
@@ -56,25 +55,23 @@ export class Shapes {
   /** Returns the digest of the shape of a type, with its list and non-null wrappers. */
   of(type: GraphQLOutputType): string {
     const text = String(type);
-    const known = this.#digests.get(text);
-    if (known !== undefined) return known;
-    const { digest } = this.#visited(getNamedType(type));
-    const withWrappers = digestOf([text, digest as string]);
-    this.#digests.set(text, withWrappers);
-    return withWrappers;
-  }
-
-  #visited(type: GraphQLNamedType): Visit {
-    return this.#visits.get(type) ?? this.#visit(type);
+    let digest = this.#digests.get(text);
+    if (digest === undefined) {
+      digest = digestOf([text, this.#visit(getNamedType(type)).digest as string]);
+      this.#digests.set(text, digest);
+    }
+    return digest;
   }
 
   #visit(type: GraphQLNamedType): Visit {
+    const known = this.#visits.get(type);
+    if (known !== undefined) return known;
     const order = this.#visits.size;
     const visit: Visit = { order, lowest: order, ...this.#describe(type), digest: undefined };
     this.#visits.set(type, visit);
     this.#open.push(visit);
     for (const next of visit.reached) {
-      const reached = this.#visited(next);
+      const reached = this.#visit(next);
       if (reached.digest === undefined) visit.lowest = Math.min(visit.lowest, reached.lowest);
     }
     if (visit.lowest === order) this.#closeComponent(visit);
@@ -84,41 +81,34 @@ export class Shapes {
   /** Gives a digest to all types that contain each other, of which `first` was visited first. */
   #closeComponent(first: Visit): void {
     const members = this.#open.splice(this.#open.lastIndexOf(first));
-    const below = new Set<string>();
-    for (const { reached } of members)
-      for (const next of reached) {
-        const { digest } = this.#visited(next);
-        if (digest !== undefined) below.add(digest);
-      }
+    const reached = members.flatMap((member) => member.reached.map((next) => this.#visit(next).digest));
+    const below = new Set(reached.filter((digest) => digest !== undefined));
     const digest = digestOf([...members.map(({ text }) => text).sort(), ...[...below].sort()]);
     for (const member of members) member.digest = digest;
   }
 
   #describe(type: GraphQLNamedType): Pick<Visit, "text" | "reached"> {
-    if (isObjectType(type)) return describeObject(type, this.#markOf(type));
     if (isAbstractType(type)) {
       const possible = this.#schema.getPossibleTypes(type);
       return { text: textOf(type.name, possible.map(String)), reached: possible };
     }
-    return { text: textOf(type.name, isEnumType(type) ? enumValues(type) : []), reached: [] };
+    if (!isObjectType(type)) return { text: textOf(type.name, isEnumType(type) ? enumValues(type) : []), reached: [] };
+    const fields = Object.values(type.getFields());
+    // A field that loses its resolver needs a property that older values may lack.
+    const texts = fields.map((field) => `${field.name}${hasOwnResolver(field) ? "()" : ""}:${field.type}`);
+    const reached = fields.filter((field) => !hasOwnResolver(field)).map((field) => getNamedType(field.type));
+    return { text: textOf(`${type.name}${this.#markOf(type)}`, texts), reached: [...new Set(reached)] };
   }
-}
-
-function describeObject(type: GraphQLObjectType, mark: string): Pick<Visit, "text" | "reached"> {
-  const fields = Object.values(type.getFields());
-  // A field that loses its resolver needs a property that older values may lack.
-  const texts = fields.map((field) => `${field.name}${hasOwnResolver(field) ? "()" : ""}:${field.type}`);
-  const reached = fields.filter((field) => !hasOwnResolver(field)).map((field) => getNamedType(field.type));
-  return { text: textOf(`${type.name}${mark}`, texts), reached: [...new Set(reached)] };
 }
 
 /** A stored value holds the internal values of an enum, so these count as well. */
 const enumValues = (type: GraphQLEnumType): string[] =>
-  type.getValues().map(({ name, value }) => (value === name ? name : `${name}=${valueText(value)}`));
+  type.getValues().map(({ name, value }) => (value === name ? name : `${name}=${textOrType(value)}`));
 
-function valueText(value: unknown): string {
+/** Returns the canonical text of a value of the schema, or its type if it has none. */
+export function textOrType(value: unknown, write?: ValueWriter): string {
   try {
-    return canonicalize(value);
+    return canonicalize(value, write);
   } catch {
     return typeof value;
   }

@@ -17,8 +17,8 @@ import { EACH, type Path } from "../../keys/path.js";
 import type { AnyField } from "./field-rule.js";
 
 /**
- * Returns the type of what `path` leads to, or undefined if the schema does not say: properties of
- * the context, of custom scalars, and of objects that have no field of the name.
+ * Returns the type of what `path` leads to, or undefined if the schema does not say: properties of the context, of
+ * custom scalars, and of objects that have no field of the name.
  */
 export function typeAt(path: Path, parent: GraphQLObjectType, field: AnyField): GraphQLType | undefined {
   switch (path.root) {
@@ -59,10 +59,9 @@ export const isIdType = (type: GraphQLType | undefined): boolean =>
   type !== undefined && String(getNullableType(type)) === "ID";
 
 /**
- * Makes the writers of key parts from their GraphQL types, one for each type. Ids are written as
- * GraphQL serialises them, enum values by name, and the fields of objects in a fixed order.
- * Everything that GraphQL does not convert to one form is written by `write`: values of other
- * scalars, and what the schema does not describe.
+ * Makes the writers of key parts from their GraphQL types, one for each type. Ids are written as GraphQL serialises
+ * them, enum values by name, and the fields of objects in a fixed order. Everything that GraphQL does not convert to
+ * one form is written by `write`: values of other scalars, and what the schema does not describe.
  */
 export class ValueWriters {
   readonly #ofNamed = new Map<GraphQLNamedType, ValueWriter>();

@@ -5,14 +5,12 @@ import {
   type GraphQLSchema,
   getNamedType,
   isCompositeType,
-  isInterfaceType,
-  isObjectType,
   isOutputType,
 } from "graphql";
 import { CachedError, describeSetting } from "../../base/errors.js";
 import type { TypeFacts } from "../../loader/type-shapes.js";
-import { type CacheHandle, type CacheParts, partsOf } from "../../parts.js";
-import type { InvalidationRule, SchemaRules } from "../../schema-rules.js";
+import { type CacheHandle, partsOf } from "../../parts.js";
+import type { FieldRule, InvalidationRule, SchemaRules } from "../../schema-rules.js";
 import type { Compare } from "../../tier/request/request.js";
 import { reportEntities } from "../entities/entity-reports.js";
 import { type EntityTagsOptions, EntityTypes, resolveEntityTags } from "../entities/entity-types.js";
@@ -31,22 +29,28 @@ import {
 } from "../run/cached-resolver.js";
 import { collectingResolver } from "../run/collecting-resolver.js";
 import { writtenInfo } from "../run/written-nodes.js";
-import { markApplied } from "./applied-mark.js";
+import { type PoliciesOption, resolveCompare, resolvePolicies } from "./apply-options.js";
 import { type DirectiveNames, resolveNames } from "./directive-names.js";
-import { fieldCompares } from "./field-compare.js";
 import type { AnyField } from "./field-rule.js";
-import { hasOwnResolver, markWrapped, type Resolver, type Wrapped, wrappedBy } from "./own-resolver.js";
-import { type PoliciesOption, resolvePolicies } from "./policies-by-coordinate.js";
+import {
+  hasOwnResolver,
+  markApplied,
+  markWrapped,
+  type Resolver,
+  readThroughAnother,
+  type Wrapped,
+  wrappedBy,
+} from "./own-resolver.js";
 import { readPolicies } from "./read-policies.js";
-import { fieldAt, type KeyedType, REFERENCE, type ReferenceResolver, referenceResolverOf } from "./reference.js";
+import { fieldAt, type KeyedType, REFERENCE, type ReferenceResolver, referenceField } from "./reference.js";
 import { Shapes } from "./shape.js";
 import { withResolvers } from "./with-resolvers.js";
 
 /** Options of `applyCached`. */
 export interface ApplyCachedOptions extends DirectiveNames {
   /**
-   * Policies by the coordinate of a field or type, such as `Query.movie`, for a schema that cannot be annotated. Each argument
-   * takes precedence over that of `@cached` and `extensions.cached` at the same coordinate. Default: none.
+   * Policies by the coordinate of a field or type, such as `Query.movie`, for a schema that cannot be annotated. Each
+   * argument takes precedence over that of `@cached` and `extensions.cached` at the same coordinate. Default: none.
    */
   readonly policies?: PoliciesOption | undefined;
   /**
@@ -60,13 +64,13 @@ export interface ApplyCachedOptions extends DirectiveNames {
    */
   readonly entityTags?: boolean | EntityTagsOptions | undefined;
   /**
-   * By type: the field, or fields, that identify its objects, in entity tags, in the default keys of its fields and in subtrees: `{ Movie:
-   * "slug", Rating: ["movieId", "userId"] }`. Default: `id`.
+   * By type: the field, or fields, that identify its objects, in entity tags, in the default keys of its fields and
+   * in subtrees: `{ Movie: "slug", Rating: ["movieId", "userId"] }`. Default: `id`.
    */
   readonly idFields?: Readonly<Record<string, string | readonly string[]>> | undefined;
   /**
-   * By coordinate: knows which ids cannot exist. A cached field that is asked for such an id, and has no
-   * entry for it, is null without a load, and nothing is stored. Only fields that can be null.
+   * By coordinate: knows which ids cannot exist. A cached field that is asked for such an id, and has no entry for
+   * it, is null without a load, and nothing is stored. Only fields that can be null.
    */
   readonly exists?: Readonly<Record<string, FieldExistence>> | undefined;
   /**
@@ -91,15 +95,15 @@ const OPTION_NAMES: readonly string[] = [
 const NO_QUERY = { fieldNodes: [], fragments: {}, rootValue: undefined };
 
 /**
- * Returns a copy of `schema` in which the resolvers of cached fields ask `cache` first. The given
- * schema is not changed.
+ * Returns a copy of `schema` in which the resolvers of cached fields ask `cache` first. The given schema is not
+ * changed.
  *
- * Apply the cache first and schema transforms that check permissions after it: the outer transform
- * runs on every request, the inner resolver only on a load. `options` are the names given to
- * `cachedTypeDefsAs`, if the directives were renamed, and whether the hints of `@cacheControl` count.
+ * Apply the cache first and schema transforms that check permissions after it: the outer transform runs on every
+ * request, the inner resolver only on a load. `options` are the names given to `cachedTypeDefsAs`, if the directives
+ * were renamed, and whether the hints of `@cacheControl` count.
  *
- * Throws `CACHED_OPTION_INVALID` for an invalid argument, and `CACHED_SCHEMA_INVALID`,
- * `CACHED_POLICY_INVALID` or `CACHED_SCOPE_MISSING` with every mistake in the schema.
+ * Throws `CACHED_OPTION_INVALID` for an invalid argument, and `CACHED_SCHEMA_INVALID`, `CACHED_POLICY_INVALID` or
+ * `CACHED_SCOPE_MISSING` with every mistake in the schema.
  */
 export function applyCached(
   schema: GraphQLSchema,
@@ -113,41 +117,49 @@ export function applyCached(
       `applyCached: expected a GraphQLSchema as the first argument, got ${describeSetting(schema)}`,
     );
   if ("fragmentReplacements" in schema) throw withMiddleware("one that it has wrapped");
-  checkNotOfAnotherCache(schema, parts);
-  const { cacheControl, compare, entityTags, exists, policies: givenPolicies, ...rest } = options ?? {};
-  const { idFields: givenIdFields, ...given } = rest;
-  const names = resolveNames(isOptions(options) ? given : options, "applyCached", OPTION_NAMES);
-  const settings = resolveCacheControl(cacheControl);
-  const idFields = resolveIdFields(givenIdFields, schema);
-  const hints = settings === undefined ? undefined : new CacheControlHints(schema, settings, idFields);
-  const exceptTypes = resolveEntityTags(entityTags, schema, idFields);
+  const other = readThroughAnother(schema, parts);
+  // The fields would go on to use the other cache, and this one would have no effect.
+  if (other !== undefined)
+    throw new CachedError(
+      "CACHED_SCHEMA_INVALID",
+      `applyCached: expected a schema that no other cache was applied to, got one whose \`${other.coordinate}\` reads through another cache; pass the schema from before applyCached`,
+      { coordinate: other.coordinate },
+    );
+  const names = resolveNames(options, "applyCached", OPTION_NAMES);
+  const given = options ?? {};
+  const cacheControl = resolveCacheControl(given.cacheControl);
+  const idFields = resolveIdFields(given.idFields, schema);
+  const hints = cacheControl === undefined ? undefined : new CacheControlHints(schema, cacheControl, idFields);
+  const exceptTypes = resolveEntityTags(given.entityTags, schema, idFields);
   const entities =
     exceptTypes === undefined
       ? undefined
       : new EntityTypes(schema, { exceptTypes, idFields }, parts.keys.keyFormOf, parts.clock);
   const shapes = new Shapes(schema, entities === undefined ? undefined : (type) => entities.markOf(type));
-  const policies = resolvePolicies(givenPolicies);
-  const rules = readPolicies(schema, parts, names, shapes, hints, entities, policies, idFields);
-  if (hints !== undefined) reportHints(hints, parts);
+  const policies = resolvePolicies(given.policies);
+  const rules = readPolicies({ schema, parts, names, shapes, hints, entities, policies, idFields });
+  hints?.report(parts);
   checkNoMiddleware(schema, rules);
   if (entities !== undefined) reportEntities(schema, rules, entities, parts);
-  const existence = existenceChecks(exists, rules, schema, parts);
-  const compares = fieldCompares(compare, rules);
-  const outputTypes = Object.values(schema.getTypeMap()).filter(isOutputType);
+  const existence = existenceChecks(given.exists, rules, schema, parts);
+  const compares = resolveCompare(given.compare, rules);
   parts.typeShapes.add(
-    outputTypes.map(({ name }) => name),
+    Object.values(schema.getTypeMap())
+      .filter(isOutputType)
+      .map(({ name }) => name),
     factsLookup(schema, shapes, entities),
   );
   parts.rules.add(rules, policies);
-  for (const { coordinate, variant } of rules.fields.values()) parts.variants.declare(coordinate, variant);
-  const declaredTags = [...rules.fields.values()].flatMap(({ tags }) => tags);
-  const hasSubtrees = [...rules.fields.values()].some(({ subtree }) => subtree !== undefined);
-  if (rules.fields.size > 0) parts.knownTags.addSchema([...declaredTags, ...(entities?.templates(hasSubtrees) ?? [])]);
+  const fields = [...rules.fields.values()];
+  for (const { coordinate, variant } of fields) parts.variants.declare(coordinate, variant);
+  const hasSubtrees = fields.some(({ subtree }) => subtree !== undefined);
+  if (fields.length > 0)
+    parts.knownTags.addSchema([...fields.flatMap(({ tags }) => tags), ...(entities?.templates(hasSubtrees) ?? [])]);
   reportUnmatchedTags(rules, parts, entities);
   reportAdvice(schema, rules, parts, idFields);
   const appliedWith = JSON.stringify({
     ...names,
-    cacheControl: settings ?? false,
+    cacheControl: cacheControl ?? false,
     entityTags: exceptTypes === undefined ? false : { exceptTypes: [...exceptTypes].sort() },
     ...(policies.size === 0
       ? {}
@@ -155,90 +167,88 @@ export function applyCached(
     idFields,
   });
   /** A schema that is applied twice is wrapped once, so the options of the second time would have no effect. */
-  const refuseOthers = (coordinate: string, before: Pick<Wrapped, "options">): undefined => {
+  const refuseOthers = (coordinate: string, before: Pick<Wrapped, "options">): void => {
+    const refuse = (mistake: string): never => {
+      throw new CachedError("CACHED_OPTION_INVALID", `applyCached: ${mistake}`, { coordinate });
+    };
     if (before.options !== appliedWith)
-      throw new CachedError(
-        "CACHED_OPTION_INVALID",
-        `applyCached: expected the options with which the cache was applied to \`${coordinate}\` before, ${before.options}, got ${appliedWith}; pass all options the first time`,
-        { coordinate },
+      refuse(
+        `expected the options with which the cache was applied to \`${coordinate}\` before, ${before.options}, got ${appliedWith}; pass all options the first time`,
       );
     const late = existence.has(coordinate) ? "exists" : compares.has(coordinate) ? "compare" : undefined;
-    if (late === undefined) return;
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
-      `applyCached: \`${late}["${coordinate}"]\`: expected a schema to which the cache was not applied yet, got one in which the field is cached already; pass \`${late}\` the first time`,
-      { coordinate },
-    );
+    if (late !== undefined)
+      refuse(
+        `\`${late}["${coordinate}"]\`: expected a schema to which the cache was not applied yet, got one in which the field is cached already; pass \`${late}\` the first time`,
+      );
+  };
+  const marked = <Outer extends object>(outer: Outer, inner: Resolver): Outer => {
+    markWrapped(outer, { inner, cache: parts, options: appliedWith });
+    return outer;
   };
   const functionsOf = (coordinate: string): FieldFunctions => ({
     existence: existence.get(coordinate),
     compare: compares.get(coordinate),
   });
+  /** Lets workers run the loads of a field, as far as they depend on no query. */
+  const addFactory = (rule: FieldRule, parentType: KeyedType, { name: fieldName, type }: AnyField, inner: Resolver) => {
+    const info = { fieldName, parentType, returnType: type, schema, ...NO_QUERY };
+    const factory = requestFactoryOf(rule, inner, info, parts.keys);
+    if (factory !== undefined) parts.requestFactories.set(rule.coordinate, factory);
+  };
   const wrapped: string[] = [];
   const notRead: readonly unknown[] = [schema.getMutationType(), schema.getSubscriptionType()];
-  const wrapUncached = (field: AnyField, type: GraphQLObjectType, coordinate: string): Resolver | undefined => {
-    const { resolve } = field;
-    if (resolve === undefined || notRead.includes(type) || !hasOwnResolver(field) || wrappedBy(resolve) !== undefined)
-      return undefined;
-    const finder = entities?.finderOf(field.type, coordinate);
-    if (finder === undefined) return undefined;
-    const outer = collectingResolver(coordinate, finder, resolve, parts);
-    markWrapped(outer, { inner: resolve, cache: parts, options: appliedWith });
-    return outer;
-  };
+  const isUnwrapped = ({ resolve }: AnyField, type: GraphQLObjectType): boolean =>
+    resolve !== undefined && !notRead.includes(type) && hasOwnResolver({ resolve }) && wrappedBy(resolve) === undefined;
   const wrapField = (field: AnyField, type: GraphQLObjectType): Resolver | undefined => {
     const coordinate = `${type.name}.${field.name}`;
     const rule = rules.fields.get(coordinate);
     const invalidation = rules.invalidations.get(coordinate);
-    if (rule === undefined && invalidation === undefined) return wrapUncached(field, type, coordinate);
     const resolve = field.resolve ?? defaultFieldResolver;
+    if (rule === undefined && invalidation === undefined) {
+      const finder = isUnwrapped(field, type) ? entities?.finderOf(field.type, coordinate) : undefined;
+      return finder && marked(collectingResolver(coordinate, finder, resolve, parts), resolve);
+    }
     const before = wrappedBy(resolve);
-    if (before !== undefined) return refuseOthers(coordinate, before);
-    const outer =
-      rule !== undefined
-        ? cachedResolver(rule, resolve, parts, functionsOf(coordinate))
-        : invalidatingResolver(invalidation as InvalidationRule, resolve, parts);
-    markWrapped(outer, { inner: resolve, cache: parts, options: appliedWith });
+    if (before !== undefined) {
+      refuseOthers(coordinate, before);
+      return undefined;
+    }
     parts.rules.wrapped.set(coordinate, resolve);
     wrapped.push(coordinate);
-    const info = { fieldName: field.name, parentType: type, returnType: field.type, schema, ...NO_QUERY };
-    const factory = rule === undefined ? undefined : requestFactoryOf(rule, resolve, info, parts.keys);
-    if (factory !== undefined) parts.requestFactories.set(coordinate, factory);
-    return outer;
+    if (rule === undefined)
+      return marked(invalidatingResolver(invalidation as InvalidationRule, resolve, parts), resolve);
+    addFactory(rule, type, field, resolve);
+    return marked(cachedResolver(rule, resolve, parts, functionsOf(coordinate)), resolve);
   };
   const wrapReference = (resolve: ReferenceResolver, type: KeyedType): ReferenceResolver => {
     const coordinate = `${type.name}.${REFERENCE}`;
     const rule = rules.fields.get(coordinate);
     if (rule === undefined) return resolve;
     const before = wrappedBy(resolve);
-    if (before !== undefined) return refuseOthers(coordinate, before) ?? resolve;
-    const outer = cachedReference(rule, resolve, parts, functionsOf(coordinate));
+    if (before !== undefined) {
+      refuseOthers(coordinate, before);
+      return resolve;
+    }
     const inner = asField(resolve);
-    markWrapped(outer, { inner, cache: parts, options: appliedWith });
-    const info = { fieldName: REFERENCE, parentType: type, returnType: type, schema, ...NO_QUERY };
-    const factory = requestFactoryOf(rule, inner, info, parts.keys);
-    if (factory !== undefined) parts.requestFactories.set(coordinate, factory);
-    return outer;
+    addFactory(rule, type, referenceField(type), inner);
+    return marked(cachedReference(rule, resolve, parts, functionsOf(coordinate)), inner);
   };
-  const hasListed = [...rules.fields].some(
-    ([coordinate, { subtree }]) => subtree !== undefined && !coordinate.includes("."),
-  );
   /** Documents are rewritten where lists are selected, which resolvers that look ahead must not see. */
   const wrapLookAhead = (field: AnyField, type: GraphQLObjectType): Resolver | undefined => {
     const outer = wrapField(field, type);
     const resolve = outer ?? field.resolve;
     if (resolve === undefined || notRead.includes(type) || !isCompositeType(getNamedType(field.type))) return outer;
-    if (outer === undefined && (!hasOwnResolver(field) || wrappedBy(resolve) !== undefined)) return outer;
+    if (outer === undefined && !isUnwrapped(field, type)) return outer;
     const written: Resolver = (source, args, context, info) => resolve(source, args, context, writtenInfo(info));
-    const { inner = resolve } = wrappedBy(resolve) ?? {};
-    markWrapped(written, { inner, cache: parts, options: appliedWith });
-    return written;
+    return marked(written, wrappedBy(resolve)?.inner ?? resolve);
   };
+  const hasListed = fields.some(({ coordinate, subtree }) => subtree !== undefined && !coordinate.includes("."));
   const applied = withResolvers(schema, hasListed ? wrapLookAhead : wrapField, wrapReference);
   parts.resolvers.addApplied(applied);
   const queryType = applied.getQueryType();
   if (queryType != null) parts.rules.queryTypes.add(queryType);
-  markApplied(applied, parts, names, wrapped);
+  markApplied(applied, parts, wrapped);
+  for (const name of Object.values(names)) parts.rules.directives.add(name);
   return applied;
 }
 
@@ -283,47 +293,6 @@ const withMiddleware = (given: string): CachedError =>
     `applyCached: expected a schema without graphql-middleware (graphql-shield), got ${given}; its permissions would not be checked on a hit. Apply the cache first: applyMiddleware(applyCached(schema, cache), permissions)`,
   );
 
-/** The fields would go on to use the other cache, and this one would have no effect. */
-function checkNotOfAnotherCache(schema: GraphQLSchema, parts: CacheParts): void {
-  const coordinate = readThroughAnother(schema, parts)?.coordinate;
-  if (coordinate === undefined) return;
-  throw new CachedError(
-    "CACHED_SCHEMA_INVALID",
-    `applyCached: expected a schema that no other cache was applied to, got one whose \`${coordinate}\` reads through another cache; pass the schema from before applyCached`,
-    { coordinate },
-  );
-}
-
-/** Returns the first field of `schema` that reads through another cache, and that cache. */
-export function readThroughAnother(
-  schema: GraphQLSchema,
-  parts: CacheParts,
-): { readonly coordinate: string; readonly cache: CacheParts } | undefined {
-  for (const type of Object.values(schema.getTypeMap())) {
-    if (!isObjectType(type) && !isInterfaceType(type)) continue;
-    const references = { name: REFERENCE, resolve: referenceResolverOf(type) };
-    for (const { name, resolve } of [...Object.values(type.getFields()), references]) {
-      const wrapped = resolve === undefined ? undefined : wrappedBy(resolve);
-      if (wrapped !== undefined && wrapped.cache !== parts)
-        return { coordinate: `${type.name}.${name}`, cache: wrapped.cache };
-    }
-  }
-  return undefined;
-}
-
 /** Returns an object with its properties in the order of their names. */
 const sorted = (entries: readonly (readonly [string, unknown])[]): object =>
   Object.fromEntries([...entries].sort(([one], [other]) => (one < other ? -1 : 1)));
-
-/** Other values are reported as they are. */
-const isOptions = (options: unknown): boolean =>
-  options === undefined || (typeof options === "object" && options !== null);
-
-function reportHints(hints: CacheControlHints, { logger }: CacheParts): void {
-  hints.reportInterfaceFields();
-  const { reports } = hints;
-  if (reports.length === 0) return;
-  logger.warn(
-    `graphql-cached: applyCached: ${reports.length} ${reports.length === 1 ? "hint" : "hints"} of @cacheControl without effect on the cache:\n${reports.map((report) => `- ${report}`).join("\n")}`,
-  );
-}

@@ -16,8 +16,8 @@ interface LibraryExtensions {
 }
 
 /**
- * Whether the value of a field is a part of its parent. Libraries wrap the reading of a property to check permissions, so
- * that it looks like a resolver of its own.
+ * Whether the value of a field is a part of its parent. Libraries wrap the reading of a property to check
+ * permissions, so that it looks like a resolver of its own.
  */
 export function isPartOfParent(field: AnyField): boolean {
   const { pothosExposedField, nexus } = field.extensions as LibraryExtensions;
@@ -25,9 +25,9 @@ export function isPartOfParent(field: AnyField): boolean {
 }
 
 /**
- * Returns a function that lists the fields for which `isWanted` returns true and that are below the values of a type: in the
- * type itself, or in what those of its fields return whose value is a part of it. The search runs backwards, from the wanted
- * fields to the types that embed them, since such fields are few.
+ * Returns a function that lists the fields for which `isWanted` returns true and that are below the values of a type:
+ * in the type itself, or in what those of its fields return whose value is a part of it. The search runs backwards,
+ * from the wanted fields to the types that embed them, since such fields are few.
  */
 export function createEmbeddedFinder(
   schema: GraphQLSchema,

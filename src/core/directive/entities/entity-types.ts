@@ -13,26 +13,16 @@ import {
   isListType,
   isObjectType,
 } from "graphql";
-import { type Clock, within } from "../../base/clock.js";
-import { ignoreRejection } from "../../base/deferred.js";
-import { CachedError, describeSetting } from "../../base/errors.js";
+import type { Clock } from "../../base/clock.js";
+import { describeSetting } from "../../base/errors.js";
 import type { KeyFormOf } from "../../keys/canonical.js";
 import { parseTagTemplate, type TagTemplate } from "../../keys/tag-template.js";
-import type { EntityCall, EntityFinder, Obstacle } from "../../schema-rules.js";
+import type { EntityFinder } from "../../schema-rules.js";
+import { featureOption, refuseMistakes } from "../compile/apply-options.js";
 import type { AnyField } from "../compile/field-rule.js";
 import { hasOwnResolver } from "../compile/own-resolver.js";
 import { fieldAt } from "../compile/reference.js";
-import {
-  type AbstractPlan,
-  EntityWalk,
-  type IsTypeOf,
-  MAX_ENTITY_TAGS,
-  type MemberPlan,
-  type ObjectPlan,
-  type Place,
-  tagsOfEntities,
-  tagsOfValue,
-} from "./entity-walk.js";
+import { type AbstractPlan, type IsTypeOf, type ObjectPlan, type Place, PlaceFinder } from "./entity-walk.js";
 import type { IdFields } from "./id-fields.js";
 
 /** How `applyCached` tags values with the entities in them. */
@@ -41,39 +31,23 @@ export interface EntityTagsOptions {
   readonly exceptTypes?: readonly string[] | undefined;
 }
 
-/**
- * How long a mutation waits for promises in its result. GraphQL waits for them as well if the
- * fields are selected.
- */
-const MAX_WAIT_MS = 10_000;
-
-/**
- * Returns the names of the excepted types; undefined if entity tags are not used. Throws
- * `CACHED_OPTION_INVALID`.
- */
+/** Returns the names of the excepted types; undefined if entity tags are not used. Throws `CACHED_OPTION_INVALID`. */
 export function resolveEntityTags(
   given: unknown,
   schema: GraphQLSchema,
   idFields: IdFields,
 ): readonly string[] | undefined {
-  if (given === undefined || given === false) return undefined;
-  if (given === true) return [];
-  const reject = (mistake: string): never => {
-    throw new CachedError("CACHED_OPTION_INVALID", `applyCached: ${mistake}`);
-  };
-  if (typeof given !== "object" || given === null || Array.isArray(given))
-    return reject(`\`entityTags\`: expected true, false or an object of options, got ${describeSetting(given)}`);
-  for (const name of Object.keys(given))
-    if (name !== "exceptTypes") reject(`\`entityTags.${name}\`: unknown option; the only one is \`exceptTypes\``);
-  const exceptTypes: unknown = (given as EntityTagsOptions).exceptTypes ?? [];
+  const options = featureOption(given, "entityTags", ["exceptTypes"]);
+  if (options === undefined) return undefined;
+  const { exceptTypes = [] } = options;
   if (!Array.isArray(exceptTypes))
-    return reject(
+    refuseMistakes(
       `\`entityTags.exceptTypes\`: expected an array of names of object types, got ${describeSetting(exceptTypes)}`,
     );
   for (const name of exceptTypes as unknown[]) {
     const type = typeof name === "string" ? schema.getType(name) : undefined;
     if (!isObjectType(type) || idFields.in(type) === undefined)
-      reject(
+      refuseMistakes(
         `\`entityTags.exceptTypes\`: expected names of object types of the schema that have a field \`id\` or \`idFields\`, got ${describeSetting(name)}`,
       );
   }
@@ -81,8 +55,8 @@ export function resolveEntityTags(
 }
 
 /**
- * The entities of one schema: the object types with an `id`, or the fields in `idFields`, that are properties of the object, as GraphQL's
- * default resolver reads them. A walk through a value finds them as `Shapes` finds what a value
+ * The entities of one schema: the object types with an `id`, or the fields in `idFields`, that are properties of the
+ * object, as GraphQL's default resolver reads them. A walk through a value finds them as `Shapes` finds what a value
  * contains: through the fields without a resolver.
  */
 export class EntityTypes {
@@ -111,17 +85,23 @@ export class EntityTypes {
     this.#clock = clock;
     this.#roots = new Set([schema.getQueryType(), schema.getMutationType(), schema.getSubscriptionType()]);
     const types = Object.values(schema.getTypeMap());
-    const containing = containingTypes(schema);
+    const containing = new Map<GraphQLNamedType, GraphQLNamedType[]>();
+    for (const type of types)
+      for (const next of this.#nextTypes(type)) {
+        const some = containing.get(next) ?? [];
+        some.push(type);
+        containing.set(next, some);
+      }
+    const containers = (type: GraphQLNamedType): readonly GraphQLNamedType[] => containing.get(type) ?? [];
     this.#leading = closure(
       types.filter((type) => isObjectType(type) && this.isEntity(type)),
-      containing,
+      containers,
     );
     const isListing = (type: GraphQLNamedType): boolean =>
       isObjectType(type) && walkedFields(type).some((field) => this.#isListOfEntities(field.type));
-    this.#listing = closure(types.filter(isListing), containing);
+    this.#listing = closure(types.filter(isListing), containers);
   }
 
-  /** Whether the objects of a type have a tag. */
   isEntity(type: GraphQLObjectType): boolean {
     return this.#idFields.in(type)?.some(hasOwnResolver) === false && this.#canBeEntity(type);
   }
@@ -151,10 +131,8 @@ export class EntityTypes {
 
   /** Returns what finds the entities in the values of `type`. Undefined if they contain none. */
   finderOf(type: GraphQLOutputType, coordinate: string): EntityFinder | undefined {
-    const named = getNamedType(type);
-    if (!this.#leading.has(named)) return undefined;
-    const place = { coordinate, isList: isListType(getNullableType(type)), plan: this.#planOf(named) };
-    return new Finder(place, this.#keyFormOf, this.#clock);
+    if (!this.#leading.has(getNamedType(type))) return undefined;
+    return new PlaceFinder(this.#placeOf(type, coordinate), this.#keyFormOf, this.#clock);
   }
 
   /** Whether values of `type` contain a list of entities. */
@@ -162,38 +140,42 @@ export class EntityTypes {
     return this.#isListOfEntities(type) || this.#listing.has(getNamedType(type));
   }
 
-  /** Returns the type of the values of a field, or of the references to an entity type. */
   typeAt(coordinate: string): GraphQLOutputType {
     return (fieldAt(this.#schema, coordinate) as { readonly field: AnyField }).field.type;
   }
 
-  /** Returns the tags that the entities in the values of fields have. */
+  /** Returns the templates of the tags that the entities in the values of fields have. */
   tagsOf(coordinates: Iterable<string>): readonly TagTemplate[] {
-    return [...this.reachedFrom([...coordinates].map((coordinate) => this.typeAt(coordinate)))].flatMap((type) => {
-      if (!isObjectType(type) || !this.isEntity(type)) return [];
-      return parseTagTemplate(this.#idFields.templateOf(type.name, "result")) ?? [];
-    });
+    const reached = this.reachedFrom([...coordinates].map((coordinate) => this.typeAt(coordinate)));
+    return this.#templatesOf(reached, (type) => this.isEntity(type));
   }
 
-  /** Returns the templates of the tags of all entities. */
+  /** Returns those of all entities. `hasSubtrees`: whether entries have completed values, see `isEntityName`. */
   templates(hasSubtrees: boolean): readonly TagTemplate[] {
-    return this.#entities(hasSubtrees).flatMap(
-      ({ name }) => parseTagTemplate(this.#idFields.templateOf(name, "result")) ?? [],
+    return this.#templatesOf(
+      Object.values(this.#schema.getTypeMap()),
+      (type) => this.isEntity(type) || (hasSubtrees && this.#canBeEntity(type)),
     );
   }
 
-  /** `hasSubtrees`: whether entries have the entities in completed values, where an `id` with a resolver is as good. */
-  #entities(hasSubtrees: boolean): readonly GraphQLObjectType[] {
-    return Object.values(this.#schema.getTypeMap()).filter(
-      (type): type is GraphQLObjectType =>
-        isObjectType(type) && (this.isEntity(type) || (hasSubtrees && this.#canBeEntity(type))),
-    );
+  #templatesOf(
+    types: Iterable<GraphQLNamedType>,
+    isTagged: (type: GraphQLObjectType) => boolean,
+  ): readonly TagTemplate[] {
+    const tagged = [...types].filter((type) => isObjectType(type) && isTagged(type));
+    return tagged.flatMap(({ name }) => parseTagTemplate(this.#idFields.templateOf(name, "result")) ?? []);
   }
 
   /** Returns the object types, interfaces and unions that a walk through a value of `types` can reach. */
   reachedFrom(types: Iterable<GraphQLOutputType>): ReadonlySet<GraphQLNamedType> {
     const start = [...types].map((type): GraphQLNamedType => getNamedType(type)).filter(isCompositeType);
-    return closure(start, (type) => nextTypes(this.#schema, type).filter(isCompositeType));
+    return closure(start, (type) => this.#nextTypes(type).filter(isCompositeType));
+  }
+
+  /** Returns the types that values of `type` directly contain, and for an interface or union its possible types. */
+  #nextTypes(type: GraphQLNamedType): readonly GraphQLNamedType[] {
+    if (isAbstractType(type)) return this.#schema.getPossibleTypes(type);
+    return isObjectType(type) ? walkedFields(type).map((field) => getNamedType(field.type)) : [];
   }
 
   /**
@@ -209,126 +191,39 @@ export class EntityTypes {
     return isListType(getNullableType(type)) && this.#leading.has(getNamedType(type));
   }
 
-  #planOf(type: GraphQLNamedType): ObjectPlan | AbstractPlan {
-    const known = this.#plans.get(type);
-    if (known !== undefined) return known;
-    return isAbstractType(type) ? this.#abstractPlan(type) : this.#objectPlan(type as GraphQLObjectType);
+  #placeOf(type: GraphQLOutputType, coordinate: string): Place {
+    const named = getNamedType(type);
+    const plan = this.#plans.get(named) ?? this.#planOf(named as GraphQLObjectType | GraphQLAbstractType);
+    return { coordinate, isList: isListType(getNullableType(type)), plan };
   }
 
-  #objectPlan(type: GraphQLObjectType): ObjectPlan {
-    const members: MemberPlan[] = [];
-    const plan = {
-      typeName: type.name,
-      idFields: this.isEntity(type) ? this.#idFields.of(type.name) : undefined,
-      members,
-    };
-    // Before the members, since types can contain themselves.
+  /** A plan is kept before its members are known, since types can contain themselves. */
+  #planOf(type: GraphQLObjectType | GraphQLAbstractType): ObjectPlan | AbstractPlan {
+    if (isAbstractType(type)) {
+      const possible = new Map<string, ObjectPlan | undefined>();
+      const testable: { isTypeOf: IsTypeOf; plan: ObjectPlan | undefined }[] = [];
+      this.#plans.set(type, { possible, testable });
+      for (const one of this.#schema.getPossibleTypes(type)) {
+        const plan = this.#leading.has(one) ? (this.#placeOf(one, one.name).plan as ObjectPlan) : undefined;
+        possible.set(one.name, plan);
+        if (one.isTypeOf != null) testable.push({ isTypeOf: one.isTypeOf, plan });
+      }
+      return { possible, testable };
+    }
+    const { name: typeName } = type;
+    const members: { fieldName: string; place: Place }[] = [];
+    const plan = { typeName, idFields: this.isEntity(type) ? this.#idFields.of(typeName) : undefined, members };
     this.#plans.set(type, plan);
-    for (const field of walkedFields(type)) {
-      const named = getNamedType(field.type);
-      if (!this.#leading.has(named)) continue;
-      const isList = isListType(getNullableType(field.type));
-      const place: Place = { coordinate: `${type.name}.${field.name}`, isList, plan: this.#planOf(named) };
-      members.push({ fieldName: field.name, place });
-    }
+    for (const { name, type: returned } of walkedFields(type))
+      if (this.#leading.has(getNamedType(returned)))
+        members.push({ fieldName: name, place: this.#placeOf(returned, `${typeName}.${name}`) });
     return plan;
-  }
-
-  #abstractPlan(type: GraphQLAbstractType): AbstractPlan {
-    const possible = new Map<string, ObjectPlan | undefined>();
-    const testable: { isTypeOf: IsTypeOf; plan: ObjectPlan | undefined }[] = [];
-    const plan = { possible, testable };
-    this.#plans.set(type, plan);
-    for (const one of this.#schema.getPossibleTypes(type)) {
-      const ofOne = this.#leading.has(one) ? (this.#planOf(one) as ObjectPlan) : undefined;
-      possible.set(one.name, ofOne);
-      if (one.isTypeOf != null) testable.push({ isTypeOf: one.isTypeOf, plan: ofOne });
-    }
-    return plan;
-  }
-}
-
-class Finder implements EntityFinder {
-  readonly #place: Place;
-  readonly #keyFormOf: KeyFormOf;
-  readonly #clock: Clock;
-
-  constructor(place: Place, keyFormOf: KeyFormOf, clock: Clock) {
-    this.#place = place;
-    this.#keyFormOf = keyFormOf;
-    this.#clock = clock;
-  }
-
-  tagsIn(value: unknown, call: EntityCall): readonly string[] {
-    const walk = new EntityWalk(call, this.#keyFormOf, MAX_ENTITY_TAGS + 1);
-    walk.add(value, this.#place);
-    return tagsOfValue(walk.ids);
-  }
-
-  partsIn(value: unknown, call: EntityCall): readonly string[] | undefined {
-    const walk = new EntityWalk(call, this.#keyFormOf, MAX_ENTITY_TAGS + 1);
-    walk.add(value, this.#place);
-    const isComplete = walk.obstacles.size === 0 && walk.pending.length === 0 && !walk.hasUnknown;
-    for (const { promise } of walk.pending) ignoreRejection(promise);
-    return isComplete ? tagsOfValue(walk.ids) : undefined;
-  }
-
-  async changedIn(
-    value: unknown,
-    call: EntityCall,
-    report: (coordinate: string, obstacle: Obstacle) => void,
-  ): Promise<readonly string[]> {
-    const walk = new EntityWalk(call, this.#keyFormOf);
-    walk.add(value, this.#place);
-    if (walk.pending.length > 0) await this.#settle(walk);
-    for (const [coordinate, obstacle] of walk.obstacles) report(coordinate, obstacle);
-    return tagsOfEntities(walk.ids);
-  }
-
-  /** Waits for the promises in a value, and for those in what they resolve to. */
-  async #settle(walk: EntityWalk): Promise<void> {
-    const giveUpAt = this.#clock.now() + MAX_WAIT_MS;
-    for (let found = walk.pending.splice(0); found.length > 0; found = walk.pending.splice(0)) {
-      const settling = found.map(({ promise, place }) =>
-        promise.then(
-          (value) => walk.add(value, place),
-          // GraphQL reports it as the error of its field.
-          () => undefined,
-        ),
-      );
-      const isOver = await within(this.#clock, Promise.all(settling), {
-        ms: giveUpAt - this.#clock.now(),
-        otherwise: () => undefined,
-      });
-      if (isOver !== undefined) continue;
-      for (const { place } of found)
-        walk.obstacles.set(place.coordinate, { kind: `a promise that was pending for ${MAX_WAIT_MS} ms` });
-      return;
-    }
   }
 }
 
 /** The fields that a walk goes through. */
 const walkedFields = (type: GraphQLObjectType) =>
   Object.values(type.getFields()).filter((field) => !hasOwnResolver(field));
-
-/** Returns the types that values of `type` directly contain, and for an interface or union its possible types. */
-function nextTypes(schema: GraphQLSchema, type: GraphQLNamedType): readonly GraphQLNamedType[] {
-  if (isAbstractType(type)) return schema.getPossibleTypes(type);
-  return isObjectType(type) ? walkedFields(type).map((field) => getNamedType(field.type)) : [];
-}
-
-/** Returns a function that returns the types whose values directly contain values of a type. */
-function containingTypes(schema: GraphQLSchema): (type: GraphQLNamedType) => readonly GraphQLNamedType[] {
-  const containing = new Map<GraphQLNamedType, GraphQLNamedType[]>();
-  for (const type of Object.values(schema.getTypeMap()))
-    for (const next of nextTypes(schema, type)) {
-      const some = containing.get(next);
-      if (some === undefined) containing.set(next, [type]);
-      else some.push(type);
-    }
-  return (type) => containing.get(type) ?? [];
-}
 
 /** Returns the types that can be reached from `types`, these included. */
 function closure(

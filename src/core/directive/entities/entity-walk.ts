@@ -1,14 +1,17 @@
 import { types } from "node:util";
 import type { GraphQLIsTypeOfFn, GraphQLResolveInfo } from "graphql";
 import { isError } from "../../base/built-in.js";
+import { type Clock, within } from "../../base/clock.js";
 import { ignoreRejection } from "../../base/deferred.js";
 import type { KeyFormOf } from "../../keys/canonical.js";
 import { entityTag, typeTag } from "../../keys/key.js";
 import { tagText } from "../../keys/tag-template.js";
-import type { EntityCall, Obstacle } from "../../schema-rules.js";
+import type { EntityCall, EntityFinder, Obstacle } from "../../schema-rules.js";
 
 /** The maximum number of entity tags of a value, unless it has entities of more types than that. */
-export const MAX_ENTITY_TAGS = 100;
+const MAX_ENTITY_TAGS = 100;
+/** How long a mutation waits for promises in its result. GraphQL waits for them as well if the fields are selected. */
+const MAX_WAIT_MS = 10_000;
 
 /** What the walk needs to know of an object type. */
 export interface ObjectPlan {
@@ -16,12 +19,7 @@ export interface ObjectPlan {
   /** The fields that identify values of the type, which have no resolver. Undefined if the values are no entities. */
   readonly idFields: readonly string[] | undefined;
   /** The fields without a resolver that lead to entities. */
-  readonly members: readonly MemberPlan[];
-}
-
-export interface MemberPlan {
-  readonly fieldName: string;
-  readonly place: Place;
+  readonly members: readonly { readonly fieldName: string; readonly place: Place }[];
 }
 
 /** What the walk needs to know of an interface or union. Types that lead to no entity have no plan. */
@@ -39,22 +37,79 @@ export interface Place {
   readonly plan: ObjectPlan | AbstractPlan;
 }
 
-/** A promise in a value, which the walk does not wait for. */
-export interface PendingValue {
-  readonly promise: Promise<unknown>;
-  readonly place: Place;
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Finds the entities in the values at one place of a schema. */
+export class PlaceFinder implements EntityFinder {
+  readonly #place: Place;
+  readonly #keyFormOf: KeyFormOf;
+  readonly #clock: Clock;
+
+  constructor(place: Place, keyFormOf: KeyFormOf, clock: Clock) {
+    this.#place = place;
+    this.#keyFormOf = keyFormOf;
+    this.#clock = clock;
+  }
+
+  #walk(value: unknown, call: EntityCall, maxIdsPerType: number): EntityWalk {
+    const walk = new EntityWalk(call, this.#keyFormOf, maxIdsPerType);
+    walk.add(value, this.#place);
+    return walk;
+  }
+
+  tagsIn(value: unknown, call: EntityCall): readonly string[] {
+    return tagsOfValue(this.#walk(value, call, MAX_ENTITY_TAGS + 1).ids);
+  }
+
+  partsIn(value: unknown, call: EntityCall): readonly string[] | undefined {
+    const { obstacles, pending, hasUnknown, ids } = this.#walk(value, call, MAX_ENTITY_TAGS + 1);
+    for (const { promise } of pending) ignoreRejection(promise);
+    return obstacles.size === 0 && pending.length === 0 && !hasUnknown ? tagsOfValue(ids) : undefined;
+  }
+
+  async changedIn(
+    value: unknown,
+    call: EntityCall,
+    report: (coordinate: string, obstacle: Obstacle) => void,
+  ): Promise<readonly string[]> {
+    const walk = this.#walk(value, call, Number.POSITIVE_INFINITY);
+    await this.#settle(walk);
+    for (const [coordinate, obstacle] of walk.obstacles) report(coordinate, obstacle);
+    return tagsOfEntities(walk.ids);
+  }
+
+  /** Waits for the promises in a value, and for those in what they resolve to. */
+  async #settle(walk: EntityWalk): Promise<void> {
+    const giveUpAt = this.#clock.now() + MAX_WAIT_MS;
+    for (let found = walk.pending.splice(0); found.length > 0; found = walk.pending.splice(0)) {
+      const settling = found.map(({ promise, place }) =>
+        promise.then(
+          (value) => walk.add(value, place),
+          // GraphQL reports it as the error of its field.
+          () => undefined,
+        ),
+      );
+      const isOver = await within(this.#clock, Promise.all(settling), {
+        ms: giveUpAt - this.#clock.now(),
+        otherwise: () => undefined,
+      });
+      if (isOver !== undefined) continue;
+      for (const { place } of found)
+        walk.obstacles.set(place.coordinate, { kind: `a promise that was pending for ${MAX_WAIT_MS} ms` });
+      return;
+    }
+  }
 }
 
 /**
- * Finds the entities in one value. It goes through the fields without a resolver, which read
- * their property as GraphQL does, and visits each object once for each type that it has, so values
- * can contain themselves. It does not recurse, so they can be deep.
+ * Finds the entities in one value. It goes through the fields without a resolver, which read their property as
+ * GraphQL does, and visits each object once for each type that it has, so values can contain themselves. It does not
+ * recurse, so they can be deep.
  */
-export class EntityWalk {
-  /** By type. */
+class EntityWalk {
   readonly ids = new Map<string, Set<string>>();
   /** The promises that were found and not yet taken. */
-  readonly pending: PendingValue[] = [];
+  readonly pending: { readonly promise: Promise<unknown>; readonly place: Place }[] = [];
   /** What the walk could not look into, by coordinate. */
   readonly obstacles = new Map<string, Obstacle>();
   /** Whether there were methods in the place of values, which GraphQL calls, or objects whose type is not known. */
@@ -63,47 +118,22 @@ export class EntityWalk {
   readonly #keyFormOf: KeyFormOf;
   readonly #maxIdsPerType: number;
   readonly #visited = new Map<ObjectPlan, Set<object>>();
-  /** The objects to be visited, and where they were found. */
-  readonly #objects: object[] = [];
-  readonly #places: Place[] = [];
+  readonly #toVisit: { readonly value: object; readonly place: Place }[] = [];
 
-  constructor(call: EntityCall, keyFormOf: KeyFormOf, maxIdsPerType = Number.POSITIVE_INFINITY) {
+  constructor(call: EntityCall, keyFormOf: KeyFormOf, maxIdsPerType: number) {
     this.#call = call;
     this.#keyFormOf = keyFormOf;
     this.#maxIdsPerType = maxIdsPerType;
   }
 
-  /** Finds the entities in `value`. */
   add(value: unknown, place: Place): void {
     this.#push(value, place);
-    for (let object = this.#objects.pop(); object !== undefined; object = this.#objects.pop())
-      this.#visit(object, this.#places.pop() as Place);
+    for (let next = this.#toVisit.pop(); next !== undefined; next = this.#toVisit.pop())
+      this.#visit(next.value, next.place);
   }
 
   #push(value: unknown, place: Place): void {
-    if (typeof value !== "object" || value === null) return;
-    this.#objects.push(value);
-    this.#places.push(place);
-  }
-
-  #visit(value: object, place: Place): void {
-    if (Array.isArray(value)) {
-      this.#pushItems(value, place);
-      return;
-    }
-    // GraphQL reports it as the error of its field.
-    if (isError(value)) return;
-    if (types.isPromise(value)) {
-      this.pending.push({ promise: value, place });
-      return;
-    }
-    if (typeof (value as { then?: unknown }).then === "function") {
-      // To call `then` could run the query that it stands for.
-      this.obstacles.set(place.coordinate, { kind: "an object with a method `then`, which is not a Promise" });
-      return;
-    }
-    if (place.isList) this.#visitItems(value, place);
-    else this.#visitObject(value as Readonly<Record<string, unknown>>, place);
+    if (typeof value === "object" && value !== null) this.#toVisit.push({ value, place });
   }
 
   #pushItems(items: Iterable<unknown>, place: Place): void {
@@ -111,7 +141,18 @@ export class EntityWalk {
     for (const item of items) this.#push(item, placeOfItem);
   }
 
-  /** Visits the items of a list that is not an array. */
+  #visit(value: object, place: Place): void {
+    if (Array.isArray(value)) this.#pushItems(value, place);
+    // GraphQL reports it as the error of its field.
+    else if (isError(value)) return;
+    else if (types.isPromise(value)) this.pending.push({ promise: value, place });
+    // To call `then` could run the query that it stands for.
+    else if (typeof (value as { then?: unknown }).then === "function")
+      this.obstacles.set(place.coordinate, { kind: "an object with a method `then`, which is not a Promise" });
+    else if (place.isList) this.#visitItems(value, place);
+    else this.#visitObject(value as Fields, place);
+  }
+
   #visitItems(list: Partial<Iterable<unknown> & AsyncIterable<unknown>>, place: Place): void {
     const iterator: unknown = list[Symbol.iterator]?.();
     if (iterator !== undefined && iterator !== list) this.#pushItems(list as Iterable<unknown>, place);
@@ -120,21 +161,14 @@ export class EntityWalk {
       this.obstacles.set(place.coordinate, { kind: "a list that can be read once only" });
   }
 
-  #visitObject(object: Readonly<Record<string, unknown>>, { coordinate, plan: declared }: Place): void {
+  #visitObject(object: Fields, { coordinate, plan: declared }: Place): void {
     const plan = "possible" in declared ? this.#typeOf(object, declared) : declared;
-    if (plan === undefined) return;
-    let visited = this.#visited.get(plan);
-    if (visited === undefined) {
-      visited = new Set();
-      this.#visited.set(plan, visited);
-    }
-    if (visited.has(object)) return;
-    visited.add(object);
+    if (plan === undefined || !addTo(this.#visited, plan, object)) return;
     if (plan.idFields !== undefined) this.#addEntity(object, plan.typeName, plan.idFields, coordinate);
     for (const { fieldName, place } of plan.members) this.#visitMember(object, fieldName, place);
   }
 
-  #visitMember(object: Readonly<Record<string, unknown>>, fieldName: string, place: Place): void {
+  #visitMember(object: Fields, fieldName: string, place: Place): void {
     let value: unknown;
     try {
       value = object[fieldName];
@@ -146,33 +180,23 @@ export class EntityWalk {
     // A getter that returns a promise may have begun a query, as lazy relations do, and those of its
     // result would begin others.
     if (types.isPromise(value) && Object.getOwnPropertyDescriptor(object, fieldName)?.value !== value) {
-      value.catch(() => undefined);
+      ignoreRejection(value);
       this.obstacles.set(place.coordinate, { kind: "a promise of a getter" });
     } else this.#push(value, place);
   }
 
-  #addEntity(
-    object: Readonly<Record<string, unknown>>,
-    typeName: string,
-    idFields: readonly string[],
-    coordinate: string,
-  ): void {
-    let ids = this.ids.get(typeName);
-    if (ids === undefined) {
-      ids = new Set();
-      this.ids.set(typeName, ids);
-    }
-    if (ids.size >= this.#maxIdsPerType) return;
+  #addEntity(object: Fields, typeName: string, idFields: readonly string[], coordinate: string): void {
+    if ((this.ids.get(typeName)?.size ?? 0) >= this.#maxIdsPerType) return;
     try {
       const texts = idFields.map((name) => tagText(object[name], true, this.#keyFormOf));
-      if (!texts.includes(undefined)) ids.add(texts.join(":"));
+      if (!texts.includes(undefined)) addTo(this.ids, typeName, texts.join(":"));
     } catch (error) {
       this.obstacles.set(coordinate, { kind: "an error", error });
     }
   }
 
   /** Returns the plan of the type of an object. Undefined if the type is not known, or leads to no entity. */
-  #typeOf(object: Readonly<Record<string, unknown>>, { possible, testable }: AbstractPlan): ObjectPlan | undefined {
+  #typeOf(object: Fields, { possible, testable }: AbstractPlan): ObjectPlan | undefined {
     try {
       const name = object.__typename;
       if (typeof name === "string" && possible.has(name)) return possible.get(name);
@@ -190,19 +214,22 @@ export class EntityWalk {
   }
 }
 
-/** Returns the tags of all entities. */
-export function tagsOfEntities(ids: EntityWalk["ids"]): string[] {
-  return [...ids].flatMap(([typeName, some]) => [...some].map((id) => entityTag(typeName, id)));
+/** Adds a member to the set of a key. Returns whether it is new there. */
+function addTo<Key, Member>(sets: Map<Key, Set<Member>>, key: Key, member: Member): boolean {
+  const set = sets.get(key) ?? new Set();
+  sets.set(key, set);
+  return !set.has(member) && set.add(member) === set;
 }
 
+const tagsOfEntities = (ids: ReadonlyMap<string, ReadonlySet<string>>): string[] =>
+  [...ids].flatMap(([typeName, some]) => [...some].map((id) => entityTag(typeName, id)));
+
 /**
- * Returns the tags of a value with these entities. Beyond the limit, the types with the most
- * entities have one tag each.
+ * Returns the tags of a value with these entities, by type. Beyond the limit, the types with the most entities have
+ * one tag each.
  */
-export function tagsOfValue(ids: EntityWalk["ids"]): string[] {
-  let count = 0;
-  for (const { size } of ids.values()) count += size;
-  if (count <= MAX_ENTITY_TAGS) return tagsOfEntities(ids);
+export function tagsOfValue(ids: ReadonlyMap<string, ReadonlySet<string>>): string[] {
+  let count = [...ids.values()].reduce((sum, { size }) => sum + size, 0);
   const kept = new Map(ids);
   const tags: string[] = [];
   for (const [typeName, { size }] of [...ids].sort(([, one], [, other]) => other.size - one.size)) {

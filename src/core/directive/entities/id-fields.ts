@@ -1,5 +1,4 @@
 import {
-  type GraphQLNamedType,
   type GraphQLObjectType,
   type GraphQLSchema,
   getNamedType,
@@ -9,8 +8,9 @@ import {
   isListType,
   isObjectType,
 } from "graphql";
-import { CachedError, describeSetting } from "../../base/errors.js";
+import { describeSetting } from "../../base/errors.js";
 import { didYouMean } from "../../base/option-names.js";
+import { recordOption, refuseMistakes } from "../compile/apply-options.js";
 import type { AnyField } from "../compile/field-rule.js";
 
 const DEFAULT: readonly string[] = ["id"];
@@ -28,7 +28,6 @@ export class IdFields {
     return this.#byType.get(typeName) ?? DEFAULT;
   }
 
-  /** Returns the fields of these names. Undefined if the type lacks one. */
   in(type: GraphQLObjectType): readonly AnyField[] | undefined {
     const all = type.getFields();
     const fields = this.of(type.name).map((name) => all[name] as AnyField | undefined);
@@ -56,65 +55,48 @@ export class IdFields {
 
 /** Returns the option `idFields`. Throws `CACHED_OPTION_INVALID`. */
 export function resolveIdFields(given: unknown, schema: GraphQLSchema): IdFields {
-  if (given === undefined) return new IdFields();
-  if (typeof given !== "object" || given === null || Array.isArray(given))
-    throw invalid(
-      "",
-      `expected an object of fields by type, such as { Movie: "slug", Rating: ["movieId", "userId"] }, got ${describeSetting(given)}`,
-    );
+  const roots: unknown[] = [schema.getQueryType(), schema.getMutationType(), schema.getSubscriptionType()];
+  const example = '{ Movie: "slug", Rating: ["movieId", "userId"] }';
   const byType = new Map<string, readonly string[]>();
-  for (const [typeName, value] of Object.entries(given)) {
+  for (const [typeName, value] of recordOption(given, "idFields", "fields by type", example)) {
+    const refuse = (mistake: string): void => refuseMistakes(`\`idFields.${typeName}\`: ${mistake}`);
     const type = schema.getType(typeName);
-    const roots: unknown[] = [schema.getQueryType(), schema.getMutationType(), schema.getSubscriptionType()];
-    if (!isObjectType(type) || roots.includes(type))
-      throw invalid(
-        typeName,
-        `expected the name of an object type of the schema that is no root type, got ${kindOf(type)}${meant(typeName, schema)}`,
+    if (!isObjectType(type) || roots.includes(type)) {
+      const known = Object.values(schema.getTypeMap()).filter(isObjectType).map(String);
+      const got =
+        type === undefined
+          ? "the name of no type"
+          : isObjectType(type)
+            ? "that of a root type"
+            : "that of another type";
+      refuse(
+        `expected the name of an object type of the schema that is no root type, got ${got}${didYouMean(typeName, { known })}`,
       );
+    }
     const names: unknown[] = Array.isArray(value) ? value : [value];
     if (names.length === 0 || new Set(names).size < names.length)
-      throw invalid(typeName, "expected the name of a field, or several different ones, got none or one twice");
-    for (const name of names) checkField(type, name);
+      refuse("expected the name of a field, or several different ones, got none or one twice");
+    for (const name of names) {
+      const mistake = mistakeInField((type as GraphQLObjectType).getFields(), name);
+      if (mistake !== undefined) refuse(mistake);
+    }
     byType.set(typeName, names as string[]);
   }
   return new IdFields(byType);
 }
 
-function checkField(type: GraphQLObjectType, name: unknown): void {
-  const fields = type.getFields();
-  const field = typeof name === "string" && Object.hasOwn(fields, name) ? (fields[name] as AnyField) : undefined;
+function mistakeInField(fields: Readonly<Record<string, AnyField>>, name: unknown): string | undefined {
+  const field = typeof name === "string" && Object.hasOwn(fields, name) ? fields[name] : undefined;
   if (field === undefined)
-    throw invalid(
-      type.name,
-      `expected names of fields of the type, got ${describeSetting(name)}; it has ${Object.keys(fields).join(", ")}`,
-    );
-  const given =
-    field.args.length > 0 ? "one with arguments" : hasSingleValue(field) ? undefined : `one of the type ${field.type}`;
-  if (given !== undefined)
-    throw invalid(
-      type.name,
-      `expected fields without arguments that return a scalar or an enum, got \`${String(name)}\`, ${given}`,
-    );
+    return `expected names of fields of the type, got ${describeSetting(name)}; it has ${Object.keys(fields).join(", ")}`;
+  if (field.args.length > 0 || !hasSingleValue(field))
+    return `expected fields without arguments that return a scalar or an enum, got \`${field.name}\`, ${field.args.length > 0 ? "one with arguments" : `one of the type ${field.type}`}`;
   const named = getNamedType(field.type);
-  if (isEnumType(named) && named.getValues().some((member) => member.value !== member.name))
-    throw invalid(
-      type.name,
-      `expected fields whose objects have what clients get, got \`${String(name)}\`, an enum with internal values`,
-    );
+  return isEnumType(named) && named.getValues().some((member) => member.value !== member.name)
+    ? `expected fields whose objects have what clients get, got \`${field.name}\`, an enum with internal values`
+    : undefined;
 }
-
-const meant = (typeName: string, schema: GraphQLSchema): string =>
-  didYouMean(typeName, { known: Object.values(schema.getTypeMap()).filter(isObjectType).map(String) });
-
-const kindOf = (type: GraphQLNamedType | undefined): string =>
-  type === undefined ? "the name of no type" : isObjectType(type) ? "that of a root type" : "that of another type";
 
 /** Whether a field returns one value without fields. */
 export const hasSingleValue = ({ type }: Pick<AnyField, "type">): boolean =>
   isLeafType(getNamedType(type)) && !isListType(getNullableType(type));
-
-const invalid = (typeName: string, mistake: string): CachedError =>
-  new CachedError(
-    "CACHED_OPTION_INVALID",
-    `applyCached: \`idFields${typeName === "" ? "" : `.${typeName}`}\`: ${mistake}`,
-  );

@@ -1,10 +1,11 @@
 import { type GraphQLObjectType, type GraphQLSchema, isNonNullType } from "graphql";
-import { CachedError, describeSetting } from "../../base/errors.js";
+import { describeSetting } from "../../base/errors.js";
 import { idText } from "../../keys/canonical.js";
 import { EACH, type Path, parsePath, readPath } from "../../keys/path.js";
 import { batchExistence, type ExistenceGuard, type ExistenceParts } from "../../loader/existence.js";
 import type { CacheParts } from "../../parts.js";
 import type { SchemaRules } from "../../schema-rules.js";
+import { mistakeInCoordinate, recordOption, refuseMistakes } from "../compile/apply-options.js";
 import type { AnyField, FieldRoots } from "../compile/field-rule.js";
 import { fieldAt } from "../compile/reference.js";
 import { isIdType, typeAt } from "../compile/value-types.js";
@@ -12,8 +13,8 @@ import { isIdType, typeAt } from "../compile/value-types.js";
 /** How a cached field knows that what it is asked for cannot exist. */
 export interface FieldExistence {
   /**
-   * Where the id is: in the arguments, such as `$args.id`, or in the parent object or the representation,
-   * such as `$source.id`. An `ID` is passed as a string, whatever its spelling.
+   * Where the id is: in the arguments, such as `$args.id`, or in the parent object or the representation, such as
+   * `$source.id`. An `ID` is passed as a string, whatever its spelling.
    */
   readonly id: string;
   /** Knows which ids cannot exist, for example a `bloomGuard`. Called once per tick with the ids that have no entry. */
@@ -23,10 +24,7 @@ export interface FieldExistence {
 /** Returns the check of one field call. Undefined if the call has no id. */
 export type ExistenceCheck = (roots: FieldRoots) => (() => Promise<boolean>) | undefined;
 
-/**
- * Returns the checks of the option `exists`, by coordinate.
- * Throws `CACHED_OPTION_INVALID` with all mistakes.
- */
+/** Returns the checks of the option `exists`, by coordinate. Throws `CACHED_OPTION_INVALID` with all mistakes. */
 export function existenceChecks(
   given: unknown,
   rules: SchemaRules,
@@ -34,48 +32,35 @@ export function existenceChecks(
   parts: CacheParts,
 ): ReadonlyMap<string, ExistenceCheck> {
   const checks = new Map<string, ExistenceCheck>();
-  if (given === undefined) return checks;
   const mistakes: string[] = [];
-  if (typeof given !== "object" || given === null || Array.isArray(given))
-    mistakes.push(
-      `\`exists\`: expected an object of coordinates, such as { "Query.movie": { id: "$args.id", guard } }, got ${describeSetting(given)}`,
-    );
-  else
-    for (const [coordinate, existence] of Object.entries(given)) {
-      const place = `exists["${coordinate}"]`;
-      const rule = rules.fields.get(coordinate);
-      const found = fieldAt(schema, coordinate);
-      if (rule === undefined || found === undefined) {
-        const known = [...rules.fields.keys()].join(", ") || "none";
-        mistakes.push(`\`${place}\`: expected the coordinate of a cached field of the schema; known fields: ${known}`);
-        continue;
-      }
-      if (rule.subtree !== undefined) mistakes.push(notForSubtrees("exists", coordinate));
-      const { id, guard, ...others } = (existence ?? {}) as Partial<Record<string, unknown>>;
-      for (const name of Object.keys(others))
-        mistakes.push(`\`${place}.${name}\`: unknown property; expected \`id\` and \`guard\``);
-      if (typeof (guard as { has?: unknown } | null | undefined)?.has !== "function")
-        mistakes.push(`\`${place}.guard\`: expected an object with the method has, got ${describeSetting(guard)}`);
-      const { field } = found;
-      const type = found.type as GraphQLObjectType;
-      if (isNonNullType(field.type))
-        mistakes.push(`\`${place}\`: expected a field that can be null, got one of the type ${field.type}`);
-      const path = typeof id === "string" ? parsePath(id) : undefined;
-      const mistake = pathMistake(path, id, field, rule.isRoot);
-      if (mistake !== undefined) mistakes.push(`\`${place}.id\`: ${mistake}`);
-      else if (mistakes.length === 0)
-        checks.set(
-          coordinate,
-          checkOf(path as Path, isIdType(typeAt(path as Path, type, field)), guard as ExistenceGuard<unknown>, parts),
-        );
+  const entries = recordOption(given, "exists", "coordinates", '{ "Query.movie": { id: "$args.id", guard } }');
+  for (const [coordinate, existence] of entries) {
+    const place = `exists["${coordinate}"]`;
+    const ofCoordinate = mistakeInCoordinate("exists", coordinate, rules);
+    const found = fieldAt(schema, coordinate);
+    if (ofCoordinate !== undefined || found === undefined) {
+      mistakes.push(ofCoordinate ?? `\`${place}\`: expected a field of the schema`);
+      continue;
     }
-  if (mistakes.length === 0) return checks;
-  throw new CachedError("CACHED_OPTION_INVALID", `applyCached: ${mistakes.join("; ")}`);
+    const { id, guard, ...others } = (existence ?? {}) as Partial<Record<string, unknown>>;
+    for (const name of Object.keys(others))
+      mistakes.push(`\`${place}.${name}\`: unknown property; expected \`id\` and \`guard\``);
+    if (typeof (guard as { has?: unknown } | null | undefined)?.has !== "function")
+      mistakes.push(`\`${place}.guard\`: expected an object with the method has, got ${describeSetting(guard)}`);
+    const { field } = found;
+    if (isNonNullType(field.type))
+      mistakes.push(`\`${place}\`: expected a field that can be null, got one of the type ${field.type}`);
+    const path = typeof id === "string" ? parsePath(id) : undefined;
+    const mistake = pathMistake(path, id, field, rules.fields.get(coordinate)?.isRoot === true);
+    if (mistake !== undefined) mistakes.push(`\`${place}.id\`: ${mistake}`);
+    else if (mistakes.length === 0) {
+      const isId = isIdType(typeAt(path as Path, found.type as GraphQLObjectType, field));
+      checks.set(coordinate, checkOf(path as Path, isId, guard as ExistenceGuard<unknown>, parts));
+    }
+  }
+  refuseMistakes(...mistakes);
+  return checks;
 }
-
-/** What an option says of the values of a field does not apply to what is selected below it. */
-export const notForSubtrees = (option: string, coordinate: string): string =>
-  `\`${option}["${coordinate}"]\`: expected a field without \`subtree: true\`, whose entries are not what its resolver returns; remove one of the two`;
 
 function checkOf(path: Path, isId: boolean, guard: ExistenceGuard<unknown>, parts: ExistenceParts): ExistenceCheck {
   const check = batchExistence(guard, parts);

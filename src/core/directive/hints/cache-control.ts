@@ -9,8 +9,10 @@ import {
   isInterfaceType,
   Kind,
 } from "graphql";
-import { CachedError, describeSetting } from "../../base/errors.js";
+import { describeSetting } from "../../base/errors.js";
+import type { CacheParts } from "../../parts.js";
 import type { PolicySettings } from "../../policy/policy.js";
+import { featureOption, refuseMistakes } from "../compile/apply-options.js";
 import type { AnyField } from "../compile/field-rule.js";
 import { hasOwnResolver } from "../compile/own-resolver.js";
 import type { IdFields } from "../entities/id-fields.js";
@@ -18,38 +20,26 @@ import type { IdFields } from "../entities/id-fields.js";
 /** How `applyCached` uses the hints that a schema has for Apollo's response cache. */
 export interface CacheControlOptions {
   /**
-   * Which fields with a hint are cached. `ROOT`: those of the query type. `ALL`: also fields of other types
-   * that have a resolver of their own; it must depend on nothing of the parent but its `id`. Default: `ROOT`.
+   * Which fields with a hint are cached. `ROOT`: those of the query type. `ALL`: also fields of other types that have
+   * a resolver of their own; it must depend on nothing of the parent but its `id`. Default: `ROOT`.
    */
   readonly fields?: "ROOT" | "ALL" | undefined;
   /**
-   * The `maxAge` in seconds of root fields, and of fields that return types with fields, if they have
-   * no hint: what Apollo's cache control plugin is passed under this name. Default: 0.
+   * The `maxAge` in seconds of root fields, and of fields that return types with fields, if they have no hint: what
+   * Apollo's cache control plugin is passed under this name. Default: 0.
    */
   readonly defaultMaxAge?: number | undefined;
 }
 
-/**
- * Returns the settings with their defaults; undefined if hints are not used.
- * Throws `CACHED_OPTION_INVALID`.
- */
+/** Returns the option `cacheControl` with its defaults; undefined if hints are not used. Throws `CACHED_OPTION_INVALID`. */
 export function resolveCacheControl(given: unknown): Required<CacheControlOptions> | undefined {
-  if (given === undefined || given === false) return undefined;
-  const defaults = { fields: "ROOT", defaultMaxAge: 0 } as const;
-  if (given === true) return defaults;
-  const reject = (mistake: string): never => {
-    throw new CachedError("CACHED_OPTION_INVALID", `applyCached: ${mistake}`);
-  };
-  if (typeof given !== "object" || given === null || Array.isArray(given))
-    return reject(`\`cacheControl\`: expected true, false or an object of options, got ${describeSetting(given)}`);
-  for (const name of Object.keys(given))
-    if (!Object.hasOwn(defaults, name))
-      reject(`\`cacheControl.${name}\`: unknown option; expected \`fields\` or \`defaultMaxAge\``);
-  const { fields = "ROOT", defaultMaxAge = 0 } = given as CacheControlOptions;
+  const options = featureOption(given, "cacheControl", ["fields", "defaultMaxAge"]);
+  if (options === undefined) return undefined;
+  const { fields = "ROOT", defaultMaxAge = 0 } = options as CacheControlOptions;
   if (fields !== "ROOT" && fields !== "ALL")
-    reject(`\`cacheControl.fields\`: expected "ROOT" or "ALL", got ${describeSetting(fields)}`);
+    refuseMistakes(`\`cacheControl.fields\`: expected "ROOT" or "ALL", got ${describeSetting(fields)}`);
   if (!Number.isInteger(defaultMaxAge) || defaultMaxAge < 0)
-    reject(
+    refuseMistakes(
       `\`cacheControl.defaultMaxAge\`: expected an integer of at least 0 (seconds), got ${describeSetting(defaultMaxAge)}`,
     );
   return { fields, defaultMaxAge };
@@ -71,19 +61,19 @@ interface Limit {
 }
 
 /**
- * The policies that follow from `@cacheControl` by the rules of Apollo's cache control plugin. The hint of
- * a field overrides that of the type it returns. Without one, root fields and fields that return types with
- * fields have the default `maxAge`; others, and those with `inheritMaxAge`, that of their parent.
+ * The policies that follow from `@cacheControl` by the rules of Apollo's cache control plugin. The hint of a field
+ * overrides that of the type it returns. Without one, root fields and fields that return types with fields have the
+ * default `maxAge`; others, and those with `inheritMaxAge`, that of their parent.
  *
- * The value of a field contains what its subfields without a resolver return, whatever a query selects.
- * So its policy is the narrowest of theirs.
+ * The value of a field contains what its subfields without a resolver return, whatever a query selects. So its policy
+ * is the narrowest of theirs.
  */
 export class CacheControlHints {
   readonly #schema: GraphQLSchema;
   readonly #settings: Required<CacheControlOptions>;
   readonly #idFields: IdFields;
   /** Why fields with a hint are not cached, one line each. */
-  readonly reports: string[] = [];
+  readonly #reports: string[] = [];
 
   constructor(schema: GraphQLSchema, settings: Required<CacheControlOptions>, idFields: IdFields) {
     this.#idFields = idFields;
@@ -92,8 +82,8 @@ export class CacheControlHints {
   }
 
   /**
-   * Returns the policy of a field, or undefined if its hints do not make it cacheable. `isExplicit`:
-   * whether it has `@cached`, and is cached in any case.
+   * Returns the policy of a field, or undefined if its hints do not make it cacheable. `isExplicit`: whether it has
+   * `@cached`, and is cached in any case.
    */
   policyOf(parent: GraphQLObjectType, field: AnyField, isExplicit: boolean): PolicySettings | undefined {
     const coordinate = `${parent.name}.${field.name}`;
@@ -105,13 +95,13 @@ export class CacheControlHints {
     if (own === 0) return isExplicit && scope !== undefined ? { scope } : undefined;
     const obstacle = isExplicit || !(isHinted || isRoot) ? undefined : this.#obstacle(parent, field, isRoot, own);
     if (obstacle !== undefined || own === undefined) {
-      if (obstacle !== undefined) this.reports.push(`\`${coordinate}\`: ${obstacle}`);
+      if (obstacle !== undefined) this.#reports.push(`\`${coordinate}\`: ${obstacle}`);
       return isExplicit && scope !== undefined ? { scope } : undefined;
     }
     const limit: Limit = { maxAge: own, unhinted: undefined, isPrivate: scope === "PRIVATE" };
     this.#narrow(getNamedType(field.type), limit, new Set());
     if (limit.maxAge === 0 && !isExplicit && isHinted)
-      this.reports.push(
+      this.#reports.push(
         `\`${coordinate}\`: its value contains ${
           limit.unhinted === undefined
             ? "a field with maxAge: 0"
@@ -140,36 +130,38 @@ export class CacheControlHints {
   #narrow(type: GraphQLNamedType, limit: Limit, visited: Set<GraphQLNamedType>): void {
     if (!isCompositeType(type) || visited.has(type)) return;
     visited.add(type);
-    const objects = isAbstractType(type) ? this.#schema.getPossibleTypes(type) : [type];
-    for (const object of objects) {
-      if (object !== type) {
-        if (visited.has(object)) continue;
-        visited.add(object);
+    if (isAbstractType(type)) {
+      for (const object of this.#schema.getPossibleTypes(type)) this.#narrow(object, limit, visited);
+      return;
+    }
+    for (const field of Object.values(type.getFields())) {
+      if (hasOwnResolver(field)) continue;
+      const { maxAge, scope, inheritMaxAge } = hintOf(field);
+      const returned = getNamedType(field.type);
+      const isUnhinted = maxAge === undefined && isCompositeType(returned) && inheritMaxAge !== true;
+      const own = isUnhinted ? this.#settings.defaultMaxAge : maxAge;
+      if (own !== undefined && own < limit.maxAge) {
+        limit.maxAge = own;
+        limit.unhinted = isUnhinted ? `${type.name}.${field.name}` : undefined;
       }
-      for (const field of Object.values(object.getFields())) {
-        if (hasOwnResolver(field)) continue;
-        const { maxAge, scope, inheritMaxAge } = hintOf(field);
-        const returned = getNamedType(field.type);
-        const isUnhinted = maxAge === undefined && isCompositeType(returned) && inheritMaxAge !== true;
-        const own = isUnhinted ? this.#settings.defaultMaxAge : maxAge;
-        if (own !== undefined && own < limit.maxAge) {
-          limit.maxAge = own;
-          limit.unhinted = isUnhinted ? `${object.name}.${field.name}` : undefined;
-        }
-        if (scope === "PRIVATE") limit.isPrivate = true;
-        this.#narrow(returned, limit, visited);
-      }
+      if (scope === "PRIVATE") limit.isPrivate = true;
+      this.#narrow(returned, limit, visited);
     }
   }
 
-  /** Adds a report for each hint on a field of an interface: only those of object types count. */
-  reportInterfaceFields(): void {
+  /** Logs which hints have no effect on the cache. Those on fields of interfaces never have: only those of object types count. */
+  report({ logger }: Pick<CacheParts, "logger">): void {
     for (const type of Object.values(this.#schema.getTypeMap()))
       for (const field of isInterfaceType(type) ? Object.values(type.getFields()) : [])
         if (directiveOf(field.astNode?.directives) !== undefined)
-          this.reports.push(
+          this.#reports.push(
             `\`${type.name}.${field.name}\`: hints on fields of interfaces have no effect, with Apollo either; put them on the fields of the object types`,
           );
+    const reports = this.#reports;
+    if (reports.length > 0)
+      logger.warn(
+        `graphql-cached: applyCached: ${reports.length} ${reports.length === 1 ? "hint" : "hints"} of @cacheControl without effect on the cache:\n${reports.map((report) => `- ${report}`).join("\n")}`,
+      );
   }
 }
 

@@ -2,8 +2,8 @@ import { infoWith } from "../../base/graphql-version.js";
 import { type ResponseHint, validHint } from "../../store/body.js";
 
 /**
- * The part of `info.cacheControl` used here, as in `@apollo/cache-control-types`. Apollo and other
- * servers provide it for resolvers to read and set cache hints.
+ * The part of `info.cacheControl` used here, as in `@apollo/cache-control-types`. Apollo and other servers provide it
+ * for resolvers to read and set cache hints.
  */
 export interface HintedInfo {
   readonly cacheControl?: CacheControl;
@@ -22,16 +22,14 @@ interface CacheHint {
   policyIfCacheable?(): unknown;
 }
 
-/** The `info` of one load, and the hints that were set through it. */
 export interface RecordedHints<Info> {
   readonly info: Info;
   hint(): ResponseHint | undefined;
 }
 
 /**
- * Returns an `info` for one load that records the cache hints set by the resolver, so that a later
- * hit can set the same hints. The hints are also forwarded to the server. Returns `info` itself if
- * the server has no cache control.
+ * Returns an `info` for one load that records the cache hints set by the resolver, so that a later hit can set the
+ * same hints. The hints are also forwarded to the server. Returns `info` itself if the server has no cache control.
  */
 export function recordHints<Info extends object>(info: Info): RecordedHints<Info> {
   const { cacheControl } = info as HintedInfo;

@@ -7,11 +7,11 @@ import type { CacheParts } from "../../parts.js";
 const MAX_COMPARED = 100;
 
 /**
- * Returns what an invalidation of the tags that `caller` got changes. Reports, once each, tags that no value
- * can have, among the first hundred.
+ * Returns what an invalidation of the tags that `caller` got changes. Reports, once each, tags that no value can
+ * have, among the first hundred.
  *
- * Throws `CACHED_OPTION_INVALID` unless `tags` are non-empty strings that can be meant as tags. The tags of an outbox are
- * made of rows, and were committed: those that cannot be meant are reported, so that they do not stop the others.
+ * Throws `CACHED_OPTION_INVALID` unless `tags` are non-empty strings that can be meant as tags. The tags of an outbox
+ * are made of rows, and were committed: those that cannot be meant are reported, so that they do not stop the others.
  */
 export function invalidatedSubjects(parts: CacheParts, given: unknown, caller: string): Subject[] {
   const tags = checkedTags(given, caller);

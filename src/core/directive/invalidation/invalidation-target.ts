@@ -5,7 +5,7 @@ import type { LoaderRule } from "../../loader/loader-rule.js";
 import type { CacheParts } from "../../parts.js";
 import type { FieldRule } from "../../schema-rules.js";
 import type { Names } from "../../tier/record/unconfirmed-invalidations.js";
-import { type CoordinateTarget, checkTarget, namesOfTarget } from "../compile/coordinate-key.js";
+import { type CoordinateTarget, checkProperties, checkTarget, namesOfTarget } from "../compile/coordinate-key.js";
 
 /** Identifies one entry of a loader, or without `id` all of them. */
 export interface LoaderTarget {
@@ -17,15 +17,9 @@ export interface LoaderTarget {
 /** What can be invalidated: one entry, or all entries of a field or loader. */
 export type InvalidationTarget = CoordinateTarget | LoaderTarget;
 
-/** The properties of a target for a loader besides `loader`: what each has to be, and a remedy. */
-const LOADER_PROPERTIES: Readonly<Record<string, readonly [expected: string, remedy: string]>> = {
-  id: ["the id of the entry", "pass it, or leave `id` out to invalidate every entry of the loader"],
-  private: ["the identity that owns the entry", "pass it, or leave `private` out if the loader is not PRIVATE"],
-};
-
 /**
- * Checks a target that a user passes to `caller`; `at` is its place in the argument, such as
- * `entries[0].`. Throws `CACHED_OPTION_INVALID`.
+ * Checks a target that a user passes to `caller`; `at` is its place in the argument, such as `entries[0].`. Throws
+ * `CACHED_OPTION_INVALID`.
  */
 export function checkInvalidationTarget(
   target: unknown,
@@ -49,18 +43,8 @@ export function checkInvalidationTarget(
   }
   if (typeof loader !== "string")
     reject(`\`${at}loader\`: expected the name of a loader, got ${describeSetting(loader)}`);
-  for (const [property, value] of Object.entries(target)) {
-    if (property === "loader") continue;
-    const [expected, remedy] =
-      (Object.hasOwn(LOADER_PROPERTIES, property) ? LOADER_PROPERTIES[property] : undefined) ??
-      reject(`\`${at}${property}\`: unknown property; known are loader, ${Object.keys(LOADER_PROPERTIES).join(", ")}`);
-    if (value === undefined || value === null)
-      reject(`\`${at}${property}\`: expected ${expected}, got ${String(value)}; ${remedy}`);
-  }
+  checkProperties(target, "loader", at, reject);
 }
-
-/** The properties of what a write makes outdated. */
-const WRITE_PROPERTIES = ["tags", "entries"];
 
 /** A target of one entry, by the property that every such target has. */
 const ENTRY_EXAMPLES = {
@@ -81,9 +65,9 @@ export function checkWriteTarget(target: unknown, caller: string): void {
       throw invalid(
         `\`${property}\`: expected \`tags\` or \`entries\`, got the target of an entry; write { entries: [${example}] }`,
       );
-  const unknown = Object.keys(target).find((property) => !WRITE_PROPERTIES.includes(property));
-  if (unknown !== undefined)
-    throw invalid(`\`${unknown}\`: unknown property; known are ${WRITE_PROPERTIES.join(", ")}`);
+  const known = ["tags", "entries"];
+  const unknown = Object.keys(target).find((property) => !known.includes(property));
+  if (unknown !== undefined) throw invalid(`\`${unknown}\`: unknown property; known are ${known.join(", ")}`);
   const { entries = [] } = target as { readonly entries?: unknown };
   if (!Array.isArray(entries))
     throw invalid(
@@ -93,8 +77,8 @@ export function checkWriteTarget(target: unknown, caller: string): void {
 }
 
 /**
- * Returns the target of a field or loader by its coordinate, which is the name of a loader.
- * Throws `CACHED_COORDINATE_UNKNOWN` if there is neither.
+ * Returns the target of a field or loader by its coordinate, which is the name of a loader. Throws
+ * `CACHED_COORDINATE_UNKNOWN` if there is neither.
  */
 export function targetOfCoordinate(
   { rules, loaders }: CacheParts,
@@ -112,11 +96,11 @@ export function targetOfCoordinate(
 }
 
 /**
- * Returns what an invalidation of `target` concerns. A coordinate or a loader without any other property
- * stands for all of its entries.
+ * Returns what an invalidation of `target` concerns. A coordinate or a loader without any other property stands for
+ * all of its entries.
  *
- * Throws `CACHED_COORDINATE_UNKNOWN` if there is no such field or loader, and `CACHED_KEY_UNUSABLE` if
- * a part of the key or the identity is missing or has the wrong type.
+ * Throws `CACHED_COORDINATE_UNKNOWN` if there is no such field or loader, and `CACHED_KEY_UNUSABLE` if a part of the
+ * key or the identity is missing or has the wrong type.
  */
 export function namesOfInvalidation(parts: CacheParts, target: InvalidationTarget): Names {
   if ("loader" in target) return namesOfLoader(parts, target);
@@ -127,8 +111,8 @@ export function namesOfInvalidation(parts: CacheParts, target: InvalidationTarge
 }
 
 /**
- * Returns the same for a target that has to name one entry. `otherwise`: what to do to invalidate all.
- * Throws `CACHED_KEY_UNUSABLE` as well if it stands for all entries.
+ * Returns the same for a target that has to name one entry. `otherwise`: what to do to invalidate all. Throws
+ * `CACHED_KEY_UNUSABLE` as well if it stands for all entries.
  */
 export function namesOfOneEntry(
   parts: CacheParts,
@@ -147,11 +131,7 @@ export function namesOfOneEntry(
   );
 }
 
-const wholeOf = (coordinate: string): Names => ({
-  keys: [],
-  tags: [],
-  coordinates: [coordinate],
-});
+const wholeOf = (coordinate: string): Names => ({ keys: [], tags: [], coordinates: [coordinate] });
 
 /** Whether the key of a field has no parts: its only entry is named, which costs less than all entries. */
 const hasOneEntry = ({ policy, args, keyPaths }: FieldRule): boolean =>
@@ -173,8 +153,8 @@ function namesOfLoader({ loaders }: CacheParts, target: LoaderTarget): Names {
 }
 
 /**
- * Returns the key of the entry that `target` names.
- * Throws `CACHED_KEY_UNUSABLE` if the id or the identity is missing, or no key can be made of it.
+ * Returns the key of the entry that `target` names. Throws `CACHED_KEY_UNUSABLE` if the id or the identity is
+ * missing, or no key can be made of it.
  */
 export function keyOfLoader(rule: LoaderRule, target: LoaderTarget): Key {
   const { loader: name, id } = target;

@@ -5,8 +5,8 @@ import type { TagMistakes } from "../../telemetry/tag-mistakes.js";
 
 /**
  * Returns a function that reports the templates of one field that yield no tag because a parent or a result lacks the
- * property that they name. Arguments and the context may lack theirs, and a representation the keys that it does not use:
- * the templates that follow from a type are not among those `declared`.
+ * property that they name. Arguments and the context may lack theirs, and a representation the keys that it does not
+ * use: the templates that follow from a type are not among those `declared`.
  */
 export function emptyTagReporter(
   { source, coordinate }: { readonly source: string; readonly coordinate: string },

@@ -25,8 +25,8 @@ export interface TagAdvice {
 }
 
 /**
- * Returns the tags of mutations that contain an id as the client spells it (`007`, a UUID in upper case), although the
- * mutation returns the object, whose id has one spelling. None if the tags are brought into one form anyway.
+ * Returns the tags of mutations that contain an id as the client spells it (`007`, a UUID in upper case), although
+ * the mutation returns the object, whose id has one spelling. None if the tags are brought into one form anyway.
  */
 export function adviceOnTags(
   schema: GraphQLSchema,
@@ -52,7 +52,6 @@ interface Place {
   readonly field: AnyField;
 }
 
-/** Logs the same when a schema is applied. */
 export function reportAdvice(schema: GraphQLSchema, rules: SchemaRules, parts: CacheParts, idFields: IdFields): void {
   const lines = adviceOnTags(schema, rules, parts, idFields).map(
     ({ coordinate, from, to }) => `- \`${coordinate}\`: write \`${to}\` in place of \`${from}\``,

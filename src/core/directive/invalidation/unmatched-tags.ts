@@ -4,42 +4,28 @@ import type { SchemaRules } from "../../schema-rules.js";
 import type { EntityTypes } from "../entities/entity-types.js";
 
 /**
- * Warns about tags of `@invalidates` that no cached field can have, such as `Movies:{$args.id}`
- * beside `Movie:{$args.id}`. Loaders compute their tags, so while one does, only those that differ in their form are
- * reported. Also names the tags of fields that no `@invalidates` can have, unless the schema has none at all.
+ * Warns about tags of `@invalidates` that no cached field can have, such as `Movies:{$args.id}` beside
+ * `Movie:{$args.id}`. Loaders compute their tags, so while one does, only those that differ in their form are
+ * reported. Also names the tags of fields that no `@invalidates` can have, unless the schema has none at all: that is
+ * not a mistake, since other code may call `cache.invalidateTags`.
  */
-export function reportUnmatchedTags(rules: SchemaRules, parts: CacheParts, entities: EntityTypes | undefined): void {
-  reportNotProduced(rules, parts, entities);
-  reportNotInvalidated(rules, parts, entities);
-}
-
-function reportNotProduced(
+export function reportUnmatchedTags(
   { fields, invalidations }: SchemaRules,
-  parts: CacheParts,
+  { knownTags, logger }: CacheParts,
   entities: EntityTypes | undefined,
 ): void {
   const produced = [...[...fields.values()].flatMap(({ tags }) => tags), ...(entities?.tagsOf(fields.keys()) ?? [])];
   for (const [coordinate, { tags }] of invalidations)
     for (const tag of tags)
-      if (!produced.some((other) => canMatch(tag, other)) && parts.knownTags.unknown(sampleOf(tag.text)) !== undefined)
-        parts.logger.warn(
+      if (!produced.some((other) => canMatch(tag, other)) && knownTags.unknown(sampleOf(tag.text)) !== undefined)
+        logger.warn(
           `graphql-cached: @invalidates on \`${coordinate}\`: no cached field has a tag like \`${tag.text}\`; known tags: ${listTags(produced)}; correct it, unless the tags of a loader or of another schema match`,
         );
-}
-
-/** Not a mistake: other code may call `cache.invalidateTags`. */
-function reportNotInvalidated(
-  { fields, invalidations }: SchemaRules,
-  { logger }: CacheParts,
-  entities: EntityTypes | undefined,
-): void {
   if (invalidations.size === 0) return;
-  const changed = [...invalidations]
-    .filter(([, rule]) => rule.entities !== undefined)
-    .map(([coordinate]) => coordinate);
+  const changing = [...invalidations].filter(([, rule]) => rule.entities !== undefined);
   const invalidated = [
     ...[...invalidations.values()].flatMap(({ tags }) => tags),
-    ...(entities?.tagsOf(changed) ?? []),
+    ...(entities?.tagsOf(changing.map(([coordinate]) => coordinate)) ?? []),
   ];
   const coordinatesOf = new Map<string, string[]>();
   for (const { coordinate, tags } of fields.values())

@@ -7,27 +7,22 @@ import type { Excess } from "../../tier/request/loaded.js";
 import { observeQuery, QueryReads } from "./query-reads.js";
 import { type QueryInfo, Selections } from "./selection.js";
 
-/** Extents from narrow to wide: each contains the ones before it. */
+/** Each extent contains the ones before it. */
 const EXTENTS: readonly QueryExtent[] = ["none", "selection", "operation"];
-
 const isWider = (one: QueryExtent, other: QueryExtent): boolean => EXTENTS.indexOf(one) > EXTENTS.indexOf(other);
 
-/** What `LookAhead` has to know about a field. */
 export interface LookAheadField {
   readonly coordinate: string;
-  /** Whether it returns a type with fields. */
   readonly hasSelection: boolean;
-  /** Whether `$selection` is part of its key. */
   readonly declaresSelection: boolean;
-  /** Whether it belongs to a stitched schema. */
   readonly isStitched: boolean;
   /** Whether it stands for references: their query has the representations of all of them as an argument. */
   readonly isReference: boolean;
 }
 
 /**
- * What the loads of one field were seen to read of the query, in this process. From then on it is
- * part of the field's keys.
+ * What the loads of one field were seen to read of the query, in this process. From then on it is part of the field's
+ * keys.
  */
 export class LookAhead implements QueryUse {
   readonly #field: LookAheadField;
@@ -64,18 +59,13 @@ export class LookAhead implements QueryUse {
   /** Widens the keys of later requests if the load has outgrown its key, and reports it when it does so. */
   #excessOf({ extent, unkeyable }: QueryReads, keyed: QueryExtent): Excess | undefined {
     const { coordinate, hasSelection, declaresSelection } = this.#field;
-    if (unkeyable !== undefined) return { kind: "unkeyable", error: unkeyableRead(coordinate, unkeyable) };
+    if (unkeyable !== undefined) return unkeyableRead(coordinate, unkeyable);
     if (!isWider(extent, keyed)) return undefined;
-    if (!hasSelection && !declaresSelection)
-      return { kind: "unkeyable", error: unkeyableRead(coordinate, "the query through `info`") };
+    if (!hasSelection && !declaresSelection) return unkeyableRead(coordinate, "the query through `info`");
     if (isWider(extent, this.extent)) {
       this.extent = extent;
-      this.#channel.publish({
-        name: "selection.read",
-        coordinate,
-        digest: "",
-        error: selectionRead(coordinate, extent),
-      });
+      const error = selectionRead(coordinate, extent);
+      this.#channel.publish({ name: "selection.read", coordinate, digest: "", error });
     }
     return { kind: "outgrown-key" };
   }
@@ -89,11 +79,12 @@ function selectionRead(coordinate: string, extent: QueryExtent): CachedError {
   return new CachedError("CACHED_SELECTION_READ", `\`${coordinate}\`: its resolver ${message}`, { coordinate });
 }
 
-function unkeyableRead(coordinate: string, path: string): CachedError {
+function unkeyableRead(coordinate: string, path: string): Excess {
   const what = path.startsWith("info") ? `\`${path}\`` : path;
-  return new CachedError(
+  const error = new CachedError(
     "CACHED_QUERY_READ",
     `\`${coordinate}\`: the value is not cached: expected a load that depends on its key, got one that reads ${what}, which its key does not contain; pass what it needs as an argument, or move the read to a part of the server that is not cached`,
     { coordinate },
   );
+  return { kind: "unkeyable", error };
 }

@@ -4,96 +4,68 @@ import { infoWith, mapVariables } from "../../base/graphql-version.js";
 import type { QueryExtent } from "../../schema-rules.js";
 import type { Outline } from "./selection.js";
 
+/** A part of the query. `rest`: variables or fragments that the selection does not contain. */
+type QueryPart = "selection" | "operation" | "rest" | "name" | "definitions" | "allFragments";
+
 /** What one load has read of the query so far. */
 export class QueryReads {
-  #isSelectionRead = false;
-  #isOperationRead = false;
-  /** Whether variables or fragments were read that the selection does not contain. */
-  #isRestRead = false;
-  #isNameRead = false;
-  #areDefinitionsRead = false;
-  #areAllFragmentsRead = false;
+  readonly #read = new Set<QueryPart>();
   #unkeyable: string | undefined;
   readonly #outline: () => Outline;
 
-  /** `outline` returns the outline of what is selected below the field. */
   constructor(outline: () => Outline) {
     this.#outline = outline;
   }
 
-  /**
-   * The part of the query that the load may depend on.
-   *
-   * A load that takes all fragments and variable definitions of the document, but not the selection
-   * of the operation, builds a document from its own field nodes, as `delegateToSchema` of
-   * graphql-tools does. It also takes the operation's name and all variables, and sends only those
-   * variables and fragments that the selection uses.
-   */
   get extent(): QueryExtent {
-    if (this.#isOperationRead || (this.#isRestRead && !this.#delegates)) return "operation";
-    return this.#isSelectionRead || this.#isRestRead || this.#isNameRead ? "selection" : "none";
+    const needsRest = ["rest", "definitions", "allFragments"].some((part) => this.#read.has(part as QueryPart));
+    if (this.#read.has("operation") || (needsRest && !this.#delegates)) return "operation";
+    return needsRest || this.#read.has("selection") || this.#read.has("name") ? "selection" : "none";
   }
 
   /** What the load has read that no key contains, as a path into `info`. */
   get unkeyable(): string | undefined {
-    return this.#unkeyable ?? (this.#isNameRead && !this.#delegates ? "info.operation.name" : undefined);
+    return this.#unkeyable ?? (this.#read.has("name") && !this.#delegates ? "info.operation.name" : undefined);
   }
 
+  /**
+   * A load that takes all fragments and variable definitions of the document, but not the selection of the operation,
+   * builds a document from its own field nodes, as `delegateToSchema` of graphql-tools does. It also takes the
+   * operation's name and all variables, and sends only those variables and fragments that the selection uses.
+   */
   get #delegates(): boolean {
-    return this.#areAllFragmentsRead && this.#areDefinitionsRead && !this.#isOperationRead;
+    return this.#read.has("allFragments") && this.#read.has("definitions") && !this.#read.has("operation");
   }
 
-  readonly selection = (): void => {
-    this.#isSelectionRead = true;
-  };
+  of(part: QueryPart): () => void {
+    return () => {
+      this.#read.add(part);
+    };
+  }
 
-  readonly operation = (): void => {
-    this.#isOperationRead = true;
-  };
+  /** Returns a function that records that a variable or a fragment was read, by its name. */
+  named(kind: "variables" | "fragments"): (name: string) => void {
+    return (name) => {
+      this.#read.add(this.#outline()[kind].has(name) ? "selection" : "rest");
+    };
+  }
 
-  readonly rest = (): void => {
-    this.#isRestRead = true;
-  };
-
-  readonly name = (): void => {
-    this.#isNameRead = true;
-  };
-
-  readonly variable = (name: string): void => {
-    if (this.#outline().variables.has(name)) this.#isSelectionRead = true;
-    else this.#isRestRead = true;
-  };
-
-  readonly fragment = (name: string): void => {
-    if (this.#outline().fragments.has(name)) this.#isSelectionRead = true;
-    else this.#isRestRead = true;
-  };
-
-  readonly allFragments = (): void => {
-    this.#isRestRead = true;
-    this.#areAllFragmentsRead = true;
-  };
-
-  readonly definitions = (): void => {
-    this.#isRestRead = true;
-    this.#areDefinitionsRead = true;
-  };
-
-  /** Returns a function that records that `path` was read, which no key contains. */
-  readonly never = (path: string) => (): void => {
-    this.#unkeyable ??= path;
-  };
+  never(path: string): () => void {
+    return () => {
+      this.#unkeyable ??= path;
+    };
+  }
 }
 
 /**
- * Returns an `info` for one load that records in `reads` what the load reads of the query, also
- * after an await and through a copy of `info`. Making such a copy is no read: the accessors are on
- * field nodes and on the operation, which are made for this load. Free are `fieldName`, `path`, the
- * types, the schema, and the name, alias and arguments of the field nodes.
+ * Returns an `info` for one load that records in `reads` what the load reads of the query, also after an await and
+ * through a copy of `info`. Making such a copy is no read: the accessors are on field nodes and on the operation,
+ * which are made for this load. Free are `fieldName`, `path`, the types, the schema, and the name, alias and
+ * arguments of the field nodes. The location of a node leads to the text of the whole query.
  *
- * `hasSelection`: whether the field returns a type with fields. For others, the selection is
- * always empty, and reading it is free too. `hasKeyedArguments`: whether the arguments of the field nodes are
- * those of the load. Those of `_entities` are not: they have all representations.
+ * `hasSelection`: whether the field returns a type with fields. For others, the selection is always empty, and
+ * reading it is free too. `hasKeyedArguments`: whether the arguments of the field nodes are those of the load. Those
+ * of `_entities` are not: they have all representations.
  */
 export function observeQuery(
   info: GraphQLResolveInfo,
@@ -102,10 +74,15 @@ export function observeQuery(
 ): GraphQLResolveInfo {
   const { fieldNodes, operation, fragments, variableValues, rootValue } = info;
   const observed = infoWith(info, {
-    fieldNodes: fieldNodes.length === 0 ? noFieldNodes(reads) : fieldNodes.map((node) => fieldNode(node, reads, field)),
+    fieldNodes:
+      fieldNodes.length === 0
+        ? observedRecord<FieldNode[]>([], reads.of("selection"), reads.of("selection"))
+        : fieldNodes.map((node) => fieldNode(node, reads, field)),
     operation: operationNode(operation, reads),
-    fragments: observedRecord(fragments, reads.fragment, reads.allFragments),
-    variableValues: mapVariables(variableValues, (values) => observedRecord(values, reads.variable, reads.rest)),
+    fragments: observedRecord(fragments, reads.named("fragments"), reads.of("allFragments")),
+    variableValues: mapVariables(variableValues, (values) =>
+      observedRecord(values, reads.named("variables"), reads.of("rest")),
+    ),
   });
   // The root value is the server's own object, so only reading it at all can be observed. Servers
   // without one set it to undefined or to an empty object.
@@ -123,36 +100,30 @@ function fieldNode(
   { hasSelection, hasKeyedArguments }: Parameters<typeof observeQuery>[2],
 ): FieldNode {
   const copy = { ...node };
-  if (hasSelection) observe(copy, "selectionSet", reads.selection);
-  if (!hasKeyedArguments) observe(copy, "arguments", reads.operation);
-  observe(copy, "directives", reads.selection);
-  hideSource(copy, "info.fieldNodes[].loc", reads);
+  if (hasSelection) observe(copy, "selectionSet", reads.of("selection"));
+  if (!hasKeyedArguments) observe(copy, "arguments", reads.of("operation"));
+  observe(copy, "directives", reads.of("selection"));
+  observe(copy, "loc", reads.never("info.fieldNodes[].loc"), false);
   return copy;
 }
-
-/** A worker has no query, so every read of its field nodes is a read of the selection. */
-const noFieldNodes = (reads: QueryReads): FieldNode[] => observedRecord([], reads.selection, reads.selection);
 
 function operationNode(
   operation: GraphQLResolveInfo["operation"] | undefined,
   reads: QueryReads,
 ): typeof operation & object {
-  if (operation === undefined) return observedRecord({}, reads.operation, reads.operation) as never;
+  // A worker has no query, so every read of it counts.
+  if (operation === undefined) return observedRecord({}, reads.of("operation"), reads.of("operation")) as never;
   const copy = { ...operation };
-  observe(copy, "name", reads.name);
-  observe(copy, "operation", reads.selection);
-  observe(copy, "selectionSet", reads.operation);
-  observe(copy, "directives", reads.operation);
-  observe(copy, "variableDefinitions", reads.definitions);
-  hideSource(copy, "info.operation.loc", reads);
+  observe(copy, "name", reads.of("name"));
+  observe(copy, "operation", reads.of("selection"));
+  observe(copy, "selectionSet", reads.of("operation"));
+  observe(copy, "directives", reads.of("operation"));
+  observe(copy, "variableDefinitions", reads.of("definitions"));
+  observe(copy, "loc", reads.never("info.operation.loc"), false);
   return copy;
 }
 
-/** The location of a node leads to the text of the whole query. A copy of the node goes without it. */
-const hideSource = (node: object, path: string, reads: QueryReads): void =>
-  observe(node, "loc", reads.never(path), false);
-
-/** Replaces a property of `target` by an accessor that reports reads. */
+/** Replaces a property of `target` by an accessor that reports reads. A copy goes without one that is not `enumerable`. */
 function observe(target: object, property: string, onRead: () => void, enumerable = true): void {
   let value: unknown = (target as Record<string, unknown>)[property];
   Object.defineProperty(target, property, {
@@ -169,8 +140,8 @@ function observe(target: object, property: string, onRead: () => void, enumerabl
 }
 
 /**
- * Returns `record` behind a Proxy that reports the names that are read, whether they exist or not,
- * and reads of all names.
+ * Returns `record` behind a Proxy that reports the names that are read, whether they exist or not, and reads of all
+ * names.
  */
 function observedRecord<T extends object>(record: T, onName: (name: string) => void, onAll: () => void): T {
   if (typeof record !== "object" || record === null) return record;

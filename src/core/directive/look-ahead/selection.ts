@@ -20,17 +20,15 @@ export type QueryInfo = Pick<GraphQLResolveInfo, "fieldNodes" | "fragments" | "o
 
 /** A part of a query document, as far as it does not depend on the values of variables. */
 export interface Outline {
-  /** The SHA-256 of its text. */
   readonly digest: string;
   /** The variables in it, in the order of their first use. */
   readonly variables: ReadonlySet<string>;
-  /** The fragments that are spread in it. */
   readonly fragments: ReadonlyMap<string, FragmentDefinitionNode | undefined>;
 }
 
 /**
- * Writes what queries select, as part of keys. Outlines are memoized per node of the document, so
- * that a server which caches parsed documents makes each of them once.
+ * Writes what queries select, as part of keys. Outlines are memoized per node of the document, so that a server which
+ * caches parsed documents makes each of them once.
  */
 export class Selections {
   readonly #ofFields = new WeakMap<object, Outline>();
@@ -45,8 +43,8 @@ export class Selections {
   }
 
   /**
-   * Returns what the query selects below a field, and with which variables. The names of fragments
-   * do not matter. Variables are written by name and value, since a resolver can read them by either.
+   * Returns what the query selects below a field, and with which variables. The names of fragments do not matter.
+   * Variables are written by name and value, since a resolver can read them by either.
    */
   textOf(info: QueryInfo): string {
     return kindOf(info) + textOf(this.outlineOf(info), info, this.#writeVariable);
@@ -56,7 +54,7 @@ export class Selections {
   operationTextOf(info: QueryInfo): string {
     const { operation, fragments } = info;
     let outline = this.#ofOperations.get(operation);
-    if (outline === undefined || !hasSameFragments(outline, fragments, Object.keys(fragments).length)) {
+    if (outline?.fragments.size !== Object.keys(fragments).length || !hasSameFragments(outline, fragments)) {
       const { name: _name, loc: _loc, ...unnamed } = operation;
       const used = new Map(Object.entries(fragments).sort(([a], [b]) => byText(a, b)));
       const text = [unnamed, ...used.values()].map((node) => print(node)).join("\n");
@@ -67,7 +65,6 @@ export class Selections {
     return textOf(outline, info, this.#writeVariable);
   }
 
-  /** Returns the outline of what is selected below a field. */
   outlineOf({ fieldNodes, fragments }: QueryInfo): Outline {
     // Without merged fields, the node is the longest-lived object: the array is made per execution.
     const owner = fieldNodes.length === 1 ? (fieldNodes[0] as FieldNode) : fieldNodes;
@@ -86,15 +83,8 @@ const byText = (one: string, other: string): number => (one < other ? -1 : 1);
 
 const digestOf = (text: string): string => hash("sha256", text, "base64url");
 
-function hasSameFragments(
-  outline: Outline,
-  fragments: QueryInfo["fragments"],
-  count = outline.fragments.size,
-): boolean {
-  if (outline.fragments.size !== count) return false;
-  for (const [name, definition] of outline.fragments) if (fragments[name] !== definition) return false;
-  return true;
-}
+const hasSameFragments = (outline: Outline, fragments: QueryInfo["fragments"]): boolean =>
+  [...outline.fragments].every(([name, definition]) => fragments[name] === definition);
 
 /** Not part of outlines, which operations of one document share. A worker has no operation. */
 const kindOf = ({ operation }: QueryInfo): string =>
@@ -110,16 +100,11 @@ function textOf({ digest, variables }: Outline, { variableValues }: QueryInfo, w
 /** Directives that decide whether a field is resolved at all: for a resolver that runs, they say nothing. */
 export const CONDITIONS: readonly string[] = ["skip", "include"];
 
-/** Arguments of a fragment, which graphql 17 parses as an experiment. */
-interface FragmentArguments {
-  readonly arguments?: readonly ArgumentNode[];
-}
-
 /**
- * Writes an outline. A named fragment is written where it is first spread, as an inline fragment would be. Where it is
- * spread again, its number follows. Numbers count all fragments in the order in which they begin in the text, inline
- * ones included. The text is therefore no longer than the document, and stands for one selection only, although
- * fragments that spread others repeatedly can stand for exponentially many fields.
+ * Writes an outline. A named fragment is written where it is first spread, as an inline fragment would be. Where it
+ * is spread again, its number follows. Numbers count all fragments in the order in which they begin in the text,
+ * inline ones included. The text is therefore no longer than the document, and stands for one selection only,
+ * although fragments that spread others repeatedly can stand for exponentially many fields.
  */
 class OutlineWriter {
   readonly variables = new Set<string>();
@@ -135,8 +120,8 @@ class OutlineWriter {
   }
 
   /**
-   * Writes a node of the field itself. The values of its arguments are in the key as far as the key
-   * says; only the places of variables in them are written.
+   * Writes a node of the field itself. The values of its arguments are in the key as far as the key says; only the
+   * places of variables in them are written.
    */
   addFieldNode({ arguments: args = [], directives = [], selectionSet }: FieldNode, hasArguments: boolean): void {
     const places = hasArguments ? args.map(({ name, value }) => `${name.value}:${this.#placesIn(value)}`) : [];
@@ -167,7 +152,8 @@ class OutlineWriter {
 
   #addSpread(spread: FragmentSpreadNode): void {
     const name = spread.name.value;
-    const { arguments: args } = spread as object as FragmentArguments;
+    // Those of a fragment, which graphql 17 parses as an experiment.
+    const { arguments: args } = spread as { readonly arguments?: readonly ArgumentNode[] };
     const given = this.#arguments(args) + this.#directives(spread.directives);
     const definition = this.#fragments[name];
     const number = this.#numbers.get(name);
@@ -203,7 +189,6 @@ class OutlineWriter {
       .join()})`;
   }
 
-  /** Returns the places of variables in a value, and records them. */
   #placesIn(value: ValueNode): string {
     switch (value.kind) {
       case "Variable":

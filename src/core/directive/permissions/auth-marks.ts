@@ -18,13 +18,12 @@ export interface AuthMark {
   /** As it is written, such as `@auth`, or `authScopes` in the options of a code-first library. */
   readonly text: string;
   /**
-   * The library that checks it inside of the resolver that the schema has, where a hit skips the check. Undefined: it may be
-   * checked outside of the cache.
+   * The library that checks it inside of the resolver that the schema has, where a hit skips the check. Undefined: it
+   * may be checked outside of the cache.
    */
   readonly checkedBy: "Pothos" | "Nexus" | "TypeGraphQL" | undefined;
 }
 
-/** What code-first libraries keep in the extensions of fields and types. */
 interface LibraryExtensions {
   readonly directives?: unknown;
   readonly pothosOptions?: object;
@@ -33,30 +32,18 @@ interface LibraryExtensions {
   readonly nexus?: { readonly config?: object };
 }
 
-/** Where TypeGraphQL keeps the roles of `@Authorized`: not in the schema. */
-interface TypeGraphQLStorage {
-  readonly queries?: readonly Restricted[];
-  readonly objectTypes?: readonly WithFields[];
-  readonly interfaceTypes?: readonly WithFields[];
-}
-
-interface WithFields {
+/** The fields of a type as TypeGraphQL keeps them, not in the schema, with the roles of `@Authorized`. */
+interface TypeGraphQLFields {
   readonly name: string;
-  readonly fields?: readonly Restricted[] | undefined;
-}
-
-interface Restricted {
-  readonly schemaName: string;
-  /** Undefined without `@Authorized`. */
-  readonly roles?: readonly unknown[];
+  readonly fields?: readonly { readonly schemaName: string; readonly roles?: readonly unknown[] }[] | undefined;
 }
 
 /**
- * Finds the auth marks of a schema: directives in the SDL and in `extensions.directives`, settings in `extensions`, the
- * options that Pothos and Nexus keep there, and the roles of TypeGraphQL. A mark covers a field if it is on the field, on its
- * parent type and the interfaces of that, on its arguments and the fields of input types that these lead to, on the same field of these, or on what the field returns: its interfaces, the
- * members of a union, the implementations of an interface, and what is embedded in its value. Federation's
- * `federation__policy` counts as `policy`.
+ * Finds the auth marks of a schema: directives in the SDL and in `extensions.directives`, settings in `extensions`,
+ * the options that Pothos and Nexus keep there, and the roles of TypeGraphQL. A mark covers a field if it is on the
+ * field, on its parent type, on the interfaces of that and the same field of these, on its arguments and what input
+ * types these lead to, or on what the field returns: its interfaces, the members of a union, the implementations of
+ * an interface, and what is embedded in its value.
  */
 export class AuthMarks {
   readonly #schema: GraphQLSchema;
@@ -100,8 +87,8 @@ export class AuthMarks {
   }
 
   /**
-   * Returns the mark of a field that is checked by the very resolver that is to be cached, so that a hit would skip the check.
-   * Undefined if there is none.
+   * Returns the mark of a field that is checked by the very resolver that is to be cached, so that a hit would skip
+   * the check. Undefined if there is none.
    */
   checkedInside(parent: GraphQLObjectType, field: AnyField): AuthMark | undefined {
     const { pothosOptions, pothosResolveWrapped } = field.extensions as LibraryExtensions;
@@ -110,7 +97,6 @@ export class AuthMarks {
     return marks.find(({ checkedBy }) => checkedBy !== undefined && (checkedBy !== "Pothos" || isWrappedByPothos));
   }
 
-  /** The marks on a field, its parent type, the interfaces of that, and the same field of these. */
   #marksAround(parent: GraphQLObjectType, field: AnyField): AuthMark[] {
     const interfaces = parent.getInterfaces();
     return [
@@ -135,7 +121,6 @@ export class AuthMarks {
     return [{ text: "`@Authorized`", checkedBy: "TypeGraphQL" }, ...marks];
   }
 
-  /** The marks on arguments, and on the input types and their fields that these lead to. */
   #marksOnArguments(field: AnyField): readonly AuthMark[] {
     const known = this.#ofArguments.get(field);
     if (known !== undefined) return known;
@@ -164,22 +149,18 @@ export class AuthMarks {
 
   #read(target: Annotated): AuthMark[] {
     const extensions = (target.extensions ?? {}) as LibraryExtensions;
-    const directives = directivesOf(target)
-      .filter((name) => this.#isDirective(name))
-      .map((name): AuthMark => ({ text: `\`@${name}\``, checkedBy: undefined }));
-    const settings = ([holder, where, checkedBy]: readonly [
-      object | undefined,
-      string,
-      AuthMark["checkedBy"],
-    ]): AuthMark[] =>
-      settingsIn(holder)
-        .filter((name) => name !== "directives" && isAuthName(name))
-        .map((name) => ({ text: `\`${where}${name}\``, checkedBy }));
+    const settings = (holder: object | undefined, where: string, checkedBy: AuthMark["checkedBy"]): AuthMark[] =>
+      Object.entries(holder ?? {})
+        .filter(([name, value]) => value !== undefined && value !== null && value !== false && name !== "directives")
+        .filter(([name]) => isAuthName(name))
+        .map(([name]) => ({ text: `\`${where}${name}\``, checkedBy }));
     return [
-      ...directives,
-      ...settings([extensions.pothosOptions, "", "Pothos"]),
-      ...settings([extensions.nexus?.config, "", "Nexus"]),
-      ...settings([extensions, "extensions.", undefined]),
+      ...directivesOf(target)
+        .filter(this.#isDirective)
+        .map((name): AuthMark => ({ text: `\`@${name}\``, checkedBy: undefined })),
+      ...settings(extensions.pothosOptions, "", "Pothos"),
+      ...settings(extensions.nexus?.config, "", "Nexus"),
+      ...settings(extensions, "extensions.", undefined),
     ];
   }
 
@@ -196,7 +177,6 @@ export class AuthMarks {
     return undefined;
   }
 
-  /** The text of the mark that makes an embedded field count. */
   #textAt(coordinate: string): string {
     const [typeName = "", fieldName = ""] = coordinate.split(".");
     const type = this.#schema.getType(typeName) as GraphQLObjectType;
@@ -206,6 +186,7 @@ export class AuthMarks {
   }
 }
 
+/** Returns the names of the directives on something. Federation's `federation__policy` is `policy`. */
 function directivesOf({ astNode, extensionASTNodes = [], extensions }: Annotated): string[] {
   const inSdl = [astNode, ...extensionASTNodes].flatMap(
     (node) => node?.directives?.map(({ name }) => name.value) ?? [],
@@ -217,20 +198,18 @@ function directivesOf({ astNode, extensionASTNodes = [], extensions }: Annotated
   return [...inSdl, ...inExtensions].map((name) => name.split("__").at(-1) ?? name);
 }
 
-/** The names of the settings in an object that are set. */
-const settingsIn = (holder: object | undefined): string[] =>
-  Object.entries(holder ?? {}).flatMap(([name, value]) =>
-    value === undefined || value === null || value === false ? [] : [name],
-  );
-
 /** Returns the coordinates of the fields that have `@Authorized`. */
 function restrictedByTypeGraphQL(schema: GraphQLSchema): ReadonlySet<string> {
-  const storage = (globalThis as { TypeGraphQLMetadataStorage?: TypeGraphQLStorage }).TypeGraphQLMetadataStorage;
-  const query = schema.getQueryType()?.name ?? "Query";
+  interface Storage {
+    readonly queries?: TypeGraphQLFields["fields"];
+    readonly objectTypes?: readonly TypeGraphQLFields[];
+    readonly interfaceTypes?: readonly TypeGraphQLFields[];
+  }
+  const storage = (globalThis as { TypeGraphQLMetadataStorage?: Storage }).TypeGraphQLMetadataStorage;
   const { queries, objectTypes = [], interfaceTypes = [] } = storage ?? {};
-  const types: readonly WithFields[] = [{ name: query, fields: queries }, ...objectTypes, ...interfaceTypes];
+  const ofQueries = { name: schema.getQueryType()?.name ?? "Query", fields: queries };
   return new Set(
-    types.flatMap(({ name, fields = [] }) =>
+    [ofQueries, ...objectTypes, ...interfaceTypes].flatMap(({ name, fields = [] }) =>
       fields.flatMap(({ schemaName, roles }) => (roles === undefined ? [] : [`${name}.${schemaName}`])),
     ),
   );

@@ -2,15 +2,10 @@ import { CachedError } from "../../base/errors.js";
 import type { ContextWatch } from "../../loader/context-watch.js";
 import type { Excess } from "../../tier/request/loaded.js";
 
-/** What graphql-shield sets on a context before its first check. */
-interface Shielded {
-  readonly _shield?: unknown;
-}
-
 /**
- * Notices that the resolver of a PUBLIC field is one that graphql-shield has wrapped, so that a hit would skip its check.
- * Nothing else shows that if the schema was copied since, and a bundler has renamed the functions: shield sets a property
- * of the context when it is called, unless there is one.
+ * Notices that the resolver of a PUBLIC field is one that graphql-shield has wrapped, so that a hit would skip its
+ * check. Nothing else shows that if the schema was copied since, and a bundler has renamed the functions: shield sets
+ * a property of the context when it is called, unless there is one.
  */
 export class InnerShield {
   #isFound = false;
@@ -54,7 +49,7 @@ export class InnerShield {
 /** Undefined as well if the context is a Proxy that refuses to say. */
 function shieldOn(context: object): unknown {
   try {
-    return (context as Shielded)._shield;
+    return (context as { readonly _shield?: unknown })._shield;
   } catch {
     return undefined;
   }

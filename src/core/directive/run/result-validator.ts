@@ -28,18 +28,17 @@ type PlainObject = Readonly<Record<string, unknown>>;
 type Suspicion = (value: unknown) => boolean;
 
 /**
- * Finds what GraphQL would refuse in the value of a cached field: null for a non-null type, an
- * unknown enum value, an object whose type cannot be resolved. Such a value is not stored, and a
- * stored one is loaded again; otherwise every hit would fail until it expires.
+ * Finds what GraphQL would refuse in the value of a cached field: null for a non-null type, an unknown enum value, an
+ * object whose type cannot be resolved. Such a value is not stored, and a stored one is loaded again; otherwise every
+ * hit would fail until it expires.
  *
- * A check in two steps keeps hits cheap. The first knows the types only and is compiled once per
- * type; it calls no function of the schema. The second follows the selection; it runs after a load
- * and where the first is suspicious. Both stop at fields with a resolver of their own, which may
- * return anything, and at objects with a class. A property that is missing is no mistake, since a
- * server may have a `fieldResolver` that reads another property.
+ * A check in two steps keeps hits cheap. The first knows the types only and is compiled once per type; it calls no
+ * function of the schema. The second follows the selection; it runs after a load and where the first is suspicious.
+ * Both stop at fields with a resolver of their own, which may return anything, and at objects with a class. A
+ * property that is missing is no mistake, since a server may have a `fieldResolver` that reads another property.
  *
- * After a load, the second step also resolves the types of objects, in the value and in what readers
- * of the store will get: a function that recognises the source's own objects does not know copies.
+ * After a load, the second step also resolves the types of objects, in the value and in what readers of the store
+ * will get: a function that recognises the source's own objects does not know copies.
  */
 export class ResultValidator implements Validator {
   /** The first steps. Schemas that are derived from one, such as one per role, have types of their own. */
@@ -50,10 +49,7 @@ export class ResultValidator implements Validator {
     this.#resolvers = resolvers;
   }
 
-  /**
-   * Returns whether the first step finds nothing in a cached value of `type`. False: `mistakeIn` decides.
-   * Does not need a request.
-   */
+  /** Returns whether the first step finds nothing in a cached value of `type`. False: `mistakeIn` decides. */
   isPlausible(value: unknown, type: GraphQLOutputType, { schema }: Pick<Info, "schema">): boolean {
     try {
       return this.#checkOf(type, schema)?.(value) !== true;
@@ -72,7 +68,6 @@ export class ResultValidator implements Validator {
     return true;
   }
 
-  /** Returns the first step for a type. Undefined if nothing can be suspicious. */
   #checkOf(type: GraphQLOutputType, schema: GraphQLSchema): Suspicion | undefined {
     try {
       if (!this.#checks.has(type))
@@ -85,10 +80,10 @@ export class ResultValidator implements Validator {
   }
 
   mistakeIn(value: unknown, { call, context }: Call): string | undefined {
+    const info = call as Info;
     try {
-      const info = call as Info;
       if (this.isPlausible(value, info.returnType, info)) return undefined;
-      return mistakeInField(value, { ...this.#walk(info, context), resolved: undefined });
+      return mistakeInField(value, { info, context, resolvers: this.#resolvers, resolved: undefined });
     } catch {
       // An unusual schema or executor must not fail a read.
       return undefined;
@@ -96,32 +91,27 @@ export class ResultValidator implements Validator {
   }
 
   mistakeInLoaded(value: unknown, restore: () => unknown, { call, context }: Call): LoadedMistake | undefined {
+    const walk = { info: call as Info, context, resolvers: this.#resolvers };
     try {
-      const loaded: LoadedWalk = { ...this.#walk(call as Info, context), resolved: [] };
-      const what = mistakeInField(value, loaded);
+      const before: string[] = [];
+      const what = mistakeInField(value, { ...walk, resolved: before });
       if (what !== undefined) return { what, isRestored: false };
-      if (loaded.resolved.length === 0) return undefined;
-      const restored: LoadedWalk = { ...loaded, resolved: [] };
-      const lost = mistakeInField(restore(), restored) ?? changedType(loaded.resolved, restored.resolved);
+      if (before.length === 0) return undefined;
+      const after: string[] = [];
+      const lost = mistakeInField(restore(), { ...walk, resolved: after }) ?? changedType(before, after);
       return lost === undefined ? undefined : { what: lost, isRestored: true };
     } catch {
       // As above.
       return undefined;
     }
   }
-
-  #walk(info: Info, context: unknown): Omit<Walk, "resolved"> {
-    return { info, context, resolvers: this.#resolvers, selected: new Map() };
-  }
 }
 
-/** Returns the first type that is another one when it is resolved again. */
 function changedType(before: readonly string[], after: readonly string[]): string | undefined {
   const index = before.findIndex((name, at) => name !== after[at]);
   return index < 0 ? undefined : `a \`${before[index]}\` that becomes a \`${after[index]}\``;
 }
 
-/** What a first step is compiled with. */
 interface Compilation {
   readonly schema: GraphQLSchema;
   readonly resolvers: Pick<KnownResolvers, "has">;
@@ -145,33 +135,25 @@ function compile(type: GraphQLOutputType, compilation: Compilation): Suspicion |
   if (compiled.has(type)) return compiled.get(type);
   // A type that contains itself calls this until its own check is compiled.
   compiled.set(type, (value) => compiled.get(type)?.(value) ?? false);
-  const check = isObjectType(type)
-    ? compileObject(type, compilation)
-    : isAbstractType(type)
-      ? compileAbstract(type, compilation)
-      : undefined;
+  let check: Suspicion | undefined;
+  if (isObjectType(type)) check = compileObject(type, compilation);
+  else if (isAbstractType(type)) check = compileAbstract(type, compilation);
   compiled.set(type, check);
   return check;
 }
 
 function compileObject(type: GraphQLObjectType, compilation: Compilation): Suspicion | undefined {
-  const names: string[] = [];
-  const checks: Suspicion[] = [];
-  for (const field of Object.values(type.getFields())) {
+  const checks = Object.values(type.getFields()).flatMap((field) => {
     const check = compilation.resolvers.has(field) ? undefined : compile(field.type, compilation);
-    if (check === undefined) continue;
-    names.push(field.name);
-    checks.push(check);
-  }
-  if (names.length === 0) return undefined;
-  return (value) => {
-    if (!isPlainObject(value)) return false;
-    for (let index = 0; index < names.length; index++) {
-      const member = value[names[index] as string];
-      if (member !== undefined && (checks[index] as Suspicion)(member)) return true;
-    }
-    return false;
-  };
+    return check === undefined ? [] : [{ name: field.name, check }];
+  });
+  if (checks.length === 0) return undefined;
+  return (value) =>
+    isPlainObject(value) &&
+    checks.some(({ name, check }) => {
+      const member = value[name];
+      return member !== undefined && check(member);
+    });
 }
 
 function compileAbstract(type: GraphQLAbstractType, compilation: Compilation): Suspicion | undefined {
@@ -187,25 +169,21 @@ function compileAbstract(type: GraphQLAbstractType, compilation: Compilation): S
 
 const isMissing = (value: unknown): boolean => value === null || value === undefined;
 
-/** One check that follows a selection. */
 interface Walk {
   readonly info: Info;
   readonly context: unknown;
   readonly resolvers: Pick<KnownResolvers, "has">;
   /** What functions of the schema have resolved types to. Undefined for a stored value: none is called. */
   readonly resolved: string[] | undefined;
-  /** Memoizes the fields selected on an object type. */
   readonly selected: Map<readonly FieldNode[], Map<GraphQLObjectType, ReadonlyMap<string, readonly FieldNode[]>>>;
 }
 
-type LoadedWalk = Walk & { readonly resolved: string[] };
-
-function mistakeInField(value: unknown, walk: Walk): string | undefined {
+function mistakeInField(value: unknown, walk: Omit<Walk, "selected">): string | undefined {
   const { fieldNodes, returnType } = walk.info;
   const [node] = fieldNodes;
   // In a worker there is no query.
   if (node === undefined) return undefined;
-  return mistakeIn(value ?? null, returnType, `\`${node.name.value}\``, fieldNodes, walk);
+  return mistakeIn(value ?? null, returnType, `\`${node.name.value}\``, fieldNodes, { ...walk, selected: new Map() });
 }
 
 function mistakeIn(
@@ -262,15 +240,14 @@ function mistakeInFields(
 function typeOf(
   value: PlainObject,
   type: GraphQLAbstractType,
-  walk: Walk,
+  { info, context, resolved }: Walk,
 ): GraphQLObjectType | "unknown" | "unresolvable" {
-  const { schema } = walk.info;
-  const possible = schema.getPossibleTypes(type);
+  const possible = info.schema.getPossibleTypes(type);
   let name: unknown = value.__typename;
   if (type.resolveType != null || (typeof name !== "string" && possible.some(({ isTypeOf }) => isTypeOf != null))) {
-    if (walk.resolved === undefined) return "unknown";
+    if (resolved === undefined) return "unknown";
     try {
-      name = nameOf(value, type, walk);
+      name = resolvedName(value, type, context, info as GraphQLResolveInfo);
     } catch {
       return "unresolvable";
     }
@@ -278,15 +255,20 @@ function typeOf(
       name.then(undefined, () => undefined);
       return "unknown";
     }
-    walk.resolved.push(String(name));
+    resolved.push(String(name));
   }
   return possible.find((one) => one.name === name) ?? "unresolvable";
 }
 
-function nameOf(value: PlainObject, type: GraphQLAbstractType, { info, context }: Walk): unknown {
-  if (type.resolveType != null) return type.resolveType(value, context, info as GraphQLResolveInfo, type);
+function resolvedName(
+  value: PlainObject,
+  type: GraphQLAbstractType,
+  context: unknown,
+  info: GraphQLResolveInfo,
+): unknown {
+  if (type.resolveType != null) return type.resolveType(value, context, info, type);
   for (const one of info.schema.getPossibleTypes(type)) {
-    const isOne: unknown = one.isTypeOf?.(value, context, info as GraphQLResolveInfo);
+    const isOne: unknown = one.isTypeOf?.(value, context, info);
     if (isThenable(isOne)) return isOne;
     if (isOne === true) return one.name;
   }
@@ -314,23 +296,22 @@ function selectedFields(
       if (getDirectiveValues(GraphQLIncludeDirective, selection, variableValues)?.if === false) continue;
       if (selection.kind === "Field") {
         const name = selection.name.value;
-        const same = fields.get(name);
-        if (same === undefined) fields.set(name, [selection]);
-        else same.push(selection);
+        const same = fields.get(name) ?? [];
+        same.push(selection);
+        fields.set(name, same);
         continue;
       }
-      const fragment = selection.kind === "InlineFragment" ? selection : fragments[selection.name.value];
-      if (fragment === undefined) continue;
-      if (selection.kind === "FragmentSpread") {
-        if (visited.has(selection.name.value)) continue;
-        visited.add(selection.name.value);
-      }
+      const isSpread = selection.kind === "FragmentSpread";
+      const fragment = isSpread ? fragments[selection.name.value] : selection;
+      if (fragment === undefined || (isSpread && visited.has(selection.name.value))) continue;
+      if (isSpread) visited.add(selection.name.value);
       const condition = fragment.typeCondition && schema.getType(fragment.typeCondition.name.value);
-      const isMatch =
+      if (
         condition === undefined ||
         condition === type ||
-        (isAbstractType(condition) && schema.isSubType(condition, type));
-      if (isMatch) collect(fragment.selectionSet.selections);
+        (isAbstractType(condition) && schema.isSubType(condition, type))
+      )
+        collect(fragment.selectionSet.selections);
     }
   };
   for (const { selectionSet } of nodes) collect(selectionSet?.selections ?? []);

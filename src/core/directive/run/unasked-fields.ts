@@ -1,6 +1,6 @@
 import { type DocumentNode, type GraphQLSchema, getOperationAST } from "graphql";
 import type { CacheParts } from "../../parts.js";
-import { markedFields } from "../compile/applied-mark.js";
+import { markedFields } from "../compile/own-resolver.js";
 
 /** An operation that a server has executed. */
 export interface ExecutedOperation {
@@ -10,8 +10,8 @@ export interface ExecutedOperation {
 }
 
 /**
- * Reports once that a server answers cached fields without calling their resolvers: a gateway in proxy mode, for example,
- * sends every operation to another server. The schema does not show it.
+ * Reports once that a server answers cached fields without calling their resolvers: a gateway in proxy mode, for
+ * example, sends every operation to another server. The schema does not show it.
  */
 export class UnaskedFields {
   readonly #parts: CacheParts;

@@ -1,0 +1,80 @@
+/** Checks of the options of `applyCached`, shared by the features that have some. */
+import { CachedError, describeSetting } from "../../base/errors.js";
+import type { PolicySettings } from "../../policy/policy.js";
+import type { SchemaRules } from "../../schema-rules.js";
+import type { Compare } from "../../tier/request/request.js";
+
+/** Where a policy of the option `policies` was written, in messages. */
+export const POLICIES = "policies";
+
+/** The option `policies` of `applyCached`. */
+export type PoliciesOption = Readonly<Record<string, PolicySettings | undefined>>;
+
+const isRecord = (given: unknown): given is Readonly<Record<string, unknown>> =>
+  typeof given === "object" && given !== null && !Array.isArray(given);
+
+/** Throws `CACHED_OPTION_INVALID` if there are any mistakes. */
+export function refuseMistakes(...mistakes: readonly string[]): void {
+  if (mistakes.length > 0) throw new CachedError("CACHED_OPTION_INVALID", `applyCached: ${mistakes.join("; ")}`);
+}
+
+/** Returns the entries of an option that is an object by coordinate or type. Throws `CACHED_OPTION_INVALID` for another value. */
+export function recordOption(given: unknown, name: string, what: string, example: string): [string, unknown][] {
+  if (given === undefined) return [];
+  if (!isRecord(given))
+    refuseMistakes(`\`${name}\`: expected an object of ${what}, such as ${example}, got ${describeSetting(given)}`);
+  return Object.entries(given as object);
+}
+
+/**
+ * Returns the options of a feature that is turned on by true, or by an object with the options `known`. Undefined: it
+ * is off. Throws `CACHED_OPTION_INVALID` for another value.
+ */
+export function featureOption(
+  given: unknown,
+  name: string,
+  known: readonly string[],
+): Readonly<Record<string, unknown>> | undefined {
+  if (given === undefined || given === false) return undefined;
+  if (given === true) return {};
+  if (!isRecord(given))
+    refuseMistakes(`\`${name}\`: expected true, false or an object of options, got ${describeSetting(given)}`);
+  const unknown = Object.keys(given as object).find((option) => !known.includes(option));
+  const expected = known.map((option) => `\`${option}\``).join(" or ");
+  if (unknown !== undefined)
+    refuseMistakes(
+      `\`${name}.${unknown}\`: unknown option; ${known.length === 1 ? "the only one is" : "expected"} ${expected}`,
+    );
+  return given as Readonly<Record<string, unknown>>;
+}
+
+/** Returns the option `policies`. What is wrong with one of them is found where those of directives are. */
+export function resolvePolicies(given: unknown): ReadonlyMap<string, PolicySettings> {
+  const entries = recordOption(given, POLICIES, "policies by coordinate", '{ "Query.movie": { maxAge: 60 } }');
+  return new Map(entries.filter(([, policy]) => policy !== undefined) as [string, PolicySettings][]);
+}
+
+/** Returns what is wrong with the coordinate of an option for cached fields. Undefined if nothing is. */
+export function mistakeInCoordinate(option: string, coordinate: string, { fields }: SchemaRules): string | undefined {
+  const rule = fields.get(coordinate);
+  const place = `\`${option}["${coordinate}"]\``;
+  if (rule === undefined)
+    return `${place}: expected the coordinate of a cached field of the schema; known fields: ${[...fields.keys()].join(", ") || "none"}`;
+  return rule.subtree === undefined
+    ? undefined
+    : `${place}: expected a field without \`subtree: true\`, whose entries are not what its resolver returns; remove one of the two`;
+}
+
+/** Returns the option `compare`. Throws `CACHED_OPTION_INVALID` with all mistakes. */
+export function resolveCompare(given: unknown, rules: SchemaRules): ReadonlyMap<string, Compare> {
+  const example = '{ "Query.movie": (stored, loaded) => stored.id === loaded.id }';
+  const entries = recordOption(given, "compare", "functions by coordinate", example);
+  const mistakes = entries.flatMap(([coordinate, compare]) => {
+    const mistake = mistakeInCoordinate("compare", coordinate, rules);
+    if (mistake !== undefined) return [mistake];
+    if (typeof compare === "function") return [];
+    return [`\`compare["${coordinate}"]\`: expected a function, got ${describeSetting(compare)}`];
+  });
+  refuseMistakes(...mistakes);
+  return new Map(entries as [string, Compare][]);
+}

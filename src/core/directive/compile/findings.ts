@@ -1,0 +1,78 @@
+import type { GraphQLSchema } from "graphql";
+import { CachedError } from "../../base/errors.js";
+import type { CacheParts } from "../../parts.js";
+import type { PolicySettings } from "../../policy/policy.js";
+import type { EntityTypes } from "../entities/entity-types.js";
+import type { IdFields } from "../entities/id-fields.js";
+import type { CacheControlHints } from "../hints/cache-control.js";
+import { POLICIES } from "./apply-options.js";
+import type { DirectiveNames } from "./directive-names.js";
+import type { Shapes } from "./shape.js";
+
+/** Everything that the rules of a schema are made from. */
+export interface PolicyInputs {
+  readonly schema: GraphQLSchema;
+  readonly parts: CacheParts;
+  readonly names: Required<DirectiveNames>;
+  readonly shapes: Shapes;
+  readonly idFields: IdFields;
+  readonly policies: ReadonlyMap<string, PolicySettings>;
+  readonly hints?: CacheControlHints | undefined;
+  readonly entities?: EntityTypes | undefined;
+}
+
+/** Where something is said: a directive's name with its @, `extensions.cached`, or `policies`; and the coordinate. */
+export interface Place {
+  readonly source: string;
+  readonly coordinate: string;
+}
+
+export interface PolicyMistake extends Place {
+  readonly text: string;
+  /** Whether a setting or an argument of a directive is unknown. */
+  readonly isUnknownName: boolean;
+  readonly error: CachedError;
+}
+
+/** What is valid, but probably not meant. */
+export interface Doubt extends Place {
+  readonly about: "seconds" | "key";
+  readonly doubt: string;
+}
+
+/** Collects what is wrong with the policies of a schema. */
+export class Findings {
+  readonly mistakes: PolicyMistake[] = [];
+  readonly doubts: Doubt[] = [];
+  /** The types whose settings apply to nothing. */
+  readonly unusedTypes: Place[] = [];
+  /** The fields with settings of their own that only read a property of their parent. */
+  readonly unresolved: string[] = [];
+  /** The coordinates with a policy in `policies` alone. */
+  readonly outside = new Set<string>();
+  readonly #names: Required<DirectiveNames>;
+
+  constructor(names: Required<DirectiveNames>) {
+    this.#names = names;
+  }
+
+  cachedAt(coordinate: string): Place {
+    return { source: this.outside.has(coordinate) ? POLICIES : `@${this.#names.directive}`, coordinate };
+  }
+
+  refuse(
+    { source, coordinate }: Place,
+    given: string,
+    code: "CACHED_POLICY_INVALID" | "CACHED_SCOPE_MISSING" = "CACHED_POLICY_INVALID",
+    isUnknownName = false,
+  ): void {
+    // A remedy must not name a directive that is not there.
+    const text = this.outside.has(coordinate) ? given.replaceAll(`\`@${this.#names.directive}\``, "the policy") : given;
+    const error = new CachedError(code, `${source} on \`${coordinate}\`: ${text}`, { coordinate });
+    this.mistakes.push({ source, coordinate, text, isUnknownName, error });
+  }
+
+  refuseCached(coordinate: string, text: string): void {
+    this.refuse(this.cachedAt(coordinate), text);
+  }
+}

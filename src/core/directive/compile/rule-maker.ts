@@ -1,0 +1,219 @@
+import { type GraphQLObjectType, getNamedType, isCompositeType } from "graphql";
+import { compilePolicy, type PolicySettings } from "../../policy/policy.js";
+import type { FieldRule, KeyFields } from "../../schema-rules.js";
+import { hasPublicHint } from "../hints/cache-control.js";
+import { emptyTagReporter } from "../invalidation/missing-tags.js";
+import { LookAhead } from "../look-ahead/look-ahead.js";
+import { AuthMarks } from "../permissions/auth-marks.js";
+import { type AnyField, contextPathsOf, declaresSelection } from "./field-rule.js";
+import type { Findings, Place, PolicyInputs } from "./findings.js";
+import { keyTemplateOf } from "./key-template.js";
+import { isStitched } from "./own-resolver.js";
+import { REFERENCE, referenceField, referenceKeyTemplates, referenceTagsOf, requiredPathsOf } from "./reference.js";
+import { TemplateReader } from "./template-reader.js";
+
+/** How many fields an error message names besides the first. */
+const MAX_NAMED = 20;
+
+/** What is said of a field itself, of the type that it returns, and by its cache hints. */
+export interface FieldSettings {
+  readonly own: PolicySettings | undefined;
+  readonly returned?: PolicySettings | undefined;
+  readonly hinted?: PolicySettings | undefined;
+}
+
+/** Makes the rules of fields, of references to entity types, and of objects in lists. Reports why there is none. */
+export class RuleMaker {
+  readonly templates: TemplateReader;
+  readonly #inputs: PolicyInputs;
+  readonly #findings: Findings;
+  readonly #authMarks: AuthMarks;
+  /** The PUBLIC fields for which nothing but the defaults can have said so. */
+  readonly #unscoped: Place[] = [];
+
+  constructor(inputs: PolicyInputs, findings: Findings) {
+    this.#inputs = inputs;
+    this.#findings = findings;
+    this.templates = new TemplateReader(inputs, findings);
+    this.#authMarks = new AuthMarks(inputs.schema, inputs.parts.isAuthDirective, Object.values(inputs.names));
+  }
+
+  ofField(parent: GraphQLObjectType, field: AnyField, settings: FieldSettings): FieldRule | undefined {
+    return this.#make("field", parent, field, settings);
+  }
+
+  /** `entityKeys`: the keys by which this subgraph is asked for the type. */
+  ofReference(type: GraphQLObjectType, own: PolicySettings, entityKeys: readonly KeyFields[]): FieldRule | undefined {
+    return this.#make("reference", type, referenceField(type), { own }, entityKeys);
+  }
+
+  ofObject(type: GraphQLObjectType, own: PolicySettings): FieldRule | undefined {
+    return this.#make("object", type, referenceField(type), { own });
+  }
+
+  #make(
+    kind: "field" | "reference" | "object",
+    parent: GraphQLObjectType,
+    field: AnyField,
+    { own, returned, hinted }: FieldSettings,
+    entityKeys: readonly KeyFields[] = [],
+  ): FieldRule | undefined {
+    const { schema, parts, shapes, entities, idFields } = this.#inputs;
+    const [isObject, isReference] = [kind === "object", kind === "reference"];
+    const before = this.#findings.mistakes.length;
+    const coordinate = isObject ? parent.name : `${parent.name}.${field.name}`;
+    const place = this.#findings.cachedAt(isReference ? parent.name : coordinate);
+    const refuse = (text: string, code?: "CACHED_SCOPE_MISSING"): void => this.#findings.refuse(place, text, code);
+    const { profiles, defaults, identify, keys, channel, tagMistakes } = parts;
+    const { settings, policy, versions, declaresScope, mistakes } = compilePolicy({
+      declared: [own, returned],
+      profiles,
+      hinted,
+      defaults,
+    });
+    for (const mistake of mistakes) refuse(mistake);
+    if (settings.maxAge === 0 && own?.subtree === true)
+      refuse("`subtree`: expected `maxAge` of at least 1, got 0, which turns caching off; remove one of the two");
+    if (settings.maxAge === 0 && mistakes.length === 0) return undefined;
+    if (policy.scope === "PRIVATE" && identify === undefined)
+      refuse(
+        "`scope`: PRIVATE requires the `identify` option; pass createCache({ identify: (context) => context.userId })",
+        "CACHED_SCOPE_MISSING",
+      );
+    const isPublicItself = own?.scope === "PUBLIC" || hasPublicHint(field, hinted);
+    const scopeMistake = policy.scope === "PUBLIC" ? this.#scopeMistake(parent, field, isPublicItself) : undefined;
+    if (scopeMistake !== undefined) refuse(`\`scope\`: ${scopeMistake}`, "CACHED_SCOPE_MISSING");
+    else if (policy.scope === "PUBLIC" && !declaresScope) this.#unscoped.push(place);
+    const isRoot = parent === schema.getQueryType();
+    const at = { parent, field, isRoot, place };
+    const keyPaths = this.templates.keyPaths(at, ...this.#keyOf(kind, parent, field, settings.key));
+    let declaredTags = settings.tags ?? [];
+    // `$source` is the object itself, which has neither arguments nor another value.
+    if (isObject)
+      declaredTags = declaredTags
+        .filter((text) => !text.includes("$args"))
+        .map((text) => text.replaceAll(/\$result(\[\])*/g, () => "$source"));
+    const entityTags = isReference ? referenceTagsOf(parent, entityKeys) : this.templates.parentTag(parent, keyPaths);
+    const tags = this.templates.tags(at, [...declaredTags, ...entityTags]);
+    if (isReference && this.#findings.mistakes.length === before)
+      this.templates.checkReference(place, entityKeys, keyPaths);
+    const hasSelection = isCompositeType(getNamedType(field.type));
+    const isDeclared = declaresSelection(keyPaths);
+    if (settings.subtree === true)
+      for (const mistake of this.#subtreeMistakes(kind, isRoot, hasSelection, isDeclared))
+        refuse(`\`subtree\`: ${mistake}`);
+    if (this.#findings.mistakes.length > before) return undefined;
+    const write = keys.writers.exact;
+    return {
+      coordinate,
+      policy,
+      settings,
+      variant: keys.variant({
+        kind: "field",
+        shape: shapes.of(field.type),
+        versions,
+        keyTemplate: [
+          ...keyTemplateOf(keyPaths, policy.scope, parent, field, write),
+          ...referenceKeyTemplates(parent, entityKeys),
+        ],
+        tagTemplates: tags.map(({ text }) => text),
+      }),
+      isRoot,
+      keyPaths,
+      tags,
+      contextPaths: contextPathsOf(keyPaths, tags),
+      reportEmptyTag: emptyTagReporter(place, declaredTags, tagMistakes),
+      entities: isObject ? undefined : entities?.finderOf(field.type, coordinate),
+      args: field.args,
+      canKeySelection: hasSelection || isDeclared,
+      queryUse: new LookAhead(
+        {
+          coordinate,
+          hasSelection,
+          declaresSelection: isDeclared,
+          isStitched: isStitched(schema),
+          isReference: kind !== "field",
+        },
+        channel,
+        write,
+      ),
+      reference: isReference
+        ? { type: field.type, keys: settings.key === undefined ? entityKeys : undefined }
+        : undefined,
+      subtree:
+        settings.subtree === true
+          ? { tagsEntity: (typeName) => entities?.isEntityName(typeName) === true, idFields }
+          : undefined,
+    };
+  }
+
+  /** Returns what a key is made of: its paths, or undefined for the default, and what has to be among them. */
+  #keyOf(
+    kind: "field" | "reference" | "object",
+    parent: GraphQLObjectType,
+    field: AnyField,
+    key: readonly string[] | undefined,
+  ): [key: readonly string[] | undefined, required: readonly string[]] {
+    if (kind === "object")
+      return [[...this.templates.idPaths(parent), ...(key ?? []).filter((text) => text.startsWith("$context"))], []];
+    const fields = kind === "reference" ? Object.values(parent.getFields()) : [field];
+    const required = fields.flatMap((one) => requiredPathsOf(this.#inputs.schema, parent, one));
+    return [kind === "reference" ? (key ?? ["$source"]) : key, required];
+  }
+
+  /** Returns why what is selected below a field, or below an object, cannot be an entry. */
+  #subtreeMistakes(
+    kind: "field" | "reference" | "object",
+    isRoot: boolean,
+    hasSelection: boolean,
+    isDeclared: boolean,
+  ): string[] {
+    const mistakes: string[] = [];
+    if (kind === "reference" || (kind === "field" && !isRoot))
+      mistakes.push(
+        "expected a field of the query type, got another one; remove it: this field is part of the subtrees of the query fields that lead to it",
+      );
+    else if (!hasSelection)
+      mistakes.push(
+        "expected a field that returns objects, got one that returns a leaf, whose entry is complete without it; remove it",
+      );
+    if (isDeclared)
+      mistakes.push("the selection is part of the key of a subtree in any case; remove `$selection` from `key`");
+    if (isStitched(this.#inputs.schema))
+      mistakes.push("expected a schema that is executed here, got a stitched one; cache subtrees in the subschemas");
+    return mistakes;
+  }
+
+  /**
+   * Returns why a field must not be PUBLIC as it is. Only the field itself can declare that it is shared although an
+   * auth mark covers it: a type, a profile or the defaults were not written with this mark in view.
+   */
+  #scopeMistake(parent: GraphQLObjectType, field: AnyField, isPublicItself: boolean): string | undefined {
+    const inside = this.#authMarks.checkedInside(parent, field);
+    if (inside !== undefined)
+      return `expected PRIVATE, since ${inside.checkedBy} checks ${inside.text} in the resolver of the field, where a hit would skip the check, got ${isPublicItself ? "PUBLIC" : "nothing"}; set scope: PRIVATE, or remove \`@${this.#inputs.names.directive}\` and read shared data with cache.loader in the resolver, after the check`;
+    if (isPublicItself) return undefined;
+    const what = field.name === REFERENCE ? "type" : "field";
+    const cover = this.#authMarks.coverOf(parent, field);
+    return cover === undefined
+      ? undefined
+      : `expected a declaration on the ${what} itself, since ${cover}, got nothing; set scope: PRIVATE, or scope: PUBLIC if every caller allowed to see the ${what} gets the same value`;
+  }
+
+  /** Reports the fields without a scope as one mistake, if each has to have one and nothing else is wrong. */
+  checkUnscoped(): void {
+    const { first } = this.#authMarks;
+    const [place, ...others] = this.#unscoped;
+    const isRequired = this.#inputs.parts.requireScope ?? first !== undefined;
+    if (place === undefined || this.#findings.mistakes.length > 0 || !isRequired) return;
+    const why = first === undefined ? "`requireScope` is set" : `the schema has ${first}`;
+    const named = others.slice(0, MAX_NAMED).map(({ coordinate }) => `\`${coordinate}\``);
+    if (others.length > MAX_NAMED) named.push(`${others.length - MAX_NAMED} more`);
+    const got = named.length === 0 ? "nothing" : `nothing, and nothing on ${named.join(", ")}`;
+    this.#findings.refuse(
+      place,
+      `\`scope\`: expected a declaration, since ${why}, got ${got}; set scope: PUBLIC where every caller gets the same value, otherwise scope: PRIVATE, or turn this check off with createCache({ privacy: { requireScope: false } })`,
+      "CACHED_SCOPE_MISSING",
+    );
+  }
+}

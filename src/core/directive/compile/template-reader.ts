@@ -1,0 +1,152 @@
+import type { GraphQLObjectType } from "graphql";
+import { parsePath } from "../../keys/path.js";
+import {
+  mistakeInTemplate,
+  parseTagTemplate,
+  repairedPath,
+  repairedTemplate,
+  type TagTemplate,
+} from "../../keys/tag-template.js";
+import type { KeyFields, KeyPath } from "../../schema-rules.js";
+import type { AnyField } from "./field-rule.js";
+import type { Findings, Place, PolicyInputs } from "./findings.js";
+import { keyPathsOf } from "./key-set.js";
+import { mistakeInPath, type PathPlace } from "./path-checks.js";
+import { REFERENCE, representationWriter } from "./reference.js";
+import { isIdType, typeAt, ValueWriters } from "./value-types.js";
+
+/** The field that a key or a tag is of, and where that is written. */
+export interface TemplatePlace {
+  readonly parent: GraphQLObjectType;
+  readonly field: AnyField;
+  readonly isRoot: boolean;
+  readonly place: Place;
+}
+
+/** Reads and checks the paths of keys, and the templates of tags. */
+export class TemplateReader {
+  readonly #inputs: PolicyInputs;
+  readonly #findings: Findings;
+  readonly #argumentWriters: ValueWriters;
+  readonly #otherWriters: ValueWriters;
+
+  constructor(inputs: PolicyInputs, findings: Findings) {
+    this.#inputs = inputs;
+    this.#findings = findings;
+    const { exact, byText } = inputs.parts.keys.writers;
+    this.#argumentWriters = new ValueWriters(exact);
+    this.#otherWriters = new ValueWriters(byText);
+  }
+
+  /** `required`: the paths in the parent that a value is computed from by its `@requires`. */
+  keyPaths(at: TemplatePlace, key: readonly string[] | undefined, required: readonly string[]): KeyPath[] {
+    const { parent, field, isRoot, place } = at;
+    if (key === undefined && !isRoot && this.#inputs.idFields.in(parent) === undefined)
+      this.#findings.refuse(
+        place,
+        `\`key\`: the default key needs \`${parent.name}.id\`, which does not exist; name what identifies the parent, such as key: ["$args", "$source.code"], or for all of its fields, in \`idFields\` of applyCached`,
+      );
+    const requiredTexts = [...new Set(required)].map((path) => `$source.${path}`);
+    const texts = key ?? (isRoot ? ["$args"] : ["$args", ...this.idPaths(parent), ...requiredTexts]);
+    if (key !== undefined) this.#checkRequired(place, requiredTexts, key);
+    return texts.flatMap((text) => {
+      const path = parsePath(text);
+      if (path === undefined || path.root === "result" || path.steps.includes("[]")) {
+        this.#findings.refuse(
+          place,
+          `\`key\`: expected paths such as $args.id, $source.id, $context.locale or $selection, got ${JSON.stringify(text)}${didYouMean(field, repairedPath(text))}`,
+        );
+        return [];
+      }
+      const mistake = this.#mistakeIn(path, "key", at);
+      if (mistake !== undefined) this.#findings.refuse(place, mistake);
+      const writers = path.root === "args" ? this.#argumentWriters : this.#otherWriters;
+      const isWhole = path.steps.length === 0;
+      const write =
+        path.root === "args" && isWhole ? writers.ofArguments(field) : writers.of(typeAt(path, parent, field));
+      const isReference = field.name === REFERENCE && path.root === "source" && isWhole;
+      const isOptional = requiredTexts.includes(text);
+      return [{ ...path, write: isReference ? representationWriter(write) : write, isOptional }];
+    });
+  }
+
+  idPaths({ name }: GraphQLObjectType): string[] {
+    return this.#inputs.idFields.of(name).map((field) => `$source.${field}`);
+  }
+
+  tags(at: TemplatePlace, tags: readonly string[]): TagTemplate[] {
+    const { parent, field, place } = at;
+    const isOfValue = !place.source.endsWith(this.#inputs.names.invalidates);
+    // Sorted, so that releases which differ in the order of their tags read each other's entries.
+    return [...new Set(tags)].sort().flatMap((text) => {
+      const template = parseTagTemplate(text);
+      const mistake =
+        template === undefined
+          ? `\`tags\`: expected tags such as Movie:{$args.id} or Movie:{$result[].id}, got ${JSON.stringify(text)}${didYouMean(field, repairedTemplate(text))}`
+          : mistakeInTemplate(text, isOfValue);
+      if (mistake !== undefined) this.#findings.refuse(place, mistake);
+      if (template === undefined || mistake !== undefined) return [];
+      const pieces = template.pieces.map((piece) => {
+        if (typeof piece === "string") return piece;
+        const inPath = this.#mistakeIn(piece, "tag", at);
+        if (inPath !== undefined) this.#findings.refuse(place, inPath);
+        return { ...piece, isId: isIdType(typeAt(piece, parent, field)) };
+      });
+      return [{ ...template, pieces }];
+    });
+  }
+
+  /**
+   * Returns the tag of the entity that a field belongs to, if each of them has entries of its own. Entries that
+   * entities share have none: each of them would write its own into it, in turn.
+   */
+  parentTag(parent: GraphQLObjectType, keyPaths: readonly KeyPath[]): readonly string[] {
+    const { entities, idFields } = this.#inputs;
+    if (entities?.isEntity(parent) !== true) return [];
+    const isInKey = (name: string): boolean =>
+      keyPaths.some(
+        ({ root, steps }) => root === "source" && (steps.length === 0 || (steps.length === 1 && steps[0] === name)),
+      );
+    return idFields.of(parent.name).every(isInKey) ? [idFields.templateOf(parent.name, "source")] : [];
+  }
+
+  /** Reports a `key` that does not say which entity a reference is to: references to others would share entries. */
+  checkReference(place: Place, entityKeys: readonly KeyFields[], keyPaths: readonly KeyPath[]): void {
+    const sources = keyPaths.filter(({ root }) => root === "source").map(({ steps }) => steps.join("."));
+    const isCovered = (path: string): boolean =>
+      sources.some((source) => source === "" || source === path || path.startsWith(`${source}.`));
+    const keys = entityKeys.map(keyPathsOf);
+    if (keys.some((paths) => paths.every(isCovered))) return;
+    const choices = keys.map((paths) => paths.map((path) => `$source.${path}`).join(" and ")).join(", or ");
+    this.#findings.refuse(
+      place,
+      `\`key\`: expected the key of the entity for \`${REFERENCE}\`, ${choices}, got ${keyPaths.map(({ text }) => text).join(", ") || "nothing"}; add it, or remove \`key\`: the default is the whole representation`,
+    );
+  }
+
+  /** Reports a `key` without what the value is computed from: one representation would decide about the value for all others. */
+  #checkRequired(place: Place, required: readonly string[], key: readonly string[]): void {
+    if (required.every((path) => key.some((text) => path === text || path.startsWith(`${text}.`)))) return;
+    const last = required.at(-1) as string;
+    const fields = required.length === 1 ? last : `${required.slice(0, -1).join(", ")} and ${last}`;
+    this.#findings.refuse(
+      place,
+      `\`key\`: expected the fields of \`@requires\`, ${fields}, got ${key.join(", ") || "nothing"}; add them, or remove \`key\``,
+    );
+  }
+
+  #mistakeIn(path: Parameters<typeof mistakeInPath>[0], use: PathPlace["use"], at: TemplatePlace): string | undefined {
+    const { schema, names } = this.#inputs;
+    const otherProperties = at.place.source.endsWith(names.invalidates)
+      ? "call cache.invalidateTags in the resolver"
+      : "add the tag with resultControl(info).set({ tags })";
+    return mistakeInPath(path, { ...at, use, schema, otherProperties });
+  }
+}
+
+/** `text`: a key path or a tag template; without effect if it names an argument that the field does not have. */
+function didYouMean({ args }: AnyField, text: string | undefined): string {
+  const named = [...(text ?? "").matchAll(/\$args\.(\w+)/g)].map(([, name]) => name);
+  const isPossible = named.every((name) => args.some((argument) => argument.name === name));
+  return text === undefined || !isPossible ? "" : `; did you mean ${JSON.stringify(text)}?`;
+}
