@@ -1,7 +1,6 @@
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, it } from "vitest";
-import { redisSource } from "../../src/tools/cli/redis.js";
-import type { ImportPackage } from "../../src/tools/cli/redis-connection.js";
+import { type ImportPackage, redisSource } from "../../src/tools/cli/redis.js";
 import { RedisLab } from "../support/redis-lab.js";
 
 const lab = new RedisLab();

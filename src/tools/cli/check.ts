@@ -3,18 +3,15 @@ import { readFile, stat } from "node:fs/promises";
 import { isSchema } from "graphql";
 import { CachedError, messageOf } from "../../core/base/errors.js";
 import { type DirectiveNames, resolveNames } from "../../core/directive/compile/directive-names.js";
-import { readArguments } from "./arguments.js";
-import { CliError } from "./cli-error.js";
-import { readConfig } from "./config.js";
-import { introspectedSdl, isGlob, isModule, readGlob } from "./document-loaders.js";
+import { readArguments, readConfig } from "./command.js";
+import { introspectedSdl, isGlob, isModule, readGlob, reading, withExcluded } from "./document-loaders.js";
 import { type Finding, type LintResult, lint, RULES, type Rule } from "./lint.js";
 import { operationLines, readOperations } from "./operations.js";
 import { executableSchema, type OfflineSchema, placeOf, readSchema, type SchemaFile } from "./schema-document.js";
 import { readSchemaModule } from "./schema-module.js";
-import { jsonText, printable, type Terminal, wrap } from "./terminal.js";
+import { CliError, counted, jsonText, noteLines, printable, type Terminal, wrap } from "./terminal.js";
 
-/** The help of `check`. */
-export const CHECK_HELP = `Usage: graphql-cached check [options] <file>...
+const HELP = `Usage: graphql-cached check [options] <file>...
 
 Finds mistakes in the caching policies of a schema. All files together are one
 schema; - reads standard input. A module (.js, .mjs, .cjs; .ts where Node.js
@@ -48,19 +45,21 @@ ${Object.entries(RULES)
 
 Exit codes: 0 nothing found, 1 something found, 2 the check cannot be made.`;
 
+const OPTIONS = {
+  config: { type: "string" },
+  "no-identify": { type: "boolean" },
+  directive: { type: "string" },
+  invalidates: { type: "string" },
+  "auth-directive": { type: "string", multiple: true },
+  ignore: { type: "string", multiple: true },
+  operations: { type: "string", multiple: true },
+} as const;
+
 /** Runs `graphql-cached check`. Returns the exit code. */
 export async function check(argv: readonly string[], terminal: Terminal): Promise<number> {
-  const { values, positionals } = readArguments("check", argv, {
-    config: { type: "string" },
-    "no-identify": { type: "boolean" },
-    directive: { type: "string" },
-    invalidates: { type: "string" },
-    "auth-directive": { type: "string", multiple: true },
-    ignore: { type: "string", multiple: true },
-    operations: { type: "string", multiple: true },
-  });
+  const { values, positionals } = readArguments("check", argv, OPTIONS);
   if (values.help === true) {
-    terminal.print(CHECK_HELP);
+    terminal.print(HELP);
     return 0;
   }
   if (positionals.length === 0)
@@ -127,10 +126,14 @@ async function readAll(
   names: Required<DirectiveNames>,
   terminal: Terminal,
 ): Promise<ReadSchema> {
-  const excluded = given.filter((path) => path.startsWith("!")).map((path) => path.slice(1));
-  const paths = given.filter((path) => !path.startsWith("!"));
+  const { paths, excluded } = withExcluded(given);
   const files: SchemaFile[] = [];
-  const notes: string[] = [];
+  const notes = paths
+    .filter((path) => path.endsWith(".json"))
+    .map(
+      (path) =>
+        `${path}: the result of an introspection query has no directives, so that policies in them are not checked; pass the SDL.`,
+    );
   for (const path of paths) {
     const read =
       isModule(path) && existsSync(path)
@@ -138,42 +141,31 @@ async function readAll(
         : isGlob(path)
           ? await readGlob("check", path, "type definitions", excluded)
           : [await readSchemaFile(path, terminal)];
-    if (path.endsWith(".json"))
-      notes.push(
-        `${path}: the result of an introspection query has no directives, so that policies in them are not checked; pass the SDL.`,
-      );
     if (!isSchema(read)) files.push(...read);
     else if (paths.length === 1)
       return { files: [{ name: printable(path) }], offline: executableSchema(read, names), notes };
     else
       throw new CliError(`check: ${printable(path)}: expected a module with a schema alone, got ${paths.length} files`);
   }
-  return { files: distinct(files), offline: readSchema(files, names), notes };
+  // A module can have several templates.
+  const distinct = new Map(files.map((file) => [file.name, file]));
+  return { files: [...distinct.values()], offline: readSchema(files, names), notes };
 }
-
-/** A module can have several templates. */
-const distinct = (files: readonly SchemaFile[]): readonly SchemaFile[] => [
-  ...new Map(files.map((file) => [file.name, file])).values(),
-];
 
 async function readSchemaFile(path: string, terminal: Terminal): Promise<SchemaFile> {
   if (path === "-") return { name: "stdin", text: await terminal.readInput() };
   const name = printable(path);
-  try {
+  return reading("check", path, async () => {
     if ((await stat(path)).isDirectory())
       throw new CliError(
         `check: expected a file, got the directory ${name}; write ${name.replace(/\/$/, "")}/*.graphql`,
       );
     const text = await readFile(path, "utf8");
     const sdl = path.endsWith(".json") ? introspectedSdl(text) : text;
-    if (sdl !== undefined) return { name, text: sdl };
-    throw new CliError(`check: ${name}: expected the result of an introspection query, got something else`);
-  } catch (error) {
-    if (error instanceof CliError) throw error;
-    const { code } = error as NodeJS.ErrnoException;
-    const reason = code === "ENOENT" ? "there is no such file" : messageOf(error);
-    throw new CliError(`check: ${name} cannot be read: ${reason}`);
-  }
+    if (sdl === undefined)
+      throw new CliError(`check: ${name}: expected the result of an introspection query, got something else`);
+    return { name, text: sdl };
+  });
 }
 
 function asText(
@@ -192,10 +184,8 @@ function asText(
       ? `No mistakes found: ${what} in ${where}.`
       : `${counted(findings.length, "finding")} in ${where}.`;
   const ofOperations = operations === undefined ? [] : operationLines(operations);
-  return [...lines, ...ofOperations, summary, ...notes.flatMap((note) => wrap(printable(`Note: ${note}`), "", "  "))];
+  return [...lines, ...ofOperations, summary, ...noteLines(notes)];
 }
-
-const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
 function asJson(
   files: readonly Pick<SchemaFile, "name">[],

@@ -5,9 +5,8 @@ import { join, relative } from "node:path";
 import { pathToFileURL } from "node:url";
 import { buildClientSchema, type DocumentNode, type IntrospectionQuery, Kind, parse, printSchema } from "graphql";
 import { messageOf } from "../../core/base/errors.js";
-import { CliError } from "./cli-error.js";
 import type { SchemaFile } from "./schema-document.js";
-import { printable } from "./terminal.js";
+import { CliError, printable } from "./terminal.js";
 
 /** What is looked for: type definitions, or operations and fragments. */
 export type DocumentKind = "type definitions" | "operations";
@@ -33,6 +32,24 @@ export const isModule = (path: string): boolean => /\.[cm]?[jt]sx?$/.test(path);
 
 /** Whether it is a pattern of paths, such as `src/*.graphql`. A file can have such a name as well. */
 export const isGlob = (path: string): boolean => /[*?{}[\]]/.test(path) && !existsSync(path);
+
+/** Splits paths from those with ! before them, which leave files out. */
+export const withExcluded = (given: readonly string[]) => ({
+  paths: given.filter((path) => !path.startsWith("!")),
+  excluded: given.filter((path) => path.startsWith("!")).map((path) => path.slice(1)),
+});
+
+/** Returns what `read` resolves to, and reports errors of the file system with the path. */
+export async function reading<Read>(place: string, path: string, read: () => Promise<Read>): Promise<Read> {
+  try {
+    return await read();
+  } catch (error) {
+    if (error instanceof CliError) throw error;
+    const { code } = error as NodeJS.ErrnoException;
+    const reason = code === "ENOENT" ? "there is no such file" : messageOf(error);
+    throw new CliError(`${place}: ${printable(path)} cannot be read: ${reason}`);
+  }
+}
 
 /**
  * Reads the documents of a kind in the files that a pattern names; `excluded` are patterns as well. Modules are not run.

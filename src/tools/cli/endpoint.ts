@@ -1,21 +1,13 @@
 import { messageOf } from "../../core/base/errors.js";
-import { CliError } from "./cli-error.js";
-import type { Answer, AnswerError, Source } from "./source.js";
-import { printable } from "./terminal.js";
+import { type Answer, readErrors, type Source } from "./source.js";
+import { CliError, printable } from "./terminal.js";
 
 /** Returns a source that sends queries to a GraphQL endpoint. Throws `CliError` for an invalid URL or header. */
-export function endpointSource(
-  command: string,
-  {
-    url,
-    headers,
-    timeoutMs,
-  }: { readonly url: string; readonly headers: readonly string[]; readonly timeoutMs: number },
-): Source {
+export function endpointSource(command: string, url: string, headers: readonly string[], timeoutMs: number): Source {
   const target = URL.canParse(url) ? new URL(url) : undefined;
   if (target === undefined || !/^https?:$/.test(target.protocol))
     throw new CliError(
-      `${command}: --endpoint: expected a URL such as http://localhost:4000/graphql, got ${printable(withoutCredentials(url))}`,
+      `${command}: --endpoint: expected a URL such as http://localhost:4000/graphql, got ${printable(url.replace(/\/\/.*@/, "//"))}`,
     );
   const sent = new Headers({
     "content-type": "application/json",
@@ -64,8 +56,6 @@ export function endpointSource(
   };
 }
 
-const withoutCredentials = (url: string): string => url.replace(/\/\/.*@/, "//");
-
 function connectionMistake(error: unknown, timeoutMs: number): string {
   if ((error as Error).name === "TimeoutError")
     return `no answer within ${timeoutMs} ms; is the server overloaded? --timeout waits longer`;
@@ -85,36 +75,17 @@ function answerIn(name: string, { status, headers }: Response, text: string): An
   let body: unknown;
   try {
     body = JSON.parse(text);
-  } catch {
-    body = undefined;
-  }
+  } catch {}
+  const { data, errors } = (body ?? {}) as { readonly data?: unknown; readonly errors?: unknown };
+  if (Array.isArray(errors) || (typeof data === "object" && data !== null))
+    return { data: (data ?? undefined) as Answer["data"], errors: readErrors(errors) };
+  if (status === 401 || status === 403)
+    throw new CliError(
+      `${name}: the server denies access; pass the credentials with --header or GRAPHQL_CACHED_HEADERS`,
+    );
+  const [type = ""] = (headers.get("content-type") ?? "no content type").split(";");
   const isBroken = body === undefined && /\bjson\b/.test(headers.get("content-type") ?? "");
-  const { data, errors } = (typeof body === "object" && body !== null ? body : {}) as {
-    data?: unknown;
-    errors?: unknown;
-  };
-  if (!Array.isArray(errors) && (typeof data !== "object" || data === null)) {
-    const type = printable(headers.get("content-type")?.split(";")[0] ?? "no content type");
-    const why =
-      status === 401 || status === 403
-        ? "the server denies access; pass the credentials with --header or GRAPHQL_CACHED_HEADERS"
-        : `expected the answer of a GraphQL server, got ${isBroken ? "invalid JSON" : type} (HTTP ${status}); is this the URL of the GraphQL endpoint?`;
-    throw new CliError(`${name}: ${why}`);
-  }
-  return { data: (data ?? undefined) as Answer["data"], errors: Array.isArray(errors) ? errors.map(readError) : [] };
-}
-
-/** Returns a GraphQL error in the form of a source. */
-export function readError(error: unknown): AnswerError {
-  const { message, path, extensions } = (error ?? {}) as {
-    readonly message?: unknown;
-    readonly path?: unknown;
-    readonly extensions?: { readonly code?: unknown };
-  };
-  const code = extensions?.code;
-  return {
-    message: typeof message === "string" ? printable(message) : "an error without a message",
-    code: typeof code === "string" ? code : undefined,
-    path: Array.isArray(path) ? path : [],
-  };
+  throw new CliError(
+    `${name}: expected the answer of a GraphQL server, got ${isBroken ? "invalid JSON" : printable(type)} (HTTP ${status}); is this the URL of the GraphQL endpoint?`,
+  );
 }

@@ -1,12 +1,10 @@
-import { readArguments } from "./arguments.js";
-import { CliError } from "./cli-error.js";
-import { connect, SOURCE_HELP, SOURCE_OPTIONS } from "./connect.js";
-import { inspect } from "./inspection.js";
-import { asArguments, KEY_HELP, KEY_OPTIONS, keyVariables } from "./key-options.js";
+import { serverCommand, show } from "./command.js";
+import { inspect, operationParts, type Variables } from "./inspection.js";
+import { KEY_HELP, KEY_OPTIONS, keyVariables } from "./key-options.js";
 import type { Source } from "./source.js";
-import { duration, jsonText, printable, type Terminal, wrap } from "./terminal.js";
+import { CliError, duration, printable, wrap, wrapRows } from "./terminal.js";
 
-export const ENTRY_HELP = `Usage: graphql-cached entry <coordinate> [options]
+const HELP = `Usage: graphql-cached entry <coordinate> [options]
 
 Shows the entry of one key: its state, age, size and lease, and why it is not
 served. The coordinate is that of a field, such as Query.movie, or the name of
@@ -14,18 +12,8 @@ a loader. Needs --endpoint: a key can be made with the schema only.
 
 Options:
 ${KEY_HELP}
-  --json                     print the entry as JSON
+  --json                     print the entry as JSON`;
 
-${SOURCE_HELP}`;
-
-const TYPES = {
-  coordinate: "String!",
-  args: "CacheArguments",
-  source: "CacheArguments",
-  context: "CacheArguments",
-  id: "CacheId",
-  private: "ID",
-};
 const BASIC = "state negative ageMs freshForMs loadMs valueBytes leaseForMs outdated stale";
 const FULL = `${BASIC} use explanation servableForMs
   lease { endsInMs process { host pid } }
@@ -56,53 +44,35 @@ interface Process {
 }
 
 /** Runs `graphql-cached entry`. */
-export async function entry(argv: readonly string[], terminal: Terminal): Promise<number> {
-  const { values, positionals } = readArguments("entry", argv, { ...SOURCE_OPTIONS, ...KEY_OPTIONS });
-  if (values.help === true) {
-    terminal.print(ENTRY_HELP);
-    return 0;
-  }
+export const entry = serverCommand("entry", HELP, KEY_OPTIONS, async ({ values, positionals, terminal, connect }) => {
   const [coordinate, ...others] = positionals;
   if (coordinate === undefined || others.length > 0)
     throw new CliError(
       `entry: expected one coordinate, such as Query.movie, or the name of a loader, got ${positionals.length === 0 ? "none" : printable(positionals.join(" "))}; pass the rest of the key as --args '{"id": 7}' or --id 7`,
     );
-  const variables = { coordinate, ...keyVariables("entry", values) };
-  const source = await connect("entry", values, terminal);
-  try {
-    if (!source.hasSchema)
-      throw new CliError(
-        "entry: a Redis server alone does not know the schema, with which keys are made; pass --endpoint",
-      );
-    const { definitions, text } = asArguments(variables, TYPES);
-    const { sections, notes } = await inspect(
-      source,
-      [{ name: "entry", text: `entry(${text}) { ${FULL} }`, older: `entry(${text}) { ${BASIC} }`, isRequired: true }],
-      { types: definitions, values: variables },
+  const key = keyVariables("entry", values, { json: "CacheArguments", id: "CacheId" });
+  const source = await connect();
+  if (!source.hasSchema)
+    throw new CliError(
+      "entry: a Redis server alone does not know the schema, with which keys are made; pass --endpoint",
     );
-    const found = sections.entry as Entry | null;
-    if (values.json === true) terminal.print(jsonText({ entry: found, notes }, 2));
-    else {
-      const lines = found === null ? await describeMissing(coordinate, variables, source) : describe(coordinate, found);
-      for (const line of [...lines, ...notes.flatMap((note) => wrap(`Note: ${note}`, "", "  "))]) terminal.print(line);
-    }
-    return 0;
-  } finally {
-    await source.close();
+  const variables: Variables = { coordinate: ["String!", coordinate], ...key };
+  const { passed } = operationParts("query", variables);
+  const section = { name: "entry", text: `entry(${passed}) { ${FULL} }`, older: `entry(${passed}) { ${BASIC} }` };
+  const { sections, notes } = await inspect(source, [section], variables);
+  const found = sections.entry as Entry | null;
+  if (values.json === true) show(terminal, { entry: found, notes }, []);
+  else {
+    const lines = found === null ? await describeMissing(coordinate, key, source) : describe(coordinate, found);
+    show(terminal, undefined, lines, notes);
   }
-}
+});
 
 /** Names the key that was looked for, and what the key of the field is made of. */
-async function describeMissing(
-  coordinate: string,
-  { coordinate: _, ...given }: Readonly<Record<string, unknown>>,
-  source: Source,
-): Promise<string[]> {
-  const rows: Row[] = [];
-  const parts = Object.entries(given).map(([name, value]) => `--${name} ${JSON.stringify(value)}`);
-  rows.push(["looked for", parts.length === 0 ? "a key without arguments" : parts.join(" ")]);
-  const section = { name: "fields", text: "fields { coordinate scope policy { key } }", isRequired: true };
-  const fields = await inspect(source, [section], { types: "", values: {} }).then(
+async function describeMissing(coordinate: string, given: Variables, source: Source): Promise<string[]> {
+  const parts = Object.entries(given).map(([name, [, value]]) => `--${name} ${JSON.stringify(value)}`);
+  const rows: Row[] = [["looked for", parts.length === 0 ? "a key without arguments" : parts.join(" ")]];
+  const fields = await inspect(source, [{ name: "fields", text: "fields { coordinate scope policy { key } }" }]).then(
     ({ sections }) => sections.fields as readonly PolicyOfField[],
     () => [],
   );
@@ -113,7 +83,7 @@ async function describeMissing(
       "key",
       `${key.join(", ") || "the same for all calls"}${field?.scope === "PRIVATE" ? ", and the identity" : ""}`,
     ]);
-  return [...wrap(printable(`${coordinate}: the store has no entry for this key.`)), ...linesOf(rows)];
+  return [...wrap(printable(`${coordinate}: the store has no entry for this key.`)), ...wrapRows(rows, 14)];
 }
 
 interface PolicyOfField {
@@ -123,9 +93,6 @@ interface PolicyOfField {
 }
 
 type Row = readonly [name: string, text: string];
-
-const linesOf = (rows: readonly Row[]): string[] =>
-  rows.flatMap(([name, text]) => wrap(printable(text), `  ${name.padEnd(14)}`, " ".repeat(16)));
 
 function describe(coordinate: string, found: Entry): string[] {
   const rows: Row[] = [["state", stateOf(found)]];
@@ -140,12 +107,18 @@ function describe(coordinate: string, found: Entry): string[] {
       ["size", `${found.valueBytes} bytes${found.negative ? ", null or an empty list" : ""}`],
     );
   }
-  const leaseMs = found.lease?.endsInMs ?? found.leaseForMs;
-  if (leaseMs !== null) rows.push(["lease", `ends in ${duration(leaseMs)}${of(found.lease?.process)}`]);
-  if (found.tags) rows.push(["tags", tagText(found.tags)]);
+  const { lease, tags, explanation } = found;
+  const leaseMs = lease?.endsInMs ?? found.leaseForMs;
+  const holder = lease?.process;
+  const of = holder?.host == null ? "" : `, process ${holder.pid} on ${holder.host}`;
+  if (leaseMs !== null) rows.push(["lease", `ends in ${duration(leaseMs)}${of}`]);
+  if (tags) {
+    const ofResult = tags.resultCount > 0 ? [`${tags.resultCount} of the result`] : [];
+    rows.push(["tags", [...tags.static, ...ofResult].join(", ") || "none"]);
+  }
   // It names the invalidation as well.
-  if (found.explanation !== undefined) rows.push(["why", found.explanation]);
-  return [printable(coordinate), ...linesOf(rows)];
+  if (explanation !== undefined) rows.push(["why", explanation]);
+  return [printable(coordinate), ...wrapRows(rows, 14)];
 }
 
 function stateOf({ state, use, outdated, stale }: Entry): string {
@@ -154,9 +127,3 @@ function stateOf({ state, use, outdated, stale }: Entry): string {
     return use === "NONE" ? `${word}, not served` : `${word}, served as ${use.toLowerCase().replaceAll("_", " ")}`;
   return outdated ? `${word}, not served: invalidated` : stale ? `${word}, stale` : word;
 }
-
-const tagText = ({ static: names, resultCount }: NonNullable<Entry["tags"]>): string =>
-  [...names, ...(resultCount > 0 ? [`${resultCount} of the result`] : [])].join(", ") || "none";
-
-const of = (process: Process | null | undefined): string =>
-  process?.host == null ? "" : `, process ${process.pid} on ${process.host}`;

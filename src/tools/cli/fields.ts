@@ -1,38 +1,37 @@
-import { readArguments } from "./arguments.js";
-import { CliError } from "./cli-error.js";
-import { connect, SOURCE_HELP, SOURCE_OPTIONS } from "./connect.js";
-import { inspect } from "./inspection.js";
-import { OBSERVED, type Observation, observationText } from "./observation.js";
-import { type FieldSubtrees, SUBTREES, subtreesText } from "./subtrees.js";
-import { jsonText, printable, type Terminal, wrap } from "./terminal.js";
+import { serverCommand, show } from "./command.js";
+import { chosen, inspect } from "./inspection.js";
+import { OBSERVED, type Observation, observationText } from "./mode.js";
+import { compact, percent, printable, wrapRows } from "./terminal.js";
 
-export const FIELDS_HELP = `Usage: graphql-cached fields [<coordinate>...] [options]
+const HELP = `Usage: graphql-cached fields [<coordinate>...] [options]
 
 Lists the cached fields and the loaders, or those of the given coordinates:
 policy, key, tags, mode, what observe has measured, and what their subtrees
 did. Durations are in seconds. Settings that are off, such as staleWhileRevalidate: 0, are left out.
 
 Options:
-  --json                     print the fields as JSON, with all settings
-
-${SOURCE_HELP}`;
-
-/** A policy, with the settings of its type, its profile and the defaults applied. */
-type Policy = Readonly<Record<string, unknown>> & {
-  readonly key: readonly string[] | null;
-  readonly tags: readonly string[] | null;
-};
+  --json                     print the fields as JSON, with all settings`;
 
 /** A field or loader, as far as the server describes it. */
 interface Field {
   readonly coordinate: string;
   readonly maxAge: number | null;
   readonly scope: string | null;
-  readonly policy?: Policy | null;
+  /** With the settings of its type, its profile and the defaults applied. */
+  readonly policy?: PolicyWithKey | null;
   readonly mode?: string;
   readonly observed?: Observation | null;
   /** Missing unless it has some. */
   readonly subtrees?: FieldSubtrees | null;
+}
+
+type PolicyWithKey = Readonly<Record<string, unknown> & Record<"key" | "tags", readonly string[] | null>>;
+
+interface FieldSubtrees {
+  readonly stats: { readonly reads: number; readonly hitRatio: number | null };
+  readonly selections: number;
+  readonly holes: readonly string[];
+  readonly skipped: readonly { readonly reason: string; readonly subject: string; readonly count: number }[];
 }
 
 /** The settings, in the order in which they are shown, and the value at which each is off. */
@@ -58,59 +57,28 @@ const SETTINGS: Readonly<Record<string, unknown>> = {
 const ASKED = Object.keys(SETTINGS).filter((name) => name !== "subtree");
 
 /** Runs `graphql-cached fields`. */
-export async function fields(argv: readonly string[], terminal: Terminal): Promise<number> {
-  const { values, positionals } = readArguments("fields", argv, SOURCE_OPTIONS);
-  if (values.help === true) {
-    terminal.print(FIELDS_HELP);
-    return 0;
-  }
-  const source = await connect("fields", values, terminal);
-  try {
-    const section = {
+export const fields = serverCommand("fields", HELP, {}, async ({ values, positionals, terminal, connect }) => {
+  const { sections, notes } = await inspect(await connect(), [
+    {
       name: "fields",
       text: `fields { coordinate maxAge scope policy { ${ASKED.join(" ")} key tags } mode ${OBSERVED} }`,
       older: "fields { coordinate maxAge scope }",
-      isRequired: true,
-    };
-    const subtrees = {
+    },
+    {
       name: "subtrees",
-      text: `subtrees: fields { coordinate subtrees { stats { reads hitRatio } ${SUBTREES} } }`,
-      isRequired: false,
+      text: "subtrees: fields { coordinate subtrees { stats { reads hitRatio } selections holes skipped { reason subject count } } }",
+      isOptional: true,
       isNew: true,
-    };
-    const { sections, notes } = await inspect(source, [section, subtrees], { types: "", values: {} });
-    const ofFields = new Map(
-      ((sections.subtrees ?? []) as readonly Pick<Field, "coordinate" | "subtrees">[]).map((one) => [
-        one.coordinate,
-        one.subtrees,
-      ]),
-    );
-    const found = chosen(sections.fields as readonly Field[], positionals).map((field): Field => {
-      const own = ofFields.get(field.coordinate);
-      return own == null ? field : { ...field, subtrees: own };
-    });
-    if (values.json === true) terminal.print(jsonText({ fields: found, notes }, 2));
-    else
-      for (const line of [
-        ...(found.length === 0 ? ["No cached fields or loaders."] : found.flatMap(describe)),
-        ...notes.flatMap((note) => wrap(`Note: ${note}`, "", "  ")),
-      ])
-        terminal.print(line);
-    return 0;
-  } finally {
-    await source.close();
-  }
-}
-
-function chosen(known: readonly Field[], coordinates: readonly string[]): readonly Field[] {
-  const names = known.map(({ coordinate }) => coordinate);
-  for (const coordinate of coordinates)
-    if (!names.includes(coordinate))
-      throw new CliError(
-        `fields: expected a cached field or a loader, got ${printable(coordinate)}; known are ${printable(names.join(", ")) || "none"}`,
-      );
-  return coordinates.length === 0 ? known : known.filter(({ coordinate }) => coordinates.includes(coordinate));
-}
+    },
+  ]);
+  const withSubtrees = (sections.subtrees ?? []) as readonly Pick<Field, "coordinate" | "subtrees">[];
+  const found = chosen("fields", sections.fields as readonly Field[], positionals).map((field): Field => {
+    const own = withSubtrees.find(({ coordinate }) => coordinate === field.coordinate)?.subtrees;
+    return own == null ? field : { ...field, subtrees: own };
+  });
+  const lines = found.length === 0 ? ["No cached fields or loaders."] : found.flatMap(describe);
+  show(terminal, values.json === true ? { fields: found, notes } : undefined, lines, notes);
+});
 
 function describe({ coordinate, maxAge, scope, policy, mode = "ON", observed, subtrees }: Field): string[] {
   const settings = policy ?? { maxAge, scope };
@@ -126,12 +94,9 @@ function describe({ coordinate, maxAge, scope, policy, mode = "ON", observed, su
     );
   if (mode !== "ON") rows.push(["mode", mode.toLowerCase()]);
   if (observed != null) rows.push(["observed", observationText(observed)]);
-  const text = subtrees == null ? undefined : subtreesText(subtrees);
-  if (text !== undefined) rows.push(["subtrees", text]);
-  return [
-    printable(coordinate),
-    ...rows.flatMap(([name, text]) => wrap(printable(text), `  ${name.padEnd(10)}`, " ".repeat(12))),
-  ];
+  if (subtrees != null && (subtrees.stats.reads > 0 || subtrees.skipped.length > 0))
+    rows.push(["subtrees", subtreesText(subtrees)]);
+  return [printable(coordinate), ...wrapRows(rows, 10)];
 }
 
 function policyText(policy: Readonly<Record<string, unknown>>): string {
@@ -140,4 +105,15 @@ function policyText(policy: Readonly<Record<string, unknown>>): string {
     .filter(([name, off]) => policy[name] !== undefined && policy[name] !== off)
     .map(([name]) => `${name}: ${String(policy[name])}`)
     .join(", ");
+}
+
+function subtreesText({ stats: { reads, hitRatio }, selections, holes, skipped }: FieldSubtrees): string {
+  const parts = [
+    `${compact(reads)} reads${hitRatio === null ? "" : `, ${percent(hitRatio)} of them hits`}`,
+    `${selections} ${selections === 1 ? "selection" : "selections"}`,
+  ];
+  if (holes.length > 0) parts.push(`holes: ${holes.join(", ")}`);
+  const listed = skipped.map(({ reason, subject, count }) => `${reason} ${subject} ${compact(count)}`);
+  if (listed.length > 0) parts.push(`skipped: ${listed.join(", ")}`);
+  return parts.join("; ");
 }

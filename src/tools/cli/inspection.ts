@@ -1,5 +1,5 @@
-import { CliError } from "./cli-error.js";
 import type { AnswerError, Source } from "./source.js";
+import { CliError, printable } from "./terminal.js";
 
 /** A part of the inspection query. */
 export interface Section {
@@ -9,8 +9,8 @@ export interface Section {
   readonly text: string;
   /** What is asked of servers that do not know all of it. */
   readonly older?: string;
-  /** Whether a command has nothing to show without it. */
-  readonly isRequired: boolean;
+  /** Whether a command has something to show without it. */
+  readonly isOptional?: boolean;
   /** Whether servers that do not know it have nothing to show there, so that nothing is said of it. */
   readonly isNew?: boolean;
 }
@@ -23,6 +23,20 @@ export interface Inspected {
   readonly notes: readonly string[];
 }
 
+/** The type and the value of each variable. */
+export type Variables = Readonly<Record<string, readonly [type: string, value: unknown]>>;
+
+/** Returns the header of an operation with variables, the arguments that pass them to a field, and their values. */
+export function operationParts(kind: "query" | "mutation", variables: Variables) {
+  const entries = Object.entries(variables);
+  const types = entries.map(([name, [type]]) => `$${name}: ${type}`).join(", ");
+  return {
+    header: `${kind} GraphqlCached${types === "" ? "" : `(${types})`}`,
+    passed: entries.map(([name]) => `${name}: $${name}`).join(", "),
+    values: Object.fromEntries(entries.map(([name, [, value]]) => [name, value])),
+  };
+}
+
 /**
  * Asks for parts of the inspection. Servers of an older release, which do not know all of them, are asked for the rest.
  * Throws `CliError` if the server has no inspection, denies it, or lacks a required part.
@@ -30,51 +44,46 @@ export interface Inspected {
 export async function inspect(
   source: Source,
   sections: readonly Section[],
-  variables: { readonly types: string; readonly values: Readonly<Record<string, unknown>> },
+  variables: Variables = {},
 ): Promise<Inspected> {
   const lacking = new Set<string>();
-  const notesOf = (reasons: readonly string[]): string[] => [
-    ...(lacking.size === 0 ? [] : [lackingText([...lacking])]),
-    ...reasons,
-  ];
+  const result = (found: Readonly<Record<string, unknown>>, reasons: readonly string[] = []): Inspected => ({
+    sections: found,
+    notes: [...(lacking.size === 0 ? [] : [lackingText([...lacking])]), ...reasons],
+  });
   let asked = sections;
   // Each round leaves out at least one part or asks an older form of it.
   for (let round = 0; round <= 2 * sections.length; round++) {
     const texts = asked.map(({ text }) => text).join(" ");
     // Servers refuse variables that no part uses.
-    const types = variables.types
-      .split(", ")
-      .filter((one) => one !== "" && texts.includes(one.slice(0, one.indexOf(":"))));
-    const header = types.length === 0 ? "" : `(${types.join(", ")})`;
-    const used = Object.entries(variables.values).filter(([name]) => types.some((one) => one.startsWith(`$${name}:`)));
-    const { data, errors } = await source.ask(
-      `query GraphqlCached${header} { cacheInspection { ${texts} } }`,
-      Object.fromEntries(used),
-    );
-    const answer = data?.cacheInspection as Readonly<Record<string, unknown>> | null | undefined;
-    if (errors.length === 0 && typeof answer === "object" && answer !== null) {
-      const absent = asked.filter(({ name }) => answer[name] === undefined);
-      if (absent.length === asked.length || absent.some(({ isRequired }) => isRequired))
+    const used = Object.fromEntries(Object.entries(variables).filter(([name]) => texts.includes(`$${name}`)));
+    const { header, values } = operationParts("query", used);
+    const { data, errors } = await source.ask(`${header} { cacheInspection { ${texts} } }`, values);
+    const answer = data?.cacheInspection;
+    const found = typeof answer === "object" && answer !== null ? (answer as Inspected["sections"]) : undefined;
+    if (errors.length === 0 && found !== undefined) {
+      const absent = asked.filter(({ name }) => found[name] === undefined);
+      if (absent.length === asked.length || absent.some(({ isOptional }) => isOptional !== true))
         throw notInAnswer(source, absent);
-      return { sections: answer, notes: notesOf([]) };
+      return result(found);
     }
     checkAccess(source, errors);
     const failures = errors.map(({ message, path: [, name] }) => ({ message, name }));
-    const isOptional = (name: unknown): boolean =>
-      asked.some((section) => section.name === name && !section.isRequired);
-    if (typeof answer === "object" && answer !== null && failures.every(({ name }) => isOptional(name))) {
-      const found = Object.entries(answer).filter(([name]) => failures.every((failure) => failure.name !== name));
-      const reasons = failures.map(({ message, name }) => `\`${String(name)}\` is missing: ${message}`);
-      return { sections: Object.fromEntries(found), notes: notesOf(reasons) };
-    }
+    const hasFailed = (given: unknown): boolean => failures.some(({ name }) => name === given);
+    const optional: unknown[] = asked.filter(({ isOptional }) => isOptional).map(({ name }) => name);
+    if (found !== undefined && failures.every(({ name }) => optional.includes(name)))
+      return result(
+        Object.fromEntries(Object.entries(found).filter(([name]) => !hasFailed(name))),
+        failures.map(({ message, name }) => `\`${String(name)}\` is missing: ${message}`),
+      );
     const unknown = asked.filter((section) => errors.some((error) => concerns(error, section)));
     if (unknown.length === 0) throw failed(source, errors);
     asked = asked.flatMap((section) => {
       if (!unknown.includes(section)) return [section];
-      if (section.isNew !== true) lacking.add(section.name);
-      if (section.older !== undefined)
-        return [{ name: section.name, text: section.older, isRequired: section.isRequired }];
-      if (section.isRequired) throw new CliError(`${source.name}: ${lackingText([section.name])}`);
+      const { name, older, isOptional = false, isNew } = section;
+      if (isNew !== true) lacking.add(name);
+      if (older !== undefined) return [{ name, text: older, isOptional }];
+      if (!isOptional) throw new CliError(`${source.name}: ${lackingText([name])}`);
       return [];
     });
     if (asked.length === 0) throw new CliError(`${source.name}: ${lackingText([...lacking])}`);
@@ -87,23 +96,44 @@ function lackingText(names: readonly string[]): string {
   return `this server's inspection has no ${quoted}, or an older form of ${names.length === 1 ? "it" : "them"}; update graphql-cached there`;
 }
 
-/** Runs a mutation of the cache. Throws `CliError` if the server does not have it, denies it, or fails. */
+/**
+ * Runs a mutation of the cache. `typeDefs`: what a server without it lacks. Throws `CliError` if the server does not have
+ * it, denies it, or fails.
+ */
 export async function mutate(
   source: Source,
-  mutation: { readonly name: string; readonly typeDefs: string; readonly text: string },
-  values: Readonly<Record<string, unknown>>,
+  name: string,
+  variables: Variables,
+  typeDefs: string,
+  selection = "",
 ): Promise<unknown> {
-  const { data, errors } = await source.ask(mutation.text, values);
+  const { header, passed, values } = operationParts("mutation", variables);
+  const { data, errors } = await source.ask(`${header} { ${name}(${passed})${selection} }`, values);
   if (errors.length === 0 && data !== undefined) {
-    if (data[mutation.name] === undefined) throw notInAnswer(source, [mutation]);
-    return data[mutation.name];
+    if (data[name] === undefined) throw notInAnswer(source, [{ name }]);
+    return data[name];
   }
   checkAccess(source, errors);
   if (errors.some(isValidation))
     throw new CliError(
-      `${source.name}: this server has no mutation \`${mutation.name}\`, or an older form of it; add ${mutation.typeDefs} to its schema, or update graphql-cached there`,
+      `${source.name}: this server has no mutation \`${name}\`, or an older form of it; add ${typeDefs} to its schema, or update graphql-cached there`,
     );
   throw failed(source, errors);
+}
+
+/** Returns those of the given coordinates, or all if none is given. Throws `CliError` for one that is not known. */
+export function chosen<One extends { readonly coordinate: string }>(
+  command: string,
+  known: readonly One[],
+  coordinates: readonly string[],
+): readonly One[] {
+  const names = known.map(({ coordinate }) => coordinate);
+  const unknown = coordinates.find((coordinate) => !names.includes(coordinate));
+  if (unknown !== undefined)
+    throw new CliError(
+      `${command}: expected a cached field or a loader, got ${printable(unknown)}; known are ${printable(names.join(", ")) || "none"}`,
+    );
+  return coordinates.length === 0 ? known : known.filter(({ coordinate }) => coordinates.includes(coordinate));
 }
 
 /** Whether an error says that the schema of the server lacks something. Errors of the cache itself have a code. */

@@ -1,15 +1,12 @@
 import {
-  type GraphQLField,
   type GraphQLNamedType,
   type GraphQLOutputType,
   getNamedType,
   getNullableType,
   isCompositeType,
-  isInterfaceType,
   isListType,
   isNonNullType,
   isObjectType,
-  isUnionType,
   Kind,
   type Location,
 } from "graphql";
@@ -17,7 +14,7 @@ import { type Cache, createCache } from "../../cache.js";
 import { CachedError } from "../../core/base/errors.js";
 import { didYouMean } from "../../core/base/option-names.js";
 import { resolvePolicies } from "../../core/directive/compile/apply-options.js";
-import { type DirectiveNames, directivesAt } from "../../core/directive/compile/directive-names.js";
+import type { DirectiveNames } from "../../core/directive/compile/directive-names.js";
 import { collectPolicies } from "../../core/directive/compile/read-policies.js";
 import { entityKeysOf } from "../../core/directive/compile/reference.js";
 import { Shapes } from "../../core/directive/compile/shape.js";
@@ -28,12 +25,13 @@ import { canMatch } from "../../core/directive/invalidation/unmatched-tags.js";
 import { isAuthName } from "../../core/directive/permissions/auth-names.js";
 import { parseTagTemplate, type TagTemplate } from "../../core/keys/tag-template.js";
 import { partsOf } from "../../core/parts.js";
-import { MEANINGS, mergeSettings, type PolicySettings } from "../../core/policy/policy.js";
+import { MEANINGS, type PolicySettings } from "../../core/policy/policy.js";
 import { fieldsWithoutEntries } from "../../core/responses/response-key.js";
 import type { SchemaRules } from "../../core/schema-rules.js";
 import type { CacheOptions } from "../../options.js";
 import { type CheckedOperation, explainOperations } from "./operations.js";
 import type { DirectiveUse, OfflineSchema, SchemaFile } from "./schema-document.js";
+import { addResolvers, type CachedTarget, cachedTargets, locationOf } from "./targets.js";
 
 /** The rules of `check`, with what each of them finds. */
 export const RULES = {
@@ -83,17 +81,7 @@ export interface LintOptions {
 }
 
 /** Checks a schema without its resolvers. */
-export function lint(offline: OfflineSchema, options: LintOptions): LintResult {
-  return new Linter(offline, options).run();
-}
-
-interface CachedTarget {
-  readonly coordinate: string;
-  readonly settings: PolicySettings;
-  readonly location: Location | undefined;
-  /** Undefined for types. */
-  readonly field: GraphQLField<unknown, unknown> | undefined;
-}
+export const lint = (offline: OfflineSchema, options: LintOptions): LintResult => new Linter(offline, options).run();
 
 class Linter {
   readonly #offline: OfflineSchema;
@@ -111,8 +99,8 @@ class Linter {
   run(): LintResult {
     const { names } = this.#options;
     this.#checkUses();
-    const targets = this.#targets();
-    if (!this.#offline.hasResolvers) this.#addResolvers(targets);
+    const targets = cachedTargets(this.#offline, names.directive, this.#policies);
+    if (!this.#offline.hasResolvers) addResolvers(this.#offline.schema, targets);
     const { cachedCount, rules } = this.#checkPolicies(targets);
     for (const target of targets) {
       this.#checkWindows(target);
@@ -138,13 +126,8 @@ class Linter {
     const { operations, names, apply } = this.#options;
     if (operations === undefined) return undefined;
     const { schema } = this.#offline;
-    const cache = this.#createCache(
-      targets,
-      schema
-        .getDirectives()
-        .map(({ name }) => name)
-        .filter(isAuthName),
-    );
+    const directives = schema.getDirectives().map(({ name }) => name);
+    const cache = this.#createCache(targets, directives.filter(isAuthName));
     try {
       const applied = applyCached(schema, cache, { ...apply, ...names });
       const checked = explainOperations(operations, applied, partsOf(cache, "check").subtrees);
@@ -179,95 +162,25 @@ class Linter {
     const seen = new Set<string>();
     for (const { node, parentKind, coordinate } of this.#offline.uses) {
       const name = node.name.value;
+      const report = (message: string, location = node.loc): void =>
+        this.#find("directive", coordinate, `@${name}: ${message}`, location);
       const definition = this.#offline.schema.getDirective(name);
       const known = definition?.args.map((arg) => arg.name) ?? [];
-      for (const argument of node.arguments ?? [])
-        if (!known.includes(argument.name.value))
-          this.#find(
-            "directive",
-            coordinate,
-            `@${name}: unknown argument \`${argument.name.value}\`; expected one of ${list(known)}${didYouMean(argument.name.value, { known, meanings: MEANINGS })}`,
-            argument.loc,
+      for (const { name: argument, loc } of node.arguments ?? [])
+        if (!known.includes(argument.value))
+          report(
+            `unknown argument \`${argument.value}\`; expected one of ${list(known)}${didYouMean(argument.value, { known, meanings: MEANINGS })}`,
+            loc,
           );
-      const location = KIND_LOCATIONS[parentKind] ?? parentKind;
-      if (definition?.locations.some((one) => one === location) !== true)
-        this.#find(
-          "directive",
-          coordinate,
-          `@${name}: has no effect here; put it on a field${name === this.#options.names.directive ? " or type" : " of the mutation type"}`,
-          node.loc,
+      const place = KIND_LOCATIONS[parentKind] ?? parentKind;
+      if (definition?.locations.some((one) => one === place) !== true)
+        report(
+          `has no effect here; put it on a field${name === this.#options.names.directive ? " or type" : " of the mutation type"}`,
         );
       const use = `${name} ${coordinate}`;
       if (definition?.isRepeatable === false && seen.has(use))
-        this.#find(
-          "directive",
-          coordinate,
-          `@${name}: expected the directive once, got it again, without effect; merge the two`,
-          node.loc,
-        );
+        report("expected the directive once, got it again, without effect; merge the two");
       seen.add(use);
-    }
-  }
-
-  /** The fields and types with a policy. Those whose arguments cannot be read are reported with the policies. */
-  #targets(): CachedTarget[] {
-    const { schema } = this.#offline;
-    const targets: CachedTarget[] = [];
-    for (const type of Object.values(schema.getTypeMap())) {
-      if (!isObjectType(type) && !isInterfaceType(type) && !isUnionType(type)) continue;
-      const add = (coordinate: string, target: object, field: CachedTarget["field"]): void => {
-        const { extensions } = target as { readonly extensions?: { readonly cached?: PolicySettings } };
-        const [inDirective] = this.#directivesAt(target, this.#options.names.directive);
-        const layers = [this.#policies.get(coordinate), inDirective, extensions?.cached];
-        if (layers.some((layer) => layer !== undefined))
-          targets.push({
-            coordinate,
-            settings: mergeSettings(...layers),
-            location: this.#locationOf(coordinate),
-            field,
-          });
-      };
-      add(type.name, type, undefined);
-      if (!isUnionType(type))
-        for (const field of Object.values(type.getFields())) add(`${type.name}.${field.name}`, field, field);
-    }
-    return targets;
-  }
-
-  #directivesAt(target: object, name: string): readonly Readonly<Record<string, unknown>>[] {
-    try {
-      return directivesAt(this.#offline.schema, target, name);
-    } catch {
-      return [];
-    }
-  }
-
-  /**
-   * A schema without its server has no resolvers. Fields with a policy have one, or the policy would be of no use, and
-   * so have fields of root types and fields with arguments. Entity types with a policy have a `__resolveReference`.
-   */
-  #addResolvers(targets: readonly CachedTarget[]): void {
-    const { schema } = this.#offline;
-    const cached = new Set(targets.map(({ coordinate }) => coordinate));
-    const roots: readonly unknown[] = [schema.getQueryType(), schema.getMutationType(), schema.getSubscriptionType()];
-    const returning = new Map<string, GraphQLField<unknown, unknown>[]>();
-    for (const type of Object.values(schema.getTypeMap())) {
-      // The types of the introspection are graphql's own objects, the same in each schema.
-      if (!isObjectType(type) || type.name.startsWith("__")) continue;
-      for (const field of Object.values(type.getFields())) {
-        const returned = getNamedType(field.type).name;
-        returning.set(returned, [...(returning.get(returned) ?? []), field]);
-        if (roots.includes(type) || field.args.length > 0 || cached.has(`${type.name}.${field.name}`))
-          field.resolve = () => undefined;
-      }
-      if (cached.has(type.name) && entityKeysOf(schema, type).length > 0)
-        type.extensions = { ...type.extensions, apollo: { subgraph: { resolveReference: () => undefined } } };
-    }
-    // Some field loads the values of a type with a policy: if none is known to, any of them can be the one.
-    for (const { coordinate, field } of targets) {
-      const fields = returning.get(coordinate) ?? [];
-      if (field === undefined && fields.every(({ resolve }) => resolve === undefined))
-        for (const one of fields) one.resolve = () => undefined;
     }
   }
 
@@ -284,9 +197,8 @@ class Linter {
     const replaced = given?.privacy?.authDirectives;
     const cache = this.#createCache(targets);
     const made = partsOf(cache, "check");
-    const isAuthDirective = (name: string): boolean =>
-      made.isAuthDirective(name) || (replaced === undefined && isAuthName(name));
-    const parts = { ...made, isAuthDirective };
+    const isNamedAuth = (name: string): boolean => replaced === undefined && isAuthName(name);
+    const parts = { ...made, isAuthDirective: (name: string) => made.isAuthDirective(name) || isNamedAuth(name) };
     const idFields = resolveIdFields(this.#options.apply.idFields, schema);
     const { rules, findings } = collectPolicies({
       schema,
@@ -321,12 +233,10 @@ class Linter {
       if (messages.has(error.message)) continue;
       messages.add(error.message);
       // Those of directives are found where the directive is, with their place.
-      if (
-        isUnknownName &&
-        this.#offline.uses.some((use) => use.coordinate === coordinate && source === `@${use.node.name.value}`)
-      )
-        continue;
-      this.#find("policy", coordinate, `${source}: ${text}`);
+      const isFound = this.#offline.uses.some(
+        ({ node, coordinate: used }) => used === coordinate && source === `@${node.name.value}`,
+      );
+      if (!isUnknownName || !isFound) this.#find("policy", coordinate, `${source}: ${text}`);
     }
     for (const { source, coordinate } of unusedTypes)
       this.#find(
@@ -393,7 +303,7 @@ class Linter {
   #invalidatedTags({ invalidations }: SchemaRules): Tagged[] {
     if (this.#offline.hasResolvers)
       return [...invalidations].flatMap(([coordinate, { tags }]) =>
-        tags.map((tag) => ({ coordinate, tag, location: this.#locationOf(coordinate) })),
+        tags.map((tag) => ({ coordinate, tag, location: locationOf(this.#offline, coordinate) })),
       );
     return this.#offline.uses
       .filter(({ node }) => node.name.value === this.#options.names.invalidates)
@@ -432,39 +342,24 @@ class Linter {
           location,
         );
     for (const { coordinate, settings, field } of targets) {
-      if (field === undefined || settings.maxAge === 0 || !isListOfObjects(field.type)) continue;
-      // It has the tags of everything in it, those of loaders too.
-      if (settings.subtree === true) continue;
-      if (
-        produced.some((one) => one.coordinate === coordinate || one.coordinate === getNamedType(field.type).name) ||
-        settings.profile !== undefined
-      )
-        continue;
-      const name = getNamedType(field.type).name;
-      this.#find(
-        "list",
-        coordinate,
-        `a list without tags, which no mutation can invalidate; add tags such as ${name}:{$result[].id}, and one for the list itself if a mutation adds to it`,
-      );
+      // One with subtrees has the tags of everything in it, those of loaders too. What a profile says can be unknown.
+      const { maxAge, subtree, profile } = settings;
+      if (field === undefined || maxAge === 0 || subtree === true || profile !== undefined) continue;
+      const { name } = getNamedType(field.type);
+      const hasTags = produced.some((one) => [coordinate, name].includes(one.coordinate));
+      if (isListOfObjects(field.type) && !hasTags)
+        this.#find(
+          "list",
+          coordinate,
+          `a list without tags, which no mutation can invalidate; add tags such as ${name}:{$result[].id}, and one for the list itself if a mutation adds to it`,
+        );
     }
   }
 
-  #find(rule: Rule, coordinate: string, message: string, location = this.#locationOf(coordinate)): void {
+  #find(rule: Rule, coordinate: string, message: string, location = locationOf(this.#offline, coordinate)): void {
     this.#findings.push({ rule, coordinate, message, location });
   }
-
-  /** The directive at a coordinate; for `Movie.__resolveReference`, that of the type. */
-  #locationOf(coordinate: string): Location | undefined {
-    const [typeName = ""] = coordinate.split(".");
-    const at = (name: string): DirectiveUse | undefined => this.#offline.uses.find((use) => use.coordinate === name);
-    const location = (at(coordinate) ?? at(typeName))?.node.loc;
-    // Positions in a text without a name say nothing.
-    return location?.source.name === UNNAMED ? undefined : location;
-  }
 }
-
-/** What graphql calls a text without a name. */
-const UNNAMED = "GraphQL request";
 
 interface Tagged {
   readonly coordinate: string;

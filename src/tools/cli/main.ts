@@ -2,26 +2,16 @@ import { messageOf } from "../../core/base/errors.js";
 import { VERSION } from "../../core/base/version.js";
 import { advise } from "./advise.js";
 import { check } from "./check.js";
-import { CliError } from "./cli-error.js";
+import type { Command } from "./command.js";
 import { entry } from "./entry.js";
 import { fields } from "./fields.js";
 import { invalidate } from "./invalidate.js";
 import { mode } from "./mode.js";
-import { jsonText, printable, type Terminal, wrap } from "./terminal.js";
+import { CliError, jsonText, printable, type Terminal, wrap } from "./terminal.js";
 import { top } from "./top.js";
 import { watch } from "./watch.js";
 
-/** The commands. */
-const COMMANDS: Readonly<Record<string, (argv: readonly string[], terminal: Terminal) => Promise<number>>> = {
-  check,
-  fields,
-  advise,
-  top,
-  entry,
-  invalidate,
-  mode,
-  watch,
-};
+const COMMANDS: Readonly<Record<string, Command>> = { check, fields, advise, top, entry, invalidate, mode, watch };
 
 const HELP = `Usage: graphql-cached <command> [options]
 
@@ -41,12 +31,9 @@ graphql-cached --version which release this is.`;
 /** Runs the command line. Returns the exit code: 0 for success, 1 for findings, 2 if a command cannot do its work. */
 export async function main(argv: readonly string[], terminal: Terminal): Promise<number> {
   const [name = "", ...rest] = argv;
-  if (["--help", "-h", "help"].includes(name)) {
-    terminal.print(HELP);
-    return 0;
-  }
-  if (name === "--version") {
-    terminal.print(VERSION);
+  const shown = ["--help", "-h", "help"].includes(name) ? HELP : name === "--version" ? VERSION : undefined;
+  if (shown !== undefined) {
+    terminal.print(shown);
     return 0;
   }
   try {
@@ -58,12 +45,8 @@ export async function main(argv: readonly string[], terminal: Terminal): Promise
     return await command(rest, terminal);
   } catch (error) {
     // Anything but a CliError is a mistake in this program, which the stack helps to find.
-    const message =
-      error instanceof CliError
-        ? error.message
-        : error instanceof Error
-          ? (error.stack ?? error.message)
-          : messageOf(error);
+    const stack = error instanceof Error && !(error instanceof CliError) ? error.stack : undefined;
+    const message = stack ?? messageOf(error);
     if (rest.includes("--json")) terminal.print(jsonText({ error: message }));
     for (const line of wrap(`graphql-cached: ${printable(message)}`, "", "  ")) terminal.complain(line);
     return 2;

@@ -1,13 +1,10 @@
-import { readArguments } from "./arguments.js";
-import { CliError } from "./cli-error.js";
-import { connect, SOURCE_HELP, SOURCE_OPTIONS } from "./connect.js";
-import { inspect, mutate } from "./inspection.js";
-import { OBSERVED, type Observation, observationText } from "./observation.js";
-import { cell, jsonText, printable, type Terminal, wrap } from "./terminal.js";
+import { serverCommand, show } from "./command.js";
+import { inspect, mutate, type Variables } from "./inspection.js";
+import { CliError, cell, compact, percent, printable, wrap } from "./terminal.js";
 
 const MODES = ["off", "observe", "on"];
 
-export const MODE_HELP = `Usage: graphql-cached mode
+const HELP = `Usage: graphql-cached mode
        graphql-cached mode [<coordinate>] off|observe|on
 
 Shows the modes that were set, and what observe has measured, or sets the mode
@@ -19,9 +16,7 @@ two seconds.
   on        use the cache
 
 Options:
-  --json                     print the modes as JSON
-
-${SOURCE_HELP}`;
+  --json                     print the modes as JSON`;
 
 interface Setting {
   readonly coordinate: string | null;
@@ -30,57 +25,52 @@ interface Setting {
   readonly setBy: string | null;
 }
 
-/** What was measured of a field or loader. */
-interface Observed {
-  readonly coordinate: string;
-  readonly observed: Observation | null;
-}
+const SETTING = "{ coordinate mode setAt setBy }";
 
-const SETTING = "coordinate mode setAt setBy";
+/** The counts of reads in the mode observe. */
+export type Observation = Readonly<
+  Record<"reads" | "hit" | "stale" | "miss" | "bypassed" | "hitRatio", number> &
+    Record<"compared" | "different" | "comparedStale" | "differentStale", number>
+>;
+
+/** What the inspection tells of them. */
+export const OBSERVED =
+  "observed { reads hit stale miss bypassed hitRatio compared different comparedStale differentStale }";
 
 /** Runs `graphql-cached mode`. */
-export async function mode(argv: readonly string[], terminal: Terminal): Promise<number> {
-  const { values, positionals } = readArguments("mode", argv, SOURCE_OPTIONS);
-  if (values.help === true) {
-    terminal.print(MODE_HELP);
-    return 0;
-  }
+export const mode = serverCommand("mode", HELP, {}, async ({ values, positionals, terminal, connect }) => {
   const wanted = positionals.at(-1);
   if (positionals.length > 2 || (wanted !== undefined && !MODES.includes(wanted)))
     throw new CliError(
       `mode: expected [<coordinate>] and one of ${MODES.join(", ")}, or nothing, got ${printable(positionals.join(" "))}`,
     );
-  const coordinate = positionals.length === 2 ? positionals[0] : undefined;
-  const source = await connect("mode", values, terminal);
-  try {
-    let settings: readonly Setting[];
-    let observed: readonly Observed[] = [];
-    if (wanted === undefined) {
-      const section = { name: "modes", text: `modes { ${SETTING} }`, isRequired: true };
-      const fields = { name: "fields", text: `fields { coordinate ${OBSERVED} }`, isRequired: false };
-      const { sections } = await inspect(source, [section, fields], { types: "", values: {} });
-      settings = sections.modes as readonly Setting[];
-      observed = (sections.fields ?? []) as readonly Observed[];
-    } else {
-      const text = `mutation GraphqlCached($mode: CacheMode!, $coordinate: String) { cacheSetMode(mode: $mode, coordinate: $coordinate) { ${SETTING} } }`;
-      const given = { mode: wanted.toUpperCase(), ...(coordinate === undefined ? {} : { coordinate }) };
-      settings = (await mutate(
-        source,
-        { name: "cacheSetMode", typeDefs: "controlTypeDefs", text },
-        given,
-      )) as readonly Setting[];
-    }
-    const measured = observed.filter((field) => field.observed !== null);
-    if (values.json === true)
-      terminal.print(jsonText({ modes: settings, ...(wanted === undefined ? { observed: measured } : {}) }, 2));
-    else for (const line of [...table(settings), ...observations(measured)]) terminal.print(line);
-    return 0;
-  } finally {
-    await source.close();
+  const [coordinate] = positionals.slice(0, -1);
+  const source = await connect();
+  if (wanted !== undefined) {
+    const variables: Variables = {
+      mode: ["CacheMode!", wanted.toUpperCase()],
+      ...(coordinate === undefined ? {} : { coordinate: ["String", coordinate] }),
+    };
+    const modes = await mutate(source, "cacheSetMode", variables, "controlTypeDefs", ` ${SETTING}`);
+    show(terminal, values.json === true ? { modes } : undefined, settingLines(modes as readonly Setting[]));
+    return;
   }
-}
+  const { sections } = await inspect(source, [
+    { name: "modes", text: `modes ${SETTING}` },
+    { name: "fields", text: `fields { coordinate ${OBSERVED} }`, isOptional: true },
+  ]);
+  const modes = sections.modes as readonly Setting[];
+  const fields = (sections.fields ?? []) as readonly { coordinate: string; observed: Observation | null }[];
+  const observed = fields.filter((field) => field.observed !== null);
+  const measured = observed.flatMap((field) => [
+    printable(field.coordinate),
+    ...wrap(observationText(field.observed as Observation), "  "),
+  ]);
+  if (measured.length > 0) measured.unshift("", "Measured by observe, since the processes started:");
+  show(terminal, values.json === true ? { modes, observed } : undefined, [...settingLines(modes), ...measured]);
+});
 
-function table(settings: readonly Setting[]): string[] {
+function settingLines(settings: readonly Setting[]): string[] {
   if (settings.length === 0) return ["No mode was set: everything is in its initial mode, which is on by default."];
   return settings.flatMap(({ coordinate, mode: set, setAt, setBy }) => [
     `${cell(coordinate ?? "(everything)", 40)} ${cell(set.toLowerCase(), 8)} ${cell(setAt, 24)}`.trimEnd(),
@@ -88,10 +78,18 @@ function table(settings: readonly Setting[]): string[] {
   ]);
 }
 
-const observations = (measured: readonly Observed[]): string[] => [
-  ...(measured.length === 0 ? [] : ["", "Measured by observe, since the processes started:"]),
-  ...measured.flatMap(({ coordinate, observed }) => [
-    printable(coordinate),
-    ...wrap(observationText(observed as Observation), "  "),
-  ]),
-];
+/** Returns what the mode observe has measured, in words. */
+export function observationText(seen: Observation): string {
+  const { reads, hitRatio, stale, bypassed, compared, different, comparedStale, differentStale } = seen;
+  const parts = [`${compact(reads)} reads, ${percent(hitRatio)} would be fresh hits`];
+  if (stale > 0) parts.push(`${compact(stale)} stale`);
+  if (bypassed > 0) parts.push(`${compact(bypassed)} bypassed`);
+  const values = (count: number): string => `${compact(count)} ${count === 1 ? "value" : "values"}`;
+  parts.push(
+    compared === 0
+      ? "no value was compared yet"
+      : `${compact(different)} of ${values(compared)} differed from the source`,
+  );
+  if (comparedStale > 0) parts.push(`${compact(differentStale)} of ${values(comparedStale)} that were stale`);
+  return parts.join("; ");
+}

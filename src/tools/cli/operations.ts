@@ -16,10 +16,9 @@ import {
 import { messageOf } from "../../core/base/errors.js";
 import type { ExplainedSubtree, OperationRewriter } from "../../core/parts.js";
 import type { SkipReason } from "../../core/telemetry/events.js";
-import { CliError } from "./cli-error.js";
-import { isGlob, isModule, lacking, readGlob, readTags } from "./document-loaders.js";
+import { isGlob, isModule, lacking, readGlob, reading, readTags, withExcluded } from "./document-loaders.js";
 import { placeOf, type SchemaFile } from "./schema-document.js";
-import { printable, wrap } from "./terminal.js";
+import { CliError, counted, printable, wrap } from "./terminal.js";
 
 /** What becomes of the fields with `subtree: true` of one operation. */
 export interface CheckedOperation {
@@ -35,33 +34,27 @@ export interface CheckedOperation {
 
 /** Reads files of operations, and modules with operations in them. Of folders, those whose names end with `.graphql` or `.gql`. Throws `CliError`. */
 export async function readOperations(given: readonly string[]): Promise<readonly SchemaFile[]> {
+  const place = "check: --operations";
+  const { paths, excluded } = withExcluded(given);
+  const readPath = async (path: string): Promise<readonly SchemaFile[]> => {
+    if (isModule(path)) {
+      await access(path);
+      const found = await readTags(place, path, "operations");
+      if (found === undefined) throw lacking(place, path, "CodeFileLoader");
+      return found;
+    }
+    const isFolder = (await stat(path)).isDirectory();
+    const found = isFolder ? (await readdir(path, { recursive: true })).filter(isDocument).sort(byText) : [];
+    const names = isFolder ? found.map((name) => join(path, name)) : [path];
+    return Promise.all(names.map(async (name) => ({ name: printable(name), text: await readFile(name, "utf8") })));
+  };
   const files: SchemaFile[] = [];
-  const excluded = given.filter((path) => path.startsWith("!")).map((path) => path.slice(1));
-  for (const path of given.filter((one) => !one.startsWith("!"))) {
-    const place = "check: --operations";
-    if (isGlob(path)) {
-      files.push(...(await readGlob(place, path, "operations", excluded)));
-      continue;
-    }
-    try {
-      if (isModule(path)) {
-        await access(path);
-        const found = await readTags(place, path, "operations");
-        if (found === undefined) throw lacking(place, path, "CodeFileLoader");
-        files.push(...found);
-        continue;
-      }
-      const isFolder = (await stat(path)).isDirectory();
-      const found = isFolder ? (await readdir(path, { recursive: true })).filter(isDocument).sort(byText) : [];
-      for (const file of isFolder ? found.map((name) => join(path, name)) : [path])
-        files.push({ name: printable(file), text: await readFile(file, "utf8") });
-    } catch (error) {
-      if (error instanceof CliError) throw error;
-      const { code } = error as NodeJS.ErrnoException;
-      const reason = code === "ENOENT" ? "there is no such file" : messageOf(error);
-      throw new CliError(`${place}: ${printable(path)} cannot be read: ${reason}`);
-    }
-  }
+  for (const path of paths)
+    files.push(
+      ...(isGlob(path)
+        ? await readGlob(place, path, "operations", excluded)
+        : await reading(place, path, () => readPath(path))),
+    );
   return files;
 }
 
@@ -147,6 +140,12 @@ export function operationLines(operations: readonly CheckedOperation[]): string[
   const skipped = fields.filter(({ obstacle }) => obstacle !== undefined);
   const invalid = operations.filter(({ mistake }) => mistake !== undefined);
   const others = operations.length - shown.length;
+  const totals = [
+    `${counted(operations.length, "operation")}: ${counted(fields.length - skipped.length, "field")} with a subtree, ${skipped.length} without one`,
+  ];
+  if (others > 0)
+    totals.push(`${counted(others, "operation")} ${others === 1 ? "has" : "have"} no field with subtree: true`);
+  if (invalid.length > 0) totals.push(`${counted(invalid.length, "operation")} could not be checked`);
   return [
     ...shown.flatMap(({ file, line, kind, name, mistake, fields: found }) => [
       printable(`${file}:${line}  ${kind} ${name ?? "without a name"}`),
@@ -155,15 +154,7 @@ export function operationLines(operations: readonly CheckedOperation[]): string[
         : wrap(printable(`is not valid: ${mistake}`), "  ", "    ")),
       "",
     ]),
-    ...wrap(
-      [
-        `${counted(operations.length, "operation")}: ${counted(fields.length - skipped.length, "field")} with a subtree, ${skipped.length} without one`,
-        ...(others === 0
-          ? []
-          : [`${counted(others, "operation")} ${others === 1 ? "has" : "have"} no field with subtree: true`]),
-        ...(invalid.length === 0 ? [] : [`${counted(invalid.length, "operation")} could not be checked`]),
-      ].join("; "),
-    ).map((line, nth, all) => (nth === all.length - 1 ? `${line}.` : line)),
+    ...wrap(`${totals.join("; ")}.`),
     "",
   ];
 }
@@ -192,5 +183,3 @@ const WHY: Readonly<Partial<Record<SkipReason, (subject: string) => string>>> = 
 
 const whyOf = ({ reason, subject }: { reason: SkipReason; subject: string }): string =>
   WHY[reason]?.(`\`${subject}\``) ?? subject;
-
-const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;

@@ -2,19 +2,16 @@ import { graphql } from "graphql";
 import { createCache } from "../../cache.js";
 import { CachedError, messageOf } from "../../core/base/errors.js";
 import { partsOf } from "../../core/parts.js";
+import type { RedisClient } from "../../stores/redis/redis-client.js";
 import { redisStore } from "../../stores/redis/redis-store.js";
 import { inspectionSchema } from "../inspection/schema.js";
-import { CliError } from "./cli-error.js";
-import { readError } from "./endpoint.js";
-import { findRedisPackage, type ImportPackage } from "./redis-connection.js";
-import type { Source } from "./source.js";
-import { printable } from "./terminal.js";
+import { readErrors, type Source } from "./source.js";
+import { CliError, printable } from "./terminal.js";
 
 /** The caches of a Redis server, and how to reach them. */
 export interface RedisPlace {
   readonly url: string;
   readonly prefix: string | undefined;
-  /** That of the caches. */
   readonly normalizeTag: ((tag: string) => string) | undefined;
   readonly timeoutMs: number;
 }
@@ -79,13 +76,8 @@ export async function redisSource(
     name: `${name}, prefix ${prefix}`,
     hasSchema: false,
     ask: async (query, variables) => {
-      const { data, errors = [] } = await graphql({
-        schema,
-        source: query,
-        variableValues: variables,
-        contextValue: {},
-      });
-      return { data: data ?? undefined, errors: errors.map(readError) };
+      const answer = await graphql({ schema, source: query, variableValues: variables, contextValue: {} });
+      return { data: answer.data ?? undefined, errors: readErrors(answer.errors) };
     },
     invalidateCoordinate: async (coordinate, isSoft) => {
       if (!known.includes(coordinate))
@@ -98,4 +90,71 @@ export async function redisSource(
     },
     close,
   };
+}
+
+/** A client that is connected, to the database of its URL. */
+interface RedisConnection {
+  readonly client: RedisClient;
+  disconnect(): void;
+}
+
+type Connect = (url: string, timeoutMs: number) => Promise<RedisConnection>;
+
+/** Loads a package. Rejects if it is not installed. */
+export type ImportPackage = (name: "ioredis" | "iovalkey" | "redis") => Promise<unknown>;
+
+/** Returns how to connect, with the first package of these that is installed. Undefined if there is none. */
+async function findRedisPackage(importPackage: ImportPackage): Promise<Connect | undefined> {
+  for (const name of ["ioredis", "iovalkey"] as const) {
+    const ioredis = await importPackage(name).catch(() => undefined);
+    if (ioredis !== undefined)
+      return (url, timeoutMs) => connectIoredis(ioredis as typeof import("ioredis"), url, timeoutMs);
+  }
+  const nodeRedis = await importPackage("redis").catch(() => undefined);
+  if (nodeRedis === undefined) return undefined;
+  return (url, timeoutMs) => connectNodeRedis(nodeRedis as typeof import("redis"), url, timeoutMs);
+}
+
+async function connectIoredis(
+  { Redis }: typeof import("ioredis"),
+  url: string,
+  timeoutMs: number,
+): Promise<RedisConnection> {
+  const client = new Redis(url, {
+    lazyConnect: true,
+    connectTimeout: timeoutMs,
+    commandTimeout: timeoutMs,
+    maxRetriesPerRequest: 0,
+    retryStrategy: () => null,
+  });
+  let lastError: unknown;
+  client.on("error", (error: unknown) => {
+    lastError = error;
+  });
+  const disconnect = (): void => client.disconnect();
+  try {
+    await client.connect();
+    // When it connects, the client ignores that there is no such database, and uses another one.
+    await client.select(client.options.db ?? 0);
+  } catch (error) {
+    disconnect();
+    throw lastError ?? error;
+  }
+  return { client, disconnect };
+}
+
+async function connectNodeRedis(
+  { createClient }: typeof import("redis"),
+  url: string,
+  timeoutMs: number,
+): Promise<RedisConnection> {
+  const client = createClient({
+    url,
+    disableOfflineQueue: true,
+    socket: { connectTimeout: timeoutMs, reconnectStrategy: false },
+    commandOptions: { timeout: timeoutMs },
+  });
+  client.on("error", () => undefined);
+  await client.connect();
+  return { client, disconnect: () => client.destroy() };
 }

@@ -17,10 +17,9 @@ import {
   visit,
 } from "graphql";
 import { messageOf } from "../../core/base/errors.js";
-import type { DirectiveNames } from "../../core/directive/compile/directive-names.js";
-import { renameDirectives } from "../../core/directive/compile/directive-names.js";
+import { type DirectiveNames, renameDirectives } from "../../core/directive/compile/directive-names.js";
 import { CACHED_SDL } from "../../generated/schema.js";
-import { CliError } from "./cli-error.js";
+import { CliError } from "./terminal.js";
 
 /** A file of a schema, with its text. */
 export interface SchemaFile {
@@ -44,19 +43,8 @@ export interface OfflineSchema {
 }
 
 /** Everywhere in a schema that a directive can be. */
-const LOCATIONS = [
-  "SCHEMA",
-  "SCALAR",
-  "OBJECT",
-  "FIELD_DEFINITION",
-  "ARGUMENT_DEFINITION",
-  "INTERFACE",
-  "UNION",
-  "ENUM",
-  "ENUM_VALUE",
-  "INPUT_OBJECT",
-  "INPUT_FIELD_DEFINITION",
-].join(" | ");
+const LOCATIONS =
+  "SCHEMA | SCALAR | OBJECT | FIELD_DEFINITION | ARGUMENT_DEFINITION | INTERFACE | UNION | ENUM | ENUM_VALUE | INPUT_OBJECT | INPUT_FIELD_DEFINITION";
 /** The type of the arguments of directives that no file defines. */
 const ANYTHING = "GraphqlCachedAnything";
 /** Scalars of federation, which a server defines. */

@@ -2,10 +2,9 @@ import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { type DocumentNode, type GraphQLSchema, isSchema, Kind, print } from "graphql";
 import { describeSetting, messageOf } from "../../core/base/errors.js";
-import { CliError } from "./cli-error.js";
 import { readTags } from "./document-loaders.js";
 import type { SchemaFile } from "./schema-document.js";
-import { printable } from "./terminal.js";
+import { CliError, printable } from "./terminal.js";
 
 /** The exports that can be a schema, in the order in which they count. */
 const EXPORTS = ["schema", "typeDefs", "default"] as const;
@@ -36,22 +35,20 @@ export async function readSchemaModule(path: string): Promise<GraphQLSchema | re
     );
   }
   const { place, value } = exported;
-  const foreign = isForeignSchema(value) ? textOfForeign(value as GraphQLSchema) : undefined;
-  if (foreign !== undefined) return [{ name: `${name} ${place}`, text: foreign }];
-  if (isForeignSchema(value))
+  if (isForeignSchema(value)) {
+    const text = textOfForeign(value as GraphQLSchema);
+    if (text !== undefined) return [{ name: `${name} ${place}`, text }];
     throw new CliError(
       `check: ${name}: expected a schema of the graphql that graphql-cached uses, got a schema of another copy of graphql; install one only (see \`npm ls graphql\`)`,
     );
+  }
   if (isSchema(value)) return value;
   const texts = textsOf(value);
   if (texts === undefined)
     throw new CliError(
       `check: ${name}: \`${place}\`: expected SDL, a document or a GraphQLSchema, got ${printable(describeSetting(value))}`,
     );
-  return texts.map((text, nth) => ({
-    name: `${name} ${place}${texts.length === 1 ? "" : `[${nth}]`}`,
-    text,
-  }));
+  return texts.map((text, nth) => ({ name: `${name} ${place}${texts.length === 1 ? "" : `[${nth}]`}`, text }));
 }
 
 async function taggedIn(path: string): Promise<readonly SchemaFile[] | undefined> {

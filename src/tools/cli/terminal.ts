@@ -1,15 +1,17 @@
 import { styleText } from "node:util";
 import { escapedControl, withoutControls } from "../../core/base/errors.js";
 
+/** A reason for which a command cannot do its work: exit code 2. The message is for the user and names the remedy. */
+export class CliError extends Error {
+  override readonly name = "CliError";
+}
+
 /** What a command writes to and reads from. */
 export interface Terminal {
-  /** Writes a line to standard output. */
   print(line: string): void;
   /** Writes a line to standard error. */
   complain(line: string): void;
-  /** Clears the screen of a terminal. */
   clear(): void;
-  /** Reads standard input to its end. */
   readInput(): Promise<string>;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Whether standard output is a terminal, which can be cleared. */
@@ -47,19 +49,22 @@ export const jsonText = (value: unknown, indent?: number): string =>
 /** Returns paragraphs broken at spaces into lines of at most `width`, the first with `indent`, the others with `hanging`. */
 export function wrap(text: string, indent = "", hanging = indent, width = WIDTH): string[] {
   const lines: string[] = [];
-  let line = indent;
-  let isEmpty = true;
-  for (const word of text.split(/\s+/)) {
-    if (!isEmpty && line.length + 1 + word.length > width) {
+  const [first = "", ...words] = text.split(/\s+/);
+  let line = indent + first;
+  for (const word of words)
+    if (line.length + 1 + word.length > width) {
       lines.push(line);
-      line = hanging;
-      isEmpty = true;
-    }
-    line += isEmpty ? word : ` ${word}`;
-    isEmpty = false;
-  }
+      line = hanging + word;
+    } else line += ` ${word}`;
   return [...lines, line];
 }
+
+/** Returns the lines of rows with names before their texts. */
+export const wrapRows = (rows: readonly (readonly [name: string, text: string])[], nameWidth: number): string[] =>
+  rows.flatMap(([name, text]) => wrap(printable(text), `  ${name.padEnd(nameWidth)}`, " ".repeat(nameWidth + 2)));
+
+export const noteLines = (notes: readonly string[], width = WIDTH): string[] =>
+  notes.flatMap((note) => wrap(printable(`Note: ${note}`), "", "  ", width));
 
 /** Returns `text` cut or padded to a width; numbers are aligned to the right. */
 export function cell(value: string | number, width: number): string {
@@ -87,3 +92,6 @@ export function duration(ms: number): string {
 
 /** Returns a ratio from 0 to 1 as a percentage, rounded down so that only all of it is 100 %. */
 export const percent = (ratio: number): string => `${Math.floor(ratio * 100)}%`;
+
+/** Returns a number with its noun, such as 2 fields. */
+export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;

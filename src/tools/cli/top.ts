@@ -1,21 +1,8 @@
-import { readArguments, readNumber } from "./arguments.js";
-import { CliError } from "./cli-error.js";
-import { connect, SOURCE_HELP, SOURCE_OPTIONS } from "./connect.js";
+import { readNumber, serverCommand, show } from "./command.js";
 import { type Inspected, inspect, type Section } from "./inspection.js";
-import { OBSERVED, type Observation } from "./observation.js";
-import {
-  cell,
-  compact,
-  duration,
-  jsonText,
-  type Paint,
-  painter,
-  percent,
-  printable,
-  type Terminal,
-  WIDTH,
-  wrap,
-} from "./terminal.js";
+import { OBSERVED, type Observation } from "./mode.js";
+import { type Column, type Look, NAME_WIDTH, tableOf } from "./table.js";
+import { CliError, compact, duration, noteLines, painter, percent, printable, WIDTH, wrap } from "./terminal.js";
 
 const WINDOWS: Readonly<Record<string, string>> = {
   "1m": "ONE_MINUTE",
@@ -26,7 +13,7 @@ const WINDOWS: Readonly<Record<string, string>> = {
 const ORDERS = ["reads", "loads", "failed", "hit"] as const;
 type Order = (typeof ORDERS)[number];
 
-export const TOP_HELP = `Usage: graphql-cached top [options]
+const HELP = `Usage: graphql-cached top [options]
 
 Shows which fields and loaders are read most, how many reads the cache serves,
 what observe has measured, the hot keys and the processes. In a terminal, it
@@ -40,9 +27,7 @@ Options:
   --limit <n>                how many fields and keys to show. Default: 15
   --every <seconds>          how often to refresh. Default: 5
   --once                     print once
-  --json                     print once, as JSON
-
-${SOURCE_HELP}`;
+  --json                     print once, as JSON`;
 
 /** Counts of a field or loader, as far as the server has them. */
 interface Field {
@@ -75,17 +60,6 @@ interface Process {
   readonly missing?: string | null;
 }
 
-interface Settings {
-  readonly order: Order;
-  readonly limit: number;
-}
-
-/** How a page looks. */
-interface Look {
-  readonly width: number;
-  readonly paint: Paint;
-}
-
 interface Counts {
   readonly reads: number;
   readonly loads: number;
@@ -98,70 +72,53 @@ interface Total {
   readonly subtrees: { readonly stats: Counts } | null;
 }
 
+const OPTIONS = {
+  window: { type: "string", default: "10m" },
+  sort: { type: "string", default: "reads" },
+  limit: { type: "string", default: "15" },
+  every: { type: "string", default: "5" },
+  once: { type: "boolean" },
+} as const;
+
 /** Runs `graphql-cached top`. */
-export async function top(argv: readonly string[], terminal: Terminal): Promise<number> {
-  const { values, positionals } = readArguments("top", argv, {
-    ...SOURCE_OPTIONS,
-    window: { type: "string", default: "10m" },
-    sort: { type: "string", default: "reads" },
-    limit: { type: "string", default: "15" },
-    every: { type: "string", default: "5" },
-    once: { type: "boolean" },
-  });
-  if (values.help === true) {
-    terminal.print(TOP_HELP);
-    return 0;
-  }
+export const top = serverCommand("top", HELP, OPTIONS, async ({ values, positionals, terminal, connect }) => {
   if (positionals.length > 0) throw new CliError(`top: expected options only, got ${printable(positionals[0] ?? "")}`);
   const window = oneOf("--window", values.window, Object.keys(WINDOWS));
-  const settings: Settings = {
-    order: oneOf("--sort", values.sort, ORDERS) as Order,
-    limit: readNumber("top", "--limit", values.limit, { from: 1, to: 10_000 }),
-  };
+  const order = oneOf("--sort", values.sort, ORDERS) as Order;
+  const limit = readNumber("top", "--limit", values.limit, { from: 1, to: 10_000 });
   const everyMs = readNumber("top", "--every", values.every, { from: 1, to: 10_000 }) * 1_000;
-  const source = await connect("top", values, terminal);
-  try {
-    const isOnce = values.once === true || values.json === true || !terminal.isTty;
-    const sections = sectionsOf(settings.limit, isOnce);
-    const rates = new Rates();
-    const paint = painter(terminal);
-    let isFirst = true;
-    do {
-      const look = { width: terminal.isTty ? (terminal.columns ?? WIDTH) : WIDTH, paint };
-      const inspected = await inspect(source, sections, {
-        types: "$window: CacheWindow!",
-        values: { window: WINDOWS[window] },
-      }).catch((error: unknown) => {
-        // A server that has answered once is asked again, for example after it was restarted.
-        if (isFirst || !(error instanceof CliError)) throw error;
-        return error;
-      });
-      isFirst = false;
-      if (inspected instanceof CliError) {
-        terminal.clear();
-        for (const line of wrap(printable(inspected.message), "", "  ", look.width)) terminal.print(line);
-      } else if (values.json === true) terminal.print(jsonText({ ...inspected.sections, notes: inspected.notes }, 2));
-      else {
-        if (!isOnce) terminal.clear();
-        const isOlder = (inspected.sections.fields as readonly Field[]).some(
-          ({ stats }) => stats.hitRatio === undefined,
-        );
-        const isSinceStart = window === "start" || isOlder;
-        const rated = rates.next((inspected.sections.totals ?? []) as readonly Total[]);
-        const parts = [source.name, isSinceStart ? "since the start" : `last ${window}`];
-        if (rated !== undefined) parts.push(`/S over ${duration(rated.spanMs)}`);
-        for (const line of [
-          ...wrap(parts.join(" · "), "", "  ", look.width),
-          ...pageOf(inspected, settings, source.hasSchema, look, rated),
-        ])
-          terminal.print(line);
-      }
-    } while (!isOnce && (await terminal.sleep(everyMs)));
-    return 0;
-  } finally {
-    await source.close();
-  }
-}
+  const source = await connect();
+  const isOnce = values.once === true || values.json === true || !terminal.isTty;
+  const sections = sectionsOf(limit, isOnce);
+  const variables = { window: ["CacheWindow!", WINDOWS[window]] } as const;
+  const paint = painter(terminal);
+  let last: Totals | undefined;
+  let isFirst = true;
+  do {
+    const look = { width: terminal.isTty ? (terminal.columns ?? WIDTH) : WIDTH, paint };
+    const inspected = await inspect(source, sections, variables).catch((error: unknown) => {
+      // A server that has answered once is asked again, for example after it was restarted.
+      if (isFirst || !(error instanceof CliError)) throw error;
+      return error;
+    });
+    isFirst = false;
+    if (!isOnce) terminal.clear();
+    if (inspected instanceof CliError) {
+      show(terminal, undefined, wrap(printable(inspected.message), "", "  ", look.width));
+      continue;
+    }
+    const json = values.json === true ? { ...inspected.sections, notes: inspected.notes } : undefined;
+    const fields = inspected.sections.fields as readonly Field[];
+    const isOlder = fields.some(({ stats }) => stats.hitRatio === undefined);
+    const totals = totalsOf((inspected.sections.totals ?? []) as readonly Total[]);
+    const rated = ratesBetween(last, totals);
+    last = totals ?? last;
+    const parts = [source.name, window === "start" || isOlder ? "since the start" : `last ${window}`];
+    if (rated !== undefined) parts.push(`/S over ${duration(rated.spanMs)}`);
+    const lines = pageOf(inspected, { order, limit, isServer: source.hasSchema, look, rated });
+    show(terminal, json, [...wrap(parts.join(" · "), "", "  ", look.width), ...lines]);
+  } while (!isOnce && (await terminal.sleep(everyMs)));
+});
 
 const STATS = "reads hit stale staleIfError loads failedLoads";
 
@@ -171,18 +128,12 @@ const sectionsOf = (limit: number, isOnce: boolean): readonly Section[] => [
     name: "fields",
     text: `fields(window: $window) { coordinate stats { ${STATS} hitRatio loadMs { p90Ms } } ${OBSERVED} }`,
     older: `fields { coordinate stats { ${STATS} } }`,
-    isRequired: true,
   },
-  {
-    name: "hotKeys",
-    text: hotKeysText(limit, "source"),
-    older: hotKeysText(limit, ""),
-    isRequired: false,
-  },
+  { name: "hotKeys", text: hotKeysText(limit, "source"), older: hotKeysText(limit, ""), isOptional: true },
   {
     name: "subtrees",
     text: `subtrees: fields(window: $window) { coordinate subtrees { stats { ${STATS} hitRatio loadMs { p90Ms } } } }`,
-    isRequired: false,
+    isOptional: true,
     isNew: true,
   },
   ...(isOnce
@@ -191,16 +142,22 @@ const sectionsOf = (limit: number, isOnce: boolean): readonly Section[] => [
         {
           name: "totals",
           text: "totals: fields { coordinate stats { reads loads until } subtrees { stats { reads loads } } }",
-          isRequired: false,
+          isOptional: true,
           isNew: true,
         },
       ]),
-  { name: "modes", text: "modes { coordinate mode }", isRequired: false },
-  { name: "processes", text: "processes { isThis host pid version isAlive missing }", isRequired: false },
+  { name: "modes", text: "modes { coordinate mode }", isOptional: true },
+  { name: "processes", text: "processes { isThis host pid version isAlive missing }", isOptional: true },
 ];
 
 const hotKeysText = (limit: number, more: string): string =>
   `hotKeys(window: $window, first: ${Math.min(limit, 5)}) { keys { coordinate digest reads args ${more} id } maxError }`;
+
+/** Counts by the name of the row, and when they were made, on the server's clock. */
+interface Totals {
+  readonly at: number;
+  readonly counts: ReadonlyMap<string, Counts>;
+}
 
 /** What was counted a second, by the name of the row. */
 interface Rated {
@@ -208,96 +165,48 @@ interface Rated {
   readonly perSecond: ReadonlyMap<string, Counts>;
 }
 
-/** Compares the counts of one answer with those of the last. The window would lose old reads meanwhile, so they are those since the start. */
-class Rates {
-  #last: { readonly at: number; readonly counts: ReadonlyMap<string, Counts> } | undefined;
-
-  /** Returns undefined for the first answer, and if the server does not have the counts. */
-  next(totals: readonly Total[]): Rated | undefined {
-    const at = Date.parse(totals[0]?.stats.until ?? "");
-    if (Number.isNaN(at)) return undefined;
-    const counts = new Map<string, Counts>();
-    for (const { coordinate, stats, subtrees } of totals) {
-      counts.set(coordinate, stats);
-      if (subtrees !== null) counts.set(nameOf({ coordinate, isSubtree: true }), subtrees.stats);
-    }
-    const last = this.#last;
-    this.#last = { at, counts };
-    if (last === undefined || at <= last.at) return undefined;
-    const spanMs = at - last.at;
-    const perSecond = new Map<string, Counts>();
-    for (const [name, { reads, loads }] of counts) {
-      const before = last.counts.get(name) ?? { reads: 0, loads: 0 };
-      // The counts of processes that have ended are forgotten one day.
-      if (reads < before.reads || loads < before.loads) continue;
-      perSecond.set(name, {
-        reads: ((reads - before.reads) / spanMs) * 1_000,
-        loads: ((loads - before.loads) / spanMs) * 1_000,
-      });
-    }
-    return { spanMs, perSecond };
+/** Undefined if the server does not have the counts. */
+function totalsOf(totals: readonly Total[]): Totals | undefined {
+  const at = Date.parse(totals[0]?.stats.until ?? "");
+  if (Number.isNaN(at)) return undefined;
+  const counts = new Map<string, Counts>();
+  for (const { coordinate, stats, subtrees } of totals) {
+    counts.set(coordinate, stats);
+    if (subtrees !== null) counts.set(nameOf({ coordinate, isSubtree: true }), subtrees.stats);
   }
+  return { at, counts };
+}
+
+/** Compares the counts of two answers. The window would lose old reads meanwhile, so they are those since the start. */
+function ratesBetween(last: Totals | undefined, totals: Totals | undefined): Rated | undefined {
+  if (last === undefined || totals === undefined || totals.at <= last.at) return undefined;
+  const spanMs = totals.at - last.at;
+  const perSecond = new Map<string, Counts>();
+  for (const [name, { reads, loads }] of totals.counts) {
+    const before = last.counts.get(name) ?? { reads: 0, loads: 0 };
+    // The counts of processes that have ended are forgotten one day.
+    if (reads < before.reads || loads < before.loads) continue;
+    const rateOf = (count: number): number => (count / spanMs) * 1_000;
+    perSecond.set(name, { reads: rateOf(reads - before.reads), loads: rateOf(loads - before.loads) });
+  }
+  return { spanMs, perSecond };
 }
 
 const nameOf = ({ coordinate, isSubtree = false }: Pick<Field, "coordinate" | "isSubtree">): string =>
   isSubtree ? `${coordinate} (subtree)` : coordinate;
 
-/** A column of a table behind the names of its rows. */
-interface Column<Row> {
-  readonly title: string;
-  readonly width: number;
-  /** Numbers are aligned to the right. */
-  readonly isText?: boolean;
-  /** Which columns a narrow terminal goes without: those with the highest number first. Default: it is always there. */
-  readonly rank?: number;
-  textOf(row: Row): string;
-  colorOf?(row: Row): Parameters<Paint>[0] | undefined;
-}
-
-const NAME_WIDTH = 34;
-const MIN_NAME_WIDTH = 20;
-
-/** Returns a table in the width of the terminal. The names get what the columns leave, and no more than they need. */
-function tableOf<Row>(
-  title: string,
-  rows: readonly (readonly [name: string, row: Row])[],
-  given: readonly Column<Row>[],
-  { width, paint }: Look,
-): string[] {
-  let columns = [...given];
-  const left = (): number => width - columns.reduce((sum, column) => sum + 1 + column.width, 0);
-  while (left() < MIN_NAME_WIDTH) {
-    const rank = Math.max(...columns.map((column) => column.rank ?? 0));
-    if (rank === 0) break;
-    columns = columns.filter((column) => column.rank !== rank);
-  }
-  const longest = Math.max(NAME_WIDTH, ...rows.map(([name]) => name.length));
-  const nameWidth = Math.max(1, Math.min(left(), longest));
-  const aligned = (text: string, { width: size, isText = false }: Column<Row>): string =>
-    isText ? cell(text, size) : cell(text, text.length).padStart(size);
-  return [
-    paint("bold", [cell(title, nameWidth), ...columns.map((one) => aligned(one.title, one))].join(" ").trimEnd()),
-    ...rows.map(([name, row]) => {
-      const cells = columns.map((column) => {
-        const color = column.colorOf?.(row);
-        const text = aligned(column.textOf(row), column);
-        return color === undefined ? text : paint(color, text);
-      });
-      return [cell(name, nameWidth), ...cells].join(" ").trimEnd();
-    }),
-  ];
-}
-
 const perSecond = (count: number): string => (count > 0 && count < 9.95 ? count.toFixed(1) : compact(count));
 
-/** `isServer`: whether a server has answered, and not a cache of this program. */
-function pageOf(
-  { sections, notes }: Inspected,
-  { order, limit }: Settings,
-  isServer: boolean,
-  look: Look,
-  rated: Rated | undefined,
-): string[] {
+interface PageOptions {
+  readonly order: Order;
+  readonly limit: number;
+  /** Whether a server has answered, and not a cache of this program. */
+  readonly isServer: boolean;
+  readonly look: Look;
+  readonly rated: Rated | undefined;
+}
+
+function pageOf({ sections, notes }: Inspected, { order, limit, isServer, look, rated }: PageOptions): string[] {
   const subtrees = (sections.subtrees ?? []) as readonly {
     coordinate: string;
     subtrees: Pick<Field, "stats"> | null;
@@ -308,24 +217,26 @@ function pageOf(
   const fields = [...(sections.fields as readonly Field[]), ...read].toSorted(
     (one, other) => rank(other, order) - rank(one, order) || (one.coordinate < other.coordinate ? -1 : 1),
   );
-  const modes = new Map(
-    ((sections.modes ?? []) as readonly { coordinate: string | null; mode: string }[]).map((one) => [
-      one.coordinate,
-      one.mode,
-    ]),
-  );
+  const set = (sections.modes ?? []) as readonly { coordinate: string | null; mode: string }[];
+  const modes = new Map(set.map(({ coordinate, mode }) => [coordinate, mode]));
   const modeOf = ({ coordinate }: Field): string => {
     const mode = modes.get(coordinate) ?? modes.get(null) ?? "ON";
     return mode === "ON" ? "" : mode.toLowerCase();
   };
   const rateColumn = (name: keyof Counts, dropped: number): Column<Field>[] => {
     const rateOf = (field: Field): number | undefined => rated?.perSecond.get(nameOf(field))?.[name];
-    if (rated === undefined) return [];
     const textOf = (field: Field): string => {
       const rate = rateOf(field);
       return rate === undefined ? "" : perSecond(rate);
     };
-    return [{ title: "/S", width: 6, rank: dropped, textOf, colorOf: (field) => (rateOf(field) ? "cyan" : undefined) }];
+    const column: Column<Field> = {
+      title: "/S",
+      width: 6,
+      rank: dropped,
+      textOf,
+      colorOf: (field) => (rateOf(field) ? "cyan" : undefined),
+    };
+    return rated === undefined ? [] : [column];
   };
   const columns: Column<Field>[] = [
     { title: "READS", width: 6, textOf: ({ stats }) => compact(stats.reads) },
@@ -351,8 +262,8 @@ function pageOf(
       ? []
       : [{ title: "MODE", width: 7, isText: true, textOf: modeOf, colorOf: () => "yellow" as const }]),
   ];
-  const rowsOf = (shown: readonly Field[]) => shown.map((field) => [nameOf(field), field] as const);
-  const lines = ["", ...tableOf("FIELD OR LOADER", rowsOf(fields.slice(0, limit)), columns, look)];
+  const shown = fields.slice(0, limit).map((field) => [nameOf(field), field] as const);
+  const lines = ["", ...tableOf("FIELD OR LOADER", shown, columns, look)];
   if (fields.length === 0) lines.push("No cached fields or loaders.");
   if (fields.length > limit) lines.push(`and ${fields.length - limit} more; --limit shows them`);
   const observed = fields.flatMap(({ coordinate, observed: seen }) =>
@@ -361,23 +272,18 @@ function pageOf(
   if (observed.length > 0) lines.push("", ...tableOf("OBSERVED", observed.slice(0, limit), OBSERVED_COLUMNS, look));
   const hotKeys = sections.hotKeys as { readonly keys: readonly HotKey[]; readonly maxError: number } | undefined;
   if (hotKeys !== undefined) {
-    const inputs = { title: "", width: Math.max(10, look.width - NAME_WIDTH - 8), isText: true, textOf: keyText };
-    lines.push(
-      "",
-      ...tableOf(
-        "HOT KEYS",
-        hotKeys.keys.map((key) => [key.coordinate, key] as const),
-        [{ title: "READS", width: 6, textOf: ({ reads }) => compact(reads) }, inputs],
-        look,
-      ),
-    );
-    if (hotKeys.keys.length === 0) lines.push("None yet: reads are counted by key while they are asked for.");
+    const keyColumns: Column<HotKey>[] = [
+      { title: "READS", width: 6, textOf: ({ reads }) => compact(reads) },
+      { title: "", width: Math.max(10, look.width - NAME_WIDTH - 8), isText: true, textOf: keyText },
+    ];
+    const keys = hotKeys.keys.map((key) => [key.coordinate, key] as const);
+    lines.push("", ...tableOf("HOT KEYS", keys, keyColumns, look));
+    if (keys.length === 0) lines.push("None yet: reads are counted by key while they are asked for.");
     else if (hotKeys.maxError > 0) lines.push(`Each count is too high by at most ${compact(hotKeys.maxError)}.`);
   }
   const processes = sections.processes as readonly Process[] | undefined;
   if (processes !== undefined) lines.push("", ...processLines(processes, limit, isServer, look));
-  if (notes.length > 0) lines.push("", ...notes.flatMap((note) => wrap(`Note: ${note}`, "", "  ", look.width)));
-  return lines;
+  return notes.length > 0 ? [...lines, "", ...noteLines(notes, look.width)] : lines;
 }
 
 /** What `observe` has found. Values that were stale may differ. */
@@ -393,37 +299,26 @@ const OBSERVED_COLUMNS: readonly Column<Observation>[] = [
   },
 ];
 
+const PROCESS_COLUMNS: readonly Column<Process>[] = [
+  { title: "PID", width: 6, textOf: ({ pid }) => String(pid) },
+  { title: "VERSION", width: 12, isText: true, textOf: ({ version }) => version },
+  { title: "", width: 4, isText: true, textOf: ({ isAlive }) => (isAlive ? "" : "gone"), colorOf: () => "red" },
+];
+
 function processLines(processes: readonly Process[], limit: number, isServer: boolean, look: Look): string[] {
   const others = processes.filter(({ isThis }) => isServer || !isThis);
   const listed = others.filter(({ isAlive, missing }) => isAlive || missing);
-  const columns: Column<Process>[] = [
-    { title: "PID", width: 6, textOf: ({ pid }) => String(pid) },
-    { title: "VERSION", width: 12, isText: true, textOf: ({ version }) => version },
-    {
-      title: "",
-      width: 4,
-      isText: true,
-      textOf: ({ isAlive }) => (isAlive ? "" : "gone"),
-      colorOf: () => "red",
-    },
-  ];
-  const shown = listed.slice(0, limit);
-  const [head = "", ...rows] = tableOf(
-    "PROCESSES",
-    shown.map((process) => [process.host, process] as const),
-    columns,
-    look,
-  );
-  const lines = [head];
-  for (const [nth, { isAlive, missing }] of shown.entries()) {
-    lines.push(rows[nth] ?? "");
-    if (!isAlive && missing) lines.push(...wrap(printable(missing), "  ", "  ", look.width));
-  }
+  const shown = listed.slice(0, limit).map((process) => [process.host, process] as const);
+  const [head = "", ...rows] = tableOf("PROCESSES", shown, PROCESS_COLUMNS, look);
+  const lines = shown.flatMap(([, { isAlive, missing }], nth) => [
+    rows[nth] ?? "",
+    ...(!isAlive && missing ? wrap(printable(missing), "  ", "  ", look.width) : []),
+  ]);
   if (listed.length > limit) lines.push(`and ${listed.length - limit} more; --limit shows them`);
   const endedCount = others.length - listed.length;
   if (endedCount > 0) lines.push(`${endedCount} ${endedCount === 1 ? "has" : "have"} ended in the last 70 minutes.`);
   if (others.length === 0) lines.push("No process has reported; is it the prefix of your caches?");
-  return lines;
+  return [head, ...lines];
 }
 
 /** The arguments of a field, and its parent: type and properties; the id of a loader; or else the digest. */

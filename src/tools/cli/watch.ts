@@ -1,10 +1,8 @@
-import { readArguments, readNumber } from "./arguments.js";
-import { CliError } from "./cli-error.js";
-import { connect, SOURCE_HELP, SOURCE_OPTIONS } from "./connect.js";
+import { readNumber, serverCommand } from "./command.js";
 import { type Inspected, inspect, type Section } from "./inspection.js";
-import { jsonText, printable, type Terminal, wrap } from "./terminal.js";
+import { CliError, jsonText, noteLines, printable, wrap } from "./terminal.js";
 
-export const WATCH_HELP = `Usage: graphql-cached watch [options]
+const HELP = `Usage: graphql-cached watch [options]
 
 Prints what happens in the caches of all processes: failures and other events
 that are worth a look, and invalidations with what asked for them. It begins
@@ -13,9 +11,7 @@ with the last ones and goes on until Ctrl+C.
 Options:
   --every <seconds>          how often to ask. Default: 2
   --once                     print what there is, and end
-  --json                     print one JSON object per line
-
-${SOURCE_HELP}`;
+  --json                     print one JSON object per line`;
 
 /** How many invalidations are asked for each time. */
 const MAX_INVALIDATIONS = 500;
@@ -23,18 +19,13 @@ const MAX_INVALIDATIONS = 500;
 const MAX_PRINTED = 20 * MAX_INVALIDATIONS;
 
 const SECTIONS: readonly Section[] = [
-  {
-    name: "events",
-    text: "events(first: 100) { process name at firstAt count coordinate digest node detail error }",
-    isRequired: false,
-  },
-  {
-    name: "invalidations",
-    text: `invalidations(first: ${MAX_INVALIDATIONS}) { items { id at kind via mutation isConfirmed isClear coordinates nameCount process { id host pid } } }`,
-    isRequired: false,
-  },
-  { name: "processes", text: "processes { id host pid }", isRequired: false },
-];
+  ["events", "(first: 100) { process name at firstAt count coordinate digest node detail error }"],
+  [
+    "invalidations",
+    `(first: ${MAX_INVALIDATIONS}) { items { id at kind via mutation isConfirmed isClear coordinates nameCount process { id host pid } } }`,
+  ],
+  ["processes", " { id host pid }"],
+].map(([name = "", text = ""]) => ({ name, text: name + text, isOptional: true }));
 
 /**
  * How far apart two answers may place the same event. Servers convert the clock of each process to their own, so the
@@ -60,56 +51,38 @@ interface Process {
   readonly pid: number;
 }
 
+const OPTIONS = { every: { type: "string", default: "2" }, once: { type: "boolean" } } as const;
+
 /** Runs `graphql-cached watch`. */
-export async function watch(argv: readonly string[], terminal: Terminal): Promise<number> {
-  const { values, positionals } = readArguments("watch", argv, {
-    ...SOURCE_OPTIONS,
-    every: { type: "string", default: "2" },
-    once: { type: "boolean" },
-  });
-  if (values.help === true) {
-    terminal.print(WATCH_HELP);
-    return 0;
-  }
+export const watch = serverCommand("watch", HELP, OPTIONS, async ({ values, positionals, terminal, connect }) => {
   if (positionals.length > 0)
     throw new CliError(`watch: expected options only, got ${printable(positionals[0] ?? "")}`);
   const everyMs = readNumber("watch", "--every", values.every, { from: 0.1, to: 10_000, unit: "seconds" }) * 1_000;
-  const source = await connect("watch", values, terminal);
-  try {
-    const printed = new Printed();
-    let known: readonly string[] = [];
-    let isFirst = true;
-    /** Whether invalidations have been listed before: if all of an answer are new, some in between may be missing. */
-    let hasListed = false;
-    const complain = (note: string): void => {
-      for (const line of wrap(`Note: ${note}`, "", "  ")) terminal.complain(line);
-    };
-    do {
-      const { sections, notes } = await inspect(source, SECTIONS, {
-        types: "",
-        values: {},
-      }).catch((error: unknown): Inspected => {
-        // A server that has answered once is asked again, for example after it was restarted.
-        if (isFirst || !(error instanceof CliError)) throw error;
-        return { sections: {}, notes: [error.message] };
-      });
-      isFirst = false;
-      for (const note of notes) if (!known.includes(note)) complain(note);
-      known = notes;
-      const processes = (sections.processes ?? []) as readonly Process[];
-      const happenings = printed.newIn(happeningsIn(sections));
-      if (hasListed && happenings.filter(isInvalidation).length === MAX_INVALIDATIONS) complain(MISSING);
-      hasListed ||= Boolean(sections.invalidations);
-      for (const happening of happenings) {
-        const lines = values.json === true ? [jsonText(happening)] : describe(happening, processes);
-        for (const line of lines) terminal.print(line);
-      }
-    } while (values.once !== true && (await terminal.sleep(everyMs)));
-    return 0;
-  } finally {
-    await source.close();
-  }
-}
+  const source = await connect();
+  const printed = new Printed();
+  /** What could not be asked in the last answer. Undefined before the first. */
+  let known: readonly string[] | undefined;
+  /** Whether invalidations have been listed before: if all of an answer are new, some in between may be missing. */
+  let hasListed = false;
+  do {
+    const { sections, notes } = await inspect(source, SECTIONS).catch((error: unknown): Inspected => {
+      // A server that has answered once is asked again, for example after it was restarted.
+      if (known === undefined || !(error instanceof CliError)) throw error;
+      return { sections: {}, notes: [error.message] };
+    });
+    const unsaid = notes.filter((note) => known?.includes(note) !== true);
+    known = notes;
+    const processes = (sections.processes ?? []) as readonly Process[];
+    const happenings = printed.newIn(happeningsIn(sections));
+    if (hasListed && happenings.filter(isInvalidation).length === MAX_INVALIDATIONS) unsaid.push(MISSING);
+    for (const line of noteLines(unsaid)) terminal.complain(line);
+    hasListed ||= Boolean(sections.invalidations);
+    for (const happening of happenings) {
+      const lines = values.json === true ? [jsonText(happening)] : describe(happening, processes);
+      for (const line of lines) terminal.print(line);
+    }
+  } while (values.once !== true && (await terminal.sleep(everyMs)));
+});
 
 /** What was printed, so that nothing is printed twice. */
 class Printed {
@@ -157,15 +130,12 @@ function happeningsIn(sections: Readonly<Record<string, unknown>>): Happening[] 
 }
 
 function describe(happening: Happening, processes: readonly Process[]): string[] {
-  const { at, name } = happening;
   const text = isInvalidation(happening) ? invalidationText(happening) : eventText(happening, processes);
-  return wrap(printable(`${at} ${name} ${text}`.trimEnd()), "", "  ");
+  return wrap(printable(`${happening.at} ${happening.name} ${text}`.trimEnd()), "", "  ");
 }
 
-function eventText(
-  { count, coordinate, node, detail, error, process }: Happening,
-  processes: readonly Process[],
-): string {
+function eventText(event: Happening, processes: readonly Process[]): string {
+  const { count, coordinate, node, detail, error, process } = event;
   const isText = (part: unknown): part is string => typeof part === "string" && part !== "";
   const what = [detail, error].filter(isText).join(": ");
   const times = typeof count === "number" && count > 1 ? `(${count} times)` : undefined;
@@ -174,26 +144,13 @@ function eventText(
   return [coordinate, node, what, times, by].filter(isText).join(" ");
 }
 
-function invalidationText({
-  kind,
-  via,
-  mutation,
-  isConfirmed,
-  isClear,
-  coordinates,
-  nameCount,
-  process,
-}: Happening): string {
-  const names = coordinates as readonly string[];
-  const what =
-    isClear === true
-      ? "everything"
-      : names.length > 0
-        ? `all of ${names.join(", ")}`
-        : nameCount === 1
-          ? "1 key or tag"
-          : `${String(nameCount)} keys and tags`;
-  const { host, pid } = process as { readonly host: string | null; readonly pid: number | null };
+function invalidationText(happening: Happening): string {
+  const { kind, via, mutation, isConfirmed, isClear, nameCount } = happening;
+  const coordinates = happening.coordinates as readonly string[];
+  const names = coordinates.length > 0 ? `all of ${coordinates.join(", ")}` : undefined;
+  const count = nameCount === 1 ? "1 key or tag" : `${String(nameCount)} keys and tags`;
+  const what = isClear === true ? "everything" : (names ?? count);
+  const { host, pid } = happening.process as { readonly host: string | null; readonly pid: number | null };
   const where = host === null ? "" : ` [${host}, process ${pid}]`;
   const by = `by ${String(via)}${mutation === null ? "" : ` on ${String(mutation)}`}`;
   return `${String(kind).toLowerCase()}: ${what} ${by}${isConfirmed === false ? ", not confirmed" : ""}${where}`;

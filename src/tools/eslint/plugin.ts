@@ -7,10 +7,9 @@ import { VERSION } from "../../core/base/version.js";
 import { resolveNames } from "../../core/directive/compile/directive-names.js";
 import type { ApplyCachedOptions } from "../../core/directive/compile/wrap-fields.js";
 import type { CacheOptions } from "../../options.js";
-import { CliError } from "../cli/cli-error.js";
 import { type Finding, lint, RULES, type Rule } from "../cli/lint.js";
 import { readSchema, type SchemaFile } from "../cli/schema-document.js";
-import { printable } from "../cli/terminal.js";
+import { CliError, printable } from "../cli/terminal.js";
 import { type EslintRange, graphqlLanguage, rangeOf } from "./language.js";
 
 const NAME = "graphql-cached";

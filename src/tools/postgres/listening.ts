@@ -1,6 +1,5 @@
 import { type Cancel, type Clock, within } from "../../core/base/clock.js";
-import type { Backoff } from "./backoff.js";
-import type { FailureReport } from "./failure-report.js";
+import type { Retrying } from "./retrying.js";
 
 /**
  * Listens on a notification channel: calls `wake` for every notification, and `lost` when no more can
@@ -39,69 +38,54 @@ export function listenWith(createClient: () => NotificationClient): Listen {
 /** How long it may take to connect. */
 const CONNECT_MS = 10_000;
 
-/** What `Listening` uses. */
-export interface ListeningParts {
-  readonly channel: string;
-  readonly clock: Clock;
-  readonly backoff: Backoff;
-  readonly report: FailureReport;
-  wake(): void;
-}
-
-/** Keeps a connection for notifications, and replaces it when it is lost. */
-export class Listening {
-  readonly #listen: Listen;
-  readonly #parts: ListeningParts;
-  #isStopped = false;
-  #end: (() => unknown) | undefined;
-  #cancelRetry: Cancel | undefined;
-
-  constructor(listen: Listen, parts: ListeningParts) {
-    this.#listen = listen;
-    this.#parts = parts;
-    void this.#connect();
-  }
-
-  async stop(): Promise<void> {
-    this.#isStopped = true;
-    this.#cancelRetry?.();
-    await this.#disconnect();
-  }
-
-  async #connect(): Promise<void> {
-    const { channel, clock, backoff, report, wake } = this.#parts;
+/** Keeps a connection for notifications, and replaces it when it is lost. Returns what ends that. */
+export function keepListening(
+  listen: Listen,
+  channel: string,
+  wake: () => void,
+  clock: Clock,
+  retrying: Retrying,
+): () => Promise<void> {
+  let isStopped = false;
+  let end: (() => unknown) | undefined;
+  let cancelRetry: Cancel | undefined;
+  const disconnect = async (): Promise<void> => {
+    const ending = end;
+    end = undefined;
+    await endQuietly(ending);
+  };
+  const connect = async (): Promise<void> => {
     let isLost = false;
     const lost = (error: unknown = new Error("the connection ended")): void => {
-      if (isLost || this.#isStopped) return;
+      if (isLost || isStopped) return;
       isLost = true;
-      report.failed(error);
-      void this.#disconnect();
-      this.#cancelRetry = clock.after(backoff.nextMs(), () => void this.#connect());
+      const ms = retrying.failed(error);
+      void disconnect();
+      cancelRetry = clock.after(ms, () => void connect());
     };
     const connecting = (async () => {
-      const end = await this.#listen(channel, wake, lost);
+      const connected = await listen(channel, wake, lost);
       // A connection that comes too late is closed again.
-      if (isLost || this.#isStopped) return void endQuietly(end);
-      this.#end = end;
-      backoff.reset();
-      report.recovered();
+      if (isLost || isStopped) return void endQuietly(connected);
+      end = connected;
+      retrying.succeeded();
       // What was sent before the connection was there has not arrived.
       wake();
     })();
     const late = (): Promise<never> => Promise.reject(new Error(`cannot connect within ${CONNECT_MS} ms`));
     await within(clock, connecting, { ms: CONNECT_MS, otherwise: late }).catch(lost);
-  }
-
-  async #disconnect(): Promise<void> {
-    const end = this.#end;
-    this.#end = undefined;
-    if (end !== undefined) await endQuietly(end);
-  }
+  };
+  void connect();
+  return () => {
+    isStopped = true;
+    cancelRetry?.();
+    return disconnect();
+  };
 }
 
 /** The connection is given up, so it does not matter how it ends. */
-async function endQuietly(end: () => unknown): Promise<void> {
+async function endQuietly(end: (() => unknown) | undefined): Promise<void> {
   try {
-    await end();
+    await end?.();
   } catch {}
 }

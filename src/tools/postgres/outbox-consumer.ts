@@ -4,12 +4,11 @@ import { type Clock, EXPECTED_TIMER_MS, isTimerMs, systemRandom } from "../../co
 import { CachedError, describeSetting } from "../../core/base/errors.js";
 import { unknownOption } from "../../core/base/option-names.js";
 import { partsOf } from "../../core/parts.js";
-import { Backoff } from "./backoff.js";
-import { FailureReport } from "./failure-report.js";
-import { type Listen, Listening } from "./listening.js";
+import { keepListening, type Listen } from "./listening.js";
 import { type OutboxDatabase, OutboxPosition } from "./outbox-position.js";
 import { outboxQueries, type UnwatchedRow } from "./outbox-queries.js";
-import { DEFAULT_SCHEMA, expectedOfSchema } from "./outbox-sql.js";
+import { DEFAULT_SCHEMA, EXPECTED_SCHEMA, isSchema } from "./outbox-sql.js";
+import { Retrying } from "./retrying.js";
 
 /** Options of `invalidateFromOutbox`. Durations are in milliseconds. */
 export interface OutboxOptions<Context = object> {
@@ -61,27 +60,18 @@ export function invalidateFromOutbox<Context>(options: OutboxOptions<Context>): 
   const { pollMs = 1_000, leaseMs = 5_000, batchSize = 500 } = options;
   const settings = { consumer, leader: randomUUID(), leaseMs, pageSize: batchSize };
   const position = new OutboxPosition(database, outboxQueries(schema), clock, settings);
-  const reportOf = (subject: string): FailureReport => new FailureReport(subject, logger, onError);
+  const retrying = (subject: string): Retrying => new Retrying(subject, logger, onError, systemRandom);
   const loop = new ConsumerLoop(cache, position, {
     clock,
     pollMs,
     leaseMs,
-    backoff: new Backoff(systemRandom),
-    report: reportOf(`the outbox consumer "${consumer}"`),
+    retrying: retrying(`the outbox consumer "${consumer}"`),
   });
-  const listening =
-    listen === undefined
-      ? undefined
-      : new Listening(listen, {
-          channel: schema,
-          clock,
-          backoff: new Backoff(systemRandom),
-          report: reportOf(`listening of the outbox consumer "${consumer}"`),
-          wake: () => loop.wake(),
-        });
+  const ofListening = retrying(`listening of the outbox consumer "${consumer}"`);
+  const stopListening = listen && keepListening(listen, schema, () => loop.wake(), clock, ofListening);
   let stopping: Promise<void> | undefined;
   const stop = (): Promise<void> => {
-    stopping ??= Promise.all([loop.stop(), listening?.stop()]).then(() => undefined);
+    stopping ??= Promise.all([loop.stop(), stopListening?.()]).then(() => undefined);
     return stopping;
   };
   return { stop, [Symbol.asyncDispose]: stop };
@@ -92,17 +82,17 @@ const CLEAN_MS = 10_000;
 /** How often the triggers of watched tables are looked at. */
 const CHECK_MS = 60_000;
 
-const textOf = ({ name, problem }: UnwatchedRow): string =>
-  problem === "disabled"
-    ? `changes of the table ${name} are not all invalidated: triggers of the outbox are disabled; enable them, and invalidate what was changed meanwhile`
-    : `changes of the table ${name} are not all invalidated: it lacks triggers of the outbox, as a table does that has taken the name of another; call watch_table for it, or unwatch_table for it and for the table that had its name`;
+const PROBLEMS: Readonly<Record<UnwatchedRow["problem"], string>> = {
+  disabled: "triggers of the outbox are disabled; enable them, and invalidate what was changed meanwhile",
+  missing:
+    "it lacks triggers of the outbox, as a table does that has taken the name of another; call watch_table for it, or unwatch_table for it and for the table that had its name",
+};
 
 interface LoopParts {
   readonly clock: Clock;
   readonly pollMs: number;
   readonly leaseMs: number;
-  readonly backoff: Backoff;
-  readonly report: FailureReport;
+  readonly retrying: Retrying;
 }
 
 /** Reads, invalidates and advances until it is stopped. */
@@ -123,7 +113,7 @@ class ConsumerLoop {
   #cleanAt: number;
   #checkAt: number;
   /** What was reported about watched tables, and still holds. */
-  #unwatched = new Set<string>();
+  #unwatched: readonly string[] = [];
 
   constructor(cache: Pick<Cache, "invalidateTags">, position: OutboxPosition, parts: LoopParts) {
     this.#cache = cache;
@@ -148,20 +138,18 @@ class ConsumerLoop {
   }
 
   async #run(): Promise<void> {
-    const { pollMs, backoff, report } = this.#parts;
+    const { pollMs, retrying } = this.#parts;
     while (!this.#isStopped) {
       try {
         const hasMore = await this.#step();
-        backoff.reset();
-        report.recovered();
+        retrying.succeeded();
         this.#isIdle = !hasMore && this.#ledAt !== undefined;
         // The lease of an idle leader may end: every process that then believes to lead asks for it first.
         if (!hasMore && !(this.#isIdle && this.#isWoken))
           await this.#wait(this.#isIdle ? pollMs : Math.min(pollMs, this.#othersMs));
         this.#isIdle = false;
       } catch (error) {
-        report.failed(error);
-        await this.#wait(backoff.nextMs());
+        await this.#wait(retrying.failed(error));
       }
     }
     if (this.#ledAt !== undefined) await this.#position.resign().catch(() => undefined);
@@ -177,8 +165,7 @@ class ConsumerLoop {
     if (page.tags.length > 0) await this.#cache.invalidateTags(page.tags, {}, { via: "outbox" });
     if (!(await page.advance())) return this.#lose();
     if (page.hasMore) return true;
-    await this.#clean();
-    await this.#check();
+    await this.#maintain();
     return false;
   }
 
@@ -199,22 +186,18 @@ class ConsumerLoop {
     return othersMs === undefined;
   }
 
-  async #clean(): Promise<void> {
-    const now = this.#parts.clock.now();
-    if (now < this.#cleanAt) return;
-    const hasMore = await this.#position.clean();
-    this.#cleanAt = hasMore ? now : now + CLEAN_MS;
-  }
-
-  /** Reports watched tables that have lost their triggers, once until they have them again. */
-  async #check(): Promise<void> {
-    const { clock, report } = this.#parts;
+  /** Removes rows, and reports watched tables that have lost their triggers, once until they have them again. */
+  async #maintain(): Promise<void> {
+    const { clock, retrying } = this.#parts;
     const now = clock.now();
+    if (now >= this.#cleanAt) this.#cleanAt = (await this.#position.clean()) ? now : now + CLEAN_MS;
     if (now < this.#checkAt) return;
     this.#checkAt = now + CHECK_MS;
-    const found = new Set((await this.#position.check()).map(textOf));
-    for (const text of found) if (!this.#unwatched.has(text)) report.warn(new Error(text));
-    this.#unwatched = found;
+    const unwatched = (await this.#position.check()).map(
+      ({ name, problem }) => `changes of the table ${name} are not all invalidated: ${PROBLEMS[problem]}`,
+    );
+    for (const text of unwatched) if (!this.#unwatched.includes(text)) retrying.warn(new Error(text));
+    this.#unwatched = unwatched;
   }
 
   /** Waits for so long, until a notification if this process leads, or until it is stopped. */
@@ -232,23 +215,19 @@ class ConsumerLoop {
 }
 
 const isFunction = (value: unknown): boolean => typeof value === "function";
-const isPositiveInteger = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) > 0;
 
 /** The options that are optional, each with a test and what it expects. */
 const RULES: Readonly<Record<string, readonly [(value: unknown) => boolean, string]>> = {
-  listen: [isFunction, "expected a function, such as listenWith(() => new Client(config))"],
-  consumer: [
-    (value) => typeof value === "string" && /^[^\0]{1,200}$/.test(value),
-    "expected a string of 1 to 200 characters",
-  ],
-  schema: [(value) => expectedOfSchema(value) === undefined, expectedOfSchema(undefined) as string],
-  pollMs: [isTimerMs, `expected ${EXPECTED_TIMER_MS}`],
-  leaseMs: [isTimerMs, `expected ${EXPECTED_TIMER_MS}`],
+  listen: [isFunction, "a function, such as listenWith(() => new Client(config))"],
+  consumer: [(value) => typeof value === "string" && /^[^\0]{1,200}$/.test(value), "a string of 1 to 200 characters"],
+  schema: [isSchema, EXPECTED_SCHEMA],
+  pollMs: [isTimerMs, EXPECTED_TIMER_MS],
+  leaseMs: [isTimerMs, EXPECTED_TIMER_MS],
   batchSize: [
-    (value) => isPositiveInteger(value) && (value as number) <= 10_000,
-    "expected an integer from 1 to 10000",
+    (value) => Number.isInteger(value) && (value as number) >= 1 && (value as number) <= 10_000,
+    "an integer from 1 to 10000",
   ],
-  onError: [isFunction, "expected a function"],
+  onError: [isFunction, "a function"],
 };
 
 function checkOptions(options: OutboxOptions<never>): void {
@@ -264,7 +243,7 @@ function checkOptions(options: OutboxOptions<never>): void {
     const [isValid, expected] = RULES[name] ?? [];
     if (isValid === undefined) mistakes.push(unknownOption(name, known));
     else if (value !== undefined && !isValid(value))
-      mistakes.push(`\`${name}\`: ${expected}, got ${describeSetting(value)}`);
+      mistakes.push(`\`${name}\`: expected ${expected}, got ${describeSetting(value)}`);
   }
   if (mistakes.length > 0)
     throw new CachedError("CACHED_OPTION_INVALID", `invalidateFromOutbox: ${mistakes.join("; ")}`);

@@ -29,8 +29,7 @@ interface ReadRange {
   end: string;
 }
 
-/** Settings of `OutboxPosition`. */
-export interface PositionSettings {
+interface PositionSettings {
   /** The name that the position is stored under. */
   readonly consumer: string;
   /** The id of this process. */
@@ -139,7 +138,7 @@ export class OutboxPosition {
     const [current = { snapshot, last: undefined, end: snapshot }, ...others] = this.#ranges;
     const [next] = others;
     const values = [consumer, leader, revision];
-    const [advanced] = (
+    const rows =
       last === undefined
         ? await this.#run(this.#queries.advance, [
             ...values,
@@ -148,8 +147,8 @@ export class OutboxPosition {
             next?.last?.xid ?? null,
             next?.last?.digest ?? null,
           ])
-        : await this.#run(this.#queries.advanceToRow, [...values, snapshot, last.xid, last.digest])
-    ) as { readonly revision: string }[];
+        : await this.#run(this.#queries.advanceToRow, [...values, snapshot, last.xid, last.digest]);
+    const [advanced] = rows as { readonly revision: string }[];
     this.#ranges = last === undefined ? others : [current, ...others];
     this.#revision = advanced?.revision;
     return advanced !== undefined;

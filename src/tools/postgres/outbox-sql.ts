@@ -7,11 +7,8 @@ export const DEFAULT_SCHEMA = "graphql_cached";
 /** Trigger names are made from it, and PostgreSQL cuts names at 63 bytes. */
 const SCHEMA_NAME = /^[a-z_][a-z0-9_]{0,47}$/;
 
-/** Returns what is wrong with the name of a schema, or undefined. */
-export const expectedOfSchema = (schema: unknown): string | undefined =>
-  typeof schema === "string" && SCHEMA_NAME.test(schema)
-    ? undefined
-    : "expected a name of at most 48 lower-case letters, digits and _ that does not begin with a digit";
+export const isSchema = (schema: unknown): boolean => typeof schema === "string" && SCHEMA_NAME.test(schema);
+export const EXPECTED_SCHEMA = "a name of at most 48 lower-case letters, digits and _ that does not begin with a digit";
 
 /** Options of `outboxSql`. */
 export interface OutboxSqlOptions {
@@ -34,9 +31,8 @@ export interface OutboxSqlOptions {
 export function outboxSql(options: OutboxSqlOptions = {}): string {
   checkOptionsObject(options, "outboxSql");
   const { schema = DEFAULT_SCHEMA, notify = true, ...others } = options;
-  const expected = expectedOfSchema(schema);
   const mistakes = [
-    ...(expected === undefined ? [] : [`\`schema\`: ${expected}, got ${describeSetting(schema)}`]),
+    ...(isSchema(schema) ? [] : [`\`schema\`: expected ${EXPECTED_SCHEMA}, got ${describeSetting(schema)}`]),
     ...(typeof notify === "boolean" ? [] : [`\`notify\`: expected true or false, got ${describeSetting(notify)}`]),
     ...Object.keys(others).map((name) => unknownOption(name, ["schema", "notify"])),
   ];

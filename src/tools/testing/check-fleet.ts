@@ -1,13 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { type ExecutionResult, execute, type GraphQLSchema } from "graphql";
 import { type Cache, createCache } from "../../cache.js";
-import { CachedError, describeSetting } from "../../core/base/errors.js";
+import { type CachedError, describeSetting } from "../../core/base/errors.js";
 import { partsOf } from "../../core/parts.js";
 import type { Store } from "../../core/store/store.js";
 import type { CacheOptions } from "../../options.js";
 import { memoryStore } from "../../stores/memory/memory-store.js";
 import { LoadRecord } from "./load-record.js";
-import type { PreparedQuery } from "./test-query.js";
+import { invalid, type PreparedQuery } from "./test-query.js";
 
 /** Creates the schema of one process, as your server does: the result of `applyCached(schema, cache)`. */
 export type SchemaFactory<Context> = (cache: Cache<Context>) => GraphQLSchema | PromiseLike<GraphQLSchema>;
@@ -54,8 +54,7 @@ export class CheckFleet<Context> {
     check: (fleet: CheckFleet<Context>) => Promise<Result>,
   ): Promise<Result> {
     if (typeof createSchema !== "function")
-      throw new CachedError(
-        "CACHED_OPTION_INVALID",
+      throw invalid(
         `${caller}: expected a function that returns the schema for a cache as the first argument, got ${describeSetting(createSchema)}; pass (cache) => applyCached(schema, cache)`,
       );
     const record = new LoadRecord();
@@ -81,8 +80,7 @@ export class CheckFleet<Context> {
         processes.push({ cache, schema: await createSchema(cache) });
         const { rules, loaders } = partsOf(cache, caller);
         if (rules.isEmpty && loaders.size === 0)
-          throw new CachedError(
-            "CACHED_OPTION_INVALID",
+          throw invalid(
             `${caller}: expected a schema to which the given cache was applied, got one without it; return applyCached(schema, cache)`,
           );
       }
@@ -122,6 +120,6 @@ export class CheckFleet<Context> {
   }
 
   #mistake(mistake: string): CachedError {
-    return new CachedError("CACHED_OPTION_INVALID", `${this.#caller}: context: ${mistake}`);
+    return invalid(`${this.#caller}: context: ${mistake}`);
   }
 }

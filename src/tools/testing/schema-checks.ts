@@ -1,5 +1,5 @@
 import { AssertionError } from "node:assert";
-import { CachedError, checkOptionsObject, describeSetting } from "../../core/base/errors.js";
+import { checkOptionsObject, describeSetting } from "../../core/base/errors.js";
 import { partsOf } from "../../core/parts.js";
 import type { FieldRule } from "../../core/schema-rules.js";
 import {
@@ -11,7 +11,7 @@ import {
 } from "./check-fleet.js";
 import type { CoordinateLoads, LoadRecord } from "./load-record.js";
 import { comparable, type Difference, differencesOf, type Response, show } from "./response-comparison.js";
-import { type PreparedQuery, prepareQuery, type TestQuery } from "./test-query.js";
+import { invalid, type PreparedQuery, prepareQuery, type TestQuery } from "./test-query.js";
 
 /** Options of `expectOneLoad`. */
 export interface OneLoadOptions<Context> extends CheckOptions<Context> {
@@ -84,8 +84,7 @@ export async function expectOneLoad<Context = object>(
     const coordinates = [...record.loads.keys()];
     const unknown = except.find((coordinate) => !coordinates.includes(coordinate));
     if (unknown !== undefined)
-      throw new CachedError(
-        "CACHED_OPTION_INVALID",
+      throw invalid(
         `${caller}: \`except\`: expected cached fields and loaders of the query, got ${describeSetting(unknown)}; loaded were ${list(coordinates)}`,
       );
     if (coordinates.length === 0)
@@ -201,8 +200,7 @@ export async function expectNoLeaks<Context = object>(
   checkOptionsObject(options, caller);
   const names = Object.keys(identities ?? {});
   if (names.length < 2)
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
+    throw invalid(
       `${caller}: \`identities\`: expected at least two, such as { anna: () => ({ userId: "1" }), ben: () => ({ userId: "2" }) }, got ${names.length}`,
     );
   const contextOf = (name: string): ContextFactory<Context> => identities[name] as ContextFactory<Context>;
@@ -276,8 +274,7 @@ class Comparison<Context> {
     seen = new Set<string>(),
   ) {
     if (!Array.isArray(queries) || queries.length === 0)
-      throw new CachedError(
-        "CACHED_OPTION_INVALID",
+      throw invalid(
         `${caller}: \`queries\`: expected an array of at least one query, got ${Array.isArray(queries) ? "none" : describeSetting(queries)}`,
       );
     this.#caller = caller;
@@ -326,8 +323,7 @@ class Comparison<Context> {
     if (failures.length > 0) fail(this.#caller, failures);
     const unused = this.#ignored.filter((path) => !this.#seen.has(path));
     if (isLast && unused.length > 0)
-      throw new CachedError(
-        "CACHED_OPTION_INVALID",
+      throw invalid(
         `${this.#caller}: \`ignore\`: expected paths of the responses, such as movies.title, got ${list(unused)}, which no response has`,
       );
   }
@@ -347,10 +343,7 @@ const contextOption = <Context>(given: ContextFactory<Context> | undefined): Con
 
 function checkCount(caller: string, name: string, count: number): void {
   if (!Number.isInteger(count) || count < 1 || count > 1_000)
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
-      `${caller}: \`${name}\`: expected an integer from 1 to 1000, got ${describeSetting(count)}`,
-    );
+    throw invalid(`${caller}: \`${name}\`: expected an integer from 1 to 1000, got ${describeSetting(count)}`);
 }
 
 function fail(caller: string, failures: readonly string[], heading?: string): never {

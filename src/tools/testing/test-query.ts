@@ -15,6 +15,8 @@ import {
 } from "graphql";
 import { CachedError, describeSetting, messageOf } from "../../core/base/errors.js";
 
+export const invalid = (mistake: string): CachedError => new CachedError("CACHED_OPTION_INVALID", mistake);
+
 /** A query to execute: as text, parsed, or with variables. */
 export type TestQuery =
   | string
@@ -43,7 +45,7 @@ export interface PreparedQuery {
  */
 export function prepareQuery(schema: GraphQLSchema, given: TestQuery, place: string): PreparedQuery {
   const refuse = (mistake: string): never => {
-    throw new CachedError("CACHED_OPTION_INVALID", `${place}: ${mistake}`);
+    throw invalid(`${place}: ${mistake}`);
   };
   const { query, variables, operationName } = isWrapped(given)
     ? given
