@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
-import { type Clock, systemClock, systemRandom } from "./core/base/clock.js";
+import { systemClock, systemRandom } from "./core/base/clock.js";
 import { CachedError, inOneLine, messageOf } from "./core/base/errors.js";
 import { KnownResolvers } from "./core/base/known-resolvers.js";
 import { VERSION } from "./core/base/version.js";
@@ -17,7 +17,6 @@ import { TypeShapes } from "./core/loader/type-shapes.js";
 import { secondsDoubts } from "./core/policy/policy.js";
 import { AppliedRules } from "./core/schema-rules.js";
 import { FailOpenStore } from "./core/store/fail-open-store.js";
-import type { Store } from "./core/store/store.js";
 import { Subtrees } from "./core/subtrees/subtrees.js";
 import { Channel } from "./core/telemetry/channel.js";
 import { ContextReadLog } from "./core/telemetry/context-read-log.js";
@@ -27,7 +26,6 @@ import { RecentEvents } from "./core/telemetry/recent-events.js";
 import { TagMistakes } from "./core/telemetry/tag-mistakes.js";
 import { Invalidation } from "./core/tier/invalidation/invalidate.js";
 import { InvalidationHistory } from "./core/tier/invalidation/invalidation-history.js";
-import { Purger } from "./core/tier/invalidation/purge.js";
 import { Leases } from "./core/tier/lease/leases.js";
 import { UnleasedLoads } from "./core/tier/lease/load-sharing.js";
 import { Waiting } from "./core/tier/lease/waiting.js";
@@ -59,7 +57,8 @@ const DRAIN_MS = 2_000;
 export function assemble(options: ResolvedOptions): { parts: InspectedParts; close(): Promise<void> } {
   const { clock = systemClock, random = systemRandom, onEvent } = options;
   const logger = infallible(options.logger ?? console);
-  for (const [place, settings] of [["defaults", options.defaults], ...profilesOf(options)] as const)
+  const profiled = Object.entries(options.profiles).map(([name, profile]) => [`profiles.${name}`, profile] as const);
+  for (const [place, settings] of [["defaults", options.defaults], ...profiled] as const)
     for (const doubt of secondsDoubts(settings)) logger.warn(`graphql-cached: createCache: \`${place}\`: ${doubt}`);
   const counters = new Counters();
   const channel = new Channel(counters, options.prefix, (error) =>
@@ -94,94 +93,52 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   );
   const invalidations = new InvalidationClock(store, keys.subjects, clock, random);
   const sharedSettings = new SharedSettings(store, invalidations, clock, variants, keys.settings, modes);
-  const near = nearCacheOf({ clock, random, store, sharedSettings, invalidations }, options);
+  const base = { store, sharedSettings, invalidations, clock, random, channel, packing, longTick, settings: options };
+  const near = nearCacheOf(base, options);
   const limit = new LoadLimit(clock, options);
   const unconfirmed = new UnconfirmedInvalidations();
   const unleasedLoads = new UnleasedLoads(clock, longTick, limit, options);
   const decoder = new ValueDecoder(packing, channel);
   const responder = new Responder({
-    clock,
-    channel,
-    packing,
+    ...base,
     decoder,
     loads,
     unleasedLoads,
     onPermitted: (request, loadMs) => tier.refill(request, loadMs),
   });
-  const previousValues = new PreviousValues({
-    store,
-    sharedSettings,
-    invalidations,
-    packing,
-    decoder,
-    clock,
-    unconfirmed,
-  });
   const underWay = new WorkUnderWay();
-  const leases = new Leases({
-    store,
-    sharedSettings,
-    invalidations,
-    clock,
-    random,
-    channel,
-    loads,
-    limit,
-    packing,
-    previousValues,
-    longTick,
-    underWay,
-    settings: options,
-    holder: () => Buffer.from(identity.id, "hex").toString("latin1"),
-  });
-  const tier = new Reads({
-    store,
-    sharedSettings,
-    invalidations,
-    clock,
-    channel,
-    packing,
-    random,
-    loads,
-    leases,
-    decoder,
-    responder,
-    waiting,
-    unconfirmed,
-    near,
-    longTick,
-    settings: options,
-  });
-  const history = new InvalidationHistory(store, clock, {
-    get id() {
-      return identity.id;
-    },
-    host: identity.host,
-    pid: identity.pid,
-  });
+  const holder = (): string => Buffer.from(identity.id, "hex").toString("latin1");
+  const previousValues = new PreviousValues({ ...base, decoder, unconfirmed });
+  const leases = new Leases({ ...base, loads, limit, previousValues, underWay, holder });
+  const tier = new Reads({ ...base, loads, leases, decoder, responder, waiting, unconfirmed, near });
+  const history = new InvalidationHistory(store, clock, identity);
   const invalidation = new Invalidation({
-    store,
+    ...base,
     variants,
-    invalidations,
-    clock,
-    channel,
     unleasedLoads,
     unconfirmed,
     history,
     underWay,
     keys,
-    purger: new Purger({ clock, channel, settings: options }),
     settings: options,
   });
   store.onReconnect = () => invalidation.retryNow();
   const closeStore = store.open(keys, waiting.wake);
   sharedSettings.open();
   const closeNear = near?.open();
-  const fleet = fleetOf(identity, options, clock, counters, channel, store);
+  // The store must be open: a cache that reports in any case begins at once.
+  const isShared = options.store !== undefined && options.store.isShared !== false;
+  const fleet = new Fleet({ ...base, counters, store: { reports: store.reports, isShared }, identity });
   const scopes = new RequestScopes(tier, invalidation.made, options);
-  const { profiles, defaults, identify, authDirectives, requireScope, isProduction } = options;
-  const contextWatch = contextWatchOf(options, channel);
+  const { profiles, defaults, identify, authDirectives, requireScope, isProduction, leaseWaitMs, errorBackoffMs } =
+    options;
+  const contextWatch = new ContextWatch(
+    channel,
+    options.sharedContextKeys,
+    options.warnOnContextReads ?? !options.isProduction,
+  );
   const parts: InspectedParts = {
+    ...base,
     get processId() {
       return identity.id;
     },
@@ -192,14 +149,9 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     scopes,
     signals: new RequestSignals(options.abortSignal, channel, contextWatch),
     keys,
-    store,
-    clock,
-    longTick,
-    leaseWaitMs: options.leaseWaitMs,
+    leaseWaitMs,
     hasValueTypes: Object.keys(options.types ?? {}).length > 0,
-    errorBackoffMs: options.errorBackoffMs,
-    packing,
-    channel,
+    errorBackoffMs,
     counters,
     fleet,
     logger,
@@ -220,8 +172,6 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     knownTags,
     tagMistakes,
     variants,
-    sharedSettings,
-    invalidations,
     typeShapes: new TypeShapes(),
     resolvers: new KnownResolvers(),
     loaders: new Map(),
@@ -259,9 +209,6 @@ function tagNormalizerOf({ normalizeTag }: ResolvedOptions, mistakes: TagMistake
   );
 }
 
-const profilesOf = ({ profiles }: ResolvedOptions): [string, unknown][] =>
-  Object.entries(profiles).map(([name, profile]) => [`profiles.${name}`, profile]);
-
 /** The id is drawn when it is first asked for: Cloudflare Workers allow no randomness while a module is evaluated. */
 function identityOfProcess(): ProcessIdentity {
   let id: string | undefined;
@@ -275,26 +222,6 @@ function identityOfProcess(): ProcessIdentity {
     version: VERSION,
     nodeVersion: process.version,
   };
-}
-
-/** The store must be open: a cache that reports in any case begins at once. */
-function fleetOf(
-  identity: ProcessIdentity,
-  settings: ResolvedOptions,
-  clock: Clock,
-  counters: Counters,
-  channel: Channel,
-  { reports }: Store,
-): Fleet {
-  const isShared = settings.store !== undefined && settings.store.isShared !== false;
-  return new Fleet({ clock, counters, channel, store: { reports, isShared }, identity, settings });
-}
-
-function contextWatchOf(
-  { warnOnContextReads, sharedContextKeys, isProduction }: ResolvedOptions,
-  channel: Channel,
-): ContextWatch {
-  return new ContextWatch(channel, sharedContextKeys, warnOnContextReads ?? !isProduction);
 }
 
 const NEAR_CACHE_MAX_BYTES = 32 * 1024 * 1024;

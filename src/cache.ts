@@ -1,6 +1,6 @@
 import { type DocumentNode, type ExecutionArgs, type ExecutionResult, execute, type GraphQLSchema } from "graphql";
 import { assemble } from "./assembly.js";
-import { CachedError, describeSetting } from "./core/base/errors.js";
+import { CachedError, describeSetting, optionInvalid } from "./core/base/errors.js";
 import { invalidatedSubjects } from "./core/directive/invalidation/invalidated-tags.js";
 import {
   checkInvalidationTarget,
@@ -10,15 +10,15 @@ import {
 } from "./core/directive/invalidation/invalidation-target.js";
 import { nameOfSubject } from "./core/keys/key.js";
 import { checkedTags } from "./core/keys/tag-template.js";
-import type { CachedLoader } from "./core/loader/context-loader.js";
-import { createLoaderFactory, type LoaderOptions } from "./core/loader/loader-factory.js";
+import { createLoaderFactory } from "./core/loader/loader-factory.js";
+import type { CachedLoader, LoaderOptions } from "./core/loader/loader-options.js";
 import { CacheHandle, type CacheParts } from "./core/parts.js";
 import { checkExecutionArgs, executeStored, isOrdinary } from "./core/responses/execute.js";
 import { type ResponsesOptions, resolveResponses } from "./core/responses/options.js";
 import { ResponseCache } from "./core/responses/response-cache.js";
 import { executeWithSubtrees, restoreErrors } from "./core/subtrees/execute.js";
 import type { Mode } from "./core/telemetry/events.js";
-import type { InvalidationCause } from "./core/tier/invalidation/invalidation-cause.js";
+import type { InvalidationCause } from "./core/tier/invalidation/invalidation-history.js";
 import { type RefreshJob, readJob } from "./core/tier/lease/refresh-job.js";
 import { type CacheOptions, resolveOptions } from "./options.js";
 import { type CacheHealth, healthOf } from "./tools/inspection/health.js";
@@ -176,8 +176,7 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   async mutate<T>(target: MutateTarget, write: () => T | PromiseLike<T>): Promise<T> {
     checkWriteTarget(target, "cache.mutate");
     if (typeof write !== "function")
-      throw new CachedError(
-        "CACHED_OPTION_INVALID",
+      throw optionInvalid(
         `cache.mutate: \`write\`: expected a function that makes the change, got ${describeSetting(write)}`,
       );
     const { tags = [], entries = [] } = target;
@@ -213,8 +212,7 @@ export class Cache<Context = object> extends CacheHandle<Context> {
     if (responses === undefined) {
       const resolved = resolveResponses(options, "cache.execute");
       if (resolved === undefined)
-        throw new CachedError(
-          "CACHED_OPTION_INVALID",
+        throw optionInvalid(
           `cache.execute: expected an object of options, got ${describeSetting(options)}; call execute of graphql to cache no responses`,
         );
       responses = new ResponseCache(this.#parts, resolved, true);
@@ -264,15 +262,9 @@ export class Cache<Context = object> extends CacheHandle<Context> {
    */
   override(context: Context & object, override: "BYPASS" | "REFRESH"): void {
     if (typeof context !== "object" || context === null)
-      throw new CachedError(
-        "CACHED_OPTION_INVALID",
-        `cache.override: expected the context object of a request, got ${describeSetting(context)}`,
-      );
+      throw optionInvalid(`cache.override: expected the context object of a request, got ${describeSetting(context)}`);
     if (override !== "BYPASS" && override !== "REFRESH")
-      throw new CachedError(
-        "CACHED_OPTION_INVALID",
-        `cache.override: expected "BYPASS" or "REFRESH", got ${describeSetting(override)}`,
-      );
+      throw optionInvalid(`cache.override: expected "BYPASS" or "REFRESH", got ${describeSetting(override)}`);
     this.#parts.scopes.override(context, override);
   }
 
@@ -287,16 +279,12 @@ export class Cache<Context = object> extends CacheHandle<Context> {
    */
   async setMode(mode: Mode, target: ModeTarget = {}): Promise<void> {
     if (typeof target !== "object" || target === null)
-      throw new CachedError(
-        "CACHED_OPTION_INVALID",
+      throw optionInvalid(
         `cache.setMode: expected a target such as { coordinate: "Query.movie" }, got ${describeSetting(target)}`,
       );
     const unknown = Object.keys(target).find((name) => name !== "coordinate");
     if (unknown !== undefined)
-      throw new CachedError(
-        "CACHED_OPTION_INVALID",
-        `cache.setMode: \`${unknown}\`: unknown property; the only one is coordinate`,
-      );
+      throw optionInvalid(`cache.setMode: \`${unknown}\`: unknown property; the only one is coordinate`);
     await setMode(this.#parts, { mode, coordinate: target.coordinate }, "cache.setMode");
   }
 
@@ -356,19 +344,12 @@ export function createCache<Context = object>(options: CacheOptions<Context> = {
 /** Throws `CACHED_OPTION_INVALID` for options that are none. */
 function kindOf(options: unknown, caller: string): "hard" | "soft" {
   if (typeof options !== "object" || options === null)
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
-      `${caller}: expected options such as { soft: true }, got ${describeSetting(options)}`,
-    );
+    throw optionInvalid(`${caller}: expected options such as { soft: true }, got ${describeSetting(options)}`);
   const unknown = Object.keys(options).find((name) => name !== "soft");
-  if (unknown !== undefined)
-    throw new CachedError("CACHED_OPTION_INVALID", `${caller}: \`${unknown}\`: unknown option; the only one is soft`);
+  if (unknown !== undefined) throw optionInvalid(`${caller}: \`${unknown}\`: unknown option; the only one is soft`);
   const { soft = false } = options as { readonly soft?: unknown };
   if (typeof soft !== "boolean")
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
-      `${caller}: \`soft\`: expected a boolean, got ${describeSetting(soft)}`,
-    );
+    throw optionInvalid(`${caller}: \`soft\`: expected a boolean, got ${describeSetting(soft)}`);
   return soft ? "soft" : "hard";
 }
 

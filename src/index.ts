@@ -9,8 +9,7 @@ export type { EntityTagsOptions } from "./core/directive/entities/entity-types.j
 export type { FieldExistence } from "./core/directive/existence/field-existence.js";
 export type { CacheControlOptions } from "./core/directive/hints/cache-control.js";
 export { resultControl } from "./core/directive/run/result-control.js";
-export type { CachedLoader } from "./core/loader/context-loader.js";
-export type { BatchCall, LoaderOptions } from "./core/loader/loader-factory.js";
+export type { BatchCall, CachedLoader, LoaderOptions } from "./core/loader/loader-options.js";
 export type { ResponsesOptions } from "./core/responses/options.js";
 export type { CacheEvent } from "./core/telemetry/events.js";
 export type { Purge, PurgeFunction } from "./core/tier/invalidation/purge.js";

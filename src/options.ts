@@ -16,8 +16,8 @@ import type { Listener, Mode } from "./core/telemetry/events.js";
 import type { Logger } from "./core/telemetry/log-listener.js";
 import type { PurgeFunction } from "./core/tier/invalidation/purge.js";
 import type { RefreshQueue } from "./core/tier/lease/refresh-job.js";
+import type { ErrorMaxAgeMs } from "./core/tier/lease/settlement.js";
 import { MODES } from "./core/tier/record/modes.js";
-import type { ErrorMaxAgeMs } from "./core/tier/source/error-lifetime.js";
 
 /** Options of `createCache`. Durations are in milliseconds; policies are in seconds, as in the directive. */
 export interface CacheOptions<Context = object> {
@@ -273,75 +273,62 @@ interface Rule<Value> {
   readonly remedy?: (value: unknown) => string | undefined;
 }
 
-/** Checks an integer. Names the upper bound only if the value exceeds it, since hardly any does. */
-const expectedOfInteger =
-  ({ least, most, unit }: { readonly least: number; readonly most: number; readonly unit: string }) =>
-  (value: unknown): string | undefined => {
-    if (typeof value === "number" && value > most) return `an integer from ${least} to ${most}${unit}`;
-    return Number.isInteger(value) && (value as number) >= least ? undefined : `an integer of at least ${least}${unit}`;
-  };
-const durationMs = <Fallback>(fallback: Fallback, least: number): Rule<number | Fallback> => ({
-  fallback,
-  expected: expectedOfInteger({ least, most: MAX_TIMER_MS, unit: " (milliseconds)" }),
-});
+/** Names the upper bound only if the value exceeds it, since hardly any does. */
 const count = <Fallback>(
   fallback: Fallback,
   least: number,
   most = Number.MAX_SAFE_INTEGER,
+  unit = "",
 ): Rule<number | Fallback> => ({
   fallback,
-  expected: expectedOfInteger({ least, most, unit: "" }),
-});
-const sizeBytes = <Fallback>(fallback: Fallback): Rule<number | Fallback> => ({
-  fallback,
-  expected: (value) =>
-    Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 2 ** 28
-      ? undefined
-      : `an integer from 0 to ${2 ** 28} (bytes)`,
-});
-const ratio = (fallback: number): Rule<number> => ({
-  fallback,
-  expected: (value) => (typeof value === "number" && value >= 0 && value <= 1 ? undefined : "a number from 0 to 1"),
-});
-const names = <Fallback>(fallback: Fallback): Rule<readonly string[] | Fallback> => ({
-  fallback,
-  expected: (value) =>
-    Array.isArray(value) && value.every((name) => typeof name === "string" && /^\w+$/.test(name))
-      ? undefined
-      : "an array of names",
-});
-const flag = (): Rule<boolean | undefined> => ({
-  fallback: undefined,
-  expected: (value) => (typeof value === "boolean" ? undefined : "true or false"),
-});
-const functionRule = <Value>(): Rule<Value | undefined> => ({
-  fallback: undefined,
-  expected: (value) => (typeof value === "function" ? undefined : "a function"),
-});
-const objectWith = <Value>(what: string, ...methods: readonly string[]): Rule<Value | undefined> => ({
-  fallback: undefined,
-  expected: (value) => {
-    const has = (method: string): boolean => typeof (value as Record<string, unknown>)[method] === "function";
-    return typeof value === "object" && value !== null && methods.every(has) ? undefined : what;
+  expected(value) {
+    if (typeof value === "number" && value > most) return `an integer from ${least} to ${most}${unit}`;
+    return Number.isInteger(value) && (value as number) >= least ? undefined : `an integer of at least ${least}${unit}`;
   },
 });
+const durationMs = <Fallback>(fallback: Fallback, least: number): Rule<number | Fallback> =>
+  count(fallback, least, MAX_TIMER_MS, " (milliseconds)");
+/** A rule that expects one thing. */
+const rule = <Value>(fallback: Value, what: string, isValid: (value: unknown) => boolean): Rule<Value> => ({
+  fallback,
+  expected: (value) => (isValid(value) ? undefined : what),
+});
+const sizeBytes = <Fallback>(fallback: Fallback): Rule<number | Fallback> =>
+  rule<number | Fallback>(
+    fallback,
+    `an integer from 0 to ${2 ** 28} (bytes)`,
+    (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 2 ** 28,
+  );
+const names = <Fallback>(fallback: Fallback): Rule<readonly string[] | Fallback> =>
+  rule<readonly string[] | Fallback>(
+    fallback,
+    "an array of names",
+    (value) => Array.isArray(value) && value.every((name) => typeof name === "string" && /^\w+$/.test(name)),
+  );
+const flag = rule<boolean | undefined>(undefined, "true or false", (value) => typeof value === "boolean");
+const functionRule = <Value>(): Rule<Value | undefined> =>
+  rule<Value | undefined>(undefined, "a function", (value) => typeof value === "function");
+const objectWith = <Value>(what: string, ...methods: readonly string[]): Rule<Value | undefined> =>
+  rule<Value | undefined>(undefined, what, (value) => {
+    const has = (method: string): boolean => typeof (value as Record<string, unknown>)[method] === "function";
+    return typeof value === "object" && value !== null && methods.every(has);
+  });
 
 type Rules<Options> = { readonly [Name in keyof Options]-?: Rule<unknown> };
 
 /** The options outside of groups, except policies. */
 export const OPTIONS = {
   store: objectWith<Store>("a store, such as memoryStore() or redisStore({ client })", "read", "acquire", "open"),
-  prefix: {
-    fallback: "gc",
-    expected: (value: unknown) =>
-      typeof value === "string" && /^[A-Za-z0-9_.:-]+$/.test(value)
-        ? undefined
-        : "a string of letters, digits and any of _ . : -",
-  },
-  version: {
-    fallback: undefined as string | undefined,
-    expected: (value: unknown) => (typeof value === "string" && value !== "" ? undefined : "a non-empty string"),
-  },
+  prefix: rule<string>(
+    "gc",
+    "a string of letters, digits and any of _ . : -",
+    (value) => typeof value === "string" && /^[A-Za-z0-9_.:-]+$/.test(value),
+  ),
+  version: rule<string | undefined>(
+    undefined,
+    "a non-empty string",
+    (value) => typeof value === "string" && value !== "",
+  ),
   identify: functionRule<(context: never) => unknown>(),
   nearCache: {
     fallback: undefined as NearCacheOptions | undefined,
@@ -349,11 +336,9 @@ export const OPTIONS = {
     remedy: (value: unknown) =>
       value === true ? "write nearCache: {} for the default limits" : value === false ? "omit it" : undefined,
   },
-  initialMode: {
-    fallback: "on" as Mode,
-    expected: (value: unknown) =>
-      MODES.some((mode) => mode === value) ? undefined : "one of the modes off, observe and on",
-  },
+  initialMode: rule<Mode>("on", "one of the modes off, observe and on", (value) =>
+    MODES.some((mode) => mode === value),
+  ),
   onEvent: functionRule<Listener>(),
   logger: objectWith<Logger>("an object with the methods info and warn", "info", "warn"),
   codec: { fallback: undefined as Codec | undefined, expected: expectedOfCodec },
@@ -363,24 +348,7 @@ export const OPTIONS = {
     expected: expectedOfEncryption,
     isSecret: true,
   },
-} as const satisfies Rules<
-  Omit<
-    CacheOptions,
-    | "defaults"
-    | "profiles"
-    | "loads"
-    | "leases"
-    | "storage"
-    | "invalidation"
-    | "privacy"
-    | "subtrees"
-    | "limits"
-    | "subtrees"
-    | "sampling"
-    | "inspection"
-    | "testing"
-  >
->;
+} as const satisfies Rules<Omit<CacheOptions, "defaults" | "profiles" | keyof typeof OPTION_GROUPS>>;
 
 /** The options in groups. Their names are unique across groups. */
 export const OPTION_GROUPS = {
@@ -408,7 +376,7 @@ export const OPTION_GROUPS = {
     outageShareMs: durationMs(0, 0),
     maxValueBytes: sizeBytes(1024 * 1024),
     compressAboveBytes: sizeBytes(undefined),
-    storeBeforeResponse: flag(),
+    storeBeforeResponse: flag,
   } satisfies Rules<StorageOptions>,
   invalidation: {
     replicaLagMs: durationMs(0, 0),
@@ -418,9 +386,9 @@ export const OPTION_GROUPS = {
     purgeTimeoutMs: durationMs(2_000, 1),
   } satisfies Rules<InvalidationOptions>,
   privacy: {
-    requireScope: flag(),
+    requireScope: flag,
     authDirectives: names(undefined),
-    warnOnContextReads: flag(),
+    warnOnContextReads: flag,
     sharedContextKeys: names([]),
   } satisfies Rules<PrivacyOptions>,
   limits: {
@@ -432,12 +400,16 @@ export const OPTION_GROUPS = {
     maxSelections: count(64, 1, 10_000),
   } satisfies Rules<SubtreeOptions>,
   sampling: {
-    sampleRatio: ratio(0),
+    sampleRatio: rule<number>(
+      0,
+      "a number from 0 to 1",
+      (value) => typeof value === "number" && value >= 0 && value <= 1,
+    ),
     maxSamplesPerSecond: count(10, 1),
     maxConcurrentSamples: count(2, 1),
   } satisfies Rules<SamplingOptions>,
   inspection: {
-    report: flag(),
+    report: flag,
     reportEveryMs: durationMs(5_000, 100),
   } satisfies Rules<InspectionReportOptions>,
   testing: {
@@ -469,19 +441,13 @@ function expectedOfCodec(value: unknown): string | undefined {
 
 type Fallbacks<Group> = { readonly [Name in keyof Group]: Group[Name] extends Rule<infer Value> ? Value : never };
 type GroupFallbacks = { readonly [Name in keyof typeof OPTION_GROUPS]: Fallbacks<(typeof OPTION_GROUPS)[Name]> };
+type Intersection<Union> = (Union extends unknown ? (member: Union) => void : never) extends (all: infer All) => void
+  ? All
+  : never;
 
 /** Every option with its value or its default, without groups; frozen. */
 export type ResolvedOptions = Fallbacks<typeof OPTIONS> &
-  GroupFallbacks["loads"] &
-  GroupFallbacks["leases"] &
-  GroupFallbacks["storage"] &
-  GroupFallbacks["invalidation"] &
-  GroupFallbacks["privacy"] &
-  GroupFallbacks["limits"] &
-  GroupFallbacks["subtrees"] &
-  GroupFallbacks["sampling"] &
-  GroupFallbacks["inspection"] &
-  GroupFallbacks["testing"] & {
+  Intersection<GroupFallbacks[keyof GroupFallbacks]> & {
     readonly defaults: PolicySettings;
     readonly profiles: Readonly<Record<string, PolicySettings>>;
     /** Whether NODE_ENV is `production`. */
@@ -546,36 +512,24 @@ function unknownOption(name: string, expected: readonly string[]): string {
   return unknownName(own, { kind: "option", known: expected, meanings: MEANINGS }, name);
 }
 
+/** Returns what several names mean. */
+const allMean = (names: string, meaning: string): Meanings =>
+  Object.fromEntries(names.split(" ").map((name) => [name, meaning]));
+
 /** What other caches call an option. */
 const MEANINGS: Meanings = {
   ...Object.fromEntries(GENERAL_SETTINGS.map((name) => [name.toLowerCase(), meaningOf(`\`${name}\``)])),
   ...Object.fromEntries(Object.entries(MEANINGS_OF_SETTINGS).map(([name, meaning]) => [name, meaningOf(meaning)])),
-  ...Object.fromEntries(
-    ["redis", "client", "redisclient", "url", "host", "connection"].map((name) => [
-      name,
-      "`store: redisStore({ client })`",
-    ]),
-  ),
+  ...allMean("redis client redisclient url host connection", "`store: redisStore({ client })`"),
   memcached: "`store: memcachedStore({ client })`",
-  ...Object.fromEntries(["sqlite", "path", "file"].map((name) => [name, "`store: sqliteStore({ path })`"])),
+  ...allMean("sqlite path file", "`store: sqliteStore({ path })`"),
   memory: "`store: memoryStore()`",
-  keyprefix: "`prefix`",
-  namespace: "`prefix`",
-  name: "`prefix`",
-  near: "`nearCache`",
-  l1: "`nearCache`",
-  local: "`nearCache`",
-  localcache: "`nearCache`",
-  user: "`identify`",
-  userid: "`identify`",
-  getuserid: "`identify`",
-  session: "`identify`",
-  sessionid: "`identify`",
+  ...allMean("keyprefix namespace name", "`prefix`"),
+  ...allMean("near l1 local localcache", "`nearCache`"),
+  ...allMean("user userid getuserid session sessionid", "`identify`"),
   log: "`logger`",
-  on: "`onEvent`",
-  listener: "`onEvent`",
-  serializer: "`codec`",
-  serialize: "`codec`",
+  ...allMean("on listener", "`onEvent`"),
+  ...allMean("serializer serialize", "`codec`"),
 };
 
 /** A policy is not an option of a cache, but can be the default of its fields. */

@@ -1,15 +1,11 @@
-import type { Clock } from "./base/clock.js";
 import type { Key, Subject } from "./keys/key.js";
-import type { PartCollector } from "./loader/request-scope.js";
+import type { Observer, PartCollector } from "./loader/request-scope.js";
 import type { CacheParts } from "./parts.js";
 import type { Policy } from "./policy/policy.js";
 import type { NearNames } from "./tier/near/near-cache.js";
 import type { ReadReport } from "./tier/request/request.js";
 
-/**
- * The most tags of one entry. With more, the entries of a
- * coordinate share a tag, which an invalidation of any of them changes.
- */
+/** The most tags of one entry. With more, the entries of a coordinate share a tag, which an invalidation of any of them changes. */
 const MAX_TAGS = 1_000;
 /** The entries of one coordinate that have a tag each. */
 const MAX_ENTRIES = 16;
@@ -19,11 +15,8 @@ const MAX_ENTRIES = 16;
  * parts. What cannot be known keeps it from being stored.
  */
 export class CollectedParts implements PartCollector {
-  readonly #log: CacheParts["onceLog"];
-  readonly #keys: CacheParts["keys"];
-  readonly #clock: Clock;
+  readonly #parts: CacheParts;
   readonly #contextPaths: ReadonlySet<string>;
-  readonly #rules: CacheParts["rules"];
   readonly #what: string;
   readonly isBuild: boolean;
   readonly wantsYoung: boolean;
@@ -36,17 +29,21 @@ export class CollectedParts implements PartCollector {
   readonly #forms = new Map<string, Subject>();
   /** Why the entry is not stored. Undefined if it may be. */
   refusal: string | undefined;
-  /** On the clock of this process. */
-  #freshUntilAt = Number.POSITIVE_INFINITY;
-  #staleForMs = Number.POSITIVE_INFINITY;
-  #isPrivate = false;
+  /** When the first part becomes stale, on the clock of this process. Infinite without parts. */
+  freshUntilAt = Number.POSITIVE_INFINITY;
+  /** How long after that every part may be served while it is refreshed, in milliseconds. Infinite without parts. */
+  staleForMs = Number.POSITIVE_INFINITY;
+  isPrivate = false;
+  readonly members: ReadonlySet<PartCollector> = new Set([this]);
+  /** Whether anything was read from the cache. */
+  hasReads = false;
 
   /**
    * `what`: what the entry is called in messages. `contextPaths`: the paths into the context that are part of its key. `isBuild`: see
    * `PartCollector`, as `wantsYoung` has.
    */
   constructor(
-    { keys, clock, rules, onceLog }: CacheParts,
+    parts: CacheParts,
     {
       what,
       contextPaths,
@@ -54,37 +51,16 @@ export class CollectedParts implements PartCollector {
       wantsYoung = true,
     }: { what: string; contextPaths: Iterable<string>; isBuild: boolean; wantsYoung?: boolean },
   ) {
+    this.#parts = parts;
     this.wantsYoung = wantsYoung;
     this.#what = what;
     this.isBuild = isBuild;
-    this.#log = onceLog;
-    this.#keys = keys;
-    this.#clock = clock;
-    this.#rules = rules;
     this.#contextPaths = new Set(contextPaths);
-  }
-
-  readonly members: ReadonlySet<PartCollector> = new Set([this]);
-  /** Whether anything was read from the cache. */
-  hasReads = false;
-
-  get isPrivate(): boolean {
-    return this.#isPrivate;
-  }
-
-  /** When the first part becomes stale, on the clock of this process. Infinite without parts. */
-  get freshUntilAt(): number {
-    return this.#freshUntilAt;
-  }
-
-  /** How long after that every part may be served while it is refreshed, in milliseconds. Infinite without parts. */
-  get staleForMs(): number {
-    return this.#staleForMs;
   }
 
   add(coordinate: string, report: ReadReport, key: Key | undefined): void {
     this.hasReads = true;
-    if (report.isPrivate) this.#isPrivate = true;
+    if (report.isPrivate) this.isPrivate = true;
     if (report.outcome === "bypassed") {
       this.pass(`\`${coordinate}\` has bypassed the cache: ${report.reason}`);
       return;
@@ -93,13 +69,15 @@ export class CollectedParts implements PartCollector {
     if (refusal === "unkeyable" || refusal === "outgrown-key")
       this.pass(`the value of \`${coordinate}\` belongs to one caller`);
     if (refusal === "unserializable") this.pass(`the value of \`${coordinate}\` cannot be searched for its tags`);
-    if (hint?.scope === "PRIVATE") this.#isPrivate = true;
-    const missing = this.#rules.fields.get(coordinate)?.contextPaths.find(({ text }) => !this.#contextPaths.has(text));
+    if (hint?.scope === "PRIVATE") this.isPrivate = true;
+    const missing = this.#parts.rules.fields
+      .get(coordinate)
+      ?.contextPaths.find(({ text }) => !this.#contextPaths.has(text));
     if (missing !== undefined) this.refuse(`the key of \`${coordinate}\` contains ${missing.text}`);
     const hintedMs = hint?.maxAge === undefined ? Number.POSITIVE_INFINITY : hint.maxAge * 1000 - report.ageMs;
     const freshForMs = Math.min(report.freshForMs, hintedMs);
-    this.#freshUntilAt = Math.min(this.#freshUntilAt, this.#clock.now() + freshForMs);
-    this.#staleForMs = Math.min(this.#staleForMs, report.staleForMs);
+    this.freshUntilAt = Math.min(this.freshUntilAt, this.#parts.clock.now() + freshForMs);
+    this.staleForMs = Math.min(this.staleForMs, report.staleForMs);
     for (const tag of report.subjects) this.#tags.add(tag);
     if (key !== undefined) this.#addEntry(key);
   }
@@ -112,8 +90,8 @@ export class CollectedParts implements PartCollector {
   }
 
   addPrimed(names: NearNames | undefined, { scope, maxAgeMs }: Policy): void {
-    if (scope === "PRIVATE") this.#isPrivate = true;
-    this.#freshUntilAt = Math.min(this.#freshUntilAt, this.#clock.now() + maxAgeMs);
+    if (scope === "PRIVATE") this.isPrivate = true;
+    this.freshUntilAt = Math.min(this.freshUntilAt, this.#parts.clock.now() + maxAgeMs);
     if (names === undefined) {
       this.pass("a loader was primed for an id without a key");
       return;
@@ -123,7 +101,7 @@ export class CollectedParts implements PartCollector {
   }
 
   addUncached(coordinate: string, isPrivate: boolean): void {
-    if (isPrivate) this.#isPrivate = true;
+    if (isPrivate) this.isPrivate = true;
     if (!this.isBuild) this.pass(`\`${coordinate}\` is not cached`);
   }
 
@@ -142,13 +120,13 @@ export class CollectedParts implements PartCollector {
     this.pass(reason);
     // A read that could belong to several builds is no mistake.
     if (this.isBuild) return;
-    this.#log.warn(
+    this.#parts.onceLog.warn(
       `graphql-cached: ${this.#what} is not stored: expected to know everything that it is made of, but ${reason}; create one context per request, and call loaders with that context in resolvers`,
     );
   }
 
   #addEntry(key: Key): void {
-    const { anyOf, entry, formOf, mode, coordinate } = this.#keys.subjects;
+    const { anyOf, entry, formOf, mode, coordinate } = this.#parts.keys.subjects;
     let entries = this.#entries.get(key.coordinate);
     if (entries === undefined) {
       entries = new Set();
@@ -168,8 +146,26 @@ export class CollectedParts implements PartCollector {
     const subjects = new Set(this.#tags);
     for (const [coordinate, entries] of this.#entries) {
       const isShared = entries.size > MAX_ENTRIES || subjects.size + entries.size > MAX_TAGS;
-      for (const subject of isShared ? [this.#keys.subjects.anyOf(coordinate)] : entries) subjects.add(subject);
+      for (const subject of isShared ? [this.#parts.keys.subjects.anyOf(coordinate)] : entries) subjects.add(subject);
     }
     return subjects.size > MAX_TAGS ? undefined : [...subjects];
   }
+}
+
+/** Returns an observer that collects what is read, and tells `observer`. */
+export function collecting(
+  observer: Observer | undefined,
+  collector: CollectedParts,
+): Observer & { readonly collector: CollectedParts } {
+  return {
+    collector,
+    onRead(coordinate, report, info, key, source) {
+      collector.add(coordinate, report, key);
+      observer?.onRead(coordinate, report, info, key, source);
+    },
+    ...(observer?.onShared === undefined ? {} : { onShared: observer.onShared.bind(observer) }),
+    onHint: (hint, info) => observer?.onHint?.(hint, info),
+    onMiss: (miss) => observer?.onMiss?.(miss),
+    onExecution: (execution) => observer?.onExecution?.(execution),
+  };
 }

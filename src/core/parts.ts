@@ -69,12 +69,6 @@ export interface OperationRewriter {
   explain(operation: Omit<RewritableOperation, "context">): readonly ExplainedSubtree[];
 }
 
-/** The options in `subtrees`. */
-export interface SubtreeSettings {
-  /** How many selections of a field this process keeps as subtrees. */
-  readonly maxSelections: number;
-}
-
 /** The parts that only the inspection reads. */
 export interface LiveParts {
   readonly guard: SourceGuard;
@@ -93,14 +87,12 @@ export interface CacheParts {
   readonly tier: Reads;
   readonly leases: Leases;
   readonly invalidation: Invalidation;
-  /** Who invalidated what. */
   readonly history: InvalidationHistory;
   readonly scopes: RequestScopes;
   readonly signals: RequestSignals;
   readonly keys: KeySpace;
   readonly store: FailOpenStore;
   readonly clock: Clock;
-  /** What loads that begin together are collected in. */
   readonly longTick: LongTick;
   /** How long a miss waits at most for what is not its own load. */
   readonly leaseWaitMs: number;
@@ -112,9 +104,7 @@ export interface CacheParts {
   readonly channel: Channel;
   readonly counters: Counters;
   readonly logger: Logger;
-  /** Whether NODE_ENV is `production`. */
   readonly isProduction: boolean;
-  /** The logger, for what is logged once. */
   readonly onceLog: Logger;
   readonly profiles: Readonly<Record<string, PolicySettings>>;
   readonly defaults: PolicySettings;
@@ -128,13 +118,13 @@ export interface CacheParts {
   readonly invalidations: InvalidationClock;
   /** The shapes of the types of applied schemas, for loaders. */
   readonly typeShapes: TypeShapes;
-  /** The loaders of the cache, by name. */
   readonly loaders: Map<string, LoaderRule>;
   /** By coordinate or loader name: recreates requests in a worker that runs refresh jobs. */
   readonly requestFactories: Map<string, RequestFactory>;
   readonly identify: ((context: never) => unknown) | undefined;
   readonly contextWatch: ContextWatch;
-  readonly subtreeSettings: SubtreeSettings;
+  /** How many selections of a field this process keeps as subtrees. */
+  readonly subtreeSettings: { readonly maxSelections: number };
   readonly subtrees: OperationRewriter;
   /** Returns whether a directive restricts who may see a field. */
   readonly isAuthDirective: (name: string) => boolean;
@@ -146,7 +136,6 @@ export interface CacheParts {
   readonly underWay: WorkUnderWay;
   /** Resolves when the loads under way have been stored and mutations have invalidated, or after the drain timeout. */
   drain(): Promise<void>;
-  /** See `Cache.settled`. */
   settled(): Promise<void>;
 }
 

@@ -6,17 +6,14 @@ import type { BoundTemplate, TagTemplate } from "./keys/tag-template.js";
 import type { Policy, PolicySettings } from "./policy/policy.js";
 import type { Excess } from "./tier/request/loaded.js";
 
-/** One part of a key, with the writer of what it leads to, which is made when the schema is applied. */
+/** One part of a key, with the writer of what it leads to. */
 export interface KeyPath extends Path {
   readonly write: ValueWriter;
   /** Whether it is a part of the key as null and as absent too, rather than missing. Always so for arguments. */
   readonly isOptional: boolean;
 }
 
-/**
- * How much of the query a value depends on: nothing, the selection below its field, or the whole
- * operation with its variables.
- */
+/** How much of the query a value depends on: nothing, the selection below its field, or the operation with its variables. */
 export type QueryExtent = "none" | "selection" | "operation";
 
 /** What the loads of a field were seen to read of the query, in this process. */
@@ -35,10 +32,7 @@ export interface QueryUse {
 export interface ObservedLoad {
   /** What the resolver gets. */
   readonly info: GraphQLResolveInfo;
-  /**
-   * Returns in what way the load has read more than its key contains; undefined if it has not. Called
-   * when the load has ended.
-   */
+  /** Returns in what way the load, which has ended, has read more than its key contains; undefined if it has not. */
   excess(): Excess | undefined;
 }
 
@@ -79,7 +73,7 @@ export interface EntityFinder {
 /** The fields of one `@key` of an entity type, by name, with the fields below them. */
 export interface KeyFields extends ReadonlyMap<string, KeyFields | undefined> {}
 
-/** What is known about references to an entity type, which are cached like a field without arguments. */
+/** References to an entity type, which are cached like a field without arguments. */
 export interface ReferenceRule {
   readonly type: GraphQLOutputType;
   /**
@@ -92,7 +86,7 @@ export interface ReferenceRule {
 /** Reports a template that has yielded no tag, if that is a mistake. */
 export type EmptyTagReporter = (template: BoundTemplate, roots: PathRoots) => void;
 
-/** Everything known about one cached field, about references to one entity type, or about objects of one type in lists, once the schema is built. */
+/** One cached field, references to one entity type, or objects of one type in lists. */
 export interface FieldRule {
   readonly coordinate: string;
   readonly policy: Policy;
@@ -129,7 +123,7 @@ export interface ObjectIds {
   of(typeName: string): readonly string[];
 }
 
-/** What is known about a field whose completed selection is an entry. */
+/** A field whose completed selection is an entry. */
 export interface SubtreeRule {
   /** Returns whether the objects of a type are entities whose tags an entry with them has. */
   tagsEntity(typeName: string): boolean;
@@ -166,16 +160,11 @@ export class AppliedRules implements SchemaRules {
   readonly directives = new Set<string>();
   /** The policies that were not written in a schema. */
   readonly policies = new Map<string, PolicySettings>();
-
-  #schemas = 0;
-
   /** Whether no schema has been applied. */
-  get isEmpty(): boolean {
-    return this.#schemas === 0;
-  }
+  isEmpty = true;
 
   add({ fields, invalidations }: SchemaRules, policies: ReadonlyMap<string, PolicySettings>): void {
-    this.#schemas++;
+    this.isEmpty = false;
     for (const [coordinate, policy] of policies) this.policies.set(coordinate, policy);
     for (const [coordinate, rule] of fields) {
       this.fields.set(coordinate, rule);

@@ -12,9 +12,9 @@ export const CHECKS: Readonly<Record<string, Patch>> = {
   },
   /** What the invalidation clock says of keys is not heeded. */
   keys: {
-    file: "src/core/tier/record/invalidation-clock.ts",
-    from: "return hardAt === undefined || position >= hardAt;",
-    to: "return true;",
+    file: "src/core/tier/record/known-positions.ts",
+    from: "entry(key), ...this.otherFormsOf(key)",
+    to: "...this.otherFormsOf(key)",
   },
   /** A read does not have the process learn what is new in the clock. */
   head: {
@@ -30,8 +30,8 @@ export const CHECKS: Readonly<Record<string, Patch>> = {
   },
   /** What the invalidation clock says of tags is not heeded. */
   clock: {
-    file: "src/core/tier/record/invalidation-clock.ts",
-    from: "hardAt !== undefined && hardAt > position",
-    to: "hardAt !== undefined && hardAt < 0",
+    file: "src/core/tier/record/known-positions.ts",
+    from: "latestIn(this.positions.hard, all, 0) > position",
+    to: "latestIn(this.positions.hard, all, 0) < 0",
   },
 };

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { FakeClock } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { systemClock, within } from "../../src/core/base/clock.js";
+import { systemClock, within, withinParts } from "../../src/core/base/clock.js";
 
 it("a time limit whose result cannot be made rejects, and throws nothing at the timer", async () => {
   const clock = new FakeClock();
@@ -36,9 +36,8 @@ describe("a time limit that is counted in parts", () => {
     const beganAt = clock.now();
     const overAfter: Record<string, number> = {};
     const start = (name: string, ms: number): Promise<unknown> =>
-      within(clock, work, {
+      withinParts(clock, work, {
         ms,
-        inParts: true,
         otherwise: () => {
           overAfter[name] = clock.now() - beganAt;
         },

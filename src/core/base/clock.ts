@@ -47,9 +47,7 @@ export const wallTimeOf = (clock: Clock): number => clock.wallTime?.() ?? clock.
 export type Random = () => number;
 
 /** Calls `fn` at the end of this turn of the event loop. */
-export function afterTick(fn: () => void): void {
-  setImmediate(fn);
-}
+export const afterTick: (fn: () => void) => void = setImmediate;
 
 /** Calls `fn` as a promise job: `queueMicrotask`, which fake timers replace as well. */
 export function asJob(fn: () => void): void {
@@ -61,7 +59,7 @@ const RESOLVED = Promise.resolve();
 export const systemClock: Clock = {
   now,
   after(delayMs, fn) {
-    const timer = outsideOfRequests.runInAsyncScope(() => setTimeout(fn, delayMs));
+    const timer = outsideOfRequests.runInAsyncScope(setTimeout, undefined, fn, delayMs) as NodeJS.Timeout;
     timer.unref();
     return () => clearTimeout(timer);
   },
@@ -92,48 +90,32 @@ export const isTimerMs = (value: unknown): boolean =>
   Number.isInteger(value) && (value as number) >= 1 && (value as number) <= MAX_TIMER_MS;
 export const EXPECTED_TIMER_MS = `an integer from 1 to ${MAX_TIMER_MS} (milliseconds)`;
 
-/** How long `within` waits, and how it counts the time. */
+/** How long `within` and `withinParts` wait. */
 export interface TimeLimit<Late> {
   readonly ms: number;
   /** Returns the result when the time is over. */
   readonly otherwise: () => Late | Promise<Late>;
+}
+
+/** How `withinParts` counts the time. */
+export interface PartedLimit<Late> extends TimeLimit<Late> {
   /**
-   * Counts the time in four parts, each a timer and a turn of the event loop, in which replies that have arrived are read.
-   * A part whose timer fires late by more than half of it does not count: this process was busy, which says nothing about what
-   * it waits for. Default: a single timer and no turn.
+   * Returns something else once a part of what is waited for has arrived. A part of the time in which
+   * that happens does not count: what is slow is not away.
    */
-  readonly inParts?: boolean;
-  /**
-   * Of time in parts: returns something else once a part of what is waited for has arrived. A part of the time in which
-   * that happens does not count either: what is slow is not away.
-   */
-  readonly progress?: () => unknown;
-  /** Of time in parts: the time is over at the end of the part in which this has passed. Default: 10 times `ms`. */
+  readonly progress?: (() => unknown) | undefined;
+  /** The time is over at the end of the part in which this has passed. Default: 10 times `ms`. */
   readonly maxMs?: number;
 }
 
-/** See `TimeLimit.inParts`. */
 const TIME_PARTS = 4;
-/** Default of `TimeLimit.maxMs`, as a multiple of `ms`. */
+/** Default of `PartedLimit.maxMs`, as a multiple of `ms`. */
 const MAX_LIMITS = 10;
 
 /** Returns the result of `work` if it ends in time. Rejects as `work` or `otherwise` does. */
-export function within<T, Late>(
-  clock: Clock,
-  work: Promise<T>,
-  { ms, otherwise, inParts = false, ...parts }: TimeLimit<Late>,
-): Promise<T | Late> {
+export function within<T, Late>(clock: Clock, work: Promise<T>, { ms, otherwise }: TimeLimit<Late>): Promise<T | Late> {
   return new Promise((resolve, reject) => {
-    const expire = (): void => {
-      // Called by a timer: nobody else would catch what it throws.
-      try {
-        resolve(otherwise());
-      } catch (error) {
-        reject(error as Error);
-      }
-    };
-    const limitMs = Math.max(0, ms);
-    const cancel = inParts ? afterParts(clock, limitMs, expire, parts) : clock.after(limitMs, expire);
+    const cancel = clock.after(Math.max(0, ms), () => settleWith(otherwise, resolve, reject));
     work.then(
       (result) => {
         cancel();
@@ -147,42 +129,68 @@ export function within<T, Late>(
   });
 }
 
-/** Calls `fn` once when `ms` milliseconds have passed, counted as `TimeLimit.inParts` says. */
-function afterParts(
+/** Called by timers: nobody else would catch what `otherwise` throws. */
+function settleWith<Late>(
+  otherwise: () => Late | Promise<Late>,
+  resolve: (result: Late | Promise<Late>) => void,
+  reject: (error: Error) => void,
+): void {
+  try {
+    resolve(otherwise());
+  } catch (error) {
+    reject(error as Error);
+  }
+}
+
+/**
+ * The same, with the time counted in four parts, each a timer and a turn of the event loop, in which replies that have arrived
+ * are read. A part whose timer fires late by more than half of it does not count: this process was busy, which says nothing
+ * about what it waits for.
+ */
+export function withinParts<T, Late>(
   clock: Clock,
-  ms: number,
-  fn: () => void,
-  { progress, maxMs = MAX_LIMITS * ms }: Pick<TimeLimit<unknown>, "progress" | "maxMs">,
-): Cancel {
-  const partMs = ms / TIME_PARTS;
-  const endsAtLast = clock.now() + maxMs;
-  let partsLeft = TIME_PARTS;
-  let isCancelled = false;
-  let cancelTimer: Cancel;
-  const beginPart = (): void => {
-    if (isCancelled) return;
-    if (partsLeft === 0) {
-      fn();
-      return;
-    }
-    const endsAt = clock.now() + partMs;
-    const before = progress?.();
-    cancelTimer = clock.after(partMs, () => {
-      const now = clock.now();
-      const isBusy = now - endsAt > partMs / 2;
-      clock.afterTick(() => {
-        const hasMoved = progress?.() !== before;
-        if (now >= endsAtLast) partsLeft = 0;
-        else if (!isBusy && !hasMoved) partsLeft--;
-        beginPart();
+  work: Promise<T>,
+  { ms, otherwise, progress, maxMs = MAX_LIMITS * ms }: PartedLimit<Late>,
+): Promise<T | Late> {
+  return new Promise((resolve, reject) => {
+    const partMs = Math.max(0, ms) / TIME_PARTS;
+    const endsAtLast = clock.now() + maxMs;
+    let partsLeft = TIME_PARTS;
+    let hasEnded = false;
+    let cancelTimer: Cancel;
+    const beginPart = (): void => {
+      if (hasEnded) return;
+      if (partsLeft === 0) {
+        settleWith(otherwise, resolve, reject);
+        return;
+      }
+      const endsAt = clock.now() + partMs;
+      const before = progress?.();
+      cancelTimer = clock.after(partMs, () => {
+        const now = clock.now();
+        const isBusy = now - endsAt > partMs / 2;
+        clock.afterTick(() => {
+          const hasMoved = progress?.() !== before;
+          if (now >= endsAtLast) partsLeft = 0;
+          else if (!isBusy && !hasMoved) partsLeft--;
+          beginPart();
+        });
       });
-    });
-  };
-  beginPart();
-  return () => {
-    isCancelled = true;
-    cancelTimer();
-  };
+    };
+    beginPart();
+    work.then(
+      (result) => {
+        hasEnded = true;
+        cancelTimer();
+        resolve(result);
+      },
+      (error: unknown) => {
+        hasEnded = true;
+        cancelTimer();
+        reject(error as Error);
+      },
+    );
+  });
 }
 
 /** Instants, and durations before now, that are further away cannot be written as dates. */

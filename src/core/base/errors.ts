@@ -74,6 +74,9 @@ export class CachedError extends Error {
   }
 }
 
+/** An error about an option or argument of the user. */
+export const optionInvalid = (message: string): CachedError => new CachedError("CACHED_OPTION_INVALID", message);
+
 /** Describes a setting for an error message: the value itself if it is short, otherwise its type. */
 export function describeSetting(value: unknown): string {
   if (value === undefined) return "undefined";
@@ -89,10 +92,7 @@ export function describeSetting(value: unknown): string {
 /** Checks that the options that a user passes to `caller` are an object. Throws `CACHED_OPTION_INVALID`. */
 export function checkOptionsObject(options: unknown, caller: string): asserts options is object {
   if (typeof options === "object" && options !== null) return;
-  throw new CachedError(
-    "CACHED_OPTION_INVALID",
-    `${caller}: expected an object of options, got ${describeSetting(options)}`,
-  );
+  throw optionInvalid(`${caller}: expected an object of options, got ${describeSetting(options)}`);
 }
 
 /** What a terminal or a reader of log lines takes for something else than text, U+2028 and U+2029 included. */

@@ -125,8 +125,8 @@ export function executionOf(info: GraphQLResolveInfo): Execution {
   const known = ofLoad ?? (operation as PartOfExecution | undefined)?.[EXECUTION];
   if (known !== undefined) return known;
   if (operation?.operation === "subscription" && isObject(path)) return { owner: rootOf(path), signal: undefined };
-  const signal = abortSignalOf(info);
-  return { owner: variableValues, signal: isObject(signal) ? signal : undefined };
+  const signal = (info as Info).getAbortSignal?.();
+  return { owner: variableValues, signal: typeof signal === "object" ? (signal ?? undefined) : undefined };
 }
 
 /** An operation whose execution is a part of another one. */

@@ -19,36 +19,20 @@ export interface EncryptionOptions {
   readonly keys: readonly EncryptionKey[];
 }
 
-/**
- * Encrypts bytes and binds them to their purpose, so that they cannot be copied to another place in
- * the store.
- */
-export interface Encryption {
-  /** Encrypts `bytes`. Decryption requires the same `purpose`. */
-  seal(bytes: Uint8Array, purpose: string): Buffer;
-  /**
-   * Throws `Unreadable` for bytes that are plaintext, modified, sealed for another purpose, or
-   * sealed with an unknown key.
-   */
-  unseal(sealed: Uint8Array, purpose: string): Buffer;
-}
-
 const CIPHER = "aes-256-gcm";
 const KEY_BYTES = 32;
-/**
- * A random nonce of 96 bits, for at most 2^32 uses of one key (NIST SP 800-38D, sections 8.2.2 and
- * 8.3).
- */
+/** A random nonce of 96 bits, for at most 2^32 uses of one key (NIST SP 800-38D, sections 8.2.2 and 8.3). */
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 /** The first byte of sealed bytes, with any key. No plaintext body or failure begins with it. */
 export const SEALED = 0xff;
 
 /**
+ * Encrypts bytes and binds them to their purpose, so that they cannot be copied to another place in the store.
  * Layout: 255, length of the key id (u8), key id, nonce, tag, ciphertext. Everything before the
  * nonce, and the purpose, is authenticated.
  */
-export function createEncryption(options: EncryptionOptions): Encryption {
+export function createEncryption(options: EncryptionOptions) {
   const keys = options.keys.map(({ id, key }) => ({
     head: Buffer.concat([Uint8Array.of(SEALED, id.length), Buffer.from(id, "latin1")]),
     secret: createSecretKey(typeof key === "string" ? Buffer.from(key, "base64") : Buffer.from(key)),
@@ -56,7 +40,8 @@ export function createEncryption(options: EncryptionOptions): Encryption {
   const [first] = keys as [{ head: Buffer; secret: KeyObject }];
   const authenticated = (head: Buffer, purpose: string): Buffer => Buffer.concat([head, Buffer.from(purpose, "utf8")]);
   return {
-    seal(bytes, purpose) {
+    /** Encrypts `bytes`. Decryption requires the same `purpose`. */
+    seal(bytes: Uint8Array, purpose: string): Buffer {
       const nonce = randomBytes(NONCE_BYTES);
       const cipher = createCipheriv(CIPHER, first.secret, nonce, { authTagLength: TAG_BYTES });
       cipher.setAAD(authenticated(first.head, purpose));
@@ -64,7 +49,8 @@ export function createEncryption(options: EncryptionOptions): Encryption {
       cipher.final();
       return Buffer.concat([first.head, nonce, cipher.getAuthTag(), ciphertext]);
     },
-    unseal(sealed, purpose) {
+    /** Throws `Unreadable` for bytes that are plaintext, modified, sealed for another purpose, or sealed with an unknown key. */
+    unseal(sealed: Uint8Array, purpose: string): Buffer {
       if (sealed[0] !== SEALED) throw new Unreadable("it is not encrypted, but this process has `encryption` enabled");
       const bytes = Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength);
       const key = keys.find(({ head }) => bytes.subarray(0, head.length).equals(head));

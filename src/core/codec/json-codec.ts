@@ -27,7 +27,7 @@ function jsonCodecWith(types: ValueTypes): Codec {
     },
     decode(content) {
       const text = content as string;
-      if (isPlainJson(text)) return JSON.parse(text);
+      if (text.startsWith(" ")) return JSON.parse(text);
       if (text.startsWith("t")) return fromPlain(JSON.parse(text.slice(1)), DIALECT, types);
       throw new SyntaxError("expected text that begins with a space or `t`");
     },

@@ -20,39 +20,7 @@ export interface PackingSettings {
 /** What a value is encoded to: what its codec has written, or a text that passes by the codec. */
 export type Encoded = Content | StoredText;
 
-/**
- * The pipeline between values and stored bytes: codec, compression, and encryption of the whole
- * entry.
- */
-export interface Packing {
-  /** What another process must have in common to read what this one writes. Contains no secrets. */
-  readonly format: string;
-  /** Throws `Unstorable`, `TooLarge` if the content would have more than `maxBytes`, or whatever a user's codec throws. */
-  encode(value: unknown, maxBytes?: number): Encoded;
-  decode(content: Encoded): unknown;
-  /**
-   * Returns a function that copies what `decode(content)` returns, exactly as if it were decoded again.
-   * Undefined if only decoding it again does that.
-   */
-  copierOf(content: Encoded): ((value: unknown) => unknown) | undefined;
-  readonly maxValueBytes: number;
-  /**
-   * Returns the size of `content` before compression if it exceeds `maxValueBytes`, otherwise
-   * undefined.
-   */
-  excessBytes(content: Encoded): number | undefined;
-  /**
-   * Prepends the codec's id to `content`, and compresses it if it is above `compressAboveBytes` and
-   * that saves space.
-   */
-  pack(content: Encoded): Promise<Buffer>;
-  /** Unpacks what begins at `at`, by default 0, and ends with `bytes`. Throws `Unreadable`. */
-  unpack(bytes: Buffer, at?: number): Encoded;
-  /** Encrypts `bytes` for one `purpose`. Returns `bytes` itself if encryption is off. */
-  seal(bytes: Uint8Array, purpose: string): Uint8Array;
-  /** Throws `Unreadable`. */
-  unseal(sealed: Uint8Array, purpose: string): Buffer;
-}
+export type Packing = ReturnType<typeof createPacking>;
 
 /** The flags in the first byte of packed content. */
 const IS_TEXT = 1;
@@ -64,42 +32,53 @@ const CHECKSUM_BYTES = 4;
 const ALL_FLAGS = IS_TEXT | IS_COMPRESSED | IS_STORED_TEXT;
 
 /**
+ * The pipeline between values and stored bytes: codec, compression, and encryption of the whole entry.
+ *
  * Layout of packed content: flags (u8), length of the codec id (u8), codec id, checksum (u32) of a stored text, content.
  * Throws `CACHED_OPTION_INVALID` if `types` are given with a codec that has no `withTypes`.
  */
-export function createPacking(settings: PackingSettings): Packing {
+export function createPacking(settings: PackingSettings) {
   const { types, compressAboveBytes = Number.MAX_SAFE_INTEGER, maxValueBytes } = settings;
   const codec = codecWith(settings.codec ?? jsonCodec, types);
   // A codec that is made from `jsonCodec` may decode differently.
   const isJson = (settings.codec ?? jsonCodec) === jsonCodec;
-  const encryption = settings.encryption === undefined ? undefined : createEncryption(settings.encryption);
+  const encryption = settings.encryption && createEncryption(settings.encryption);
   const id = Buffer.from(codec.id ?? "custom", "latin1");
   /** What packed content has between its flags and the content. */
   const codecMark = Buffer.concat([Uint8Array.of(id.length), id]);
-  const excessBytes = (encoded: Encoded): number | undefined => {
-    const content = contentOf(encoded);
-    // UTF-8 needs at most three bytes per UTF-16 code unit, so most sizes need no exact count.
-    if (content.length * (typeof content === "string" ? 3 : 1) <= maxValueBytes) return undefined;
-    const bytes = typeof content === "string" ? Buffer.byteLength(content) : content.byteLength;
-    return bytes > maxValueBytes ? bytes : undefined;
-  };
-  // Compression and the ids of keys are left out: every process reads both forms, and keys rotate.
   // A release in which a class has no key form writes no tags of its instances.
   const typeNames = Object.entries(types ?? {})
     .map(([name, { keyOf }]) => (keyOf === undefined ? name : `${name} with key`))
     .sort((a, b) => (a < b ? -1 : 1));
-  const format = JSON.stringify([codec.id ?? "custom", typeNames, encryption !== undefined]);
   return {
-    format,
-    encode: (value, maxBytes) => (value instanceof StoredText ? value : codec.encode(value, maxBytes)),
-    decode: (content) => (content instanceof StoredText ? content : codec.decode(content)),
-    copierOf(content) {
+    maxValueBytes,
+    /**
+     * What another process must have in common to read what this one writes. Contains no secrets. Neither compression nor
+     * the ids of keys: every process reads both forms, and keys rotate.
+     */
+    format: JSON.stringify([codec.id ?? "custom", typeNames, encryption !== undefined]),
+    /** Throws `Unstorable`, `TooLarge` if the content would have more than `maxBytes`, or whatever a user's codec throws. */
+    encode: (value: unknown, maxBytes?: number): Encoded =>
+      value instanceof StoredText ? value : codec.encode(value, maxBytes),
+    decode: (content: Encoded): unknown => (content instanceof StoredText ? content : codec.decode(content)),
+    /**
+     * Returns a function that copies what `decode(content)` returns, exactly as if it were decoded again.
+     * Undefined if only decoding it again does that.
+     */
+    copierOf(content: Encoded): ((value: unknown) => unknown) | undefined {
       if (content instanceof StoredText) return (text) => text;
       return isJson && isPlainJson(content as string) ? copyPlain : undefined;
     },
-    maxValueBytes,
-    excessBytes,
-    async pack(encoded) {
+    /** Returns the size of `content` before compression if it exceeds `maxValueBytes`, otherwise undefined. */
+    excessBytes(encoded: Encoded): number | undefined {
+      const content = contentOf(encoded);
+      // UTF-8 needs at most three bytes per UTF-16 code unit, so most sizes need no exact count.
+      if (content.length * (typeof content === "string" ? 3 : 1) <= maxValueBytes) return undefined;
+      const bytes = Buffer.byteLength(content);
+      return bytes > maxValueBytes ? bytes : undefined;
+    },
+    /** Prepends the codec's id to `encoded`, and compresses it if it is above `compressAboveBytes` and that saves space. */
+    async pack(encoded: Encoded): Promise<Buffer> {
       const content = contentOf(encoded);
       const isText = typeof content === "string";
       const bytes = isText ? Buffer.from(content, "utf8") : content;
@@ -107,29 +86,35 @@ export function createPacking(settings: PackingSettings): Packing {
       const isStoredText = encoded instanceof StoredText;
       const flags =
         (isText ? IS_TEXT : 0) | (smaller === undefined ? 0 : IS_COMPRESSED) | (isStoredText ? IS_STORED_TEXT : 0);
-      const checksum = Buffer.alloc(hasChecksum(flags) ? CHECKSUM_BYTES : 0);
-      if (hasChecksum(flags)) checksum.writeUInt32LE(crc32(bytes));
+      const hasChecksum = isStoredText && smaller === undefined;
+      const checksum = Buffer.alloc(hasChecksum ? CHECKSUM_BYTES : 0);
+      if (hasChecksum) checksum.writeUInt32LE(crc32(bytes));
       return Buffer.concat([Uint8Array.of(flags), codecMark, checksum, smaller ?? bytes]);
     },
-    unpack(bytes, at = 0) {
+    /** Unpacks what begins at `at` and ends with `bytes`. Throws `Unreadable`. */
+    unpack(bytes: Buffer, at = 0): Encoded {
       const flags = bytes[at] ?? 0xff;
       if (flags > ALL_FLAGS) throw new Unreadable("its value is damaged");
       const markedTo = at + 1 + codecMark.length;
-      const from = markedTo + (hasChecksum(flags) ? CHECKSUM_BYTES : 0);
+      const isCompressed = (flags & IS_COMPRESSED) !== 0;
+      const isStoredText = (flags & IS_STORED_TEXT) !== 0;
+      // Compressed content has a checksum of its own.
+      const hasChecksum = isStoredText && !isCompressed;
+      const from = markedTo + (hasChecksum ? CHECKSUM_BYTES : 0);
       if (!bytes.subarray(at + 1, markedTo).equals(codecMark))
         throw new Unreadable("its value was written by another codec");
-      const isText = (flags & IS_TEXT) !== 0;
-      if ((flags & IS_COMPRESSED) !== 0) {
-        const whole = decompress(bytes.subarray(from), maxValueBytes);
-        return isText ? textIn(flags, whole.toString("utf8")) : whole;
-      }
-      if (bytes.length - from > maxValueBytes) throw new Unreadable(TOO_LARGE);
-      if (hasChecksum(flags) && (bytes.length < from || bytes.readUInt32LE(markedTo) !== crc32(bytes.subarray(from))))
+      if (!isCompressed && bytes.length - from > maxValueBytes) throw new Unreadable(TOO_LARGE);
+      if (hasChecksum && (bytes.length < from || bytes.readUInt32LE(markedTo) !== crc32(bytes.subarray(from))))
         throw new Unreadable("its value is damaged");
-      return isText ? textIn(flags, bytes.toString("utf8", from)) : bytes.subarray(from);
+      const content = isCompressed ? decompress(bytes.subarray(from), maxValueBytes) : bytes.subarray(from);
+      if ((flags & IS_TEXT) === 0) return content;
+      const text = content.toString("utf8");
+      return isStoredText ? new StoredText(text) : text;
     },
-    seal: (bytes, purpose) => encryption?.seal(bytes, purpose) ?? bytes,
-    unseal(sealed, purpose) {
+    /** Encrypts `bytes` for one `purpose`. Returns `bytes` itself if encryption is off. */
+    seal: (bytes: Uint8Array, purpose: string): Uint8Array => encryption?.seal(bytes, purpose) ?? bytes,
+    /** Throws `Unreadable`. */
+    unseal(sealed: Uint8Array, purpose: string): Buffer {
       if (encryption !== undefined) return encryption.unseal(sealed, purpose);
       if (sealed[0] === SEALED) throw new Unreadable("it is encrypted, but this process has no `encryption` option");
       // A store may return any Uint8Array.
@@ -139,11 +124,6 @@ export function createPacking(settings: PackingSettings): Packing {
 }
 
 const contentOf = (encoded: Encoded): Content => (encoded instanceof StoredText ? encoded.text : encoded);
-
-/** Compressed content has a checksum of its own. */
-const hasChecksum = (flags: number): boolean => (flags & (IS_STORED_TEXT | IS_COMPRESSED)) === IS_STORED_TEXT;
-
-const textIn = (flags: number, text: string): Encoded => ((flags & IS_STORED_TEXT) === 0 ? text : new StoredText(text));
 
 function codecWith(codec: Codec, types: ValueTypes | undefined): Codec {
   if (types === undefined) return codec;

@@ -24,9 +24,6 @@ export interface KeyForm {
  */
 export type KeyFormOf = (instance: object) => KeyForm | undefined;
 
-/** Writes what of a class instance is part of a key; undefined if it has no key form. */
-type InstanceWriter = (instance: object) => string | undefined;
-
 /** The writers of key inputs of which no schema says more. They differ in how they write class instances. */
 export interface KeyWriters {
   /** Distinguishes an instance from the text of its key form. For arguments, which the schema parses. */
@@ -38,18 +35,10 @@ export interface KeyWriters {
   readonly byText: ValueWriter;
 }
 
-export function createKeyWriters(keyFormOf: KeyFormOf): KeyWriters {
-  return {
-    exact: createValueWriter((instance) => {
-      const form = keyFormOf(instance);
-      return form === undefined ? undefined : `c${JSON.stringify(form.type)}:${JSON.stringify(form.text)}`;
-    }),
-    byText: createValueWriter((instance) => {
-      const form = keyFormOf(instance);
-      return form === undefined ? undefined : JSON.stringify(form.text);
-    }),
-  };
-}
+export const createKeyWriters = (keyFormOf: KeyFormOf): KeyWriters => ({
+  exact: createValueWriter(keyFormOf, ({ type, text }) => `c${JSON.stringify(type)}:${JSON.stringify(text)}`),
+  byText: createValueWriter(keyFormOf, ({ text }) => JSON.stringify(text)),
+});
 
 /**
  * Returns `input` as text. Two inputs have the same text exactly if a resolver could not tell them
@@ -72,7 +61,7 @@ export function checkLength(text: string): string {
   return text;
 }
 
-function createValueWriter(writeInstance: InstanceWriter): ValueWriter {
+function createValueWriter(keyFormOf: KeyFormOf, writeForm: (form: KeyForm) => string): ValueWriter {
   const write: ValueWriter = (input, depth) => {
     switch (typeof input) {
       case "string":
@@ -123,9 +112,9 @@ function createValueWriter(writeInstance: InstanceWriter): ValueWriter {
       case "Set":
         return `s{${Array.from(input as Set<unknown>, (member) => write(member, depth + 1)).join(",")}}`;
       default: {
-        const text = writeInstance(input);
-        if (text === undefined) throw unserializable(`expected plain data, got ${describeInstance(input)}`);
-        return text;
+        const form = keyFormOf(input);
+        if (form === undefined) throw unserializable(`expected plain data, got ${describeInstance(input)}`);
+        return writeForm(form);
       }
     }
   };
@@ -140,7 +129,10 @@ function checkMembersOnly(list: readonly unknown[]): void {
 }
 
 /** Writes a value of which no schema says more. Class instances have no text. */
-export const writeValue: ValueWriter = createValueWriter(() => undefined);
+export const writeValue: ValueWriter = createValueWriter(
+  () => undefined,
+  () => "",
+);
 
 const BUILT_IN = [Array, Date, Map, Set, Uint8Array];
 
@@ -192,14 +184,9 @@ export const idWriter =
  * MongoDB's `ObjectId` does.
  */
 export function idText(value: unknown): string | undefined {
-  if (typeof value === "string") return value;
-  if (typeof value === "object" && value !== null) return primitiveIdText(primitiveOf(value));
-  return primitiveIdText(value);
-}
-
-function primitiveIdText(value: unknown): string | undefined {
-  if (typeof value === "string") return value;
-  return Number.isInteger(value) || typeof value === "bigint" ? String(value) : undefined;
+  const primitive = typeof value === "object" && value !== null ? primitiveOf(value) : value;
+  if (typeof primitive === "string") return primitive;
+  return Number.isInteger(primitive) || typeof primitive === "bigint" ? String(primitive) : undefined;
 }
 
 /** What graphql-js serialises in the place of an object. */

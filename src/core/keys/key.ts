@@ -1,7 +1,6 @@
 import { hash as hashOf } from "node:crypto";
-import { checkLength, createKeyWriters, type KeyFormOf, type KeyWriters } from "./canonical.js";
+import { checkLength, createKeyWriters, type KeyFormOf } from "./canonical.js";
 import { BASE64URL } from "./hash-tags.js";
-import { KeyMemos } from "./key-memo.js";
 import type { TagNormalizer } from "./tag-normalizer.js";
 
 /**
@@ -26,7 +25,9 @@ export type Subject = number;
 export const nameOfSubject = (subject: Subject): string => subject.toString(36);
 
 /** The name of one entry in the store, and the input it is made from. */
-export class Key {
+export interface Key {
+  /** What it is the key of. */
+  readonly kind: KeyInput["kind"];
   readonly coordinate: string;
   readonly variantId: string;
   /** See `Variant.form`. */
@@ -40,27 +41,8 @@ export class Key {
   readonly hash: string;
   /** The first 132 bits of the hash. Safe to show in events and logs. */
   readonly digest: string;
-  /** What it is the key of. */
-  readonly kind: KeyInput["kind"];
   /** The full name in the store: `prefix:format:coordinate:variant:digest`. Contains no user data. */
   readonly name: string;
-
-  /** `head`: what the names of all entries of this coordinate and variant begin with. */
-  constructor(
-    head: string,
-    { kind, coordinate }: Pick<KeyInput, "kind" | "coordinate">,
-    { id, form }: Pick<Variant, "id" | "form">,
-    input: string,
-  ) {
-    this.kind = kind;
-    this.coordinate = coordinate;
-    this.variantId = id;
-    this.form = form;
-    this.input = input;
-    this.hash = digestOf(input);
-    this.digest = this.hash.slice(0, DIGEST_LENGTH);
-    this.name = head + this.digest;
-  }
 }
 
 /** What identifies an entry in all variants. */
@@ -108,64 +90,6 @@ export interface VariantInput {
 /** What statistics, modes and events call the entries of whole responses. */
 export const RESPONSES = "responses";
 
-/** What is invalidated besides tags. */
-export interface Subjects {
-  /** One entry, in all variants of its key form. */
-  entry(key: Pick<Key, "digest">): Subject;
-  /** All entries of a field or loader, in all variants. */
-  coordinate(coordinate: string): Subject;
-  /** All entries under the prefix. */
-  readonly everything: Subject;
-  /** What contains an entry of a coordinate, and has no subject for each: invalidated with any of them. */
-  anyOf(coordinate: string): Subject;
-  /** What a value has as well that contains entries of a coordinate, for the form of their keys. Never invalidated itself. */
-  formOf(coordinate: Subject, form: Subject): Subject;
-  /** What contains an entry of a coordinate: invalidated when its entries must not be served any more although they are current. */
-  mode(coordinate: string): Subject;
-}
-
-/**
- * The names of everything one cache keeps in a store. Caches with different prefixes share nothing.
- * Only the names of entries contain the format and a variant: an invalidation by tag has to reach
- * the entries of every release.
- */
-export interface KeySpace {
-  /** The beginning of every name. */
-  readonly prefix: string;
-  /** Whether spellings of a tag are brought into one form. */
-  readonly normalizesTags: boolean;
-  /** How instances of classes are part of keys and tags. */
-  readonly keyFormOf: KeyFormOf;
-  /** The bound of what remembers keys and other names. */
-  readonly memos: KeyMemos;
-  /** The writers of key inputs, which write class instances by their key forms. */
-  readonly writers: KeyWriters;
-  /** Returns the key of one entry under a variant. Throws `CACHED_KEY_UNSERIALIZABLE`. */
-  entry(input: KeyInput, variant: Variant): Key;
-  /** Returns the name of the entry of `key` under another variant of the same key form. */
-  nameUnder(key: Pick<Key, "coordinate" | "digest">, variantId: string): string;
-  variant(input: VariantInput): Variant;
-  /** Returns what a value with `tags` has of them, each once: the tags, and the names of types that they begin with. */
-  tags(tags: readonly string[]): readonly Subject[];
-  /** Returns what an invalidation of `tags` changes, each once: the tags, and their type tags. */
-  invalidatedTags(tags: readonly string[]): Subject[];
-  /**
-   * Returns the tag that all entries of a field have in common whose keys contain the same
-   * `input` and more: a selection, or further fields of a representation. Throws
-   * `CACHED_KEY_UNSERIALIZABLE`.
-   */
-  groupTag(input: KeyInput): Subject;
-  readonly subjects: Subjects;
-  /** What the names of records of invalidations begin with. */
-  readonly invalidationLog: string;
-  /** What the names of the invalidation clock begin with. */
-  readonly clock: string;
-  /** The name of the wake-up channel. */
-  readonly wakeChannel: string;
-  /** The name of the settings. */
-  readonly settings: string;
-}
-
 /**
  * The tag of values with too many entities of a type to have the tag of each (see `entity-walk.ts`). Every
  * invalidation of a tag such as `Movie:7` changes `Movie:*` as well, in every process: the one that has
@@ -185,45 +109,37 @@ const TYPE_OF_TAG = /^([_A-Za-z][_0-9A-Za-z]*):/;
  */
 const typeOfTag = (tag: string): string | undefined => TYPE_OF_TAG.exec(tag)?.[1];
 
-/** Hexadecimal digits of a subject: 52 bits, which a number has exactly. */
-const SUBJECT_DIGITS = 13;
-/** An entry is invalidated by the first 48 bits of its digest, which need no other hash. */
-const ENTRY_CHARACTERS = 8;
-/** The 6 bits that each character of base64url stands for, by its code: decoding them as bytes takes longer than the lookup that needs them. */
-const BITS_OF = new Uint8Array(128);
-for (const [bits, character] of [...BASE64URL].entries()) BITS_OF[character.charCodeAt(0)] = bits;
-
 /** Characters of the ids of variants and key forms: 72 bits. */
 const ID_LENGTH = 12;
 
 /**
+ * The names of everything one cache keeps in a store. Caches with different prefixes share nothing.
+ * Only the names of entries contain the format and a variant: an invalidation by tag has to reach
+ * the entries of every release.
+ */
+export type KeySpace = ReturnType<typeof createKeySpace>;
+
+/**
  * Creates the names under `prefix`. `release` is what decides in the settings of the cache whether
- * two releases can share entries: part of every variant. `normalizeTag`: makes spellings of a tag one.
+ * two releases can share entries: part of every variant. `keyFormOf`: how instances of classes are part of keys and tags.
+ * `normalizeTag`: makes spellings of a tag one.
  */
 export function createKeySpace(
   prefix: string,
   release = "",
   keyFormOf: KeyFormOf = () => undefined,
   normalizeTag?: TagNormalizer,
-): KeySpace {
+) {
   const memos = new KeyMemos();
   const knownTags = new Map<string, readonly Subject[]>();
-  const knownTypes = new Map<string, Subject>();
   const headOf = (coordinate: string, variantId: string): string => `${prefix}:${FORMAT}:${coordinate}:${variantId}:`;
-  const normalized = normalizeTag ?? String;
-  const subjectOfType = (typeName: string): Subject => {
-    const known = knownTypes.get(typeName);
-    if (known !== undefined) return known;
-    const subject = subjectOf(typeName);
-    memos.set(knownTypes, typeName, subject);
-    return subject;
-  };
+  /** The subject of the tag, and that of the type that it begins with. */
   const subjectsOfTag = (given: string): readonly Subject[] => {
     const known = knownTags.get(given);
     if (known !== undefined) return known;
-    const text = normalized(given);
+    const text = normalizeTag?.(given) ?? given;
     const typeName = typeOfTag(text);
-    const subjects = [subjectOf(text), ...(typeName === undefined ? [] : [subjectOfType(typeName)])];
+    const subjects = (typeName === undefined ? [text] : [text, typeName]).map(subjectOf);
     memos.set(knownTags, given, subjects);
     return subjects;
   };
@@ -233,50 +149,45 @@ export function createKeySpace(
     keyFormOf,
     memos,
     writers: createKeyWriters(keyFormOf),
-    entry(keyInput, variant) {
-      const { coordinate } = keyInput;
-      return new Key(headOf(coordinate, variant.id), keyInput, variant, inputOf(keyInput));
+    /** Returns the key of one entry under a variant. Throws `CACHED_KEY_UNSERIALIZABLE`. */
+    entry(keyInput: KeyInput, variant: Variant): Key {
+      const { kind, coordinate } = keyInput;
+      const input = inputOf(keyInput);
+      const hash = digestOf(input);
+      const digest = hash.slice(0, DIGEST_LENGTH);
+      const name = headOf(coordinate, variant.id) + digest;
+      return { kind, coordinate, variantId: variant.id, form: variant.form, input, hash, digest, name };
     },
-    nameUnder: ({ coordinate, digest }, variantId) => headOf(coordinate, variantId) + digest,
-    variant({ kind, shape, versions, keyTemplate, tagTemplates }) {
+    /** Returns the name of the entry of `key` under another variant of the same key form. */
+    nameUnder: ({ coordinate, digest }: Pick<Key, "coordinate" | "digest">, variantId: string): string =>
+      headOf(coordinate, variantId) + digest,
+    variant({ kind, shape, versions, keyTemplate, tagTemplates }: VariantInput): Variant {
       const keyForm = idOf([FORMAT, kind, ...keyTemplate]);
       return {
         id: idOf([keyForm, SUBJECTS_OF_TAGS, release, shape, versions, tagTemplates]),
         form: subjectOf(keyForm),
       };
     },
-    // The NUL keeps the name apart from those of the tags that users write.
-    groupTag: (keyInput) => subjectOf(`\u0000${inputOf(keyInput)}`),
-    subjects: {
-      entry: ({ digest }) => {
-        let subject = 0;
-        for (let at = 0; at < ENTRY_CHARACTERS; at++)
-          subject = 64 * subject + (BITS_OF[digest.charCodeAt(at)] as number);
-        return subject;
-      },
-      // Two NULs keep the names apart from those of tags as well.
-      coordinate: (coordinate) => subjectOf(`\u0000\u0000coordinate ${coordinate}`),
-      everything: subjectOf("\u0000\u0000everything"),
-      anyOf: (coordinate) => subjectOf(`\u0000\u0000any ${coordinate}`),
-      formOf: (coordinate, form) => subjectOf(`\u0000\u0000form ${coordinate} ${form}`),
-      mode: (coordinate) => subjectOf(`\u0000\u0000mode ${coordinate}`),
-    },
-    tags: (texts) => {
-      const [first] = texts;
-      // Most values have one, and hits ask for it.
-      if (texts.length < 2) return first === undefined ? [] : subjectsOfTag(first);
-      const subjects = new Set<Subject>();
-      for (const text of texts) for (const subject of subjectsOfTag(text)) subjects.add(subject);
-      return [...subjects];
-    },
-    invalidatedTags: (texts) => {
-      const types = new Set(texts.flatMap((text) => typeOfTag(text) ?? []).map(typeTag));
+    /** Returns what a value with `tags` has of them, each once: the tags, and the names of types that they begin with. */
+    tags: (texts: readonly string[]): readonly Subject[] => [...new Set(texts.flatMap(subjectsOfTag))],
+    /** Returns what an invalidation of `tags` changes, each once: the tags, and their type tags. */
+    invalidatedTags(texts: readonly string[]): Subject[] {
+      const types = texts.flatMap((text) => typeOfTag(text) ?? []).map(typeTag);
       const all = [...new Set([...texts, ...types])];
       // Values of processes without the option have the tag as it is given.
       const given = normalizeTag === undefined ? [] : all.map(subjectOf);
       return [...new Set([...all.map((text) => subjectsOfTag(text)[0] as Subject), ...given])];
     },
+    /**
+     * Returns the tag that all entries of a field have in common whose keys contain the same
+     * `input` and more: a selection, or further fields of a representation. Throws `CACHED_KEY_UNSERIALIZABLE`.
+     * The NUL keeps the name apart from those of the tags that users write.
+     */
+    groupTag: (keyInput: KeyInput): Subject => subjectOf(`\u0000${inputOf(keyInput)}`),
+    subjects: SUBJECTS,
+    /** What the names of records of invalidations begin with. */
     invalidationLog: `${prefix}:#log`,
+    /** What the names of the invalidation clock begin with. */
     clock: `${prefix}:#clock`,
     wakeChannel: `${prefix}:#wake`,
     settings: `${prefix}:#settings`,
@@ -303,6 +214,83 @@ export const checkOf = ({ hash }: Pick<Key, "hash">): string => hash.slice(CHECK
 
 const idOf = (parts: readonly unknown[]): string => digestOf(JSON.stringify(parts)).slice(0, ID_LENGTH);
 
-/** Values carry the subjects of all their tags. Two tags with one subject would be invalidated together, and nothing else. */
+/** Hexadecimal digits of a subject: 52 bits, which a number has exactly. */
+const SUBJECT_DIGITS = 13;
+/** An entry is invalidated by the first 48 bits of its digest, which need no other hash. */
+const ENTRY_CHARACTERS = 8;
+/** The 6 bits that each character of base64url stands for, by its code: decoding them as bytes takes longer than the lookup that needs them. */
+const BITS_OF = new Uint8Array(128);
+for (const [bits, character] of [...BASE64URL].entries()) BITS_OF[character.charCodeAt(0)] = bits;
+
 const subjectOf = (text: string): Subject =>
   Number.parseInt(hashOf("sha256", text, "hex").slice(0, SUBJECT_DIGITS), 16);
+
+/** Longer inputs are not remembered. */
+const MAX_MEMO_LENGTH = 256;
+/** The number of inputs in all memos of a cache at which all of them are emptied. */
+const MAX_INPUTS = 50_000;
+
+/**
+ * Bounds the memos of one cache. Each is a Map from the inputs of recent calls to the names that were made from them: a
+ * name costs a canonical text and a hash.
+ */
+export class KeyMemos {
+  /** Those that were not emptied since. Others are not kept in memory. */
+  readonly #filled = new Set<Map<string, unknown>>();
+  #count = 0;
+
+  /** Remembers in `memo` what was made from `input`, unless that is too long. */
+  set<Made>(memo: Map<string, Made>, input: string, made: Made): void {
+    if (input.length > MAX_MEMO_LENGTH) return;
+    if (this.#count >= MAX_INPUTS) {
+      for (const filled of this.#filled) filled.clear();
+      this.#filled.clear();
+      this.#count = 0;
+    }
+    if (!memo.has(input)) this.#count++;
+    this.#filled.add(memo);
+    memo.set(input, made);
+  }
+}
+
+/**
+ * Returns a value as part of the input of a memo: two values have the same text exactly if they are the
+ * same, also as the beginning of a longer text. Undefined if the value is not remembered: objects can change.
+ */
+export function memoText(value: unknown): string | undefined {
+  switch (typeof value) {
+    case "string":
+      return value.length <= MAX_MEMO_LENGTH ? `${value.length}:${value}` : undefined;
+    case "number":
+      return Object.is(value, -0) ? undefined : `n${value},`;
+    case "boolean":
+      return value ? "T" : "F";
+    case "undefined":
+      return "U";
+    case "object":
+      return value === null ? "N" : undefined;
+    default:
+      return undefined;
+  }
+}
+/** What is invalidated besides tags. Two NULs keep the names apart from those of tags. */
+const SUBJECTS = {
+  /** One entry, in all variants of its key form. */
+  entry({ digest }: Pick<Key, "digest">): Subject {
+    let subject = 0;
+    for (let at = 0; at < ENTRY_CHARACTERS; at++) subject = 64 * subject + (BITS_OF[digest.charCodeAt(at)] as number);
+    return subject;
+  },
+  /** All entries of a field or loader, in all variants. */
+  coordinate: (coordinate: string): Subject => subjectOf(`\u0000\u0000coordinate ${coordinate}`),
+  /** All entries under the prefix. */
+  everything: subjectOf("\u0000\u0000everything"),
+  /** What contains an entry of a coordinate, and has no subject for each: invalidated with any of them. */
+  anyOf: (coordinate: string): Subject => subjectOf(`\u0000\u0000any ${coordinate}`),
+  /** What a value has as well that contains entries of a coordinate, for the form of their keys. Never invalidated itself. */
+  formOf: (coordinate: Subject, form: Subject): Subject => subjectOf(`\u0000\u0000form ${coordinate} ${form}`),
+  /** What contains an entry of a coordinate: invalidated when its entries must not be served any more although they are current. */
+  mode: (coordinate: string): Subject => subjectOf(`\u0000\u0000mode ${coordinate}`),
+};
+
+export type Subjects = typeof SUBJECTS;

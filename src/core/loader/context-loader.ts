@@ -1,157 +1,76 @@
 import DataLoader from "dataloader";
 import { Deferred } from "../base/deferred.js";
-import type { CachedError } from "../base/errors.js";
-import type { Policy } from "../policy/policy.js";
 import { asError } from "../store/answers.js";
-import type { Channel } from "../telemetry/channel.js";
-import type { Invalidation } from "../tier/invalidation/invalidate.js";
 import type { InvalidationCount } from "../tier/invalidation/recent-invalidations.js";
-import type { NearNames } from "../tier/near/near-cache.js";
 import type { Nesting } from "../tier/read/hit.js";
 import type { Reads } from "../tier/read/reads.js";
-import type { ModeReason } from "../tier/record/modes.js";
 import type { EnclosingLoad } from "../tier/request/enclosing-load.js";
-import type { ReadRequest } from "../tier/request/request.js";
 import { isAbandonment } from "../tier/request/waiters.js";
-import type { Identity } from "./identity.js";
+import { isArrayLike } from "./batch-source.js";
+import type { ContextRequests, LoaderBypassReason } from "./context-requests.js";
+import type { IdNames } from "./loader-names.js";
+import type { CachedLoader } from "./loader-options.js";
 import { MemoInLoads } from "./memo-in-loads.js";
 
-/** A DataLoader of one request, backed by the shared tier. */
-export interface CachedLoader<Id, Value> {
-  /** The `name` of the loader. */
-  readonly name: string;
-  /** Rejects with the error of the batch function. Throws a TypeError for null and undefined. */
-  load(id: Id): Promise<Value>;
-  /**
-   * Returns the values in the order of `ids`, with an Error in the place of each id that failed.
-   * Never rejects. Throws a TypeError if `ids` is no array, or contains null or undefined.
-   */
-  loadMany(ids: ArrayLike<Id>): Promise<(Value | Error)[]>;
-  /** Forgets what this request has read for `id`. If that was an error, the next `load` asks the source again. */
-  clear(id: Id): this;
-  /** Forgets everything this request has read. */
-  clearAll(): this;
-  /**
-   * Makes `value` the result for `id` in this request, unless the request has already read it. A value from the near
-   * cache does not count as read. Stores nothing.
-   */
-  prime(id: Id, value: Value | PromiseLike<Value> | Error): this;
-}
-
-/** Why an id is loaded without the cache. */
-export type LoaderBypassReason = "NO_IDENTITY" | "KEY_UNUSABLE" | "REQUESTED" | ModeReason;
-
-/** The names of one id, and the caller's identity, which is part of the key of PRIVATE values. */
-export interface IdNames extends NearNames {
-  readonly identity: Identity | undefined;
-  /** What a request remembers the id by: the only one of its ids with this key has the same value. */
-  readonly memoKey: string;
-}
-
-/** Builds the requests of one context, and loads ids without the cache. */
-export interface IdRequests<Id, Value> {
-  /** The loader that the user's functions get. Undefined: the one that is being made. */
-  readonly loader?: CachedLoader<Id, Value> | undefined;
-  namesOf(id: Id): IdNames | LoaderBypassReason;
-  /** Returns what the near cache has of an id, and reports it as served. */
-  near(names: IdNames): Promise<Value> | undefined;
-  /** `isForced`: it asks the source, whatever the store has. */
-  requestOf(id: Id, names: IdNames, isForced?: boolean): ReadRequest;
-  /** Loads an id without the cache. */
-  loadUncached(id: Id): Promise<Value>;
-  /** Notes that the context remembers a value from now on, which it is reading. */
-  remembered(value: object): void;
-  /** Notes that the context uses a value that it remembers. */
-  recalled(value: object): void;
-  /** Whether a value that the context remembers has to be read again, to be a part of what is collected now. */
-  mustReadAgain(value: object): boolean;
-  /** Notes that the context was given a value. */
-  primed(names: IdNames | undefined): void;
-  /** Tells the observer of the request that an id bypasses the cache. */
-  reportBypassed(reason: LoaderBypassReason): void;
-  /** The mistake behind a bypass, if there is one to report. */
-  mistakeOf(reason: LoaderBypassReason): CachedError | undefined;
-}
-
-/** DataLoader's options for what a request remembers. */
-export interface MemoOptions {
-  readonly cache?: boolean;
-  readonly batchScheduleFn?: (dispatch: () => void) => void;
-}
-
-/** The part of a loader's definition that its contexts share with all others. */
-export interface ContextLoaderDefinition {
-  readonly name: string;
-  readonly policy: Pick<Policy, "scope">;
-  readonly memo: MemoOptions;
-  readonly parts: { readonly tier: Reads; readonly channel: Channel; readonly invalidation: Invalidation };
-}
-
 /**
- * The loader of one name for one context. It remembers by DataLoader's rules: one promise for each key until it
+ * The loader of one name for one context and caller. It remembers by DataLoader's rules: one promise for each key until it
  * is cleared. It is no DataLoader, since the tier collects the keys of all requests of a tick: to collect those
  * of each request before would cost as much again.
  */
-export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
-  readonly #definition: ContextLoaderDefinition;
+export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value> {
+  readonly name: string;
+  readonly #requests: ContextRequests<Id, Value, Context>;
+  readonly #tier: Reads;
   readonly #invalidations: InvalidationCount;
-  readonly #requests: IdRequests<Id, Value>;
+  readonly #countAtStart: number;
+  /** Whether what is read is remembered. */
+  readonly #remembers: boolean;
   /** What this request has read, by the `memoKey` of its id, or by the id if it has no key. */
   readonly #memo = new Map<unknown, Promise<unknown>>();
-  /** What its loads have read. Undefined until the first. */
-  #memoInLoads: MemoInLoads<Promise<unknown>> | undefined;
+  /** What its loads have read. */
+  readonly #memoInLoads = new MemoInLoads<Promise<unknown>>();
   /**
    * Whether what was cleared is an error, by memo key. The error can be shared by the store for a moment, and clearing it
-   * asks for another attempt. Contains only what is read again with the next `load`. Undefined until the first.
+   * asks for another attempt. Contains only what is read again with the next `load`.
    */
-  #cleared: Map<unknown, Promise<boolean>> | undefined;
-  /** When to read. Undefined: at once. */
-  readonly #schedule: BatchSchedule | undefined;
-  /**
-   * Keys that this request has read from the store or primed. They skip the near cache, so that their value stays
-   * the same. Undefined until the first.
-   */
-  #known: Set<string> | undefined;
-  /**
-   * How many invalidations this process had made when each key was read, or last compared with them. What
-   * this process invalidates afterwards, it reads again. Undefined until the first invalidation.
-   */
-  #countAtRead: Map<string, number> | undefined;
-  readonly #countAtStart: number;
+  readonly #cleared = new Map<unknown, Promise<boolean>>();
+  /** Keys that this request has read from the store or primed. They skip the near cache, so that their value stays the same. */
+  readonly #known = new Set<string>();
+  /** How many invalidations this process had made when each key was read, or last compared with them. */
+  readonly #countAtRead = new Map<string, number>();
+  /** Resolves when what is asked for now is to be read. Undefined: at once. */
+  readonly #dispatched: (() => Promise<void>) | undefined;
 
-  /** `requests`: those of the context. */
-  constructor(definition: ContextLoaderDefinition, requests: IdRequests<Id, Value>) {
-    const { batchScheduleFn } = definition.memo;
-    this.#definition = definition;
-    this.#invalidations = definition.parts.invalidation.made;
-    this.#countAtStart = this.#invalidations.count;
-    this.#schedule =
-      batchScheduleFn === undefined ? undefined : new BatchSchedule(batchScheduleFn.bind(requests.loader ?? this));
+  /** `loader`: the one of the context, for the user's functions. */
+  constructor(requests: ContextRequests<Id, Value, Context>, loader: CachedLoader<Id, Value>) {
+    const { options, parts } = requests.definition;
+    this.name = options.name;
     this.#requests = requests;
-  }
-
-  get name(): string {
-    return this.#definition.name;
+    this.#tier = parts.tier;
+    this.#invalidations = parts.invalidation.made;
+    this.#countAtStart = this.#invalidations.count;
+    this.#remembers = options.cache !== false;
+    const { batchScheduleFn } = options;
+    this.#dispatched = batchScheduleFn && scheduleOf(batchScheduleFn.bind(loader));
   }
 
   load(id: Id): Promise<Value> {
     // DataLoader throws its own error, before a lease is requested.
     if (id === undefined || id === null) return refusing(this.name).load(id as never);
     const names = this.#requests.namesOf(id);
-    const { tier } = this.#definition.parts;
-    if (typeof names === "string" && this.#isForgotten(names)) return this.#readOnTime(id, names, "none");
+    const tier = this.#tier;
+    if (this.#isForgotten(names)) return this.#readOnTime(id, names, "none");
     if (typeof names === "string") return this.#remembered(memoKeyOf(id, names), id, names, tier.enclosingLoad());
-    if (this.#invalidations.count !== this.#countAtStart) this.#forgetInvalidated(id, names);
-    const { hasNear } = tier;
+    this.#forgetInvalidated(id, names);
     const { memoKey } = names;
-    if (hasNear && this.#known?.has(memoKey) !== true) {
+    if (tier.hasNear && !this.#known.has(memoKey)) {
       const near = this.#requests.near(names);
       if (near !== undefined) return near;
     }
     const nesting = tier.nestingOf(names);
     // The memoized promise is the one that waits for this load.
     if (nesting === "own-load") return this.#read(id, names, nesting);
-    if (hasNear) this.#addKnown(names);
+    if (tier.hasNear) this.#known.add(memoKey);
     const value = this.#remembered(memoKey, id, names, nesting === "none" ? undefined : tier.enclosingLoad());
     // The memoized promise may be that of a load that waits for the slot of the load around this call.
     if (nesting === "other-load") tier.expedite(names, value);
@@ -169,76 +88,69 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     const memoKey = memoKeyOf(id, names);
     this.#noteCleared(memoKey);
     this.#forget(memoKey);
-    if (typeof names !== "string") this.#known?.delete(names.memoKey);
     return this;
   }
 
   clearAll(): this {
-    for (const memoKey of [...this.#memo.keys(), ...(this.#memoInLoads?.keys() ?? [])]) this.#noteCleared(memoKey);
+    for (const memoKey of [...this.#memo.keys(), ...this.#memoInLoads.keys()]) this.#noteCleared(memoKey);
     this.#memo.clear();
-    this.#memoInLoads?.clear();
-    this.#known = undefined;
+    this.#memoInLoads.clear();
+    this.#known.clear();
     return this;
   }
 
   prime(id: Id, value: Value | PromiseLike<Value> | Error): this {
     const names = this.#requests.namesOf(id);
     if (this.#isForgotten(names)) return this;
-    if (typeof names !== "string" && this.#invalidations.count !== this.#countAtStart)
+    if (typeof names !== "string") {
       this.#forgetInvalidated(id, names);
+      this.#known.add(names.memoKey);
+    }
     this.#rememberUnlessKnown(memoKeyOf(id, names), value);
-    if (typeof names !== "string") this.#addKnown(names);
     this.#requests.primed(typeof names === "string" ? undefined : names);
     return this;
   }
 
   #noteCleared(memoKey: unknown): void {
-    const values = [this.#memo.get(memoKey), this.#memoInLoads?.last(memoKey)].filter((value) => value !== undefined);
+    const values = [this.#memo.get(memoKey), this.#memoInLoads.last(memoKey)].filter((value) => value !== undefined);
     if (values.length === 0) return;
     const failed = Promise.all(values.map(hasRejected)).then((all) => all.includes(true));
-    this.#cleared ??= new Map();
     this.#cleared.set(memoKey, failed);
     void failed.then((isError) => {
-      if (!isError && this.#cleared?.get(memoKey) === failed) this.#cleared.delete(memoKey);
+      if (!isError && this.#cleared.get(memoKey) === failed) this.#cleared.delete(memoKey);
     });
-  }
-
-  #addKnown({ memoKey }: IdNames): void {
-    this.#known ??= new Set();
-    this.#known.add(memoKey);
   }
 
   /** Forgets what this request has read or primed for an id that this process has invalidated since. */
   #forgetInvalidated(id: Id, names: IdNames): void {
-    const { memoKey } = names;
-    const { tier } = this.#definition.parts;
     const { count } = this.#invalidations;
-    this.#countAtRead ??= new Map();
+    if (count === this.#countAtStart) return;
+    const { memoKey } = names;
     const since = this.#countAtRead.get(memoKey) ?? this.#countAtStart;
     this.#countAtRead.set(memoKey, count);
     if (since === count) return;
     const request = this.#requests.requestOf(id, names);
-    const hasResultTags = tier.hasResultTags(request);
-    if (!this.#invalidations.hasChangedSince(since, request.key, request.tags.subjects, hasResultTags)) return;
-    this.#forget(memoKey);
-    this.#known?.delete(memoKey);
+    const hasResultTags = this.#tier.hasResultTags(request);
+    if (this.#invalidations.hasChangedSince(since, request.key, request.tags.subjects, hasResultTags))
+      this.#forget(memoKey);
   }
 
   #forget(memoKey: unknown): void {
     this.#memo.delete(memoKey);
-    this.#memoInLoads?.delete(memoKey);
+    this.#memoInLoads.delete(memoKey);
+    this.#known.delete(memoKey as string);
   }
 
   #rememberUnlessKnown(memoKey: unknown, value: Value | PromiseLike<Value> | Error): void {
-    if (this.#definition.memo.cache === false) return;
+    if (!this.#remembers) return;
     const primed = value instanceof Error ? Promise.reject(value) : Promise.resolve(value);
     // Prevents an unhandled rejection if nobody asks for it.
     primed.catch(() => undefined);
     this.#requests.remembered(primed);
-    if (this.#memo.get(memoKey) === undefined) this.#memo.set(memoKey, primed);
-    const load = this.#definition.parts.tier.enclosingLoad();
-    if (load !== undefined && this.#memoInLoads?.get(memoKey, load) === undefined)
-      this.#rememberInLoad(memoKey, primed, load);
+    if (!this.#memo.has(memoKey)) this.#memo.set(memoKey, primed);
+    const load = this.#tier.enclosingLoad();
+    if (load !== undefined && this.#memoInLoads.get(memoKey, load) === undefined)
+      this.#memoInLoads.set(memoKey, primed, load, this.#tier.loadStarts);
   }
 
   /** Returns what this request has read under `memoKey`, or reads it. Inside of a load: what was read since the load began. */
@@ -248,45 +160,23 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     names: IdNames | LoaderBypassReason,
     load: EnclosingLoad | undefined,
   ): Promise<Value> {
-    if (load !== undefined) return this.#rememberedInLoad(memoKey, id, names, load);
-    const known = this.#memo.get(memoKey);
-    if (known !== undefined && !this.#requests.mustReadAgain(known)) {
-      this.#requests.recalled(known);
-      return known as Promise<Value>;
-    }
-    const value = this.#readOnTime(id, names, "none");
-    this.#requests.remembered(value);
-    if (this.#definition.memo.cache !== false) this.#memo.set(memoKey, value);
-    return value;
-  }
-
-  #rememberedInLoad(
-    memoKey: unknown,
-    id: Id,
-    names: IdNames | LoaderBypassReason,
-    load: EnclosingLoad,
-  ): Promise<Value> {
-    const known = this.#memoInLoads?.get(memoKey, load);
-    if (known === undefined || this.#requests.mustReadAgain(known.value)) {
-      const value = this.#readOnTime(id, names, "other-load");
+    const inLoad = load && this.#memoInLoads.get(memoKey, load);
+    const known = (load === undefined ? this.#memo.get(memoKey) : inLoad?.value) as Promise<Value> | undefined;
+    if (known === undefined || this.#requests.mustReadAgain(known)) {
+      const value = this.#readOnTime(id, names, load === undefined ? "none" : "other-load");
       this.#requests.remembered(value);
-      if (this.#definition.memo.cache !== false) this.#rememberInLoad(memoKey, value, load);
+      if (this.#remembers && load !== undefined) this.#memoInLoads.set(memoKey, value, load, this.#tier.loadStarts);
+      else if (this.#remembers) this.#memo.set(memoKey, value);
       return value;
     }
-    const value = known.value as Promise<Value>;
-    this.#requests.recalled(value);
-    if (known.load === load) return value;
-    return value.catch((error: unknown) => {
+    this.#requests.recalled(known);
+    if (inLoad?.load === load) return known;
+    return known.catch((error: unknown) => {
       // Nobody waits for the other load any more, but somebody for this one.
       if (!isAbandonment(error)) throw error;
-      if (this.#memoInLoads?.get(memoKey, load)?.value === value) this.#memoInLoads.delete(memoKey);
-      return this.#rememberedInLoad(memoKey, id, names, load);
+      if (this.#memoInLoads.last(memoKey) === known) this.#memoInLoads.delete(memoKey);
+      return this.#remembered(memoKey, id, names, load);
     });
-  }
-
-  #rememberInLoad(memoKey: unknown, value: Promise<unknown>, load: EnclosingLoad): void {
-    this.#memoInLoads ??= new MemoInLoads();
-    this.#memoInLoads.set(memoKey, value, load, this.#definition.parts.tier.loadStarts);
   }
 
   /**
@@ -294,53 +184,31 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
    * next caller, whose request can have the same context.
    */
   #isForgotten(names: IdNames | LoaderBypassReason): boolean {
-    return typeof names === "string" && this.#definition.policy.scope === "PRIVATE";
+    return typeof names === "string" && this.#requests.policy.scope === "PRIVATE";
   }
 
   /** Reads an id when the schedule says so. */
   #readOnTime(id: Id, names: IdNames | LoaderBypassReason, nesting: Nesting): Promise<Value> {
-    const schedule = this.#schedule;
-    if (schedule === undefined) return this.#read(id, names, nesting);
-    return schedule.dispatched().then(() => this.#read(id, names, nesting));
+    if (this.#dispatched === undefined) return this.#read(id, names, nesting);
+    return this.#dispatched().then(() => this.#read(id, names, nesting));
   }
 
   #read(id: Id, names: IdNames | LoaderBypassReason, nesting: Nesting): Promise<Value> {
-    if (typeof names === "string") return this.#bypass(id, names);
-    const { tier } = this.#definition.parts;
-    if (!tier.modes.isUnrestricted) {
-      const reason = tier.modes.reasonOf(this.name);
-      if (reason === "MODE_OFF") return this.#bypass(id, reason);
-      if (reason === "MODE_OBSERVE") return this.#observe(id, names);
+    const requests = this.#requests;
+    const tier = this.#tier;
+    if (typeof names === "string") return requests.bypass(id, names);
+    const reason = tier.modes.reasonOf(this.name);
+    if (reason === "MODE_OFF") return requests.bypass(id, reason);
+    if (reason === "MODE_OBSERVE") {
+      requests.reportBypassed(reason);
+      return tier.observe(requests.requestOf(id, names), () => requests.loadUncached(id)) as Promise<Value>;
     }
-    const cleared = this.#cleared?.get(names.memoKey);
-    if (cleared === undefined) return tier.read(this.#requests.requestOf(id, names), nesting) as Promise<Value>;
-    this.#cleared?.delete(names.memoKey);
-    return cleared.then(
-      (isError) => tier.read(this.#requests.requestOf(id, names, isError), nesting) as Promise<Value>,
-    );
-  }
-
-  #observe(id: Id, names: IdNames): Promise<Value> {
-    this.#reportBypassed("MODE_OBSERVE");
-    const request = this.#requests.requestOf(id, names);
-    return this.#definition.parts.tier.observe(request, () => this.#requests.loadUncached(id)) as Promise<Value>;
-  }
-
-  #bypass(id: Id, reason: LoaderBypassReason): Promise<Value> {
-    this.#reportBypassed(reason);
-    return this.#requests.loadUncached(id);
-  }
-
-  #reportBypassed(reason: LoaderBypassReason): void {
-    const error = this.#requests.mistakeOf(reason);
-    this.#definition.parts.channel.publish({
-      name: "resolver.bypassed",
-      coordinate: this.name,
-      digest: "",
-      reason,
-      ...(error === undefined ? {} : { error }),
-    });
-    this.#requests.reportBypassed(reason);
+    const cleared = this.#cleared.get(names.memoKey);
+    const read = (isForced: boolean): Promise<Value> =>
+      tier.read(requests.requestOf(id, names, isForced), nesting) as Promise<Value>;
+    if (cleared === undefined) return read(false);
+    this.#cleared.delete(names.memoKey);
+    return cleared.then(read);
   }
 }
 
@@ -351,37 +219,26 @@ const hasRejected = (promise: Promise<unknown>): Promise<boolean> =>
     () => true,
   );
 
-/** When the ids that are asked for together are read, as DataLoader's `batchScheduleFn` says. */
-class BatchSchedule {
-  readonly #schedule: (dispatch: () => void) => void;
-  #next: Promise<void> | undefined;
-
-  constructor(schedule: (dispatch: () => void) => void) {
-    this.#schedule = schedule;
-  }
-
-  /** Resolves when what is asked for now is to be read. Throws what the schedule throws. */
-  dispatched(): Promise<void> {
-    if (this.#next !== undefined) return this.#next;
+/** Returns what resolves when what is asked for now is to be read, as DataLoader's `batchScheduleFn` says. Throws what that throws. */
+function scheduleOf(schedule: (dispatch: () => void) => void): () => Promise<void> {
+  let next: Promise<void> | undefined;
+  return () => {
+    if (next !== undefined) return next;
     let hasDispatched = false;
-    const { promise: next, resolve } = new Deferred<void>();
-    this.#schedule(() => {
+    const { promise, resolve } = new Deferred<void>();
+    schedule(() => {
       hasDispatched = true;
       // It may be called again, when others are asked for.
-      if (this.#next === next) this.#next = undefined;
+      if (next === promise) next = undefined;
       resolve();
     });
-    if (!hasDispatched) this.#next = next;
-    return next;
-  }
+    if (!hasDispatched) next = promise;
+    return promise;
+  };
 }
 
 /** Returns a DataLoader for arguments that it refuses. */
 const refusing = (name: string): DataLoader<never, never> => new DataLoader(() => Promise.resolve([]), { name });
-
-/** What DataLoader accepts: an array, or an object that has as many members as its length says. */
-export const isArrayLike = (value: unknown): value is ArrayLike<unknown> =>
-  typeof value === "object" && value !== null && typeof (value as { length?: unknown }).length === "number";
 
 /** Returns what a request remembers an id by, in a form that no other id has: not all have names. */
 function memoKeyOf(id: unknown, names: IdNames | LoaderBypassReason): unknown {

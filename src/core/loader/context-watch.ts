@@ -29,10 +29,7 @@ export interface BuildWatch {
 /** In the place of a load: what is read now is not read by it. */
 const PAUSED = "paused";
 
-/**
- * Bounds the memory of past reports: a context with one property per user would otherwise exhaust
- * it.
- */
+/** Bounds the memory of past reports: a context with one property per user would otherwise exhaust it. */
 const MAX_REPORTS = 1_000;
 
 /**
@@ -64,7 +61,6 @@ export class ContextWatch {
   readonly #watched = new WeakMap<object, WatchedContext>();
   readonly #reported = new Set<string>();
 
-  /** `watchesLoads`: whether the loads of single values are watched. */
   constructor(channel: Channel, sharedKeys: readonly string[], watchesLoads: boolean) {
     this.#channel = channel;
     this.#sharedKeys = sharedKeys;
@@ -166,15 +162,17 @@ export class ContextWatch {
 
   /** Watches all properties that a context has now. Returns whether each of them can be watched. */
   #watch(context: object): boolean {
-    let watched = this.#watched.get(context);
-    if (watched === undefined) {
-      watched = { replaced: new Map(), names: new Set(), hasPrototype: false, isComplete: !types.isProxy(context) };
-      this.#watched.set(context, watched);
-      this.#watchNew(context, watched, Object.isExtensible(context) ? inheritedNames(context) : new Set());
-      if (!Object.isExtensible(context) && inheritedNames(context).size > 0) watched.isComplete = false;
-    } else {
-      this.#watchNew(context, watched, new Set());
+    const known = this.#watched.get(context);
+    if (known !== undefined) {
+      this.#watchNew(context, known, new Set());
+      return known.isComplete;
     }
+    const inherited = inheritedNames(context);
+    const canInherit = Object.isExtensible(context) || inherited.size === 0;
+    const isComplete = canInherit && !types.isProxy(context);
+    const watched: WatchedContext = { replaced: new Map(), names: new Set(), hasPrototype: false, isComplete };
+    this.#watched.set(context, watched);
+    this.#watchNew(context, watched, canInherit ? inherited : new Set());
     return watched.isComplete;
   }
 
@@ -380,14 +378,13 @@ function inheritedNames(context: object): Set<string> {
   return names;
 }
 
-interface Property {
-  readonly enumerable: boolean;
-  readonly value?: unknown;
-  readonly writable?: boolean;
-  readonly get?: (this: object) => unknown;
-  readonly set?: ((this: object, next: unknown) => void) | undefined;
-}
-
-function define(target: object, property: PropertyKey, descriptor: Property): void {
+function define(
+  target: object,
+  property: PropertyKey,
+  descriptor: Omit<PropertyDescriptor, "get" | "set"> & {
+    readonly get?: (this: object) => unknown;
+    readonly set?: ((this: object, next: unknown) => void) | undefined;
+  },
+): void {
   Object.defineProperty(target, property, { ...(descriptor as PropertyDescriptor), configurable: true });
 }

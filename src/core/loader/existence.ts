@@ -2,7 +2,7 @@ import { outsideOfRequests } from "../base/async-context.js";
 import { type Clock, within } from "../base/clock.js";
 import type { LongTick } from "../tier/tick/long-tick.js";
 import { TickBatch } from "../tier/tick/tick-batch.js";
-import { GivenIds } from "./placement.js";
+import { areUnchanged, givenIds } from "./placement.js";
 
 /** Knows which ids cannot exist, for example a `bloomGuard`. */
 export interface ExistenceGuard<Id> {
@@ -18,9 +18,7 @@ export interface ExistenceGuard<Id> {
 export interface ExistenceParts {
   readonly clock: Clock;
   readonly longTick: LongTick;
-  /** How long a miss waits at most for what is not its own load. */
   readonly leaseWaitMs: number;
-  /** See `GivenIds`. */
   readonly isProduction: boolean;
 }
 
@@ -34,9 +32,9 @@ export function batchExistence<Id>(
   { clock, longTick, leaseWaitMs, isProduction }: ExistenceParts,
 ): (id: Id) => Promise<boolean> {
   const ask = async (ids: readonly Id[]): Promise<readonly boolean[]> => {
-    const given = new GivenIds(ids, !isProduction);
-    const answers = await guard.has(given.list);
-    return given.isUnchanged && answers.length === ids.length ? answers : [];
+    const given = givenIds(ids, !isProduction);
+    const answers = await guard.has(given);
+    return areUnchanged(given, ids) && answers.length === ids.length ? answers : [];
   };
   const batch = new TickBatch<Id, boolean>(
     longTick,

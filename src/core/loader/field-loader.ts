@@ -1,3 +1,4 @@
+import { CachedError } from "../base/errors.js";
 import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { InvalidationCount } from "../tier/invalidation/recent-invalidations.js";
@@ -5,7 +6,6 @@ import type { Reads } from "../tier/read/reads.js";
 import type { EnclosingLoad } from "../tier/request/enclosing-load.js";
 import type { Loaded } from "../tier/request/loaded.js";
 import type { DecodedToShare, ReadEnding, ReadRequest, RequestTags } from "../tier/request/request.js";
-import { ExecutionBudget, type ExecutionLimits } from "./execution-budget.js";
 import { MemoInLoads } from "./memo-in-loads.js";
 
 /** A request to which the loader adds where its ending is noted. */
@@ -22,7 +22,7 @@ export interface FieldRequest extends ReadRequest {
 class FirstRead implements ReadEnding {
   readonly tags: RequestTags;
   readonly isReadOnly: boolean;
-  readonly #budget: ExecutionBudget;
+  readonly loader: FieldLoader;
   isShared = false;
   origin: Entry | Loaded | undefined = undefined;
   hint: ResponseHint | undefined = undefined;
@@ -33,14 +33,14 @@ class FirstRead implements ReadEnding {
   /** How many invalidations this process had made when the read was last compared with them. Undefined: never. */
   comparedAt: number | undefined = undefined;
 
-  constructor({ tags, policy }: ReadRequest, budget: ExecutionBudget) {
-    this.#budget = budget;
+  constructor({ tags, policy }: ReadRequest, loader: FieldLoader) {
+    this.loader = loader;
     this.tags = tags.known;
     this.isReadOnly = policy.readOnly === true;
   }
 
   mayCopy(bytes: number): boolean {
-    return this.#budget.mayCopy(bytes);
+    return this.loader.budget.mayCopy(bytes);
   }
 
   endWith(origin: Entry | Loaded): void {
@@ -54,21 +54,29 @@ class FirstRead implements ReadEnding {
  * since child resolvers may change their parent.
  */
 export class FieldLoader {
-  readonly budget: ExecutionBudget;
   readonly #tier: Reads;
+  readonly #limits: ExecutionLimits;
+  #budget: ExecutionBudget | undefined;
   readonly #invalidations: InvalidationCount;
   readonly #countAtStart: number;
   /** The first read of each key, by its name. */
   readonly #firstOf = new Map<string, FirstRead>();
-  /** The same for fields that loads of this execution ask for. Undefined until the first. */
-  #firstInLoads: MemoInLoads<FirstRead> | undefined;
+  /** The same for fields that loads of this execution ask for. */
+  readonly #firstInLoads = new MemoInLoads<FirstRead>();
 
   /** `budget`: that of the execution that this one is a part of. */
   constructor(tier: Reads, invalidations: InvalidationCount, limits: ExecutionLimits, budget?: ExecutionBudget) {
-    this.budget = budget ?? new ExecutionBudget(limits);
+    this.#limits = limits;
+    this.#budget = budget;
     this.#tier = tier;
     this.#invalidations = invalidations;
     this.#countAtStart = invalidations.count;
+  }
+
+  /** Made when it is needed: hits need none. */
+  get budget(): ExecutionBudget {
+    this.#budget ??= new ExecutionBudget(this.#limits);
+    return this.#budget;
   }
 
   /**
@@ -79,13 +87,14 @@ export class FieldLoader {
     const nesting = this.#tier.nestingOf(request);
     if (nesting === "own-load") return this.#tier.read(request, nesting);
     const { name } = request.key;
-    const first = nesting === "none" ? this.#firstOf.get(name) : this.#firstInLoad(name);
+    const load = nesting === "none" ? undefined : (this.#tier.enclosingLoad() as EnclosingLoad);
+    const first = load === undefined ? this.#firstOf.get(name) : this.#firstInLoads.get(name, load)?.value;
     let value: Promise<unknown>;
     if (first === undefined || this.#mayBeInvalidated(first, request)) {
-      const own = new FirstRead(request, this.budget);
+      const own = new FirstRead(request, this);
       request.ending = own;
-      if (nesting === "none") this.#firstOf.set(name, own);
-      else this.#rememberInLoad(name, own);
+      if (load === undefined) this.#firstOf.set(name, own);
+      else this.#firstInLoads.set(name, own, load, this.#tier.loadStarts);
       value = this.#tier.read(request, nesting);
       own.result = value;
     } else {
@@ -97,13 +106,10 @@ export class FieldLoader {
     return value;
   }
 
-  /**
-   * Forgets everything this request has read, so that reads after a write in the same request see
-   * its effect.
-   */
+  /** Forgets everything this request has read, so that reads after a write in the same request see its effect. */
   clear(): void {
     this.#firstOf.clear();
-    this.#firstInLoads?.clear();
+    this.#firstInLoads.clear();
   }
 
   /** Whether this process has invalidated what a request has read, or may have, since it began. */
@@ -115,14 +121,67 @@ export class FieldLoader {
     const hasResultTags = this.#tier.hasResultTags(request);
     return this.#invalidations.hasChangedSince(since, request.key, first.tags.subjects, hasResultTags);
   }
+}
 
-  #firstInLoad(name: string): FirstRead | undefined {
-    return this.#firstInLoads?.get(name, this.#tier.enclosingLoad() as EnclosingLoad)?.value;
+/** What one execution may make the cache do, beyond what grows with the request itself. See `LimitOptions`. */
+export interface ExecutionLimits {
+  readonly maxKeyBytes: number;
+  readonly maxCopyBytes: number;
+  readonly maxTagCombinations: number;
+}
+
+/**
+ * What an execution has used of its limits. A request of a few kilobytes can name one large variable in thousands of
+ * aliases, ask for one large value as often, or multiply the members of two lists. (P13)
+ */
+export class ExecutionBudget {
+  readonly #limits: ExecutionLimits;
+  #keyBytes = 0;
+  #copyBytes = 0;
+  #combinations = 0;
+
+  constructor(limits: ExecutionLimits) {
+    this.#limits = limits;
   }
 
-  #rememberInLoad(name: string, first: FirstRead): void {
-    const load = this.#tier.enclosingLoad() as EnclosingLoad;
-    this.#firstInLoads ??= new MemoInLoads();
-    this.#firstInLoads.set(name, first, load, this.#tier.loadStarts);
+  /** Throws `CACHED_KEY_UNUSABLE` if the keys of the execution are too large already. To be called before a key is made. */
+  checkKeys(coordinate: string): void {
+    const { maxKeyBytes } = this.#limits;
+    if (this.#keyBytes <= maxKeyBytes) return;
+    throw overLimit(
+      coordinate,
+      `at most ${maxKeyBytes} bytes of arguments in the keys of one execution`,
+      "maxKeyBytes",
+    );
+  }
+
+  /** Counts a key that was made. `input`: its canonical text. */
+  addKey({ input }: { readonly input: string }): void {
+    this.#keyBytes += input.length;
+  }
+
+  /** Counts the tags that a template with several lists makes. Throws `CACHED_KEY_UNUSABLE` if they are too many. */
+  addCombinations(count: number, coordinate: string): void {
+    const { maxTagCombinations } = this.#limits;
+    this.#combinations += count;
+    if (this.#combinations <= maxTagCombinations) return;
+    throw overLimit(
+      coordinate,
+      `at most ${maxTagCombinations} tags of templates with several lists in one execution`,
+      "maxTagCombinations",
+    );
+  }
+
+  /** Counts a copy of a value that was read before. Returns whether it may be made; otherwise its readers share one. */
+  mayCopy(bytes: number): boolean {
+    this.#copyBytes += bytes;
+    return this.#copyBytes <= this.#limits.maxCopyBytes;
   }
 }
+
+const overLimit = (coordinate: string, expected: string, option: string): CachedError =>
+  new CachedError(
+    "CACHED_KEY_UNUSABLE",
+    `\`${coordinate}\` is not cached in the rest of a request: expected ${expected}, got more; raise createCache({ limits: { ${option} } }) if an honest client sends such requests`,
+    { coordinate },
+  );

@@ -1,6 +1,5 @@
 import type { EnclosingLoad } from "../tier/request/enclosing-load.js";
 
-/** A read of a load. */
 interface Entry<Value> {
   readonly value: Value;
   readonly load: EnclosingLoad;
@@ -21,7 +20,6 @@ export class MemoInLoads<Value> {
     return entry !== undefined && entry.starts >= load.start ? entry : undefined;
   }
 
-  /** `starts`: `Loads.starts` now. */
   set(key: unknown, value: Value, load: EnclosingLoad, starts: number): void {
     this.#entries.set(key, { value, load, starts });
   }

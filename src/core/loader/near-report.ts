@@ -5,32 +5,18 @@ import type { NearValue } from "../tier/near/near-entries.js";
 import type { Reads } from "../tier/read/reads.js";
 import type { RequestScopes } from "./request-scope.js";
 
-/** The parts that a hit of the near cache is reported with. */
-interface ReportParts {
-  readonly tier: Reads;
-  readonly channel: Channel;
-  readonly scopes: RequestScopes;
-}
-
-/** A field or loader. */
-interface Reader {
-  readonly coordinate: string;
-  readonly policy: Policy;
-}
-
 /** Reports a hit of the near cache, for a field with its `info` or for a loader, and returns its value. */
 export function reportNear(
   near: NearValue,
   key: Key,
-  { coordinate, policy }: Reader,
-  { tier, channel, scopes }: ReportParts,
+  { coordinate, policy }: { readonly coordinate: string; readonly policy: Policy },
+  { tier, channel, scopes }: { readonly tier: Reads; readonly channel: Channel; readonly scopes: RequestScopes },
   context: unknown,
   info?: unknown,
 ): unknown {
   // Read first: a listener that invalidates the entry takes the value from it.
   const value = near.decode === undefined ? near.value : near.decode();
   channel.served(coordinate, key, "hit");
-  const observer = scopes.hasObservers ? scopes.observerOf(context, info) : undefined;
-  if (observer !== undefined) observer.onRead(coordinate, tier.nearReport(near, policy), info, key);
+  scopes.observerOf(context, info)?.onRead(coordinate, tier.nearReport(near, policy), info, key);
   return value;
 }

@@ -5,24 +5,15 @@ import { idText } from "../keys/canonical.js";
 export type IdOf<Value> = ((value: Value) => unknown) | false;
 
 /**
- * The ids that a function of the user gets. They are a list of its own: what it does to them has no effect on what the cache
- * takes its results for.
+ * Returns the ids that a function of the user gets: a list of its own, which it can change without effect on what the
+ * cache takes its results for. `isFrozen`: it cannot sort or shorten them, which throws at the place of the mistake.
  */
-export class GivenIds<Id> {
-  readonly list: readonly Id[];
-  readonly #ids: readonly Id[];
+export const givenIds = <Id>(ids: readonly Id[], isFrozen: boolean): readonly Id[] =>
+  isFrozen ? Object.freeze(ids.slice()) : ids.slice();
 
-  /** `isFrozen`: the function cannot sort or shorten them, which throws at the place of the mistake. */
-  constructor(ids: readonly Id[], isFrozen: boolean) {
-    this.#ids = ids;
-    this.list = isFrozen ? Object.freeze(ids.slice()) : ids.slice();
-  }
-
-  /** Whether the function has left them as they were. */
-  get isUnchanged(): boolean {
-    return this.list.length === this.#ids.length && this.list.every((id, index) => Object.is(id, this.#ids[index]));
-  }
-}
+/** Whether a function has left the ids that it was given as they were. */
+export const areUnchanged = <Id>(given: readonly Id[], ids: readonly Id[]): boolean =>
+  given.length === ids.length && given.every((id, index) => Object.is(id, ids[index]));
 
 /**
  * Finds the values that a batch function has returned in the place of another id: rows in the order of the source, one too
@@ -43,12 +34,13 @@ export class Placement<Id, Value> {
     this.#isByOwnId = idOf === undefined ? undefined : true;
   }
 
-  /** Returns the mistake in the value of each of the ids. Undefined: there is none. */
+  /** Returns the mistake in the value of each of the ids. Undefined: there is none. `given`: the ids after the call. */
   mistakesIn(
     ids: readonly Id[],
-    { isUnchanged }: GivenIds<Id>,
+    given: readonly Id[],
     values: ArrayLike<Value | Error>,
   ): readonly (CachedError | undefined)[] {
+    const isUnchanged = areUnchanged(given, ids);
     const asked = ids.map(requestedText);
     const found = ids.map((_, index) => this.#textIn(values[index] as Value));
     const all = new Set(asked);

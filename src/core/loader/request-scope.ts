@@ -8,8 +8,7 @@ import type { NearNames } from "../tier/near/near-cache.js";
 import type { Reads } from "../tier/read/reads.js";
 import type { EnclosingLoad } from "../tier/request/enclosing-load.js";
 import type { ReadReport, ReadRequest } from "../tier/request/request.js";
-import type { ExecutionBudget, ExecutionLimits } from "./execution-budget.js";
-import { FieldLoader } from "./field-loader.js";
+import { type ExecutionBudget, type ExecutionLimits, FieldLoader } from "./field-loader.js";
 
 /**
  * Receives how the reads of a request were served, by fields and loaders alike. Server plugins turn
@@ -152,12 +151,13 @@ class EveryCollector implements Observer, PartCollector {
 const hasView = ({ context, original }: Build): boolean => context !== original;
 
 /**
- * Observes a read of a loader that has no `info`: it belongs to the builds around it and to those with its context. It could belong to each other one
- * of its request, as the batch function of a DataLoader runs in the asynchronous context of whoever was first. In doubt, it is a part of all of them.
+ * Observes a read of a loader that has no `info`. It could belong to each build of its request, as the batch function of a
+ * DataLoader runs in the asynchronous context of whoever was first. In doubt, it is a part of all of them.
  */
 class BuildsObserver implements Observer {
   readonly collector: PartCollector;
   readonly #around: Observer | undefined;
+  /** Those around the read and those with its context. */
   readonly #certain: readonly Build[];
   readonly #possible: readonly Build[];
 
@@ -165,10 +165,9 @@ class BuildsObserver implements Observer {
     this.#around = around;
     this.#certain = certain;
     this.#possible = possible;
-    const builds = [...certain, ...possible.filter((build) => !hasView(build))].map(
-      ({ observer }) => observer.collector,
-    );
-    this.collector = new EveryCollector(new Set([...(around?.collector?.members ?? []), ...builds]));
+    const builds = [...certain, ...possible.filter((build) => !hasView(build))];
+    const collectors = builds.map(({ observer }) => observer.collector);
+    this.collector = new EveryCollector(new Set([...(around?.collector?.members ?? []), ...collectors]));
   }
 
   onRead(coordinate: string, served: ReadReport, info: unknown, key?: Key): void {
@@ -189,10 +188,7 @@ class BuildsObserver implements Observer {
 /** Observes the requests of which nobody wants to know anything. */
 const NOBODY: Observer = { onRead: () => undefined };
 
-/**
- * A per-request override. BYPASS: neither read nor store. REFRESH: load every value now, and store
- * it.
- */
+/** A per-request override. BYPASS: neither read nor store. REFRESH: load every value now, and store it. */
 export type Override = (typeof OVERRIDES)[number];
 
 export const OVERRIDES = ["BYPASS", "REFRESH"] as const;
@@ -210,7 +206,6 @@ export class RequestScopes {
    * outlive its executions; then each of them has a signal.
    */
   readonly #loaders = new WeakMap<object, WeakMap<object, FieldLoader>>();
-  /** The observers of contexts, each of which several caches may share. */
   readonly #observers = new WeakMap<object, Observer>();
   readonly #overrides = new WeakMap<object, Override>();
   /** The collectors of the responses that are being executed. Replaced when it changes: observers refer to it. */
@@ -219,12 +214,11 @@ export class RequestScopes {
   readonly #builds = new Set<Build>();
   /** What observed a context before an observer with a collector did. */
   readonly #before = new WeakMap<Observer, Observer>();
-  /** Whether there ever was an override, or an observer. Properties, so that reads skip the lookup. */
+  /** Whether there ever was an override, or an observer. */
   hasOverrides = false;
   hasObservers = false;
   /** Whether a response is executed that is to be stored. */
   isCollecting = false;
-
   readonly #limits: ExecutionLimits;
 
   constructor(tier: Reads, invalidations: InvalidationCount, limits: ExecutionLimits) {
@@ -235,7 +229,7 @@ export class RequestScopes {
 
   /** Returns the loader of one execution. `observer`: that of its request. */
   loader({ owner, signal }: Execution, observer?: Observer): FieldLoader {
-    const loaders = this.#loadersOf(signal ?? owner);
+    const loaders = this.#loaders.get(signal ?? owner) ?? this.#loadersOf(signal ?? owner);
     let loader = loaders.get(owner);
     if (loader === undefined) {
       loader = new FieldLoader(this.#tier, this.#invalidations, this.#limits, observer?.budget);
@@ -246,14 +240,11 @@ export class RequestScopes {
   }
 
   #loadersOf(holder: object): WeakMap<object, FieldLoader> {
-    let loaders = this.#loaders.get(holder);
-    if (loaders === undefined) {
-      loaders = new WeakMap();
-      this.#loaders.set(holder, loaders);
-      // graphql 17 aborts the signal when the execution has ended, but objects of its own can keep the signal for longer.
-      if (holder instanceof EventTarget)
-        holder.addEventListener("abort", () => this.#loaders.delete(holder), { once: true });
-    }
+    const loaders = new WeakMap<object, FieldLoader>();
+    this.#loaders.set(holder, loaders);
+    // graphql 17 aborts the signal when the execution has ended, but objects of its own can keep the signal for longer.
+    if (holder instanceof EventTarget)
+      holder.addEventListener("abort", () => this.#loaders.delete(holder), { once: true });
     return loaders;
   }
 
@@ -264,7 +255,7 @@ export class RequestScopes {
   }
 
   overrideOf(context: unknown): Override | undefined {
-    return typeof context === "object" && context !== null ? this.#overrides.get(context) : undefined;
+    return this.hasOverrides ? this.#overrides.get(context as object) : undefined;
   }
 
   /** Notes that a context belongs to a request, so that what is read with it is a part of no other. */
@@ -279,9 +270,7 @@ export class RequestScopes {
     this.#observers.set(context, observer);
   }
 
-  /**
-   * Lets `observer`, which has a collector, observe a context until the returned function is called.
-   */
+  /** Lets `observer`, which has a collector, observe a context until the returned function is called. */
   collect(context: object, observer: Observer & { readonly collector: PartCollector }): () => void {
     const known = this.#observers.get(context);
     const before = known?.collector === undefined ? known : this.#before.get(known);
@@ -332,6 +321,7 @@ export class RequestScopes {
    * counts as a part of all of them.
    */
   observerOf(context: unknown, info?: unknown): Observer | undefined {
+    if (!this.hasObservers) return undefined;
     const observer = this.observer(context);
     if (this.#builds.size > 0) {
       // A field says itself which execution it belongs to.
@@ -350,6 +340,6 @@ export class RequestScopes {
   }
 
   observer(context: unknown): Observer | undefined {
-    return typeof context === "object" && context !== null ? this.#observers.get(context) : undefined;
+    return this.#observers.get(context as object);
   }
 }

@@ -22,17 +22,13 @@ export class RequestSignals {
   /** Returns undefined if the request has no signal. `info` is the one of the resolver, if there is one. */
   of(coordinate: string, context: unknown, info?: unknown): CallSignals | undefined {
     // A load that encloses this read does not use what is read from the context here.
-    return this.#contextWatch.pause(() => this.#find(coordinate, context, info));
-  }
-
-  /** Called for every miss, most of which belong to requests without a signal. */
-  #find(coordinate: string, context: unknown, info: unknown): CallSignals | undefined {
-    const given = this.#given(coordinate, context);
-    const own = ownSignalOf(context);
-    const execution = info === undefined ? undefined : executionSignalOf(info);
-    const hasExecution = isAbortSignal(execution);
-    if (!isAbortSignal(given) && !isAbortSignal(own) && !hasExecution) return undefined;
-    return { request: [given, own].filter(isAbortSignal), execution: hasExecution ? execution : undefined };
+    return this.#contextWatch.pause(() => {
+      const own = orNothing(() => (context as { request?: { signal?: unknown } } | null | undefined)?.request?.signal);
+      const request = [this.#given(coordinate, context), own].filter(isAbortSignal);
+      const execution = orNothing(() => abortSignalOf(info));
+      if (isAbortSignal(execution)) return { request, execution };
+      return request.length === 0 ? undefined : { request, execution: undefined };
+    });
   }
 
   #given(coordinate: string, context: unknown): unknown {
@@ -65,17 +61,9 @@ function isAbortSignal(value: unknown): value is AbortSignal {
 }
 
 /** Contexts may have getters that throw, which is no business of the cache. */
-function ownSignalOf(context: unknown): unknown {
+function orNothing(read: () => unknown): unknown {
   try {
-    return (context as { request?: { signal?: unknown } } | null | undefined)?.request?.signal;
-  } catch {
-    return undefined;
-  }
-}
-
-function executionSignalOf(info: unknown): unknown {
-  try {
-    return abortSignalOf(info);
+    return read();
   } catch {
     return undefined;
   }

@@ -66,18 +66,20 @@ const seconds: Check = (value) => {
   if (!Number.isInteger(value) || (value as number) < 0) return "an integer of at least 0 (seconds)";
   return (value as number) > MAX_SECONDS ? `an integer of at most ${MAX_SECONDS} (seconds)` : undefined;
 };
-const ratio: Check = (value) =>
-  typeof value === "number" && value >= 0 && value <= 1 ? undefined : "a number from 0 to 1";
-const nonNegative: Check = (value) =>
-  typeof value === "number" && value >= 0 && Number.isFinite(value) ? undefined : "a number of at least 0";
-const flag: Check = (value) => (typeof value === "boolean" ? undefined : "true or false");
-const nonEmptyString: Check = (value) => (typeof value === "string" && value !== "" ? undefined : "a non-empty string");
-const strings: Check = (value) =>
-  Array.isArray(value) && value.every((member) => typeof member === "string") ? undefined : "an array of strings";
-const oneOf =
-  (...allowed: readonly string[]): Check =>
+const check =
+  (what: string, isValid: (value: unknown) => boolean): Check =>
   (value) =>
-    allowed.includes(value as string) ? undefined : allowed.map((name) => JSON.stringify(name)).join(" or ");
+    isValid(value) ? undefined : what;
+const ratio = check("a number from 0 to 1", (value) => typeof value === "number" && value >= 0 && value <= 1);
+const nonNegative = check("a number of at least 0", (value) => Number.isFinite(value) && (value as number) >= 0);
+const flag = check("true or false", (value) => typeof value === "boolean");
+const nonEmptyString = check("a non-empty string", (value) => typeof value === "string" && value !== "");
+const strings = check(
+  "an array of strings",
+  (value) => Array.isArray(value) && value.every((member) => typeof member === "string"),
+);
+const oneOf = (...allowed: readonly string[]): Check =>
+  check(allowed.map((name) => JSON.stringify(name)).join(" or "), (value) => allowed.includes(value as string));
 
 const CHECKS: Readonly<Record<keyof PolicySettings, Check>> = {
   maxAge: seconds,
@@ -133,7 +135,6 @@ export const settingsMistakes = (...args: Parameters<typeof findSettingsMistakes
 /** What is wrong with settings. */
 export interface SettingsMistake {
   readonly text: string;
-  /** Whether there is no setting of the name. */
   readonly isUnknownName: boolean;
 }
 
@@ -149,26 +150,26 @@ export function findSettingsMistakes(
   for (const [setting, value] of Object.entries(settings)) {
     if (!allowed.includes(setting)) {
       mistakes.push({ text: unknownName(setting, { kind: "setting", known: allowed, meanings }), isUnknownName: true });
-    } else if (value !== undefined && value !== null) {
-      const expected = CHECKS[setting as keyof PolicySettings](value);
-      if (expected !== undefined)
-        mistakes.push({
-          text: `\`${setting}\`: expected ${expected}, got ${describeSetting(value)}`,
-          isUnknownName: false,
-        });
+      continue;
     }
+    const expected = isAbsent(value) ? undefined : CHECKS[setting as keyof PolicySettings](value);
+    if (expected !== undefined)
+      mistakes.push({
+        text: `\`${setting}\`: expected ${expected}, got ${describeSetting(value)}`,
+        isUnknownName: false,
+      });
   }
   return mistakes;
 }
 
-/**
- * Merges `layers`; the first layer that sets a setting wins. `null` and undefined count as absent.
- */
+const isAbsent = (value: unknown): boolean => value === undefined || value === null;
+
+/** Merges `layers`; the first layer that sets a setting wins. `null` and undefined count as absent. */
 export function mergeSettings(...layers: readonly (PolicySettings | undefined)[]): PolicySettings {
   const merged: Record<string, unknown> = {};
   for (const layer of layers)
     for (const [setting, value] of Object.entries(layer ?? {}))
-      if (value !== undefined && value !== null && !(setting in merged)) merged[setting] = value;
+      if (!isAbsent(value) && !(setting in merged)) merged[setting] = value;
   return merged as PolicySettings;
 }
 
@@ -185,9 +186,8 @@ export interface PolicySources {
 
 /**
  * Merges declared settings, profile and defaults, in this order of precedence, and converts seconds
- * to milliseconds. Returns the merged settings, the policy, the `version` of every source, whether the scope is declared, and the
- * mistakes that show only after merging. Every version counts: the one of a field must not hide
- * that the one of its type has changed.
+ * to milliseconds. `versions`: those of all sources; the one of a field must not hide that the one of its type has changed.
+ * `mistakes`: those that show only after merging.
  */
 export function compilePolicy(sources: PolicySources): {
   settings: PolicySettings;
@@ -200,10 +200,8 @@ export function compilePolicy(sources: PolicySources): {
   const mistakes: string[] = [];
   const declared = mergeSettings(...sources.declared);
   const { profile: profileName } = declared;
-  const profile =
-    profileName !== undefined && Object.hasOwn(sources.profiles, profileName)
-      ? sources.profiles[profileName]
-      : undefined;
+  const isKnown = profileName !== undefined && Object.hasOwn(sources.profiles, profileName);
+  const profile = isKnown ? sources.profiles[profileName] : undefined;
   if (profileName !== undefined && profile === undefined)
     mistakes.push(
       `\`profile\`: expected the name of a profile, got ${describeSetting(profileName)}; createCache({ profiles }) defines ${listNames(Object.keys(sources.profiles))}`,

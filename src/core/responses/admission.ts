@@ -1,4 +1,5 @@
 import { LRUCache } from "lru-cache";
+import { getOrMake } from "../base/get-or-make.js";
 
 /** How many operations, and how many keys, are remembered. */
 const MAX_REMEMBERED = 10_000;
@@ -10,11 +11,6 @@ const MAX_STORED = 128;
 const MAX_HITS = 4;
 /** The most requests of a key that are executed without being stored, one after the other. */
 const MAX_WAIT = 16;
-
-interface OperationCounts {
-  stored: number;
-  hits: number;
-}
 
 interface KeyState {
   /** How many misses are executed without being stored, before one is. */
@@ -31,7 +27,7 @@ interface KeyState {
  * are seldom hits, since each request has other variables, has to be asked for twice.
  */
 export class Admission {
-  readonly #operations = new LRUCache<string, OperationCounts>({ max: MAX_REMEMBERED });
+  readonly #operations = new LRUCache<string, { stored: number; hits: number }>({ max: MAX_REMEMBERED });
   readonly #keys = new LRUCache<string, KeyState>({ max: MAX_REMEMBERED });
   readonly #minHits: number;
 
@@ -50,7 +46,6 @@ export class Admission {
     this.#stateOf(operation, key).wait--;
   }
 
-  /** Counts a hit. */
   hit(operation: string, key: string): void {
     const state = this.#stateOf(operation, key);
     state.hits = (state.hits ?? 0) + 1;
@@ -72,24 +67,15 @@ export class Admission {
     counts.hits /= 2;
   }
 
-  #countsOf(operation: string): OperationCounts {
-    const known = this.#operations.get(operation);
-    if (known !== undefined) return known;
-    const counts = { stored: 0, hits: 0 };
-    this.#operations.set(operation, counts);
-    return counts;
+  #countsOf(operation: string): { stored: number; hits: number } {
+    return getOrMake(this.#operations, operation, () => ({ stored: 0, hits: 0 }));
   }
 
   #stateOf(operation: string, key: string): KeyState {
-    const known = this.#keys.get(key);
-    if (known !== undefined) return known;
-    const { stored, hits } = this.#countsOf(operation);
-    const state = {
-      wait: stored >= MIN_STORED && hits < (this.#minHits * stored) / 2 ? 1 : 0,
-      lastWait: 0,
-      hits: undefined,
-    };
-    this.#keys.set(key, state);
-    return state;
+    return getOrMake(this.#keys, key, () => {
+      const { stored, hits } = this.#countsOf(operation);
+      const isSeldomHit = stored >= MIN_STORED && hits < (this.#minHits * stored) / 2;
+      return { wait: isSeldomHit ? 1 : 0, lastWait: 0, hits: undefined };
+    });
   }
 }

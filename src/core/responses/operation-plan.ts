@@ -1,5 +1,6 @@
 import { hash as hashOf } from "node:crypto";
 import {
+  type DirectiveNode,
   type DocumentNode,
   type FragmentDefinitionNode,
   type GraphQLCompositeType,
@@ -13,13 +14,13 @@ import {
   print,
   type SelectionSetNode,
 } from "graphql";
+import { getOrMake } from "../base/get-or-make.js";
 import { INCREMENTAL, operationIn } from "../directive/compile/document-operation.js";
-import { type FieldFacts, SchemaFacts } from "../directive/compile/field-facts.js";
+import { SchemaFacts } from "../directive/compile/field-facts.js";
 import type { AnyField } from "../directive/compile/field-rule.js";
 import { REFERENCE } from "../directive/compile/reference.js";
 import type { Path } from "../keys/path.js";
 import type { CacheParts } from "../parts.js";
-import type { FieldRule } from "../schema-rules.js";
 
 /** What can be said of the response of an operation before it is executed. */
 export interface OperationPlan {
@@ -28,10 +29,7 @@ export interface OperationPlan {
   readonly operation: OperationDefinitionNode;
   /** Undefined for a query that may be answered from the cache; otherwise why not. */
   readonly obstacle: string | undefined;
-  /**
-   * How long the response is fresh at most by `@cacheControl` alone, as Apollo's rules have it, without its dynamic hints, in seconds.
-   * 0: not at all.
-   */
+  /** How long the response is fresh at most by `@cacheControl` alone, as Apollo's rules have it, without its dynamic hints, in seconds. 0: not at all. */
   readonly hintedMaxAge: number;
   /** The same by `@cacheControl` and by the policies of the cached fields. */
   readonly ownMaxAge: number;
@@ -45,21 +43,14 @@ export interface OperationPlan {
   readonly contextPaths: readonly Path[];
 }
 
-/** What fields without a hint inherit from their parent. */
-interface Inherited {
-  /** Whether its age comes from a hint. */
+/** A type, and what its fields without a hint inherit from their parent: whether its age comes from a hint, and whether it is a part of a cached value. */
+interface Place {
+  readonly type: GraphQLCompositeType;
   readonly isHinted: boolean;
-  /** Whether it is cached, or a part of a cached value. */
   readonly isCached: boolean;
 }
 
-/** Where the fields below a field are looked up. */
-interface Below {
-  readonly type: GraphQLCompositeType;
-  readonly inherited: Inherited;
-}
-
-const NOTHING: Inherited = { isHinted: false, isCached: false };
+const textOf = ({ type, isHinted, isCached }: Place): string => `${type.name} ${isHinted} ${isCached}`;
 
 /** Makes the plans of one schema. */
 export class OperationPlanner {
@@ -76,53 +67,18 @@ export class OperationPlanner {
 
   /** Returns the plan of an operation of a valid document. Undefined if the document has no such operation. */
   plan(document: DocumentNode, operationName: string | null | undefined): OperationPlan | undefined {
-    let plans = this.#plans.get(document);
-    if (plans === undefined) {
-      plans = new Map();
-      this.#plans.set(document, plans);
-    }
+    const plans = getOrMake(this.#plans, document, () => new Map());
     const name = operationName ?? "";
     const known = plans.get(name);
     if (known !== undefined) return known;
-    const plan = this.#make(document, name);
-    // Clients can send any name.
-    if (plan !== undefined) plans.set(name, plan);
+    const found = operationIn(document, name);
+    // Clients can send any name, so only what there is is remembered.
+    if (found === undefined) return undefined;
+    const plan = planOperation(found.operation, found.fragments, this.#schema, this.#facts, this.#parts);
+    plans.set(name, plan);
     return plan;
   }
-
-  #make(document: DocumentNode, name: string): OperationPlan | undefined {
-    const found = operationIn(document, name);
-    if (found === undefined) return undefined;
-    const { operation, fragments } = found;
-    const { rules } = this.#parts;
-    const walk = new Walk(this.#schema, fragments, (parent, field) => this.#facts.of(parent, field), rules.fields);
-    const root = this.#schema.getQueryType();
-    if (operation.operation === "query" && root != null) walk.operation(operation, root);
-    const used = [...walk.fragments].sort();
-    const text = [operation, ...used.map((one) => fragments.get(one) as FragmentDefinitionNode)].map(print).join("\n");
-    return {
-      digest: hashOf("sha256", text, "base64url"),
-      operation,
-      obstacle:
-        operation.operation !== "query"
-          ? "it is no query"
-          : walk.isIncremental
-            ? "it has several parts"
-            : walk.isUncacheable
-              ? "a field in it has @cached(maxAge: 0)"
-              : undefined,
-      hintedMaxAge: ageOf(walk.hintedMaxAge),
-      ownMaxAge: ageOf(walk.ownMaxAge),
-      isPrivate: walk.isPrivate,
-      coordinates: [...walk.coordinates],
-      isAllCached: walk.isAllCached,
-      contextPaths: [...walk.contextPaths.values()],
-    };
-  }
 }
-
-/** A response without any field with an age is not cacheable. */
-const ageOf = (maxAge: number): number => (Number.isFinite(maxAge) ? maxAge : 0);
 
 /**
  * Adds up what the fields of an operation say, whatever `@include` and `@skip` leave out. The ages are those of Apollo's
@@ -130,123 +86,117 @@ const ageOf = (maxAge: number): number => (Number.isFinite(maxAge) ? maxAge : 0)
  * By own rules, the policy of a cached field is a hint as well, and a field without a resolver is a part of the value of its
  * parent; one with a resolver of its own is not, so that it needs a hint, unless what it inherits is one.
  */
-class Walk {
-  readonly #schema: GraphQLSchema;
-  readonly #definitions: ReadonlyMap<string, FragmentDefinitionNode>;
-  readonly #factsOf: (parent: GraphQLObjectType, field: AnyField) => FieldFacts;
-  readonly #rules: ReadonlyMap<string, FieldRule>;
-  /** What has been visited, by fragment or selection, type and what is inherited. */
-  readonly #visited = new Map<object, Set<string>>();
-  /** What is below fields, by type, name and what is inherited. */
-  readonly #below = new Map<string, readonly Below[]>();
-  readonly fragments = new Set<string>();
-  readonly coordinates = new Set<string>();
-  readonly contextPaths = new Map<string, Path>();
-  hintedMaxAge = Number.POSITIVE_INFINITY;
-  ownMaxAge = Number.POSITIVE_INFINITY;
-  isPrivate = false;
-  isIncremental = false;
-  isUncacheable = false;
-  isAllCached = true;
+function planOperation(
+  operation: OperationDefinitionNode,
+  definitions: ReadonlyMap<string, FragmentDefinitionNode>,
+  schema: GraphQLSchema,
+  facts: SchemaFacts,
+  { rules }: CacheParts,
+): OperationPlan {
+  const used = new Set<string>();
+  const coordinates = new Set<string>();
+  const contextPaths = new Map<string, Path>();
+  const [visited, below] = [new Map<SelectionSetNode, Set<string>>(), new Map<string, Iterable<Place>>()];
+  let [hintedMaxAge, ownMaxAge] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+  let [isPrivate, isIncremental, isUncacheable, isAllCached] = [false, false, false, true];
 
-  constructor(
-    schema: GraphQLSchema,
-    definitions: ReadonlyMap<string, FragmentDefinitionNode>,
-    factsOf: (parent: GraphQLObjectType, field: AnyField) => FieldFacts,
-    rules: ReadonlyMap<string, FieldRule>,
-  ) {
-    this.#schema = schema;
-    this.#definitions = definitions;
-    this.#factsOf = factsOf;
-    this.#rules = rules;
-  }
-
-  operation(operation: OperationDefinitionNode, root: GraphQLObjectType): void {
-    this.#directives(operation);
-    this.#selections(operation.selectionSet, root, NOTHING, true);
-  }
-
-  #directives({
-    directives,
-  }: {
-    readonly directives?: readonly { readonly name: { readonly value: string } }[] | undefined;
-  }): void {
-    for (const { name } of directives ?? []) if (INCREMENTAL.has(name.value)) this.isIncremental = true;
-  }
-
-  #selections(set: SelectionSetNode, type: GraphQLCompositeType, inherited: Inherited, isRoot: boolean): void {
-    const seen = this.#visited.get(set) ?? new Set();
-    const visit = `${type.name} ${inherited.isHinted} ${inherited.isCached}`;
-    if (seen.has(visit)) return;
-    this.#visited.set(set, seen.add(visit));
-    for (const selection of set.selections) {
-      this.#directives(selection);
-      if (selection.kind === Kind.FIELD) {
-        const name = selection.name.value;
-        if (name.startsWith("__")) continue;
-        for (const below of this.#fieldsOf(type, name, inherited, isRoot))
-          if (selection.selectionSet !== undefined)
-            this.#selections(selection.selectionSet, below.type, below.inherited, false);
-        continue;
-      }
-      const fragment =
-        selection.kind === Kind.FRAGMENT_SPREAD ? this.#definitions.get(selection.name.value) : selection;
-      if (fragment === undefined) continue;
-      if (selection.kind === Kind.FRAGMENT_SPREAD) this.fragments.add(selection.name.value);
-      const condition = fragment.typeCondition;
-      const narrowed = condition === undefined ? type : this.#schema.getType(condition.name.value);
-      if (!isCompositeType(narrowed)) continue;
-      // A wider condition selects the fields of no other types than before.
-      const next = isObjectType(type) ? type : narrowed;
-      this.#selections(fragment.selectionSet, next, inherited, isRoot);
-    }
-  }
-
-  /** Adds the fields of a name of all types that an object can have, once. Returns what is below them. */
-  #fieldsOf(type: GraphQLCompositeType, name: string, inherited: Inherited, isRoot: boolean): Iterable<Below> {
-    const visit = `${type.name}.${name} ${inherited.isHinted} ${inherited.isCached}`;
-    const known = this.#below.get(visit);
-    if (known !== undefined) return known;
-    const below = new Map<string, Below>();
-    for (const parent of isAbstractType(type) ? this.#schema.getPossibleTypes(type) : [type]) {
-      const field = (parent as GraphQLObjectType).getFields()[name];
-      const one = field && this.#field(parent as GraphQLObjectType, field, inherited, isRoot);
-      if (one !== undefined) below.set(`${one.type.name} ${one.inherited.isHinted} ${one.inherited.isCached}`, one);
-    }
-    const all = [...below.values()];
-    this.#below.set(visit, all);
-    return all;
-  }
-
-  /** Undefined: nothing is below it. */
-  #field(parent: GraphQLObjectType, field: AnyField, inherited: Inherited, isRoot: boolean): Below | undefined {
-    const facts = this.#factsOf(parent, field);
-    const { rule, hintedMaxAge, inheritsHint, hasResolver, returned } = facts;
-    if (facts.isPrivate || facts.isCovered) this.isPrivate = true;
-    if (facts.isUncacheable) this.isUncacheable = true;
-    if (rule !== undefined) this.coordinates.add(facts.coordinate);
-    for (const path of rule?.contextPaths ?? []) this.contextPaths.set(path.text, path);
-    const needsHint = isRoot || (isCompositeType(returned) && !inheritsHint);
-    this.hintedMaxAge = Math.min(this.hintedMaxAge, hintedMaxAge ?? (needsHint ? 0 : Number.POSITIVE_INFINITY));
-    const ownMaxAge = hintedMaxAge ?? (rule && rule.policy.maxAgeMs / 1000);
-    const isPart = !hasResolver && inherited.isCached;
-    if (rule === undefined && !isPart) this.isAllCached = false;
-    const isInherited = !isRoot && (isPart || (inherited.isHinted && !needsHint));
-    this.ownMaxAge = Math.min(this.ownMaxAge, ownMaxAge ?? (isInherited ? Number.POSITIVE_INFINITY : 0));
-    if (!isCompositeType(returned)) return undefined;
-    if (field.name === "_entities") this.#references(returned);
-    const isHinted = hintedMaxAge !== undefined || (inheritsHint && inherited.isHinted);
-    return { type: returned, inherited: { isHinted, isCached: rule !== undefined || isPart } };
-  }
+  const addDirectives = ({ directives = [] }: { readonly directives?: readonly DirectiveNode[] | undefined }): void => {
+    if (directives.some(({ name }) => INCREMENTAL.has(name.value))) isIncremental = true;
+  };
 
   /** The entities of a subgraph are read by the rules of their references. */
-  #references(returned: GraphQLCompositeType): void {
-    for (const { name } of isAbstractType(returned) ? this.#schema.getPossibleTypes(returned) : []) {
-      const rule = this.#rules.get(`${name}.${REFERENCE}`);
+  const addReferences = (returned: GraphQLCompositeType): void => {
+    for (const { name } of isAbstractType(returned) ? schema.getPossibleTypes(returned) : []) {
+      const rule = rules.fields.get(`${name}.${REFERENCE}`);
       if (rule === undefined) continue;
-      this.coordinates.add(rule.coordinate);
-      if (rule.policy.scope === "PRIVATE") this.isPrivate = true;
-      for (const path of rule.contextPaths) this.contextPaths.set(path.text, path);
+      coordinates.add(rule.coordinate);
+      if (rule.policy.scope === "PRIVATE") isPrivate = true;
+      for (const path of rule.contextPaths) contextPaths.set(path.text, path);
     }
+  };
+
+  /** Returns the place of what is below a field. Undefined: nothing is. */
+  const addField = (parent: GraphQLObjectType, field: AnyField, at: Place, isRoot: boolean): Place | undefined => {
+    const { rule, coordinate, returned, inheritsHint, hasResolver, ...its } = facts.of(parent, field);
+    if (its.isPrivate || its.isCovered) isPrivate = true;
+    if (its.isUncacheable) isUncacheable = true;
+    if (rule !== undefined) coordinates.add(coordinate);
+    for (const path of rule?.contextPaths ?? []) contextPaths.set(path.text, path);
+    const needsHint = isRoot || (isCompositeType(returned) && !inheritsHint);
+    hintedMaxAge = Math.min(hintedMaxAge, its.hintedMaxAge ?? (needsHint ? 0 : Number.POSITIVE_INFINITY));
+    const isPart = !hasResolver && at.isCached;
+    if (rule === undefined && !isPart) isAllCached = false;
+    const isInherited = !isRoot && (isPart || (at.isHinted && !needsHint));
+    const age = its.hintedMaxAge ?? (rule && rule.policy.maxAgeMs / 1000);
+    ownMaxAge = Math.min(ownMaxAge, age ?? (isInherited ? Number.POSITIVE_INFINITY : 0));
+    if (!isCompositeType(returned)) return undefined;
+    if (field.name === "_entities") addReferences(returned);
+    const isHinted = its.hintedMaxAge !== undefined || (inheritsHint && at.isHinted);
+    return { type: returned, isHinted, isCached: rule !== undefined || isPart };
+  };
+
+  /** Adds the fields of a name of all types that an object can have, once. Returns what is below them. */
+  const addFields = (at: Place, name: string, isRoot: boolean): Iterable<Place> =>
+    getOrMake(below, `${name} ${textOf(at)}`, () => {
+      const places = new Map<string, Place>();
+      for (const parent of isAbstractType(at.type) ? schema.getPossibleTypes(at.type) : [at.type]) {
+        const field = (parent as GraphQLObjectType).getFields()[name];
+        const place = field && addField(parent as GraphQLObjectType, field, at, isRoot);
+        if (place !== undefined) places.set(textOf(place), place);
+      }
+      return [...places.values()];
+    });
+
+  const addSelections = (set: SelectionSetNode, at: Place, isRoot: boolean): void => {
+    const seen = getOrMake(visited, set, () => new Set<string>());
+    if (seen.has(textOf(at))) return;
+    seen.add(textOf(at));
+    for (const selection of set.selections) {
+      addDirectives(selection);
+      if (selection.kind === Kind.FIELD) {
+        const { name, selectionSet } = selection;
+        if (name.value.startsWith("__")) continue;
+        for (const place of addFields(at, name.value, isRoot))
+          if (selectionSet !== undefined) addSelections(selectionSet, place, false);
+        continue;
+      }
+      const fragment = selection.kind === Kind.FRAGMENT_SPREAD ? definitions.get(selection.name.value) : selection;
+      if (fragment === undefined) continue;
+      if (selection.kind === Kind.FRAGMENT_SPREAD) used.add(selection.name.value);
+      const condition = fragment.typeCondition;
+      const narrowed = condition === undefined ? at.type : schema.getType(condition.name.value);
+      if (!isCompositeType(narrowed)) continue;
+      // A wider condition selects the fields of no other types than before.
+      const type = isObjectType(at.type) ? at.type : narrowed;
+      addSelections(fragment.selectionSet, { ...at, type }, isRoot);
+    }
+  };
+
+  const root = schema.getQueryType();
+  const isQuery = operation.operation === "query";
+  if (isQuery && root != null) {
+    addDirectives(operation);
+    addSelections(operation.selectionSet, { type: root, isHinted: false, isCached: false }, true);
   }
+  const texts = [operation, ...[...used].sort().map((one) => definitions.get(one) as FragmentDefinitionNode)].map(
+    print,
+  );
+  const obstacles = [
+    !isQuery && "it is no query",
+    isIncremental && "it has several parts",
+    isUncacheable && "a field in it has @cached(maxAge: 0)",
+  ];
+  // A response without any field with an age is not cacheable.
+  const ageOf = (maxAge: number): number => (Number.isFinite(maxAge) ? maxAge : 0);
+  return {
+    digest: hashOf("sha256", texts.join("\n"), "base64url"),
+    operation,
+    obstacle: obstacles.find((one) => one !== false),
+    hintedMaxAge: ageOf(hintedMaxAge),
+    ownMaxAge: ageOf(ownMaxAge),
+    isPrivate,
+    coordinates: [...coordinates],
+    isAllCached,
+    contextPaths: [...contextPaths.values()],
+  };
 }

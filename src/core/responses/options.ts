@@ -31,9 +31,7 @@ export interface ResolvedResponses {
   readonly extensions: readonly string[];
 }
 
-const NAMES = ["maxAge", "staleWhileRevalidate", "staleIfError", "key", "extensions"];
-const MAX_AGE_SECONDS = 86_400;
-/** What the response caches of Apollo, envelop and Mercurius call them. */
+/** What the response caches of Apollo, envelop and Mercurius call the options. */
 const MEANINGS: Meanings = {
   ttl: "`maxAge`, in seconds",
   ttlpertype: "`@cacheControl(maxAge:)` on the type",
@@ -48,47 +46,52 @@ const MEANINGS: Meanings = {
   swr: "`staleWhileRevalidate`",
 };
 
-/**
- * Returns the options of `caller`, which are true or an object; undefined if responses are not cached.
- * Throws `CACHED_OPTION_INVALID`.
- */
-export function resolveResponses(given: unknown, caller: string): ResolvedResponses | undefined {
-  if (given === undefined || given === false) return undefined;
-  const place = `${caller}: \`responses\``;
-  if (given !== true && (typeof given !== "object" || given === null || Array.isArray(given)))
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
-      `${place}: expected true, false or an object of options, got ${describeSetting(given)}`,
-    );
-  const options: ResponsesOptions = given === true ? {} : (given as ResponsesOptions);
-  checkOptionNames(options, place, NAMES, MEANINGS);
-  const milliseconds = (name: "maxAge" | "staleWhileRevalidate" | "staleIfError", seconds: number): number => {
-    const value = options[name] ?? seconds;
-    if (typeof value === "number" && Number.isInteger(value) && value >= (name === "maxAge" ? 1 : 0))
-      return value * 1000;
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
-      `${place}.\`${name}\`: expected an integer of at least ${name === "maxAge" ? 1 : 0} (seconds), got ${describeSetting(value)}`,
-    );
-  };
-  return {
-    maxAgeMs: milliseconds("maxAge", MAX_AGE_SECONDS),
-    staleWhileRevalidateMs: milliseconds("staleWhileRevalidate", 0),
-    staleIfErrorMs: milliseconds("staleIfError", 0),
-    keyPaths: stringsOf(options.key, `${place}.\`key\``, "paths such as $context.locale").map((text) =>
-      contextPathOf(text, `${place}.\`key\``),
-    ),
-    extensions: stringsOf(options.extensions, `${place}.\`extensions\``, "names of extensions"),
-  };
+/** Throws `CACHED_OPTION_INVALID` for a setting at `place`. */
+export function rejectOption(place: string, expected: string, got: unknown): never {
+  throw new CachedError("CACHED_OPTION_INVALID", `${place}: expected ${expected}, got ${describeSetting(got)}`);
 }
 
-function stringsOf(given: unknown, place: string, expected: string): readonly string[] {
-  if (given === undefined) return [];
-  if (Array.isArray(given) && given.every((one) => typeof one === "string" && one !== "")) return given as string[];
-  throw new CachedError(
-    "CACHED_OPTION_INVALID",
-    `${place}: expected an array of ${expected}, got ${describeSetting(given)}`,
-  );
+/** Returns an option that is true, false or an object of options; undefined for false. Throws `CACHED_OPTION_INVALID`. */
+export function switchedOptions<Options extends object>(
+  given: unknown,
+  place: string,
+  names: readonly (string & keyof Options)[],
+  meanings?: Meanings,
+): Options | undefined {
+  if (given === undefined || given === false) return undefined;
+  if (given !== true && (typeof given !== "object" || given === null || Array.isArray(given)))
+    rejectOption(place, "true, false or an object of options", given);
+  const options = given === true ? {} : given;
+  checkOptionNames(options, place, names, meanings);
+  return options as Options;
+}
+
+/** Returns the option `responses` of `caller`; undefined if responses are not cached. Throws `CACHED_OPTION_INVALID`. */
+export function resolveResponses(given: unknown, caller: string): ResolvedResponses | undefined {
+  const place = `${caller}: \`responses\``;
+  const names = ["maxAge", "staleWhileRevalidate", "staleIfError", "key", "extensions"] as const;
+  const options = switchedOptions<ResponsesOptions>(given, place, names, MEANINGS);
+  if (options === undefined) return undefined;
+  const milliseconds = (name: "maxAge" | "staleWhileRevalidate" | "staleIfError", seconds: number): number => {
+    const value = options[name] ?? seconds;
+    const least = name === "maxAge" ? 1 : 0;
+    return Number.isInteger(value) && value >= least
+      ? value * 1000
+      : rejectOption(`${place}.\`${name}\``, `an integer of at least ${least} (seconds)`, value);
+  };
+  const strings = (name: "key" | "extensions", expected: string): readonly string[] => {
+    const list: unknown = options[name] === undefined ? [] : options[name];
+    return Array.isArray(list) && list.every((one) => typeof one === "string" && one !== "")
+      ? list
+      : rejectOption(`${place}.\`${name}\``, `an array of ${expected}`, list);
+  };
+  return {
+    maxAgeMs: milliseconds("maxAge", 86_400),
+    staleWhileRevalidateMs: milliseconds("staleWhileRevalidate", 0),
+    staleIfErrorMs: milliseconds("staleIfError", 0),
+    keyPaths: strings("key", "paths such as $context.locale").map((text) => contextPathOf(text, `${place}.\`key\``)),
+    extensions: strings("extensions", "names of extensions"),
+  };
 }
 
 /** Parses a path into the context. Throws `CACHED_OPTION_INVALID`. */

@@ -41,10 +41,9 @@ const ALL_PARTS = HAS_TEXT | HAS_TAGS;
 const STORED_CHECK_AT = 1;
 const HEAD_BYTES = STORED_CHECK_AT + CHECK_LENGTH;
 /** Most bodies. */
-const NO_SUBJECTS: readonly Subject[] = [];
 const NO_TEXT = { hint: undefined, freshness: undefined };
 const WITHOUT_PARTS: ReadBody = {
-  subjects: NO_SUBJECTS,
+  subjects: [],
   hint: undefined,
   freshness: undefined,
   valueAt: HEAD_BYTES,
@@ -85,13 +84,10 @@ export function readBody(buffer: Buffer, { hash }: Pick<Key, "hash">): ReadBody 
   const parts = (buffer[0] ?? 0) ^ LAYOUT_VERSION;
   if (buffer.length < HEAD_BYTES || (parts & ~ALL_PARTS) !== 0) return undefined;
   if (buffer.toString("latin1", STORED_CHECK_AT, HEAD_BYTES) !== checkOf({ hash })) return "collision";
-  return parts === 0 ? WITHOUT_PARTS : readParts(buffer, parts);
-}
-
-function readParts(buffer: Buffer, parts: number): ReadBody | undefined {
+  if (parts === 0) return WITHOUT_PARTS;
   let at = HEAD_BYTES;
   let text: Pick<Body, "hint" | "freshness"> = NO_TEXT;
-  let subjects = NO_SUBJECTS;
+  const subjects: Subject[] = [];
   try {
     if ((parts & HAS_TEXT) !== 0) {
       const end = at + LENGTH_BYTES + buffer.readUInt32LE(at);
@@ -103,8 +99,8 @@ function readParts(buffer: Buffer, parts: number): ReadBody | undefined {
     if ((parts & HAS_TAGS) !== 0) {
       const count = buffer.readUInt32LE(at);
       at += LENGTH_BYTES;
-      subjects = readSubjects(buffer, at, count);
-      at += SUBJECT_BYTES * count;
+      if (at + SUBJECT_BYTES * count > buffer.length) return undefined;
+      for (; subjects.length < count; at += SUBJECT_BYTES) subjects.push(buffer.readDoubleLE(at));
     }
   } catch {
     return undefined;
@@ -139,14 +135,6 @@ export function validHint({ maxAge, scope }: { readonly maxAge?: unknown; readon
     ...(maxAge === undefined || maxAge === null ? {} : { maxAge: isDuration(maxAge) ? (maxAge as number) : 0 }),
     ...(scope === undefined || scope === null ? {} : { scope: scope === "PUBLIC" ? scope : ("PRIVATE" as const) }),
   };
-}
-
-/** Throws if there are not so many. */
-function readSubjects(buffer: Buffer, from: number, count: number): readonly Subject[] {
-  if (from + SUBJECT_BYTES * count > buffer.length) throw new RangeError("the body is truncated");
-  const subjects = new Array<Subject>(count);
-  for (let nth = 0; nth < count; nth++) subjects[nth] = buffer.readDoubleLE(from + SUBJECT_BYTES * nth);
-  return subjects;
 }
 
 function lengthBytes(length: number): Buffer {

@@ -63,10 +63,6 @@ export class Breaker {
 
   /** Records a success, which ends a series of failures. */
   succeeded(): void {
-    this.#close();
-  }
-
-  #close(): void {
     this.#failures = 0;
     this.#pauseMs = FIRST_PAUSE_MS;
     this.#isProbing = false;
@@ -78,7 +74,7 @@ export class Breaker {
   reconnected(): void {
     this.era++;
     if (this.#openUntil === undefined) return;
-    this.#close();
+    this.succeeded();
     this.#failures = this.#threshold - 1;
   }
 

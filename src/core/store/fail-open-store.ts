@@ -1,4 +1,4 @@
-import { type Cancel, type Clock, within } from "../base/clock.js";
+import { type Cancel, type Clock, withinParts } from "../base/clock.js";
 import { CachedError, messageOf } from "../base/errors.js";
 import { HASH_TAGS } from "../keys/hash-tags.js";
 import type { Channel } from "../telemetry/channel.js";
@@ -101,8 +101,6 @@ interface CallOptions<T> {
   readonly nameCount?: number;
   /** Whether the breaker of the node decides about the call, and counts it. Default: true. */
   readonly asksBreaker?: boolean;
-  /** Whether the store has returned as much as its interface says. What it has returned may be anything. Undefined: it has. */
-  readonly isComplete?: (result: T) => boolean;
   /** Returns the result of a call that has failed. */
   readonly onFailure?: (error: unknown) => T;
   /** Called if it has exceeded its budget. */
@@ -211,12 +209,14 @@ export class FailOpenStore implements Store {
   read(keys: readonly string[]): Promise<StoreRead> {
     // The read of most ticks is one batch to the only node. A read without keys is one to any node.
     const isOneBatch = keys.length === 0 || (this.nodeOf === undefined && keys.length <= KEYS_PER_READ);
-    if (!isOneBatch || this.#isLarge(keys.length)) return this.#readInBatches(keys);
+    // A read of several keys from the only node that is expected to get more than one batch may have.
+    const bytesPerKey = this.#records.get("")?.bytesPerKey ?? 0;
+    const isLarge = keys.length > 1 && keys.length * bytesPerKey > BYTES_PER_BATCH;
+    if (!isOneBatch || isLarge) return this.#readInBatches(keys);
     return this.#within("", "read", () => this.#readBatch("", keys), {
       nameCount: keys.length,
-      budgets: budgetsOf(keys.length),
+      budgets: keys.length <= KEYS_PER_BUDGET ? 1 : budgetsOf(keys.length),
       onTimeout: () => this.#expectLarger("", keys.length),
-      isComplete: (read) => read?.readings?.length === keys.length,
       onFailure: (error) => ({
         readings: keys.map((): Reading => ({ kind: "failed", error })),
         clock: undefined,
@@ -247,18 +247,15 @@ export class FailOpenStore implements Store {
 
   /** Reads, and remembers how large the values are. */
   async #readBatch(node: string, keys: readonly string[]): Promise<StoreRead> {
-    const read = await call(() => this.#inner.read(keys));
+    const read = await promised(this.#inner.read(keys));
     // What a store has returned may be anything.
     const readings: readonly (Reading | undefined)[] = Array.isArray(read?.readings) ? read.readings : [];
     let bytes = 0;
     for (const reading of readings) if (reading?.kind === "read") bytes += reading.entry?.body?.byteLength ?? 0;
-    if (keys.length > 0) this.#recordOf(node).bytesPerKey = bytes / keys.length;
+    const record = this.#records.get(node);
+    if (record !== undefined && keys.length > 0) record.bytesPerKey = bytes / keys.length;
+    if (readings.length !== keys.length) throw INCOMPLETE;
     return read;
-  }
-
-  /** Returns whether a read of several keys from the only node is expected to get more than `BYTES_PER_BATCH`. */
-  #isLarge(keyCount: number): boolean {
-    return keyCount > 1 && keyCount * this.#recordOf("").bytesPerKey > BYTES_PER_BATCH;
   }
 
   /** Halves the next batch after one of `count` keys that took too long: perhaps its values are large. */
@@ -275,7 +272,7 @@ export class FailOpenStore implements Store {
 
   readSettings(): Promise<Uint8Array | undefined> {
     const read = async (): Promise<Uint8Array | undefined> => {
-      const content = await call(() => this.#inner.readSettings());
+      const content = await promised(this.#inner.readSettings());
       if (content === undefined || content instanceof Uint8Array) return content;
       throw new TypeError(`expected bytes of the settings, or undefined, got another value; ${CHECK_STORE}`);
     };
@@ -341,7 +338,7 @@ export class FailOpenStore implements Store {
   /** An invalidation needs all nodes of a store with several, so its failure must not keep this process from reading the log. */
   appendClock(records: readonly Buffer[]): Promise<Buffer> {
     const append = async (): Promise<Buffer> => {
-      const bytes = await call(() => this.#inner.appendClock(records));
+      const bytes = await promised(this.#inner.appendClock(records));
       const head = readHead(bytes);
       const last = records.at(-1);
       // An invalidation counts as confirmed then.
@@ -358,7 +355,7 @@ export class FailOpenStore implements Store {
 
   readClock(from: number): Promise<Buffer | undefined> {
     const read = async (): Promise<Buffer | undefined> => {
-      const bytes = await call(() => this.#inner.readClock(from));
+      const bytes = await promised(this.#inner.readClock(from));
       if (bytes === undefined || Buffer.isBuffer(bytes)) return bytes;
       throw new TypeError(`expected bytes of the log, or undefined, got another value; ${CHECK_STORE}`);
     };
@@ -462,10 +459,7 @@ export class FailOpenStore implements Store {
     const inspect = this.#inner.inspect?.bind(this.#inner);
     if (inspect === undefined) return Promise.reject(new Error(`the ${this.name} store does not report its state`));
     if (!this.nodes().includes(node)) return Promise.reject(new Error("this process does not know the node"));
-    return this.#inTime(
-      "inspect",
-      call(() => inspect(node)),
-    );
+    return this.#inTime("inspect", () => inspect(node));
   }
 
   /**
@@ -519,15 +513,16 @@ export class FailOpenStore implements Store {
       to = endOfBatch(operation, { node, items, indexes }, from);
       const batch = to - from === items.length ? items : items.slice(from, to);
       let running: Promise<readonly Result[]> | undefined;
-      const start = (): Promise<readonly Result[]> => {
-        running = run(batch, indexes.slice(from, to));
-        return running;
+      const start = async (): Promise<readonly Result[]> => {
+        running = promised(run(batch, indexes.slice(from, to)));
+        const found = await running;
+        if (found?.length !== batch.length) throw INCOMPLETE;
+        return found;
       };
       try {
         const found = await this.#within(node, operation.operation, start, {
           budgets,
           nameCount: items.length - from,
-          isComplete: isOneForEachOf(batch),
           onTimeout: () => operation.onTimeout?.(node, batch.length),
         });
         for (const result of found) results.push(result);
@@ -589,9 +584,12 @@ export class FailOpenStore implements Store {
       this.#report({ node, operation, nameCount, error }, operation);
       return afterFailure(error, options);
     };
-    const running = call(observed === undefined ? run : () => observed.run(run));
-    return this.#inTime(operation, running, budgets, node, options.onTimeout).then((result) => {
-      if (options.isComplete?.(result) === false) return fail(INCOMPLETE);
+    const inTime = this.#inTime(operation, observed === undefined ? run : () => observed.run(run), {
+      budgets,
+      node,
+      onTimeout: options.onTimeout,
+    });
+    return inTime.then((result) => {
       observed?.end();
       latencies.add(this.#clock.now() - startedAt);
       if (asksBreaker) breaker.succeeded();
@@ -656,25 +654,51 @@ export class FailOpenStore implements Store {
 
   /** Runs a call on which nothing that is served depends: within a time budget, and beside the breakers. */
   #beside<T>(operation: string, run: () => Promise<T>): Promise<T> {
-    return this.#inTime(operation, call(run), BACKGROUND_BUDGETS).catch((cause: unknown) => {
+    return this.#inTime(operation, run, { budgets: BACKGROUND_BUDGETS }).catch((cause: unknown) => {
       throw this.#failure("", operation, cause);
     });
   }
 
   /**
-   * Rejects if a call has not ended within its time budgets. They do not pass while this process is busy, or bytes arrive from `node`.
+   * Calls the store. Rejects if the call has not ended within its time budgets. They do not pass while this process is busy, or bytes
+   * arrive from `node`.
    */
-  #inTime<T>(operation: string, running: Promise<T>, budgets = 1, node?: string, onTimeout?: () => void): Promise<T> {
+  #inTime<T>(
+    operation: string,
+    run: () => Promise<T>,
+    {
+      budgets = 1,
+      node,
+      onTimeout,
+    }: {
+      readonly budgets?: number;
+      readonly node?: string;
+      readonly onTimeout?: (() => void) | undefined;
+    } = {},
+  ): Promise<T> {
     const ms = this.#budgetMs * budgets;
     const otherwise = (): Promise<never> => {
       onTimeout?.();
       return Promise.reject(late(operation, ms));
     };
+    let running: Promise<T>;
+    try {
+      running = promised(run());
+    } catch (error) {
+      running = Promise.reject(error as Error);
+    }
     const inner = this.#inner;
-    const maxMs = UNCOUNTED_BUDGETS * this.#budgetMs;
-    const isShown = node !== undefined && inner.receivedFrom !== undefined;
-    const progress = isShown ? { progress: () => ask(() => inner.receivedFrom?.(node)) } : {};
-    return within(this.#clock, running, { ms, otherwise, inParts: true, maxMs, ...progress });
+    const progress =
+      node === undefined || inner.receivedFrom === undefined
+        ? undefined
+        : (): unknown => {
+            try {
+              return inner.receivedFrom?.(node);
+            } catch {
+              return undefined;
+            }
+          };
+    return withinParts(this.#clock, running, { ms, otherwise, maxMs: UNCOUNTED_BUDGETS * this.#budgetMs, progress });
   }
 
   #recordOf(node: string): NodeRecord {
@@ -757,25 +781,14 @@ const budgetsOf = (nameCount: number): number =>
 const afterFailure = <T>(error: CachedError, options: CallOptions<T>): T | Promise<T> =>
   options.onFailure === undefined ? Promise.reject(error) : options.onFailure(error);
 
-/** Calls a method of a store. One that throws or returns no promise, rejects. */
-function call<T>(run: () => Promise<T>): Promise<T> {
-  try {
-    const running: Promise<T> | undefined = run();
-    if (typeof running?.then === "function") return running;
-    throw new TypeError(`expected a promise, got ${typeof running}; ${CHECK_STORE}`);
-  } catch (error) {
-    return Promise.reject(error as Error);
-  }
+/** Throws if a method of a store has returned something else. */
+function promised<T>(running: Promise<T> | undefined): Promise<T> {
+  if (typeof running?.then === "function") return running;
+  throw new TypeError(`expected a promise, got ${typeof running}; ${CHECK_STORE}`);
 }
 
 const CHECK_STORE = "check the store with `storeConformance`";
 const INCOMPLETE = new TypeError(`expected one result for each key, in their order; ${CHECK_STORE}`);
-
-/** Returns what checks that there is one result for each item. */
-const isOneForEachOf =
-  (items: readonly unknown[]) =>
-  (results: readonly unknown[]): boolean =>
-    results?.length === items.length;
 
 /** What a closed cache does not begin. It may still read, release what it was granted, and invalidate. */
 const OF_REQUESTS = ["acquire", "storeValues"];

@@ -1,18 +1,20 @@
 import { randomBytes } from "node:crypto";
 
-export const TOKEN_BYTES = 16;
-/** The part of a token that is random, and the part of a `gen` that is not. */
+const TOKEN_BYTES = 16;
+/** Of a token, the part that is random; of a `gen`, the part that is not. */
 const HALF_BYTES = 8;
 
 /**
- * Returns `count` tokens, one after the other: 8 random bytes, and then `holder`, which identifies the process that
- * requests the leases. Without it, 16 random bytes.
+ * Returns `count` tokens: 8 random bytes, and then `holder`, which identifies the process that requests the leases. Without
+ * it, 16 random bytes.
  */
-export function newTokens(count: number, holder: string | undefined): Buffer {
-  const tokens = randomBytes(TOKEN_BYTES * count);
-  if (holder?.length === HALF_BYTES)
-    for (let at = HALF_BYTES; at < tokens.length; at += TOKEN_BYTES) tokens.write(holder, at, "latin1");
-  return tokens;
+export function newTokens(count: number, holder: string | undefined): readonly Buffer[] {
+  const bytes = randomBytes(TOKEN_BYTES * count);
+  return Array.from({ length: count }, (_, nth) => {
+    const token = bytes.subarray(TOKEN_BYTES * nth, TOKEN_BYTES * (nth + 1));
+    if (holder?.length === HALF_BYTES) token.write(holder, HALF_BYTES, "latin1");
+    return token;
+  });
 }
 
 /** Returns which process holds a lease, as far as its token says so. */

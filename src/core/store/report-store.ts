@@ -62,3 +62,9 @@ export interface ReportStore {
 export const REPORTS_KEPT_MS = 70 * 60_000;
 /** How many processes are listed at most. */
 export const MAX_REPORTING = 1_000;
+
+/** Returns the reply of a store whose processes were asked to count more until `askedUntilAt`, which may be over. */
+export const replyAt = (now: number, askedUntilAt: number): ReportReply => ({
+  now,
+  askedUntilAt: askedUntilAt > now ? askedUntilAt : 0,
+});

@@ -1,4 +1,5 @@
 import type { Cancel } from "../base/clock.js";
+import { CachedError } from "../base/errors.js";
 import type { ConnectionUse } from "../telemetry/events.js";
 import type { Entry } from "./entry.js";
 import type { History, HistoryLimits } from "./history.js";
@@ -174,6 +175,15 @@ export interface StoreNames {
   readonly clock: string;
   /** The settings of the prefix. */
   readonly settings: string;
+}
+
+/** Throws `CACHED_OPTION_INVALID` if a store was opened with another name than this: that of another prefix. */
+export function checkPrefix(opened: string | undefined, name: string, factory: string): void {
+  if (opened === undefined || opened === name) return;
+  throw new CachedError(
+    "CACHED_OPTION_INVALID",
+    `createCache: \`store\`: expected a store that no cache with another \`prefix\` uses, got one in use; create a ${factory} for each prefix`,
+  );
 }
 
 /** The durations that govern leases, in milliseconds. `leaseMs` and `graceMs` are integers. */

@@ -1,4 +1,4 @@
-import { type Entry, isForWaiters, NO_EPOCH } from "./entry.js";
+import { type Entry, isForWaiters, NO_EPOCH, TOO_LARGE_MARK } from "./entry.js";
 import { newGen } from "./lease-token.js";
 import type {
   AcquireRequest,
@@ -51,8 +51,8 @@ const blank: StoredEntry = {
  *
  * Only a grant on an absent entry, on an entry whose state has ended, or on a value without a lease
  * creates a `gen` (rows 1, 6 and 9). A takeover keeps it (rows 3 and 7), so the previous holder
- * may still store its value for everyone. Storing a value, its removal, a soft
- * invalidation and every loss end it (rows 10 and 16 to 18).
+ * may still store its value for everyone. Storing a value, a release, a removal, a soft
+ * invalidation and every loss end it (rows 10 and 13 to 18).
  *
  * A store that can send wakes sends one after every transition, except `acquire` and `renew`, that
  * has changed an entry with `hasWaiters`.
@@ -227,6 +227,21 @@ function release(
     isHeld: true,
     stored: { ...blank, ...originOf(current), state: "failed", untilAt, dropAt: untilAt, body: release.body },
   };
+}
+
+/** How long a value that is too large is loaded without a lease. */
+const TOO_LARGE_MS = 1_000;
+
+/** Returns the entry in the place of a value that a store cannot take: its mark lets each caller load at once, without a lease. */
+export function markTooLarge(
+  { key }: StoreRequest,
+  before: StoredEntry,
+  now: number,
+  slackMs = 0,
+): StoredEntry | undefined {
+  const { token } = before;
+  const holdMs = TOO_LARGE_MS + slackMs;
+  return release(before, { key, token, outcome: "uncacheable", holdMs, body: TOO_LARGE_MARK }, now).stored;
 }
 
 /** Returns what the result of a lease has of it. */

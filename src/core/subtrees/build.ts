@@ -1,8 +1,8 @@
 import type { GraphQLResolveInfo } from "graphql";
 import { executionOf } from "../base/graphql-version.js";
-import { CollectedParts } from "../collected-parts.js";
+import { CollectedParts, collecting } from "../collected-parts.js";
 import type { HintedInfo } from "../directive/hints/response-hint.js";
-import type { Build, Observer } from "../loader/request-scope.js";
+import type { Build } from "../loader/request-scope.js";
 import type { CacheParts } from "../parts.js";
 import type { FieldRule } from "../schema-rules.js";
 import type { ResponseHint } from "../store/body.js";
@@ -47,24 +47,14 @@ export class SubtreeBuild implements Build {
     this.#skipped = skipped;
     this.#startedAt = parts.clock.now();
     this.load = parts.tier.enclosingLoad();
-    const collector = new CollectedParts(parts, {
+    this.#collected = new CollectedParts(parts, {
       what: `the subtree of \`${rule.coordinate}\``,
       contextPaths: rule.contextPaths.map(({ text }) => text),
       isBuild: true,
     });
-    this.#collected = collector;
-    const around: Observer | undefined = parts.scopes.observer(context);
-    this.observer = {
-      collector,
-      budget: parts.scopes.loader(executionOf(info), around).budget,
-      onRead(coordinate, report, fieldInfo, key) {
-        collector.add(coordinate, report, key);
-        around?.onRead(coordinate, report, fieldInfo, key);
-      },
-      onHint: (hint, fieldInfo) => around?.onHint?.(hint, fieldInfo),
-      onMiss: (miss) => around?.onMiss?.(miss),
-      onExecution: (execution) => around?.onExecution?.(execution),
-    };
+    const around = parts.scopes.observer(context);
+    const { budget } = parts.scopes.loader(executionOf(info), around);
+    this.observer = { ...collecting(around, this.#collected), budget };
   }
 
   /**
@@ -90,10 +80,8 @@ export class SubtreeBuild implements Build {
   }
 
   #skip(reason: SkipReason, subject: string): void {
-    const report = `${reason} ${subject}`;
-    if (this.#reported.has(report)) return;
-    this.#reported.add(report);
-    this.#skipped(reason, subject);
+    if (!this.#reported.has(`${reason} ${subject}`)) this.#skipped(reason, subject);
+    this.#reported.add(`${reason} ${subject}`);
   }
 
   #refuse(reason: SkipReason, subject: string): void {

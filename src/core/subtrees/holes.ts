@@ -1,7 +1,10 @@
+import type { GraphQLError } from "graphql";
+import { getOrMake } from "../base/get-or-make.js";
 import { idKey, isHiddenKey, TYPE } from "./nested-document.js";
 
 type Json = unknown;
 type JsonObject = Readonly<Record<string, Json>>;
+type Path = readonly (string | number)[];
 
 const isObject = (value: Json): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value);
@@ -16,33 +19,19 @@ function idOf(object: JsonObject): Json[] {
 /** Thrown if the objects of an entry are others than those that its holes were executed for. */
 export class OtherObjects extends Error {}
 
-/** Where errors have made something null. */
-export class NulledPaths {
-  readonly #paths: readonly (readonly (string | number)[])[];
-
-  constructor(errors: readonly { readonly path?: readonly (string | number)[] | undefined }[]) {
-    this.#paths = errors.map(({ path }) => path ?? []);
-  }
-
-  /** Whether an error is at `path` or below it. */
-  includes(path: readonly (string | number)[]): boolean {
-    return this.#paths.some((one) => one.length >= path.length && path.every((step, nth) => step === one[nth]));
-  }
-}
-
 /**
  * Returns a copy of a stored value with what was executed for one request in the place of its holes, and without hidden ids.
- * Throws `OtherObjects` if the two are not about the same objects. `path`: that of the value.
+ * Throws `OtherObjects` if the two are not about the same objects. `errors`: those of both. `path`: that of the value.
  */
-export function filled(stored: Json, executed: Json, nulled: NulledPaths, path: readonly (string | number)[]): Json {
+export function filled(stored: Json, executed: Json, errors: readonly GraphQLError[], path: Path): Json {
   // An error in a hole that cannot be null has reached this place.
-  if (executed === null && nulled.includes(path)) return null;
+  if (executed === null && errors.some((error) => path.every((step, nth) => step === error.path?.[nth]))) return null;
   if (Array.isArray(stored)) {
     if (!Array.isArray(executed) || executed.length !== stored.length) throw new OtherObjects();
     return stored.map((item, nth) => {
       // Nothing says which is which.
       if (isObject(item) && idOf(item).includes(null)) throw new OtherObjects();
-      return filled(item, executed[nth], nulled, [...path, nth]);
+      return filled(item, executed[nth], errors, [...path, nth]);
     });
   }
   if (!isObject(stored)) {
@@ -59,7 +48,7 @@ export function filled(stored: Json, executed: Json, nulled: NulledPaths, path: 
     if (!(name in executed)) define(own, name, withoutIds(value));
     // In the place of a hole is the name of a type: what leads to one is an object, a list or null.
     else if (typeof value === "string") define(own, name, executed[name]);
-    else define(own, name, filled(value, executed[name], nulled, [...path, name]));
+    else define(own, name, filled(value, executed[name], errors, [...path, name]));
   }
   return own;
 }
@@ -95,23 +84,12 @@ export function storedOf(value: Json, keepsIds: boolean, ids: Map<string, Set<st
     if (keepsIds && TYPE in value) throw new HiddenName();
     return value;
   }
+  if (ids !== undefined) {
+    const id = idOf(value as JsonObject);
+    const typeName = (value as JsonObject)[TYPE] as string;
+    if (id.length > 0 && !id.includes(null)) getOrMake(ids, typeName, () => new Set()).add(id.join(":"));
+  }
   const own: Record<string, Json> = {};
-  if (ids === undefined) {
-    // All that a build does per object counts: without a prototype there is nothing but own names.
-    for (const name in value) {
-      const member = (value as JsonObject)[name];
-      define(own, name, typeof member === "object" && member !== null ? storedOf(member, keepsIds, ids) : member);
-    }
-    return own;
-  }
-  const typeName = (value as JsonObject)[TYPE] as string;
-  const id = idOf(value as JsonObject);
-  if (id.length > 0 && !id.includes(null)) {
-    const ofType = ids.get(typeName);
-    const text = id.join(":");
-    if (ofType === undefined) ids.set(typeName, new Set([text]));
-    else ofType.add(text);
-  }
   for (const [name, member] of Object.entries(value))
     if (keepsIds || !isHiddenKey(name)) define(own, name, storedOf(member, keepsIds, ids));
   return own;

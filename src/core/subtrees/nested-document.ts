@@ -5,13 +5,11 @@ import {
   type FragmentDefinitionNode,
   type GraphQLCompositeType,
   type GraphQLObjectType,
-  type InlineFragmentNode,
   Kind,
   type NameNode,
   type OperationDefinitionNode,
   type SelectionNode,
   type SelectionSetNode,
-  type VariableDefinitionNode,
   visit,
 } from "graphql";
 import type { Fragments, SelectedTypes } from "./selection-plan.js";
@@ -29,6 +27,8 @@ export const isHiddenKey = (name: string): boolean => name === TYPE || name.star
 
 export const nameNode = (value: string): NameNode => ({ kind: Kind.NAME, value });
 
+type Transform = (field: FieldNode, type: GraphQLCompositeType) => FieldNode | undefined;
+
 const fieldNode = (responseKey: string, name: string, directives: readonly DirectiveNode[] = []): FieldNode => ({
   kind: Kind.FIELD,
   alias: nameNode(responseKey),
@@ -39,192 +39,63 @@ const fieldNode = (responseKey: string, name: string, directives: readonly Direc
 export const responseKeyOf = ({ alias, name }: FieldNode): string => (alias ?? name).value;
 
 /** A document of one field of the query type, to be executed inside of an execution. */
-export class NestedDocument {
+export interface NestedDocument {
   /** The variables in it. */
   readonly variables: readonly string[];
-  readonly #operation: OperationDefinitionNode;
-  readonly #fragments: readonly FragmentDefinitionNode[];
-
-  constructor(nodes: readonly FieldNode[], fragments: Fragments) {
-    const used = new Map<string, FragmentDefinitionNode>();
-    const variables = new Set<string>();
-    const collect = (node: FieldNode | FragmentDefinitionNode): void => {
-      visit(node, {
-        Variable: ({ name }) => {
-          variables.add(name.value);
-        },
-        FragmentSpread: ({ name }) => {
-          const definition = fragments.get(name.value);
-          if (definition === undefined || used.has(name.value)) return;
-          used.set(name.value, definition);
-          collect(definition);
-        },
-      });
-    };
-    for (const node of nodes) collect(node);
-    this.variables = [...variables];
-    this.#fragments = [...used.values()];
-    this.#operation = {
-      kind: Kind.OPERATION_DEFINITION,
-      operation: "query" as OperationDefinitionNode["operation"],
-      variableDefinitions: this.variables.map(
-        (name): VariableDefinitionNode => ({
-          kind: Kind.VARIABLE_DEFINITION,
-          variable: { kind: Kind.VARIABLE, name: nameNode(name) },
-          type: { kind: Kind.NAMED_TYPE, name: nameNode(COERCED) },
-        }),
-      ),
-      selectionSet: { kind: Kind.SELECTION_SET, selections: [...nodes] },
-    };
-  }
-
   /** Returns the document. `own` returns the operation of one execution. */
-  with(own: (operation: OperationDefinitionNode) => OperationDefinitionNode): DocumentNode {
-    return { kind: Kind.DOCUMENT, definitions: [own(this.#operation), ...this.#fragments] };
-  }
+  with(own: (operation: OperationDefinitionNode) => OperationDefinitionNode): DocumentNode;
 }
 
-/** Changes selections, and those of the fragments in them once each. */
-abstract class SelectionTransform {
-  protected readonly types: SelectedTypes;
-  readonly #fragments: Fragments;
-  readonly #changed = new Map<string, FragmentDefinitionNode>();
-
-  constructor(types: SelectedTypes, fragments: Fragments) {
-    this.types = types;
-    this.#fragments = fragments;
-  }
-
-  /** The fragments of the changed selections. */
-  get fragments(): Fragments {
-    return this.#changed;
-  }
-
-  /** Returns what takes the place of a field. */
-  protected abstract field(field: FieldNode, type: GraphQLCompositeType): FieldNode | undefined;
-  /** Returns what is added to the selection below a field. */
-  protected abstract added(type: GraphQLCompositeType): readonly SelectionNode[];
-
-  /** Returns the nodes of a field of the query type with changed selections. */
-  change(nodes: readonly FieldNode[], type: GraphQLCompositeType): FieldNode[] {
-    return nodes.map(
-      (node) =>
-        this.below(node, type) ?? { ...node, selectionSet: { kind: Kind.SELECTION_SET, selections: this.added(type) } },
-    );
-  }
-
-  /** Returns a field with a changed selection. Undefined if nothing is left of that. */
-  protected below(node: FieldNode, type: GraphQLCompositeType): FieldNode | undefined {
-    const set = node.selectionSet && this.#selections(node.selectionSet, type);
-    return set === undefined
-      ? undefined
-      : { ...node, selectionSet: { ...set, selections: [...set.selections, ...this.added(type)] } };
-  }
-
-  #selections(set: SelectionSetNode, type: GraphQLCompositeType): SelectionSetNode | undefined {
-    const selections = set.selections.flatMap((selection): SelectionNode[] => {
-      const changed =
-        selection.kind === Kind.FIELD
-          ? this.field(selection, type)
-          : selection.kind === Kind.INLINE_FRAGMENT
-            ? this.#inline(selection, type)
-            : this.#fragment(selection.name.value, type) && selection;
-      return changed === undefined ? [] : [changed];
+/** Returns the document of nodes as the client has written them. */
+export function nestedDocument(nodes: readonly FieldNode[], fragments: Fragments): NestedDocument {
+  const used = new Map<string, FragmentDefinitionNode>();
+  const names = new Set<string>();
+  const collect = (node: FieldNode | FragmentDefinitionNode): void => {
+    visit(node, {
+      Variable: ({ name }) => {
+        names.add(name.value);
+      },
+      FragmentSpread: ({ name }) => {
+        const definition = fragments.get(name.value);
+        if (definition === undefined || used.has(name.value)) return;
+        used.set(name.value, definition);
+        collect(definition);
+      },
     });
-    return selections.length === 0 ? undefined : { ...set, selections };
-  }
-
-  #inline(fragment: InlineFragmentNode, type: GraphQLCompositeType): InlineFragmentNode | undefined {
-    const set = this.#selections(fragment.selectionSet, this.types.narrowed(type, fragment.typeCondition?.name.value));
-    return set && { ...fragment, selectionSet: set };
-  }
-
-  #fragment(name: string, type: GraphQLCompositeType): FragmentDefinitionNode | undefined {
-    const known = this.#changed.get(name);
-    if (known !== undefined) return known;
-    const definition = this.#fragments.get(name);
-    if (definition === undefined) return undefined;
-    const set = this.#selections(
-      definition.selectionSet,
-      this.types.narrowed(type, definition.typeCondition.name.value),
-    );
-    if (set === undefined) return undefined;
-    const changed = { ...definition, selectionSet: set };
-    this.#changed.set(name, changed);
-    return changed;
-  }
-
-  /** Returns the selections that ask for the ids of objects, and for their types. */
-  protected identity(type: GraphQLCompositeType): readonly SelectionNode[] {
-    const identified = this.types.identified(type);
-    const typeName = fieldNode(TYPE, "__typename");
-    const [first] = identified;
-    if (first === undefined) return [typeName];
-    const idsOf = (one: GraphQLObjectType): FieldNode[] =>
-      this.types.idFieldsOf(one).map((name, nth) => fieldNode(idKey(nth), name));
-    const isCommon =
-      this.types.isIdentified(type) &&
-      this.types.idFieldsOf(first).every((name) => this.types.typeOf(type, name) !== undefined) &&
-      new Set(identified.map((one) => this.types.idFieldsOf(one).join())).size === 1;
-    if (isCommon) return [typeName, ...idsOf(first)];
-    return [
-      typeName,
-      ...identified.map(
-        (one): InlineFragmentNode => ({
-          kind: Kind.INLINE_FRAGMENT,
-          typeCondition: { kind: Kind.NAMED_TYPE, name: nameNode(one.name) },
-          selectionSet: { kind: Kind.SELECTION_SET, selections: idsOf(one) },
-        }),
-      ),
-    ];
-  }
+  };
+  for (const node of nodes) collect(node);
+  const variables = [...names];
+  const operation: OperationDefinitionNode = {
+    kind: Kind.OPERATION_DEFINITION,
+    operation: "query" as OperationDefinitionNode["operation"],
+    variableDefinitions: variables.map((name) => ({
+      kind: Kind.VARIABLE_DEFINITION,
+      variable: { kind: Kind.VARIABLE, name: nameNode(name) },
+      type: { kind: Kind.NAMED_TYPE, name: nameNode(COERCED) },
+    })),
+    selectionSet: selectionOf(nodes),
+  };
+  return { variables, with: (own) => ({ kind: Kind.DOCUMENT, definitions: [own(operation), ...used.values()] }) };
 }
 
-/** Returns the document of what is stored: without holes, in whose place a string is, and with the ids of all objects. */
-export function storedDocument(
+const selectionOf = (selections: readonly SelectionNode[]): SelectionSetNode => ({
+  kind: Kind.SELECTION_SET,
+  selections: [...selections],
+});
+
+/**
+ * Returns the document of a field with holes. `stored`: of what is stored, without holes, in whose place a string is. `holes`: that of the holes, with the
+ * fields that lead to them. Both ask for the ids of all objects on the way.
+ */
+export function documentWithIds(
+  what: "stored" | "holes",
   nodes: readonly FieldNode[],
   type: GraphQLCompositeType,
   types: SelectedTypes,
   fragments: Fragments,
 ): NestedDocument {
-  const transform = new (class extends SelectionTransform {
-    protected field(field: FieldNode, parent: GraphQLCompositeType): FieldNode | undefined {
-      const name = field.name.value;
-      if (name.startsWith("__")) return field;
-      if (types.isHole(parent, name)) return fieldNode(responseKeyOf(field), "__typename", field.directives);
-      const below = types.below(parent, name);
-      return below === undefined ? field : this.below(field, below);
-    }
-
-    protected added(below: GraphQLCompositeType): readonly SelectionNode[] {
-      return this.identity(below);
-    }
-  })(types, fragments);
-  const changed = transform.change(nodes, type);
-  return new NestedDocument(changed, transform.fragments);
-}
-
-/** Returns the document of the holes: with the fields that lead to them, and the ids of the objects on the way. */
-export function holesDocument(
-  nodes: readonly FieldNode[],
-  type: GraphQLCompositeType,
-  types: SelectedTypes,
-  fragments: Fragments,
-): NestedDocument {
-  const transform = new (class extends SelectionTransform {
-    protected field(field: FieldNode, parent: GraphQLCompositeType): FieldNode | undefined {
-      const name = field.name.value;
-      if (name.startsWith("__")) return undefined;
-      // As the client has written it.
-      if (types.isHole(parent, name)) return keepFragments(field);
-      const below = types.below(parent, name);
-      return below === undefined ? undefined : this.below(field, below);
-    }
-
-    protected added(below: GraphQLCompositeType): readonly SelectionNode[] {
-      return this.identity(below);
-    }
-  })(types, fragments);
+  /** Those of the changed selections, each of which is changed once. */
+  const changed = new Map<string, FragmentDefinitionNode>();
   /** Fragments in holes keep their selections, under other names. */
   const kept = new Map<string, FragmentDefinitionNode>();
   const keepFragments = <Node extends FieldNode | FragmentDefinitionNode>(node: Node): Node =>
@@ -240,6 +111,69 @@ export function holesDocument(
         return { ...spread, name: nameNode(name) };
       },
     });
-  const changed = transform.change(nodes, type);
-  return new NestedDocument(changed, new Map([...transform.fragments, ...kept]));
+  const isStored = what === "stored";
+  const fieldOf: Transform = (field, parent) => {
+    const name = field.name.value;
+    if (name.startsWith("__")) return isStored ? field : undefined;
+    if (types.isHole(parent, name))
+      return isStored ? fieldNode(responseKeyOf(field), "__typename", field.directives) : keepFragments(field);
+    const below = types.below(parent, name);
+    if (below === undefined) return isStored ? field : undefined;
+    return withSelection(field, below);
+  };
+  /** Returns a field with a changed selection. Undefined if nothing is left of that. */
+  const withSelection: Transform = (node, below) => {
+    const set = node.selectionSet && selectionsOf(node.selectionSet, below);
+    return set && { ...node, selectionSet: selectionOf([...set.selections, ...identityOf(below, types)]) };
+  };
+  const selectionsOf = (set: SelectionSetNode, parent: GraphQLCompositeType): SelectionSetNode | undefined => {
+    const selections = set.selections.flatMap((selection): SelectionNode[] => {
+      if (selection.kind === Kind.FIELD) return [fieldOf(selection, parent)].filter((field) => field !== undefined);
+      if (selection.kind === Kind.FRAGMENT_SPREAD)
+        return fragmentOf(selection.name.value, parent) === undefined ? [] : [selection];
+      const selectionSet = selectionsOf(
+        selection.selectionSet,
+        types.narrowed(parent, selection.typeCondition?.name.value),
+      );
+      return selectionSet === undefined ? [] : [{ ...selection, selectionSet }];
+    });
+    return selections.length === 0 ? undefined : selectionOf(selections);
+  };
+  const fragmentOf = (name: string, parent: GraphQLCompositeType): FragmentDefinitionNode | undefined => {
+    const definition = fragments.get(name);
+    if (definition === undefined || changed.has(name)) return changed.get(name);
+    const narrowed = types.narrowed(parent, definition.typeCondition.name.value);
+    const selectionSet = selectionsOf(definition.selectionSet, narrowed);
+    if (selectionSet !== undefined) changed.set(name, { ...definition, selectionSet });
+    return changed.get(name);
+  };
+  const own = nodes.map(
+    (node) => withSelection(node, type) ?? { ...node, selectionSet: selectionOf(identityOf(type, types)) },
+  );
+  return nestedDocument(own, new Map([...changed, ...kept]));
+}
+
+/** Returns the selections that ask for the ids of objects, and for their types. */
+function identityOf(type: GraphQLCompositeType, types: SelectedTypes): readonly SelectionNode[] {
+  const identified = types.identified(type);
+  const typeName = fieldNode(TYPE, "__typename");
+  const [first] = identified;
+  if (first === undefined) return [typeName];
+  const idsOf = (one: GraphQLObjectType): FieldNode[] =>
+    types.idFieldsOf(one).map((name, nth) => fieldNode(idKey(nth), name));
+  const isCommon =
+    types.isIdentified(type) &&
+    types.idFieldsOf(first).every((name) => types.typeOf(type, name) !== undefined) &&
+    new Set(identified.map((one) => types.idFieldsOf(one).join())).size === 1;
+  if (isCommon) return [typeName, ...idsOf(first)];
+  return [
+    typeName,
+    ...identified.map(
+      (one): SelectionNode => ({
+        kind: Kind.INLINE_FRAGMENT,
+        typeCondition: { kind: Kind.NAMED_TYPE, name: nameNode(one.name) },
+        selectionSet: selectionOf(idsOf(one)),
+      }),
+    ),
+  ];
 }

@@ -14,6 +14,7 @@ import {
   type SelectionSetNode,
 } from "graphql";
 import { Deferred } from "../base/deferred.js";
+import { getOrMake } from "../base/get-or-make.js";
 import { infoWith } from "../base/graphql-version.js";
 import type { AnyField } from "../directive/compile/field-rule.js";
 import type { Args } from "../directive/run/cached-field.js";
@@ -44,73 +45,57 @@ export interface ListNodes {
 }
 
 /** Finds the fields of an operation that return lists of objects which can be entries. */
-export class ListFinder {
-  readonly #types: SelectedTypes;
-  readonly #isListed: (typeName: string) => boolean;
-  readonly #fragments: Fragments;
-  readonly #found = new Map<string, ListNodes>();
-  readonly #visited = new Set<string>();
-
-  constructor(types: SelectedTypes, isListed: (typeName: string) => boolean, fragments: Fragments) {
-    this.#types = types;
-    this.#isListed = isListed;
-    this.#fragments = fragments;
-  }
-
-  find(set: SelectionSetNode, queryType: GraphQLObjectType): readonly ListNodes[] {
-    this.#visit(set, queryType, undefined, true);
-    return [...this.#found.values()];
-  }
-
-  #visit(set: SelectionSetNode, type: GraphQLCompositeType, root: string | undefined, isRoot: boolean): void {
+export function findLists(
+  operation: SelectionSetNode,
+  queryType: GraphQLObjectType,
+  types: SelectedTypes,
+  isListed: (typeName: string) => boolean,
+  fragments: Fragments,
+): readonly ListNodes[] {
+  const found = new Map<string, ListNodes>();
+  const visited = new Set<string>();
+  const add = (node: FieldNode, type: GraphQLCompositeType, root: string | undefined): void => {
+    const names = new Set(types.fieldsOf(type, node.name.value).map(({ field }) => listedType(field.type)?.name));
+    const responseKey = responseKeyOf(node);
+    for (const typeName of names) {
+      if (typeName === undefined || !isListed(typeName)) continue;
+      const list = getOrMake(
+        found,
+        `${responseKey} ${typeName}`,
+        (): ListNodes => ({ typeName, responseKey, nodes: [], roots: new Set(), directive: undefined, isMixed: false }),
+      );
+      list.nodes.push(node);
+      list.roots.add(root);
+      list.directive ??= otherDirective(node);
+      if (names.size > 1) list.isMixed = true;
+    }
+  };
+  const visit = (
+    set: SelectionSetNode,
+    type: GraphQLCompositeType,
+    root: string | undefined,
+    isRoot: boolean,
+  ): void => {
     for (const selection of set.selections) {
       if (selection.kind === Kind.FIELD) {
-        const { name, selectionSet } = selection;
-        if (selectionSet === undefined || name.value.startsWith("__")) continue;
-        const below = this.#types.below(type, name.value);
-        if (below === undefined) continue;
+        const below = types.below(type, selection.name.value);
+        if (below === undefined || selection.selectionSet === undefined) continue;
         const ownRoot = isRoot ? responseKeyOf(selection) : root;
-        this.#add(selection, type, ownRoot);
-        this.#visit(selectionSet, below, ownRoot, false);
+        add(selection, type, ownRoot);
+        visit(selection.selectionSet, below, ownRoot, false);
         continue;
       }
-      if (selection.kind === Kind.INLINE_FRAGMENT) {
-        this.#visit(selection.selectionSet, this.#narrowed(type, selection), root, isRoot);
-        continue;
-      }
-      // Its fields are the same wherever it is spread.
-      const fragment = this.#fragments.get(selection.name.value);
-      if (fragment === undefined || this.#visited.has(selection.name.value)) continue;
-      this.#visited.add(selection.name.value);
-      this.#visit(fragment.selectionSet, this.#narrowed(type, fragment), undefined, false);
+      const isSpread = selection.kind === Kind.FRAGMENT_SPREAD;
+      const fragment = isSpread ? fragments.get(selection.name.value) : selection;
+      if (fragment === undefined || (isSpread && visited.has(selection.name.value))) continue;
+      if (isSpread) visited.add(selection.name.value);
+      const narrowed = types.narrowed(type, fragment.typeCondition?.name.value);
+      // The fields of a fragment are the same wherever it is spread.
+      visit(fragment.selectionSet, narrowed, isSpread ? undefined : root, !isSpread && isRoot);
     }
-  }
-
-  #narrowed(
-    type: GraphQLCompositeType,
-    { typeCondition }: { readonly typeCondition?: { readonly name: { readonly value: string } } | undefined },
-  ): GraphQLCompositeType {
-    return this.#types.narrowed(type, typeCondition?.name.value);
-  }
-
-  #add(node: FieldNode, type: GraphQLCompositeType, root: string | undefined): void {
-    const listed = this.#types.fieldsOf(type, node.name.value).map(({ field }) => listedType(field.type)?.name);
-    const names = [...new Set(listed)];
-    for (const typeName of names) {
-      if (typeName === undefined || !this.#isListed(typeName)) continue;
-      const responseKey = responseKeyOf(node);
-      const id = `${responseKey} ${typeName}`;
-      let found = this.#found.get(id);
-      if (found === undefined) {
-        found = { typeName, responseKey, nodes: [], roots: new Set(), directive: undefined, isMixed: false };
-        this.#found.set(id, found);
-      }
-      found.nodes.push(node);
-      found.roots.add(root);
-      found.directive ??= otherDirective(node);
-      if (names.length > 1) found.isMixed = true;
-    }
-  }
+  };
+  visit(operation, queryType, undefined, true);
+  return [...found.values()];
 }
 
 /** Returns the names of the fields of a type that return lists of objects which can be entries. */

@@ -4,7 +4,6 @@ import {
   type FieldNode,
   type FragmentDefinitionNode,
   type GraphQLCompositeType,
-  type GraphQLNamedType,
   type GraphQLObjectType,
   type GraphQLOutputType,
   type GraphQLSchema,
@@ -18,13 +17,13 @@ import {
   Kind,
   type SelectionSetNode,
 } from "graphql";
+import { getOrMake } from "../base/get-or-make.js";
 import { defaultOf } from "../base/graphql-version.js";
 import type { SchemaFacts } from "../directive/compile/field-facts.js";
 import type { AnyField } from "../directive/compile/field-rule.js";
 import { hasSingleValue } from "../directive/entities/id-fields.js";
 import { CONDITIONS } from "../directive/look-ahead/selection.js";
 import type { Path } from "../keys/path.js";
-import type { Policy } from "../policy/policy.js";
 import type { FieldRule, SubtreeRule } from "../schema-rules.js";
 import type { SkipReason } from "../telemetry/events.js";
 
@@ -59,10 +58,12 @@ export interface SelectionPlan {
 /** Deeper selections are an attack: the documents of subtrees are made by recursion. */
 const MAX_DEPTH = 200;
 
+interface Directed {
+  readonly directives?: FieldNode["directives"] | undefined;
+}
+
 /** Returns the first directive of nodes that is no condition. */
-export const otherDirective = (
-  ...nodes: readonly { readonly directives?: FieldNode["directives"] | undefined }[]
-): string | undefined =>
+export const otherDirective = (...nodes: readonly Directed[]): string | undefined =>
   nodes
     .flatMap(({ directives }) => directives ?? [])
     .map(({ name }) => name.value)
@@ -111,8 +112,7 @@ export class SelectedTypes {
 
   /** Returns the type that the selections of a fragment are about. */
   narrowed(type: GraphQLCompositeType, condition: string | undefined): GraphQLCompositeType {
-    const narrowed: GraphQLNamedType | null | undefined =
-      condition === undefined ? undefined : this.schema.getType(condition);
+    const narrowed = condition === undefined ? undefined : this.schema.getType(condition);
     return isCompositeType(narrowed) ? narrowed : type;
   }
 
@@ -130,15 +130,12 @@ export class SelectedTypes {
 
   /** Whether a field belongs to one caller or is not cached, for any of the types that an object can have. */
   isHole(type: GraphQLCompositeType, name: string): boolean {
-    const place = `${type.name}.${name}`;
-    const known = this.#holes.get(place);
-    if (known !== undefined) return known;
-    const isHole = this.fieldsOf(type, name).some(({ parent, field }) => {
-      const facts = this.facts.of(parent, field);
-      return facts.isUncacheable || (!this.isPrivate && (facts.isPrivate || this.facts.isGuarded(parent, field)));
-    });
-    this.#holes.set(place, isHole);
-    return isHole;
+    return getOrMake(this.#holes, `${type.name}.${name}`, () =>
+      this.fieldsOf(type, name).some(({ parent, field }) => {
+        const facts = this.facts.of(parent, field);
+        return facts.isUncacheable || (!this.isPrivate && (facts.isPrivate || this.facts.isGuarded(parent, field)));
+      }),
+    );
   }
 
   /** Returns those of the possible types of an object that have an `id`, or `idFields`, that can be asked for. */
@@ -146,12 +143,8 @@ export class SelectedTypes {
     return this.#possibleTypes(type).filter((one) =>
       this.idFieldsOf(one).every((name) => {
         const field = one.getFields()[name];
-        return (
-          field !== undefined &&
-          hasSingleValue(field) &&
-          !field.args.some(isRequiredArgument) &&
-          !this.isHole(one, name)
-        );
+        const isSingle = field !== undefined && hasSingleValue(field);
+        return isSingle && !field.args.some(isRequiredArgument) && !this.isHole(one, name);
       }),
     );
   }
@@ -165,140 +158,107 @@ export class SelectedTypes {
 /** Makes the plan of what `nodes` select below a field of the query type. */
 export function planSelection(
   nodes: readonly FieldNode[],
-  { coordinate, type }: { readonly coordinate: string; readonly type: GraphQLOutputType },
+  { coordinate: root, type: rootType }: { readonly coordinate: string; readonly type: GraphQLOutputType },
   types: SelectedTypes,
   fragments: Fragments,
 ): SelectionPlan {
-  const walk = new SelectionWalk(types, fragments, coordinate);
-  const named = getNamedType(type) as GraphQLCompositeType;
+  const texts = new Set<string>();
+  const rules = new Map<string, FieldRule>();
+  const holes = new Set<string>();
+  let obstacle: Obstacle | undefined;
+  let depth = 0;
+  /** Whether there are holes in a selection, by what it is and the type that it is about. */
+  const visited = new Map<SelectionSetNode, Map<string, boolean>>();
+
+  const checkDirectives = (node: Directed): void => {
+    const directive = otherDirective(node);
+    if (directive !== undefined) obstacle ??= { reason: "DIRECTIVE", subject: `@${directive}` };
+  };
+
+  /** Checks the way to a hole: the objects of a list are recognised by their ids when holes are filled. */
+  const checkWay = (type: GraphQLOutputType, subject: string): void => {
+    if (isListType(getNullableType(type)) && !types.isIdentified(getNamedType(type) as GraphQLCompositeType))
+      obstacle ??= { reason: "LIST_WITHOUT_ID", subject };
+  };
+
+  const addField = (parent: GraphQLObjectType, field: AnyField): void => {
+    const { coordinate, rule, returned } = types.facts.of(parent, field);
+    texts.add(`${coordinate}:${field.type} ${rule?.variant.id ?? ""}`);
+    texts.add(types.markOf(parent));
+    // What a client leaves out is in no key.
+    for (const argument of field.args) {
+      const value = defaultOf(argument);
+      if (value !== undefined) texts.add(`${coordinate}(${argument.name}:) ${inspect(value, { depth: null })}`);
+    }
+    const members = isEnumType(returned)
+      ? returned.getValues().map(({ name }) => name)
+      : isAbstractType(returned)
+        ? types.schema.getPossibleTypes(returned).map(String)
+        : undefined;
+    if (members !== undefined) texts.add(`${returned.name} ${members.sort(byText).join(" ")}`);
+    if (rule !== undefined) rules.set(rule.coordinate, rule);
+  };
+
+  /** Returns whether there are holes in a field. */
+  const walkField = ({ name: { value: name }, selectionSet }: FieldNode, type: GraphQLCompositeType): boolean => {
+    if (name.startsWith("__")) return false;
+    const coordinate = `${type.name}.${name}`;
+    if (types.isHole(type, name)) {
+      holes.add(coordinate);
+      texts.add(`${coordinate} hole`);
+      return true;
+    }
+    for (const { parent, field } of types.fieldsOf(type, name)) addField(parent, field);
+    const below = types.below(type, name);
+    if (below === undefined || selectionSet === undefined || !walk(selectionSet, below)) return false;
+    checkWay(types.typeOf(type, name) as GraphQLOutputType, coordinate);
+    return true;
+  };
+
+  const walk = (set: SelectionSetNode, type: GraphQLCompositeType): boolean => {
+    const ofSet = getOrMake(visited, set, () => new Map<string, boolean>());
+    const known = ofSet.get(type.name);
+    if (known !== undefined) return known;
+    // Documents that were not validated can have cycles.
+    ofSet.set(type.name, false);
+    if (depth >= MAX_DEPTH) {
+      obstacle = { reason: "TOO_MANY_SELECTIONS", subject: root };
+      return false;
+    }
+    depth++;
+    let hasHoles = false;
+    for (const selection of set.selections) {
+      checkDirectives(selection);
+      if (selection.kind === Kind.FIELD) {
+        if (walkField(selection, type)) hasHoles = true;
+        continue;
+      }
+      const fragment = selection.kind === Kind.FRAGMENT_SPREAD ? fragments.get(selection.name.value) : selection;
+      if (fragment === undefined) continue;
+      checkDirectives(fragment);
+      const narrowed = types.narrowed(type, fragment.typeCondition?.name.value);
+      texts.add(`${type.name} ${narrowed.name}`);
+      if (walk(fragment.selectionSet, narrowed)) hasHoles = true;
+    }
+    depth--;
+    ofSet.set(type.name, hasHoles);
+    return hasHoles;
+  };
+
   for (const { selectionSet } of nodes)
-    if (selectionSet !== undefined && walk.selections(selectionSet, named)) walk.checkWay(type, coordinate);
-  const rules = [...walk.rules.values()];
-  const contextPaths = new Map(rules.flatMap((rule) => rule.contextPaths).map((path) => [path.text, path]));
+    if (selectionSet !== undefined && walk(selectionSet, getNamedType(rootType) as GraphQLCompositeType))
+      checkWay(rootType, root);
+  const contextPaths = new Map(
+    [...rules.values()].flatMap((rule) => rule.contextPaths).map((path) => [path.text, path]),
+  );
   return {
-    obstacle: walk.obstacle,
-    typesDigest: hash("sha256", [...walk.texts].sort(byText).join("\n"), "base64url"),
-    rules,
+    obstacle,
+    typesDigest: hash("sha256", [...texts].sort(byText).join("\n"), "base64url"),
+    rules: [...rules.values()],
     contextPaths: [...contextPaths.values()],
-    hasHoles: walk.holes.size > 0,
-    holes: [...walk.holes],
+    hasHoles: holes.size > 0,
+    holes: [...holes],
   };
 }
 
 const byText = (one: string, other: string): number => (one < other ? -1 : 1);
-
-class SelectionWalk {
-  readonly texts = new Set<string>();
-  readonly rules = new Map<string, FieldRule>();
-  readonly holes = new Set<string>();
-  obstacle: Obstacle | undefined;
-  readonly #types: SelectedTypes;
-  readonly #fragments: Fragments;
-  readonly #root: string;
-  #depth = 0;
-  /** Whether there are holes in a selection, by what it is and the type that it is about. */
-  readonly #visited = new Map<SelectionSetNode, Map<string, boolean>>();
-
-  /** `root`: the coordinate of the field of the query type. */
-  constructor(types: SelectedTypes, fragments: Fragments, root: string) {
-    this.#types = types;
-    this.#fragments = fragments;
-    this.#root = root;
-  }
-
-  /** Returns whether there are holes in a selection. */
-  selections(set: SelectionSetNode, type: GraphQLCompositeType): boolean {
-    const visited = this.#visited.get(set) ?? new Map<string, boolean>();
-    this.#visited.set(set, visited);
-    const known = visited.get(type.name);
-    if (known !== undefined) return known;
-    // Documents that were not validated can have cycles.
-    visited.set(type.name, false);
-    if (this.#depth >= MAX_DEPTH) {
-      this.obstacle = { reason: "TOO_MANY_SELECTIONS", subject: this.#root };
-      return false;
-    }
-    this.#depth++;
-    let hasHoles = false;
-    for (const selection of set.selections) {
-      this.#checkDirectives(selection);
-      if (selection.kind === Kind.FIELD) {
-        if (this.#field(selection, type)) hasHoles = true;
-        continue;
-      }
-      const fragment = selection.kind === Kind.FRAGMENT_SPREAD ? this.#fragments.get(selection.name.value) : selection;
-      if (fragment === undefined) continue;
-      this.#checkDirectives(fragment);
-      const narrowed = this.#types.narrowed(type, fragment.typeCondition?.name.value);
-      this.texts.add(`${type.name} ${narrowed.name}`);
-      if (this.selections(fragment.selectionSet, narrowed)) hasHoles = true;
-    }
-    this.#depth--;
-    visited.set(type.name, hasHoles);
-    return hasHoles;
-  }
-
-  #field({ name: { value: name }, selectionSet }: FieldNode, type: GraphQLCompositeType): boolean {
-    if (name.startsWith("__")) return false;
-    if (this.#types.isHole(type, name)) {
-      const coordinate = `${type.name}.${name}`;
-      this.holes.add(coordinate);
-      this.texts.add(`${coordinate} hole`);
-      return true;
-    }
-    for (const { parent, field } of this.#types.fieldsOf(type, name)) this.#add(parent, field);
-    const below = this.#types.below(type, name);
-    if (below === undefined || selectionSet === undefined || !this.selections(selectionSet, below)) return false;
-    this.checkWay(this.#types.typeOf(type, name) as GraphQLOutputType, `${type.name}.${name}`);
-    return true;
-  }
-
-  #add(parent: GraphQLObjectType, field: AnyField): void {
-    const { coordinate, rule, returned } = this.#types.facts.of(parent, field);
-    this.texts.add(`${coordinate}:${field.type} ${rule?.variant.id ?? ""}`);
-    this.texts.add(this.#types.markOf(parent));
-    // What a client leaves out is in no key.
-    for (const argument of field.args) {
-      const value = defaultOf(argument);
-      if (value !== undefined) this.texts.add(`${coordinate}(${argument.name}:) ${inspect(value, { depth: null })}`);
-    }
-    const listed = (name: string, members: readonly string[]): void => {
-      this.texts.add(`${name} ${[...members].sort(byText).join(" ")}`);
-    };
-    if (isEnumType(returned))
-      listed(
-        returned.name,
-        returned.getValues().map((value) => value.name),
-      );
-    if (isAbstractType(returned)) listed(returned.name, this.#types.schema.getPossibleTypes(returned).map(String));
-    if (rule !== undefined) this.rules.set(rule.coordinate, rule);
-  }
-
-  /** The objects of a list are recognised by their ids when holes are filled. */
-  checkWay(type: GraphQLOutputType, subject: string): void {
-    if (!isListType(getNullableType(type)) || this.#types.isIdentified(getNamedType(type) as GraphQLCompositeType))
-      return;
-    this.obstacle ??= { reason: "LIST_WITHOUT_ID", subject };
-  }
-
-  #checkDirectives(node: { readonly directives?: FieldNode["directives"] | undefined }): void {
-    const directive = otherDirective(node);
-    if (directive !== undefined) this.obstacle ??= { reason: "DIRECTIVE", subject: `@${directive}` };
-  }
-}
-
-/** Returns the narrowest of the policies of a field and of the cached fields below it. The value is shared by all its readers. */
-export function narrowestPolicy(own: Policy, below: readonly Policy[]): Policy {
-  const least = (ofPolicy: (policy: Policy) => number): number => Math.min(...[own, ...below].map(ofPolicy));
-  const maxAgeMs = least((policy) => policy.maxAgeMs);
-  const { maxAgeLimitMs: _limit, followsHints: _follows, isDeclaredPublic: _declared, ...others } = own;
-  return {
-    ...others,
-    maxAgeMs,
-    negativeMaxAgeMs: Math.min(own.negativeMaxAgeMs, maxAgeMs),
-    staleWhileRevalidateMs: least((policy) => policy.staleWhileRevalidateMs),
-    staleIfErrorMs: least((policy) => policy.staleIfErrorMs),
-    neverExpires: own.neverExpires && below.every((policy) => policy.neverExpires),
-    readOnly: true,
-  };
-}

@@ -1,26 +1,12 @@
-import {
-  type DocumentNode,
-  type ExecutionResult,
-  execute,
-  type FieldNode,
-  type GraphQLCompositeType,
-  GraphQLError,
-  type GraphQLResolveInfo,
-  type GraphQLSchema,
-  getNamedType,
-  isNonNullType,
-  type OperationDefinitionNode,
-} from "graphql";
+import { type FieldNode, type GraphQLError, type GraphQLResolveInfo, isNonNullType } from "graphql";
 import type { LRUCache } from "lru-cache";
 import { CachedError } from "../base/errors.js";
-import { abortSignalOf, coercedVariables, infoWith, partOfExecution } from "../base/graphql-version.js";
-import type { AnyField } from "../directive/compile/field-rule.js";
+import { infoWith } from "../base/graphql-version.js";
 import { tagsOfValue } from "../directive/entities/entity-walk.js";
 import { detachedCacheControl } from "../directive/hints/response-hint.js";
 import { isEmptyRoot } from "../directive/look-ahead/query-reads.js";
 import { type Args, CachedField } from "../directive/run/cached-field.js";
 import { resultControl } from "../directive/run/result-control.js";
-import { type Build, operationOf } from "../loader/request-scope.js";
 import type { CacheParts } from "../parts.js";
 import type { FieldRule } from "../schema-rules.js";
 import type { SkipReason } from "../telemetry/events.js";
@@ -28,11 +14,18 @@ import type { ReadReport } from "../tier/request/request.js";
 import { LoadControl } from "../tier/request/result-control.js";
 import { SubtreeBuild } from "./build.js";
 import { HitRatio } from "./hit-ratio.js";
-import { filled, HiddenName, NulledPaths, OtherObjects, storedOf } from "./holes.js";
-import { holesDocument, isHiddenKey, NestedDocument, responseKeyOf, storedDocument } from "./nested-document.js";
-import type { Fragments, SelectedTypes, SelectionPlan } from "./selection-plan.js";
+import { filled, HiddenName, OtherObjects, storedOf } from "./holes.js";
+import { isHiddenKey } from "./nested-document.js";
+import {
+  type Completed,
+  type ListedObject,
+  NestedExecutions,
+  type NestedSource,
+  PLACE,
+  placeOf,
+} from "./nested-execution.js";
+import type { Fragments, SelectionPlan } from "./selection-plan.js";
 import { subtreeRule } from "./subtree-rule.js";
-import { originalsOf, resolvedBy } from "./twins.js";
 
 /** Returns the keys on the way to a place. */
 export function pathOf(path: GraphQLResolveInfo["path"] | undefined): (string | number)[] {
@@ -57,40 +50,6 @@ export interface SubtreeRun extends ObjectRun {
   readonly places: (readonly (string | number)[])[];
 }
 
-/** An object of a list. */
-export interface ListedObject {
-  readonly object: unknown;
-  /** Whether it must not be null. */
-  readonly isStrict: boolean;
-  /** What part of the list it is. */
-  readonly share: number;
-}
-
-/** What an object of a list is read for. */
-interface Place extends ListedObject {
-  /** The path of the object in the response. */
-  readonly path: readonly (string | number)[];
-}
-
-/** What a nested execution has completed a field to. */
-interface Completed {
-  readonly value: unknown;
-  readonly errors: readonly GraphQLError[];
-}
-
-/** One read of a subtree. */
-interface SubtreeCall {
-  /** What the build of this read has completed, if there was one. */
-  built: Completed | undefined;
-  report: ReadReport | undefined;
-  /** Whether there was an entry, which could not be served. */
-  hadEntry: boolean;
-  /** Whether the build has found that the value must not be stored. */
-  isUnstorable: boolean;
-  /** The first reason why not. */
-  skip: Skip | undefined;
-}
-
 /** Why a subtree is not read or not stored. */
 interface Skip {
   readonly reason: SkipReason;
@@ -102,23 +61,24 @@ export interface Unstorable extends Skip {
   readonly until: number;
 }
 
-const newCall = (): SubtreeCall => ({
-  built: undefined,
-  report: undefined,
-  hadEntry: false,
-  isUnstorable: false,
-  skip: undefined,
-});
+/** One read of a subtree. */
+interface SubtreeCall {
+  /** What the build of this read has completed, if there was one. */
+  built?: Completed;
+  report?: ReadReport;
+  /** Whether there was an entry, which could not be served. */
+  hadEntry?: boolean;
+  /** Whether the build has found that the value must not be stored. */
+  isUnstorable?: boolean;
+  /** The first reason why not. */
+  skip?: Skip;
+}
 
 /** Takes the place of a value that is not stored: those who have waited for it execute the field themselves. No completed object is a string. */
 const NOT_STORED = "not stored";
-/** The documents that are kept for the conditions of the nodes of one field. Clients can send any values. */
-const MAX_DOCUMENTS = 16;
 
 /** Leads from the `info` of a twin, and of its load, to the call. */
 const CALL: unique symbol = Symbol("graphql-cached.subtree-call");
-/** Leads from the `info` of a read to the object that it is about. */
-const PLACE: unique symbol = Symbol("graphql-cached.subtree-place");
 
 const NO_ARGS: Args = {};
 
@@ -127,14 +87,9 @@ const isHidden = ({ path }: GraphQLError): boolean =>
   path?.some((step) => typeof step === "string" && isHiddenKey(step)) === true;
 
 /** What `SubtreeField` needs to know about its field. */
-export interface SubtreeSource {
+export interface SubtreeSource extends NestedSource {
   readonly parts: CacheParts;
   readonly rule: FieldRule;
-  readonly field: AnyField;
-  readonly types: SelectedTypes;
-  readonly buildSchema: GraphQLSchema;
-  /** Returns the node of the query type of `buildSchema` in the place of one that the client has written. */
-  nestedNode(node: FieldNode): FieldNode;
   /** Returns the run that a call belongs to. */
   runOf(info: GraphQLResolveInfo): SubtreeRun;
   /** The selections of the field that are kept, by digest. */
@@ -157,14 +112,9 @@ export class SubtreeField {
   readonly nodes: readonly FieldNode[];
   /** Documents that select the same have the same. */
   readonly selectionDigest: string;
-  readonly #fragments: Fragments;
-  readonly #named: GraphQLCompositeType;
+  readonly #nested: NestedExecutions;
   readonly #cached: CachedField;
-  /** Whether stored values contain the ids of their objects. */
-  readonly #keepsIds: boolean;
   readonly #hasIds: boolean;
-  /** By the nodes that an execution has collected: `@include` can leave some of them out. */
-  readonly #documents = new Map<string, NestedDocuments>();
   /** Whether the server has a root value, from which fields can be resolved. */
   hasRootValue = false;
 
@@ -179,29 +129,21 @@ export class SubtreeField {
     this.selectionDigest = selectionDigest;
     this.nodes = nodes;
     this.plan = plan;
-    this.#fragments = fragments;
-    this.#named = getNamedType(source.field.type) as GraphQLCompositeType;
-    this.#keepsIds = plan.hasHoles;
-    const { rule } = source;
-    this.#hasIds = plan.hasHoles || rule.entities !== undefined || this.#tagsEntities();
-    const own = subtreeRule(rule, plan, source.parts, fragments);
-    this.#cached = new CachedField(own, (_source, _args, context, info) => this.#load(context, info), source.parts, {
+    const { rule, types, parts } = source;
+    const tagsEntities = Object.keys(types.schema.getTypeMap()).some((name) => rule.subtree?.tagsEntity(name) === true);
+    this.#hasIds = plan.hasHoles || rule.entities !== undefined || tagsEntities;
+    this.#nested = new NestedExecutions(source, nodes, plan, fragments, this.#hasIds);
+    const own = subtreeRule(rule, plan, parts, fragments);
+    this.#cached = new CachedField(own, (_source, _args, context, info) => this.#load(context, info), parts, {
       existence: undefined,
       compare: undefined,
       onRead: (report, info) => {
-        const call = callOf(info);
-        if (call !== undefined) call.report = report;
+        callOf(info).report = report;
       },
       onMiss: (entry, info) => {
-        const call = callOf(info);
-        if (call !== undefined && entry !== undefined) call.hadEntry = true;
+        if (entry !== undefined) callOf(info).hadEntry = true;
       },
     });
-  }
-
-  #tagsEntities(): boolean {
-    const { rule, types } = this.source;
-    return Object.keys(types.schema.getTypeMap()).some((name) => rule.subtree?.tagsEntity(name) === true);
   }
 
   /** The resolver of the twin. */
@@ -216,24 +158,24 @@ export class SubtreeField {
   resolveObject(listed: ListedObject, context: unknown, place: GraphQLResolveInfo, run: ObjectRun): unknown {
     const { key, prev } = place.path;
     const path = [...pathOf(prev), key];
-    const info = infoWith(place, { [PLACE]: { ...listed, path } satisfies Place });
+    const info = infoWith(place, { [PLACE]: { ...listed, path } });
     const { types, rule } = this.source;
     if (isIdentified(listed.object, types.idFieldsOf({ name: rule.coordinate })))
       return this.#read(info.rootValue, NO_ARGS, context, info, run);
-    return this.#executeAlone(context, info, info.rootValue).then((completed) => this.#settle(completed, run, info));
+    return this.#answerAlone(context, info, run, info.rootValue);
   }
 
   #read(rootValue: unknown, args: Args, context: unknown, info: GraphQLResolveInfo, run: ObjectRun): unknown {
     if (!isEmptyRoot(rootValue)) {
       this.hasRootValue = true;
-      return this.#executeAlone(context, info, rootValue).then((completed) => this.#settle(completed, run, info));
+      return this.#answerAlone(context, info, run, rootValue);
     }
-    const call = newCall();
+    const call: SubtreeCall = {};
     const own = infoWith(info, { [CALL]: call, cacheControl: detachedCacheControl() });
     const skip = this.#skipOf(args, context, info);
     if (skip !== undefined) {
       this.source.skipped(skip.reason, skip.subject);
-      return this.#executeAlone(context, info).then((completed) => this.#settle(completed, run, info));
+      return this.#answerAlone(context, info, run);
     }
     const value = this.#cached.resolve(sourceOf(info), args, context, own);
     if (!(value instanceof Promise) && value !== NOT_STORED && !this.plan.hasHoles) {
@@ -259,17 +201,17 @@ export class SubtreeField {
       return this.#settle(completed, run, info);
     }
     // Not while a build is running, which what loaders read for holes could be a part of: PRIVATE values would keep it from being stored.
-    const holes = await this.#execute("holes", undefined, context, info);
-    const filling = await this.#fill(completed, holes, info);
+    const holes = await this.#nested.execute("holes", context, info);
+    const filling = this.#fill(completed, holes, info);
     // What has to be built again was no hit.
     this.hitRatio.add(outcome === "hit" && filling === undefined ? "rebuilt" : outcome);
     if (filling !== undefined) return this.#settle(filling, run, info);
     // The entry is about other objects than there are now, so it is built again.
-    const again = newCall();
+    const again: SubtreeCall = {};
     const rebuilt = this.#cached.resolve(sourceOf(info), args, context, infoWith(info, { [CALL]: again }), true);
     const newer = await this.#completed(rebuilt, again, context, info);
-    const refilling = newer.isOrdinary ? newer : await this.#fill(newer, holes, info);
-    return this.#settle(refilling ?? (await this.#executeAlone(context, info)), run, info);
+    const refilling = newer.isOrdinary ? newer : this.#fill(newer, holes, info);
+    return this.#settle(refilling ?? (await this.#nested.execute("ordinary", context, info)), run, info);
   }
 
   /** Returns what a read has come to: the value of an entry or of a build, or that of an ordinary execution if there is neither. */
@@ -293,18 +235,14 @@ export class SubtreeField {
     )
       return { value, errors: [], isOrdinary: false };
     if (call.built !== undefined && !call.built.errors.some(isHidden)) return { ...call.built, isOrdinary: false };
-    return { ...(await this.#executeAlone(context, info)), isOrdinary: true };
+    return { ...(await this.#nested.execute("ordinary", context, info)), isOrdinary: true };
   }
 
   /** Returns a completed value with what was executed for this request in its holes. Undefined if they are of other objects. */
-  async #fill(
-    { value, errors }: Completed,
-    holes: Completed,
-    { path }: GraphQLResolveInfo,
-  ): Promise<Completed | undefined> {
+  #fill({ value, errors }: Completed, holes: Completed, { path }: GraphQLResolveInfo): Completed | undefined {
     if (holes.errors.some(isHidden)) return undefined;
     try {
-      const whole = filled(value, holes.value, new NulledPaths([...errors, ...holes.errors]), [path.key]);
+      const whole = filled(value, holes.value, [...errors, ...holes.errors], [path.key]);
       return { value: whole, errors: [...errors, ...holes.errors.filter((error) => !isAmong(error, errors))] };
     } catch (error) {
       if (error instanceof OtherObjects) return undefined;
@@ -355,9 +293,13 @@ export class SubtreeField {
     return this.#cached.keyOf(sourceOf(info), args, context, info)?.digest;
   }
 
-  /** Executes the field as without its subtree, for this request alone. */
-  #executeAlone(context: unknown, info: GraphQLResolveInfo, rootValue?: unknown): Promise<Completed> {
-    return this.#execute("ordinary", undefined, context, info, rootValue);
+  async #answerAlone(
+    context: unknown,
+    info: GraphQLResolveInfo,
+    run: ObjectRun,
+    rootValue?: unknown,
+  ): Promise<unknown> {
+    return this.#settle(await this.#nested.execute("ordinary", context, info, { rootValue }), run, info);
   }
 
   /** The load of an entry. */
@@ -367,23 +309,23 @@ export class SubtreeField {
     const control = resultControl(info);
     const call = callOf(info);
     const skipped: SubtreeSource["skipped"] = (reason, subject) => {
-      if (call !== undefined) call.skip ??= { reason, subject };
+      call.skip ??= { reason, subject };
       this.source.skipped(reason, subject);
     };
     const build = new SubtreeBuild(parts, this.#cached.rule, context, info, skipped);
-    const completed = await build.run((own) => this.#execute("stored", build, own, info));
+    const completed = await build.run((own) => this.#nested.execute("stored", own, info, { build }));
     const ids = this.#hasIds ? new Map<string, Set<string>>() : undefined;
     let value: unknown;
     try {
-      value = storedOf(completed.value, this.#keepsIds, ids);
+      value = storedOf(completed.value, this.plan.hasHoles, ids);
     } catch (error) {
       if (!(error instanceof HiddenName && control instanceof LoadControl)) throw error;
       skipped("UNSTORABLE", rule.coordinate);
-      if (call !== undefined) call.isUnstorable = true;
+      call.isUnstorable = true;
       control.skip();
       return NOT_STORED;
     }
-    if (call !== undefined) call.built = { value, errors: completed.errors };
+    call.built = { value, errors: completed.errors };
     const [error] = completed.errors;
     if (error !== undefined) {
       skipped("ERRORS", rule.coordinate);
@@ -395,72 +337,10 @@ export class SubtreeField {
     const entities = [...(ids ?? [])].filter(([typeName]) => rule.subtree?.tagsEntity(typeName) === true);
     const isStored = error === undefined && build.describe(control, value, tagsOfValue(new Map(entities)));
     if (isStored) return value;
-    if (call !== undefined) call.isUnstorable = true;
+    call.isUnstorable = true;
     control.skip();
     return NOT_STORED;
   }
-
-  /** Executes a document of the field for a call of its twin. */
-  async #execute(
-    what: keyof NestedDocuments,
-    build: Build | undefined,
-    context: unknown,
-    info: GraphQLResolveInfo,
-    rootValue?: unknown,
-  ): Promise<Completed> {
-    const nodes = originalsOf(info);
-    const document = this.#documentsOf(nodes)[what];
-    const values = coercedVariables(info.variableValues);
-    const variableValues = Object.fromEntries(
-      document.variables.filter((name) => Object.hasOwn(values, name)).map((name) => [name, values[name]]),
-    );
-    const place = placeOf(info);
-    const own = (operation: OperationDefinitionNode): OperationDefinitionNode => {
-      const ofObject = place === undefined ? operation : operationOfObject(operation, place.object);
-      return build === undefined ? partOfExecution(ofObject, info) : operationOf(build, ofObject);
-    };
-    const signal = abortSignalOf(info);
-    const args = {
-      schema: this.source.buildSchema,
-      document: document.with(own) as DocumentNode,
-      rootValue,
-      contextValue: context,
-      variableValues,
-      ...(signal === undefined ? {} : { abortSignal: signal as AbortSignal }),
-    };
-    const { data, errors = [] } = (await execute(args)) as ExecutionResult;
-    const [node] = nodes;
-    const value = data == null ? null : (data[responseKeyOf(node as FieldNode)] ?? null);
-    return { value, errors: place === undefined ? errors : errors.map((error) => errorAt(error, place.path)) };
-  }
-
-  #documentsOf(originals: readonly FieldNode[]): NestedDocuments {
-    const id = originals.map((node) => this.nodes.indexOf(node)).join();
-    let documents = this.#documents.get(id);
-    if (documents === undefined) {
-      const nodes = originals.map((node) => this.source.nestedNode(node));
-      const { types } = this.source;
-      documents = {
-        ordinary: new NestedDocument(nodes, this.#fragments),
-        stored: this.#hasIds
-          ? storedDocument(nodes, this.#named, types, this.#fragments)
-          : new NestedDocument(nodes, this.#fragments),
-        holes: this.plan.hasHoles
-          ? holesDocument(nodes, this.#named, types, this.#fragments)
-          : new NestedDocument([], this.#fragments),
-      };
-      if (this.#documents.size >= MAX_DOCUMENTS) this.#documents.clear();
-      this.#documents.set(id, documents);
-    }
-    return documents;
-  }
-}
-
-/** The documents that are executed for a field. */
-interface NestedDocuments {
-  readonly ordinary: NestedDocument;
-  readonly stored: NestedDocument;
-  readonly holes: NestedDocument;
 }
 
 /** Whether an object can be an entry: it has what identifies it, as the default resolver reads it. */
@@ -469,33 +349,11 @@ const isIdentified = (object: unknown, idFields: readonly string[]): boolean => 
   return idFields.every((name) => ["string", "number"].includes(typeof (object as Record<string, unknown>)[name]));
 };
 
-const placeOf = (info: object): Place | undefined => (info as { readonly [PLACE]?: Place })[PLACE];
-
 /** What keys and tags are made from, besides arguments and context. */
 const sourceOf = (info: object): unknown => placeOf(info)?.object;
 
-/** Returns the operation whose only field returns an object. */
-function operationOfObject(operation: OperationDefinitionNode, object: unknown): OperationDefinitionNode {
-  const [first, ...others] = operation.selectionSet.selections;
-  const selections = [resolvedBy(first as FieldNode, () => object), ...others];
-  return { ...operation, selectionSet: { ...operation.selectionSet, selections } };
-}
-
-/** Returns an error of the execution of an object as one of the response. */
-function errorAt(error: GraphQLError, path: readonly (string | number)[]): GraphQLError {
-  const { message, nodes, source, positions, originalError, extensions } = error;
-  const ownPath = error.path === undefined ? path : [...path, ...error.path.slice(1)];
-  return new GraphQLError(message, {
-    nodes: nodes ?? null,
-    source,
-    positions,
-    path: ownPath,
-    originalError,
-    extensions,
-  });
-}
-
-const callOf = (info: object): SubtreeCall | undefined => (info as { readonly [CALL]?: SubtreeCall })[CALL];
+/** A load that nobody has called the twin for, as a sample, has a call of its own. */
+const callOf = (info: object): SubtreeCall => (info as { readonly [CALL]?: SubtreeCall })[CALL] ?? {};
 
 const REFUSALS: Readonly<Partial<Record<string, SkipReason>>> = {
   "too-large": "TOO_LARGE",

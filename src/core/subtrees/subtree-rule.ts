@@ -2,8 +2,9 @@ import { Selections } from "../directive/look-ahead/selection.js";
 import { canonicalize } from "../keys/canonical.js";
 import { readPath } from "../keys/path.js";
 import type { CacheParts } from "../parts.js";
+import type { Policy } from "../policy/policy.js";
 import type { FieldRule, KeyPath, QueryUse } from "../schema-rules.js";
-import { type Fragments, narrowestPolicy, type SelectionPlan } from "./selection-plan.js";
+import type { Fragments, SelectionPlan } from "./selection-plan.js";
 import { originalsOf } from "./twins.js";
 
 /** Returns the rule of the subtrees of a field with one selection. */
@@ -43,5 +44,21 @@ export function subtreeRule(rule: FieldRule, plan: SelectionPlan, parts: CachePa
       operationText: () => "",
       observe: (info) => ({ info, excess: () => undefined }),
     },
+  };
+}
+
+/** Returns the narrowest of the policies of a field and of the cached fields below it. The value is shared by all its readers. */
+function narrowestPolicy(own: Policy, below: readonly Policy[]): Policy {
+  const least = (ofPolicy: (policy: Policy) => number): number => Math.min(...[own, ...below].map(ofPolicy));
+  const maxAgeMs = least((policy) => policy.maxAgeMs);
+  const { maxAgeLimitMs: _limit, followsHints: _follows, isDeclaredPublic: _declared, ...others } = own;
+  return {
+    ...others,
+    maxAgeMs,
+    negativeMaxAgeMs: Math.min(own.negativeMaxAgeMs, maxAgeMs),
+    staleWhileRevalidateMs: least((policy) => policy.staleWhileRevalidateMs),
+    staleIfErrorMs: least((policy) => policy.staleIfErrorMs),
+    neverExpires: own.neverExpires && below.every((policy) => policy.neverExpires),
+    readOnly: true,
   };
 }

@@ -1,18 +1,18 @@
 import {
   type ASTNode,
+  type DirectiveNode,
   type DocumentNode,
   type FieldNode,
-  type FragmentDefinitionNode,
   type GraphQLObjectType,
   type GraphQLSchema,
   getNamedType,
   isAbstractType,
   isObjectType,
-  type OperationDefinitionNode,
   visit,
 } from "graphql";
 import { LRUCache } from "lru-cache";
 import { inOneLine, messageOf } from "../base/errors.js";
+import { getOrMake } from "../base/get-or-make.js";
 import { executionOf } from "../base/graphql-version.js";
 import { INCREMENTAL, operationIn } from "../directive/compile/document-operation.js";
 import { SchemaFacts } from "../directive/compile/field-facts.js";
@@ -22,10 +22,9 @@ import { Selections } from "../directive/look-ahead/selection.js";
 import type { CacheParts, ExplainedSubtree, OperationRewriter, RewritableOperation } from "../parts.js";
 import type { FieldRule } from "../schema-rules.js";
 import type { SkipReason } from "../telemetry/events.js";
-import type { HitRatio } from "./hit-ratio.js";
-import { ListFinder, listFieldsOf } from "./object-lists.js";
+import { findLists, listFieldsOf } from "./object-lists.js";
 import { RewrittenOperation } from "./rewritten-document.js";
-import { type Obstacle, otherDirective, planSelection, SelectedTypes, type SelectionPlan } from "./selection-plan.js";
+import { type Obstacle, otherDirective, planSelection, SelectedTypes } from "./selection-plan.js";
 import { SubtreeField, type SubtreeRun, type SubtreeSource, type Unstorable } from "./subtree-field.js";
 import { ERRORS_FIELD, Twins } from "./twins.js";
 
@@ -35,30 +34,16 @@ const IDLE_MS = 60_000;
 const MAX_FIELDS = 32;
 /** How many keys a field remembers that could not be stored. */
 const MAX_UNSTORABLE = 1_000;
-
-/** A selection of a field, as all documents have it that select the same. */
-interface KnownSelection {
-  readonly hitRatio: HitRatio;
-  usedAt: number;
-}
-
-/** A field of the query type with subtrees, or an object type whose objects are entries where lists of them are selected. */
-interface SubtreeRoot {
-  readonly field: AnyField;
-  readonly rule: FieldRule;
-  readonly types: SelectedTypes;
-  readonly selections: Map<string, KnownSelection>;
-  readonly unstorable: SubtreeSource["unstorable"];
-  readonly nested: Pick<SubtreeSource, "buildSchema" | "nestedNode">;
-}
+/** Bounds the memory of past reports. */
+const MAX_REPORTS = 1_000;
 
 /** What belongs to one schema. */
 interface SchemaState {
   readonly queryType: GraphQLObjectType;
-  /** By name. */
-  readonly listed: ReadonlyMap<string, SubtreeRoot>;
-  /** By name. */
-  readonly roots: ReadonlyMap<string, SubtreeRoot>;
+  /** The object types whose objects are entries where lists of them are selected, by name. */
+  readonly listed: ReadonlyMap<string, SubtreeSource>;
+  /** The fields of the query type with subtrees, by name. */
+  readonly roots: ReadonlyMap<string, SubtreeSource>;
   /** Why further fields have no subtrees, by name. */
   readonly refused: ReadonlyMap<string, { readonly coordinate: string; readonly obstacle: Obstacle }>;
   readonly operations: WeakMap<DocumentNode, Map<string, RewrittenOperation | undefined>>;
@@ -110,7 +95,8 @@ export class Subtrees implements OperationRewriter {
     if (scopes.overrideOf(operation.context) === "BYPASS" || tier.enclosingLoad() !== undefined) return undefined;
     const rewritten = this.#operationOf(operation, state);
     if (rewritten === undefined) return undefined;
-    for (const { coordinate, obstacle } of rewritten.left) this.#report(coordinate, obstacle.reason, obstacle.subject);
+    for (const { coordinate, obstacle } of rewritten.left)
+      if (obstacle !== undefined) this.#report(coordinate, obstacle.reason, obstacle.subject);
     return rewritten.with((field) => this.#isUsed(field));
   }
 
@@ -130,25 +116,20 @@ export class Subtrees implements OperationRewriter {
   explain(operation: Omit<RewritableOperation, "context">): readonly ExplainedSubtree[] {
     const state = this.#stateOf(operation.schema);
     if (state === null) return [];
-    const { refused } = state;
+    const explained = (responseKey: string, { source, plan }: SubtreeField): ExplainedSubtree => ({
+      ...{ coordinate: source.rule.coordinate, responseKey, obstacle: undefined, holes: plan.holes },
+    });
     const rewritten = this.#operationOf({ ...operation, context: undefined }, state);
     if (rewritten === undefined) return [];
     const found = [...rewritten.rootFields].flatMap(([responseKey, [node]]): ExplainedSubtree[] => {
       const field = rewritten.subtrees.get(responseKey);
-      if (field !== undefined)
-        return [
-          { coordinate: field.source.rule.coordinate, responseKey, obstacle: undefined, holes: field.plan.holes },
-        ];
+      if (field !== undefined) return [explained(responseKey, field)];
       const left = rewritten.left.find((one) => one.responseKey === responseKey && !state.listed.has(one.coordinate));
       if (left !== undefined) return [left];
-      const without = refused.get(node?.name.value ?? "");
+      const without = state.refused.get(node?.name.value ?? "");
       return without === undefined ? [] : [{ ...without, responseKey, holes: [] }];
     });
-    const lists = [...rewritten.lists].map(
-      ({ responseKey, field }): ExplainedSubtree => ({
-        ...{ coordinate: field.source.rule.coordinate, responseKey, obstacle: undefined, holes: [] },
-      }),
-    );
+    const lists = rewritten.lists.map(({ responseKey, field }) => explained(responseKey, field));
     const left = rewritten.left.filter(({ coordinate }) => state.listed.has(coordinate));
     return [...found, ...lists, ...left];
   }
@@ -167,8 +148,7 @@ export class Subtrees implements OperationRewriter {
       if (other !== undefined && tier.modes.reasonOf(coordinate) === undefined) return skip("MODE", other.coordinate);
     }
     if (!this.#hasRoom(field)) return skip("TOO_MANY_SELECTIONS");
-    if (field.hitRatio.admits()) return true;
-    return skip("HIT_RATIO");
+    return field.hitRatio.admits() || skip("HIT_RATIO");
   }
 
   /** Whether the selection of a field is one of those that are kept. */
@@ -187,7 +167,7 @@ export class Subtrees implements OperationRewriter {
       return true;
     }
     if (selections.size >= subtreeSettings.maxSelections) {
-      const [[oldest, { usedAt }]] = [...selections.entries()].slice(0, 1) as [[string, KnownSelection]];
+      const [[oldest, { usedAt }]] = [...selections] as [[string, { usedAt: number }], ...unknown[]];
       if (usedAt + IDLE_MS > now) return false;
       selections.delete(oldest);
     }
@@ -197,11 +177,7 @@ export class Subtrees implements OperationRewriter {
   }
 
   #operationOf({ document, operationName }: RewritableOperation, state: SchemaState): RewrittenOperation | undefined {
-    let operations = state.operations.get(document);
-    if (operations === undefined) {
-      operations = new Map();
-      state.operations.set(document, operations);
-    }
+    const operations = getOrMake(state.operations, document, () => new Map());
     const name = operationName ?? "";
     if (operations.has(name)) return operations.get(name);
     const made = this.#make(document, name, state);
@@ -214,224 +190,177 @@ export class Subtrees implements OperationRewriter {
     const found = operationIn(document, name);
     if (found?.operation.operation !== "query") return undefined;
     const { operation, fragments } = found;
-    const rewritten = new RewrittenOperation(
-      document,
-      operation,
-      fragments,
-      (info) => this.#runOf(info),
-      this.#twins.leaf,
-    );
-    const incremental = incrementalDirective([operation, ...fragments.values()]);
+    const runOf = this.#runOf.bind(this);
+    const rewritten = new RewrittenOperation(document, operation, fragments, runOf, this.#twins.leaf);
+    const aroundAll = rewritten.directive ?? incrementalDirective([operation, ...fragments.values()]);
     const spread = Object.fromEntries(fragments);
-    const fieldOf = (of: SubtreeRoot, nodes: readonly FieldNode[], plan: SelectionPlan): SubtreeField => {
+    /** Returns a field in this operation. Undefined if it has an obstacle. */
+    const fieldAt = (
+      source: SubtreeSource,
+      responseKey: string,
+      nodes: readonly FieldNode[],
+      {
+        nth,
+        isList,
+        directive,
+      }: { readonly nth: number; readonly isList: boolean; readonly directive: string | undefined },
+    ): SubtreeField | undefined => {
+      const { coordinate } = source.rule;
+      const isOver = nth >= MAX_FIELDS;
+      const plan = isOver
+        ? undefined
+        : planSelection(nodes, { coordinate, type: source.field.type }, source.types, fragments);
+      const [hole] = plan?.holes ?? [];
+      const obstacle: Obstacle | undefined = isOver
+        ? { reason: "TOO_MANY_SELECTIONS", subject: coordinate }
+        : directive !== undefined
+          ? { reason: "DIRECTIVE", subject: `@${directive}` }
+          : (plan?.obstacle ?? (isList && hole !== undefined ? { reason: "HOLE", subject: hole } : undefined));
+      if (plan === undefined || obstacle !== undefined) {
+        const holes = isList || plan === undefined ? [] : plan.holes;
+        rewritten.left.push({ coordinate, responseKey, obstacle, holes });
+        return undefined;
+      }
       const { digest } = this.#texts.outlineOf({ fieldNodes: nodes, fragments: spread, operation, variableValues: {} });
-      const { rule } = of;
-      for (const hole of plan.holes) this.#parts.counters.subtreesOf(rule.coordinate).holes.add(hole);
-      const source: SubtreeSource = {
-        parts: this.#parts,
-        rule,
-        field: of.field,
-        types: of.types,
-        ...of.nested,
-        selections: of.selections,
-        unstorable: of.unstorable,
-        runOf: this.#runOf.bind(this),
-        skipped: (reason: SkipReason, subject: string) => this.#report(rule.coordinate, reason, subject),
-      };
+      for (const one of plan.holes) this.#parts.counters.subtreesOf(coordinate).holes.add(one);
       return new SubtreeField(source, nodes, plan, fragments, `${digest} ${plan.typesDigest}`);
     };
+    const { roots, listed, refused, queryType } = state;
     let count = 0;
     for (const [responseKey, nodes] of rewritten.rootFields) {
-      const root = state.roots.get((nodes[0] as FieldNode).name.value);
-      if (root === undefined) continue;
-      if (++count > MAX_FIELDS) {
-        const { coordinate } = root.rule;
-        const obstacle = { reason: "TOO_MANY_SELECTIONS", subject: coordinate } as const;
-        rewritten.leave({ coordinate, responseKey, obstacle, holes: [] });
-        continue;
-      }
-      const directive = rewritten.directive ?? incremental ?? otherDirective(...nodes);
-      const plan = planSelection(
-        nodes,
-        { coordinate: root.rule.coordinate, type: root.field.type },
-        root.types,
-        fragments,
-      );
-      const obstacle =
-        directive === undefined ? plan.obstacle : ({ reason: "DIRECTIVE", subject: `@${directive}` } as const);
-      if (obstacle !== undefined) {
-        rewritten.leave({ coordinate: root.rule.coordinate, responseKey, obstacle, holes: plan.holes });
-        continue;
-      }
-      rewritten.add(responseKey, fieldOf(root, nodes, plan));
+      const source = roots.get((nodes[0] as FieldNode).name.value);
+      if (source === undefined) continue;
+      const directive = aroundAll ?? otherDirective(...nodes);
+      const field = fieldAt(source, responseKey, nodes, { nth: count++, isList: false, directive });
+      if (field !== undefined) rewritten.subtrees.set(responseKey, field);
     }
-    if (rewritten.directive === undefined && incremental === undefined && state.listed.size > 0)
-      this.#addLists(rewritten, operation, fragments, state, fieldOf);
-    const hasFields = [...rewritten.rootFields.values()].some(([node]) => state.refused.has(node?.name.value ?? ""));
-    return rewritten.hasFields || hasFields ? rewritten : undefined;
-  }
-
-  /** Adds the lists of an operation whose objects are entries. */
-  #addLists(
-    rewritten: RewrittenOperation,
-    { selectionSet }: OperationDefinitionNode,
-    fragments: ReadonlyMap<string, FragmentDefinitionNode>,
-    { listed, queryType }: SchemaState,
-    fieldOf: (of: SubtreeRoot, nodes: readonly FieldNode[], plan: SelectionPlan) => SubtreeField,
-  ): void {
-    const [{ types }] = [...listed.values()] as [SubtreeRoot];
-    const found = new ListFinder(types, (typeName) => listed.has(typeName), fragments).find(selectionSet, queryType);
-    for (const [nth, { typeName, responseKey, nodes, roots, directive, isMixed }] of found.entries()) {
-      if (isMixed) continue;
-      const of = listed.get(typeName) as SubtreeRoot;
-      const { coordinate } = of.rule;
-      const leave = (obstacle: Obstacle): void => rewritten.leave({ coordinate, responseKey, obstacle, holes: [] });
-      if (nth >= MAX_FIELDS) {
-        leave({ reason: "TOO_MANY_SELECTIONS", subject: coordinate });
-        continue;
+    const [anyListed] = listed.values();
+    if (anyListed !== undefined && aroundAll === undefined) {
+      const isListed = (typeName: string): boolean => listed.has(typeName);
+      const lists = findLists(operation.selectionSet, queryType, anyListed.types, isListed, fragments);
+      for (const [nth, { typeName, responseKey, nodes, roots: leading, directive, isMixed }] of lists.entries()) {
+        const place = { nth, isList: true, directive };
+        const field = isMixed ? undefined : fieldAt(listed.get(typeName) as SubtreeSource, responseKey, nodes, place);
+        if (field !== undefined) rewritten.lists.push({ responseKey, roots: leading, field });
       }
-      const plan = planSelection(nodes, { coordinate, type: of.field.type }, of.types, fragments);
-      const [hole] = plan.holes;
-      if (directive !== undefined) leave({ reason: "DIRECTIVE", subject: `@${directive}` });
-      else if (plan.obstacle !== undefined) leave(plan.obstacle);
-      else if (hole !== undefined) leave({ reason: "HOLE", subject: hole });
-      else rewritten.addList({ responseKey, roots, field: fieldOf(of, nodes, plan) });
     }
+    const { subtrees, lists, left } = rewritten;
+    const hasRefused = [...rewritten.rootFields.values()].some(([node]) => refused.has(node?.name.value ?? ""));
+    return subtrees.size + lists.length + left.length > 0 || hasRefused ? rewritten : undefined;
   }
 
   #runOf(info: Parameters<typeof executionOf>[0]): SubtreeRun {
     const { owner, signal } = executionOf(info);
-    const execution = signal ?? owner;
-    let run = this.#runs.get(execution);
-    if (run === undefined) {
-      run = { errors: [], pending: [], below: new Map(), places: [] };
-      this.#runs.set(execution, run);
-    }
-    return run;
+    return getOrMake(this.#runs, signal ?? owner, () => ({ errors: [], pending: [], below: new Map(), places: [] }));
   }
 
   #stateOf(schema: GraphQLSchema): SchemaState | null {
-    const known = this.#schemas.get(schema);
-    if (known !== undefined) return known;
-    const state = this.#prepare(schema);
-    this.#schemas.set(schema, state);
-    return state;
+    return getOrMake(this.#schemas, schema, () => this.#prepare(schema));
   }
 
   #prepare(schema: GraphQLSchema): SchemaState | null {
     const { rules } = this.#parts;
     const queryType = schema.getQueryType();
     if (queryType == null) return null;
-    const found = Object.values(queryType.getFields()).flatMap((field) => {
-      const rule = rules.fields.get(`${queryType.name}.${field.name}`);
-      return rule?.subtree === undefined ? [] : [{ field: field as AnyField, rule }];
-    });
-    const listed = Object.values(schema.getTypeMap()).flatMap((type) => {
-      const rule = isObjectType(type) ? rules.fields.get(type.name) : undefined;
-      return rule?.subtree === undefined ? [] : [{ type: type as GraphQLObjectType, rule }];
-    });
-    if (found.length + listed.length === 0) return null;
-    const refused = new Map<string, { coordinate: string; obstacle: Obstacle }>();
-    const refuse = (name: string, { coordinate }: FieldRule, obstacle: Obstacle, why: string): void => {
-      refused.set(name, { coordinate, obstacle });
-      this.#warn(coordinate, obstacle, why);
+    const ruleOf = (name: string): FieldRule | undefined => {
+      const rule = rules.fields.get(name);
+      return rule?.subtree === undefined ? undefined : rule;
     };
+    const fields = (Object.values(queryType.getFields()) as AnyField[]).filter(({ name }) =>
+      ruleOf(`${queryType.name}.${name}`),
+    );
+    const types = Object.values(schema.getTypeMap()).filter((type) => isObjectType(type));
+    const listedTypes = types.filter(({ name }) => ruleOf(name));
+    if (fields.length + listedTypes.length === 0) return null;
+    const refused = new Map<string, { coordinate: string; obstacle: Obstacle }>();
     // Transforms wrap resolvers in copies, and what they check must not be skipped.
     const isCopy = !rules.queryTypes.has(queryType);
     const facts = new SchemaFacts(schema, this.#parts);
-    /** Returns what is known of a field with subtrees. Undefined if it has none. */
-    const rootOf = (name: string, rule: FieldRule, field: AnyField, replaced: string | undefined) => {
-      if (isCopy) {
-        refuse(name, rule, { reason: "NO_TWIN", subject: rule.coordinate }, COPIED);
+    /** Returns what is known of a field with subtrees. Undefined if it has none. `name`: by which it is refused. */
+    const sourceOf = (
+      name: string,
+      rule: FieldRule,
+      field: AnyField,
+      replaced: string | undefined,
+      nested: Pick<SubtreeSource, "buildSchema" | "nestedNode">,
+    ): SubtreeSource | undefined => {
+      const { coordinate } = rule;
+      if (isCopy || replaced !== undefined) {
+        const obstacle: Obstacle = isCopy
+          ? { reason: "NO_TWIN", subject: coordinate }
+          : { reason: "CHANGED_RESOLVER", subject: replaced as string };
+        refused.set(name, { coordinate, obstacle });
+        if (this.#report(coordinate, obstacle.reason, obstacle.subject))
+          this.#parts.onceLog.warn(
+            `graphql-cached: \`${coordinate}\` is cached without its subtree: ${isCopy ? COPIED : replacedText(replaced as string)}`,
+          );
         return undefined;
       }
-      if (replaced !== undefined) {
-        refuse(name, rule, { reason: "CHANGED_RESOLVER", subject: replaced }, replacedText(replaced));
-        return undefined;
-      }
-      const types = new SelectedTypes(schema, facts, rule);
-      const unstorable = new LRUCache<string, Unstorable>({ max: MAX_UNSTORABLE });
-      return { field, rule, types, selections: new Map<string, KnownSelection>(), unstorable };
+      return {
+        parts: this.#parts,
+        rule,
+        field,
+        types: new SelectedTypes(schema, facts, rule),
+        ...nested,
+        selections: new Map(),
+        unstorable: new LRUCache<string, Unstorable>({ max: MAX_UNSTORABLE }),
+        runOf: this.#runOf.bind(this),
+        skipped: (reason: SkipReason, subject: string) => this.#report(coordinate, reason, subject),
+      };
     };
-    const roots = new Map<string, SubtreeRoot>();
-    for (const { field, rule } of found) {
-      const root = rootOf(field.name, rule, field, this.#replacedAt(schema, queryType, field));
-      const nestedNode = (node: FieldNode): FieldNode => node;
-      if (root !== undefined)
-        roots.set(field.name, { ...root, nested: { buildSchema: this.#twins.buildSchemaOf(schema), nestedNode } });
+    const roots = new Map<string, SubtreeSource>();
+    const ownSchema = isCopy || fields.length === 0 ? schema : this.#twins.buildSchemaOf(schema);
+    for (const field of fields) {
+      const coordinate = `${queryType.name}.${field.name}`;
+      const isReplaced = this.#parts.resolvers.isReplaced(field);
+      const replaced = isReplaced ? coordinate : this.#replacedBelow(schema, field);
+      const nested = { buildSchema: ownSchema, nestedNode: (node: FieldNode) => node };
+      const source = sourceOf(field.name, ruleOf(coordinate) as FieldRule, field, replaced, nested);
+      if (source !== undefined) roots.set(field.name, source);
     }
-    const ofTypes = new Map<string, Omit<SubtreeRoot, "nested">>();
-    for (const { type, rule } of listed) {
+    const listed = new Map<string, SubtreeSource>();
+    const objectSchema = isCopy || listedTypes.length === 0 ? schema : this.#twins.objectSchemaOf(schema, listedTypes);
+    for (const type of listedTypes) {
+      const { name } = type;
+      const nestedNode = (node: FieldNode): FieldNode => ({
+        ...node,
+        alias: node.alias ?? node.name,
+        name: { kind: node.name.kind, value: name },
+        arguments: [],
+      });
       const field = referenceField(type);
-      const of = rootOf(`type ${type.name}`, rule, field, this.#replacedBelow(schema, field));
-      if (of !== undefined) ofTypes.set(type.name, of);
+      const nested = { buildSchema: objectSchema, nestedNode };
+      const replaced = this.#replacedBelow(schema, field);
+      const source = sourceOf(`type ${name}`, ruleOf(name) as FieldRule, field, replaced, nested);
+      if (source !== undefined) listed.set(name, source);
     }
     if (roots.size > 0) this.#twins.add(queryType, [...roots.keys()]);
-    return {
-      ...{ queryType, roots, refused, operations: new WeakMap() },
-      listed: this.#prepareLists(schema, ofTypes),
-    };
-  }
-
-  /** Adds the twins of all fields that return lists of the given types. */
-  #prepareLists(
-    schema: GraphQLSchema,
-    types: ReadonlyMap<string, Omit<SubtreeRoot, "nested">>,
-  ): ReadonlyMap<string, SubtreeRoot> {
-    if (types.size === 0) return new Map();
-    const all = Object.values(schema.getTypeMap()).filter((type) => isObjectType(type));
-    const buildSchema = this.#twins.objectSchemaOf(
-      schema,
-      all.filter(({ name }) => types.has(name)),
-    );
-    const notRead: readonly unknown[] = [schema.getMutationType(), schema.getSubscriptionType()];
-    for (const type of all) {
-      const names = notRead.includes(type) ? [] : listFieldsOf(type, (typeName) => types.has(typeName));
-      if (names.length > 0) this.#twins.addLists(type, names);
+    if (listed.size > 0) {
+      const notRead: readonly unknown[] = [schema.getMutationType(), schema.getSubscriptionType()];
+      for (const type of types) {
+        const names = notRead.includes(type) ? [] : listFieldsOf(type, (typeName) => listed.has(typeName));
+        // The query has the errors of its own lists, and the paths of all others.
+        if (names.length > 0 || type === queryType) this.#twins.addLists(type, names);
+      }
     }
-    // The query has the errors of its own lists, and the paths of all others.
-    const queryType = schema.getQueryType();
-    if (queryType != null) this.#twins.addLists(queryType, []);
-    return new Map(
-      [...types].map(([name, of]) => {
-        const nestedNode = (node: FieldNode): FieldNode => ({
-          ...node,
-          alias: node.alias ?? node.name,
-          name: { kind: node.name.kind, value: name },
-          arguments: [],
-        });
-        return [name, { ...of, nested: { buildSchema, nestedNode } }];
-      }),
-    );
+    return { queryType, roots, refused, listed, operations: new WeakMap() };
   }
 
-  /** Returns the first field at or below one whose resolver was replaced after `applyCached`. It would not run on a hit. */
-  #replacedAt(schema: GraphQLSchema, queryType: GraphQLObjectType, root: AnyField): string | undefined {
-    const isReplaced = this.#parts.resolvers.isReplaced(root);
-    return isReplaced ? `${queryType.name}.${root.name}` : this.#replacedBelow(schema, root);
-  }
-
-  /** The same for those below it. */
+  /** Returns the first field below one whose resolver was replaced after `applyCached`. It would not run on a hit. */
   #replacedBelow(schema: GraphQLSchema, root: AnyField): string | undefined {
-    const { resolvers } = this.#parts;
     for (const type of reachableFrom(schema, root))
       for (const field of Object.values(type.getFields()))
-        if (resolvers.isReplaced(field as AnyField)) return `${type.name}.${field.name}`;
+        if (this.#parts.resolvers.isReplaced(field as AnyField)) return `${type.name}.${field.name}`;
     return undefined;
-  }
-
-  #warn(coordinate: string, { reason, subject }: Obstacle, why: string): void {
-    if (this.#report(coordinate, reason, subject))
-      this.#parts.onceLog.warn(`graphql-cached: \`${coordinate}\` is cached without its subtree: ${why}`);
   }
 
   /** Counts a reason, and publishes it once. Returns whether it is new. */
   #report(coordinate: string, reason: SkipReason, subject: string): boolean {
     const report = `${coordinate} ${reason} ${subject}`;
-    const isNew = !this.#reported.has(report);
-    if (isNew && this.#reported.size >= MAX_REPORTS) return false;
+    const isKnown = this.#reported.has(report);
+    if (!isKnown && this.#reported.size >= MAX_REPORTS) return false;
     this.#parts.counters.countSkip(coordinate, reason, subject);
-    if (!isNew) return false;
+    if (isKnown) return false;
     this.#reported.add(report);
     this.#parts.channel.publish({ name: "subtree.skipped", coordinate, digest: "", reason, subject });
     return true;
@@ -441,17 +370,12 @@ export class Subtrees implements OperationRewriter {
 /** Returns a directive with which a response has several parts. */
 function incrementalDirective(definitions: readonly ASTNode[]): string | undefined {
   let found: string | undefined;
-  for (const definition of definitions)
-    visit(definition, {
-      Directive: ({ name }) => {
-        if (INCREMENTAL.has(name.value)) found ??= name.value;
-      },
-    });
+  const Directive = ({ name }: DirectiveNode): void => {
+    if (INCREMENTAL.has(name.value)) found ??= name.value;
+  };
+  for (const definition of definitions) visit(definition, { Directive });
   return found;
 }
-
-/** Bounds the memory of past reports. */
-const MAX_REPORTS = 1_000;
 
 const COPIED =
   "expected the schema that applyCached returned, got a copy of it, whose resolvers may do more; pass the result of applyCached to the server as it is";

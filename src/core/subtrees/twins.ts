@@ -2,6 +2,7 @@ import {
   type FieldNode,
   type GraphQLField,
   GraphQLList,
+  type GraphQLNamedType,
   GraphQLNonNull,
   type GraphQLNullableType,
   GraphQLObjectType,
@@ -9,9 +10,11 @@ import {
   type GraphQLResolveInfo,
   GraphQLScalarType,
   GraphQLSchema,
+  type GraphQLSchemaConfig,
   isListType,
   isNonNullType,
 } from "graphql";
+import { getOrMake } from "../base/get-or-make.js";
 import type { AnyField } from "../directive/compile/field-rule.js";
 import { ORIGINAL } from "../directive/run/written-nodes.js";
 
@@ -30,34 +33,25 @@ type Resolver = NonNullable<AnyField["resolve"]>;
 /** Leads from the node of a rewritten document to what resolves it: the schema can be used by several servers. */
 const RESOLVER: unique symbol = Symbol("graphql-cached.subtree");
 
-interface ResolvedNode {
-  readonly [RESOLVER]?: Resolver;
-}
-
 /** Returns a node of a rewritten document that `resolve` is called for. */
 export const resolvedBy = <Node extends object>(node: Node, resolve: Resolver): Node => ({
   ...node,
   [RESOLVER]: resolve,
 });
 
-interface TwinNode extends FieldNode {
-  readonly [ORIGINAL]: FieldNode;
+/** Returns the node of a twin in the place of that of its field, under the same response key. */
+export function twinNode(node: FieldNode, name: string): FieldNode {
+  const { selectionSet: _below, ...others } = node;
+  const alias = node.alias ?? node.name;
+  return { ...others, alias, name: { kind: node.name.kind, value: name }, [ORIGINAL]: node } as FieldNode;
 }
-
-/** Returns the node of a twin in the place of that of its field. */
-export const twinNode = (node: FieldNode, twin: Omit<FieldNode, "kind">): FieldNode =>
-  ({
-    ...twin,
-    kind: node.kind,
-    [ORIGINAL]: node,
-  }) as FieldNode;
 
 /** Returns the nodes that the client has written for the field of a twin, as far as they are executed. */
 export const originalsOf = ({ fieldNodes }: Pick<GraphQLResolveInfo, "fieldNodes">): readonly FieldNode[] =>
-  (fieldNodes as readonly TwinNode[]).map((twin) => twin[ORIGINAL]);
+  (fieldNodes as readonly (FieldNode & { readonly [ORIGINAL]: FieldNode })[]).map((twin) => twin[ORIGINAL]);
 
 const resolve: Resolver = (source, args, context, info: GraphQLResolveInfo) =>
-  (info.fieldNodes[0] as ResolvedNode | undefined)?.[RESOLVER]?.(source, args, context, info);
+  (info.fieldNodes[0] as { readonly [RESOLVER]?: Resolver } | undefined)?.[RESOLVER]?.(source, args, context, info);
 
 /** Makes a scalar with a name that no schema can have. */
 function hiddenScalar(name: string): GraphQLScalarType {
@@ -130,33 +124,17 @@ export class Twins {
 
   /** Returns the schema with which objects of types are executed: its query type has a field for each of them, of the name of the type. */
   objectSchemaOf(schema: GraphQLSchema, types: readonly GraphQLObjectType[]): GraphQLSchema {
-    const config = schema.toConfig();
-    const query = new GraphQLObjectType({
-      name: "Hidden",
-      fields: Object.fromEntries(types.map((type) => [type.name, { type, resolve }])),
-    });
+    const fields = Object.fromEntries(types.map((type) => [type.name, { type, resolve }]));
+    const query = new GraphQLObjectType({ name: "Hidden", fields });
     query.name = "$Objects";
-    return new GraphQLSchema({
-      ...config,
-      query,
-      mutation: undefined,
-      subscription: undefined,
-      types: [...config.types, hiddenScalar(COERCED)],
-      assumeValid: true,
-    });
+    return withVariables({ ...schema.toConfig(), query, mutation: undefined, subscription: undefined });
   }
 
   /** Returns the schema that builds are executed with: the same types, and the type of variables. */
   buildSchemaOf(schema: GraphQLSchema): GraphQLSchema {
-    const known = this.#buildSchemas.get(schema);
-    if (known !== undefined) return known;
-    const config = schema.toConfig();
-    const made = new GraphQLSchema({
-      ...config,
-      types: [...config.types, hiddenScalar(COERCED)],
-      assumeValid: true,
-    });
-    this.#buildSchemas.set(schema, made);
-    return made;
+    return getOrMake(this.#buildSchemas, schema, () => withVariables(schema.toConfig()));
   }
 }
+
+const withVariables = (config: GraphQLSchemaConfig & { readonly types: readonly GraphQLNamedType[] }): GraphQLSchema =>
+  new GraphQLSchema({ ...config, types: [...config.types, hiddenScalar(COERCED)], assumeValid: true });

@@ -94,7 +94,8 @@ export class Counters {
 
   /** Counts a read that was served, from `readBytes` bytes of the store. Called once for every hit. */
   countServed(coordinate: string, outcome: ServedEvent["outcome"], readBytes: number, isSubtree = false): void {
-    const counts = isSubtree ? this.subtreesOf(coordinate).counts : this.of(coordinate);
+    const known = isSubtree ? undefined : this.#byCoordinate.get(coordinate);
+    const counts = known ?? this.#countsOf({ coordinate, isSubtree });
     counts.reads++;
     counts.readBytes += readBytes;
     // A name that is written out is found faster.

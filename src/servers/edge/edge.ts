@@ -1,17 +1,18 @@
 import type { GraphQLSchema } from "graphql";
-import { CollectedParts } from "../../core/collected-parts.js";
+import { getOrMake } from "../../core/base/get-or-make.js";
+import { CollectedParts, collecting } from "../../core/collected-parts.js";
 import { nameOfSubject, RESPONSES, type Subject } from "../../core/keys/key.js";
 import { identityMistake, identityOf } from "../../core/loader/identity.js";
 import type { Observer } from "../../core/loader/request-scope.js";
 import type { CacheParts } from "../../core/parts.js";
 import { type OperationPlan, OperationPlanner } from "../../core/responses/operation-plan.js";
-import {
-  type Begun,
-  collecting,
-  type ExecutedResponse,
-  type Operation,
-  type ResponseExecution,
-} from "../../core/responses/response-cache.js";
+import type { Begun } from "../../core/responses/response-cache.js";
+import type {
+  ExecutedResponse,
+  Operation,
+  ResponseAge,
+  ResponseExecution,
+} from "../../core/responses/response-execution.js";
 import type { ClockOrigin } from "../../core/store/store.js";
 import type { ResolvedEdge } from "./options.js";
 import { EntityReads, type RouterExtensions } from "./router-tags.js";
@@ -23,9 +24,6 @@ export interface EdgeRequest {
   /** Whether it asks how its response was made, which `allow` lets only some callers know. */
   readonly isTraced: boolean;
 }
-
-/** How long, in seconds, and for whom a response may be kept by the rules of the server. Undefined: not at all. */
-export type EdgeAge = { readonly maxAge: number; readonly isPrivate: boolean } | undefined;
 
 /** What a response is made of. */
 interface Contents {
@@ -40,11 +38,8 @@ interface Contents {
   /** The paths into the context that it depends on. */
   readonly contextPaths: readonly string[];
   /** The tags among them of what belongs to no field. */
-  readonly unplaced: ReadonlySet<Subject>;
+  readonly unplaced: Iterable<Subject>;
 }
-
-/** The methods whose responses CDNs keep. */
-const METHODS = ["GET", "HEAD"];
 
 /** Makes the headers by which CDNs keep responses, and find them again when something in them is invalidated. */
 export class Edge {
@@ -65,37 +60,36 @@ export class Edge {
     const { invalidations, scopes } = this.#parts;
     // What it reads is a part of no other response.
     scopes.own(context);
-    const options = this.#options;
-    if (request === undefined || options === undefined || !this.isFor(request)) {
-      if (!this.#isForRouter) return undefined;
-      const origin = (await invalidations.follow()) ? invalidations.origin : undefined;
-      return new EdgeResponse(this.#parts, { options: undefined, origin, context });
-    }
-    const isSignedIn = mayBeSignedIn(this.#parts, context) || request.header("authorization") != null;
-    const isOfCaller = isSignedIn || request.isTraced;
+    const options = request !== undefined && this.isFor(request) ? this.#options : undefined;
+    if (options === undefined && !this.#isForRouter) return undefined;
+    const isOfCaller =
+      options !== undefined &&
+      (mayBeSignedIn(this.#parts, context) || request?.header("authorization") != null || request?.isTraced === true);
     // What is read was invalidated later, if at all, than what this process knows now.
     const origin = !isOfCaller && (await invalidations.follow()) ? invalidations.origin : undefined;
-    return new EdgeResponse(this.#parts, { options, origin, context });
+    return new EdgeResponse(this.#parts, options, origin, context);
   }
 
   /** Whether a CDN may answer such requests. */
   isFor({ method }: Pick<EdgeRequest, "method">): boolean {
-    return this.#options !== undefined && METHODS.includes(method);
+    return this.#options !== undefined && ["GET", "HEAD"].includes(method);
   }
 
   /** Returns the response to a request that was never executed. Nobody may keep it. */
   unexecuted(): EdgeResponse {
-    return new EdgeResponse(this.#parts, { options: this.#options, origin: undefined, context: undefined });
+    return new EdgeResponse(this.#parts, this.#options, undefined, undefined);
   }
 
-  /** Returns what is known of an operation before it is executed. */
-  planOf({ schema, document, operationName }: Omit<Operation, "variables" | "context">): OperationPlan | undefined {
-    let planner = this.#planners.get(schema);
-    if (planner === undefined) {
-      planner = new OperationPlanner(schema, this.#parts);
-      this.#planners.set(schema, planner);
-    }
-    return planner.plan(document, operationName);
+  /** Notes that `response` is executed. `execution`: that of the response cache. Returns what ends it. */
+  execute(
+    response: EdgeResponse,
+    operation: Omit<Operation, "variables">,
+    observer: Observer | undefined,
+    execution?: ResponseExecution,
+  ): () => void {
+    const { schema, document, operationName } = operation;
+    const planner = getOrMake(this.#planners, schema, () => new OperationPlanner(schema, this.#parts));
+    return response.execute(operation.context, planner.plan(document, operationName), observer, execution);
   }
 }
 
@@ -108,15 +102,6 @@ function mayBeSignedIn({ identify, onceLog }: CacheParts, context: unknown): boo
     `graphql-cached: \`edge\`: responses are private, since it is not known whose they are: ${mistake.message}`,
   );
   return true;
-}
-
-/** What is known of a response when its request begins. */
-interface EdgeBeginning {
-  /** Those for CDNs. Undefined: it is for Apollo Router. */
-  readonly options: ResolvedEdge | undefined;
-  /** What had been invalidated. Undefined: nobody may keep the response. */
-  readonly origin: ClockOrigin | undefined;
-  readonly context: unknown;
 }
 
 /** One response that a CDN, or Apollo Router, may keep. */
@@ -132,7 +117,8 @@ export class EdgeResponse {
   #isServed = false;
   #result: ExecutedResponse | undefined;
 
-  constructor(parts: CacheParts, { options, origin, context }: EdgeBeginning) {
+  /** `options`: undefined for Apollo Router. `origin`: what had been invalidated when the request began; undefined: nobody may keep the response. */
+  constructor(parts: CacheParts, options: ResolvedEdge | undefined, origin: ClockOrigin | undefined, context: unknown) {
     this.entities = options === undefined ? new EntityReads(parts.keys) : undefined;
     this.#parts = parts;
     this.#options = options;
@@ -150,55 +136,46 @@ export class EdgeResponse {
     this.#result = result;
     this.#isServed = true;
     const { subjects = [], freshForMs = 0, staleForMs = 0 } = report.outcome === "bypassed" ? {} : report;
-    this.#contents = () => ({
+    const contents = {
       subjects,
       freshForMs,
       staleForMs,
       isPrivate,
       contextPaths,
       refusal: undefined,
-      unplaced: new Set(subjects),
-    });
+      unplaced: subjects,
+    };
+    this.#contents = () => contents;
   }
 
-  /**
-   * Notes that the response is executed. `execution`: that of the response cache. Returns what ends it.
-   */
   execute(
-    operation: Omit<Operation, "variables">,
+    context: object,
     plan: OperationPlan | undefined,
     observer: Observer | undefined,
-    execution?: ResponseExecution,
+    execution: ResponseExecution | undefined,
   ): () => void {
     if (this.#origin === undefined) return () => undefined;
     this.#plan = plan;
     const contextPaths = execution?.contextPaths ?? plan?.contextPaths.map(({ text }) => text) ?? [];
-    const known = execution?.parts;
-    const parts =
-      known ??
-      new CollectedParts(this.#parts, {
-        what: "a response for the edge",
-        contextPaths,
-        isBuild: false,
-        wantsYoung: false,
-      });
+    const settings = { what: "a response for the edge", contextPaths, isBuild: false, wantsYoung: false };
+    const parts = execution?.parts ?? new CollectedParts(this.#parts, settings);
+    const isUnknown = (): boolean => !parts.hasReads && plan?.coordinates.length !== 0;
     this.#contents = () => ({
       subjects: parts.subjects(),
       freshForMs: parts.freshUntilAt - this.#parts.clock.now(),
       staleForMs: parts.staleForMs,
       isPrivate: parts.isPrivate,
-      refusal: parts.hasReads || plan?.coordinates.length === 0 ? parts.refusal : "none of its cached fields was read",
+      refusal: isUnknown() ? "none of its cached fields was read" : parts.refusal,
       contextPaths,
       unplaced: parts.unplaced,
     });
-    return known === undefined
-      ? this.#parts.scopes.collect(operation.context, collecting(observer, parts))
-      : () => undefined;
+    if (execution?.parts !== undefined) return () => undefined;
+    return this.#parts.scopes.collect(context, collecting(observer, parts));
   }
 
   /** Notes what the execution has returned. */
-  executed(result: ExecutedResponse): void {
-    this.#result = { data: result.data };
+  executed({ data }: ExecutedResponse): void {
+    this.#result = { data };
   }
 
   /** Whether another plugin has replaced the data, maybe for one caller. */
@@ -212,7 +189,7 @@ export class EdgeResponse {
    * The age of a result by the schema, the policies of cached fields and what was read, for servers without rules of their own. `sent`: what
    * came of it. An older response, or what another plugin has made, has none.
    */
-  ageOf(sent: ExecutedResponse): EdgeAge {
+  ageOf(sent: ExecutedResponse): ResponseAge | undefined {
     const contents = this.#contents?.();
     if (contents === undefined || this.#origin === undefined || (sent.errors ?? []).length > 0) return undefined;
     if (this.isReplaced(sent) || (!this.#isServed && sent.data == null)) return undefined;
@@ -222,13 +199,13 @@ export class EdgeResponse {
   }
 
   /** Returns the headers of the response by name, `Cache-Control` as it has to be for `age`. Never rejects. */
-  async headers(age: EdgeAge): Promise<Readonly<Record<string, string>>> {
+  async headers(age: ResponseAge | undefined): Promise<Readonly<Record<string, string>>> {
     const { vary = [], clientMaxAge = 0 } = this.#options ?? {};
     const varying = vary.length === 0 ? {} : { Vary: vary.join(", ") };
-    if (age === undefined || age.maxAge <= 0) return { ...varying, "Cache-Control": "no-store" };
     const contents = this.#contents?.();
-    const tags = age.isPrivate ? undefined : await this.#tagHeaders(contents);
-    if (tags === "outdated") return { ...varying, "Cache-Control": "no-store" };
+    const isKept = age !== undefined && age.maxAge > 0;
+    const tags = !isKept ? "outdated" : age.isPrivate ? undefined : await this.#tagHeaders(contents);
+    if (!isKept || tags === "outdated") return { ...varying, "Cache-Control": "no-store" };
     const ofClient = `max-age=${Math.min(clientMaxAge, age.maxAge)}`;
     if (tags === undefined) return { ...varying, "Cache-Control": `${ofClient}, private` };
     const directives = [ofClient, `s-maxage=${age.maxAge}`];

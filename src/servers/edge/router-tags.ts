@@ -1,5 +1,5 @@
-import type { Key, KeySpace, Subject } from "../../core/keys/key.js";
-import { nameOfSubject } from "../../core/keys/key.js";
+import { getOrMake } from "../../core/base/get-or-make.js";
+import { type Key, type KeySpace, nameOfSubject, type Subject } from "../../core/keys/key.js";
 import type { ReadReport } from "../../core/tier/request/request.js";
 
 /** The extensions from which Apollo Router takes the tags of a subgraph's response. */
@@ -7,12 +7,6 @@ export type RouterExtensions =
   | { readonly apolloCacheTags: readonly string[] }
   /** The tags of each entity, in their order. */
   | { readonly apolloEntityCacheTags: readonly (readonly string[])[] };
-
-/** The part of a field's `info` that says where it is. */
-interface PlacedInfo {
-  readonly path?: PathNode | undefined;
-  readonly variableValues?: object | undefined;
-}
 
 interface PathNode {
   readonly prev?: PathNode | undefined;
@@ -22,10 +16,8 @@ interface PathNode {
 /** One key that was read, and by which entities. */
 interface KeyRead {
   readonly subjects: Set<Subject>;
-  /** By their places in `_entities`. */
-  readonly entities: Set<number>;
-  /** Whether it was also read for what belongs to no entity, or to an unknown one. */
-  isShared: boolean;
+  /** By their places in `_entities`. Undefined: it was also read for what belongs to no entity, or to an unknown one. */
+  readonly entities: Set<number | undefined>;
 }
 
 /** The field of a subgraph by which Apollo Router asks for entities. */
@@ -46,24 +38,14 @@ export class EntityReads {
   /** `source`: what the field was resolved with; for a reference, its representation. */
   add(report: ReadReport, key: Key | undefined, info: unknown, source: unknown): void {
     if (key === undefined || report.outcome === "bypassed") return;
-    const read = this.#readOf(key, info, source);
-    for (const subject of [...report.subjects, this.#keys.subjects.entry(key)]) read.subjects.add(subject);
+    const { subjects } = this.addShared(key, info, source);
+    for (const subject of [...report.subjects, this.#keys.subjects.entry(key)]) subjects.add(subject);
   }
 
   /** Notes that a field shares what another has read. */
-  addShared(key: Key, info: unknown, source: unknown): void {
-    this.#readOf(key, info, source);
-  }
-
-  #readOf({ name }: Key, info: unknown, source: unknown): KeyRead {
-    let read = this.#reads.get(name);
-    if (read === undefined) {
-      read = { subjects: new Set(), entities: new Set(), isShared: false };
-      this.#reads.set(name, read);
-    }
-    const entity = placeOf((info ?? {}) as PlacedInfo, source);
-    if (entity === undefined) read.isShared = true;
-    else read.entities.add(entity);
+  addShared({ name }: Key, info: unknown, source: unknown): KeyRead {
+    const read = getOrMake(this.#reads, name, (): KeyRead => ({ subjects: new Set(), entities: new Set() }));
+    read.entities.add(placeOf(info, source));
     return read;
   }
 
@@ -72,38 +54,39 @@ export class EntityReads {
    * not noted here.
    */
   extensions(data: unknown, all: Iterable<Subject>, unplaced: Iterable<Subject>): RouterExtensions {
-    const entities = (data as { readonly [ENTITIES]?: unknown } | null | undefined)?.[ENTITIES];
-    if (!Array.isArray(entities)) return { apolloCacheTags: [...all].map(nameOfSubject) };
-    const reads = [...this.#reads.values()];
-    const placed = new Set(reads.flatMap(({ subjects, isShared }) => (isShared ? [] : [...subjects])));
-    const shared = new Set([
+    const list = (data as { readonly [ENTITIES]?: unknown } | null | undefined)?.[ENTITIES];
+    if (!Array.isArray(list)) return { apolloCacheTags: [...all].map(nameOfSubject) };
+    const subjectsOf = (isRead: (entities: KeyRead["entities"]) => boolean): Subject[] =>
+      [...this.#reads.values()].flatMap(({ subjects, entities }) => (isRead(entities) ? [...subjects] : []));
+    const placed = new Set(subjectsOf((entities) => !entities.has(undefined)));
+    const shared = [
       ...unplaced,
-      ...reads.flatMap(({ subjects, isShared }) => (isShared ? [...subjects] : [])),
+      ...subjectsOf((entities) => entities.has(undefined)),
       ...[...all].filter((subject) => !placed.has(subject)),
-    ]);
+    ];
     return {
-      apolloEntityCacheTags: entities.map((_, place) => {
-        const own = reads.flatMap(({ subjects, entities: places }) => (places.has(place) ? [...subjects] : []));
-        return [...new Set([...own, ...shared])].map(nameOfSubject);
-      }),
+      apolloEntityCacheTags: list.map((_, place) =>
+        [...new Set([...subjectsOf((entities) => entities.has(place)), ...shared])].map(nameOfSubject),
+      ),
     };
   }
 }
 
-/** Returns the place in `_entities` of a field. Undefined: it is in none. */
-function placeOf({ path, variableValues }: PlacedInfo, source: unknown): number | undefined {
-  let below: PathNode | undefined;
-  let root = path;
-  while (root?.prev !== undefined) {
-    below = root;
-    root = root.prev;
-  }
-  if (root?.key !== ENTITIES) return undefined;
-  if (typeof below?.key === "number") return below.key;
+/** Returns the place in `_entities` of the field of an `info`. Undefined: it is in none. */
+function placeOf(info: unknown, source: unknown): number | undefined {
+  const { path, variableValues } = (info ?? {}) as {
+    readonly path?: PathNode | undefined;
+    readonly variableValues?: object | undefined;
+  };
+  const keys: (string | number)[] = [];
+  for (let at = path; at !== undefined; at = at.prev) keys.unshift(at.key);
+  const [root, place] = keys;
+  if (root !== ENTITIES) return undefined;
+  if (typeof place === "number") return place;
   // A reference is resolved by the field of all entities, with an object that the client has sent.
   for (const sent of Object.values(variableValues ?? {})) {
-    const place = Array.isArray(sent) ? sent.indexOf(source) : -1;
-    if (place >= 0) return place;
+    const sentAt = Array.isArray(sent) ? sent.indexOf(source) : -1;
+    if (sentAt >= 0) return sentAt;
   }
   return undefined;
 }

@@ -1,21 +1,18 @@
 import type { DocumentNode, GraphQLSchema } from "graphql";
 import type { Cache } from "../../cache.js";
 import { CachedError, describeSetting } from "../../core/base/errors.js";
-import { checkServed } from "../../core/directive/compile/served-schema.js";
 import { type CacheParts, partsOf } from "../../core/parts.js";
-import { appended } from "../../tools/inspection/response-headers.js";
+import { requestedTrace, type TraceOptions, TraceRecorder, tracedExtensions } from "../../tools/inspection/trace.js";
 import {
-  beginTrace,
-  checkTraceOptions,
-  mistakeInTrace,
-  requestedTrace,
-  type TraceMistake,
-  type TraceOptions,
-  TraceRecorder,
-  tracedExtensions,
-} from "../../tools/inspection/trace.js";
-import { Edge, type EdgeResponse } from "../edge/edge.js";
-import { type EdgeOptions, resolveEdge } from "../edge/options.js";
+  addEdgeHeaders,
+  appendHeaders,
+  openAdapter,
+  type RequestedTrace,
+  type ResponseHeaders,
+  traceOf,
+} from "../adapter/adapter.js";
+import type { Edge, EdgeResponse } from "../edge/edge.js";
+import type { EdgeOptions } from "../edge/options.js";
 import { refuseLoaders } from "./loader-check.js";
 
 /** Options of `cachedHooks`. */
@@ -92,14 +89,13 @@ export function cachedHooks<Context>(
   cache: Cache<Context>,
   options: CachedHooksOptions<Context> = {},
 ): void {
-  const parts = partsOf(cache, "cachedHooks");
+  partsOf(cache, "cachedHooks");
   if ((options as { readonly responses?: unknown } | null)?.responses !== undefined)
     throw new CachedError(
       "CACHED_OPTION_INVALID",
       "cachedHooks: `responses`: Mercurius has no hook that can answer an operation before it is executed; cache fields with @cached, or use Apollo Server, GraphQL Yoga or cache.execute for whole responses",
     );
-  checkTraceOptions(options, "cachedHooks", ["edge"]);
-  const edge = resolveEdge(options.edge, "cachedHooks", parts);
+  const { parts, edge, check, prepare } = openAdapter(cache, options, "cachedHooks", ["edge"], true);
   const hooks = (app as Partial<MercuriusApp> | undefined)?.graphql as GraphQLHooks | undefined;
   if (typeof hooks?.addHook !== "function")
     throw new CachedError(
@@ -107,60 +103,58 @@ export function cachedHooks<Context>(
       `cachedHooks: expected a Fastify application on which Mercurius is registered, got ${describeSetting(app)}; call it after \`await app.register(mercurius, …)\``,
     );
   // Before operations are rewritten.
-  if (edge !== undefined) addEdgeHooks(app, hooks, new Edge(parts, edge));
+  if (edge !== undefined) addEdgeHooks(app, hooks, edge);
   let rewrites = false;
-  const check = (): void => {
+  const checkSchema = (): void => {
     const { schema } = hooks;
     if (schema === undefined) return;
-    checkServed(schema, parts, "cachedHooks");
-    parts.subtrees.prepare(schema);
+    check(schema);
+    prepare(schema);
     if (!parts.rules.hasSubtrees || rewrites) return;
     rewrites = true;
     rewriteOperations(hooks, parts);
   };
-  check();
+  checkSchema();
   refuseLoaders(app, hooks, parts);
-  checkAfter(hooks, ["defineResolvers", "replaceSchema", "transformSchema"], check);
-  const traces = new WeakMap<object, TraceRecorder | TraceMistake>();
-  if (options.allow !== undefined) {
-    hooks.addHook("preExecution", async (_schema, _document, context) => {
-      const requested = requestedTrace(requestedExtensions(context));
-      if (requested === undefined) return undefined;
-      traces.set(context, requested === true ? beginTrace(parts, context) : mistakeInTrace(requested, []));
-      return undefined;
-    });
-    hooks.addHook("onResolution", async (execution, context) => {
-      const trace = traces.get(context);
-      if (trace === undefined) return;
-      const extensions = await tracedExtensions(execution.extensions, trace, options, context as Context);
-      if (extensions === undefined) return;
-      execution.extensions = extensions;
-      const { reply } = context;
-      // A batch has one response for all its operations.
-      if (!(trace instanceof TraceRecorder) || Array.isArray(reply?.request?.body)) return;
-      for (const [name, value] of Object.entries(trace.headers()))
-        reply?.header?.(name, appended(reply.getHeader?.(name), value));
-    });
-  }
+  checkAfter(hooks, ["defineResolvers", "replaceSchema", "transformSchema"], checkSchema);
+  if (options.allow !== undefined) addTraceHooks(hooks, parts, options);
   app.addHook("onClose", () => parts.drain());
 }
 
-/** One response that a CDN may keep. */
-interface EdgeAnswer {
-  readonly atEdge: EdgeResponse;
-  /** Ends the collection of what it is made of. */
-  readonly stop: () => void;
-  /** Undefined: it is an error, and was not executed. */
-  result?: Result;
+/** Fastify has headers by their names in lower case. */
+const headersOf = (reply: MercuriusReply | undefined): ResponseHeaders => ({
+  get: (name) => reply?.getHeader?.(name),
+  set: (name, value) => reply?.header?.(name, value),
+});
+
+/** Adds the traces that callers request. */
+function addTraceHooks<Context>(hooks: GraphQLHooks, parts: CacheParts, options: TraceOptions<Context>): void {
+  const traces = new WeakMap<object, RequestedTrace>();
+  hooks.addHook("preExecution", async (_schema, _document, context) => {
+    const trace = traceOf(parts, context, requestedTrace(requestedExtensions(context)));
+    if (trace !== undefined) traces.set(context, trace);
+    return undefined;
+  });
+  hooks.addHook("onResolution", async (execution, context) => {
+    const trace = traces.get(context);
+    if (trace === undefined) return;
+    const extensions = await tracedExtensions(execution.extensions, trace, options, context as Context);
+    if (extensions === undefined) return;
+    execution.extensions = extensions;
+    const { reply } = context;
+    // A batch has one response for all its operations.
+    if (trace instanceof TraceRecorder && !Array.isArray(reply?.request?.body))
+      appendHeaders(headersOf(reply), trace.headers());
+  });
 }
 
 /** Adds the headers for CDNs to the responses to GET requests, which are no batches. */
 function addEdgeHooks(app: MercuriusApp, hooks: GraphQLHooks, edge: Edge): void {
-  const answers = new WeakMap<object, EdgeAnswer>();
-  const answerTo = ({ reply }: OperationContext): EdgeAnswer | undefined => answers.get(reply?.request ?? {});
+  /** By request. `stop` ends the collection of what a response is made of. Without a result, it is an error, and was not executed. */
+  const answers = new WeakMap<object, { readonly atEdge: EdgeResponse; readonly stop?: () => void; result?: Result }>();
   hooks.addHook("preParsing", async (_schema, _source, { reply: { request } = {} }) => {
     if (request !== undefined && edge.isFor({ method: request.method ?? "" }))
-      answers.set(request, { atEdge: edge.unexecuted(), stop: () => undefined });
+      answers.set(request, { atEdge: edge.unexecuted() });
   });
   hooks.addHook("preExecution", async (schema, document, context) => {
     const { request } = context.reply ?? {};
@@ -170,23 +164,18 @@ function addEdgeHooks(app: MercuriusApp, hooks: GraphQLHooks, edge: Edge): void 
     const atEdge = await edge.begin(context, { method, header, isTraced });
     if (request === undefined || atEdge === undefined) return undefined;
     const operation = { schema, document, operationName: requestedOperation(context), context };
-    answers.set(request, { atEdge, stop: atEdge.execute(operation, edge.planOf(operation), undefined) });
+    answers.set(request, { atEdge, stop: edge.execute(atEdge, operation, undefined) });
     return undefined;
   });
-  hooks.addHook("onResolution", async (execution, context) => {
-    const answer = answerTo(context);
+  hooks.addHook("onResolution", async (execution, { reply }) => {
+    const answer = answers.get(reply?.request ?? {});
     answer?.atEdge.executed(execution);
     if (answer !== undefined) answer.result = execution;
   });
   app.addHook("onSend", async (request, reply) => {
-    const { atEdge, stop, result } = answers.get(request) ?? {};
-    stop?.();
-    // A cookie is for one caller.
-    const age = result && reply.getHeader?.("Set-Cookie") === undefined ? atEdge?.ageOf(result) : undefined;
-    for (const [name, value] of Object.entries((await atEdge?.headers(age)) ?? {})) {
-      const before = reply.getHeader?.(name);
-      if (name === "Vary" || before === undefined) reply.header?.(name, appended(before, value));
-    }
+    const answer = answers.get(request);
+    answer?.stop?.();
+    if (answer !== undefined) await addEdgeHeaders(headersOf(reply), answer.atEdge, answer.result);
   });
 }
 

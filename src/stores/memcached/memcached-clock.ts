@@ -1,9 +1,8 @@
-import { throwIfAnyFailed } from "../../core/store/answers.js";
 import { appendToCopies, laterHead } from "../../core/store/clock-copies.js";
 import { appendToClock, type ClockHead } from "../../core/store/clock-log.js";
 import type { ClockOrigin } from "../../core/store/store.js";
-import { type Content, NEVER } from "./content.js";
-import type { Decide, Server } from "./server.js";
+import { headOf } from "./content.js";
+import { keep, put, type Server } from "./server.js";
 import type { Servers } from "./servers.js";
 
 /** The size of a log beyond which it loses its older half: an item of 1 MiB at most holds it, and each invalidation writes all of it. */
@@ -63,38 +62,23 @@ export class MemcachedClock {
   }
 
   async #append(records: readonly Buffer[], after: number): Promise<Buffer> {
-    const append: Decide<Buffer> = (_, content, { now }) => {
+    const [head] = await this.#servers.swap([this.#whole], (content, now) => {
       const before = content?.kind === "clock" ? content.clock : undefined;
       const clock = appendToClock(before, records, Math.max(Math.floor(now * 1000), after + 1), MAX_LOG_BYTES);
-      if (clock === before) return { kind: "keep", result: clock.head };
-      return { kind: "put", to: { kind: "clock", clock, dropAt: NEVER }, result: clock.head };
-    };
-    const [head] = await this.#servers.change([this.#whole], append, true);
-    throwIfAnyFailed([head]);
+      return clock === before ? keep(clock.head) : put({ kind: "clock", clock }, clock.head);
+    });
     return head as Buffer;
   }
 
-  async #raise(head: Buffer): Promise<readonly Buffer[]> {
-    const raise: Decide<Buffer> = (_, content) => {
+  #raise(head: Buffer): Promise<readonly Buffer[]> {
+    return this.#servers.swap(this.#copies, (content) => {
       const shown = headOf(content);
-      if (shown !== undefined && laterHead(shown, head) === shown) return { kind: "keep", result: shown };
-      return { kind: "put", to: { kind: "head", head, dropAt: NEVER }, result: head };
-    };
-    const shown = await this.#servers.change(this.#copies, raise, true);
-    throwIfAnyFailed(shown);
-    return shown as readonly Buffer[];
+      return shown !== undefined && laterHead(shown, head) === shown ? keep(shown) : put({ kind: "head", head }, head);
+    });
   }
 
   async read(from: number): Promise<Buffer | undefined> {
-    const [content] = await this.#servers.forEachServer([this.#whole], async (server, names) => {
-      const { contents } = await server.read(names);
-      return contents.map((one) => ({ one }));
-    });
-    throwIfAnyFailed([content]);
-    const { one } = content as { readonly one: Content | undefined };
-    return one?.kind === "clock" ? one.clock.log.subarray(from) : undefined;
+    const content = await this.#servers.readOne(this.#whole);
+    return content?.kind === "clock" ? content.clock.log.subarray(from) : undefined;
   }
 }
-
-export const headOf = (content: Content | undefined): Buffer | undefined =>
-  content?.kind === "head" ? content.head : undefined;

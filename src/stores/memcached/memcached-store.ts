@@ -1,32 +1,29 @@
-import { type Cancel, type Clock, type Random, systemClock, systemRandom } from "../../core/base/clock.js";
+import { type Clock, type Random, systemClock, systemRandom } from "../../core/base/clock.js";
 import { CachedError, describeSetting } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
 import { throwIfAllFailed, throwIfAnyFailed } from "../../core/store/answers.js";
 import { areSameBytes } from "../../core/store/bytes.js";
 import { laterHead } from "../../core/store/clock-copies.js";
 import { type ClockHead, readHead } from "../../core/store/clock-log.js";
-import { TOO_LARGE_MARK } from "../../core/store/entry.js";
 import { newTokens } from "../../core/store/lease-token.js";
-import type {
-  AcquireRequest,
-  ClockOrigin,
-  Grant,
-  Hold,
-  LeaseTimes,
-  Reading,
-  Release,
-  Store,
-  StoreNames,
-  StoreOutcome,
-  StoreRead,
-  StoreReport,
-  StoreRequest,
+import {
+  type AcquireRequest,
+  checkPrefix,
+  type Grant,
+  type Hold,
+  type LeaseTimes,
+  type Reading,
+  type Release,
+  type Store,
+  type StoreOutcome,
+  type StoreRequest,
 } from "../../core/store/store.js";
-import { type StoredEntry, transitions } from "../../core/store/transitions.js";
-import { type Content, NEVER, storedEntryOf, writeContent } from "./content.js";
+import { markTooLarge, type StoredEntry, transitions } from "../../core/store/transitions.js";
+import { type Content, headOf, storedEntryOf, writeContent } from "./content.js";
 import { hasSeveralServers, type MemcachedClient } from "./memcached-client.js";
-import { headOf, MemcachedClock } from "./memcached-clock.js";
-import { type Change, type Decide, Server } from "./server.js";
+import { MemcachedClock } from "./memcached-clock.js";
+import { type Change, keep, put, Server } from "./server.js";
+import type { ServerTime } from "./server-clock.js";
 import { Servers } from "./servers.js";
 
 /** Options of `memcachedStore`: either `client`, or `servers` for several servers. */
@@ -51,8 +48,6 @@ export interface MemcachedStoreOptions {
 
 /** The server's default limit is 1 MiB, which includes its own header and the key. */
 const MAX_ENTRY_BYTES = 1_000_000;
-/** How long a value that is too large is loaded by every process without a lease. */
-const UNCACHEABLE_MS = 1_000;
 const METHODS = ["gets", "add", "cas", "cmd"] as const;
 
 /**
@@ -111,7 +106,7 @@ export function memcachedStore(options: MemcachedStoreOptions): Store {
       .toSorted(([one], [other]) => (one < other ? -1 : 1))
       .map(([name, each]) => [name, new Server(each, clock, random)]),
   );
-  return new MemcachedStore(new Servers(serversByName), clock, maxEntryBytes);
+  return storeOn(new Servers(serversByName), clock, maxEntryBytes);
 }
 
 function invalid(where: string, expected: string, got: string, remedy: string): CachedError {
@@ -121,211 +116,153 @@ function invalid(where: string, expected: string, got: string, remedy: string): 
   );
 }
 
-class MemcachedStore implements Store {
-  readonly name = "memcached";
-  readonly nodeOf: Store["nodeOf"];
-  readonly nodes: Store["nodes"];
-  readonly clockNode: Store["clockNode"];
-  readonly #servers: Servers;
-  readonly #clock: Clock;
-  readonly #maxEntryBytes: number;
-  #settings = "";
-  readonly #invalidations: MemcachedClock;
-  #clockName = "";
+function storeOn(servers: Servers, clock: Clock, maxEntryBytes: number): Store {
+  const invalidations = new MemcachedClock(servers);
+  let settingsName = "";
+  let opened: string | undefined;
 
-  constructor(servers: Servers, clock: Clock, maxEntryBytes: number) {
-    this.nodeOf = servers.isOne ? undefined : (name) => servers.idOf(name);
-    this.nodes = servers.isOne ? undefined : () => servers.ids;
-    this.clockNode = servers.isOne ? undefined : () => servers.idOf(this.#settings);
-    this.#servers = servers;
-    this.#clock = clock;
-    this.#maxEntryBytes = maxEntryBytes;
-    this.#invalidations = new MemcachedClock(servers);
+  /** Changes the entries at keys. What failed has the result `otherwise` returns; throws if all did. */
+  async function changeEach<Item extends { readonly key: string }, Result>(
+    items: readonly Item[],
+    otherwise: (error: Error) => Result,
+    decide: (item: Item, stored: StoredEntry | undefined, time: ServerTime) => Change<Result>,
+  ): Promise<Result[]> {
+    const keys = items.map(({ key }) => key);
+    const results = await servers.change<Result>(keys, (index, content, time) =>
+      decide(items[index] as Item, storedEntryOf(content), time),
+    );
+    throwIfAllFailed(results);
+    return results.map((result) => (result instanceof Error ? otherwise(result) : result));
   }
 
-  async read(keys: readonly string[]): Promise<StoreRead> {
-    let clock: Buffer | undefined;
-    // Without keys, one server is asked.
-    const asked = keys.length > 0 ? keys : [this.#settings];
-    const items = await this.#servers.forEachServer(asked, async (server, names) => {
-      // It is known from when the store is opened for a cache.
-      const copy = this.#invalidations.on(server);
-      const { contents, now } = await server.read(copy === undefined ? names : [...names, copy]);
-      clock = laterHead(clock, headOf(contents[names.length]));
-      return names.map((_, index) => ({ content: contents[index], now }));
-    });
-    throwIfAllFailed(items);
-    return {
-      clock,
-      readings: items.slice(0, keys.length).map((item): Reading => {
+  return {
+    name: "memcached",
+    nodeOf: servers.isOne ? undefined : (name) => servers.idOf(name),
+    nodes: servers.isOne ? undefined : () => servers.ids,
+    clockNode: servers.isOne ? undefined : () => servers.idOf(settingsName),
+    inspect: (node) => servers.inspect(node),
+    async read(keys) {
+      let head: Buffer | undefined;
+      // Without keys, one server is asked.
+      const asked = keys.length > 0 ? keys : [settingsName];
+      const items = await servers.forEachServer(asked, async (server, names) => {
+        // It is known from when the store is opened for a cache.
+        const copy = invalidations.on(server);
+        const { contents, now } = await server.read(copy === undefined ? names : [...names, copy]);
+        head = laterHead(head, headOf(contents[names.length]));
+        return names.map((_, index) => ({ content: contents[index], now }));
+      });
+      throwIfAllFailed(items);
+      const readings = items.slice(0, keys.length).map((item): Reading => {
         if (item instanceof Error) return { kind: "failed", error: item };
         return { kind: "read", entry: storedEntryOf(item.content), now: item.now };
-      }),
-    };
-  }
-
-  inspect(node: string): Promise<StoreReport> {
-    return this.#servers.inspect(node);
-  }
-
-  async readSettings(): Promise<Uint8Array | undefined> {
-    const [content] = await this.#servers.forEachServer([this.#settings], async (server, names) => {
-      const { contents } = await server.read(names);
-      return contents.map((one) => ({ one }));
-    });
-    throwIfAnyFailed([content]);
-    return settingsOf((content as { readonly one: Content | undefined }).one);
-  }
-
-  async replaceSettings(expected: Uint8Array | undefined, content: Uint8Array): Promise<boolean> {
-    const replace: Decide<boolean> = (_, held) => {
-      const current = settingsOf(held);
-      if (areSameBytes(current, content)) return { kind: "keep", result: true };
-      if (!areSameBytes(current, expected)) return { kind: "keep", result: false };
-      return { kind: "put", to: { kind: "settings", content, dropAt: NEVER }, result: true };
-    };
-    const [isReplaced] = await this.#servers.change([this.#settings], replace, true);
-    throwIfAnyFailed([isReplaced]);
-    return isReplaced as boolean;
-  }
-
-  appendClock(records: readonly Buffer[]): Promise<Buffer> {
-    return this.#invalidations.append(records);
-  }
-
-  readClock(from: number): Promise<Buffer | undefined> {
-    return this.#invalidations.read(from);
-  }
-
-  async acquire(
-    requests: readonly AcquireRequest[],
-    times: LeaseTimes,
-    origin: ClockOrigin,
-    holder?: string,
-  ): Promise<Grant[]> {
-    const startedAt = this.#clock.now();
-    const copyOf = ({ key }: AcquireRequest): string | undefined => this.#invalidations.copyBeside(key);
-    const copies = [...new Set(requests.map(copyOf))].filter((copy) => copy !== undefined);
-    const heads = new Map<string, ClockHead | undefined>();
-    // Each copy of the head comes before the keys of its server, so it is known when they are decided.
-    const names = [...copies, ...requests.map(({ key }) => key)];
-    const expired: Change<Grant> = { kind: "keep", result: { kind: "expired" } };
-    const results = await this.#servers.change<Grant>(names, (index, content, { now, slackMs }) => {
-      const name = copies[index];
-      if (name !== undefined) {
-        heads.set(name, readHead(headOf(content)));
-        return expired;
-      }
-      const request = requests[index - copies.length] as AcquireRequest;
-      const copy = copyOf(request);
-      const granted = copy === undefined ? origin : this.#invalidations.originOfGrant(origin, heads.get(copy));
-      if (granted === undefined || this.#clock.now() - startedAt > times.patienceMs) return expired;
-      if (isUnknownFormat(content)) return { kind: "keep", result: { kind: "unknown-format" } };
-      const { stored, grant } = transitions.acquire(
-        storedEntryOf(content),
-        request,
-        newTokens(1, holder).toString("latin1"),
-        withSlack(times, slackMs),
-        granted,
-        now,
+      });
+      return { clock: head, readings };
+    },
+    readSettings: async () => settingsOf(await servers.readOne(settingsName)),
+    async replaceSettings(expected, content) {
+      const [isReplaced] = await servers.swap([settingsName], (held) => {
+        const current = settingsOf(held);
+        if (areSameBytes(current, content)) return keep(true);
+        return areSameBytes(current, expected) ? put({ kind: "settings", content }, true) : keep(false);
+      });
+      return isReplaced === true;
+    },
+    appendClock: (records) => invalidations.append(records),
+    readClock: (from) => invalidations.read(from),
+    async acquire(requests, times, origin, holder) {
+      const startedAt = clock.now();
+      const copies = [...new Set(requests.map(({ key }) => invalidations.copyBeside(key)))].filter(
+        (copy) => copy !== undefined,
       );
-      if (grant.kind === "granted") return put(stored, grant);
-      // The flag that processes wait is not stored, since there is no message to send when the
-      // lease ends.
-      const { leaseMs } = times;
-      return {
-        kind: "keep",
-        result: grant.kind === "busy" ? { ...grant, remainingMs: Math.min(grant.remainingMs, leaseMs) } : grant,
-      };
-    });
-    const grants = results.slice(copies.length);
-    throwIfAllFailed(grants);
-    return grants.map((grant) => (grant instanceof Error ? { kind: "unavailable", error: grant } : grant));
-  }
-
-  async storeValues(storeRequests: readonly StoreRequest[]): Promise<StoreOutcome[]> {
-    const keys = storeRequests.map(({ key }) => key);
-    const outcomes = await this.#servers.change<StoreOutcome>(keys, (index, content, { now, slackMs }) => {
-      const before = storedEntryOf(content);
-      const request = storeRequests[index] as StoreRequest;
-      const { stored, outcome } = transitions.storeValue(before, request, now);
-      if (outcome === "refused" || before === undefined) return { kind: "keep", result: outcome };
-      if (stored === undefined || writeContent({ kind: "entry", stored }).length <= this.#maxEntryBytes)
-        return put(stored, outcome);
-      const { key } = request;
-      const tooLarge: Release = {
-        key,
-        token: before.token,
-        outcome: "uncacheable",
-        holdMs: UNCACHEABLE_MS + slackMs,
-        body: TOO_LARGE_MARK,
-      };
-      return put(transitions.release(before, tooLarge, now).stored, "unavailable");
-    });
-    throwIfAllFailed(outcomes);
-    return outcomes.map((outcome) => (outcome instanceof Error ? "unavailable" : outcome));
-  }
-
-  async renew(holds: readonly Hold[], times: LeaseTimes): Promise<boolean[]> {
-    const keys = holds.map(({ key }) => key);
-    const results = await this.#servers.change<boolean>(keys, (index, content, { now, slackMs }) => {
-      const stored = transitions.renew(storedEntryOf(content), holds[index] as Hold, withSlack(times, slackMs), now);
-      return stored === undefined ? { kind: "keep", result: false } : put(stored, true);
-    });
-    throwIfAllFailed(results);
-    return results.map((result) => result === true);
-  }
-
-  async release(releases: readonly Release[]): Promise<boolean[]> {
-    const keys = releases.map(({ key }) => key);
-    const results = await this.#servers.change<boolean>(keys, (index, content, { now, slackMs }) => {
-      const release = releases[index] as Release;
-      const { isHeld, stored } = transitions.release(
-        storedEntryOf(content),
-        { ...release, holdMs: release.holdMs + slackMs },
-        now,
+      const heads = new Map<string, ClockHead | undefined>();
+      // Each copy of the head comes before the keys of its server, so it is known when they are decided.
+      const names = [...copies, ...requests.map(({ key }) => key)];
+      const results = await servers.change<Grant>(names, (index, content, { now, slackMs }) => {
+        const name = copies[index];
+        if (name !== undefined) {
+          heads.set(name, readHead(headOf(content)));
+          return keep({ kind: "expired" });
+        }
+        const request = requests[index - copies.length] as AcquireRequest;
+        const copy = invalidations.copyBeside(request.key);
+        const granted = copy === undefined ? origin : invalidations.originOfGrant(origin, heads.get(copy));
+        if (granted === undefined || clock.now() - startedAt > times.patienceMs) return keep({ kind: "expired" });
+        if (content !== undefined && content.kind !== "entry") return keep({ kind: "unknown-format" });
+        const token = (newTokens(1, holder)[0] as Buffer).toString("latin1");
+        const { stored, grant } = transitions.acquire(
+          storedEntryOf(content),
+          request,
+          token,
+          withSlack(times, slackMs),
+          granted,
+          now,
+        );
+        if (grant.kind === "granted") return putEntry(stored, grant);
+        // The flag that processes wait is not stored, since there is no message to send when the
+        // lease ends.
+        if (grant.kind !== "busy") return keep(grant);
+        return keep({ ...grant, remainingMs: Math.min(grant.remainingMs, times.leaseMs) });
+      });
+      const grants = results.slice(copies.length);
+      throwIfAllFailed(grants);
+      return grants.map((grant) => (grant instanceof Error ? { kind: "unavailable", error: grant } : grant));
+    },
+    storeValues: (requests) =>
+      changeEach<StoreRequest, StoreOutcome>(
+        requests,
+        () => "unavailable",
+        (request, before, { now, slackMs }) => {
+          const { stored, outcome } = transitions.storeValue(before, request, now);
+          if (outcome === "refused" || before === undefined) return keep(outcome);
+          if (stored === undefined || writeContent({ kind: "entry", stored }).length <= maxEntryBytes)
+            return putEntry(stored, outcome);
+          return putEntry(markTooLarge(request, before, now, slackMs), "unavailable");
+        },
+      ),
+    renew: (holds, times) =>
+      changeEach<Hold, boolean>(
+        holds,
+        () => false,
+        (hold, before, { now, slackMs }) => {
+          const stored = transitions.renew(before, hold, withSlack(times, slackMs), now);
+          return stored === undefined ? keep(false) : putEntry(stored, true);
+        },
+      ),
+    release: (releases) =>
+      changeEach<Release, boolean>(
+        releases,
+        () => false,
+        (release, before, { now, slackMs }) => {
+          const { isHeld, stored } = transitions.release(before, { ...release, holdMs: release.holdMs + slackMs }, now);
+          return isHeld ? putEntry(stored, true) : keep(false);
+        },
+      ),
+    async remove(keys) {
+      const removed = await servers.change<void>(keys, (_, content) =>
+        content === undefined ? keep(undefined) : put(undefined, undefined),
       );
-      return isHeld ? put(stored, true) : { kind: "keep", result: false };
-    });
-    throwIfAllFailed(results);
-    return results.map((result) => result === true);
-  }
-
-  async remove(keys: readonly string[]): Promise<void> {
-    const results = await this.#servers.change<void>(keys, (_, content) =>
-      content === undefined ? { kind: "keep", result: undefined } : put(undefined, undefined),
-    );
-    throwIfAnyFailed(results);
-  }
-
-  async softInvalidate(keys: readonly string[]): Promise<void> {
-    const results = await this.#servers.change<void>(keys, (_, content) => {
-      const stored = storedEntryOf(content);
-      return stored === undefined
-        ? { kind: "keep", result: undefined }
-        : put(transitions.softInvalidate(stored), undefined);
-    });
-    throwIfAnyFailed(results);
-  }
-
-  open(names: StoreNames): Cancel {
-    if (this.#clockName !== "" && this.#clockName !== names.clock)
-      throw new CachedError(
-        "CACHED_OPTION_INVALID",
-        "createCache: `store`: expected a store that no cache with another `prefix` uses, got one in use; create a memcachedStore for each prefix",
-      );
-    this.#clockName = names.clock;
-    [this.#settings = ""] = this.#servers.pinToEach(names.settings).values();
-    this.#invalidations.open(names.clock);
-    return () => undefined;
-  }
+      throwIfAnyFailed(removed);
+    },
+    async softInvalidate(keys) {
+      const changed = await servers.change<void>(keys, (_, content) => {
+        const stored = storedEntryOf(content);
+        return stored === undefined ? keep(undefined) : putEntry(transitions.softInvalidate(stored), undefined);
+      });
+      throwIfAnyFailed(changed);
+    },
+    open(names) {
+      checkPrefix(opened, names.clock, "memcachedStore");
+      opened = names.clock;
+      [settingsName = ""] = servers.pinToEach(names.settings).values();
+      invalidations.open(names.clock);
+      return () => undefined;
+    },
+  };
 }
 
-const put = <Result>(stored: StoredEntry | undefined, result: Result): Change<Result> => ({
-  kind: "put",
-  to: stored === undefined ? undefined : { kind: "entry", stored },
-  result,
-});
+const putEntry = <Result>(stored: StoredEntry | undefined, result: Result): Change<Result> =>
+  put(stored && { kind: "entry", stored }, result);
 
 /**
  * Extends leases by the uncertainty of this process's time estimate, so that a process with a
@@ -333,7 +270,5 @@ const put = <Result>(stored: StoredEntry | undefined, result: Result): Change<Re
  */
 const withSlack = (times: LeaseTimes, slackMs: number): LeaseTimes => ({ ...times, leaseMs: times.leaseMs + slackMs });
 
-const settingsOf = (content: Content | undefined): Uint8Array | undefined =>
+const settingsOf = (content: Content): Uint8Array | undefined =>
   content?.kind === "settings" ? content.content : undefined;
-
-const isUnknownFormat = (content: Content | undefined): boolean => content !== undefined && content.kind !== "entry";

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import type { Clock, Random } from "../../core/base/clock.js";
 import { asError } from "../../core/store/answers.js";
 import type { StoreReport } from "../../core/store/store.js";
-import { type Content, dropAtOf, RESERVATION, readContent, writeContent } from "./content.js";
+import { type Content, dropAtOf, type KnownContent, RESERVATION, readContent, writeContent } from "./content.js";
 import {
   isLostRace,
   type MemcachedClient,
@@ -13,41 +13,36 @@ import {
 } from "./memcached-client.js";
 import { ServerClock, type ServerTime } from "./server-clock.js";
 
-/**
- * A decision about one name: keep its content, replace it with `to`, or remove it if `to` is
- * undefined. `result` is returned once that is done.
- */
-export type Change<Result> = { readonly result: Result } & (
-  | { readonly kind: "keep" }
-  | { readonly kind: "put"; readonly to: Exclude<Content, { kind: "unknown-format" }> | undefined }
-);
+/** A decision about one name: with `put`, its content becomes `to`, or absent. `result` is returned once that is done. */
+export type Change<Result> =
+  | { readonly kind: "keep"; readonly result: Result }
+  | { readonly kind: "put"; readonly to: KnownContent | undefined; readonly result: Result };
+
+export const keep = <Result>(result: Result): Change<Result> => ({ kind: "keep", result });
+
+export const put = <Result>(to: KnownContent | undefined, result: Result): Change<Result> => ({
+  kind: "put",
+  to,
+  result,
+});
 
 /**
  * Decides about one name. Must have no side effects: if the write loses a race, it is called again
  * with the new content.
  */
-export type Decide<Result> = (index: number, content: Content | undefined, time: ServerTime) => Change<Result>;
+export type Decide<Result> = (index: number, content: Content, time: ServerTime) => Change<Result>;
 
 const MAX_NAME_BYTES = 250;
-/**
- * Maximum attempts to change a name that other processes change concurrently. Each lost race has a
- * winner.
- */
+/** Maximum attempts to change a name that other processes change concurrently. */
 const MAX_ATTEMPTS = 16;
 const PAUSE_MS = 3;
-/**
- * A lifetime that the server takes for long past. A `cas` with it removes the item at once, and
- * only if it is unchanged.
- */
+/** A lifetime that the server takes for long past: a `cas` with it removes the item, if it is unchanged. */
 const EXPIRED = -1;
 const RESERVATION_MS = 60_000;
 /** Uncertainty about a server's time that is due to its counting in seconds. */
 const SECOND_MS = 1_000;
 
-/**
- * One memcached server. Every change is a read, a decision, and a write that is refused if the item
- * changed in between.
- */
+/** One memcached server. Every change is a read, a decision, and a write that is refused if the item changed in between. */
 export class Server {
   readonly #client: MemcachedClient;
   readonly #clock: Clock;
@@ -62,7 +57,7 @@ export class Server {
   }
 
   /** Reads the content of `names` in one round trip. */
-  async read(names: readonly string[]): Promise<{ contents: readonly (Content | undefined)[]; now: number }> {
+  async read(names: readonly string[]): Promise<{ contents: readonly Content[]; now: number }> {
     const items = await this.#fetch(names);
     // A reply to `stats` that was read late makes the time look earlier than it is. Values must not
     // be served beyond their age because of that.
@@ -91,7 +86,10 @@ export class Server {
         if (attempt === MAX_ATTEMPTS)
           throw new Error(`other processes changed the key concurrently in each of ${MAX_ATTEMPTS} attempts`);
         // Jitter separates processes that have collided twice.
-        if (attempt > 1) await this.#pause(this.#random() * PAUSE_MS * attempt);
+        if (attempt > 1) {
+          const ms = this.#random() * PAUSE_MS * attempt;
+          await new Promise<void>((resolve) => void this.#clock.after(ms, resolve));
+        }
         const items = await this.#fetch(remaining.map((index) => names[index] as string));
         const time = this.#serverClock.time();
         const isDone = await Promise.all(
@@ -120,7 +118,6 @@ export class Server {
     return results;
   }
 
-  /** Asks the server for its state. */
   async inspect(): Promise<StoreReport> {
     return readReport(await this.#client.cmd("stats"));
   }
@@ -132,14 +129,8 @@ export class Server {
     return wireNames.map((name) => items.get(name));
   }
 
-  /**
-   * Writes `to` if `item` is still stored under `name`. Returns false if another write was first.
-   */
-  async #write(
-    name: string,
-    item: StoredItem | undefined,
-    to: Exclude<Content, { kind: "unknown-format" }> | undefined,
-  ): Promise<boolean> {
+  /** Writes `to` if `item` is still stored under `name`. Returns false if another write was first. */
+  async #write(name: string, item: StoredItem | undefined, to: KnownContent | undefined): Promise<boolean> {
     const bytes = to === undefined ? Buffer.alloc(0) : writeContent(to);
     const lifetime = to === undefined ? EXPIRED : expiryOf(dropAtOf(to));
     try {
@@ -154,15 +145,10 @@ export class Server {
 
   /** Makes sure that there is an item under `name`, for a later `cas`. */
   async #reserve(name: string, now: number): Promise<void> {
-    try {
-      await this.#client.add(wireName(name), RESERVATION, { lifetime: expiryOf(now + RESERVATION_MS) });
-    } catch (error) {
+    const lifetime = expiryOf(now + RESERVATION_MS);
+    await this.#client.add(wireName(name), RESERVATION, { lifetime }).catch((error: unknown) => {
       if (!isLostRace(error)) throw error;
-    }
-  }
-
-  #pause(ms: number): Promise<void> {
-    return new Promise((resolve) => this.#clock.after(ms, resolve));
+    });
   }
 }
 

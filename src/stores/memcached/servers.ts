@@ -1,8 +1,9 @@
 import { hash } from "node:crypto";
-import { asError } from "../../core/store/answers.js";
+import { asError, throwIfAnyFailed } from "../../core/store/answers.js";
 import { groupBy } from "../../core/store/group-by.js";
 import type { StoreReport } from "../../core/store/store.js";
-import type { Decide, Server } from "./server.js";
+import type { Content } from "./content.js";
+import type { Change, Decide, Server } from "./server.js";
 
 /** The number of names whose servers are remembered. Then all are forgotten. */
 const MAX_NAMES = 10_000;
@@ -34,9 +35,7 @@ export class Servers {
     return (server as Server).inspect();
   }
 
-  /**
-   * Returns a name for each server that begins with `name` and belongs to that server.
-   */
+  /** Returns a name for each server that begins with `name` and belongs to that server. */
   pinToEach(name: string): ReadonlyMap<Server, string> {
     return new Map(
       [...this.#servers].map(([id, server]) => {
@@ -48,14 +47,28 @@ export class Servers {
   }
 
   /** Like `Server.change`, for names of any server. */
-  change<Result>(
-    names: readonly string[],
-    decide: Decide<Result>,
-    canOnlySwap = false,
-  ): Promise<readonly (Result | Error)[]> {
+  change<Result>(names: readonly string[], decide: Decide<Result>): Promise<readonly (Result | Error)[]> {
     return this.forEachServer(names, (server, ownNames, indexes) =>
-      server.change(ownNames, (nth, content, time) => decide(indexes[nth] as number, content, time), canOnlySwap),
+      server.change(ownNames, (nth, content, time) => decide(indexes[nth] as number, content, time)),
     );
+  }
+
+  /** Changes names that never expire, and whose content must not come back: see `Server.change`. Throws if one failed. */
+  async swap<Result>(
+    names: readonly string[],
+    decide: (content: Content, now: number) => Change<Result>,
+  ): Promise<readonly Result[]> {
+    const results = await this.forEachServer(names, (server, ownNames) =>
+      server.change(ownNames, (_, content, { now }) => decide(content, now), true),
+    );
+    throwIfAnyFailed(results);
+    return results as readonly Result[];
+  }
+
+  /** Reads what is under one name. */
+  async readOne(name: string): Promise<Content> {
+    const { contents } = await this.serverOf(name).read([name]);
+    return contents[0];
   }
 
   /**
@@ -88,22 +101,13 @@ export class Servers {
   idOf(name: string): string {
     const known = this.#pinned.get(name) ?? this.#idOf.get(name);
     if (known !== undefined) return known;
-    const id = this.#computeId(name);
+    const weighted = this.ids.map((id) => ({ id, weight: this.isOne ? "" : hash("sha1", `${id}\n${name}`, "hex") }));
+    const { id } = weighted.reduce((best, other) => (other.weight > best.weight ? other : best));
     if (this.#idOf.size >= MAX_NAMES) this.#idOf.clear();
     this.#idOf.set(name, id);
     return id;
   }
 
-  #computeId(name: string): string {
-    let best: { readonly weight: string; readonly id: string } | undefined;
-    for (const id of this.#servers.keys()) {
-      const weight = this.isOne ? id : hash("sha1", `${id}\n${name}`, "hex");
-      if (best === undefined || weight > best.weight) best = { weight, id };
-    }
-    return (best as { readonly id: string }).id;
-  }
-
-  /** Returns the server that a name belongs to, see `idOf`. */
   serverOf(name: string): Server {
     return this.#servers.get(this.idOf(name)) as Server;
   }

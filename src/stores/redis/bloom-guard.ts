@@ -1,14 +1,12 @@
-import { randomBytes } from "node:crypto";
+import { hash, randomBytes } from "node:crypto";
 import { type Clock, EXPECTED_TIMER_MS, isTimerMs, systemClock, within } from "../../core/base/clock.js";
 import { CachedError, describeSetting, messageOf } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
-import { type BloomSize, bloomOffsets, bloomSize } from "./bloom-bits.js";
-import { chunksOf } from "./chunks.js";
-import type { Script, ScriptArgument } from "./define-script.js";
-import { integerOf } from "./integer-reply.js";
+import type { Script, ScriptArguments } from "./define-script.js";
 import { portOf, problemOfClient } from "./known-clients.js";
-import { sendScripts } from "./pipeline.js";
+import { chunksOf, sendScripts } from "./pipeline.js";
 import type { RedisClient } from "./redis-client.js";
+import { integerOf } from "./replies.js";
 import { bloomAdd } from "./scripts/bloom-add.js";
 import { bloomBuild } from "./scripts/bloom-build.js";
 import { bloomCheck } from "./scripts/bloom-check.js";
@@ -118,7 +116,8 @@ class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard
     const { clock, timeoutMs } = this.#options;
     const chunks = chunksOf(ids, IDS_PER_CALL);
     const pending = this.#call(bloomCheck, [this.#filter], { bitsPerId: this.#size.bitsPerId }, chunks);
-    const replies = await repliesInTime(clock, pending, timeoutMs);
+    const inTime = { ms: timeoutMs, otherwise: (): readonly unknown[] => [] };
+    const replies = (await within(clock, pending.catch(inTime.otherwise), inTime)) as readonly (unknown[] | null)[];
     const flags = chunks.flatMap((chunk, nth) => replies[nth] ?? chunk.map(() => 1));
     return flags.map((flag, nth) => integerOf(flag) !== 0 || !isId(ids[nth]));
   }
@@ -170,7 +169,7 @@ class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard
   async #call<Args extends readonly string[]>(
     script: Script<Args>,
     keys: readonly string[],
-    args: { readonly [Name in Args[number]]: ScriptArgument },
+    args: ScriptArguments<Args>,
     chunks: readonly (readonly Id[])[],
   ): Promise<readonly unknown[]> {
     const offsetsOf = (id: Id): number[] => bloomOffsets(String(id), this.#size);
@@ -228,16 +227,38 @@ function validatedSize(options: Required<BloomGuardOptions>): BloomSize {
   throw new CachedError("CACHED_OPTION_INVALID", `bloomGuard: ${problems.join("; ")}`);
 }
 
-/** Resolves with the replies; with none if Redis fails or does not reply within `ms`. */
-async function repliesInTime(
-  clock: Clock,
-  replies: Promise<readonly unknown[]>,
-  ms: number,
-): Promise<readonly (unknown[] | null)[]> {
-  const inTime = await within(
-    clock,
-    replies.catch(() => []),
-    { ms, otherwise: () => [] },
-  );
-  return inTime as readonly (unknown[] | null)[];
+/** The size of a Bloom filter. */
+export interface BloomSize {
+  /** Length of the filter in bits. */
+  readonly bits: number;
+  /** Number of bits that each id sets. */
+  readonly bitsPerId: number;
+}
+
+/** The maximum length of a Redis string: 512 MB, in bits. */
+const MAX_BITS = 2 ** 32;
+
+/**
+ * Returns the size of the smallest filter that, with `capacity` ids in it, reports at most
+ * `falsePositiveRatio` of all other ids as present. Undefined if that exceeds the maximum length of
+ * a Redis string.
+ * Source: B. Bloom, "Space/Time Trade-offs in Hash Coding with Allowable Errors", CACM 13(7), 1970.
+ */
+export function bloomSize(capacity: number, falsePositiveRatio: number): BloomSize | undefined {
+  const bits = Math.ceil((-capacity * Math.log(falsePositiveRatio)) / Math.LN2 ** 2);
+  const bitsPerId = Math.max(1, Math.round((bits / capacity) * Math.LN2));
+  return bits > MAX_BITS ? undefined : { bits, bitsPerId };
+}
+
+/**
+ * Returns the offsets of the bits of one id. They are derived from two hashes by double hashing.
+ * Source: A. Kirsch, M. Mitzenmacher, "Less Hashing, Same Performance: Building a Better Bloom
+ * Filter", ESA 2006.
+ */
+export function bloomOffsets(id: string, { bits, bitsPerId }: BloomSize): number[] {
+  const digest = hash("sha256", id, "buffer");
+  // 48 bits each, so that the products and sums below stay exact.
+  const first = digest.readUIntBE(0, 6);
+  const second = digest.readUIntBE(6, 6);
+  return Array.from({ length: bitsPerId }, (_, nth) => ((first % bits) + nth * (second % bits)) % bits);
 }

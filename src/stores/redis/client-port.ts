@@ -1,9 +1,9 @@
-import type { ClientEvents } from "./client-events.js";
+import type { Cancel } from "../../core/base/clock.js";
 import type { ScriptArgument } from "./define-script.js";
 
 /**
- * What the store asks of a client. There is one implementation for ioredis and iovalkey (`ioredis-port.ts`), and those for
- * node-redis (`node-redis-port.ts`, `node-redis-cluster.ts`, `node-redis-sentinel.ts`). All strings in replies are buffers.
+ * What the store asks of a client. There is one implementation for ioredis and iovalkey (`ioredis-port.ts`), and one for
+ * node-redis (`node-redis-port.ts`). All strings in replies are buffers.
  */
 export interface ClientPort {
   readonly status: ClientStatus;
@@ -98,4 +98,59 @@ export interface SubscriberConnection extends OwnConnectionPort {
 /** A connection for writes. */
 export interface WriterConnection extends OwnConnectionPort {
   readonly port: ClientPort;
+}
+
+/** The events of a client, with what they are told with. */
+export interface ClientEvent {
+  error: [error: Error];
+  /** It begins to connect, for the first time or again. */
+  connecting: [];
+  /** It is connected. */
+  ready: [];
+  /** It was closed, or has given up. */
+  end: [];
+  /** A node of a Cluster cannot be reached. */
+  nodeError: [error: Error, node: string];
+}
+
+type Listener = (...event: unknown[]) => void;
+
+/** Has the client deliver an event, until what it returns is called. */
+export type StartEvent = (event: keyof ClientEvent, deliver: (...event: unknown[]) => void) => Cancel;
+
+/**
+ * The events of a client, with one listener on the client for each event, however many stores and connections listen: an
+ * EventEmitter warns about more than ten.
+ */
+export class ClientEvents {
+  readonly #start: StartEvent;
+  readonly #started = new Map<keyof ClientEvent, { readonly listeners: Set<Listener>; stop: Cancel }>();
+
+  constructor(start: StartEvent) {
+    this.#start = start;
+  }
+
+  /** Calls `listener` with each event, after those that listen already. Returns a function that ends that. */
+  listen<Event extends keyof ClientEvent>(event: Event, listener: (...event: ClientEvent[Event]) => void): Cancel {
+    // A function of its own, so that a listener can be there twice.
+    const own: Listener = (...args) => listener(...(args as ClientEvent[Event]));
+    let started = this.#started.get(event);
+    if (started === undefined) {
+      started = { listeners: new Set(), stop: () => undefined };
+      this.#started.set(event, started);
+      started.stop = this.#start(event, (...args) => this.emit(event, ...(args as ClientEvent[Event])));
+    }
+    const { listeners, stop } = started;
+    listeners.add(own);
+    return () => {
+      if (!listeners.delete(own) || listeners.size > 0) return;
+      stop();
+      this.#started.delete(event);
+    };
+  }
+
+  /** Delivers an event to those that listen. */
+  emit<Event extends keyof ClientEvent>(event: Event, ...args: ClientEvent[Event]): void {
+    for (const listener of [...(this.#started.get(event)?.listeners ?? [])]) listener(...args);
+  }
 }

@@ -2,9 +2,8 @@ import type { Clock } from "../../core/base/clock.js";
 import { laterHead } from "../../core/store/clock-copies.js";
 import { readEntry } from "../../core/store/entry-layout.js";
 import type { Reading, StoreRead } from "../../core/store/store.js";
-import { chunksOf } from "./chunks.js";
 import type { ClientPort, Command } from "./client-port.js";
-import { groupByNode, send } from "./pipeline.js";
+import { chunksOf, groupByNode, send } from "./pipeline.js";
 import { type RedisClock, readHeadOf } from "./redis-clock.js";
 import { READ_TIME, type ServerTimes } from "./server-times.js";
 
@@ -26,24 +25,20 @@ export class EntryReader {
     this.#invalidations = invalidations;
   }
 
-  /** See `Store.read`. */
-  read(keys: readonly string[]): Promise<StoreRead> {
-    return this.#port.cluster === undefined ? this.#readServer(keys) : this.#readCluster(keys);
-  }
-
-  /** MGET reads everything, in one command unless there are many keys: it blocks the server for a short time only, unlike a script. */
-  #readServer(keys: readonly string[]): Promise<StoreRead> {
+  /**
+   * See `Store.read`. On a single server, MGET reads everything, in one command unless there are many keys: it blocks the server for a
+   * short time only, unlike a script.
+   */
+  async read(keys: readonly string[]): Promise<StoreRead> {
+    if (this.#port.cluster !== undefined) return this.#readCluster(keys);
     const clockKey = this.#invalidations.key;
     // It is known from when the store is opened for a cache.
     const names = clockKey === undefined ? keys : [...keys, clockKey];
     const sentAt = this.#clock.now();
     const nowAtSend = this.#times.now("", sentAt);
     if (nowAtSend === undefined) return this.#readServerAndTime(names, keys.length);
-    const reading = names.length > KEYS_PER_COMMAND ? this.#readInParts(names) : this.#port.mget(names);
-    return reading.then((reply) => {
-      const now = Math.floor(nowAtSend + this.#clock.now() - sentAt);
-      return serverRead(reply as Values, keys.length, now);
-    });
+    const reply = await (names.length > KEYS_PER_COMMAND ? this.#readInParts(names) : this.#port.mget(names));
+    return serverRead(reply as Values, keys.length, Math.floor(nowAtSend + this.#clock.now() - sentAt));
   }
 
   /** The server replies to the first commands while this process still writes the others. */
@@ -73,7 +68,10 @@ export class EntryReader {
         failures++;
         failure = value;
       }
-      readings[index] = value instanceof Error ? { kind: "failed", error: value } : readingOf(value, now);
+      readings[index] =
+        value instanceof Error
+          ? { kind: "failed", error: value }
+          : { kind: "read", entry: value === null ? undefined : readEntry(value), now };
     };
     const nodes = groupByNode(this.#port, keys);
     const reads = nodes.map(async ({ node, calls }) => {
@@ -136,15 +134,9 @@ type Values = readonly Value[];
 /** Reads the reply to the MGET of keys, and then of the head of the clock. */
 function serverRead(values: Values, keyCount: number, now: number): StoreRead {
   const readings = new Array<Reading>(keyCount);
-  for (let at = 0; at < keyCount; at++) readings[at] = readingOf(values[at] as Value, now);
-  return {
-    readings,
-    clock: values[keyCount] ?? undefined,
-  };
+  for (let at = 0; at < keyCount; at++) {
+    const value = values[at] as Value;
+    readings[at] = { kind: "read", entry: value === null ? undefined : readEntry(value), now };
+  }
+  return { readings, clock: values[keyCount] ?? undefined };
 }
-
-const readingOf = (value: Value, now: number): Reading => ({
-  kind: "read",
-  entry: value === null ? undefined : readEntry(value),
-  now,
-});

@@ -1,15 +1,15 @@
 import { randomInt } from "node:crypto";
 import { asError } from "../../core/store/answers.js";
-import { ClientEvents } from "./client-events.js";
-import type {
-  ClientPort,
-  ClientStatus,
-  ClusterNodes,
-  Command,
-  ConnectionEvents,
-  OnMessage,
-  SubscriberConnection,
-  WriterConnection,
+import {
+  ClientEvents,
+  type ClientPort,
+  type ClientStatus,
+  type ClusterNodes,
+  type Command,
+  type ConnectionEvents,
+  type OnMessage,
+  type SubscriberConnection,
+  type WriterConnection,
 } from "./client-port.js";
 import type { ScriptArgument } from "./define-script.js";
 import type { IoredisClient, IoredisEvent } from "./redis-client.js";
@@ -19,15 +19,16 @@ export class IoredisPort implements ClientPort {
   readonly events: ClientEvents;
   readonly cluster: ClusterNodes | undefined;
   readonly #client: IoredisClient;
+  readonly #isAutoPipelined: boolean;
 
   constructor(client: IoredisClient) {
     this.#client = client;
+    this.#isAutoPipelined = isAutoPipelined(client);
     this.cluster = isCluster(client) ? clusterNodes(client) : undefined;
     this.events = new ClientEvents((event, deliver) => {
       const name: IoredisEvent = event === "nodeError" ? "node error" : event;
-      const listener = deliver as (error: Error) => void;
-      client.on(name, listener);
-      return () => client.off(name, listener);
+      client.on(name, deliver);
+      return () => client.off(name, deliver);
     });
   }
 
@@ -43,7 +44,7 @@ export class IoredisPort implements ClientPort {
 
   async send(commands: readonly Command[]): Promise<readonly unknown[]> {
     const [only] = commands;
-    if (only !== undefined && commands.length === 1 && !isAutoPipelined(this.#client)) {
+    if (only !== undefined && commands.length === 1 && !this.#isAutoPipelined) {
       // A single command costs less outside a pipeline.
       return [await this.#client.callBuffer(nameOf(only), ...only.args).catch(asError)];
     }
@@ -69,9 +70,7 @@ export class IoredisPort implements ClientPort {
   }
 
   mget(keys: readonly string[]): Promise<unknown> {
-    return isAutoPipelined(this.#client)
-      ? sendOne(this, { name: "MGET", args: keys })
-      : this.#client.mgetBuffer(...keys);
+    return this.#isAutoPipelined ? sendOne(this, { name: "MGET", args: keys }) : this.#client.mgetBuffer(...keys);
   }
 
   async ask(node: string, command: Command): Promise<unknown> {
@@ -81,7 +80,8 @@ export class IoredisPort implements ClientPort {
   }
 
   bytesReceivedFrom(node: string): number | undefined {
-    return this.#serverOf(node)?.stream?.bytesRead;
+    const server = this.cluster === undefined ? this.#client : this.#serverOf(node);
+    return server?.stream?.bytesRead;
   }
 
   openSubscriber(events: ConnectionEvents, onMessage: OnMessage, attempt: number): SubscriberConnection | undefined {

@@ -1,10 +1,14 @@
 import { describeSetting } from "../../core/base/errors.js";
 import type { ClientPort } from "./client-port.js";
 import { IoredisPort } from "./ioredis-port.js";
-import { type NodeRedisCluster, NodeRedisClusterPort } from "./node-redis-cluster.js";
 import type { NodeRedisServer, ServerOptions } from "./node-redis-connection.js";
-import { NodeRedisPort } from "./node-redis-port.js";
-import { type NodeRedisSentinel, NodeRedisSentinelPort } from "./node-redis-sentinel.js";
+import {
+  clusterPort,
+  type NodeRedisCluster,
+  type NodeRedisSentinel,
+  sentinelPort,
+  serverPort,
+} from "./node-redis-port.js";
 import type { IoredisClient, NodeRedisClient, RedisClient } from "./redis-client.js";
 
 /** Returns whether a value is a client, of whatever package. */
@@ -22,9 +26,9 @@ export function portOf(client: RedisClient): ClientPort {
 
 function newPort(client: RedisClient): ClientPort {
   if (!isNodeRedis(client)) return new IoredisPort(client as IoredisClient);
-  if (isFunction(client, "nodeClient")) return new NodeRedisClusterPort(client as unknown as NodeRedisCluster);
-  if (isFunction(client, "getSentinelNode")) return new NodeRedisSentinelPort(client as unknown as NodeRedisSentinel);
-  return new NodeRedisPort(client as unknown as NodeRedisServer);
+  if (isFunction(client, "nodeClient")) return clusterPort(client as unknown as NodeRedisCluster);
+  if (isFunction(client, "getSentinelNode")) return sentinelPort(client as unknown as NodeRedisSentinel);
+  return serverPort(client as unknown as NodeRedisServer);
 }
 
 /**

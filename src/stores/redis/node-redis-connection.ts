@@ -1,7 +1,8 @@
+import type { Cancel } from "../../core/base/clock.js";
 import { asError } from "../../core/store/answers.js";
 import type { Command, ConnectionEvents, OnMessage, OwnConnectionPort, SubscriberConnection } from "./client-port.js";
 import type { ScriptArgument } from "./define-script.js";
-import { isMissingRight } from "./refusal.js";
+import { isMissingRight } from "./replies.js";
 
 /** What the store uses of a node-redis client of one server: that of `createClient`, or of a node of a Cluster or Sentinel. */
 export interface NodeRedisServer {
@@ -29,39 +30,21 @@ export interface ServerOptions {
 }
 
 /** The types of RESP whose values are to be buffers: simple, blob and verbatim strings. Their keys are the bytes with which they begin. */
-const BUFFERS = { [ord("+")]: Buffer, [ord("$")]: Buffer, [ord("=")]: Buffer };
+const BUFFERS = Object.fromEntries(["+", "$", "="].map((type) => [type.charCodeAt(0), Buffer]));
 /** In the place of the command options of the client, except its time limit and its signal. */
 export const COMMAND_OPTIONS = { typeMapping: BUFFERS, asap: false } as const;
 /** While the client is connected. The time limit of the client is for commands that wait until it is, and costs as much as they do. */
 const READY_OPTIONS = { ...COMMAND_OPTIONS, timeout: undefined } as const;
 
-/** Returns the options of a command that is sent now. */
-export const optionsFor = ({ isReady }: { readonly isReady: boolean }): object =>
-  isReady ? READY_OPTIONS : COMMAND_OPTIONS;
-
-function ord(character: string): number {
-  return character.charCodeAt(0);
-}
+/** Sends one command. node-redis writes all commands of a turn of the event loop at once, so they need no pipeline. */
+export const sendTo = (server: NodeRedisServer, command: Command): Promise<unknown> =>
+  server.sendCommand(argsOf(command), server.isReady ? READY_OPTIONS : COMMAND_OPTIONS);
 
 /** Returns a command as node-redis takes it: without numbers. */
 export const argsOf = ({ name, args }: Command): (string | Buffer)[] => [
   name,
   ...args.map((arg: ScriptArgument) => (typeof arg === "number" ? String(arg) : arg)),
 ];
-
-/** Sends commands to a server. node-redis writes all commands of a turn of the event loop at once, so they need no pipeline. */
-export const sendTo = (server: NodeRedisServer, commands: readonly Command[]): Promise<readonly unknown[]> =>
-  Promise.all(commands.map((command) => server.sendCommand(argsOf(command), optionsFor(server)).catch(asError)));
-
-/** Sends one MGET to a server. */
-export const mgetFrom = (server: NodeRedisServer, keys: readonly string[]): Promise<unknown> =>
-  server.sendCommand(["MGET", ...keys], optionsFor(server));
-
-/** Returns what a client of one server connects to. */
-export function placeOf({ options }: NodeRedisServer): string {
-  const { path, host = "localhost", port = 6_379 } = options?.socket ?? {};
-  return path ?? `${host}:${port}`;
-}
 
 /**
  * Options of connections that a store opens for itself. They do not reconnect: their owner has to know when one has ended.
@@ -130,4 +113,16 @@ export function openSubscriberOf(
 
 function ignoreMissingRight(error: unknown): void {
   if (!isMissingRight(error)) throw error;
+}
+
+interface Emitter {
+  on(event: string, listener: (...args: never[]) => void): unknown;
+  off(event: string, listener: (...args: never[]) => void): unknown;
+}
+
+/** Adds a listener to a client. Returns a function that removes it. */
+export function listen(client: object, event: string, listener: (...args: never[]) => void): Cancel {
+  const emitter = client as Emitter;
+  emitter.on(event, listener);
+  return () => emitter.off(event, listener);
 }

@@ -1,114 +1,294 @@
-import { ClientEvents } from "./client-events.js";
-import type {
-  ClientPort,
-  ClientStatus,
-  Command,
-  ConnectionEvents,
-  OnMessage,
-  SubscriberConnection,
-  WriterConnection,
+import { randomInt } from "node:crypto";
+import type { Cancel } from "../../core/base/clock.js";
+import { asError } from "../../core/store/answers.js";
+import {
+  ClientEvents,
+  type ClientPort,
+  type ClientStatus,
+  type ClusterNodes,
+  type Command,
+  type ConnectionEvents,
+  type OnMessage,
+  type SubscriberConnection,
+  type WriterConnection,
 } from "./client-port.js";
+import { slotOfKey } from "./key-slot.js";
 import {
   argsOf,
+  COMMAND_OPTIONS,
+  destroyQuietly,
   duplicate,
-  mgetFrom,
+  listen,
   type NodeRedisServer,
   openSubscriberOf,
-  optionsFor,
-  placeOf,
   sendTo,
 } from "./node-redis-connection.js";
 
-/** A client of node-redis for one server: that of `createClient`. */
-export class NodeRedisPort implements ClientPort {
-  readonly cluster = undefined;
-  readonly events: ClientEvents;
-  readonly #client: NodeRedisServer;
+/** What the store uses of a client of `createCluster`. */
+export interface NodeRedisCluster {
+  readonly isOpen: boolean;
+  readonly slots: readonly ({ readonly master: Node } | undefined)[];
+  readonly masters: readonly Node[];
+  nodeClient(node: Node): NodeRedisServer | Promise<NodeRedisServer>;
+  sendCommand(
+    firstKey: string,
+    isReadonly: false,
+    args: readonly (string | Buffer)[],
+    options: object,
+  ): Promise<unknown>;
+  duplicate(): NodeRedisCluster;
+  connect(): Promise<unknown>;
+  destroy(): unknown;
+}
 
-  constructor(client: NodeRedisServer) {
-    this.#client = client;
-    this.events = new ClientEvents((event, deliver) => {
-      switch (event) {
-        case "error":
-          return listen(client, "error", deliver as (error: Error) => void);
-        case "connecting":
-          return listen(client, "connect", deliver as () => void);
-        case "ready":
-          return listen(client, "ready", deliver as () => void);
-        case "end": {
-          // A client that gives up says so in no other way.
-          const onError = (): void => {
-            if (!client.isOpen) (deliver as () => void)();
-          };
-          const stops = [listen(client, "end", deliver as () => void), listen(client, "error", onError)];
-          return () => {
-            for (const stop of stops) stop();
-          };
-        }
-        default:
-          return () => undefined;
-      }
-    });
+interface Node {
+  readonly address: string;
+  readonly client?: NodeRedisServer | undefined;
+}
+
+/** What the store uses of a client of `createSentinel`. */
+export interface NodeRedisSentinel {
+  readonly isOpen: boolean;
+  /** Calls a function with the client of the master, once there is one. */
+  _execute<Result>(isReadonly: false, use: (master: NodeRedisServer) => Promise<Result>): Promise<Result>;
+}
+
+/** What differs between the clients of node-redis: which client of one server is used. */
+interface NodeRedisKind {
+  readonly place: () => string;
+  readonly status: () => ClientStatus;
+  readonly events: ClientEvents;
+  readonly cluster?: ClusterNodes;
+  /** Returns the client of the server that a key is on; without a key, of any. */
+  readonly serverFor: (key: string | undefined) => NodeRedisServer | Promise<NodeRedisServer>;
+  /** Returns the client of a node. Default: that of the only one. */
+  readonly serverAt?: (node: string) => NodeRedisServer | Promise<NodeRedisServer>;
+  /** Returns what connections for messages and writes are duplicated from. Undefined: there is no server to connect to yet. */
+  readonly original: () => NodeRedisServer | undefined;
+  /** Default: like any other command. */
+  readonly sendMoved?: (command: Command) => Promise<unknown>;
+  /** Default: a connection to the server of `original`. */
+  readonly openWriter?: (events: ConnectionEvents) => WriterConnection;
+}
+
+/** A client of node-redis. */
+export class NodeRedisPort implements ClientPort {
+  readonly events: ClientEvents;
+  readonly cluster: ClusterNodes | undefined;
+  readonly #kind: NodeRedisKind;
+
+  constructor(kind: NodeRedisKind) {
+    this.#kind = kind;
+    this.events = kind.events;
+    this.cluster = kind.cluster;
   }
 
   get status(): ClientStatus {
-    return statusOf(this.#client);
+    return this.#kind.status();
   }
 
   get place(): string {
-    return placeOf(this.#client);
+    return this.#kind.place();
   }
 
-  send(commands: readonly Command[]): Promise<readonly unknown[]> {
-    return sendTo(this.#client, commands);
+  async send(commands: readonly Command[]): Promise<readonly unknown[]> {
+    try {
+      const server = await this.#kind.serverFor(firstKeyOf(commands));
+      return await Promise.all(commands.map((command) => sendTo(server, command).catch(asError)));
+    } catch (error) {
+      return commands.map(() => asError(error));
+    }
   }
 
   async sendMoved(command: Command): Promise<unknown> {
-    return (await this.send([command]))[0];
+    return this.#kind.sendMoved?.(command) ?? (await this.send([command]))[0];
   }
 
-  mget(keys: readonly string[]): Promise<unknown> {
-    return mgetFrom(this.#client, keys);
+  async mget(keys: readonly string[]): Promise<unknown> {
+    return sendTo(await this.#kind.serverFor(keys[0]), { name: "MGET", args: keys });
   }
 
-  ask(_node: string, command: Command): Promise<unknown> {
-    return this.#client.sendCommand(argsOf(command), optionsFor(this.#client));
+  async ask(node: string, command: Command): Promise<unknown> {
+    const { serverAt, serverFor } = this.#kind;
+    return sendTo(await (serverAt ?? serverFor)(node), command);
   }
 
   bytesReceivedFrom(): undefined {
     return undefined;
   }
 
-  openSubscriber(events: ConnectionEvents, onMessage: OnMessage): SubscriberConnection {
-    return openSubscriberOf(this.#client, events, onMessage);
+  openSubscriber(events: ConnectionEvents, onMessage: OnMessage): SubscriberConnection | undefined {
+    const original = this.#kind.original();
+    return original && openSubscriberOf(original, events, onMessage);
   }
 
-  openWriter(events: ConnectionEvents): WriterConnection {
-    return openWriterOf(this.#client, events);
+  openWriter(events: ConnectionEvents): WriterConnection | undefined {
+    if (this.#kind.openWriter !== undefined) return this.#kind.openWriter(events);
+    const original = this.#kind.original();
+    if (original === undefined) return undefined;
+    const { connection, close } = duplicate(original, events);
+    return { port: serverPort(connection), close };
   }
 }
 
-/** Opens a connection for writes to the server of a client. */
-export function openWriterOf(client: NodeRedisServer, events: ConnectionEvents): WriterConnection {
-  const { connection, close } = duplicate(client, events);
-  return { port: new NodeRedisPort(connection), close };
+/** For a client of one server: that of `createClient`. */
+export function serverPort(client: NodeRedisServer): ClientPort {
+  const names = { error: "error", connecting: "connect", ready: "ready", end: "end" } as const;
+  return new NodeRedisPort({
+    place: () => {
+      const { path, host = "localhost", port = 6_379 } = client.options?.socket ?? {};
+      return path ?? `${host}:${port}`;
+    },
+    status: () => {
+      if (client.isReady) return "ready";
+      if (!client.isOpen) return "end";
+      return client.socketEpoch === 0 ? "connecting" : "reconnecting";
+    },
+    events: new ClientEvents((event, deliver) => {
+      if (event === "nodeError") return () => undefined;
+      const stop = listen(client, names[event], deliver);
+      if (event !== "end") return stop;
+      // A client that gives up says so in no other way.
+      const stopErrors = listen(client, "error", () => {
+        if (!client.isOpen) deliver();
+      });
+      return () => {
+        stop();
+        stopErrors();
+      };
+    }),
+    serverFor: () => client,
+    original: () => client,
+  });
 }
 
-/** Returns what a client of one server is doing. */
-export function statusOf({ isOpen, isReady, socketEpoch }: NodeRedisServer): ClientStatus {
-  if (isReady) return "ready";
-  if (!isOpen) return "end";
-  return socketEpoch === 0 ? "connecting" : "reconnecting";
+/**
+ * For a client of a Cluster: that of `createCluster`. `connecting`: what commands wait for until it knows the nodes.
+ * Undefined: they fail until then.
+ */
+export function clusterPort(client: NodeRedisCluster, connecting?: Promise<unknown>): ClientPort {
+  const nodeAt = (address: string): Node | undefined => client.masters.find((master) => master.address === address);
+  const anyMaster = (): Node | undefined => client.masters[randomInt(Math.max(1, client.masters.length))];
+  const status = (): ClientStatus => {
+    if (!client.isOpen) return "end";
+    return client.masters.length > 0 ? "ready" : "connecting";
+  };
+  function serverOf(master: Node | undefined): NodeRedisServer | Promise<NodeRedisServer> {
+    if (master === undefined) throw new Error("the client has no connection to this node");
+    return client.nodeClient(master);
+  }
+  const names = { error: "error", connecting: "node-connect", ready: "node-ready", end: "disconnect" } as const;
+  return new NodeRedisPort({
+    place: () => "the Cluster",
+    status,
+    events: new ClientEvents((event, deliver) => {
+      if (event !== "nodeError") return listen(client, names[event], deliver);
+      return listen(client, "node-error", (error: Error, { host, port }: Place) => deliver(error, `${host}:${port}`));
+    }),
+    cluster: {
+      masters: () => client.masters.map(({ address }) => address),
+      masterOf: (slot) => client.slots[slot]?.master.address,
+      isConnectedTo: (node) => nodeAt(node)?.client?.isReady === true,
+    },
+    serverFor: async (key) => {
+      if (status() === "connecting") await connecting;
+      return serverOf(key === undefined ? anyMaster() : client.slots[slotOfKey(key)]?.master);
+    },
+    serverAt: (node) => serverOf(nodeAt(node)),
+    original: () => anyMaster()?.client,
+    // The Cluster client follows the redirection, and learns from it.
+    sendMoved: (command) =>
+      client.sendCommand(firstKeyOf([command]) ?? "", false, argsOf(command), COMMAND_OPTIONS).catch(asError),
+    // Its connections to nodes reconnect by themselves, since their options cannot be changed.
+    openWriter: (events) => {
+      const own = client.duplicate();
+      listen(own, "error", (error: Error) => events.onError(error));
+      listen(own, "node-error", (error: Error) => events.onNodeError(error));
+      const connected = own.connect();
+      connected.then(
+        () => {
+          events.onConnect();
+          events.onReady();
+        },
+        (error: unknown) => {
+          events.onError(asError(error));
+          events.onEnd();
+        },
+      );
+      return { port: clusterPort(own, connected), close: () => destroyQuietly(own) };
+    },
+  });
 }
 
-interface Emitter {
-  on(event: string, listener: (...args: never[]) => void): unknown;
-  off(event: string, listener: (...args: never[]) => void): unknown;
+/**
+ * For the master that Sentinel names, of a client of `createSentinel`. The commands go to its client of the master itself.
+ * Otherwise the commands of a tick would wait for each other: each takes a lease of that client, of which there is one by default.
+ */
+export function sentinelPort(sentinel: NodeRedisSentinel): ClientPort {
+  let master: NodeRedisServer | undefined;
+  let finding: Promise<NodeRedisServer> | undefined;
+  let stops: readonly Cancel[] = [];
+  const events = new ClientEvents((event, deliver) =>
+    event === "error" ? listen(sentinel, "error", deliver) : () => undefined,
+  );
+
+  function use(found: NodeRedisServer): NodeRedisServer {
+    if (master === found) return found;
+    for (const stop of stops) stop();
+    master = found;
+    stops = [
+      listen(found, "error", (error: Error) => events.emit("error", error)),
+      listen(found, "connect", () => events.emit("connecting")),
+      listen(found, "ready", () => events.emit("ready")),
+      // The Sentinel client has closed it: there is another master, or it was closed itself, which it says only later.
+      listen(found, "end", () => {
+        events.emit("end");
+        find().catch(() => undefined);
+      }),
+    ];
+    events.emit("connecting");
+    events.emit("ready");
+    return found;
+  }
+
+  /** Returns the client of the present master, once it is connected. */
+  function find(): Promise<NodeRedisServer> {
+    if (!sentinel.isOpen) return Promise.reject(new Error("the client is closed"));
+    // In an object, since a client that were thenable would be awaited.
+    finding ??= sentinel
+      ._execute(false, async (found) => ({ found }))
+      .then(({ found }) => use(found))
+      .finally(() => {
+        finding = undefined;
+      });
+    return finding;
+  }
+
+  const readyMaster = (): NodeRedisServer | undefined => (master?.isReady === true ? master : undefined);
+  find().catch(() => undefined);
+  return new NodeRedisPort({
+    place: () => "the master of Sentinel",
+    status: () => {
+      if (!sentinel.isOpen) return "end";
+      if (master === undefined) return "connecting";
+      return master.isReady ? "ready" : "reconnecting";
+    },
+    events,
+    serverFor: () => readyMaster() ?? find(),
+    original: readyMaster,
+  });
 }
 
-/** Adds a listener to a client. Returns a function that removes it. */
-export function listen(client: object, event: string, listener: (...args: never[]) => void): () => void {
-  const emitter = client as Emitter;
-  emitter.on(event, listener);
-  return () => emitter.off(event, listener);
+interface Place {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Returns the first key among commands, see `Command`. */
+function firstKeyOf(commands: readonly Command[]): string | undefined {
+  for (const { name, args } of commands) {
+    const key = args[name.startsWith("EVAL") ? 2 : 0];
+    if (typeof key === "string") return key;
+  }
+  return undefined;
 }

@@ -2,7 +2,7 @@ import type { Cancel, Clock } from "../../core/base/clock.js";
 import { asError } from "../../core/store/answers.js";
 import type { ClientPort, ConnectionEvents, OwnConnectionPort } from "./client-port.js";
 import { withoutNesting } from "./connection-errors.js";
-import { isRefusal } from "./refusal.js";
+import { isRefusal } from "./replies.js";
 
 /** Pauses between attempts to connect. Each failed attempt doubles the pause. */
 const FIRST_RETRY_MS = 100;

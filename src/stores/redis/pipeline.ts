@@ -1,7 +1,7 @@
+import { throwIfAllFailed } from "../../core/store/answers.js";
 import { groupBy } from "../../core/store/group-by.js";
-import { chunksOf } from "./chunks.js";
 import type { ClientPort, ClusterNodes, Command } from "./client-port.js";
-import type { Script, ScriptArgument } from "./define-script.js";
+import type { Script, ScriptArgument, ScriptArguments } from "./define-script.js";
 import { slotOfKey } from "./key-slot.js";
 
 /**
@@ -24,17 +24,12 @@ const KEYS_PER_SCRIPT = 50;
  * with an Error for each that failed. Never rejects.
  * On a Cluster, commands whose slot has moved are sent once more, each on its own: ioredis
  * follows a redirection, and learns from it, only if it may repeat the whole pipeline, which it may
- * not once TIME or a script has succeeded in it. `onMoved` is called first.
+ * not once TIME or a script has succeeded in it.
  */
-export async function send(
-  port: ClientPort,
-  commands: readonly Command[],
-  onMoved: () => void = () => undefined,
-): Promise<readonly unknown[]> {
+export async function send(port: ClientPort, commands: readonly Command[]): Promise<readonly unknown[]> {
   if (commands.length === 0) return [];
   const replies = await port.send(commands);
   if (port.cluster === undefined || !replies.some(isMoved)) return replies;
-  onMoved();
   return Promise.all(
     commands.map((command, index) => (isMoved(replies[index]) ? port.sendMoved(command) : replies[index])),
   );
@@ -55,38 +50,29 @@ export interface ScriptCall {
   readonly args: readonly ScriptArgument[];
 }
 
-/** What keeps the calls of a pipeline from being carried out in order by one node. */
-export type Disorder = "slot moved" | "script sent again";
-
 /**
  * Sends script calls to one node by hash, in one round trip, followed by `trailing`. Calls of
  * scripts that the server does not have are sent once more, the first of each with its source. Returns one reply per
- * call; the replies to `trailing` are dropped. `onDisorder` is called if the calls were not all
- * carried out in order by one node.
+ * call; the replies to `trailing` are dropped.
  */
 export async function sendScripts(
   port: ClientPort,
   calls: readonly ScriptCall[],
   trailing: readonly Command[] = [],
-  onDisorder: (disorder: Disorder) => void = () => undefined,
 ): Promise<readonly unknown[]> {
-  const onMoved = (): void => onDisorder("slot moved");
-  const byHash = calls.map(({ script, args }) => ({ name: "EVALSHA", args: [script.sha, ...args] }));
-  const replies = (await send(port, [...byHash, ...trailing], onMoved)).slice(0, calls.length);
-  const missing = calls.flatMap((_, index) => (isNoScript(replies[index]) ? [index] : []));
+  const byHash = ({ script, args }: ScriptCall): Command => ({ name: "EVALSHA", args: [script.sha, ...args] });
+  const replies = (await send(port, [...calls.map(byHash), ...trailing])).slice(0, calls.length);
+  const missing = calls.flatMap((call, index) => (isNoScript(replies[index]) ? [{ call, index }] : []));
+  if (missing.length === 0) return replies;
   // The source is sent once: the server keeps the script for the calls that follow.
   const sent = new Set<string>();
-  const bySource = missing.flatMap((index) => {
-    const call = calls[index];
-    if (call === undefined) return [];
-    if (sent.has(call.script.sha)) return [{ name: "EVALSHA", args: [call.script.sha, ...call.args] }];
+  const again = missing.map(({ call }): Command => {
+    if (sent.has(call.script.sha)) return byHash(call);
     sent.add(call.script.sha);
-    return [{ name: "EVAL", args: [call.script.lua, ...call.args] }];
+    return { name: "EVAL", args: [call.script.lua, ...call.args] };
   });
-  if (bySource.length === 0) return replies;
-  if (missing.length < calls.length) onDisorder("script sent again");
-  const repeated = await send(port, [...bySource, ...trailing], onMoved);
-  for (const [nth, index] of missing.entries()) replies[index] = repeated[nth];
+  const repeated = await send(port, [...again, ...trailing]);
+  for (const [nth, { index }] of missing.entries()) replies[index] = repeated[nth];
   return replies;
 }
 
@@ -96,11 +82,8 @@ const isNoScript = (reply: unknown): boolean => reply instanceof Error && reply.
  * Returns the Cluster node that serves `key`. A slot whose node the client does not know yet counts
  * as a node of its own.
  */
-export function nodeOf(cluster: ClusterNodes, key: string): string {
-  return nodeOfSlot(cluster, slotOfKey(key));
-}
+export const nodeOf = (cluster: ClusterNodes, key: string): string => nodeOfSlot(cluster, slotOfKey(key));
 
-/** Returns the Cluster node that serves `slot`, see `nodeOf`. */
 const nodeOfSlot = (cluster: ClusterNodes, slot: number): string => cluster.masterOf(slot) ?? `slot ${slot}`;
 
 /**
@@ -115,4 +98,46 @@ export function groupByNode({ cluster }: ClientPort, keys: readonly string[]): r
     node,
     calls: positions.flatMap((position) => chunksOf((slots[position] as (typeof slots)[number])[1], KEYS_PER_SCRIPT)),
   }));
+}
+
+/** Returns items in lists of `size`, of which the last can be shorter. */
+export function chunksOf<Item>(items: readonly Item[], size: number): (readonly Item[])[] {
+  const chunks: (readonly Item[])[] = [];
+  for (let at = 0; at < items.length; at += size) chunks.push(items.slice(at, at + size));
+  return chunks;
+}
+
+/** A script, its keys, its arguments for each call to a node, the values that follow for each key, and keys that follow those of each call. */
+export type RunArguments<Args extends readonly string[]> = [
+  script: Script<Args>,
+  keys: readonly string[],
+  argsOf: (node: string) => ScriptArguments<Args>,
+  valuesOf?: (index: number) => readonly ScriptArgument[],
+  moreKeys?: readonly string[],
+];
+
+/**
+ * Runs a script over keys: one pipeline per node, all in parallel, each followed by `trailing`.
+ * Returns one reply per key in the order of `keys`, with an Error for each key whose call failed.
+ * Rejects if all calls failed.
+ */
+export async function runScript<Args extends readonly string[]>(
+  port: ClientPort,
+  trailing: readonly Command[],
+  ...[script, keys, argsOf, valuesOf = () => [], moreKeys = []]: RunArguments<Args>
+): Promise<readonly unknown[]> {
+  const replies = new Array<unknown>(keys.length);
+  const pipelines = groupByNode(port, keys).map(async ({ node, calls }) => {
+    const scriptCalls = calls.map((indexes) => {
+      const names = indexes.map((index) => keys[index] as string);
+      const values = indexes.flatMap((index) => valuesOf(index));
+      return { script, args: script.argumentsFor(names, argsOf(node), values, moreKeys) };
+    });
+    for (const [at, reply] of (await sendScripts(port, scriptCalls as never, trailing)).entries())
+      for (const [place, index] of (calls[at] as readonly number[]).entries())
+        replies[index] = Array.isArray(reply) ? (reply as unknown[])[place] : reply;
+  });
+  await Promise.all(pipelines);
+  throwIfAllFailed(replies);
+  return replies;
 }

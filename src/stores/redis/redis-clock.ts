@@ -4,9 +4,8 @@ import { throwIfAnyFailed } from "../../core/store/answers.js";
 import { appendToCopies } from "../../core/store/clock-copies.js";
 import { HEAD_BYTES, nonceOf, readHead } from "../../core/store/clock-log.js";
 import type { ClientPort, Command } from "./client-port.js";
-import { nodeOf, send, sendScripts } from "./pipeline.js";
+import { nodeOf, runScript, send, sendScripts } from "./pipeline.js";
 import type { ReplicaWaitWriter } from "./replica-wait-writer.js";
-import { runScript } from "./run-script.js";
 import { appendClock } from "./scripts/append-clock.js";
 import { raiseClock } from "./scripts/raise-clock.js";
 
@@ -18,6 +17,8 @@ const COPIES_EACH = 4;
  * reads of any node include. A copy is raised before an invalidation is confirmed.
  */
 export class RedisClock {
+  /** The key of the head on a server that is no Cluster, if the store has been opened for a cache. */
+  key: string | undefined = undefined;
   readonly #port: ClientPort;
   readonly #writer: ReplicaWaitWriter;
   #head = "";
@@ -36,13 +37,9 @@ export class RedisClock {
     const isOne = this.#port.cluster === undefined;
     const [home = ""] = HASH_TAGS;
     this.#head = isOne ? name : `${name}:head:{${home}}`;
+    this.key = isOne ? name : undefined;
     this.#log = isOne ? `${name}:log` : `${name}:log:{${home}}`;
     this.#copies = isOne ? [] : HASH_TAGS.filter((_, nth) => nth % COPIES_EACH === 0).map((tag) => `${name}:{${tag}}`);
-  }
-
-  /** The key of the head on a server that is no Cluster, if the store has been opened for a cache. */
-  get key(): string | undefined {
-    return this.#port.cluster !== undefined || this.#head === "" ? undefined : this.#head;
   }
 
   /** The key of the log. */

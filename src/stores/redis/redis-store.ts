@@ -1,47 +1,37 @@
 import { randomBytes } from "node:crypto";
-import { type Cancel, type Clock, systemClock } from "../../core/base/clock.js";
+import { type Clock, systemClock } from "../../core/base/clock.js";
 import { CachedError } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
 import { throwIfAnyFailed } from "../../core/store/answers.js";
 import { splitAtOrigin, writeStoredEntry } from "../../core/store/entry-layout.js";
-import type { History, HistoryLimits } from "../../core/store/history.js";
-import { newTokens, TOKEN_BYTES } from "../../core/store/lease-token.js";
-import type {
-  AcquireRequest,
-  ClockListener,
-  ClockOrigin,
-  ConnectionFailure,
-  ConnectionListener,
-  Grant,
-  Hold,
-  LeaseTimes,
-  Release,
-  Store,
-  StoreNames,
-  StoreOutcome,
-  StoreRead,
-  StoreReport,
-  StoreRequest,
-  Wake,
+import { newTokens } from "../../core/store/lease-token.js";
+import {
+  type AcquireRequest,
+  type ConnectionFailure,
+  type ConnectionListener,
+  checkPrefix,
+  type Hold,
+  type Release,
+  type Store,
+  type StoreNames,
+  type StoreOutcome,
+  type StoreRequest,
+  type Wake,
 } from "../../core/store/store.js";
 import { newValue } from "../../core/store/transitions.js";
-import type { ConnectionUse } from "../../core/telemetry/events.js";
-import { checkReply } from "./check-reply.js";
-import { type ClientConnections, connectionsOf } from "./client-connections.js";
 import type { ClientPort } from "./client-port.js";
+import { ConnectionErrors } from "./connection-errors.js";
+import type { Script, ScriptArgument, ScriptArguments } from "./define-script.js";
 import { EntryReader } from "./entry-reader.js";
-import { RedisHistory } from "./history.js";
-import { integerOf } from "./integer-reply.js";
+import { appendHistory, readHistory } from "./history.js";
 import { isClient, portOf, problemOfClient } from "./known-clients.js";
-import { nodeOf } from "./pipeline.js";
-import { readGrant } from "./read-grant.js";
+import { nodeOf, runScript } from "./pipeline.js";
 import type { RedisClient } from "./redis-client.js";
 import { RedisClock } from "./redis-clock.js";
-import { RedisSettings } from "./redis-settings.js";
-import { isMissingRight } from "./refusal.js";
-import { type ReplicaWait, ReplicaWaitWriter } from "./replica-wait-writer.js";
-import { RedisReports } from "./reports.js";
-import { type RunArguments, runScript } from "./run-script.js";
+import { readSettings, replaceSettings, settingsKey } from "./redis-settings.js";
+import { type ReplicaWait, ReplicaWaitWriter, WriteConnection } from "./replica-wait-writer.js";
+import { checkReply, integerOf, isMissingRight, readGrant, readWakeup } from "./replies.js";
+import { redisReports } from "./reports.js";
 import { acquire } from "./scripts/acquire.js";
 import { release } from "./scripts/release.js";
 import { remove } from "./scripts/remove.js";
@@ -50,7 +40,7 @@ import { softInvalidate } from "./scripts/soft-invalidate.js";
 import { storeValues } from "./scripts/store-values.js";
 import { readServerInfo } from "./server-info.js";
 import { ServerTimes } from "./server-times.js";
-import { readWakeup } from "./wakeup.js";
+import { Subscriber } from "./subscriber.js";
 
 /** The outcomes of storing values, by the reply of the script; errors are no outcome. */
 const STORE_OUTCOMES: ReadonlyMap<unknown, StoreOutcome> = new Map([
@@ -105,225 +95,166 @@ export function redisStore(options: RedisStoreOptions): Store {
     );
   const port = portOf(client);
   const connections = connectionsOf(port, clock);
-  return new RedisStore(port, clock, connections, new ReplicaWaitWriter(port, connections.writes, waitForReplicas));
+  return storeOn(port, clock, connections, new ReplicaWaitWriter(port, connections.writes, waitForReplicas));
 }
 
-class RedisStore implements Store {
-  readonly name: string;
-  readonly nodeOf: Store["nodeOf"];
-  readonly nodes: Store["nodes"];
-  readonly clockNode: Store["clockNode"];
-  readonly reports: RedisReports;
-  readonly #port: ClientPort;
-  #wakeChannel = "";
-  #clockChannel = "";
-  readonly #settings: RedisSettings;
-  readonly #invalidations: RedisClock;
-  readonly #history: RedisHistory;
-  readonly #connections: ClientConnections;
-  readonly #writer: ReplicaWaitWriter;
-  readonly #times: ServerTimes;
-  readonly #reader: EntryReader;
-  readonly #watchers = new Set<ConnectionListener>();
+/** What all stores on a client share: the connections that they open besides it, and why it is not connected. */
+interface ClientConnections {
+  readonly errors: ConnectionErrors;
+  readonly subscriber: Subscriber;
+  readonly writes: WriteConnection;
+}
+
+const CONNECTIONS: unique symbol = Symbol("graphql-cached.connections");
+
+/** Returns what the stores on a client share. It hangs on the port, and so on the client. `clock`: used if there is none yet. */
+function connectionsOf(port: ClientPort, clock: Clock): ClientConnections {
+  const shared = port as { [CONNECTIONS]?: ClientConnections };
+  shared[CONNECTIONS] ??= {
+    errors: new ConnectionErrors(port),
+    subscriber: new Subscriber(port, clock),
+    writes: new WriteConnection(port, clock),
+  };
+  return shared[CONNECTIONS];
+}
+
+function storeOn(
+  port: ClientPort,
+  clock: Clock,
+  { errors, subscriber }: ClientConnections,
+  writer: ReplicaWaitWriter,
+): Store {
+  const { cluster } = port;
+  const invalidations = new RedisClock(port, writer);
+  const times = new ServerTimes(clock);
+  const reader = new EntryReader(port, clock, times, invalidations);
+  const watchers = new Set<ConnectionListener>();
   /** The connections that cannot be used, with the last report of each. */
-  readonly #failures = new Map<string, ConnectionFailure>();
+  const failures = new Map<string, ConnectionFailure>();
+  let names: StoreNames | undefined;
+  const settings = (): string => settingsKey(port, names?.settings ?? "");
+  const history = (): string => `${names?.invalidationLog ?? ""}:history`;
 
-  constructor(port: ClientPort, clock: Clock, connections: ClientConnections, writer: ReplicaWaitWriter) {
-    this.#connections = connections;
-    this.#writer = writer;
-    this.reports = new RedisReports(port);
-    this.#settings = new RedisSettings(port, writer);
-    this.#invalidations = new RedisClock(port, writer);
-    this.#history = new RedisHistory(port);
-    const { cluster } = port;
-    this.name = cluster === undefined ? "redis" : "redis cluster";
-    this.nodeOf = cluster && ((key) => nodeOf(cluster, key));
-    this.nodes = cluster && (() => cluster.masters());
-    this.clockNode = cluster && (() => nodeOf(cluster, this.#invalidations.logKey));
-    this.#port = port;
-    this.#times = new ServerTimes(clock);
-    this.#reader = new EntryReader(port, clock, this.#times, this.#invalidations);
+  function reportOwn(use: ConnectionFailure["use"], error: Error | undefined): void {
+    if (error?.message === failures.get(use)?.error?.message) return;
+    const report = { use, node: "", error };
+    if (error === undefined) failures.delete(use);
+    else failures.set(use, report);
+    for (const watcher of watchers) watcher.onOwn(report);
   }
 
-  read(keys: readonly string[]): Promise<StoreRead> {
-    return this.#reader.read(keys);
-  }
+  /** Runs a script over the keys of items, each followed by what `valuesOf` returns. */
+  const run = <Args extends readonly string[], Item extends { readonly key: string }>(
+    script: Script<Args>,
+    items: readonly Item[],
+    argsOf: (node: string) => ScriptArguments<Args>,
+    valuesOf: (item: Item, index: number) => readonly ScriptArgument[],
+    moreKeys?: readonly string[],
+  ): Promise<readonly unknown[]> => {
+    const keys = items.map(({ key }) => key);
+    return runScript(port, [], script, keys, argsOf, (index) => valuesOf(items[index] as Item, index), moreKeys);
+  };
+  const channel = (): { readonly wakeChannel: string } => ({ wakeChannel: names?.wakeChannel ?? "" });
 
-  readSettings(): Promise<Uint8Array | undefined> {
-    return this.#settings.read();
-  }
-
-  replaceSettings(expected: Uint8Array | undefined, content: Uint8Array): Promise<boolean> {
-    return this.#settings.replace(expected, content);
-  }
-
-  appendClock(records: readonly Buffer[]): Promise<Buffer> {
-    return this.#invalidations.append(records);
-  }
-
-  readClock(from: number): Promise<Buffer | undefined> {
-    return this.#invalidations.read(from);
-  }
-
-  async acquire(
-    requests: readonly AcquireRequest[],
-    times: LeaseTimes,
-    origin: ClockOrigin,
-    holder?: string,
-  ): Promise<Grant[]> {
-    const clock = { epoch: Buffer.from(origin.epoch, "latin1"), position: doubleOf(origin.position) };
-    const { leaseMs, graceMs, patienceMs } = times;
-    const tokens = newTokens(requests.length, holder);
-    const tokenOf = (index: number): Buffer => tokens.subarray(TOKEN_BYTES * index, TOKEN_BYTES * (index + 1));
-    const replies = await this.#run(
-      acquire,
-      requests.map((request) => request.key),
-      (node) => ({ leaseMs, graceMs, notAfter: this.#times.notAfter(node, patienceMs), ...clock }),
-      (index) => {
-        const { oldestPosition, supersededAt, endsFreshness } = requests[index] as AcquireRequest;
-        const superseded = supersededAt === 0 ? "" : endsFreshness === true ? -supersededAt : supersededAt;
-        return [doubleOf(oldestPosition), tokenOf(index), superseded];
-      },
-      this.#invalidations.key === undefined ? [] : [this.#invalidations.key],
-    );
-    return replies.map((reply, index) => readGrant(reply, tokenOf(index)));
-  }
-
-  async storeValues(storeRequests: readonly StoreRequest[]): Promise<StoreOutcome[]> {
-    const replies = await this.#run(
-      storeValues,
-      storeRequests.map(({ key }) => key),
-      () => ({ wakeChannel: this.#wakeChannel }),
-      (index) => {
-        const request = storeRequests[index] as StoreRequest;
+  return {
+    name: cluster === undefined ? "redis" : "redis cluster",
+    nodeOf: cluster && ((key) => nodeOf(cluster, key)),
+    nodes: cluster && (() => cluster.masters()),
+    clockNode: cluster && (() => nodeOf(cluster, invalidations.logKey)),
+    reports: redisReports(port, () => `${names?.invalidationLog ?? ""}:report`),
+    read: reader.read.bind(reader),
+    readSettings: () => readSettings(port, settings()),
+    replaceSettings: (expected, content) => replaceSettings(writer, settings(), expected, content),
+    appendClock: (records) => invalidations.append(records),
+    readClock: (from) => invalidations.read(from),
+    async acquire(requests, { leaseMs, graceMs, patienceMs }, origin, holder) {
+      const known = { epoch: Buffer.from(origin.epoch, "latin1"), position: doubleOf(origin.position) };
+      const tokens = newTokens(requests.length, holder);
+      const replies = await run(
+        acquire,
+        requests,
+        (node) => ({ leaseMs, graceMs, notAfter: times.notAfter(node, patienceMs), ...known }),
+        ({ oldestPosition, supersededAt, endsFreshness }: AcquireRequest, index) => {
+          const superseded = supersededAt === 0 ? "" : endsFreshness === true ? -supersededAt : supersededAt;
+          return [doubleOf(oldestPosition), tokens[index] as Buffer, superseded];
+        },
+        invalidations.key === undefined ? [] : [invalidations.key],
+      );
+      return replies.map((reply, index) => readGrant(reply, tokens[index] as Buffer));
+    },
+    async storeValues(requests) {
+      const replies = await run(storeValues, requests, channel, (request: StoreRequest) => {
         const { gen, grantedAt, ttlMs, body } = request;
         const [start, rest] = splitAtOrigin(writeStoredEntry(newValue(request)));
         const dropAt = ttlMs === undefined ? "never" : grantedAt + ttlMs;
         return [Buffer.from(gen, "latin1"), dropAt, body === undefined ? "kept" : start, rest];
-      },
-    );
-    return replies.map((reply) => STORE_OUTCOMES.get(integerOf(reply)) ?? "unavailable");
-  }
-
-  async renew(holds: readonly Hold[], times: LeaseTimes): Promise<boolean[]> {
-    const { leaseMs, graceMs } = times;
-    const replies = await this.#run(
-      renew,
-      holds.map((hold) => hold.key),
-      () => ({ leaseMs, graceMs }),
-      (index) => [Buffer.from((holds[index] as Hold).token, "latin1")],
-    );
-    // A lease whose state is unknown counts as held; the next renewal tries again.
-    return replies.map((reply) => reply instanceof Error || integerOf(reply) === 1);
-  }
-
-  async release(releases: readonly Release[]): Promise<boolean[]> {
-    const replies = await this.#run(
-      release,
-      releases.map(({ key }) => key),
-      () => ({ wakeChannel: this.#wakeChannel }),
-      (index) => {
-        const { token, outcome, holdMs, body } = releases[index] as Release;
-        return [Buffer.from(token, "latin1"), outcome, Math.max(1, Math.round(holdMs)), Buffer.from(body)];
-      },
-    );
-    return replies.map((reply) => integerOf(reply) === 1);
-  }
-
-  async remove(keys: readonly string[]): Promise<void> {
-    throwIfAnyFailed(await this.#run(remove, keys, () => ({ wakeChannel: this.#wakeChannel })));
-  }
-
-  async softInvalidate(keys: readonly string[]): Promise<void> {
-    const callerId = randomBytes(8);
-    const replies = await this.#run(softInvalidate, keys, () => ({ wakeChannel: this.#wakeChannel, callerId }));
-    throwIfAnyFailed(replies.map((reply) => checkReply(reply, callerId)));
-  }
-
-  appendHistory(content: Uint8Array, limits: HistoryLimits): Promise<void> {
-    return this.#history.append(content, limits);
-  }
-
-  readHistory(): Promise<History> {
-    return this.#history.read();
-  }
-
-  open(names: StoreNames, wake: Wake): Cancel {
-    if (this.#wakeChannel !== "" && this.#wakeChannel !== names.wakeChannel)
-      throw new CachedError(
-        "CACHED_OPTION_INVALID",
-        "createCache: `store`: expected a store that no cache with another `prefix` uses, got one in use; create a redisStore for each prefix",
+      });
+      return replies.map((reply) => STORE_OUTCOMES.get(integerOf(reply)) ?? "unavailable");
+    },
+    async renew(holds, { leaseMs, graceMs }) {
+      const replies = await run(
+        renew,
+        holds,
+        () => ({ leaseMs, graceMs }),
+        ({ token }: Hold) => [Buffer.from(token, "latin1")],
       );
-    this.#wakeChannel = names.wakeChannel;
-    this.#settings.open(names.settings);
-    this.#invalidations.open(names.clock);
-    this.#clockChannel = names.clock;
-    this.#history.name = `${names.invalidationLog}:history`;
-    this.reports.name = `${names.invalidationLog}:report`;
-    const { errors, subscriber } = this.#connections;
-    const onMessage = (message: Buffer | undefined): void => {
-      const event = message === undefined ? LOST : readWakeup(message);
-      if (event !== undefined) wake(...event);
-    };
-    const stops = [
-      errors.watch(),
-      subscriber.listen(names.wakeChannel, {
-        onMessage,
-        onFailure: (error) => this.#reportOwn("wake-ups", "", error),
-      }),
-      this.#writer.open((error) => this.#reportOwn("invalidations", "", error)),
-    ];
-    return () => {
-      for (const stop of stops.splice(0)) stop();
-    };
-  }
-
-  connectionError(node: string): Error | undefined {
-    return this.#connections.errors.of(node);
-  }
-
-  isMissingRight(error: unknown): boolean {
-    return isMissingRight(error);
-  }
-
-  watchConnections(listener: ConnectionListener): Cancel {
-    // The client is listened to before anything else is, so that a cache knows first that the store is back.
-    const stop = this.#port.events.listen("ready", () => listener.onReconnect());
-    this.#watchers.add(listener);
-    for (const failure of this.#failures.values()) listener.onOwn(failure);
-    return () => {
-      stop();
-      this.#watchers.delete(listener);
-    };
-  }
-
-  receivedFrom(node: string): number | undefined {
-    return this.#port.bytesReceivedFrom(node);
-  }
-
-  inspect(node: string): Promise<StoreReport> {
-    return readServerInfo(this.#port, node);
-  }
-
-  watchClock(listener: ClockListener): Cancel {
-    return this.#connections.subscriber.listen(this.#clockChannel, {
-      onMessage: listener,
-      onFailure: (error) => this.#reportOwn("near-cache", "", error),
-    });
-  }
-
-  #reportOwn(use: ConnectionUse, node: string, error: Error | undefined): void {
-    const id = `${use} ${node}`;
-    if (error?.message === this.#failures.get(id)?.error?.message) return;
-    const report = { use, node, error };
-    if (error === undefined) this.#failures.delete(id);
-    else this.#failures.set(id, report);
-    for (const watcher of this.#watchers) watcher.onOwn(report);
-  }
-
-  #run<Args extends readonly string[]>(...run: RunArguments<Args>): Promise<readonly unknown[]> {
-    return runScript(this.#port, [], ...run);
-  }
+      // A lease whose state is unknown counts as held; the next renewal tries again.
+      return replies.map((reply) => reply instanceof Error || integerOf(reply) === 1);
+    },
+    async release(releases) {
+      const replies = await run(release, releases, channel, ({ token, outcome, holdMs, body }: Release) => [
+        Buffer.from(token, "latin1"),
+        outcome,
+        Math.max(1, Math.round(holdMs)),
+        Buffer.from(body),
+      ]);
+      return replies.map((reply) => integerOf(reply) === 1);
+    },
+    async remove(keys) {
+      throwIfAnyFailed(await runScript(port, [], remove, keys, channel));
+    },
+    async softInvalidate(keys) {
+      const callerId = randomBytes(8);
+      const replies = await runScript(port, [], softInvalidate, keys, () => ({ ...channel(), callerId }));
+      throwIfAnyFailed(replies.map((reply) => checkReply(reply, callerId)));
+    },
+    appendHistory: (content, limits) => appendHistory(port, history(), content, limits),
+    readHistory: () => readHistory(port, history()),
+    open(opened, wake) {
+      checkPrefix(names?.wakeChannel, opened.wakeChannel, "redisStore");
+      names = opened;
+      invalidations.open(opened.clock);
+      const onMessage = (message: Buffer | undefined): void => {
+        const event = message === undefined ? LOST : readWakeup(message);
+        if (event !== undefined) wake(...event);
+      };
+      const onFailure = (error: Error | undefined): void => reportOwn("wake-ups", error);
+      const stops = [
+        errors.watch(),
+        subscriber.listen(opened.wakeChannel, { onMessage, onFailure }),
+        writer.open((error) => reportOwn("invalidations", error)),
+      ];
+      return () => {
+        for (const stop of stops.splice(0)) stop();
+      };
+    },
+    connectionError: (node) => errors.of(node),
+    isMissingRight,
+    watchConnections(listener) {
+      // The client is listened to before anything else is, so that a cache knows first that the store is back.
+      const stop = port.events.listen("ready", () => listener.onReconnect());
+      watchers.add(listener);
+      for (const failure of failures.values()) listener.onOwn(failure);
+      return () => {
+        stop();
+        watchers.delete(listener);
+      };
+    },
+    receivedFrom: port.bytesReceivedFrom.bind(port),
+    inspect: (node) => readServerInfo(port, node),
+    watchClock: (onMessage) =>
+      subscriber.listen(names?.clock ?? "", { onMessage, onFailure: (error) => reportOwn("near-cache", error) }),
+  };
 }
 
 /** The event that tells waiters that messages may have been lost. */

@@ -8,14 +8,8 @@ import type { Command } from "./client-port.js";
  */
 const EXTRAPOLATE_MS = 100;
 
-/** The command whose reply `readTime` reads. */
+/** The command whose reply `record` reads. */
 export const READ_TIME: Command = { name: "TIME", args: [] };
-
-/** Returns the time in the reply to TIME, in whole milliseconds. */
-export function readTime(reply: unknown): number {
-  const [seconds, micros] = reply as [Buffer, Buffer];
-  return Number(seconds.toString()) * 1000 + Math.floor(Number(micros.toString()) / 1000);
-}
 
 /** The time on each node, estimated from its TIME replies and the process's monotonic clock. */
 export class ServerTimes {
@@ -47,17 +41,12 @@ export class ServerTimes {
    */
   record(node: string, reply: unknown, sentAt: number): number {
     if (reply instanceof Error) return 0;
-    const serverNow = readTime(reply);
+    const [seconds, micros] = reply as [Buffer, Buffer];
+    const serverNow = Number(seconds.toString()) * 1000 + Math.floor(Number(micros.toString()) / 1000);
     const readAt = this.#clock.now();
     this.#latest.set(node, { serverNow, at: sentAt });
     this.#offsets.set(node, learnOffset(this.#offsets.get(node), serverNow, readAt));
     return Math.floor(serverNow + readAt - sentAt);
-  }
-
-  /** Forgets all times, so that the next read of each node requests its time. */
-  forget(): void {
-    this.#latest.clear();
-    this.#offsets.clear();
   }
 
   /**

@@ -1,7 +1,7 @@
 import type { Cancel, Clock } from "../../core/base/clock.js";
 import type { ClientPort, SubscriberConnection } from "./client-port.js";
 import { OwnConnection } from "./own-connection.js";
-import { isRefusal } from "./refusal.js";
+import { isRefusal } from "./replies.js";
 
 /** All who listen poll as well, so it is enough to notice a broken connection after a while. */
 const CHECK = { everyMs: 1_000, timeoutMs: 2_000 };

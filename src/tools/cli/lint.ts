@@ -26,7 +26,7 @@ import { isAuthName } from "../../core/directive/permissions/auth-names.js";
 import { parseTagTemplate, type TagTemplate } from "../../core/keys/tag-template.js";
 import { partsOf } from "../../core/parts.js";
 import { MEANINGS, type PolicySettings } from "../../core/policy/policy.js";
-import { fieldsWithoutEntries } from "../../core/responses/start-report.js";
+import { fieldsWithoutEntries } from "../../core/responses/response-key.js";
 import type { SchemaRules } from "../../core/schema-rules.js";
 import type { CacheOptions } from "../../options.js";
 import { type CheckedOperation, explainOperations } from "./operations.js";

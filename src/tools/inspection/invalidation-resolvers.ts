@@ -10,7 +10,7 @@ import {
 } from "../../core/directive/invalidation/invalidation-target.js";
 import { type CacheHandle, partsOf } from "../../core/parts.js";
 import type { InvalidationVia } from "../../core/telemetry/events.js";
-import type { InvalidationCause } from "../../core/tier/invalidation/invalidation-cause.js";
+import type { InvalidationCause } from "../../core/tier/invalidation/invalidation-history.js";
 import type { Names } from "../../core/tier/record/unconfirmed-invalidations.js";
 import type {
   MutationCacheClearArgs,

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { KeyMemos, memoText } from "../../../src/core/keys/key-memo.js";
+import { KeyMemos, memoText } from "../../../src/core/keys/key.js";
 
 const primitive = fc.oneof(
   fc.string({ maxLength: 4 }),

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Key } from "../../../src/core/keys/key.js";
+import type { Key } from "../../../src/core/keys/key.js";
 import { FieldLoader, type FieldRequest } from "../../../src/core/loader/field-loader.js";
 import type { Entry } from "../../../src/core/store/entry.js";
 import type { Reads } from "../../../src/core/tier/read/reads.js";
@@ -27,12 +27,7 @@ function createLoader() {
 
 const requestOf = (readOnly: boolean, variantId = "v"): FieldRequest =>
   ({
-    key: new Key(
-      `gc:2:Query.a:${variantId}:`,
-      { kind: "field", coordinate: "Query.a" },
-      { id: variantId, form: 1 },
-      "field Query.a  []",
-    ),
+    key: { name: `gc:2:Query.a:${variantId}:`, coordinate: "Query.a", variantId, form: 1 } satisfies Partial<Key>,
     tags: NO_TAGS,
     policy: { readOnly },
   }) as unknown as FieldRequest;

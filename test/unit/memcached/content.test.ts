@@ -4,12 +4,11 @@ import { type Content, readContent, writeContent } from "../../../src/stores/mem
 
 it("a clock, its head and settings are read as what they are", () => {
   const clock = appendToClock(undefined, [writeRecord({ kind: "hard", subjects: [1, 2] })], 1_000, 1_000);
-  const dropAt = Number.MAX_SAFE_INTEGER;
   for (const content of [
-    { kind: "clock", clock, dropAt },
-    { kind: "head", head: clock.head, dropAt },
-    { kind: "settings", content: Buffer.from('{"modes":{}}'), dropAt },
-    { kind: "settings", content: Buffer.alloc(0), dropAt },
+    { kind: "clock", clock },
+    { kind: "head", head: clock.head },
+    { kind: "settings", content: Buffer.from('{"modes":{}}') },
+    { kind: "settings", content: Buffer.alloc(0) },
   ] satisfies Content[])
     expect(readContent(writeContent(content), 0)).toEqual(content);
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { defineScript } from "../../../src/stores/redis/define-script.js";
-import { readGrant } from "../../../src/stores/redis/read-grant.js";
+import { readGrant } from "../../../src/stores/redis/replies.js";
 
 describe("readGrant", () => {
   it("maps unreadable entries to unknown-format and errors to unavailable", () => {

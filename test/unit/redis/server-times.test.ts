@@ -33,8 +33,6 @@ describe("the time of a Redis server", () => {
     await clock.advance(60);
     times.record("node", replyOf(5_000_000), sentAt);
     expect(times.notAfter("node", 500)).toBe(5_000_500);
-    times.forget();
-    expect([times.notAfter("node", 500), times.now("node")]).toEqual([0, undefined]);
   });
 
   it("stays unknown if the reply to TIME is an error", () => {

@@ -7,9 +7,10 @@ import type { Key } from "../../../src/core/keys/key.js";
 import { compilePolicy, type Policy } from "../../../src/core/policy/policy.js";
 import type { Entry } from "../../../src/core/store/entry.js";
 import type { ClockListener } from "../../../src/core/store/store.js";
-import { NearCache, NearNames } from "../../../src/core/tier/near/near-cache.js";
+import { NearCache, type NearNames } from "../../../src/core/tier/near/near-cache.js";
 import type { NearValue } from "../../../src/core/tier/near/near-entries.js";
-import type { InvalidationClock, TagsState } from "../../../src/core/tier/record/invalidation-clock.js";
+import type { InvalidationClock } from "../../../src/core/tier/record/invalidation-clock.js";
+import type { TagsState } from "../../../src/core/tier/record/known-positions.js";
 import type { SharedSettings } from "../../../src/core/tier/record/shared-settings.js";
 import { NO_TAGS, type ReadRequest } from "../../../src/core/tier/request/request.js";
 
@@ -22,7 +23,7 @@ const AHEAD_MS = 500_000;
 const START = 1_000_000;
 
 /** Names that remember nothing yet. */
-const namesOf = ({ key, tags }: ReadRequest): NearNames => new NearNames(key, tags);
+const namesOf = ({ key, tags }: ReadRequest): NearNames => ({ key, tags, near: undefined });
 
 /** What the process knows of the invalidation clock: `outdated` has changed, `stale` was invalidated softly. */
 function createInvalidations() {

@@ -20,17 +20,6 @@ describe("TickBatch", () => {
     expect(calls).toEqual([["a", "b"], ["a"]]);
   });
 
-  it("runs an empty list of items as such, and the items that are added together with it", async () => {
-    const calls: string[][] = [];
-    const batch = new TickBatch<string, string>(new FakeClock(), async (items) => {
-      calls.push([...items]);
-      return [...items];
-    });
-    expect(await batch.addAll([])).toEqual([]);
-    expect(await Promise.all([batch.addAll([]), batch.add("a"), batch.addAll(["b"])])).toEqual([[], "a", ["b"]]);
-    expect(calls).toEqual([[], ["a", "b"]]);
-  });
-
   it("leaves items that are added during a call to the next call", async () => {
     const callGate = gate();
     const calls: string[][] = [];

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Policy } from "../../../src/core/policy/policy.js";
-import { valueTtlMs } from "../../../src/core/tier/entry/value-ttl.js";
+import { valueTtlMs } from "../../../src/core/tier/entry/freshness.js";
 
 const policyWith = (more: Partial<Policy>): Policy => ({
   ...({} as Policy),

@@ -19,14 +19,8 @@ import { existenceChecks, type FieldExistence } from "../existence/field-existen
 import { CacheControlHints, type CacheControlOptions, resolveCacheControl } from "../hints/cache-control.js";
 import { reportAdvice } from "../invalidation/tag-advice.js";
 import { reportUnmatchedTags } from "../invalidation/unmatched-tags.js";
-import type { FieldFunctions } from "../run/cached-field.js";
-import {
-  asField,
-  cachedReference,
-  cachedResolver,
-  invalidatingResolver,
-  requestFactoryOf,
-} from "../run/cached-resolver.js";
+import { cachedResolver, type FieldFunctions } from "../run/cached-field.js";
+import { asField, cachedReference, invalidatingResolver, requestFactoryOf } from "../run/cached-resolver.js";
 import { collectingResolver } from "../run/collecting-resolver.js";
 import { writtenInfo } from "../run/written-nodes.js";
 import { type PoliciesOption, resolveCompare, resolvePolicies } from "./apply-options.js";

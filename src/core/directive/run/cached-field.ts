@@ -13,7 +13,7 @@ import type { ResponseHint } from "../../store/body.js";
 import type { Entry } from "../../store/entry.js";
 import type { BypassReason } from "../../telemetry/events.js";
 import { subjectOf } from "../../telemetry/subject.js";
-import { NearNames } from "../../tier/near/near-cache.js";
+import type { NearNames } from "../../tier/near/near-cache.js";
 import type { CallSignals } from "../../tier/request/caller.js";
 import type { Excess } from "../../tier/request/loaded.js";
 import type { Compare, ReadReport, ReadRequest, RequestTags, Validator } from "../../tier/request/request.js";
@@ -59,6 +59,8 @@ export class CachedField {
   readonly #keyProperties: readonly string[];
   readonly #resolver: Resolver;
   readonly #names: FieldNames;
+  /** Whether values have tags that are derived from them. */
+  readonly hasResultTags: boolean;
 
   constructor(rule: FieldRule, resolver: Resolver, parts: CacheParts, functions: FieldFunctions | undefined) {
     this.rule = rule;
@@ -68,6 +70,7 @@ export class CachedField {
     this.validator = new ResultValidator(parts.resolvers);
     this.isPrivate = rule.policy.scope === "PRIVATE";
     this.isPortable = canRunElsewhere(rule);
+    this.hasResultTags = rule.entities !== undefined || rule.tags.some(({ needsResult }) => needsResult);
     this.#keyProperties = rule.keyPaths.flatMap(({ root, steps }) => (root === "context" ? steps.slice(0, 1) : []));
     this.#names = new FieldNames(rule, parts.keys, parts.scopes);
   }
@@ -90,7 +93,7 @@ export class CachedField {
       if (modeReason === undefined)
         return this.read(source, args, context, info, identity, isForced || override === "REFRESH");
       const names = this.#names.of(source, args, context, info, identity);
-      const observer = this.#observerOf(context, info);
+      const observer = scopes.observerOf(context, info);
       const hasToLoad = isForced || override === "REFRESH";
       observed = new FieldCall(this, names, source, args, context, info, identity, hasToLoad, observer);
     } catch (error) {
@@ -133,11 +136,11 @@ export class CachedField {
   ): unknown {
     const { tier, scopes } = this.parts;
     const names = this.#names.of(source, args, context, info, identity);
-    const observer = this.#observerOf(context, info);
+    const observer = scopes.hasObservers ? scopes.observerOf(context, info) : undefined;
     const isPart = observer?.collector !== undefined;
     const build = isPart ? buildOf(info) : undefined;
     // What is stored as a part of a response must not be outdated for as long as in a near cache.
-    const skipsNear = isForced || (isPart && build?.load === undefined);
+    const skipsNear = isForced || !tier.hasNear || (isPart && build?.load === undefined);
     const near = skipsNear ? undefined : tier.near(names, this.rule.policy, build?.load);
     if (near !== undefined && this.validator.isNearPlausible(near, this.rule.reference?.type ?? info.returnType, info))
       return reportNear(near, names.key, this.rule, this.parts, context, info);
@@ -145,11 +148,6 @@ export class CachedField {
     if (near !== undefined && tier.acceptsNear(call, near))
       return reportNear(near, names.key, this.rule, this.parts, context, info);
     return scopes.loader(executionOf(info), call.observer).read(call);
-  }
-
-  #observerOf(context: unknown, info: GraphQLResolveInfo): Observer | undefined {
-    const { scopes } = this.parts;
-    return scopes.hasObservers ? scopes.observerOf(context, info) : undefined;
   }
 
   /** Runs the resolver for the load of a call, with the `info` of that load. */
@@ -201,6 +199,19 @@ export class CachedField {
   }
 }
 
+/** Wraps the resolver of a cached field. */
+export function cachedResolver(
+  rule: FieldRule,
+  resolve: Resolver,
+  parts: CacheParts,
+  functions?: FieldFunctions,
+): Resolver {
+  const field = new CachedField(rule, resolve, parts, functions);
+  return (source, args, context, info) => field.resolve(source, args, context, info);
+}
+
+const NO_PARTS: readonly string[] = [];
+
 /** The request of one call of a cached field: what its key and its loads depend on. */
 class FieldCall implements FieldRequest {
   readonly field: CachedField;
@@ -221,13 +232,15 @@ class FieldCall implements FieldRequest {
   readonly mayExist: (() => Promise<boolean>) | undefined;
   readonly onRead: ((report: ReadReport) => void) | undefined;
   readonly wantsYoung: boolean;
+  readonly validator: Validator;
+  readonly call: Pick<GraphQLResolveInfo, "returnType">;
   /** Whether its load concerns no response: see `toSample`. */
-  #isSample = false;
+  isSample = false;
   ending: ReadRequest["ending"] = undefined;
   caller: ReadRequest["caller"] = undefined;
-  #recorded: RecordedHints<GraphQLResolveInfo> | undefined = undefined;
-  #observed: ObservedLoad | undefined = undefined;
-  #shield: InnerShield | undefined = undefined;
+  recorded: RecordedHints<GraphQLResolveInfo> | undefined = undefined;
+  observed: ObservedLoad | undefined = undefined;
+  shield: InnerShield | undefined = undefined;
 
   /** The arguments of the resolver one by one: an object of them would be one more object for each hit. */
   constructor(
@@ -251,10 +264,12 @@ class FieldCall implements FieldRequest {
     this.observer = observer;
     this.key = key;
     this.policy = rule.policy;
-    this.tags = requestTagsOf(rule, tags, this, parts.keys);
+    this.tags = field.hasResultTags ? requestTagsOf(rule, tags, this, parts.keys) : tags;
     this.isForced = isForced;
     this.extent = rule.queryUse.extent;
-    this.contextParts = contextPartsOf(rule, context, parts.keys);
+    this.contextParts = rule.contextPaths.length === 0 ? NO_PARTS : contextPartsOf(rule, context, parts.keys);
+    this.validator = field.validator;
+    this.call = rule.reference === undefined ? info : { ...info, returnType: rule.reference.type };
     this.mayExist = functions?.existence?.(this);
     this.onRead = this.observer === undefined && functions?.onRead === undefined ? undefined : reportRead;
     this.wantsYoung = this.observer?.collector?.wantsYoung === true;
@@ -276,37 +291,28 @@ class FieldCall implements FieldRequest {
     return executionOf(this.info).owner;
   }
 
-  get validator(): Validator {
-    return this.field.validator;
-  }
-
   get compare(): Compare | undefined {
     return this.field.functions?.compare;
   }
 
-  get call(): Pick<GraphQLResolveInfo, "returnType"> {
-    const { reference } = this.field.rule;
-    return reference === undefined ? this.info : { ...this.info, returnType: reference.type };
-  }
-
   load(waiters: Waiters, result: ResultControl): unknown {
-    this.#recorded = recordHints(this.#isSample ? withoutResponse(this.info) : this.info);
+    this.recorded = recordHints(this.isSample ? withoutResponse(this.info) : this.info);
     // Observed last: a copy of an observed `info` would read from it.
-    const own = withResultControl(withLoadSignal(this.#recorded.info, waiters), result);
+    const own = withResultControl(withLoadSignal(this.recorded.info, waiters), result);
     const { rule, parts } = this.field;
-    this.#observed = rule.queryUse.observe(own, this.extent);
+    this.observed = rule.queryUse.observe(own, this.extent);
     this.tags = tagsBeforeLoad(rule, this.tags, this, parts.keys);
-    const { info } = this.#observed;
+    const { info } = this.observed;
     if (this.field.isPrivate) return this.field.load(this, info);
-    this.#shield = new InnerShield(this.field.parts.contextWatch);
-    return this.#shield.run(this.context, () => this.field.load(this, info));
+    this.shield = new InnerShield(this.field.parts.contextWatch);
+    return this.shield.run(this.context, () => this.field.load(this, info));
   }
 
   toSample(): ReadRequest | undefined {
     const { field, key, source, args, context, info, identity } = this;
-    const names = new NearNames(key, this.tags.known);
+    const names = { key, tags: this.tags.known, near: undefined };
     const own = new FieldCall(field, names, source, args, context, info, identity, false, undefined);
-    own.#isSample = true;
+    own.isSample = true;
     // What was made from the context, or found out of the query, since the key was made is not in it.
     const isSame = own.extent === this.extent && own.contextParts.every((part, nth) => part === this.contextParts[nth]);
     return isSame ? own : undefined;
@@ -322,14 +328,12 @@ class FieldCall implements FieldRequest {
   }
 
   hintOf(): ResponseHint | undefined {
-    return this.#recorded?.hint();
+    return this.recorded?.hint();
   }
 
   excess(): Excess | undefined {
     const { rule } = this.field;
-    return (
-      this.#shield?.excess(rule.coordinate) ?? this.#observed?.excess() ?? hintExcess(rule, this.#recorded?.hint())
-    );
+    return this.shield?.excess(rule.coordinate) ?? this.observed?.excess() ?? hintExcess(rule, this.recorded?.hint());
   }
 
   onMiss(entry: Entry | undefined, now: number): void {

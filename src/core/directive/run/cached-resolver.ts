@@ -14,24 +14,13 @@ import { detachedCacheControl, recordHints } from "../hints/response-hint.js";
 import { InnerShield } from "../permissions/inner-shield.js";
 import {
   type Args,
-  CachedField,
+  cachedResolver,
   canRunElsewhere,
   type FieldFunctions,
   hintExcess,
   type Resolver,
 } from "./cached-field.js";
 import { withResultControl } from "./result-control.js";
-
-/** Wraps the resolver of a cached field. */
-export function cachedResolver(
-  rule: FieldRule,
-  resolve: Resolver,
-  parts: CacheParts,
-  functions?: FieldFunctions,
-): Resolver {
-  const field = new CachedField(rule, resolve, parts, functions);
-  return (source, args, context, info) => field.resolve(source, args, context, info);
-}
 
 /**
  * Wraps the `__resolveReference` of an entity type, as if it was a field of which the representation is

@@ -1,14 +1,13 @@
 import type { GraphQLResolveInfo } from "graphql";
 import { isPlainObject } from "../../base/built-in.js";
 import { executionOf } from "../../base/graphql-version.js";
-import type { KeySpace } from "../../keys/key.js";
-import { memoText } from "../../keys/key-memo.js";
+import { type KeySpace, memoText } from "../../keys/key.js";
 import { EACH, type Path } from "../../keys/path.js";
 import { combinationsIn } from "../../keys/tag-template.js";
 import type { Identity } from "../../loader/identity.js";
 import type { RequestScopes } from "../../loader/request-scope.js";
 import type { FieldRule } from "../../schema-rules.js";
-import { NearNames } from "../../tier/near/near-cache.js";
+import type { NearNames } from "../../tier/near/near-cache.js";
 import { declaresSelection, type FieldRoots, keyOf, knownTagsOf, pathsInKnown } from "../compile/field-rule.js";
 
 type Args = Readonly<Record<string, unknown>>;
@@ -54,7 +53,7 @@ export class FieldNames {
     budget.addKey(key);
     for (const template of tags)
       if (!template.needsResult) budget.addCombinations(combinationsIn(template, roots), coordinate);
-    const names = new NearNames(key, knownTagsOf(this.#rule, roots, identity, this.#keys));
+    const names: NearNames = { key, tags: knownTagsOf(this.#rule, roots, identity, this.#keys), near: undefined };
     if (text !== undefined) this.#keys.memos.set(this.#known, text, names);
     return names;
   }

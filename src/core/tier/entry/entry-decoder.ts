@@ -2,7 +2,7 @@ import { CachedError } from "../../base/errors.js";
 import { Unreadable } from "../../codec/codec.js";
 import type { Encoded, Packing } from "../../codec/packing.js";
 import type { Key, Subject } from "../../keys/key.js";
-import { type BodyParts, type OwnFreshness, type ResponseHint, readBody } from "../../store/body.js";
+import { type OwnFreshness, type ReadBody, type ResponseHint, readBody } from "../../store/body.js";
 import type { Entry } from "../../store/entry.js";
 import type { Channel } from "../../telemetry/channel.js";
 import { subjectOf } from "../../telemetry/subject.js";
@@ -14,21 +14,16 @@ export class DecodedValue {
   readonly value: unknown;
   /** What `value` was decoded from. */
   readonly content: Encoded;
-  /** The size of the body of the entry. */
-  readonly bodyBytes: number;
-  /** What the entry has besides. Hits read it directly: a getter would be one more call. */
-  readonly parts: BodyParts;
-  /** The bytes that the body is the end of, and where the packed value begins in them. */
-  readonly #bytes: Buffer;
-  readonly #valueAt: number;
+  /** What the entry has besides. */
+  readonly parts: ReadBody;
+  /** The body of the entry. */
+  readonly body: Buffer;
 
-  constructor(value: unknown, content: Encoded, parts: BodyParts, bodyBytes: number, bytes: Buffer, valueAt: number) {
+  constructor(value: unknown, content: Encoded, parts: ReadBody, body: Buffer) {
     this.value = value;
     this.content = content;
-    this.bodyBytes = bodyBytes;
     this.parts = parts;
-    this.#bytes = bytes;
-    this.#valueAt = valueAt;
+    this.body = body;
   }
 
   get subjects(): readonly Subject[] {
@@ -45,7 +40,7 @@ export class DecodedValue {
 
   /** The value as it is packed in the store. */
   get packed(): Buffer {
-    return this.#bytes.subarray(this.#valueAt);
+    return this.body.subarray(this.parts.valueAt);
   }
 
   /** Returns what makes the value once more, each time it is called. Keeps nothing of the store's reply. */
@@ -57,7 +52,7 @@ export class DecodedValue {
 
   /** Returns the same with another value, which is a copy. */
   with(value: unknown): DecodedValue {
-    return new DecodedValue(value, this.content, this.parts, this.bodyBytes, this.#bytes, this.#valueAt);
+    return new DecodedValue(value, this.content, this.parts, this.body);
   }
 }
 
@@ -80,7 +75,7 @@ export function decodeEntry(entry: Entry, key: Key, packing: Packing, channel: C
     if (parts !== undefined) {
       const content = packing.unpack(body, parts.valueAt);
       const value = packing.decode(content);
-      return new DecodedValue(value, content, parts, body.length, body, parts.valueAt);
+      return new DecodedValue(value, content, parts, body);
     }
   } catch (error) {
     cause = error;

@@ -30,8 +30,8 @@ const NOTHING_SET = (): undefined => undefined;
 /** The states in which an entry may be served without waiting for a load. */
 export type Servable = Extract<Freshness, "fresh" | "stale-while-revalidate" | "stale-backoff">;
 
-export const isServable = (freshness: Freshness): freshness is Servable =>
-  freshness === "fresh" || freshness === "stale-while-revalidate" || freshness === "stale-backoff";
+const SERVABLE: ReadonlySet<Freshness> = new Set<Servable>(["fresh", "stale-while-revalidate", "stale-backoff"]);
+export const isServable = (freshness: Freshness): freshness is Servable => SERVABLE.has(freshness);
 
 /**
  * Returns what a reader may do with `entry` at `now`, the store's time, by its policy.
@@ -53,9 +53,10 @@ export function evaluateFreshness(
   if (entry === undefined) return "absent";
   if (entry.state === "pending") return "pending";
   if (entry.state !== "value") return now < entry.untilAt ? entry.state : "absent";
-  if (isForWaiters(entry)) return "absent";
   const freshness = valueFreshness(entry, policy, now);
-  if (freshness === "fresh" || (freshness === "absent" && policy.maxAgeLimitMs === undefined)) return freshness;
+  if (freshness === "fresh") return freshness;
+  if (isForWaiters(entry)) return "absent";
+  if (freshness === "absent" && policy.maxAgeLimitMs === undefined) return freshness;
   const own = ownOf(entry);
   return own === undefined ? freshness : valueFreshness(entry, ownPolicy(policy, own), now);
 }
@@ -124,3 +125,15 @@ export const earliestRefreshAt = (
  * for most entries.
  */
 const MAX_NEGATIVE_LOG = 37;
+
+/**
+ * Returns how long the store keeps a value. Undefined: it never expires. Lengthened by a random share,
+ * so that a server does not have to drop values that were stored together all at once. The age of a
+ * value, not its presence, decides whether it is served. Whole milliseconds, as stores expect them.
+ */
+export const valueTtlMs = (policy: Policy, maxAgeMs: number, random: number): number | undefined =>
+  policy.neverExpires
+    ? undefined
+    : Math.ceil(
+        maxAgeMs * (1 + policy.jitterRatio * random) + Math.max(policy.staleWhileRevalidateMs, policy.staleIfErrorMs),
+      );

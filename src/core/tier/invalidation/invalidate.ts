@@ -5,7 +5,8 @@ import { type EntryIdentity, type KeySpace, nameOfSubject, type Subject } from "
 import type { Store } from "../../store/store.js";
 import type { Channel } from "../../telemetry/channel.js";
 import type { UnleasedLoads } from "../lease/load-sharing.js";
-import type { Invalidated, InvalidationClock } from "../record/invalidation-clock.js";
+import type { InvalidationClock } from "../record/invalidation-clock.js";
+import type { Invalidated } from "../record/known-positions.js";
 import {
   MAX_NAMES,
   type Names,
@@ -15,10 +16,9 @@ import {
 import type { Variants } from "../record/variants.js";
 import type { TierSettings } from "../request/settings.js";
 import type { WorkUnderWay } from "../tick/work-under-way.js";
-import { type InvalidationCause, RETRY } from "./invalidation-cause.js";
-import type { InvalidationHistory, RecordedKind } from "./invalidation-history.js";
-import type { Purger } from "./purge.js";
-import { type InvalidationCount, RecentInvalidations } from "./recent-invalidations.js";
+import { type InvalidationCause, type InvalidationHistory, RETRY, type RecordedKind } from "./invalidation-history.js";
+import { type PurgeSettings, purge } from "./purge.js";
+import { RecentInvalidations } from "./recent-invalidations.js";
 
 /** Interval between attempts to repeat unconfirmed invalidations. */
 const RETRY_MS = 250;
@@ -50,8 +50,7 @@ export interface InvalidationParts {
   readonly history: InvalidationHistory;
   readonly underWay: WorkUnderWay;
   readonly keys: Pick<KeySpace, "subjects" | "nameUnder">;
-  readonly purger: Purger;
-  readonly settings: TierSettings;
+  readonly settings: TierSettings & PurgeSettings;
 }
 
 /**
@@ -63,66 +62,28 @@ export interface InvalidationParts {
  * What is made of entries, such as a response, is tagged with their subjects, and is thereby invalidated with them.
  */
 export class Invalidation {
-  readonly #store: Store;
-  readonly #variants: Variants;
-  readonly #invalidations: InvalidationClock;
-  readonly #channel: Channel;
-  readonly #clock: Clock;
-  readonly #unleasedLoads: UnleasedLoads;
-  readonly #unconfirmed: UnconfirmedInvalidations;
-  readonly #recent: RecentInvalidations;
-  /** The same, for those who remember what they have read. */
-  readonly made: InvalidationCount;
-  readonly #history: InvalidationHistory;
-  readonly #underWay: WorkUnderWay;
-  readonly #keys: Pick<KeySpace, "subjects" | "nameUnder">;
-  readonly #purger: Purger;
-  readonly #settings: TierSettings;
+  readonly #parts: InvalidationParts;
+  /** For those who remember what they have read. */
+  readonly made = new RecentInvalidations();
   #unconfirmedSinceAt: number | undefined;
   /** Set while there are unconfirmed invalidations, also while they are being repeated. */
   #retryTimer: Cancel | undefined;
   #isRetrying = false;
   #isClosed = false;
 
-  constructor({
-    store,
-    variants,
-    invalidations,
-    clock,
-    channel,
-    unleasedLoads,
-    unconfirmed,
-    history,
-    underWay,
-    keys,
-    purger,
-    settings,
-  }: InvalidationParts) {
-    this.#store = store;
-    this.#variants = variants;
-    this.#invalidations = invalidations;
-    this.#channel = channel;
-    this.#clock = clock;
-    this.#unleasedLoads = unleasedLoads;
-    this.#unconfirmed = unconfirmed;
-    this.#recent = new RecentInvalidations();
-    this.made = this.#recent;
-    this.#history = history;
-    this.#underWay = underWay;
-    this.#keys = keys;
-    this.#purger = purger;
-    this.#settings = settings;
+  constructor(parts: InvalidationParts) {
+    this.#parts = parts;
   }
 
   /** The invalidations that the store has not confirmed, and since when there have been some. */
   get unconfirmed(): UnconfirmedStatus {
-    const { counts } = this.#unconfirmed;
-    return { ...counts, sinceAt: this.#unconfirmed.size === 0 ? undefined : this.#unconfirmedSinceAt };
+    const { counts } = this.#parts.unconfirmed;
+    return { ...counts, sinceAt: this.#parts.unconfirmed.size === 0 ? undefined : this.#unconfirmedSinceAt };
   }
 
   /** Whether this process has invalidated an entry, or one of its tags, and the store has not confirmed that. */
   isUnconfirmed(key: EntryIdentity, subjects: readonly Subject[]): boolean {
-    return this.#unconfirmed.has(key, { subjects });
+    return this.#parts.unconfirmed.has(key, { subjects });
   }
 
   /**
@@ -131,7 +92,7 @@ export class Invalidation {
    * confirmed; the invalidation is then repeated as a hard one until it has.
    */
   run(names: Names, kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
-    return this.#underWay.add(this.#run(names, kind, cause));
+    return this.#parts.underWay.add(this.#run(names, kind, cause));
   }
 
   async #run(names: Names, kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
@@ -144,9 +105,9 @@ export class Invalidation {
     }
   }
 
-  /** What is left to do when nobody can get an old value from the cache any more: a CDN asks again at once. */
+  /** What is left to do when nobody can get an old value from the cache any more: a CDN asks again at once. Never rejects. */
   #purge(names: Names, isSoft: boolean): Promise<void> {
-    return this.#purger.run(this.#invalidatedBy(this.#inThisProcess(names)).subjects, isSoft);
+    return purge(this.#invalidatedBy(this.#inThisProcess(names)).subjects, isSoft, this.#parts);
   }
 
   /** Invalidates everything under the prefix, as `run` does. */
@@ -172,7 +133,7 @@ export class Invalidation {
       await this.#applyOrRetry(names, "hard", cause, "write").catch(() => undefined);
       // The hold-off precedes the end of the write, so that nothing is stored between the two.
       await this.#holdOff(names).catch(() => undefined);
-      await this.#invalidations
+      await this.#parts.invalidations
         .append({ kind: "end", ...invalidated, writer })
         .catch(() => this.#retryLater(this.#inThisProcess(names)));
       await this.#purge(names, false);
@@ -185,14 +146,16 @@ export class Invalidation {
    * thereby removes what was stored since.
    */
   async #keepMarked(invalidated: Invalidated, writer: string): Promise<() => Promise<void>> {
-    const { writeGuardMs } = this.#settings;
-    const mark = (): Promise<void> => this.#beginWrite(invalidated, writer, writeGuardMs).catch(() => undefined);
+    const { clock, invalidations, settings } = this.#parts;
+    const { writeGuardMs } = settings;
+    const mark = (): Promise<void> =>
+      invalidations.append({ kind: "begin", ...invalidated, writer, guardMs: writeGuardMs }).catch(() => undefined);
     let isOver = false;
     let marking = mark();
     let cancel: Cancel = () => undefined;
     const renewLater = (): void => {
       if (isOver) return;
-      cancel = this.#clock.after(writeGuardMs / 3, () => {
+      cancel = clock.after(writeGuardMs / 3, () => {
         marking = mark();
         void marking.then(renewLater);
       });
@@ -218,9 +181,9 @@ export class Invalidation {
    * replies. `untilAt`: when nobody waits for that any more.
    */
   async settled(untilAt: number): Promise<void> {
-    while (!this.#isClosed && this.#clock.now() < untilAt && this.#unconfirmed.size > 0)
-      await new Promise<void>((resolve) => this.#clock.after(RETRY_MS, resolve));
-    await this.#history.flush();
+    while (!this.#isClosed && this.#parts.clock.now() < untilAt && this.#parts.unconfirmed.size > 0)
+      await new Promise<void>((resolve) => this.#parts.clock.after(RETRY_MS, resolve));
+    await this.#parts.history.flush();
   }
 
   /**
@@ -230,8 +193,8 @@ export class Invalidation {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#retryTimer?.();
-    if (this.#unconfirmed.size > 0) await this.#retryUnconfirmed();
-    await this.#history.close();
+    if (this.#parts.unconfirmed.size > 0) await this.#retryUnconfirmed();
+    await this.#parts.history.close();
   }
 
   /**
@@ -245,8 +208,8 @@ export class Invalidation {
     recordedAs: RecordedKind = kind,
   ): Promise<void> {
     const local = this.#inThisProcess(names);
-    this.#recent.add(local);
-    this.#dropLocal(local);
+    this.made.add(local);
+    this.#endSharing(local);
     this.#preempt(names, kind);
     try {
       await this.#writeReported(names, kind, cause, recordedAs);
@@ -257,15 +220,15 @@ export class Invalidation {
       throw error;
     } finally {
       // What was read meanwhile may be older.
-      this.#recent.add(local);
-      this.#dropLocal(local);
+      this.made.add(local);
+      this.#endSharing(local);
     }
   }
 
   #preempt(names: Names, kind: InvalidationKind): void {
     // Once everything has to be invalidated, this process serves nothing that it knows, and the names would only add up.
-    if (!this.#unconfirmed.counts.everything)
-      this.#invalidations.preempt(this.#invalidatedBy(names), kind === "soft" ? "soft" : "hard");
+    if (!this.#parts.unconfirmed.counts.everything)
+      this.#parts.invalidations.preempt(this.#invalidatedBy(names), kind === "soft" ? "soft" : "hard");
   }
 
   /**
@@ -274,35 +237,20 @@ export class Invalidation {
    */
   #inThisProcess(names: Names): Names {
     const { keys, coordinates = [] } = names;
-    const others = keys.filter((key) => this.#variants.hasOtherForm(key.coordinate, key.form));
+    const others = keys.filter((key) => this.#parts.variants.hasOtherForm(key.coordinate, key.form));
     if (others.length === 0) return names;
     return { ...names, coordinates: [...new Set([...coordinates, ...others.map((key) => key.coordinate)])] };
   }
 
-  /**
-   * Lets no later reader join a load under way without a lease. The near cache compares what it has with the clock.
-   */
-  #dropLocal(names: Names): void {
-    const { keys, tags, coordinates = [], isClear = false } = names;
-    if (isClear) {
-      this.#dropAllLocal();
-      return;
-    }
-    if (tags.length + coordinates.length > 0) this.#unleasedLoads.detachAll();
-    else this.#unleasedLoads.detach(this.#namesOf(keys));
-  }
-
-  #dropAllLocal(): void {
-    this.#unleasedLoads.detachAll();
-  }
-
-  #beginWrite(invalidated: Invalidated, writer: string, guardMs: number): Promise<void> {
-    return this.#invalidations.append({ kind: "begin", ...invalidated, writer, guardMs });
+  /** Lets no later reader join a load under way without a lease. The near cache compares what it has with the clock. */
+  #endSharing({ keys, tags, coordinates = [], isClear = false }: Names): void {
+    const isOfKeys = !isClear && tags.length + coordinates.length === 0;
+    this.#parts.unleasedLoads.detach(isOfKeys ? this.#namesOf(keys) : undefined);
   }
 
   /** Returns everything that an invalidation of `names` concerns. */
   #invalidatedBy({ keys, tags, coordinates = [], isClear = false }: Names): Invalidated {
-    const { entry, anyOf, coordinate, everything } = this.#keys.subjects;
+    const { entry, anyOf, coordinate, everything } = this.#parts.keys.subjects;
     const forms = new Map(keys.map((key) => [`${key.form} ${key.coordinate}`, key]));
     const holders = new Set(keys.map((key) => key.coordinate));
     return {
@@ -321,9 +269,9 @@ export class Invalidation {
   #namesOf(keys: readonly EntryIdentity[]): readonly string[] {
     const names = keys.flatMap((key) => [
       key.name,
-      ...this.#variants
+      ...this.#parts.variants
         .declared(key.coordinate)
-        .flatMap(({ id, form }) => (form === key.form ? [this.#keys.nameUnder(key, id)] : [])),
+        .flatMap(({ id, form }) => (form === key.form ? [this.#parts.keys.nameUnder(key, id)] : [])),
     ]);
     return [...new Set(names)];
   }
@@ -338,26 +286,27 @@ export class Invalidation {
     cause: InvalidationCause,
     recordedAs: RecordedKind = kind,
   ): Promise<void> {
-    const beganAt = this.#clock.now();
+    const beganAt = this.#parts.clock.now();
     let isConfirmed = false;
     try {
       await this.#write(names, kind);
       isConfirmed = true;
     } finally {
       const { keys, tags, coordinates = [], isClear = false } = names;
-      this.#channel.publish({
+      this.#parts.channel.publish({
         name: "invalidation.finished",
         ...cause,
         kind,
         isConfirmed,
-        invalidationMs: this.#clock.now() - beganAt,
+        invalidationMs: this.#parts.clock.now() - beganAt,
         tagCount: tags.length,
         entryCount: keys.length,
         coordinates: [...new Set([...keys.map(({ coordinate }) => coordinate), ...coordinates])],
         isClear,
         tags: this.#invalidatedBy(names).subjects.map(nameOfSubject),
       });
-      if (isConfirmed || cause !== RETRY) this.#history.add(names, { kind: recordedAs, cause, beganAt, isConfirmed });
+      if (isConfirmed || cause !== RETRY)
+        this.#parts.history.add(names, { kind: recordedAs, cause, beganAt, isConfirmed });
     }
   }
 
@@ -365,9 +314,9 @@ export class Invalidation {
    * Invalidates in one step. Entries of this release are removed as well, which frees their memory and wakes those who wait for their loads.
    */
   async #write(names: Names, kind: InvalidationKind): Promise<void> {
-    await this.#invalidations.append({ kind: kind === "soft" ? "soft" : "hard", ...this.#invalidatedBy(names) });
+    await this.#parts.invalidations.append({ kind: kind === "soft" ? "soft" : "hard", ...this.#invalidatedBy(names) });
     if (names.keys.length > 0 && kind !== "soft")
-      await this.#store.remove(this.#namesOf(names.keys)).catch(() => undefined);
+      await this.#parts.store.remove(this.#namesOf(names.keys)).catch(() => undefined);
   }
 
   /**
@@ -375,10 +324,11 @@ export class Invalidation {
    * value.
    */
   async #holdOff(names: Names): Promise<void> {
-    const { replicaLagMs } = this.#settings;
+    const { replicaLagMs } = this.#parts.settings;
     if (replicaLagMs === 0) return;
     try {
-      await this.#beginWrite(this.#invalidatedBy(names), newWriterId(), replicaLagMs);
+      const mark = { writer: newWriterId(), guardMs: replicaLagMs };
+      await this.#parts.invalidations.append({ kind: "begin", ...this.#invalidatedBy(names), ...mark });
     } catch (error) {
       this.#retryLater(this.#inThisProcess(names));
       throw error;
@@ -386,19 +336,19 @@ export class Invalidation {
   }
 
   #retryLater(names: Names, delayMs = RETRY_MS): void {
-    if (this.#unconfirmed.size === 0) this.#unconfirmedSinceAt = this.#clock.now();
-    if (this.#unconfirmed.add(names, this.#invalidatedBy(names).subjects)) this.#overflow();
-    if (this.#unconfirmed.size > 0 && !this.#isClosed)
-      this.#retryTimer ??= this.#clock.after(delayMs, () => void this.#retryUnconfirmed());
+    if (this.#parts.unconfirmed.size === 0) this.#unconfirmedSinceAt = this.#parts.clock.now();
+    if (this.#parts.unconfirmed.add(names, this.#invalidatedBy(names).subjects)) this.#overflow();
+    if (this.#parts.unconfirmed.size > 0 && !this.#isClosed)
+      this.#retryTimer ??= this.#parts.clock.after(delayMs, () => void this.#retryUnconfirmed());
   }
 
   async #retryUnconfirmed(): Promise<void> {
     this.#isRetrying = true;
-    const names = this.#unconfirmed.snapshot();
+    const names = this.#parts.unconfirmed.snapshot();
     try {
       await this.#writeReported(names, "hard", RETRY);
       await this.#holdOff(names);
-      if (names.isClear) this.#dropAllLocal();
+      if (names.isClear) this.#parts.unleasedLoads.detach(undefined);
       names.confirm();
       await this.#purge(names, false);
     } catch {
@@ -411,13 +361,13 @@ export class Invalidation {
 
   /** Replaces the names that have to be repeated, which are too many, by the whole prefix. */
   #overflow(): void {
-    this.#unconfirmed.addClear();
-    this.#dropAllLocal();
+    this.#parts.unconfirmed.addClear();
+    this.#parts.unleasedLoads.detach(undefined);
     const error = new CachedError(
       "CACHED_STORE_UNAVAILABLE",
       `more than ${MAX_NAMES} keys or tags were invalidated that the store has not confirmed; everything under the prefix is invalidated instead, and this process loads without the store until that is confirmed; check the store`,
     );
-    this.#channel.publish({ name: "invalidations.overflowed", error });
+    this.#parts.channel.publish({ name: "invalidations.overflowed", error });
   }
 }
 

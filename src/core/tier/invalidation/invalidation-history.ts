@@ -4,7 +4,6 @@ import type { HistoryLimits } from "../../store/history.js";
 import type { Store } from "../../store/store.js";
 import type { InvalidationVia } from "../../telemetry/events.js";
 import type { Names } from "../record/unconfirmed-invalidations.js";
-import type { InvalidationCause } from "./invalidation-cause.js";
 
 /** How long records are collected before they are appended to the store's history, in one call. */
 const COLLECT_MS = 250;
@@ -21,6 +20,16 @@ const MAX_OWN_BYTES = 512 * 1024;
 /** What the store keeps. */
 const LIMITS: HistoryLimits = { maxBytes: 1024 * 1024, keepMs: 24 * 3_600_000 };
 
+/** Who asked for an invalidation. Contains no user data. */
+export interface InvalidationCause {
+  readonly via: InvalidationVia;
+  /** The mutation field that asked for it with `@invalidates` or entity tags, such as `Mutation.updateMovie`. */
+  readonly mutation?: string;
+}
+
+/** The cause of an invalidation that is repeated. */
+export const RETRY: InvalidationCause = { via: "retry" };
+
 /** A process, as the inspection names it. */
 export interface ProcessIdentity {
   /** 16 hexadecimal digits. */
@@ -36,10 +45,8 @@ export interface ProcessIdentity {
 export type RecordedKind = "hard" | "soft" | "replace" | "write";
 
 /** What is remembered of an invalidation. Digests stand for keys and tags; there are no arguments, ids or texts of tags. */
-interface RecordContent {
+interface RecordContent extends InvalidationCause {
   readonly kind: RecordedKind;
-  readonly via: InvalidationVia;
-  readonly mutation?: string;
   /** Whether the store has confirmed it. If not, a record of a `retry` follows. */
   readonly isConfirmed: boolean;
   /** Whether everything under the prefix was invalidated. */
@@ -257,11 +264,11 @@ export class InvalidationHistory {
     const now = this.#clock.now();
     const part: Part = {
       process: this.#process,
-      ...(Number.isFinite(this.#lostAt) ? { lostAgoMs: round(now - this.#lostAt) } : {}),
+      ...(Number.isFinite(this.#lostAt) ? { lostAgoMs: Math.round(now - this.#lostAt) } : {}),
       records: records.map(({ nth, beganAt, endedAt, content }) => ({
         nth,
-        agoMs: round(now - beganAt),
-        tookMs: round(endedAt - beganAt),
+        agoMs: Math.round(now - beganAt),
+        tookMs: Math.round(endedAt - beganAt),
         ...(JSON.parse(content) as RecordContent),
       })),
     };
@@ -296,15 +303,8 @@ function inOrder(found: readonly Found[]): InvalidationRecord[] {
 
 const idOf = ({ id }: ProcessIdentity, nth: number): string => `${id}-${nth}`;
 
-const round = (ms: number): number => Math.round(ms);
-
-/** A part without the records that this release cannot read. */
-interface ReadPart extends Part {
-  readonly isIncomplete: boolean;
-}
-
 /** Returns what can be read of a part that a process of any release has written. Undefined: nothing. */
-function readPart(content: Uint8Array): ReadPart | undefined {
+function readPart(content: Uint8Array): (Part & { readonly isIncomplete: boolean }) | undefined {
   try {
     const { process, lostAgoMs, records } = JSON.parse(Buffer.from(content).toString("utf8")) as Part;
     if (!isIdentity(process) || !Array.isArray(records)) return undefined;

@@ -1,8 +1,7 @@
 import { AsyncResource } from "node:async_hooks";
 import { LRUCache } from "lru-cache";
-import { type Clock, within } from "../../base/clock.js";
+import { type Cancel, type Clock, within } from "../../base/clock.js";
 import { Deferred } from "../../base/deferred.js";
-import type { Key } from "../../keys/key.js";
 import type { BypassReason } from "../../telemetry/events.js";
 import { freshMsOf, isCallersOwn, type Loaded } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
@@ -47,7 +46,7 @@ import type { LongTick } from "../tick/long-tick.js";
  * Source: "Scaling Memcache at Facebook", NSDI 2013, §3.3; P11 of docs/guarantees.md.
  */
 
-/** A load that runs in this process under a lease. */
+/** A load that runs in this process under a lease. `loaded` and `settled` never reject. */
 export interface InFlightLoad {
   /** The request that won the lease. */
   readonly request: ReadRequest;
@@ -61,11 +60,9 @@ export interface InFlightLoad {
   readonly startedAt: number;
   /** Whether it is a background refresh, which no reader waits for. */
   readonly isRefresh: boolean;
-  /** Who waits for the load. */
   readonly waiters: Waiters;
-  /** What readers get. Never rejects. */
+  /** What readers get. */
   readonly loaded: Promise<Loaded>;
-  /** Never rejects. */
   readonly settled: Promise<Settled>;
   /** Whether the entry held a value when the lease was requested. */
   readonly hasValue: boolean;
@@ -75,35 +72,6 @@ export interface InFlightLoad {
 export interface Settled {
   /** Whether the store accepted the value: false if it was invalidated during the load. */
   readonly isStored: boolean;
-}
-
-/**
- * The loads of this process by lease chain.
- *
- * A reader may join a load only if the store has just shown it the load's `gen`. An invalidation
- * ends the chain, so a reader that starts later sees another gen or none, and never gets a value
- * from before the invalidation (P3).
- */
-export class InFlightLoads {
-  readonly #byGen = new Map<string, InFlightLoad>();
-
-  add(inFlight: InFlightLoad): void {
-    this.#byGen.set(inFlight.gen, inFlight);
-  }
-
-  remove(inFlight: InFlightLoad): void {
-    if (this.#byGen.get(inFlight.gen) === inFlight) this.#byGen.delete(inFlight.gen);
-  }
-
-  /**
-   * Returns the load that holds the lease chain `gen`, which the store has just shown to the
-   * reader. The key is compared as well: if a client mixes up replies, a reader must not
-   * join the load of another key.
-   */
-  find(gen: string, key: Key): InFlightLoad | undefined {
-    const inFlight = this.#byGen.get(gen);
-    return inFlight?.request.key.input === key.input ? inFlight : undefined;
-  }
 }
 
 /** The settings of `UnleasedLoads`, in milliseconds. */
@@ -121,10 +89,8 @@ interface UnleasedLoad {
   /** The request whose source is called. */
   readonly request: ReadRequest;
   readonly begin: () => void;
-  /** Ends the load without running it. */
-  readonly drop: () => void;
-  readonly loaded: Promise<Loaded>;
-  readonly hasBegun: Promise<void>;
+  readonly loaded: Deferred<Loaded>;
+  readonly hasBegun: Deferred<true>;
   readonly waiters: Waiters;
   startedAt: number;
   /** How long its result is fresh. Infinite while that is not known. */
@@ -134,15 +100,12 @@ interface UnleasedLoad {
 /** The loads of one key: at most one runs and one waits to run, unless a load exceeds `leaseMs`. */
 interface KeyLoads {
   readonly key: string;
-  running: UnleasedLoad | undefined;
-  next: UnleasedLoad | undefined;
-  cancelStart: () => void;
+  running?: UnleasedLoad | undefined;
+  next?: UnleasedLoad | undefined;
+  cancelStart?: Cancel;
 }
 
-/**
- * How many shared loads may fail with an error of the caller they were run for before a reader loads
- * for itself. Bounds its wait.
- */
+/** How many shared loads may fail with an error of their own caller before a reader loads for itself. Bounds its wait. */
 const MAX_LOADS_OF_OTHERS = 2;
 
 /** Maximum number of loads remembered for `outageShareMs`. The least recently used are dropped. */
@@ -182,8 +145,10 @@ export class UnleasedLoads {
   /** How many keys have a load that runs, and how many have one that waits to run. */
   get counts(): { readonly running: number; readonly queued: number } {
     const loads = [...this.#byKey.values()];
-    const countOf = (what: "running" | "next"): number => loads.filter((ofKey) => ofKey[what] !== undefined).length;
-    return { running: countOf("running"), queued: countOf("next") };
+    return {
+      running: loads.filter(({ running }) => running !== undefined).length,
+      queued: loads.filter(({ next }) => next !== undefined).length,
+    };
   }
 
   /**
@@ -192,108 +157,87 @@ export class UnleasedLoads {
    * that concerns only the caller of another request is never returned.
    */
   async share(request: ReadRequest, reason: BypassReason, isNested: boolean, begin: Begin): Promise<SharedLoad> {
+    const isOutage = this.#settings.outageShareMs > 0 && OUTAGE_REASONS.includes(reason);
     for (let nth = 0; nth < MAX_LOADS_OF_OTHERS; nth++) {
-      const shared = await this.#shareOnce(request, reason, isNested, begin);
-      if (shared.request === request || !isCallersOwn(shared.loaded) || request.caller?.hasLeft === true) return shared;
+      const recent = isOutage && request.isForced !== true ? this.#recentLoad(request) : undefined;
+      const load = recent ?? this.#nextLoad(request, begin);
+      if (recent === undefined) {
+        const leave = load.waiters.add(request.caller);
+        if (isOutage) this.#remember(load);
+        if (isNested && !(await this.#begins(load))) {
+          // The running load may wait for this reader, so the reader cannot wait for it any longer.
+          leave();
+          break;
+        }
+      }
+      const loaded = await load.loaded.promise;
+      if (load.request === request || !isCallersOwn(loaded) || request.caller?.hasLeft === true)
+        return { request: load.request, loaded };
     }
     return { request, loaded: await begin(Waiters.of(request.caller)) };
   }
 
-  async #shareOnce(request: ReadRequest, reason: BypassReason, isNested: boolean, begin: Begin): Promise<SharedLoad> {
-    const isOutage = this.#settings.outageShareMs > 0 && OUTAGE_REASONS.includes(reason);
-    const recent = isOutage && request.isForced !== true ? this.#recentLoad(request) : undefined;
-    if (recent !== undefined) return { request: recent.request, loaded: await recent.loaded };
-    const { variantId, input } = request.key;
-    const loads = this.#loadsOf(`${variantId} ${input}`);
-    const load = this.#nextLoad(loads, request, begin);
-    const leave = load.waiters.add(request.caller);
-    if (isOutage) this.#remember(load);
-    if (isNested && !(await this.#begins(load))) {
-      // The running load may wait for this reader, so the reader cannot wait for it any longer.
-      leave();
-      return { request, loaded: await begin(Waiters.of(request.caller)) };
-    }
-    return { request: load.request, loaded: await load.loaded };
-  }
-
-  /**
-   * Called on an invalidation of `keys`, by their names in the store: later requests do not share
-   * loads that began before it.
-   */
-  detach(keys: readonly string[]): void {
-    for (const key of keys) this.#recent.delete(key);
-  }
-
-  /** Called on an invalidation of which it is not known which loads it concerns, as by tag. */
-  detachAll(): void {
-    this.#recent.clear();
+  /** Later requests share no loads of `keys`, by their names in the store, that began before. Undefined: no loads at all. */
+  detach(keys: readonly string[] | undefined): void {
+    if (keys === undefined) this.#recent.clear();
+    else for (const key of keys) this.#recent.delete(key);
   }
 
   #recentLoad({ key, policy }: ReadRequest): UnleasedLoad | undefined {
     const recent = this.#recent.get(key.name);
     if (recent === undefined || recent.request.key.input !== key.input) return undefined;
-    const freshMs = Number.isFinite(recent.freshMs)
-      ? recent.freshMs
-      : Math.min(policy.maxAgeMs, policy.negativeMaxAgeMs);
-    const maxAgeMs = Math.min(this.#settings.outageShareMs, freshMs);
-    return this.#clock.now() - recent.startedAt <= maxAgeMs ? recent : undefined;
+    const { maxAgeMs, negativeMaxAgeMs } = policy;
+    const freshMs = Number.isFinite(recent.freshMs) ? recent.freshMs : Math.min(maxAgeMs, negativeMaxAgeMs);
+    const isRecent = this.#clock.now() - recent.startedAt <= Math.min(this.#settings.outageShareMs, freshMs);
+    return isRecent ? recent : undefined;
   }
 
   /** Failures and values that cannot be stored are shared only while they load. */
   #remember(load: UnleasedLoad): void {
-    const { name } = load.request.key;
-    if (this.#recent.get(name) === load) return;
-    this.#recent.set(name, load);
-    void load.loaded.then((loaded) => {
+    const { key, policy } = load.request;
+    if (this.#recent.get(key.name) === load) return;
+    this.#recent.set(key.name, load);
+    void load.loaded.promise.then((loaded) => {
       const canShare = loaded.kind === "loaded" && loaded.refusal === undefined && loaded.settings?.isSkipped !== true;
-      if (canShare) load.freshMs = freshMsOf(load.request.policy, loaded);
-      if (!canShare && this.#recent.get(name) === load) this.#recent.delete(name);
+      if (canShare) load.freshMs = freshMsOf(policy, loaded);
+      else if (this.#recent.get(key.name) === load) this.#recent.delete(key.name);
     });
-  }
-
-  #loadsOf(key: string): KeyLoads {
-    const existing = this.#byKey.get(key);
-    if (existing !== undefined) return existing;
-    const loads: KeyLoads = { key, running: undefined, next: undefined, cancelStart: () => undefined };
-    this.#byKey.set(key, loads);
-    return loads;
   }
 
   /** Returns the load that waits to run, and arranges for one if there is none. */
-  #nextLoad(loads: KeyLoads, request: ReadRequest, begin: Begin): UnleasedLoad {
+  #nextLoad(request: ReadRequest, begin: Begin): UnleasedLoad {
+    const key = `${request.key.variantId} ${request.key.input}`;
+    const loads = this.#byKey.get(key) ?? { key };
+    this.#byKey.set(key, loads);
     if (loads.next !== undefined) return loads.next;
-    const { promise: loaded, resolve: resolveLoaded } = new Deferred<Loaded>();
-    const { promise: hasBegun, resolve: reportBegun } = new Deferred<void>();
+    const loaded = new Deferred<Loaded>();
+    const hasBegun = new Deferred<true>();
     const waiters = new Waiters();
-    const beginHere = AsyncResource.bind(() => {
-      resolveLoaded(begin(waiters));
-      reportBegun();
-    });
-    const load: UnleasedLoad = {
+    loads.next = {
       request,
-      begin: beginHere,
-      drop: () => resolveLoaded(Promise.resolve(droppedLoad(waiters))),
+      begin: AsyncResource.bind(() => {
+        loaded.resolve(begin(waiters));
+        hasBegun.resolve(true);
+      }),
       loaded,
       hasBegun,
       waiters,
       startedAt: this.#clock.now(),
       freshMs: Number.POSITIVE_INFINITY,
     };
-    loads.next = load;
     if (loads.running === undefined) this.#startAfterTick(loads);
     else loads.cancelStart = this.#clock.after(this.#settings.leaseMs, () => this.#start(loads));
-    return load;
+    return loads.next;
   }
 
   /** Starts all first loads of a tick together, so that a source can batch them. */
   #startAfterTick(loads: KeyLoads): void {
-    if (this.#starting.length === 0)
-      this.#longTick.afterTick(() => {
-        const starting = this.#starting;
-        this.#starting = [];
-        for (const each of starting) this.#start(each);
-      });
-    this.#starting.push(loads);
+    if (this.#starting.push(loads) > 1) return;
+    this.#longTick.afterTick(() => {
+      const starting = this.#starting;
+      this.#starting = [];
+      for (const each of starting) this.#start(each);
+    });
   }
 
   /**
@@ -301,28 +245,27 @@ export class UnleasedLoads {
    * joined it since then starts over.
    */
   #start(loads: KeyLoads): void {
-    loads.cancelStart();
-    const key = loads.next?.request.key.name;
-    if (key !== undefined && this.#limit.isReached(key)) {
+    loads.cancelStart?.();
+    const { next: load } = loads;
+    if (load !== undefined && this.#limit.isReached(load.request.key.name)) {
       let isCancelled = false;
       loads.cancelStart = () => {
         isCancelled = true;
       };
-      void this.#limit.untilChanged(key).then(() => isCancelled || this.#start(loads));
+      void this.#limit.untilChanged(load.request.key.name).then(() => isCancelled || this.#start(loads));
       return;
     }
-    const load = loads.next;
     loads.next = undefined;
     if (load === undefined || load.waiters.isGone) {
-      load?.drop();
+      load?.loaded.resolve(droppedLoad(load.waiters));
       if (loads.running === undefined) this.#byKey.delete(loads.key);
       return;
     }
     loads.running = load;
     load.startedAt = this.#clock.now();
     load.begin();
-    this.#limit.add(load.request.key.name, load.loaded);
-    void load.loaded.then(() => {
+    this.#limit.add(load.request.key.name, load.loaded.promise);
+    void load.loaded.promise.then(() => {
       if (loads.running !== load) return;
       loads.running = undefined;
       this.#start(loads);
@@ -331,8 +274,7 @@ export class UnleasedLoads {
 
   /** Resolves with true when the load begins, or with false after `nestedWaitMs`. */
   #begins({ hasBegun }: UnleasedLoad): Promise<boolean> {
-    const begun = hasBegun.then(() => true);
-    return within(this.#clock, begun, { ms: this.#settings.nestedWaitMs, otherwise: () => false });
+    return within(this.#clock, hasBegun.promise, { ms: this.#settings.nestedWaitMs, otherwise: () => false });
   }
 }
 

@@ -1,4 +1,5 @@
-import type { Cancel, Clock, Random } from "../../base/clock.js";
+import type { Clock, Random } from "../../base/clock.js";
+import { Multimap } from "../../base/multimap.js";
 import type { Entry } from "../../store/entry.js";
 import type { Wake } from "../../store/store.js";
 
@@ -14,23 +15,26 @@ const FIRST_POLL_MS = 50;
 /** The same while messages arrive. A poll then finds something only if a message was lost, and costs the store a read. */
 const LATE_FIRST_POLL_MS = 200;
 const MAX_POLL_MS = 400;
-/** Waiters that are due within this time of one another poll together. */
+/** Waiters that are due within the same window poll together, so that they share one store read. */
 const POLL_WINDOW_MS = 15;
+
+/** Waiters that poll together. */
+interface Poll {
+  readonly dueAt: number;
+  readonly watches: Watch[];
+}
 
 /**
  * Lets readers wait for loads of other processes. A message wakes them. Messages can be lost, so
- * they also poll, first after 50 ms, or after 200 ms while messages arrive, doubling up to 400 ms, with
- * jitter. All waiters of the process share one timer, so that waiters that poll together share one
- * store read. The timer costs time for the waiters that are due, not for those that merely wait.
+ * they also poll, first after 50 ms, or after 200 ms while messages arrive, doubling up to 400 ms, with jitter.
  */
 export class Waiting {
   readonly #clock: Clock;
   readonly #random: Random;
-  readonly #byKey = new Map<string, Set<Watch>>();
-  /** The current waits, ordered by when they are due. */
-  readonly #due = new DueQueue();
-  #timer: { readonly dueAt: number; readonly cancel: Cancel } | undefined;
-  /** Whether messages arrive, as far as the last wait has shown. A store may send none, or a connection be broken unnoticed. */
+  readonly #byKey = new Multimap<string, Watch>();
+  /** The next poll of each window, by the number of the window. */
+  readonly #polls = new Map<number, Poll>();
+  /** As far as the last wait has shown. A store may send none, or a connection be broken unnoticed. */
   #doMessagesArrive = false;
 
   constructor(clock: Clock, random: Random) {
@@ -44,10 +48,8 @@ export class Waiting {
    * on the watch.
    */
   watch(key: string): Watch {
-    const watches = this.#byKey.get(key) ?? new Set();
-    this.#byKey.set(key, watches);
     const watch = new Watch(this, key);
-    watches.add(watch);
+    this.#byKey.add(key, watch);
     return watch;
   }
 
@@ -57,120 +59,46 @@ export class Waiting {
     return Math.min(firstMs * 2 ** round, MAX_POLL_MS) * (0.75 + this.#random() / 2);
   }
 
-  /** Wakes `watch` in `ms` milliseconds, unless it is woken before. Returns when that is. */
+  /** Wakes `watch` in `ms` milliseconds, or up to a window earlier, unless it is woken before. Returns when that is. */
   wakeIn(watch: Watch, ms: number): number {
-    const dueAt = this.#clock.now() + Math.max(0, ms);
-    this.#due.add(watch, dueAt);
-    this.#setTimer(dueAt);
-    return dueAt;
+    const delayMs = Math.max(0, ms);
+    const dueAt = this.#clock.now() + delayMs;
+    const window = Math.floor(dueAt / POLL_WINDOW_MS);
+    let poll = this.#polls.get(window);
+    if (poll === undefined || poll.dueAt > dueAt) {
+      const added: Poll = { dueAt, watches: [] };
+      this.#polls.set(window, added);
+      this.#clock.after(delayMs, () => {
+        if (this.#polls.get(window) === added) this.#polls.delete(window);
+        for (const due of added.watches) if (due.dueAt === dueAt) due.wake({ kind: "poll" });
+      });
+      poll = added;
+    }
+    poll.watches.push(watch);
+    return poll.dueAt;
   }
 
   /** `wasFoundByPoll`: the change that the watch was for was found by a poll. */
   end(watch: Watch, wasFoundByPoll: boolean): void {
     if (wasFoundByPoll) this.#doMessagesArrive = false;
-    const watches = this.#byKey.get(watch.key);
-    if (watches?.delete(watch) === true && watches.size === 0) this.#byKey.delete(watch.key);
+    this.#byKey.delete(watch.key, watch);
   }
 
   /** The number of keys for whose loads in other processes a reader waits now. */
   get waitingKeys(): number {
-    return [...this.#byKey.values()].filter((watches) => [...watches].some(isWaiting)).length;
+    return this.#byKey.groups().filter((watches) => watches.some(isWaiting)).length;
   }
 
   readonly wake: Wake = (key, entry, gen) => {
-    const watches: readonly Watch[] = key === undefined ? this.#all() : [...(this.#byKey.get(key) ?? [])];
-    // Messages that were sent while there was no connection are lost.
+    const watches = key === undefined ? this.#byKey.groups().flat() : this.#byKey.get(key);
+    // Without a key, messages may have been lost. One for a key that nobody waits for says nothing.
     if (key === undefined) this.#doMessagesArrive = false;
     else if (watches.some(isWaiting)) this.#doMessagesArrive = true;
     for (const watch of watches) watch.wake(key === undefined ? { kind: "poll" } : { kind: "changed", entry, gen });
   };
-
-  #all(): Watch[] {
-    return [...this.#byKey.values()].flatMap((watches) => [...watches]);
-  }
-
-  /** Makes the shared timer fire at `dueAt`, unless it fires earlier. */
-  #setTimer(dueAt: number): void {
-    if (this.#timer !== undefined && this.#timer.dueAt <= dueAt) return;
-    this.#timer?.cancel();
-    this.#timer = { dueAt, cancel: this.#clock.after(Math.max(0, dueAt - this.#clock.now()), () => this.#pollDue()) };
-  }
-
-  #pollDue(): void {
-    this.#timer = undefined;
-    const dueUntil = this.#clock.now() + POLL_WINDOW_MS;
-    for (let watch = this.#due.take(dueUntil); watch !== undefined; watch = this.#due.take(dueUntil))
-      watch.wake({ kind: "poll" });
-    const next = this.#due.nextDueAt();
-    if (next !== undefined) this.#setTimer(next);
-  }
 }
 
 const isWaiting = ({ dueAt }: Watch): boolean => dueAt !== Number.POSITIVE_INFINITY;
-
-/** A wait that is due at `dueAt`, unless its watch has been woken since. */
-interface DueWait {
-  readonly watch: Watch;
-  readonly dueAt: number;
-}
-
-/**
- * A queue of waits, ordered by when they are due: a binary heap, so that adding a wait or taking
- * one costs O(log n), whatever the number of waits that are not due. A wait that ended earlier stays
- * until it is due, which is at most the longest poll interval later, and is then skipped.
- */
-class DueQueue {
-  readonly #heap: DueWait[] = [];
-
-  add(watch: Watch, dueAt: number): void {
-    const heap = this.#heap;
-    const wait = { watch, dueAt };
-    let index = heap.length;
-    heap.push(wait);
-    while (index > 0) {
-      const parent = (index - 1) >> 1;
-      const above = heap[parent] as DueWait;
-      if (above.dueAt <= dueAt) break;
-      heap[index] = above;
-      index = parent;
-    }
-    heap[index] = wait;
-  }
-
-  /** Removes and returns the next watch whose wait is due by `until`. Undefined if there is none. */
-  take(until: number): Watch | undefined {
-    const dueAt = this.nextDueAt();
-    return dueAt === undefined || dueAt > until ? undefined : this.#removeFirst().watch;
-  }
-
-  /** Returns when the next wait is due. Undefined if there is none. */
-  nextDueAt(): number | undefined {
-    for (let first = this.#heap[0]; first !== undefined; first = this.#heap[0]) {
-      if (first.watch.dueAt === first.dueAt) return first.dueAt;
-      this.#removeFirst();
-    }
-    return undefined;
-  }
-
-  #removeFirst(): DueWait {
-    const heap = this.#heap;
-    const first = heap[0] as DueWait;
-    const last = heap.pop() as DueWait;
-    if (heap.length === 0) return first;
-    let index = 0;
-    for (;;) {
-      let child = 2 * index + 1;
-      if (child >= heap.length) break;
-      if (child + 1 < heap.length && (heap[child + 1] as DueWait).dueAt < (heap[child] as DueWait).dueAt) child++;
-      const below = heap[child] as DueWait;
-      if (below.dueAt >= last.dueAt) break;
-      heap[index] = below;
-      index = child;
-    }
-    heap[index] = last;
-    return first;
-  }
-}
 
 /** One reader's watch on one key. A change between two waits ends the next wait at once. */
 export class Watch {
@@ -184,7 +112,6 @@ export class Watch {
   #wasPolled = false;
   /** The last wake-up that arrived between two waits. */
   #missed: Woken | undefined = undefined;
-  /** Ends the current wait. */
   #resume: ((woken: Woken) => void) | undefined = undefined;
 
   constructor(waiting: Waiting, key: string) {
@@ -217,7 +144,7 @@ export class Watch {
     this.#resume = undefined;
   }
 
-  /** Ends the watch. If the reader has just polled, it has found what no message had told it. */
+  /** If the reader has just polled, it has found what no message had told it. */
   end(): void {
     this.dueAt = Number.POSITIVE_INFINITY;
     this.#waiting.end(this, this.#wasPolled);

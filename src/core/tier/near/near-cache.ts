@@ -9,7 +9,7 @@ import { freezePlain, isFreezable } from "../entry/freeze-plain.js";
 import { earliestRefreshAt, isDueEarly } from "../entry/freshness.js";
 import type { InvalidationClock } from "../record/invalidation-clock.js";
 import { NO_TAGS, type ReadReport, type ReadRequest, type RequestTags } from "../request/request.js";
-import { ServedReport } from "../request/served-report.js";
+import { servedReport } from "../request/served-report.js";
 import { type KnownInvalidations, prepareFor } from "../request/verdict.js";
 import { NearEntries, type NearEntry, type NearValue } from "./near-entries.js";
 import { ValueMemory } from "./value-memory.js";
@@ -24,16 +24,11 @@ export interface NearCacheSettings {
 }
 
 /** The key of an entry, and its tags that are known before its load. They remember what the near cache has found under the key. */
-export class NearNames {
+export interface NearNames {
   readonly key: Key;
   readonly tags: RequestTags;
   /** Set by the near cache: its entry for these names, which it may have dropped since. */
-  near: NearEntry | undefined = undefined;
-
-  constructor(key: Key, tags: RequestTags) {
-    this.key = key;
-    this.tags = tags;
-  }
+  near: NearEntry | undefined;
 }
 
 /** What the near cache holds, and whether it serves that. */
@@ -80,9 +75,6 @@ const MAX_IDLE_POLLS = 20;
  */
 export class NearCache {
   readonly #parts: NearCacheParts;
-  readonly #clock: Clock;
-  readonly #random: Random;
-  readonly #settings: NearCacheSettings;
   readonly #entries: NearEntries;
   readonly #memory = new ValueMemory();
   readonly #invalidations: InvalidationClock;
@@ -96,10 +88,7 @@ export class NearCache {
 
   constructor(parts: NearCacheParts) {
     this.#parts = parts;
-    this.#clock = parts.clock;
-    this.#random = parts.random;
     this.#invalidations = parts.invalidations;
-    this.#settings = parts.settings;
     this.#entries = new NearEntries(parts.settings);
   }
 
@@ -114,7 +103,7 @@ export class NearCache {
   }
 
   get status(): NearStatus {
-    const { maxEntries, maxBytes } = this.#settings;
+    const { maxEntries, maxBytes } = this.#parts.settings;
     const { asOf } = this.#invalidations;
     return {
       entries: this.#entries.size,
@@ -122,7 +111,7 @@ export class NearCache {
       bytes: this.#entries.bytes,
       maxBytes,
       hits: this.#hits,
-      isLive: this.#isLiveAt(this.#clock.now()),
+      isLive: this.#isLiveAt(this.#parts.clock.now()),
       confirmedAt: asOf === Number.NEGATIVE_INFINITY ? undefined : asOf,
     };
   }
@@ -145,7 +134,7 @@ export class NearCache {
     }
     if (names.tags.isOwn && this.#invalidations.stateOf(names.tags.subjects, near.position) !== "current")
       return undefined;
-    const now = this.#clock.now();
+    const now = this.#parts.clock.now();
     if (!this.#isLiveAt(now)) return undefined;
     if ((now >= near.certainUntilAt || near.policy !== policy) && !this.#isServed(near, policy, now)) return undefined;
     if (!near.isUsed) near.isUsed = true;
@@ -176,21 +165,21 @@ export class NearCache {
 
   #isServed(near: NearEntry, policy: Policy, localNow: number): boolean {
     const now = localNow + near.offsetMs;
-    return now < expiryOf(near, policy) && !isDueEarly(near, policy, now, this.#random);
+    return now < expiryOf(near, policy) && !isDueEarly(near, policy, now, this.#parts.random);
   }
 
   /** Whether a value that `get` has returned is in the first half of its life: see `ReadRequest.wantsYoung`. */
   isYoung(value: NearValue, policy: Policy): boolean {
     const near = value as NearEntry;
-    const now = this.#clock.now() + near.offsetMs;
+    const now = this.#parts.clock.now() + near.offsetMs;
     return now - near.grantedAt <= expiryOf(near, policy) - now;
   }
 
   /** Returns how a value that `get` has returned was served. */
   reportOf(value: NearValue, policy: Policy): ReadReport {
     const near = value as NearEntry;
-    const now = this.#clock.now() + near.offsetMs;
-    return new ServedReport(policy, NO_TAGS, "hit", expiryOf(near, policy) - now, now - near.grantedAt, near);
+    const now = this.#parts.clock.now() + near.offsetMs;
+    return servedReport(policy, NO_TAGS, "hit", expiryOf(near, policy) - now, now - near.grantedAt, near);
   }
 
   /**
@@ -213,8 +202,8 @@ export class NearCache {
     sentAt: number,
   ): void {
     const isReadOnly = request.policy.readOnly === true;
-    if (this.#settings.isFrozen || isReadOnly) freezePlain(value);
-    const isShared = !this.#settings.isFrozen || isReadOnly || isFreezable(value);
+    if (this.#parts.settings.isFrozen || isReadOnly) freezePlain(value);
+    const isShared = !this.#parts.settings.isFrozen || isReadOnly || isFreezable(value);
     const decode = isShared ? undefined : again?.();
     const { freshUntilAt, grantedAt, loadMs, epoch, position } = entry;
     const { policy } = request;
@@ -260,14 +249,14 @@ export class NearCache {
     this.#idlePolls = 0;
     if (this.#isPolling) return;
     this.#isPolling = true;
-    this.#polledAt = this.#clock.now();
+    this.#polledAt = this.#parts.clock.now();
     this.#pollLater();
   }
 
   #pollLater(): void {
     if (this.#isClosed) return;
-    const waitMs = Math.max(0, this.#pollDueAt - this.#clock.now());
-    this.#cancelPoll = this.#clock.after(waitMs, () => void this.#pollIfDue());
+    const waitMs = Math.max(0, this.#pollDueAt - this.#parts.clock.now());
+    this.#cancelPoll = this.#parts.clock.after(waitMs, () => void this.#pollIfDue());
   }
 
   async #pollIfDue(): Promise<void> {
@@ -277,7 +266,7 @@ export class NearCache {
       return;
     }
     // A read may have confirmed something meanwhile.
-    if (this.#clock.now() >= this.#pollDueAt) await this.#poll();
+    if (this.#parts.clock.now() >= this.#pollDueAt) await this.#poll();
     this.#pollLater();
   }
 
@@ -288,7 +277,7 @@ export class NearCache {
   /** Confirms what this process knows, and of the modes as well, without a read of an entry. Never rejects. */
   async #poll(): Promise<void> {
     const { store, invalidations } = this.#parts;
-    const sentAt = this.#clock.now();
+    const sentAt = this.#parts.clock.now();
     this.#polledAt = sentAt;
     const isKnown = await prepareFor(await store.read([]), this.#parts);
     if (isKnown) invalidations.confirm(sentAt);
@@ -296,7 +285,7 @@ export class NearCache {
 
   /** Heeds a message. A process that serves nothing reads what is new with its next read. */
   #hear(head: Buffer | undefined): void {
-    if (!this.#isLiveAt(this.#clock.now())) return;
+    if (!this.#isLiveAt(this.#parts.clock.now())) return;
     void (head === undefined ? this.#poll() : this.#invalidations.hear(head));
   }
 }

@@ -50,7 +50,7 @@ const SECOND_MS = 1_000;
 export class HitSamples {
   readonly #parts: HitSamplesParts;
   readonly #comparison: ValueComparison;
-  readonly #mayRead: ComparedPath["mayRead"];
+  readonly #path: ComparedPath;
   /** How many samples are under way, from the hit on. */
   #underWay = 0;
   /** The fields and loaders with a call of their source that has not ended. */
@@ -60,10 +60,10 @@ export class HitSamples {
   #secondBeganAt = Number.NEGATIVE_INFINITY;
   #inSecond = 0;
 
-  constructor(parts: HitSamplesParts, comparison: ValueComparison, mayRead: ComparedPath["mayRead"]) {
+  constructor(parts: HitSamplesParts, comparison: ValueComparison, path: ComparedPath) {
     this.#parts = parts;
     this.#comparison = comparison;
-    this.#mayRead = mayRead;
+    this.#path = path;
   }
 
   /** Called for each hit that starts no refresh. `ageMs`: how old its value is. */
@@ -119,7 +119,7 @@ export class HitSamples {
   async #run({ request, served, ageMs }: Sample, servedAt: number): Promise<void> {
     const { clock, loads, settings } = this.#parts;
     const { coordinate } = request.key;
-    if (!loads.hasRoom(coordinate) || !(await this.#mayRead(request))) return;
+    if (!loads.hasRoom(coordinate) || !this.#path.mayRead(request)) return;
     const ageAtCallMs = ageMs + clock.now() - servedAt;
     this.#calling.add(coordinate);
     const call = loads.callBeside(request);

@@ -4,7 +4,7 @@ import { areLoadsShareable, type Entry, isForWaiters } from "../../store/entry.j
 import type { Store } from "../../store/store.js";
 import type { Channel } from "../../telemetry/channel.js";
 import type { BypassReason } from "../../telemetry/events.js";
-import type { Decoded, DecodedValue } from "../entry/entry-decoder.js";
+import type { DecodedValue } from "../entry/entry-decoder.js";
 import type { Freshness } from "../entry/freshness.js";
 import type { Acquired, Leases } from "../lease/leases.js";
 import type { InFlightLoad } from "../lease/load-sharing.js";
@@ -14,21 +14,21 @@ import type { InvalidationClock } from "../record/invalidation-clock.js";
 import type { SharedSettings } from "../record/shared-settings.js";
 import type { UnconfirmedInvalidations } from "../record/unconfirmed-invalidations.js";
 import { freshMsOf, isCallersOwn, isUnshareable, type Loaded } from "../request/loaded.js";
-import type {
-  AwaitedLoad,
-  DecodedHolder,
-  JoinedMiss,
-  ReadRequest,
-  ReadResult,
-  RequestTags,
-  Respond,
-  SharedMiss,
+import {
+  type AwaitedLoad,
+  type DecodedHolder,
+  hasMoreTags,
+  type JoinedMiss,
+  type ReadRequest,
+  type ReadResult,
+  type RequestTags,
+  type Respond,
+  type SharedMiss,
 } from "../request/request.js";
+import { areSameSubjects, reportWait, subjectsOfLoaded } from "../request/served-report.js";
 import type { TierSettings } from "../request/settings.js";
 import type { ValueDecoder } from "../request/value-decoder.js";
-import { areSameSubjects, subjectsOfLoaded } from "../request/value-tags.js";
-import { fallbackOf, isCurrentAt, type Unservable, type Verdict, verdictOf, verdictOn } from "../request/verdict.js";
-import { reportWait } from "../request/wait-report.js";
+import { fallbackOf, isCurrentAt, type Unservable, type Verdict, verdictOf } from "../request/verdict.js";
 import { Waiters } from "../request/waiters.js";
 import type { Loads } from "../source/loads.js";
 import { type LongTick, SharedOutcome } from "../tick/long-tick.js";
@@ -37,7 +37,7 @@ import type { Responder } from "./responder.js";
 /** What a miss needs of the path of a hit: see `Hits`. */
 export interface HitPath {
   /** Reads the store for one request, together with all other reads of the tick. */
-  read(request: ReadRequest): Promise<ReadResult>;
+  readResultOf(request: ReadRequest): Promise<ReadResult>;
   /** Answers a request from its read. A miss stops waiting at `deadlineAt`. */
   respond(request: ReadRequest, readResult: ReadResult, deadlineAt: number): unknown;
   /** Returns why a request must not read the store. Undefined if it may. */
@@ -259,7 +259,7 @@ export class Misses {
     );
     // Now that no read finds it fresh any more.
     near?.drop(name);
-    const readResult = await this.#hitPath.read(request);
+    const readResult = await this.#hitPath.readResultOf(request);
     if (!isInvalidated || readResult.reading.kind !== "read") return undefined;
     const { entry, now } = readResult.reading;
     const isWriting = this.#parts.invalidations.isWritten(request, now);
@@ -434,7 +434,7 @@ class Miss implements SharedMiss {
    */
   async resolve(): Promise<Respond> {
     const request = this.#request;
-    const { clock, sharedSettings, loads, decoder, responder, waiting } = this.#parts;
+    const { clock, sharedSettings, loads, responder, waiting } = this.#parts;
     const { open, isJoinable } = this.#start;
     let { freshness, entry: current } = this.#start;
     open?.pending.add(this);
@@ -467,14 +467,12 @@ class Miss implements SharedMiss {
         if (respond !== undefined) return respond;
         if (clock.now() >= this.deadlineAt)
           return this.#isNested ? this.#bypass("NESTED") : await this.#fallBack(this.#bypass("WAIT_TIMEOUT"), "stale");
-        const readResult = await this.#hitPath.read(request);
+        const readResult = await this.#hitPath.readResultOf(request);
         const modeReason = sharedSettings.modes.reasonOf(request.key.coordinate);
         if (modeReason !== undefined) return this.#bypass(modeReason);
         if (readResult.reading.kind === "failed") return await this.#fallBack(this.#bypass("STORE_UNAVAILABLE"));
         ({ entry: current, now } = readResult.reading);
-        const verdict = this.#isAwaited(current)
-          ? this.#verdictOn(current, now, true)
-          : verdictOf(request, readResult.reading, this.#parts, (entry) => decoder.decode(request, entry));
+        const verdict = this.#verdictOn(current, now, this.#isAwaited(current));
         this.#note(current);
         const respondFromEntry = this.#useEntry(current, verdict, "coalesced");
         if (respondFromEntry !== undefined) return respondFromEntry;
@@ -635,8 +633,7 @@ class Miss implements SharedMiss {
   }
 
   #verdictOn(entry: Entry | undefined, now: number, isAwaited = false): Verdict {
-    const decode = (one: Entry): Decoded => this.#parts.decoder.decode(this.#request, one);
-    return verdictOn(this.#request, entry, now, this.#parts, decode, isAwaited);
+    return verdictOf(this.#request, { kind: "read", entry, now }, this.#parts, undefined, isAwaited);
   }
 
   /**
@@ -686,7 +683,7 @@ class Miss implements SharedMiss {
   /** Returns the load of this process that the store has just shown to hold the lease. */
   #inFlightLoadOf(entry: Entry | undefined): InFlightLoad | undefined {
     if (entry === undefined || entry.gen === "" || !this.#hasCurrentLease(entry)) return undefined;
-    return this.#parts.leases.inFlightLoads.find(entry.gen, this.#request.key);
+    return this.#parts.leases.inFlightLoad(entry.gen, this.#request.key);
   }
 
   /**
@@ -708,7 +705,7 @@ class Miss implements SharedMiss {
   async #startOver(request: ReadRequest): Promise<unknown> {
     const reason = this.#hitPath.bypassReasonOf(request);
     if (reason !== undefined) return this.#parts.responder.bypass(request, reason);
-    return this.#hitPath.respond(request, await this.#hitPath.read(request), this.deadlineAt);
+    return this.#hitPath.respond(request, await this.#hitPath.readResultOf(request), this.deadlineAt);
   }
 
   #serveStale(): Respond {
@@ -726,10 +723,8 @@ class Miss implements SharedMiss {
 
   /** Returns the stale value if there is a usable one, and `otherwise` if not. */
   #fallBack(otherwise: Respond, outcome: "staleIfError" | "stale" = "staleIfError"): Respond {
-    const { decoder } = this.#parts;
     if (this.#fallback === undefined) return otherwise;
-    const decode = (entry: Entry): Decoded => decoder.decode(this.#request, entry);
-    const decoded = fallbackOf(this.#request, this.#fallback, this.#parts, decode);
+    const decoded = fallbackOf(this.#request, this.#fallback, this.#parts);
     if (decoded === undefined) return otherwise;
     return this.#respondDecoded(this.#fallback, decoded, outcome, 0, 0);
   }
@@ -751,8 +746,8 @@ class Miss implements SharedMiss {
       if (own.kind !== "value")
         return responder.bypass(request, own.kind === "collision" ? "KEY_COLLISION" : "UNCACHEABLE");
       request.ending?.endWith(entry);
-      this.#parts.leases.noteTags(request, own.parts.subjects);
-      responder.reportServed(request, outcome, freshForMs, ageMs, own, own.bodyBytes);
+      if (hasMoreTags(request, own.parts.subjects)) this.#parts.leases.noteTagsOfLoads(request.key.coordinate);
+      responder.reportServed(request, outcome, freshForMs, ageMs, own, own.body.length);
       return own.value;
     };
   }

@@ -7,7 +7,6 @@ import { isDueEarly } from "../entry/freshness.js";
 import type { LeaseRequest, Leases } from "../lease/leases.js";
 import type { Settled } from "../lease/load-sharing.js";
 import type { ReadRequest } from "../request/request.js";
-import type { ResultControl } from "../request/result-control.js";
 import type { ValueDecoder } from "../request/value-decoder.js";
 import { type ServableValue, verdictOf } from "../request/verdict.js";
 import { Waiters } from "../request/waiters.js";
@@ -111,10 +110,10 @@ export class ObservedReads {
 
   /** Finds out what the cache would have done. Rejects if the store's `read` does. */
   async #lookUp(request: ReadRequest): Promise<Lookup> {
-    const { random, decoder } = this.#parts;
-    if (!(await this.#path.mayRead(request))) return BYPASSED;
-    const { reading } = await this.#path.read(request);
-    const verdict = verdictOf(request, reading, this.#parts, (entry) => decoder.decode(request, entry));
+    const { random } = this.#parts;
+    if (!this.#path.mayRead(request)) return BYPASSED;
+    const { reading } = await this.#path.readResultOf(request);
+    const verdict = verdictOf(request, reading, this.#parts);
     const missed = (supersededAt: number, hasValue: boolean): Lookup => ({
       outcome: "miss",
       lease: { supersededAt, hasValue },
@@ -147,7 +146,7 @@ export class ObservedReads {
 
   /** Prepares a load whose value replaces the stored one, for a caller who wants no older one. */
   async #supersede(request: ReadRequest): Promise<Lookup> {
-    const superseded = (await this.#path.mayRead(request)) ? await this.#path.misses.supersede(request) : undefined;
+    const superseded = this.#path.mayRead(request) ? await this.#path.misses.supersede(request) : undefined;
     if (superseded === undefined || superseded.isWriting) return { outcome: undefined };
     const { supersededAt } = superseded;
     return { outcome: undefined, lease: { supersededAt, hasValue: false } };
@@ -156,7 +155,8 @@ export class ObservedReads {
   /** Loads under a lease. Undefined if there is none, or if the source was not called under it. */
   async #load(request: ReadRequest, lease: NonNullable<Lookup["lease"]>): Promise<OwnLoad | undefined> {
     const { leases, loads } = this.#parts;
-    const own = new OwnRequest(request);
+    const { promise: hasBeenCalled, resolve: onCalled } = new Deferred<{ readonly answer: unknown }>();
+    const own = ownRequestOf(request, onCalled);
     const caller = loads.callerOf(own);
     if (caller?.hasLeft === true) return undefined;
     const { promise: hasEnded, resolve: end } = new Deferred<void>();
@@ -171,7 +171,7 @@ export class ObservedReads {
       });
       if (acquired.kind !== "in-flight" || acquired.inFlight.request !== own) return undefined;
       const { loaded, settled } = acquired.inFlight;
-      const called = await Promise.race([own.called, loaded.then(() => undefined)]);
+      const called = await Promise.race([hasBeenCalled, loaded.then(() => undefined)]);
       return called === undefined ? undefined : { answer: called.answer, encoded: loaded, settled };
     } finally {
       end();
@@ -227,65 +227,31 @@ export class ObservedReads {
   }
 }
 
-/** The request of a load under a lease. It shows what the source returns, to answer the read with the same object. */
-class OwnRequest implements ReadRequest {
-  readonly #request: ReadRequest;
-  readonly #called = new Deferred<{ readonly answer: unknown }>();
-  readonly signals: ReadRequest["signals"];
-  readonly hintOf: ReadRequest["hintOf"];
-  readonly excess: ReadRequest["excess"];
-  readonly changed: NonNullable<ReadRequest["changed"]>;
-  caller: ReadRequest["caller"] = undefined;
-
-  constructor(request: ReadRequest) {
-    this.#request = request;
-    this.signals = request.signals === undefined ? undefined : () => request.signals?.();
-    this.hintOf = request.hintOf === undefined ? undefined : () => request.hintOf?.();
-    this.excess = request.excess === undefined ? undefined : () => request.excess?.();
-    this.changed = () => request.changed?.();
-  }
-
-  /** Resolves when the source has been called. */
-  get called(): Promise<{ readonly answer: unknown }> {
-    return this.#called.promise;
-  }
-
-  get key(): ReadRequest["key"] {
-    return this.#request.key;
-  }
-
-  get policy(): ReadRequest["policy"] {
-    return this.#request.policy;
-  }
-
-  get tags(): ReadRequest["tags"] {
-    return this.#request.tags;
-  }
-
-  get owner(): ReadRequest["owner"] {
-    return this.#request.owner;
-  }
-
-  get batch(): ReadRequest["batch"] {
-    return this.#request.batch;
-  }
-
-  get validator(): ReadRequest["validator"] {
-    return this.#request.validator;
-  }
-
-  get call(): unknown {
-    return this.#request.call;
-  }
-
-  get context(): unknown {
-    return this.#request.context;
-  }
-
-  load(waiters: Waiters, result: ResultControl): unknown {
-    // A query builder, for example, runs its query whenever its `then` is called, so it is called once.
-    const answer = new Promise<unknown>((resolve) => resolve(this.#request.load(waiters, result)));
-    this.#called.resolve({ answer });
-    return answer;
-  }
+/** Returns the request of a load under a lease. `onCalled` gets what the source returns, to answer the read with the same object. */
+function ownRequestOf(request: ReadRequest, onCalled: (called: { readonly answer: unknown }) => void): ReadRequest {
+  const { key, policy, owner, batch, validator, call, context, signals, hintOf, excess } = request;
+  return {
+    key,
+    policy,
+    owner,
+    batch,
+    validator,
+    call,
+    context,
+    // The load changes them.
+    get tags() {
+      return request.tags;
+    },
+    signals: signals && (() => request.signals?.()),
+    hintOf: hintOf && (() => request.hintOf?.()),
+    excess: excess && (() => request.excess?.()),
+    changed: () => request.changed?.(),
+    caller: undefined,
+    load(waiters, result) {
+      // A query builder, for example, runs its query whenever its `then` is called, so it is called once.
+      const answer = new Promise<unknown>((resolve) => resolve(request.load(waiters, result)));
+      onCalled({ answer });
+      return answer;
+    },
+  };
 }

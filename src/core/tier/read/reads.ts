@@ -1,11 +1,10 @@
 import type { Policy } from "../../policy/policy.js";
 import type { NearCache, NearNames } from "../near/near-cache.js";
 import type { NearValue } from "../near/near-entries.js";
-import type { Modes } from "../record/modes.js";
 import type { EnclosingLoad } from "../request/enclosing-load.js";
 import type { ReadEnding, ReadReport, ReadRequest } from "../request/request.js";
 import { verdictOf } from "../request/verdict.js";
-import { type HitParts, Hits, type Nesting } from "./hit.js";
+import { type HitParts, Hits } from "./hit.js";
 import { HitSamples } from "./hit-samples.js";
 import { ObservedReads, type ObservedReadsParts, type ObservedSource } from "./observed-reads.js";
 import { ValueComparison } from "./value-comparison.js";
@@ -14,38 +13,24 @@ import { ValueComparison } from "./value-comparison.js";
 export interface ReadsParts extends HitParts, ObservedReadsParts {}
 
 /** All ways to read: through the store (`hit.ts`), from the near cache, observed, and without a load. */
-export class Reads {
-  /** The modes in this process. */
-  readonly modes: Modes;
+export class Reads extends Hits {
   /** Whether there is a near cache. */
   readonly hasNear: boolean;
   readonly #parts: ReadsParts;
-  readonly #hits: Hits;
   readonly #observed: ObservedReads;
 
   constructor(parts: ReadsParts) {
-    this.modes = parts.sharedSettings.modes;
+    super(parts);
     this.hasNear = parts.near !== undefined;
     this.#parts = parts;
-    this.#hits = new Hits(parts);
-    const path = {
-      misses: this.#hits.misses,
-      read: (request: ReadRequest) => this.#hits.read(request),
-      mayRead: (request: ReadRequest) => this.#mayObserve(request),
-    };
-    const comparison = new ValueComparison(parts, path);
-    this.#observed = new ObservedReads(parts, path, comparison);
-    if (parts.settings.sampleRatio > 0) this.#hits.samples = new HitSamples(parts, comparison, path.mayRead);
+    const comparison = new ValueComparison(parts, this);
+    this.#observed = new ObservedReads(parts, this, comparison);
+    if (parts.settings.sampleRatio > 0) this.samples = new HitSamples(parts, comparison, this);
   }
 
   /** The number of readers that wait for a load. */
   get waitingReaders(): number {
-    return this.#hits.misses.waitingReaders;
-  }
-
-  /** See `Hits.answer`. */
-  read(request: ReadRequest, nesting: Nesting): Promise<unknown> {
-    return this.#hits.answer(request, nesting);
+    return this.misses.waitingReaders;
   }
 
   /**
@@ -56,9 +41,10 @@ export class Reads {
     return this.#observed.read(request, source, mayLoad);
   }
 
-  async #mayObserve({ key, tags }: ReadRequest): Promise<boolean> {
+  /** Returns whether the request could read the store if its mode was on. */
+  mayRead({ key, tags }: ReadRequest): boolean {
     const { loads, unconfirmed } = this.#parts;
-    return !this.#hits.isClosed && !loads.enclosingKeys().has(key.name) && !unconfirmed.has(key, tags);
+    return !this.isClosed && !loads.enclosingKeys().has(key.name) && !unconfirmed.has(key, tags);
   }
 
   /** Returns whether values like that of the request have tags derived from them. */
@@ -75,7 +61,7 @@ export class Reads {
     const { sharedSettings, loads, near, unconfirmed } = this.#parts;
     // Nothing is served before a change of the settings has been read.
     if (near === undefined || !sharedSettings.areCurrent) return undefined;
-    if (!this.modes.isUnrestricted && this.#hits.restrictionOf(names.key) !== undefined) return undefined;
+    if (!this.modes.isUnrestricted && this.restrictionOf(names.key) !== undefined) return undefined;
     // What a load reads is stored with its value, also where nothing is outdated for as long as in a near cache.
     if ((loads.isEnclosing && loads.enclosing() !== build) || unconfirmed.has(names.key, names.tags)) return undefined;
     const value = near.get(names, policy);
@@ -104,14 +90,14 @@ export class Reads {
    * there is none; never loads.
    */
   async peek(request: ReadRequest): Promise<unknown> {
-    if (this.#hits.bypassReasonOf(request) !== undefined) return undefined;
-    const { reading } = await this.#hits.read(request);
-    const { decoder, responder } = this.#parts;
-    const verdict = verdictOf(request, reading, this.#parts, (entry) => decoder.decode(request, entry));
+    if (this.bypassReasonOf(request) !== undefined) return undefined;
+    const { reading } = await this.readResultOf(request);
+    const { responder } = this.#parts;
+    const verdict = verdictOf(request, reading, this.#parts);
     if (verdict.kind !== "serve" || verdict.freshness !== "fresh" || reading.kind === "failed") return undefined;
     const { entry, decoded } = verdict;
     const [freshForMs, ageMs] = [entry.freshUntilAt - reading.now, reading.now - entry.grantedAt];
-    responder.reportServed(request, "hit", freshForMs, ageMs, decoded, decoded.bodyBytes);
+    responder.reportServed(request, "hit", freshForMs, ageMs, decoded, decoded.body.length);
     return decoded.value;
   }
 
@@ -123,12 +109,6 @@ export class Reads {
     return this.#parts.responder.respondAgain(request, first, result);
   }
 
-  nestingOf({ key }: Pick<ReadRequest, "key">): Nesting {
-    const { loads } = this.#parts;
-    if (!loads.isEnclosing) return "none";
-    return loads.enclosingKeys().has(key.name) ? "own-load" : "other-load";
-  }
-
   /** Returns the load that the caller runs inside of. */
   enclosingLoad(): EnclosingLoad | undefined {
     return this.#parts.loads.enclosing();
@@ -136,7 +116,7 @@ export class Reads {
 
   /** See `Misses.refill`. */
   refill(request: ReadRequest, loadMs: number): void {
-    if (!this.#hits.isClosed) this.#hits.misses.refill(request, loadMs);
+    if (!this.isClosed) this.misses.refill(request, loadMs);
   }
 
   /** See `Loads.readPrivate`. */
@@ -159,10 +139,5 @@ export class Reads {
     const { loads } = this.#parts;
     // A build holds no slot.
     if (loads.enclosing()?.isBuild !== true) loads.expedite(key, read);
-  }
-
-  /** Makes all later requests bypass the cache. */
-  close(): void {
-    this.#hits.close();
   }
 }

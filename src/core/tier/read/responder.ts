@@ -9,10 +9,8 @@ import type { UnleasedLoads } from "../lease/load-sharing.js";
 import type { Caller } from "../request/caller.js";
 import { freshMsOf, isUnshareable, type Loaded, type LoadedValue } from "../request/loaded.js";
 import type { ReadEnding, ReadRequest } from "../request/request.js";
-import { ServedReport } from "../request/served-report.js";
+import { reportWait, type ServedValue, servedReport } from "../request/served-report.js";
 import type { ValueDecoder } from "../request/value-decoder.js";
-import type { ServedValue } from "../request/value-tags.js";
-import { reportWait } from "../request/wait-report.js";
 import { Waiters } from "../request/waiters.js";
 import type { Loads } from "../source/loads.js";
 
@@ -39,23 +37,10 @@ export interface ResponderParts {
  * cache, or an error. Each reports its outcome once.
  */
 export class Responder {
-  readonly #clock: Clock;
-  readonly #channel: Channel;
-  readonly #packing: Packing;
-  readonly #decoder: ValueDecoder;
-  readonly #loads: Loads;
-  readonly #unleasedLoads: UnleasedLoads;
-  readonly #onPermitted: ResponderParts["onPermitted"];
+  readonly #parts: ResponderParts;
 
   constructor(parts: ResponderParts) {
-    const { clock, channel, packing, decoder, loads, unleasedLoads, onPermitted } = parts;
-    this.#onPermitted = onPermitted;
-    this.#clock = clock;
-    this.#channel = channel;
-    this.#packing = packing;
-    this.#decoder = decoder;
-    this.#loads = loads;
-    this.#unleasedLoads = unleasedLoads;
+    this.#parts = parts;
   }
 
   /**
@@ -77,10 +62,10 @@ export class Responder {
     if (isPrimitive && result !== undefined) return value;
     if (origin !== undefined && !("kind" in origin)) {
       if (request.policy.readOnly === true && result !== undefined) {
-        if (this.#decoder.isValid(request, value)) return value;
+        if (this.#parts.decoder.isValid(request, value)) return value;
       } else {
         // How many more readers there will be is not known, so none of them is the last.
-        const decoded = this.#decoder.decodeForMany(request, origin, first);
+        const decoded = this.#parts.decoder.decodeForMany(request, origin, first);
         if (decoded.kind === "value") return this.#ownOrShared(first, decoded.value, origin.body.length);
       }
     } else if (origin?.kind === "loaded" && origin.content !== undefined) {
@@ -109,11 +94,11 @@ export class Responder {
     readBytes = 0,
   ): void {
     if (request.caller !== undefined && isReported(request.caller)) return;
-    this.#channel.served(request.key.coordinate, request.key, outcome, readBytes);
+    this.#parts.channel.served(request.key.coordinate, request.key, outcome, readBytes);
     const hint = value?.hint;
     if (hint !== undefined && request.ending !== undefined) request.ending.hint = hint;
     if (request.onRead !== undefined)
-      request.onRead(new ServedReport(request.policy, request.tags, outcome, freshForMs, ageMs, value));
+      request.onRead(servedReport(request.policy, request.tags, outcome, freshForMs, ageMs, value));
   }
 
   /**
@@ -153,7 +138,7 @@ export class Responder {
    * read, loads instead.
    */
   respondFailedElsewhere(request: ReadRequest, description: Uint8Array): Promise<unknown> {
-    const error = decodeFailure(description, request.key, this.#packing, this.#channel);
+    const error = decodeFailure(description, request.key, this.#parts.packing, this.#parts.channel);
     return error === undefined
       ? this.bypass(request, "STORE_UNAVAILABLE")
       : this.respondFailed(request, error, "coalesced");
@@ -165,26 +150,26 @@ export class Responder {
    * unless the value is known not to be shareable.
    */
   async bypass(request: ReadRequest, reason: BypassReason, isShareable = true): Promise<unknown> {
-    const caller = this.#loads.callerOf(request);
+    const caller = this.#parts.loads.callerOf(request);
     if (caller?.hasLeft === true) return this.respondAborted(request, caller.reason);
     this.#reportBypassed(request, reason);
-    const isUnshared = this.#loads.isUnshared(request);
+    const isUnshared = this.#parts.loads.isUnshared(request);
     const isUncacheable = reason === "UNCACHEABLE" && !isUnshared;
     const begin = (waiters: Waiters): Promise<Loaded> =>
-      this.#loads.run(request, { isRefresh: false, waiters, isUncacheable }).limited;
+      this.#parts.loads.run(request, { isRefresh: false, waiters, isUncacheable }).limited;
     const beginAlone = (): Promise<Loaded> => begin(Waiters.of(caller));
-    const enclosingKeys = this.#loads.enclosingKeys();
+    const enclosingKeys = this.#parts.loads.enclosingKeys();
     // A load that asks for its own key would wait for itself.
     const isAlone = !isShareable || UNSHARED.includes(reason) || isUnshared;
     if (isAlone || enclosingKeys.has(request.key.name)) {
       const loaded = await beginAlone();
       if (isUnshared && loaded.kind === "loaded" && loaded.refusal === undefined)
-        this.#onPermitted(request, loaded.loadMs);
+        this.#parts.onPermitted(request, loaded.loadMs);
       return this.#valueOfBypass(request, loaded, true);
     }
-    const askedAt = this.#clock.now();
-    const shared = await this.#unleasedLoads.share(request, reason, enclosingKeys.size > 0, begin);
-    reportWait(request, shared, this.#clock.now() - askedAt, this.#channel);
+    const askedAt = this.#parts.clock.now();
+    const shared = await this.#parts.unleasedLoads.share(request, reason, enclosingKeys.size > 0, begin);
+    reportWait(request, shared, this.#parts.clock.now() - askedAt, this.#parts.channel);
     const isOwn = shared.request === request;
     const isShared = isOwn || !isUnshareable(shared.loaded);
     const value = isShared ? this.#valueOfBypass(request, shared.loaded, isOwn) : UNCOPIED;
@@ -216,7 +201,7 @@ export class Responder {
 
   #reportBypassed(request: ReadRequest, reason: BypassReason): void {
     if (request.caller !== undefined && isReported(request.caller)) return;
-    this.#channel.publish({ name: "resolver.bypassed", ...subjectOf(request.key), reason });
+    this.#parts.channel.publish({ name: "resolver.bypassed", ...subjectOf(request.key), reason });
     request.onRead?.({ outcome: "bypassed", isPrivate: request.policy.scope === "PRIVATE", reason });
   }
 
@@ -238,10 +223,10 @@ export class Responder {
     const { content, value } = loaded;
     if (content === undefined) return value;
     const isOnly = isOwn && request.policy.readOnly !== true;
-    const copy = isOnly ? undefined : this.#decoder.copierOf(request, content);
+    const copy = isOnly ? undefined : this.#parts.decoder.copierOf(request, content);
     try {
-      if (copy === undefined) return this.#packing.decode(content);
-      loaded.decoded ??= { value: this.#packing.decode(content) };
+      if (copy === undefined) return this.#parts.packing.decode(content);
+      loaded.decoded ??= { value: this.#parts.packing.decode(content) };
       return copy(loaded.decoded.value);
     } catch {
       // A custom codec whose `decode` throws must not fail the load. Reading the entry reports it.

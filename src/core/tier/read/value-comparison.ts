@@ -9,6 +9,7 @@ import type { Settled } from "../lease/load-sharing.js";
 import type { InvalidationClock } from "../record/invalidation-clock.js";
 import type { UnconfirmedInvalidations } from "../record/unconfirmed-invalidations.js";
 import type { ReadRequest, ReadResult } from "../request/request.js";
+import type { ValueDecoder } from "../request/value-decoder.js";
 import { type ServableValue, tagsStateOf } from "../request/verdict.js";
 
 /** The parts that `ValueComparison` uses. */
@@ -17,13 +18,14 @@ export interface ComparisonParts {
   readonly invalidations: InvalidationClock;
   readonly packing: Packing;
   readonly unconfirmed: UnconfirmedInvalidations;
+  readonly decoder: ValueDecoder;
 }
 
 /** What a comparison needs of the path of a hit: see `Hits`. */
 export interface ComparedPath {
-  read(request: ReadRequest): Promise<ReadResult>;
-  /** Resolves to whether the request could read the store if its mode was on. */
-  mayRead(request: ReadRequest): Promise<boolean>;
+  readResultOf(request: ReadRequest): Promise<ReadResult>;
+  /** Returns whether the request could read the store if its mode was on. */
+  mayRead(request: ReadRequest): boolean;
 }
 
 /** How many entries are remembered that were compared. */
@@ -82,8 +84,8 @@ export class ValueComparison {
   ): Promise<boolean> {
     const { invalidations } = this.#parts;
     if (settled !== undefined && !(await settled).isStored) return false;
-    const readResult = await this.#path.read(request);
-    if (!(await this.#path.mayRead(request))) return false;
+    const readResult = await this.#path.readResultOf(request);
+    if (!this.#path.mayRead(request)) return false;
     const { reading } = readResult;
     if (reading.kind === "failed" || invalidations.isWritten(request, reading.now)) return false;
     const { entry } = reading;

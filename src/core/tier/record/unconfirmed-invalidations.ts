@@ -32,72 +32,69 @@ export const MAX_NAMES = 10_000;
  * that is confirmed.
  */
 export class UnconfirmedInvalidations {
-  /** Each key and tag with the number of the `add` call that added it last. */
-  readonly #keys = new Map<string, { readonly key: EntryIdentity; readonly addedBy: number }>();
-  readonly #tags = new Map<Subject, number>();
-  readonly #coordinates = new Map<string, number>();
-  /** What entries are tagged with that contain others, such as responses: the subjects of all these names. */
-  readonly #subjects = new Map<Subject, number>();
-  /** The number of the last `add` call that the clear has to cover. Undefined: no clear. */
-  #clearAddedBy: number | undefined;
+  readonly #keys = new Map<string, EntryIdentity>();
+  /**
+   * The number of the `add` call that added a name last. `subjects`: what entries are tagged with that contain others, such as
+   * responses, for all names. `clear`: has one name, if everything has to be invalidated.
+   */
+  readonly #addedBy = {
+    keys: new Map<string, number>(),
+    tags: new Map<Subject, number>(),
+    coordinates: new Map<string, number>(),
+    subjects: new Map<Subject, number>(),
+    clear: new Map<"*", number>(),
+  };
   #addCount = 0;
-  /** Whether `size` is 0, which every hit asks. */
-  #isEmpty = true;
-
-  /** Whether everything may be read from the store now: there are none. */
-  get allowReads(): boolean {
-    return this.#isEmpty;
-  }
+  /** Whether everything may be read from the store now: there are none. Not computed, since every hit asks. */
+  allowReads = true;
 
   get size(): number {
-    return this.#keys.size + this.#tags.size + this.#coordinates.size + (this.#clearAddedBy === undefined ? 0 : 1);
+    const { keys, tags, coordinates, clear } = this.#addedBy;
+    return keys.size + tags.size + coordinates.size + clear.size;
   }
 
   get counts(): UnconfirmedCounts {
-    return {
-      keys: this.#keys.size,
-      tags: this.#tags.size,
-      coordinates: this.#coordinates.size,
-      everything: this.#clearAddedBy !== undefined,
-    };
+    const { keys, tags, coordinates, clear } = this.#addedBy;
+    return { keys: keys.size, tags: tags.size, coordinates: coordinates.size, everything: clear.size > 0 };
   }
 
   /** `subjects`: those of all names. Returns whether the names became too many to hold with this call. */
   add({ keys, tags, coordinates = [], isClear = false }: Names, subjects: readonly Subject[] = tags): boolean {
-    this.#addCount++;
+    const addedBy = this.#addedBy;
+    const nth = ++this.#addCount;
     if (isClear) this.addClear();
-    if (this.#clearAddedBy !== undefined) {
-      if (keys.length + tags.length + coordinates.length > 0) this.#clearAddedBy = this.#addCount;
+    if (addedBy.clear.size > 0) {
+      if (keys.length + tags.length + coordinates.length > 0) addedBy.clear.set("*", this.#addCount);
       return false;
     }
     // As many as the schemas and loaders of this process have.
-    for (const coordinate of coordinates) this.#coordinates.set(coordinate, this.#addCount);
-    for (const key of keys) this.#keys.set(identityOf(key), { key, addedBy: this.#addCount });
-    for (const tag of tags) this.#tags.set(tag, this.#addCount);
-    for (const subject of subjects) this.#subjects.set(subject, this.#addCount);
-    this.#isEmpty = this.size === 0;
-    if (this.#keys.size <= MAX_NAMES && this.#tags.size <= MAX_NAMES) return false;
+    for (const coordinate of coordinates) addedBy.coordinates.set(coordinate, nth);
+    for (const key of keys) {
+      this.#keys.set(identityOf(key), key);
+      addedBy.keys.set(identityOf(key), nth);
+    }
+    for (const tag of tags) addedBy.tags.set(tag, nth);
+    for (const subject of subjects) addedBy.subjects.set(subject, nth);
+    this.allowReads = this.size === 0;
+    if (addedBy.keys.size <= MAX_NAMES && addedBy.tags.size <= MAX_NAMES) return false;
     this.addClear();
     return true;
   }
 
   /** Adds an invalidation of everything under the prefix, which covers all names. */
   addClear(): void {
-    this.#addCount++;
-    this.#clearAddedBy = this.#addCount;
-    this.#keys.clear();
-    this.#tags.clear();
-    this.#coordinates.clear();
-    this.#subjects.clear();
-    this.#isEmpty = false;
+    for (const names of [this.#keys, ...Object.values(this.#addedBy)]) names.clear();
+    this.#addedBy.clear.set("*", ++this.#addCount);
+    this.allowReads = false;
   }
 
   /** Returns whether an entry of `key`, under one of `tags`, or with a part under one of them may be one that should be gone. */
   has(key: EntryIdentity | undefined, tags: { readonly subjects: readonly Subject[] }): boolean {
-    if (this.#isEmpty) return false;
-    if (this.#clearAddedBy !== undefined) return true;
-    const isOfKey = key !== undefined && (this.#keys.has(identityOf(key)) || this.#coordinates.has(key.coordinate));
-    return isOfKey || tags.subjects.some((subject) => this.#subjects.has(subject));
+    if (this.allowReads) return false;
+    const { keys, coordinates, subjects, clear } = this.#addedBy;
+    if (clear.size > 0) return true;
+    const isOfKey = key !== undefined && (keys.has(identityOf(key)) || coordinates.has(key.coordinate));
+    return isOfKey || tags.subjects.some((subject) => subjects.has(subject));
   }
 
   /**
@@ -105,28 +102,22 @@ export class UnconfirmedInvalidations {
    * not added again in the meantime.
    */
   snapshot(): PendingNames & { confirm(): void } {
-    const keys = [...this.#keys];
-    const tags = [...this.#tags.keys()];
-    const coordinates = [...this.#coordinates.keys()];
-    const subjects = [...this.#subjects.keys()];
-    const isClear = this.#clearAddedBy !== undefined;
+    const { tags, coordinates, clear } = this.#addedBy;
     const upTo = this.#addCount;
     const confirm = (): void => {
-      for (const [identity] of keys)
-        if ((this.#keys.get(identity)?.addedBy ?? upTo) <= upTo) this.#keys.delete(identity);
-      forget(this.#tags, tags, upTo);
-      forget(this.#coordinates, coordinates, upTo);
-      forget(this.#subjects, subjects, upTo);
-      if (isClear && (this.#clearAddedBy ?? upTo) <= upTo) this.#clearAddedBy = undefined;
-      this.#isEmpty = this.size === 0;
+      for (const names of Object.values(this.#addedBy) as Map<unknown, number>[])
+        for (const [name, addedBy] of names) if (addedBy <= upTo) names.delete(name);
+      for (const identity of this.#keys.keys()) if (!this.#addedBy.keys.has(identity)) this.#keys.delete(identity);
+      this.allowReads = this.size === 0;
     };
-    return { keys: keys.map(([, { key }]) => key), tags, coordinates, isClear, confirm };
+    return {
+      keys: [...this.#keys.values()],
+      tags: [...tags.keys()],
+      coordinates: [...coordinates.keys()],
+      isClear: clear.size > 0,
+      confirm,
+    };
   }
-}
-
-/** Deletes the names that no later `add` call than `upTo` has added. */
-function forget<Name>(addedBy: Map<Name, number>, names: readonly Name[], upTo: number): void {
-  for (const name of names) if ((addedBy.get(name) ?? upTo) <= upTo) addedBy.delete(name);
 }
 
 /** Returns what the names of an entry in all variants with the same key form have in common. */

@@ -29,6 +29,8 @@ export interface RequestTags {
 export class KnownTags implements RequestTags {
   readonly texts: readonly string[];
   readonly isOwn: boolean;
+  readonly known: RequestTags = this;
+  readonly subjectsOf = undefined;
   readonly #keys: Pick<KeySpace, "tags">;
   readonly #others: readonly Subject[];
   #subjects: readonly Subject[] | undefined;
@@ -51,14 +53,6 @@ export class KnownTags implements RequestTags {
       this.#others.length === 0 ? this.#keys.tags(this.texts) : [...this.#keys.tags(this.texts), ...this.#others];
     return this.#subjects;
   }
-
-  get known(): RequestTags {
-    return this;
-  }
-
-  get subjectsOf(): undefined {
-    return undefined;
-  }
 }
 
 /** The tags of one value, some of which are derived from it. */
@@ -79,6 +73,10 @@ export class ResultTags implements RequestTags {
     return this.known.isOwn;
   }
 }
+
+/** Returns whether an entry has more tags than its request knows of, since its load has added some. */
+export const hasMoreTags = ({ tags }: Pick<ReadRequest, "tags">, subjects: readonly Subject[]): boolean =>
+  tags.subjectsOf === undefined && subjects.length > tags.subjects.length;
 
 /** How one read ended. */
 export type ReadReport =

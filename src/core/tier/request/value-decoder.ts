@@ -5,7 +5,7 @@ import type { Channel } from "../../telemetry/channel.js";
 import { subjectOf } from "../../telemetry/subject.js";
 import { type Decoded, decodeEntry } from "../entry/entry-decoder.js";
 import { freezePlain } from "../entry/freeze-plain.js";
-import type { DecodedHolder, ReadRequest, ReadResult, Validator } from "./request.js";
+import type { DecodedHolder, ReadRequest, ReadResult } from "./request.js";
 
 /** Makes values of entries for requests: each request gets a value of its own, which GraphQL accepts. */
 export class ValueDecoder {
@@ -33,9 +33,9 @@ export class ValueDecoder {
   }
 
   #validated(request: ReadRequest, decoded: Decoded): Decoded {
-    const { validator } = request;
-    if (validator === undefined || decoded.kind !== "value") return decoded;
-    return this.#accepts(validator, request, decoded.value) ? decoded : { kind: "corrupt" };
+    if (decoded.kind !== "value") return decoded;
+    const mistake = request.validator?.mistakeIn(decoded.value, request);
+    return mistake === undefined ? decoded : this.#reportMistake(request, mistake);
   }
 
   /**
@@ -85,13 +85,12 @@ export class ValueDecoder {
 
   /** Returns whether GraphQL accepts a cached value for a request, and reports it if not. */
   isValid(request: ReadRequest, value: unknown): boolean {
-    const { validator } = request;
-    return validator === undefined || this.#accepts(validator, request, value);
+    const mistake = request.validator?.mistakeIn(value, request);
+    if (mistake !== undefined) this.#reportMistake(request, mistake);
+    return mistake === undefined;
   }
 
-  #accepts(validator: Validator, request: ReadRequest, value: unknown): boolean {
-    const mistake = validator.mistakeIn(value, request);
-    if (mistake === undefined) return true;
+  #reportMistake(request: ReadRequest, mistake: string): { readonly kind: "corrupt" } {
     const { coordinate } = request.key;
     const error = new CachedError(
       "CACHED_VALUE_INVALID",
@@ -99,6 +98,6 @@ export class ValueDecoder {
       { coordinate },
     );
     this.#channel.publish({ name: "entry.corrupt", ...subjectOf(request.key), error });
-    return false;
+    return { kind: "corrupt" };
   }
 }

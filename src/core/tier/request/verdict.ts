@@ -3,10 +3,11 @@ import type { Entry } from "../../store/entry.js";
 import type { Reading, StoreRead } from "../../store/store.js";
 import { type Decoded, type DecodedValue, readOwnFreshness } from "../entry/entry-decoder.js";
 import { evaluateFreshness, type Freshness, isServable, type Servable } from "../entry/freshness.js";
-import type { InvalidationClock, TagsState } from "../record/invalidation-clock.js";
+import type { InvalidationClock } from "../record/invalidation-clock.js";
+import type { TagsState } from "../record/known-positions.js";
 import type { SharedSettings } from "../record/shared-settings.js";
 import type { UnconfirmedInvalidations } from "../record/unconfirmed-invalidations.js";
-import type { ReadRequest } from "./request.js";
+import type { ReadRequest, ReadResult } from "./request.js";
 
 /*
  * Whether an entry may be served, and how: decided here for every way in which an entry comes, be it from a read, a grant, a message, as a
@@ -24,6 +25,11 @@ export interface VerdictParts {
   readonly invalidations: InvalidationClock;
   readonly unconfirmed: UnconfirmedInvalidations;
   readonly packing: Packing;
+  readonly decoder: {
+    decode(request: ReadRequest, entry: Entry): Decoded;
+    /** The same for one of the requests that share a read. */
+    decodeShared?(request: ReadRequest, entry: Entry, readResult: ReadResult): Decoded;
+  };
 }
 
 /** A value that may be served. */
@@ -59,12 +65,6 @@ export type Verdict =
 /** Of an error: what was read cannot be evaluated. */
 export const UNPREPARED = "the invalidation clock or the settings could not be read";
 
-/** Returns whether entries that were read with a head of the clock can be evaluated without waiting. */
-export const isPreparedFor = (
-  { clock }: Pick<StoreRead, "clock">,
-  { sharedSettings, invalidations }: KnownInvalidations,
-): boolean => invalidations.isAt(clock) && sharedSettings.areCurrent;
-
 /**
  * Reads what is missing of the invalidation clock, and the settings if they have changed, before entries are evaluated that were read with
  * another head of the clock. Resolves to false if that could not be done. Never rejects.
@@ -82,28 +82,21 @@ export async function prepareFor(
   return isCaughtUp && (await sharedSettings.catchUp());
 }
 
-/** Returns what a request may do with the result of its read. `decode` is called for a value that may be served. */
-export const verdictOf = (
+/**
+ * Returns what a request may do with what it was shown. `shared`: the read, if it shares that with others. `isAwaited`: the value is that of
+ * a load that the request has waited for, which it gets however short its life is.
+ */
+export function verdictOf(
   request: ReadRequest,
   reading: Reading,
   parts: VerdictParts,
-  decode: (entry: Entry) => Decoded,
-): Verdict => (reading.kind === "failed" ? UNKNOWN : verdictOn(request, reading.entry, reading.now, parts, decode));
-
-/**
- * Returns what a request may do with an entry at `now`, the store's time. `isAwaited`: its value is that of a load that the request has
- * waited for, which it gets however short its life is.
- */
-export function verdictOn(
-  request: ReadRequest,
-  entry: Entry | undefined,
-  now: number,
-  parts: VerdictParts,
-  decode: (entry: Entry) => Decoded,
+  shared?: ReadResult,
   isAwaited = false,
 ): Verdict {
+  if (reading.kind === "failed") return UNKNOWN;
+  const { entry, now } = reading;
   const { key, policy } = request;
-  const { invalidations, packing } = parts;
+  const { invalidations, packing, decoder } = parts;
   if (entry === undefined || !invalidations.counts(entry, key))
     return unservable(request, undefined, "absent", now, parts);
   const freshness =
@@ -111,7 +104,7 @@ export function verdictOn(
       ? "fresh"
       : evaluateFreshness(entry, policy, now, (value) => readOwnFreshness(value, key, packing));
   if (!isServable(freshness)) return unservable(request, entry, freshness, now, parts);
-  const decoded = decode(entry);
+  const decoded = (shared && decoder.decodeShared?.(request, entry, shared)) ?? decoder.decode(request, entry);
   if (decoded.kind === "collision") return COLLISION;
   if (decoded.kind === "corrupt") return { kind: "unreadable", entry };
   const tags = tagsStateOf(request, entry, decoded, parts);
@@ -154,14 +147,9 @@ export const isCurrentAt = (
  * Returns the value of an entry that may be served if the source fails, or revalidated. Undefined if it cannot be, as it was invalidated
  * since it was read.
  */
-export function fallbackOf(
-  request: ReadRequest,
-  entry: Entry,
-  parts: VerdictParts,
-  decode: (entry: Entry) => Decoded,
-): DecodedValue | undefined {
+export function fallbackOf(request: ReadRequest, entry: Entry, parts: VerdictParts): DecodedValue | undefined {
   if (!parts.invalidations.counts(entry, request.key)) return undefined;
-  const decoded = decode(entry);
+  const decoded = parts.decoder.decode(request, entry);
   return decoded.kind === "value" && tagsStateOf(request, entry, decoded, parts) !== "changed" ? decoded : undefined;
 }
 

@@ -7,12 +7,6 @@ const MAX_KEYS = 1_000;
 /** The number of loads in a row after which a key is not shared. */
 const MAX_IN_A_ROW = 2;
 
-interface Series {
-  count: number;
-  /** Until when the key is not shared, on the clock of this process. */
-  unsharedUntil: number;
-}
-
 /**
  * The keys whose loads fail with errors that concern one caller only, such as a missing permission.
  * The next caller loads for itself, so callers that are all refused would load one after the other.
@@ -21,7 +15,8 @@ interface Series {
 export class CallerErrors {
   readonly #clock: Clock;
   readonly #unsharedMs: number;
-  readonly #seriesOf = new LRUCache<string, Series>({ max: MAX_KEYS });
+  /** `unsharedUntil`: on the clock of this process. */
+  readonly #seriesOf = new LRUCache<string, { count: number; unsharedUntil: number }>({ max: MAX_KEYS });
 
   constructor(clock: Clock, unsharedMs: number) {
     this.#clock = clock;
@@ -41,7 +36,6 @@ export class CallerErrors {
 
   /** Records that a load has ended in another way, which ends the series. */
   endSeries({ input }: Key): void {
-    if (this.#seriesOf.size === 0) return;
     const series = this.#seriesOf.get(input);
     if (series !== undefined) series.count = 0;
   }

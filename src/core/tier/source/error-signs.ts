@@ -1,5 +1,11 @@
-/** What an error says about its reason, in the words of HTTP, gRPC, GraphQL and the libraries that users have. */
-export interface ErrorSigns {
+import { ignoreRejection } from "../../base/deferred.js";
+
+/*
+ * What an error says about its reason, in the words of HTTP, gRPC, GraphQL and the libraries that users have: by default, whether
+ * the caller may not have the value, and whether the source is in trouble.
+ */
+
+interface ErrorSigns {
   /** In upper case, words separated by `_`: `permission-denied` is `PERMISSION_DENIED`. */
   readonly codes: readonly string[];
   /** HTTP. */
@@ -16,7 +22,7 @@ const MAX_RELATED = 10;
 type Properties = Readonly<Record<string, unknown>>;
 
 /** Returns the signs of an error, of its cause, and so on. */
-export function signsOf(thrown: unknown): ErrorSigns[] {
+function signsOf(thrown: unknown): ErrorSigns[] {
   const signs: ErrorSigns[] = [];
   let error = propertiesOf(thrown);
   while (error !== undefined && signs.length < MAX_RELATED) {
@@ -27,7 +33,7 @@ export function signsOf(thrown: unknown): ErrorSigns[] {
 }
 
 /** Returns the errors that an error consists of: an AggregateError, or what a GraphQL client throws. */
-export function partsOfError(thrown: unknown): readonly unknown[] {
+function partsOfError(thrown: unknown): readonly unknown[] {
   const error = propertiesOf(thrown);
   const parts = error?.errors ?? error?.graphQLErrors ?? propertiesOf(error?.response)?.errors;
   return Array.isArray(parts) ? parts.slice(0, MAX_RELATED) : [];
@@ -61,4 +67,75 @@ function ownSignsOf(error: Properties): ErrorSigns {
     names: [error.name, error.constructor?.name].filter((name) => typeof name === "string"),
     message: typeof error.message === "string" ? error.message : "",
   };
+}
+
+/** Unauthorized, Forbidden, Proxy Authentication Required. */
+const REFUSING_STATUSES: readonly number[] = [401, 403, 407];
+/** PERMISSION_DENIED and UNAUTHENTICATED. */
+const REFUSING_GRPC_CODES: readonly unknown[] = [7, 16];
+/** MySQL's `ER_ACCESS_DENIED_ERROR` is about the database's own user. */
+const REFUSING_CODE =
+  /^(?!ER_)(?:.*_)?(?:FORBIDDEN|(?:UN|NOT_?)(?:AUTHENTICATED|AUTHORI[SZ]ED)|(?:PERMISSION|ACCESS|AUTHORI[SZ]ATION)S?_?DENIED|(?:INSUFFICIENT|MISSING)_?(?:PERMISSION|PRIVILEGE|ROLE|SCOPE)S?|(?:AUTHENTICATION|LOGIN)_?REQUIRED)(?:_|$)/;
+const REFUSING_NAME =
+  /^(?:Http)?(?:Forbidden|(?:Un|Not)(?:Authenticated|Authori[sz]ed)|Authentication|Authori[sz]ation|(?:Access|Permission)s?Denied)(?:Http)?(?:Error|Exception)$/i;
+/** The whole message of graphql-shield, Nexus, Nest, Pothos and TypeGraphQL by default. */
+const REFUSING_MESSAGE =
+  /^(?:(?:not |un)(?:authenticated|authori[sz]ed)|not authori[sz]ed to (?:resolve|read fields) .*|forbidden(?: resource)?|(?:access|permission) denied|access denied! you (?:don't have permission|need to be authenticated).*)[.!]?$/i;
+
+/** Returns whether an error says that the caller may not have the value, by default. May throw: errors can have getters. */
+export const saysNotAllowed = (thrown: unknown): boolean =>
+  [thrown, ...partsOfError(thrown)].some((one) => signsOf(one).some(isRefusalOfCaller));
+
+const isRefusalOfCaller = ({ codes, statuses, grpcCode, names, message }: ErrorSigns): boolean =>
+  statuses.some((status) => REFUSING_STATUSES.includes(status)) ||
+  REFUSING_GRPC_CODES.includes(grpcCode) ||
+  codes.some((code) => REFUSING_CODE.test(code)) ||
+  names.some((name) => REFUSING_NAME.test(name)) ||
+  REFUSING_MESSAGE.test(message);
+
+/** Request Timeout, Too Early, Too Many Requests: the same request can succeed later. */
+const STATUSES_OF_TROUBLE: readonly number[] = [408, 425, 429];
+/** INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION, OUT_OF_RANGE. */
+const GRPC_ANSWERS: readonly number[] = [3, 5, 6, 9, 11];
+/** In codes and names. AWS reports some of these with status 400. */
+const TROUBLE = /THROTTL|THROUGHPUT|TOO_?MANY|RATE_?LIMIT|SLOW_?DOWN|TIME(?:D_?)?OUT|UNAVAILABLE|EXHAUSTED|OVERLOAD/i;
+/** Also Prisma's errors for records that do not exist. */
+const ANSWER_CODE =
+  /^(?:.*_)?(?:(?<!MODULE_|HOST_)NOT_?FOUND|BAD_?(?:USER_?INPUT|REQUEST)|(?:VALIDATION|PARSE)_?(?:FAILED|ERROR)|INVALID_?(?:ARGUMENT|INPUT)S?|GONE|CONFLICT|ALREADY_?EXISTS|UNPROCESSABLE(?:_?(?:ENTITY|CONTENT))?)$|^P20(?:01|15|18|25)$/;
+const ANSWER_NAME =
+  /(?<!Module|Host)NotFound(?:Error|Exception)$|^(?:Bad(?:Request|UserInput)|UserInput|Gone|Conflict|UnprocessableEntity|InvalidArgument|Cast)(?:Error|Exception)$/;
+
+/**
+ * Returns whether an error says that the source is in trouble, by default. False: the source has answered that it has
+ * no value for this key. What does not say what happened counts as trouble. May throw: errors can have getters.
+ */
+export function saysSourceFailed(thrown: unknown): boolean {
+  const said = signsOf(thrown).map(saysTrouble);
+  return said.find((isTrouble) => isTrouble !== undefined) ?? true;
+}
+
+/** Undefined if the error does not say. */
+function saysTrouble({ codes, statuses, grpcCode, names }: ErrorSigns): boolean | undefined {
+  if ([...codes, ...names].some((word) => TROUBLE.test(word))) return true;
+  if (statuses.some((status) => status >= 500 || STATUSES_OF_TROUBLE.includes(status))) return true;
+  if (statuses.some((status) => status >= 400)) return false;
+  if (grpcCode !== undefined) return !GRPC_ANSWERS.includes(grpcCode);
+  if (codes.some((code) => ANSWER_CODE.test(code)) || names.some((name) => ANSWER_NAME.test(name))) return false;
+  return undefined;
+}
+
+/** Returns what a function says of an error. Undefined if it throws: that must not take the place of the error. */
+export function ask(
+  says: (error: unknown, coordinate: string) => unknown,
+  error: unknown,
+  coordinate: string,
+): unknown {
+  try {
+    const said = says(error, coordinate);
+    // An asynchronous function answers too late.
+    ignoreRejection(said);
+    return said;
+  } catch {
+    return undefined;
+  }
 }

@@ -1,5 +1,6 @@
 import type { Clock } from "../../base/clock.js";
 import { Deferred } from "../../base/deferred.js";
+import { Multimap } from "../../base/multimap.js";
 
 /** How many loads of one key a process runs at a time. */
 const MAX_LOADS_OF_A_KEY = 2;
@@ -20,8 +21,7 @@ const RECHECK_MS = 100;
 export class LoadLimit {
   readonly #clock: Clock;
   readonly #leaseMs: number;
-  /** When the running loads began, by key. */
-  readonly #running = new Map<string, { readonly startedAt: number }[]>();
+  readonly #running = new Multimap<string, { readonly startedAt: number }>();
   readonly #waits = new Map<string, { readonly over: Promise<void>; end(): void }>();
 
   constructor(clock: Clock, { leaseMs }: { readonly leaseMs: number }) {
@@ -32,37 +32,29 @@ export class LoadLimit {
   /** Counts a load of `key` that begins now and runs until `ended`, which never rejects. */
   add(key: string, ended: Promise<unknown>): void {
     const load = { startedAt: this.#clock.now() };
-    this.#running.set(key, [...(this.#running.get(key) ?? []), load]);
+    this.#running.add(key, load);
     void ended.then(() => {
-      const others = (this.#running.get(key) ?? []).filter((other) => other !== load);
-      if (others.length === 0) this.#running.delete(key);
-      else this.#running.set(key, others);
+      this.#running.delete(key, load);
       this.#waits.get(key)?.end();
     });
   }
 
   isReached(key: string): boolean {
-    const running = this.#running.get(key);
-    if (running === undefined || running.length < MAX_LOADS_OF_A_KEY) return false;
     const since = this.#clock.now() - this.#leaseMs;
-    return running.filter(({ startedAt }) => startedAt > since).length >= MAX_LOADS_OF_A_KEY;
+    return this.#running.get(key).filter(({ startedAt }) => startedAt > since).length >= MAX_LOADS_OF_A_KEY;
   }
 
   /** Resolves when a load of `key` has ended, or after a short while. All readers of a key share it. */
   untilChanged(key: string): Promise<void> {
     const existing = this.#waits.get(key);
     if (existing !== undefined) return existing.over;
-    const { promise: over, resolve } = new Deferred<void>();
-    const cancel = this.#clock.after(RECHECK_MS, () => wait.end());
-    const wait = {
-      over,
-      end: () => {
-        cancel();
-        this.#waits.delete(key);
-        resolve();
-      },
-    };
-    this.#waits.set(key, wait);
+    const { promise, resolve: end } = new Deferred<void>();
+    const cancel = this.#clock.after(RECHECK_MS, end);
+    const over = promise.then(() => {
+      cancel();
+      this.#waits.delete(key);
+    });
+    this.#waits.set(key, { over, end });
     return over;
   }
 }

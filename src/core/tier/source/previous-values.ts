@@ -1,15 +1,13 @@
 import type { Clock } from "../../base/clock.js";
 import type { Packing } from "../../codec/packing.js";
-import type { Entry } from "../../store/entry.js";
 import type { Reading, Store } from "../../store/store.js";
-import type { Decoded } from "../entry/entry-decoder.js";
 import type { InvalidationClock } from "../record/invalidation-clock.js";
 import type { SharedSettings } from "../record/shared-settings.js";
 import type { UnconfirmedInvalidations } from "../record/unconfirmed-invalidations.js";
 import type { ReadRequest } from "../request/request.js";
 import type { PreviousValue } from "../request/result-control.js";
 import type { ValueDecoder } from "../request/value-decoder.js";
-import { fallbackOf, prepareFor, UNPREPARED, verdictOf } from "../request/verdict.js";
+import { fallbackOf, prepareFor, UNPREPARED, type VerdictParts, verdictOf } from "../request/verdict.js";
 import { TickBatch } from "../tick/tick-batch.js";
 
 /** The parts that `PreviousValues` uses. */
@@ -32,10 +30,13 @@ export interface PreviousValueParts {
  */
 export class PreviousValues {
   readonly #parts: PreviousValueParts;
+  readonly #previousParts: VerdictParts;
   readonly #reads: TickBatch<ReadRequest, Reading>;
 
   constructor(parts: PreviousValueParts) {
     this.#parts = parts;
+    const { decoder } = parts;
+    this.#previousParts = { ...parts, decoder: { decode: (request, entry) => decoder.decodePrevious(request, entry) } };
     this.#reads = new TickBatch(parts.clock, (requests) => this.#read(requests));
   }
 
@@ -44,15 +45,13 @@ export class PreviousValues {
    * be served, or if that is unknown. Never rejects.
    */
   async read(request: ReadRequest, gen: string): Promise<PreviousValue | undefined> {
-    const { decoder } = this.#parts;
     try {
       const reading = await this.#reads.add(request);
       if (reading.kind === "failed" || reading.entry?.gen !== gen || reading.entry.state !== "value") return undefined;
-      const decode = (entry: Entry): Decoded => decoder.decodePrevious(request, entry);
-      const verdict = verdictOf(request, reading, this.#parts, decode);
+      const verdict = verdictOf(request, reading, this.#previousParts);
       if (verdict.kind === "serve") return verdict.decoded;
       return verdict.kind === "load" && verdict.freshness === "stale-if-error"
-        ? fallbackOf(request, reading.entry, this.#parts, decode)
+        ? fallbackOf(request, reading.entry, this.#previousParts)
         : undefined;
     } catch {
       // The store reports its failures itself.

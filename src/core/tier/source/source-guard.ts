@@ -1,4 +1,5 @@
 import type { Clock } from "../../base/clock.js";
+import { Deferred } from "../../base/deferred.js";
 import { CachedError } from "../../base/errors.js";
 import { Breaker, type BreakerStatus } from "../../store/breaker.js";
 import type { SourceBatch } from "../request/request.js";
@@ -11,22 +12,28 @@ export interface GuardSettings {
   readonly maxConcurrentLoads: number;
   /** Maximum number of loads that wait for a slot. A batch counts as one. Further loads are refused. */
   readonly maxQueuedLoads: number;
-  /**
-   * Number of consecutive failures after which the loads of a coordinate are refused for a while.
-   * Undefined: never.
-   */
+  /** Number of consecutive failures after which the loads of a coordinate are refused for a while. Undefined: never. */
   readonly breakerThreshold: number | undefined;
   /** How long a load may take. */
   readonly loadTimeoutMs: number;
 }
 
+/** What has come of a load: its value, or why it has failed or was refused. */
+export type CallOutcome =
+  | { readonly kind: "returned"; readonly value: unknown }
+  | {
+      readonly kind: "failed";
+      readonly error: unknown;
+      /** Whether the failure says nothing about the source. */
+      readonly isCallersOwn: boolean;
+      /** Whether the source is in trouble. */
+      readonly isSourceFailure: boolean;
+    };
+
 /** A load to be guarded. */
-export interface GuardableLoad<T> {
-  run(): Promise<T>;
-  /** Returns whether `run` has failed for reasons that say nothing about the source. */
-  isCallersOwn(): boolean;
-  /** Returns whether `run` has failed because the source is in trouble. */
-  isSourceFailure(): boolean;
+export interface GuardableLoad {
+  /** Never rejects. */
+  run(): Promise<CallOutcome>;
   /** Loads of one tick with the same batch are one call of their source. Undefined: a call of its own. */
   readonly batch: SourceBatch | undefined;
   /** The request of the server that it belongs to: requests get free slots in turn. Undefined: none. */
@@ -34,9 +41,9 @@ export interface GuardableLoad<T> {
 }
 
 /** A load that the guard runs, refuses, or lets wait for a slot. */
-export interface GuardedLoad<T> {
-  /** Rejects with the error of the load, or with `CACHED_SOURCE_UNAVAILABLE` if it did not begin. */
-  readonly result: Promise<T>;
+export interface GuardedLoad {
+  /** With `CACHED_SOURCE_UNAVAILABLE` if the load did not begin. Never rejects. */
+  readonly outcome: Promise<CallOutcome>;
   /**
    * Ends the time of the load: its slot is free again, and it counts as a failure. A load that has
    * not begun is refused. Without effect after the load has ended.
@@ -69,7 +76,7 @@ interface Source {
 
 /**
  * Protects the sources of loads, separately for each coordinate. A bulkhead bounds the number of
- * concurrent loads and queues the others: see `Bulkhead`. A circuit breaker, if configured, refuses
+ * concurrent loads and queues the others. A circuit breaker, if configured, refuses
  * loads for a while after consecutive failures and then admits one as a probe.
  *
  * A load inside another load does not wait for a slot: the outer load holds one and waits for the
@@ -117,96 +124,75 @@ export class SourceGuard {
   }
 
   /** Runs `load`, at once or when a slot is free, unless it is refused. */
-  run<T>(coordinate: string, isNested: boolean, load: GuardableLoad<T>): GuardedLoad<T> {
+  run(coordinate: string, isNested: boolean, load: GuardableLoad): GuardedLoad {
     const source = this.#sourceOf(coordinate);
     const { bulkhead, breaker } = source;
     const joined = (isNested ? undefined : bulkhead.joinBatch(load.batch)) ?? this.#newTurn(source, isNested, load);
-    if (!(joined instanceof Turn)) return refused(joined);
+    if (!(joined instanceof Turn))
+      return { outcome: Promise.resolve(refused(joined)), expire: () => undefined, expedite: undefined };
     let turn = joined;
-    let state: "queued" | "running" | "overdue" | "ended" = "queued";
-    let begin: () => void = () => undefined;
-    let refuse: (error: CachedError) => void = () => undefined;
-    const untilBegun = (begun: Promise<void>): Promise<void> =>
-      new Promise((resolve, reject) => {
-        begin = resolve;
-        refuse = reject;
-        begun.then(resolve, reject);
-      });
-    const runInTurn = async (): Promise<T> => {
+    const started = turn.begun && new Deferred<void>();
+    if (started !== undefined) turn.begun?.promise.then(started.resolve, started.reject);
+    let hasStarted = false;
+    let isOverdue = false;
+    let hasEnded = false;
+    const runInTurn = async (): Promise<CallOutcome> => {
+      let outcome: CallOutcome;
       try {
-        if (turn.begun !== undefined) await untilBegun(turn.begun);
-        state = "running";
-        const value = await load.run();
-        if (state === "running") this.#succeeded(source);
-        return value;
+        if (started !== undefined) await started.promise;
+        hasStarted = true;
+        outcome = await load.run();
+        if (!isOverdue) this.#learn(source, outcome);
       } catch (error) {
-        if (state === "running" && !load.isCallersOwn())
-          if (load.isSourceFailure()) breaker?.failed();
-          else breaker?.succeeded();
-        throw error;
-      } finally {
-        if (state === "overdue") this.#overdueEnded(source, turn);
-        else if (state !== "ended") bulkhead.leave(turn);
-        state = "ended";
+        outcome = refused(error);
       }
+      hasEnded = true;
+      if (isOverdue) addOverdue(source, turn, -1);
+      else bulkhead.leave(turn);
+      return outcome;
     };
     const expire = (): void => {
-      if (state === "running") {
-        state = "overdue";
-        breaker?.failed();
-        this.#addOverdue(source, turn);
-        bulkhead.leave(turn);
-      } else if (state === "queued")
-        refuse(refusal(coordinate, "it waited for others until its time was over (`maxConcurrentLoads`)"));
+      if (!hasStarted)
+        started?.reject(refusal(coordinate, "it waited for others until its time was over (`maxConcurrentLoads`)"));
+      if (!hasStarted || isOverdue || hasEnded) return;
+      isOverdue = true;
+      breaker?.failed();
+      addOverdue(source, turn, 1);
+      const { maxConcurrentLoads, loadTimeoutMs } = this.#settings;
+      if (source.overdue.size === maxConcurrentLoads + 1) source.probeAt = this.#clock.now() + loadTimeoutMs;
+      bulkhead.leave(turn);
     };
     const expedite = (): void => {
-      if (state !== "queued") return;
+      if (hasStarted || hasEnded) return;
       bulkhead.leave(turn);
-      turn = withoutSlot();
+      turn = new Turn(false, undefined);
       const reason = refusalOfBreaker(source);
-      if (reason === undefined) begin();
-      else refuse(reason);
+      if (reason === undefined) started?.resolve();
+      else started?.reject(reason);
     };
-    const isQueued = turn.begun !== undefined;
-    return { result: runInTurn(), expire, expedite: isQueued ? expedite : undefined };
+    return { outcome: runInTurn(), expire, expedite: started && expedite };
   }
 
-  #newTurn(
-    source: Source,
-    isNested: boolean,
-    { batch, owner }: Pick<GuardableLoad<unknown>, "batch" | "owner">,
-  ): Turn | CachedError {
+  #newTurn(source: Source, isNested: boolean, { batch, owner }: GuardableLoad): Turn | CachedError {
     const { coordinate, breaker, bulkhead } = source;
     if (breaker?.isOpen === true) return haveFailed(coordinate);
-    if (!this.#admits(source)) return tooManyOverdue(coordinate);
-    if (isNested) return refusalOfBreaker(source) ?? withoutSlot();
-    return bulkhead.join(batch, owner) ?? queueIsFull(coordinate);
+    if (source.overdue.size > this.#settings.maxConcurrentLoads) {
+      const now = this.#clock.now();
+      if (now < source.probeAt) return tooManyOverdue(coordinate);
+      source.probeAt = now + this.#settings.loadTimeoutMs;
+    }
+    if (isNested) return refusalOfBreaker(source) ?? new Turn(false, undefined);
+    return (
+      bulkhead.join(batch, owner) ??
+      refusal(coordinate, "too many loads run or wait (`maxConcurrentLoads`, `maxQueuedLoads`)")
+    );
   }
 
-  #succeeded(source: Source): void {
-    source.breaker?.succeeded();
-    if (source.overdue.size > this.#settings.maxConcurrentLoads) source.overdue.clear();
-  }
-
-  /** Returns whether few enough loads are overdue, or whether the load may be a probe. */
-  #admits(source: Source): boolean {
-    if (source.overdue.size <= this.#settings.maxConcurrentLoads) return true;
-    const now = this.#clock.now();
-    if (now < source.probeAt) return false;
-    source.probeAt = now + this.#settings.loadTimeoutMs;
-    return true;
-  }
-
-  #addOverdue(source: Source, turn: Turn): void {
-    source.overdue.set(turn, (source.overdue.get(turn) ?? 0) + 1);
-    const { maxConcurrentLoads, loadTimeoutMs } = this.#settings;
-    if (source.overdue.size === maxConcurrentLoads + 1) source.probeAt = this.#clock.now() + loadTimeoutMs;
-  }
-
-  #overdueEnded({ overdue }: Source, turn: Turn): void {
-    const count = overdue.get(turn) ?? 0;
-    if (count > 1) overdue.set(turn, count - 1);
-    else overdue.delete(turn);
+  #learn({ breaker, overdue }: Source, outcome: CallOutcome): void {
+    if (outcome.kind === "failed" && outcome.isCallersOwn) return;
+    if (outcome.kind === "failed" && outcome.isSourceFailure) breaker?.failed();
+    else breaker?.succeeded();
+    if (outcome.kind === "returned" && overdue.size > this.#settings.maxConcurrentLoads) overdue.clear();
   }
 
   #sourceOf(coordinate: string): Source {
@@ -226,28 +212,27 @@ export class SourceGuard {
   }
 }
 
+function addOverdue({ overdue }: Source, turn: Turn, change: 1 | -1): void {
+  const count = (overdue.get(turn) ?? 0) + change;
+  if (count > 0) overdue.set(turn, count);
+  else overdue.delete(turn);
+}
+
 /** Returns why a turn must not begin now. If it may, an open breaker counts it as its probe. */
-const refusalOfBreaker = ({ breaker, coordinate }: Pick<Source, "breaker" | "coordinate">): CachedError | undefined =>
+const refusalOfBreaker = ({ breaker, coordinate }: Source): CachedError | undefined =>
   breaker?.mayTry() === false ? haveFailed(coordinate) : undefined;
 
-/** The turn of one load that needs no slot. */
-function withoutSlot(): Turn {
-  const turn = new Turn(false, undefined);
-  turn.add();
-  return turn;
-}
-
-function refused(error: CachedError): GuardedLoad<never> {
-  return { result: Promise.reject(error), expire: () => undefined, expedite: undefined };
-}
+const refused = (error: unknown): CallOutcome => ({
+  kind: "failed",
+  error,
+  isCallersOwn: false,
+  isSourceFailure: true,
+});
 
 const haveFailed = (coordinate: string): CachedError => refusal(coordinate, "its last loads have all failed");
 
 const tooManyOverdue = (coordinate: string): CachedError =>
   refusal(coordinate, "too many loads have exceeded `loadTimeoutMs` and still run (`maxConcurrentLoads`)");
-
-const queueIsFull = (coordinate: string): CachedError =>
-  refusal(coordinate, "too many loads run or wait (`maxConcurrentLoads`, `maxQueuedLoads`)");
 
 function refusal(coordinate: string, reason: string): CachedError {
   const message = `\`${coordinate}\`: the load was refused: ${reason}; try again in a moment`;

@@ -1,15 +1,14 @@
 import type { Clock } from "../../base/clock.js";
-import { Deferred } from "../../base/deferred.js";
-import { type LongTick, Turns } from "./long-tick.js";
+import { type LongTick, PER_TURN, Turns } from "./long-tick.js";
 
 /** What was added in the current tick, and what comes of it. */
 interface Pending<Item, Result> {
   readonly items: Item[];
   /** The positions of the items by id. */
   readonly positions: Map<string, number>;
-  readonly outcome: Deferred<readonly Result[]>;
+  readonly outcome: Promise<readonly Result[]>;
   /** What hands the results to thousands of callers. Undefined: all of them continue in one turn of the event loop. */
-  readonly turns: Turns<readonly Result[]> | undefined;
+  turns: Turns<readonly Result[]> | undefined;
 }
 
 /**
@@ -46,52 +45,32 @@ export class TickBatch<Item, Result> {
 
   /** Adds an item, and resolves to what `use` makes of its result, which is called in the asynchronous context of this call. */
   addThen<Used>(item: Item, use: (result: Result) => Used | PromiseLike<Used>): Promise<Used> {
-    const pending = this.#ofTick();
-    const position = this.#place(item, pending);
-    const turn = pending.turns?.of(position) ?? pending.outcome.promise;
-    return turn.then((all) => use(all[position] as Result));
-  }
-
-  /**
-   * Adds several items. Returns one promise of all their results, in the same order: a read has
-   * thousands of keys, and a list of a thousand members as many tags.
-   */
-  async addAll(items: readonly Item[]): Promise<readonly Result[]> {
-    const pending = this.#ofTick();
-    const positions = items.map((item) => this.#place(item, pending));
-    const all = await pending.outcome.promise;
-    return positions.map((position) => all[position] as Result);
+    this.#pending ??= this.#ofTick();
+    const pending = this.#pending;
+    const { items, positions, outcome } = pending;
+    const id = this.#idOf?.(item);
+    const position = (id === undefined ? undefined : positions.get(id)) ?? items.push(item) - 1;
+    if (id !== undefined) positions.set(id, position);
+    if (position < PER_TURN || this.#longTick === undefined) return outcome.then((all) => use(all[position] as Result));
+    pending.turns ??= new Turns(this.#longTick.clock, outcome);
+    return pending.turns.of(position).then((all) => use(all[position] as Result));
   }
 
   #ofTick(): Pending<Item, Result> {
-    if (this.#pending !== undefined) return this.#pending;
-    const outcome = new Deferred<readonly Result[]>();
-    const turns = this.#longTick && new Turns(this.#longTick.clock, outcome.promise);
-    this.#pending = { items: [], positions: new Map(), outcome, turns };
-    this.#clock.afterTick(() => this.#flush());
-    return this.#pending;
-  }
-
-  /** Returns the position of an item, which is added unless the same one has been. */
-  #place(item: Item, { items, positions }: Pending<Item, Result>): number {
-    if (this.#idOf !== undefined) {
-      const id = this.#idOf(item);
-      const same = positions.get(id);
-      if (same !== undefined) return same;
-      positions.set(id, items.length);
-    }
-    return items.push(item) - 1;
-  }
-
-  #flush(): void {
-    const { items, turns, outcome } = this.#pending as Pending<Item, Result>;
-    this.#pending = undefined;
-    this.#run(items).then(
-      (results) => {
-        if (turns?.last !== undefined) this.#longTick?.lengthen(turns.last);
-        outcome.resolve(results);
-      },
-      (error: unknown) => outcome.reject(error),
+    const outcome = new Promise<readonly Result[]>((resolve) =>
+      this.#clock.afterTick(() => {
+        this.#pending = undefined;
+        const results = this.#run(pending.items);
+        resolve(pending.turns === undefined ? results : this.#lengthenFor(pending.turns, results));
+      }),
     );
+    const pending: Pending<Item, Result> = { items: [], positions: new Map(), outcome, turns: undefined };
+    return pending;
+  }
+
+  async #lengthenFor<Results>(turns: Turns<unknown>, running: Promise<Results>): Promise<Results> {
+    const results = await running;
+    if (turns.last !== undefined) this.#longTick?.lengthen(turns.last);
+    return results;
   }
 }

@@ -1,0 +1,29 @@
+/** A map with any number of different values of a key. Keys without values take no memory. */
+export class Multimap<Key, Value> {
+  readonly #sets = new Map<Key, Set<Value>>();
+
+  has(key: Key): boolean {
+    return this.#sets.has(key);
+  }
+
+  get(key: Key): readonly Value[] {
+    return [...(this.#sets.get(key) ?? [])];
+  }
+
+  /** All values of all keys, those of one key together. */
+  groups(): readonly (readonly Value[])[] {
+    return [...this.#sets.values()].map((values) => [...values]);
+  }
+
+  add(key: Key, value: Value): void {
+    const values = this.#sets.get(key);
+    if (values === undefined) this.#sets.set(key, new Set([value]));
+    else values.add(value);
+  }
+
+  delete(key: Key, value: Value): void {
+    const values = this.#sets.get(key);
+    values?.delete(value);
+    if (values?.size === 0) this.#sets.delete(key);
+  }
+}

@@ -1,0 +1,250 @@
+import type DataLoader from "dataloader";
+import type { CachedError } from "../base/errors.js";
+import type { KeySpace, Variant } from "../keys/key.js";
+import type { KnownTags } from "../keys/known-tags.js";
+import type { Policy, PolicySettings } from "../policy/policy.js";
+import type { Channel } from "../telemetry/channel.js";
+import type { Logger } from "../telemetry/log-listener.js";
+import type { Invalidation } from "../tier/invalidation/invalidate.js";
+import type { Reads } from "../tier/read/reads.js";
+import type { ModeReason } from "../tier/record/modes.js";
+import type { Variants } from "../tier/record/variants.js";
+import { type Compare, type ReadRequest, type RequestTags, ResultTags } from "../tier/request/request.js";
+import { createBatchSource, type IdLoad } from "./batch-source.js";
+import type { ContextWatch } from "./context-watch.js";
+import type { ExistenceParts } from "./existence.js";
+import { contextChanged, type Identity, identityMistake, identityOf } from "./identity.js";
+import type { IdNames, LoaderNames } from "./loader-names.js";
+import type { CachedLoader, LoaderOptions } from "./loader-options.js";
+import type { LoaderRule } from "./loader-rule.js";
+import { reportNear } from "./near-report.js";
+import type { Placement } from "./placement.js";
+import type { Observer, PartCollector, RequestScopes } from "./request-scope.js";
+import type { RequestSignals } from "./request-signals.js";
+import type { TypeShapes } from "./type-shapes.js";
+
+/** The parts of a cache that loaders use. */
+export interface LoaderParts extends ExistenceParts {
+  readonly tier: Reads;
+  readonly invalidation: Invalidation;
+  readonly keys: KeySpace;
+  readonly knownTags: KnownTags;
+  readonly scopes: RequestScopes;
+  readonly signals: RequestSignals;
+  readonly channel: Channel;
+  readonly logger: Logger;
+  readonly profiles: Readonly<Record<string, PolicySettings>>;
+  readonly defaults: PolicySettings;
+  readonly identify: ((context: never) => unknown) | undefined;
+  readonly contextWatch: ContextWatch;
+  readonly variants: Variants;
+  readonly typeShapes: TypeShapes;
+  /** Where each loader registers under its name. */
+  readonly loaders: Map<string, LoaderRule>;
+  /** Where each loader registers, under its name, how to rebuild its requests from their `input`. */
+  readonly requestFactories: Map<string, (input: unknown, context: never) => ReadRequest>;
+}
+
+/** What the loaders of one name have in common, whatever their contexts. */
+export interface LoaderDefinition<Id, Value, Context> {
+  /** `batch` is called under the watch of context reads. */
+  readonly options: LoaderOptions<Id, Value, Context>;
+  readonly policy: Policy;
+  readonly names: LoaderNames<Id>;
+  readonly variantOf: () => Variant;
+  readonly mayExist: ((id: Id) => Promise<boolean>) | undefined;
+  readonly placement: Placement<Id, Value>;
+  readonly parts: LoaderParts;
+}
+
+/** Why an id is loaded without the cache. */
+export type LoaderBypassReason = "NO_IDENTITY" | "KEY_UNUSABLE" | "REQUESTED" | ModeReason;
+
+/** Makes the requests of one loader, one context and one caller, and passes their loads to the source. */
+export class ContextRequests<Id, Value, Context> {
+  readonly definition: LoaderDefinition<Id, Value, Context>;
+  readonly coordinate: string;
+  readonly policy: Policy;
+  /** See `SourceBatch`. */
+  readonly maxSize: number | undefined;
+  readonly #context: Context;
+  readonly #identity: Identity | undefined;
+  readonly #variant: Variant;
+  readonly #resultTags: RequestTags["subjectsOf"];
+  readonly #source: DataLoader<IdLoad<Id>, Value, unknown>;
+  #keyMistake: unknown;
+  /** Which collector has what the context remembers. */
+  readonly #collectedBy = new WeakMap<object, PartCollector>();
+
+  /** `identity`: that of the caller, if the loader is PRIVATE and it is known. `loader`: what the user's functions get. */
+  constructor(
+    definition: LoaderDefinition<Id, Value, Context>,
+    context: Context,
+    loader: CachedLoader<Id, Value>,
+    identity: Identity | undefined,
+  ) {
+    const { options, policy, placement, parts } = definition;
+    this.definition = definition;
+    this.coordinate = options.name;
+    this.policy = policy;
+    this.maxSize = options.maxBatchSize;
+    this.#context = context;
+    this.#identity = identity;
+    this.#variant = definition.variantOf();
+    this.#resultTags = options.type === undefined ? undefined : this.#resultTagsOf(options.type);
+    this.#source = createBatchSource({
+      options,
+      context,
+      loader,
+      longTick: parts.longTick,
+      isProduction: parts.isProduction,
+      placement,
+      signals: () => parts.signals.of(options.name, context),
+      together: (loads, work) => parts.tier.together(loads, work),
+    });
+  }
+
+  /** Returns what finds the tags of the entities in a value. Undefined: there are none. */
+  #resultTagsOf(type: string): RequestTags["subjectsOf"] {
+    const { keys, typeShapes } = this.definition.parts;
+    const { entityTagsIn } = typeShapes.of(this.coordinate, type);
+    return entityTagsIn && ((value) => keys.tags(entityTagsIn(value, this.#context)));
+  }
+
+  get #isPrivate(): boolean {
+    return this.policy.scope === "PRIVATE";
+  }
+
+  get #observer(): Observer | undefined {
+    return this.definition.parts.scopes.observerOf(this.#context);
+  }
+
+  namesOf(id: Id): IdNames | LoaderBypassReason {
+    const { names, parts } = this.definition;
+    if (parts.scopes.overrideOf(this.#context) === "BYPASS") return "REQUESTED";
+    if (this.#isPrivate && this.#identity === undefined) return "NO_IDENTITY";
+    try {
+      return names.of(id, this.#identity, this.#variant);
+    } catch (error) {
+      this.#keyMistake = error;
+      return "KEY_UNUSABLE";
+    }
+  }
+
+  /** Returns what the near cache has of an id, and reports it as served. */
+  near(names: IdNames): Promise<Value> | undefined {
+    const { parts } = this.definition;
+    if (parts.scopes.overrideOf(this.#context) !== undefined) return undefined;
+    // What is stored as a part of a response must not be outdated for as long as in a near cache.
+    if (this.#observer?.collector !== undefined) return undefined;
+    const near = parts.tier.near(names, this.policy);
+    if (near === undefined) return undefined;
+    // Read first: a listener that invalidates the entry takes the value from it.
+    const shared = near.decode === undefined ? (near.promise ?? parts.tier.nearPromise(near)) : undefined;
+    const value = reportNear(near, names.key, this, parts, this.#context);
+    return (shared ?? Promise.resolve(value)) as Promise<Value>;
+  }
+
+  /** `isForced`: it asks the source, whatever the store has. */
+  requestOf(id: Id, names: IdNames, isForced = false): ReadRequest {
+    const { options, mayExist, parts } = this.definition;
+    const { coordinate, policy } = this;
+    const { key, identity } = names;
+    const tags = this.#resultTags === undefined ? names.tags : new ResultTags(names.tags, this.#resultTags);
+    // That of the caller now, when it asks.
+    const observer = this.#observer;
+    let load: IdLoad<Id> | undefined;
+    return {
+      key,
+      policy,
+      tags,
+      isForced: isForced || parts.scopes.overrideOf(this.#context) === "REFRESH",
+      // The loads of one request are one call.
+      batch: this,
+      owner: this,
+      wantsYoung: observer?.collector?.wantsYoung === true,
+      compare: options.compare as Compare | undefined,
+      caller: undefined,
+      input: this.#isPrivate ? undefined : () => id,
+      mayExist: mayExist && (() => mayExist(id)),
+      load: (waiters, result) => {
+        load = this.#idLoad(id, { waiters, result });
+        return this.#source.load(load);
+      },
+      changed: () => (this.readIdentity() === identity ? undefined : contextChanged(coordinate, "identity")),
+      excess: () => load?.mistake && { kind: "unkeyable", error: load.mistake },
+      signals: () => parts.signals.of(coordinate, this.#context),
+      toSample: () => this.requestOf(id, names),
+      onRead: observer && ((report) => observer.onRead(coordinate, report, undefined, key)),
+      onMiss: (entry, now) => observer?.onMiss?.({ key, policy, tags, entry, now }),
+    };
+  }
+
+  /** The identity of the caller. Undefined if the loader is PUBLIC, or if it is not known. */
+  readIdentity(): Identity | undefined {
+    return this.#isPrivate ? identityOf(this.definition.parts.identify, this.#context) : undefined;
+  }
+
+  #idLoad(id: Id, cached: IdLoad<Id>["cached"]): IdLoad<Id> {
+    return { id, cached, enclosing: this.definition.parts.tier.enclosingLoad(), toString: () => String(id) };
+  }
+
+  /** Loads an id without the cache, and says so. */
+  bypass(id: Id, reason: LoaderBypassReason): Promise<Value> {
+    this.reportBypassed(reason);
+    return this.loadUncached(id);
+  }
+
+  loadUncached(id: Id): Promise<Value> {
+    return this.#source.load(this.#idLoad(id, undefined));
+  }
+
+  reportBypassed(reason: LoaderBypassReason): void {
+    const { coordinate } = this;
+    const error = this.#mistakeOf(reason);
+    this.definition.parts.channel.publish({
+      name: "resolver.bypassed",
+      coordinate,
+      digest: "",
+      reason,
+      ...(error === undefined ? {} : { error }),
+    });
+    this.#observer?.onRead(coordinate, { outcome: "bypassed", isPrivate: this.#isPrivate, reason }, undefined);
+  }
+
+  /** The mistake behind a bypass, if there is one to report. */
+  #mistakeOf(reason: LoaderBypassReason): CachedError | undefined {
+    const { names, parts } = this.definition;
+    if (reason === "NO_IDENTITY") return identityMistake(parts.identify, this.#context, this.coordinate);
+    return reason === "KEY_UNUSABLE" ? names.mistakeOf(this.#keyMistake) : undefined;
+  }
+
+  /** Notes that the context remembers a value from now on, which it is reading. */
+  remembered(value: object): void {
+    const { collector } = this.#observer ?? {};
+    if (collector !== undefined) this.#collectedBy.set(value, collector);
+  }
+
+  /** Notes that the context uses a value that it remembers. */
+  recalled(value: object): void {
+    for (const collector of this.#observer?.collector?.members ?? [])
+      if (!this.#isIn(value, collector))
+        collector.refuse(`\`${this.coordinate}\` had read an id before the operation was executed`);
+  }
+
+  /** Whether a value that the context remembers has to be read again, to be a part of what is collected now. */
+  mustReadAgain(value: object): boolean {
+    const { collector } = this.#observer ?? {};
+    if (collector?.isBuild !== true) return false;
+    return [...collector.members].some((member) => member.isBuild && !this.#isIn(value, member));
+  }
+
+  #isIn(value: object, collector: PartCollector): boolean {
+    return this.#collectedBy.get(value)?.members.has(collector) === true;
+  }
+
+  /** Notes that the context was given a value. */
+  primed(names: IdNames | undefined): void {
+    this.#observer?.collector?.addPrimed(names, this.policy);
+  }
+}

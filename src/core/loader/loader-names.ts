@@ -1,0 +1,148 @@
+import { types } from "node:util";
+import { ignoreRejection } from "../base/deferred.js";
+import { CachedError, describeSetting } from "../base/errors.js";
+import { canonicalize } from "../keys/canonical.js";
+import { type Key, type KeySpace, memoText, type Variant } from "../keys/key.js";
+import type { KnownTags as KnownTagTexts } from "../keys/known-tags.js";
+import { checkTagsOfValue } from "../keys/tag-template.js";
+import type { NearNames } from "../tier/near/near-cache.js";
+import { KnownTags, NO_TAGS, type RequestTags } from "../tier/request/request.js";
+import type { Identity } from "./identity.js";
+import { type LoaderOptions, placeOf } from "./loader-options.js";
+
+/** The names of one id, and the caller's identity, which is part of the key of PRIVATE values. */
+export interface IdNames extends NearNames {
+  readonly identity: Identity | undefined;
+  /** What a request remembers the id by: the only one of its ids with this key has the same value. */
+  readonly memoKey: string;
+  /** What `tags` has returned. */
+  readonly tagTexts: readonly string[];
+}
+
+/**
+ * Makes the names of ids, and remembers those of short, plain ids of PUBLIC loaders. The function
+ * `tags` is called for every read: it can depend on more than the id.
+ */
+export class LoaderNames<Id> {
+  readonly #options: Pick<LoaderOptions<Id, never, never>, "name" | "cacheKeyFn" | "tags">;
+  readonly #keys: KeySpace;
+  readonly #known = new Map<string, IdNames>();
+  /** Learns the tags of values that are loaded: hits do not need them. */
+  readonly #learning: Pick<KeySpace, "tags">;
+  #variant: Variant | undefined;
+
+  constructor(
+    options: Pick<LoaderOptions<Id, never, never>, "name" | "cacheKeyFn" | "tags">,
+    { keys, knownTags }: { readonly keys: KeySpace; readonly knownTags: KnownTagTexts },
+  ) {
+    this.#options = options;
+    this.#keys = keys;
+    if (options.tags !== undefined) knownTags.addFunction();
+    this.#learning = {
+      tags: (texts) => {
+        for (const text of texts) knownTags.learn(text);
+        return keys.tags(texts);
+      },
+    };
+  }
+
+  of(id: Id, identity: Identity | undefined, variant: Variant): IdNames {
+    if (this.#variant !== variant) this.#known.clear();
+    this.#variant = variant;
+    const parts = this.#partsOf(id);
+    const text = identity === undefined ? memoText(parts) : undefined;
+    const known = text === undefined ? undefined : this.#known.get(text);
+    const returned = this.#returnedTags(id);
+    if (known !== undefined && areSame(known.tagTexts, returned)) return known;
+    checkReturnedTags(returned);
+    const key = known?.key ?? this.#keyOf(parts, identity, variant);
+    // A copy: the loader may change its array.
+    const tagTexts = returned.slice();
+    const tags = tagTexts.length === 0 ? NO_TAGS : new KnownTags(tagTexts, this.#learning, this.#haveIdsOneKey);
+    const names: IdNames = { key, tags, identity, memoKey: text ?? `\0${key.digest}`, tagTexts, near: undefined };
+    if (text !== undefined) this.#keys.memos.set(this.#known, text, names);
+    return names;
+  }
+
+  keyOf(id: Id, identity: Identity | undefined, variant: Variant): Key {
+    return this.#keyOf(this.#partsOf(id), identity, variant);
+  }
+
+  tagsOf(id: Id): RequestTags {
+    const texts = this.tagTextsOf(id);
+    return this.#options.tags === undefined ? NO_TAGS : new KnownTags(texts, this.#keys, this.#haveIdsOneKey);
+  }
+
+  tagTextsOf(id: Id): readonly string[] {
+    const tags = this.#returnedTags(id);
+    checkReturnedTags(tags);
+    return tags;
+  }
+
+  /** Returns the error of an id that has no names, because of what making them has thrown. */
+  mistakeOf(cause: unknown): CachedError {
+    const { name, cacheKeyFn, tags } = this.#options;
+    const functions = [
+      ...(cacheKeyFn === undefined ? [] : ["`cacheKeyFn`"]),
+      ...(tags === undefined ? [] : ["`tags`"]),
+    ];
+    const isOwn = cause instanceof CachedError;
+    const code = isOwn ? cause.code : "CACHED_KEY_UNUSABLE";
+    const reason = !isOwn
+      ? `${functions.join(" or ") || "reading the id"} threw an exception, the cause of this error`
+      : code === "CACHED_KEY_UNUSABLE"
+        ? cause.message
+        : `${cause.message}; return plain data from \`cacheKeyFn\``;
+    return new CachedError(code, `${placeOf(name)}: a value is not cached: ${reason}`, { coordinate: name, cause });
+  }
+
+  /** Two ids can have one key, and each its own tags. */
+  get #haveIdsOneKey(): boolean {
+    return this.#options.cacheKeyFn !== undefined;
+  }
+
+  #partsOf(id: Id): unknown {
+    const { cacheKeyFn } = this.#options;
+    return cacheKeyFn === undefined ? id : cacheKeyFn(id);
+  }
+
+  #keyOf(keyParts: unknown, identity: Identity | undefined, variant: Variant): Key {
+    // A promise cannot be part of a key, which is reported.
+    ignoreRejection(keyParts);
+    const parts = canonicalize(keyParts, this.#keys.writers.byText);
+    return this.#keys.entry({ kind: "loader", coordinate: this.#options.name, identity, parts }, variant);
+  }
+
+  /** Returns what `tags` returns, an array of whatever. */
+  #returnedTags(id: Id): readonly string[] {
+    const { tags: tagsOf } = this.#options;
+    if (tagsOf === undefined) return NO_TAGS.texts;
+    const tags: unknown = tagsOf(id);
+    if (Array.isArray(tags)) return tags;
+    ignoreRejection(tags);
+    throw new CachedError(
+      "CACHED_KEY_UNUSABLE",
+      `\`tags\`: expected a function that returns an array of strings, got ${types.isPromise(tags) ? "a promise" : describeSetting(tags)} for an id; return the array itself`,
+    );
+  }
+}
+
+const areSame = (some: readonly string[], others: readonly string[]): boolean =>
+  some.length === others.length && some.every((text, nth) => text === others[nth]);
+
+/** The message contains no tag: tags can contain user data. Throws `CACHED_KEY_UNUSABLE`. */
+function checkReturnedTags(tags: readonly unknown[]): void {
+  // A hole counts as well.
+  const invalid = tags.findIndex((tag) => typeof tag !== "string" || tag === "");
+  if (invalid < 0) {
+    checkTagsOfValue(tags as readonly string[], (mistake) => new CachedError("CACHED_KEY_UNUSABLE", mistake));
+    return;
+  }
+  const tag = tags[invalid];
+  const isNamed = typeof tag === "object" || tag === undefined;
+  const given = tag === "" ? "an empty string" : isNamed ? describeSetting(tag) : `a ${typeof tag}`;
+  throw new CachedError(
+    "CACHED_KEY_UNUSABLE",
+    `\`tags\`: expected a function that returns an array of non-empty strings, got an array with ${given} for an id; return tags such as \`Movie:\${id}\``,
+  );
+}

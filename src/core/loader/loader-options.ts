@@ -1,0 +1,172 @@
+import { describeSetting } from "../base/errors.js";
+import type { Meanings } from "../base/option-names.js";
+import { GENERAL_SETTINGS, MEANINGS, type PolicySettings, settingsMistakes } from "../policy/policy.js";
+import type { ResultControl } from "../tier/request/result-control.js";
+import type { ExistenceGuard } from "./existence.js";
+import type { IdOf } from "./placement.js";
+
+/** A DataLoader of one request, backed by the shared tier. */
+export interface CachedLoader<Id, Value> {
+  /** The `name` of the loader. */
+  readonly name: string;
+  /** Rejects with the error of the batch function. Throws a TypeError for null and undefined. */
+  load(id: Id): Promise<Value>;
+  /**
+   * Returns the values in the order of `ids`, with an Error in the place of each id that failed.
+   * Never rejects. Throws a TypeError if `ids` is no array, or contains null or undefined.
+   */
+  loadMany(ids: ArrayLike<Id>): Promise<(Value | Error)[]>;
+  /** Forgets what this request has read for `id`. If that was an error, the next `load` asks the source again. */
+  clear(id: Id): this;
+  /** Forgets everything this request has read. */
+  clearAll(): this;
+  /**
+   * Makes `value` the result for `id` in this request, unless the request has already read it. A value from the near
+   * cache does not count as read. Stores nothing.
+   */
+  prime(id: Id, value: Value | PromiseLike<Value> | Error): this;
+}
+
+/** What belongs to one call of a batch function. */
+export interface BatchCall {
+  /**
+   * Aborts when no request waits for any of the ids any more. To be passed to the source, instead of the
+   * signal of the request, which is not the only one that waits.
+   */
+  readonly signal: AbortSignal;
+  /**
+   * Controls how the result of each id is cached, in the order of the ids: with `results[0]`, the
+   * result of the first one.
+   */
+  readonly results: readonly ResultControl[];
+}
+
+/** The options of `cache.loader`: a name, a batch function, and policy settings in seconds. */
+export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, "key" | "tags" | "subtree"> {
+  /** Names the loader's entries in all processes. Must be a GraphQL name. */
+  readonly name: string;
+  /**
+   * Loads `ids` and returns the values in the same order and number. An Error in the place of a
+   * value fails that id only. Called with the ids of one tick that this process has to load, and with the
+   * loader of the request as `this`.
+   */
+  readonly batch: (ids: readonly Id[], context: Context, call: BatchCall) => PromiseLike<ArrayLike<Value | Error>>;
+  /** Returns the tags of one id. */
+  readonly tags?: (id: Id) => readonly string[];
+  /** Returns the key of an id. Required if ids are neither plain data nor instances of `types` with `keyOf`. */
+  readonly cacheKeyFn?: (id: Id) => unknown;
+  /**
+   * Knows which ids cannot exist, for example a `bloomGuard`. Such ids resolve to null without a
+   * load, and nothing is stored for them. Called once per tick with the ids that have no entry;
+   * returns one boolean per id, in order, and true if it does not know.
+   */
+  readonly exists?: ExistenceGuard<Id>;
+  /**
+   * Returns whether a stored value is the same as one that `batch` has just returned, while the mode of the loader is
+   * `observe`. Both are copies. Must be synchronous. Default: a deep comparison of what is stored.
+   */
+  readonly compare?: (stored: Value, loaded: Value) => boolean;
+  /** The maximum number of ids per call of `batch`. Default: no limit. */
+  readonly maxBatchSize?: number;
+  /**
+   * Returns the id that a value has. A value with another id than the one that it was loaded by is reported and not stored.
+   * False: the ids of values are not those of the loader. Default: the property `id`, if the first values show that it is
+   * what they are loaded by, and among the ids of one call.
+   */
+  readonly idOf?: IdOf<Value>;
+  /**
+   * Whether a request remembers what it has read. False: each `load` asks the shared cache again, and
+   * `prime` has no effect. Default: true.
+   */
+  readonly cache?: boolean;
+  /**
+   * Called once for the ids of a request that are asked for together; reads them when it calls
+   * `dispatch`. Called with the loader of the request as `this`. Default: at the end of the tick.
+   */
+  readonly batchScheduleFn?: (dispatch: () => void) => void;
+  /**
+   * The GraphQL type of the values. A release in which the type has another shape keeps entries of
+   * its own. Default: none; then set `version`, and change it whenever the values change.
+   */
+  readonly type?: string;
+}
+
+type OwnOption = "tags" | Exclude<keyof LoaderOptions<never, never, never>, keyof PolicySettings>;
+
+const aFunction = (value: unknown): string | undefined => (typeof value === "function" ? undefined : "a function");
+
+/** The options that are not settings of the policy. Each has a check, which returns what was expected of an invalid value. */
+const OWN_OPTIONS: Readonly<Record<OwnOption, (value: unknown) => string | undefined>> = {
+  name: (value) => (typeof value === "string" && /^[A-Za-z_][A-Za-z0-9_]*$/.test(value) ? undefined : "a GraphQL name"),
+  batch: aFunction,
+  tags: aFunction,
+  cacheKeyFn: aFunction,
+  exists: (value) =>
+    typeof (value as { readonly has?: unknown } | null)?.has === "function"
+      ? undefined
+      : "an object with the method has",
+  compare: aFunction,
+  batchScheduleFn: aFunction,
+  maxBatchSize: (value) => (Number.isInteger(value) && (value as number) >= 1 ? undefined : "an integer of at least 1"),
+  idOf: (value) => (typeof value === "function" || value === false ? undefined : "a function or false"),
+  cache: (value) =>
+    typeof value === "boolean" ? undefined : "true or false, whether a request remembers what it has read",
+  type: (value) => (typeof value === "string" && value !== "" ? undefined : "the name of a GraphQL type"),
+};
+const REQUIRED: readonly string[] = ["name", "batch"] satisfies OwnOption[];
+/** What other loaders and caches call an option. */
+const MEANINGS_OF_OPTIONS: Meanings = {
+  ...MEANINGS,
+  batchfn: "`batch`",
+  batchloadfn: "`batch`",
+  load: "`batch`",
+  loadmany: "`batch`",
+  fetch: "`batch`",
+  resolve: "`batch`",
+  key: "`cacheKeyFn`",
+  keyfn: "`cacheKeyFn`",
+  cachekey: "`cacheKeyFn`",
+  batchsize: "`maxBatchSize`",
+};
+
+/** Returns the settings of the policy, and whatever else is not an option of a loader. */
+export const policySettingsOf = (options: object): PolicySettings =>
+  Object.fromEntries(Object.entries(options).filter(([option]) => !Object.hasOwn(OWN_OPTIONS, option)));
+
+export function settingMistakes(given: object): string[] {
+  const { cacheMap, ...settings } = given as Readonly<Record<string, unknown>>;
+  const known = [...GENERAL_SETTINGS, "profile", "version", ...Object.keys(OWN_OPTIONS)];
+  const mistakes = settingsMistakes(settings, known, MEANINGS_OF_OPTIONS);
+  if (cacheMap !== undefined)
+    mistakes.push(
+      `\`cacheMap\`: expected no such option, since the shared cache holds the values, got ${describeSetting(cacheMap)}; use \`cache: false\` for requests that remember nothing`,
+    );
+  return mistakes;
+}
+
+/** Returns the mistakes in the options that are not settings of the policy. */
+export function ownMistakes(options: object): string[] {
+  return Object.entries(OWN_OPTIONS).flatMap(([option, check]) => {
+    const value = (options as Readonly<Record<string, unknown>>)[option];
+    if (value === undefined && !REQUIRED.includes(option)) return [];
+    const expected = check(value);
+    if (expected === undefined) return [];
+    const remedy = option === "batch" && value === false ? "; use `maxBatchSize: 1` for calls with one id each" : "";
+    return [`\`${option}\`: expected ${expected}, got ${describeSetting(value)}${remedy}`];
+  });
+}
+
+/** The key of a loader is its id and its tags are a function, so those of a profile would have no effect. */
+export function profileMistakes(name: unknown, profiles: Readonly<Record<string, PolicySettings>>): string[] {
+  const profile = typeof name === "string" && Object.hasOwn(profiles, name) ? profiles[name] : undefined;
+  return (["key", "tags"] as const)
+    .filter((setting) => profile?.[setting] !== undefined && profile[setting] !== null)
+    .map(
+      (setting) =>
+        `\`profile\`: expected a profile without \`${setting}\`, which loaders do not use, got ${JSON.stringify(name)}; use ${setting === "tags" ? "the loader's `tags` function" : "`cacheKeyFn`"} instead`,
+    );
+}
+
+/** Names a loader in messages. */
+export const placeOf = (name: unknown): string =>
+  typeof name === "string" ? `cache.loader(${JSON.stringify(name)})` : "cache.loader";

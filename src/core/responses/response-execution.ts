@@ -1,0 +1,199 @@
+import type { DocumentNode, GraphQLSchema } from "graphql";
+import { Deferred } from "../base/deferred.js";
+import type { StoredText } from "../codec/stored-text.js";
+import type { CollectedParts } from "../collected-parts.js";
+import type { Subject } from "../keys/key.js";
+import { LoadControl, type ResultControl } from "../tier/request/result-control.js";
+import type { ResolvedResponses } from "./options.js";
+import { StoredResponse } from "./stored-response.js";
+
+/** An operation that a server is about to execute. Its document is valid. */
+export interface Operation {
+  readonly schema: GraphQLSchema;
+  readonly document: DocumentNode;
+  readonly operationName: string | null | undefined;
+  /** As the client has sent them. */
+  readonly variables: Readonly<Record<string, unknown>> | null | undefined;
+  readonly context: object;
+  /** Whether a CDN keeps the response, so that it must not be outdated for as long as in a near cache. */
+  readonly skipsNear?: boolean;
+}
+
+/** The result of an execution. */
+export interface ExecutedResponse {
+  readonly data?: unknown;
+  readonly errors?: readonly unknown[] | undefined;
+  readonly extensions?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** How long and for whom a response may be kept by the rules of the server. Undefined: not at all. */
+export interface ResponseAge {
+  /** Seconds. */
+  readonly maxAge: number;
+  readonly isPrivate: boolean;
+}
+
+/** Executes an operation without the cache, and learns from it. */
+export interface ResponseExecution {
+  /** Whether the schema says that the response is PRIVATE. */
+  readonly isPrivate: boolean;
+  /** Collects what the response is made of. Undefined: nothing does. */
+  readonly parts?: CollectedParts;
+  /** The paths into the context in its key. */
+  readonly contextPaths?: readonly string[];
+  /**
+   * Ends the execution. `age`: what the rules of the server say. `obstacle`: why the response must not be stored whatever they
+   * say. Resolves to the response to send in its place, if it has errors and an older one may be served.
+   */
+  end(response: ExecutedResponse, age: ResponseAge | undefined, obstacle?: string): Promise<StoredResponse | undefined>;
+  /** Ends it without a response. */
+  abandon(): void;
+}
+
+/** Takes the place of a response that is not stored: those who have waited for it execute the operation themselves. */
+const NOT_STORED = { notStored: true };
+
+const hasFailed = ({ data, errors = [] }: ExecutedResponse): boolean => errors.length > 0 || data == null;
+
+/** Returns what is stored of a response. Throws if it is not JSON. */
+function storedOf({ data, extensions = {} }: ExecutedResponse, names: readonly string[]): StoredText {
+  const kept = Object.entries(extensions).filter(([name]) => names.includes(name));
+  return StoredResponse.write(data, kept.length > 0 ? Object.fromEntries(kept) : undefined);
+}
+
+/** An execution of which the cache learns nothing. */
+export const UNRECORDED: ResponseExecution = {
+  isPrivate: false,
+  end: async () => undefined,
+  abandon: () => undefined,
+};
+
+/** Returns an execution of an operation that is not expected to be cacheable. `learn`: is told the age that it turns out to have. */
+export const unstoredExecution = (
+  isPrivate: boolean,
+  learn: (age: ResponseAge | undefined) => void,
+): ResponseExecution => ({
+  ...UNRECORDED,
+  isPrivate,
+  async end({ errors, data }, age, obstacle) {
+    if (errors === undefined && data != null) learn(obstacle === undefined ? age : undefined);
+    return undefined;
+  },
+});
+
+/** Returns an execution whose response is only compared with the stored one: as it would be stored. That rejects if there is none. */
+export function observedExecution(
+  isPrivate: boolean,
+  extensions: readonly string[],
+): { readonly execution: ResponseExecution; readonly response: Promise<StoredText> } {
+  const response = new Deferred<StoredText>();
+  const abandon = (): void => response.reject(new Error("there is no response to compare"));
+  const end = async (executed: ExecutedResponse): Promise<undefined> => {
+    try {
+      if (hasFailed(executed)) abandon();
+      else response.resolve(storedOf(executed, extensions));
+    } catch {
+      abandon();
+    }
+  };
+  return { execution: { isPrivate, end, abandon }, response: response.promise };
+}
+
+/** What the execution of a load knows of its response, and what happens when it has ended. */
+export interface ExecutionLoad {
+  readonly parts: CollectedParts;
+  readonly control: ResultControl;
+  readonly isPrivate: boolean;
+  readonly startedAt: number;
+  readonly options: ResolvedResponses;
+  /** Whether the operation selects cached fields. */
+  readonly expectsReads: boolean;
+  /** The paths into the context in the key of the response. */
+  readonly contextPaths: readonly string[];
+  ended(): void;
+  /** Called if the response is not stored for a reason that will last. */
+  unstorable(isPrivate: boolean): void;
+  /** Called if the response is stored. */
+  stored(): void;
+  /** Returns the response that is served in place of an execution that has failed. */
+  older(): Promise<StoredResponse | undefined>;
+}
+
+/** Returns an execution that is the load of a response, which others wait for, and what the load returns. */
+export function leasedExecution(load: ExecutionLoad): {
+  readonly execution: ResponseExecution;
+  readonly loaded: Promise<unknown>;
+} {
+  const { parts, control, isPrivate, contextPaths, options } = load;
+  const loaded = new Deferred<unknown>();
+  let hasEnded = false;
+  const begin = (): boolean => {
+    if (hasEnded) return false;
+    hasEnded = true;
+    load.ended();
+    return true;
+  };
+  const execution: ResponseExecution = {
+    isPrivate,
+    parts,
+    contextPaths,
+    async end(response, age, obstacle) {
+      if (!begin()) return undefined;
+      if (load.expectsReads && !parts.hasReads)
+        parts.pass("none of its cached fields was read, so that another cache may have answered");
+      const [error] = response.errors ?? [];
+      if (error !== undefined && options.staleIfErrorMs > 0) {
+        // The tier decides whether an error says that the source is in trouble, and whether there is an older response.
+        loaded.reject((error as { readonly originalError?: unknown }).originalError ?? error);
+        return load.older();
+      }
+      let stored: unknown = NOT_STORED;
+      try {
+        stored = storedBy(load, response, age, obstacle);
+      } catch {
+        // Its data is not JSON.
+        load.unstorable(false);
+        control.skip();
+      }
+      loaded.resolve(stored);
+      return undefined;
+    },
+    abandon() {
+      if (!begin()) return;
+      control.skip();
+      loaded.resolve(NOT_STORED);
+    },
+  };
+  return { execution, loaded: loaded.promise };
+}
+
+/** Returns what is stored of the response of a load, and says so to its control. */
+function storedBy(
+  { parts, control, isPrivate, startedAt, options, unstorable, stored }: ExecutionLoad,
+  response: ExecutedResponse,
+  age: ResponseAge | undefined,
+  obstacle: string | undefined,
+): unknown {
+  const subjects = parts.subjects();
+  const hasOtherScope = !isPrivate && (age?.isPrivate === true || parts.isPrivate);
+  // Counted from the beginning of the execution, as the age of an entry is.
+  const maxAgeMs = Math.min((age?.maxAge ?? 0) * 1000, parts.freshUntilAt - startedAt);
+  const hasErrors = hasFailed(response);
+  const isUnstorable =
+    [age, subjects].includes(undefined) || hasOtherScope || (obstacle ?? parts.refusal) !== undefined;
+  if (hasErrors || isUnstorable || maxAgeMs <= 0) {
+    // Errors pass, and parts that are stale now are fresh again soon.
+    if (!hasErrors && isUnstorable) unstorable(hasOtherScope);
+    control.skip();
+    return NOT_STORED;
+  }
+  control.set({
+    maxAge: maxAgeMs / 1000,
+    ...(Number.isFinite(parts.staleForMs) ? { staleWhileRevalidate: parts.staleForMs / 1000 } : {}),
+  });
+  const text = storedOf(response, options.extensions);
+  stored();
+  // Those who share the execution get them with the response, which says nothing of them itself.
+  if (control instanceof LoadControl) control.addSubjects(subjects as readonly Subject[]);
+  return text;
+}

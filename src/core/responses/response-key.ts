@@ -1,0 +1,130 @@
+/** What the keys of responses are made of: the schema, and what an operation depends on. */
+import { hash as hashOf } from "node:crypto";
+import { type DirectiveNode, type GraphQLSchema, isInterfaceType, isObjectType, print, printSchema } from "graphql";
+import { variablesOf } from "../base/graphql-version.js";
+import type { AnyField } from "../directive/compile/field-rule.js";
+import { wrappedBy } from "../directive/compile/own-resolver.js";
+import { listOf } from "../directive/compile/served-schema.js";
+import { hintOf } from "../directive/hints/cache-control.js";
+import { canonicalize } from "../keys/canonical.js";
+import { type Key, RESPONSES, type Variant } from "../keys/key.js";
+import { type Path, readPath } from "../keys/path.js";
+import { contextChanged, type Identity, identityOf } from "../loader/identity.js";
+import type { CacheParts } from "../parts.js";
+import type { SchemaRules } from "../schema-rules.js";
+import type { OperationPlan } from "./operation-plan.js";
+import type { Operation } from "./response-execution.js";
+
+/** The key of a response, and what it was made from. */
+export interface ResponseKey {
+  readonly key: Key;
+  readonly isPrivate: boolean;
+  readonly contextPaths: readonly string[];
+  /** Returns the error of a response whose context is no longer the one that its key was made from. */
+  changed(): ReturnType<typeof contextChanged> | undefined;
+}
+
+/** Returns the key of a response. Undefined if a part of it cannot be written. `keyPaths`: those of the options. */
+export function responseKey(
+  { keys, identify }: CacheParts,
+  { schema, variables, operationName, context }: Operation,
+  plan: OperationPlan,
+  {
+    variant,
+    keyPaths,
+    identity,
+    isPrivate,
+  }: {
+    readonly variant: Variant;
+    readonly keyPaths: readonly Path[];
+    /** That of the caller, also if the response is PUBLIC. */
+    readonly identity: Identity | undefined;
+    readonly isPrivate: boolean;
+  },
+): ResponseKey | undefined {
+  const coerced = variablesOf(schema, plan.operation, variables ?? {});
+  if (coerced === undefined) return undefined;
+  const paths = new Map([...keyPaths, ...plan.contextPaths].map((path) => [path.text, path]));
+  const contextPaths = [...paths.keys()];
+  const contextParts = (): string[] =>
+    [...paths.values()].map((path) => canonicalize(readPath(path, { context }), keys.writers.byText));
+  try {
+    const before = contextParts();
+    const parts = JSON.stringify([
+      plan.digest,
+      operationName ?? plan.operation.name?.value ?? null,
+      // What a server shows to everybody who is signed in, it need not show to others.
+      identity !== undefined,
+      contextPaths,
+      before,
+      canonicalize(coerced, keys.writers.exact),
+    ]);
+    const owner = isPrivate ? identity : undefined;
+    return {
+      key: keys.entry({ kind: "response", coordinate: RESPONSES, identity: owner, parts }, variant),
+      isPrivate,
+      contextPaths,
+      changed() {
+        if (identityOf(identify, context) !== identity) return contextChanged(RESPONSES, "identity");
+        const now = contextParts();
+        const changed = before.findIndex((part, index) => part !== now[index]);
+        return changed < 0 ? undefined : contextChanged(RESPONSES, contextPaths[changed] as string);
+      },
+    };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Returns the digest of everything in a schema that decides about responses. Releases that differ in it share none. */
+export function shapeOf(schema: GraphQLSchema, { rules }: CacheParts): string {
+  const annotated: unknown[] = [];
+  const annotate = (
+    name: string,
+    node: { readonly directives?: readonly DirectiveNode[] | undefined } | null | undefined,
+  ): void => {
+    const directives = (node?.directives ?? []).map(print);
+    if (directives.length > 0) annotated.push([name, directives]);
+  };
+  for (const type of Object.values(schema.getTypeMap())) {
+    annotate(type.name, type.astNode);
+    if (!isObjectType(type) && !isInterfaceType(type)) continue;
+    for (const field of Object.values(type.getFields())) annotate(`${type.name}.${field.name}`, field.astNode);
+  }
+  const policies = [...rules.fields.values()].map(({ coordinate, variant, policy, settings }) => [
+    coordinate,
+    variant.id,
+    policy,
+    settings,
+  ]);
+  return hashOf("sha256", JSON.stringify([printSchema(schema), annotated, policies]), "base64url");
+}
+
+/**
+ * Returns the fields of the query type whose responses may be kept although they are not cached themselves: what invalidates such a
+ * response is only what their resolvers read through loaders and fields below them.
+ */
+export function fieldsWithoutEntries(
+  schema: GraphQLSchema,
+  { fields }: Pick<SchemaRules, "fields">,
+): readonly string[] {
+  const root = schema.getQueryType();
+  if (root == null) return [];
+  return (
+    (Object.values(root.getFields()) as AnyField[])
+      .filter((field) => (hintOf(field).maxAge ?? 0) > 0)
+      // With entity tags, the entities that it returns are parts of the response.
+      .filter(({ resolve }) => resolve === undefined || wrappedBy(resolve) === undefined)
+      .map(({ name }) => `${root.name}.${name}`)
+      .filter((coordinate) => !fields.has(coordinate))
+  );
+}
+
+/** Logs once which responses nothing but their age may make outdated. */
+export function reportStart(schema: GraphQLSchema, { rules, onceLog }: CacheParts): void {
+  const fields = fieldsWithoutEntries(schema, rules);
+  if (fields.length === 0) return;
+  onceLog.info(
+    `graphql-cached: responses with ${listOf(fields)} are kept for their maxAge, whatever changes, unless their resolvers read cached fields or loaders; add @cached with tags to what mutations change`,
+  );
+}

@@ -1,0 +1,246 @@
+import { type Clock, MAX_TIMER_MS, type Random } from "../../base/clock.js";
+import { ignoreRejection } from "../../base/deferred.js";
+import { CachedError, describeSetting } from "../../base/errors.js";
+import type { Encoded, Packing } from "../../codec/packing.js";
+import { jittered } from "../../policy/jitter.js";
+import { type Body, type OwnFreshness, writeBody } from "../../store/body.js";
+import { freshMsForWaiters, SKIPPED_MARK, TOO_LARGE_MARK, UNSERIALIZABLE_MARK } from "../../store/entry.js";
+import type { Store, StoreOutcome, StoreRequest } from "../../store/store.js";
+import type { Channel } from "../../telemetry/channel.js";
+import { subjectOf } from "../../telemetry/subject.js";
+import { failureAad, writeFailure } from "../entry/failure.js";
+import { ownPolicy, valueTtlMs } from "../entry/freshness.js";
+import type { InvalidationClock } from "../record/invalidation-clock.js";
+import type { SharedSettings } from "../record/shared-settings.js";
+import { freshMsOf, isCallersOwn, isNegative, type Loaded, type LoadedValue } from "../request/loaded.js";
+import type { ReadRequest } from "../request/request.js";
+import { areSameSubjects, subjectsOfLoaded } from "../request/served-report.js";
+import type { TierSettings } from "../request/settings.js";
+import type { Loads } from "../source/loads.js";
+import { isRefusal } from "../source/source-guard.js";
+import { ByteRoom } from "../tick/byte-turns.js";
+import { TickBatch } from "../tick/tick-batch.js";
+import { ABANDONED, type HeldLeases, type LeaseEnd } from "./held-leases.js";
+import type { InFlightLoad, Settled } from "./load-sharing.js";
+
+/** How long readers load for themselves after a load whose result is its own callers' alone, at least. */
+const MIN_SKIP_HOLD_MS = 50;
+
+/** Values are packed and stored together up to this size, so that the packed ones never take more memory. */
+const MAX_STORING_BYTES = 8 * 1024 * 1024;
+
+/** How long those who have waited for a load can find its value: longer than until their next poll. */
+const FOR_WAITERS_MS = 2_000;
+
+/** The option that decides for how long an error is shared. */
+export type ErrorMaxAgeMs = (error: unknown, coordinate: string) => number | undefined;
+
+/** The parts that `Settlement` uses. */
+export interface SettlementParts {
+  readonly store: Store;
+  readonly sharedSettings: SharedSettings;
+  readonly invalidations: InvalidationClock;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly channel: Channel;
+  readonly loads: Loads;
+  readonly packing: Packing;
+  readonly settings: TierSettings & { readonly errorMaxAgeMs: ErrorMaxAgeMs | undefined };
+}
+
+/** Stores what loads under a lease return, or says how the lease ends. */
+export class Settlement {
+  readonly #parts: SettlementParts;
+  readonly #held: HeldLeases;
+  readonly #room = new ByteRoom(MAX_STORING_BYTES);
+  readonly #storeRequests: TickBatch<StoreRequest, StoreOutcome>;
+
+  constructor(parts: SettlementParts, held: HeldLeases) {
+    this.#parts = parts;
+    this.#held = held;
+    this.#storeRequests = new TickBatch(parts.clock, (requests) => parts.store.storeValues(requests));
+  }
+
+  /** Stores the loaded value, or releases the lease. Never rejects. */
+  async settle(inFlight: InFlightLoad, loaded: Loaded): Promise<Settled> {
+    let isStored = false;
+    try {
+      const end = this.#endOf(inFlight, loaded);
+      if (end === undefined) isStored = await this.#store(inFlight, loaded as LoadedValue);
+      else await this.#held.release(inFlight, end);
+    } catch (error) {
+      // The store failed, which it reports itself, or the value could not be packed or tagged. Releases the
+      // lease, so that other processes do not wait for it to expire.
+      const isUnusable = error instanceof CachedError && error.code === "CACHED_KEY_UNUSABLE";
+      if (isUnusable) this.#reportRefused(inFlight.request, error);
+      await this.#held.release(inFlight, isUnusable ? this.#unkept(inFlight, loaded.loadMs) : ABANDONED);
+    }
+    this.#held.remove(inFlight);
+    return { isStored };
+  }
+
+  /** Returns how the lease ends. Undefined: with the value, which can be stored. */
+  #endOf(inFlight: InFlightLoad, loaded: Loaded): LeaseEnd | undefined {
+    const { request, isRefresh } = inFlight;
+    const { sharedSettings, loads, packing, settings } = this.#parts;
+    const { refusal, loadMs } = loaded;
+    if (isCallersOwn(loaded)) {
+      // If the loads fail for most callers, all of them load now, rather than one after the other. Not
+      // after a refresh: its stale value is served on.
+      if (isRefresh || !loads.isUnshared(request)) return ABANDONED;
+      return { outcome: "uncacheable", holdMs: this.holdMsOf(loadMs), body: UNSERIALIZABLE_MARK };
+    }
+    if (refusal === "outgrown-key" || sharedSettings.modes.of(request.key.coordinate) === "off") return ABANDONED;
+    if (loaded.kind === "failed") {
+      if (refusal !== undefined) return this.#unkept(inFlight, loadMs);
+      if (isRefusal(loaded.error)) return ABANDONED;
+      return {
+        outcome: loaded.isSourceFailure ? "failed" : "gone",
+        holdMs: this.#errorMaxAgeMs(request, loaded.error),
+        body: packing.seal(writeFailure(loaded.error, request.key), failureAad(request.key)),
+      };
+    }
+    if (refusal === "invalid") return this.#unkept(inFlight, loadMs);
+    if (refusal !== undefined || loaded.content === undefined) {
+      const body = refusal === "too-large" ? TOO_LARGE_MARK : UNSERIALIZABLE_MARK;
+      return { outcome: "uncacheable", holdMs: settings.errorBackoffMs, body };
+    }
+    return loaded.settings?.isSkipped === true ? this.#unkept(inFlight, loadMs) : undefined;
+  }
+
+  /**
+   * Returns how a lease ends after a load whose result belongs to its own callers: it was skipped, or GraphQL would refuse it. If a stored
+   * value stays, readers are served it or load next. Otherwise those who
+   * wait in other processes load at once, rather than one after the other, since their results may not be kept either.
+   */
+  #unkept({ hasValue }: InFlightLoad, loadMs: number): LeaseEnd {
+    return hasValue ? ABANDONED : { outcome: "uncacheable", holdMs: this.holdMsOf(loadMs), body: SKIPPED_MARK };
+  }
+
+  /** Returns for how long readers load for themselves after a load whose result is its own callers' alone. */
+  holdMsOf(loadMs: number): number {
+    return Math.min(Math.max(loadMs, MIN_SKIP_HOLD_MS), this.#parts.settings.errorBackoffMs);
+  }
+
+  /** Returns whether the value is stored, and fresh. Rejects if it cannot be packed or tagged. */
+  async #store(inFlight: InFlightLoad, loaded: LoadedValue): Promise<boolean> {
+    const { key, policy } = inFlight.request;
+    // In bytes or characters.
+    const size = loaded.settings?.unchanged === undefined ? (loaded.content?.length ?? 0) : 0;
+    let isStored = false;
+    let storedBytes = 0;
+    const room = this.#room.enter(size);
+    try {
+      const request = await this.#requestFor(inFlight, loaded, room);
+      if (request !== undefined) this.#held.beginStoring(inFlight);
+      const outcome = request && (await this.#storeRequests.add(request));
+      isStored = outcome === "stored" && request !== undefined && request.grantedAt + request.freshMs >= 0;
+      if (isStored) storedBytes = request?.body?.byteLength ?? 0;
+      else if (outcome === "stored" && freshMsOf(policy, loaded) > 0)
+        this.#reportRefused(inFlight.request, outlived(key.coordinate, loaded.loadMs));
+      // The store may not have received the value, or cannot take it.
+      if (request === undefined || outcome === "unavailable") await this.#held.release(inFlight, ABANDONED);
+    } finally {
+      this.#room.leave(size);
+    }
+    this.#parts.channel.publish({ name: "write.finished", ...subjectOf(key), isStored, storedBytes });
+    return isStored;
+  }
+
+  /**
+   * Returns the request that stores a value. `room` resolves when it may be packed; undefined: now. Returns undefined if this process knows
+   * that one of its tags was invalidated during the load, or is being written: a value from before is not served anyway, by its position, but
+   * one that is read during a write can be stored after it.
+   */
+  async #requestFor(
+    inFlight: InFlightLoad,
+    loaded: LoadedValue,
+    room: Promise<void> | undefined,
+  ): Promise<StoreRequest | undefined> {
+    const { clock, random: randomNow, invalidations, packing } = this.#parts;
+    const { gen, grantedAt, startedAt, position } = inFlight;
+    const { key, policy, tags } = inFlight.request;
+    const { value, content, hint, settings, loadMs } = loaded;
+    const unchanged = settings?.unchanged;
+    const maxAgeMs = freshMsOf(policy, loaded);
+    // At once, like the encoding of the value: its source may go on to change it.
+    const subjects = subjectsOfLoaded(tags, loaded);
+    if (room !== undefined) await room;
+    const packed = unchanged?.packed ?? (await packing.pack(content as Encoded));
+    const elapsedMs = clock.now() - startedAt;
+    if (invalidations.stateOf(subjects, position) === "changed") return undefined;
+    if (invalidations.isWritten({ key, tags: { subjects } }, grantedAt + elapsedMs)) return undefined;
+    const own: OwnFreshness | undefined = settings?.freshness;
+    const freshness = own?.maxAgeMs === undefined ? own : { ...own, maxAgeMs };
+    const body: Body = { subjects, hint, freshness, value: packed };
+    const isSameBody =
+      unchanged !== undefined &&
+      areSameSubjects(unchanged.subjects, subjects) &&
+      JSON.stringify([unchanged.hint, unchanged.freshness]) === JSON.stringify([hint, freshness]);
+    const random = randomNow();
+    const keptMs = valueTtlMs(freshness === undefined ? policy : ownPolicy(policy, freshness), maxAgeMs, random);
+    const isForWaiters = maxAgeMs === 0 || (keptMs !== undefined && keptMs <= elapsedMs);
+    const ttlMs = isForWaiters ? 0 : keptMs;
+    return {
+      key: key.name,
+      gen,
+      grantedAt,
+      loadMs,
+      isNegative: isNegative(value),
+      freshMs: isForWaiters ? freshMsForWaiters(grantedAt) : jittered(maxAgeMs, policy.jitterRatio, random),
+      // At least until those who wait for the value have read it.
+      ttlMs: ttlMs === undefined ? undefined : Math.max(ttlMs, Math.ceil(elapsedMs) + FOR_WAITERS_MS),
+      body: isSameBody ? undefined : packing.seal(writeBody(body, key), key.name),
+    };
+  }
+
+  /** Returns for how long later callers get the error of a load. */
+  #errorMaxAgeMs(request: ReadRequest, error: unknown): number {
+    const { settings, random } = this.#parts;
+    const ownMs = this.#ownErrorMaxAgeMs(request, error);
+    return jittered(ownMs ?? settings.errorBackoffMs, ownMs === undefined ? 0.5 : request.policy.jitterRatio, random());
+  }
+
+  /**
+   * Returns for how long the option says that the error of a load is shared. Undefined: it does not say, as of a whole response, or has made a
+   * mistake, which is reported and must not take the place of the error.
+   */
+  #ownErrorMaxAgeMs({ key }: ReadRequest, error: unknown): number | undefined {
+    const { channel, settings } = this.#parts;
+    const { errorMaxAgeMs } = settings;
+    const { coordinate, kind } = key;
+    // The error of one field in a response says nothing of the others.
+    if (errorMaxAgeMs === undefined || kind === "response") return undefined;
+    let problem: string;
+    let cause: unknown;
+    try {
+      const given: unknown = errorMaxAgeMs(error, coordinate);
+      if (given === undefined || given === null) return undefined;
+      if (typeof given === "number" && given >= 0 && given <= MAX_TIMER_MS) return given;
+      ignoreRejection(given);
+      problem = `got ${describeSetting(given)}`;
+    } catch (thrown) {
+      problem = "it threw an exception, the cause of this error";
+      cause = thrown;
+    }
+    const mistake = new CachedError(
+      "CACHED_OPTION_INVALID",
+      `createCache: \`loads.errorMaxAgeMs\`: expected a number from 0 to ${MAX_TIMER_MS} (milliseconds) or undefined, ${problem}; until then errors of \`${coordinate}\` are shared for \`errorBackoffMs\``,
+      cause === undefined ? { coordinate } : { coordinate, cause },
+    );
+    channel.publish({ name: "lifetime.refused", ...subjectOf(key), error: mistake });
+    return undefined;
+  }
+
+  #reportRefused({ key }: ReadRequest, error: CachedError): void {
+    this.#parts.channel.publish({ name: "value.refused", ...subjectOf(key), error });
+  }
+}
+
+/** The value has outlived its policy before it was stored, so that every reader loads. */
+const outlived = (coordinate: string, loadMs: number): CachedError =>
+  new CachedError(
+    "CACHED_VALUE_EXPIRED",
+    `\`${coordinate}\`: the value is not cached: expected a load that takes less than \`maxAge\`, from whose start the age counts, got one of ${Math.round(loadMs)} ms; raise \`maxAge\`, set \`staleWhileRevalidate\`, or speed up the source`,
+    { coordinate },
+  );

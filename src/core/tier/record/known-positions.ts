@@ -1,0 +1,218 @@
+import type { Key, Subject, Subjects } from "../../keys/key.js";
+import type { InvalidatedForm, ReadRecord } from "../../store/clock-log.js";
+import type { ClockOrigin } from "../../store/store.js";
+
+/** What the invalidations since a value was loaded have done to it: nothing, made it stale (soft), or outdated it. */
+export type TagsState = "current" | "stale" | "changed";
+
+/** What identifies an entry in all variants of its key form. */
+export type EntryKey = Pick<Key, "coordinate" | "form" | "digest">;
+
+/** What one invalidation concerns. */
+export interface Invalidated {
+  readonly subjects: readonly Subject[];
+  /** Default: no key is invalidated. */
+  readonly forms?: readonly InvalidatedForm[] | undefined;
+}
+
+/** An entry with its tags. */
+export interface Written {
+  readonly key: EntryKey;
+  readonly tags: { readonly subjects: readonly Subject[] };
+}
+
+/** The position of the last invalidation of each subject. */
+type Positions = Map<Subject, number>;
+
+/** For how long the end of a write is remembered, so that a begin that arrives late has no effect. */
+const ENDED_MICROS = 60_000_000;
+
+export const KINDS = ["hard", "soft"] as const;
+export type InvalidatingKind = (typeof KINDS)[number];
+
+/** What a record does with what it names. Undefined: nothing. */
+export const effectOf = ({ kind }: ReadRecord): InvalidatingKind | undefined =>
+  kind === "epoch" || kind === "settings" ? undefined : kind === "soft" ? "soft" : "hard";
+
+/**
+ * What has been invalidated, and when, as far as a process knows; and which writes are in progress. An entry has the
+ * position that its process knew when it requested the lease; it is current if nothing that it depends on was invalidated later.
+ */
+export class KnownPositions {
+  /** The earliest position that counts: what was invalidated before is not known. */
+  protected floor = 0;
+  protected epoch: string | undefined;
+  protected positions: Readonly<Record<InvalidatingKind, Positions>> = { hard: new Map(), soft: new Map() };
+  /** Changes whenever something is invalidated. */
+  changes = 0;
+  readonly #subjects: Subjects;
+  /** Remembered, as hits ask and each is a digest. As many as the schemas have. */
+  readonly #coordinates = new Map<string, Subject>();
+  /** The latest position in the maps. */
+  #latest = 0;
+  /** When the mark of each write of a subject ends, on the store's clock, by writer. */
+  readonly #open = new Map<Subject, Map<string, number>>();
+  readonly #ended = new Map<string, number>();
+  /**
+   * The key forms in which keys were invalidated. Each has a subject in this process, for the entries of its coordinate in all other
+   * forms: a negative number, as no other one is. By that, and by the subject of the coordinate.
+   */
+  readonly #forms = new Map<Subject, InvalidatedForm>();
+  readonly #formsOf = new Map<Subject, Map<Subject, Subject>>();
+
+  constructor(subjects: Subjects) {
+    this.#subjects = subjects;
+  }
+
+  /** Returns the position before which nothing with these subjects counts: that of their last invalidation, or the floor. */
+  latestOf(subjects: readonly Subject[]): number {
+    return latestIn(this.positions.hard, subjects, this.floor);
+  }
+
+  /** Returns the position before which no entry of a request counts, whatever its own tags. */
+  oldestOf({ key, tags }: Written): number {
+    return this.latestOf([...tags.subjects, ...this.#subjectsOf(key)]);
+  }
+
+  /**
+   * Returns whether an entry was stored under the clock as it is, is not older than what the log still has, and not than
+   * an invalidation of itself, its coordinate or the prefix.
+   */
+  counts({ epoch, position }: ClockOrigin, key: EntryKey): boolean {
+    if (epoch !== this.epoch || position < this.floor) return false;
+    return position >= this.#latest || position >= latestIn(this.positions.hard, this.#subjectsOf(key), 0);
+  }
+
+  /** Returns whether an entry that is as old was invalidated softly, alone, with its coordinate or with the prefix. */
+  isSoftlyInvalidated(position: number, key: EntryKey): boolean {
+    const { soft } = this.positions;
+    return position < this.#latest && soft.size > 0 && position < latestIn(soft, this.#subjectsOf(key), 0);
+  }
+
+  /** Returns what has become of a value with these subjects, loaded at `position`. */
+  stateOf(subjects: readonly Subject[], position: number): TagsState {
+    // What was invalidated before the floor is not known any more.
+    if (subjects.length > 0 && position < this.floor) return "changed";
+    if (position >= this.#latest) return "current";
+    const all = this.#withOtherForms(subjects);
+    if (latestIn(this.positions.hard, all, 0) > position) return "changed";
+    return latestIn(this.positions.soft, all, 0) > position ? "stale" : "current";
+  }
+
+  /** Returns whether an entry, or one of its tags, is being written at `now`, on the store's clock. */
+  isWritten({ key, tags }: Written, now: number): boolean {
+    if (this.#open.size === 0) return false;
+    return [...this.#withOtherForms(tags.subjects), ...this.#subjectsOf(key)].some((subject) =>
+      [...(this.#open.get(subject)?.values() ?? [])].some((until) => until > now),
+    );
+  }
+
+  /** Returns the subjects of invalidations by key that name the keys of a coordinate in another form than this key has. */
+  otherFormsOf({ coordinate, form }: Pick<EntryKey, "coordinate" | "form">): readonly Subject[] {
+    const forms = this.#formsOf.get(this.#coordinateOf(coordinate));
+    return forms === undefined ? [] : [...forms].flatMap(([other, subject]) => (other === form ? [] : [subject]));
+  }
+
+  /** Returns what invalidates an entry, whatever its tags. */
+  #subjectsOf(key: EntryKey): readonly Subject[] {
+    const { everything, entry } = this.#subjects;
+    return [everything, this.#coordinateOf(key.coordinate), entry(key), ...this.otherFormsOf(key)];
+  }
+
+  #coordinateOf(coordinate: string): Subject {
+    const subject = this.#coordinates.get(coordinate) ?? this.#subjects.coordinate(coordinate);
+    this.#coordinates.set(coordinate, subject);
+    return subject;
+  }
+
+  /** Adds to the subjects of a value what invalidates it since it contains entries of a coordinate, and none in a form. */
+  #withOtherForms(subjects: readonly Subject[]): readonly Subject[] {
+    if (this.#forms.size === 0) return subjects;
+    const forms = subjects.flatMap((coordinate) => [...(this.#formsOf.get(coordinate)?.values() ?? [])]);
+    return [...subjects, ...forms.filter((subject) => !subjects.includes(-subject))];
+  }
+
+  /** Returns all subjects of an invalidation, those of this process for its key forms included. */
+  protected allOf({ subjects, forms = [] }: Invalidated): readonly Subject[] {
+    return [...subjects, ...forms.map((form) => this.#subjectOfForm(form))];
+  }
+
+  #subjectOfForm({ coordinate, form }: InvalidatedForm): Subject {
+    const forms = this.#formsOf.get(coordinate) ?? new Map<Subject, Subject>();
+    const subject = forms.get(form) ?? -this.#subjects.formOf(coordinate, form);
+    this.#formsOf.set(coordinate, forms.set(form, subject));
+    this.#forms.set(subject, { coordinate, form });
+    return subject;
+  }
+
+  /** Divides subjects into those of key forms and all others. */
+  protected splitForms(subjects: readonly Subject[]): Invalidated {
+    return {
+      subjects: subjects.filter((subject) => subject >= 0),
+      forms: subjects.flatMap((subject) => (subject < 0 ? (this.#forms.get(subject) ?? []) : [])),
+    };
+  }
+
+  protected raise(kind: InvalidatingKind, subject: Subject, position: number): void {
+    const positions = this.positions[kind];
+    positions.set(subject, Math.max(position, positions.get(subject) ?? 0));
+    this.#latest = Math.max(this.#latest, position);
+  }
+
+  /** An entry that is older than the floor is absent, whatever is known of its subjects. */
+  protected raiseFloor(floor: number): void {
+    this.floor = floor;
+    for (const kind of KINDS)
+      for (const [subject, position] of this.positions[kind])
+        if (position <= floor) this.positions[kind].delete(subject);
+  }
+
+  /** Applies records in their order. */
+  protected note(records: readonly ReadRecord[]): void {
+    for (const record of records) {
+      const effect = effectOf(record);
+      if (effect === undefined) continue;
+      this.changes++;
+      for (const subject of this.allOf(record)) this.raise(effect, subject, record.position);
+      if (record.kind === "begin") this.#noteBegin(record);
+      if (record.kind === "end") this.#noteEnd(record);
+    }
+  }
+
+  #noteBegin(record: ReadRecord): void {
+    const { writer, guardMs, position } = record;
+    const now = Math.floor(position / 1000);
+    // About the oldest first: the subject whose mark was renewed last is the last.
+    for (const [subject, writers] of this.#open) {
+      if ([...writers.values()].some((until) => until > now)) break;
+      this.#open.delete(subject);
+    }
+    if (this.#ended.has(writer)) return;
+    for (const subject of this.allOf(record)) {
+      const others = [...(this.#open.get(subject) ?? [])].filter(([, until]) => until > now);
+      this.#open.delete(subject);
+      this.#open.set(subject, new Map([...others, [writer, now + guardMs]]));
+    }
+  }
+
+  #noteEnd(record: ReadRecord): void {
+    const { writer, position } = record;
+    this.#ended.set(writer, position);
+    for (const [ended, at] of this.#ended) {
+      if (position - at < ENDED_MICROS) break;
+      this.#ended.delete(ended);
+    }
+    for (const subject of this.allOf(record)) {
+      const writers = this.#open.get(subject);
+      writers?.delete(writer);
+      if (writers?.size === 0) this.#open.delete(subject);
+    }
+  }
+}
+
+/** Returns the latest position of some subjects, `least` if none is later. */
+function latestIn(positions: Positions, subjects: readonly Subject[], least: number): number {
+  let latest = least;
+  for (const subject of subjects) latest = Math.max(latest, positions.get(subject) ?? 0);
+  return latest;
+}

@@ -1,0 +1,131 @@
+import { CachedError, type ErrorCode } from "../../base/errors.js";
+import { TooLarge, Unstorable } from "../../codec/codec.js";
+import type { Encoded, Packing } from "../../codec/packing.js";
+import type { Channel } from "../../telemetry/channel.js";
+import { subjectOf } from "../../telemetry/subject.js";
+import type { SingleLoad } from "../request/enclosing-load.js";
+import { type Excess, LoadedValue, type Refusal } from "../request/loaded.js";
+import type { ReadRequest } from "../request/request.js";
+import type { OwnSettings } from "../request/result-control.js";
+import type { Waiters } from "../request/waiters.js";
+
+/** What a load has returned, and what it has set of that. */
+export interface LoadResult {
+  readonly value: unknown;
+  readonly settings: OwnSettings | undefined;
+  readonly loadMs: number;
+  /** Whether the value is known not to be storable, so that it is encoded only if others want copies. */
+  readonly isUncacheable: boolean;
+  readonly waiters: Waiters;
+}
+
+/** Returns what readers get of the result of a load: encoded, if it can be stored. Reports why it cannot. */
+export function loadedOf(
+  request: ReadRequest,
+  { value, settings, loadMs, isUncacheable, waiters }: LoadResult,
+  enclosing: SingleLoad,
+  { packing, channel }: { readonly packing: Packing; readonly channel: Channel },
+): LoadedValue {
+  const unchanged = settings?.unchanged;
+  const excess = excessOf(request, enclosing);
+  const isNarrowed = excess?.kind === "unkeyable" && excess.isNarrowed === true;
+  if (isNarrowed) enclosing.outer?.readPrivate(request.key.coordinate);
+  const ownHint = isNarrowed ? { ...request.hintOf?.(), scope: "PRIVATE" as const } : request.hintOf?.();
+  const hint = unchanged?.hint === undefined ? ownHint : { ...unchanged.hint, ...ownHint };
+  const loaded = (content: Encoded | undefined, refusal?: Refusal): LoadedValue =>
+    new LoadedValue(value, content, refusal, { hint, settings, loadMs });
+  const report = (error: CachedError): void =>
+    channel.publish({ name: "value.refused", ...subjectOf(request.key), error });
+  if (excess?.kind === "unkeyable") report(excess.error);
+  if (excess !== undefined) return loaded(undefined, excess.kind);
+  // It was read from the store, so it can be stored.
+  if (unchanged !== undefined) return loaded(unchanged.content);
+  // Only if others want it, and at once: the source, or the caller, can go on to change the value.
+  const contentForCopies = (): Encoded | undefined => {
+    if (waiters.count <= 1 && request.ending?.isShared !== true) return undefined;
+    try {
+      return packing.encode(value);
+    } catch {
+      return undefined;
+    }
+  };
+  if (isUncacheable) return loaded(contentForCopies());
+  let content: Encoded | undefined;
+  let refused: RefusedValue | undefined;
+  try {
+    content = packing.encode(value, packing.maxValueBytes);
+    refused = refusedValue(request, value, content, packing);
+  } catch (cause) {
+    refused = cause instanceof TooLarge ? tooLarge("more", packing) : unserializable(cause);
+  }
+  if (refused === undefined) return loaded(content);
+  const { refusal, code, expected, cause } = refused;
+  const { coordinate } = request.key;
+  const message = `\`${coordinate}\`: the value is not cached: expected ${expected}`;
+  report(new CachedError(code, message, cause === undefined ? { coordinate } : { coordinate, cause }));
+  // Nobody may get a copy that differs.
+  if (refusal === "unserializable") return loaded(undefined, refusal);
+  return loaded(content ?? contentForCopies(), refusal);
+}
+
+/** Why a value is not stored. */
+interface RefusedValue {
+  readonly refusal: Refusal;
+  readonly code: ErrorCode;
+  readonly expected: string;
+  readonly cause?: unknown;
+}
+
+/** Returns why a value is not stored although it can be encoded. */
+function refusedValue(
+  request: ReadRequest,
+  value: unknown,
+  content: Encoded,
+  packing: Packing,
+): RefusedValue | undefined {
+  const bytes = packing.excessBytes(content);
+  if (bytes !== undefined) return tooLarge(String(bytes), packing);
+  const mistake = request.validator?.mistakeInLoaded(value, () => packing.decode(content), request);
+  if (mistake === undefined) return undefined;
+  if (!mistake.isRestored)
+    return {
+      refusal: "invalid",
+      code: "CACHED_VALUE_INVALID",
+      expected: `a value that matches the schema, got ${mistake.what}; correct the resolver, or the type in the schema`,
+    };
+  return {
+    refusal: "unserializable",
+    code: "CACHED_VALUE_UNSERIALIZABLE",
+    expected: `a value that has the same types when it is restored, got ${mistake.what}; let resolveType and isTypeOf decide by the data, such as \`__typename\``,
+  };
+}
+
+const tooLarge = (actual: string, { maxValueBytes }: Packing): RefusedValue => ({
+  refusal: "too-large",
+  code: "CACHED_VALUE_TOO_LARGE",
+  expected: `at most ${maxValueBytes} bytes, got ${actual}; return less data, or raise \`maxValueBytes\``,
+});
+
+function unserializable(cause: unknown): RefusedValue {
+  const known = cause instanceof Unstorable ? cause : undefined;
+  const actual = known?.message ?? "a value that the codec could not encode";
+  const remedy = known?.remedy ?? "return plain data, or declare the class in createCache({ types })";
+  return {
+    refusal: "unserializable",
+    code: "CACHED_VALUE_UNSERIALIZABLE",
+    expected: `plain data, Date, BigInt, Map, Set or Buffer, got ${actual}; ${remedy}`,
+    cause,
+  };
+}
+
+/** Returns in what way a load that has ended depends on more than its key. */
+export function excessOf(request: ReadRequest, { privateCoordinate }: SingleLoad): Excess | undefined {
+  if (privateCoordinate === undefined || request.policy.scope === "PRIVATE") return request.excess?.();
+  const { coordinate } = request.key;
+  const error = new CachedError(
+    "CACHED_SCOPE_NARROWED",
+    `\`${coordinate}\`: the value is not cached: expected the load of a PUBLIC value to read PUBLIC values only, got a read of \`${privateCoordinate}\`, which is PRIVATE; set scope: PRIVATE, or do not read it there`,
+    { coordinate },
+  );
+  return { kind: "unkeyable", isNarrowed: true, error };
+}

@@ -1,0 +1,109 @@
+/** What the adapters of Apollo Server, GraphQL Yoga and Mercurius have in common: their options, traces and headers. */
+import type { GraphQLSchema } from "graphql";
+import { checkServed } from "../../core/directive/compile/served-schema.js";
+import { type CacheHandle, type CacheParts, partsOf } from "../../core/parts.js";
+import { rejectOption, resolveResponses } from "../../core/responses/options.js";
+import { ResponseCache } from "../../core/responses/response-cache.js";
+import type { ExecutedResponse, ResponseAge } from "../../core/responses/response-execution.js";
+import { appended } from "../../tools/inspection/response-headers.js";
+import {
+  beginTrace,
+  checkTraceOptions,
+  mistakeInTrace,
+  type TraceMistake,
+  type TraceOptions,
+  type TraceRecorder,
+} from "../../tools/inspection/trace.js";
+import { Edge, type EdgeResponse } from "../edge/edge.js";
+import { resolveEdge } from "../edge/options.js";
+
+/** The options of an adapter besides `allow`, as far as a server can have them. */
+interface AdapterOptions {
+  readonly responses?: unknown;
+  readonly edge?: unknown;
+  readonly routerTags?: unknown;
+}
+
+/** What an adapter works with. */
+export interface Adapter {
+  readonly parts: CacheParts;
+  readonly responses: ResponseCache | undefined;
+  readonly edge: Edge | undefined;
+  /** Checks a schema that the server is going to execute. Throws `CACHED_SCHEMA_INVALID`. */
+  check(schema: GraphQLSchema): void;
+  /** Prepares for it, before the server changes it. */
+  prepare(schema: GraphQLSchema): void;
+}
+
+/**
+ * Checks the arguments of an adapter, whose errors name `caller`. `names`: the options that it has. `usesPolicies`: whether the policies of cached
+ * fields decide how long responses are kept. Throws `CACHED_OPTION_INVALID`.
+ */
+export function openAdapter<Context>(
+  cache: CacheHandle<never>,
+  options: TraceOptions<Context> & AdapterOptions,
+  caller: string,
+  names: readonly (keyof AdapterOptions)[],
+  usesPolicies: boolean,
+): Adapter {
+  const parts = partsOf(cache, caller);
+  checkTraceOptions(options, caller, names);
+  const stored = resolveResponses(options.responses, caller);
+  const responses = stored && new ResponseCache(parts, stored, usesPolicies);
+  const forEdge = resolveEdge(options.edge, caller, parts);
+  const { routerTags = false } = options;
+  if (typeof routerTags !== "boolean") rejectOption(`${caller}: \`routerTags\``, "true or false", routerTags);
+  return {
+    parts,
+    responses,
+    edge: forEdge !== undefined || routerTags ? new Edge(parts, forEdge, routerTags) : undefined,
+    check: (schema) => checkServed(schema, parts, caller),
+    prepare(schema) {
+      parts.subtrees.prepare(schema);
+      responses?.prepare(schema);
+    },
+  };
+}
+
+/** A trace that was requested, or what is wrong with the request. */
+export type RequestedTrace = TraceRecorder | TraceMistake;
+
+/** Begins the trace of a server that cannot override the cache by request. `requested`: see `requestedTrace`. */
+export function traceOf(parts: CacheParts, context: object, requested: unknown): RequestedTrace | undefined {
+  if (requested === undefined) return undefined;
+  return requested === true ? beginTrace(parts, context) : mistakeInTrace(requested, []);
+}
+
+/** The headers of a response. */
+export interface ResponseHeaders {
+  get(name: string): unknown;
+  set(name: string, value: string): unknown;
+}
+
+/** Adds members to headers that are lists. */
+export function appendHeaders(headers: ResponseHeaders, added: Readonly<Record<string, string>>): void {
+  for (const [name, value] of Object.entries(added)) headers.set(name, appended(headers.get(name), value));
+}
+
+/** Adds the headers for CDNs to those of a response whose server has no rules of its own. `sent`: undefined for what was not executed. */
+export async function addEdgeHeaders(
+  headers: ResponseHeaders,
+  atEdge: EdgeResponse,
+  sent: ExecutedResponse | undefined,
+): Promise<void> {
+  // A cookie is for one caller.
+  const age = sent !== undefined && headers.get("set-cookie") == null ? atEdge.ageOf(sent) : undefined;
+  await setEdgeHeaders(headers, atEdge, age, (before) => before == null);
+}
+
+/** Sets the headers for CDNs where `isReplaced` returns true for what is there. `Vary` is a list, and gets members. */
+export async function setEdgeHeaders(
+  headers: ResponseHeaders,
+  atEdge: EdgeResponse,
+  age: ResponseAge | undefined,
+  isReplaced: (before: unknown) => boolean,
+): Promise<void> {
+  const { Vary, ...others } = await atEdge.headers(age);
+  if (Vary !== undefined) appendHeaders(headers, { Vary });
+  for (const [name, value] of Object.entries(others)) if (isReplaced(headers.get(name))) headers.set(name, value);
+}

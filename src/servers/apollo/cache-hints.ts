@@ -1,0 +1,63 @@
+/** The cache hints of Apollo Server, which reads of the cache lower. */
+import type { ResponseHint } from "../../core/store/body.js";
+import type { ReadReport } from "../../core/tier/request/request.js";
+
+interface CacheHint {
+  readonly maxAge?: number | undefined;
+  readonly scope?: "PUBLIC" | "PRIVATE" | undefined;
+  restrict(hint: { maxAge?: number; scope?: "PUBLIC" | "PRIVATE" }): void;
+}
+
+/** The part of Apollo's `info.cacheControl` that is used here, as in `@apollo/cache-control-types`. */
+export interface HintedInfo {
+  readonly cacheControl?: { readonly cacheHint?: CacheHint; setCacheHint(hint: ResponseHint): void };
+}
+
+/** Returns what is left of a lifetime in whole seconds. As in the header Age, less than a second does not count as age. */
+export const secondsLeft = (freshForMs: number, ageMs: number): number =>
+  ageMs < 1_000 ? Math.ceil(freshForMs / 1_000) : Math.floor(freshForMs / 1_000);
+
+/**
+ * The narrowest policy of all values that went into a response. Loaders have no field, and the value of
+ * a field without a hint is part of its parent's, so Apollo does not see them.
+ */
+export class NarrowestPolicy {
+  #maxAge = Number.POSITIVE_INFINITY;
+  #isPrivate = false;
+  /** By the hints of the fields in subtrees. */
+  #hinted = Number.POSITIVE_INFINITY;
+
+  /** `subtree`: whether the fields in it, or in an object of a list, were not executed, so that Apollo knows no hints of them. */
+  add(report: ReadReport, subtree: "value" | "field" | "object"): void {
+    if (report.isPrivate) this.#isPrivate = true;
+    if (report.outcome === "bypassed") return;
+    this.#maxAge = Math.min(this.#maxAge, secondsLeft(report.freshForMs, report.ageMs));
+    if (subtree === "value" || report.hint === undefined) return;
+    // The list around an object was executed, and has its own hint.
+    const { maxAge = subtree === "object" ? undefined : 0, scope } = report.hint;
+    if (scope === "PRIVATE") this.#isPrivate = true;
+    if (maxAge === undefined) return;
+    this.#hinted = Math.min(this.#hinted, Math.max(0, maxAge - Math.floor(report.ageMs / 1_000)));
+  }
+
+  /** Only narrows: a response without a maxAge gets none. */
+  restrict(policy: CacheHint): void {
+    if (Number.isFinite(this.#hinted)) policy.restrict({ maxAge: this.#hinted });
+    if (this.#isPrivate) policy.restrict({ scope: "PRIVATE" });
+    if (policy.maxAge !== undefined && Number.isFinite(this.#maxAge)) policy.restrict({ maxAge: this.#maxAge });
+  }
+}
+
+/**
+ * Repeats the hints that the load gave, and otherwise only narrows the hints of the schema. A field
+ * without a hint gets none: being cached here does not allow proxies to cache it. A stale value has
+ * no freshness left.
+ */
+export function restrictHint({ cacheControl }: HintedInfo, report: ReadReport): void {
+  const hint = cacheControl?.cacheHint;
+  if (cacheControl === undefined || hint === undefined) return;
+  if (report.outcome !== "bypassed" && report.hint !== undefined) cacheControl.setCacheHint(report.hint);
+  if (report.isPrivate) hint.restrict({ scope: "PRIVATE" });
+  if (report.outcome !== "bypassed" && hint.maxAge !== undefined)
+    hint.restrict({ maxAge: secondsLeft(report.freshForMs, report.ageMs) });
+}
