@@ -18,9 +18,9 @@ export const CHECKS: Readonly<Record<string, Patch>> = {
   },
   /** A read does not have the process learn what is new in the clock. */
   head: {
-    file: "src/core/tier/request/verdict.ts",
-    from: "invalidations.isAt(clock) && sharedSettings.areCurrent;",
-    to: "sharedSettings.areCurrent && (invalidations.isAt(clock) || true);",
+    file: "src/core/tier/read/hit.ts",
+    from: "(invalidations.isAt(read.clock) && sharedSettings.areCurrent);",
+    to: "(sharedSettings.areCurrent && (invalidations.isAt(read.clock) || true));",
   },
   /** Those who join a load do not ask whether its result was invalidated meanwhile. */
   join: {

@@ -76,16 +76,12 @@ export class Hits implements HitPath {
     const sentAt = clock.now();
     const { changeCount: modeChanges } = this.modes;
     const read = await store.read([...places.keys()]);
-    let isReady = true;
-    let isPrepared = true;
-    for (const reading of read.readings) {
-      if (reading.kind === "failed") continue;
-      invalidations.noteTime(reading.now);
-      isReady = invalidations.isAt(read.clock) && sharedSettings.areCurrent;
-      isPrepared = isReady || (await prepareFor(read, this.#parts));
-      if (isPrepared) invalidations.confirm(sentAt);
-      break;
-    }
+    // Without a result, there is nothing to evaluate.
+    const first = read.readings.find((reading) => reading.kind === "read");
+    if (first !== undefined) invalidations.noteTime(first.now);
+    const isReady = first === undefined || (invalidations.isAt(read.clock) && sharedSettings.areCurrent);
+    const isPrepared = isReady || (await prepareFor(read, this.#parts));
+    if (first !== undefined && isPrepared) invalidations.confirm(sentAt);
     const mayServe = isReady || (this.modes.changeCount === modeChanges && unconfirmed.allowReads);
     const ofKey: ReadResult[] = [];
     const results: ReadResult[] = [];
