@@ -50,9 +50,6 @@ import { Fleet, type ProcessIdentity } from "./tools/fleet/fleet.js";
 import type { InspectedParts } from "./tools/inspection/inspected-parts.js";
 import { processStateOf } from "./tools/inspection/process-state.js";
 
-/** How long `close` and a stopping server wait for loads and mutations under way. */
-const DRAIN_MS = 2_000;
-
 /** Creates the parts of a cache, and the function that shuts them down. */
 export function assemble(options: ResolvedOptions): { parts: InspectedParts; close(): Promise<void> } {
   const { clock = systemClock, random = systemRandom, onEvent } = options;
@@ -201,6 +198,9 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     },
   };
 }
+
+/** How long `close` and a stopping server wait for loads and mutations under way. */
+const DRAIN_MS = 2_000;
 
 function tagNormalizerOf({ normalizeTag }: ResolvedOptions, mistakes: TagMistakes): TagNormalizer | undefined {
   if (normalizeTag === undefined) return undefined;

@@ -25,70 +25,6 @@ import { type CacheHealth, healthOf } from "./tools/inspection/health.js";
 import { setMode } from "./tools/inspection/mode-setting.js";
 import { type WarmUpOperation, type WarmUpOptions, type WarmUpReport, warmUp } from "./tools/warm-up.js";
 
-/**
- * Identifies one entry of a cached field by what its key is made of. Ids and identities may be
- * spelled in any way: 7, "7" and 7n are one id. A property that is present must have a value. The
- * coordinate alone stands for every entry of the field, those of all identities included.
- */
-export interface EntryTarget {
-  /** The field, such as `Query.movie`. */
-  readonly coordinate: string;
-  /** The arguments, written as in JSON. The schema's defaults are applied. */
-  readonly args?: Readonly<Record<string, unknown>>;
-  /** The properties of the parent object that the key uses, such as `{ id: 7 }`. */
-  readonly source?: unknown;
-  /** The properties of the context that the key uses. */
-  readonly context?: unknown;
-  /** The identity that a PRIVATE entry belongs to. */
-  readonly private?: string | number | bigint;
-}
-
-/**
- * Identifies one entry of a loader. The name alone stands for every entry of the loader. A property
- * that is present must have a value.
- */
-export interface LoaderTarget {
-  /** The `name` of the loader. */
-  readonly loader: string;
-  /** The id as the loader gets it: 7 and "7" are two ids. */
-  readonly id?: unknown;
-  /** The identity that an entry of a PRIVATE loader belongs to. */
-  readonly private?: string | number | bigint;
-}
-
-/** What `cache.invalidate` invalidates. */
-export type InvalidateTarget = EntryTarget | LoaderTarget;
-
-/** How values are invalidated. */
-export interface InvalidateOptions {
-  /**
-   * Serve the old values until they have been loaded again, which the next request starts. A value that
-   * is being loaded meanwhile is stale from the start or, if one entry or a tag of its result is
-   * invalidated, not stored. Default: false.
-   */
-  readonly soft?: boolean | undefined;
-}
-
-/** What a write makes outdated. */
-export interface MutateTarget {
-  readonly tags?: readonly string[] | undefined;
-  /** Each names one entry. */
-  readonly entries?: readonly InvalidateTarget[] | undefined;
-}
-
-/** What `cache.setMode` sets the mode of. */
-export interface ModeTarget {
-  /** The field, such as `Query.movie`, the name of a loader, or `responses`. Default: everything. */
-  readonly coordinate?: string | undefined;
-}
-
-/** What `cache.prepare` returns. */
-export interface PreparedDocument {
-  readonly document: DocumentNode;
-  /** Returns the result of an execution of the document, changed in place. */
-  finish<Result>(result: Result): Result;
-}
-
 /** A cache, made by `createCache`. `Context` is the type of the GraphQL context. */
 export class Cache<Context = object> extends CacheHandle<Context> {
   readonly #parts: CacheParts;
@@ -327,6 +263,70 @@ export class Cache<Context = object> extends CacheHandle<Context> {
     this.#closing ??= this.#close();
     return this.#closing;
   }
+}
+
+/**
+ * Identifies one entry of a cached field by what its key is made of. Ids and identities may be
+ * spelled in any way: 7, "7" and 7n are one id. A property that is present must have a value. The
+ * coordinate alone stands for every entry of the field, those of all identities included.
+ */
+export interface EntryTarget {
+  /** The field, such as `Query.movie`. */
+  readonly coordinate: string;
+  /** The arguments, written as in JSON. The schema's defaults are applied. */
+  readonly args?: Readonly<Record<string, unknown>>;
+  /** The properties of the parent object that the key uses, such as `{ id: 7 }`. */
+  readonly source?: unknown;
+  /** The properties of the context that the key uses. */
+  readonly context?: unknown;
+  /** The identity that a PRIVATE entry belongs to. */
+  readonly private?: string | number | bigint;
+}
+
+/**
+ * Identifies one entry of a loader. The name alone stands for every entry of the loader. A property
+ * that is present must have a value.
+ */
+export interface LoaderTarget {
+  /** The `name` of the loader. */
+  readonly loader: string;
+  /** The id as the loader gets it: 7 and "7" are two ids. */
+  readonly id?: unknown;
+  /** The identity that an entry of a PRIVATE loader belongs to. */
+  readonly private?: string | number | bigint;
+}
+
+/** What `cache.invalidate` invalidates. */
+export type InvalidateTarget = EntryTarget | LoaderTarget;
+
+/** How values are invalidated. */
+export interface InvalidateOptions {
+  /**
+   * Serve the old values until they have been loaded again, which the next request starts. A value that
+   * is being loaded meanwhile is stale from the start or, if one entry or a tag of its result is
+   * invalidated, not stored. Default: false.
+   */
+  readonly soft?: boolean | undefined;
+}
+
+/** What a write makes outdated. */
+export interface MutateTarget {
+  readonly tags?: readonly string[] | undefined;
+  /** Each names one entry. */
+  readonly entries?: readonly InvalidateTarget[] | undefined;
+}
+
+/** What `cache.setMode` sets the mode of. */
+export interface ModeTarget {
+  /** The field, such as `Query.movie`, the name of a loader, or `responses`. Default: everything. */
+  readonly coordinate?: string | undefined;
+}
+
+/** What `cache.prepare` returns. */
+export interface PreparedDocument {
+  readonly document: DocumentNode;
+  /** Returns the result of an execution of the document, changed in place. */
+  finish<Result>(result: Result): Result;
 }
 
 const DEFAULT_RESPONSES: ResponsesOptions = {};

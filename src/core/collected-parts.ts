@@ -5,11 +5,6 @@ import type { Policy } from "./policy/policy.js";
 import type { NearNames } from "./tier/near/near-cache.js";
 import type { ReadReport } from "./tier/request/request.js";
 
-/** The most tags of one entry. With more, the entries of a coordinate share a tag, which an invalidation of any of them changes. */
-const MAX_TAGS = 1_000;
-/** The entries of one coordinate that have a tag each. */
-const MAX_ENTRIES = 16;
-
 /**
  * What a response or a subtree is made of, as far as it was read from the cache while it was executed: the narrowest of all
  * parts. What cannot be known keeps it from being stored.
@@ -151,6 +146,11 @@ export class CollectedParts implements PartCollector {
     return subjects.size > MAX_TAGS ? undefined : [...subjects];
   }
 }
+
+/** The most tags of one entry. With more, the entries of a coordinate share a tag, which an invalidation of any of them changes. */
+const MAX_TAGS = 1_000;
+/** The entries of one coordinate that have a tag each. */
+const MAX_ENTRIES = 16;
 
 /** Returns an observer that collects what is read, and tells `observer`. */
 export function collecting(

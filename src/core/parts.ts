@@ -36,6 +36,20 @@ import type { GuardSettings, SourceGuard } from "./tier/source/source-guard.js";
 import type { LongTick } from "./tier/tick/long-tick.js";
 import type { WorkUnderWay } from "./tier/tick/work-under-way.js";
 
+/**
+ * Returns the parts of a cache.
+ * Throws `CACHED_OPTION_INVALID` if `cache` was not made by `createCache`; the message names `caller`.
+ */
+export function partsOf(cache: unknown, caller: string): CacheParts {
+  if (typeof cache === "object" && cache !== null && PARTS in cache) return cache[PARTS] as CacheParts;
+  const isOtherCopy = describeSetting(cache) === "an instance of Cache";
+  throw new CachedError(
+    "CACHED_OPTION_INVALID",
+    `${caller}: expected a cache made by createCache(), got ${describeSetting(cache)}` +
+      (isOtherCopy ? " of another copy of graphql-cached; install one copy only (see `npm ls graphql-cached`)" : ""),
+  );
+}
+
 /** Recreates a request from the input of a refresh job. Throws what making its key throws. */
 export type RequestFactory = (input: unknown, context: never) => ReadRequest;
 
@@ -154,18 +168,4 @@ export abstract class CacheHandle<Context> {
   constructor(parts: CacheParts) {
     Object.defineProperty(this, PARTS, { value: parts });
   }
-}
-
-/**
- * Returns the parts of a cache.
- * Throws `CACHED_OPTION_INVALID` if `cache` was not made by `createCache`; the message names `caller`.
- */
-export function partsOf(cache: unknown, caller: string): CacheParts {
-  if (typeof cache === "object" && cache !== null && PARTS in cache) return cache[PARTS] as CacheParts;
-  const isOtherCopy = describeSetting(cache) === "an instance of Cache";
-  throw new CachedError(
-    "CACHED_OPTION_INVALID",
-    `${caller}: expected a cache made by createCache(), got ${describeSetting(cache)}` +
-      (isOtherCopy ? " of another copy of graphql-cached; install one copy only (see `npm ls graphql-cached`)" : ""),
-  );
 }

@@ -6,6 +6,34 @@ import type { BoundTemplate, TagTemplate } from "./keys/tag-template.js";
 import type { Policy, PolicySettings } from "./policy/policy.js";
 import type { Excess } from "./tier/request/loaded.js";
 
+/** The rules of every schema that was applied with a cache. */
+export class AppliedRules implements SchemaRules {
+  readonly fields = new Map<string, FieldRule>();
+  readonly invalidations = new Map<string, InvalidationRule>();
+  /** By coordinate: the resolver that was there before. Those of references are left out. */
+  readonly wrapped = new Map<string, { readonly name: string }>();
+  /** The query types of the schemas that `applyCached` has returned. Copies of them are others. */
+  readonly queryTypes = new WeakSet<object>();
+  /** Whether any field or type has subtrees. */
+  hasSubtrees = false;
+  /** What the directives were called. */
+  readonly directives = new Set<string>();
+  /** The policies that were not written in a schema. */
+  readonly policies = new Map<string, PolicySettings>();
+  /** Whether no schema has been applied. */
+  isEmpty = true;
+
+  add({ fields, invalidations }: SchemaRules, policies: ReadonlyMap<string, PolicySettings>): void {
+    this.isEmpty = false;
+    for (const [coordinate, policy] of policies) this.policies.set(coordinate, policy);
+    for (const [coordinate, rule] of fields) {
+      this.fields.set(coordinate, rule);
+      if (rule.subtree !== undefined) this.hasSubtrees = true;
+    }
+    for (const [coordinate, rule] of invalidations) this.invalidations.set(coordinate, rule);
+  }
+}
+
 /** One part of a key, with the writer of what it leads to. */
 export interface KeyPath extends Path {
   readonly write: ValueWriter;
@@ -144,32 +172,4 @@ export interface SchemaRules {
   readonly fields: ReadonlyMap<string, FieldRule>;
   /** By the coordinate of a mutation field. */
   readonly invalidations: ReadonlyMap<string, InvalidationRule>;
-}
-
-/** The rules of every schema that was applied with a cache. */
-export class AppliedRules implements SchemaRules {
-  readonly fields = new Map<string, FieldRule>();
-  readonly invalidations = new Map<string, InvalidationRule>();
-  /** By coordinate: the resolver that was there before. Those of references are left out. */
-  readonly wrapped = new Map<string, { readonly name: string }>();
-  /** The query types of the schemas that `applyCached` has returned. Copies of them are others. */
-  readonly queryTypes = new WeakSet<object>();
-  /** Whether any field or type has subtrees. */
-  hasSubtrees = false;
-  /** What the directives were called. */
-  readonly directives = new Set<string>();
-  /** The policies that were not written in a schema. */
-  readonly policies = new Map<string, PolicySettings>();
-  /** Whether no schema has been applied. */
-  isEmpty = true;
-
-  add({ fields, invalidations }: SchemaRules, policies: ReadonlyMap<string, PolicySettings>): void {
-    this.isEmpty = false;
-    for (const [coordinate, policy] of policies) this.policies.set(coordinate, policy);
-    for (const [coordinate, rule] of fields) {
-      this.fields.set(coordinate, rule);
-      if (rule.subtree !== undefined) this.hasSubtrees = true;
-    }
-    for (const [coordinate, rule] of invalidations) this.invalidations.set(coordinate, rule);
-  }
 }

@@ -15,42 +15,6 @@ import { checkOptionNames } from "../core/base/option-names.js";
 import { checkServed } from "../core/directive/compile/served-schema.js";
 import type { CacheParts } from "../core/parts.js";
 
-/** An operation that is executed to load what it reads. It may have more properties, for `context` and `execute`. */
-export interface WarmUpOperation {
-  readonly query: string;
-  readonly variables?: Readonly<Record<string, unknown>> | undefined;
-  readonly operationName?: string | undefined;
-}
-
-/** What is loaded before a process takes traffic. `schema` or `execute` is required. */
-export interface WarmUpOptions<Operation extends WarmUpOperation, Context> {
-  readonly operations: readonly Operation[];
-  /** The schema that `applyCached` has returned, to execute the operations with. */
-  readonly schema?: GraphQLSchema | undefined;
-  /** Returns the context of an operation for `schema`. Default: an empty object for each. */
-  readonly context?: ((operation: Operation) => Context | PromiseLike<Context>) | undefined;
-  /** Executes an operation in the place of `schema`, as a server does. Its result can be that of Apollo Server. */
-  readonly execute?: ((operation: Operation) => unknown) | undefined;
-  /** The most operations that are executed at a time. Default: 8. */
-  readonly concurrency?: number | undefined;
-  /** How long all of it may take. Default: 30,000. */
-  readonly timeoutMs?: number | undefined;
-}
-
-/** What a warm-up has done. */
-export interface WarmUpReport {
-  /** The values that this process has loaded from their sources. */
-  readonly loaded: number;
-  /** The reads that were answered without a load of their own: from the store, from this process, or by another process's load. */
-  readonly hits: number;
-  /** The reads that did not use the cache, such as those of PRIVATE fields without an identity. */
-  readonly bypassed: number;
-  /** The operations with an error, by their names. Some of what they read may be loaded. */
-  readonly failed: readonly { readonly operation: string; readonly error: unknown }[];
-}
-
-const NAMES = ["operations", "schema", "context", "execute", "concurrency", "timeoutMs"];
-
 /** Does what `Cache.warmUp` says. `executeQuery` executes with the cache. */
 export async function warmUp<Operation extends WarmUpOperation, Context>(
   options: WarmUpOptions<Operation, Context>,
@@ -106,6 +70,42 @@ export async function warmUp<Operation extends WarmUpOperation, Context>(
   );
   return { ...counts, failed };
 }
+
+/** An operation that is executed to load what it reads. It may have more properties, for `context` and `execute`. */
+export interface WarmUpOperation {
+  readonly query: string;
+  readonly variables?: Readonly<Record<string, unknown>> | undefined;
+  readonly operationName?: string | undefined;
+}
+
+/** What is loaded before a process takes traffic. `schema` or `execute` is required. */
+export interface WarmUpOptions<Operation extends WarmUpOperation, Context> {
+  readonly operations: readonly Operation[];
+  /** The schema that `applyCached` has returned, to execute the operations with. */
+  readonly schema?: GraphQLSchema | undefined;
+  /** Returns the context of an operation for `schema`. Default: an empty object for each. */
+  readonly context?: ((operation: Operation) => Context | PromiseLike<Context>) | undefined;
+  /** Executes an operation in the place of `schema`, as a server does. Its result can be that of Apollo Server. */
+  readonly execute?: ((operation: Operation) => unknown) | undefined;
+  /** The most operations that are executed at a time. Default: 8. */
+  readonly concurrency?: number | undefined;
+  /** How long all of it may take. Default: 30,000. */
+  readonly timeoutMs?: number | undefined;
+}
+
+/** What a warm-up has done. */
+export interface WarmUpReport {
+  /** The values that this process has loaded from their sources. */
+  readonly loaded: number;
+  /** The reads that were answered without a load of their own: from the store, from this process, or by another process's load. */
+  readonly hits: number;
+  /** The reads that did not use the cache, such as those of PRIVATE fields without an identity. */
+  readonly bypassed: number;
+  /** The operations with an error, by their names. Some of what they read may be loaded. */
+  readonly failed: readonly { readonly operation: string; readonly error: unknown }[];
+}
+
+const NAMES = ["operations", "schema", "context", "execute", "concurrency", "timeoutMs"];
 
 /** Throws one `CACHED_OPTION_INVALID` with every mistake. What is wrong with an operation is its own error. */
 function checkOptions(options: unknown, parts: CacheParts): void {

@@ -1,6 +1,30 @@
 import { isError } from "./built-in.js";
 
 /**
+ * The only error class of this library. The message says what was expected, what it got, where,
+ * and how to fix it. It never contains arguments, values or identities.
+ */
+export class CachedError extends Error {
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    // biome-ignore lint/complexity/noThisInStatic: a class of the user that extends this one has only its own instances.
+    if (this !== CachedError) return Function.prototype[Symbol.hasInstance].call(this, value);
+    return typeof value === "object" && value !== null && MARK in value;
+  }
+
+  readonly code: ErrorCode;
+  /** The schema coordinate, such as `Query.movie`, or the loader's name; undefined where neither applies. */
+  readonly coordinate: string | undefined;
+
+  constructor(code: ErrorCode, message: string, context: ErrorContext = {}) {
+    super(message, "cause" in context ? { cause: context.cause } : undefined);
+    this.name = "CachedError";
+    this.code = code;
+    this.coordinate = context.coordinate;
+    Object.defineProperty(this, MARK, { value: true });
+  }
+}
+
+/**
  * The error codes and what they mean. Configuration errors are thrown when the mistake is made.
  * Run-time trouble of the cache itself is published as an event, and the request continues as a
  * miss; it rejects only operations that the caller asked for directly, such as an invalidation.
@@ -49,30 +73,6 @@ export interface ErrorContext {
 
 /** Marks the errors of all copies of this package, such as those of a development server that evaluates it again. */
 const MARK: unique symbol = Symbol.for("graphql-cached.error") as never;
-
-/**
- * The only error class of this library. The message says what was expected, what it got, where,
- * and how to fix it. It never contains arguments, values or identities.
- */
-export class CachedError extends Error {
-  static override [Symbol.hasInstance](value: unknown): boolean {
-    // biome-ignore lint/complexity/noThisInStatic: a class of the user that extends this one has only its own instances.
-    if (this !== CachedError) return Function.prototype[Symbol.hasInstance].call(this, value);
-    return typeof value === "object" && value !== null && MARK in value;
-  }
-
-  readonly code: ErrorCode;
-  /** The schema coordinate, such as `Query.movie`, or the loader's name; undefined where neither applies. */
-  readonly coordinate: string | undefined;
-
-  constructor(code: ErrorCode, message: string, context: ErrorContext = {}) {
-    super(message, "cause" in context ? { cause: context.cause } : undefined);
-    this.name = "CachedError";
-    this.code = code;
-    this.coordinate = context.coordinate;
-    Object.defineProperty(this, MARK, { value: true });
-  }
-}
 
 /** An error about an option or argument of the user. */
 export const optionInvalid = (message: string): CachedError => new CachedError("CACHED_OPTION_INVALID", message);

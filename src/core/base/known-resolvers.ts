@@ -1,7 +1,5 @@
 import { defaultFieldResolver, type GraphQLField, type GraphQLSchema, isObjectType } from "graphql";
 
-type AnyField = GraphQLField<unknown, unknown>;
-
 /**
  * Which fields have a resolver, as it was when their schema was added. Servers replace the resolvers of all fields later, in
  * place: Apollo Server with any plugin that wants to know when a field is resolved, which its own plugins do.
@@ -44,6 +42,8 @@ export class KnownResolvers {
     return known === undefined || known.resolve !== field.resolve;
   }
 }
+
+type AnyField = GraphQLField<unknown, unknown>;
 
 /** The fields of all object types, by coordinate. */
 function* fieldsOf(schema: GraphQLSchema): Generator<readonly [coordinate: string, AnyField]> {

@@ -1,6 +1,22 @@
 import { CachedError, checkOptionsObject } from "./errors.js";
 import { closestTo } from "./spelling.js";
 
+/** Checks that the options that a user passes to `caller` are an object with known names. Throws `CACHED_OPTION_INVALID`. */
+export function checkOptionNames(
+  options: unknown,
+  caller: string,
+  known: readonly string[],
+  meanings: Meanings = {},
+): asserts options is object {
+  checkOptionsObject(options, caller);
+  const unknown = Object.keys(options).find((name) => !known.includes(name));
+  if (unknown !== undefined)
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `${caller}: ${unknownName(unknown, { kind: "option", known, meanings })}`,
+    );
+}
+
 /** What a name of another library means here, by the name in lower case without separators. */
 export type Meanings = Readonly<Record<string, string>>;
 
@@ -37,19 +53,3 @@ export function didYouMean(name: string, { known, meanings = {} }: Omit<KnownNam
 }
 
 const plainOf = (name: string): string => name.toLowerCase().replaceAll(/[^a-z0-9]/g, "");
-
-/** Checks that the options that a user passes to `caller` are an object with known names. Throws `CACHED_OPTION_INVALID`. */
-export function checkOptionNames(
-  options: unknown,
-  caller: string,
-  known: readonly string[],
-  meanings: Meanings = {},
-): asserts options is object {
-  checkOptionsObject(options, caller);
-  const unknown = Object.keys(options).find((name) => !known.includes(name));
-  if (unknown !== undefined)
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
-      `${caller}: ${unknownName(unknown, { kind: "option", known, meanings })}`,
-    );
-}

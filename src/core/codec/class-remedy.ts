@@ -1,12 +1,5 @@
 import { types } from "node:util";
 
-/** The classes for which `graphql-cached/types` has a function, by name. */
-const READY_MADE: Readonly<Record<string, string>> = {
-  Decimal: "decimalType",
-  ObjectId: "objectIdType",
-  DateTime: "dateTimeType",
-};
-
 /**
  * Returns what to do about an object that cannot be stored because of its class, in one line;
  * undefined if there is nothing to say beyond that plain data is expected.
@@ -30,6 +23,13 @@ export function remedyFor(value: object): string | undefined {
         : `entityType(${name})`;
   return `add \`${name}: ${entry}\` from graphql-cached/types to createCache({ types }), or return plain data`;
 }
+
+/** The classes for which `graphql-cached/types` has a function, by name. */
+const READY_MADE: Readonly<Record<string, string>> = {
+  Decimal: "decimalType",
+  ObjectId: "objectIdType",
+  DateTime: "dateTimeType",
+};
 
 /** Whether a class comes with JavaScript: what its instances hold is not in their properties. */
 const isNative = (type: unknown): boolean =>

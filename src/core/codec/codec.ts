@@ -1,5 +1,19 @@
 import type { ValueTypes } from "./value-type.js";
 
+/**
+ * A value that cannot be stored; `path` is its place within the result, such as `[3].director`, and
+ * `remedy` what its author can do.
+ */
+export class Unstorable extends Error {
+  readonly remedy: string | undefined;
+
+  constructor(what: string, path: string, remedy?: string) {
+    super(`${what} at \`result${path}\``);
+    this.name = "Unstorable";
+    this.remedy = remedy;
+  }
+}
+
 /** The encoded form of a value: text or bytes. */
 export type Content = string | Uint8Array;
 
@@ -31,20 +45,6 @@ export interface Codec {
    * with `types`.
    */
   withTypes?(types: ValueTypes): Codec;
-}
-
-/**
- * A value that cannot be stored; `path` is its place within the result, such as `[3].director`, and
- * `remedy` what its author can do.
- */
-export class Unstorable extends Error {
-  readonly remedy: string | undefined;
-
-  constructor(what: string, path: string, remedy?: string) {
-    super(`${what} at \`result${path}\``);
-    this.name = "Unstorable";
-    this.remedy = remedy;
-  }
 }
 
 /** A value whose content would be larger than `maxBytes`, so that it was not encoded to its end. */

@@ -2,15 +2,6 @@ import { promisify } from "node:util";
 import { constants, deflate, deflateSync, type InputType, inflateSync, type ZlibOptions } from "node:zlib";
 import { Unreadable } from "./codec.js";
 
-const deflateInThreadPool = promisify<InputType, ZlibOptions, Buffer>(deflate);
-
-/**
- * Up to this size, compressing blocks the event loop for less time than a hop to the thread pool
- * costs in extra pipelines.
- */
-const SYNC_MAX_BYTES = 16 * 1024;
-const FASTEST: ZlibOptions = { level: constants.Z_BEST_SPEED };
-
 /**
  * Compresses with deflate (zlib format, with a checksum) at its fastest level. Returns undefined if
  * that saves nothing. Small content is compressed synchronously, so that the writes of one tick
@@ -21,6 +12,15 @@ export async function compress(bytes: Uint8Array): Promise<Uint8Array | undefine
     bytes.byteLength <= SYNC_MAX_BYTES ? deflateSync(bytes, FASTEST) : await deflateInThreadPool(bytes, FASTEST);
   return smaller.byteLength < bytes.byteLength ? smaller : undefined;
 }
+
+const deflateInThreadPool = promisify<InputType, ZlibOptions, Buffer>(deflate);
+
+/**
+ * Up to this size, compressing blocks the event loop for less time than a hop to the thread pool
+ * costs in extra pipelines.
+ */
+const SYNC_MAX_BYTES = 16 * 1024;
+const FASTEST: ZlibOptions = { level: constants.Z_BEST_SPEED };
 
 /**
  * Decompresses synchronously: it takes no longer than parsing the result, which cannot leave the

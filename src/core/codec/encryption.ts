@@ -2,32 +2,6 @@ import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject, rand
 import { Unreadable } from "./codec.js";
 
 /**
- * An AES-256-GCM key. `id` is stored in plain text in every entry encrypted with the key, which
- * allows rotation.
- */
-export interface EncryptionKey {
-  readonly id: string;
-  /** 32 bytes, or their base64 encoding. */
-  readonly key: Uint8Array | string;
-}
-
-/**
- * The first key encrypts, all keys decrypt. To rotate, put the new key first and remove the old one
- * once the entries it encrypted have expired.
- */
-export interface EncryptionOptions {
-  readonly keys: readonly EncryptionKey[];
-}
-
-const CIPHER = "aes-256-gcm";
-const KEY_BYTES = 32;
-/** A random nonce of 96 bits, for at most 2^32 uses of one key (NIST SP 800-38D, sections 8.2.2 and 8.3). */
-const NONCE_BYTES = 12;
-const TAG_BYTES = 16;
-/** The first byte of sealed bytes, with any key. No plaintext body or failure begins with it. */
-export const SEALED = 0xff;
-
-/**
  * Encrypts bytes and binds them to their purpose, so that they cannot be copied to another place in the store.
  * Layout: 255, length of the key id (u8), key id, nonce, tag, ciphertext. Everything before the
  * nonce, and the purpose, is authenticated.
@@ -72,6 +46,32 @@ export function createEncryption(options: EncryptionOptions) {
     },
   };
 }
+
+/**
+ * An AES-256-GCM key. `id` is stored in plain text in every entry encrypted with the key, which
+ * allows rotation.
+ */
+export interface EncryptionKey {
+  readonly id: string;
+  /** 32 bytes, or their base64 encoding. */
+  readonly key: Uint8Array | string;
+}
+
+/**
+ * The first key encrypts, all keys decrypt. To rotate, put the new key first and remove the old one
+ * once the entries it encrypted have expired.
+ */
+export interface EncryptionOptions {
+  readonly keys: readonly EncryptionKey[];
+}
+
+const CIPHER = "aes-256-gcm";
+const KEY_BYTES = 32;
+/** A random nonce of 96 bits, for at most 2^32 uses of one key (NIST SP 800-38D, sections 8.2.2 and 8.3). */
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+/** The first byte of sealed bytes, with any key. No plaintext body or failure begins with it. */
+export const SEALED = 0xff;
 
 /**
  * Returns what was expected in place of `options`, or undefined if they are valid. Never shows a

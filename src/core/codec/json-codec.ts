@@ -2,6 +2,13 @@ import type { Codec } from "./codec.js";
 import { type Dialect, fromPlain, toPlain } from "./plain.js";
 import type { ValueTypes } from "./value-type.js";
 
+/**
+ * JSON, extended by undefined, Date, BigInt, Map, Set, Buffer, Uint8Array, NaN, infinities and -0.
+ * The first character tells the two forms apart. A space precedes plain JSON; JSON allows it, so
+ * the text is parsed without copying it. A `t` precedes JSON that contains tags.
+ */
+export const jsonCodec: Codec = jsonCodecWith({});
+
 /** JSON can represent every string and every field name. Bytes become base64. */
 const DIALECT: Dialect = {
   writeBytes: (bytes) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64"),
@@ -10,13 +17,6 @@ const DIALECT: Dialect = {
   isReserved: () => false,
   repeatsNames: true,
 };
-
-/**
- * JSON, extended by undefined, Date, BigInt, Map, Set, Buffer, Uint8Array, NaN, infinities and -0.
- * The first character tells the two forms apart. A space precedes plain JSON; JSON allows it, so
- * the text is parsed without copying it. A `t` precedes JSON that contains tags.
- */
-export const jsonCodec: Codec = jsonCodecWith({});
 
 function jsonCodecWith(types: ValueTypes): Codec {
   return {

@@ -8,29 +8,6 @@ import { isPlainJson, jsonCodec } from "./json-codec.js";
 import { StoredText } from "./stored-text.js";
 import type { ValueTypes } from "./value-type.js";
 
-/** The settings that packing needs; the resolved options satisfy this interface. */
-export interface PackingSettings {
-  readonly codec: Codec | undefined;
-  readonly types: ValueTypes | undefined;
-  readonly compressAboveBytes: number | undefined;
-  readonly maxValueBytes: number;
-  readonly encryption: EncryptionOptions | undefined;
-}
-
-/** What a value is encoded to: what its codec has written, or a text that passes by the codec. */
-export type Encoded = Content | StoredText;
-
-export type Packing = ReturnType<typeof createPacking>;
-
-/** The flags in the first byte of packed content. */
-const IS_TEXT = 1;
-const IS_COMPRESSED = 2;
-/** Of a `StoredText`, which is text. */
-const IS_STORED_TEXT = 4;
-/** The checksum of a stored text that is not compressed. Nobody need parse it, so that nothing else would show that it is damaged. */
-const CHECKSUM_BYTES = 4;
-const ALL_FLAGS = IS_TEXT | IS_COMPRESSED | IS_STORED_TEXT;
-
 /**
  * The pipeline between values and stored bytes: codec, compression, and encryption of the whole entry.
  *
@@ -122,6 +99,29 @@ export function createPacking(settings: PackingSettings) {
     },
   };
 }
+
+/** The settings that packing needs; the resolved options satisfy this interface. */
+export interface PackingSettings {
+  readonly codec: Codec | undefined;
+  readonly types: ValueTypes | undefined;
+  readonly compressAboveBytes: number | undefined;
+  readonly maxValueBytes: number;
+  readonly encryption: EncryptionOptions | undefined;
+}
+
+/** What a value is encoded to: what its codec has written, or a text that passes by the codec. */
+export type Encoded = Content | StoredText;
+
+export type Packing = ReturnType<typeof createPacking>;
+
+/** The flags in the first byte of packed content. */
+const IS_TEXT = 1;
+const IS_COMPRESSED = 2;
+/** Of a `StoredText`, which is text. */
+const IS_STORED_TEXT = 4;
+/** The checksum of a stored text that is not compressed. Nobody need parse it, so that nothing else would show that it is damaged. */
+const CHECKSUM_BYTES = 4;
+const ALL_FLAGS = IS_TEXT | IS_COMPRESSED | IS_STORED_TEXT;
 
 const contentOf = (encoded: Encoded): Content => (encoded instanceof StoredText ? encoded.text : encoded);
 

@@ -4,6 +4,31 @@ import { remedyFor } from "./class-remedy.js";
 import { TooLarge, Unreadable, Unstorable } from "./codec.js";
 import type { ValueType, ValueTypes } from "./value-type.js";
 
+/**
+ * Expresses a value in strings, finite numbers, booleans, null, arrays and objects. Returns the
+ * value itself if it consists of nothing else. Otherwise `{"$gc": [type, content]}` replaces
+ * undefined, Date, BigInt, Map, Set, Buffer, Uint8Array, NaN, infinities, -0, instances of value
+ * types, objects without a prototype, and objects with properties under registered symbols
+ * (`Symbol.for`).
+ * Throws `Unstorable` for everything else that could not be restored: other class instances,
+ * functions, symbols, promises, proxies, holes in arrays, getters and setters (which are not
+ * called), properties that are not enumerable or that belong to other symbols, and properties of
+ * an array, a Date, a Map, a Set or bytes that are not part of its content.
+ *
+ * Throws `TooLarge` once the format needs more than `maxBytes` for what has been visited, so that the work is bounded,
+ * also for a value that has the same object in many places.
+ */
+export function toPlain(
+  value: unknown,
+  dialect: Dialect,
+  types: ValueTypes,
+  maxBytes = Number.POSITIVE_INFINITY,
+): { plain: unknown; isTagged: boolean } {
+  const walk: Walk = { dialect, types: Object.entries(types), steps: [], maxBytes, bytes: 0, isTagged: false };
+  const plain = plainOf(value, 0, walk);
+  return { plain, isTagged: walk.isTagged };
+}
+
 /** Deeper values are rejected: they are cycles, or not the result of a query. */
 const MAX_DEPTH = 200;
 /**
@@ -37,31 +62,6 @@ interface Walk {
   /** How many bytes the format needs at least for what has been visited. */
   bytes: number;
   isTagged: boolean;
-}
-
-/**
- * Expresses a value in strings, finite numbers, booleans, null, arrays and objects. Returns the
- * value itself if it consists of nothing else. Otherwise `{"$gc": [type, content]}` replaces
- * undefined, Date, BigInt, Map, Set, Buffer, Uint8Array, NaN, infinities, -0, instances of value
- * types, objects without a prototype, and objects with properties under registered symbols
- * (`Symbol.for`).
- * Throws `Unstorable` for everything else that could not be restored: other class instances,
- * functions, symbols, promises, proxies, holes in arrays, getters and setters (which are not
- * called), properties that are not enumerable or that belong to other symbols, and properties of
- * an array, a Date, a Map, a Set or bytes that are not part of its content.
- *
- * Throws `TooLarge` once the format needs more than `maxBytes` for what has been visited, so that the work is bounded,
- * also for a value that has the same object in many places.
- */
-export function toPlain(
-  value: unknown,
-  dialect: Dialect,
-  types: ValueTypes,
-  maxBytes = Number.POSITIVE_INFINITY,
-): { plain: unknown; isTagged: boolean } {
-  const walk: Walk = { dialect, types: Object.entries(types), steps: [], maxBytes, bytes: 0, isTagged: false };
-  const plain = plainOf(value, 0, walk);
-  return { plain, isTagged: walk.isTagged };
 }
 
 /** Counts bytes that the format needs at least. */

@@ -1,10 +1,5 @@
 import type { Path } from "./path.js";
 
-/** A part of a key with the value that it was written from. */
-export interface ReadPart extends Pick<Path, "root" | "steps"> {
-  readonly value: unknown;
-}
-
 /**
  * Returns the value that a canonical text was written from, as JSON would have it: dates as ISO strings, other
  * numbers as strings if JSON has none like them, maps as lists of pairs, bytes in base64.
@@ -15,6 +10,11 @@ export function readValue(text: string): unknown {
   const value = reader.value();
   reader.end();
   return value;
+}
+
+/** A part of a key with the value that it was written from. */
+export interface ReadPart extends Pick<Path, "root" | "steps"> {
+  readonly value: unknown;
 }
 
 /**

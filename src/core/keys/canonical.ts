@@ -1,6 +1,21 @@
 import { builtInOf, isPlainObject } from "../base/built-in.js";
 import { CachedError } from "../base/errors.js";
 
+/**
+ * Returns `input` as text. Two inputs have the same text exactly if a resolver could not tell them
+ * apart: every type has its own marker (1 differs from "1"), the order of object fields and of the
+ * members of maps and sets counts, and an object field that is undefined counts as absent. Not part of
+ * the text: symbols as names, properties that are not enumerable, and those that were added to a Date,
+ * a Map, a Set or a byte array.
+ *
+ * Throws `CACHED_KEY_UNSERIALIZABLE` for functions, symbols, promises, class instances without a
+ * key form, subclasses of the built-in types, arrays with properties of their own, cycles, and input of
+ * more than 64 levels or 65,536 characters.
+ */
+export function canonicalize(input: unknown, write: ValueWriter = writeValue): string {
+  return checkLength(write(input, 0));
+}
+
 /** Deeper input is rejected: it is an attack or a cycle. */
 const MAX_DEPTH = 64;
 /** Longer text is rejected: keys are not meant to hold documents. */
@@ -39,21 +54,6 @@ export const createKeyWriters = (keyFormOf: KeyFormOf): KeyWriters => ({
   exact: createValueWriter(keyFormOf, ({ type, text }) => `c${JSON.stringify(type)}:${JSON.stringify(text)}`),
   byText: createValueWriter(keyFormOf, ({ text }) => JSON.stringify(text)),
 });
-
-/**
- * Returns `input` as text. Two inputs have the same text exactly if a resolver could not tell them
- * apart: every type has its own marker (1 differs from "1"), the order of object fields and of the
- * members of maps and sets counts, and an object field that is undefined counts as absent. Not part of
- * the text: symbols as names, properties that are not enumerable, and those that were added to a Date,
- * a Map, a Set or a byte array.
- *
- * Throws `CACHED_KEY_UNSERIALIZABLE` for functions, symbols, promises, class instances without a
- * key form, subclasses of the built-in types, arrays with properties of their own, cycles, and input of
- * more than 64 levels or 65,536 characters.
- */
-export function canonicalize(input: unknown, write: ValueWriter = writeValue): string {
-  return checkLength(write(input, 0));
-}
 
 /** Returns `text`. Throws `CACHED_KEY_UNSERIALIZABLE` if it has more than 65,536 characters. */
 export function checkLength(text: string): string {

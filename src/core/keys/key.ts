@@ -4,6 +4,81 @@ import { BASE64URL } from "./hash-tags.js";
 import type { TagNormalizer } from "./tag-normalizer.js";
 
 /**
+ * Creates the names under `prefix`. `release` is what decides in the settings of the cache whether
+ * two releases can share entries: part of every variant. `keyFormOf`: how instances of classes are part of keys and tags.
+ * `normalizeTag`: makes spellings of a tag one.
+ */
+export function createKeySpace(
+  prefix: string,
+  release = "",
+  keyFormOf: KeyFormOf = () => undefined,
+  normalizeTag?: TagNormalizer,
+) {
+  const memos = new KeyMemos();
+  const knownTags = new Map<string, readonly Subject[]>();
+  const headOf = (coordinate: string, variantId: string): string => `${prefix}:${FORMAT}:${coordinate}:${variantId}:`;
+  /** The subject of the tag, and that of the type that it begins with. */
+  const subjectsOfTag = (given: string): readonly Subject[] => {
+    const known = knownTags.get(given);
+    if (known !== undefined) return known;
+    const text = normalizeTag?.(given) ?? given;
+    const typeName = typeOfTag(text);
+    const subjects = (typeName === undefined ? [text] : [text, typeName]).map(subjectOf);
+    memos.set(knownTags, given, subjects);
+    return subjects;
+  };
+  return {
+    prefix: `${prefix}:`,
+    normalizesTags: normalizeTag !== undefined,
+    keyFormOf,
+    memos,
+    writers: createKeyWriters(keyFormOf),
+    /** Returns the key of one entry under a variant. Throws `CACHED_KEY_UNSERIALIZABLE`. */
+    entry(keyInput: KeyInput, variant: Variant): Key {
+      const { kind, coordinate } = keyInput;
+      const input = inputOf(keyInput);
+      const hash = digestOf(input);
+      const digest = hash.slice(0, DIGEST_LENGTH);
+      const name = headOf(coordinate, variant.id) + digest;
+      return { kind, coordinate, variantId: variant.id, form: variant.form, input, hash, digest, name };
+    },
+    /** Returns the name of the entry of `key` under another variant of the same key form. */
+    nameUnder: ({ coordinate, digest }: Pick<Key, "coordinate" | "digest">, variantId: string): string =>
+      headOf(coordinate, variantId) + digest,
+    variant({ kind, shape, versions, keyTemplate, tagTemplates }: VariantInput): Variant {
+      const keyForm = idOf([FORMAT, kind, ...keyTemplate]);
+      return {
+        id: idOf([keyForm, SUBJECTS_OF_TAGS, release, shape, versions, tagTemplates]),
+        form: subjectOf(keyForm),
+      };
+    },
+    /** Returns what a value with `tags` has of them, each once: the tags, and the names of types that they begin with. */
+    tags: (texts: readonly string[]): readonly Subject[] => [...new Set(texts.flatMap(subjectsOfTag))],
+    /** Returns what an invalidation of `tags` changes, each once: the tags, and their type tags. */
+    invalidatedTags(texts: readonly string[]): Subject[] {
+      const types = texts.flatMap((text) => typeOfTag(text) ?? []).map(typeTag);
+      const all = [...new Set([...texts, ...types])];
+      // Values of processes without the option have the tag as it is given.
+      const given = normalizeTag === undefined ? [] : all.map(subjectOf);
+      return [...new Set([...all.map((text) => subjectsOfTag(text)[0] as Subject), ...given])];
+    },
+    /**
+     * Returns the tag that all entries of a field have in common whose keys contain the same
+     * `input` and more: a selection, or further fields of a representation. Throws `CACHED_KEY_UNSERIALIZABLE`.
+     * The NUL keeps the name apart from those of the tags that users write.
+     */
+    groupTag: (keyInput: KeyInput): Subject => subjectOf(`\u0000${inputOf(keyInput)}`),
+    subjects: SUBJECTS,
+    /** What the names of records of invalidations begin with. */
+    invalidationLog: `${prefix}:#log`,
+    /** What the names of the invalidation clock begin with. */
+    clock: `${prefix}:#clock`,
+    wakeChannel: `${prefix}:#wake`,
+    settings: `${prefix}:#settings`,
+  };
+}
+
+/**
  * The version of the storage format. It is part of the name of every entry, so releases with
  * different formats never share entries.
  */
@@ -118,81 +193,6 @@ const ID_LENGTH = 12;
  * the entries of every release.
  */
 export type KeySpace = ReturnType<typeof createKeySpace>;
-
-/**
- * Creates the names under `prefix`. `release` is what decides in the settings of the cache whether
- * two releases can share entries: part of every variant. `keyFormOf`: how instances of classes are part of keys and tags.
- * `normalizeTag`: makes spellings of a tag one.
- */
-export function createKeySpace(
-  prefix: string,
-  release = "",
-  keyFormOf: KeyFormOf = () => undefined,
-  normalizeTag?: TagNormalizer,
-) {
-  const memos = new KeyMemos();
-  const knownTags = new Map<string, readonly Subject[]>();
-  const headOf = (coordinate: string, variantId: string): string => `${prefix}:${FORMAT}:${coordinate}:${variantId}:`;
-  /** The subject of the tag, and that of the type that it begins with. */
-  const subjectsOfTag = (given: string): readonly Subject[] => {
-    const known = knownTags.get(given);
-    if (known !== undefined) return known;
-    const text = normalizeTag?.(given) ?? given;
-    const typeName = typeOfTag(text);
-    const subjects = (typeName === undefined ? [text] : [text, typeName]).map(subjectOf);
-    memos.set(knownTags, given, subjects);
-    return subjects;
-  };
-  return {
-    prefix: `${prefix}:`,
-    normalizesTags: normalizeTag !== undefined,
-    keyFormOf,
-    memos,
-    writers: createKeyWriters(keyFormOf),
-    /** Returns the key of one entry under a variant. Throws `CACHED_KEY_UNSERIALIZABLE`. */
-    entry(keyInput: KeyInput, variant: Variant): Key {
-      const { kind, coordinate } = keyInput;
-      const input = inputOf(keyInput);
-      const hash = digestOf(input);
-      const digest = hash.slice(0, DIGEST_LENGTH);
-      const name = headOf(coordinate, variant.id) + digest;
-      return { kind, coordinate, variantId: variant.id, form: variant.form, input, hash, digest, name };
-    },
-    /** Returns the name of the entry of `key` under another variant of the same key form. */
-    nameUnder: ({ coordinate, digest }: Pick<Key, "coordinate" | "digest">, variantId: string): string =>
-      headOf(coordinate, variantId) + digest,
-    variant({ kind, shape, versions, keyTemplate, tagTemplates }: VariantInput): Variant {
-      const keyForm = idOf([FORMAT, kind, ...keyTemplate]);
-      return {
-        id: idOf([keyForm, SUBJECTS_OF_TAGS, release, shape, versions, tagTemplates]),
-        form: subjectOf(keyForm),
-      };
-    },
-    /** Returns what a value with `tags` has of them, each once: the tags, and the names of types that they begin with. */
-    tags: (texts: readonly string[]): readonly Subject[] => [...new Set(texts.flatMap(subjectsOfTag))],
-    /** Returns what an invalidation of `tags` changes, each once: the tags, and their type tags. */
-    invalidatedTags(texts: readonly string[]): Subject[] {
-      const types = texts.flatMap((text) => typeOfTag(text) ?? []).map(typeTag);
-      const all = [...new Set([...texts, ...types])];
-      // Values of processes without the option have the tag as it is given.
-      const given = normalizeTag === undefined ? [] : all.map(subjectOf);
-      return [...new Set([...all.map((text) => subjectsOfTag(text)[0] as Subject), ...given])];
-    },
-    /**
-     * Returns the tag that all entries of a field have in common whose keys contain the same
-     * `input` and more: a selection, or further fields of a representation. Throws `CACHED_KEY_UNSERIALIZABLE`.
-     * The NUL keeps the name apart from those of the tags that users write.
-     */
-    groupTag: (keyInput: KeyInput): Subject => subjectOf(`\u0000${inputOf(keyInput)}`),
-    subjects: SUBJECTS,
-    /** What the names of records of invalidations begin with. */
-    invalidationLog: `${prefix}:#log`,
-    /** What the names of the invalidation clock begin with. */
-    clock: `${prefix}:#clock`,
-    wakeChannel: `${prefix}:#wake`,
-    settings: `${prefix}:#settings`,
-  };
-}
 
 /** Returns the canonical input. Coordinates are GraphQL names, so only the identity needs to be quoted. */
 function inputOf({ kind, coordinate, identity, parts }: KeyInput): string {

@@ -2,25 +2,6 @@ import { closestTo } from "../base/spelling.js";
 import type { TagNormalizer } from "./tag-normalizer.js";
 import { matchesTag, namesTypeOf, type TagTemplate } from "./tag-template.js";
 
-/** How many beginnings of tags that functions have returned are remembered. With more, any tag can be right. */
-const MAX_LEARNED = 1_000;
-
-/** A tag that no value can have, as far as that is known. */
-export interface UnknownTag {
-  /** The name that the tag begins with, if it can be shown: what follows can be user data. */
-  readonly name: string | undefined;
-  /** The known tag that was probably meant. */
-  readonly meant: string | undefined;
-  /** Whether functions return tags as well, which can be any. */
-  readonly mayBeOfFunction: boolean;
-}
-
-/** A known tag, and the text that it begins with. */
-interface Known {
-  readonly text: string;
-  readonly start: string;
-}
-
 /**
  * The tags that the values of a cache can have: the templates of its schemas, the tags of entities, and what the functions
  * of loaders and results were seen to return. Where functions return tags, a tag counts as a mistake only if it
@@ -91,6 +72,25 @@ export class KnownTags {
     const learned = [...this.#learned].filter((form) => LEARNED_NAME.test(form));
     return [...declared, ...learned.map((form): Known => ({ text: `${form}…`, start: form }))];
   }
+}
+
+/** How many beginnings of tags that functions have returned are remembered. With more, any tag can be right. */
+const MAX_LEARNED = 1_000;
+
+/** A tag that no value can have, as far as that is known. */
+export interface UnknownTag {
+  /** The name that the tag begins with, if it can be shown: what follows can be user data. */
+  readonly name: string | undefined;
+  /** The known tag that was probably meant. */
+  readonly meant: string | undefined;
+  /** Whether functions return tags as well, which can be any. */
+  readonly mayBeOfFunction: boolean;
+}
+
+/** A known tag, and the text that it begins with. */
+interface Known {
+  readonly text: string;
+  readonly start: string;
 }
 
 /** What a tag begins with that can be shown: a word, and the separator after it. */

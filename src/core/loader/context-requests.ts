@@ -23,43 +23,6 @@ import type { Observer, PartCollector, RequestScopes } from "./request-scope.js"
 import type { RequestSignals } from "./request-signals.js";
 import type { TypeShapes } from "./type-shapes.js";
 
-/** The parts of a cache that loaders use. */
-export interface LoaderParts extends ExistenceParts {
-  readonly tier: Reads;
-  readonly invalidation: Invalidation;
-  readonly keys: KeySpace;
-  readonly knownTags: KnownTags;
-  readonly scopes: RequestScopes;
-  readonly signals: RequestSignals;
-  readonly channel: Channel;
-  readonly logger: Logger;
-  readonly profiles: Readonly<Record<string, PolicySettings>>;
-  readonly defaults: PolicySettings;
-  readonly identify: ((context: never) => unknown) | undefined;
-  readonly contextWatch: ContextWatch;
-  readonly variants: Variants;
-  readonly typeShapes: TypeShapes;
-  /** Where each loader registers under its name. */
-  readonly loaders: Map<string, LoaderRule>;
-  /** Where each loader registers, under its name, how to rebuild its requests from their `input`. */
-  readonly requestFactories: Map<string, (input: unknown, context: never) => ReadRequest>;
-}
-
-/** What the loaders of one name have in common, whatever their contexts. */
-export interface LoaderDefinition<Id, Value, Context> {
-  /** `batch` is called under the watch of context reads. */
-  readonly options: LoaderOptions<Id, Value, Context>;
-  readonly policy: Policy;
-  readonly names: LoaderNames<Id>;
-  readonly variantOf: () => Variant;
-  readonly mayExist: ((id: Id) => Promise<boolean>) | undefined;
-  readonly placement: Placement<Id, Value>;
-  readonly parts: LoaderParts;
-}
-
-/** Why an id is loaded without the cache. */
-export type LoaderBypassReason = "NO_IDENTITY" | "KEY_UNUSABLE" | "REQUESTED" | ModeReason;
-
 /** Makes the requests of one loader, one context and one caller, and passes their loads to the source. */
 export class ContextRequests<Id, Value, Context> {
   readonly definition: LoaderDefinition<Id, Value, Context>;
@@ -248,3 +211,40 @@ export class ContextRequests<Id, Value, Context> {
     this.#observer?.collector?.addPrimed(names, this.policy);
   }
 }
+
+/** The parts of a cache that loaders use. */
+export interface LoaderParts extends ExistenceParts {
+  readonly tier: Reads;
+  readonly invalidation: Invalidation;
+  readonly keys: KeySpace;
+  readonly knownTags: KnownTags;
+  readonly scopes: RequestScopes;
+  readonly signals: RequestSignals;
+  readonly channel: Channel;
+  readonly logger: Logger;
+  readonly profiles: Readonly<Record<string, PolicySettings>>;
+  readonly defaults: PolicySettings;
+  readonly identify: ((context: never) => unknown) | undefined;
+  readonly contextWatch: ContextWatch;
+  readonly variants: Variants;
+  readonly typeShapes: TypeShapes;
+  /** Where each loader registers under its name. */
+  readonly loaders: Map<string, LoaderRule>;
+  /** Where each loader registers, under its name, how to rebuild its requests from their `input`. */
+  readonly requestFactories: Map<string, (input: unknown, context: never) => ReadRequest>;
+}
+
+/** What the loaders of one name have in common, whatever their contexts. */
+export interface LoaderDefinition<Id, Value, Context> {
+  /** `batch` is called under the watch of context reads. */
+  readonly options: LoaderOptions<Id, Value, Context>;
+  readonly policy: Policy;
+  readonly names: LoaderNames<Id>;
+  readonly variantOf: () => Variant;
+  readonly mayExist: ((id: Id) => Promise<boolean>) | undefined;
+  readonly placement: Placement<Id, Value>;
+  readonly parts: LoaderParts;
+}
+
+/** Why an id is loaded without the cache. */
+export type LoaderBypassReason = "NO_IDENTITY" | "KEY_UNUSABLE" | "REQUESTED" | ModeReason;

@@ -4,34 +4,6 @@ import { disableStorage } from "../base/async-context.js";
 import { isObjectPrototype, isPlainObject } from "../base/built-in.js";
 import type { Channel } from "../telemetry/channel.js";
 
-/** A running load of a public value, and the properties of the context that are part of its key. */
-interface WatchedLoad {
-  readonly coordinate: string;
-  readonly keyProperties: readonly string[];
-  /** The build that it is a part of. */
-  readonly build?: WatchedBuild | undefined;
-}
-
-/** A running build of a subtree. */
-export interface WatchedBuild extends WatchedLoad {
-  /** Called with each other property that it reads. */
-  onRead(property: string): void;
-}
-
-/** How the reads of a build are watched. */
-export interface BuildWatch {
-  /** The context to run it with. */
-  readonly context: unknown;
-  /** Runs it. It does not end before all that it has started. */
-  run<T>(build: () => Promise<T>): Promise<T>;
-}
-
-/** In the place of a load: what is read now is not read by it. */
-const PAUSED = "paused";
-
-/** Bounds the memory of past reports: a context with one property per user would otherwise exhaust it. */
-const MAX_REPORTS = 1_000;
-
 /**
  * Reports which context properties the loads of public values read outside of their keys: once per
  * coordinate and property, by name, never by value. Loads of single values are watched in development, builds of subtrees always: what
@@ -234,6 +206,34 @@ export class ContextWatch {
     this.#channel.publish({ name: "context.read", coordinate, digest: "", property });
   }
 }
+
+/** A running load of a public value, and the properties of the context that are part of its key. */
+interface WatchedLoad {
+  readonly coordinate: string;
+  readonly keyProperties: readonly string[];
+  /** The build that it is a part of. */
+  readonly build?: WatchedBuild | undefined;
+}
+
+/** A running build of a subtree. */
+export interface WatchedBuild extends WatchedLoad {
+  /** Called with each other property that it reads. */
+  onRead(property: string): void;
+}
+
+/** How the reads of a build are watched. */
+export interface BuildWatch {
+  /** The context to run it with. */
+  readonly context: unknown;
+  /** Runs it. It does not end before all that it has started. */
+  run<T>(build: () => Promise<T>): Promise<T>;
+}
+
+/** In the place of a load: what is read now is not read by it. */
+const PAUSED = "paused";
+
+/** Bounds the memory of past reports: a context with one property per user would otherwise exhaust it. */
+const MAX_REPORTS = 1_000;
 
 type OnRead = (property: PropertyKey) => void;
 

@@ -8,47 +8,6 @@ import type { Loaded } from "../tier/request/loaded.js";
 import type { DecodedToShare, ReadEnding, ReadRequest, RequestTags } from "../tier/request/request.js";
 import { MemoInLoads } from "./memo-in-loads.js";
 
-/** A request to which the loader adds where its ending is noted. */
-export interface FieldRequest extends ReadRequest {
-  ending?: ReadEnding | undefined;
-  /** Called if the key was read before in the execution, so that the read is not reported. */
-  readonly onShared?: (() => void) | undefined;
-}
-
-/**
- * The first read of a key in an execution. It refers to no request: a part of an ended execution can stay in memory for long (see
- * README.md), with all that is remembered of it.
- */
-class FirstRead implements ReadEnding {
-  readonly tags: RequestTags;
-  readonly isReadOnly: boolean;
-  readonly loader: FieldLoader;
-  isShared = false;
-  origin: Entry | Loaded | undefined = undefined;
-  hint: ResponseHint | undefined = undefined;
-  decoded: DecodedToShare | undefined = undefined;
-  shared: ReadEnding["shared"] = undefined;
-  /** Undefined once there is an entry that other readers get values of their own from. */
-  result: Promise<unknown> | undefined = undefined;
-  /** How many invalidations this process had made when the read was last compared with them. Undefined: never. */
-  comparedAt: number | undefined = undefined;
-
-  constructor({ tags, policy }: ReadRequest, loader: FieldLoader) {
-    this.loader = loader;
-    this.tags = tags.known;
-    this.isReadOnly = policy.readOnly === true;
-  }
-
-  mayCopy(bytes: number): boolean {
-    return this.loader.budget.mayCopy(bytes);
-  }
-
-  endWith(origin: Entry | Loaded): void {
-    this.origin = origin;
-    if (!(this.isReadOnly || "kind" in origin)) this.result = undefined;
-  }
-}
-
 /**
  * What all cached fields of one execution read: each key once. Every reader of a key gets a value of its own,
  * since child resolvers may change their parent.
@@ -120,6 +79,47 @@ export class FieldLoader {
     first.comparedAt = count;
     const hasResultTags = this.#tier.hasResultTags(request);
     return this.#invalidations.hasChangedSince(since, request.key, first.tags.subjects, hasResultTags);
+  }
+}
+
+/** A request to which the loader adds where its ending is noted. */
+export interface FieldRequest extends ReadRequest {
+  ending?: ReadEnding | undefined;
+  /** Called if the key was read before in the execution, so that the read is not reported. */
+  readonly onShared?: (() => void) | undefined;
+}
+
+/**
+ * The first read of a key in an execution. It refers to no request: a part of an ended execution can stay in memory for long (see
+ * README.md), with all that is remembered of it.
+ */
+class FirstRead implements ReadEnding {
+  readonly tags: RequestTags;
+  readonly isReadOnly: boolean;
+  readonly loader: FieldLoader;
+  isShared = false;
+  origin: Entry | Loaded | undefined = undefined;
+  hint: ResponseHint | undefined = undefined;
+  decoded: DecodedToShare | undefined = undefined;
+  shared: ReadEnding["shared"] = undefined;
+  /** Undefined once there is an entry that other readers get values of their own from. */
+  result: Promise<unknown> | undefined = undefined;
+  /** How many invalidations this process had made when the read was last compared with them. Undefined: never. */
+  comparedAt: number | undefined = undefined;
+
+  constructor({ tags, policy }: ReadRequest, loader: FieldLoader) {
+    this.loader = loader;
+    this.tags = tags.known;
+    this.isReadOnly = policy.readOnly === true;
+  }
+
+  mayCopy(bytes: number): boolean {
+    return this.loader.budget.mayCopy(bytes);
+  }
+
+  endWith(origin: Entry | Loaded): void {
+    this.origin = origin;
+    if (!(this.isReadOnly || "kind" in origin)) this.result = undefined;
   }
 }
 

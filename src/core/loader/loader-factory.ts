@@ -19,11 +19,6 @@ import {
 } from "./loader-options.js";
 import { givenIds, Placement } from "./placement.js";
 
-const NAME_TAKEN =
-  "`name`: expected a name that no other loader of the cache has, since loaders of one name share entries, got one with another `batch`; create each loader once, outside of requests, or rename it";
-const IDENTIFY_MISSING =
-  "`scope`: PRIVATE requires the `identify` option; pass createCache({ identify: (context) => context.userId })";
-
 /**
  * Creates a loader from a batch function, backed by the shared tier. Returns a function from a
  * request's context to the loader of that context. Without a context object, every call creates a
@@ -97,6 +92,11 @@ export function createLoaderFactory<Id, Value, Context>(
   });
   return loaderOf;
 }
+
+const NAME_TAKEN =
+  "`name`: expected a name that no other loader of the cache has, since loaders of one name share entries, got one with another `batch`; create each loader once, outside of requests, or rename it";
+const IDENTIFY_MISSING =
+  "`scope`: PRIVATE requires the `identify` option; pass createCache({ identify: (context) => context.userId })";
 
 /** Memoizes one loader per context. A context that inherits from another has a loader of its own. */
 function loaderPerContext<Id, Value, Context>(

@@ -10,15 +10,6 @@ import { KnownTags, NO_TAGS, type RequestTags } from "../tier/request/request.js
 import type { Identity } from "./identity.js";
 import { type LoaderOptions, placeOf } from "./loader-options.js";
 
-/** The names of one id, and the caller's identity, which is part of the key of PRIVATE values. */
-export interface IdNames extends NearNames {
-  readonly identity: Identity | undefined;
-  /** What a request remembers the id by: the only one of its ids with this key has the same value. */
-  readonly memoKey: string;
-  /** What `tags` has returned. */
-  readonly tagTexts: readonly string[];
-}
-
 /**
  * Makes the names of ids, and remembers those of short, plain ids of PUBLIC loaders. The function
  * `tags` is called for every read: it can depend on more than the id.
@@ -125,6 +116,15 @@ export class LoaderNames<Id> {
       `\`tags\`: expected a function that returns an array of strings, got ${types.isPromise(tags) ? "a promise" : describeSetting(tags)} for an id; return the array itself`,
     );
   }
+}
+
+/** The names of one id, and the caller's identity, which is part of the key of PRIVATE values. */
+export interface IdNames extends NearNames {
+  readonly identity: Identity | undefined;
+  /** What a request remembers the id by: the only one of its ids with this key has the same value. */
+  readonly memoKey: string;
+  /** What `tags` has returned. */
+  readonly tagTexts: readonly string[];
 }
 
 const areSame = (some: readonly string[], others: readonly string[]): boolean =>

@@ -5,6 +5,10 @@ import type { ResultControl } from "../tier/request/result-control.js";
 import type { ExistenceGuard } from "./existence.js";
 import type { IdOf } from "./placement.js";
 
+/** Returns the settings of the policy, and whatever else is not an option of a loader. */
+export const policySettingsOf = (options: object): PolicySettings =>
+  Object.fromEntries(Object.entries(options).filter(([option]) => !Object.hasOwn(OWN_OPTIONS, option)));
+
 /** A DataLoader of one request, backed by the shared tier. */
 export interface CachedLoader<Id, Value> {
   /** The `name` of the loader. */
@@ -128,10 +132,6 @@ const MEANINGS_OF_OPTIONS: Meanings = {
   cachekey: "`cacheKeyFn`",
   batchsize: "`maxBatchSize`",
 };
-
-/** Returns the settings of the policy, and whatever else is not an option of a loader. */
-export const policySettingsOf = (options: object): PolicySettings =>
-  Object.fromEntries(Object.entries(options).filter(([option]) => !Object.hasOwn(OWN_OPTIONS, option)));
 
 export function settingMistakes(given: object): string[] {
   const { cacheMap, ...settings } = given as Readonly<Record<string, unknown>>;

@@ -1,12 +1,5 @@
 import type { EnclosingLoad } from "../tier/request/enclosing-load.js";
 
-interface Entry<Value> {
-  readonly value: Value;
-  readonly load: EnclosingLoad;
-  /** `Loads.starts` when it began. */
-  readonly starts: number;
-}
-
 /**
  * What the loads of a request have read. What a load reads becomes part of what is stored, so it must not be older than
  * the load: the request itself may remember a value that another process has invalidated since. So a load gets what was
@@ -40,4 +33,11 @@ export class MemoInLoads<Value> {
   clear(): void {
     this.#entries.clear();
   }
+}
+
+interface Entry<Value> {
+  readonly value: Value;
+  readonly load: EnclosingLoad;
+  /** `Loads.starts` when it began. */
+  readonly starts: number;
 }

@@ -1,20 +1,6 @@
 import { CachedError } from "../base/errors.js";
 import { idText } from "../keys/canonical.js";
 
-/** Returns the id that a value has, or undefined if it has none. False: the ids of values are not those of the loader. */
-export type IdOf<Value> = ((value: Value) => unknown) | false;
-
-/**
- * Returns the ids that a function of the user gets: a list of its own, which it can change without effect on what the
- * cache takes its results for. `isFrozen`: it cannot sort or shorten them, which throws at the place of the mistake.
- */
-export const givenIds = <Id>(ids: readonly Id[], isFrozen: boolean): readonly Id[] =>
-  isFrozen ? Object.freeze(ids.slice()) : ids.slice();
-
-/** Whether a function has left the ids that it was given as they were. */
-export const areUnchanged = <Id>(given: readonly Id[], ids: readonly Id[]): boolean =>
-  given.length === ids.length && given.every((id, index) => Object.is(id, ids[index]));
-
 /**
  * Finds the values that a batch function has returned in the place of another id: rows in the order of the source, one too
  * many and one too few. With DataLoader, one request gets them; from the cache, everybody would.
@@ -70,6 +56,20 @@ export class Placement<Id, Value> {
     });
   }
 }
+
+/** Returns the id that a value has, or undefined if it has none. False: the ids of values are not those of the loader. */
+export type IdOf<Value> = ((value: Value) => unknown) | false;
+
+/**
+ * Returns the ids that a function of the user gets: a list of its own, which it can change without effect on what the
+ * cache takes its results for. `isFrozen`: it cannot sort or shorten them, which throws at the place of the mistake.
+ */
+export const givenIds = <Id>(ids: readonly Id[], isFrozen: boolean): readonly Id[] =>
+  isFrozen ? Object.freeze(ids.slice()) : ids.slice();
+
+/** Whether a function has left the ids that it was given as they were. */
+export const areUnchanged = <Id>(given: readonly Id[], ids: readonly Id[]): boolean =>
+  given.length === ids.length && given.every((id, index) => Object.is(id, ids[index]));
 
 /** Ids can be objects that have an `id` beside other parts of a key. */
 function requestedText(id: unknown): string | undefined {

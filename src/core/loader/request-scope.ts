@@ -11,6 +11,157 @@ import type { ReadReport, ReadRequest } from "../tier/request/request.js";
 import { type ExecutionBudget, type ExecutionLimits, FieldLoader } from "./field-loader.js";
 
 /**
+ * The state of each request: field loader, observer and override. It lives as long as the request. A field
+ * loader belongs to one execution rather than to a context object: contexts can be shared between requests,
+ * and a loader that outlived its request would return values that have been invalidated since.
+ */
+export class RequestScopes {
+  readonly #tier: Reads;
+  readonly #invalidations: InvalidationCount;
+  /**
+   * The loaders of executions, by signal and owner; by owner twice if there is no signal. An owner can be shared, and
+   * outlive its executions; then each of them has a signal.
+   */
+  readonly #loaders = new WeakMap<object, WeakMap<object, FieldLoader>>();
+  readonly #observers = new WeakMap<object, Observer>();
+  readonly #overrides = new WeakMap<object, Override>();
+  /** The collectors of the responses that are being executed. Replaced when it changes: observers refer to it. */
+  #collectors: ReadonlySet<PartCollector> = new Set();
+  /** The builds of subtrees under way. */
+  readonly #builds = new Set<Build>();
+  /** What observed a context before an observer with a collector did. */
+  readonly #before = new WeakMap<Observer, Observer>();
+  /** Whether there ever was an override, or an observer. */
+  hasOverrides = false;
+  hasObservers = false;
+  /** Whether a response is executed that is to be stored. */
+  isCollecting = false;
+  readonly #limits: ExecutionLimits;
+
+  constructor(tier: Reads, invalidations: InvalidationCount, limits: ExecutionLimits) {
+    this.#limits = limits;
+    this.#tier = tier;
+    this.#invalidations = invalidations;
+  }
+
+  /** Returns the loader of one execution. `observer`: that of its request. */
+  loader({ owner, signal }: Execution, observer?: Observer): FieldLoader {
+    const loaders = this.#loaders.get(signal ?? owner) ?? this.#loadersOf(signal ?? owner);
+    let loader = loaders.get(owner);
+    if (loader === undefined) {
+      loader = new FieldLoader(this.#tier, this.#invalidations, this.#limits, observer?.budget);
+      loaders.set(owner, loader);
+      observer?.onExecution?.(loader);
+    }
+    return loader;
+  }
+
+  #loadersOf(holder: object): WeakMap<object, FieldLoader> {
+    const loaders = new WeakMap<object, FieldLoader>();
+    this.#loaders.set(holder, loaders);
+    // graphql 17 aborts the signal when the execution has ended, but objects of its own can keep the signal for longer.
+    if (holder instanceof EventTarget)
+      holder.addEventListener("abort", () => this.#loaders.delete(holder), { once: true });
+    return loaders;
+  }
+
+  /** Applies `override` to all further reads with this context. */
+  override(context: object, override: Override): void {
+    this.hasOverrides = true;
+    this.#overrides.set(context, override);
+  }
+
+  overrideOf(context: unknown): Override | undefined {
+    return this.hasOverrides ? this.#overrides.get(context as object) : undefined;
+  }
+
+  /** Notes that a context belongs to a request, so that what is read with it is a part of no other. */
+  own(context: unknown): void {
+    if (typeof context === "object" && context !== null && !this.#observers.has(context)) this.observe(context, NOBODY);
+  }
+
+  observe(context: object, observer: Observer): void {
+    this.hasObservers = true;
+    // Its reads are noted by another observer from now on.
+    this.#observers.get(context)?.collector?.refuse("another request has the same context");
+    this.#observers.set(context, observer);
+  }
+
+  /** Lets `observer`, which has a collector, observe a context until the returned function is called. */
+  collect(context: object, observer: Observer & { readonly collector: PartCollector }): () => void {
+    const known = this.#observers.get(context);
+    const before = known?.collector === undefined ? known : this.#before.get(known);
+    if (before !== undefined) this.#before.set(observer, before);
+    this.observe(context, observer);
+    this.#setCollectors([...this.#collectors, observer.collector]);
+    return () => {
+      this.#setCollectors([...this.#collectors].filter((one) => one !== observer.collector));
+      if (this.#observers.get(context) !== observer) return;
+      if (before === undefined) this.#observers.delete(context);
+      else this.#observers.set(context, before);
+    };
+  }
+
+  #setCollectors(collectors: readonly PartCollector[]): void {
+    this.#collectors = new Set(collectors);
+    this.isCollecting = collectors.length > 0;
+  }
+
+  /** Notes that a build has begun. Returns what notes that it has ended. */
+  begin(build: Build): () => boolean {
+    this.hasObservers = true;
+    this.#builds.add(build);
+    if (hasView(build)) {
+      const [view, original] = [build.context as object, build.original as object];
+      this.#observers.set(view, build.observer);
+      const override = this.#overrides.get(original);
+      if (override !== undefined) this.#overrides.set(view, override);
+    }
+    return () => this.#builds.delete(build);
+  }
+
+  /** Adds the builds that a read of a loader belongs to, or may belong to. */
+  #withBuilds(observer: Observer | undefined, context: unknown): Observer | undefined {
+    const load = this.#tier.enclosingLoad();
+    const certain: Build[] = [];
+    const possible: Build[] = [];
+    for (const build of this.#builds)
+      if (hasView(build) && build.context === context) certain.push(build);
+      else if (build.load !== undefined && load?.isWithin(build.load) === true) certain.push(build);
+      else if (build.original === context || observer === undefined) possible.push(build);
+    return certain.length + possible.length === 0 ? observer : new BuildsObserver(observer, certain, possible);
+  }
+
+  /**
+   * Returns the observer of a context with which a field or loader is read. `info`: that of the field. What is read with a context that nobody observes could
+   * be a part of any response that is being executed, as with loaders that are made before the server copies the context. So it
+   * counts as a part of all of them.
+   */
+  observerOf(context: unknown, info?: unknown): Observer | undefined {
+    if (!this.hasObservers) return undefined;
+    const observer = this.observer(context);
+    if (this.#builds.size > 0) {
+      // A field says itself which execution it belongs to.
+      const build = buildOf(info);
+      if (build !== undefined) return build.observer;
+      const inBuilds = info === undefined ? this.#withBuilds(observer, context) : observer;
+      if (inBuilds !== observer) return inBuilds;
+    }
+    if (observer === NOBODY) return undefined;
+    return observer !== undefined || this.#collectors.size === 0 ? observer : new EveryCollector(this.#collectors);
+  }
+
+  /** Ends the observation of a request. What is read with its context later belongs to no request. */
+  release(context: object): void {
+    this.#observers.delete(context);
+  }
+
+  observer(context: unknown): Observer | undefined {
+    return this.#observers.get(context as object);
+  }
+}
+
+/**
  * Receives how the reads of a request were served, by fields and loaders alike. Server plugins turn
  * this into cache hints and extensions.
  */
@@ -192,154 +343,3 @@ const NOBODY: Observer = { onRead: () => undefined };
 export type Override = (typeof OVERRIDES)[number];
 
 export const OVERRIDES = ["BYPASS", "REFRESH"] as const;
-
-/**
- * The state of each request: field loader, observer and override. It lives as long as the request. A field
- * loader belongs to one execution rather than to a context object: contexts can be shared between requests,
- * and a loader that outlived its request would return values that have been invalidated since.
- */
-export class RequestScopes {
-  readonly #tier: Reads;
-  readonly #invalidations: InvalidationCount;
-  /**
-   * The loaders of executions, by signal and owner; by owner twice if there is no signal. An owner can be shared, and
-   * outlive its executions; then each of them has a signal.
-   */
-  readonly #loaders = new WeakMap<object, WeakMap<object, FieldLoader>>();
-  readonly #observers = new WeakMap<object, Observer>();
-  readonly #overrides = new WeakMap<object, Override>();
-  /** The collectors of the responses that are being executed. Replaced when it changes: observers refer to it. */
-  #collectors: ReadonlySet<PartCollector> = new Set();
-  /** The builds of subtrees under way. */
-  readonly #builds = new Set<Build>();
-  /** What observed a context before an observer with a collector did. */
-  readonly #before = new WeakMap<Observer, Observer>();
-  /** Whether there ever was an override, or an observer. */
-  hasOverrides = false;
-  hasObservers = false;
-  /** Whether a response is executed that is to be stored. */
-  isCollecting = false;
-  readonly #limits: ExecutionLimits;
-
-  constructor(tier: Reads, invalidations: InvalidationCount, limits: ExecutionLimits) {
-    this.#limits = limits;
-    this.#tier = tier;
-    this.#invalidations = invalidations;
-  }
-
-  /** Returns the loader of one execution. `observer`: that of its request. */
-  loader({ owner, signal }: Execution, observer?: Observer): FieldLoader {
-    const loaders = this.#loaders.get(signal ?? owner) ?? this.#loadersOf(signal ?? owner);
-    let loader = loaders.get(owner);
-    if (loader === undefined) {
-      loader = new FieldLoader(this.#tier, this.#invalidations, this.#limits, observer?.budget);
-      loaders.set(owner, loader);
-      observer?.onExecution?.(loader);
-    }
-    return loader;
-  }
-
-  #loadersOf(holder: object): WeakMap<object, FieldLoader> {
-    const loaders = new WeakMap<object, FieldLoader>();
-    this.#loaders.set(holder, loaders);
-    // graphql 17 aborts the signal when the execution has ended, but objects of its own can keep the signal for longer.
-    if (holder instanceof EventTarget)
-      holder.addEventListener("abort", () => this.#loaders.delete(holder), { once: true });
-    return loaders;
-  }
-
-  /** Applies `override` to all further reads with this context. */
-  override(context: object, override: Override): void {
-    this.hasOverrides = true;
-    this.#overrides.set(context, override);
-  }
-
-  overrideOf(context: unknown): Override | undefined {
-    return this.hasOverrides ? this.#overrides.get(context as object) : undefined;
-  }
-
-  /** Notes that a context belongs to a request, so that what is read with it is a part of no other. */
-  own(context: unknown): void {
-    if (typeof context === "object" && context !== null && !this.#observers.has(context)) this.observe(context, NOBODY);
-  }
-
-  observe(context: object, observer: Observer): void {
-    this.hasObservers = true;
-    // Its reads are noted by another observer from now on.
-    this.#observers.get(context)?.collector?.refuse("another request has the same context");
-    this.#observers.set(context, observer);
-  }
-
-  /** Lets `observer`, which has a collector, observe a context until the returned function is called. */
-  collect(context: object, observer: Observer & { readonly collector: PartCollector }): () => void {
-    const known = this.#observers.get(context);
-    const before = known?.collector === undefined ? known : this.#before.get(known);
-    if (before !== undefined) this.#before.set(observer, before);
-    this.observe(context, observer);
-    this.#setCollectors([...this.#collectors, observer.collector]);
-    return () => {
-      this.#setCollectors([...this.#collectors].filter((one) => one !== observer.collector));
-      if (this.#observers.get(context) !== observer) return;
-      if (before === undefined) this.#observers.delete(context);
-      else this.#observers.set(context, before);
-    };
-  }
-
-  #setCollectors(collectors: readonly PartCollector[]): void {
-    this.#collectors = new Set(collectors);
-    this.isCollecting = collectors.length > 0;
-  }
-
-  /** Notes that a build has begun. Returns what notes that it has ended. */
-  begin(build: Build): () => boolean {
-    this.hasObservers = true;
-    this.#builds.add(build);
-    if (hasView(build)) {
-      const [view, original] = [build.context as object, build.original as object];
-      this.#observers.set(view, build.observer);
-      const override = this.#overrides.get(original);
-      if (override !== undefined) this.#overrides.set(view, override);
-    }
-    return () => this.#builds.delete(build);
-  }
-
-  /** Adds the builds that a read of a loader belongs to, or may belong to. */
-  #withBuilds(observer: Observer | undefined, context: unknown): Observer | undefined {
-    const load = this.#tier.enclosingLoad();
-    const certain: Build[] = [];
-    const possible: Build[] = [];
-    for (const build of this.#builds)
-      if (hasView(build) && build.context === context) certain.push(build);
-      else if (build.load !== undefined && load?.isWithin(build.load) === true) certain.push(build);
-      else if (build.original === context || observer === undefined) possible.push(build);
-    return certain.length + possible.length === 0 ? observer : new BuildsObserver(observer, certain, possible);
-  }
-
-  /**
-   * Returns the observer of a context with which a field or loader is read. `info`: that of the field. What is read with a context that nobody observes could
-   * be a part of any response that is being executed, as with loaders that are made before the server copies the context. So it
-   * counts as a part of all of them.
-   */
-  observerOf(context: unknown, info?: unknown): Observer | undefined {
-    if (!this.hasObservers) return undefined;
-    const observer = this.observer(context);
-    if (this.#builds.size > 0) {
-      // A field says itself which execution it belongs to.
-      const build = buildOf(info);
-      if (build !== undefined) return build.observer;
-      const inBuilds = info === undefined ? this.#withBuilds(observer, context) : observer;
-      if (inBuilds !== observer) return inBuilds;
-    }
-    if (observer === NOBODY) return undefined;
-    return observer !== undefined || this.#collectors.size === 0 ? observer : new EveryCollector(this.#collectors);
-  }
-
-  /** Ends the observation of a request. What is read with its context later belongs to no request. */
-  release(context: object): void {
-    this.#observers.delete(context);
-  }
-
-  observer(context: unknown): Observer | undefined {
-    return this.#observers.get(context as object);
-  }
-}

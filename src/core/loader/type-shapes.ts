@@ -1,15 +1,5 @@
 import { CachedError } from "../base/errors.js";
 
-/** What a schema says about the values of a type. */
-export interface TypeFacts {
-  /** The digest of the shape of the type. */
-  readonly shape: string;
-  /** Returns the tags of the entities in a value. Undefined if values have no such tags. */
-  readonly entityTagsIn: ((value: unknown, context: unknown) => readonly string[]) | undefined;
-}
-
-type FactsLookup = (typeName: string) => TypeFacts;
-
 /**
  * The shapes and entities of the types of applied schemas, for loaders that name the type of their values. A
  * loader may be created before the schema is applied, so its type is checked by whichever comes
@@ -52,6 +42,16 @@ export class TypeShapes {
     );
   }
 }
+
+/** What a schema says about the values of a type. */
+export interface TypeFacts {
+  /** The digest of the shape of the type. */
+  readonly shape: string;
+  /** Returns the tags of the entities in a value. Undefined if values have no such tags. */
+  readonly entityTagsIn: ((value: unknown, context: unknown) => readonly string[]) | undefined;
+}
+
+type FactsLookup = (typeName: string) => TypeFacts;
 
 const unknownType = (type: string): string =>
   `\`type\`: expected the name of an output type of an applied schema, got ${JSON.stringify(type)}`;

@@ -2,6 +2,67 @@ import { describeSetting } from "../base/errors.js";
 import { type Meanings, unknownName } from "../base/option-names.js";
 
 /**
+ * Merges declared settings, profile and defaults, in this order of precedence, and converts seconds
+ * to milliseconds. `versions`: those of all sources; the one of a field must not hide that the one of its type has changed.
+ * `mistakes`: those that show only after merging.
+ */
+export function compilePolicy(sources: PolicySources): {
+  settings: PolicySettings;
+  policy: Policy;
+  versions: string[];
+  /** Whether the scope is declared by more than the defaults. */
+  declaresScope: boolean;
+  mistakes: string[];
+} {
+  const mistakes: string[] = [];
+  const declared = mergeSettings(...sources.declared);
+  const { profile: profileName } = declared;
+  const isKnown = profileName !== undefined && Object.hasOwn(sources.profiles, profileName);
+  const profile = isKnown ? sources.profiles[profileName] : undefined;
+  if (profileName !== undefined && profile === undefined)
+    mistakes.push(
+      `\`profile\`: expected the name of a profile, got ${describeSetting(profileName)}; createCache({ profiles }) defines ${listNames(Object.keys(sources.profiles))}`,
+    );
+  const explicit = mergeSettings(declared, profile);
+  const settings = mergeSettings(explicit, sources.hinted, sources.defaults);
+  if (settings.maxAge === undefined && mistakes.length === 0)
+    mistakes.push(
+      "`maxAge`: expected an integer of at least 0 (seconds), got nothing; set it here, in a profile or in createCache({ defaults })",
+    );
+  const maxAge = settings.maxAge ?? 0;
+  // An inherited negativeMaxAge yields to a shorter maxAge, and an inherited maxAgeLimit to a longer one.
+  // If both are declared, the contradiction is reported.
+  if (declared.negativeMaxAge !== undefined && declared.negativeMaxAge > maxAge)
+    mistakes.push(
+      `\`negativeMaxAge\`: expected an integer of at most \`maxAge\` (${maxAge}), got ${declared.negativeMaxAge}`,
+    );
+  if (declared.maxAgeLimit !== undefined && (declared.maxAgeLimit < maxAge || maxAge === 0))
+    mistakes.push(
+      maxAge === 0
+        ? `\`maxAgeLimit\`: expected nothing with \`maxAge: 0\`, which turns caching off, got ${declared.maxAgeLimit}; set \`maxAge\` to at least 1`
+        : `\`maxAgeLimit\`: expected an integer of at least \`maxAge\` (${maxAge}), got ${declared.maxAgeLimit}`,
+    );
+  const policy: Policy = {
+    maxAgeMs: maxAge * 1000,
+    staleWhileRevalidateMs: (settings.staleWhileRevalidate ?? 0) * 1000,
+    refresh: settings.refresh ?? "BACKGROUND",
+    neverExpires: settings.neverExpires ?? false,
+    staleIfErrorMs: (settings.staleIfError ?? 0) * 1000,
+    negativeMaxAgeMs: Math.min(settings.negativeMaxAge ?? NEGATIVE_MAX_AGE_SECONDS, maxAge) * 1000,
+    maxAgeLimitMs: settings.maxAgeLimit === undefined ? undefined : Math.max(settings.maxAgeLimit, maxAge) * 1000,
+    jitterRatio: settings.jitter ?? 0.1,
+    earlyRefreshBeta: settings.earlyRefresh ?? 1,
+    scope: settings.scope ?? "PUBLIC",
+    readOnly: settings.readOnly ?? false,
+    ...(explicit.maxAge === undefined && sources.hinted?.maxAge !== undefined ? { followsHints: true } : {}),
+    ...(sources.declared[0]?.scope === "PUBLIC" ? { isDeclaredPublic: true } : {}),
+  };
+  const versions = [...sources.declared, profile].map((layer) => layer?.version ?? "");
+  const declaresScope = mergeSettings(explicit, sources.hinted).scope !== undefined;
+  return { settings, policy, versions, declaresScope, mistakes };
+}
+
+/**
  * The caching settings of a field, a type, a loader or a profile. Durations are whole seconds, as
  * in the SDL.
  */
@@ -182,67 +243,6 @@ export interface PolicySources {
   /** What the cache hints of the schema say, with precedence over the defaults only. */
   readonly hinted?: PolicySettings | undefined;
   readonly defaults: PolicySettings;
-}
-
-/**
- * Merges declared settings, profile and defaults, in this order of precedence, and converts seconds
- * to milliseconds. `versions`: those of all sources; the one of a field must not hide that the one of its type has changed.
- * `mistakes`: those that show only after merging.
- */
-export function compilePolicy(sources: PolicySources): {
-  settings: PolicySettings;
-  policy: Policy;
-  versions: string[];
-  /** Whether the scope is declared by more than the defaults. */
-  declaresScope: boolean;
-  mistakes: string[];
-} {
-  const mistakes: string[] = [];
-  const declared = mergeSettings(...sources.declared);
-  const { profile: profileName } = declared;
-  const isKnown = profileName !== undefined && Object.hasOwn(sources.profiles, profileName);
-  const profile = isKnown ? sources.profiles[profileName] : undefined;
-  if (profileName !== undefined && profile === undefined)
-    mistakes.push(
-      `\`profile\`: expected the name of a profile, got ${describeSetting(profileName)}; createCache({ profiles }) defines ${listNames(Object.keys(sources.profiles))}`,
-    );
-  const explicit = mergeSettings(declared, profile);
-  const settings = mergeSettings(explicit, sources.hinted, sources.defaults);
-  if (settings.maxAge === undefined && mistakes.length === 0)
-    mistakes.push(
-      "`maxAge`: expected an integer of at least 0 (seconds), got nothing; set it here, in a profile or in createCache({ defaults })",
-    );
-  const maxAge = settings.maxAge ?? 0;
-  // An inherited negativeMaxAge yields to a shorter maxAge, and an inherited maxAgeLimit to a longer one.
-  // If both are declared, the contradiction is reported.
-  if (declared.negativeMaxAge !== undefined && declared.negativeMaxAge > maxAge)
-    mistakes.push(
-      `\`negativeMaxAge\`: expected an integer of at most \`maxAge\` (${maxAge}), got ${declared.negativeMaxAge}`,
-    );
-  if (declared.maxAgeLimit !== undefined && (declared.maxAgeLimit < maxAge || maxAge === 0))
-    mistakes.push(
-      maxAge === 0
-        ? `\`maxAgeLimit\`: expected nothing with \`maxAge: 0\`, which turns caching off, got ${declared.maxAgeLimit}; set \`maxAge\` to at least 1`
-        : `\`maxAgeLimit\`: expected an integer of at least \`maxAge\` (${maxAge}), got ${declared.maxAgeLimit}`,
-    );
-  const policy: Policy = {
-    maxAgeMs: maxAge * 1000,
-    staleWhileRevalidateMs: (settings.staleWhileRevalidate ?? 0) * 1000,
-    refresh: settings.refresh ?? "BACKGROUND",
-    neverExpires: settings.neverExpires ?? false,
-    staleIfErrorMs: (settings.staleIfError ?? 0) * 1000,
-    negativeMaxAgeMs: Math.min(settings.negativeMaxAge ?? NEGATIVE_MAX_AGE_SECONDS, maxAge) * 1000,
-    maxAgeLimitMs: settings.maxAgeLimit === undefined ? undefined : Math.max(settings.maxAgeLimit, maxAge) * 1000,
-    jitterRatio: settings.jitter ?? 0.1,
-    earlyRefreshBeta: settings.earlyRefresh ?? 1,
-    scope: settings.scope ?? "PUBLIC",
-    readOnly: settings.readOnly ?? false,
-    ...(explicit.maxAge === undefined && sources.hinted?.maxAge !== undefined ? { followsHints: true } : {}),
-    ...(sources.declared[0]?.scope === "PUBLIC" ? { isDeclaredPublic: true } : {}),
-  };
-  const versions = [...sources.declared, profile].map((layer) => layer?.version ?? "");
-  const declaresScope = mergeSettings(explicit, sources.hinted).scope !== undefined;
-  return { settings, policy, versions, declaresScope, mistakes };
 }
 
 const listNames = (names: readonly string[]): string =>

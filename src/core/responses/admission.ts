@@ -1,26 +1,6 @@
 import { LRUCache } from "lru-cache";
 import { getOrMake } from "../base/get-or-make.js";
 
-/** How many operations, and how many keys, are remembered. */
-const MAX_REMEMBERED = 10_000;
-/** Stored responses of an operation after which its new keys are judged by how often the others were hits. */
-const MIN_STORED = 16;
-/** Both counts of an operation are halved at this, so that old ones weigh less. */
-const MAX_STORED = 128;
-/** Hits of one stored response that count for its operation. */
-const MAX_HITS = 4;
-/** The most requests of a key that are executed without being stored, one after the other. */
-const MAX_WAIT = 16;
-
-interface KeyState {
-  /** How many misses are executed without being stored, before one is. */
-  wait: number;
-  /** How many there were the last time. */
-  lastWait: number;
-  /** Hits since a response was stored. Undefined: none was. */
-  hits: number | undefined;
-}
-
 /**
  * Decides which misses are worth a lease and a stored response: those cost more than an execution, and are paid for by the hits
  * that follow. A key whose last response had too few waits for 1, 2, 4 … requests. A new key of an operation whose responses
@@ -78,4 +58,24 @@ export class Admission {
       return { wait: isSeldomHit ? 1 : 0, lastWait: 0, hits: undefined };
     });
   }
+}
+
+/** How many operations, and how many keys, are remembered. */
+const MAX_REMEMBERED = 10_000;
+/** Stored responses of an operation after which its new keys are judged by how often the others were hits. */
+const MIN_STORED = 16;
+/** Both counts of an operation are halved at this, so that old ones weigh less. */
+const MAX_STORED = 128;
+/** Hits of one stored response that count for its operation. */
+const MAX_HITS = 4;
+/** The most requests of a key that are executed without being stored, one after the other. */
+const MAX_WAIT = 16;
+
+interface KeyState {
+  /** How many misses are executed without being stored, before one is. */
+  wait: number;
+  /** How many there were the last time. */
+  lastWait: number;
+  /** Hits since a response was stored. Undefined: none was. */
+  hits: number | undefined;
 }

@@ -2,6 +2,21 @@ import { CachedError, describeSetting } from "../base/errors.js";
 import { checkOptionNames, type Meanings } from "../base/option-names.js";
 import { type Path, parsePath } from "../keys/path.js";
 
+/** Returns an option that is true, false or an object of options; undefined for false. Throws `CACHED_OPTION_INVALID`. */
+export function switchedOptions<Options extends object>(
+  given: unknown,
+  place: string,
+  names: readonly (string & keyof Options)[],
+  meanings?: Meanings,
+): Options | undefined {
+  if (given === undefined || given === false) return undefined;
+  if (given !== true && (typeof given !== "object" || given === null || Array.isArray(given)))
+    rejectOption(place, "true, false or an object of options", given);
+  const options = given === true ? {} : given;
+  checkOptionNames(options, place, names, meanings);
+  return options as Options;
+}
+
 /** Options of the response cache. */
 export interface ResponsesOptions {
   /** How long a response is fresh at most, in seconds, whatever its parts and hints say. Default: 86,400, one day. */
@@ -49,21 +64,6 @@ const MEANINGS: Meanings = {
 /** Throws `CACHED_OPTION_INVALID` for a setting at `place`. */
 export function rejectOption(place: string, expected: string, got: unknown): never {
   throw new CachedError("CACHED_OPTION_INVALID", `${place}: expected ${expected}, got ${describeSetting(got)}`);
-}
-
-/** Returns an option that is true, false or an object of options; undefined for false. Throws `CACHED_OPTION_INVALID`. */
-export function switchedOptions<Options extends object>(
-  given: unknown,
-  place: string,
-  names: readonly (string & keyof Options)[],
-  meanings?: Meanings,
-): Options | undefined {
-  if (given === undefined || given === false) return undefined;
-  if (given !== true && (typeof given !== "object" || given === null || Array.isArray(given)))
-    rejectOption(place, "true, false or an object of options", given);
-  const options = given === true ? {} : given;
-  checkOptionNames(options, place, names, meanings);
-  return options as Options;
 }
 
 /** Returns the option `responses` of `caller`; undefined if responses are not cached. Throws `CACHED_OPTION_INVALID`. */

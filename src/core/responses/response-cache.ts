@@ -25,42 +25,6 @@ import {
 import { type ResponseKey, reportStart, responseKey, shapeOf } from "./response-key.js";
 import { StoredResponse } from "./stored-response.js";
 
-/** What a server is to do with an operation. */
-export type Begun =
-  | {
-      readonly kind: "served";
-      readonly response: StoredResponse;
-      readonly freshForMs: number;
-      readonly ageMs: number;
-      readonly isPrivate: boolean;
-      readonly report: ReadReport;
-      /** The paths into the context in its key. */
-      readonly contextPaths: readonly string[];
-    }
-  /** Execute it, and call `end` with what came of it. */
-  | { readonly kind: "execute"; readonly execution: ResponseExecution };
-
-/** How many documents, and how many keys, a process remembers something of. */
-const MAX_LEARNED = 10_000;
-
-/**
- * How many hits pay for a stored response, by the page of `bench/scenarios/responses.ts`. With a near cache, an execution that is not
- * stored costs less, since it may read its parts from there.
- */
-const MIN_HITS = 1;
-const MIN_HITS_WITH_NEAR = 3;
-
-/** What the executions of an operation have shown. */
-interface Learned {
-  /** Whether the last execution without a lookup was cacheable although the schema does not say so. Undefined: there was none. */
-  isCacheable: boolean | undefined;
-  /** Whether a response was PRIVATE although the schema does not say so. */
-  isPrivate: boolean;
-}
-
-/** The tags of every response: those that its execution adds. */
-const TAGS_OF_LOADS: RequestTags = new ResultTags(NO_TAGS, () => []);
-
 /**
  * Whole responses as entries of the cache. The load of a response is its execution by the server: this class only decides
  * whether there has to be one, and what becomes of its result. So errors, hints, traces and hooks are those of an ordinary
@@ -304,3 +268,39 @@ export class ResponseCache {
     });
   }
 }
+
+/** What a server is to do with an operation. */
+export type Begun =
+  | {
+      readonly kind: "served";
+      readonly response: StoredResponse;
+      readonly freshForMs: number;
+      readonly ageMs: number;
+      readonly isPrivate: boolean;
+      readonly report: ReadReport;
+      /** The paths into the context in its key. */
+      readonly contextPaths: readonly string[];
+    }
+  /** Execute it, and call `end` with what came of it. */
+  | { readonly kind: "execute"; readonly execution: ResponseExecution };
+
+/** How many documents, and how many keys, a process remembers something of. */
+const MAX_LEARNED = 10_000;
+
+/**
+ * How many hits pay for a stored response, by the page of `bench/scenarios/responses.ts`. With a near cache, an execution that is not
+ * stored costs less, since it may read its parts from there.
+ */
+const MIN_HITS = 1;
+const MIN_HITS_WITH_NEAR = 3;
+
+/** What the executions of an operation have shown. */
+interface Learned {
+  /** Whether the last execution without a lookup was cacheable although the schema does not say so. Undefined: there was none. */
+  isCacheable: boolean | undefined;
+  /** Whether a response was PRIVATE although the schema does not say so. */
+  isPrivate: boolean;
+}
+
+/** The tags of every response: those that its execution adds. */
+const TAGS_OF_LOADS: RequestTags = new ResultTags(NO_TAGS, () => []);

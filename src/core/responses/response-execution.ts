@@ -7,6 +7,19 @@ import { LoadControl, type ResultControl } from "../tier/request/result-control.
 import type { ResolvedResponses } from "./options.js";
 import { StoredResponse } from "./stored-response.js";
 
+/** Returns an execution of an operation that is not expected to be cacheable. `learn`: is told the age that it turns out to have. */
+export const unstoredExecution = (
+  isPrivate: boolean,
+  learn: (age: ResponseAge | undefined) => void,
+): ResponseExecution => ({
+  ...UNRECORDED,
+  isPrivate,
+  async end({ errors, data }, age, obstacle) {
+    if (errors === undefined && data != null) learn(obstacle === undefined ? age : undefined);
+    return undefined;
+  },
+});
+
 /** An operation that a server is about to execute. Its document is valid. */
 export interface Operation {
   readonly schema: GraphQLSchema;
@@ -67,19 +80,6 @@ export const UNRECORDED: ResponseExecution = {
   end: async () => undefined,
   abandon: () => undefined,
 };
-
-/** Returns an execution of an operation that is not expected to be cacheable. `learn`: is told the age that it turns out to have. */
-export const unstoredExecution = (
-  isPrivate: boolean,
-  learn: (age: ResponseAge | undefined) => void,
-): ResponseExecution => ({
-  ...UNRECORDED,
-  isPrivate,
-  async end({ errors, data }, age, obstacle) {
-    if (errors === undefined && data != null) learn(obstacle === undefined ? age : undefined);
-    return undefined;
-  },
-});
 
 /** Returns an execution whose response is only compared with the stored one: as it would be stored. That rejects if there is none. */
 export function observedExecution(

@@ -2,11 +2,6 @@ import { getOrMake } from "../base/get-or-make.js";
 import { StoredText } from "../codec/stored-text.js";
 import { freezePlain } from "../tier/entry/freeze-plain.js";
 
-type Data = Record<string, unknown>;
-
-/** The JSON of the extensions, if there are any, and that of the data, which follows this. JSON contains none. */
-const SEPARATOR = "\n";
-
 /** A response that was stored. Its data is parsed only for those who ask for it. */
 export class StoredResponse {
   readonly #stored: StoredText;
@@ -46,6 +41,11 @@ export class StoredResponse {
     return end === 0 ? undefined : JSON.parse(text.slice(0, end));
   }
 }
+
+type Data = Record<string, unknown>;
+
+/** The JSON of the extensions, if there are any, and that of the data, which follows this. JSON contains none. */
+const SEPARATOR = "\n";
 
 /** The result of an operation that is answered with a stored response. */
 export interface StoredResult {

@@ -1,5 +1,30 @@
 import { CHECK_LENGTH, checkOf, type Key, type Subject } from "../keys/key.js";
 
+/**
+ * Encodes the body of a value of `key`. Layout: layout version 5, times 8, and the flags
+ * of its parts (u8); the check; if there are any, hint and own freshness (length,
+ * u32, and JSON), and tags (count, u32, and the subject of each, f64); value. Numbers are little endian.
+ */
+export function writeBody({ subjects, hint, freshness, value }: Body, key: Pick<Key, "hash">): Buffer {
+  let parts = 0;
+  const chunks: Uint8Array[] = [];
+  if (hint !== undefined || freshness !== undefined) {
+    parts |= HAS_TEXT;
+    const text = Buffer.from(JSON.stringify({ hint, freshness }), "utf8");
+    chunks.push(lengthBytes(text.length), text);
+  }
+  if (subjects.length > 0) {
+    parts |= HAS_TAGS;
+    const list = Buffer.alloc(SUBJECT_BYTES * subjects.length);
+    for (let nth = 0; nth < subjects.length; nth++) list.writeDoubleLE(subjects[nth] as Subject, SUBJECT_BYTES * nth);
+    chunks.push(lengthBytes(subjects.length), list);
+  }
+  const head = Buffer.alloc(HEAD_BYTES);
+  head.writeUInt8(LAYOUT_VERSION | parts, 0);
+  head.write(checkOf(key), STORED_CHECK_AT, "latin1");
+  return Buffer.concat([head, ...chunks, value]);
+}
+
 /** The cache hint that a load gave for its response: for how long others may cache it, and who. */
 export interface ResponseHint {
   /** Seconds. */
@@ -50,31 +75,6 @@ const WITHOUT_PARTS: ReadBody = {
 };
 const LENGTH_BYTES = 4;
 const SUBJECT_BYTES = 8;
-
-/**
- * Encodes the body of a value of `key`. Layout: layout version 5, times 8, and the flags
- * of its parts (u8); the check; if there are any, hint and own freshness (length,
- * u32, and JSON), and tags (count, u32, and the subject of each, f64); value. Numbers are little endian.
- */
-export function writeBody({ subjects, hint, freshness, value }: Body, key: Pick<Key, "hash">): Buffer {
-  let parts = 0;
-  const chunks: Uint8Array[] = [];
-  if (hint !== undefined || freshness !== undefined) {
-    parts |= HAS_TEXT;
-    const text = Buffer.from(JSON.stringify({ hint, freshness }), "utf8");
-    chunks.push(lengthBytes(text.length), text);
-  }
-  if (subjects.length > 0) {
-    parts |= HAS_TAGS;
-    const list = Buffer.alloc(SUBJECT_BYTES * subjects.length);
-    for (let nth = 0; nth < subjects.length; nth++) list.writeDoubleLE(subjects[nth] as Subject, SUBJECT_BYTES * nth);
-    chunks.push(lengthBytes(subjects.length), list);
-  }
-  const head = Buffer.alloc(HEAD_BYTES);
-  head.writeUInt8(LAYOUT_VERSION | parts, 0);
-  head.write(checkOf(key), STORED_CHECK_AT, "latin1");
-  return Buffer.concat([head, ...chunks, value]);
-}
 
 /**
  * Decodes what `writeBody` returns for `key`. `collision`: it belongs to another key.

@@ -1,20 +1,5 @@
 import type { Clock } from "../base/clock.js";
 
-/** Default number of consecutive failures that open the breaker. */
-const DEFAULT_THRESHOLD = 5;
-const FIRST_PAUSE_MS = 250;
-/** Default longest pause. */
-const MAX_PAUSE_MS = 5_000;
-
-/**
- * What a breaker does with attempts, and since when it has been open or closed, on the clock of this process. `half-open`:
- * the next attempt is a probe. Undefined: closed since it was made.
- */
-export interface BreakerStatus {
-  readonly state: "closed" | "open" | "half-open";
-  readonly sinceAt: number | undefined;
-}
-
 /**
  * A circuit breaker. It opens after `threshold` consecutive failures (default: 5) and rejects every
  * attempt for 250 ms. Then it admits one probe at a time. Each failed probe doubles the pause, up
@@ -91,4 +76,19 @@ export class Breaker {
     }
     this.#openUntil = this.#clock.now() + this.#pauseMs;
   }
+}
+
+/** Default number of consecutive failures that open the breaker. */
+const DEFAULT_THRESHOLD = 5;
+const FIRST_PAUSE_MS = 250;
+/** Default longest pause. */
+const MAX_PAUSE_MS = 5_000;
+
+/**
+ * What a breaker does with attempts, and since when it has been open or closed, on the clock of this process. `half-open`:
+ * the next attempt is a probe. Undefined: closed since it was made.
+ */
+export interface BreakerStatus {
+  readonly state: "closed" | "open" | "half-open";
+  readonly sinceAt: number | undefined;
 }

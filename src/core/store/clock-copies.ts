@@ -1,18 +1,5 @@
 import { type ClockHead, LOG_HEAD_BYTES, readHead, readRecords, writeRecord } from "./clock-log.js";
 
-/** How a store with several nodes keeps the clock: a log on one of them, and copies of its head. */
-export interface CopiedClock {
-  /** Appends the records to the log, at positions later than `after`. Resolves to the head of the log. */
-  append(records: readonly Buffer[], after: number): Promise<Buffer>;
-  /** Writes a head to each copy that has an earlier one or none. Resolves to what they show then. Rejects if one is not known to show it. */
-  raise(head: Buffer): Promise<readonly Buffer[]>;
-  /** Reads the log from one of its bytes on. */
-  read(from: number): Promise<Buffer | undefined>;
-}
-
-/** How often an invalidation is appended again, above what a copy shows. */
-const MAX_ATTEMPTS = 5;
-
 /**
  * Appends records so that every copy shows them, or a later head of the same log. A copy that shows a later position which the log
  * does not have was raised by a log that has been lost since: what is stored under that position must not count as later than these
@@ -43,6 +30,19 @@ export async function appendToCopies(clock: CopiedClock, records: readonly Buffe
     "a copy of the invalidation clock shows a later position than its log; check the clocks of the servers",
   );
 }
+
+/** How a store with several nodes keeps the clock: a log on one of them, and copies of its head. */
+export interface CopiedClock {
+  /** Appends the records to the log, at positions later than `after`. Resolves to the head of the log. */
+  append(records: readonly Buffer[], after: number): Promise<Buffer>;
+  /** Writes a head to each copy that has an earlier one or none. Resolves to what they show then. Rejects if one is not known to show it. */
+  raise(head: Buffer): Promise<readonly Buffer[]>;
+  /** Reads the log from one of its bytes on. */
+  read(from: number): Promise<Buffer | undefined>;
+}
+
+/** How often an invalidation is appended again, above what a copy shows. */
+const MAX_ATTEMPTS = 5;
 
 const isOther = (shown: ClockHead | undefined, { position, nonce }: ClockHead): boolean =>
   shown !== undefined && (shown.position > position || (shown.position === position && shown.nonce !== nonce));

@@ -25,6 +25,19 @@ import type { Subject } from "../keys/key.js";
  * Positions are microseconds of the store's clock, and only grow. A log never has no records: the first one begins its epoch.
  */
 
+/** Returns a whole log. Undefined for any other bytes, and if one of its records is incomplete. */
+export function readLog(bytes: Buffer | undefined): ClockLog | undefined {
+  if (bytes === undefined || bytes.length <= LOG_HEAD_BYTES || !MAGIC.equals(bytes.subarray(0, 8))) return undefined;
+  const records = readRecords(bytes, LOG_HEAD_BYTES);
+  if (records === undefined || records.length === 0) return undefined;
+  return {
+    epoch: bytes.toString("latin1", 8, 16),
+    floor: bytes.readDoubleLE(16),
+    beginsAt: bytes.readDoubleLE(24),
+    records,
+  };
+}
+
 export const HEAD_BYTES = 56;
 export const LOG_HEAD_BYTES = 48;
 const RECORD_HEAD_BYTES = 24;
@@ -133,19 +146,6 @@ function writeHead({ epoch, position, nonce, beginsAt, endsAt, floor }: ClockHea
   bytes.writeDoubleLE(endsAt, 40);
   bytes.writeDoubleLE(floor, 48);
   return bytes;
-}
-
-/** Returns a whole log. Undefined for any other bytes, and if one of its records is incomplete. */
-export function readLog(bytes: Buffer | undefined): ClockLog | undefined {
-  if (bytes === undefined || bytes.length <= LOG_HEAD_BYTES || !MAGIC.equals(bytes.subarray(0, 8))) return undefined;
-  const records = readRecords(bytes, LOG_HEAD_BYTES);
-  if (records === undefined || records.length === 0) return undefined;
-  return {
-    epoch: bytes.toString("latin1", 8, 16),
-    floor: bytes.readDoubleLE(16),
-    beginsAt: bytes.readDoubleLE(24),
-    records,
-  };
 }
 
 /** Returns the records in a part of a log. Undefined if one is incomplete. */

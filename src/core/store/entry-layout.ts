@@ -1,41 +1,6 @@
 import type { Entry, EntryState } from "./entry.js";
 import type { StoredEntry } from "./transitions.js";
 
-const MAGIC = 0x67;
-const FORMAT_VERSION = 3;
-/** Where each field is; see `writeStoredEntry` for the layout. */
-const STATE_AT = 2;
-const FLAGS_AT = 3;
-const EPOCH_AT = 4;
-const POSITION_AT = 12;
-/** The end of the part that all states have in common. */
-const COMMON_BYTES = 20;
-const UNTIL_AT = 20;
-const BODY_AT = 28;
-const FRESH_UNTIL_AT = 20;
-const LOAD_MS_AT = 28;
-const GRANTED_AT = 32;
-const BODY_OF_VALUE_AT = 40;
-const LEASE_BYTES = 48;
-/** The length of a gen or a token. */
-const ID_BYTES = 16;
-/** The length of the shortest entry: a state that has nothing but an end. */
-const MIN_BYTES = BODY_AT;
-
-const LETTERS: Readonly<Record<EntryState, string>> = {
-  pending: "P",
-  value: "V",
-  failed: "F",
-  uncacheable: "X",
-};
-/** The states, by the byte of their letter. */
-const STATES = new Map(Object.entries(LETTERS).map(([state, letter]) => [letter.charCodeAt(0), state as EntryState]));
-const HAS_WAITERS = 1;
-const HAS_LEASE = 2;
-const IS_NEGATIVE = 4;
-const HAS_REFRESH_FAILED = 8;
-const EMPTY = Buffer.alloc(0);
-
 /**
  * Reads the fields that readers see from the bytes of one entry; see `writeStoredEntry` for the
  * layout. Returns undefined for bytes of any other format, which a store treats as an absent entry
@@ -77,6 +42,41 @@ export function readEntry(bytes: Buffer): Entry | undefined {
     body: bytes.subarray(bodyAt, bodyEnd),
   };
 }
+
+const MAGIC = 0x67;
+const FORMAT_VERSION = 3;
+/** Where each field is; see `writeStoredEntry` for the layout. */
+const STATE_AT = 2;
+const FLAGS_AT = 3;
+const EPOCH_AT = 4;
+const POSITION_AT = 12;
+/** The end of the part that all states have in common. */
+const COMMON_BYTES = 20;
+const UNTIL_AT = 20;
+const BODY_AT = 28;
+const FRESH_UNTIL_AT = 20;
+const LOAD_MS_AT = 28;
+const GRANTED_AT = 32;
+const BODY_OF_VALUE_AT = 40;
+const LEASE_BYTES = 48;
+/** The length of a gen or a token. */
+const ID_BYTES = 16;
+/** The length of the shortest entry: a state that has nothing but an end. */
+const MIN_BYTES = BODY_AT;
+
+const LETTERS: Readonly<Record<EntryState, string>> = {
+  pending: "P",
+  value: "V",
+  failed: "F",
+  uncacheable: "X",
+};
+/** The states, by the byte of their letter. */
+const STATES = new Map(Object.entries(LETTERS).map(([state, letter]) => [letter.charCodeAt(0), state as EntryState]));
+const HAS_WAITERS = 1;
+const HAS_LEASE = 2;
+const IS_NEGATIVE = 4;
+const HAS_REFRESH_FAILED = 8;
+const EMPTY = Buffer.alloc(0);
 
 /**
  * Reads all fields of an entry. `dropAt` is not part of the bytes: a store keeps it beside them, or

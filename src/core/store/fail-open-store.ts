@@ -29,131 +29,6 @@ import type {
 import { abandon } from "./store.js";
 
 /**
- * Number of time budgets that operations which must be confirmed, such as invalidations, may take.
- */
-const CONFIRMED_BUDGETS = 10;
-/** Number of time budgets for operations that no caller waits for. */
-const BACKGROUND_BUDGETS = 10;
-/**
- * Each further 100 keys of one node and tick give their batches one more time budget, up to five.
- * Slow is not away: if such a batch fails, all its keys are loaded without a lease.
- */
-const KEYS_PER_BUDGET = 100;
-const MAX_BUDGETS = 5;
-
-/**
- * A batch is one call of the store for one node. It has a bounded size, so that a time budget suits
- * batches of any tick, and neither a server nor this process is blocked for long.
- */
-const KEYS_PER_READ = 2_000;
-/** The same for operations that a server runs as scripts, or as a read and a write for each key. */
-const KEYS_PER_BATCH = 500;
-/**
- * A batch ends before the value with which it would exceed this size. How large the values are that a read will get is not
- * known: those of the last read of the node say what to expect.
- */
-const BYTES_PER_BATCH = 1024 * 1024;
-
-/** For how many time budgets their time does not pass while replies arrive, or while this process is too busy to read them. */
-const UNCOUNTED_BUDGETS = 10;
-
-/** How long a node counts as failing if the operation that has failed is not called again. */
-const FAILING_MS = 30_000;
-
-/** How long a node that fails is not asked at most. A probe costs the requests of one tick a time budget. */
-const MAX_PAUSE_MS = 1_000;
-
-/** What failed on a node, of how many keys and tags. */
-interface Failure {
-  readonly node: string;
-  readonly operation: string;
-  readonly nameCount: number;
-  readonly error: CachedError;
-}
-
-/** An operation on items that are spread over the nodes of a store. */
-interface NodeOperation<Item, Result> {
-  readonly operation: string;
-  readonly items: readonly Item[];
-  readonly nameOf: (item: Item) => string;
-  /** Calls the store for some items of one node; `indexes` are their positions in `items`. */
-  readonly run: (part: readonly Item[], indexes: readonly number[]) => Promise<readonly Result[]>;
-  /** Returns the result of an item whose node has failed. Undefined: the operation rejects. */
-  readonly onFailure?: (index: number, error: unknown) => Result;
-  /** Called with a batch that exceeded its budget and may still succeed. */
-  readonly onLate?: (running: Promise<readonly Result[]>, part: readonly Item[]) => void;
-  /** Called with the number of items of a batch that exceeded its budget. */
-  readonly onTimeout?: (node: string, count: number) => void;
-  /** How many time budgets a batch may take. Default: depends on the number of items of the node. */
-  readonly budgets?: number;
-  readonly maxItems?: number;
-  /** Returns how large an item of a node is, or is expected to be; `index` is its position in `items`. */
-  readonly bytesOf?: (item: Item, index: number, node: string) => number;
-  /** Whether an error that the store returns for one batch does not prevent the next ones. */
-  readonly continuesAfterErrors?: boolean;
-}
-
-/** How one call of the store is made, and what comes of it. */
-interface CallOptions<T> {
-  /** How many time budgets it may take. Default: 1. */
-  readonly budgets?: number;
-  /** The number of keys and tags that get no result if it fails. Default: 1. */
-  readonly nameCount?: number;
-  /** Whether the breaker of the node decides about the call, and counts it. Default: true. */
-  readonly asksBreaker?: boolean;
-  /** Returns the result of a call that has failed. */
-  readonly onFailure?: (error: unknown) => T;
-  /** Called if it has exceeded its budget. */
-  readonly onTimeout?: () => void;
-}
-
-/** What this process keeps of one node. */
-interface NodeRecord {
-  readonly breaker: Breaker;
-  readonly latencies: Latencies;
-  /** How large a stored value was on average, as the last read has shown. */
-  bytesPerKey: number;
-  failures: number;
-  lastFailure: StoreFailure | undefined;
-  /** When the operations failed that have not succeeded since. */
-  readonly failing: Map<string, number>;
-  /** Those of them that the server has refused this user, and in which words. */
-  readonly refusals: Map<string, string>;
-}
-
-/** An operation that a server does not allow the user of this process. */
-export interface Refusal {
-  readonly node: string;
-  readonly operation: string;
-  readonly message: string;
-}
-
-/** A failed operation, or a connection error. `at`: on the clock of this process. */
-export interface StoreFailure {
-  readonly at: number;
-  readonly message: string;
-}
-
-/** How this process reaches one node of the store. `node` is empty if the store is one node. */
-export interface NodeHealth {
-  readonly node: string;
-  readonly breaker: BreakerStatus;
-  /** Of the last 256 operations; those that exceeded their time budget count with it. Undefined: there was none. */
-  readonly latency: Latency | undefined;
-  /** Since the process started. */
-  readonly operations: number;
-  readonly failures: number;
-  readonly lastFailure: StoreFailure | undefined;
-}
-
-/** Whether a node has just replied to a read, and how long that took. */
-export interface Probe {
-  readonly node: string;
-  readonly replyMs: number | undefined;
-  readonly error: unknown;
-}
-
-/**
  * Wraps a store so that its failures become misses. An operation fails if it exceeds its time
  * budget, if the store rejects it, or if the breaker is open; an open breaker does not call the
  * store.
@@ -748,6 +623,131 @@ export class FailOpenStore implements Store {
     // A lease that could not be released expires.
     releaseGranted().catch(() => undefined);
   }
+}
+
+/**
+ * Number of time budgets that operations which must be confirmed, such as invalidations, may take.
+ */
+const CONFIRMED_BUDGETS = 10;
+/** Number of time budgets for operations that no caller waits for. */
+const BACKGROUND_BUDGETS = 10;
+/**
+ * Each further 100 keys of one node and tick give their batches one more time budget, up to five.
+ * Slow is not away: if such a batch fails, all its keys are loaded without a lease.
+ */
+const KEYS_PER_BUDGET = 100;
+const MAX_BUDGETS = 5;
+
+/**
+ * A batch is one call of the store for one node. It has a bounded size, so that a time budget suits
+ * batches of any tick, and neither a server nor this process is blocked for long.
+ */
+const KEYS_PER_READ = 2_000;
+/** The same for operations that a server runs as scripts, or as a read and a write for each key. */
+const KEYS_PER_BATCH = 500;
+/**
+ * A batch ends before the value with which it would exceed this size. How large the values are that a read will get is not
+ * known: those of the last read of the node say what to expect.
+ */
+const BYTES_PER_BATCH = 1024 * 1024;
+
+/** For how many time budgets their time does not pass while replies arrive, or while this process is too busy to read them. */
+const UNCOUNTED_BUDGETS = 10;
+
+/** How long a node counts as failing if the operation that has failed is not called again. */
+const FAILING_MS = 30_000;
+
+/** How long a node that fails is not asked at most. A probe costs the requests of one tick a time budget. */
+const MAX_PAUSE_MS = 1_000;
+
+/** What failed on a node, of how many keys and tags. */
+interface Failure {
+  readonly node: string;
+  readonly operation: string;
+  readonly nameCount: number;
+  readonly error: CachedError;
+}
+
+/** An operation on items that are spread over the nodes of a store. */
+interface NodeOperation<Item, Result> {
+  readonly operation: string;
+  readonly items: readonly Item[];
+  readonly nameOf: (item: Item) => string;
+  /** Calls the store for some items of one node; `indexes` are their positions in `items`. */
+  readonly run: (part: readonly Item[], indexes: readonly number[]) => Promise<readonly Result[]>;
+  /** Returns the result of an item whose node has failed. Undefined: the operation rejects. */
+  readonly onFailure?: (index: number, error: unknown) => Result;
+  /** Called with a batch that exceeded its budget and may still succeed. */
+  readonly onLate?: (running: Promise<readonly Result[]>, part: readonly Item[]) => void;
+  /** Called with the number of items of a batch that exceeded its budget. */
+  readonly onTimeout?: (node: string, count: number) => void;
+  /** How many time budgets a batch may take. Default: depends on the number of items of the node. */
+  readonly budgets?: number;
+  readonly maxItems?: number;
+  /** Returns how large an item of a node is, or is expected to be; `index` is its position in `items`. */
+  readonly bytesOf?: (item: Item, index: number, node: string) => number;
+  /** Whether an error that the store returns for one batch does not prevent the next ones. */
+  readonly continuesAfterErrors?: boolean;
+}
+
+/** How one call of the store is made, and what comes of it. */
+interface CallOptions<T> {
+  /** How many time budgets it may take. Default: 1. */
+  readonly budgets?: number;
+  /** The number of keys and tags that get no result if it fails. Default: 1. */
+  readonly nameCount?: number;
+  /** Whether the breaker of the node decides about the call, and counts it. Default: true. */
+  readonly asksBreaker?: boolean;
+  /** Returns the result of a call that has failed. */
+  readonly onFailure?: (error: unknown) => T;
+  /** Called if it has exceeded its budget. */
+  readonly onTimeout?: () => void;
+}
+
+/** What this process keeps of one node. */
+interface NodeRecord {
+  readonly breaker: Breaker;
+  readonly latencies: Latencies;
+  /** How large a stored value was on average, as the last read has shown. */
+  bytesPerKey: number;
+  failures: number;
+  lastFailure: StoreFailure | undefined;
+  /** When the operations failed that have not succeeded since. */
+  readonly failing: Map<string, number>;
+  /** Those of them that the server has refused this user, and in which words. */
+  readonly refusals: Map<string, string>;
+}
+
+/** An operation that a server does not allow the user of this process. */
+export interface Refusal {
+  readonly node: string;
+  readonly operation: string;
+  readonly message: string;
+}
+
+/** A failed operation, or a connection error. `at`: on the clock of this process. */
+export interface StoreFailure {
+  readonly at: number;
+  readonly message: string;
+}
+
+/** How this process reaches one node of the store. `node` is empty if the store is one node. */
+export interface NodeHealth {
+  readonly node: string;
+  readonly breaker: BreakerStatus;
+  /** Of the last 256 operations; those that exceeded their time budget count with it. Undefined: there was none. */
+  readonly latency: Latency | undefined;
+  /** Since the process started. */
+  readonly operations: number;
+  readonly failures: number;
+  readonly lastFailure: StoreFailure | undefined;
+}
+
+/** Whether a node has just replied to a read, and how long that took. */
+export interface Probe {
+  readonly node: string;
+  readonly replyMs: number | undefined;
+  readonly error: unknown;
 }
 
 const isFailed = <One extends { readonly kind: string }>(reading: One): reading is Extract<One, { kind: "failed" }> =>

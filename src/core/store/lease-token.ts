@@ -1,9 +1,5 @@
 import { randomBytes } from "node:crypto";
 
-const TOKEN_BYTES = 16;
-/** Of a token, the part that is random; of a `gen`, the part that is not. */
-const HALF_BYTES = 8;
-
 /**
  * Returns `count` tokens: 8 random bytes, and then `holder`, which identifies the process that requests the leases. Without
  * it, 16 random bytes.
@@ -16,6 +12,10 @@ export function newTokens(count: number, holder: string | undefined): readonly B
     return token;
   });
 }
+
+const TOKEN_BYTES = 16;
+/** Of a token, the part that is random; of a `gen`, the part that is not. */
+const HALF_BYTES = 8;
 
 /** Returns which process holds a lease, as far as its token says so. */
 export const holderOf = (token: string): string => token.slice(HALF_BYTES);

@@ -5,6 +5,15 @@ import type { Entry } from "./entry.js";
 import type { History, HistoryLimits } from "./history.js";
 import type { ReportStore } from "./report-store.js";
 
+/** The end of a lease as if it had never been granted. */
+export const abandon = ({ key, token }: Hold): Release => ({
+  key,
+  token,
+  outcome: "abandoned",
+  holdMs: 0,
+  body: new Uint8Array(),
+});
+
 /**
  * The result of reading one key. `read`: the entry at the key, or undefined if the key is absent,
  * and the time on the clock of the node that holds the key. `failed`: that node did not reply.
@@ -141,15 +150,6 @@ export interface Release extends Hold {
   readonly holdMs: number;
   readonly body: Uint8Array;
 }
-
-/** The end of a lease as if it had never been granted. */
-export const abandon = ({ key, token }: Hold): Release => ({
-  key,
-  token,
-  outcome: "abandoned",
-  holdMs: 0,
-  body: new Uint8Array(),
-});
 
 /**
  * Called when the entry at `key` has changed and thereby the lease chain `gen` has ended. `entry` is

@@ -11,6 +11,23 @@ import type {
   StoreRequest,
 } from "./store.js";
 
+/**
+ * The state table of the lease protocol, PROTOCOL.md, as pure functions: each takes the current
+ * entry and returns the next one. Undefined stands for an absent key, as current and as next entry.
+ * A store drops an entry at its `dropAt` before it applies a transition (row 18).
+ *
+ * Only a grant on an absent entry, on an entry whose state has ended, or on a value without a lease
+ * creates a `gen` (rows 1, 6 and 9). A takeover keeps it (rows 3 and 7), so the previous holder
+ * may still store its value for everyone. Storing a value, a release, a removal, a soft
+ * invalidation and every loss end it (rows 10 and 13 to 18).
+ *
+ * A store that can send wakes sends one after every transition, except `acquire` and `renew`, that
+ * has changed an entry with `hasWaiters`.
+ *
+ * `remove` needs no function: the next entry is undefined (row 16).
+ */
+export const transitions = { acquire, storeValue, renew, release, softInvalidate };
+
 /** An entry with the fields that only the store needs. */
 export interface StoredEntry extends Entry {
   /** The token of the current lease holder, 16 bytes. Empty without a lease. */
@@ -43,23 +60,6 @@ const blank: StoredEntry = {
   hasWaiters: false,
   dropAt: NEVER,
 };
-
-/**
- * The state table of the lease protocol, PROTOCOL.md, as pure functions: each takes the current
- * entry and returns the next one. Undefined stands for an absent key, as current and as next entry.
- * A store drops an entry at its `dropAt` before it applies a transition (row 18).
- *
- * Only a grant on an absent entry, on an entry whose state has ended, or on a value without a lease
- * creates a `gen` (rows 1, 6 and 9). A takeover keeps it (rows 3 and 7), so the previous holder
- * may still store its value for everyone. Storing a value, a release, a removal, a soft
- * invalidation and every loss end it (rows 10 and 13 to 18).
- *
- * A store that can send wakes sends one after every transition, except `acquire` and `renew`, that
- * has changed an entry with `hasWaiters`.
- *
- * `remove` needs no function: the next entry is undefined (row 16).
- */
-export const transitions = { acquire, storeValue, renew, release, softInvalidate };
 
 /** `stored` is the entry to store; it is the current one if nothing changes. */
 type Acquired = { readonly stored: StoredEntry | undefined; readonly grant: Grant };

@@ -2,14 +2,6 @@ import { type DocumentNode, GraphQLError, type GraphQLSchema } from "graphql";
 import type { OperationRewriter } from "../parts.js";
 import { ERRORS_FIELD } from "./twins.js";
 
-/** The arguments of an execution that a subtree depends on. */
-interface Executed {
-  readonly schema?: GraphQLSchema | undefined;
-  readonly document?: DocumentNode | undefined;
-  readonly operationName?: string | null | undefined;
-  readonly contextValue?: unknown;
-}
-
 /**
  * Executes an operation with its subtrees: returns what `execute` returns for the rewritten document, without what the client
  * has not asked for.
@@ -31,6 +23,14 @@ export function executeWithSubtrees<Args extends Executed, Result>(
   };
   const result = execute({ ...args, document: rewritten });
   return result instanceof Promise ? (result.then(finish) as Result) : finish(result);
+}
+
+/** The arguments of an execution that a subtree depends on. */
+interface Executed {
+  readonly schema?: GraphQLSchema | undefined;
+  readonly document?: DocumentNode | undefined;
+  readonly operationName?: string | null | undefined;
+  readonly contextValue?: unknown;
 }
 
 /** The result of an execution, as far as its errors are concerned. */

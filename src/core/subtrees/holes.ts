@@ -2,6 +2,9 @@ import type { GraphQLError } from "graphql";
 import { getOrMake } from "../base/get-or-make.js";
 import { idKey, isHiddenKey, TYPE } from "./nested-document.js";
 
+/** Thrown if the objects of an entry are others than those that its holes were executed for. */
+export class OtherObjects extends Error {}
+
 type Json = unknown;
 type JsonObject = Readonly<Record<string, Json>>;
 type Path = readonly (string | number)[];
@@ -15,9 +18,6 @@ function idOf(object: JsonObject): Json[] {
   for (let key = idKey(0); object[key] !== undefined; key = idKey(id.length)) id.push(object[key]);
   return id;
 }
-
-/** Thrown if the objects of an entry are others than those that its holes were executed for. */
-export class OtherObjects extends Error {}
 
 /**
  * Returns a copy of a stored value with what was executed for one request in the place of its holes, and without hidden ids.

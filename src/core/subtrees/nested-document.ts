@@ -15,37 +15,6 @@ import {
 import type { Fragments, SelectedTypes } from "./selection-plan.js";
 import { COERCED } from "./twins.js";
 
-/** The response keys that nested executions add, which no client can write. */
-const ID = "$$i";
-export const TYPE = "$$t";
-
-/** The response key of the nth field that identifies an object. */
-export const idKey = (nth: number): string => (nth === 0 ? ID : `${ID}${nth}`);
-
-/** Whether a response key is one of these. */
-export const isHiddenKey = (name: string): boolean => name === TYPE || name.startsWith(ID);
-
-export const nameNode = (value: string): NameNode => ({ kind: Kind.NAME, value });
-
-type Transform = (field: FieldNode, type: GraphQLCompositeType) => FieldNode | undefined;
-
-const fieldNode = (responseKey: string, name: string, directives: readonly DirectiveNode[] = []): FieldNode => ({
-  kind: Kind.FIELD,
-  alias: nameNode(responseKey),
-  name: nameNode(name),
-  directives,
-});
-
-export const responseKeyOf = ({ alias, name }: FieldNode): string => (alias ?? name).value;
-
-/** A document of one field of the query type, to be executed inside of an execution. */
-export interface NestedDocument {
-  /** The variables in it. */
-  readonly variables: readonly string[];
-  /** Returns the document. `own` returns the operation of one execution. */
-  with(own: (operation: OperationDefinitionNode) => OperationDefinitionNode): DocumentNode;
-}
-
 /** Returns the document of nodes as the client has written them. */
 export function nestedDocument(nodes: readonly FieldNode[], fragments: Fragments): NestedDocument {
   const used = new Map<string, FragmentDefinitionNode>();
@@ -76,6 +45,37 @@ export function nestedDocument(nodes: readonly FieldNode[], fragments: Fragments
     selectionSet: selectionOf(nodes),
   };
   return { variables, with: (own) => ({ kind: Kind.DOCUMENT, definitions: [own(operation), ...used.values()] }) };
+}
+
+/** The response keys that nested executions add, which no client can write. */
+const ID = "$$i";
+export const TYPE = "$$t";
+
+/** The response key of the nth field that identifies an object. */
+export const idKey = (nth: number): string => (nth === 0 ? ID : `${ID}${nth}`);
+
+/** Whether a response key is one of these. */
+export const isHiddenKey = (name: string): boolean => name === TYPE || name.startsWith(ID);
+
+export const nameNode = (value: string): NameNode => ({ kind: Kind.NAME, value });
+
+type Transform = (field: FieldNode, type: GraphQLCompositeType) => FieldNode | undefined;
+
+const fieldNode = (responseKey: string, name: string, directives: readonly DirectiveNode[] = []): FieldNode => ({
+  kind: Kind.FIELD,
+  alias: nameNode(responseKey),
+  name: nameNode(name),
+  directives,
+});
+
+export const responseKeyOf = ({ alias, name }: FieldNode): string => (alias ?? name).value;
+
+/** A document of one field of the query type, to be executed inside of an execution. */
+export interface NestedDocument {
+  /** The variables in it. */
+  readonly variables: readonly string[];
+  /** Returns the document. `own` returns the operation of one execution. */
+  with(own: (operation: OperationDefinitionNode) => OperationDefinitionNode): DocumentNode;
 }
 
 const selectionOf = (selections: readonly SelectionNode[]): SelectionSetNode => ({

@@ -17,40 +17,6 @@ import { documentWithIds, type NestedDocument, nestedDocument, responseKeyOf } f
 import type { Fragments, SelectedTypes, SelectionPlan } from "./selection-plan.js";
 import { originalsOf, resolvedBy } from "./twins.js";
 
-/** The documents that are kept for the conditions of the nodes of one field. Clients can send any values. */
-const MAX_DOCUMENTS = 16;
-
-/** Leads from the `info` of a read to the object that it is about. */
-export const PLACE: unique symbol = Symbol("graphql-cached.subtree-place");
-
-/** An object of a list. */
-export interface ListedObject {
-  readonly object: unknown;
-  /** Whether it must not be null. */
-  readonly isStrict: boolean;
-  /** What part of the list it is. */
-  readonly share: number;
-}
-
-/** What an object of a list is read for. `path`: that of the object in the response. */
-export const placeOf = (info: object): (ListedObject & { readonly path: readonly (string | number)[] }) | undefined =>
-  (info as { readonly [PLACE]?: ReturnType<typeof placeOf> })[PLACE];
-
-/** What a nested execution has completed a field to. */
-export interface Completed {
-  readonly value: unknown;
-  readonly errors: readonly GraphQLError[];
-}
-
-/** A field as nested executions see it. */
-export interface NestedSource {
-  readonly field: AnyField;
-  readonly types: SelectedTypes;
-  readonly buildSchema: GraphQLSchema;
-  /** Returns the node of the query type of `buildSchema` in the place of one that the client has written. */
-  nestedNode(node: FieldNode): FieldNode;
-}
-
 /** Executes the documents of one field inside of other executions. */
 export class NestedExecutions {
   readonly #source: NestedSource;
@@ -123,6 +89,40 @@ export class NestedExecutions {
       };
     });
   }
+}
+
+/** The documents that are kept for the conditions of the nodes of one field. Clients can send any values. */
+const MAX_DOCUMENTS = 16;
+
+/** Leads from the `info` of a read to the object that it is about. */
+export const PLACE: unique symbol = Symbol("graphql-cached.subtree-place");
+
+/** An object of a list. */
+export interface ListedObject {
+  readonly object: unknown;
+  /** Whether it must not be null. */
+  readonly isStrict: boolean;
+  /** What part of the list it is. */
+  readonly share: number;
+}
+
+/** What an object of a list is read for. `path`: that of the object in the response. */
+export const placeOf = (info: object): (ListedObject & { readonly path: readonly (string | number)[] }) | undefined =>
+  (info as { readonly [PLACE]?: ReturnType<typeof placeOf> })[PLACE];
+
+/** What a nested execution has completed a field to. */
+export interface Completed {
+  readonly value: unknown;
+  readonly errors: readonly GraphQLError[];
+}
+
+/** A field as nested executions see it. */
+export interface NestedSource {
+  readonly field: AnyField;
+  readonly types: SelectedTypes;
+  readonly buildSchema: GraphQLSchema;
+  /** Returns the node of the query type of `buildSchema` in the place of one that the client has written. */
+  nestedNode(node: FieldNode): FieldNode;
 }
 
 /** Returns the operation whose only field returns an object. */

@@ -19,16 +19,6 @@ import { type Fragments, otherDirective } from "./selection-plan.js";
 import { type ObjectRun, pathOf, type SubtreeField, type SubtreeRun } from "./subtree-field.js";
 import { ERRORS_FIELD, listTwinNameOf, resolvedBy, twinNameOf, twinNode } from "./twins.js";
 
-/** The documents that are kept for one operation: which of its fields are replaced changes with modes and with what pays. */
-const MAX_DOCUMENTS = 16;
-
-/** A list in an operation whose objects are entries. `roots`: see `ListNodes`. */
-export interface ObjectList {
-  readonly responseKey: string;
-  readonly field: SubtreeField;
-  readonly roots: ReadonlySet<string | undefined>;
-}
-
 /** An operation whose fields of the query type can be replaced by their twins. */
 export class RewrittenOperation {
   /** The nodes of the fields of the query type, by response key. */
@@ -182,6 +172,16 @@ export class RewrittenOperation {
     if (prev !== undefined) whole.places.push(pathOf(prev));
     return prev === undefined && hasLists ? [whole, ...run.errors] : run.errors;
   }
+}
+
+/** The documents that are kept for one operation: which of its fields are replaced changes with modes and with what pays. */
+const MAX_DOCUMENTS = 16;
+
+/** A list in an operation whose objects are entries. `roots`: see `ListNodes`. */
+export interface ObjectList {
+  readonly responseKey: string;
+  readonly field: SubtreeField;
+  readonly roots: ReadonlySet<string | undefined>;
 }
 
 /** Returns the run of the object that a field belongs to. */

@@ -27,6 +27,112 @@ import type { Path } from "../keys/path.js";
 import type { FieldRule, SubtreeRule } from "../schema-rules.js";
 import type { SkipReason } from "../telemetry/events.js";
 
+/** Makes the plan of what `nodes` select below a field of the query type. */
+export function planSelection(
+  nodes: readonly FieldNode[],
+  { coordinate: root, type: rootType }: { readonly coordinate: string; readonly type: GraphQLOutputType },
+  types: SelectedTypes,
+  fragments: Fragments,
+): SelectionPlan {
+  const texts = new Set<string>();
+  const rules = new Map<string, FieldRule>();
+  const holes = new Set<string>();
+  let obstacle: Obstacle | undefined;
+  let depth = 0;
+  /** Whether there are holes in a selection, by what it is and the type that it is about. */
+  const visited = new Map<SelectionSetNode, Map<string, boolean>>();
+
+  const checkDirectives = (node: Directed): void => {
+    const directive = otherDirective(node);
+    if (directive !== undefined) obstacle ??= { reason: "DIRECTIVE", subject: `@${directive}` };
+  };
+
+  /** Checks the way to a hole: the objects of a list are recognised by their ids when holes are filled. */
+  const checkWay = (type: GraphQLOutputType, subject: string): void => {
+    if (isListType(getNullableType(type)) && !types.isIdentified(getNamedType(type) as GraphQLCompositeType))
+      obstacle ??= { reason: "LIST_WITHOUT_ID", subject };
+  };
+
+  const addField = (parent: GraphQLObjectType, field: AnyField): void => {
+    const { coordinate, rule, returned } = types.facts.of(parent, field);
+    texts.add(`${coordinate}:${field.type} ${rule?.variant.id ?? ""}`);
+    texts.add(types.markOf(parent));
+    // What a client leaves out is in no key.
+    for (const argument of field.args) {
+      const value = defaultOf(argument);
+      if (value !== undefined) texts.add(`${coordinate}(${argument.name}:) ${inspect(value, { depth: null })}`);
+    }
+    const members = isEnumType(returned)
+      ? returned.getValues().map(({ name }) => name)
+      : isAbstractType(returned)
+        ? types.schema.getPossibleTypes(returned).map(String)
+        : undefined;
+    if (members !== undefined) texts.add(`${returned.name} ${members.sort(byText).join(" ")}`);
+    if (rule !== undefined) rules.set(rule.coordinate, rule);
+  };
+
+  /** Returns whether there are holes in a field. */
+  const walkField = ({ name: { value: name }, selectionSet }: FieldNode, type: GraphQLCompositeType): boolean => {
+    if (name.startsWith("__")) return false;
+    const coordinate = `${type.name}.${name}`;
+    if (types.isHole(type, name)) {
+      holes.add(coordinate);
+      texts.add(`${coordinate} hole`);
+      return true;
+    }
+    for (const { parent, field } of types.fieldsOf(type, name)) addField(parent, field);
+    const below = types.below(type, name);
+    if (below === undefined || selectionSet === undefined || !walk(selectionSet, below)) return false;
+    checkWay(types.typeOf(type, name) as GraphQLOutputType, coordinate);
+    return true;
+  };
+
+  const walk = (set: SelectionSetNode, type: GraphQLCompositeType): boolean => {
+    const ofSet = getOrMake(visited, set, () => new Map<string, boolean>());
+    const known = ofSet.get(type.name);
+    if (known !== undefined) return known;
+    // Documents that were not validated can have cycles.
+    ofSet.set(type.name, false);
+    if (depth >= MAX_DEPTH) {
+      obstacle = { reason: "TOO_MANY_SELECTIONS", subject: root };
+      return false;
+    }
+    depth++;
+    let hasHoles = false;
+    for (const selection of set.selections) {
+      checkDirectives(selection);
+      if (selection.kind === Kind.FIELD) {
+        if (walkField(selection, type)) hasHoles = true;
+        continue;
+      }
+      const fragment = selection.kind === Kind.FRAGMENT_SPREAD ? fragments.get(selection.name.value) : selection;
+      if (fragment === undefined) continue;
+      checkDirectives(fragment);
+      const narrowed = types.narrowed(type, fragment.typeCondition?.name.value);
+      texts.add(`${type.name} ${narrowed.name}`);
+      if (walk(fragment.selectionSet, narrowed)) hasHoles = true;
+    }
+    depth--;
+    ofSet.set(type.name, hasHoles);
+    return hasHoles;
+  };
+
+  for (const { selectionSet } of nodes)
+    if (selectionSet !== undefined && walk(selectionSet, getNamedType(rootType) as GraphQLCompositeType))
+      checkWay(rootType, root);
+  const contextPaths = new Map(
+    [...rules.values()].flatMap((rule) => rule.contextPaths).map((path) => [path.text, path]),
+  );
+  return {
+    obstacle,
+    typesDigest: hash("sha256", [...texts].sort(byText).join("\n"), "base64url"),
+    rules: [...rules.values()],
+    contextPaths: [...contextPaths.values()],
+    hasHoles: holes.size > 0,
+    holes: [...holes],
+  };
+}
+
 export type Fragments = ReadonlyMap<string, FragmentDefinitionNode>;
 
 /** Why a field is cached field by field although it has `subtree: true`. */
@@ -153,112 +259,6 @@ export class SelectedTypes {
   isIdentified(type: GraphQLCompositeType): boolean {
     return this.identified(type).length === this.#possibleTypes(type).length;
   }
-}
-
-/** Makes the plan of what `nodes` select below a field of the query type. */
-export function planSelection(
-  nodes: readonly FieldNode[],
-  { coordinate: root, type: rootType }: { readonly coordinate: string; readonly type: GraphQLOutputType },
-  types: SelectedTypes,
-  fragments: Fragments,
-): SelectionPlan {
-  const texts = new Set<string>();
-  const rules = new Map<string, FieldRule>();
-  const holes = new Set<string>();
-  let obstacle: Obstacle | undefined;
-  let depth = 0;
-  /** Whether there are holes in a selection, by what it is and the type that it is about. */
-  const visited = new Map<SelectionSetNode, Map<string, boolean>>();
-
-  const checkDirectives = (node: Directed): void => {
-    const directive = otherDirective(node);
-    if (directive !== undefined) obstacle ??= { reason: "DIRECTIVE", subject: `@${directive}` };
-  };
-
-  /** Checks the way to a hole: the objects of a list are recognised by their ids when holes are filled. */
-  const checkWay = (type: GraphQLOutputType, subject: string): void => {
-    if (isListType(getNullableType(type)) && !types.isIdentified(getNamedType(type) as GraphQLCompositeType))
-      obstacle ??= { reason: "LIST_WITHOUT_ID", subject };
-  };
-
-  const addField = (parent: GraphQLObjectType, field: AnyField): void => {
-    const { coordinate, rule, returned } = types.facts.of(parent, field);
-    texts.add(`${coordinate}:${field.type} ${rule?.variant.id ?? ""}`);
-    texts.add(types.markOf(parent));
-    // What a client leaves out is in no key.
-    for (const argument of field.args) {
-      const value = defaultOf(argument);
-      if (value !== undefined) texts.add(`${coordinate}(${argument.name}:) ${inspect(value, { depth: null })}`);
-    }
-    const members = isEnumType(returned)
-      ? returned.getValues().map(({ name }) => name)
-      : isAbstractType(returned)
-        ? types.schema.getPossibleTypes(returned).map(String)
-        : undefined;
-    if (members !== undefined) texts.add(`${returned.name} ${members.sort(byText).join(" ")}`);
-    if (rule !== undefined) rules.set(rule.coordinate, rule);
-  };
-
-  /** Returns whether there are holes in a field. */
-  const walkField = ({ name: { value: name }, selectionSet }: FieldNode, type: GraphQLCompositeType): boolean => {
-    if (name.startsWith("__")) return false;
-    const coordinate = `${type.name}.${name}`;
-    if (types.isHole(type, name)) {
-      holes.add(coordinate);
-      texts.add(`${coordinate} hole`);
-      return true;
-    }
-    for (const { parent, field } of types.fieldsOf(type, name)) addField(parent, field);
-    const below = types.below(type, name);
-    if (below === undefined || selectionSet === undefined || !walk(selectionSet, below)) return false;
-    checkWay(types.typeOf(type, name) as GraphQLOutputType, coordinate);
-    return true;
-  };
-
-  const walk = (set: SelectionSetNode, type: GraphQLCompositeType): boolean => {
-    const ofSet = getOrMake(visited, set, () => new Map<string, boolean>());
-    const known = ofSet.get(type.name);
-    if (known !== undefined) return known;
-    // Documents that were not validated can have cycles.
-    ofSet.set(type.name, false);
-    if (depth >= MAX_DEPTH) {
-      obstacle = { reason: "TOO_MANY_SELECTIONS", subject: root };
-      return false;
-    }
-    depth++;
-    let hasHoles = false;
-    for (const selection of set.selections) {
-      checkDirectives(selection);
-      if (selection.kind === Kind.FIELD) {
-        if (walkField(selection, type)) hasHoles = true;
-        continue;
-      }
-      const fragment = selection.kind === Kind.FRAGMENT_SPREAD ? fragments.get(selection.name.value) : selection;
-      if (fragment === undefined) continue;
-      checkDirectives(fragment);
-      const narrowed = types.narrowed(type, fragment.typeCondition?.name.value);
-      texts.add(`${type.name} ${narrowed.name}`);
-      if (walk(fragment.selectionSet, narrowed)) hasHoles = true;
-    }
-    depth--;
-    ofSet.set(type.name, hasHoles);
-    return hasHoles;
-  };
-
-  for (const { selectionSet } of nodes)
-    if (selectionSet !== undefined && walk(selectionSet, getNamedType(rootType) as GraphQLCompositeType))
-      checkWay(rootType, root);
-  const contextPaths = new Map(
-    [...rules.values()].flatMap((rule) => rule.contextPaths).map((path) => [path.text, path]),
-  );
-  return {
-    obstacle,
-    typesDigest: hash("sha256", [...texts].sort(byText).join("\n"), "base64url"),
-    rules: [...rules.values()],
-    contextPaths: [...contextPaths.values()],
-    hasHoles: holes.size > 0,
-    holes: [...holes],
-  };
 }
 
 const byText = (one: string, other: string): number => (one < other ? -1 : 1);

@@ -27,79 +27,6 @@ import {
 import type { Fragments, SelectionPlan } from "./selection-plan.js";
 import { subtreeRule } from "./subtree-rule.js";
 
-/** Returns the keys on the way to a place. */
-export function pathOf(path: GraphQLResolveInfo["path"] | undefined): (string | number)[] {
-  const keys: (string | number)[] = [];
-  for (let at = path; at !== undefined; at = at.prev) keys.push(at.key);
-  return keys.reverse();
-}
-
-/** What the subtrees of one object have come to besides its data. */
-export interface ObjectRun {
-  /** The errors of its subtrees. */
-  readonly errors: GraphQLError[];
-  /** Its subtrees. */
-  readonly pending: Promise<unknown>[];
-}
-
-/** What an execution of a rewritten document has come to: the run of the query, with those of other objects. */
-export interface SubtreeRun extends ObjectRun {
-  /** By path, as JSON. */
-  readonly below: Map<string, ObjectRun>;
-  /** The paths of the objects that have the field for errors in their data. */
-  readonly places: (readonly (string | number)[])[];
-}
-
-/** Why a subtree is not read or not stored. */
-interface Skip {
-  readonly reason: SkipReason;
-  readonly subject: string;
-}
-
-/** Until when a value is not looked up, since it could not be stored. */
-export interface Unstorable extends Skip {
-  readonly until: number;
-}
-
-/** One read of a subtree. */
-interface SubtreeCall {
-  /** What the build of this read has completed, if there was one. */
-  built?: Completed;
-  report?: ReadReport;
-  /** Whether there was an entry, which could not be served. */
-  hadEntry?: boolean;
-  /** Whether the build has found that the value must not be stored. */
-  isUnstorable?: boolean;
-  /** The first reason why not. */
-  skip?: Skip;
-}
-
-/** Takes the place of a value that is not stored: those who have waited for it execute the field themselves. No completed object is a string. */
-const NOT_STORED = "not stored";
-
-/** Leads from the `info` of a twin, and of its load, to the call. */
-const CALL: unique symbol = Symbol("graphql-cached.subtree-call");
-
-const NO_ARGS: Args = {};
-
-/** The hidden ids of a type without errors in them. */
-const isHidden = ({ path }: GraphQLError): boolean =>
-  path?.some((step) => typeof step === "string" && isHiddenKey(step)) === true;
-
-/** What `SubtreeField` needs to know about its field. */
-export interface SubtreeSource extends NestedSource {
-  readonly parts: CacheParts;
-  readonly rule: FieldRule;
-  /** Returns the run that a call belongs to. */
-  runOf(info: GraphQLResolveInfo): SubtreeRun;
-  /** The selections of the field that are kept, by digest. */
-  readonly selections: Map<string, { readonly hitRatio: HitRatio; usedAt: number }>;
-  /** What is not looked up for a while, by digest of the key. */
-  readonly unstorable: LRUCache<string, Unstorable>;
-  /** Reports why a subtree is not stored. `subject`: a coordinate or a name. */
-  skipped(reason: SkipReason, subject: string): void;
-}
-
 /**
  * A field of the query type in one document, whose completed selection is an entry. Its twin is read like a cached field, with a key that
  * contains the selection; its load is a nested execution of the field alone.
@@ -341,6 +268,79 @@ export class SubtreeField {
     control.skip();
     return NOT_STORED;
   }
+}
+
+/** Returns the keys on the way to a place. */
+export function pathOf(path: GraphQLResolveInfo["path"] | undefined): (string | number)[] {
+  const keys: (string | number)[] = [];
+  for (let at = path; at !== undefined; at = at.prev) keys.push(at.key);
+  return keys.reverse();
+}
+
+/** What the subtrees of one object have come to besides its data. */
+export interface ObjectRun {
+  /** The errors of its subtrees. */
+  readonly errors: GraphQLError[];
+  /** Its subtrees. */
+  readonly pending: Promise<unknown>[];
+}
+
+/** What an execution of a rewritten document has come to: the run of the query, with those of other objects. */
+export interface SubtreeRun extends ObjectRun {
+  /** By path, as JSON. */
+  readonly below: Map<string, ObjectRun>;
+  /** The paths of the objects that have the field for errors in their data. */
+  readonly places: (readonly (string | number)[])[];
+}
+
+/** Why a subtree is not read or not stored. */
+interface Skip {
+  readonly reason: SkipReason;
+  readonly subject: string;
+}
+
+/** Until when a value is not looked up, since it could not be stored. */
+export interface Unstorable extends Skip {
+  readonly until: number;
+}
+
+/** One read of a subtree. */
+interface SubtreeCall {
+  /** What the build of this read has completed, if there was one. */
+  built?: Completed;
+  report?: ReadReport;
+  /** Whether there was an entry, which could not be served. */
+  hadEntry?: boolean;
+  /** Whether the build has found that the value must not be stored. */
+  isUnstorable?: boolean;
+  /** The first reason why not. */
+  skip?: Skip;
+}
+
+/** Takes the place of a value that is not stored: those who have waited for it execute the field themselves. No completed object is a string. */
+const NOT_STORED = "not stored";
+
+/** Leads from the `info` of a twin, and of its load, to the call. */
+const CALL: unique symbol = Symbol("graphql-cached.subtree-call");
+
+const NO_ARGS: Args = {};
+
+/** The hidden ids of a type without errors in them. */
+const isHidden = ({ path }: GraphQLError): boolean =>
+  path?.some((step) => typeof step === "string" && isHiddenKey(step)) === true;
+
+/** What `SubtreeField` needs to know about its field. */
+export interface SubtreeSource extends NestedSource {
+  readonly parts: CacheParts;
+  readonly rule: FieldRule;
+  /** Returns the run that a call belongs to. */
+  runOf(info: GraphQLResolveInfo): SubtreeRun;
+  /** The selections of the field that are kept, by digest. */
+  readonly selections: Map<string, { readonly hitRatio: HitRatio; usedAt: number }>;
+  /** What is not looked up for a while, by digest of the key. */
+  readonly unstorable: LRUCache<string, Unstorable>;
+  /** Reports why a subtree is not stored. `subject`: a coordinate or a name. */
+  skipped(reason: SkipReason, subject: string): void;
 }
 
 /** Whether an object can be an entry: it has what identifies it, as the default resolver reads it. */

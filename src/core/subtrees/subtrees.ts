@@ -28,27 +28,6 @@ import { type Obstacle, otherDirective, planSelection, SelectedTypes } from "./s
 import { SubtreeField, type SubtreeRun, type SubtreeSource, type Unstorable } from "./subtree-field.js";
 import { ERRORS_FIELD, Twins } from "./twins.js";
 
-/** A selection is replaced by another one if it was not asked for in this time. */
-const IDLE_MS = 60_000;
-/** The fields of one operation that have subtrees. More are an attack: each costs a walk through what it selects. */
-const MAX_FIELDS = 32;
-/** How many keys a field remembers that could not be stored. */
-const MAX_UNSTORABLE = 1_000;
-/** Bounds the memory of past reports. */
-const MAX_REPORTS = 1_000;
-
-/** What belongs to one schema. */
-interface SchemaState {
-  readonly queryType: GraphQLObjectType;
-  /** The object types whose objects are entries where lists of them are selected, by name. */
-  readonly listed: ReadonlyMap<string, SubtreeSource>;
-  /** The fields of the query type with subtrees, by name. */
-  readonly roots: ReadonlyMap<string, SubtreeSource>;
-  /** Why further fields have no subtrees, by name. */
-  readonly refused: ReadonlyMap<string, { readonly coordinate: string; readonly obstacle: Obstacle }>;
-  readonly operations: WeakMap<DocumentNode, Map<string, RewrittenOperation | undefined>>;
-}
-
 /**
  * The subtrees of a cache: rewrites the operations that a server is about to execute, so that fields with `subtree: true` are answered with
  * their completed selection.
@@ -365,6 +344,27 @@ export class Subtrees implements OperationRewriter {
     this.#parts.channel.publish({ name: "subtree.skipped", coordinate, digest: "", reason, subject });
     return true;
   }
+}
+
+/** A selection is replaced by another one if it was not asked for in this time. */
+const IDLE_MS = 60_000;
+/** The fields of one operation that have subtrees. More are an attack: each costs a walk through what it selects. */
+const MAX_FIELDS = 32;
+/** How many keys a field remembers that could not be stored. */
+const MAX_UNSTORABLE = 1_000;
+/** Bounds the memory of past reports. */
+const MAX_REPORTS = 1_000;
+
+/** What belongs to one schema. */
+interface SchemaState {
+  readonly queryType: GraphQLObjectType;
+  /** The object types whose objects are entries where lists of them are selected, by name. */
+  readonly listed: ReadonlyMap<string, SubtreeSource>;
+  /** The fields of the query type with subtrees, by name. */
+  readonly roots: ReadonlyMap<string, SubtreeSource>;
+  /** Why further fields have no subtrees, by name. */
+  readonly refused: ReadonlyMap<string, { readonly coordinate: string; readonly obstacle: Obstacle }>;
+  readonly operations: WeakMap<DocumentNode, Map<string, RewrittenOperation | undefined>>;
 }
 
 /** Returns a directive with which a response has several parts. */

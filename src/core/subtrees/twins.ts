@@ -18,6 +18,61 @@ import { getOrMake } from "../base/get-or-make.js";
 import type { AnyField } from "../directive/compile/field-rule.js";
 import { ORIGINAL } from "../directive/run/written-nodes.js";
 
+/**
+ * The fields that take the place of others in rewritten queries, and the schema of builds. A twin returns a leaf, so that the
+ * executor does not look into its value. It is a property of the fields of the query type that is not enumerable: introspection, SDL, and
+ * servers that wrap all resolvers do not see it, and copies of the schema do not have it.
+ */
+export class Twins {
+  /** The type of completed values. */
+  readonly leaf = hiddenScalar("$Completed");
+  readonly #buildSchemas = new WeakMap<GraphQLSchema, GraphQLSchema>();
+
+  /** Adds the twins of fields to a query type, and the field for errors. */
+  add(queryType: GraphQLObjectType, fieldNames: readonly string[]): void {
+    const fields = queryType.getFields();
+    for (const name of fieldNames) {
+      const field = fields[name] as AnyField;
+      const type = isNonNullType(field.type) ? new GraphQLNonNull(this.leaf) : this.leaf;
+      define(queryType, twinNameOf(name), field, { name: twinNameOf(name), type, args: field.args });
+    }
+    this.#addErrors(queryType);
+  }
+
+  /** Adds the twins of fields that return lists to a type, and the field for errors. They have the names of their fields, which messages of errors contain. */
+  addLists(type: GraphQLObjectType, fieldNames: readonly string[]): void {
+    const completed = (declared: GraphQLOutputType): GraphQLOutputType => {
+      if (isNonNullType(declared))
+        return new GraphQLNonNull(completed(declared.ofType) as GraphQLOutputType & GraphQLNullableType);
+      return isListType(declared) ? new GraphQLList(completed(declared.ofType)) : this.leaf;
+    };
+    for (const name of fieldNames) {
+      const field = type.getFields()[name] as AnyField;
+      define(type, listTwinNameOf(name), field, { name, type: completed(field.type), args: field.args });
+    }
+    this.#addErrors(type);
+  }
+
+  #addErrors(type: GraphQLObjectType): void {
+    const [first] = Object.values(type.getFields());
+    if (first === undefined) return;
+    define(type, ERRORS_FIELD, first as AnyField, { name: ERRORS_FIELD, type: new GraphQLList(this.leaf), args: [] });
+  }
+
+  /** Returns the schema with which objects of types are executed: its query type has a field for each of them, of the name of the type. */
+  objectSchemaOf(schema: GraphQLSchema, types: readonly GraphQLObjectType[]): GraphQLSchema {
+    const fields = Object.fromEntries(types.map((type) => [type.name, { type, resolve }]));
+    const query = new GraphQLObjectType({ name: "Hidden", fields });
+    query.name = "$Objects";
+    return withVariables({ ...schema.toConfig(), query, mutation: undefined, subscription: undefined });
+  }
+
+  /** Returns the schema that builds are executed with: the same types, and the type of variables. */
+  buildSchemaOf(schema: GraphQLSchema): GraphQLSchema {
+    return getOrMake(this.#buildSchemas, schema, () => withVariables(schema.toConfig()));
+  }
+}
+
 /** The field of a rewritten query that returns the errors of its subtrees. No client can write its name. */
 export const ERRORS_FIELD = "$errors";
 /** The type of the variables of nested executions: their values were coerced before. */
@@ -79,61 +134,6 @@ function define(
     subscribe: undefined,
   });
   Object.defineProperty(fields, property, { value: twin, enumerable: false });
-}
-
-/**
- * The fields that take the place of others in rewritten queries, and the schema of builds. A twin returns a leaf, so that the
- * executor does not look into its value. It is a property of the fields of the query type that is not enumerable: introspection, SDL, and
- * servers that wrap all resolvers do not see it, and copies of the schema do not have it.
- */
-export class Twins {
-  /** The type of completed values. */
-  readonly leaf = hiddenScalar("$Completed");
-  readonly #buildSchemas = new WeakMap<GraphQLSchema, GraphQLSchema>();
-
-  /** Adds the twins of fields to a query type, and the field for errors. */
-  add(queryType: GraphQLObjectType, fieldNames: readonly string[]): void {
-    const fields = queryType.getFields();
-    for (const name of fieldNames) {
-      const field = fields[name] as AnyField;
-      const type = isNonNullType(field.type) ? new GraphQLNonNull(this.leaf) : this.leaf;
-      define(queryType, twinNameOf(name), field, { name: twinNameOf(name), type, args: field.args });
-    }
-    this.#addErrors(queryType);
-  }
-
-  /** Adds the twins of fields that return lists to a type, and the field for errors. They have the names of their fields, which messages of errors contain. */
-  addLists(type: GraphQLObjectType, fieldNames: readonly string[]): void {
-    const completed = (declared: GraphQLOutputType): GraphQLOutputType => {
-      if (isNonNullType(declared))
-        return new GraphQLNonNull(completed(declared.ofType) as GraphQLOutputType & GraphQLNullableType);
-      return isListType(declared) ? new GraphQLList(completed(declared.ofType)) : this.leaf;
-    };
-    for (const name of fieldNames) {
-      const field = type.getFields()[name] as AnyField;
-      define(type, listTwinNameOf(name), field, { name, type: completed(field.type), args: field.args });
-    }
-    this.#addErrors(type);
-  }
-
-  #addErrors(type: GraphQLObjectType): void {
-    const [first] = Object.values(type.getFields());
-    if (first === undefined) return;
-    define(type, ERRORS_FIELD, first as AnyField, { name: ERRORS_FIELD, type: new GraphQLList(this.leaf), args: [] });
-  }
-
-  /** Returns the schema with which objects of types are executed: its query type has a field for each of them, of the name of the type. */
-  objectSchemaOf(schema: GraphQLSchema, types: readonly GraphQLObjectType[]): GraphQLSchema {
-    const fields = Object.fromEntries(types.map((type) => [type.name, { type, resolve }]));
-    const query = new GraphQLObjectType({ name: "Hidden", fields });
-    query.name = "$Objects";
-    return withVariables({ ...schema.toConfig(), query, mutation: undefined, subscription: undefined });
-  }
-
-  /** Returns the schema that builds are executed with: the same types, and the type of variables. */
-  buildSchemaOf(schema: GraphQLSchema): GraphQLSchema {
-    return getOrMake(this.#buildSchemas, schema, () => withVariables(schema.toConfig()));
-  }
 }
 
 const withVariables = (config: GraphQLSchemaConfig & { readonly types: readonly GraphQLNamedType[] }): GraphQLSchema =>

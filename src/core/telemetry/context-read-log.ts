@@ -1,11 +1,6 @@
 import type { Cancel, Clock } from "../base/clock.js";
 import type { ContextReads, Logger } from "./log-listener.js";
 
-/** How long reads are collected at most until a request ends: its fields read the same properties one after the other. */
-const REQUEST_MS = 250;
-/** Bounds the memory of what was logged. */
-const MAX_LOGGED = 1_000;
-
 /**
  * Logs which PUBLIC fields and loaders read a property of the context that is not part of their keys: one line for each
  * property, which lists all that a request has found, or a tick if nothing tells when requests end. Later finds are
@@ -58,6 +53,11 @@ export class ContextReadLog implements ContextReads {
     this.#pending.clear();
   }
 }
+
+/** How long reads are collected at most until a request ends: its fields read the same properties one after the other. */
+const REQUEST_MS = 250;
+/** Bounds the memory of what was logged. */
+const MAX_LOGGED = 1_000;
 
 function firstLine(property: string, coordinates: ReadonlySet<string>): string {
   const hasFields = [...coordinates].some(isField);

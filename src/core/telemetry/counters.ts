@@ -11,77 +11,6 @@ import type {
   WatchedValue,
 } from "./events.js";
 
-/** The counts of one coordinate. `reads` is the sum of the six read outcomes. */
-export interface Counts extends Record<ReadOutcome, number> {
-  reads: number;
-  loads: number;
-  /** Those of the loads that refresh a stored value in the background. */
-  refreshes: number;
-  failedLoads: number;
-  refusedStores: number;
-  /** Bytes of the values that were stored, as they are in the store. */
-  storedBytes: number;
-  /** Bytes of the stored values that reads were served from. */
-  readBytes: number;
-  readonly bypasses: Map<BypassReason, number>;
-  /** How long the loads took that have ended with a value. */
-  readonly loadMs: Durations;
-  /** How long reads have waited for the loads of others. */
-  readonly waitMs: Durations;
-  /** Undefined until a read is observed. */
-  observed: ObservedCounts | undefined;
-  /** Undefined until a stored value is compared with its source. */
-  watched: WatchedCounts | undefined;
-}
-
-/** What comparisons of stored values with their source have shown, of hits that were sampled and of observed reads. */
-export interface WatchedCounts {
-  /** Hits that were sampled and compared. */
-  samples: number;
-  /** Those of them that were outdated. */
-  staleSamples: number;
-  /** All comparisons. */
-  comparisons: number;
-  /** The sum of the ages of the values that were compared. */
-  agesMs: number;
-  /** For how long values were seen not to change, in total. */
-  unchangedMs: number;
-  /** How old the hits were that were sampled and outdated. */
-  readonly staleAgeMs: Durations;
-  /** The changes that were seen, by the time within which each of them happened. */
-  readonly changedMs: Durations;
-}
-
-/**
- * The counts of the reads of one coordinate in the mode `observe`: by what the cache would have done, how many of its
- * values were compared, and how many of these differed. Stale values have counts of their own, since they may differ.
- */
-export interface ObservedCounts extends Record<ObservedOutcome, number> {
-  reads: number;
-  compared: number;
-  different: number;
-  comparedStale: number;
-  differentStale: number;
-}
-
-/** What is known of the subtrees of one field. */
-export interface SubtreeCounts {
-  readonly counts: Counts;
-  /** How many selections of the field are kept now. */
-  selections: number;
-  /** The fields that are parts of no subtree. */
-  readonly holes: Set<string>;
-  /** How often there was no subtree, or none was stored, by reason and subject. */
-  readonly skips: Map<string, Skip>;
-}
-
-/** Why a field with subtrees was executed field by field, or its subtree was not stored. */
-export interface Skip {
-  readonly reason: SkipReason;
-  readonly subject: string;
-  count: number;
-}
-
 /** Counts the events of this process by coordinate, since it started: those of subtrees apart from those of the entries of their field. */
 export class Counters {
   readonly #byCoordinate = new Map<string, Counts>();
@@ -200,6 +129,77 @@ export class Counters {
       for (const name of COUNTERS) total[name] += counts[name];
     return total;
   }
+}
+
+/** The counts of one coordinate. `reads` is the sum of the six read outcomes. */
+export interface Counts extends Record<ReadOutcome, number> {
+  reads: number;
+  loads: number;
+  /** Those of the loads that refresh a stored value in the background. */
+  refreshes: number;
+  failedLoads: number;
+  refusedStores: number;
+  /** Bytes of the values that were stored, as they are in the store. */
+  storedBytes: number;
+  /** Bytes of the stored values that reads were served from. */
+  readBytes: number;
+  readonly bypasses: Map<BypassReason, number>;
+  /** How long the loads took that have ended with a value. */
+  readonly loadMs: Durations;
+  /** How long reads have waited for the loads of others. */
+  readonly waitMs: Durations;
+  /** Undefined until a read is observed. */
+  observed: ObservedCounts | undefined;
+  /** Undefined until a stored value is compared with its source. */
+  watched: WatchedCounts | undefined;
+}
+
+/** What comparisons of stored values with their source have shown, of hits that were sampled and of observed reads. */
+export interface WatchedCounts {
+  /** Hits that were sampled and compared. */
+  samples: number;
+  /** Those of them that were outdated. */
+  staleSamples: number;
+  /** All comparisons. */
+  comparisons: number;
+  /** The sum of the ages of the values that were compared. */
+  agesMs: number;
+  /** For how long values were seen not to change, in total. */
+  unchangedMs: number;
+  /** How old the hits were that were sampled and outdated. */
+  readonly staleAgeMs: Durations;
+  /** The changes that were seen, by the time within which each of them happened. */
+  readonly changedMs: Durations;
+}
+
+/**
+ * The counts of the reads of one coordinate in the mode `observe`: by what the cache would have done, how many of its
+ * values were compared, and how many of these differed. Stale values have counts of their own, since they may differ.
+ */
+export interface ObservedCounts extends Record<ObservedOutcome, number> {
+  reads: number;
+  compared: number;
+  different: number;
+  comparedStale: number;
+  differentStale: number;
+}
+
+/** What is known of the subtrees of one field. */
+export interface SubtreeCounts {
+  readonly counts: Counts;
+  /** How many selections of the field are kept now. */
+  selections: number;
+  /** The fields that are parts of no subtree. */
+  readonly holes: Set<string>;
+  /** How often there was no subtree, or none was stored, by reason and subject. */
+  readonly skips: Map<string, Skip>;
+}
+
+/** Why a field with subtrees was executed field by field, or its subtree was not stored. */
+export interface Skip {
+  readonly reason: SkipReason;
+  readonly subject: string;
+  count: number;
 }
 
 export const COUNTERS = [

@@ -2,6 +2,58 @@ import { ignoreRejection } from "../base/deferred.js";
 import { CachedError, inOneLine, messageOf } from "../base/errors.js";
 import type { Listener } from "./events.js";
 
+/**
+ * Returns a listener that logs when the store becomes unavailable and when it recovers, and warns
+ * once per coordinate and cause about whatever keeps a field from being cached.
+ */
+export function logListener(logger: Logger, contextReads: ContextReads): Listener {
+  const unavailable = new Set<string>();
+  const storeName = (node: string): string => (node === "" ? "the store" : `store node ${node}`);
+  const warned = new Set<string>();
+  const warnOnce = (cause: string, message: string): void => {
+    if (warned.has(cause)) return;
+    warned.add(cause);
+    logger.warn(`graphql-cached: ${inOneLine(message, MAX_LENGTH)}`);
+  };
+  return (event) => {
+    if (event.name === "store.failed" && !unavailable.has(event.node)) {
+      unavailable.add(event.node);
+      logger.warn(
+        `graphql-cached: ${storeName(event.node)} is unavailable, requests continue uncached: ${inOneLine(messageOf(event.error))}`,
+      );
+    } else if (event.name === "store.recovered" && unavailable.delete(event.node)) {
+      logger.info(`graphql-cached: ${storeName(event.node)} is available again`);
+    } else if (event.name === "connection.failed") {
+      logger.warn(`graphql-cached: ${inOneLine(event.error.message)}; ${MEANWHILE[event.use]}`);
+    } else if (event.name === "connection.recovered") {
+      logger.info("graphql-cached: all connections of the store can be used again");
+    } else if (event.name === "invalidations.overflowed") {
+      logger.warn(`graphql-cached: ${event.error.message}`);
+    } else if (event.name === "mode.changed") {
+      const what = event.coordinate === null ? "the cache" : `\`${event.coordinate}\``;
+      logger.info(`graphql-cached: the mode of ${what} is ${event.mode} now; it was ${event.previous}`);
+    } else if (event.name === "purge.failed") {
+      warnOnce(event.name, PURGE_FAILED);
+    } else if (event.name === "comparison.failed") {
+      warnOnce(`${event.coordinate} ${event.name}`, comparisonMessage(event.coordinate, event.error));
+    } else if (event.name === "context.read") {
+      contextReads.add(event.coordinate, event.property);
+    } else if (event.name === "selection.read" || event.name === "tag.mistaken") {
+      warnOnce(`${event.coordinate} ${event.error.message}`, event.error.message);
+    } else if (event.name === "sharing.suspended") {
+      warnOnce(`${event.coordinate} ${event.name}`, unsharedMessage(event.coordinate, event.error));
+    } else if (
+      event.name === "value.refused" ||
+      event.name === "entry.corrupt" ||
+      event.name === "resolver.bypassed" ||
+      event.name === "lifetime.refused" ||
+      event.name === "signal.refused"
+    ) {
+      if (event.error !== undefined) warnOnce(`${event.coordinate} ${event.error.code}`, event.error.message);
+    }
+  };
+}
+
 /** Where log lines are written. */
 export interface Logger {
   info(message: string): void;
@@ -55,58 +107,6 @@ export class OnceLog implements Logger {
     this.#written.add(line);
     return true;
   }
-}
-
-/**
- * Returns a listener that logs when the store becomes unavailable and when it recovers, and warns
- * once per coordinate and cause about whatever keeps a field from being cached.
- */
-export function logListener(logger: Logger, contextReads: ContextReads): Listener {
-  const unavailable = new Set<string>();
-  const storeName = (node: string): string => (node === "" ? "the store" : `store node ${node}`);
-  const warned = new Set<string>();
-  const warnOnce = (cause: string, message: string): void => {
-    if (warned.has(cause)) return;
-    warned.add(cause);
-    logger.warn(`graphql-cached: ${inOneLine(message, MAX_LENGTH)}`);
-  };
-  return (event) => {
-    if (event.name === "store.failed" && !unavailable.has(event.node)) {
-      unavailable.add(event.node);
-      logger.warn(
-        `graphql-cached: ${storeName(event.node)} is unavailable, requests continue uncached: ${inOneLine(messageOf(event.error))}`,
-      );
-    } else if (event.name === "store.recovered" && unavailable.delete(event.node)) {
-      logger.info(`graphql-cached: ${storeName(event.node)} is available again`);
-    } else if (event.name === "connection.failed") {
-      logger.warn(`graphql-cached: ${inOneLine(event.error.message)}; ${MEANWHILE[event.use]}`);
-    } else if (event.name === "connection.recovered") {
-      logger.info("graphql-cached: all connections of the store can be used again");
-    } else if (event.name === "invalidations.overflowed") {
-      logger.warn(`graphql-cached: ${event.error.message}`);
-    } else if (event.name === "mode.changed") {
-      const what = event.coordinate === null ? "the cache" : `\`${event.coordinate}\``;
-      logger.info(`graphql-cached: the mode of ${what} is ${event.mode} now; it was ${event.previous}`);
-    } else if (event.name === "purge.failed") {
-      warnOnce(event.name, PURGE_FAILED);
-    } else if (event.name === "comparison.failed") {
-      warnOnce(`${event.coordinate} ${event.name}`, comparisonMessage(event.coordinate, event.error));
-    } else if (event.name === "context.read") {
-      contextReads.add(event.coordinate, event.property);
-    } else if (event.name === "selection.read" || event.name === "tag.mistaken") {
-      warnOnce(`${event.coordinate} ${event.error.message}`, event.error.message);
-    } else if (event.name === "sharing.suspended") {
-      warnOnce(`${event.coordinate} ${event.name}`, unsharedMessage(event.coordinate, event.error));
-    } else if (
-      event.name === "value.refused" ||
-      event.name === "entry.corrupt" ||
-      event.name === "resolver.bypassed" ||
-      event.name === "lifetime.refused" ||
-      event.name === "signal.refused"
-    ) {
-      if (event.error !== undefined) warnOnce(`${event.coordinate} ${event.error.code}`, event.error.message);
-    }
-  };
 }
 
 /** What happens while a connection of the store cannot be used. */

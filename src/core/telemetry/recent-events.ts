@@ -3,31 +3,6 @@ import { errorTypeOf } from "./error-type.js";
 import type { CacheEvent } from "./events.js";
 
 /**
- * Trouble that was reported lately. Equal events of one field, loader or node are one, with a count. Contains no user
- * data: of an error that the source has thrown it has only the code or class.
- */
-export interface RecentEvent {
-  readonly name: CacheEvent["name"];
-  /** When it was last reported, on the clock of this process. */
-  readonly at: number;
-  readonly firstAt: number;
-  readonly count: number;
-  /** The field or loader. Undefined: it concerns the store or the whole cache. */
-  readonly coordinate: string | undefined;
-  /** The digest of the key that it last concerned. */
-  readonly digest: string | undefined;
-  /** The node of the store; empty if the store is one node. */
-  readonly node: string | undefined;
-  /** The operation of the store, the reason of the bypass, the property of the context, or the mode. */
-  readonly detail: string | undefined;
-  /** The code of the error, or the name of its class if it has none. */
-  readonly error: string | undefined;
-}
-
-/** How many different events are kept. */
-const MAX_EVENTS = 100;
-
-/**
  * Keeps the last 100 different events that report trouble, or its end. What happens for every hit or every load is
  * not kept, so that a cache that works costs nothing.
  */
@@ -69,6 +44,31 @@ export class RecentEvents {
     return [...this.#events.values()].reverse().slice(0, max);
   }
 }
+
+/**
+ * Trouble that was reported lately. Equal events of one field, loader or node are one, with a count. Contains no user
+ * data: of an error that the source has thrown it has only the code or class.
+ */
+export interface RecentEvent {
+  readonly name: CacheEvent["name"];
+  /** When it was last reported, on the clock of this process. */
+  readonly at: number;
+  readonly firstAt: number;
+  readonly count: number;
+  /** The field or loader. Undefined: it concerns the store or the whole cache. */
+  readonly coordinate: string | undefined;
+  /** The digest of the key that it last concerned. */
+  readonly digest: string | undefined;
+  /** The node of the store; empty if the store is one node. */
+  readonly node: string | undefined;
+  /** The operation of the store, the reason of the bypass, the property of the context, or the mode. */
+  readonly detail: string | undefined;
+  /** The code of the error, or the name of its class if it has none. */
+  readonly error: string | undefined;
+}
+
+/** How many different events are kept. */
+const MAX_EVENTS = 100;
 
 /** The events that are kept in any case. One that is published for every read, load or operation must not be among them. */
 const KEPT: ReadonlySet<CacheEvent["name"]> = new Set<CacheEvent["name"]>([

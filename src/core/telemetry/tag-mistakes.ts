@@ -1,9 +1,6 @@
 import type { CachedError } from "../base/errors.js";
 import type { Channel } from "./channel.js";
 
-/** How many different mistakes are reported. */
-const MAX_REPORTED = 1_000;
-
 /** Publishes each mistake in a tag once, by its message. */
 export class TagMistakes {
   readonly #channel: Channel;
@@ -20,3 +17,6 @@ export class TagMistakes {
     this.#channel.publish({ name: "tag.mistaken", coordinate, digest: "", error });
   }
 }
+
+/** How many different mistakes are reported. */
+const MAX_REPORTED = 1_000;

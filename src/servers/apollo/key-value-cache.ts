@@ -5,29 +5,6 @@ import { type CacheHandle, type CacheParts, partsOf } from "../../core/parts.js"
 import type { Policy } from "../../core/policy/policy.js";
 import { NO_TAGS, type ReadRequest } from "../../core/tier/request/request.js";
 
-/** Options of `keyValueCache`. */
-export interface KeyValueCacheOptions {
-  /** How long a value that is set without a `ttl` is kept, in seconds. Default: 300. */
-  readonly maxAge?: number | undefined;
-}
-
-/** Apollo Server's interface of the same name, for strings. */
-export interface KeyValueCache {
-  /** Never rejects; undefined for a value that cannot be read, and for a key that cannot be set. */
-  get(key: string): Promise<string | undefined>;
-  /**
-   * `ttl` is in seconds; null means that the value does not expire. Resolves when the value is stored, or when a later `set` or `delete` has
-   * superseded it. Rejects with `CACHED_OPTION_INVALID` for an invalid argument, such as a key of more than 65,000
-   * characters, or with `CACHED_STORE_UNAVAILABLE` if the store has not confirmed that the old value is gone.
-   */
-  set(key: string, value: string, options?: { readonly ttl?: number | null }): Promise<void>;
-  /**
-   * Rejects with `CACHED_STORE_UNAVAILABLE` if the store has not confirmed; the deletion is then retried in the background.
-   * Rejects with `CACHED_OPTION_INVALID` for a key that cannot be set.
-   */
-  delete(key: string): Promise<void>;
-}
-
 /**
  * Returns the cache's store as Apollo Server's KeyValueCache, for `new ApolloServer({ cache })`
  * (persisted queries) and the response cache plugin. Its keys are separate from those of fields and loaders.
@@ -76,6 +53,29 @@ export function keyValueCache(cache: CacheHandle<never>, options: KeyValueCacheO
       await parts.invalidation.run({ keys: [name], tags: [] }, "hard", { via: "delete" });
     },
   };
+}
+
+/** Options of `keyValueCache`. */
+export interface KeyValueCacheOptions {
+  /** How long a value that is set without a `ttl` is kept, in seconds. Default: 300. */
+  readonly maxAge?: number | undefined;
+}
+
+/** Apollo Server's interface of the same name, for strings. */
+export interface KeyValueCache {
+  /** Never rejects; undefined for a value that cannot be read, and for a key that cannot be set. */
+  get(key: string): Promise<string | undefined>;
+  /**
+   * `ttl` is in seconds; null means that the value does not expire. Resolves when the value is stored, or when a later `set` or `delete` has
+   * superseded it. Rejects with `CACHED_OPTION_INVALID` for an invalid argument, such as a key of more than 65,000
+   * characters, or with `CACHED_STORE_UNAVAILABLE` if the store has not confirmed that the old value is gone.
+   */
+  set(key: string, value: string, options?: { readonly ttl?: number | null }): Promise<void>;
+  /**
+   * Rejects with `CACHED_STORE_UNAVAILABLE` if the store has not confirmed; the deletion is then retried in the background.
+   * Rejects with `CACHED_OPTION_INVALID` for a key that cannot be set.
+   */
+  delete(key: string): Promise<void>;
 }
 
 const COORDINATE = "KeyValueCache";

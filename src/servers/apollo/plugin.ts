@@ -27,39 +27,6 @@ import type { EdgeOptions } from "../edge/options.js";
 import { type HintedInfo, NarrowestPolicy, restrictHint, secondsLeft } from "./cache-hints.js";
 import { ServedResults } from "./stringify-result.js";
 
-/** Options of `cachedPlugin`. */
-export interface CachedPluginOptions<Context extends BaseContext> extends TraceOptions<Context> {
-  /**
-   * Keeps whole responses, for as long and for whom `@cacheControl` and the hints of resolvers say, until a part of them is
-   * outdated or invalidated. Default: false.
-   */
-  readonly responses?: boolean | ResponsesOptions | undefined;
-  /**
-   * Lets CDNs keep the responses to GET requests, and name what is in them in the headers `Cache-Tag` and `Surrogate-Key`, for
-   * `invalidation.purge`. Never more public, nor longer, than Apollo's `Cache-Control` says. Default: false.
-   */
-  readonly edge?: boolean | EdgeOptions | undefined;
-  /**
-   * Names what is in the responses of a subgraph in `extensions.apolloCacheTags` and `extensions.apolloEntityCacheTags`, for the response
-   * cache of Apollo Router. What cannot be named is not to be kept: `no-store`. Default: false.
-   */
-  readonly routerTags?: boolean | undefined;
-  /**
-   * Decides which callers may send `extensions: { cached: true }` to get `extensions.cached` in the
-   * response. With `{ cached: "BYPASS" }` or `{ cached: "REFRESH" }` they also override the cache,
-   * as `cache.override` does. Default: no caller may.
-   */
-  readonly allow?: TraceOptions<Context>["allow"];
-}
-
-/** The operation whose execution begins. Its document is what is executed. */
-type ExecutedRequest<Context extends BaseContext> = GraphQLRequestContextExecutionDidStart<Context> & {
-  document: DocumentNode;
-};
-/** What the functions below use of a request. */
-type Asked = Pick<GraphQLRequestContextResponseForOperation<BaseContext>, "response" | "overallCachePolicy">;
-type Answered = Pick<GraphQLRequestContextWillSendResponse<BaseContext>, "response" | "overallCachePolicy">;
-
 /**
  * The Apollo Server plugin. What cached fields and loaders have read lowers the response's
  * `Cache-Control` to its remaining freshness, `extensions.cached` reports what each of them did, and a
@@ -210,6 +177,39 @@ export function cachedPlugin<Context extends BaseContext>(
     },
   };
 }
+
+/** Options of `cachedPlugin`. */
+export interface CachedPluginOptions<Context extends BaseContext> extends TraceOptions<Context> {
+  /**
+   * Keeps whole responses, for as long and for whom `@cacheControl` and the hints of resolvers say, until a part of them is
+   * outdated or invalidated. Default: false.
+   */
+  readonly responses?: boolean | ResponsesOptions | undefined;
+  /**
+   * Lets CDNs keep the responses to GET requests, and name what is in them in the headers `Cache-Tag` and `Surrogate-Key`, for
+   * `invalidation.purge`. Never more public, nor longer, than Apollo's `Cache-Control` says. Default: false.
+   */
+  readonly edge?: boolean | EdgeOptions | undefined;
+  /**
+   * Names what is in the responses of a subgraph in `extensions.apolloCacheTags` and `extensions.apolloEntityCacheTags`, for the response
+   * cache of Apollo Router. What cannot be named is not to be kept: `no-store`. Default: false.
+   */
+  readonly routerTags?: boolean | undefined;
+  /**
+   * Decides which callers may send `extensions: { cached: true }` to get `extensions.cached` in the
+   * response. With `{ cached: "BYPASS" }` or `{ cached: "REFRESH" }` they also override the cache,
+   * as `cache.override` does. Default: no caller may.
+   */
+  readonly allow?: TraceOptions<Context>["allow"];
+}
+
+/** The operation whose execution begins. Its document is what is executed. */
+type ExecutedRequest<Context extends BaseContext> = GraphQLRequestContextExecutionDidStart<Context> & {
+  document: DocumentNode;
+};
+/** What the functions below use of a request. */
+type Asked = Pick<GraphQLRequestContextResponseForOperation<BaseContext>, "response" | "overallCachePolicy">;
+type Answered = Pick<GraphQLRequestContextWillSendResponse<BaseContext>, "response" | "overallCachePolicy">;
 
 const NO_HEADERS: ReadonlyMap<string, string> = new Map();
 const OTHER_CACHE =

@@ -6,9 +6,6 @@ import {
   stringifyWith,
 } from "../../core/responses/stored-response.js";
 
-/** What to call when data is stringified here. Returns its stored text if nobody has read the data. */
-const TEXTS = new WeakMap<object, () => string | undefined>();
-
 /**
  * The option `stringifyResult` of `new ApolloServer`. Sends the stored text of a response that `cachedPlugin` has served and
  * that no plugin has read, without parsing it, and stringifies all other results as Apollo Server does by default.
@@ -17,6 +14,9 @@ export function stringifyResult(result: { readonly data?: unknown }): string {
   const text = TEXTS.get(result.data as object)?.();
   return `${text === undefined ? JSON.stringify(result) : stringifyWith(text, result)}\n`;
 }
+
+/** What to call when data is stringified here. Returns its stored text if nobody has read the data. */
+const TEXTS = new WeakMap<object, () => string | undefined>();
 
 /** The results of one plugin that are stored responses. */
 export class ServedResults {

@@ -17,30 +17,6 @@ import type { ClockOrigin } from "../../core/store/store.js";
 import type { ResolvedEdge } from "./options.js";
 import { EntityReads, type RouterExtensions } from "./router-tags.js";
 
-/** The request that a response answers. */
-export interface EdgeRequest {
-  readonly method: string;
-  header(name: string): string | null | undefined;
-  /** Whether it asks how its response was made, which `allow` lets only some callers know. */
-  readonly isTraced: boolean;
-}
-
-/** What a response is made of. */
-interface Contents {
-  /** Undefined: they are too many. */
-  readonly subjects: readonly Subject[] | undefined;
-  /** Milliseconds. Infinite without parts. */
-  readonly freshForMs: number;
-  readonly staleForMs: number;
-  readonly isPrivate: boolean;
-  /** Why not all of it is known. Undefined: it is. */
-  readonly refusal: string | undefined;
-  /** The paths into the context that it depends on. */
-  readonly contextPaths: readonly string[];
-  /** The tags among them of what belongs to no field. */
-  readonly unplaced: Iterable<Subject>;
-}
-
 /** Makes the headers by which CDNs keep responses, and find them again when something in them is invalidated. */
 export class Edge {
   readonly #parts: CacheParts;
@@ -91,6 +67,30 @@ export class Edge {
     const planner = getOrMake(this.#planners, schema, () => new OperationPlanner(schema, this.#parts));
     return response.execute(operation.context, planner.plan(document, operationName), observer, execution);
   }
+}
+
+/** The request that a response answers. */
+export interface EdgeRequest {
+  readonly method: string;
+  header(name: string): string | null | undefined;
+  /** Whether it asks how its response was made, which `allow` lets only some callers know. */
+  readonly isTraced: boolean;
+}
+
+/** What a response is made of. */
+interface Contents {
+  /** Undefined: they are too many. */
+  readonly subjects: readonly Subject[] | undefined;
+  /** Milliseconds. Infinite without parts. */
+  readonly freshForMs: number;
+  readonly staleForMs: number;
+  readonly isPrivate: boolean;
+  /** Why not all of it is known. Undefined: it is. */
+  readonly refusal: string | undefined;
+  /** The paths into the context that it depends on. */
+  readonly contextPaths: readonly string[];
+  /** The tags among them of what belongs to no field. */
+  readonly unplaced: Iterable<Subject>;
 }
 
 /** Whether a caller has an identity, or one that is not known because of a mistake in `identify`, which is logged once. */

@@ -1,6 +1,50 @@
 import type { CacheParts } from "../../core/parts.js";
 import { contextPathOf, rejectOption, switchedOptions } from "../../core/responses/options.js";
 
+/** Returns the option `edge` of `caller`; undefined if responses are not for CDNs. Throws `CACHED_OPTION_INVALID`. */
+export function resolveEdge(
+  given: unknown,
+  caller: string,
+  { identify }: Pick<CacheParts, "identify">,
+): ResolvedEdge | undefined {
+  const place = `${caller}: \`edge\``;
+  const options = switchedOptions<EdgeOptions>(given, place, NAMES);
+  if (options === undefined) return undefined;
+  const reject = (name: keyof EdgeOptions, expected: string, got: unknown): never =>
+    rejectOption(`${place}.\`${name}\``, expected, got);
+  const integer = (name: "maxTagBytes" | "maxTags" | "clientMaxAge", fallback: number, least: number): number => {
+    const value = options[name] ?? fallback;
+    return Number.isInteger(value) && value >= least ? value : reject(name, `an integer of at least ${least}`, value);
+  };
+  const headers = (name: "identityHeader" | "contextHeaders" | "vary", value: unknown): readonly string[] =>
+    Array.isArray(value) && value.every((one) => typeof one === "string" && HEADER.test(one))
+      ? value
+      : reject(name, "names of request headers", value);
+  const { contextHeaders = {}, vary = [] } = options;
+  const names = options.tagHeaders ?? (["Cache-Tag", "Surrogate-Key"] as const);
+  const isKnown = (name: string): boolean => Object.keys(SEPARATORS).includes(name);
+  if (!(Array.isArray(names) as boolean) || names.length === 0 || !names.every(isKnown))
+    reject("tagHeaders", `some of ${Object.keys(SEPARATORS).join(", ")}`, names);
+  const { identityHeader = identify === undefined ? undefined : "Authorization" } = options;
+  if (typeof contextHeaders !== "object" || contextHeaders === null)
+    reject("contextHeaders", "an object of paths and headers", contextHeaders);
+  for (const path of Object.keys(contextHeaders)) contextPathOf(path, `${place}.\`contextHeaders\``);
+  return {
+    tagHeaders: names.map((name) => ({ name, separator: SEPARATORS[name] })),
+    maxTagBytes: integer("maxTagBytes", 4_096, 1),
+    maxTags: integer("maxTags", 1_000, 1),
+    clientMaxAge: integer("clientMaxAge", 0, 0),
+    contextPaths: new Set(Object.keys(contextHeaders)),
+    vary: [
+      ...new Set([
+        ...headers("identityHeader", identityHeader === undefined ? [] : [identityHeader]),
+        ...headers("contextHeaders", Object.values(contextHeaders)),
+        ...headers("vary", vary),
+      ]),
+    ],
+  };
+}
+
 /** What separates the tags in each header that can have them. */
 const SEPARATORS = { "Cache-Tag": ",", "Surrogate-Key": " ", "Edge-Cache-Tag": ",", xkey: " " } as const;
 
@@ -53,47 +97,3 @@ const NAMES = [
   "vary",
 ] as const;
 const HEADER = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/;
-
-/** Returns the option `edge` of `caller`; undefined if responses are not for CDNs. Throws `CACHED_OPTION_INVALID`. */
-export function resolveEdge(
-  given: unknown,
-  caller: string,
-  { identify }: Pick<CacheParts, "identify">,
-): ResolvedEdge | undefined {
-  const place = `${caller}: \`edge\``;
-  const options = switchedOptions<EdgeOptions>(given, place, NAMES);
-  if (options === undefined) return undefined;
-  const reject = (name: keyof EdgeOptions, expected: string, got: unknown): never =>
-    rejectOption(`${place}.\`${name}\``, expected, got);
-  const integer = (name: "maxTagBytes" | "maxTags" | "clientMaxAge", fallback: number, least: number): number => {
-    const value = options[name] ?? fallback;
-    return Number.isInteger(value) && value >= least ? value : reject(name, `an integer of at least ${least}`, value);
-  };
-  const headers = (name: "identityHeader" | "contextHeaders" | "vary", value: unknown): readonly string[] =>
-    Array.isArray(value) && value.every((one) => typeof one === "string" && HEADER.test(one))
-      ? value
-      : reject(name, "names of request headers", value);
-  const { contextHeaders = {}, vary = [] } = options;
-  const names = options.tagHeaders ?? (["Cache-Tag", "Surrogate-Key"] as const);
-  const isKnown = (name: string): boolean => Object.keys(SEPARATORS).includes(name);
-  if (!(Array.isArray(names) as boolean) || names.length === 0 || !names.every(isKnown))
-    reject("tagHeaders", `some of ${Object.keys(SEPARATORS).join(", ")}`, names);
-  const { identityHeader = identify === undefined ? undefined : "Authorization" } = options;
-  if (typeof contextHeaders !== "object" || contextHeaders === null)
-    reject("contextHeaders", "an object of paths and headers", contextHeaders);
-  for (const path of Object.keys(contextHeaders)) contextPathOf(path, `${place}.\`contextHeaders\``);
-  return {
-    tagHeaders: names.map((name) => ({ name, separator: SEPARATORS[name] })),
-    maxTagBytes: integer("maxTagBytes", 4_096, 1),
-    maxTags: integer("maxTags", 1_000, 1),
-    clientMaxAge: integer("clientMaxAge", 0, 0),
-    contextPaths: new Set(Object.keys(contextHeaders)),
-    vary: [
-      ...new Set([
-        ...headers("identityHeader", identityHeader === undefined ? [] : [identityHeader]),
-        ...headers("contextHeaders", Object.values(contextHeaders)),
-        ...headers("vary", vary),
-      ]),
-    ],
-  };
-}

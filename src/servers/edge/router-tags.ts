@@ -2,27 +2,6 @@ import { getOrMake } from "../../core/base/get-or-make.js";
 import { type Key, type KeySpace, nameOfSubject, type Subject } from "../../core/keys/key.js";
 import type { ReadReport } from "../../core/tier/request/request.js";
 
-/** The extensions from which Apollo Router takes the tags of a subgraph's response. */
-export type RouterExtensions =
-  | { readonly apolloCacheTags: readonly string[] }
-  /** The tags of each entity, in their order. */
-  | { readonly apolloEntityCacheTags: readonly (readonly string[])[] };
-
-interface PathNode {
-  readonly prev?: PathNode | undefined;
-  readonly key: string | number;
-}
-
-/** One key that was read, and by which entities. */
-interface KeyRead {
-  readonly subjects: Set<Subject>;
-  /** By their places in `_entities`. Undefined: it was also read for what belongs to no entity, or to an unknown one. */
-  readonly entities: Set<number | undefined>;
-}
-
-/** The field of a subgraph by which Apollo Router asks for entities. */
-const ENTITIES = "_entities";
-
 /**
  * Notes which of the entities in a response what was read belongs to: Apollo Router keeps each for itself. What a loader has read has
  * no place, and is a part of all of them.
@@ -71,6 +50,27 @@ export class EntityReads {
     };
   }
 }
+
+/** The extensions from which Apollo Router takes the tags of a subgraph's response. */
+export type RouterExtensions =
+  | { readonly apolloCacheTags: readonly string[] }
+  /** The tags of each entity, in their order. */
+  | { readonly apolloEntityCacheTags: readonly (readonly string[])[] };
+
+interface PathNode {
+  readonly prev?: PathNode | undefined;
+  readonly key: string | number;
+}
+
+/** One key that was read, and by which entities. */
+interface KeyRead {
+  readonly subjects: Set<Subject>;
+  /** By their places in `_entities`. Undefined: it was also read for what belongs to no entity, or to an unknown one. */
+  readonly entities: Set<number | undefined>;
+}
+
+/** The field of a subgraph by which Apollo Router asks for entities. */
+const ENTITIES = "_entities";
 
 /** Returns the place in `_entities` of the field of an `info`. Undefined: it is in none. */
 function placeOf(info: unknown, source: unknown): number | undefined {

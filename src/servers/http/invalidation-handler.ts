@@ -12,26 +12,6 @@ import type { Names } from "../../core/tier/record/unconfirmed-invalidations.js"
 import { BadRequest, checkJsonType, type Incoming, JSON_HEADERS, type Outgoing, readObject } from "./exchange.js";
 import { type HttpHandler, handlerOf } from "./servers.js";
 
-/** Options of `invalidationHandler`. */
-export interface InvalidationHandlerOptions {
-  readonly cache: CacheHandle<never>;
-  /**
-   * What callers have to send as `authorization: Bearer <secret>`: at least 32 visible ASCII characters. Several, so that it can
-   * be rotated; those that are undefined count as absent, but one is required.
-   */
-  readonly secret: string | undefined | readonly (string | undefined)[];
-}
-
-const CALLER = "invalidationHandler";
-/** 128 bits in hexadecimal. */
-const MIN_SECRET_LENGTH = 32;
-const MAX_BODY_BYTES = 256 * 1_024;
-/** Of one request, of all kinds together. */
-const MAX_TARGETS = 1_000;
-/** What a request can name. */
-const LISTS = ["tags", "types", "entries", "coordinates"] as const;
-const PROPERTIES: readonly string[] = [...LISTS, "everything", "soft"];
-
 /**
  * Returns a handler that invalidates what a POST with JSON names, for jobs and webhooks that are no part of the process. It never
  * rejects, and answers 200 when the store has confirmed.
@@ -54,6 +34,26 @@ export function invalidationHandler(options: InvalidationHandlerOptions): HttpHa
     }
   });
 }
+
+/** Options of `invalidationHandler`. */
+export interface InvalidationHandlerOptions {
+  readonly cache: CacheHandle<never>;
+  /**
+   * What callers have to send as `authorization: Bearer <secret>`: at least 32 visible ASCII characters. Several, so that it can
+   * be rotated; those that are undefined count as absent, but one is required.
+   */
+  readonly secret: string | undefined | readonly (string | undefined)[];
+}
+
+const CALLER = "invalidationHandler";
+/** 128 bits in hexadecimal. */
+const MIN_SECRET_LENGTH = 32;
+const MAX_BODY_BYTES = 256 * 1_024;
+/** Of one request, of all kinds together. */
+const MAX_TARGETS = 1_000;
+/** What a request can name. */
+const LISTS = ["tags", "types", "entries", "coordinates"] as const;
+const PROPERTIES: readonly string[] = [...LISTS, "everything", "soft"];
 
 async function answer(incoming: Incoming, parts: CacheParts, isSecret: (given: string) => boolean): Promise<Outgoing> {
   if (incoming.method !== "POST")

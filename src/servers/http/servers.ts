@@ -1,6 +1,19 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { BadRequest, type Incoming, type Outgoing } from "./exchange.js";
 
+/** Returns the handler of what answers requests, whatever the server. `answer` must not reject. */
+export function handlerOf(answer: (incoming: Incoming) => Promise<Outgoing>): HttpHandler {
+  const handle = async (request: HttpRequest, reply?: ServerResponse | FastifyReplyLike): Promise<unknown> => {
+    if (reply === undefined) return toResponse(await answer(readFetch(request as Request)));
+    if ("raw" in reply && "raw" in request) {
+      reply.hijack();
+      send(reply.raw, await answer(readNode(request.raw, request)));
+    } else send(reply as ServerResponse, await answer(readNode(request as IncomingMessage)));
+    return undefined;
+  };
+  return handle as HttpHandler;
+}
+
 /** What is used of a request of Fastify. */
 export interface FastifyRequestLike {
   readonly raw: IncomingMessage;
@@ -21,19 +34,6 @@ export interface HttpHandler {
   (request: Request): Promise<Response>;
   (request: IncomingMessage, response: ServerResponse): Promise<void>;
   (request: FastifyRequestLike, reply: FastifyReplyLike): Promise<void>;
-}
-
-/** Returns the handler of what answers requests, whatever the server. `answer` must not reject. */
-export function handlerOf(answer: (incoming: Incoming) => Promise<Outgoing>): HttpHandler {
-  const handle = async (request: HttpRequest, reply?: ServerResponse | FastifyReplyLike): Promise<unknown> => {
-    if (reply === undefined) return toResponse(await answer(readFetch(request as Request)));
-    if ("raw" in reply && "raw" in request) {
-      reply.hijack();
-      send(reply.raw, await answer(readNode(request.raw, request)));
-    } else send(reply as ServerResponse, await answer(readNode(request as IncomingMessage)));
-    return undefined;
-  };
-  return handle as HttpHandler;
 }
 
 /** Reads a request of the Fetch API. */

@@ -2,29 +2,6 @@ import type { Operation, Section } from "./operations.js";
 import type { Permissions } from "./permissions.js";
 import { type Answer, type AnswerError, Refusal, type Source } from "./source.js";
 
-/** The caller of the page, and what it has sent. */
-export interface PageCaller {
-  readonly permissions: Permissions;
-  readonly request: unknown;
-}
-
-type Variables = Readonly<Record<string, unknown>>;
-
-/** A part of the answer that is missing, and why. */
-export interface Missing {
-  readonly section: string;
-  readonly code: string | undefined;
-  readonly message: string;
-}
-
-/** What a query of the page is answered with. */
-export interface Found {
-  readonly sections: Readonly<Record<string, unknown>>;
-  readonly missing: readonly Missing[];
-}
-
-const UNKNOWN_PART = "INSPECTION_OLDER";
-
 /**
  * Asks for all sections at once, and if the server refuses that, for each on its own, so that a server of an older release
  * answers what it knows. Rejects with a `Refusal` if there is nothing to show.
@@ -72,6 +49,29 @@ export async function askSections(
     missing: answers.flatMap(({ missing }) => missing),
   };
 }
+
+/** The caller of the page, and what it has sent. */
+export interface PageCaller {
+  readonly permissions: Permissions;
+  readonly request: unknown;
+}
+
+type Variables = Readonly<Record<string, unknown>>;
+
+/** A part of the answer that is missing, and why. */
+export interface Missing {
+  readonly section: string;
+  readonly code: string | undefined;
+  readonly message: string;
+}
+
+/** What a query of the page is answered with. */
+export interface Found {
+  readonly sections: Readonly<Record<string, unknown>>;
+  readonly missing: readonly Missing[];
+}
+
+const UNKNOWN_PART = "INSPECTION_OLDER";
 
 /** Runs a mutation. Returns what its field has returned. Rejects with a `Refusal`. */
 export async function runMutation(

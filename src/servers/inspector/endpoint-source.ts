@@ -2,12 +2,6 @@ import { CachedError, describeSetting, inOneLine, messageOf } from "../../core/b
 import type { Permissions } from "./permissions.js";
 import { type Answer, Refusal, readError, type Source } from "./source.js";
 
-/** Returns the headers to send to the endpoint for a request. */
-export type HeadersOf = (request: never) => unknown;
-
-/** How long the endpoint may take, in milliseconds. */
-const TIMEOUT_MS = 15_000;
-
 /**
  * Returns a source that sends queries to a GraphQL endpoint with the inspection in its schema. Throws
  * `CACHED_OPTION_INVALID` for anything but an absolute http or https URL.
@@ -38,6 +32,12 @@ export function endpointSource(endpoint: unknown, headersOf: HeadersOf): Source 
     },
   };
 }
+
+/** Returns the headers to send to the endpoint for a request. */
+export type HeadersOf = (request: never) => unknown;
+
+/** How long the endpoint may take, in milliseconds. */
+const TIMEOUT_MS = 15_000;
 
 function targetOf(endpoint: unknown): URL {
   const given = endpoint instanceof URL ? endpoint.href : endpoint;

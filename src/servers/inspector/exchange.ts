@@ -15,20 +15,6 @@ import { OPERATIONS, type Operation } from "./operations.js";
 import { Permissions, type Rules } from "./permissions.js";
 import { Refusal, type Source } from "./source.js";
 
-/** The header that the page sends. A page of another origin cannot, without a permission that this server never gives. */
-export const PAGE_HEADER = "x-graphql-cached-inspector";
-/** Far more than the page sends. */
-const MAX_BODY_BYTES = 64 * 1_024;
-
-const PAGE_HEADERS = {
-  ...COMMON_HEADERS,
-  "content-type": "text/html; charset=utf-8",
-  "content-security-policy": INSPECTOR_CSP,
-  "cross-origin-opener-policy": "same-origin",
-  "x-frame-options": "DENY",
-  "permissions-policy": "camera=(), geolocation=(), microphone=()",
-};
-
 /** Answers the requests of the page. */
 export class Inspector {
   readonly #source: Source;
@@ -96,6 +82,20 @@ export class Inspector {
     return { data: { [operation.field]: await runMutation(this.#source, operation, variables, caller) }, missing: [] };
   }
 }
+
+/** The header that the page sends. A page of another origin cannot, without a permission that this server never gives. */
+export const PAGE_HEADER = "x-graphql-cached-inspector";
+/** Far more than the page sends. */
+const MAX_BODY_BYTES = 64 * 1_024;
+
+const PAGE_HEADERS = {
+  ...COMMON_HEADERS,
+  "content-type": "text/html; charset=utf-8",
+  "content-security-policy": INSPECTOR_CSP,
+  "cross-origin-opener-policy": "same-origin",
+  "x-frame-options": "DENY",
+  "permissions-policy": "camera=(), geolocation=(), microphone=()",
+};
 
 const json = (value: unknown): Outgoing => ({ status: 200, headers: JSON_HEADERS, body: JSON.stringify(value) });
 

@@ -10,6 +10,34 @@ import { Inspector } from "./exchange.js";
 import type { Rules } from "./permissions.js";
 
 /**
+ * Returns a handler that serves the inspector page, and answers its questions, at the URL where it is mounted. It never
+ * rejects. The page itself is sent to everyone and holds no data; every question needs `allow`.
+ *
+ * Throws `CACHED_OPTION_INVALID` if the options name neither a cache nor an endpoint, or `allow` is missing.
+ */
+export function inspectorHandler<Caller = InspectorRequest>(options: InspectorOptions<Caller>): InspectorHandler {
+  checkOptionNames(options, "inspectorHandler", OPTIONS);
+  const { cache, endpoint, headers } = options;
+  if ((cache === undefined) === (endpoint === undefined))
+    throw invalid(
+      `\`cache\`, \`endpoint\`: expected exactly one of them, got ${cache === undefined ? "none" : "both"}`,
+    );
+  if (cache !== undefined && headers !== undefined)
+    throw invalid("`headers`: expected none with `cache`, since they are sent to an endpoint; remove it");
+  const logger: Logger = cache === undefined ? console : partsOf(cache, "inspectorHandler").logger;
+  const permission = (option: "allow" | "allowInvalidation" | "allowModes", fallback?: Allow): Allow =>
+    checkedPermission(options[option] ?? fallback, { caller: "inspectorHandler", option, subject: "request", logger });
+  const rules: Rules = {
+    allow: permission("allow"),
+    allowInvalidation: permission("allowInvalidation", nobody),
+    allowModes: permission("allowModes", nobody),
+  };
+  const source = cache === undefined ? endpointSource(endpoint, headersOf(headers)) : cacheSource(cache);
+  const inspector = new Inspector({ source, rules, logger });
+  return handlerOf((incoming) => inspector.answer(incoming));
+}
+
+/**
  * Who may do what. The functions get the request as the server passes it: a `Request` of the Fetch API, the
  * `IncomingMessage` of node:http (in Express with what other middleware has added), or the request of Fastify.
  */
@@ -56,34 +84,6 @@ export type InspectorOptions<Caller = InspectorRequest> = InspectorAccess<Caller
 export type InspectorHandler = HttpHandler;
 
 const OPTIONS = ["cache", "endpoint", "headers", "allow", "allowInvalidation", "allowModes"];
-
-/**
- * Returns a handler that serves the inspector page, and answers its questions, at the URL where it is mounted. It never
- * rejects. The page itself is sent to everyone and holds no data; every question needs `allow`.
- *
- * Throws `CACHED_OPTION_INVALID` if the options name neither a cache nor an endpoint, or `allow` is missing.
- */
-export function inspectorHandler<Caller = InspectorRequest>(options: InspectorOptions<Caller>): InspectorHandler {
-  checkOptionNames(options, "inspectorHandler", OPTIONS);
-  const { cache, endpoint, headers } = options;
-  if ((cache === undefined) === (endpoint === undefined))
-    throw invalid(
-      `\`cache\`, \`endpoint\`: expected exactly one of them, got ${cache === undefined ? "none" : "both"}`,
-    );
-  if (cache !== undefined && headers !== undefined)
-    throw invalid("`headers`: expected none with `cache`, since they are sent to an endpoint; remove it");
-  const logger: Logger = cache === undefined ? console : partsOf(cache, "inspectorHandler").logger;
-  const permission = (option: "allow" | "allowInvalidation" | "allowModes", fallback?: Allow): Allow =>
-    checkedPermission(options[option] ?? fallback, { caller: "inspectorHandler", option, subject: "request", logger });
-  const rules: Rules = {
-    allow: permission("allow"),
-    allowInvalidation: permission("allowInvalidation", nobody),
-    allowModes: permission("allowModes", nobody),
-  };
-  const source = cache === undefined ? endpointSource(endpoint, headersOf(headers)) : cacheSource(cache);
-  const inspector = new Inspector({ source, rules, logger });
-  return handlerOf((incoming) => inspector.answer(incoming));
-}
 
 const nobody = (): boolean => false;
 

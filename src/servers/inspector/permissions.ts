@@ -1,12 +1,5 @@
 import { type AccessDetail, type Allow, isAllowed } from "../../tools/inspection/access.js";
 
-/** The functions that decide, as the options of `inspectorHandler` have them. */
-export interface Rules {
-  readonly allow: Allow;
-  readonly allowInvalidation: Allow;
-  readonly allowModes: Allow;
-}
-
 /** What the caller of one request may do. Each question is asked once. Never rejects. */
 export class Permissions {
   readonly #rules: Rules;
@@ -45,4 +38,11 @@ export class Permissions {
     this.#answers.set(question, answer);
     return answer;
   }
+}
+
+/** The functions that decide, as the options of `inspectorHandler` have them. */
+export interface Rules {
+  readonly allow: Allow;
+  readonly allowInvalidation: Allow;
+  readonly allowModes: Allow;
 }

@@ -1,5 +1,16 @@
 import type { Permissions } from "./permissions.js";
 
+/** Why a request gets no data: a code for programs and a sentence for the page. */
+export class Refusal extends Error {
+  readonly code: string;
+
+  constructor(code: string, message: string) {
+    super(message);
+    this.name = "Refusal";
+    this.code = code;
+  }
+}
+
 /** A mistake in the answer to a query. */
 export interface AnswerError {
   readonly message: string;
@@ -22,17 +33,6 @@ export interface Source {
     variables: Readonly<Record<string, unknown>>,
     caller: { readonly permissions: Permissions; readonly request: unknown },
   ): Promise<Answer>;
-}
-
-/** Why a request gets no data: a code for programs and a sentence for the page. */
-export class Refusal extends Error {
-  readonly code: string;
-
-  constructor(code: string, message: string) {
-    super(message);
-    this.name = "Refusal";
-    this.code = code;
-  }
 }
 
 /** Returns an error of a GraphQL answer, which can be anything if it comes from another server. */

@@ -15,6 +15,51 @@ import type { Edge, EdgeResponse } from "../edge/edge.js";
 import type { EdgeOptions } from "../edge/options.js";
 import { refuseLoaders } from "./loader-check.js";
 
+/**
+ * The hooks for Mercurius; call it after Mercurius is registered. `extensions.cached` reports what
+ * each cached field did, and an application that is closed waits for loads and mutations under way. The cache
+ * itself stays open.
+ *
+ * Throws `CACHED_OPTION_INVALID` for an invalid argument, and `CACHED_SCHEMA_INVALID` for a schema
+ * that uses `@cached` but was not passed through `applyCached`, and for `loaders` of cached fields.
+ */
+export function cachedHooks<Context>(
+  app: MercuriusApp,
+  cache: Cache<Context>,
+  options: CachedHooksOptions<Context> = {},
+): void {
+  partsOf(cache, "cachedHooks");
+  if ((options as { readonly responses?: unknown } | null)?.responses !== undefined)
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      "cachedHooks: `responses`: Mercurius has no hook that can answer an operation before it is executed; cache fields with @cached, or use Apollo Server, GraphQL Yoga or cache.execute for whole responses",
+    );
+  const { parts, edge, check, prepare } = openAdapter(cache, options, "cachedHooks", ["edge"], true);
+  const hooks = (app as Partial<MercuriusApp> | undefined)?.graphql as GraphQLHooks | undefined;
+  if (typeof hooks?.addHook !== "function")
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `cachedHooks: expected a Fastify application on which Mercurius is registered, got ${describeSetting(app)}; call it after \`await app.register(mercurius, …)\``,
+    );
+  // Before operations are rewritten.
+  if (edge !== undefined) addEdgeHooks(app, hooks, edge);
+  let rewrites = false;
+  const checkSchema = (): void => {
+    const { schema } = hooks;
+    if (schema === undefined) return;
+    check(schema);
+    prepare(schema);
+    if (!parts.rules.hasSubtrees || rewrites) return;
+    rewrites = true;
+    rewriteOperations(hooks, parts);
+  };
+  checkSchema();
+  refuseLoaders(app, hooks, parts);
+  checkAfter(hooks, ["defineResolvers", "replaceSchema", "transformSchema"], checkSchema);
+  if (options.allow !== undefined) addTraceHooks(hooks, parts, options);
+  app.addHook("onClose", () => parts.drain());
+}
+
 /** Options of `cachedHooks`. */
 export interface CachedHooksOptions<Context> extends TraceOptions<Context> {
   /** Mercurius has no hook that can answer an operation before it is executed, so this is refused. */
@@ -74,51 +119,6 @@ interface GraphQLHooks {
 interface OperationContext {
   readonly reply?: MercuriusReply;
   readonly operationId?: number;
-}
-
-/**
- * The hooks for Mercurius; call it after Mercurius is registered. `extensions.cached` reports what
- * each cached field did, and an application that is closed waits for loads and mutations under way. The cache
- * itself stays open.
- *
- * Throws `CACHED_OPTION_INVALID` for an invalid argument, and `CACHED_SCHEMA_INVALID` for a schema
- * that uses `@cached` but was not passed through `applyCached`, and for `loaders` of cached fields.
- */
-export function cachedHooks<Context>(
-  app: MercuriusApp,
-  cache: Cache<Context>,
-  options: CachedHooksOptions<Context> = {},
-): void {
-  partsOf(cache, "cachedHooks");
-  if ((options as { readonly responses?: unknown } | null)?.responses !== undefined)
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
-      "cachedHooks: `responses`: Mercurius has no hook that can answer an operation before it is executed; cache fields with @cached, or use Apollo Server, GraphQL Yoga or cache.execute for whole responses",
-    );
-  const { parts, edge, check, prepare } = openAdapter(cache, options, "cachedHooks", ["edge"], true);
-  const hooks = (app as Partial<MercuriusApp> | undefined)?.graphql as GraphQLHooks | undefined;
-  if (typeof hooks?.addHook !== "function")
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
-      `cachedHooks: expected a Fastify application on which Mercurius is registered, got ${describeSetting(app)}; call it after \`await app.register(mercurius, …)\``,
-    );
-  // Before operations are rewritten.
-  if (edge !== undefined) addEdgeHooks(app, hooks, edge);
-  let rewrites = false;
-  const checkSchema = (): void => {
-    const { schema } = hooks;
-    if (schema === undefined) return;
-    check(schema);
-    prepare(schema);
-    if (!parts.rules.hasSubtrees || rewrites) return;
-    rewrites = true;
-    rewriteOperations(hooks, parts);
-  };
-  checkSchema();
-  refuseLoaders(app, hooks, parts);
-  checkAfter(hooks, ["defineResolvers", "replaceSchema", "transformSchema"], checkSchema);
-  if (options.allow !== undefined) addTraceHooks(hooks, parts, options);
-  app.addHook("onClose", () => parts.drain());
 }
 
 /** Fastify has headers by their names in lower case. */

@@ -3,14 +3,6 @@ import { CachedError } from "../../core/base/errors.js";
 import { replacedResolvers } from "../../core/directive/compile/served-schema.js";
 import type { CacheParts } from "../../core/parts.js";
 
-/** Where Mercurius keeps what it makes the loaders of a request from: a class with a method for each loader. */
-const FACTORY = "mercurius.loadersFactory";
-
-interface Loading {
-  readonly schema?: GraphQLSchema;
-  defineLoaders?(loaders: Readonly<Record<string, object>>): void;
-}
-
 /**
  * Throws `CACHED_SCHEMA_INVALID` if a loader of Mercurius has replaced the resolver of a cached field, which
  * then is not cached any more, and from now on if one would.
@@ -36,6 +28,14 @@ export function refuseLoaders(app: object, graphql: Loading, parts: CacheParts):
     refuse(named.filter(isCached), "defineLoaders");
     defineLoaders(loaders);
   };
+}
+
+/** Where Mercurius keeps what it makes the loaders of a request from: a class with a method for each loader. */
+const FACTORY = "mercurius.loadersFactory";
+
+interface Loading {
+  readonly schema?: GraphQLSchema;
+  defineLoaders?(loaders: Readonly<Record<string, object>>): void;
 }
 
 /** Returns the coordinates of the fields with a loader. None if this version of Mercurius keeps them elsewhere. */

@@ -11,57 +11,6 @@ import { addEdgeHeaders, appendHeaders, openAdapter, type RequestedTrace, traceO
 import type { EdgeResponse } from "../edge/edge.js";
 import type { EdgeOptions } from "../edge/options.js";
 
-/** Options of `useCached`. */
-export interface CachedYogaOptions<Context> extends TraceOptions<Context> {
-  /**
-   * Keeps whole responses, for as long and for whom `@cacheControl`, `@cached` and what was read say, until a part of them is
-   * outdated or invalidated. Default: false.
-   */
-  readonly responses?: boolean | ResponsesOptions | undefined;
-  /**
-   * Lets CDNs keep the responses to GET requests, for as long and for whom `@cacheControl`, `@cached` and what was read say, and
-   * names what is in them in the headers `Cache-Tag` and `Surrogate-Key`, for `invalidation.purge`. Yoga only. Default: false.
-   */
-  readonly edge?: boolean | EdgeOptions | undefined;
-}
-
-/** The part of Yoga's context that is used. */
-interface YogaContext {
-  readonly params?: { readonly extensions?: unknown };
-  readonly request?: object;
-}
-
-/** One execution, as envelop describes it to plugins. Yoga's context has the request's GraphQL parameters in `params`. */
-interface Execution {
-  readonly args: {
-    readonly contextValue?: unknown;
-    readonly operationName?: string | null | undefined;
-    readonly variableValues?: Readonly<Record<string, unknown>> | null | undefined;
-  } & Partial<ExecutedOperation>;
-  /** What executes the operation, and replaces that. */
-  readonly executeFn?: ((args: Execution["args"]) => unknown) | undefined;
-  setExecuteFn?(executeFn: (args: Execution["args"]) => unknown): void;
-}
-
-interface Executed {
-  readonly result: unknown;
-  setResult(result: never): void;
-}
-
-/** The hooks that GraphQL Yoga and envelop call, as a structural type: neither needs to be installed. */
-export interface CachedYogaPlugin {
-  onSchemaChange(change: { readonly schema: GraphQLSchema }): void;
-  onExecute(execution: Execution): undefined | { onExecuteDone(executed: Executed): Promise<void> };
-  /** Yoga only: envelop has no HTTP response. */
-  onResultProcess(processed: { readonly request: { readonly method: string }; readonly result: unknown }): void;
-  /** Yoga only. */
-  onResponse(http: {
-    readonly request: object;
-    readonly response: { readonly headers: Headers };
-  }): Promise<void> | undefined;
-  onDispose(): Promise<void>;
-}
-
 /**
  * The plugin for GraphQL Yoga and envelop. `extensions.cached` reports what each cached field did,
  * and a server that is disposed of waits for loads and mutations under way. The cache itself stays open.
@@ -165,6 +114,57 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
     },
     onDispose: () => parts.drain(),
   };
+}
+
+/** Options of `useCached`. */
+export interface CachedYogaOptions<Context> extends TraceOptions<Context> {
+  /**
+   * Keeps whole responses, for as long and for whom `@cacheControl`, `@cached` and what was read say, until a part of them is
+   * outdated or invalidated. Default: false.
+   */
+  readonly responses?: boolean | ResponsesOptions | undefined;
+  /**
+   * Lets CDNs keep the responses to GET requests, for as long and for whom `@cacheControl`, `@cached` and what was read say, and
+   * names what is in them in the headers `Cache-Tag` and `Surrogate-Key`, for `invalidation.purge`. Yoga only. Default: false.
+   */
+  readonly edge?: boolean | EdgeOptions | undefined;
+}
+
+/** The part of Yoga's context that is used. */
+interface YogaContext {
+  readonly params?: { readonly extensions?: unknown };
+  readonly request?: object;
+}
+
+/** One execution, as envelop describes it to plugins. Yoga's context has the request's GraphQL parameters in `params`. */
+interface Execution {
+  readonly args: {
+    readonly contextValue?: unknown;
+    readonly operationName?: string | null | undefined;
+    readonly variableValues?: Readonly<Record<string, unknown>> | null | undefined;
+  } & Partial<ExecutedOperation>;
+  /** What executes the operation, and replaces that. */
+  readonly executeFn?: ((args: Execution["args"]) => unknown) | undefined;
+  setExecuteFn?(executeFn: (args: Execution["args"]) => unknown): void;
+}
+
+interface Executed {
+  readonly result: unknown;
+  setResult(result: never): void;
+}
+
+/** The hooks that GraphQL Yoga and envelop call, as a structural type: neither needs to be installed. */
+export interface CachedYogaPlugin {
+  onSchemaChange(change: { readonly schema: GraphQLSchema }): void;
+  onExecute(execution: Execution): undefined | { onExecuteDone(executed: Executed): Promise<void> };
+  /** Yoga only: envelop has no HTTP response. */
+  onResultProcess(processed: { readonly request: { readonly method: string }; readonly result: unknown }): void;
+  /** Yoga only. */
+  onResponse(http: {
+    readonly request: object;
+    readonly response: { readonly headers: Headers };
+  }): Promise<void> | undefined;
+  onDispose(): Promise<void>;
 }
 
 /** Returns an execution as an operation of the response cache. Undefined if it has no context, or is one that Yoga does not describe. */

@@ -2,6 +2,27 @@ import { MAGIC as CLOCK_MAGIC, HEAD_BYTES, type StoredClock } from "../../core/s
 import { readStoredEntry, writeStoredEntry } from "../../core/store/entry-layout.js";
 import type { StoredEntry } from "../../core/store/transitions.js";
 
+/**
+ * Parses the bytes under a name. Returns undefined if there are none or if they have expired: the
+ * server itself expires items only to the second.
+ */
+export function readContent(bytes: Buffer | undefined, now: number): Content {
+  if (bytes === undefined || RESERVATION.equals(bytes)) return undefined;
+  if (bytes.length < INSTANT_BYTES + MAGIC_BYTES) return { kind: "unknown-format" };
+  const rest = bytes.subarray(INSTANT_BYTES);
+  const magic = rest.toString("latin1", 0, MAGIC_BYTES);
+  if (magic === WHOLE_CLOCK_MAGIC) {
+    const logAt = MAGIC_BYTES + HEAD_BYTES;
+    return { kind: "clock", clock: { head: rest.subarray(MAGIC_BYTES, logAt), log: rest.subarray(logAt) } };
+  }
+  if (rest.length === HEAD_BYTES && CLOCK_MAGIC.equals(rest.subarray(0, CLOCK_MAGIC.length)))
+    return { kind: "head", head: rest };
+  if (magic === SETTINGS_MAGIC) return { kind: "settings", content: rest.subarray(MAGIC_BYTES) };
+  const stored = readStoredEntry(rest, bytes.readDoubleLE(0));
+  if (stored === undefined) return { kind: "unknown-format" };
+  return now < stored.dropAt ? { kind: "entry", stored } : undefined;
+}
+
 /** What this store writes under a name: an entry, and what never expires. */
 export type KnownContent =
   | { readonly kind: "entry"; readonly stored: StoredEntry }
@@ -23,26 +44,6 @@ const SETTINGS_MAGIC = "gk1 ";
  * its instant of expiry is 0.
  */
 export const RESERVATION = Buffer.alloc(24);
-/**
- * Parses the bytes under a name. Returns undefined if there are none or if they have expired: the
- * server itself expires items only to the second.
- */
-export function readContent(bytes: Buffer | undefined, now: number): Content {
-  if (bytes === undefined || RESERVATION.equals(bytes)) return undefined;
-  if (bytes.length < INSTANT_BYTES + MAGIC_BYTES) return { kind: "unknown-format" };
-  const rest = bytes.subarray(INSTANT_BYTES);
-  const magic = rest.toString("latin1", 0, MAGIC_BYTES);
-  if (magic === WHOLE_CLOCK_MAGIC) {
-    const logAt = MAGIC_BYTES + HEAD_BYTES;
-    return { kind: "clock", clock: { head: rest.subarray(MAGIC_BYTES, logAt), log: rest.subarray(logAt) } };
-  }
-  if (rest.length === HEAD_BYTES && CLOCK_MAGIC.equals(rest.subarray(0, CLOCK_MAGIC.length)))
-    return { kind: "head", head: rest };
-  if (magic === SETTINGS_MAGIC) return { kind: "settings", content: rest.subarray(MAGIC_BYTES) };
-  const stored = readStoredEntry(rest, bytes.readDoubleLE(0));
-  if (stored === undefined) return { kind: "unknown-format" };
-  return now < stored.dropAt ? { kind: "entry", stored } : undefined;
-}
 
 /** Returns the bytes that `readContent` parses: the instant of expiry, followed by the content. */
 export function writeContent(content: KnownContent): Buffer {

@@ -5,9 +5,6 @@ import { headOf } from "./content.js";
 import { keep, put, type Server } from "./server.js";
 import type { Servers } from "./servers.js";
 
-/** The size of a log beyond which it loses its older half: an item of 1 MiB at most holds it, and each invalidation writes all of it. */
-const MAX_LOG_BYTES = 256 * 1024;
-
 /**
  * The invalidation clock in memcached: one item on the first server holds its head and its log, and an item on each server a copy of the
  * head, which every read includes. The clock is written first, and an invalidation is complete when all copies show it.
@@ -82,3 +79,6 @@ export class MemcachedClock {
     return content?.kind === "clock" ? content.clock.log.subarray(from) : undefined;
   }
 }
+
+/** The size of a log beyond which it loses its older half: an item of 1 MiB at most holds it, and each invalidation writes all of it. */
+const MAX_LOG_BYTES = 256 * 1024;

@@ -26,30 +26,6 @@ import { type Change, keep, put, Server } from "./server.js";
 import type { ServerTime } from "./server-clock.js";
 import { Servers } from "./servers.js";
 
-/** Options of `memcachedStore`: either `client`, or `servers` for several servers. */
-export interface MemcachedStoreOptions {
-  /** A client of memcache-client 1.x for one server. It is never closed. */
-  readonly client?: MemcachedClient;
-  /**
-   * One client per server, by name. The names decide which server stores which key, so they must be
-   * the same in all processes. The clients are never closed.
-   */
-  readonly servers?: Readonly<Record<string, MemcachedClient>>;
-  /**
-   * Maximum size of an entry in bytes, at least 1,024. Larger values are not stored, and are loaded
-   * without waiting for other processes. Default: 1,000,000.
-   */
-  readonly maxEntryBytes?: number;
-  /** Source of time and timers. Default: the system clock. */
-  readonly clock?: Clock;
-  /** Source of random numbers for jitter. Default: the system generator. */
-  readonly random?: Random;
-}
-
-/** The server's default limit is 1 MiB, which includes its own header and the key. */
-const MAX_ENTRY_BYTES = 1_000_000;
-const METHODS = ["gets", "add", "cas", "cmd"] as const;
-
 /**
  * Creates a store on memcached 1.5 or newer, shared by all processes that use the same prefix. Each
  * transition of the lease protocol is a read followed by a write that is refused if another write
@@ -108,6 +84,30 @@ export function memcachedStore(options: MemcachedStoreOptions): Store {
   );
   return storeOn(new Servers(serversByName), clock, maxEntryBytes);
 }
+
+/** Options of `memcachedStore`: either `client`, or `servers` for several servers. */
+export interface MemcachedStoreOptions {
+  /** A client of memcache-client 1.x for one server. It is never closed. */
+  readonly client?: MemcachedClient;
+  /**
+   * One client per server, by name. The names decide which server stores which key, so they must be
+   * the same in all processes. The clients are never closed.
+   */
+  readonly servers?: Readonly<Record<string, MemcachedClient>>;
+  /**
+   * Maximum size of an entry in bytes, at least 1,024. Larger values are not stored, and are loaded
+   * without waiting for other processes. Default: 1,000,000.
+   */
+  readonly maxEntryBytes?: number;
+  /** Source of time and timers. Default: the system clock. */
+  readonly clock?: Clock;
+  /** Source of random numbers for jitter. Default: the system generator. */
+  readonly random?: Random;
+}
+
+/** The server's default limit is 1 MiB, which includes its own header and the key. */
+const MAX_ENTRY_BYTES = 1_000_000;
+const METHODS = ["gets", "add", "cas", "cmd"] as const;
 
 function invalid(where: string, expected: string, got: string, remedy: string): CachedError {
   return new CachedError(

@@ -2,24 +2,6 @@ import type { Clock } from "../../core/base/clock.js";
 import { learnOffset, type ServerOffset } from "../../core/store/server-offset.js";
 
 /**
- * The first requests follow each other closely, until the start of the server's second is known
- * well.
- */
-const EARLY_REQUESTS = 20;
-const EARLY_MS = 50;
-const LATER_MS = 970;
-/** A server this far behind the learned time has been set back, or replaced by another one. */
-const SET_BACK_MS = 2_500;
-
-/** A server's time, as far as it is known. */
-export interface ServerTime {
-  /** The earliest that the server's time can be, in milliseconds. */
-  readonly now: number;
-  /** How much later it may be. */
-  readonly slackMs: number;
-}
-
-/**
  * Estimates one server's time in milliseconds. The server reports whole seconds, so the offset to
  * the process's clock is learned from many replies: all processes converge on the moment at which
  * the server's second changes, within about 50 ms of each other. Time is requested only along with
@@ -83,4 +65,22 @@ export class ServerClock {
     this.#requests++;
     this.#nextAt = now + (this.#requests < EARLY_REQUESTS ? EARLY_MS : LATER_MS);
   }
+}
+
+/**
+ * The first requests follow each other closely, until the start of the server's second is known
+ * well.
+ */
+const EARLY_REQUESTS = 20;
+const EARLY_MS = 50;
+const LATER_MS = 970;
+/** A server this far behind the learned time has been set back, or replaced by another one. */
+const SET_BACK_MS = 2_500;
+
+/** A server's time, as far as it is known. */
+export interface ServerTime {
+  /** The earliest that the server's time can be, in milliseconds. */
+  readonly now: number;
+  /** How much later it may be. */
+  readonly slackMs: number;
 }

@@ -13,35 +13,6 @@ import {
 } from "./memcached-client.js";
 import { ServerClock, type ServerTime } from "./server-clock.js";
 
-/** A decision about one name: with `put`, its content becomes `to`, or absent. `result` is returned once that is done. */
-export type Change<Result> =
-  | { readonly kind: "keep"; readonly result: Result }
-  | { readonly kind: "put"; readonly to: KnownContent | undefined; readonly result: Result };
-
-export const keep = <Result>(result: Result): Change<Result> => ({ kind: "keep", result });
-
-export const put = <Result>(to: KnownContent | undefined, result: Result): Change<Result> => ({
-  kind: "put",
-  to,
-  result,
-});
-
-/**
- * Decides about one name. Must have no side effects: if the write loses a race, it is called again
- * with the new content.
- */
-export type Decide<Result> = (index: number, content: Content, time: ServerTime) => Change<Result>;
-
-const MAX_NAME_BYTES = 250;
-/** Maximum attempts to change a name that other processes change concurrently. */
-const MAX_ATTEMPTS = 16;
-const PAUSE_MS = 3;
-/** A lifetime that the server takes for long past: a `cas` with it removes the item, if it is unchanged. */
-const EXPIRED = -1;
-const RESERVATION_MS = 60_000;
-/** Uncertainty about a server's time that is due to its counting in seconds. */
-const SECOND_MS = 1_000;
-
 /** One memcached server. Every change is a read, a decision, and a write that is refused if the item changed in between. */
 export class Server {
   readonly #client: MemcachedClient;
@@ -151,6 +122,35 @@ export class Server {
     });
   }
 }
+
+/** A decision about one name: with `put`, its content becomes `to`, or absent. `result` is returned once that is done. */
+export type Change<Result> =
+  | { readonly kind: "keep"; readonly result: Result }
+  | { readonly kind: "put"; readonly to: KnownContent | undefined; readonly result: Result };
+
+export const keep = <Result>(result: Result): Change<Result> => ({ kind: "keep", result });
+
+export const put = <Result>(to: KnownContent | undefined, result: Result): Change<Result> => ({
+  kind: "put",
+  to,
+  result,
+});
+
+/**
+ * Decides about one name. Must have no side effects: if the write loses a race, it is called again
+ * with the new content.
+ */
+export type Decide<Result> = (index: number, content: Content, time: ServerTime) => Change<Result>;
+
+const MAX_NAME_BYTES = 250;
+/** Maximum attempts to change a name that other processes change concurrently. */
+const MAX_ATTEMPTS = 16;
+const PAUSE_MS = 3;
+/** A lifetime that the server takes for long past: a `cas` with it removes the item, if it is unchanged. */
+const EXPIRED = -1;
+const RESERVATION_MS = 60_000;
+/** Uncertainty about a server's time that is due to its counting in seconds. */
+const SECOND_MS = 1_000;
 
 /**
  * Returns the expiry as an instant in the server's seconds, rounded up so that it is never early; 0

@@ -5,9 +5,6 @@ import type { StoreReport } from "../../core/store/store.js";
 import type { Content } from "./content.js";
 import type { Change, Decide, Server } from "./server.js";
 
-/** The number of names whose servers are remembered. Then all are forgotten. */
-const MAX_NAMES = 10_000;
-
 /** Several servers used as one. Each name belongs to exactly one of them. */
 export class Servers {
   readonly #servers: ReadonlyMap<string, Server>;
@@ -112,3 +109,6 @@ export class Servers {
     return this.#servers.get(this.idOf(name)) as Server;
   }
 }
+
+/** The number of names whose servers are remembered. Then all are forgotten. */
+const MAX_NAMES = 10_000;

@@ -1,11 +1,6 @@
 import type { Clock } from "../../core/base/clock.js";
 import { MAX_REPORTING, REPORTS_KEPT_MS, type ReportStore, replyAt } from "../../core/store/report-store.js";
 
-interface KeptReport {
-  readonly reportedAt: number;
-  readonly parts: Map<string, { readonly sequence: number; readonly bytes: Uint8Array; readonly dropAt: number }>;
-}
-
 /** Keeps the reports of the caches that share a memory store. */
 export function memoryReports(clock: Clock): ReportStore {
   const byProcess = new Map<string, KeptReport>();
@@ -45,4 +40,9 @@ export function memoryReports(clock: Clock): ReportStore {
       askedUntilAt = Math.max(askedUntilAt, clock.now() + ms);
     },
   };
+}
+
+interface KeptReport {
+  readonly reportedAt: number;
+  readonly parts: Map<string, { readonly sequence: number; readonly bytes: Uint8Array; readonly dropAt: number }>;
 }

@@ -11,23 +11,6 @@ import { type ClockListener, checkPrefix, type Store, type Wake } from "../../co
 import { markTooLarge, type StoredEntry, transitions } from "../../core/store/transitions.js";
 import { memoryReports } from "./memory-reports.js";
 
-/** The options of `memoryStore`. */
-export interface MemoryStoreOptions {
-  /**
-   * Maximum size of all entries in bytes, keys and values together. The least recently used entries
-   * are dropped first, and a value that is larger is not stored. An integer of at least 1024. Default: 64 MiB.
-   */
-  readonly maxBytes?: number;
-  /** The clock of the store. Default: the monotonic clock of the process. */
-  readonly clock?: Clock;
-}
-
-/** Estimated memory of one entry besides its key and body. */
-const OVERHEAD_BYTES = 300;
-/** The size of the log of the clock beyond which it loses its older half. */
-const MAX_LOG_BYTES = 1024 * 1024;
-const DEFAULT_MAX_BYTES = 64 * 1024 * 1024;
-
 /**
  * Creates a store in the memory of this process, bounded in bytes: for servers with one process,
  * for development and for tests. It applies `transitions`, the state table that the Redis scripts
@@ -180,6 +163,23 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
     },
   };
 }
+
+/** The options of `memoryStore`. */
+export interface MemoryStoreOptions {
+  /**
+   * Maximum size of all entries in bytes, keys and values together. The least recently used entries
+   * are dropped first, and a value that is larger is not stored. An integer of at least 1024. Default: 64 MiB.
+   */
+  readonly maxBytes?: number;
+  /** The clock of the store. Default: the monotonic clock of the process. */
+  readonly clock?: Clock;
+}
+
+/** Estimated memory of one entry besides its key and body. */
+const OVERHEAD_BYTES = 300;
+/** The size of the log of the clock beyond which it loses its older half. */
+const MAX_LOG_BYTES = 1024 * 1024;
+const DEFAULT_MAX_BYTES = 64 * 1024 * 1024;
 
 const sizeOf = ({ body }: StoredEntry, key: string): number => OVERHEAD_BYTES + key.length + body.byteLength;
 

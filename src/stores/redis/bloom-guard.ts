@@ -13,6 +13,18 @@ import { bloomCheck } from "./scripts/bloom-check.js";
 import { bloomSwap } from "./scripts/bloom-swap.js";
 
 /**
+ * Creates a Bloom filter in Redis that tells which ids cannot exist, so that requests for them
+ * reach neither the cache nor the source. The client is never closed.
+ * Throws `CACHED_OPTION_INVALID`, listing all invalid options.
+ */
+export function bloomGuard<Id extends string | number | bigint>(options: BloomGuardOptions): BloomGuard<Id> {
+  checkOptionNames(options, "bloomGuard", OPTION_NAMES);
+  const { falsePositiveRatio = 0.01, timeoutMs = 100, clock = systemClock } = options;
+  const resolved = { ...options, falsePositiveRatio, timeoutMs, clock };
+  return new RedisBloomGuard(resolved, validatedSize(resolved));
+}
+
+/**
  * Options of `bloomGuard`. All processes that share a filter must pass the same prefix, name,
  * capacity and ratio.
  */
@@ -83,18 +95,6 @@ const OPTION_NAMES: readonly string[] = [
  * discarded.
  */
 const BUILD_TTL_MS = 60_000;
-
-/**
- * Creates a Bloom filter in Redis that tells which ids cannot exist, so that requests for them
- * reach neither the cache nor the source. The client is never closed.
- * Throws `CACHED_OPTION_INVALID`, listing all invalid options.
- */
-export function bloomGuard<Id extends string | number | bigint>(options: BloomGuardOptions): BloomGuard<Id> {
-  checkOptionNames(options, "bloomGuard", OPTION_NAMES);
-  const { falsePositiveRatio = 0.01, timeoutMs = 100, clock = systemClock } = options;
-  const resolved = { ...options, falsePositiveRatio, timeoutMs, clock };
-  return new RedisBloomGuard(resolved, validatedSize(resolved));
-}
 
 class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard<Id> {
   readonly #options: Required<BloomGuardOptions>;

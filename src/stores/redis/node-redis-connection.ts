@@ -4,6 +4,10 @@ import type { Command, ConnectionEvents, OnMessage, OwnConnectionPort, Subscribe
 import type { ScriptArgument } from "./define-script.js";
 import { isMissingRight } from "./replies.js";
 
+/** Sends one command. node-redis writes all commands of a turn of the event loop at once, so they need no pipeline. */
+export const sendTo = (server: NodeRedisServer, command: Command): Promise<unknown> =>
+  server.sendCommand(argsOf(command), server.isReady ? READY_OPTIONS : COMMAND_OPTIONS);
+
 /** What the store uses of a node-redis client of one server: that of `createClient`, or of a node of a Cluster or Sentinel. */
 export interface NodeRedisServer {
   readonly isOpen: boolean;
@@ -35,10 +39,6 @@ const BUFFERS = Object.fromEntries(["+", "$", "="].map((type) => [type.charCodeA
 export const COMMAND_OPTIONS = { typeMapping: BUFFERS, asap: false } as const;
 /** While the client is connected. The time limit of the client is for commands that wait until it is, and costs as much as they do. */
 const READY_OPTIONS = { ...COMMAND_OPTIONS, timeout: undefined } as const;
-
-/** Sends one command. node-redis writes all commands of a turn of the event loop at once, so they need no pipeline. */
-export const sendTo = (server: NodeRedisServer, command: Command): Promise<unknown> =>
-  server.sendCommand(argsOf(command), server.isReady ? READY_OPTIONS : COMMAND_OPTIONS);
 
 /** Returns a command as node-redis takes it: without numbers. */
 export const argsOf = ({ name, args }: Command): (string | Buffer)[] => [

@@ -24,53 +24,6 @@ import {
   sendTo,
 } from "./node-redis-connection.js";
 
-/** What the store uses of a client of `createCluster`. */
-export interface NodeRedisCluster {
-  readonly isOpen: boolean;
-  readonly slots: readonly ({ readonly master: Node } | undefined)[];
-  readonly masters: readonly Node[];
-  nodeClient(node: Node): NodeRedisServer | Promise<NodeRedisServer>;
-  sendCommand(
-    firstKey: string,
-    isReadonly: false,
-    args: readonly (string | Buffer)[],
-    options: object,
-  ): Promise<unknown>;
-  duplicate(): NodeRedisCluster;
-  connect(): Promise<unknown>;
-  destroy(): unknown;
-}
-
-interface Node {
-  readonly address: string;
-  readonly client?: NodeRedisServer | undefined;
-}
-
-/** What the store uses of a client of `createSentinel`. */
-export interface NodeRedisSentinel {
-  readonly isOpen: boolean;
-  /** Calls a function with the client of the master, once there is one. */
-  _execute<Result>(isReadonly: false, use: (master: NodeRedisServer) => Promise<Result>): Promise<Result>;
-}
-
-/** What differs between the clients of node-redis: which client of one server is used. */
-interface NodeRedisKind {
-  readonly place: () => string;
-  readonly status: () => ClientStatus;
-  readonly events: ClientEvents;
-  readonly cluster?: ClusterNodes;
-  /** Returns the client of the server that a key is on; without a key, of any. */
-  readonly serverFor: (key: string | undefined) => NodeRedisServer | Promise<NodeRedisServer>;
-  /** Returns the client of a node. Default: that of the only one. */
-  readonly serverAt?: (node: string) => NodeRedisServer | Promise<NodeRedisServer>;
-  /** Returns what connections for messages and writes are duplicated from. Undefined: there is no server to connect to yet. */
-  readonly original: () => NodeRedisServer | undefined;
-  /** Default: like any other command. */
-  readonly sendMoved?: (command: Command) => Promise<unknown>;
-  /** Default: a connection to the server of `original`. */
-  readonly openWriter?: (events: ConnectionEvents) => WriterConnection;
-}
-
 /** A client of node-redis. */
 export class NodeRedisPort implements ClientPort {
   readonly events: ClientEvents;
@@ -129,6 +82,53 @@ export class NodeRedisPort implements ClientPort {
     const { connection, close } = duplicate(original, events);
     return { port: serverPort(connection), close };
   }
+}
+
+/** What the store uses of a client of `createCluster`. */
+export interface NodeRedisCluster {
+  readonly isOpen: boolean;
+  readonly slots: readonly ({ readonly master: Node } | undefined)[];
+  readonly masters: readonly Node[];
+  nodeClient(node: Node): NodeRedisServer | Promise<NodeRedisServer>;
+  sendCommand(
+    firstKey: string,
+    isReadonly: false,
+    args: readonly (string | Buffer)[],
+    options: object,
+  ): Promise<unknown>;
+  duplicate(): NodeRedisCluster;
+  connect(): Promise<unknown>;
+  destroy(): unknown;
+}
+
+interface Node {
+  readonly address: string;
+  readonly client?: NodeRedisServer | undefined;
+}
+
+/** What the store uses of a client of `createSentinel`. */
+export interface NodeRedisSentinel {
+  readonly isOpen: boolean;
+  /** Calls a function with the client of the master, once there is one. */
+  _execute<Result>(isReadonly: false, use: (master: NodeRedisServer) => Promise<Result>): Promise<Result>;
+}
+
+/** What differs between the clients of node-redis: which client of one server is used. */
+interface NodeRedisKind {
+  readonly place: () => string;
+  readonly status: () => ClientStatus;
+  readonly events: ClientEvents;
+  readonly cluster?: ClusterNodes;
+  /** Returns the client of the server that a key is on; without a key, of any. */
+  readonly serverFor: (key: string | undefined) => NodeRedisServer | Promise<NodeRedisServer>;
+  /** Returns the client of a node. Default: that of the only one. */
+  readonly serverAt?: (node: string) => NodeRedisServer | Promise<NodeRedisServer>;
+  /** Returns what connections for messages and writes are duplicated from. Undefined: there is no server to connect to yet. */
+  readonly original: () => NodeRedisServer | undefined;
+  /** Default: like any other command. */
+  readonly sendMoved?: (command: Command) => Promise<unknown>;
+  /** Default: a connection to the server of `original`. */
+  readonly openWriter?: (events: ConnectionEvents) => WriterConnection;
 }
 
 /** For a client of one server: that of `createClient`. */

@@ -4,32 +4,6 @@ import type { ClientPort, ConnectionEvents, OwnConnectionPort } from "./client-p
 import { withoutNesting } from "./connection-errors.js";
 import { isRefusal } from "./replies.js";
 
-/** Pauses between attempts to connect. Each failed attempt doubles the pause. */
-const FIRST_RETRY_MS = 100;
-const MAX_RETRY_MS = 2_000;
-/** After how many failed attempts in a row one is reported, unless the server has refused it. */
-const REPORTED_ATTEMPTS = 3;
-/** How long a server that has accepted a connection may take until the connection can be used. */
-const READY_MS = 5_000;
-
-/** What a connection is for. */
-export interface ConnectionPurpose<Connection> {
-  /** Opens a connection with the options that the client has now. Undefined: there is no server to connect to yet. */
-  connect(events: ConnectionEvents, attempt: number): Connection | undefined;
-  /** Makes a new connection usable. If it rejects, the connection is closed. */
-  prepare?(connection: Connection): Promise<unknown>;
-  /** A connection has ended, whether or not it could be used. */
-  onEnd?(): void;
-  /** Attempts fail although the client is connected; undefined: no more. Called once for each change of the message. */
-  onFailure(error: Error | undefined): void;
-  /** Asks the server something, to see whether it replies: a connection can break without an event. Default: never. */
-  readonly check?: {
-    readonly everyMs: number;
-    readonly timeoutMs: number;
-    ask(connection: Connection): Promise<unknown>;
-  };
-}
-
 /**
  * A connection that a store opens besides its client, as long as the client is not closed. Whenever it has ended, another one
  * is duplicated from the client, after a pause, or at once when the client itself has connected again. A connection that
@@ -175,6 +149,32 @@ export class OwnConnection<Connection extends OwnConnectionPort> {
     connection.close();
     this.#purpose.onEnd?.();
   }
+}
+
+/** Pauses between attempts to connect. Each failed attempt doubles the pause. */
+const FIRST_RETRY_MS = 100;
+const MAX_RETRY_MS = 2_000;
+/** After how many failed attempts in a row one is reported, unless the server has refused it. */
+const REPORTED_ATTEMPTS = 3;
+/** How long a server that has accepted a connection may take until the connection can be used. */
+const READY_MS = 5_000;
+
+/** What a connection is for. */
+export interface ConnectionPurpose<Connection> {
+  /** Opens a connection with the options that the client has now. Undefined: there is no server to connect to yet. */
+  connect(events: ConnectionEvents, attempt: number): Connection | undefined;
+  /** Makes a new connection usable. If it rejects, the connection is closed. */
+  prepare?(connection: Connection): Promise<unknown>;
+  /** A connection has ended, whether or not it could be used. */
+  onEnd?(): void;
+  /** Attempts fail although the client is connected; undefined: no more. Called once for each change of the message. */
+  onFailure(error: Error | undefined): void;
+  /** Asks the server something, to see whether it replies: a connection can break without an event. Default: never. */
+  readonly check?: {
+    readonly everyMs: number;
+    readonly timeoutMs: number;
+    ask(connection: Connection): Promise<unknown>;
+  };
 }
 
 const UNANSWERED = "the server does not reply";

@@ -5,21 +5,6 @@ import type { Script, ScriptArgument, ScriptArguments } from "./define-script.js
 import { slotOfKey } from "./key-slot.js";
 
 /**
- * The keys of one node, as indexes, split into calls. On a Cluster each call holds keys of one slot
- * only.
- */
-export interface NodeKeys {
-  readonly node: string;
-  readonly calls: readonly (readonly number[])[];
-}
-
-/**
- * A script blocks the server while it runs, so further keys go into further calls of the same
- * pipeline. An even number, so that pairs of keys of one slot stay together.
- */
-const KEYS_PER_SCRIPT = 50;
-
-/**
  * Sends `commands` to one node in one round trip. Returns one reply per command, in the same order,
  * with an Error for each that failed. Never rejects.
  * On a Cluster, commands whose slot has moved are sent once more, each on its own: ioredis
@@ -34,6 +19,21 @@ export async function send(port: ClientPort, commands: readonly Command[]): Prom
     commands.map((command, index) => (isMoved(replies[index]) ? port.sendMoved(command) : replies[index])),
   );
 }
+
+/**
+ * The keys of one node, as indexes, split into calls. On a Cluster each call holds keys of one slot
+ * only.
+ */
+export interface NodeKeys {
+  readonly node: string;
+  readonly calls: readonly (readonly number[])[];
+}
+
+/**
+ * A script blocks the server while it runs, so further keys go into further calls of the same
+ * pipeline. An even number, so that pairs of keys of one slot stay together.
+ */
+const KEYS_PER_SCRIPT = 50;
 
 /**
  * Whether a command was not run because its slot has moved: either the node redirected it, or the

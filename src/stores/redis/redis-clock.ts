@@ -9,9 +9,6 @@ import type { ReplicaWaitWriter } from "./replica-wait-writer.js";
 import { appendClock } from "./scripts/append-clock.js";
 import { raiseClock } from "./scripts/raise-clock.js";
 
-/** On a Cluster, every fourth hash tag has a copy of the head: enough for 16 masters, and few to raise. */
-const COPIES_EACH = 4;
-
 /**
  * The invalidation clock in Redis: its head and its log. On a Cluster, both are on one master, and copies of the head on all of them, which
  * reads of any node include. A copy is raised before an invalidation is confirmed.
@@ -110,6 +107,9 @@ export class RedisClock {
     return Buffer.isBuffer(reply) && reply.length > 0 ? reply : undefined;
   }
 }
+
+/** On a Cluster, every fourth hash tag has a copy of the head: enough for 16 masters, and few to raise. */
+const COPIES_EACH = 4;
 
 /** The command that reads a copy of the head. */
 export const readHeadOf = (copy: string): Command => ({ name: "GETRANGE", args: [copy, 0, HEAD_BYTES - 1] });

@@ -42,31 +42,6 @@ import { readServerInfo } from "./server-info.js";
 import { ServerTimes } from "./server-times.js";
 import { Subscriber } from "./subscriber.js";
 
-/** The outcomes of storing values, by the reply of the script; errors are no outcome. */
-const STORE_OUTCOMES: ReadonlyMap<unknown, StoreOutcome> = new Map([
-  [1, "stored"],
-  [0, "refused"],
-  [-1, "expired"],
-]);
-
-/** Options of `redisStore`. */
-export interface RedisStoreOptions {
-  /**
-   * A client of ioredis (5.4 or newer), iovalkey or node-redis (5 or newer): standalone, behind Sentinel, or a Cluster. It is
-   * never closed. One of node-redis has to be connected or connecting.
-   */
-  readonly client: RedisClient;
-  /**
-   * Makes each invalidation wait until `replicas` replicas have it, for at most `timeoutMs`
-   * milliseconds. Such invalidations use a connection of their own. This makes it less likely that
-   * a failover loses one.
-   * Default: do not wait.
-   */
-  readonly waitForReplicas?: ReplicaWait;
-  /** Source of time and timers. Default: the system clock. */
-  readonly clock?: Clock;
-}
-
 /**
  * Creates a store on Redis 6.2 or newer, shared by all processes that use the same prefix. Each
  * entry is a single string, so the store works the same on a Cluster and on a single server. The
@@ -96,6 +71,31 @@ export function redisStore(options: RedisStoreOptions): Store {
   const port = portOf(client);
   const connections = connectionsOf(port, clock);
   return storeOn(port, clock, connections, new ReplicaWaitWriter(port, connections.writes, waitForReplicas));
+}
+
+/** The outcomes of storing values, by the reply of the script; errors are no outcome. */
+const STORE_OUTCOMES: ReadonlyMap<unknown, StoreOutcome> = new Map([
+  [1, "stored"],
+  [0, "refused"],
+  [-1, "expired"],
+]);
+
+/** Options of `redisStore`. */
+export interface RedisStoreOptions {
+  /**
+   * A client of ioredis (5.4 or newer), iovalkey or node-redis (5 or newer): standalone, behind Sentinel, or a Cluster. It is
+   * never closed. One of node-redis has to be connected or connecting.
+   */
+  readonly client: RedisClient;
+  /**
+   * Makes each invalidation wait until `replicas` replicas have it, for at most `timeoutMs`
+   * milliseconds. Such invalidations use a connection of their own. This makes it less likely that
+   * a failover loses one.
+   * Default: do not wait.
+   */
+  readonly waitForReplicas?: ReplicaWait;
+  /** Source of time and timers. Default: the system clock. */
+  readonly clock?: Clock;
 }
 
 /** What all stores on a client share: the connections that they open besides it, and why it is not connected. */

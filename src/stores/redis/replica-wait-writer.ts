@@ -3,17 +3,6 @@ import { CachedError, describeSetting } from "../../core/base/errors.js";
 import type { ClientPort, Command, WriterConnection } from "./client-port.js";
 import { OwnConnection } from "./own-connection.js";
 
-/** How long an invalidation waits for replicas. */
-export interface ReplicaWait {
-  /** Number of replicas that should have the invalidation before it resolves. At least 1. */
-  readonly replicas: number;
-  /**
-   * Maximum wait in milliseconds. At least 1. When it is over, the invalidation resolves all the
-   * same.
-   */
-  readonly timeoutMs: number;
-}
-
 /**
  * Sends the writes that must not be lost in a failover. With `wait`, each is followed by WAIT.
  * Since WAIT delays every later command of its connection, these writes go through a connection of
@@ -49,6 +38,17 @@ export class ReplicaWaitWriter {
   open(onFailure: (error: Error | undefined) => void): Cancel {
     return this.trailing.length === 0 ? () => undefined : this.#connection.open(onFailure);
   }
+}
+
+/** How long an invalidation waits for replicas. */
+export interface ReplicaWait {
+  /** Number of replicas that should have the invalidation before it resolves. At least 1. */
+  readonly replicas: number;
+  /**
+   * Maximum wait in milliseconds. At least 1. When it is over, the invalidation resolves all the
+   * same.
+   */
+  readonly timeoutMs: number;
 }
 
 type OnFailure = (error: Error | undefined) => void;

@@ -9,11 +9,6 @@ import { askProcesses } from "./scripts/ask-processes.js";
 import { listReports } from "./scripts/list-reports.js";
 import { writeReport } from "./scripts/write-report.js";
 
-/** The member of an index that is no process: see `write-report`. */
-const ASKED = "?";
-/** Every part begins with the sequence of its report. */
-const SEQUENCE_BYTES = 8;
-
 /**
  * Reports of processes in Redis: a string for each part, and an index of the processes. On a Cluster there are as many
  * indexes as hash tags; a process has all of its parts and its place in the index under one of them, so that its reports go
@@ -70,6 +65,11 @@ export function redisReports(port: ClientPort, prefixName: () => string): Report
     },
   };
 }
+
+/** The member of an index that is no process: see `write-report`. */
+const ASKED = "?";
+/** Every part begins with the sequence of its report. */
+const SEQUENCE_BYTES = 8;
 
 /** Spreads ids of any form over the hash tags. */
 const digestOf = (text: string): string => createHash("sha256").update(text).digest("base64url");

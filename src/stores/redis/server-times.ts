@@ -2,15 +2,6 @@ import type { Clock } from "../../core/base/clock.js";
 import { learnOffset, type ServerOffset } from "../../core/store/server-offset.js";
 import type { Command } from "./client-port.js";
 
-/**
- * How long a server's time is extrapolated from its last TIME reply. A busy process then sends TIME
- * ten times a second instead of with every read.
- */
-const EXTRAPOLATE_MS = 100;
-
-/** The command whose reply `record` reads. */
-export const READ_TIME: Command = { name: "TIME", args: [] };
-
 /** The time on each node, estimated from its TIME replies and the process's monotonic clock. */
 export class ServerTimes {
   readonly #clock: Clock;
@@ -58,3 +49,12 @@ export class ServerTimes {
     return offset === undefined ? 0 : Math.ceil(this.#clock.now() + offset.ms + patienceMs);
   }
 }
+
+/**
+ * How long a server's time is extrapolated from its last TIME reply. A busy process then sends TIME
+ * ten times a second instead of with every read.
+ */
+const EXTRAPOLATE_MS = 100;
+
+/** The command whose reply `record` reads. */
+export const READ_TIME: Command = { name: "TIME", args: [] };

@@ -3,25 +3,6 @@ import type { ClientPort, SubscriberConnection } from "./client-port.js";
 import { OwnConnection } from "./own-connection.js";
 import { isRefusal } from "./replies.js";
 
-/** All who listen poll as well, so it is enough to notice a broken connection after a while. */
-const CHECK = { everyMs: 1_000, timeoutMs: 2_000 };
-
-/** Who listens to a channel. */
-export interface ChannelListener {
-  /** Undefined: messages may have been lost. Any client of the server may publish on the channel. */
-  onMessage(message: Buffer | undefined): void;
-  /** No messages arrive because of `error`; undefined: that is over, or was not so. Called at once, and with each change. */
-  onFailure(error: Error | undefined): void;
-}
-
-interface Channel {
-  readonly listeners: Set<ChannelListener>;
-  /** Whether the channel is subscribed on the connection. */
-  isSubscribed: boolean;
-  /** Why the server has refused the channel. */
-  refusal: Error | undefined;
-}
-
 /**
  * Receives the messages of all channels of a client on one connection, and passes them to listeners. The connection is opened with the first
  * listener and closed with the last. On a Cluster it leads to one node, to which the others forward all messages.
@@ -113,6 +94,25 @@ export class Subscriber {
   #pass(channel: Channel | undefined, message: Buffer | undefined): void {
     for (const listener of channel?.listeners ?? []) listener.onMessage(message);
   }
+}
+
+/** All who listen poll as well, so it is enough to notice a broken connection after a while. */
+const CHECK = { everyMs: 1_000, timeoutMs: 2_000 };
+
+/** Who listens to a channel. */
+export interface ChannelListener {
+  /** Undefined: messages may have been lost. Any client of the server may publish on the channel. */
+  onMessage(message: Buffer | undefined): void;
+  /** No messages arrive because of `error`; undefined: that is over, or was not so. Called at once, and with each change. */
+  onFailure(error: Error | undefined): void;
+}
+
+interface Channel {
+  readonly listeners: Set<ChannelListener>;
+  /** Whether the channel is subscribed on the connection. */
+  isSubscribed: boolean;
+  /** Why the server has refused the channel. */
+  refusal: Error | undefined;
 }
 
 function report({ listeners }: Channel, error: Error | undefined): void {

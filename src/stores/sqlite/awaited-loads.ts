@@ -3,20 +3,6 @@ import type { Wake } from "../../core/store/store.js";
 import { knownEntry } from "./entries.js";
 import type { Transactions } from "./transactions.js";
 
-/** How often it is asked whether a load has ended. Unless another process has written, that takes some 20 us. */
-const POLL_MS = 10;
-/** The pause after a poll is this many times as long as the poll has taken, so that many awaited loads do not keep the process busy. */
-const PAUSE_PER_POLL = 10;
-/** For how long a load is waited for after its lease has ended. */
-const GRACE_MS = 1_000;
-/** What is beyond is left to the polls of those who wait. */
-const MAX_AWAITED = 1_000;
-
-interface Awaited {
-  readonly gen: string;
-  until: number;
-}
-
 /**
  * The loads of others that callers of this process wait for, and wake-ups when they have ended. SQLite has no messages, but says cheaply
  * whether another connection has written. Only then are the entries read.
@@ -96,4 +82,18 @@ export class AwaitedLoads {
     this.#pauseMs = Math.max(POLL_MS, PAUSE_PER_POLL * (this.#clock.now() - now));
     if (this.#byKey.size > 0) this.#schedule();
   }
+}
+
+/** How often it is asked whether a load has ended. Unless another process has written, that takes some 20 us. */
+const POLL_MS = 10;
+/** The pause after a poll is this many times as long as the poll has taken, so that many awaited loads do not keep the process busy. */
+const PAUSE_PER_POLL = 10;
+/** For how long a load is waited for after its lease has ended. */
+const GRACE_MS = 1_000;
+/** What is beyond is left to the polls of those who wait. */
+const MAX_AWAITED = 1_000;
+
+interface Awaited {
+  readonly gen: string;
+  until: number;
 }

@@ -2,46 +2,6 @@ import { asError } from "../../core/store/answers.js";
 import type { SqliteDatabase, SqliteStatement } from "./sqlite-database.js";
 import { failureOf } from "./sqlite-failure.js";
 
-/**
- * For how long a statement waits for a lock while it blocks this process. A transaction of another process ends within a millisecond;
- * for what takes longer, the store waits without blocking.
- */
-const BLOCKING_MS = 5;
-/** After how many pages SQLite moves its log into the database: what takes a millisecond at once. */
-const LOG_PAGES = 256;
-/** The size to which the log is cut when it has grown beyond it. */
-const LOG_BYTES = 16 * 1024 * 1024;
-
-/** Marks a database of this store: "gqlc". */
-const APPLICATION_ID = 0x67716c63;
-
-/**
- * The tables. The clock and the settings concern all releases, and their content says its own format. The layout of all others belongs to
- * the release: one with another layout has tables with another number beside them.
- */
-const SCHEMA = `
-  CREATE TABLE IF NOT EXISTS names (name TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID;
-  CREATE TABLE IF NOT EXISTS clock_log (name TEXT NOT NULL, part INTEGER NOT NULL, bytes BLOB NOT NULL, PRIMARY KEY (name, part));
-  CREATE TABLE IF NOT EXISTS entries_1 (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, drop_at REAL NOT NULL, bytes BLOB NOT NULL);
-  CREATE INDEX IF NOT EXISTS entries_1_by_end ON entries_1 (drop_at);
-  CREATE TABLE IF NOT EXISTS history_1 (
-    id INTEGER PRIMARY KEY, name TEXT NOT NULL, at REAL NOT NULL, total INTEGER NOT NULL, content BLOB NOT NULL);
-  CREATE INDEX IF NOT EXISTS history_1_by_name ON history_1 (name, id);
-  CREATE TABLE IF NOT EXISTS processes_1 (
-    name TEXT NOT NULL, process TEXT NOT NULL, reported_at REAL NOT NULL, PRIMARY KEY (name, process)) WITHOUT ROWID;
-  CREATE TABLE IF NOT EXISTS reports_1 (
-    name TEXT NOT NULL, process TEXT NOT NULL, part TEXT NOT NULL, sequence INTEGER NOT NULL, drop_at REAL NOT NULL, bytes BLOB NOT NULL,
-    PRIMARY KEY (name, process, part));
-`;
-const TABLES = 6;
-const COUNT_TABLES =
-  "SELECT count(*) AS count FROM sqlite_schema WHERE name IN ('names', 'clock_log', 'entries_1', 'history_1', 'processes_1', 'reports_1')";
-
-/** A file that is no database of this store, although its pointer says so. */
-class NoStore extends Error {
-  readonly code = "SQLITE_NOTADB";
-}
-
 /** A connection to one database: prepared statements and transactions. */
 export class Connection {
   readonly #database: SqliteDatabase;
@@ -130,6 +90,46 @@ export class Connection {
     }
     return statement;
   }
+}
+
+/**
+ * For how long a statement waits for a lock while it blocks this process. A transaction of another process ends within a millisecond;
+ * for what takes longer, the store waits without blocking.
+ */
+const BLOCKING_MS = 5;
+/** After how many pages SQLite moves its log into the database: what takes a millisecond at once. */
+const LOG_PAGES = 256;
+/** The size to which the log is cut when it has grown beyond it. */
+const LOG_BYTES = 16 * 1024 * 1024;
+
+/** Marks a database of this store: "gqlc". */
+const APPLICATION_ID = 0x67716c63;
+
+/**
+ * The tables. The clock and the settings concern all releases, and their content says its own format. The layout of all others belongs to
+ * the release: one with another layout has tables with another number beside them.
+ */
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS names (name TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS clock_log (name TEXT NOT NULL, part INTEGER NOT NULL, bytes BLOB NOT NULL, PRIMARY KEY (name, part));
+  CREATE TABLE IF NOT EXISTS entries_1 (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, drop_at REAL NOT NULL, bytes BLOB NOT NULL);
+  CREATE INDEX IF NOT EXISTS entries_1_by_end ON entries_1 (drop_at);
+  CREATE TABLE IF NOT EXISTS history_1 (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL, at REAL NOT NULL, total INTEGER NOT NULL, content BLOB NOT NULL);
+  CREATE INDEX IF NOT EXISTS history_1_by_name ON history_1 (name, id);
+  CREATE TABLE IF NOT EXISTS processes_1 (
+    name TEXT NOT NULL, process TEXT NOT NULL, reported_at REAL NOT NULL, PRIMARY KEY (name, process)) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS reports_1 (
+    name TEXT NOT NULL, process TEXT NOT NULL, part TEXT NOT NULL, sequence INTEGER NOT NULL, drop_at REAL NOT NULL, bytes BLOB NOT NULL,
+    PRIMARY KEY (name, process, part));
+`;
+const TABLES = 6;
+const COUNT_TABLES =
+  "SELECT count(*) AS count FROM sqlite_schema WHERE name IN ('names', 'clock_log', 'entries_1', 'history_1', 'processes_1', 'reports_1')";
+
+/** A file that is no database of this store, although its pointer says so. */
+class NoStore extends Error {
+  readonly code = "SQLITE_NOTADB";
 }
 
 /** What a transaction works with. */

@@ -20,38 +20,6 @@ import { Connection } from "./connection.js";
 import type { OpenDatabase } from "./sqlite-database.js";
 import { failureOf } from "./sqlite-failure.js";
 
-/** The first word of a pointer, and the version of its format. */
-const MAGIC = "graphql-cached 1";
-/** The database in its folder, and the files that SQLite keeps beside it while it is open. */
-const DATABASE = "cache.db";
-const FILES = [DATABASE, `${DATABASE}-wal`, `${DATABASE}-shm`];
-/** By how much two processes may take the start of the machine for different instants, where the system has no id for it. */
-const SAME_START_MS = 5_000;
-/** So many databases in so short a time are not lost by accident. */
-const MAX_GENERATIONS = 5;
-const GENERATIONS_MS = 10_000;
-/** How often a process tries to agree with others that replace the database at the same time. */
-const ATTEMPTS = 10;
-
-/** What the file at the path says: which database is in use, and since which start of the machine. */
-interface Pointer {
-  readonly text: string;
-  readonly stamp: string;
-  /** Undefined: it is damaged. */
-  readonly content: { readonly start: string; readonly generation: string } | undefined;
-}
-
-/** A connection, and what the file system said of its files when it was made. */
-interface Attached {
-  readonly connection: Connection;
-  readonly folder: string;
-  readonly pointerStamp: string;
-  /** Changes when a file in the folder is made or deleted. */
-  folderStamp: string | undefined;
-  /** The numbers of its files. Undefined where there is none yet. */
-  readonly files: readonly (number | undefined)[];
-}
-
 /**
  * The database of a path, and which one that is now. The file at the path is a pointer, the name of a folder beside it with the
  * database, which is random. A database is never replaced under its name: SQLite finds its log and its shared memory by that name, so processes that had
@@ -215,6 +183,38 @@ export class DatabaseFile {
       return String(Math.round(wallTimeOf(this.#clock) - uptime() * 1000));
     }
   }
+}
+
+/** The first word of a pointer, and the version of its format. */
+const MAGIC = "graphql-cached 1";
+/** The database in its folder, and the files that SQLite keeps beside it while it is open. */
+const DATABASE = "cache.db";
+const FILES = [DATABASE, `${DATABASE}-wal`, `${DATABASE}-shm`];
+/** By how much two processes may take the start of the machine for different instants, where the system has no id for it. */
+const SAME_START_MS = 5_000;
+/** So many databases in so short a time are not lost by accident. */
+const MAX_GENERATIONS = 5;
+const GENERATIONS_MS = 10_000;
+/** How often a process tries to agree with others that replace the database at the same time. */
+const ATTEMPTS = 10;
+
+/** What the file at the path says: which database is in use, and since which start of the machine. */
+interface Pointer {
+  readonly text: string;
+  readonly stamp: string;
+  /** Undefined: it is damaged. */
+  readonly content: { readonly start: string; readonly generation: string } | undefined;
+}
+
+/** A connection, and what the file system said of its files when it was made. */
+interface Attached {
+  readonly connection: Connection;
+  readonly folder: string;
+  readonly pointerStamp: string;
+  /** Changes when a file in the folder is made or deleted. */
+  folderStamp: string | undefined;
+  /** The numbers of its files. Undefined where there is none yet. */
+  readonly files: readonly (number | undefined)[];
 }
 
 /** Gives a file a second name that nothing has, or does nothing. File systems without hard links move it, over what another process may just have made. */

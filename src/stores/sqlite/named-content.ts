@@ -2,16 +2,16 @@ import { appendToClock } from "../../core/store/clock-log.js";
 import { HISTORY_OVERHEAD_BYTES, type History, type HistoryLimits } from "../../core/store/history.js";
 import { bufferOf, type Connection, type Work } from "./connection.js";
 
-/** The size of a log beyond which it loses its older half. */
-const MAX_LOG_BYTES = 1024 * 1024;
-/** A log is stored in parts of this size, of which an invalidation writes the last one only. */
-const PART_BYTES = 16 * 1024;
-
 /** Returns what is kept under a name besides entries and reports: the head of a clock, the settings, or an instant. Undefined if there is nothing. */
 export function readContent(db: Connection, name: string): Buffer | undefined {
   const row = db.get<{ readonly content: Uint8Array }>("SELECT content FROM names WHERE name = ?", name);
   return row && bufferOf(row.content);
 }
+
+/** The size of a log beyond which it loses its older half. */
+const MAX_LOG_BYTES = 1024 * 1024;
+/** A log is stored in parts of this size, of which an invalidation writes the last one only. */
+const PART_BYTES = 16 * 1024;
 
 export function writeContent(db: Connection, name: string, content: Uint8Array): void {
   db.run("INSERT OR REPLACE INTO names (name, content) VALUES (?, ?)", name, content);

@@ -3,9 +3,6 @@ import { bufferOf, type Work } from "./connection.js";
 import { readInstant, writeInstant } from "./named-content.js";
 import type { Transactions } from "./transactions.js";
 
-/** A report deletes this many parts at most that have expired. */
-const EXPIRED = 100;
-
 /** Keeps the reports of the processes of one prefix, whose `StoreNames.invalidationLog` is `prefixName()`. */
 export function sqliteReports(transactions: Transactions, prefixName: () => string): ReportStore {
   const asked = (): string => `${prefixName()}:asked`;
@@ -63,3 +60,6 @@ export function sqliteReports(transactions: Transactions, prefixName: () => stri
       transactions.write(({ db, now }) => writeInstant(db, asked(), Math.max(readInstant(db, asked()), now + ms))),
   };
 }
+
+/** A report deletes this many parts at most that have expired. */
+const EXPIRED = 100;

@@ -17,34 +17,6 @@ import { failureOf } from "./sqlite-failure.js";
 import { sqliteReports } from "./sqlite-reports.js";
 import { Transactions } from "./transactions.js";
 
-/** Options of `sqliteStore`. */
-export interface SqliteStoreOptions {
-  /**
-   * The same file for all processes, on a local disk. It says which database is in use; that one is in a folder beside it, which has the
-   * same name with `-` and 16 digits. The store makes, replaces and deletes both, and missing folders above.
-   */
-  readonly path: string;
-  /**
-   * Opens the database in a file. Default: `DatabaseSync` of node:sqlite, or `Database` of better-sqlite3 if Node.js does not have that.
-   * The store calls it again when the database has been replaced, and closes what it returns.
-   */
-  readonly database?: OpenDatabase;
-  /**
-   * Maximum size of the database in bytes. What was written first is dropped first. An entry that is larger than a quarter of it is not
-   * stored. An integer of at least 4 MiB. Default: 256 MiB.
-   */
-  readonly maxBytes?: number;
-  /** Source of time and timers; `wallTime` is the clock of the store. Default: the system clock. */
-  readonly clock?: Clock;
-}
-
-const MIB = 1024 * 1024;
-const DEFAULT_MAX_BYTES = 256 * MIB;
-/** The log of the clock, the history and the reports take some of it. */
-const LEAST_MAX_BYTES = 4 * MIB;
-/** The part of `maxBytes` that one entry may take. */
-const LARGEST_PART = 1 / 4;
-
 /**
  * Creates a store in a file of this machine, shared by all of its processes that use the same path and prefix. Each operation is one
  * transaction of SQLite, on the calling thread, which no write waits for a disk in. Throws `CACHED_OPTION_INVALID` if an option is
@@ -85,6 +57,34 @@ export function sqliteStore(options: SqliteStoreOptions): Store {
   const find = database === undefined ? findDatabase : async () => database;
   return storeIn(new DatabaseFile(absolute, clock, find), clock, maxBytes);
 }
+
+/** Options of `sqliteStore`. */
+export interface SqliteStoreOptions {
+  /**
+   * The same file for all processes, on a local disk. It says which database is in use; that one is in a folder beside it, which has the
+   * same name with `-` and 16 digits. The store makes, replaces and deletes both, and missing folders above.
+   */
+  readonly path: string;
+  /**
+   * Opens the database in a file. Default: `DatabaseSync` of node:sqlite, or `Database` of better-sqlite3 if Node.js does not have that.
+   * The store calls it again when the database has been replaced, and closes what it returns.
+   */
+  readonly database?: OpenDatabase;
+  /**
+   * Maximum size of the database in bytes. What was written first is dropped first. An entry that is larger than a quarter of it is not
+   * stored. An integer of at least 4 MiB. Default: 256 MiB.
+   */
+  readonly maxBytes?: number;
+  /** Source of time and timers; `wallTime` is the clock of the store. Default: the system clock. */
+  readonly clock?: Clock;
+}
+
+const MIB = 1024 * 1024;
+const DEFAULT_MAX_BYTES = 256 * MIB;
+/** The log of the clock, the history and the reports take some of it. */
+const LEAST_MAX_BYTES = 4 * MIB;
+/** The part of `maxBytes` that one entry may take. */
+const LARGEST_PART = 1 / 4;
 
 function invalid(where: string, expected: string, got: string, remedy: string): CachedError {
   return new CachedError("CACHED_OPTION_INVALID", `sqliteStore: ${where}: expected ${expected}, got ${got}; ${remedy}`);

@@ -4,11 +4,6 @@ import type { DatabaseFile } from "./database-file.js";
 import { dropOldest } from "./entries.js";
 import { failureOf, type SqliteFailure } from "./sqlite-failure.js";
 
-/** For how long a transaction is tried again while another process has the database locked. The cache has given up on most earlier. */
-const PATIENCE_MS = 1_000;
-const FIRST_PAUSE_MS = 1;
-const MAX_PAUSE_MS = 20;
-
 /**
  * Runs transactions on the database that is in use. SQLite works on the calling thread, so that nothing here may take long: a lock of
  * another process is waited for with timers.
@@ -72,3 +67,8 @@ export class Transactions {
     return new Promise((resolve) => void this.#clock.after(ms, resolve));
   }
 }
+
+/** For how long a transaction is tried again while another process has the database locked. The cache has given up on most earlier. */
+const PATIENCE_MS = 1_000;
+const FIRST_PAUSE_MS = 1;
+const MAX_PAUSE_MS = 20;

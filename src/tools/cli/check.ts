@@ -11,6 +11,44 @@ import { executableSchema, type OfflineSchema, placeOf, readSchema, type SchemaF
 import { readSchemaModule } from "./schema-module.js";
 import { CliError, counted, jsonText, noteLines, printable, type Terminal, wrap } from "./terminal.js";
 
+/** Runs `graphql-cached check`. Returns the exit code. */
+export async function check(argv: readonly string[], terminal: Terminal): Promise<number> {
+  const { values, positionals } = readArguments("check", argv, OPTIONS);
+  if (values.help === true) {
+    terminal.print(HELP);
+    return 0;
+  }
+  if (positionals.length === 0)
+    throw new CliError("check: expected the file of a schema, got none; write graphql-cached check schema.graphql");
+  const isIgnored = ignored(values.ignore ?? []);
+  const config = values.config === undefined ? undefined : await readConfig("check", values.config);
+  const names = namesOf({
+    directive: values.directive ?? config?.apply.directive,
+    invalidates: values.invalidates ?? config?.apply.invalidates,
+  });
+  const { files, offline, notes } = await readAll(positionals, names, terminal);
+  const operations = values.operations === undefined ? undefined : await readOperations(values.operations);
+  let result: LintResult;
+  try {
+    result = lint(offline, {
+      names,
+      cache: config?.cache,
+      hasIdentify: values["no-identify"] !== true,
+      authDirectives: values["auth-directive"] ?? [],
+      apply: config?.apply ?? {},
+      operations,
+    });
+  } catch (error) {
+    // An invalid option in the config, or an invalid name of an auth directive.
+    if (error instanceof CachedError) throw new CliError(`check: ${error.message}`);
+    throw error;
+  }
+  const findings = result.findings.filter((finding) => !isIgnored(finding));
+  const shown = { ...result, findings, notes: [...notes, ...result.notes] };
+  for (const line of values.json === true ? [asJson(files, shown)] : asText(files, shown)) terminal.print(line);
+  return findings.length === 0 ? 0 : 1;
+}
+
 const HELP = `Usage: graphql-cached check [options] <file>...
 
 Finds mistakes in the caching policies of a schema. All files together are one
@@ -54,44 +92,6 @@ const OPTIONS = {
   ignore: { type: "string", multiple: true },
   operations: { type: "string", multiple: true },
 } as const;
-
-/** Runs `graphql-cached check`. Returns the exit code. */
-export async function check(argv: readonly string[], terminal: Terminal): Promise<number> {
-  const { values, positionals } = readArguments("check", argv, OPTIONS);
-  if (values.help === true) {
-    terminal.print(HELP);
-    return 0;
-  }
-  if (positionals.length === 0)
-    throw new CliError("check: expected the file of a schema, got none; write graphql-cached check schema.graphql");
-  const isIgnored = ignored(values.ignore ?? []);
-  const config = values.config === undefined ? undefined : await readConfig("check", values.config);
-  const names = namesOf({
-    directive: values.directive ?? config?.apply.directive,
-    invalidates: values.invalidates ?? config?.apply.invalidates,
-  });
-  const { files, offline, notes } = await readAll(positionals, names, terminal);
-  const operations = values.operations === undefined ? undefined : await readOperations(values.operations);
-  let result: LintResult;
-  try {
-    result = lint(offline, {
-      names,
-      cache: config?.cache,
-      hasIdentify: values["no-identify"] !== true,
-      authDirectives: values["auth-directive"] ?? [],
-      apply: config?.apply ?? {},
-      operations,
-    });
-  } catch (error) {
-    // An invalid option in the config, or an invalid name of an auth directive.
-    if (error instanceof CachedError) throw new CliError(`check: ${error.message}`);
-    throw error;
-  }
-  const findings = result.findings.filter((finding) => !isIgnored(finding));
-  const shown = { ...result, findings, notes: [...notes, ...result.notes] };
-  for (const line of values.json === true ? [asJson(files, shown)] : asText(files, shown)) terminal.print(line);
-  return findings.length === 0 ? 0 : 1;
-}
 
 function ignored(given: readonly string[]): (finding: Finding) => boolean {
   const rules = given.map((text) => {

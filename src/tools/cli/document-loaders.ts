@@ -8,6 +8,9 @@ import { messageOf } from "../../core/base/errors.js";
 import type { SchemaFile } from "./schema-document.js";
 import { CliError, printable } from "./terminal.js";
 
+/** Whether a file is a module, which can have documents in it. */
+export const isModule = (path: string): boolean => /\.[cm]?[jt]sx?$/.test(path);
+
 /** What is looked for: type definitions, or operations and fragments. */
 export type DocumentKind = "type definitions" | "operations";
 
@@ -26,9 +29,6 @@ const PACKAGES = {
 };
 
 const isDocument = (path: string): boolean => /\.(graphql|gql)s?$/.test(path);
-
-/** Whether a file is a module, which can have documents in it. */
-export const isModule = (path: string): boolean => /\.[cm]?[jt]sx?$/.test(path);
 
 /** Whether it is a pattern of paths, such as `src/*.graphql`. A file can have such a name as well. */
 export const isGlob = (path: string): boolean => /[*?{}[\]]/.test(path) && !existsSync(path);

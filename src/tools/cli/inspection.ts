@@ -1,42 +1,6 @@
 import type { AnswerError, Source } from "./source.js";
 import { CliError, printable } from "./terminal.js";
 
-/** A part of the inspection query. */
-export interface Section {
-  /** The field of `CacheInspection`, or its alias. */
-  readonly name: string;
-  /** What is asked, with its selection. */
-  readonly text: string;
-  /** What is asked of servers that do not know all of it. */
-  readonly older?: string;
-  /** Whether a command has something to show without it. */
-  readonly isOptional?: boolean;
-  /** Whether servers that do not know it have nothing to show there, so that nothing is said of it. */
-  readonly isNew?: boolean;
-}
-
-/** What a server has answered to the sections that it knows. */
-export interface Inspected {
-  /** By the name of the section. Optional ones that failed are missing. */
-  readonly sections: Readonly<Record<string, unknown>>;
-  /** What the server does not know, or could not find out, in words. */
-  readonly notes: readonly string[];
-}
-
-/** The type and the value of each variable. */
-export type Variables = Readonly<Record<string, readonly [type: string, value: unknown]>>;
-
-/** Returns the header of an operation with variables, the arguments that pass them to a field, and their values. */
-export function operationParts(kind: "query" | "mutation", variables: Variables) {
-  const entries = Object.entries(variables);
-  const types = entries.map(([name, [type]]) => `$${name}: ${type}`).join(", ");
-  return {
-    header: `${kind} GraphqlCached${types === "" ? "" : `(${types})`}`,
-    passed: entries.map(([name]) => `${name}: $${name}`).join(", "),
-    values: Object.fromEntries(entries.map(([name, [, value]]) => [name, value])),
-  };
-}
-
 /**
  * Asks for parts of the inspection. Servers of an older release, which do not know all of them, are asked for the rest.
  * Throws `CliError` if the server has no inspection, denies it, or lacks a required part.
@@ -89,6 +53,42 @@ export async function inspect(
     if (asked.length === 0) throw new CliError(`${source.name}: ${lackingText([...lacking])}`);
   }
   throw new CliError(`${source.name}: expected an answer to the inspection query, got contradictory errors`);
+}
+
+/** A part of the inspection query. */
+export interface Section {
+  /** The field of `CacheInspection`, or its alias. */
+  readonly name: string;
+  /** What is asked, with its selection. */
+  readonly text: string;
+  /** What is asked of servers that do not know all of it. */
+  readonly older?: string;
+  /** Whether a command has something to show without it. */
+  readonly isOptional?: boolean;
+  /** Whether servers that do not know it have nothing to show there, so that nothing is said of it. */
+  readonly isNew?: boolean;
+}
+
+/** What a server has answered to the sections that it knows. */
+export interface Inspected {
+  /** By the name of the section. Optional ones that failed are missing. */
+  readonly sections: Readonly<Record<string, unknown>>;
+  /** What the server does not know, or could not find out, in words. */
+  readonly notes: readonly string[];
+}
+
+/** The type and the value of each variable. */
+export type Variables = Readonly<Record<string, readonly [type: string, value: unknown]>>;
+
+/** Returns the header of an operation with variables, the arguments that pass them to a field, and their values. */
+export function operationParts(kind: "query" | "mutation", variables: Variables) {
+  const entries = Object.entries(variables);
+  const types = entries.map(([name, [type]]) => `$${name}: ${type}`).join(", ");
+  return {
+    header: `${kind} GraphqlCached${types === "" ? "" : `(${types})`}`,
+    passed: entries.map(([name]) => `${name}: $${name}`).join(", "),
+    values: Object.fromEntries(entries.map(([name, [, value]]) => [name, value])),
+  };
 }
 
 function lackingText(names: readonly string[]): string {

@@ -33,6 +33,9 @@ import { type CheckedOperation, explainOperations } from "./operations.js";
 import type { DirectiveUse, OfflineSchema, SchemaFile } from "./schema-document.js";
 import { addResolvers, type CachedTarget, cachedTargets, locationOf } from "./targets.js";
 
+/** Checks a schema without its resolvers. */
+export const lint = (offline: OfflineSchema, options: LintOptions): LintResult => new Linter(offline, options).run();
+
 /** The rules of `check`, with what each of them finds. */
 export const RULES = {
   policy: "What applyCached refuses: invalid settings, keys and tags, a missing default key, a missing scope.",
@@ -79,9 +82,6 @@ export interface LintOptions {
   /** Files of operations that clients send. */
   readonly operations: readonly SchemaFile[] | undefined;
 }
-
-/** Checks a schema without its resolvers. */
-export const lint = (offline: OfflineSchema, options: LintOptions): LintResult => new Linter(offline, options).run();
 
 class Linter {
   readonly #offline: OfflineSchema;

@@ -11,23 +11,6 @@ import { CliError, jsonText, printable, type Terminal, wrap } from "./terminal.j
 import { top } from "./top.js";
 import { watch } from "./watch.js";
 
-const COMMANDS: Readonly<Record<string, Command>> = { check, fields, advise, top, entry, invalidate, mode, watch };
-
-const HELP = `Usage: graphql-cached <command> [options]
-
-Commands:
-  check <file>...         find mistakes in the caching policies of a schema
-  fields [<coordinate>...] cached fields with policy, key, tags and mode
-  advise [<coordinate>...] longer or shorter maxAge, by what was measured
-  top                     fields, hot keys and processes, refreshed
-  entry <coordinate>      the entry of one key, and why it is not served
-  invalidate <coordinate> one entry, a whole field, a tag, or everything
-  mode [<coordinate>]     switch the cache off, on, or only observe it
-  watch                   events and invalidations as they happen
-
-graphql-cached <command> --help says more about a command, and
-graphql-cached --version which release this is.`;
-
 /** Runs the command line. Returns the exit code: 0 for success, 1 for findings, 2 if a command cannot do its work. */
 export async function main(argv: readonly string[], terminal: Terminal): Promise<number> {
   const [name = "", ...rest] = argv;
@@ -52,3 +35,20 @@ export async function main(argv: readonly string[], terminal: Terminal): Promise
     return 2;
   }
 }
+
+const COMMANDS: Readonly<Record<string, Command>> = { check, fields, advise, top, entry, invalidate, mode, watch };
+
+const HELP = `Usage: graphql-cached <command> [options]
+
+Commands:
+  check <file>...         find mistakes in the caching policies of a schema
+  fields [<coordinate>...] cached fields with policy, key, tags and mode
+  advise [<coordinate>...] longer or shorter maxAge, by what was measured
+  top                     fields, hot keys and processes, refreshed
+  entry <coordinate>      the entry of one key, and why it is not served
+  invalidate <coordinate> one entry, a whole field, a tag, or everything
+  mode [<coordinate>]     switch the cache off, on, or only observe it
+  watch                   events and invalidations as they happen
+
+graphql-cached <command> --help says more about a command, and
+graphql-cached --version which release this is.`;

@@ -20,18 +20,6 @@ import { isGlob, isModule, lacking, readGlob, reading, readTags, withExcluded } 
 import { placeOf, type SchemaFile } from "./schema-document.js";
 import { CliError, counted, printable, wrap } from "./terminal.js";
 
-/** What becomes of the fields with `subtree: true` of one operation. */
-export interface CheckedOperation {
-  readonly file: string;
-  readonly line: number;
-  /** Null: it has none. */
-  readonly name: string | null;
-  readonly kind: "query" | "mutation" | "subscription";
-  /** Why it cannot be executed. Undefined: it can. */
-  readonly mistake: string | undefined;
-  readonly fields: readonly ExplainedSubtree[];
-}
-
 /** Reads files of operations, and modules with operations in them. Of folders, those whose names end with `.graphql` or `.gql`. Throws `CliError`. */
 export async function readOperations(given: readonly string[]): Promise<readonly SchemaFile[]> {
   const place = "check: --operations";
@@ -56,6 +44,18 @@ export async function readOperations(given: readonly string[]): Promise<readonly
         : await reading(place, path, () => readPath(path))),
     );
   return files;
+}
+
+/** What becomes of the fields with `subtree: true` of one operation. */
+export interface CheckedOperation {
+  readonly file: string;
+  readonly line: number;
+  /** Null: it has none. */
+  readonly name: string | null;
+  readonly kind: "query" | "mutation" | "subscription";
+  /** Why it cannot be executed. Undefined: it can. */
+  readonly mistake: string | undefined;
+  readonly fields: readonly ExplainedSubtree[];
 }
 
 const isDocument = (name: string): boolean => /\.(graphql|gql)$/.test(name);

@@ -8,14 +8,6 @@ import { inspectionSchema } from "../inspection/schema.js";
 import { readErrors, type Source } from "./source.js";
 import { CliError, printable } from "./terminal.js";
 
-/** The caches of a Redis server, and how to reach them. */
-export interface RedisPlace {
-  readonly url: string;
-  readonly prefix: string | undefined;
-  readonly normalizeTag: ((tag: string) => string) | undefined;
-  readonly timeoutMs: number;
-}
-
 /**
  * Returns a source that answers queries itself, with a cache on the store of others. It has no schema: whatever needs
  * the key of one entry cannot be asked. Throws `CliError` if Redis cannot be reached.
@@ -90,6 +82,14 @@ export async function redisSource(
     },
     close,
   };
+}
+
+/** The caches of a Redis server, and how to reach them. */
+export interface RedisPlace {
+  readonly url: string;
+  readonly prefix: string | undefined;
+  readonly normalizeTag: ((tag: string) => string) | undefined;
+  readonly timeoutMs: number;
 }
 
 /** A client that is connected, to the database of its URL. */

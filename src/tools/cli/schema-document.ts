@@ -21,6 +21,31 @@ import { type DirectiveNames, renameDirectives } from "../../core/directive/comp
 import { CACHED_SDL } from "../../generated/schema.js";
 import { CliError } from "./terminal.js";
 
+/**
+ * Builds the schema of `files` as a server would: the types of all files are merged, types that are only extended
+ * are defined, `@cached` and `@invalidates` are those of this version, and directives that no file defines, such as
+ * those of federation, can be used with any arguments.
+ *
+ * Throws `CliError` for a file that cannot be parsed, and for types that do not fit together.
+ */
+export function readSchema(files: readonly SchemaFile[], names: Required<DirectiveNames>): OfflineSchema {
+  const own = parse(renameDirectives(CACHED_SDL, names)).definitions;
+  const document = merge([...own, ...files.flatMap(parseFile)], new Set(own.map(nameOf)));
+  const isOwn = ({ name }: DirectiveNode): boolean => [names.directive, names.invalidates].includes(name.value);
+  const uses = usesOf(document, isOwn);
+  if (!document.definitions.some((node) => isTypeDefinitionNode(node) && !own.includes(node)))
+    throw new CliError(`expected type definitions in ${files.map(({ name }) => name).join(", ")}, got none`);
+  const complete = withStubs(document);
+  // What is wrong with our own directives is a finding, so the other definitions are validated without them.
+  const others = visit(complete, { Directive: (node) => (isOwn(node) ? null : undefined) });
+  try {
+    buildASTSchema(others);
+  } catch (error) {
+    throw new CliError(`the schema is invalid: ${messageOf(error).replaceAll(/\n+/g, " ")}`);
+  }
+  return { schema: buildASTSchema(complete, { assumeValidSDL: true }), uses, hasResolvers: false };
+}
+
 /** A file of a schema, with its text. */
 export interface SchemaFile {
   readonly name: string;
@@ -49,31 +74,6 @@ const LOCATIONS =
 const ANYTHING = "GraphqlCachedAnything";
 /** Scalars of federation, which a server defines. */
 const FEDERATION_SCALAR = /^(_?FieldSet|_Any|link__Import|federation__\w+)$/;
-
-/**
- * Builds the schema of `files` as a server would: the types of all files are merged, types that are only extended
- * are defined, `@cached` and `@invalidates` are those of this version, and directives that no file defines, such as
- * those of federation, can be used with any arguments.
- *
- * Throws `CliError` for a file that cannot be parsed, and for types that do not fit together.
- */
-export function readSchema(files: readonly SchemaFile[], names: Required<DirectiveNames>): OfflineSchema {
-  const own = parse(renameDirectives(CACHED_SDL, names)).definitions;
-  const document = merge([...own, ...files.flatMap(parseFile)], new Set(own.map(nameOf)));
-  const isOwn = ({ name }: DirectiveNode): boolean => [names.directive, names.invalidates].includes(name.value);
-  const uses = usesOf(document, isOwn);
-  if (!document.definitions.some((node) => isTypeDefinitionNode(node) && !own.includes(node)))
-    throw new CliError(`expected type definitions in ${files.map(({ name }) => name).join(", ")}, got none`);
-  const complete = withStubs(document);
-  // What is wrong with our own directives is a finding, so the other definitions are validated without them.
-  const others = visit(complete, { Directive: (node) => (isOwn(node) ? null : undefined) });
-  try {
-    buildASTSchema(others);
-  } catch (error) {
-    throw new CliError(`the schema is invalid: ${messageOf(error).replaceAll(/\n+/g, " ")}`);
-  }
-  return { schema: buildASTSchema(complete, { assumeValidSDL: true }), uses, hasResolvers: false };
-}
 
 /** Returns a schema that a module exports in the same form. One that was built in code has its policies in extensions. */
 export function executableSchema(schema: GraphQLSchema, names: Required<DirectiveNames>): OfflineSchema {

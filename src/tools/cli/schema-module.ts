@@ -6,9 +6,6 @@ import { readTags } from "./document-loaders.js";
 import type { SchemaFile } from "./schema-document.js";
 import { CliError, printable } from "./terminal.js";
 
-/** The exports that can be a schema, in the order in which they count. */
-const EXPORTS = ["schema", "typeDefs", "default"] as const;
-
 /**
  * Runs a module and returns the schema or the type definitions that it exports. If it exports neither, or Node.js does not run
  * such files, returns the type definitions in its templates. Throws `CliError` if there are none, and if it fails.
@@ -50,6 +47,9 @@ export async function readSchemaModule(path: string): Promise<GraphQLSchema | re
     );
   return texts.map((text, nth) => ({ name: `${name} ${place}${texts.length === 1 ? "" : `[${nth}]`}`, text }));
 }
+
+/** The exports that can be a schema, in the order in which they count. */
+const EXPORTS = ["schema", "typeDefs", "default"] as const;
 
 async function taggedIn(path: string): Promise<readonly SchemaFile[] | undefined> {
   const found = await readTags("check", path, "type definitions");

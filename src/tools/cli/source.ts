@@ -1,5 +1,19 @@
 import { printable } from "./terminal.js";
 
+/** Returns the errors of an answer in the form of a source. */
+export const readErrors = (errors: unknown): readonly AnswerError[] =>
+  (Array.isArray(errors) ? errors : []).map((error: unknown) => {
+    const { message, path, extensions } = (error ?? {}) as Readonly<Record<"message" | "path", unknown>> & {
+      readonly extensions?: { readonly code?: unknown } | null;
+    };
+    const code = extensions?.code;
+    return {
+      message: typeof message === "string" ? printable(message) : "an error without a message",
+      code: typeof code === "string" ? code : undefined,
+      path: Array.isArray(path) ? path : [],
+    };
+  });
+
 /** A mistake in the answer to a query. */
 export interface AnswerError {
   readonly message: string;
@@ -25,17 +39,3 @@ export interface Source {
   readonly invalidateCoordinate?: (coordinate: string, isSoft: boolean) => Promise<void>;
   close(): Promise<void>;
 }
-
-/** Returns the errors of an answer in the form of a source. */
-export const readErrors = (errors: unknown): readonly AnswerError[] =>
-  (Array.isArray(errors) ? errors : []).map((error: unknown) => {
-    const { message, path, extensions } = (error ?? {}) as Readonly<Record<"message" | "path", unknown>> & {
-      readonly extensions?: { readonly code?: unknown } | null;
-    };
-    const code = extensions?.code;
-    return {
-      message: typeof message === "string" ? printable(message) : "an error without a message",
-      code: typeof code === "string" ? code : undefined,
-      path: Array.isArray(path) ? path : [],
-    };
-  });

@@ -1,26 +1,5 @@
 import { cell, type Paint } from "./terminal.js";
 
-/** How a page looks. */
-export interface Look {
-  readonly width: number;
-  readonly paint: Paint;
-}
-
-/** A column of a table behind the names of its rows. */
-export interface Column<Row> {
-  readonly title: string;
-  readonly width: number;
-  /** Numbers are aligned to the right. */
-  readonly isText?: boolean;
-  /** Which columns a narrow terminal goes without: those with the highest number first. Default: it is always there. */
-  readonly rank?: number;
-  textOf(row: Row): string;
-  colorOf?(row: Row): Parameters<Paint>[0] | undefined;
-}
-
-export const NAME_WIDTH = 34;
-const MIN_NAME_WIDTH = 20;
-
 /** Returns a table in the width of the terminal. The names get what the columns leave, and no more than they need. */
 export function tableOf<Row>(
   title: string,
@@ -51,3 +30,24 @@ export function tableOf<Row>(
     }),
   ];
 }
+
+/** How a page looks. */
+export interface Look {
+  readonly width: number;
+  readonly paint: Paint;
+}
+
+/** A column of a table behind the names of its rows. */
+export interface Column<Row> {
+  readonly title: string;
+  readonly width: number;
+  /** Numbers are aligned to the right. */
+  readonly isText?: boolean;
+  /** Which columns a narrow terminal goes without: those with the highest number first. Default: it is always there. */
+  readonly rank?: number;
+  textOf(row: Row): string;
+  colorOf?(row: Row): Parameters<Paint>[0] | undefined;
+}
+
+export const NAME_WIDTH = 34;
+const MIN_NAME_WIDTH = 20;

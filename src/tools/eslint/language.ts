@@ -1,5 +1,27 @@
 import { type DocumentNode, type GraphQLError, parse, type Token, TokenKind } from "graphql";
 
+/** The language of GraphQL files. Its interface is that of ESLint's languages. */
+export const graphqlLanguage = {
+  fileType: "text" as const,
+  lineStart: 1 as const,
+  columnStart: 0 as const,
+  nodeTypeKey: "kind",
+  visitorKeys: { Document: [] as string[] },
+  validateLanguageOptions(): void {},
+  parse({ body }: { readonly body: unknown }): Parsed {
+    try {
+      return { ok: true, ast: parse(String(body)) };
+    } catch (error) {
+      const { message, locations } = error as GraphQLError;
+      const { line = 1, column = 1 } = locations?.[0] ?? {};
+      return { ok: false, errors: [{ message, line, column }] };
+    }
+  },
+  createSourceCode({ body }: { readonly body: unknown }, { ast }: { readonly ast: unknown }): GraphqlSourceCode {
+    return new GraphqlSourceCode(String(body), ast as DocumentNode);
+  },
+};
+
 /** A place in a text as ESLint counts: lines from 1, columns from 0. */
 export interface EslintPosition {
   readonly line: number;
@@ -91,25 +113,3 @@ export class GraphqlSourceCode {
 
 /** What ESLint expects of a parser: here, columns are counted from 1. */
 type Parsed = { ok: true; ast: object } | { ok: false; errors: { message: string; line: number; column: number }[] };
-
-/** The language of GraphQL files. Its interface is that of ESLint's languages. */
-export const graphqlLanguage = {
-  fileType: "text" as const,
-  lineStart: 1 as const,
-  columnStart: 0 as const,
-  nodeTypeKey: "kind",
-  visitorKeys: { Document: [] as string[] },
-  validateLanguageOptions(): void {},
-  parse({ body }: { readonly body: unknown }): Parsed {
-    try {
-      return { ok: true, ast: parse(String(body)) };
-    } catch (error) {
-      const { message, locations } = error as GraphQLError;
-      const { line = 1, column = 1 } = locations?.[0] ?? {};
-      return { ok: false, errors: [{ message, line, column }] };
-    }
-  },
-  createSourceCode({ body }: { readonly body: unknown }, { ast }: { readonly ast: unknown }): GraphqlSourceCode {
-    return new GraphqlSourceCode(String(body), ast as DocumentNode);
-  },
-};

@@ -14,85 +14,6 @@ import { type Counted, type ProcessInfo, readCounted, readInfo, writeCounted, wr
 import { addTallies, type SumOfTallies, type Tallies } from "./tally.js";
 import { bucketsIn, isIn, partOf, WINDOWS, type WindowName } from "./windows.js";
 
-/** The settings of `Fleet`. The resolved options satisfy this interface. */
-export interface FleetSettings {
-  /** Undefined: once there is a reader of the statistics in this process, if the store is shared. */
-  readonly report: boolean | undefined;
-  readonly reportEveryMs: number;
-  readonly storeTimeoutMs: number;
-}
-
-/** What of a process does not change. */
-export type ProcessIdentity = Pick<ProcessInfo, "host" | "pid" | "version" | "nodeVersion"> & { readonly id: string };
-
-/** The parts that `Fleet` uses. */
-export interface FleetParts {
-  readonly clock: Clock;
-  readonly counters: Counters;
-  readonly channel: Channel;
-  readonly store: { readonly reports?: ReportStore | undefined; readonly isShared?: boolean | undefined };
-  readonly identity: ProcessIdentity;
-  readonly settings: FleetSettings;
-}
-
-/** What the fleet has counted in a window. Times are those of this process, in milliseconds since 1970. */
-export interface FleetCounts {
-  readonly tallies: Tallies;
-  readonly sinceAt: number;
-  readonly untilAt: number;
-  /** The number of processes whose counts are in it. */
-  readonly processes: number;
-  /** What is not in it, in words. */
-  readonly missing: readonly string[];
-}
-
-/** The keys that were read most in a window. */
-export interface FleetHotKeys extends HotKeysSummary {
-  readonly sinceAt: number;
-}
-
-/** A process as the inspection shows it. Times as in `FleetCounts`. */
-export interface FleetProcess extends Omit<ProcessInfo, "reportEveryMs" | "isClosed"> {
-  readonly id: string;
-  readonly isThis: boolean;
-  readonly reportedAt: number;
-  readonly isAlive: boolean;
-  /** What the answer lacks of it, in words. */
-  readonly missing: string | undefined;
-}
-
-/** The parts of another process' report, as far as they could be read. */
-interface OtherReport extends ReportingProcess {
-  readonly info: ProcessInfo | undefined;
-  readonly counted: readonly Counted[];
-  /** Whether this release cannot read a part that is there. */
-  readonly isUnreadable: boolean;
-}
-
-/** What the other processes have reported, or why that is not known. */
-interface Others {
-  readonly now: number;
-  readonly reports: readonly OtherReport[];
-  readonly missing: readonly string[];
-}
-
-/** The name of the part that describes the process. */
-const INFO = "info";
-/** Number of store budgets that reading or writing reports may take: they are large, and no request waits for them. */
-const BUDGETS = 10;
-/** The same for what comes first, and is small, and for the last report: a store that is away shows by then. */
-const FIRST_BUDGETS = 2;
-/** How much later than its interval a report may arrive: timers are late, and the store takes its time. */
-const LATE_MS = 2_000;
-/** How long reads are counted by key after somebody has asked for hot keys. */
-const HOT_KEYS_MS = 10 * 60_000;
-/** How many keys a part of a report has. */
-const REPORTED_KEYS = 100;
-/** How many parts of reports are decoded, or added up, in one turn of the event loop. */
-const PARTS_PER_TURN = 20;
-/** How many hot keys are returned at most. */
-export const MAX_HOT_KEYS = REPORTED_KEYS;
-
 /**
  * The statistics of all processes that share a store. Each reports what it has counted in the buckets of the windows,
  * and since its start: absolute numbers of its own, so a report that is written twice counts once. The counts of this process are
@@ -363,6 +284,85 @@ export class Fleet {
     return within(clock, work, { ms, otherwise });
   }
 }
+
+/** The settings of `Fleet`. The resolved options satisfy this interface. */
+export interface FleetSettings {
+  /** Undefined: once there is a reader of the statistics in this process, if the store is shared. */
+  readonly report: boolean | undefined;
+  readonly reportEveryMs: number;
+  readonly storeTimeoutMs: number;
+}
+
+/** What of a process does not change. */
+export type ProcessIdentity = Pick<ProcessInfo, "host" | "pid" | "version" | "nodeVersion"> & { readonly id: string };
+
+/** The parts that `Fleet` uses. */
+export interface FleetParts {
+  readonly clock: Clock;
+  readonly counters: Counters;
+  readonly channel: Channel;
+  readonly store: { readonly reports?: ReportStore | undefined; readonly isShared?: boolean | undefined };
+  readonly identity: ProcessIdentity;
+  readonly settings: FleetSettings;
+}
+
+/** What the fleet has counted in a window. Times are those of this process, in milliseconds since 1970. */
+export interface FleetCounts {
+  readonly tallies: Tallies;
+  readonly sinceAt: number;
+  readonly untilAt: number;
+  /** The number of processes whose counts are in it. */
+  readonly processes: number;
+  /** What is not in it, in words. */
+  readonly missing: readonly string[];
+}
+
+/** The keys that were read most in a window. */
+export interface FleetHotKeys extends HotKeysSummary {
+  readonly sinceAt: number;
+}
+
+/** A process as the inspection shows it. Times as in `FleetCounts`. */
+export interface FleetProcess extends Omit<ProcessInfo, "reportEveryMs" | "isClosed"> {
+  readonly id: string;
+  readonly isThis: boolean;
+  readonly reportedAt: number;
+  readonly isAlive: boolean;
+  /** What the answer lacks of it, in words. */
+  readonly missing: string | undefined;
+}
+
+/** The parts of another process' report, as far as they could be read. */
+interface OtherReport extends ReportingProcess {
+  readonly info: ProcessInfo | undefined;
+  readonly counted: readonly Counted[];
+  /** Whether this release cannot read a part that is there. */
+  readonly isUnreadable: boolean;
+}
+
+/** What the other processes have reported, or why that is not known. */
+interface Others {
+  readonly now: number;
+  readonly reports: readonly OtherReport[];
+  readonly missing: readonly string[];
+}
+
+/** The name of the part that describes the process. */
+const INFO = "info";
+/** Number of store budgets that reading or writing reports may take: they are large, and no request waits for them. */
+const BUDGETS = 10;
+/** The same for what comes first, and is small, and for the last report: a store that is away shows by then. */
+const FIRST_BUDGETS = 2;
+/** How much later than its interval a report may arrive: timers are late, and the store takes its time. */
+const LATE_MS = 2_000;
+/** How long reads are counted by key after somebody has asked for hot keys. */
+const HOT_KEYS_MS = 10 * 60_000;
+/** How many keys a part of a report has. */
+const REPORTED_KEYS = 100;
+/** How many parts of reports are decoded, or added up, in one turn of the event loop. */
+const PARTS_PER_TURN = 20;
+/** How many hot keys are returned at most. */
+export const MAX_HOT_KEYS = REPORTED_KEYS;
 
 /** How many keys a sum of reads by key has, if there is more than one sum. */
 const KEYS_PER_SUM = 2_000;

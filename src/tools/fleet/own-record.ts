@@ -5,40 +5,6 @@ import type { Counted } from "./report-format.js";
 import { addTallies, type SumOfTallies, since, type Tallies, talliesOf } from "./tally.js";
 import { bucketAt, isIn, keepMsOf, partOf, WINDOWS, type Window, type WindowName } from "./windows.js";
 
-/** How many keys a process keeps count of. */
-const KEPT_KEYS = 500;
-
-/** Reads that were counted by key, from `fromAt` on. */
-interface OwnHot {
-  readonly fromAt: number;
-  readonly keys: HotKeys;
-}
-
-/** What this process has counted, with the inputs of the hot keys. */
-export interface OwnCounted extends Counted {
-  readonly hot: OwnHot | undefined;
-}
-
-/** What was counted in one bucket. */
-interface Bucket extends OwnCounted {
-  toAt: number;
-  readonly window: Window;
-  readonly number: number;
-  readonly tallies: SumOfTallies;
-  hot: OwnHot | undefined;
-  /** Whether it has changed since it was written. */
-  isNew: boolean;
-}
-
-/** A part of the report of this process. */
-export interface OwnPart {
-  readonly name: string;
-  readonly counted: OwnCounted;
-  readonly keepMs: number;
-  /** Called when the part has to be written once more. */
-  readonly retry: () => void;
-}
-
 /**
  * What this process has counted: since its start, and in the buckets of the windows. A bucket says from when to when it was
  * counted, so a window consists of whole buckets and its true beginning is known.
@@ -175,6 +141,40 @@ export class OwnRecord {
     this.#channel.hotKeys = new HotKeys(KEPT_KEYS);
     return { fromAt, keys };
   }
+}
+
+/** How many keys a process keeps count of. */
+const KEPT_KEYS = 500;
+
+/** Reads that were counted by key, from `fromAt` on. */
+interface OwnHot {
+  readonly fromAt: number;
+  readonly keys: HotKeys;
+}
+
+/** What this process has counted, with the inputs of the hot keys. */
+export interface OwnCounted extends Counted {
+  readonly hot: OwnHot | undefined;
+}
+
+/** What was counted in one bucket. */
+interface Bucket extends OwnCounted {
+  toAt: number;
+  readonly window: Window;
+  readonly number: number;
+  readonly tallies: SumOfTallies;
+  hot: OwnHot | undefined;
+  /** Whether it has changed since it was written. */
+  isNew: boolean;
+}
+
+/** A part of the report of this process. */
+export interface OwnPart {
+  readonly name: string;
+  readonly counted: OwnCounted;
+  readonly keepMs: number;
+  /** Called when the part has to be written once more. */
+  readonly retry: () => void;
 }
 
 /** Adds reads by key to earlier ones. */

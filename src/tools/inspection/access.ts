@@ -3,16 +3,6 @@ import { CachedError, describeSetting, inOneLine, messageOf } from "../../core/b
 import { checkOptionNames } from "../../core/base/option-names.js";
 import type { Logger } from "../../core/telemetry/log-listener.js";
 
-/** What a caller wants to see besides states, times and counts. */
-export interface AccessDetail {
-  /** The arguments, the parent's properties and the ids in keys. */
-  readonly kind: "arguments";
-  /** The field or loader that they belong to. */
-  readonly coordinate: string;
-}
-
-export type Allow = (context: never, detail?: AccessDetail) => unknown;
-
 /**
  * Returns the option `allow` of the resolvers that `caller` returns. The first exception of it is logged: it denies access.
  * Throws `CACHED_OPTION_INVALID` if it is missing: there is no default.
@@ -22,6 +12,16 @@ export function checkedAllow(options: unknown, caller: string, logger: Logger): 
   const { allow } = (options ?? {}) as { readonly allow?: unknown };
   return checkedPermission(allow, { caller, option: "allow", subject: "context", logger });
 }
+
+/** What a caller wants to see besides states, times and counts. */
+export interface AccessDetail {
+  /** The arguments, the parent's properties and the ids in keys. */
+  readonly kind: "arguments";
+  /** The field or loader that they belong to. */
+  readonly coordinate: string;
+}
+
+export type Allow = (context: never, detail?: AccessDetail) => unknown;
 
 /** The same for one `option`, whose function decides about a `subject`. */
 export function checkedPermission(

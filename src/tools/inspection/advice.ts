@@ -9,10 +9,6 @@ import type { InspectedParts } from "./inspected-parts.js";
 import { modeOf } from "./mode-setting.js";
 import { type Declared, declaredIn } from "./statistics.js";
 
-/** The least milliseconds of a span, so that rates are finite. */
-const MIN_SPAN_MS = 1;
-const HOUR_MS = 3_600_000;
-
 /** Returns what the advisor proposes for each field and loader of this process. */
 export async function adviceOf(
   parts: InspectedParts,
@@ -32,6 +28,10 @@ export async function adviceOf(
     return describe(declared, evidence, advise(evidence, maxStaleRatio));
   });
 }
+
+/** The least milliseconds of a span, so that rates are finite. */
+const MIN_SPAN_MS = 1;
+const HOUR_MS = 3_600_000;
 
 /** In the mode `observe`, what the cache would have done counts. Every read calls the source then. */
 function evidenceOf(

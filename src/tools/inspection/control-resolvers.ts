@@ -4,23 +4,6 @@ import type { CacheModeSetting, MutationCacheSetModeArgs } from "../../generated
 import { checkedAllow, isAllowed, withCode } from "./access.js";
 import { modeSettings, setMode } from "./mode-setting.js";
 
-/** Options of `controlResolvers`. */
-export interface ControlAccess<Context = never> {
-  /** Decides which callers may change modes. Required: there is no default. */
-  readonly allow: (context: Context) => boolean | PromiseLike<boolean>;
-}
-
-/** Resolvers for `controlTypeDefs`. A type alias, because an interface is not assignable to a map of resolvers. */
-export type ControlResolvers = {
-  readonly Mutation: {
-    readonly cacheSetMode: (
-      source: unknown,
-      args: MutationCacheSetModeArgs,
-      context: unknown,
-    ) => Promise<readonly CacheModeSetting[]>;
-  };
-};
-
 /**
  * Returns the resolvers of the mutation that changes modes. Callers that `allow` does not admit, and every
  * caller if `allow` throws, get an error with the code `CACHED_CONTROL_DENIED`. The errors of
@@ -48,6 +31,23 @@ export function controlResolvers<Context>(
     },
   };
 }
+
+/** Options of `controlResolvers`. */
+export interface ControlAccess<Context = never> {
+  /** Decides which callers may change modes. Required: there is no default. */
+  readonly allow: (context: Context) => boolean | PromiseLike<boolean>;
+}
+
+/** Resolvers for `controlTypeDefs`. A type alias, because an interface is not assignable to a map of resolvers. */
+export type ControlResolvers = {
+  readonly Mutation: {
+    readonly cacheSetMode: (
+      source: unknown,
+      args: MutationCacheSetModeArgs,
+      context: unknown,
+    ) => Promise<readonly CacheModeSetting[]>;
+  };
+};
 
 const denied = (): GraphQLError =>
   new GraphQLError(

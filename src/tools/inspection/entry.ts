@@ -32,11 +32,6 @@ import {
   storeUnavailable,
 } from "./provenance.js";
 
-interface NamedPlace extends Place {
-  /** The texts of the tags that are known before the load. */
-  readonly tagTexts: readonly string[];
-}
-
 /**
  * Describes the entry of a field or loader as the store has it. Null if there is none, it is not being written, and no
  * invalidation is remembered that has removed it. Reads only, and counts as no read.
@@ -79,6 +74,11 @@ export async function describeEntry(parts: InspectedParts, args: CacheInspection
     outdated: isOutdated || isUnreadable || value?.tagsState === "changed",
     stale: isStale,
   };
+}
+
+interface NamedPlace extends Place {
+  /** The texts of the tags that are known before the load. */
+  readonly tagTexts: readonly string[];
 }
 
 /** Describes an entry that is being written, or that an invalidation has removed. Null if none is remembered. */

@@ -10,6 +10,14 @@ import type { RequestTags } from "../../core/tier/request/request.js";
 import type { CacheEntryReason } from "../../generated/schema.js";
 import type { CauseQuery } from "./provenance.js";
 
+/** Returns what will become of an entry, as a reader would evaluate it. */
+export function evaluateEntry(parts: CacheParts, shown: Shown): Evaluation {
+  const { entry } = shown;
+  const isOutdated = !isCurrent(parts, shown);
+  const value = entry.state === "value" ? valueStateOf(parts, shown) : undefined;
+  return { isOutdated, value, notFresh: reasonOf(parts, shown, isOutdated, value) };
+}
+
 /** What identifies an entry, and says how long it is served. */
 export interface Place {
   readonly key: Key;
@@ -50,14 +58,6 @@ export interface Evaluation {
   readonly value: ValueState | undefined;
   /** Undefined: its value is fresh and will be served. */
   readonly notFresh: NotFresh | undefined;
-}
-
-/** Returns what will become of an entry, as a reader would evaluate it. */
-export function evaluateEntry(parts: CacheParts, shown: Shown): Evaluation {
-  const { entry } = shown;
-  const isOutdated = !isCurrent(parts, shown);
-  const value = entry.state === "value" ? valueStateOf(parts, shown) : undefined;
-  return { isOutdated, value, notFresh: reasonOf(parts, shown, isOutdated, value) };
 }
 
 /** Returns why there is no entry, if an invalidation is remembered that has removed it. */

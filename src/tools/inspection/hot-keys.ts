@@ -6,11 +6,6 @@ import { MAX_HOT_KEYS } from "../fleet/fleet.js";
 import type { InspectedParts } from "./inspected-parts.js";
 import { isoTimeOf } from "./times.js";
 
-/** What of a key is shown to callers who may see arguments. */
-type Inputs = Pick<CacheHotKey, "args" | "source" | "id">;
-
-const NO_INPUTS: Inputs = { args: null, source: null, id: null };
-
 /**
  * Describes the keys that are read most. `mayShow` returns whether the caller may see the arguments of a coordinate.
  * Rejects with `CACHED_OPTION_INVALID` if `first` is out of range.
@@ -42,6 +37,11 @@ export async function describeHotKeys(
     since: isoTimeOf(sinceAt),
   };
 }
+
+/** What of a key is shown to callers who may see arguments. */
+type Inputs = Pick<CacheHotKey, "args" | "source" | "id">;
+
+const NO_INPUTS: Inputs = { args: null, source: null, id: null };
 
 /** Returns what the key was made of, as far as it can be read from its input. */
 function inputsOf({ rules, loaders }: InspectedParts, { coordinate, input }: HotKey): Inputs {

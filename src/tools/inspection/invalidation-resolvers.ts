@@ -20,25 +20,6 @@ import type {
 } from "../../generated/schema.js";
 import { checkedAllow, isAllowed, untypedScalar, withCode } from "./access.js";
 
-/** Options of `invalidationResolvers`. */
-export interface InvalidationAccess<Context = never> {
-  /** Decides which callers may invalidate. Required: there is no default. */
-  readonly allow: (context: Context) => boolean | PromiseLike<boolean>;
-}
-
-type Mutation<Args> = (source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo) => Promise<true>;
-
-/** Resolvers for `invalidationTypeDefs`. A type alias, because an interface is not assignable to a map of resolvers. */
-export type InvalidationResolvers = {
-  readonly Mutation: {
-    readonly cacheInvalidate: Mutation<MutationCacheInvalidateArgs>;
-    readonly cacheInvalidateAll: Mutation<MutationCacheInvalidateAllArgs>;
-    readonly cacheInvalidateTags: Mutation<MutationCacheInvalidateTagsArgs>;
-    readonly cacheClear: Mutation<MutationCacheClearArgs>;
-  };
-  readonly CacheKeyPart: GraphQLScalarType;
-};
-
 /**
  * Returns the resolvers of the mutations that invalidate. Callers that `allow` does not admit, and every
  * caller if `allow` throws, get an error with the code `CACHED_INVALIDATION_DENIED`. The errors of
@@ -100,6 +81,25 @@ export function invalidationResolvers<Context>(
     CacheKeyPart: untypedScalar("CacheKeyPart"),
   };
 }
+
+/** Options of `invalidationResolvers`. */
+export interface InvalidationAccess<Context = never> {
+  /** Decides which callers may invalidate. Required: there is no default. */
+  readonly allow: (context: Context) => boolean | PromiseLike<boolean>;
+}
+
+type Mutation<Args> = (source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo) => Promise<true>;
+
+/** Resolvers for `invalidationTypeDefs`. A type alias, because an interface is not assignable to a map of resolvers. */
+export type InvalidationResolvers = {
+  readonly Mutation: {
+    readonly cacheInvalidate: Mutation<MutationCacheInvalidateArgs>;
+    readonly cacheInvalidateAll: Mutation<MutationCacheInvalidateAllArgs>;
+    readonly cacheInvalidateTags: Mutation<MutationCacheInvalidateTagsArgs>;
+    readonly cacheClear: Mutation<MutationCacheClearArgs>;
+  };
+  readonly CacheKeyPart: GraphQLScalarType;
+};
 
 const denied = (field: string): GraphQLError =>
   new GraphQLError(

@@ -14,6 +14,18 @@ import type {
 } from "../../generated/schema.js";
 import type { ProcessState } from "./process-state.js";
 
+/** Returns the leases of all processes, oldest first. Rejects with `CACHED_OPTION_INVALID` for an invalid `first`. */
+export async function leasesOf(
+  view: States,
+  { first }: Partial<CacheInspectionLeasesArgs>,
+): Promise<readonly CacheLease[]> {
+  const max = checkedFirst(first, "leases");
+  return (await view.states(max))
+    .flatMap(({ process, leases }) => leases.oldest.map((lease) => ({ process, ...lease })))
+    .sort((a, b) => b.forMs - a.forMs)
+    .slice(0, max);
+}
+
 /** A node, whose server is asked for its state once, and only if the query asks for it. */
 export type LiveStoreNode = Pick<CacheStoreNode, "node" | "connections"> & {
   server(): Promise<StoreReport | null>;
@@ -30,18 +42,6 @@ export interface LiveStore {
 export interface States {
   /** Returns the states of all processes, with `maxListed` leases and events of each at most, as far as it has them. */
   states(maxListed?: number): Promise<readonly ProcessState[]>;
-}
-
-/** Returns the leases of all processes, oldest first. Rejects with `CACHED_OPTION_INVALID` for an invalid `first`. */
-export async function leasesOf(
-  view: States,
-  { first }: Partial<CacheInspectionLeasesArgs>,
-): Promise<readonly CacheLease[]> {
-  const max = checkedFirst(first, "leases");
-  return (await view.states(max))
-    .flatMap(({ process, leases }) => leases.oldest.map((lease) => ({ process, ...lease })))
-    .sort((a, b) => b.forMs - a.forMs)
-    .slice(0, max);
 }
 
 /** Returns the recent events of all processes, newest first. Rejects with `CACHED_OPTION_INVALID` for an invalid `first`. */

@@ -5,15 +5,6 @@ import type { CacheInvalidation } from "../../generated/schema.js";
 import { evaluateEntry, removed } from "./evaluation.js";
 import { type CauseQuery, causeOf, datesOf, readInvalidations, shownRecord } from "./provenance.js";
 
-/** An invalidation, and for how many reads of a coordinate in this response it was the cause. */
-export interface TracedCause extends Pick<CacheInvalidation, "via" | "kind" | "at" | "process"> {
-  readonly mutation?: string;
-  readonly reads: number;
-}
-
-/** Returns what the subtrees of a field are called in a trace, in which the entry of the field itself can be as well. */
-export const subtreeName = (coordinate: string): string => `${coordinate} (subtree)`;
-
 /** Returns the causes of misses by the names of the trace, as far as they are remembered. Rejects if the store does not reply. */
 export async function causesOf(
   parts: CacheParts,
@@ -44,6 +35,15 @@ export async function causesOf(
     );
   return causes;
 }
+
+/** An invalidation, and for how many reads of a coordinate in this response it was the cause. */
+export interface TracedCause extends Pick<CacheInvalidation, "via" | "kind" | "at" | "process"> {
+  readonly mutation?: string;
+  readonly reads: number;
+}
+
+/** Returns what the subtrees of a field are called in a trace, in which the entry of the field itself can be as well. */
+export const subtreeName = (coordinate: string): string => `${coordinate} (subtree)`;
 
 /** Whether an entry that is not there would have ended by now without the invalidation that has removed it. */
 function wouldBeGone({ entry, now, policy }: Miss, { endedAt }: InvalidationRecord): boolean {

@@ -8,6 +8,20 @@ import { MODES } from "../../core/tier/record/modes.js";
 import type { CacheMode, CacheModeSetting } from "../../generated/schema.js";
 import { isoTimeOf } from "./times.js";
 
+/** Returns the modes that were set, that of everything first. */
+export const modeSettings = ({
+  clock,
+  sharedSettings,
+  store,
+}: Pick<CacheParts, "clock" | "sharedSettings" | "store">): CacheModeSetting[] =>
+  sharedSettings.modes.settings.map((setting) => ({
+    coordinate: setting.coordinate ?? null,
+    mode: asEnum(setting.mode),
+    // The clock of a store in this process is that of the process, which does not know the date.
+    setAt: store.isShared === false ? dateOf(clock, setting.setAt) : isoTimeOf(setting.setAt),
+    setBy: setting.by ?? null,
+  }));
+
 /**
  * Sets the mode of a field or loader, or of everything if there is no coordinate, for all processes that share the
  * store and the prefix. `via` names the function that was called.
@@ -57,20 +71,6 @@ async function checkKnown(
     { coordinate },
   );
 }
-
-/** Returns the modes that were set, that of everything first. */
-export const modeSettings = ({
-  clock,
-  sharedSettings,
-  store,
-}: Pick<CacheParts, "clock" | "sharedSettings" | "store">): CacheModeSetting[] =>
-  sharedSettings.modes.settings.map((setting) => ({
-    coordinate: setting.coordinate ?? null,
-    mode: asEnum(setting.mode),
-    // The clock of a store in this process is that of the process, which does not know the date.
-    setAt: store.isShared === false ? dateOf(clock, setting.setAt) : isoTimeOf(setting.setAt),
-    setBy: setting.by ?? null,
-  }));
 
 /** Returns the mode of a field or loader. */
 export const modeOf = ({ sharedSettings }: Pick<CacheParts, "sharedSettings">, coordinate: string): CacheMode =>

@@ -4,6 +4,27 @@ import type { BreakerStatus } from "../../core/store/breaker.js";
 import type { StoreFailure } from "../../core/store/fail-open-store.js";
 import type { Latency } from "../../core/store/latencies.js";
 
+/** Returns whether `value`, which another process has sent, is a state that this release can read. */
+export function isProcessState(value: unknown): value is ProcessState {
+  if (typeof value !== "object" || value === null) return false;
+  const {
+    format,
+    leases,
+    sources,
+    limits,
+    nodes,
+    queues,
+    unconfirmed,
+    events,
+    subtrees = [],
+  } = value as Partial<ProcessState>;
+  return (
+    format === FORMAT &&
+    [leases?.oldest, sources, nodes, events, subtrees].every((list) => Array.isArray(list) && list.every(isObject)) &&
+    [limits, queues, unconfirmed].every(isObject)
+  );
+}
+
 /** A circuit breaker. `since`: when it was opened or closed; null: closed since the process started. */
 export interface BreakerState {
   readonly state: "CLOSED" | "OPEN" | "HALF_OPEN";
@@ -115,27 +136,6 @@ export interface ProcessState {
  * releases do not know, such as another state of a breaker: their inspection would fail on it.
  */
 const FORMAT = 1;
-
-/** Returns whether `value`, which another process has sent, is a state that this release can read. */
-export function isProcessState(value: unknown): value is ProcessState {
-  if (typeof value !== "object" || value === null) return false;
-  const {
-    format,
-    leases,
-    sources,
-    limits,
-    nodes,
-    queues,
-    unconfirmed,
-    events,
-    subtrees = [],
-  } = value as Partial<ProcessState>;
-  return (
-    format === FORMAT &&
-    [leases?.oldest, sources, nodes, events, subtrees].every((list) => Array.isArray(list) && list.every(isObject)) &&
-    [limits, queues, unconfirmed].every(isObject)
-  );
-}
 
 const isObject = (value: unknown): boolean => typeof value === "object" && value !== null;
 

@@ -17,6 +17,15 @@ import type {
 } from "../../generated/schema.js";
 import { checkedFirst } from "./live-resolvers.js";
 
+/** Reads the invalidations that are remembered. Rejects if the store does not reply. */
+export function readInvalidations({ history, sharedSettings }: CacheParts): Promise<RememberedInvalidations> {
+  return history.read(() =>
+    sharedSettings.readTime().catch(() => {
+      throw storeUnavailable();
+    }),
+  );
+}
+
 /** By how much the time of an invalidation may be earlier in its record than on the node of the entry. */
 const TOLERANCE_MS = 1_000;
 
@@ -41,15 +50,6 @@ export interface Cause {
   readonly record: InvalidationRecord;
   /** Whether the record names what it was the cause for. If not, it had more names than a record has. */
   readonly isCertain: boolean;
-}
-
-/** Reads the invalidations that are remembered. Rejects if the store does not reply. */
-export function readInvalidations({ history, sharedSettings }: CacheParts): Promise<RememberedInvalidations> {
-  return history.read(() =>
-    sharedSettings.readTime().catch(() => {
-      throw storeUnavailable();
-    }),
-  );
 }
 
 /**

@@ -33,38 +33,6 @@ import { describeProcesses } from "./processes.js";
 import { describeInvalidations } from "./provenance.js";
 import { fieldStatsOf, statsOf } from "./statistics.js";
 
-/** Options of `inspectionResolvers`. */
-export interface InspectionOptions<Context = never> {
-  /**
-   * Decides which callers may use the inspection query. Required: there is no default. With `detail`, it decides whether
-   * an allowed caller may also see the arguments of hot keys.
-   */
-  readonly allow: (context: Context, detail?: AccessDetail) => boolean | PromiseLike<boolean>;
-}
-
-type Resolver<Source, Args, Result> = (source: Source, args: Args, context: unknown) => Result | Promise<Result>;
-
-/** Resolvers for `inspectionTypeDefs`. A type alias, because an interface is not assignable to a map of resolvers. */
-export type InspectionResolvers = {
-  readonly Query: { readonly cacheInspection: Resolver<unknown, unknown, object> };
-  readonly CacheInspection: {
-    readonly stats: Resolver<FleetView, CacheInspectionStatsArgs, CacheStats>;
-    readonly fields: Resolver<FleetView, CacheInspectionFieldsArgs, readonly CacheFieldStats[]>;
-    readonly advice: Resolver<FleetView, CacheInspectionAdviceArgs, readonly CacheAdvice[]>;
-    readonly hotKeys: Resolver<unknown, CacheInspectionHotKeysArgs, CacheHotKeys>;
-    readonly processes: Resolver<FleetView, unknown, readonly CacheProcess[]>;
-    readonly modes: Resolver<FleetView, unknown, readonly CacheModeSetting[]>;
-    readonly entry: Resolver<unknown, CacheInspectionEntryArgs, CacheEntry | null>;
-    readonly leases: Resolver<FleetView, CacheInspectionLeasesArgs, readonly CacheLease[]>;
-    readonly store: Resolver<FleetView, unknown, LiveStore>;
-    readonly events: Resolver<FleetView, CacheInspectionEventsArgs, readonly CacheRecentEvent[]>;
-    readonly states: Resolver<FleetView, unknown, readonly CacheProcessState[]>;
-    readonly invalidations: Resolver<unknown, CacheInspectionInvalidationsArgs, CacheInvalidations>;
-  };
-  readonly CacheArguments: GraphQLScalarType;
-  readonly CacheId: GraphQLScalarType;
-};
-
 /**
  * Returns the resolvers of the inspection query. Callers that `allow` does not admit, and every
  * caller if `allow` throws, get an error with the code `CACHED_INSPECTION_DENIED`. Arguments that name no entry
@@ -111,6 +79,38 @@ export function inspectionResolvers<Context>(
     CacheId: untypedScalar("CacheId"),
   };
 }
+
+/** Options of `inspectionResolvers`. */
+export interface InspectionOptions<Context = never> {
+  /**
+   * Decides which callers may use the inspection query. Required: there is no default. With `detail`, it decides whether
+   * an allowed caller may also see the arguments of hot keys.
+   */
+  readonly allow: (context: Context, detail?: AccessDetail) => boolean | PromiseLike<boolean>;
+}
+
+type Resolver<Source, Args, Result> = (source: Source, args: Args, context: unknown) => Result | Promise<Result>;
+
+/** Resolvers for `inspectionTypeDefs`. A type alias, because an interface is not assignable to a map of resolvers. */
+export type InspectionResolvers = {
+  readonly Query: { readonly cacheInspection: Resolver<unknown, unknown, object> };
+  readonly CacheInspection: {
+    readonly stats: Resolver<FleetView, CacheInspectionStatsArgs, CacheStats>;
+    readonly fields: Resolver<FleetView, CacheInspectionFieldsArgs, readonly CacheFieldStats[]>;
+    readonly advice: Resolver<FleetView, CacheInspectionAdviceArgs, readonly CacheAdvice[]>;
+    readonly hotKeys: Resolver<unknown, CacheInspectionHotKeysArgs, CacheHotKeys>;
+    readonly processes: Resolver<FleetView, unknown, readonly CacheProcess[]>;
+    readonly modes: Resolver<FleetView, unknown, readonly CacheModeSetting[]>;
+    readonly entry: Resolver<unknown, CacheInspectionEntryArgs, CacheEntry | null>;
+    readonly leases: Resolver<FleetView, CacheInspectionLeasesArgs, readonly CacheLease[]>;
+    readonly store: Resolver<FleetView, unknown, LiveStore>;
+    readonly events: Resolver<FleetView, CacheInspectionEventsArgs, readonly CacheRecentEvent[]>;
+    readonly states: Resolver<FleetView, unknown, readonly CacheProcessState[]>;
+    readonly invalidations: Resolver<unknown, CacheInspectionInvalidationsArgs, CacheInvalidations>;
+  };
+  readonly CacheArguments: GraphQLScalarType;
+  readonly CacheId: GraphQLScalarType;
+};
 
 /** Rejects with an error that servers send to clients, if it is one of this package. */
 async function coded<Result>(run: () => Result | Promise<Result>): Promise<Result> {

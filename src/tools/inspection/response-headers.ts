@@ -1,17 +1,6 @@
 import type { Clock } from "../../core/base/clock.js";
 import type { ReadReport } from "../../core/tier/request/request.js";
 
-/** The most fields and loaders that `Server-Timing` names, those with the longest loads first. */
-const MAX_TIMINGS = 20;
-
-/** The outcomes that are answered from the cache alone. */
-const FROM_CACHE: readonly string[] = ["hit", "stale"];
-
-interface FieldSummary {
-  readonly counts: Map<string, number>;
-  loadMs: number | undefined;
-}
-
 /**
  * Summarizes what the reads of one response did, for its headers `Cache-Status` (RFC 9211) and `Server-Timing`. They
  * contain the names of fields and loaders, outcomes and times, never arguments or keys.
@@ -86,6 +75,17 @@ export class ResponseSummary {
       })
       .join(", ");
   }
+}
+
+/** The most fields and loaders that `Server-Timing` names, those with the longest loads first. */
+const MAX_TIMINGS = 20;
+
+/** The outcomes that are answered from the cache alone. */
+const FROM_CACHE: readonly string[] = ["hit", "stale"];
+
+interface FieldSummary {
+  readonly counts: Map<string, number>;
+  loadMs: number | undefined;
 }
 
 const isFromCache = (outcome: string): boolean => FROM_CACHE.includes(outcome);

@@ -5,13 +5,6 @@ import { type ControlAccess, controlResolvers } from "./control-resolvers.js";
 import { type InvalidationAccess, invalidationResolvers } from "./invalidation-resolvers.js";
 import { type InspectionOptions, inspectionResolvers } from "./resolvers.js";
 
-/** Who may use which part of the schema. */
-export interface SchemaAccess<Context> {
-  readonly inspection: InspectionOptions<Context>["allow"];
-  readonly control: ControlAccess<Context>["allow"];
-  readonly invalidation: InvalidationAccess<Context>["allow"];
-}
-
 /**
  * Returns a schema with the inspection query and its mutations, and nothing else. Its executions need a context that is an
  * object, which is what `access` gets.
@@ -35,6 +28,13 @@ export function inspectionSchema<Context>(cache: CacheHandle<Context>, access: S
     }
   }
   return schema;
+}
+
+/** Who may use which part of the schema. */
+export interface SchemaAccess<Context> {
+  readonly inspection: InspectionOptions<Context>["allow"];
+  readonly control: ControlAccess<Context>["allow"];
+  readonly invalidation: InvalidationAccess<Context>["allow"];
 }
 
 /** The enum of `@cached` that the inspection refers to. */

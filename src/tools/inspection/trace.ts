@@ -8,31 +8,6 @@ import { isAllowed } from "./access.js";
 import { causesOf, subtreeName, type TracedCause } from "./miss-causes.js";
 import { ResponseSummary } from "./response-headers.js";
 
-/** Options of every server adapter. */
-export interface TraceOptions<Context> {
-  /**
-   * Decides which callers may send `extensions: { cached: true }` to get `extensions.cached` in the
-   * response. Default: no caller may.
-   */
-  readonly allow?: ((context: Context) => boolean | PromiseLike<boolean>) | undefined;
-}
-
-/**
- * What a cached field or loader did: outcome → count, where a bypass includes its reason. `invalidatedBy`: the
- * invalidations, as far as they are remembered, for which values were loaded or were stale.
- */
-export interface CoordinateTrace {
-  [outcome: string]: number | readonly TracedCause[];
-}
-
-/** What the cached fields and loaders of a response did, by coordinate. A subtree has that of its field with ` (subtree)` behind it. */
-export type Trace = Record<string, CoordinateTrace>;
-
-/** What is wrong with the `extensions.cached` of a request; it takes the place of the trace. */
-export interface TraceMistake {
-  readonly error: string;
-}
-
 /**
  * Throws `CACHED_OPTION_INVALID` unless `options` are the options of an adapter, which has `others` as well; the message names
  * `caller`.
@@ -130,4 +105,29 @@ export async function tracedExtensions<Context>(
 ): Promise<Record<string, unknown> | undefined> {
   if (allow === undefined || !(await isAllowed(allow, context))) return undefined;
   return { ...extensions, cached: trace instanceof TraceRecorder ? await trace.result() : trace };
+}
+
+/** Options of every server adapter. */
+export interface TraceOptions<Context> {
+  /**
+   * Decides which callers may send `extensions: { cached: true }` to get `extensions.cached` in the
+   * response. Default: no caller may.
+   */
+  readonly allow?: ((context: Context) => boolean | PromiseLike<boolean>) | undefined;
+}
+
+/**
+ * What a cached field or loader did: outcome → count, where a bypass includes its reason. `invalidatedBy`: the
+ * invalidations, as far as they are remembered, for which values were loaded or were stale.
+ */
+export interface CoordinateTrace {
+  [outcome: string]: number | readonly TracedCause[];
+}
+
+/** What the cached fields and loaders of a response did, by coordinate. A subtree has that of its field with ` (subtree)` behind it. */
+export type Trace = Record<string, CoordinateTrace>;
+
+/** What is wrong with the `extensions.cached` of a request; it takes the place of the trace. */
+export interface TraceMistake {
+  readonly error: string;
 }

@@ -3,6 +3,15 @@ import type { Codec } from "../../core/codec/codec.js";
 import { type Dialect, fromPlain, toPlain } from "../../core/codec/plain.js";
 import type { ValueTypes } from "../../core/codec/value-type.js";
 
+/**
+ * Returns a codec that writes MessagePack records with the package msgpackr. Smaller than JSON, and
+ * faster to read for lists of many objects of one shape, whose field names are written once. Stores
+ * and rejects the same values as the JSON codec.
+ */
+export function msgpackrCodec(): Codec {
+  return codecWith({});
+}
+
 /** A lone surrogate, which UTF-8 cannot represent. */
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
@@ -16,15 +25,6 @@ const DIALECT: Dialect = {
   isLossy: (text) => LONE_SURROGATE.test(text),
   isReserved: (name) => name === "__proto__" || name === "constructor" || LONE_SURROGATE.test(name),
 };
-
-/**
- * Returns a codec that writes MessagePack records with the package msgpackr. Smaller than JSON, and
- * faster to read for lists of many objects of one shape, whose field names are written once. Stores
- * and rejects the same values as the JSON codec.
- */
-export function msgpackrCodec(): Codec {
-  return codecWith({});
-}
 
 function codecWith(types: ValueTypes): Codec {
   // No shared structures, so that every process can read every value on its own.

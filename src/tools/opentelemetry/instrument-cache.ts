@@ -6,36 +6,6 @@ import { partsOf } from "../../core/parts.js";
 import { observeMetrics } from "./observe-metrics.js";
 import { SpanTracing } from "./span-tracing.js";
 
-/** Options of `instrumentCache`. */
-export interface OpenTelemetryOptions {
-  /** The value of the attribute `cache`. Caches of one process need different ones. Default: the prefix of the cache. */
-  readonly name?: string | undefined;
-  /** Where metrics go; `false`: none. Default: the global provider, so start the SDK first. */
-  readonly meterProvider?: MeterProvider | false | undefined;
-  /** Where spans go; `false`: none. Default: the global provider. */
-  readonly tracerProvider?: TracerProvider | false | undefined;
-  /** `server.address` of spans, and `server.port`, if the store does not name its nodes. Default: none. */
-  readonly serverAddress?: string | undefined;
-  readonly serverPort?: number | undefined;
-}
-
-/** What `instrumentCache` has started. */
-export interface Instrumentation {
-  /** Ends it. Calling it again has no effect. */
-  stop(): void;
-}
-
-const SCOPE = "graphql-cached";
-
-/** Each option with the type that it must have, unless it is undefined. */
-const OPTION_TYPES: Readonly<Record<keyof OpenTelemetryOptions, readonly [(value: unknown) => boolean, string]>> = {
-  name: [(value) => typeof value === "string" && value !== "", "a non-empty string"],
-  meterProvider: [(value) => value === false || hasMethod(value, "getMeter"), "a MeterProvider, or false"],
-  tracerProvider: [(value) => value === false || hasMethod(value, "getTracer"), "a TracerProvider, or false"],
-  serverAddress: [(value) => typeof value === "string" && value !== "", "a non-empty string"],
-  serverPort: [(value) => Number.isInteger(value), "an integer"],
-};
-
 /**
  * Reports a cache to OpenTelemetry: its metrics, and spans of loads, waits and store operations.
  *
@@ -70,6 +40,36 @@ export function instrumentCache<Context>(cache: Cache<Context>, options: OpenTel
     },
   };
 }
+
+/** Options of `instrumentCache`. */
+export interface OpenTelemetryOptions {
+  /** The value of the attribute `cache`. Caches of one process need different ones. Default: the prefix of the cache. */
+  readonly name?: string | undefined;
+  /** Where metrics go; `false`: none. Default: the global provider, so start the SDK first. */
+  readonly meterProvider?: MeterProvider | false | undefined;
+  /** Where spans go; `false`: none. Default: the global provider. */
+  readonly tracerProvider?: TracerProvider | false | undefined;
+  /** `server.address` of spans, and `server.port`, if the store does not name its nodes. Default: none. */
+  readonly serverAddress?: string | undefined;
+  readonly serverPort?: number | undefined;
+}
+
+/** What `instrumentCache` has started. */
+export interface Instrumentation {
+  /** Ends it. Calling it again has no effect. */
+  stop(): void;
+}
+
+const SCOPE = "graphql-cached";
+
+/** Each option with the type that it must have, unless it is undefined. */
+const OPTION_TYPES: Readonly<Record<keyof OpenTelemetryOptions, readonly [(value: unknown) => boolean, string]>> = {
+  name: [(value) => typeof value === "string" && value !== "", "a non-empty string"],
+  meterProvider: [(value) => value === false || hasMethod(value, "getMeter"), "a MeterProvider, or false"],
+  tracerProvider: [(value) => value === false || hasMethod(value, "getTracer"), "a TracerProvider, or false"],
+  serverAddress: [(value) => typeof value === "string" && value !== "", "a non-empty string"],
+  serverPort: [(value) => Number.isInteger(value), "an integer"],
+};
 
 const hasMethod = (value: unknown, method: string): boolean =>
   typeof (value as Readonly<Record<string, unknown>> | null | undefined)?.[method] === "function";

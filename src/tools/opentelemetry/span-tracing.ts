@@ -13,53 +13,6 @@ import type { Clock } from "../../core/base/clock.js";
 import { errorTypeOf } from "../../core/telemetry/error-type.js";
 import type { LoadTrace, StoreTrace, TracedWait, Tracing } from "../../core/telemetry/tracing.js";
 
-/** What all spans of a cache say about it. */
-interface Subject {
-  /** The name of the cache. */
-  readonly name: string;
-  /** The name of the store, such as `redis`. */
-  readonly system: string;
-  readonly serverAddress: string | undefined;
-  readonly serverPort: number | undefined;
-}
-
-/** A span of a load or store operation, which is active while the operation runs. Has the type of its error only. */
-class ActiveSpan implements LoadTrace, StoreTrace {
-  readonly span: Span;
-  readonly #context: Context;
-
-  constructor(span: Span, parent: Context) {
-    this.span = span;
-    this.#context = trace.setSpan(parent, span);
-  }
-
-  run<T>(operation: () => T): T {
-    return context.with(this.#context, operation);
-  }
-
-  end(error?: unknown): void {
-    quietly(() => {
-      if (error !== undefined) {
-        this.span.setAttribute("error.type", errorTypeOf(error));
-        this.span.setStatus({ code: SpanStatusCode.ERROR });
-      }
-      this.span.end();
-    });
-  }
-}
-
-/** A load or operation without a span. */
-const UNTRACED: LoadTrace & StoreTrace = { run: (operation) => operation(), end: () => undefined };
-
-/** Returns what `make` returns; undefined if it throws, since a tracer that fails must not fail a request. */
-function quietly<T>(make: () => T): T | undefined {
-  try {
-    return make();
-  } catch {
-    return undefined;
-  }
-}
-
 /**
  * Makes spans of the loads, waits and store operations of one cache. Their names and attributes contain
  * coordinates and the names of operations, never keys, arguments or error messages.
@@ -163,6 +116,53 @@ export class SpanTracing implements Tracing {
       ...(serverAddress === undefined ? {} : { "server.address": serverAddress }),
       ...(serverPort === undefined ? {} : { "server.port": serverPort }),
     };
+  }
+}
+
+/** What all spans of a cache say about it. */
+interface Subject {
+  /** The name of the cache. */
+  readonly name: string;
+  /** The name of the store, such as `redis`. */
+  readonly system: string;
+  readonly serverAddress: string | undefined;
+  readonly serverPort: number | undefined;
+}
+
+/** A span of a load or store operation, which is active while the operation runs. Has the type of its error only. */
+class ActiveSpan implements LoadTrace, StoreTrace {
+  readonly span: Span;
+  readonly #context: Context;
+
+  constructor(span: Span, parent: Context) {
+    this.span = span;
+    this.#context = trace.setSpan(parent, span);
+  }
+
+  run<T>(operation: () => T): T {
+    return context.with(this.#context, operation);
+  }
+
+  end(error?: unknown): void {
+    quietly(() => {
+      if (error !== undefined) {
+        this.span.setAttribute("error.type", errorTypeOf(error));
+        this.span.setStatus({ code: SpanStatusCode.ERROR });
+      }
+      this.span.end();
+    });
+  }
+}
+
+/** A load or operation without a span. */
+const UNTRACED: LoadTrace & StoreTrace = { run: (operation) => operation(), end: () => undefined };
+
+/** Returns what `make` returns; undefined if it throws, since a tracer that fails must not fail a request. */
+function quietly<T>(make: () => T): T | undefined {
+  try {
+    return make();
+  } catch {
+    return undefined;
   }
 }
 

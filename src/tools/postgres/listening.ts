@@ -1,43 +1,6 @@
 import { type Cancel, type Clock, within } from "../../core/base/clock.js";
 import type { Retrying } from "./retrying.js";
 
-/**
- * Listens on a notification channel: calls `wake` for every notification, and `lost` when no more can
- * arrive. Resolves to a function that ends listening. Called again, with a delay, after `lost` and after
- * a rejection.
- */
-export type Listen = (channel: string, wake: () => void, lost: (error?: unknown) => void) => Promise<() => unknown>;
-
-/** What `listenWith` uses of a `Client` of pg. */
-export interface NotificationClient {
-  connect(): Promise<unknown>;
-  query(text: string): Promise<unknown>;
-  on(event: "notification" | "error" | "end", listener: (argument?: unknown) => void): unknown;
-  end(): Promise<unknown>;
-}
-
-/** Listens on a connection of its own, for pg: `listenWith(() => new Client(config))`. */
-export function listenWith(createClient: () => NotificationClient): Listen {
-  return async (channel, wake, lost) => {
-    const client = createClient();
-    client.on("notification", () => wake());
-    client.on("error", lost);
-    client.on("end", () => lost());
-    const end = (): void => void client.end().catch(() => undefined);
-    try {
-      await client.connect();
-      await client.query(`LISTEN "${channel}"`);
-    } catch (error) {
-      end();
-      throw error;
-    }
-    return end;
-  };
-}
-
-/** How long it may take to connect. */
-const CONNECT_MS = 10_000;
-
 /** Keeps a connection for notifications, and replaces it when it is lost. Returns what ends that. */
 export function keepListening(
   listen: Listen,
@@ -82,6 +45,43 @@ export function keepListening(
     return disconnect();
   };
 }
+
+/**
+ * Listens on a notification channel: calls `wake` for every notification, and `lost` when no more can
+ * arrive. Resolves to a function that ends listening. Called again, with a delay, after `lost` and after
+ * a rejection.
+ */
+export type Listen = (channel: string, wake: () => void, lost: (error?: unknown) => void) => Promise<() => unknown>;
+
+/** What `listenWith` uses of a `Client` of pg. */
+export interface NotificationClient {
+  connect(): Promise<unknown>;
+  query(text: string): Promise<unknown>;
+  on(event: "notification" | "error" | "end", listener: (argument?: unknown) => void): unknown;
+  end(): Promise<unknown>;
+}
+
+/** Listens on a connection of its own, for pg: `listenWith(() => new Client(config))`. */
+export function listenWith(createClient: () => NotificationClient): Listen {
+  return async (channel, wake, lost) => {
+    const client = createClient();
+    client.on("notification", () => wake());
+    client.on("error", lost);
+    client.on("end", () => lost());
+    const end = (): void => void client.end().catch(() => undefined);
+    try {
+      await client.connect();
+      await client.query(`LISTEN "${channel}"`);
+    } catch (error) {
+      end();
+      throw error;
+    }
+    return end;
+  };
+}
+
+/** How long it may take to connect. */
+const CONNECT_MS = 10_000;
 
 /** The connection is given up, so it does not matter how it ends. */
 async function endQuietly(end: (() => unknown) | undefined): Promise<void> {

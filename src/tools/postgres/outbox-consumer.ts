@@ -10,6 +10,37 @@ import { outboxQueries, type UnwatchedRow } from "./outbox-queries.js";
 import { DEFAULT_SCHEMA, EXPECTED_SCHEMA, isSchema } from "./outbox-sql.js";
 import { Retrying } from "./retrying.js";
 
+/**
+ * Invalidates the tags that triggers write to the outbox, each after its transaction is committed.
+ * Invalidates first and advances its position then, so that no tag is lost; after a crash between the
+ * two, a batch is invalidated again. Errors never end it.
+ *
+ * Throws `CACHED_OPTION_INVALID` with every mistake in `options`.
+ */
+export function invalidateFromOutbox<Context>(options: OutboxOptions<Context>): OutboxConsumer {
+  const { clock, logger } = partsOf(options?.cache, "invalidateFromOutbox: `cache`");
+  checkOptions(options);
+  const { cache, database, listen, consumer = "default", schema = DEFAULT_SCHEMA, onError } = options;
+  const { pollMs = 1_000, leaseMs = 5_000, batchSize = 500 } = options;
+  const settings = { consumer, leader: randomUUID(), leaseMs, pageSize: batchSize };
+  const position = new OutboxPosition(database, outboxQueries(schema), clock, settings);
+  const retrying = (subject: string): Retrying => new Retrying(subject, logger, onError, systemRandom);
+  const loop = new ConsumerLoop(cache, position, {
+    clock,
+    pollMs,
+    leaseMs,
+    retrying: retrying(`the outbox consumer "${consumer}"`),
+  });
+  const ofListening = retrying(`listening of the outbox consumer "${consumer}"`);
+  const stopListening = listen && keepListening(listen, schema, () => loop.wake(), clock, ofListening);
+  let stopping: Promise<void> | undefined;
+  const stop = (): Promise<void> => {
+    stopping ??= Promise.all([loop.stop(), stopListening?.()]).then(() => undefined);
+    return stopping;
+  };
+  return { stop, [Symbol.asyncDispose]: stop };
+}
+
 /** Options of `invalidateFromOutbox`. Durations are in milliseconds. */
 export interface OutboxOptions<Context = object> {
   readonly cache: Cache<Context>;
@@ -44,37 +75,6 @@ export interface OutboxConsumer {
   stop(): Promise<void>;
   /** The same as `stop`, for `await using`. */
   [Symbol.asyncDispose](): Promise<void>;
-}
-
-/**
- * Invalidates the tags that triggers write to the outbox, each after its transaction is committed.
- * Invalidates first and advances its position then, so that no tag is lost; after a crash between the
- * two, a batch is invalidated again. Errors never end it.
- *
- * Throws `CACHED_OPTION_INVALID` with every mistake in `options`.
- */
-export function invalidateFromOutbox<Context>(options: OutboxOptions<Context>): OutboxConsumer {
-  const { clock, logger } = partsOf(options?.cache, "invalidateFromOutbox: `cache`");
-  checkOptions(options);
-  const { cache, database, listen, consumer = "default", schema = DEFAULT_SCHEMA, onError } = options;
-  const { pollMs = 1_000, leaseMs = 5_000, batchSize = 500 } = options;
-  const settings = { consumer, leader: randomUUID(), leaseMs, pageSize: batchSize };
-  const position = new OutboxPosition(database, outboxQueries(schema), clock, settings);
-  const retrying = (subject: string): Retrying => new Retrying(subject, logger, onError, systemRandom);
-  const loop = new ConsumerLoop(cache, position, {
-    clock,
-    pollMs,
-    leaseMs,
-    retrying: retrying(`the outbox consumer "${consumer}"`),
-  });
-  const ofListening = retrying(`listening of the outbox consumer "${consumer}"`);
-  const stopListening = listen && keepListening(listen, schema, () => loop.wake(), clock, ofListening);
-  let stopping: Promise<void> | undefined;
-  const stop = (): Promise<void> => {
-    stopping ??= Promise.all([loop.stop(), stopListening?.()]).then(() => undefined);
-    return stopping;
-  };
-  return { stop, [Symbol.asyncDispose]: stop };
 }
 
 /** How often rows are removed that every consumer has seen. */

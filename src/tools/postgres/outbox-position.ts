@@ -1,43 +1,6 @@
 import { type Clock, within } from "../../core/base/clock.js";
 import type { OutboxQueries, OutboxRow, UnwatchedRow } from "./outbox-queries.js";
 
-/** What runs statements: a `Pool` of pg, PGlite, or anything with the same method. */
-export interface OutboxDatabase {
-  query(text: string, values: unknown[]): Promise<{ readonly rows: readonly unknown[] }>;
-}
-
-/** How long a statement may take before it counts as failed. */
-const STATEMENT_MS = 10_000;
-/** Rows that are removed at a time. */
-const CLEANED_ROWS = 10_000;
-
-/** A page of tags whose invalidation is due, and where its end is. */
-export interface OutboxPage {
-  readonly tags: readonly string[];
-  /** Whether there may be more to read at once. */
-  readonly hasMore: boolean;
-  /** Makes the end of the page the position. Resolves to false if another consumer leads meanwhile. */
-  advance(): Promise<boolean>;
-}
-
-/** Some of the transactions that a snapshot shows, which do not fit on a page. */
-interface ReadRange {
-  readonly snapshot: string;
-  /** The last row that was read, unless the position in the database says it. */
-  readonly last: OutboxRow | undefined;
-  /** A later snapshot. The transactions that only it shows have been invalidated as well. */
-  end: string;
-}
-
-interface PositionSettings {
-  /** The name that the position is stored under. */
-  readonly consumer: string;
-  /** The id of this process. */
-  readonly leader: string;
-  readonly leaseMs: number;
-  readonly pageSize: number;
-}
-
 /**
  * The position of a consumer in the outbox, stored in the database. One process at a time leads: it
  * reads and advances. Two may believe that they do, after a pause of one of them; then only one of them
@@ -178,6 +141,43 @@ export class OutboxPosition {
     });
     return rows;
   }
+}
+
+/** What runs statements: a `Pool` of pg, PGlite, or anything with the same method. */
+export interface OutboxDatabase {
+  query(text: string, values: unknown[]): Promise<{ readonly rows: readonly unknown[] }>;
+}
+
+/** How long a statement may take before it counts as failed. */
+const STATEMENT_MS = 10_000;
+/** Rows that are removed at a time. */
+const CLEANED_ROWS = 10_000;
+
+/** A page of tags whose invalidation is due, and where its end is. */
+export interface OutboxPage {
+  readonly tags: readonly string[];
+  /** Whether there may be more to read at once. */
+  readonly hasMore: boolean;
+  /** Makes the end of the page the position. Resolves to false if another consumer leads meanwhile. */
+  advance(): Promise<boolean>;
+}
+
+/** Some of the transactions that a snapshot shows, which do not fit on a page. */
+interface ReadRange {
+  readonly snapshot: string;
+  /** The last row that was read, unless the position in the database says it. */
+  readonly last: OutboxRow | undefined;
+  /** A later snapshot. The transactions that only it shows have been invalidated as well. */
+  end: string;
+}
+
+interface PositionSettings {
+  /** The name that the position is stored under. */
+  readonly consumer: string;
+  /** The id of this process. */
+  readonly leader: string;
+  readonly leaseMs: number;
+  readonly pageSize: number;
 }
 
 /** One row without a tag stands for none. */

@@ -1,6 +1,25 @@
 import { CachedError, checkOptionsObject, describeSetting } from "../../core/base/errors.js";
 import { unknownOption } from "../../core/base/option-names.js";
 
+/**
+ * Returns the SQL of a migration that creates the outbox: two tables, and the functions
+ * `watch_table`, `unwatch_table` and `invalidate_tags`. Running it again changes nothing. Needs
+ * PostgreSQL 13 or newer.
+ *
+ * Throws `CACHED_OPTION_INVALID` if `schema` is not a plain name or `notify` is not a boolean.
+ */
+export function outboxSql(options: OutboxSqlOptions = {}): string {
+  checkOptionsObject(options, "outboxSql");
+  const { schema = DEFAULT_SCHEMA, notify = true, ...others } = options;
+  const mistakes = [
+    ...(isSchema(schema) ? [] : [`\`schema\`: expected ${EXPECTED_SCHEMA}, got ${describeSetting(schema)}`]),
+    ...(typeof notify === "boolean" ? [] : [`\`notify\`: expected true or false, got ${describeSetting(notify)}`]),
+    ...Object.keys(others).map((name) => unknownOption(name, ["schema", "notify"])),
+  ];
+  if (mistakes.length > 0) throw new CachedError("CACHED_OPTION_INVALID", `outboxSql: ${mistakes.join("; ")}`);
+  return `${tables(schema)}\n${notification(schema, notify)}\n${functions(schema)}`;
+}
+
 /** The schema that the tables and functions are in, and the name of the notification channel. */
 export const DEFAULT_SCHEMA = "graphql_cached";
 
@@ -19,25 +38,6 @@ export interface OutboxSqlOptions {
    * commits do not queue for the lock of PostgreSQL's notification queue. Default: true.
    */
   readonly notify?: boolean | undefined;
-}
-
-/**
- * Returns the SQL of a migration that creates the outbox: two tables, and the functions
- * `watch_table`, `unwatch_table` and `invalidate_tags`. Running it again changes nothing. Needs
- * PostgreSQL 13 or newer.
- *
- * Throws `CACHED_OPTION_INVALID` if `schema` is not a plain name or `notify` is not a boolean.
- */
-export function outboxSql(options: OutboxSqlOptions = {}): string {
-  checkOptionsObject(options, "outboxSql");
-  const { schema = DEFAULT_SCHEMA, notify = true, ...others } = options;
-  const mistakes = [
-    ...(isSchema(schema) ? [] : [`\`schema\`: expected ${EXPECTED_SCHEMA}, got ${describeSetting(schema)}`]),
-    ...(typeof notify === "boolean" ? [] : [`\`notify\`: expected true or false, got ${describeSetting(notify)}`]),
-    ...Object.keys(others).map((name) => unknownOption(name, ["schema", "notify"])),
-  ];
-  if (mistakes.length > 0) throw new CachedError("CACHED_OPTION_INVALID", `outboxSql: ${mistakes.join("; ")}`);
-  return `${tables(schema)}\n${notification(schema, notify)}\n${functions(schema)}`;
 }
 
 const tables = (schema: string): string => `\

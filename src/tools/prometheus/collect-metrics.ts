@@ -6,6 +6,34 @@ import { unknownOption } from "../../core/base/option-names.js";
 import { type CacheParts, partsOf } from "../../core/parts.js";
 import { type Attributes, METRICS, type Metric, type MetricName, MetricsSource } from "../../core/telemetry/metrics.js";
 
+/**
+ * Adds the metrics of a cache to a Prometheus registry, as `collectDefaultMetrics` does with those of Node.js.
+ * Several caches can share a registry: the label `cache` tells them apart. A cache that is added again is counted once.
+ *
+ * Throws `CACHED_OPTION_INVALID` for an invalid argument, for a cache that the registry has under another name, and if the
+ * registry has other metrics of these names.
+ */
+export function collectMetrics<Context>(cache: Cache<Context>, options: CollectOptions): MetricsCollection {
+  const parts = partsOf(cache, "collectMetrics");
+  checkOptions(options);
+  const { register, name = parts.channel.prefix } = options;
+  const metrics = new Map(Object.keys(METRICS).map((metric) => [metric, sharedMetric(metric as MetricName, register)]));
+  const collected = collectedOf(parts, name, metrics);
+  collected.users++;
+  let isStopped = false;
+  const stop: Cancel = () => {
+    if (isStopped) return;
+    isStopped = true;
+    if (--collected.users > 0) return;
+    collected.source.stop();
+    for (const [metric, { sources }] of metrics) {
+      const isLast = sources.delete(collected) && sources.size === 0;
+      if (isLast) register.removeSingleMetric(prometheusName(metric as MetricName));
+    }
+  };
+  return { stop };
+}
+
 /** Options of `collectMetrics`. */
 export interface CollectOptions {
   /** The registry that the metrics are added to, such as `register` of prom-client. */
@@ -63,34 +91,6 @@ class SharedHistogram extends Histogram implements SharedMetric {
       },
     });
   }
-}
-
-/**
- * Adds the metrics of a cache to a Prometheus registry, as `collectDefaultMetrics` does with those of Node.js.
- * Several caches can share a registry: the label `cache` tells them apart. A cache that is added again is counted once.
- *
- * Throws `CACHED_OPTION_INVALID` for an invalid argument, for a cache that the registry has under another name, and if the
- * registry has other metrics of these names.
- */
-export function collectMetrics<Context>(cache: Cache<Context>, options: CollectOptions): MetricsCollection {
-  const parts = partsOf(cache, "collectMetrics");
-  checkOptions(options);
-  const { register, name = parts.channel.prefix } = options;
-  const metrics = new Map(Object.keys(METRICS).map((metric) => [metric, sharedMetric(metric as MetricName, register)]));
-  const collected = collectedOf(parts, name, metrics);
-  collected.users++;
-  let isStopped = false;
-  const stop: Cancel = () => {
-    if (isStopped) return;
-    isStopped = true;
-    if (--collected.users > 0) return;
-    collected.source.stop();
-    for (const [metric, { sources }] of metrics) {
-      const isLast = sources.delete(collected) && sources.size === 0;
-      if (isLast) register.removeSingleMetric(prometheusName(metric as MetricName));
-    }
-  };
-  return { stop };
 }
 
 /** Returns the metrics of a cache in a registry, and adds them if it has none. */

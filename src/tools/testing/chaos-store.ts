@@ -1,28 +1,5 @@
 import type { Store } from "../../core/store/store.js";
 
-/** Controls a chaos store and counts its calls. */
-export interface Chaos {
-  /**
-   * `throws`: every operation rejects. `hangs`: no operation ever settles. Undefined: operations
-   * reach the inner store.
-   */
-  mode: "throws" | "hangs" | undefined;
-  /** The number of calls of each operation, by its name. Failed and hanging calls count as well. */
-  readonly calls: Map<string, number>;
-}
-
-const UNAFFECTED: ReadonlySet<string | symbol> = new Set([
-  "open",
-  "nodeOf",
-  "nodes",
-  "clockNode",
-  "watchClock",
-  "connectionError",
-  "isMissingRight",
-  "watchConnections",
-  "receivedFrom",
-]);
-
 /**
  * Wraps a store so that it fails or hangs on demand, to test how a cache behaves when its store is
  * down. `open`, `watchClock`, `nodeOf`, `nodes`, `clockNode`, `connectionError`, `isMissingRight`,
@@ -45,3 +22,26 @@ export function chaosStore(inner: Store): Store & { readonly chaos: Chaos } {
     },
   }) as Store & { readonly chaos: Chaos };
 }
+
+/** Controls a chaos store and counts its calls. */
+export interface Chaos {
+  /**
+   * `throws`: every operation rejects. `hangs`: no operation ever settles. Undefined: operations
+   * reach the inner store.
+   */
+  mode: "throws" | "hangs" | undefined;
+  /** The number of calls of each operation, by its name. Failed and hanging calls count as well. */
+  readonly calls: Map<string, number>;
+}
+
+const UNAFFECTED: ReadonlySet<string | symbol> = new Set([
+  "open",
+  "nodeOf",
+  "nodes",
+  "clockNode",
+  "watchClock",
+  "connectionError",
+  "isMissingRight",
+  "watchConnections",
+  "receivedFrom",
+]);

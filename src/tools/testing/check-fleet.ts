@@ -9,29 +9,6 @@ import { memoryStore } from "../../stores/memory/memory-store.js";
 import { LoadRecord } from "./load-record.js";
 import { invalid, type PreparedQuery } from "./test-query.js";
 
-/** Creates the schema of one process, as your server does: the result of `applyCached(schema, cache)`. */
-export type SchemaFactory<Context> = (cache: Cache<Context>) => GraphQLSchema | PromiseLike<GraphQLSchema>;
-
-/** Creates the context of one request: a new object for each. */
-export type ContextFactory<Context> = (cache: Cache<Context>) => Context | PromiseLike<Context>;
-
-/** Options of all checks of a schema. */
-export interface CheckOptions<Context> {
-  /** Options of the caches, as your server passes them to `createCache`. Default: none. */
-  readonly cache?: Omit<CacheOptions<Context>, "store" | "prefix"> | undefined;
-  /**
-   * Returns the store of one process. All of them must lead to the same entries. The names of these begin with a
-   * prefix that no other check uses. Default: one memory store for all processes of a check.
-   */
-  readonly store?: (() => Store) | undefined;
-}
-
-/** One process: a cache, and a schema that uses it. */
-export interface CheckProcess<Context> {
-  readonly cache: Cache<Context>;
-  readonly schema: GraphQLSchema;
-}
-
 /** Several caches over one store, each with a schema of its own, as several processes have them. */
 export class CheckFleet<Context> {
   readonly record: LoadRecord;
@@ -122,4 +99,27 @@ export class CheckFleet<Context> {
   #mistake(mistake: string): CachedError {
     return invalid(`${this.#caller}: context: ${mistake}`);
   }
+}
+
+/** Creates the schema of one process, as your server does: the result of `applyCached(schema, cache)`. */
+export type SchemaFactory<Context> = (cache: Cache<Context>) => GraphQLSchema | PromiseLike<GraphQLSchema>;
+
+/** Creates the context of one request: a new object for each. */
+export type ContextFactory<Context> = (cache: Cache<Context>) => Context | PromiseLike<Context>;
+
+/** Options of all checks of a schema. */
+export interface CheckOptions<Context> {
+  /** Options of the caches, as your server passes them to `createCache`. Default: none. */
+  readonly cache?: Omit<CacheOptions<Context>, "store" | "prefix"> | undefined;
+  /**
+   * Returns the store of one process. All of them must lead to the same entries. The names of these begin with a
+   * prefix that no other check uses. Default: one memory store for all processes of a check.
+   */
+  readonly store?: (() => Store) | undefined;
+}
+
+/** One process: a cache, and a schema that uses it. */
+export interface CheckProcess<Context> {
+  readonly cache: Cache<Context>;
+  readonly schema: GraphQLSchema;
 }

@@ -1,13 +1,5 @@
 import type { CacheEvent } from "../../core/telemetry/events.js";
 
-/** The loads of one coordinate. */
-export interface CoordinateLoads {
-  /** How often each key was loaded, by digest. */
-  readonly byKey: Map<string, number>;
-  /** How often the resolver ran without a key, by the reason. */
-  readonly withoutKey: Map<string, number>;
-}
-
 /** Listens to the events of several caches and counts their loads. */
 export class LoadRecord {
   readonly #loads = new Map<string, CoordinateLoads>();
@@ -74,6 +66,14 @@ export class LoadRecord {
     this.#loads.set(coordinate, loads);
     return loads;
   }
+}
+
+/** The loads of one coordinate. */
+export interface CoordinateLoads {
+  /** How often each key was loaded, by digest. */
+  readonly byKey: Map<string, number>;
+  /** How often the resolver ran without a key, by the reason. */
+  readonly withoutKey: Map<string, number>;
 }
 
 const increment = (counts: Map<string, number>, name: string): unknown => counts.set(name, (counts.get(name) ?? 0) + 1);

@@ -2,26 +2,6 @@ import { inspect, isDeepStrictEqual } from "node:util";
 import type { ExecutionResult } from "graphql";
 import { isPlainObject } from "../../core/base/built-in.js";
 
-/** A response in comparable form. */
-export interface Response {
-  readonly data: unknown;
-  /** The texts of the errors at each path, regardless of their order, which depends on timing. */
-  readonly errors: ReadonlyMap<string, ReadonlySet<string>>;
-}
-
-/** A place at which two responses differ. */
-export interface Difference {
-  /** Response keys and list indexes, such as `movies[0].title`. */
-  readonly path: string;
-  /** The same without list indexes, as in `ignore`. */
-  readonly pattern: string;
-  readonly first: unknown;
-  readonly second: unknown;
-}
-
-/** What stands for a value that a response does not have. */
-const MISSING: unique symbol = Symbol("nothing");
-
 /**
  * Returns a response in comparable form, without what is at the paths in `ignored`. Adds each of these paths that the
  * response has to `seen`. Which error is first below a position that an error made null depends on timing, so such
@@ -50,6 +30,26 @@ export function comparable(
   }
   return { data: without(data, "", isIgnored), errors: byPath };
 }
+
+/** A response in comparable form. */
+export interface Response {
+  readonly data: unknown;
+  /** The texts of the errors at each path, regardless of their order, which depends on timing. */
+  readonly errors: ReadonlyMap<string, ReadonlySet<string>>;
+}
+
+/** A place at which two responses differ. */
+export interface Difference {
+  /** Response keys and list indexes, such as `movies[0].title`. */
+  readonly path: string;
+  /** The same without list indexes, as in `ignore`. */
+  readonly pattern: string;
+  readonly first: unknown;
+  readonly second: unknown;
+}
+
+/** What stands for a value that a response does not have. */
+const MISSING: unique symbol = Symbol("nothing");
 
 function pathText(path: readonly (string | number)[]): string {
   const text = path.map((step) => (typeof step === "number" ? `[${step}]` : `.${step}`)).join("");

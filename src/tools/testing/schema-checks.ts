@@ -13,36 +13,6 @@ import type { CoordinateLoads, LoadRecord } from "./load-record.js";
 import { comparable, type Difference, differencesOf, type Response, show } from "./response-comparison.js";
 import { invalid, type PreparedQuery, prepareQuery, type TestQuery } from "./test-query.js";
 
-/** Options of `expectOneLoad`. */
-export interface OneLoadOptions<Context> extends CheckOptions<Context> {
-  /** Creates the context of a request. All requests need the same identity. Default: `{}`. */
-  readonly context?: ContextFactory<Context> | undefined;
-  /** The number of processes: each has a cache and a schema of its own. Default: 4. */
-  readonly processes?: number | undefined;
-  /** How many requests each process gets at the same time. Default: 3. */
-  readonly requests?: number | undefined;
-  /** Coordinates of fields, and names of loaders, that may be loaded more than once. Default: none. */
-  readonly except?: readonly string[] | undefined;
-}
-
-/** Options of `expectSameResponse`. */
-export interface SameResponseOptions<Context> extends NoLeaksOptions<Context> {
-  /** Creates the context of a request. Default: `{}`. */
-  readonly context?: ContextFactory<Context> | undefined;
-}
-
-/** Options of `expectNoLeaks`. */
-export interface NoLeaksOptions<Context> extends CheckOptions<Context> {
-  /**
-   * Paths of response keys that are not compared, without list indexes, such as `movies.fetchedAt`: values that differ
-   * from request to request without the cache, too. Default: none.
-   */
-  readonly ignore?: readonly string[] | undefined;
-}
-
-/** The most failures that an error lists. */
-const MAX_LISTED = 10;
-
 /**
  * Checks that a stampede loads each value once: sends `query` to several processes at the same time, several times
  * each, and once more when everything has been stored. One request alone shows how many values the query needs.
@@ -113,6 +83,36 @@ export async function expectOneLoad<Context = object>(
     return Object.fromEntries(inFirstWave);
   });
 }
+
+/** Options of `expectOneLoad`. */
+export interface OneLoadOptions<Context> extends CheckOptions<Context> {
+  /** Creates the context of a request. All requests need the same identity. Default: `{}`. */
+  readonly context?: ContextFactory<Context> | undefined;
+  /** The number of processes: each has a cache and a schema of its own. Default: 4. */
+  readonly processes?: number | undefined;
+  /** How many requests each process gets at the same time. Default: 3. */
+  readonly requests?: number | undefined;
+  /** Coordinates of fields, and names of loaders, that may be loaded more than once. Default: none. */
+  readonly except?: readonly string[] | undefined;
+}
+
+/** Options of `expectSameResponse`. */
+export interface SameResponseOptions<Context> extends NoLeaksOptions<Context> {
+  /** Creates the context of a request. Default: `{}`. */
+  readonly context?: ContextFactory<Context> | undefined;
+}
+
+/** Options of `expectNoLeaks`. */
+export interface NoLeaksOptions<Context> extends CheckOptions<Context> {
+  /**
+   * Paths of response keys that are not compared, without list indexes, such as `movies.fetchedAt`: values that differ
+   * from request to request without the cache, too. Default: none.
+   */
+  readonly ignore?: readonly string[] | undefined;
+}
+
+/** The most failures that an error lists. */
+const MAX_LISTED = 10;
 
 /** Returns what is wrong with the loads of a coordinate that has `keyCount` keys in one request. */
 function mistakeOf({ byKey, withoutKey }: CoordinateLoads, keyCount: number): string | undefined {

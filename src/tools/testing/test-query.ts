@@ -15,30 +15,6 @@ import {
 } from "graphql";
 import { CachedError, describeSetting, messageOf } from "../../core/base/errors.js";
 
-export const invalid = (mistake: string): CachedError => new CachedError("CACHED_OPTION_INVALID", mistake);
-
-/** A query to execute: as text, parsed, or with variables. */
-export type TestQuery =
-  | string
-  | DocumentNode
-  | {
-      readonly query: string | DocumentNode;
-      readonly variables?: Readonly<Record<string, unknown>> | undefined;
-      /** Required if the document has several operations. */
-      readonly operationName?: string | undefined;
-    };
-
-/** A query that has been checked against a schema. */
-export interface PreparedQuery {
-  /** What error messages call it: its position and the beginning of its text. */
-  readonly label: string;
-  readonly document: DocumentNode;
-  readonly variables: Readonly<Record<string, unknown>> | undefined;
-  readonly operationName: string | undefined;
-  /** The coordinates of the fields at each path of response keys, such as `movie.title`. */
-  readonly coordinates: ReadonlyMap<string, readonly string[]>;
-}
-
 /**
  * Parses and validates a query. `place` is its name in error messages. Throws `CACHED_OPTION_INVALID` for anything
  * that is not one query which the schema accepts: mutations and subscriptions cannot be run several times.
@@ -81,6 +57,30 @@ export function prepareQuery(schema: GraphQLSchema, given: TestQuery, place: str
     operationName,
     coordinates: coordinatesOf(schema, document, operation.selectionSet),
   };
+}
+
+export const invalid = (mistake: string): CachedError => new CachedError("CACHED_OPTION_INVALID", mistake);
+
+/** A query to execute: as text, parsed, or with variables. */
+export type TestQuery =
+  | string
+  | DocumentNode
+  | {
+      readonly query: string | DocumentNode;
+      readonly variables?: Readonly<Record<string, unknown>> | undefined;
+      /** Required if the document has several operations. */
+      readonly operationName?: string | undefined;
+    };
+
+/** A query that has been checked against a schema. */
+export interface PreparedQuery {
+  /** What error messages call it: its position and the beginning of its text. */
+  readonly label: string;
+  readonly document: DocumentNode;
+  readonly variables: Readonly<Record<string, unknown>> | undefined;
+  readonly operationName: string | undefined;
+  /** The coordinates of the fields at each path of response keys, such as `movie.title`. */
+  readonly coordinates: ReadonlyMap<string, readonly string[]>;
 }
 
 const isWrapped = (given: TestQuery): given is Exclude<TestQuery, string | DocumentNode> =>

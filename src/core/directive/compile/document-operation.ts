@@ -1,14 +1,5 @@
 import { type DocumentNode, type FragmentDefinitionNode, Kind, type OperationDefinitionNode } from "graphql";
 
-/** Directives with which a response has more than one part. */
-export const INCREMENTAL: ReadonlySet<string> = new Set(["defer", "stream", "live"]);
-
-/** An operation of a document, and all fragments of the document by name. */
-export interface DocumentOperation {
-  readonly operation: OperationDefinitionNode;
-  readonly fragments: ReadonlyMap<string, FragmentDefinitionNode>;
-}
-
 /** Returns the operation of a name; an empty name stands for the only one. Undefined if the document has no such operation. */
 export function operationIn(document: DocumentNode, name: string): DocumentOperation | undefined {
   const fragments = new Map<string, FragmentDefinitionNode>();
@@ -19,4 +10,13 @@ export function operationIn(document: DocumentNode, name: string): DocumentOpera
   }
   const operation = name === "" ? operations[0] : operations.find((one) => one.name?.value === name);
   return operation === undefined || (name === "" && operations.length > 1) ? undefined : { operation, fragments };
+}
+
+/** Directives with which a response has more than one part. */
+export const INCREMENTAL: ReadonlySet<string> = new Set(["defer", "stream", "live"]);
+
+/** An operation of a document, and all fragments of the document by name. */
+export interface DocumentOperation {
+  readonly operation: OperationDefinitionNode;
+  readonly fragments: ReadonlyMap<string, FragmentDefinitionNode>;
 }

@@ -11,17 +11,6 @@ import type { Names } from "../../tier/record/unconfirmed-invalidations.js";
 import { KnownTags, NO_TAGS, type RequestTags, ResultTags } from "../../tier/request/request.js";
 import { isOnlyKey, keyPartOf, keyPathsOf } from "./key-set.js";
 
-/** The inputs of a field's key: arguments with defaults applied, parent object, context, and the resolver's info. */
-export interface FieldRoots {
-  readonly args: Readonly<Record<string, unknown>>;
-  readonly source: unknown;
-  readonly context: unknown;
-  /** Undefined outside of an execution; `$selection` cannot be read then. */
-  readonly info: GraphQLResolveInfo | undefined;
-  /** How much of the query is in the key besides what is declared. Undefined: nothing. */
-  readonly extent?: QueryExtent | undefined;
-}
-
 /**
  * Returns the key of one field call. Throws `CACHED_KEY_UNUSABLE` if a part is missing and
  * `CACHED_KEY_UNSERIALIZABLE` if a part has no canonical text; both name the coordinate.
@@ -33,6 +22,17 @@ export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | u
     const parts = writeParts(rule, rule.keyPaths, roots) + queryParts(rule, roots);
     return keys.entry({ kind, coordinate, identity, parts }, rule.variant);
   });
+}
+
+/** The inputs of a field's key: arguments with defaults applied, parent object, context, and the resolver's info. */
+export interface FieldRoots {
+  readonly args: Readonly<Record<string, unknown>>;
+  readonly source: unknown;
+  readonly context: unknown;
+  /** Undefined outside of an execution; `$selection` cannot be read then. */
+  readonly info: GraphQLResolveInfo | undefined;
+  /** How much of the query is in the key besides what is declared. Undefined: nothing. */
+  readonly extent?: QueryExtent | undefined;
 }
 
 function orKeyMistake<Result>({ coordinate }: FieldRule, make: () => Result): Result {

@@ -9,37 +9,6 @@ import { POLICIES } from "./apply-options.js";
 import type { DirectiveNames } from "./directive-names.js";
 import type { Shapes } from "./shape.js";
 
-/** Everything that the rules of a schema are made from. */
-export interface PolicyInputs {
-  readonly schema: GraphQLSchema;
-  readonly parts: CacheParts;
-  readonly names: Required<DirectiveNames>;
-  readonly shapes: Shapes;
-  readonly idFields: IdFields;
-  readonly policies: ReadonlyMap<string, PolicySettings>;
-  readonly hints?: CacheControlHints | undefined;
-  readonly entities?: EntityTypes | undefined;
-}
-
-/** Where something is said: a directive's name with its @, `extensions.cached`, or `policies`; and the coordinate. */
-export interface Place {
-  readonly source: string;
-  readonly coordinate: string;
-}
-
-export interface PolicyMistake extends Place {
-  readonly text: string;
-  /** Whether a setting or an argument of a directive is unknown. */
-  readonly isUnknownName: boolean;
-  readonly error: CachedError;
-}
-
-/** What is valid, but probably not meant. */
-export interface Doubt extends Place {
-  readonly about: "seconds" | "key";
-  readonly doubt: string;
-}
-
 /** Collects what is wrong with the policies of a schema. */
 export class Findings {
   readonly mistakes: PolicyMistake[] = [];
@@ -75,4 +44,35 @@ export class Findings {
   refuseCached(coordinate: string, text: string): void {
     this.refuse(this.cachedAt(coordinate), text);
   }
+}
+
+/** Everything that the rules of a schema are made from. */
+export interface PolicyInputs {
+  readonly schema: GraphQLSchema;
+  readonly parts: CacheParts;
+  readonly names: Required<DirectiveNames>;
+  readonly shapes: Shapes;
+  readonly idFields: IdFields;
+  readonly policies: ReadonlyMap<string, PolicySettings>;
+  readonly hints?: CacheControlHints | undefined;
+  readonly entities?: EntityTypes | undefined;
+}
+
+/** Where something is said: a directive's name with its @, `extensions.cached`, or `policies`; and the coordinate. */
+export interface Place {
+  readonly source: string;
+  readonly coordinate: string;
+}
+
+export interface PolicyMistake extends Place {
+  readonly text: string;
+  /** Whether a setting or an argument of a directive is unknown. */
+  readonly isUnknownName: boolean;
+  readonly error: CachedError;
+}
+
+/** What is valid, but probably not meant. */
+export interface Doubt extends Place {
+  readonly about: "seconds" | "key";
+  readonly doubt: string;
 }

@@ -1,17 +1,6 @@
 import { Kind, parse, type SelectionSetNode } from "graphql";
 import type { KeyFields } from "../../schema-rules.js";
 
-/** Parses the selection in an argument of a federation directive: `id organization { id }`. Undefined if it is none. */
-export function parseSelection(text: unknown): SelectionSetNode | undefined {
-  if (typeof text !== "string") return undefined;
-  try {
-    const [definition] = parse(`{${text}}`, { noLocation: true }).definitions;
-    return definition?.kind === Kind.OPERATION_DEFINITION ? definition.selectionSet : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
 /** Returns the fields of a `@key`. Undefined if it has none, or anything but fields. */
 export function keyFieldsOf(set: SelectionSetNode | undefined): KeyFields | undefined {
   const fields = new Map<string, KeyFields | undefined>();
@@ -24,6 +13,17 @@ export function keyFieldsOf(set: SelectionSetNode | undefined): KeyFields | unde
     fields.set(name.value, below);
   }
   return fields.size === 0 ? undefined : fields;
+}
+
+/** Parses the selection in an argument of a federation directive: `id organization { id }`. Undefined if it is none. */
+export function parseSelection(text: unknown): SelectionSetNode | undefined {
+  if (typeof text !== "string") return undefined;
+  try {
+    const [definition] = parse(`{${text}}`, { noLocation: true }).definitions;
+    return definition?.kind === Kind.OPERATION_DEFINITION ? definition.selectionSet : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Returns the paths to the values in a key, such as `id` and `organization.id`, in their order. */

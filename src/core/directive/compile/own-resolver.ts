@@ -3,6 +3,18 @@ import type { CacheParts } from "../../parts.js";
 import type { AnyField } from "./field-rule.js";
 import { REFERENCE, referenceResolverOf } from "./reference.js";
 
+/**
+ * Whether a field has a resolver of its own, so that its value is not simply a property of its parent. In a stitched
+ * schema, `defaultMergedResolver` reads that property. What the cache wraps counts as without it, so that a schema
+ * which is applied twice is the same both times.
+ */
+export function hasOwnResolver({ resolve }: Pick<AnyField, "resolve">): boolean {
+  const own = resolve === undefined ? undefined : (wrappedBy(resolve)?.inner ?? resolve);
+  return (
+    own !== undefined && own !== defaultFieldResolver && own.name !== BOUND_DEFAULT && !READS_PROPERTY.test(own.name)
+  );
+}
+
 export type Resolver = NonNullable<AnyField["resolve"]>;
 
 /** Marks the resolvers made by `applyCached`, and holds what each of them was made from. Registered, for two copies of this package. */
@@ -28,18 +40,6 @@ export const wrappedBy = (resolve: object): Wrapped | undefined =>
  */
 const READS_PROPERTY = /^(bound )?default(Field|Merged)Resolver$/;
 const BOUND_DEFAULT = `bound ${defaultFieldResolver.name}`;
-
-/**
- * Whether a field has a resolver of its own, so that its value is not simply a property of its parent. In a stitched
- * schema, `defaultMergedResolver` reads that property. What the cache wraps counts as without it, so that a schema
- * which is applied twice is the same both times.
- */
-export function hasOwnResolver({ resolve }: Pick<AnyField, "resolve">): boolean {
-  const own = resolve === undefined ? undefined : (wrappedBy(resolve)?.inner ?? resolve);
-  return (
-    own !== undefined && own !== defaultFieldResolver && own.name !== BOUND_DEFAULT && !READS_PROPERTY.test(own.name)
-  );
-}
 
 /** Whether Grafast (PostGraphile 5) answers a field by a plan. A resolver would take its place. */
 export function hasPlan({ extensions }: AnyField): boolean {

@@ -19,16 +19,6 @@ import type { AnyField } from "./field-rule.js";
 import { hasOwnResolver } from "./own-resolver.js";
 import { REFERENCE } from "./reference.js";
 
-/** Where a path is written, and what it can lead into. */
-export interface PathPlace {
-  readonly schema: GraphQLSchema;
-  readonly parent: GraphQLObjectType;
-  readonly field: AnyField;
-  readonly isRoot: boolean;
-  readonly use: "key" | "tag";
-  readonly otherProperties: string;
-}
-
 /**
  * Returns what is wrong with a path, as far as the schema says what it leads through. Arguments have the types that
  * they declare. The objects of resolvers can have other properties than the fields of their type, which resolvers of
@@ -50,6 +40,16 @@ export function mistakeInPath(path: Path, place: PathPlace): string | undefined 
   const argument = field.args.find((one) => one.name === name);
   if (argument === undefined) return unknownInput(path, name, field.args);
   return mistakeBelow(path, place, argument.type, `$args.${name}`, steps);
+}
+
+/** Where a path is written, and what it can lead into. */
+export interface PathPlace {
+  readonly schema: GraphQLSchema;
+  readonly parent: GraphQLObjectType;
+  readonly field: AnyField;
+  readonly isRoot: boolean;
+  readonly use: "key" | "tag";
+  readonly otherProperties: string;
 }
 
 /** `at`: the path so far, which leads to a value of type `start`. */

@@ -20,14 +20,14 @@ import type { AnyField } from "./field-rule.js";
 import { keyFieldsOf, keyPathsOf, parseSelection } from "./key-set.js";
 import { typeAt } from "./value-types.js";
 
+/** The name under which references are cached. No field can have it. */
+export const REFERENCE = "__resolveReference";
+
 /** A type that other subgraphs can reference by a `@key`. */
 export type KeyedType = GraphQLObjectType | GraphQLInterfaceType;
 
 /** Resolves a representation to an entity: `__resolveReference` of a federation subgraph. */
 export type ReferenceResolver = (representation: unknown, context: unknown, info: GraphQLResolveInfo) => unknown;
-
-/** The name under which references are cached. No field can have it. */
-export const REFERENCE = "__resolveReference";
 
 /** What `@apollo/subgraph` keeps in the extensions of a type. */
 interface Extensions {

@@ -12,16 +12,6 @@ import { isStitched } from "./own-resolver.js";
 import { REFERENCE, referenceField, referenceKeyTemplates, referenceTagsOf, requiredPathsOf } from "./reference.js";
 import { TemplateReader } from "./template-reader.js";
 
-/** How many fields an error message names besides the first. */
-const MAX_NAMED = 20;
-
-/** What is said of a field itself, of the type that it returns, and by its cache hints. */
-export interface FieldSettings {
-  readonly own: PolicySettings | undefined;
-  readonly returned?: PolicySettings | undefined;
-  readonly hinted?: PolicySettings | undefined;
-}
-
 /** Makes the rules of fields, of references to entity types, and of objects in lists. Reports why there is none. */
 export class RuleMaker {
   readonly templates: TemplateReader;
@@ -216,4 +206,14 @@ export class RuleMaker {
       "CACHED_SCOPE_MISSING",
     );
   }
+}
+
+/** How many fields an error message names besides the first. */
+const MAX_NAMED = 20;
+
+/** What is said of a field itself, of the type that it returns, and by its cache hints. */
+export interface FieldSettings {
+  readonly own: PolicySettings | undefined;
+  readonly returned?: PolicySettings | undefined;
+  readonly hinted?: PolicySettings | undefined;
 }

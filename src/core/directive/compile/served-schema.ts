@@ -6,9 +6,6 @@ import type { AnyField } from "./field-rule.js";
 import { hasOwnResolver, isStitched, markedFields, readThroughAnother, wrappedBy } from "./own-resolver.js";
 import { fieldAt } from "./reference.js";
 
-/** How many fields a line names. */
-const MAX_NAMED = 10;
-
 /**
  * Checks the schema that a server has: that its fields use the cache, as far as that can be told. Logs once which do
  * not, and what is cached where. Adapters call it when a server starts, and when its schema changes.
@@ -21,6 +18,9 @@ export function checkServed(schema: GraphQLSchema, parts: CacheParts, caller: st
   else reportLost(schema, parts, caller);
   reportStart(parts);
 }
+
+/** How many fields a line names. */
+const MAX_NAMED = 10;
 
 /** Renamed directives are not recognised. */
 function assertNotCached(schema: GraphQLSchema, parts: CacheParts, caller: string): void {

@@ -13,18 +13,6 @@ import {
 import { canonicalize, type ValueWriter } from "../../keys/canonical.js";
 import { hasOwnResolver } from "./own-resolver.js";
 
-/** A type that has been visited. */
-interface Visit {
-  readonly order: number;
-  /** The lowest `order` that is known to be reachable from here and not yet in a component. */
-  lowest: number;
-  /** What the type itself contributes to the shape, with its name. */
-  readonly text: string;
-  readonly reached: readonly GraphQLNamedType[];
-  /** The digest of everything that can be reached from here. */
-  digest: string | undefined;
-}
-
 /**
  * The shapes of the types of one schema. The shape of a type is what the schema says about a value of it: the fields
  * of every object type that the value can contain, by name and type, the values of enums, and the members of unions
@@ -99,6 +87,18 @@ export class Shapes {
     const reached = fields.filter((field) => !hasOwnResolver(field)).map((field) => getNamedType(field.type));
     return { text: textOf(`${type.name}${this.#markOf(type)}`, texts), reached: [...new Set(reached)] };
   }
+}
+
+/** A type that has been visited. */
+interface Visit {
+  readonly order: number;
+  /** The lowest `order` that is known to be reachable from here and not yet in a component. */
+  lowest: number;
+  /** What the type itself contributes to the shape, with its name. */
+  readonly text: string;
+  readonly reached: readonly GraphQLNamedType[];
+  /** The digest of everything that can be reached from here. */
+  digest: string | undefined;
 }
 
 /** A stored value holds the internal values of an enum, so these count as well. */

@@ -15,14 +15,6 @@ import { mistakeInPath, type PathPlace } from "./path-checks.js";
 import { REFERENCE, representationWriter } from "./reference.js";
 import { isIdType, typeAt, ValueWriters } from "./value-types.js";
 
-/** The field that a key or a tag is of, and where that is written. */
-export interface TemplatePlace {
-  readonly parent: GraphQLObjectType;
-  readonly field: AnyField;
-  readonly isRoot: boolean;
-  readonly place: Place;
-}
-
 /** Reads and checks the paths of keys, and the templates of tags. */
 export class TemplateReader {
   readonly #inputs: PolicyInputs;
@@ -142,6 +134,14 @@ export class TemplateReader {
       : "add the tag with resultControl(info).set({ tags })";
     return mistakeInPath(path, { ...at, use, schema, otherProperties });
   }
+}
+
+/** The field that a key or a tag is of, and where that is written. */
+export interface TemplatePlace {
+  readonly parent: GraphQLObjectType;
+  readonly field: AnyField;
+  readonly isRoot: boolean;
+  readonly place: Place;
 }
 
 /** `text`: a key path or a tag template; without effect if it names an argument that the field does not have. */

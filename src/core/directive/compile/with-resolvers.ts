@@ -15,8 +15,6 @@ import {
 import type { AnyField } from "./field-rule.js";
 import { copyReferenceResolver, type KeyedType, type ReferenceResolver } from "./reference.js";
 
-type Resolver = NonNullable<AnyField["resolve"]>;
-
 /**
  * Returns a copy of `schema` in which the fields of object types have the resolver that `resolverOf` returns, or
  * their own if it returns undefined, and types with a `__resolveReference` the one that `wrapReference` returns.
@@ -74,5 +72,7 @@ export function withResolvers(
     types: config.types.map(rebuiltType),
   });
 }
+
+type Resolver = NonNullable<AnyField["resolve"]>;
 
 type FieldConfigs = Record<string, GraphQLFieldConfig<unknown, unknown>>;

@@ -40,54 +40,6 @@ import { fieldAt, type KeyedType, REFERENCE, type ReferenceResolver, referenceFi
 import { Shapes } from "./shape.js";
 import { withResolvers } from "./with-resolvers.js";
 
-/** Options of `applyCached`. */
-export interface ApplyCachedOptions extends DirectiveNames {
-  /**
-   * Policies by the coordinate of a field or type, such as `Query.movie`, for a schema that cannot be annotated. Each
-   * argument takes precedence over that of `@cached` and `extensions.cached` at the same coordinate. Default: none.
-   */
-  readonly policies?: PoliciesOption | undefined;
-  /**
-   * Also cache fields with the hints of Apollo's response cache (`@cacheControl`), by their `maxAge` and `scope`.
-   * `@cached` takes precedence. Default: false, hints only say what clients may keep.
-   */
-  readonly cacheControl?: boolean | CacheControlOptions | undefined;
-  /**
-   * Tag cached values with the entities in them, such as `Movie:7`, and let each mutation invalidate the entities
-   * that its resolver returns. Default: false.
-   */
-  readonly entityTags?: boolean | EntityTagsOptions | undefined;
-  /**
-   * By type: the field, or fields, that identify its objects, in entity tags, in the default keys of its fields and
-   * in subtrees: `{ Movie: "slug", Rating: ["movieId", "userId"] }`. Default: `id`.
-   */
-  readonly idFields?: Readonly<Record<string, string | readonly string[]>> | undefined;
-  /**
-   * By coordinate: knows which ids cannot exist. A cached field that is asked for such an id, and has no entry for
-   * it, is null without a load, and nothing is stored. Only fields that can be null.
-   */
-  readonly exists?: Readonly<Record<string, FieldExistence>> | undefined;
-  /**
-   * By coordinate: returns whether a stored value is the same as one that the resolver has just returned, while the
-   * mode of the field is `observe`. Both are copies. Must be synchronous. Default: a deep comparison of what is stored.
-   */
-  readonly compare?: Readonly<Record<string, Compare>> | undefined;
-}
-
-const OPTION_NAMES: readonly string[] = [
-  "directive",
-  "invalidates",
-  "policies",
-  "cacheControl",
-  "entityTags",
-  "idFields",
-  "exists",
-  "compare",
-] satisfies (keyof ApplyCachedOptions)[];
-
-/** The rest of a resolver's `info` in a worker, which has no query. */
-const NO_QUERY = { fieldNodes: [], fragments: {}, rootValue: undefined };
-
 /**
  * Returns a copy of `schema` in which the resolvers of cached fields ask `cache` first. The given schema is not
  * changed.
@@ -245,6 +197,54 @@ export function applyCached(
   for (const name of Object.values(names)) parts.rules.directives.add(name);
   return applied;
 }
+
+/** Options of `applyCached`. */
+export interface ApplyCachedOptions extends DirectiveNames {
+  /**
+   * Policies by the coordinate of a field or type, such as `Query.movie`, for a schema that cannot be annotated. Each
+   * argument takes precedence over that of `@cached` and `extensions.cached` at the same coordinate. Default: none.
+   */
+  readonly policies?: PoliciesOption | undefined;
+  /**
+   * Also cache fields with the hints of Apollo's response cache (`@cacheControl`), by their `maxAge` and `scope`.
+   * `@cached` takes precedence. Default: false, hints only say what clients may keep.
+   */
+  readonly cacheControl?: boolean | CacheControlOptions | undefined;
+  /**
+   * Tag cached values with the entities in them, such as `Movie:7`, and let each mutation invalidate the entities
+   * that its resolver returns. Default: false.
+   */
+  readonly entityTags?: boolean | EntityTagsOptions | undefined;
+  /**
+   * By type: the field, or fields, that identify its objects, in entity tags, in the default keys of its fields and
+   * in subtrees: `{ Movie: "slug", Rating: ["movieId", "userId"] }`. Default: `id`.
+   */
+  readonly idFields?: Readonly<Record<string, string | readonly string[]>> | undefined;
+  /**
+   * By coordinate: knows which ids cannot exist. A cached field that is asked for such an id, and has no entry for
+   * it, is null without a load, and nothing is stored. Only fields that can be null.
+   */
+  readonly exists?: Readonly<Record<string, FieldExistence>> | undefined;
+  /**
+   * By coordinate: returns whether a stored value is the same as one that the resolver has just returned, while the
+   * mode of the field is `observe`. Both are copies. Must be synchronous. Default: a deep comparison of what is stored.
+   */
+  readonly compare?: Readonly<Record<string, Compare>> | undefined;
+}
+
+const OPTION_NAMES: readonly string[] = [
+  "directive",
+  "invalidates",
+  "policies",
+  "cacheControl",
+  "entityTags",
+  "idFields",
+  "exists",
+  "compare",
+] satisfies (keyof ApplyCachedOptions)[];
+
+/** The rest of a resolver's `info` in a worker, which has no query. */
+const NO_QUERY = { fieldNodes: [], fragments: {}, rootValue: undefined };
 
 /** Returns what the schema says about the values of loaders that name their type. */
 function factsLookup(

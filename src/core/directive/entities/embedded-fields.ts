@@ -9,21 +9,6 @@ import {
 import type { AnyField } from "../compile/field-rule.js";
 import { hasOwnResolver } from "../compile/own-resolver.js";
 
-/** What code-first libraries say of a field whose resolver they have made. */
-interface LibraryExtensions {
-  readonly pothosExposedField?: unknown;
-  readonly nexus?: { readonly hasDefinedResolver?: unknown };
-}
-
-/**
- * Whether the value of a field is a part of its parent. Libraries wrap the reading of a property to check
- * permissions, so that it looks like a resolver of its own.
- */
-export function isPartOfParent(field: AnyField): boolean {
-  const { pothosExposedField, nexus } = field.extensions as LibraryExtensions;
-  return !hasOwnResolver(field) || pothosExposedField !== undefined || nexus?.hasDefinedResolver === false;
-}
-
 /**
  * Returns a function that lists the fields for which `isWanted` returns true and that are below the values of a type:
  * in the type itself, or in what those of its fields return whose value is a part of it. The search runs backwards,
@@ -54,6 +39,21 @@ export function createEmbeddedFinder(
       .filter(({ within }) => objects.some((type) => within.has(type)))
       .map(({ coordinate }) => coordinate);
   };
+}
+
+/** What code-first libraries say of a field whose resolver they have made. */
+interface LibraryExtensions {
+  readonly pothosExposedField?: unknown;
+  readonly nexus?: { readonly hasDefinedResolver?: unknown };
+}
+
+/**
+ * Whether the value of a field is a part of its parent. Libraries wrap the reading of a property to check
+ * permissions, so that it looks like a resolver of its own.
+ */
+export function isPartOfParent(field: AnyField): boolean {
+  const { pothosExposedField, nexus } = field.extensions as LibraryExtensions;
+  return !hasOwnResolver(field) || pothosExposedField !== undefined || nexus?.hasDefinedResolver === false;
 }
 
 function reachable<Node>(start: Node, next: ReadonlyMap<Node, ReadonlySet<Node>>): ReadonlySet<Node> {

@@ -25,35 +25,6 @@ import { fieldAt } from "../compile/reference.js";
 import { type AbstractPlan, type IsTypeOf, type ObjectPlan, type Place, PlaceFinder } from "./entity-walk.js";
 import type { IdFields } from "./id-fields.js";
 
-/** How `applyCached` tags values with the entities in them. */
-export interface EntityTagsOptions {
-  /** Object types with an `id` or `idFields` whose values get no tag and are not invalidated by mutations. Default: none. */
-  readonly exceptTypes?: readonly string[] | undefined;
-}
-
-/** Returns the names of the excepted types; undefined if entity tags are not used. Throws `CACHED_OPTION_INVALID`. */
-export function resolveEntityTags(
-  given: unknown,
-  schema: GraphQLSchema,
-  idFields: IdFields,
-): readonly string[] | undefined {
-  const options = featureOption(given, "entityTags", ["exceptTypes"]);
-  if (options === undefined) return undefined;
-  const { exceptTypes = [] } = options;
-  if (!Array.isArray(exceptTypes))
-    refuseMistakes(
-      `\`entityTags.exceptTypes\`: expected an array of names of object types, got ${describeSetting(exceptTypes)}`,
-    );
-  for (const name of exceptTypes as unknown[]) {
-    const type = typeof name === "string" ? schema.getType(name) : undefined;
-    if (!isObjectType(type) || idFields.in(type) === undefined)
-      refuseMistakes(
-        `\`entityTags.exceptTypes\`: expected names of object types of the schema that have a field \`id\` or \`idFields\`, got ${describeSetting(name)}`,
-      );
-  }
-  return exceptTypes as readonly string[];
-}
-
 /**
  * The entities of one schema: the object types with an `id`, or the fields in `idFields`, that are properties of the
  * object, as GraphQL's default resolver reads them. A walk through a value finds them as `Shapes` finds what a value
@@ -219,6 +190,35 @@ export class EntityTypes {
         members.push({ fieldName: name, place: this.#placeOf(returned, `${typeName}.${name}`) });
     return plan;
   }
+}
+
+/** How `applyCached` tags values with the entities in them. */
+export interface EntityTagsOptions {
+  /** Object types with an `id` or `idFields` whose values get no tag and are not invalidated by mutations. Default: none. */
+  readonly exceptTypes?: readonly string[] | undefined;
+}
+
+/** Returns the names of the excepted types; undefined if entity tags are not used. Throws `CACHED_OPTION_INVALID`. */
+export function resolveEntityTags(
+  given: unknown,
+  schema: GraphQLSchema,
+  idFields: IdFields,
+): readonly string[] | undefined {
+  const options = featureOption(given, "entityTags", ["exceptTypes"]);
+  if (options === undefined) return undefined;
+  const { exceptTypes = [] } = options;
+  if (!Array.isArray(exceptTypes))
+    refuseMistakes(
+      `\`entityTags.exceptTypes\`: expected an array of names of object types, got ${describeSetting(exceptTypes)}`,
+    );
+  for (const name of exceptTypes as unknown[]) {
+    const type = typeof name === "string" ? schema.getType(name) : undefined;
+    if (!isObjectType(type) || idFields.in(type) === undefined)
+      refuseMistakes(
+        `\`entityTags.exceptTypes\`: expected names of object types of the schema that have a field \`id\` or \`idFields\`, got ${describeSetting(name)}`,
+      );
+  }
+  return exceptTypes as readonly string[];
 }
 
 /** The fields that a walk goes through. */

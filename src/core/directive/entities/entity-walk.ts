@@ -8,37 +8,6 @@ import { entityTag, typeTag } from "../../keys/key.js";
 import { tagText } from "../../keys/tag-template.js";
 import type { EntityCall, EntityFinder, Obstacle } from "../../schema-rules.js";
 
-/** The maximum number of entity tags of a value, unless it has entities of more types than that. */
-const MAX_ENTITY_TAGS = 100;
-/** How long a mutation waits for promises in its result. GraphQL waits for them as well if the fields are selected. */
-const MAX_WAIT_MS = 10_000;
-
-/** What the walk needs to know of an object type. */
-export interface ObjectPlan {
-  readonly typeName: string;
-  /** The fields that identify values of the type, which have no resolver. Undefined if the values are no entities. */
-  readonly idFields: readonly string[] | undefined;
-  /** The fields without a resolver that lead to entities. */
-  readonly members: readonly { readonly fieldName: string; readonly place: Place }[];
-}
-
-/** What the walk needs to know of an interface or union. Types that lead to no entity have no plan. */
-export interface AbstractPlan {
-  readonly possible: ReadonlyMap<string, ObjectPlan | undefined>;
-  readonly testable: readonly { readonly isTypeOf: IsTypeOf; readonly plan: ObjectPlan | undefined }[];
-}
-
-export type IsTypeOf = GraphQLIsTypeOfFn<unknown, unknown>;
-
-/** Where values are found, with what the schema says of them. */
-export interface Place {
-  readonly coordinate: string;
-  readonly isList: boolean;
-  readonly plan: ObjectPlan | AbstractPlan;
-}
-
-type Fields = Readonly<Record<string, unknown>>;
-
 /** Finds the entities in the values at one place of a schema. */
 export class PlaceFinder implements EntityFinder {
   readonly #place: Place;
@@ -100,6 +69,37 @@ export class PlaceFinder implements EntityFinder {
     }
   }
 }
+
+/** The maximum number of entity tags of a value, unless it has entities of more types than that. */
+const MAX_ENTITY_TAGS = 100;
+/** How long a mutation waits for promises in its result. GraphQL waits for them as well if the fields are selected. */
+const MAX_WAIT_MS = 10_000;
+
+/** What the walk needs to know of an object type. */
+export interface ObjectPlan {
+  readonly typeName: string;
+  /** The fields that identify values of the type, which have no resolver. Undefined if the values are no entities. */
+  readonly idFields: readonly string[] | undefined;
+  /** The fields without a resolver that lead to entities. */
+  readonly members: readonly { readonly fieldName: string; readonly place: Place }[];
+}
+
+/** What the walk needs to know of an interface or union. Types that lead to no entity have no plan. */
+export interface AbstractPlan {
+  readonly possible: ReadonlyMap<string, ObjectPlan | undefined>;
+  readonly testable: readonly { readonly isTypeOf: IsTypeOf; readonly plan: ObjectPlan | undefined }[];
+}
+
+export type IsTypeOf = GraphQLIsTypeOfFn<unknown, unknown>;
+
+/** Where values are found, with what the schema says of them. */
+export interface Place {
+  readonly coordinate: string;
+  readonly isList: boolean;
+  readonly plan: ObjectPlan | AbstractPlan;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
 
 /**
  * Finds the entities in one value. It goes through the fields without a resolver, which read their property as

@@ -17,20 +17,6 @@ import type { AnyField } from "../compile/field-rule.js";
 import { hasOwnResolver } from "../compile/own-resolver.js";
 import type { IdFields } from "../entities/id-fields.js";
 
-/** How `applyCached` uses the hints that a schema has for Apollo's response cache. */
-export interface CacheControlOptions {
-  /**
-   * Which fields with a hint are cached. `ROOT`: those of the query type. `ALL`: also fields of other types that have
-   * a resolver of their own; it must depend on nothing of the parent but its `id`. Default: `ROOT`.
-   */
-  readonly fields?: "ROOT" | "ALL" | undefined;
-  /**
-   * The `maxAge` in seconds of root fields, and of fields that return types with fields, if they have no hint: what
-   * Apollo's cache control plugin is passed under this name. Default: 0.
-   */
-  readonly defaultMaxAge?: number | undefined;
-}
-
 /** Returns the option `cacheControl` with its defaults; undefined if hints are not used. Throws `CACHED_OPTION_INVALID`. */
 export function resolveCacheControl(given: unknown): Required<CacheControlOptions> | undefined {
   const options = featureOption(given, "cacheControl", ["fields", "defaultMaxAge"]);
@@ -43,6 +29,20 @@ export function resolveCacheControl(given: unknown): Required<CacheControlOption
       `\`cacheControl.defaultMaxAge\`: expected an integer of at least 0 (seconds), got ${describeSetting(defaultMaxAge)}`,
     );
   return { fields, defaultMaxAge };
+}
+
+/** How `applyCached` uses the hints that a schema has for Apollo's response cache. */
+export interface CacheControlOptions {
+  /**
+   * Which fields with a hint are cached. `ROOT`: those of the query type. `ALL`: also fields of other types that have
+   * a resolver of their own; it must depend on nothing of the parent but its `id`. Default: `ROOT`.
+   */
+  readonly fields?: "ROOT" | "ALL" | undefined;
+  /**
+   * The `maxAge` in seconds of root fields, and of fields that return types with fields, if they have no hint: what
+   * Apollo's cache control plugin is passed under this name. Default: 0.
+   */
+  readonly defaultMaxAge?: number | undefined;
 }
 
 /** What `@cacheControl` says at one place. Undefined properties are not set. */

@@ -2,32 +2,6 @@ import { infoWith } from "../../base/graphql-version.js";
 import { type ResponseHint, validHint } from "../../store/body.js";
 
 /**
- * The part of `info.cacheControl` used here, as in `@apollo/cache-control-types`. Apollo and other servers provide it
- * for resolvers to read and set cache hints.
- */
-export interface HintedInfo {
-  readonly cacheControl?: CacheControl;
-}
-
-interface CacheControl {
-  readonly cacheHint: CacheHint;
-  setCacheHint(hint: ResponseHint): void;
-}
-
-interface CacheHint {
-  maxAge?: number | undefined;
-  scope?: ResponseHint["scope"] | undefined;
-  restrict?(hint: ResponseHint): void;
-  replace?(hint: ResponseHint): void;
-  policyIfCacheable?(): unknown;
-}
-
-export interface RecordedHints<Info> {
-  readonly info: Info;
-  hint(): ResponseHint | undefined;
-}
-
-/**
  * Returns an `info` for one load that records the cache hints set by the resolver, so that a later hit can set the
  * same hints. The hints are also forwarded to the server. Returns `info` itself if the server has no cache control.
  */
@@ -78,6 +52,32 @@ export function recordHints<Info extends object>(info: Info): RecordedHints<Info
     },
   };
   return { info: infoWith(info, { cacheControl: recording }), hint: () => recorded && validHint(recorded) };
+}
+
+/**
+ * The part of `info.cacheControl` used here, as in `@apollo/cache-control-types`. Apollo and other servers provide it
+ * for resolvers to read and set cache hints.
+ */
+export interface HintedInfo {
+  readonly cacheControl?: CacheControl;
+}
+
+interface CacheControl {
+  readonly cacheHint: CacheHint;
+  setCacheHint(hint: ResponseHint): void;
+}
+
+interface CacheHint {
+  maxAge?: number | undefined;
+  scope?: ResponseHint["scope"] | undefined;
+  restrict?(hint: ResponseHint): void;
+  replace?(hint: ResponseHint): void;
+  policyIfCacheable?(): unknown;
+}
+
+export interface RecordedHints<Info> {
+  readonly info: Info;
+  hint(): ResponseHint | undefined;
 }
 
 /** Returns the cache control of a load that has no response: a refresh job. */

@@ -3,9 +3,6 @@ import type { Subject } from "../../keys/key.js";
 import { checkedTags, mistakeInTag } from "../../keys/tag-template.js";
 import type { CacheParts } from "../../parts.js";
 
-/** How many tags of a call are compared with those that values can have: that takes far longer than their text alone. */
-const MAX_COMPARED = 100;
-
 /**
  * Returns what an invalidation of the tags that `caller` got changes. Reports, once each, tags that no value can
  * have, among the first hundred.
@@ -25,6 +22,9 @@ export function invalidatedSubjects(parts: CacheParts, given: unknown, caller: s
   }
   return parts.keys.invalidatedTags(tags);
 }
+
+/** How many tags of a call are compared with those that values can have: that takes far longer than their text alone. */
+const MAX_COMPARED = 100;
 
 function problemOf({ knownTags }: CacheParts, tag: string): string | undefined {
   const unknown = knownTags.unknown(tag);

@@ -7,16 +7,6 @@ import type { FieldRule } from "../../schema-rules.js";
 import type { Names } from "../../tier/record/unconfirmed-invalidations.js";
 import { type CoordinateTarget, checkProperties, checkTarget, namesOfTarget } from "../compile/coordinate-key.js";
 
-/** Identifies one entry of a loader, or without `id` all of them. */
-export interface LoaderTarget {
-  readonly loader: string;
-  readonly id?: unknown;
-  readonly private?: unknown;
-}
-
-/** What can be invalidated: one entry, or all entries of a field or loader. */
-export type InvalidationTarget = CoordinateTarget | LoaderTarget;
-
 /**
  * Checks a target that a user passes to `caller`; `at` is its place in the argument, such as `entries[0].`. Throws
  * `CACHED_OPTION_INVALID`.
@@ -45,6 +35,16 @@ export function checkInvalidationTarget(
     reject(`\`${at}loader\`: expected the name of a loader, got ${describeSetting(loader)}`);
   checkProperties(target, "loader", at, reject);
 }
+
+/** Identifies one entry of a loader, or without `id` all of them. */
+export interface LoaderTarget {
+  readonly loader: string;
+  readonly id?: unknown;
+  readonly private?: unknown;
+}
+
+/** What can be invalidated: one entry, or all entries of a field or loader. */
+export type InvalidationTarget = CoordinateTarget | LoaderTarget;
 
 /** A target of one entry, by the property that every such target has. */
 const ENTRY_EXAMPLES = {

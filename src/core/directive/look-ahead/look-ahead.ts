@@ -7,19 +7,6 @@ import type { Excess } from "../../tier/request/loaded.js";
 import { observeQuery, QueryReads } from "./query-reads.js";
 import { type QueryInfo, Selections } from "./selection.js";
 
-/** Each extent contains the ones before it. */
-const EXTENTS: readonly QueryExtent[] = ["none", "selection", "operation"];
-const isWider = (one: QueryExtent, other: QueryExtent): boolean => EXTENTS.indexOf(one) > EXTENTS.indexOf(other);
-
-export interface LookAheadField {
-  readonly coordinate: string;
-  readonly hasSelection: boolean;
-  readonly declaresSelection: boolean;
-  readonly isStitched: boolean;
-  /** Whether it stands for references: their query has the representations of all of them as an argument. */
-  readonly isReference: boolean;
-}
-
 /**
  * What the loads of one field were seen to read of the query, in this process. From then on it is part of the field's
  * keys.
@@ -69,6 +56,19 @@ export class LookAhead implements QueryUse {
     }
     return { kind: "outgrown-key" };
   }
+}
+
+/** Each extent contains the ones before it. */
+const EXTENTS: readonly QueryExtent[] = ["none", "selection", "operation"];
+const isWider = (one: QueryExtent, other: QueryExtent): boolean => EXTENTS.indexOf(one) > EXTENTS.indexOf(other);
+
+export interface LookAheadField {
+  readonly coordinate: string;
+  readonly hasSelection: boolean;
+  readonly declaresSelection: boolean;
+  readonly isStitched: boolean;
+  /** Whether it stands for references: their query has the representations of all of them as an argument. */
+  readonly isReference: boolean;
 }
 
 function selectionRead(coordinate: string, extent: QueryExtent): CachedError {

@@ -4,9 +4,6 @@ import { infoWith, mapVariables } from "../../base/graphql-version.js";
 import type { QueryExtent } from "../../schema-rules.js";
 import type { Outline } from "./selection.js";
 
-/** A part of the query. `rest`: variables or fragments that the selection does not contain. */
-type QueryPart = "selection" | "operation" | "rest" | "name" | "definitions" | "allFragments";
-
 /** What one load has read of the query so far. */
 export class QueryReads {
   readonly #read = new Set<QueryPart>();
@@ -56,6 +53,9 @@ export class QueryReads {
     };
   }
 }
+
+/** A part of the query. `rest`: variables or fragments that the selection does not contain. */
+type QueryPart = "selection" | "operation" | "rest" | "name" | "definitions" | "allFragments";
 
 /**
  * Returns an `info` for one load that records in `reads` what the load reads of the query, also after an await and

@@ -15,17 +15,6 @@ import {
 import { coercedVariables } from "../../base/graphql-version.js";
 import type { ValueWriter } from "../../keys/canonical.js";
 
-/** The part of `info` that says what a query asks for. */
-export type QueryInfo = Pick<GraphQLResolveInfo, "fieldNodes" | "fragments" | "operation" | "variableValues">;
-
-/** A part of a query document, as far as it does not depend on the values of variables. */
-export interface Outline {
-  readonly digest: string;
-  /** The variables in it, in the order of their first use. */
-  readonly variables: ReadonlySet<string>;
-  readonly fragments: ReadonlyMap<string, FragmentDefinitionNode | undefined>;
-}
-
 /**
  * Writes what queries select, as part of keys. Outlines are memoized per node of the document, so that a server which
  * caches parsed documents makes each of them once.
@@ -77,6 +66,17 @@ export class Selections {
     this.#ofFields.set(owner, outline);
     return outline;
   }
+}
+
+/** The part of `info` that says what a query asks for. */
+export type QueryInfo = Pick<GraphQLResolveInfo, "fieldNodes" | "fragments" | "operation" | "variableValues">;
+
+/** A part of a query document, as far as it does not depend on the values of variables. */
+export interface Outline {
+  readonly digest: string;
+  /** The variables in it, in the order of their first use. */
+  readonly variables: ReadonlySet<string>;
+  readonly fragments: ReadonlyMap<string, FragmentDefinitionNode | undefined>;
 }
 
 const byText = (one: string, other: string): number => (one < other ? -1 : 1);

@@ -13,31 +13,6 @@ import type { AnyField } from "../compile/field-rule.js";
 import { createEmbeddedFinder } from "../entities/embedded-fields.js";
 import { isAuthName } from "./auth-names.js";
 
-/** What says in a schema that not every caller may see something, whatever library reads it. */
-export interface AuthMark {
-  /** As it is written, such as `@auth`, or `authScopes` in the options of a code-first library. */
-  readonly text: string;
-  /**
-   * The library that checks it inside of the resolver that the schema has, where a hit skips the check. Undefined: it
-   * may be checked outside of the cache.
-   */
-  readonly checkedBy: "Pothos" | "Nexus" | "TypeGraphQL" | undefined;
-}
-
-interface LibraryExtensions {
-  readonly directives?: unknown;
-  readonly pothosOptions?: object;
-  /** Whether a plugin of Pothos has wrapped the resolver. Older versions do not say. */
-  readonly pothosResolveWrapped?: boolean;
-  readonly nexus?: { readonly config?: object };
-}
-
-/** The fields of a type as TypeGraphQL keeps them, not in the schema, with the roles of `@Authorized`. */
-interface TypeGraphQLFields {
-  readonly name: string;
-  readonly fields?: readonly { readonly schemaName: string; readonly roles?: readonly unknown[] }[] | undefined;
-}
-
 /**
  * Finds the auth marks of a schema: directives in the SDL and in `extensions.directives`, settings in `extensions`,
  * the options that Pothos and Nexus keep there, and the roles of TypeGraphQL. A mark covers a field if it is on the
@@ -184,6 +159,31 @@ export class AuthMarks {
     const [mark] = [...this.#marksOnField(type, field), ...this.#marksOnReturned(getNamedType(field.type))];
     return (mark as AuthMark).text;
   }
+}
+
+/** What says in a schema that not every caller may see something, whatever library reads it. */
+export interface AuthMark {
+  /** As it is written, such as `@auth`, or `authScopes` in the options of a code-first library. */
+  readonly text: string;
+  /**
+   * The library that checks it inside of the resolver that the schema has, where a hit skips the check. Undefined: it
+   * may be checked outside of the cache.
+   */
+  readonly checkedBy: "Pothos" | "Nexus" | "TypeGraphQL" | undefined;
+}
+
+interface LibraryExtensions {
+  readonly directives?: unknown;
+  readonly pothosOptions?: object;
+  /** Whether a plugin of Pothos has wrapped the resolver. Older versions do not say. */
+  readonly pothosResolveWrapped?: boolean;
+  readonly nexus?: { readonly config?: object };
+}
+
+/** The fields of a type as TypeGraphQL keeps them, not in the schema, with the roles of `@Authorized`. */
+interface TypeGraphQLFields {
+  readonly name: string;
+  readonly fields?: readonly { readonly schemaName: string; readonly roles?: readonly unknown[] }[] | undefined;
 }
 
 /** Returns the names of the directives on something. Federation's `federation__policy` is `policy`. */

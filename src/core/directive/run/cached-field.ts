@@ -27,21 +27,6 @@ import { FieldNames } from "./call-names.js";
 import { withResultControl } from "./result-control.js";
 import { ResultValidator } from "./result-validator.js";
 
-export type Args = Record<string, unknown>;
-export type Resolver = GraphQLFieldResolver<unknown, unknown, Args>;
-
-/** What the options of `applyCached` say about one field. */
-export interface FieldFunctions {
-  /** Checks on a miss whether there is anything to load. */
-  readonly existence: ExistenceCheck | undefined;
-  /** See `ReadRequest.compare`. */
-  readonly compare: Compare | undefined;
-  /** Called when a read of the field has ended that was not answered by the near cache. */
-  readonly onRead?: ((report: ReadReport, info: GraphQLResolveInfo) => void) | undefined;
-  /** See `ReadRequest.onMiss`. */
-  readonly onMiss?: ((entry: Entry | undefined, info: GraphQLResolveInfo) => void) | undefined;
-}
-
 /**
  * A cached field: identity, then key, then the near cache, and only then a request for the loader of the
  * execution. A hit of the near cache makes nothing but its value. A call without a usable key
@@ -197,6 +182,21 @@ export class CachedField {
         info,
       );
   }
+}
+
+export type Args = Record<string, unknown>;
+export type Resolver = GraphQLFieldResolver<unknown, unknown, Args>;
+
+/** What the options of `applyCached` say about one field. */
+export interface FieldFunctions {
+  /** Checks on a miss whether there is anything to load. */
+  readonly existence: ExistenceCheck | undefined;
+  /** See `ReadRequest.compare`. */
+  readonly compare: Compare | undefined;
+  /** Called when a read of the field has ended that was not answered by the near cache. */
+  readonly onRead?: ((report: ReadReport, info: GraphQLResolveInfo) => void) | undefined;
+  /** See `ReadRequest.onMiss`. */
+  readonly onMiss?: ((entry: Entry | undefined, info: GraphQLResolveInfo) => void) | undefined;
 }
 
 /** Wraps the resolver of a cached field. */

@@ -10,8 +10,6 @@ import type { FieldRule } from "../../schema-rules.js";
 import type { NearNames } from "../../tier/near/near-cache.js";
 import { declaresSelection, type FieldRoots, keyOf, knownTagsOf, pathsInKnown } from "../compile/field-rule.js";
 
-type Args = Readonly<Record<string, unknown>>;
-
 /**
  * Makes the names of the calls of one field, and remembers them by the values that they are made from: those at the
  * paths of the key and of the tags. Calls with an object among these values are not remembered, since objects can
@@ -73,6 +71,8 @@ export class FieldNames {
     return parts.includes(undefined) ? undefined : parts.join("");
   }
 }
+
+type Args = Readonly<Record<string, unknown>>;
 
 /**
  * Returns the paths to the values that the names of a field's calls are made from, besides the selection. Undefined

@@ -2,13 +2,6 @@ import { CachedError, describeSetting } from "../../base/errors.js";
 import { infoWith } from "../../base/graphql-version.js";
 import { InertControl, type ResultControl } from "../../tier/request/result-control.js";
 
-/** Holds the control on the `info` of a load and on its copies. Registered, for two copies of this package. */
-const CONTROL: unique symbol = Symbol.for("graphql-cached.resultControl") as never;
-
-/** Returns an `info` for one load from which `resultControl` returns `control`. */
-export const withResultControl = <Info extends object>(info: Info, control: ResultControl): Info =>
-  infoWith(info, { [CONTROL]: control });
-
 /**
  * Returns the control of the result of a field: whether it is cached, for how long, with which tags,
  * and the value that it replaces. `info` is the fourth argument of the resolver. If the field is not
@@ -26,6 +19,13 @@ export function resultControl(info: object): ResultControl {
     );
   return new InertControl(`${String(parentType)}.${fieldName}`);
 }
+
+/** Holds the control on the `info` of a load and on its copies. Registered, for two copies of this package. */
+const CONTROL: unique symbol = Symbol.for("graphql-cached.resultControl") as never;
+
+/** Returns an `info` for one load from which `resultControl` returns `control`. */
+export const withResultControl = <Info extends object>(info: Info, control: ResultControl): Info =>
+  infoWith(info, { [CONTROL]: control });
 
 interface PartialInfo {
   readonly [CONTROL]?: ResultControl;

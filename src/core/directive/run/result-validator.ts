@@ -20,13 +20,6 @@ import type { KnownResolvers } from "../../base/known-resolvers.js";
 import type { NearValue } from "../../tier/near/near-entries.js";
 import type { LoadedMistake, ReadRequest, Validator } from "../../tier/request/request.js";
 
-type Info = Pick<GraphQLResolveInfo, "schema" | "returnType" | "fieldNodes" | "fragments" | "variableValues">;
-type Call = Pick<ReadRequest, "call" | "context">;
-type PlainObject = Readonly<Record<string, unknown>>;
-
-/** Returns whether a value may contain something that GraphQL refuses, for some selection. */
-type Suspicion = (value: unknown) => boolean;
-
 /**
  * Finds what GraphQL would refuse in the value of a cached field: null for a non-null type, an unknown enum value, an
  * object whose type cannot be resolved. Such a value is not stored, and a stored one is loaded again; otherwise every
@@ -106,6 +99,13 @@ export class ResultValidator implements Validator {
     }
   }
 }
+
+type Info = Pick<GraphQLResolveInfo, "schema" | "returnType" | "fieldNodes" | "fragments" | "variableValues">;
+type Call = Pick<ReadRequest, "call" | "context">;
+type PlainObject = Readonly<Record<string, unknown>>;
+
+/** Returns whether a value may contain something that GraphQL refuses, for some selection. */
+type Suspicion = (value: unknown) => boolean;
 
 function changedType(before: readonly string[], after: readonly string[]): string | undefined {
   const index = before.findIndex((name, at) => name !== after[at]);

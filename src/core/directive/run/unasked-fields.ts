@@ -2,13 +2,6 @@ import { type DocumentNode, type GraphQLSchema, getOperationAST } from "graphql"
 import type { CacheParts } from "../../parts.js";
 import { markedFields } from "../compile/own-resolver.js";
 
-/** An operation that a server has executed. */
-export interface ExecutedOperation {
-  readonly schema: GraphQLSchema;
-  readonly document: DocumentNode;
-  readonly operationName?: string | null | undefined;
-}
-
 /**
  * Reports once that a server answers cached fields without calling their resolvers: a gateway in proxy mode, for
  * example, sends every operation to another server. The schema does not show it.
@@ -48,6 +41,13 @@ export class UnaskedFields {
       `graphql-cached: ${this.#caller}: \`${answered[0]}\` was answered without its resolver, so nothing is cached: another server executes the queries, as with a gateway in proxy mode, or a response cache has answered; use the cache in the service that has the resolvers, or in a gateway with resolvers, such as one of subgraphs or wrapSchema()`,
     );
   }
+}
+
+/** An operation that a server has executed. */
+export interface ExecutedOperation {
+  readonly schema: GraphQLSchema;
+  readonly document: DocumentNode;
+  readonly operationName?: string | null | undefined;
 }
 
 /** Returns the coordinates of the root fields of a query that have a value, without those in fragments. */

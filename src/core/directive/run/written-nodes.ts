@@ -1,16 +1,16 @@
 import type { FieldNode, GraphQLResolveInfo, OperationDefinitionNode, SelectionSetNode } from "graphql";
 import { infoWith } from "../../base/graphql-version.js";
 
-/** Leads from a node of a rewritten document to the one that the client has written. */
-export const ORIGINAL: unique symbol = Symbol("graphql-cached.original");
-
-type Written<Node> = Node & { readonly [ORIGINAL]?: Node };
-
 /** Returns a node with another selection than the client has written. */
 export const rewrittenNode = <Node extends FieldNode | OperationDefinitionNode>(
   original: Node,
   selectionSet: SelectionSetNode,
 ): Node => ({ ...original, selectionSet, [ORIGINAL]: original });
+
+/** Leads from a node of a rewritten document to the one that the client has written. */
+export const ORIGINAL: unique symbol = Symbol("graphql-cached.original");
+
+type Written<Node> = Node & { readonly [ORIGINAL]?: Node };
 
 /** Returns `info` with the nodes that the client has written: resolvers that look ahead must not see others. */
 export function writtenInfo(info: GraphQLResolveInfo): GraphQLResolveInfo {

@@ -8,6 +8,28 @@ import type { Channel } from "../../telemetry/channel.js";
 import { subjectOf } from "../../telemetry/subject.js";
 import { failureAad, readFailure } from "./failure.js";
 
+/**
+ * Decodes the entry of a value for the reader of `key`. Every call returns a new value. Unreadable
+ * entries are reported, never thrown.
+ */
+export function decodeEntry(entry: Entry, key: Key, packing: Packing, channel: Channel): Decoded {
+  let cause: unknown;
+  try {
+    const body = packing.unseal(entry.body, key.name);
+    const parts = readBody(body, key);
+    if (parts === "collision") return { kind: "collision" };
+    if (parts !== undefined) {
+      const content = packing.unpack(body, parts.valueAt);
+      const value = packing.decode(content);
+      return new DecodedValue(value, content, parts, body);
+    }
+  } catch (error) {
+    cause = error;
+  }
+  reportCorrupt(key, cause, channel);
+  return { kind: "corrupt" };
+}
+
 /** A decoded value with what its load has said about it. */
 export class DecodedValue {
   readonly kind = "value";
@@ -61,28 +83,6 @@ export class DecodedValue {
  * key. Both count as absent.
  */
 export type Decoded = DecodedValue | { readonly kind: "corrupt" } | { readonly kind: "collision" };
-
-/**
- * Decodes the entry of a value for the reader of `key`. Every call returns a new value. Unreadable
- * entries are reported, never thrown.
- */
-export function decodeEntry(entry: Entry, key: Key, packing: Packing, channel: Channel): Decoded {
-  let cause: unknown;
-  try {
-    const body = packing.unseal(entry.body, key.name);
-    const parts = readBody(body, key);
-    if (parts === "collision") return { kind: "collision" };
-    if (parts !== undefined) {
-      const content = packing.unpack(body, parts.valueAt);
-      const value = packing.decode(content);
-      return new DecodedValue(value, content, parts, body);
-    }
-  } catch (error) {
-    cause = error;
-  }
-  reportCorrupt(key, cause, channel);
-  return { kind: "corrupt" };
-}
 
 /** Returns how long a value's load has set that it is served. Undefined if that cannot be read. */
 export function readOwnFreshness(entry: Entry, key: Key, packing: Packing): OwnFreshness | undefined {

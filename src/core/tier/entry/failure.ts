@@ -3,6 +3,21 @@ import { toError } from "../../base/graphql-version.js";
 import { jsonCodec } from "../../codec/json-codec.js";
 import { checkOf, type Key } from "../../keys/key.js";
 
+/**
+ * Describes what a load of `key` threw, for readers in other processes that wait for it, and for later ones. They get an
+ * error even if it threw something else. Bounded, whatever it threw; never throws.
+ */
+export function writeFailure(thrown: unknown, key: Key): Uint8Array {
+  const error: Error & { readonly extensions?: unknown } = toError(thrown);
+  const description = {
+    of: checkOf(key),
+    name: textOf(() => error.name).slice(0, MAX_NAME_LENGTH),
+    message: cut(textOf(() => error.message)),
+    extensions: encodeExtensions(error),
+  };
+  return Buffer.from(JSON.stringify(description));
+}
+
 /** The most bytes of a message, and of all extensions, that others get: the rest is cut off, or left out. */
 const MAX_TEXT_BYTES = 16 * 1024;
 const MAX_NAME_LENGTH = 256;
@@ -25,21 +40,6 @@ class RemoteFailure extends Error {
     this.name = name;
     this.extensions = extensions;
   }
-}
-
-/**
- * Describes what a load of `key` threw, for readers in other processes that wait for it, and for later ones. They get an
- * error even if it threw something else. Bounded, whatever it threw; never throws.
- */
-export function writeFailure(thrown: unknown, key: Key): Uint8Array {
-  const error: Error & { readonly extensions?: unknown } = toError(thrown);
-  const description = {
-    of: checkOf(key),
-    name: textOf(() => error.name).slice(0, MAX_NAME_LENGTH),
-    message: cut(textOf(() => error.message)),
-    extensions: encodeExtensions(error),
-  };
-  return Buffer.from(JSON.stringify(description));
 }
 
 function textOf(read: () => unknown): string {

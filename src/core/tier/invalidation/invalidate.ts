@@ -20,39 +20,6 @@ import { type InvalidationCause, type InvalidationHistory, RETRY, type RecordedK
 import { type PurgeSettings, purge } from "./purge.js";
 import { RecentInvalidations } from "./recent-invalidations.js";
 
-/** Interval between attempts to repeat unconfirmed invalidations. */
-const RETRY_MS = 250;
-
-/**
- * What an invalidation does with values. `hard` removes them. `soft` makes them stale, to be served
- * while they are loaded again. `replace` removes them for a new value that the caller stores at
- * once, so that there is no hold-off for replica lag.
- */
-export type InvalidationKind = "hard" | "soft" | "replace";
-
-/**
- * How many invalidations the store has not confirmed. `everything`: everything under the prefix is invalidated. `sinceAt`: on the clock of this
- * process; undefined if there are none.
- */
-export interface UnconfirmedStatus extends UnconfirmedCounts {
-  readonly sinceAt: number | undefined;
-}
-
-/** The parts that `Invalidation` uses. */
-export interface InvalidationParts {
-  readonly store: Store;
-  readonly variants: Variants;
-  readonly invalidations: InvalidationClock;
-  readonly clock: Clock;
-  readonly channel: Channel;
-  readonly unleasedLoads: UnleasedLoads;
-  readonly unconfirmed: UnconfirmedInvalidations;
-  readonly history: InvalidationHistory;
-  readonly underWay: WorkUnderWay;
-  readonly keys: Pick<KeySpace, "subjects" | "nameUnder">;
-  readonly settings: TierSettings & PurgeSettings;
-}
-
 /**
  * Invalidates keys and tags in the store and in this process, and protects writes to the source.
  *
@@ -369,6 +336,39 @@ export class Invalidation {
     );
     this.#parts.channel.publish({ name: "invalidations.overflowed", error });
   }
+}
+
+/** Interval between attempts to repeat unconfirmed invalidations. */
+const RETRY_MS = 250;
+
+/**
+ * What an invalidation does with values. `hard` removes them. `soft` makes them stale, to be served
+ * while they are loaded again. `replace` removes them for a new value that the caller stores at
+ * once, so that there is no hold-off for replica lag.
+ */
+export type InvalidationKind = "hard" | "soft" | "replace";
+
+/**
+ * How many invalidations the store has not confirmed. `everything`: everything under the prefix is invalidated. `sinceAt`: on the clock of this
+ * process; undefined if there are none.
+ */
+export interface UnconfirmedStatus extends UnconfirmedCounts {
+  readonly sinceAt: number | undefined;
+}
+
+/** The parts that `Invalidation` uses. */
+export interface InvalidationParts {
+  readonly store: Store;
+  readonly variants: Variants;
+  readonly invalidations: InvalidationClock;
+  readonly clock: Clock;
+  readonly channel: Channel;
+  readonly unleasedLoads: UnleasedLoads;
+  readonly unconfirmed: UnconfirmedInvalidations;
+  readonly history: InvalidationHistory;
+  readonly underWay: WorkUnderWay;
+  readonly keys: Pick<KeySpace, "subjects" | "nameUnder">;
+  readonly settings: TierSettings & PurgeSettings;
 }
 
 const NO_NAMES: Names = { keys: [], tags: [] };

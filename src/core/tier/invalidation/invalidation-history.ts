@@ -5,115 +5,6 @@ import type { Store } from "../../store/store.js";
 import type { InvalidationVia } from "../../telemetry/events.js";
 import type { Names } from "../record/unconfirmed-invalidations.js";
 
-/** How long records are collected before they are appended to the store's history, in one call. */
-const COLLECT_MS = 250;
-/** The same after an attempt that has failed. */
-const RETRY_MS = 2_000;
-/** The most names of keys, and of tags, that a record has. */
-const MAX_NAMES = 1_000;
-/** The characters of a digest that a record has: 72 bits. */
-const RECORDED_DIGEST_LENGTH = 12;
-/** The most bytes of records that wait to be appended. */
-const MAX_PENDING_BYTES = 256 * 1024;
-/** The most bytes of records that a process keeps if the store has no history. */
-const MAX_OWN_BYTES = 512 * 1024;
-/** What the store keeps. */
-const LIMITS: HistoryLimits = { maxBytes: 1024 * 1024, keepMs: 24 * 3_600_000 };
-
-/** Who asked for an invalidation. Contains no user data. */
-export interface InvalidationCause {
-  readonly via: InvalidationVia;
-  /** The mutation field that asked for it with `@invalidates` or entity tags, such as `Mutation.updateMovie`. */
-  readonly mutation?: string;
-}
-
-/** The cause of an invalidation that is repeated. */
-export const RETRY: InvalidationCause = { via: "retry" };
-
-/** A process, as the inspection names it. */
-export interface ProcessIdentity {
-  /** 16 hexadecimal digits. */
-  readonly id: string;
-  readonly host: string;
-  readonly pid: number;
-}
-
-/**
- * What an invalidation did with values: see `InvalidationKind`. A write (`cache.mutate`) has two records: it
- * invalidates when it begins and when it ends.
- */
-export type RecordedKind = "hard" | "soft" | "replace" | "write";
-
-/** What is remembered of an invalidation. Digests stand for keys and tags; there are no arguments, ids or texts of tags. */
-interface RecordContent extends InvalidationCause {
-  readonly kind: RecordedKind;
-  /** Whether the store has confirmed it. If not, a record of a `retry` follows. */
-  readonly isConfirmed: boolean;
-  /** Whether everything under the prefix was invalidated. */
-  readonly isClear: boolean;
-  /** The fields and loaders that were invalidated as a whole. */
-  readonly coordinates: readonly string[];
-  /** The coordinate and the beginning of the digest of each key, separated by a colon. */
-  readonly keys: readonly string[];
-  /** The beginnings of the digests of tags. */
-  readonly tags: readonly string[];
-  /** How many keys and tags there were. `keys` and `tags` have 1,000 each at most. */
-  readonly nameCount: number;
-}
-
-/** An invalidation that took place. Instants are on the store's clock. */
-export interface InvalidationRecord extends RecordContent {
-  /** Names the record in all answers of all processes: the process that made it, and its number there. */
-  readonly id: string;
-  readonly beganAt: number;
-  readonly endedAt: number;
-  readonly process: ProcessIdentity;
-}
-
-/** The invalidations that are remembered, in the order in which they ended. */
-export interface RememberedInvalidations {
-  /** The time on the store's clock. */
-  readonly now: number;
-  /** Earlier invalidations may be missing. */
-  readonly since: number;
-  /** Whether only those of this process are remembered, since the store keeps no history. */
-  readonly isOwnOnly: boolean;
-  readonly records: readonly InvalidationRecord[];
-  /** This process, and those that have made one of the records, by id. */
-  readonly processes: ReadonlyMap<string, ProcessIdentity>;
-}
-
-/** A record of this process. Instants are on its own clock. */
-interface OwnRecord {
-  /** Numbers the records of a process. */
-  readonly nth: number;
-  readonly beganAt: number;
-  readonly endedAt: number;
-  /** A `RecordContent` as JSON, which takes less memory than the object. */
-  readonly content: string;
-}
-
-/** What a part of the store's history contains, as JSON. Times are relative: the store adds its own to each part. */
-interface Part {
-  readonly process: ProcessIdentity;
-  /** How long ago the last record was dropped that could not be appended. */
-  readonly lostAgoMs?: number;
-  readonly records: readonly (RecordContent & {
-    readonly nth: number;
-    readonly agoMs: number;
-    readonly tookMs: number;
-  })[];
-}
-
-/** What is kept of an invalidation besides its names. */
-export interface RecordedCall {
-  readonly kind: RecordedKind;
-  readonly cause: InvalidationCause;
-  /** When it began, on the clock of this process. */
-  readonly beganAt: number;
-  readonly isConfirmed: boolean;
-}
-
 /**
  * Who invalidated what, and when: for the inspection alone. The records of all processes are in the store, in a history
  * of bounded size; what is served does not depend on it. Records are appended a quarter of a second after the first of
@@ -274,6 +165,115 @@ export class InvalidationHistory {
     };
     return Buffer.from(JSON.stringify(part));
   }
+}
+
+/** How long records are collected before they are appended to the store's history, in one call. */
+const COLLECT_MS = 250;
+/** The same after an attempt that has failed. */
+const RETRY_MS = 2_000;
+/** The most names of keys, and of tags, that a record has. */
+const MAX_NAMES = 1_000;
+/** The characters of a digest that a record has: 72 bits. */
+const RECORDED_DIGEST_LENGTH = 12;
+/** The most bytes of records that wait to be appended. */
+const MAX_PENDING_BYTES = 256 * 1024;
+/** The most bytes of records that a process keeps if the store has no history. */
+const MAX_OWN_BYTES = 512 * 1024;
+/** What the store keeps. */
+const LIMITS: HistoryLimits = { maxBytes: 1024 * 1024, keepMs: 24 * 3_600_000 };
+
+/** Who asked for an invalidation. Contains no user data. */
+export interface InvalidationCause {
+  readonly via: InvalidationVia;
+  /** The mutation field that asked for it with `@invalidates` or entity tags, such as `Mutation.updateMovie`. */
+  readonly mutation?: string;
+}
+
+/** The cause of an invalidation that is repeated. */
+export const RETRY: InvalidationCause = { via: "retry" };
+
+/** A process, as the inspection names it. */
+export interface ProcessIdentity {
+  /** 16 hexadecimal digits. */
+  readonly id: string;
+  readonly host: string;
+  readonly pid: number;
+}
+
+/**
+ * What an invalidation did with values: see `InvalidationKind`. A write (`cache.mutate`) has two records: it
+ * invalidates when it begins and when it ends.
+ */
+export type RecordedKind = "hard" | "soft" | "replace" | "write";
+
+/** What is remembered of an invalidation. Digests stand for keys and tags; there are no arguments, ids or texts of tags. */
+interface RecordContent extends InvalidationCause {
+  readonly kind: RecordedKind;
+  /** Whether the store has confirmed it. If not, a record of a `retry` follows. */
+  readonly isConfirmed: boolean;
+  /** Whether everything under the prefix was invalidated. */
+  readonly isClear: boolean;
+  /** The fields and loaders that were invalidated as a whole. */
+  readonly coordinates: readonly string[];
+  /** The coordinate and the beginning of the digest of each key, separated by a colon. */
+  readonly keys: readonly string[];
+  /** The beginnings of the digests of tags. */
+  readonly tags: readonly string[];
+  /** How many keys and tags there were. `keys` and `tags` have 1,000 each at most. */
+  readonly nameCount: number;
+}
+
+/** An invalidation that took place. Instants are on the store's clock. */
+export interface InvalidationRecord extends RecordContent {
+  /** Names the record in all answers of all processes: the process that made it, and its number there. */
+  readonly id: string;
+  readonly beganAt: number;
+  readonly endedAt: number;
+  readonly process: ProcessIdentity;
+}
+
+/** The invalidations that are remembered, in the order in which they ended. */
+export interface RememberedInvalidations {
+  /** The time on the store's clock. */
+  readonly now: number;
+  /** Earlier invalidations may be missing. */
+  readonly since: number;
+  /** Whether only those of this process are remembered, since the store keeps no history. */
+  readonly isOwnOnly: boolean;
+  readonly records: readonly InvalidationRecord[];
+  /** This process, and those that have made one of the records, by id. */
+  readonly processes: ReadonlyMap<string, ProcessIdentity>;
+}
+
+/** A record of this process. Instants are on its own clock. */
+interface OwnRecord {
+  /** Numbers the records of a process. */
+  readonly nth: number;
+  readonly beganAt: number;
+  readonly endedAt: number;
+  /** A `RecordContent` as JSON, which takes less memory than the object. */
+  readonly content: string;
+}
+
+/** What a part of the store's history contains, as JSON. Times are relative: the store adds its own to each part. */
+interface Part {
+  readonly process: ProcessIdentity;
+  /** How long ago the last record was dropped that could not be appended. */
+  readonly lostAgoMs?: number;
+  readonly records: readonly (RecordContent & {
+    readonly nth: number;
+    readonly agoMs: number;
+    readonly tookMs: number;
+  })[];
+}
+
+/** What is kept of an invalidation besides its names. */
+export interface RecordedCall {
+  readonly kind: RecordedKind;
+  readonly cause: InvalidationCause;
+  /** When it began, on the clock of this process. */
+  readonly beganAt: number;
+  readonly isConfirmed: boolean;
 }
 
 /** A record that was found in the history, or that waits to be appended. */

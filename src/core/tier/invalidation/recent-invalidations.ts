@@ -1,18 +1,6 @@
 import type { EntryIdentity, Subject } from "../../keys/key.js";
 import { identityOf, MAX_NAMES, type Names } from "../record/unconfirmed-invalidations.js";
 
-/** What this process has invalidated since some moment. */
-export interface InvalidationCount {
-  /** The number of invalidations by this process so far. It changes when one begins and when it has ended. */
-  readonly count: number;
-  /**
-   * Returns whether something that concerns an entry may have been invalidated since there were `count`.
-   * `subjects`: the tags known before its load. `hasResultTags`: others may be derived from its value, so any
-   * tag can be one of them.
-   */
-  hasChangedSince(count: number, key: EntryIdentity, subjects: readonly Subject[], hasResultTags: boolean): boolean;
-}
-
 /** What this process has invalidated last, for requests that remember what they have read. */
 export class RecentInvalidations implements InvalidationCount {
   /** When each was last invalidated, as a `count`. */
@@ -46,4 +34,16 @@ export class RecentInvalidations implements InvalidationCount {
         this.#allNth = nth;
       }
   }
+}
+
+/** What this process has invalidated since some moment. */
+export interface InvalidationCount {
+  /** The number of invalidations by this process so far. It changes when one begins and when it has ended. */
+  readonly count: number;
+  /**
+   * Returns whether something that concerns an entry may have been invalidated since there were `count`.
+   * `subjects`: the tags known before its load. `hasResultTags`: others may be derived from its value, so any
+   * tag can be one of them.
+   */
+  hasChangedSince(count: number, key: EntryIdentity, subjects: readonly Subject[], hasResultTags: boolean): boolean;
 }

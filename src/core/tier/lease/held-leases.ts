@@ -6,30 +6,6 @@ import type { TierSettings } from "../request/settings.js";
 import { TickBatch } from "../tick/tick-batch.js";
 import type { InFlightLoad } from "./load-sharing.js";
 
-/** The delay before a failed release is repeated for the first time; it doubles each time. */
-const FIRST_RELEASE_RETRY_MS = 100;
-
-/** From this number on, leases of one tick last longer by one time budget per 100. */
-const MANY_LEASES = 1_000;
-
-/** How a lease ends without a value. */
-export type LeaseEnd = Omit<Release, keyof Hold>;
-
-/** As if the lease had never been granted. */
-export const ABANDONED: LeaseEnd = { outcome: "abandoned", holdMs: 0, body: new Uint8Array() };
-
-/** A lease that this process holds: its load runs, or its value is being stored. */
-export interface HeldLease {
-  readonly coordinate: string;
-  readonly digest: string;
-  /** On the clock of this process. */
-  readonly startedAt: number;
-  readonly isRefresh: boolean;
-  readonly isStoring: boolean;
-  /** The number of callers in this process that wait for it. */
-  readonly waiters: number;
-}
-
 /** Renews the leases of the loads of this process, and releases them. */
 export class HeldLeases {
   readonly #store: Store;
@@ -156,4 +132,28 @@ export class HeldLeases {
     this.#isRenewing = false;
     if (this.#byToken.size > 0) this.#renewLater(Math.max(0, leaseMs / 3 - (this.#clock.now() - now)));
   }
+}
+
+/** The delay before a failed release is repeated for the first time; it doubles each time. */
+const FIRST_RELEASE_RETRY_MS = 100;
+
+/** From this number on, leases of one tick last longer by one time budget per 100. */
+const MANY_LEASES = 1_000;
+
+/** How a lease ends without a value. */
+export type LeaseEnd = Omit<Release, keyof Hold>;
+
+/** As if the lease had never been granted. */
+export const ABANDONED: LeaseEnd = { outcome: "abandoned", holdMs: 0, body: new Uint8Array() };
+
+/** A lease that this process holds: its load runs, or its value is being stored. */
+export interface HeldLease {
+  readonly coordinate: string;
+  readonly digest: string;
+  /** On the clock of this process. */
+  readonly startedAt: number;
+  readonly isRefresh: boolean;
+  readonly isStoring: boolean;
+  /** The number of callers in this process that wait for it. */
+  readonly waiters: number;
 }

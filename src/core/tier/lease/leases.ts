@@ -16,70 +16,6 @@ import type { InFlightLoad } from "./load-sharing.js";
 import { encodeInput, type Handover, type RefreshQueue, writeJob } from "./refresh-job.js";
 import { Settlement, type SettlementParts } from "./settlement.js";
 
-/** A request for the lease on the key of `request`. */
-export interface LeaseRequest {
-  readonly request: ReadRequest;
-  /** See `AcquireRequest.supersededAt`. */
-  readonly supersededAt: number;
-  /** See `AcquireRequest.endsFreshness`. */
-  readonly endsFreshness?: boolean;
-  /** Whether the load is a background refresh, which no reader waits for. */
-  readonly isRefresh: boolean;
-  /** Whether the entry held a value when it was last read. A load that stores nothing leaves it there. */
-  readonly hasValue: boolean;
-  /** Who waits for the load. Undefined: the load is never aborted, such as that of a refresh. */
-  readonly waiters?: Waiters | undefined;
-}
-
-/** A lease request that waits for the others of its tick. */
-interface QueuedRequest extends LeaseRequest {
-  /** The asynchronous context of the caller, in which the load begins: the source may find its session there. */
-  readonly context: AsyncResource;
-}
-
-/**
- * The result of a lease request: a load of this process, which is the caller's own if
- * `inFlight.request` is its request, or the result from the store.
- */
-export type Acquired =
-  | { readonly kind: "in-flight"; readonly inFlight: InFlightLoad }
-  /**
-   * A worker runs the refresh. `isOver` resolves when the queue has it, or, if the queue refused
-   * it, when the refresh in this process has ended.
-   */
-  | { readonly kind: "enqueued"; readonly isOver: Promise<unknown> }
-  /** This process runs as many loads of the key as it may. `isOver` resolves when to read again. */
-  | { readonly kind: "limited"; readonly isOver: Promise<void> }
-  /** A write is in progress: load without a lease, and store nothing. */
-  | { readonly kind: "write-in-progress" }
-  | Exclude<Grant, { kind: "granted" }>;
-
-/** Equal lease requests have the same. */
-const idOf = ({ request: { key, tags }, supersededAt, endsFreshness = false }: LeaseRequest): string =>
-  !tags.isOwn && supersededAt === 0 && !endsFreshness
-    ? key.name
-    : [key.name, supersededAt, endsFreshness, ...(tags.isOwn ? tags.subjects : [])].join("\n");
-
-/** Returns the result of a load for readers, who wait until it is stored as well, unless the load takes too long. */
-async function whenSettled({ limited, completed }: RunningLoad, settled: Promise<unknown>): Promise<Loaded> {
-  const loaded = await limited;
-  if (loaded === (await Promise.race([completed, undefined]))) await settled;
-  return loaded;
-}
-
-/** What the leases of a process work with. */
-export interface LeasesParts extends SettlementParts {
-  readonly limit: LoadLimit;
-  readonly previousValues: PreviousValues;
-  readonly longTick: LongTick;
-  /** Has the lease requests, and the loads that are not yet stored or released. */
-  readonly underWay: WorkUnderWay;
-  /** Without a queue, refreshes run in this process. */
-  readonly settings: SettlementParts["settings"] & { readonly refreshQueue: RefreshQueue | undefined };
-  /** See `Store.acquire`. */
-  readonly holder: () => string;
-}
-
 /** Acquires the leases of all loads of this process, and runs the loads. */
 export class Leases {
   readonly #parts: LeasesParts;
@@ -312,4 +248,68 @@ export class Leases {
     void underWay.add(settled).then(endJoining);
     return inFlight;
   }
+}
+
+/** A request for the lease on the key of `request`. */
+export interface LeaseRequest {
+  readonly request: ReadRequest;
+  /** See `AcquireRequest.supersededAt`. */
+  readonly supersededAt: number;
+  /** See `AcquireRequest.endsFreshness`. */
+  readonly endsFreshness?: boolean;
+  /** Whether the load is a background refresh, which no reader waits for. */
+  readonly isRefresh: boolean;
+  /** Whether the entry held a value when it was last read. A load that stores nothing leaves it there. */
+  readonly hasValue: boolean;
+  /** Who waits for the load. Undefined: the load is never aborted, such as that of a refresh. */
+  readonly waiters?: Waiters | undefined;
+}
+
+/** A lease request that waits for the others of its tick. */
+interface QueuedRequest extends LeaseRequest {
+  /** The asynchronous context of the caller, in which the load begins: the source may find its session there. */
+  readonly context: AsyncResource;
+}
+
+/**
+ * The result of a lease request: a load of this process, which is the caller's own if
+ * `inFlight.request` is its request, or the result from the store.
+ */
+export type Acquired =
+  | { readonly kind: "in-flight"; readonly inFlight: InFlightLoad }
+  /**
+   * A worker runs the refresh. `isOver` resolves when the queue has it, or, if the queue refused
+   * it, when the refresh in this process has ended.
+   */
+  | { readonly kind: "enqueued"; readonly isOver: Promise<unknown> }
+  /** This process runs as many loads of the key as it may. `isOver` resolves when to read again. */
+  | { readonly kind: "limited"; readonly isOver: Promise<void> }
+  /** A write is in progress: load without a lease, and store nothing. */
+  | { readonly kind: "write-in-progress" }
+  | Exclude<Grant, { kind: "granted" }>;
+
+/** Equal lease requests have the same. */
+const idOf = ({ request: { key, tags }, supersededAt, endsFreshness = false }: LeaseRequest): string =>
+  !tags.isOwn && supersededAt === 0 && !endsFreshness
+    ? key.name
+    : [key.name, supersededAt, endsFreshness, ...(tags.isOwn ? tags.subjects : [])].join("\n");
+
+/** Returns the result of a load for readers, who wait until it is stored as well, unless the load takes too long. */
+async function whenSettled({ limited, completed }: RunningLoad, settled: Promise<unknown>): Promise<Loaded> {
+  const loaded = await limited;
+  if (loaded === (await Promise.race([completed, undefined]))) await settled;
+  return loaded;
+}
+
+/** What the leases of a process work with. */
+export interface LeasesParts extends SettlementParts {
+  readonly limit: LoadLimit;
+  readonly previousValues: PreviousValues;
+  readonly longTick: LongTick;
+  /** Has the lease requests, and the loads that are not yet stored or released. */
+  readonly underWay: WorkUnderWay;
+  /** Without a queue, refreshes run in this process. */
+  readonly settings: SettlementParts["settings"] & { readonly refreshQueue: RefreshQueue | undefined };
+  /** See `Store.acquire`. */
+  readonly holder: () => string;
 }

@@ -46,83 +46,6 @@ import type { LongTick } from "../tick/long-tick.js";
  * Source: "Scaling Memcache at Facebook", NSDI 2013, §3.3; P11 of docs/guarantees.md.
  */
 
-/** A load that runs in this process under a lease. `loaded` and `settled` never reject. */
-export interface InFlightLoad {
-  /** The request that won the lease. */
-  readonly request: ReadRequest;
-  /** From which position of the invalidation clock on its value counts. */
-  readonly position: number;
-  readonly gen: string;
-  readonly token: string;
-  /** On the store's clock. */
-  readonly grantedAt: number;
-  /** On the clock of this process. */
-  readonly startedAt: number;
-  /** Whether it is a background refresh, which no reader waits for. */
-  readonly isRefresh: boolean;
-  readonly waiters: Waiters;
-  /** What readers get. */
-  readonly loaded: Promise<Loaded>;
-  readonly settled: Promise<Settled>;
-  /** Whether the entry held a value when the lease was requested. */
-  readonly hasValue: boolean;
-}
-
-/** How a load has ended in the store. */
-export interface Settled {
-  /** Whether the store accepted the value: false if it was invalidated during the load. */
-  readonly isStored: boolean;
-}
-
-/** The settings of `UnleasedLoads`, in milliseconds. */
-export interface UnleasedLoadSettings {
-  /** After this long, the next load begins although the running one has not ended. */
-  readonly leaseMs: number;
-  /** How long a reader inside a load waits at most for the next load to begin. */
-  readonly nestedWaitMs: number;
-  /** How old a load may be that is shared while the store is unavailable; 0: not shared. */
-  readonly outageShareMs: number;
-}
-
-/** A load without a lease that waits to run, runs, or has ended. */
-interface UnleasedLoad {
-  /** The request whose source is called. */
-  readonly request: ReadRequest;
-  readonly begin: () => void;
-  readonly loaded: Deferred<Loaded>;
-  readonly hasBegun: Deferred<true>;
-  readonly waiters: Waiters;
-  startedAt: number;
-  /** How long its result is fresh. Infinite while that is not known. */
-  freshMs: number;
-}
-
-/** The loads of one key: at most one runs and one waits to run, unless a load exceeds `leaseMs`. */
-interface KeyLoads {
-  readonly key: string;
-  running?: UnleasedLoad | undefined;
-  next?: UnleasedLoad | undefined;
-  cancelStart?: Cancel;
-}
-
-/** How many shared loads may fail with an error of their own caller before a reader loads for itself. Bounds its wait. */
-const MAX_LOADS_OF_OTHERS = 2;
-
-/** Maximum number of loads remembered for `outageShareMs`. The least recently used are dropped. */
-const MAX_RECENT_LOADS = 1_000;
-
-/** Reasons to load without a lease for which `outageShareMs` applies. */
-const OUTAGE_REASONS: readonly BypassReason[] = ["STORE_UNAVAILABLE", "WAIT_TIMEOUT"];
-
-/** Begins a load for those who wait for it. Never rejects. */
-type Begin = (waiters: Waiters) => Promise<Loaded>;
-
-/** The result of a load, and the request that it was begun for. */
-interface SharedLoad {
-  readonly request: ReadRequest;
-  readonly loaded: Loaded;
-}
-
 /** Shares the loads that run without a lease: see the table at the top of this file. */
 export class UnleasedLoads {
   readonly #clock: Clock;
@@ -276,6 +199,83 @@ export class UnleasedLoads {
   #begins({ hasBegun }: UnleasedLoad): Promise<boolean> {
     return within(this.#clock, hasBegun.promise, { ms: this.#settings.nestedWaitMs, otherwise: () => false });
   }
+}
+
+/** A load that runs in this process under a lease. `loaded` and `settled` never reject. */
+export interface InFlightLoad {
+  /** The request that won the lease. */
+  readonly request: ReadRequest;
+  /** From which position of the invalidation clock on its value counts. */
+  readonly position: number;
+  readonly gen: string;
+  readonly token: string;
+  /** On the store's clock. */
+  readonly grantedAt: number;
+  /** On the clock of this process. */
+  readonly startedAt: number;
+  /** Whether it is a background refresh, which no reader waits for. */
+  readonly isRefresh: boolean;
+  readonly waiters: Waiters;
+  /** What readers get. */
+  readonly loaded: Promise<Loaded>;
+  readonly settled: Promise<Settled>;
+  /** Whether the entry held a value when the lease was requested. */
+  readonly hasValue: boolean;
+}
+
+/** How a load has ended in the store. */
+export interface Settled {
+  /** Whether the store accepted the value: false if it was invalidated during the load. */
+  readonly isStored: boolean;
+}
+
+/** The settings of `UnleasedLoads`, in milliseconds. */
+export interface UnleasedLoadSettings {
+  /** After this long, the next load begins although the running one has not ended. */
+  readonly leaseMs: number;
+  /** How long a reader inside a load waits at most for the next load to begin. */
+  readonly nestedWaitMs: number;
+  /** How old a load may be that is shared while the store is unavailable; 0: not shared. */
+  readonly outageShareMs: number;
+}
+
+/** A load without a lease that waits to run, runs, or has ended. */
+interface UnleasedLoad {
+  /** The request whose source is called. */
+  readonly request: ReadRequest;
+  readonly begin: () => void;
+  readonly loaded: Deferred<Loaded>;
+  readonly hasBegun: Deferred<true>;
+  readonly waiters: Waiters;
+  startedAt: number;
+  /** How long its result is fresh. Infinite while that is not known. */
+  freshMs: number;
+}
+
+/** The loads of one key: at most one runs and one waits to run, unless a load exceeds `leaseMs`. */
+interface KeyLoads {
+  readonly key: string;
+  running?: UnleasedLoad | undefined;
+  next?: UnleasedLoad | undefined;
+  cancelStart?: Cancel;
+}
+
+/** How many shared loads may fail with an error of their own caller before a reader loads for itself. Bounds its wait. */
+const MAX_LOADS_OF_OTHERS = 2;
+
+/** Maximum number of loads remembered for `outageShareMs`. The least recently used are dropped. */
+const MAX_RECENT_LOADS = 1_000;
+
+/** Reasons to load without a lease for which `outageShareMs` applies. */
+const OUTAGE_REASONS: readonly BypassReason[] = ["STORE_UNAVAILABLE", "WAIT_TIMEOUT"];
+
+/** Begins a load for those who wait for it. Never rejects. */
+type Begin = (waiters: Waiters) => Promise<Loaded>;
+
+/** The result of a load, and the request that it was begun for. */
+interface SharedLoad {
+  readonly request: ReadRequest;
+  readonly loaded: Loaded;
 }
 
 const droppedLoad = ({ signal }: Waiters): Loaded => ({

@@ -23,31 +23,6 @@ import { TickBatch } from "../tick/tick-batch.js";
 import { ABANDONED, type HeldLeases, type LeaseEnd } from "./held-leases.js";
 import type { InFlightLoad, Settled } from "./load-sharing.js";
 
-/** How long readers load for themselves after a load whose result is its own callers' alone, at least. */
-const MIN_SKIP_HOLD_MS = 50;
-
-/** Values are packed and stored together up to this size, so that the packed ones never take more memory. */
-const MAX_STORING_BYTES = 8 * 1024 * 1024;
-
-/** How long those who have waited for a load can find its value: longer than until their next poll. */
-const FOR_WAITERS_MS = 2_000;
-
-/** The option that decides for how long an error is shared. */
-export type ErrorMaxAgeMs = (error: unknown, coordinate: string) => number | undefined;
-
-/** The parts that `Settlement` uses. */
-export interface SettlementParts {
-  readonly store: Store;
-  readonly sharedSettings: SharedSettings;
-  readonly invalidations: InvalidationClock;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly channel: Channel;
-  readonly loads: Loads;
-  readonly packing: Packing;
-  readonly settings: TierSettings & { readonly errorMaxAgeMs: ErrorMaxAgeMs | undefined };
-}
-
 /** Stores what loads under a lease return, or says how the lease ends. */
 export class Settlement {
   readonly #parts: SettlementParts;
@@ -235,6 +210,31 @@ export class Settlement {
   #reportRefused({ key }: ReadRequest, error: CachedError): void {
     this.#parts.channel.publish({ name: "value.refused", ...subjectOf(key), error });
   }
+}
+
+/** How long readers load for themselves after a load whose result is its own callers' alone, at least. */
+const MIN_SKIP_HOLD_MS = 50;
+
+/** Values are packed and stored together up to this size, so that the packed ones never take more memory. */
+const MAX_STORING_BYTES = 8 * 1024 * 1024;
+
+/** How long those who have waited for a load can find its value: longer than until their next poll. */
+const FOR_WAITERS_MS = 2_000;
+
+/** The option that decides for how long an error is shared. */
+export type ErrorMaxAgeMs = (error: unknown, coordinate: string) => number | undefined;
+
+/** The parts that `Settlement` uses. */
+export interface SettlementParts {
+  readonly store: Store;
+  readonly sharedSettings: SharedSettings;
+  readonly invalidations: InvalidationClock;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly channel: Channel;
+  readonly loads: Loads;
+  readonly packing: Packing;
+  readonly settings: TierSettings & { readonly errorMaxAgeMs: ErrorMaxAgeMs | undefined };
 }
 
 /** The value has outlived its policy before it was stored, so that every reader loads. */

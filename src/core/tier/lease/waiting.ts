@@ -4,27 +4,6 @@ import type { Entry } from "../../store/entry.js";
 import type { Wake } from "../../store/store.js";
 
 /**
- * Why a wait has ended. `changed`: the key has changed and the lease chain `gen` has ended; `entry`
- * is what its load has produced, if it was sent along. `poll`: the waiter should read the store.
- */
-export type Woken =
-  | { readonly kind: "changed"; readonly entry: Entry | undefined; readonly gen: string | undefined }
-  | { readonly kind: "poll" };
-
-const FIRST_POLL_MS = 50;
-/** The same while messages arrive. A poll then finds something only if a message was lost, and costs the store a read. */
-const LATE_FIRST_POLL_MS = 200;
-const MAX_POLL_MS = 400;
-/** Waiters that are due within the same window poll together, so that they share one store read. */
-const POLL_WINDOW_MS = 15;
-
-/** Waiters that poll together. */
-interface Poll {
-  readonly dueAt: number;
-  readonly watches: Watch[];
-}
-
-/**
  * Lets readers wait for loads of other processes. A message wakes them. Messages can be lost, so
  * they also poll, first after 50 ms, or after 200 ms while messages arrive, doubling up to 400 ms, with jitter.
  */
@@ -96,6 +75,27 @@ export class Waiting {
     else if (watches.some(isWaiting)) this.#doMessagesArrive = true;
     for (const watch of watches) watch.wake(key === undefined ? { kind: "poll" } : { kind: "changed", entry, gen });
   };
+}
+
+/**
+ * Why a wait has ended. `changed`: the key has changed and the lease chain `gen` has ended; `entry`
+ * is what its load has produced, if it was sent along. `poll`: the waiter should read the store.
+ */
+export type Woken =
+  | { readonly kind: "changed"; readonly entry: Entry | undefined; readonly gen: string | undefined }
+  | { readonly kind: "poll" };
+
+const FIRST_POLL_MS = 50;
+/** The same while messages arrive. A poll then finds something only if a message was lost, and costs the store a read. */
+const LATE_FIRST_POLL_MS = 200;
+const MAX_POLL_MS = 400;
+/** Waiters that are due within the same window poll together, so that they share one store read. */
+const POLL_WINDOW_MS = 15;
+
+/** Waiters that poll together. */
+interface Poll {
+  readonly dueAt: number;
+  readonly watches: Watch[];
 }
 
 const isWaiting = ({ dueAt }: Watch): boolean => dueAt !== Number.POSITIVE_INFINITY;

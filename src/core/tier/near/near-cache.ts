@@ -14,54 +14,6 @@ import { type KnownInvalidations, prepareFor } from "../request/verdict.js";
 import { NearEntries, type NearEntry, type NearValue } from "./near-entries.js";
 import { ValueMemory } from "./value-memory.js";
 
-/** The settings of the near cache. */
-export interface NearCacheSettings {
-  /** Maximum memory of all entries, as estimated. */
-  readonly maxBytes: number;
-  readonly maxEntries: number;
-  /** Whether objects and arrays are frozen, so that code which changes a shared value throws, and others are not shared. */
-  readonly isFrozen: boolean;
-}
-
-/** The key of an entry, and its tags that are known before its load. They remember what the near cache has found under the key. */
-export interface NearNames {
-  readonly key: Key;
-  readonly tags: RequestTags;
-  /** Set by the near cache: its entry for these names, which it may have dropped since. */
-  near: NearEntry | undefined;
-}
-
-/** What the near cache holds, and whether it serves that. */
-export interface NearStatus {
-  readonly entries: number;
-  readonly maxEntries: number;
-  readonly bytes: number;
-  readonly maxBytes: number;
-  /** Values served since the process started. */
-  readonly hits: number;
-  /** Whether values are served now: this process has confirmed less than two seconds ago that it knows all invalidations. */
-  readonly isLive: boolean;
-  /** When it last did so, on the clock of this process. Undefined: never yet. */
-  readonly confirmedAt: number | undefined;
-}
-
-/** What the near cache uses. */
-export interface NearCacheParts extends KnownInvalidations {
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly store: Pick<Store, "read" | "watchClock">;
-  readonly settings: NearCacheSettings;
-}
-
-/** Memory of a tag in an entry. */
-const TAG_BYTES = 8;
-/** For how long values are served after this process has confirmed that it knows all invalidations. */
-const SERVED_MS = 2_000;
-/** How often it confirms that by itself, while values are asked for. */
-const POLL_MS = 500;
-/** After how many times in a row that nobody has asked for a value it stops. */
-const MAX_IDLE_POLLS = 20;
-
 /**
  * Keeps fresh values in the memory of this process. Each has the position of its load and its tags, as in the store, and counts as long as
  * nothing that this process knows was invalidated later. What it knows is at most two seconds old, or else nothing is served:
@@ -289,6 +241,55 @@ export class NearCache {
     void (head === undefined ? this.#poll() : this.#invalidations.hear(head));
   }
 }
+
+/** The settings of the near cache. */
+export interface NearCacheSettings {
+  /** Maximum memory of all entries, as estimated. */
+  readonly maxBytes: number;
+  readonly maxEntries: number;
+  /** Whether objects and arrays are frozen, so that code which changes a shared value throws, and others are not shared. */
+  readonly isFrozen: boolean;
+}
+
+/** The key of an entry, and its tags that are known before its load. They remember what the near cache has found under the key. */
+export interface NearNames {
+  readonly key: Key;
+  readonly tags: RequestTags;
+  /** Set by the near cache: its entry for these names, which it may have dropped since. */
+  near: NearEntry | undefined;
+}
+
+/** What the near cache holds, and whether it serves that. */
+export interface NearStatus {
+  readonly entries: number;
+  readonly maxEntries: number;
+  readonly bytes: number;
+  readonly maxBytes: number;
+  /** Values served since the process started. */
+  readonly hits: number;
+  /** Whether values are served now: this process has confirmed less than two seconds ago that it knows all invalidations. */
+  readonly isLive: boolean;
+  /** When it last did so, on the clock of this process. Undefined: never yet. */
+  readonly confirmedAt: number | undefined;
+}
+
+/** What the near cache uses. */
+export interface NearCacheParts extends KnownInvalidations {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly store: Pick<Store, "read" | "watchClock">;
+  readonly settings: NearCacheSettings;
+}
+
+/** Memory of a tag in an entry. */
+const TAG_BYTES = 8;
+/** For how long values are served after this process has confirmed that it knows all invalidations. */
+const SERVED_MS = 2_000;
+/** How often it confirms that by itself, while values are asked for. */
+const POLL_MS = 500;
+/** After how many times in a row that nobody has asked for a value it stops. */
+const MAX_IDLE_POLLS = 20;
+
 /** Returns until when an entry is fresh, on the store's clock. */
 const expiryOf = (
   { freshUntilAt, grantedAt }: Pick<Entry, "freshUntilAt" | "grantedAt">,

@@ -1,31 +1,6 @@
 import { isPlainObject } from "../../base/built-in.js";
 import { StoredText } from "../../codec/stored-text.js";
 
-/** Bytes of V8 in Node.js, whose words have 8, as `bench/near-sizes.ts` has measured them. */
-const WORD_BYTES = 8;
-const HEADER_BYTES = 16;
-const OBJECT_BYTES = 24;
-const ARRAY_BYTES = 48;
-/** A number that is no small integer. */
-const NUMBER_BYTES = 16;
-const BIGINT_BYTES = 32;
-const DATE_BYTES = 96;
-const BUFFER_BYTES = 240;
-const COLLECTION_BYTES = 150;
-const COLLECTION_ENTRY_BYTES = 32;
-/** An object with more properties is a hash table of its own. Others share what describes their properties. */
-const MAX_SHARED_NAMES = 128;
-const TABLE_ENTRY_BYTES = 48;
-/** What the name of a property takes besides its text, in an object that shares its description with no other. */
-const NEW_NAME_BYTES = 80;
-const MAX_KNOWN_NAMES = 5_000;
-const MAX_KNOWN_NAME_LENGTH = 100;
-/** Stands for all instances of classes that were seen. */
-const INSTANCE = {};
-/** How much more memory than its text the data of a response takes, which is kept once a reader has asked for it. */
-const PARSED_RATIO = 2;
-const NOT_LATIN_1 = /[^\0-\xff]/;
-
 /** Estimates how much memory decoded values take. */
 export class ValueMemory {
   /** The names of properties that other values have as well, so that they take no memory of their own. */
@@ -83,6 +58,31 @@ export class ValueMemory {
     return NEW_NAME_BYTES + bytesOfText(name);
   }
 }
+
+/** Bytes of V8 in Node.js, whose words have 8, as `bench/near-sizes.ts` has measured them. */
+const WORD_BYTES = 8;
+const HEADER_BYTES = 16;
+const OBJECT_BYTES = 24;
+const ARRAY_BYTES = 48;
+/** A number that is no small integer. */
+const NUMBER_BYTES = 16;
+const BIGINT_BYTES = 32;
+const DATE_BYTES = 96;
+const BUFFER_BYTES = 240;
+const COLLECTION_BYTES = 150;
+const COLLECTION_ENTRY_BYTES = 32;
+/** An object with more properties is a hash table of its own. Others share what describes their properties. */
+const MAX_SHARED_NAMES = 128;
+const TABLE_ENTRY_BYTES = 48;
+/** What the name of a property takes besides its text, in an object that shares its description with no other. */
+const NEW_NAME_BYTES = 80;
+const MAX_KNOWN_NAMES = 5_000;
+const MAX_KNOWN_NAME_LENGTH = 100;
+/** Stands for all instances of classes that were seen. */
+const INSTANCE = {};
+/** How much more memory than its text the data of a response takes, which is kept once a reader has asked for it. */
+const PARSED_RATIO = 2;
+const NOT_LATIN_1 = /[^\0-\xff]/;
 
 /** One byte for each character, or two if one of them is not in Latin-1. V8 has each text of one character once. */
 function bytesOfText(text: string): number {

@@ -7,35 +7,6 @@ import type { ServableValue } from "../request/verdict.js";
 import type { Loads } from "../source/loads.js";
 import type { ComparedPath, ComparisonParts, ValueComparison } from "./value-comparison.js";
 
-/** The settings of `HitSamples`. The resolved options satisfy this interface. */
-export interface SampleSettings {
-  readonly sampleRatio: number;
-  readonly maxSamplesPerSecond: number;
-  readonly maxConcurrentSamples: number;
-  readonly loadTimeoutMs: number;
-}
-
-/** The parts that `HitSamples` uses. */
-export interface HitSamplesParts extends ComparisonParts {
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly loads: Loads;
-  readonly settings: SampleSettings;
-}
-
-/** A hit that is compared. */
-interface Sample {
-  /** The request that was served, or one that loads its value once more. */
-  readonly request: ReadRequest;
-  readonly served: ServableValue;
-  /** How old the value was when it was served. */
-  readonly ageMs: number;
-}
-
-/** How long after a hit its source is called: by then, most requests are answered. */
-const DELAY_MS = 100;
-const SECOND_MS = 1_000;
-
 /**
  * Compares some of the hits with their source, off the path of requests, to measure how many of them are outdated. Only hits
  * of PUBLIC values: those of PRIVATE ones may need the session of a request that has ended. Nobody waits for the call: it is
@@ -165,6 +136,35 @@ export class HitSamples {
     });
   }
 }
+
+/** The settings of `HitSamples`. The resolved options satisfy this interface. */
+export interface SampleSettings {
+  readonly sampleRatio: number;
+  readonly maxSamplesPerSecond: number;
+  readonly maxConcurrentSamples: number;
+  readonly loadTimeoutMs: number;
+}
+
+/** The parts that `HitSamples` uses. */
+export interface HitSamplesParts extends ComparisonParts {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly loads: Loads;
+  readonly settings: SampleSettings;
+}
+
+/** A hit that is compared. */
+interface Sample {
+  /** The request that was served, or one that loads its value once more. */
+  readonly request: ReadRequest;
+  readonly served: ServableValue;
+  /** How old the value was when it was served. */
+  readonly ageMs: number;
+}
+
+/** How long after a hit its source is called: by then, most requests are answered. */
+const DELAY_MS = 100;
+const SECOND_MS = 1_000;
 
 /** A getter of the context may throw, which must not fail the hit. */
 function sampleOf(request: ReadRequest): ReadRequest | undefined {

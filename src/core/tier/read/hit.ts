@@ -10,14 +10,6 @@ import { TickBatch } from "../tick/tick-batch.js";
 import type { HitSamples } from "./hit-samples.js";
 import { type HitPath, type Missed, Misses, type MissParts } from "./miss.js";
 
-/** Whether a caller is part of a load, and whether of that of the same key, which it must not wait for. */
-export type Nesting = "none" | "own-load" | "other-load";
-
-/** The parts that `Hits` uses. */
-export interface HitParts extends MissParts {
-  readonly random: Random;
-}
-
 /**
  * The path of a hit from top to bottom: the requests of the tick, one store read for all of them, the verdict on each entry, its value.
  * What happens when nothing can be served is in `miss.ts`.
@@ -215,6 +207,14 @@ export class Hits implements HitPath {
     this.#isClosed = true;
     this.modes.close();
   }
+}
+
+/** Whether a caller is part of a load, and whether of that of the same key, which it must not wait for. */
+export type Nesting = "none" | "own-load" | "other-load";
+
+/** The parts that `Hits` uses. */
+export interface HitParts extends MissParts {
+  readonly random: Random;
 }
 
 /** What has to be known could not be read, so no entry can be evaluated. */

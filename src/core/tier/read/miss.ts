@@ -34,75 +34,6 @@ import type { Loads } from "../source/loads.js";
 import { type LongTick, SharedOutcome } from "../tick/long-tick.js";
 import type { Responder } from "./responder.js";
 
-/** What a miss needs of the path of a hit: see `Hits`. */
-export interface HitPath {
-  /** Reads the store for one request, together with all other reads of the tick. */
-  readResultOf(request: ReadRequest): Promise<ReadResult>;
-  /** Answers a request from its read. A miss stops waiting at `deadlineAt`. */
-  respond(request: ReadRequest, readResult: ReadResult, deadlineAt: number): unknown;
-  /** Returns why a request must not read the store. Undefined if it may. */
-  bypassReasonOf(request: ReadRequest): BypassReason | undefined;
-}
-
-/** The parts that `Misses` uses. */
-export interface MissParts {
-  readonly store: Store;
-  readonly sharedSettings: SharedSettings;
-  readonly invalidations: InvalidationClock;
-  readonly clock: Clock;
-  readonly channel: Channel;
-  readonly packing: Packing;
-  readonly loads: Loads;
-  readonly leases: Leases;
-  readonly decoder: ValueDecoder;
-  readonly responder: Responder;
-  readonly waiting: Waiting;
-  readonly unconfirmed: UnconfirmedInvalidations;
-  readonly near: NearCache | undefined;
-  /** What lease requests and loads are collected in. */
-  readonly longTick: LongTick;
-  readonly settings: TierSettings;
-}
-
-/** Why the value that was shown is not served. */
-export interface Missed extends Pick<Unservable, "freshness" | "superseded"> {
-  /** See `AcquireRequest.endsFreshness`. Default: false. */
-  readonly endsFreshness?: boolean;
-}
-
-/** What the first read has shown, and how long the miss may take. */
-interface MissStart {
-  readonly freshness: Freshness;
-  readonly entry: Entry | undefined;
-  /**
-   * Only a value granted later than this is used: the `grantedAt` of an unusable value, or 0 for
-   * any value.
-   */
-  readonly supersededAt: number;
-  /** See `AcquireRequest.endsFreshness`. */
-  readonly endsFreshness: boolean;
-  /** When to stop waiting, on the clock of this process. */
-  readonly deadlineAt: number;
-  /** Where the miss is found while it may be shared. Undefined: one request resolves it alone. */
-  readonly open: OpenMisses | undefined;
-  /** Whether requests of later ticks may share it. */
-  readonly isJoinable: boolean;
-}
-
-/** The misses that requests may share. */
-class OpenMisses {
-  /** Those that have no outcome yet. */
-  readonly pending = new Set<SharedMiss>();
-  /** Those that wait for a load of another process, by its lease chain. */
-  readonly waiting = new Map<string, SharedMiss>();
-}
-
-/** A hold of milliseconds can last for two seconds on a store whose clock has whole seconds. */
-const MAX_REFILL_RETRIES = 6;
-
-/** Part of the wait for a load: a request shares a wait that ends earlier than its own by this much at most. */
-const MAX_EARLIER_RATIO = 0.25;
-
 /**
  * What happens when nothing can be served: the ways into a miss, here, and its rounds, in `Miss`
  * below.
@@ -343,6 +274,75 @@ export class Misses {
     return clock.now() + Math.min(leaseWaitMs, hasStale ? (settings.softTimeoutMs ?? leaseWaitMs) : leaseWaitMs);
   }
 }
+
+/** What a miss needs of the path of a hit: see `Hits`. */
+export interface HitPath {
+  /** Reads the store for one request, together with all other reads of the tick. */
+  readResultOf(request: ReadRequest): Promise<ReadResult>;
+  /** Answers a request from its read. A miss stops waiting at `deadlineAt`. */
+  respond(request: ReadRequest, readResult: ReadResult, deadlineAt: number): unknown;
+  /** Returns why a request must not read the store. Undefined if it may. */
+  bypassReasonOf(request: ReadRequest): BypassReason | undefined;
+}
+
+/** The parts that `Misses` uses. */
+export interface MissParts {
+  readonly store: Store;
+  readonly sharedSettings: SharedSettings;
+  readonly invalidations: InvalidationClock;
+  readonly clock: Clock;
+  readonly channel: Channel;
+  readonly packing: Packing;
+  readonly loads: Loads;
+  readonly leases: Leases;
+  readonly decoder: ValueDecoder;
+  readonly responder: Responder;
+  readonly waiting: Waiting;
+  readonly unconfirmed: UnconfirmedInvalidations;
+  readonly near: NearCache | undefined;
+  /** What lease requests and loads are collected in. */
+  readonly longTick: LongTick;
+  readonly settings: TierSettings;
+}
+
+/** Why the value that was shown is not served. */
+export interface Missed extends Pick<Unservable, "freshness" | "superseded"> {
+  /** See `AcquireRequest.endsFreshness`. Default: false. */
+  readonly endsFreshness?: boolean;
+}
+
+/** What the first read has shown, and how long the miss may take. */
+interface MissStart {
+  readonly freshness: Freshness;
+  readonly entry: Entry | undefined;
+  /**
+   * Only a value granted later than this is used: the `grantedAt` of an unusable value, or 0 for
+   * any value.
+   */
+  readonly supersededAt: number;
+  /** See `AcquireRequest.endsFreshness`. */
+  readonly endsFreshness: boolean;
+  /** When to stop waiting, on the clock of this process. */
+  readonly deadlineAt: number;
+  /** Where the miss is found while it may be shared. Undefined: one request resolves it alone. */
+  readonly open: OpenMisses | undefined;
+  /** Whether requests of later ticks may share it. */
+  readonly isJoinable: boolean;
+}
+
+/** The misses that requests may share. */
+class OpenMisses {
+  /** Those that have no outcome yet. */
+  readonly pending = new Set<SharedMiss>();
+  /** Those that wait for a load of another process, by its lease chain. */
+  readonly waiting = new Map<string, SharedMiss>();
+}
+
+/** A hold of milliseconds can last for two seconds on a store whose clock has whole seconds. */
+const MAX_REFILL_RETRIES = 6;
+
+/** Part of the wait for a load: a request shares a wait that ends earlier than its own by this much at most. */
+const MAX_EARLIER_RATIO = 0.25;
 
 /** Whether a miss is resolved by the tags of a request as well: where the key does not decide about them, another one may have others. */
 const haveSameTags = ({ tags }: ReadRequest, miss: SharedMiss): boolean =>

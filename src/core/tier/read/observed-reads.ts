@@ -14,50 +14,6 @@ import type { Loads } from "../source/loads.js";
 import type { Misses } from "./miss.js";
 import type { ComparedPath, ComparisonParts, ValueComparison } from "./value-comparison.js";
 
-/** The parts that `ObservedReads` uses. */
-export interface ObservedReadsParts extends ComparisonParts {
-  readonly leases: Leases;
-  readonly loads: Loads;
-  readonly random: Random;
-  readonly decoder: ValueDecoder;
-}
-
-/** What an observed read needs of the path of a hit: see `Hits`. */
-export interface ObservedPath extends ComparedPath {
-  readonly misses: Misses;
-}
-
-/** Calls the source of an observed read. `outcome`: what the cache would have done. Undefined: the read is not counted. */
-export type ObservedSource = (outcome: ObservedOutcome | undefined) => unknown;
-
-/** What the cache would have done with a read. */
-interface Lookup {
-  /** Undefined: the caller wants a value that is loaded now, so there is nothing to observe. */
-  readonly outcome: ObservedOutcome | undefined;
-  /** The value that would have been served. `absent`: null, since a guard excludes the id. */
-  readonly served?: ServableValue | "absent";
-  /** How old that value was. */
-  readonly ageMs?: number;
-  /** What lease the cache would have requested. Undefined: none. */
-  readonly lease?: Pick<LeaseRequest, "supersededAt" | "hasValue" | "endsFreshness">;
-}
-
-/** The load of an observed read, under a lease. */
-interface OwnLoad {
-  /** What the source has returned: a value or a promise. */
-  readonly answer: unknown;
-  /** Resolves when it has been encoded to be stored, or at the time limit of the load. */
-  readonly encoded: Promise<unknown>;
-  readonly settled: Promise<Settled>;
-}
-
-const BYPASSED: Lookup = { outcome: "bypassed" };
-const MISSED: Lookup = { outcome: "miss" };
-
-/** Returns what the cache would have done that serves fresh values and never loads. */
-const withoutLoad = ({ lease: _, ...lookup }: Lookup): Lookup =>
-  lookup.outcome === "hit" || lookup.outcome === "bypassed" ? lookup : MISSED;
-
 /**
  * The reads of fields, loaders and responses whose mode is `observe`. Each is looked up as if the mode was on, and then answered
  * by its source, with a call of its own that no other read shares. If the cache would have loaded the value, the read
@@ -226,6 +182,50 @@ export class ObservedReads {
     return this.#comparison.watch(name, served.entry, ageMs, isSame);
   }
 }
+
+/** The parts that `ObservedReads` uses. */
+export interface ObservedReadsParts extends ComparisonParts {
+  readonly leases: Leases;
+  readonly loads: Loads;
+  readonly random: Random;
+  readonly decoder: ValueDecoder;
+}
+
+/** What an observed read needs of the path of a hit: see `Hits`. */
+export interface ObservedPath extends ComparedPath {
+  readonly misses: Misses;
+}
+
+/** Calls the source of an observed read. `outcome`: what the cache would have done. Undefined: the read is not counted. */
+export type ObservedSource = (outcome: ObservedOutcome | undefined) => unknown;
+
+/** What the cache would have done with a read. */
+interface Lookup {
+  /** Undefined: the caller wants a value that is loaded now, so there is nothing to observe. */
+  readonly outcome: ObservedOutcome | undefined;
+  /** The value that would have been served. `absent`: null, since a guard excludes the id. */
+  readonly served?: ServableValue | "absent";
+  /** How old that value was. */
+  readonly ageMs?: number;
+  /** What lease the cache would have requested. Undefined: none. */
+  readonly lease?: Pick<LeaseRequest, "supersededAt" | "hasValue" | "endsFreshness">;
+}
+
+/** The load of an observed read, under a lease. */
+interface OwnLoad {
+  /** What the source has returned: a value or a promise. */
+  readonly answer: unknown;
+  /** Resolves when it has been encoded to be stored, or at the time limit of the load. */
+  readonly encoded: Promise<unknown>;
+  readonly settled: Promise<Settled>;
+}
+
+const BYPASSED: Lookup = { outcome: "bypassed" };
+const MISSED: Lookup = { outcome: "miss" };
+
+/** Returns what the cache would have done that serves fresh values and never loads. */
+const withoutLoad = ({ lease: _, ...lookup }: Lookup): Lookup =>
+  lookup.outcome === "hit" || lookup.outcome === "bypassed" ? lookup : MISSED;
 
 /** Returns the request of a load under a lease. `onCalled` gets what the source returns, to answer the read with the same object. */
 function ownRequestOf(request: ReadRequest, onCalled: (called: { readonly answer: unknown }) => void): ReadRequest {

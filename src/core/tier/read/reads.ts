@@ -9,9 +9,6 @@ import { HitSamples } from "./hit-samples.js";
 import { ObservedReads, type ObservedReadsParts, type ObservedSource } from "./observed-reads.js";
 import { ValueComparison } from "./value-comparison.js";
 
-/** The parts that `Reads` uses. */
-export interface ReadsParts extends HitParts, ObservedReadsParts {}
-
 /** All ways to read: through the store (`hit.ts`), from the near cache, observed, and without a load. */
 export class Reads extends Hits {
   /** Whether there is a near cache. */
@@ -141,3 +138,6 @@ export class Reads extends Hits {
     if (loads.enclosing()?.isBuild !== true) loads.expedite(key, read);
   }
 }
+
+/** The parts that `Reads` uses. */
+export interface ReadsParts extends HitParts, ObservedReadsParts {}

@@ -14,24 +14,6 @@ import type { ValueDecoder } from "../request/value-decoder.js";
 import { Waiters } from "../request/waiters.js";
 import type { Loads } from "../source/loads.js";
 
-/** A field that is not on may be so because its key is wrong, so its readers must not share anything. */
-const UNSHARED: readonly BypassReason[] = ["MODE_OFF", "MODE_OBSERVE"];
-
-/** Stands for the copy of a value that could not be made. */
-const UNCOPIED = Symbol("uncopied");
-
-/** The parts that `Responder` uses. */
-export interface ResponderParts {
-  readonly clock: Clock;
-  readonly channel: Channel;
-  readonly packing: Packing;
-  readonly decoder: ValueDecoder;
-  readonly loads: Loads;
-  readonly unleasedLoads: UnleasedLoads;
-  /** Called with a request whose load has shown that its caller is not one of those for whom the loads of the key fail. */
-  readonly onPermitted: (request: ReadRequest, loadMs: number) => void;
-}
-
 /**
  * The ways a read ends: with a value from an entry, the result of a load, a load that bypasses the
  * cache, or an error. Each reports its outcome once.
@@ -233,6 +215,24 @@ export class Responder {
       return isOwn ? value : UNCOPIED;
     }
   }
+}
+
+/** A field that is not on may be so because its key is wrong, so its readers must not share anything. */
+const UNSHARED: readonly BypassReason[] = ["MODE_OFF", "MODE_OBSERVE"];
+
+/** Stands for the copy of a value that could not be made. */
+const UNCOPIED = Symbol("uncopied");
+
+/** The parts that `Responder` uses. */
+export interface ResponderParts {
+  readonly clock: Clock;
+  readonly channel: Channel;
+  readonly packing: Packing;
+  readonly decoder: ValueDecoder;
+  readonly loads: Loads;
+  readonly unleasedLoads: UnleasedLoads;
+  /** Called with a request whose load has shown that its caller is not one of those for whom the loads of the key fail. */
+  readonly onPermitted: (request: ReadRequest, loadMs: number) => void;
 }
 
 /**

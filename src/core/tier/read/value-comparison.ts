@@ -12,25 +12,6 @@ import type { ReadRequest, ReadResult } from "../request/request.js";
 import type { ValueDecoder } from "../request/value-decoder.js";
 import { type ServableValue, tagsStateOf } from "../request/verdict.js";
 
-/** The parts that `ValueComparison` uses. */
-export interface ComparisonParts {
-  readonly channel: Channel;
-  readonly invalidations: InvalidationClock;
-  readonly packing: Packing;
-  readonly unconfirmed: UnconfirmedInvalidations;
-  readonly decoder: ValueDecoder;
-}
-
-/** What a comparison needs of the path of a hit: see `Hits`. */
-export interface ComparedPath {
-  readResultOf(request: ReadRequest): Promise<ReadResult>;
-  /** Returns whether the request could read the store if its mode was on. */
-  mayRead(request: ReadRequest): boolean;
-}
-
-/** How many entries are remembered that were compared. */
-const MAX_WATCHED = 10_000;
-
 /** Compares stored values with what their source returns, and keeps in mind for how long each entry is known to be unchanged. */
 export class ValueComparison {
   readonly #parts: ComparisonParts;
@@ -112,3 +93,22 @@ export class ValueComparison {
     return { ageMs, newMs: Math.max(0, ageMs - untilMs) };
   }
 }
+
+/** The parts that `ValueComparison` uses. */
+export interface ComparisonParts {
+  readonly channel: Channel;
+  readonly invalidations: InvalidationClock;
+  readonly packing: Packing;
+  readonly unconfirmed: UnconfirmedInvalidations;
+  readonly decoder: ValueDecoder;
+}
+
+/** What a comparison needs of the path of a hit: see `Hits`. */
+export interface ComparedPath {
+  readResultOf(request: ReadRequest): Promise<ReadResult>;
+  /** Returns whether the request could read the store if its mode was on. */
+  mayRead(request: ReadRequest): boolean;
+}
+
+/** How many entries are remembered that were compared. */
+const MAX_WATCHED = 10_000;

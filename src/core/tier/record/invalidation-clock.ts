@@ -13,28 +13,6 @@ import {
 import type { ClockOrigin, Store } from "../../store/store.js";
 import { effectOf, type Invalidated, type InvalidatingKind, KINDS, KnownPositions } from "./known-positions.js";
 
-/** How many subjects one record has at most, since appending it blocks the server. */
-const MAX_SUBJECTS = 10_000;
-/** How often a process reads the log again before it gives up for the reads that wait. */
-const MAX_FETCHES = 3;
-/** The pause before a process that has seen an earlier head than it knows reads the log. */
-const VERIFY_AFTER_MS = 100;
-/** The longest pause before a process repeats what the log has lost: others may do so first. */
-const REPAIR_WITHIN_MS = 200;
-/** How many records a process recognizes in an earlier head. */
-const MAX_RECENT = 1_000;
-
-/** The last record of the log that a process knows. */
-interface Known extends ClockOrigin {
-  readonly nonce: string;
-  /** Where the record ends in all that was appended since the epoch began, and how long it is. */
-  readonly endsAt: number;
-  readonly lastBytes: number;
-}
-
-/** What the log had when this process read it before, and has no more. */
-type Lost = Readonly<Record<InvalidatingKind, Map<Subject, number>>>;
-
 /**
  * What this process knows of the invalidation clock of its prefix. Every read of the store shows the head of the clock. If it is not
  * the one that this process knows, the records between the two are read before an entry is evaluated.
@@ -379,6 +357,28 @@ export class InvalidationClock extends KnownPositions {
     this.#head = undefined;
   }
 }
+
+/** How many subjects one record has at most, since appending it blocks the server. */
+const MAX_SUBJECTS = 10_000;
+/** How often a process reads the log again before it gives up for the reads that wait. */
+const MAX_FETCHES = 3;
+/** The pause before a process that has seen an earlier head than it knows reads the log. */
+const VERIFY_AFTER_MS = 100;
+/** The longest pause before a process repeats what the log has lost: others may do so first. */
+const REPAIR_WITHIN_MS = 200;
+/** How many records a process recognizes in an earlier head. */
+const MAX_RECENT = 1_000;
+
+/** The last record of the log that a process knows. */
+interface Known extends ClockOrigin {
+  readonly nonce: string;
+  /** Where the record ends in all that was appended since the epoch began, and how long it is. */
+  readonly endsAt: number;
+  readonly lastBytes: number;
+}
+
+/** What the log had when this process read it before, and has no more. */
+type Lost = Readonly<Record<InvalidatingKind, Map<Subject, number>>>;
 
 const ignore = (): void => undefined;
 

@@ -2,38 +2,6 @@ import type { Key, Subject, Subjects } from "../../keys/key.js";
 import type { InvalidatedForm, ReadRecord } from "../../store/clock-log.js";
 import type { ClockOrigin } from "../../store/store.js";
 
-/** What the invalidations since a value was loaded have done to it: nothing, made it stale (soft), or outdated it. */
-export type TagsState = "current" | "stale" | "changed";
-
-/** What identifies an entry in all variants of its key form. */
-export type EntryKey = Pick<Key, "coordinate" | "form" | "digest">;
-
-/** What one invalidation concerns. */
-export interface Invalidated {
-  readonly subjects: readonly Subject[];
-  /** Default: no key is invalidated. */
-  readonly forms?: readonly InvalidatedForm[] | undefined;
-}
-
-/** An entry with its tags. */
-export interface Written {
-  readonly key: EntryKey;
-  readonly tags: { readonly subjects: readonly Subject[] };
-}
-
-/** The position of the last invalidation of each subject. */
-type Positions = Map<Subject, number>;
-
-/** For how long the end of a write is remembered, so that a begin that arrives late has no effect. */
-const ENDED_MICROS = 60_000_000;
-
-export const KINDS = ["hard", "soft"] as const;
-export type InvalidatingKind = (typeof KINDS)[number];
-
-/** What a record does with what it names. Undefined: nothing. */
-export const effectOf = ({ kind }: ReadRecord): InvalidatingKind | undefined =>
-  kind === "epoch" || kind === "settings" ? undefined : kind === "soft" ? "soft" : "hard";
-
 /**
  * What has been invalidated, and when, as far as a process knows; and which writes are in progress. An entry has the
  * position that its process knew when it requested the lease; it is current if nothing that it depends on was invalidated later.
@@ -209,6 +177,38 @@ export class KnownPositions {
     }
   }
 }
+
+/** What the invalidations since a value was loaded have done to it: nothing, made it stale (soft), or outdated it. */
+export type TagsState = "current" | "stale" | "changed";
+
+/** What identifies an entry in all variants of its key form. */
+export type EntryKey = Pick<Key, "coordinate" | "form" | "digest">;
+
+/** What one invalidation concerns. */
+export interface Invalidated {
+  readonly subjects: readonly Subject[];
+  /** Default: no key is invalidated. */
+  readonly forms?: readonly InvalidatedForm[] | undefined;
+}
+
+/** An entry with its tags. */
+export interface Written {
+  readonly key: EntryKey;
+  readonly tags: { readonly subjects: readonly Subject[] };
+}
+
+/** The position of the last invalidation of each subject. */
+type Positions = Map<Subject, number>;
+
+/** For how long the end of a write is remembered, so that a begin that arrives late has no effect. */
+const ENDED_MICROS = 60_000_000;
+
+export const KINDS = ["hard", "soft"] as const;
+export type InvalidatingKind = (typeof KINDS)[number];
+
+/** What a record does with what it names. Undefined: nothing. */
+export const effectOf = ({ kind }: ReadRecord): InvalidatingKind | undefined =>
+  kind === "epoch" || kind === "settings" ? undefined : kind === "soft" ? "soft" : "hard";
 
 /** Returns the latest position of some subjects, `least` if none is later. */
 function latestIn(positions: Positions, subjects: readonly Subject[], least: number): number {

@@ -2,6 +2,27 @@ import type { Mode } from "../../telemetry/events.js";
 import { MODES, type ModeSetting } from "./modes.js";
 
 /**
+ * Returns undefined for bytes that are no settings. Drops modes that are too far ahead of `storeNow`, the latest time that is known of the
+ * store: no mode could replace them, and each process that has seen one keeps it.
+ */
+export function parseSettings(bytes: Uint8Array | undefined, storeNow: number): SettingsContent | undefined {
+  if (bytes === undefined) return undefined;
+  try {
+    const parsed: unknown = JSON.parse(Buffer.from(bytes).toString("utf8"));
+    if (!isObject(parsed)) return undefined;
+    const latestAt = storeNow + MAX_AHEAD_MS;
+    const isPossible = (listed: unknown): boolean =>
+      !isListedMode(listed) || (listed.sequence <= 1_000 * latestAt && listed.setAt <= latestAt);
+    const modes = isObject(parsed.modes)
+      ? Object.fromEntries(Object.entries(parsed.modes).filter(([, listed]) => isPossible(listed)))
+      : {};
+    return { ...parsed, modes: modes as Record<string, ListedMode> };
+  } catch {
+    return undefined;
+  }
+}
+
+/**
  * How far a mode may be ahead of the store's clock, which may have gone back: a day. One that is further ahead was not set by the library,
  * and nothing that is set later could replace it.
  */
@@ -31,27 +52,6 @@ export interface SettingsContent {
 }
 
 export const EMPTY: SettingsContent = {};
-
-/**
- * Returns undefined for bytes that are no settings. Drops modes that are too far ahead of `storeNow`, the latest time that is known of the
- * store: no mode could replace them, and each process that has seen one keeps it.
- */
-export function parseSettings(bytes: Uint8Array | undefined, storeNow: number): SettingsContent | undefined {
-  if (bytes === undefined) return undefined;
-  try {
-    const parsed: unknown = JSON.parse(Buffer.from(bytes).toString("utf8"));
-    if (!isObject(parsed)) return undefined;
-    const latestAt = storeNow + MAX_AHEAD_MS;
-    const isPossible = (listed: unknown): boolean =>
-      !isListedMode(listed) || (listed.sequence <= 1_000 * latestAt && listed.setAt <= latestAt);
-    const modes = isObject(parsed.modes)
-      ? Object.fromEntries(Object.entries(parsed.modes).filter(([, listed]) => isPossible(listed)))
-      : {};
-    return { ...parsed, modes: modes as Record<string, ListedMode> };
-  } catch {
-    return undefined;
-  }
-}
 
 export const writeSettings = (content: SettingsContent): Uint8Array => Buffer.from(JSON.stringify(content));
 

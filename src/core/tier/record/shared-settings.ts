@@ -17,25 +17,6 @@ import {
 } from "./settings-content.js";
 import type { Variants } from "./variants.js";
 
-/** Attempts to change the settings while other processes change them. Each lost one has a winner. */
-const MAX_ATTEMPTS = 20;
-/** How often the settings are read again because they have changed meanwhile. */
-const MAX_READS = 3;
-/**
- * How often the settings are read while a mode is not on: reads that bypass the store do not show their changes. A process knows
- * a change of modes after this time and a read.
- */
-const POLL_MS = 1_000;
-
-/** A mode to be set. */
-export interface ModeRequest {
-  readonly mode: Mode;
-  /** Undefined: everything. */
-  readonly coordinate: string | undefined;
-  /** Which function of which process sets it. */
-  readonly by: string;
-}
-
 /**
  * What this process knows of the settings of its prefix: the modes, and the names of all fields and loaders. A change of them is a record
  * of the invalidation clock, so that every read of the store shows that there is one. They are then read before an entry is evaluated.
@@ -250,6 +231,25 @@ export class SharedSettings {
     }
     this.#pollLater();
   }
+}
+
+/** Attempts to change the settings while other processes change them. Each lost one has a winner. */
+const MAX_ATTEMPTS = 20;
+/** How often the settings are read again because they have changed meanwhile. */
+const MAX_READS = 3;
+/**
+ * How often the settings are read while a mode is not on: reads that bypass the store do not show their changes. A process knows
+ * a change of modes after this time and a read.
+ */
+const POLL_MS = 1_000;
+
+/** A mode to be set. */
+export interface ModeRequest {
+  readonly mode: Mode;
+  /** Undefined: everything. */
+  readonly coordinate: string | undefined;
+  /** Which function of which process sets it. */
+  readonly by: string;
 }
 
 const unavailable = (what: string): CachedError =>

@@ -1,29 +1,5 @@
 import type { EntryIdentity, Subject } from "../../keys/key.js";
 
-/** What an invalidation concerns: entries, in all variants, and tags. */
-export interface Names {
-  readonly keys: readonly EntryIdentity[];
-  readonly tags: readonly Subject[];
-  /** The fields and loaders of which every entry is invalidated. */
-  readonly coordinates?: readonly string[];
-  /** Whether everything under the prefix is invalidated. */
-  readonly isClear?: boolean;
-}
-
-/** What has to be repeated. `isClear`: everything under the prefix, and nothing else. */
-export type PendingNames = Required<Names>;
-
-/** How many names have to be repeated. */
-export interface UnconfirmedCounts {
-  readonly keys: number;
-  readonly tags: number;
-  readonly coordinates: number;
-  readonly everything: boolean;
-}
-
-/** Limit for keys and for tags. */
-export const MAX_NAMES = 10_000;
-
 /**
  * The invalidations of this process that the store has not confirmed. Until it has, this process
  * does not read their entries from the store, which may still hold old values. Each name is held
@@ -119,6 +95,30 @@ export class UnconfirmedInvalidations {
     };
   }
 }
+
+/** What an invalidation concerns: entries, in all variants, and tags. */
+export interface Names {
+  readonly keys: readonly EntryIdentity[];
+  readonly tags: readonly Subject[];
+  /** The fields and loaders of which every entry is invalidated. */
+  readonly coordinates?: readonly string[];
+  /** Whether everything under the prefix is invalidated. */
+  readonly isClear?: boolean;
+}
+
+/** What has to be repeated. `isClear`: everything under the prefix, and nothing else. */
+export type PendingNames = Required<Names>;
+
+/** How many names have to be repeated. */
+export interface UnconfirmedCounts {
+  readonly keys: number;
+  readonly tags: number;
+  readonly coordinates: number;
+  readonly everything: boolean;
+}
+
+/** Limit for keys and for tags. */
+export const MAX_NAMES = 10_000;
 
 /** Returns what the names of an entry in all variants with the same key form have in common. */
 export const identityOf = ({ coordinate, digest }: EntryIdentity): string => `${coordinate}:${digest}`;

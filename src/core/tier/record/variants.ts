@@ -1,7 +1,5 @@
 import type { Subject, Variant } from "../../keys/key.js";
 
-export type { Variant } from "../../keys/key.js";
-
 /**
  * The variants of this process, by coordinate or loader name. A coordinate has several if schemas
  * with different shapes were applied.
@@ -33,3 +31,5 @@ export class Variants {
     return [...this.#declared.keys()];
   }
 }
+
+export type { Variant } from "../../keys/key.js";

@@ -2,17 +2,6 @@ import { isError } from "../../base/built-in.js";
 import type { Cancel } from "../../base/clock.js";
 import type { Waiter, Waiters } from "./waiters.js";
 
-/** The abort signals of the GraphQL request that a read belongs to. */
-export interface CallSignals {
-  /** Of the request. */
-  readonly request: readonly AbortSignal[];
-  /**
-   * Of the execution, from graphql 17. Aborts also when the execution has ended normally, so it
-   * says nothing once the read has been answered.
-   */
-  readonly execution: AbortSignal | undefined;
-}
-
 /**
  * Who asked for one read, as far as it can be aborted: a request, or the load that the read is part
  * of. The load may be awaited by other requests as well, so its own waiters count.
@@ -84,6 +73,17 @@ export class Caller implements Waiter {
     const { request, execution } = this.#signals;
     return execution === undefined ? request : [...request, execution];
   }
+}
+
+/** The abort signals of the GraphQL request that a read belongs to. */
+export interface CallSignals {
+  /** Of the request. */
+  readonly request: readonly AbortSignal[];
+  /**
+   * Of the execution, from graphql 17. Aborts also when the execution has ended normally, so it
+   * says nothing once the read has been answered.
+   */
+  readonly execution: AbortSignal | undefined;
 }
 
 const isAbort = (error: unknown, reason: unknown): boolean =>

@@ -4,25 +4,6 @@ import type { Policy } from "../../policy/policy.js";
 import type { ResponseHint } from "../../store/body.js";
 import type { OwnSettings } from "./result-control.js";
 
-/**
- * Why a value is not stored: the codec cannot restore it, it is larger than `maxValueBytes`,
- * GraphQL would refuse it, or it depends on more than its key.
- */
-export type Refusal = "unserializable" | "too-large" | "invalid" | Excess["kind"];
-
-/**
- * A load has read more than its key contains, so its result belongs to its own reader alone.
- * `outgrown-key`: later requests have a key that contains it. `unkeyable`: none has.
- */
-export type Excess =
-  | { readonly kind: "outgrown-key" }
-  | {
-      readonly kind: "unkeyable";
-      /** Whether it is PRIVATE although its policy is PUBLIC, so that what contains it is PRIVATE as well. */
-      readonly isNarrowed?: boolean;
-      readonly error: CachedError;
-    };
-
 /** What a load has returned. */
 export class LoadedValue {
   readonly kind = "loaded";
@@ -53,6 +34,25 @@ export class LoadedValue {
     this.loadMs = loadMs;
   }
 }
+
+/**
+ * Why a value is not stored: the codec cannot restore it, it is larger than `maxValueBytes`,
+ * GraphQL would refuse it, or it depends on more than its key.
+ */
+export type Refusal = "unserializable" | "too-large" | "invalid" | Excess["kind"];
+
+/**
+ * A load has read more than its key contains, so its result belongs to its own reader alone.
+ * `outgrown-key`: later requests have a key that contains it. `unkeyable`: none has.
+ */
+export type Excess =
+  | { readonly kind: "outgrown-key" }
+  | {
+      readonly kind: "unkeyable";
+      /** Whether it is PRIVATE although its policy is PUBLIC, so that what contains it is PRIVATE as well. */
+      readonly isNarrowed?: boolean;
+      readonly error: CachedError;
+    };
 
 /** The result of a load. */
 export type Loaded =

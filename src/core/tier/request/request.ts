@@ -13,18 +13,6 @@ import type { Excess, Loaded, Refusal } from "./loaded.js";
 import type { ResultControl } from "./result-control.js";
 import type { Waiters } from "./waiters.js";
 
-/** The tags of one value. */
-export interface RequestTags {
-  /** The tags known before the load. Hits do not need them: the entry has its own. */
-  readonly subjects: readonly Subject[];
-  /** Whether the key does not decide about these tags, so that an entry of the key may have others. */
-  readonly isOwn: boolean;
-  /** Those known before the load alone, which refer to no request. */
-  readonly known: RequestTags;
-  /** Returns the tags derived from the loaded value. Undefined if there are none of this kind. */
-  readonly subjectsOf: ((value: unknown) => readonly Subject[]) | undefined;
-}
-
 /** The tags of one value that are known before its load, by their texts. Their digests are computed when they are needed. */
 export class KnownTags implements RequestTags {
   readonly texts: readonly string[];
@@ -53,6 +41,18 @@ export class KnownTags implements RequestTags {
       this.#others.length === 0 ? this.#keys.tags(this.texts) : [...this.#keys.tags(this.texts), ...this.#others];
     return this.#subjects;
   }
+}
+
+/** The tags of one value. */
+export interface RequestTags {
+  /** The tags known before the load. Hits do not need them: the entry has its own. */
+  readonly subjects: readonly Subject[];
+  /** Whether the key does not decide about these tags, so that an entry of the key may have others. */
+  readonly isOwn: boolean;
+  /** Those known before the load alone, which refer to no request. */
+  readonly known: RequestTags;
+  /** Returns the tags derived from the loaded value. Undefined if there are none of this kind. */
+  readonly subjectsOf: ((value: unknown) => readonly Subject[]) | undefined;
 }
 
 /** The tags of one value, some of which are derived from it. */

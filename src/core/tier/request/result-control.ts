@@ -6,74 +6,6 @@ import { MEANINGS } from "../../policy/policy.js";
 import type { OwnFreshness } from "../../store/body.js";
 import type { DecodedValue } from "../entry/entry-decoder.js";
 
-/** What a load can set of its result. */
-export interface ResultSettings {
-  /**
-   * How long the result is fresh, in seconds, counted from the start of its load. At most
-   * `maxAgeLimit` of the policy, by default its `maxAge`. 0: the result is not stored, and removes the
-   * value that it replaces.
-   */
-  readonly maxAge?: number | undefined;
-  /**
-   * How long after that the result is served while it is refreshed, in seconds. At most what the
-   * policy says, or its `maxAgeLimit` if that is longer.
-   */
-  readonly staleWhileRevalidate?: number | undefined;
-  /** Tags of the result, besides those of the policy. Several calls add up. */
-  readonly tags?: readonly string[] | undefined;
-}
-
-/**
- * Controls how the result of one load is cached. To be used until the load has ended. Outside of a
- * load of the cache, nothing has an effect and there is no previous value.
- *
- * All methods throw `CACHED_RESULT_INVALID` for invalid arguments, and once the load has ended.
- */
-export interface ResultControl {
-  /**
-   * Stores nothing. Callers in this process that wait for the load get its result. A value that is
-   * stored stays as it is.
-   */
-  skip(): void;
-  /** Sets how long the result is served, and adds tags. The last call that sets a property wins. */
-  set(settings: ResultSettings): void;
-  /**
-   * Resolves to the value that this load replaces: a stale or soft-invalidated one, or, for an early
-   * refresh, a fresh one. Undefined if there is none, also after a hard invalidation. Read from the
-   * store when it is first called; rejects only as described above.
-   */
-  previous<Value>(): Promise<Value | undefined>;
-  /**
-   * Declares that the previous value is still current, and returns it, to be returned by the load. The
-   * value is fresh again, with the tags, times and cache hints that it had, unless this load sets others.
-   *
-   * Throws `CACHED_RESULT_INVALID` if `previous` has not resolved to a value before.
-   */
-  unchanged<Value>(): Value;
-}
-
-/** The value that a load replaces. */
-export type PreviousValue = Omit<DecodedValue, "kind">;
-
-/** What a load has set of its result. */
-export interface OwnSettings {
-  readonly isSkipped: boolean;
-  readonly freshness: OwnFreshness | undefined;
-  /** Tags besides those of the policy. */
-  readonly tags: readonly Subject[];
-  /** The previous value, if the load has declared it unchanged. */
-  readonly unchanged: PreviousValue | undefined;
-}
-
-/** What the control of a result needs of its load. */
-export interface ControlledLoad {
-  readonly coordinate: string;
-  /** Returns what is stored of tags. */
-  readonly subjectsOf: (tags: readonly string[]) => readonly Subject[];
-  /** Reads the value that the load replaces. Undefined: the load replaces none. Never rejects. */
-  readonly readPrevious: (() => Promise<PreviousValue | undefined>) | undefined;
-}
-
 /** The control of the result of one load. */
 export class LoadControl implements ResultControl {
   readonly #load: ControlledLoad;
@@ -160,6 +92,74 @@ export class LoadControl implements ResultControl {
       `expected ${call} before the load has ended, got a call after it; await what decides about the result before you return it`,
     );
   }
+}
+
+/** What a load can set of its result. */
+export interface ResultSettings {
+  /**
+   * How long the result is fresh, in seconds, counted from the start of its load. At most
+   * `maxAgeLimit` of the policy, by default its `maxAge`. 0: the result is not stored, and removes the
+   * value that it replaces.
+   */
+  readonly maxAge?: number | undefined;
+  /**
+   * How long after that the result is served while it is refreshed, in seconds. At most what the
+   * policy says, or its `maxAgeLimit` if that is longer.
+   */
+  readonly staleWhileRevalidate?: number | undefined;
+  /** Tags of the result, besides those of the policy. Several calls add up. */
+  readonly tags?: readonly string[] | undefined;
+}
+
+/**
+ * Controls how the result of one load is cached. To be used until the load has ended. Outside of a
+ * load of the cache, nothing has an effect and there is no previous value.
+ *
+ * All methods throw `CACHED_RESULT_INVALID` for invalid arguments, and once the load has ended.
+ */
+export interface ResultControl {
+  /**
+   * Stores nothing. Callers in this process that wait for the load get its result. A value that is
+   * stored stays as it is.
+   */
+  skip(): void;
+  /** Sets how long the result is served, and adds tags. The last call that sets a property wins. */
+  set(settings: ResultSettings): void;
+  /**
+   * Resolves to the value that this load replaces: a stale or soft-invalidated one, or, for an early
+   * refresh, a fresh one. Undefined if there is none, also after a hard invalidation. Read from the
+   * store when it is first called; rejects only as described above.
+   */
+  previous<Value>(): Promise<Value | undefined>;
+  /**
+   * Declares that the previous value is still current, and returns it, to be returned by the load. The
+   * value is fresh again, with the tags, times and cache hints that it had, unless this load sets others.
+   *
+   * Throws `CACHED_RESULT_INVALID` if `previous` has not resolved to a value before.
+   */
+  unchanged<Value>(): Value;
+}
+
+/** The value that a load replaces. */
+export type PreviousValue = Omit<DecodedValue, "kind">;
+
+/** What a load has set of its result. */
+export interface OwnSettings {
+  readonly isSkipped: boolean;
+  readonly freshness: OwnFreshness | undefined;
+  /** Tags besides those of the policy. */
+  readonly tags: readonly Subject[];
+  /** The previous value, if the load has declared it unchanged. */
+  readonly unchanged: PreviousValue | undefined;
+}
+
+/** What the control of a result needs of its load. */
+export interface ControlledLoad {
+  readonly coordinate: string;
+  /** Returns what is stored of tags. */
+  readonly subjectsOf: (tags: readonly string[]) => readonly Subject[];
+  /** Reads the value that the load replaces. Undefined: the load replaces none. Never rejects. */
+  readonly readPrevious: (() => Promise<PreviousValue | undefined>) | undefined;
 }
 
 /** The control of a result that is not cached. */

@@ -14,6 +14,37 @@ import type { ReadRequest, ReadResult } from "./request.js";
  * fallback, or as the previous value of a load.
  */
 
+/**
+ * Returns what a request may do with what it was shown. `shared`: the read, if it shares that with others. `isAwaited`: the value is that of
+ * a load that the request has waited for, which it gets however short its life is.
+ */
+export function verdictOf(
+  request: ReadRequest,
+  reading: Reading,
+  parts: VerdictParts,
+  shared?: ReadResult,
+  isAwaited = false,
+): Verdict {
+  if (reading.kind === "failed") return UNKNOWN;
+  const { entry, now } = reading;
+  const { key, policy } = request;
+  const { invalidations, packing, decoder } = parts;
+  if (entry === undefined || !invalidations.counts(entry, key))
+    return unservable(request, undefined, "absent", now, parts);
+  const freshness =
+    isAwaited && entry.state === "value"
+      ? "fresh"
+      : evaluateFreshness(entry, policy, now, (value) => readOwnFreshness(value, key, packing));
+  if (!isServable(freshness)) return unservable(request, entry, freshness, now, parts);
+  const decoded = (shared && decoder.decodeShared?.(request, entry, shared)) ?? decoder.decode(request, entry);
+  if (decoded.kind === "collision") return COLLISION;
+  if (decoded.kind === "corrupt") return { kind: "unreadable", entry };
+  const tags = tagsStateOf(request, entry, decoded, parts);
+  if (tags === "changed") return unservable(request, entry, "absent", now, parts);
+  const isSoft = tags === "stale" && freshness === "fresh";
+  return { kind: "serve", entry, freshness: isSoft ? "stale-while-revalidate" : freshness, isSoft, tags, decoded };
+}
+
 /** What has to be known before entries are evaluated. */
 export interface KnownInvalidations {
   readonly sharedSettings: SharedSettings;
@@ -80,37 +111,6 @@ export async function prepareFor(
     sharedSettings.catchUp(),
   ]);
   return isCaughtUp && (await sharedSettings.catchUp());
-}
-
-/**
- * Returns what a request may do with what it was shown. `shared`: the read, if it shares that with others. `isAwaited`: the value is that of
- * a load that the request has waited for, which it gets however short its life is.
- */
-export function verdictOf(
-  request: ReadRequest,
-  reading: Reading,
-  parts: VerdictParts,
-  shared?: ReadResult,
-  isAwaited = false,
-): Verdict {
-  if (reading.kind === "failed") return UNKNOWN;
-  const { entry, now } = reading;
-  const { key, policy } = request;
-  const { invalidations, packing, decoder } = parts;
-  if (entry === undefined || !invalidations.counts(entry, key))
-    return unservable(request, undefined, "absent", now, parts);
-  const freshness =
-    isAwaited && entry.state === "value"
-      ? "fresh"
-      : evaluateFreshness(entry, policy, now, (value) => readOwnFreshness(value, key, packing));
-  if (!isServable(freshness)) return unservable(request, entry, freshness, now, parts);
-  const decoded = (shared && decoder.decodeShared?.(request, entry, shared)) ?? decoder.decode(request, entry);
-  if (decoded.kind === "collision") return COLLISION;
-  if (decoded.kind === "corrupt") return { kind: "unreadable", entry };
-  const tags = tagsStateOf(request, entry, decoded, parts);
-  if (tags === "changed") return unservable(request, entry, "absent", now, parts);
-  const isSoft = tags === "stale" && freshness === "fresh";
-  return { kind: "serve", entry, freshness: isSoft ? "stale-while-revalidate" : freshness, isSoft, tags, decoded };
 }
 
 /**

@@ -1,11 +1,5 @@
 import type { Cancel } from "../../base/clock.js";
 
-/** One who waits, and may leave. */
-export interface Waiter {
-  /** Calls back when the waiter leaves; at once if it has. Calls back once. */
-  onLeft(callback: () => void): Cancel;
-}
-
 /**
  * The callers that wait for one load, or for one miss that they share. They are gone once all of
  * them have left, which they do when their own requests are aborted. A caller without an abort
@@ -127,6 +121,12 @@ export class Waiters {
     this.#controller?.abort(new Abandonment());
     for (const callback of callbacks) callback();
   }
+}
+
+/** One who waits, and may leave. */
+export interface Waiter {
+  /** Calls back when the waiter leaves; at once if it has. Calls back once. */
+  onLeft(callback: () => void): Cancel;
 }
 
 /** The reason with which a load is aborted that nobody waits for. */

@@ -5,35 +5,6 @@ import type { SourceBatch } from "../request/request.js";
 import type { LongTick } from "../tick/long-tick.js";
 
 /**
- * The turn of one load, or of the loads that their source gets as one call. With a slot, it ends when
- * its last load has left.
- */
-export class Turn {
-  /** Resolves when the loads may run, and rejects if they must not. Undefined: they may run now. */
-  readonly begun: Deferred<void> | undefined;
-  /** The request of the server that its first load belongs to. */
-  readonly owner: object;
-  /** How many loads have joined, and how many of them have not left. */
-  joined = 1;
-  members = 1;
-
-  /** `owner`: undefined if the load belongs to no request. */
-  constructor(isQueued: boolean, owner: object | undefined) {
-    this.owner = owner ?? this;
-    this.begun = isQueued ? new Deferred() : undefined;
-    this.begun?.promise.catch(() => undefined);
-  }
-}
-
-/** The limits of a bulkhead, and what else may keep a turn from beginning. */
-interface BulkheadOptions {
-  readonly maxRunning: number;
-  readonly maxQueued: number;
-  /** Returns why a turn that could begin must not; undefined if it may. `hasWaited`: for its slot. */
-  refusalOf(hasWaited: boolean): CachedError | undefined;
-}
-
-/**
  * Bounds how many turns run at a time. The others wait: their owners are served in turn, and the turns of one owner in the
  * order of their arrival, so that a request with hundreds of loads does not keep the loads of others waiting. The slots that
  * become free in one tick are given away together at its end, so that a source which batches what it
@@ -123,4 +94,33 @@ export class Bulkhead {
       }
     }
   }
+}
+
+/**
+ * The turn of one load, or of the loads that their source gets as one call. With a slot, it ends when
+ * its last load has left.
+ */
+export class Turn {
+  /** Resolves when the loads may run, and rejects if they must not. Undefined: they may run now. */
+  readonly begun: Deferred<void> | undefined;
+  /** The request of the server that its first load belongs to. */
+  readonly owner: object;
+  /** How many loads have joined, and how many of them have not left. */
+  joined = 1;
+  members = 1;
+
+  /** `owner`: undefined if the load belongs to no request. */
+  constructor(isQueued: boolean, owner: object | undefined) {
+    this.owner = owner ?? this;
+    this.begun = isQueued ? new Deferred() : undefined;
+    this.begun?.promise.catch(() => undefined);
+  }
+}
+
+/** The limits of a bulkhead, and what else may keep a turn from beginning. */
+interface BulkheadOptions {
+  readonly maxRunning: number;
+  readonly maxQueued: number;
+  /** Returns why a turn that could begin must not; undefined if it may. `hasWaited`: for its slot. */
+  refusalOf(hasWaited: boolean): CachedError | undefined;
 }

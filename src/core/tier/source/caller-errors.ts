@@ -2,11 +2,6 @@ import { LRUCache } from "lru-cache";
 import type { Clock } from "../../base/clock.js";
 import type { Key } from "../../keys/key.js";
 
-/** Maximum number of keys with such errors. The least recently used are dropped. */
-const MAX_KEYS = 1_000;
-/** The number of loads in a row after which a key is not shared. */
-const MAX_IN_A_ROW = 2;
-
 /**
  * The keys whose loads fail with errors that concern one caller only, such as a missing permission.
  * The next caller loads for itself, so callers that are all refused would load one after the other.
@@ -45,3 +40,8 @@ export class CallerErrors {
     return this.#seriesOf.size > 0 && (this.#seriesOf.get(input)?.unsharedUntil ?? 0) > this.#clock.now();
   }
 }
+
+/** Maximum number of keys with such errors. The least recently used are dropped. */
+const MAX_KEYS = 1_000;
+/** The number of loads in a row after which a key is not shared. */
+const MAX_IN_A_ROW = 2;

@@ -5,6 +5,10 @@ import { ignoreRejection } from "../../base/deferred.js";
  * the caller may not have the value, and whether the source is in trouble.
  */
 
+/** Returns whether an error says that the caller may not have the value, by default. May throw: errors can have getters. */
+export const saysNotAllowed = (thrown: unknown): boolean =>
+  [thrown, ...partsOfError(thrown)].some((one) => signsOf(one).some(isRefusalOfCaller));
+
 interface ErrorSigns {
   /** In upper case, words separated by `_`: `permission-denied` is `PERMISSION_DENIED`. */
   readonly codes: readonly string[];
@@ -81,10 +85,6 @@ const REFUSING_NAME =
 /** The whole message of graphql-shield, Nexus, Nest, Pothos and TypeGraphQL by default. */
 const REFUSING_MESSAGE =
   /^(?:(?:not |un)(?:authenticated|authori[sz]ed)|not authori[sz]ed to (?:resolve|read fields) .*|forbidden(?: resource)?|(?:access|permission) denied|access denied! you (?:don't have permission|need to be authenticated).*)[.!]?$/i;
-
-/** Returns whether an error says that the caller may not have the value, by default. May throw: errors can have getters. */
-export const saysNotAllowed = (thrown: unknown): boolean =>
-  [thrown, ...partsOfError(thrown)].some((one) => signsOf(one).some(isRefusalOfCaller));
 
 const isRefusalOfCaller = ({ codes, statuses, grpcCode, names, message }: ErrorSigns): boolean =>
   statuses.some((status) => REFUSING_STATUSES.includes(status)) ||

@@ -2,12 +2,6 @@ import type { Clock } from "../../base/clock.js";
 import { Deferred } from "../../base/deferred.js";
 import { Multimap } from "../../base/multimap.js";
 
-/** How many loads of one key a process runs at a time. */
-const MAX_LOADS_OF_A_KEY = 2;
-
-/** How often a reader that waits for a place looks whether another process has loaded meanwhile. */
-const RECHECK_MS = 100;
-
 /**
  * Bounds the loads of one key in this process. An invalidation makes the lease of a load void but
  * does not end the load itself, and later readers must not join it. Without a limit, a key that is
@@ -58,3 +52,9 @@ export class LoadLimit {
     return over;
   }
 }
+
+/** How many loads of one key a process runs at a time. */
+const MAX_LOADS_OF_A_KEY = 2;
+
+/** How often a reader that waits for a place looks whether another process has loaded meanwhile. */
+const RECHECK_MS = 100;

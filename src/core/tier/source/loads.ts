@@ -20,46 +20,6 @@ import { ask, saysNotAllowed, saysSourceFailed } from "./error-signs.js";
 import { excessOf, loadedOf } from "./load-result.js";
 import { type CallOutcome, type GuardedLoad, isRefusal, type SourceGuard } from "./source-guard.js";
 
-/** The settings of `Loads`. The resolved options satisfy this interface. */
-export interface LoadSettings {
-  /** How long readers wait for a load. */
-  readonly loadTimeoutMs: number;
-  /** How long a key is not shared after errors that concern one caller only. */
-  readonly errorBackoffMs: number;
-  /** Returns whether an error concerns only the caller that the load was run for. */
-  readonly isCallerError: ((error: unknown, coordinate: string) => boolean) | undefined;
-  /**
-   * Returns whether an error means that the source is in trouble, rather than that it has no value for this key. So does
-   * every error for which it returns anything but false.
-   */
-  readonly isSourceFailure: ((error: unknown, coordinate: string) => boolean) | undefined;
-}
-
-/** What a load is run for. */
-export interface LoadStart {
-  readonly isRefresh: boolean;
-  /** Who waits for it. */
-  readonly waiters: Waiters;
-  /** Whether the value is known not to be storable. Default: false. */
-  readonly isUncacheable?: boolean;
-  /** Reads the value that it replaces. Undefined: it replaces none. */
-  readonly readPrevious?: ControlledLoad["readPrevious"];
-  /** How long it goes on when nobody waits for it any more, once it has begun. Default: not at all. */
-  readonly lingerMs?: number;
-  /** Called if it has not ended in time. */
-  readonly onTimeout?: () => void;
-}
-
-/** A running load. Neither promise rejects. */
-export interface RunningLoad {
-  /** Who waits for it. To be joined by others that do. */
-  readonly waiters: Waiters;
-  /** The result for readers: that of the load, or `CACHED_LOAD_TIMEOUT` after the time limit. */
-  readonly limited: Promise<Loaded>;
-  /** The result of the load, whenever it ends. */
-  readonly completed: Promise<Loaded>;
-}
-
 /**
  * Runs loads. Measures them, limits how long readers wait for them, and tracks which loads call
  * which.
@@ -388,6 +348,46 @@ export class Loads {
     };
     return within(this.#clock, load, { ms: loadTimeoutMs, otherwise });
   }
+}
+
+/** The settings of `Loads`. The resolved options satisfy this interface. */
+export interface LoadSettings {
+  /** How long readers wait for a load. */
+  readonly loadTimeoutMs: number;
+  /** How long a key is not shared after errors that concern one caller only. */
+  readonly errorBackoffMs: number;
+  /** Returns whether an error concerns only the caller that the load was run for. */
+  readonly isCallerError: ((error: unknown, coordinate: string) => boolean) | undefined;
+  /**
+   * Returns whether an error means that the source is in trouble, rather than that it has no value for this key. So does
+   * every error for which it returns anything but false.
+   */
+  readonly isSourceFailure: ((error: unknown, coordinate: string) => boolean) | undefined;
+}
+
+/** What a load is run for. */
+export interface LoadStart {
+  readonly isRefresh: boolean;
+  /** Who waits for it. */
+  readonly waiters: Waiters;
+  /** Whether the value is known not to be storable. Default: false. */
+  readonly isUncacheable?: boolean;
+  /** Reads the value that it replaces. Undefined: it replaces none. */
+  readonly readPrevious?: ControlledLoad["readPrevious"];
+  /** How long it goes on when nobody waits for it any more, once it has begun. Default: not at all. */
+  readonly lingerMs?: number;
+  /** Called if it has not ended in time. */
+  readonly onTimeout?: () => void;
+}
+
+/** A running load. Neither promise rejects. */
+export interface RunningLoad {
+  /** Who waits for it. To be joined by others that do. */
+  readonly waiters: Waiters;
+  /** The result for readers: that of the load, or `CACHED_LOAD_TIMEOUT` after the time limit. */
+  readonly limited: Promise<Loaded>;
+  /** The result of the load, whenever it ends. */
+  readonly completed: Promise<Loaded>;
 }
 
 /** Returns how large the content of a value is that has been encoded, in bytes or characters. */

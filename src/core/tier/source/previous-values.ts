@@ -10,17 +10,6 @@ import type { ValueDecoder } from "../request/value-decoder.js";
 import { fallbackOf, prepareFor, UNPREPARED, type VerdictParts, verdictOf } from "../request/verdict.js";
 import { TickBatch } from "../tick/tick-batch.js";
 
-/** The parts that `PreviousValues` uses. */
-export interface PreviousValueParts {
-  readonly store: Store;
-  readonly sharedSettings: SharedSettings;
-  readonly invalidations: InvalidationClock;
-  readonly clock: Clock;
-  readonly packing: Packing;
-  readonly decoder: ValueDecoder;
-  readonly unconfirmed: UnconfirmedInvalidations;
-}
-
 /**
  * Reads the values that running loads replace, when the loads ask for them.
  *
@@ -64,4 +53,15 @@ export class PreviousValues {
     if (!(await prepareFor(read, this.#parts))) throw new Error(UNPREPARED);
     return read.readings;
   }
+}
+
+/** The parts that `PreviousValues` uses. */
+export interface PreviousValueParts {
+  readonly store: Store;
+  readonly sharedSettings: SharedSettings;
+  readonly invalidations: InvalidationClock;
+  readonly clock: Clock;
+  readonly packing: Packing;
+  readonly decoder: ValueDecoder;
+  readonly unconfirmed: UnconfirmedInvalidations;
 }

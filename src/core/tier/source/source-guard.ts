@@ -6,74 +6,6 @@ import type { SourceBatch } from "../request/request.js";
 import type { LongTick } from "../tick/long-tick.js";
 import { Bulkhead, Turn } from "./bulkhead.js";
 
-/** The settings of the source guard. The resolved options satisfy this interface. */
-export interface GuardSettings {
-  /** Maximum number of concurrent loads of one coordinate in this process. A batch counts as one. */
-  readonly maxConcurrentLoads: number;
-  /** Maximum number of loads that wait for a slot. A batch counts as one. Further loads are refused. */
-  readonly maxQueuedLoads: number;
-  /** Number of consecutive failures after which the loads of a coordinate are refused for a while. Undefined: never. */
-  readonly breakerThreshold: number | undefined;
-  /** How long a load may take. */
-  readonly loadTimeoutMs: number;
-}
-
-/** What has come of a load: its value, or why it has failed or was refused. */
-export type CallOutcome =
-  | { readonly kind: "returned"; readonly value: unknown }
-  | {
-      readonly kind: "failed";
-      readonly error: unknown;
-      /** Whether the failure says nothing about the source. */
-      readonly isCallersOwn: boolean;
-      /** Whether the source is in trouble. */
-      readonly isSourceFailure: boolean;
-    };
-
-/** A load to be guarded. */
-export interface GuardableLoad {
-  /** Never rejects. */
-  run(): Promise<CallOutcome>;
-  /** Loads of one tick with the same batch are one call of their source. Undefined: a call of its own. */
-  readonly batch: SourceBatch | undefined;
-  /** The request of the server that it belongs to: requests get free slots in turn. Undefined: none. */
-  readonly owner: object | undefined;
-}
-
-/** A load that the guard runs, refuses, or lets wait for a slot. */
-export interface GuardedLoad {
-  /** With `CACHED_SOURCE_UNAVAILABLE` if the load did not begin. Never rejects. */
-  readonly outcome: Promise<CallOutcome>;
-  /**
-   * Ends the time of the load: its slot is free again, and it counts as a failure. A load that has
-   * not begun is refused. Without effect after the load has ended.
-   */
-  expire(): void;
-  /** Begins the load without a slot. Undefined if the load has not waited for one. */
-  readonly expedite: (() => void) | undefined;
-}
-
-/** How the loads of one coordinate are doing in this process. A batch counts as one load. */
-export interface SourceStatus {
-  readonly coordinate: string;
-  readonly running: number;
-  readonly queued: number;
-  /** Calls that have exceeded their time limit and still run. */
-  readonly overdue: number;
-  /** Undefined if there is no breaker. */
-  readonly breaker: BreakerStatus | undefined;
-}
-
-interface Source {
-  readonly coordinate: string;
-  readonly bulkhead: Bulkhead;
-  readonly breaker: Breaker | undefined;
-  /** For each turn with loads that have exceeded their time limit and still run: how many. */
-  readonly overdue: Map<Turn, number>;
-  /** While too many loads are overdue: when the next one is admitted as a probe. */
-  probeAt: number;
-}
-
 /**
  * Protects the sources of loads, separately for each coordinate. A bulkhead bounds the number of
  * concurrent loads and queues the others. A circuit breaker, if configured, refuses
@@ -210,6 +142,74 @@ export class SourceGuard {
     this.#sources.set(coordinate, source);
     return source;
   }
+}
+
+/** The settings of the source guard. The resolved options satisfy this interface. */
+export interface GuardSettings {
+  /** Maximum number of concurrent loads of one coordinate in this process. A batch counts as one. */
+  readonly maxConcurrentLoads: number;
+  /** Maximum number of loads that wait for a slot. A batch counts as one. Further loads are refused. */
+  readonly maxQueuedLoads: number;
+  /** Number of consecutive failures after which the loads of a coordinate are refused for a while. Undefined: never. */
+  readonly breakerThreshold: number | undefined;
+  /** How long a load may take. */
+  readonly loadTimeoutMs: number;
+}
+
+/** What has come of a load: its value, or why it has failed or was refused. */
+export type CallOutcome =
+  | { readonly kind: "returned"; readonly value: unknown }
+  | {
+      readonly kind: "failed";
+      readonly error: unknown;
+      /** Whether the failure says nothing about the source. */
+      readonly isCallersOwn: boolean;
+      /** Whether the source is in trouble. */
+      readonly isSourceFailure: boolean;
+    };
+
+/** A load to be guarded. */
+export interface GuardableLoad {
+  /** Never rejects. */
+  run(): Promise<CallOutcome>;
+  /** Loads of one tick with the same batch are one call of their source. Undefined: a call of its own. */
+  readonly batch: SourceBatch | undefined;
+  /** The request of the server that it belongs to: requests get free slots in turn. Undefined: none. */
+  readonly owner: object | undefined;
+}
+
+/** A load that the guard runs, refuses, or lets wait for a slot. */
+export interface GuardedLoad {
+  /** With `CACHED_SOURCE_UNAVAILABLE` if the load did not begin. Never rejects. */
+  readonly outcome: Promise<CallOutcome>;
+  /**
+   * Ends the time of the load: its slot is free again, and it counts as a failure. A load that has
+   * not begun is refused. Without effect after the load has ended.
+   */
+  expire(): void;
+  /** Begins the load without a slot. Undefined if the load has not waited for one. */
+  readonly expedite: (() => void) | undefined;
+}
+
+/** How the loads of one coordinate are doing in this process. A batch counts as one load. */
+export interface SourceStatus {
+  readonly coordinate: string;
+  readonly running: number;
+  readonly queued: number;
+  /** Calls that have exceeded their time limit and still run. */
+  readonly overdue: number;
+  /** Undefined if there is no breaker. */
+  readonly breaker: BreakerStatus | undefined;
+}
+
+interface Source {
+  readonly coordinate: string;
+  readonly bulkhead: Bulkhead;
+  readonly breaker: Breaker | undefined;
+  /** For each turn with loads that have exceeded their time limit and still run: how many. */
+  readonly overdue: Map<Turn, number>;
+  /** While too many loads are overdue: when the next one is admitted as a probe. */
+  probeAt: number;
 }
 
 function addOverdue({ overdue }: Source, turn: Turn, change: 1 | -1): void {

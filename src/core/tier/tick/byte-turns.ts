@@ -1,11 +1,6 @@
 import { AsyncResource } from "node:async_hooks";
 import type { Clock } from "../../base/clock.js";
 
-/** After this much has been encoded in a turn of the event loop, the next value has to wait for the next turn. */
-const BYTES_PER_TURN = 4 * 1024 * 1024;
-/** Smaller values are not counted: `PER_TURN` bounds them. */
-const MIN_COUNTED_BYTES = 4 * 1024;
-
 /** Divides work on large values into turns of the event loop, so that others are served in between. */
 export class ByteTurns {
   readonly #clock: Pick<Clock, "afterTick">;
@@ -44,6 +39,11 @@ export class ByteTurns {
     this.#waiting.splice(0, next);
   }
 }
+
+/** After this much has been encoded in a turn of the event loop, the next value has to wait for the next turn. */
+const BYTES_PER_TURN = 4 * 1024 * 1024;
+/** Smaller values are not counted: `PER_TURN` bounds them. */
+const MIN_COUNTED_BYTES = 4 * 1024;
 
 /** Lets values be worked on at the same time as long as they are `maxBytes` together; one alone in any case. */
 export class ByteRoom {

@@ -2,6 +2,89 @@ import type { Clock } from "../../base/clock.js";
 import { Deferred } from "../../base/deferred.js";
 
 /**
+ * Lets work on thousands of keys, which is divided into turns of the event loop, count as one tick: what
+ * follows from it is still sent to the store, or passed to a source, in one call.
+ */
+export class LongTick implements Pick<Clock, "afterTick"> {
+  /** Says when a turn of the event loop ends. */
+  readonly clock: Pick<Clock, "afterTick">;
+  /** The divided work under way, oldest first. Each resolves in the turn after its last one. */
+  readonly #underWay = new Set<Promise<unknown>>();
+  /** How many callers have been let continue in this turn of the event loop. */
+  #continued = 0;
+  /** Those that continue in later turns. */
+  #delayed: { readonly callers: number; readonly go: () => void }[] = [];
+
+  constructor(clock: Pick<Clock, "afterTick">) {
+    this.clock = clock;
+  }
+
+  /** Returns what `run`, which never throws, makes of each item, `PER_TURN` in a turn, all of them in one tick. */
+  map<Item, Result>(items: readonly Item[], run: (item: Item) => Result): Promise<Result[]> {
+    // The first turn is part of the long tick as well.
+    const mapped = RESOLVED.then(() => this.#map(items, run));
+    this.lengthen(mapped);
+    return mapped;
+  }
+
+  async #map<Item, Result>(items: readonly Item[], run: (item: Item) => Result): Promise<Result[]> {
+    const results: Result[] = [];
+    for (const item of items) {
+      if (results.length > 0 && results.length % PER_TURN === 0) await nextTurn(this.clock, RESOLVED);
+      results.push(run(item));
+    }
+    return results;
+  }
+
+  /** Makes the tick last until the turn that follows the end of `work`, which never rejects. */
+  lengthen(work: Promise<unknown>): void {
+    const over = nextTurn(this.clock, work);
+    this.#underWay.add(over);
+    void over.then(() => this.#underWay.delete(over));
+  }
+
+  /**
+   * Calls `go`, which lets some callers continue, `PER_TURN` at most: in this turn of the event loop, unless it
+   * would be one with more than `PER_TURN` of them, whatever they have waited for. Returns false if it will be
+   * a later turn.
+   */
+  letContinue(callers: number, go: () => void): boolean {
+    const isNow = this.#delayed.length === 0 && this.#fits(callers);
+    if (isNow) this.#go(callers, go);
+    else this.#delayed.push({ callers, go });
+    return isNow;
+  }
+
+  #fits(callers: number): boolean {
+    return this.#continued === 0 || this.#continued + callers <= PER_TURN;
+  }
+
+  #go(callers: number, go: () => void): void {
+    if (this.#continued === 0) this.clock.afterTick(() => this.#continueDelayed());
+    this.#continued += callers;
+    go();
+  }
+
+  #continueDelayed(): void {
+    this.#continued = 0;
+    let next = 0;
+    for (let group = this.#delayed[0]; group !== undefined && this.#fits(group.callers); group = this.#delayed[++next])
+      this.#go(group.callers, group.go);
+    this.#delayed.splice(0, next);
+  }
+
+  /**
+   * Calls `fn` at the end of the tick. While there is divided work, that is when the oldest of it is done,
+   * so that a sequence of such work does not delay `fn` for ever.
+   */
+  afterTick(fn: () => void): void {
+    const [oldest] = this.#underWay;
+    if (oldest === undefined) this.clock.afterTick(fn);
+    else void oldest.then(fn);
+  }
+}
+
+/**
  * How many keys or callers are worked on in one turn of the event loop. Each takes between a few and
  * fifty microseconds, so that a turn takes some milliseconds.
  */
@@ -95,89 +178,6 @@ export function inTurns<Result>(
     handedOut.push(turn.then(() => (result instanceof Error ? Promise.reject(result) : result)));
   }
   return handedOut;
-}
-
-/**
- * Lets work on thousands of keys, which is divided into turns of the event loop, count as one tick: what
- * follows from it is still sent to the store, or passed to a source, in one call.
- */
-export class LongTick implements Pick<Clock, "afterTick"> {
-  /** Says when a turn of the event loop ends. */
-  readonly clock: Pick<Clock, "afterTick">;
-  /** The divided work under way, oldest first. Each resolves in the turn after its last one. */
-  readonly #underWay = new Set<Promise<unknown>>();
-  /** How many callers have been let continue in this turn of the event loop. */
-  #continued = 0;
-  /** Those that continue in later turns. */
-  #delayed: { readonly callers: number; readonly go: () => void }[] = [];
-
-  constructor(clock: Pick<Clock, "afterTick">) {
-    this.clock = clock;
-  }
-
-  /** Returns what `run`, which never throws, makes of each item, `PER_TURN` in a turn, all of them in one tick. */
-  map<Item, Result>(items: readonly Item[], run: (item: Item) => Result): Promise<Result[]> {
-    // The first turn is part of the long tick as well.
-    const mapped = RESOLVED.then(() => this.#map(items, run));
-    this.lengthen(mapped);
-    return mapped;
-  }
-
-  async #map<Item, Result>(items: readonly Item[], run: (item: Item) => Result): Promise<Result[]> {
-    const results: Result[] = [];
-    for (const item of items) {
-      if (results.length > 0 && results.length % PER_TURN === 0) await nextTurn(this.clock, RESOLVED);
-      results.push(run(item));
-    }
-    return results;
-  }
-
-  /** Makes the tick last until the turn that follows the end of `work`, which never rejects. */
-  lengthen(work: Promise<unknown>): void {
-    const over = nextTurn(this.clock, work);
-    this.#underWay.add(over);
-    void over.then(() => this.#underWay.delete(over));
-  }
-
-  /**
-   * Calls `go`, which lets some callers continue, `PER_TURN` at most: in this turn of the event loop, unless it
-   * would be one with more than `PER_TURN` of them, whatever they have waited for. Returns false if it will be
-   * a later turn.
-   */
-  letContinue(callers: number, go: () => void): boolean {
-    const isNow = this.#delayed.length === 0 && this.#fits(callers);
-    if (isNow) this.#go(callers, go);
-    else this.#delayed.push({ callers, go });
-    return isNow;
-  }
-
-  #fits(callers: number): boolean {
-    return this.#continued === 0 || this.#continued + callers <= PER_TURN;
-  }
-
-  #go(callers: number, go: () => void): void {
-    if (this.#continued === 0) this.clock.afterTick(() => this.#continueDelayed());
-    this.#continued += callers;
-    go();
-  }
-
-  #continueDelayed(): void {
-    this.#continued = 0;
-    let next = 0;
-    for (let group = this.#delayed[0]; group !== undefined && this.#fits(group.callers); group = this.#delayed[++next])
-      this.#go(group.callers, group.go);
-    this.#delayed.splice(0, next);
-  }
-
-  /**
-   * Calls `fn` at the end of the tick. While there is divided work, that is when the oldest of it is done,
-   * so that a sequence of such work does not delay `fn` for ever.
-   */
-  afterTick(fn: () => void): void {
-    const [oldest] = this.#underWay;
-    if (oldest === undefined) this.clock.afterTick(fn);
-    else void oldest.then(fn);
-  }
 }
 
 const RESOLVED = Promise.resolve();

@@ -1,16 +1,6 @@
 import type { Clock } from "../../base/clock.js";
 import { type LongTick, PER_TURN, Turns } from "./long-tick.js";
 
-/** What was added in the current tick, and what comes of it. */
-interface Pending<Item, Result> {
-  readonly items: Item[];
-  /** The positions of the items by id. */
-  readonly positions: Map<string, number>;
-  readonly outcome: Promise<readonly Result[]>;
-  /** What hands the results to thousands of callers. Undefined: all of them continue in one turn of the event loop. */
-  turns: Turns<readonly Result[]> | undefined;
-}
-
 /**
  * Collects the items added in one tick of this process and runs them in one call at the end of the
  * tick. Items with the same `idOf` are run once. An item that is added while a call is running
@@ -73,4 +63,14 @@ export class TickBatch<Item, Result> {
     if (turns.last !== undefined) this.#longTick?.lengthen(turns.last);
     return results;
   }
+}
+
+/** What was added in the current tick, and what comes of it. */
+interface Pending<Item, Result> {
+  readonly items: Item[];
+  /** The positions of the items by id. */
+  readonly positions: Map<string, number>;
+  readonly outcome: Promise<readonly Result[]>;
+  /** What hands the results to thousands of callers. Undefined: all of them continue in one turn of the event loop. */
+  turns: Turns<readonly Result[]> | undefined;
 }
