@@ -12,9 +12,6 @@ import { readSchema, type SchemaFile } from "../cli/schema-document.js";
 import { CliError, printable } from "../cli/terminal.js";
 import { type EslintRange, graphqlLanguage, rangeOf } from "./language.js";
 
-/** The plugin for ESLint 9.15 and later: `export default [...eslintPlugin.configs.recommended]`. */
-export const eslintPlugin: EslintPlugin = createPlugin();
-
 const NAME = "graphql-cached";
 
 /** What `settings["graphql-cached"]` of ESLint's configuration says. */
@@ -203,3 +200,6 @@ function createPlugin(): EslintPlugin {
   for (const config of plugin.configs.recommended) config.plugins[NAME] = plugin;
   return plugin;
 }
+
+/** The plugin for ESLint 9.15 and later: `export default [...eslintPlugin.configs.recommended]`. */
+export const eslintPlugin: EslintPlugin = createPlugin();
