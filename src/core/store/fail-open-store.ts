@@ -10,7 +10,6 @@ import { OwnConnections } from "./own-connections.js";
 import type {
   AcquireRequest,
   ClockOrigin,
-  ConnectionFailure,
   Grant,
   Hold,
   LeaseTimes,
@@ -20,12 +19,12 @@ import type {
   StoreNames,
   StoreOutcome,
   StoreRead,
-  StoreReport,
   StoreRequest,
   Wake,
 } from "./store.js";
 import { abandon } from "./store.js";
 import { ask, BACKGROUND_BUDGETS, CHECK_STORE, INCOMPLETE, promised, StoreCalls, unavailable } from "./store-calls.js";
+import type { ConnectionFailure, StoreReport } from "./store-state.js";
 
 /**
  * Wraps a store so that its failures become misses. An operation fails if it exceeds its time
