@@ -105,7 +105,8 @@ export class FailOpenStore implements Store {
       onTimeout: (node, count) => this.#expectLarger(node, count),
       run: async (part, node) => {
         const read = await this.#readBatch(node, part);
-        this.#reportFailedReadings(node, read.readings);
+        const failed = read.readings.filter((reading) => reading.kind === "failed");
+        if (failed[0] !== undefined) this.#calls.partFailed(node, failed[0].error, failed.length);
         clock = laterHead(clock, read.clock);
         return read.readings;
       },
@@ -131,13 +132,6 @@ export class FailOpenStore implements Store {
     if (count === 0) return;
     const bytesPerKey = this.#bytesPerKey.get(node) ?? 0;
     this.#bytesPerKey.set(node, Math.max(bytesPerKey, Math.floor((2 * BYTES_PER_BATCH) / count)));
-  }
-
-  /** Reports what a node could not read although it has read the rest. */
-  #reportFailedReadings(node: string, readings: readonly Reading[]): void {
-    const failed = readings.filter(isFailed);
-    const [first] = failed;
-    if (first !== undefined) this.#calls.partFailed(node, first.error, failed.length);
   }
 
   /** The node that has the log of the clock and the settings. */
@@ -221,9 +215,8 @@ export class FailOpenStore implements Store {
       throw new TypeError(`expected the head of the clock after the last record, got another value; ${CHECK_STORE}`);
     };
     const isInvalidation = records.length > 0;
-    const budgets = isInvalidation ? CONFIRMED_BUDGETS : 1;
     return this.#calls.run(this.#clockNode, "appendClock", append, {
-      budgets,
+      budgets: isInvalidation ? CONFIRMED_BUDGETS : 1,
       asksBreaker: !isInvalidation || this.nodeOf === undefined,
     });
   }
@@ -268,9 +261,8 @@ export class FailOpenStore implements Store {
     return ask(() => this.#inner.nodes?.()) ?? (this.nodeOf === undefined ? [""] : this.#calls.nodes);
   }
 
-  /** How this process reaches each node. */
   health(): readonly NodeHealth[] {
-    return this.nodes().map((node) => ({ node, ...this.#calls.recordOf(node).health() }));
+    return this.nodes().map((node) => this.#calls.recordOf(node).health());
   }
 
   /** The connections of the store's own that cannot be used. */
@@ -280,12 +272,7 @@ export class FailOpenStore implements Store {
 
   /** The operations that the store has refused for lack of a right in the last 30 seconds, and that have not succeeded since. */
   get refusals(): readonly Refusal[] {
-    return this.nodes().flatMap((node) =>
-      this.#calls
-        .recordOf(node)
-        .refusals()
-        .map((refusal) => ({ node, ...refusal })),
-    );
+    return this.nodes().flatMap((node) => this.#calls.recordOf(node).refusals());
   }
 
   /** Why the store was not connected when an operation last failed for that reason. */
@@ -385,9 +372,6 @@ export interface Probe {
   readonly replyMs: number | undefined;
   readonly error: unknown;
 }
-
-const isFailed = <One extends { readonly kind: string }>(reading: One): reading is Extract<One, { kind: "failed" }> =>
-  reading.kind === "failed";
 
 const identity = (name: string): string => name;
 const keyOf = ({ key }: { readonly key: string }): string => key;

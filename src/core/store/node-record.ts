@@ -9,11 +9,13 @@ export class NodeRecord {
   readonly latencies = new Latencies();
   /** The operations that have failed and not succeeded since. */
   readonly failing = new Map<string, Failing>();
+  readonly #node: string;
   readonly #clock: Clock;
   #failures = 0;
   #lastFailure: StoreFailure | undefined;
 
-  constructor(clock: Clock) {
+  constructor(node: string, clock: Clock) {
+    this.#node = node;
     this.#clock = clock;
     this.breaker = new Breaker(clock, undefined, MAX_PAUSE_MS);
   }
@@ -40,15 +42,16 @@ export class NodeRecord {
   }
 
   /** The operations that were refused, if they have failed in the last 30 seconds, with the words of the server. */
-  refusals(): { readonly operation: string; readonly message: string }[] {
+  refusals(): readonly Refusal[] {
     const since = this.#clock.now() - FAILING_MS;
     return [...this.failing].flatMap(([operation, { at, refusal }]) =>
-      refusal === undefined || at <= since ? [] : [{ operation, message: refusal }],
+      refusal === undefined || at <= since ? [] : [{ node: this.#node, operation, message: refusal }],
     );
   }
 
-  health(): Omit<NodeHealth, "node"> {
+  health(): NodeHealth {
     return {
+      node: this.#node,
       breaker: this.breaker.status,
       latency: this.latencies.summary(),
       operations: this.latencies.count,

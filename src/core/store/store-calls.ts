@@ -35,7 +35,7 @@ export class StoreCalls {
   recordOf(node: string): NodeRecord {
     let record = this.#records.get(node);
     if (record === undefined) {
-      record = new NodeRecord(this.#clock);
+      record = new NodeRecord(node, this.#clock);
       this.#records.set(node, record);
     }
     return record;
