@@ -44,7 +44,7 @@ import { PreviousValues } from "./core/tier/source/previous-values.js";
 import { SourceGuard } from "./core/tier/source/source-guard.js";
 import { LongTick } from "./core/tier/tick/long-tick.js";
 import { WorkUnderWay } from "./core/tier/tick/work-under-way.js";
-import type { ResolvedOptions } from "./options.js";
+import type { ResolvedOptions } from "./option-checks.js";
 import { memoryStore } from "./stores/memory/memory-store.js";
 import { Fleet, type ProcessIdentity } from "./tools/fleet/fleet.js";
 import type { InspectedParts } from "./tools/inspection/inspected-parts.js";

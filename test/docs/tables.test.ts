@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { CODES } from "../../src/core/base/errors.js";
-import { OPTION_GROUPS, OPTIONS } from "../../src/options.js";
+import { OPTION_GROUPS, OPTIONS } from "../../src/option-checks.js";
 import { HEALTH_CODES } from "../../src/tools/inspection/health.js";
 import { filesIn, ROOT, read, tableUnder } from "../project/source.js";
 

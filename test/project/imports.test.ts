@@ -35,6 +35,7 @@ const RANKS: Readonly<Record<string, number>> = {
   edge: 8.5,
   adapter: 8.7,
   "options.ts": 8,
+  "option-checks.ts": 8,
   http: 9,
   "assembly.ts": 9,
   "warm-up.ts": 9,
@@ -60,7 +61,7 @@ const ADAPTERS: Readonly<Record<string, number>> = {
   cli: 10,
 };
 /** Modules that may import less than their rank allows. */
-const CEILINGS: Readonly<Record<string, number>> = { "options.ts": 4 };
+const CEILINGS: Readonly<Record<string, number>> = { "options.ts": 4, "option-checks.ts": 4 };
 /** The modules that import the generated file. */
 const GENERATED_READERS = ["directive", "inspection", "index.ts", ...Object.keys(ADAPTERS)];
 
@@ -122,6 +123,7 @@ describe("imports", () => {
         const [here, there] = [moduleOf(file), moduleOf(from)];
         if (!isOwn || here === there) continue;
         if (here === "cli" && there in ADAPTERS) continue;
+        if (here === "option-checks.ts" && there === "options.ts") continue;
         // Both find the same mistakes in a schema.
         if (here === "eslint" && there === "cli") continue;
         expect(there in ADAPTERS, `${file} imports the adapter ${from}`).toBe(false);

@@ -27,8 +27,6 @@ export type {
   AcquireRequest,
   ClockListener,
   ClockOrigin,
-  ConnectionFailure,
-  ConnectionListener,
   Grant,
   Hold,
   LeaseTimes,
@@ -38,8 +36,8 @@ export type {
   StoreNames,
   StoreOutcome,
   StoreRead,
-  StoreReport,
   StoreRequest,
   Wake,
 } from "./store.js";
+export type { ConnectionFailure, ConnectionListener, StoreReport } from "./store-state.js";
 export { type StoredEntry, transitions } from "./transitions.js";

@@ -1,6 +1,6 @@
 import { CachedError } from "../base/errors.js";
 import type { Channel } from "../telemetry/channel.js";
-import type { ConnectionFailure } from "./store.js";
+import type { ConnectionFailure } from "./store-state.js";
 
 /**
  * The connections that a store has opened for itself and that cannot be used. No operation fails for them, so without this nobody

@@ -1,250 +1,9 @@
 import type { Cancel } from "../base/clock.js";
 import { CachedError } from "../base/errors.js";
-import type { ConnectionUse } from "../telemetry/events.js";
 import type { Entry } from "./entry.js";
 import type { History, HistoryLimits } from "./history.js";
 import type { ReportStore } from "./report-store.js";
-
-/** The end of a lease as if it had never been granted. */
-export const abandon = ({ key, token }: Hold): Release => ({
-  key,
-  token,
-  outcome: "abandoned",
-  holdMs: 0,
-  body: new Uint8Array(),
-});
-
-/**
- * The result of reading one key. `read`: the entry at the key, or undefined if the key is absent,
- * and the time on the clock of the node that holds the key. `failed`: that node did not reply.
- */
-export type Reading =
-  | { readonly kind: "read"; readonly entry: Entry | undefined; readonly now: number }
-  | { readonly kind: "failed"; readonly error: unknown };
-
-/** Under which state of the invalidation clock a load begins, or was stored: see clock-log.ts. */
-export interface ClockOrigin {
-  /** 8 bytes, as in `latin1`. */
-  readonly epoch: string;
-  readonly position: number;
-}
-
-/** A request for the lease on one key. */
-export interface AcquireRequest {
-  readonly key: string;
-  /**
-   * The latest position at which one of the tags known before the load was invalidated, or before which the log has dropped records. An
-   * entry, or a lease, from an earlier position counts as absent, and so does one of another epoch than that of the call.
-   */
-  readonly oldestPosition: number;
-  /**
-   * A fresh value is returned instead of a lease only if its `grantedAt` is later than this. The
-   * caller sets it to the `grantedAt` of a value that it cannot use or that is due for a refresh,
-   * and to 0 if any fresh value will do.
-   */
-  readonly supersededAt: number;
-  /**
-   * Whether the caller has found the value that it supersedes to be invalidated softly. The value then
-   * becomes stale with the grant, so that a failed refresh of it is not repeated at once. Default: false.
-   */
-  readonly endsFreshness?: boolean;
-}
-
-/** The result of one lease request. All instants are on the store's clock. */
-export type Grant =
-  /**
-   * The caller holds the lease and must store a value or release it. `token` identifies this
-   * acquisition: 16 bytes, unique for every grant, even to the same process. `gen` is the lease
-   * chain: new for a new chain, and the previous holder's if `isTakenOver`.
-   */
-  | {
-      readonly kind: "granted";
-      readonly gen: string;
-      readonly token: string;
-      readonly grantedAt: number;
-      /**
-       * The position from which the load counts: that of the call, or of the store's clock if that is earlier. A takeover keeps that of
-       * its chain, whose first holder may still store its value.
-       */
-      readonly position: number;
-      readonly isTakenOver: boolean;
-    }
-  /** A fresh value is there; nothing was granted. */
-  | { readonly kind: "value"; readonly entry: Entry; readonly now: number }
-  /**
-   * Another caller holds the lease of chain `gen`, for at least `remainingMs` unless it is released
-   * earlier.
-   */
-  | { readonly kind: "busy"; readonly gen: string; readonly remainingMs: number }
-  /** A load failed recently; `body` is the description that its holder gave. */
-  | { readonly kind: "failed"; readonly body: Uint8Array }
-  /** The value cannot be stored. The entry says why; the caller loads without a lease. */
-  | { readonly kind: "uncacheable" }
-  /** The request reached the store after `LeaseTimes.patienceMs`, or the clock has another epoch; nothing was granted. */
-  | { readonly kind: "expired" }
-  /** The key holds data of another format, which was left as it is; nothing was granted. */
-  | { readonly kind: "unknown-format" }
-  /** The node that holds the key failed. It is unknown whether a lease was granted. */
-  | { readonly kind: "unavailable"; readonly error: unknown };
-
-/** A lease held by the caller. */
-export interface Hold {
-  readonly key: string;
-  /** `token` of the grant. */
-  readonly token: string;
-}
-
-/** A loaded value to be stored under a lease. */
-export interface StoreRequest {
-  readonly key: string;
-  /** `gen` of the grant. */
-  readonly gen: string;
-  /**
-   * `grantedAt` of the grant, returned unchanged, so that the age of the value is measured on the
-   * store's clock only.
-   */
-  readonly grantedAt: number;
-  readonly loadMs: number;
-  readonly isNegative: boolean;
-  /**
-   * How long the value is fresh, counted from `grantedAt`. Jitter is already applied. If `grantedAt` and this together are
-   * negative, only those who wait for the load may use the value.
-   */
-  readonly freshMs: number;
-  /**
-   * When the store drops the value, counted from `grantedAt`; an integer. 0: nothing is stored (`expired`).
-   * Undefined: it never expires; the store drops it only if it needs the memory.
-   */
-  readonly ttlMs: number | undefined;
-  /**
-   * Undefined: the stored value is still current, so it keeps its body and `isNegative`. Refused if the
-   * entry holds no value.
-   */
-  readonly body: Uint8Array | undefined;
-}
-
-/**
- * The result of storing one value.
- *
- * - `stored`: the value is stored and the lease has ended.
- * - `refused`: the lease chain is gone, because the key was invalidated, stored or lost. Nothing
- *   changed.
- * - `expired`: `ttlMs` was over on arrival. Nothing is stored and the lease has ended.
- * - `unavailable`: the node that holds the key failed, or cannot take the value.
- */
-export type StoreOutcome = "stored" | "refused" | "expired" | "unavailable";
-
-/** The end of a lease without a value. */
-export interface Release extends Hold {
-  /**
-   * - `failed`: the load failed. A pending entry becomes `failed` for `holdMs`, with `body` as the
-   *   description. A stale value stays and is served for another `holdMs`; a value that is still
-   *   fresh stays unchanged.
-   * - `gone`: the load failed since there is no value any more. As `failed`, but a stale value becomes
-   *   `failed` as well.
-   * - `uncacheable`: the value cannot be stored. The entry, also a stale value, is replaced by one
-   *   that is `uncacheable` for `holdMs`, with `body` saying why.
-   * - `abandoned`: as if the lease had never been granted. `holdMs` and `body` are ignored.
-   */
-  readonly outcome: "failed" | "gone" | "uncacheable" | "abandoned";
-  readonly holdMs: number;
-  readonly body: Uint8Array;
-}
-
-/**
- * Called when the entry at `key` has changed and thereby the lease chain `gen` has ended. `entry` is
- * the entry that is there now, if it was small enough to be sent along; only the value or the
- * failure that the load of this chain has produced may be sent, since waiters of `gen` use it without
- * reading the store. Without `gen`, or with another one, waiters read the store. `key` is undefined
- * when any key may have changed, for example after a reconnect.
- */
-export type Wake = (key: string | undefined, entry: Entry | undefined, gen?: string | undefined) => void;
-
-/**
- * Called when the invalidation clock has changed, with its head. Undefined: messages may have been lost, for example after a reconnect.
- */
-export type ClockListener = (head: Buffer | undefined) => void;
-
-/** The names of the objects in a store that are neither entries nor tags. */
-export interface StoreNames {
-  /** The channel on which waiters are woken. */
-  readonly wakeChannel: string;
-  /** What records of invalidations begin with that are neither entries nor the clock. */
-  readonly invalidationLog: string;
-  /** The invalidation clock. A store that needs several names for it lets all of them begin with this. */
-  readonly clock: string;
-  /** The settings of the prefix. */
-  readonly settings: string;
-}
-
-/** Throws `CACHED_OPTION_INVALID` if a store was opened with another name than this: that of another prefix. */
-export function checkPrefix(opened: string | undefined, name: string, factory: string): void {
-  if (opened === undefined || opened === name) return;
-  throw new CachedError(
-    "CACHED_OPTION_INVALID",
-    `createCache: \`store\`: expected a store that no cache with another \`prefix\` uses, got one in use; create a ${factory} for each prefix`,
-  );
-}
-
-/** The durations that govern leases, in milliseconds. `leaseMs` and `graceMs` are integers. */
-export interface LeaseTimes {
-  /** How long a lease lasts unless it is renewed. */
-  readonly leaseMs: number;
-  /**
-   * How long a pending entry is kept after its lease has ended, so that another caller can take the
-   * chain over.
-   */
-  readonly graceMs: number;
-  /**
-   * How long the caller waits for the result. A lease request that reaches the store later must be
-   * answered `expired`, since a lease granted to a caller that has given up would block all others.
-   */
-  readonly patienceMs: number;
-}
-
-/** The result of `Store.read`: one reading per key, and the head of the clock. */
-export interface StoreRead {
-  readonly readings: readonly Reading[];
-  /** See clock-log.ts. Undefined: there is none, or it could not be read. */
-  readonly clock: Buffer | undefined;
-}
-
-/**
- * What a server, or the one node of a store, says of itself. A store leaves out what it does not know. Contains no
- * names of entries and no values.
- */
-export interface StoreReport {
-  /** The program and its version, such as `redis 7.2.4`. */
-  readonly version?: string | undefined;
-  /** What the server says of its part in replication, such as `master`. */
-  readonly role?: string | undefined;
-  /** The number of keys, those of other applications included. */
-  readonly entries?: number | undefined;
-  /** The memory in use. */
-  readonly usedBytes?: number | undefined;
-  /** The most memory that the server uses. Undefined: there is no limit. */
-  readonly maxBytes?: number | undefined;
-  /** What is dropped if there is no memory, such as `allkeys-lru`. */
-  readonly evictionPolicy?: string | undefined;
-  /** The number of entries dropped for lack of memory since the server started. */
-  readonly evictions?: number | undefined;
-}
-
-/** A connection that a store has opened for itself. `error`: why it cannot be used; undefined: it can again. */
-export interface ConnectionFailure {
-  readonly use: ConnectionUse;
-  /** The node that it leads to. Empty if the store is one node, or if any node will do. */
-  readonly node: string;
-  readonly error: Error | undefined;
-}
-
-/** Learns what becomes of a store's connections. */
-export interface ConnectionListener {
-  /** The store is connected again, so what failed before says nothing about the next operation. */
-  onReconnect(): void;
-  /** A connection of the store's own cannot be used, or can again. Once for each change. */
-  onOwn(failure: ConnectionFailure): void;
-}
+import type { ConnectionListener, StoreReport } from "./store-state.js";
 
 /**
  * Where entries and the invalidation clock are kept: the lease protocol as atomic operations. Implement this
@@ -416,4 +175,208 @@ export interface Store {
    * itself; a client that was passed to the store stays open.
    */
   open(names: StoreNames, wake: Wake): Cancel;
+}
+
+/**
+ * The result of reading one key. `read`: the entry at the key, or undefined if the key is absent,
+ * and the time on the clock of the node that holds the key. `failed`: that node did not reply.
+ */
+export type Reading =
+  | { readonly kind: "read"; readonly entry: Entry | undefined; readonly now: number }
+  | { readonly kind: "failed"; readonly error: unknown };
+
+/** Under which state of the invalidation clock a load begins, or was stored: see clock-log.ts. */
+export interface ClockOrigin {
+  /** 8 bytes, as in `latin1`. */
+  readonly epoch: string;
+  readonly position: number;
+}
+
+/** A request for the lease on one key. */
+export interface AcquireRequest {
+  readonly key: string;
+  /**
+   * The latest position at which one of the tags known before the load was invalidated, or before which the log has dropped records. An
+   * entry, or a lease, from an earlier position counts as absent, and so does one of another epoch than that of the call.
+   */
+  readonly oldestPosition: number;
+  /**
+   * A fresh value is returned instead of a lease only if its `grantedAt` is later than this. The
+   * caller sets it to the `grantedAt` of a value that it cannot use or that is due for a refresh,
+   * and to 0 if any fresh value will do.
+   */
+  readonly supersededAt: number;
+  /**
+   * Whether the caller has found the value that it supersedes to be invalidated softly. The value then
+   * becomes stale with the grant, so that a failed refresh of it is not repeated at once. Default: false.
+   */
+  readonly endsFreshness?: boolean;
+}
+
+/** The result of one lease request. All instants are on the store's clock. */
+export type Grant =
+  /**
+   * The caller holds the lease and must store a value or release it. `token` identifies this
+   * acquisition: 16 bytes, unique for every grant, even to the same process. `gen` is the lease
+   * chain: new for a new chain, and the previous holder's if `isTakenOver`.
+   */
+  | {
+      readonly kind: "granted";
+      readonly gen: string;
+      readonly token: string;
+      readonly grantedAt: number;
+      /**
+       * The position from which the load counts: that of the call, or of the store's clock if that is earlier. A takeover keeps that of
+       * its chain, whose first holder may still store its value.
+       */
+      readonly position: number;
+      readonly isTakenOver: boolean;
+    }
+  /** A fresh value is there; nothing was granted. */
+  | { readonly kind: "value"; readonly entry: Entry; readonly now: number }
+  /**
+   * Another caller holds the lease of chain `gen`, for at least `remainingMs` unless it is released
+   * earlier.
+   */
+  | { readonly kind: "busy"; readonly gen: string; readonly remainingMs: number }
+  /** A load failed recently; `body` is the description that its holder gave. */
+  | { readonly kind: "failed"; readonly body: Uint8Array }
+  /** The value cannot be stored. The entry says why; the caller loads without a lease. */
+  | { readonly kind: "uncacheable" }
+  /** The request reached the store after `LeaseTimes.patienceMs`, or the clock has another epoch; nothing was granted. */
+  | { readonly kind: "expired" }
+  /** The key holds data of another format, which was left as it is; nothing was granted. */
+  | { readonly kind: "unknown-format" }
+  /** The node that holds the key failed. It is unknown whether a lease was granted. */
+  | { readonly kind: "unavailable"; readonly error: unknown };
+
+/** A lease held by the caller. */
+export interface Hold {
+  readonly key: string;
+  /** `token` of the grant. */
+  readonly token: string;
+}
+
+/** A loaded value to be stored under a lease. */
+export interface StoreRequest {
+  readonly key: string;
+  /** `gen` of the grant. */
+  readonly gen: string;
+  /**
+   * `grantedAt` of the grant, returned unchanged, so that the age of the value is measured on the
+   * store's clock only.
+   */
+  readonly grantedAt: number;
+  readonly loadMs: number;
+  readonly isNegative: boolean;
+  /**
+   * How long the value is fresh, counted from `grantedAt`. Jitter is already applied. If `grantedAt` and this together are
+   * negative, only those who wait for the load may use the value.
+   */
+  readonly freshMs: number;
+  /**
+   * When the store drops the value, counted from `grantedAt`; an integer. 0: nothing is stored (`expired`).
+   * Undefined: it never expires; the store drops it only if it needs the memory.
+   */
+  readonly ttlMs: number | undefined;
+  /**
+   * Undefined: the stored value is still current, so it keeps its body and `isNegative`. Refused if the
+   * entry holds no value.
+   */
+  readonly body: Uint8Array | undefined;
+}
+
+/**
+ * The result of storing one value.
+ *
+ * - `stored`: the value is stored and the lease has ended.
+ * - `refused`: the lease chain is gone, because the key was invalidated, stored or lost. Nothing
+ *   changed.
+ * - `expired`: `ttlMs` was over on arrival. Nothing is stored and the lease has ended.
+ * - `unavailable`: the node that holds the key failed, or cannot take the value.
+ */
+export type StoreOutcome = "stored" | "refused" | "expired" | "unavailable";
+
+/** The end of a lease without a value. */
+export interface Release extends Hold {
+  /**
+   * - `failed`: the load failed. A pending entry becomes `failed` for `holdMs`, with `body` as the
+   *   description. A stale value stays and is served for another `holdMs`; a value that is still
+   *   fresh stays unchanged.
+   * - `gone`: the load failed since there is no value any more. As `failed`, but a stale value becomes
+   *   `failed` as well.
+   * - `uncacheable`: the value cannot be stored. The entry, also a stale value, is replaced by one
+   *   that is `uncacheable` for `holdMs`, with `body` saying why.
+   * - `abandoned`: as if the lease had never been granted. `holdMs` and `body` are ignored.
+   */
+  readonly outcome: "failed" | "gone" | "uncacheable" | "abandoned";
+  readonly holdMs: number;
+  readonly body: Uint8Array;
+}
+
+/** The end of a lease as if it had never been granted. */
+export const abandon = ({ key, token }: Hold): Release => ({
+  key,
+  token,
+  outcome: "abandoned",
+  holdMs: 0,
+  body: new Uint8Array(),
+});
+
+/**
+ * Called when the entry at `key` has changed and thereby the lease chain `gen` has ended. `entry` is
+ * the entry that is there now, if it was small enough to be sent along; only the value or the
+ * failure that the load of this chain has produced may be sent, since waiters of `gen` use it without
+ * reading the store. Without `gen`, or with another one, waiters read the store. `key` is undefined
+ * when any key may have changed, for example after a reconnect.
+ */
+export type Wake = (key: string | undefined, entry: Entry | undefined, gen?: string | undefined) => void;
+
+/**
+ * Called when the invalidation clock has changed, with its head. Undefined: messages may have been lost, for example after a reconnect.
+ */
+export type ClockListener = (head: Buffer | undefined) => void;
+
+/** The names of the objects in a store that are neither entries nor tags. */
+export interface StoreNames {
+  /** The channel on which waiters are woken. */
+  readonly wakeChannel: string;
+  /** What records of invalidations begin with that are neither entries nor the clock. */
+  readonly invalidationLog: string;
+  /** The invalidation clock. A store that needs several names for it lets all of them begin with this. */
+  readonly clock: string;
+  /** The settings of the prefix. */
+  readonly settings: string;
+}
+
+/** Throws `CACHED_OPTION_INVALID` if a store was opened with another name than this: that of another prefix. */
+export function checkPrefix(opened: string | undefined, name: string, factory: string): void {
+  if (opened === undefined || opened === name) return;
+  throw new CachedError(
+    "CACHED_OPTION_INVALID",
+    `createCache: \`store\`: expected a store that no cache with another \`prefix\` uses, got one in use; create a ${factory} for each prefix`,
+  );
+}
+
+/** The durations that govern leases, in milliseconds. `leaseMs` and `graceMs` are integers. */
+export interface LeaseTimes {
+  /** How long a lease lasts unless it is renewed. */
+  readonly leaseMs: number;
+  /**
+   * How long a pending entry is kept after its lease has ended, so that another caller can take the
+   * chain over.
+   */
+  readonly graceMs: number;
+  /**
+   * How long the caller waits for the result. A lease request that reaches the store later must be
+   * answered `expired`, since a lease granted to a caller that has given up would block all others.
+   */
+  readonly patienceMs: number;
+}
+
+/** The result of `Store.read`: one reading per key, and the head of the clock. */
+export interface StoreRead {
+  readonly readings: readonly Reading[];
+  /** See clock-log.ts. Undefined: there is none, or it could not be read. */
+  readonly clock: Buffer | undefined;
 }

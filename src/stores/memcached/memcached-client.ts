@@ -1,4 +1,4 @@
-import type { StoreReport } from "../../core/store/store.js";
+import type { StoreReport } from "../../core/store/store-state.js";
 
 /**
  * The part of a client's interface that the store uses. `MemcacheClient` of memcache-client 1.x has

@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import type { Clock, Random } from "../../core/base/clock.js";
 import { asError } from "../../core/store/answers.js";
-import type { StoreReport } from "../../core/store/store.js";
+import type { StoreReport } from "../../core/store/store-state.js";
 import { type Content, dropAtOf, type KnownContent, RESERVATION, readContent, writeContent } from "./content.js";
 import {
   isLostRace,

@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { asError, throwIfAnyFailed } from "../../core/store/answers.js";
 import { groupBy } from "../../core/store/group-by.js";
-import type { StoreReport } from "../../core/store/store.js";
+import type { StoreReport } from "../../core/store/store-state.js";
 import type { Content } from "./content.js";
 import type { Change, Decide, Server } from "./server.js";
 

@@ -7,8 +7,6 @@ import { splitAtOrigin, writeStoredEntry } from "../../core/store/entry-layout.j
 import { newTokens } from "../../core/store/lease-token.js";
 import {
   type AcquireRequest,
-  type ConnectionFailure,
-  type ConnectionListener,
   checkPrefix,
   type Hold,
   type Release,
@@ -18,6 +16,7 @@ import {
   type StoreRequest,
   type Wake,
 } from "../../core/store/store.js";
+import type { ConnectionFailure, ConnectionListener } from "../../core/store/store-state.js";
 import { newValue } from "../../core/store/transitions.js";
 import type { ClientPort } from "./client-port.js";
 import { ConnectionErrors } from "./connection-errors.js";

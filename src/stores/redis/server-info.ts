@@ -1,4 +1,4 @@
-import type { StoreReport } from "../../core/store/store.js";
+import type { StoreReport } from "../../core/store/store-state.js";
 import type { ClientPort } from "./client-port.js";
 
 /** Asks a server for its state with the command INFO. Rejects if it may not be run, or if there is no connection. */

@@ -9,10 +9,11 @@ import {
 import type { Channel } from "../../core/telemetry/channel.js";
 import type { Counters } from "../../core/telemetry/counters.js";
 import { type HotKey, HotKeys, type HotKeysSummary } from "../../core/telemetry/hot-keys.js";
+import { INFO, isDead, missingOf, type OtherReport, partNamesOf, readReport } from "./other-report.js";
 import { OwnRecord, RENEW_TOTAL_MS, TOTAL } from "./own-record.js";
-import { type Counted, type ProcessInfo, readCounted, readInfo, writeCounted, writeInfo } from "./report-format.js";
+import { type Counted, type ProcessInfo, writeCounted, writeInfo } from "./report-format.js";
 import { addTallies, type SumOfTallies, type Tallies } from "./tally.js";
-import { bucketsIn, isIn, partOf, WINDOWS, type WindowName } from "./windows.js";
+import { WINDOWS, type WindowName } from "./windows.js";
 
 /**
  * The statistics of all processes that share a store. Each reports what it has counted in the buckets of the windows,
@@ -332,14 +333,6 @@ export interface FleetProcess extends Omit<ProcessInfo, "reportEveryMs" | "isClo
   readonly missing: string | undefined;
 }
 
-/** The parts of another process' report, as far as they could be read. */
-interface OtherReport extends ReportingProcess {
-  readonly info: ProcessInfo | undefined;
-  readonly counted: readonly Counted[];
-  /** Whether this release cannot read a part that is there. */
-  readonly isUnreadable: boolean;
-}
-
 /** What the other processes have reported, or why that is not known. */
 interface Others {
   readonly now: number;
@@ -347,14 +340,10 @@ interface Others {
   readonly missing: readonly string[];
 }
 
-/** The name of the part that describes the process. */
-const INFO = "info";
 /** Number of store budgets that reading or writing reports may take: they are large, and no request waits for them. */
 const BUDGETS = 10;
 /** The same for what comes first, and is small, and for the last report: a store that is away shows by then. */
 const FIRST_BUDGETS = 2;
-/** How much later than its interval a report may arrive: timers are late, and the store takes its time. */
-const LATE_MS = 2_000;
 /** How long reads are counted by key after somebody has asked for hot keys. */
 const HOT_KEYS_MS = 10 * 60_000;
 /** How many keys a part of a report has. */
@@ -388,43 +377,3 @@ const TOO_MANY = `processes other than the ${MAX_REPORTING} that have reported l
 
 /** What is shown of a process whose description cannot be read. */
 const UNKNOWN = { host: "", pid: 0, version: "", nodeVersion: "", startedAt: 0 };
-
-const partNamesOf = (windowName: WindowName, now: number): string[] =>
-  windowName === "SINCE_START"
-    ? [TOTAL]
-    : bucketsIn(WINDOWS[windowName], now).map((bucket) => partOf(WINDOWS[windowName], bucket));
-
-function readReport(
-  process: ReportingProcess,
-  info: Uint8Array | undefined,
-  parts: readonly (Uint8Array | undefined)[],
-  windowName: WindowName | undefined,
-  now: number,
-): OtherReport {
-  const there = parts.filter((bytes) => bytes !== undefined);
-  const counted = there.flatMap((bytes) => readCounted(bytes) ?? []);
-  const description = readInfo(info);
-  const isComplete =
-    description !== undefined && counted.length === there.length && (windowName !== "SINCE_START" || there.length > 0);
-  return {
-    ...process,
-    info: description,
-    counted: counted.filter(
-      ({ toAt }) => windowName === "SINCE_START" || windowName === undefined || isIn(WINDOWS[windowName], toAt, now),
-    ),
-    isUnreadable: !isComplete,
-  };
-}
-
-/** Returns whether a process should have reported again by now, but has not. */
-const isDead = ({ info, reportedAt }: OtherReport, now: number): boolean =>
-  now - reportedAt > (info?.reportEveryMs ?? 0) + LATE_MS;
-
-/** Returns what an answer lacks of a process. Undefined: nothing but what it counts until its next report. */
-function missingOf(report: OtherReport, now: number): string | undefined {
-  const { info, isUnreadable } = report;
-  if (info === undefined) return "everything: its report is not in the store, or is of a release with another format";
-  if (isUnreadable) return "some of its counts: they are not in the store, or of a release with another format";
-  if (info.isClosed || !isDead(report, now)) return undefined;
-  return `what it has counted after its last report, in ${info.reportEveryMs} ms at most: it ended without closing the cache`;
-}

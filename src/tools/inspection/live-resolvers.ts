@@ -1,6 +1,6 @@
 import { CachedError, describeSetting, messageOf } from "../../core/base/errors.js";
 import type { FailOpenStore } from "../../core/store/fail-open-store.js";
-import type { StoreReport } from "../../core/store/store.js";
+import type { StoreReport } from "../../core/store/store-state.js";
 import type {
   CacheBreaker,
   CacheBulkhead,

@@ -20,9 +20,9 @@ import type {
   LeaseTimes,
   Release,
   Store,
-  StoreReport,
   StoreRequest,
 } from "../../core/store/store.js";
+import type { StoreReport } from "../../core/store/store-state.js";
 
 /** A store under test. */
 export interface ConformanceSubject {

@@ -17,6 +17,7 @@ import { isAbandonment, Waiters } from "../request/waiters.js";
 import { ByteTurns } from "../tick/byte-turns.js";
 import { CallerErrors } from "./caller-errors.js";
 import { ask, saysNotAllowed, saysSourceFailed } from "./error-signs.js";
+import { lingering } from "./lingering.js";
 import { excessOf, loadedOf } from "./load-result.js";
 import { type CallOutcome, type GuardedLoad, isRefusal, type SourceGuard } from "./source-guard.js";
 
@@ -174,7 +175,7 @@ export class Loads {
     const control = this.#controlOf(request, start);
     let startedAt = this.#clock.now();
     let hasStarted = false;
-    const waiters = this.#lingering(start, () => hasStarted);
+    const waiters = lingering(start, this.#clock, () => hasStarted);
     const call = async (): Promise<CallOutcome> => {
       // It may have waited for a slot. Others who wait load for themselves.
       if (!isRefresh && (waiters.isGone || request.caller?.hasLeft === true)) {
@@ -281,18 +282,6 @@ export class Loads {
 
   #controlOf({ key: { coordinate } }: ReadRequest, { readPrevious }: Pick<LoadStart, "readPrevious">): LoadControl {
     return new LoadControl({ coordinate, subjectsOf: this.#subjectsOf, readPrevious });
-  }
-
-  /** Returns those who wait for a load, which they leave later than at once if it lingers. */
-  #lingering({ waiters, lingerMs = 0 }: LoadStart, hasBegun: () => boolean): Waiters {
-    if (lingerMs === 0) return waiters;
-    const lingering = new Waiters((go) => {
-      if (hasBegun()) return this.#clock.after(lingerMs, go);
-      go();
-      return () => undefined;
-    });
-    lingering.addAll(waiters);
-    return lingering;
   }
 
   /** Starts to trace a load, if loads are traced. A request that was not read, such as that of a worker, has no parent. */

@@ -1,0 +1,228 @@
+import { type Clock, withinParts } from "../base/clock.js";
+import { CachedError, messageOf } from "../base/errors.js";
+import type { Channel } from "../telemetry/channel.js";
+import type { StoreTrace } from "../telemetry/tracing.js";
+import { NodeRecord, type StoreFailure } from "./node-record.js";
+import type { Store } from "./store.js";
+
+/**
+ * Calls a store: each call within its time budget, through the breaker of its node. Reports, measures and traces the calls, and
+ * records how each node is doing.
+ */
+export class StoreCalls {
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #channel: Channel;
+  readonly #budgetMs: number;
+  readonly #records = new Map<string, NodeRecord>();
+  /** Why the store was not connected when an operation last failed for that reason. */
+  lastConnectionError: StoreFailure | undefined;
+  /** Whether the cache was closed: no request begins anything any more. */
+  isClosed = false;
+
+  constructor(store: Store, clock: Clock, channel: Channel, budgetMs: number) {
+    this.#store = store;
+    this.#clock = clock;
+    this.#channel = channel;
+    this.#budgetMs = budgetMs;
+  }
+
+  /** The ids of the nodes that were called. */
+  get nodes(): readonly string[] {
+    return [...this.#records.keys()];
+  }
+
+  recordOf(node: string): NodeRecord {
+    let record = this.#records.get(node);
+    if (record === undefined) {
+      record = new NodeRecord(node, this.#clock);
+      this.#records.set(node, record);
+    }
+    return record;
+  }
+
+  /** Lets the next call of each node be made. */
+  reconnected(): void {
+    for (const { breaker } of this.#records.values()) breaker.reconnected();
+  }
+
+  /**
+   * Runs one call within its time budget, through the breaker of its node. Without `onFailure`, it rejects if the call
+   * has failed.
+   */
+  run<T>(node: string, operation: string, call: () => Promise<T>, options: CallOptions<T> = {}): Promise<T> {
+    const { budgets = 1, nameCount = 1, asksBreaker = true } = options;
+    const record = this.#records.get(node) ?? this.recordOf(node);
+    const { breaker, latencies } = record;
+    if (this.isClosed && OF_REQUESTS.includes(operation))
+      return Promise.resolve(afterFailure(unavailable(operation, "the cache is closed"), options));
+    if (asksBreaker && !breaker.mayTry()) {
+      const error = unavailable(operation, "the circuit breaker is open after repeated failures");
+      return Promise.resolve(afterFailure(error, options));
+    }
+    const { isStoreObserved, tracing, storeFinished } = this.#channel;
+    const isObserved = isStoreObserved || tracing !== undefined || storeFinished.hasSubscribers;
+    const observed = isObserved ? this.#observe(node, operation, nameCount) : undefined;
+    const startedAt = this.#clock.now();
+    const { era } = breaker;
+    const fail = (cause: unknown): T | Promise<T> => {
+      if (asksBreaker) breaker.failed(era);
+      const error = this.#errorOf(node, operation, cause);
+      observed?.end(error);
+      latencies.add(this.#clock.now() - startedAt);
+      const isRefused = ask(() => this.#store.isMissingRight?.(error.cause)) === true;
+      record.failed(operation, error, isRefused);
+      this.#channel.publish({ name: "store.failed", node, operation, nameCount, error });
+      return afterFailure(error, options);
+    };
+    const inTime = this.inTime(operation, observed === undefined ? call : () => observed.run(call), {
+      budgets,
+      node,
+      onTimeout: options.onTimeout,
+    });
+    return inTime.then((result) => {
+      observed?.end();
+      latencies.add(this.#clock.now() - startedAt);
+      if (asksBreaker) breaker.succeeded();
+      if (record.failing.size > 0 && record.recover(operation))
+        this.#channel.publish({ name: "store.recovered", node });
+      return result;
+    }, fail);
+  }
+
+  /** Runs a call on which nothing that is served depends: within a time budget, and beside the breakers. */
+  beside<T>(operation: string, call: () => Promise<T>): Promise<T> {
+    return this.inTime(operation, call, { budgets: BACKGROUND_BUDGETS }).catch((cause: unknown) => {
+      throw this.#errorOf("", operation, cause);
+    });
+  }
+
+  /**
+   * Calls the store. Rejects if the call has not ended within its time budgets. They do not pass while this process is busy, or bytes
+   * arrive from `node`.
+   */
+  inTime<T>(operation: string, call: () => Promise<T>, { budgets = 1, node, onTimeout }: CallTime = {}): Promise<T> {
+    const ms = this.#budgetMs * budgets;
+    const otherwise = (): Promise<never> => {
+      onTimeout?.();
+      return Promise.reject(late(operation, ms));
+    };
+    let running: Promise<T>;
+    try {
+      running = promised(call());
+    } catch (error) {
+      running = Promise.reject(error as Error);
+    }
+    const store = this.#store;
+    const progress =
+      node === undefined || store.receivedFrom === undefined
+        ? undefined
+        : (): unknown => {
+            try {
+              return store.receivedFrom?.(node);
+            } catch {
+              return undefined;
+            }
+          };
+    return withinParts(this.#clock, running, { ms, otherwise, maxMs: UNCOUNTED_BUDGETS * this.#budgetMs, progress });
+  }
+
+  /**
+   * Reports that a node could not read `nameCount` keys although it has read the rest, such as the keys of a slot that it does not
+   * serve. Does not count for its breaker.
+   */
+  partFailed(node: string, cause: unknown, nameCount: number): void {
+    const error = this.#errorOf(node, "read", cause);
+    // Not "read": the call itself succeeds, which is no recovery.
+    this.recordOf(node).failed("part of a read", error, false);
+    this.#channel.publish({ name: "store.failed", node, operation: "read", nameCount, error });
+  }
+
+  /** Measures and traces one call, which has not been made yet. */
+  #observe(node: string, operation: string, nameCount: number): StoreTrace {
+    const startedAt = this.#clock.now();
+    const trace = this.#channel.tracing?.startStore({ operation, node, nameCount });
+    return {
+      run: (call) => (trace === undefined ? call() : trace.run(call)),
+      end: (error) => {
+        trace?.end(error);
+        const storeMs = this.#clock.now() - startedAt;
+        const failure = error === undefined ? {} : { error };
+        this.#channel.finished({ name: "store.finished", node, operation, nameCount, storeMs, ...failure });
+      },
+    };
+  }
+
+  /** Returns the error of an operation that has failed. While the store is not connected, it says why. */
+  #errorOf(node: string, operation: string, cause: unknown): CachedError {
+    const connectionError = ask(() => this.#store.connectionError?.(node));
+    if (connectionError !== undefined)
+      this.lastConnectionError = { at: this.#clock.now(), message: messageOf(connectionError) };
+    if (connectionError === undefined && cause instanceof CachedError) return cause;
+    const reason = connectionError === undefined ? "" : ` (connection: ${connectionError.message})`;
+    const message = messageOf(cause);
+    // A call that was given up begins in the same way.
+    const prefix = unavailable(operation, "").message;
+    const own = message.startsWith(prefix) ? message.slice(prefix.length) : message;
+    return unavailable(operation, own + reason, cause);
+  }
+}
+
+/** Number of time budgets for operations that no caller waits for. */
+export const BACKGROUND_BUDGETS = 10;
+
+/** For how many time budgets their time does not pass while replies arrive, or while this process is too busy to read them. */
+const UNCOUNTED_BUDGETS = 10;
+
+/** What a closed cache does not begin. It may still read, release what it was granted, and invalidate. */
+const OF_REQUESTS = ["acquire", "storeValues"];
+
+/** How long a call may take. */
+interface CallTime {
+  /** How many time budgets it may take. Default: 1. */
+  readonly budgets?: number;
+  /** The node whose replies show that it is slow rather than away. */
+  readonly node?: string;
+  /** Called if it has exceeded its budget. */
+  readonly onTimeout?: (() => void) | undefined;
+}
+
+/** How one call of the store is made, and what comes of it. */
+interface CallOptions<T> extends Omit<CallTime, "node"> {
+  /** The number of keys and tags that get no result if it fails. Default: 1. */
+  readonly nameCount?: number;
+  /** Whether the breaker of the node decides about the call, and counts it. Default: true. */
+  readonly asksBreaker?: boolean;
+  /** Returns the result of a call that has failed. */
+  readonly onFailure?: (error: unknown) => T;
+}
+
+/** Returns what comes of a call that has failed with `error`. */
+const afterFailure = <T>(error: CachedError, options: CallOptions<T>): T | Promise<T> =>
+  options.onFailure === undefined ? Promise.reject(error) : options.onFailure(error);
+
+/** Throws if a method of a store has returned something else. */
+export function promised<T>(running: Promise<T> | undefined): Promise<T> {
+  if (typeof running?.then === "function") return running;
+  throw new TypeError(`expected a promise, got ${typeof running}; ${CHECK_STORE}`);
+}
+
+export const CHECK_STORE = "check the store with `storeConformance`";
+
+/** Thrown if a store has returned another number of results than there are keys. */
+export const INCOMPLETE = new TypeError(`expected one result for each key, in their order; ${CHECK_STORE}`);
+
+const late = (operation: string, ms: number): CachedError =>
+  unavailable(operation, `no reply within ${ms} ms; check the store, or raise \`storeTimeoutMs\``);
+
+export const unavailable = (operation: string, reason: string, cause?: unknown): CachedError =>
+  new CachedError("CACHED_STORE_UNAVAILABLE", `store: \`${operation}\` failed: ${reason}`, { cause });
+
+/** Asks a store for what makes a report, a time limit or the sending by node better. A store that throws does not know. */
+export function ask<T>(question: () => T): T | undefined {
+  try {
+    return question();
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,334 @@
+import { type Clock, MAX_TIMER_MS, type Random } from "./core/base/clock.js";
+import { CachedError, checkOptionsObject, describeSetting } from "./core/base/errors.js";
+import { type Meanings, unknownName } from "./core/base/option-names.js";
+import type { Codec } from "./core/codec/codec.js";
+import { type EncryptionOptions, expectedOfEncryption } from "./core/codec/encryption.js";
+import { expectedOfTypes, type ValueTypes } from "./core/codec/value-type.js";
+import { MAX_COMBINATIONS } from "./core/keys/tag-template.js";
+import {
+  GENERAL_SETTINGS,
+  MEANINGS as MEANINGS_OF_SETTINGS,
+  type PolicySettings,
+  settingsMistakes,
+} from "./core/policy/policy.js";
+import type { Store } from "./core/store/store.js";
+import type { Listener, Mode } from "./core/telemetry/events.js";
+import type { Logger } from "./core/telemetry/log-listener.js";
+import type { PurgeFunction } from "./core/tier/invalidation/purge.js";
+import type { RefreshQueue } from "./core/tier/lease/refresh-job.js";
+import type { ErrorMaxAgeMs } from "./core/tier/lease/settlement.js";
+import { MODES } from "./core/tier/record/modes.js";
+import type {
+  CacheOptions,
+  InspectionReportOptions,
+  InvalidationOptions,
+  LeaseOptions,
+  LimitOptions,
+  LoadOptions,
+  NearCacheOptions,
+  PrivacyOptions,
+  SamplingOptions,
+  StorageOptions,
+  SubtreeOptions,
+  TestingOptions,
+} from "./options.js";
+
+/** Validates the options of `createCache`. Throws one `CACHED_OPTION_INVALID` that lists every mistake. */
+export function resolveOptions(given: unknown): ResolvedOptions {
+  checkOptionsObject(given, "createCache");
+  const mistakes: string[] = [];
+  const options = given as Record<string, unknown>;
+  const values: Record<string, unknown> = {
+    isProduction: process.env.NODE_ENV === "production",
+    defaults: options.defaults ?? {},
+    profiles: options.profiles ?? {},
+  };
+  readRules("", options, OPTIONS, values, mistakes);
+  for (const [group, rules] of Object.entries(OPTION_GROUPS)) {
+    const settings = options[group] ?? {};
+    if (typeof settings !== "object" || Array.isArray(settings)) {
+      mistakes.push(`\`${group}\`: expected an object of options, got ${describeSetting(settings)}`);
+      continue;
+    }
+    readRules(`${group}.`, settings as Record<string, unknown>, rules, values, mistakes);
+    for (const name of Object.keys(settings))
+      if (!Object.hasOwn(rules, name)) mistakes.push(unknownOption(`${group}.${name}`, Object.keys(rules)));
+  }
+  for (const name of Object.keys(options)) if (!TOP_LEVEL.includes(name)) mistakes.push(unknownOption(name, TOP_LEVEL));
+  mistakes.push(...policyMistakes(values.defaults, values.profiles));
+  mistakes.push(...combinationMistakes(options, values as unknown as ResolvedOptions));
+  if (mistakes.length > 0) throw new CachedError("CACHED_OPTION_INVALID", `createCache: ${mistakes.join("; ")}`);
+  return Object.freeze(values) as unknown as ResolvedOptions;
+}
+
+/** One option: its default and its check, which returns what was expected if the value is invalid. */
+interface Rule<Value> {
+  readonly fallback: Value;
+  readonly expected: (value: unknown) => string | undefined;
+  /** Whether the value is left out of error messages. */
+  readonly isSecret?: boolean;
+  /** Returns what to do about an invalid value, if that can be told. */
+  readonly remedy?: (value: unknown) => string | undefined;
+}
+
+/** Names the upper bound only if the value exceeds it, since hardly any does. */
+const count = <Fallback>(
+  fallback: Fallback,
+  least: number,
+  most = Number.MAX_SAFE_INTEGER,
+  unit = "",
+): Rule<number | Fallback> => ({
+  fallback,
+  expected(value) {
+    if (typeof value === "number" && value > most) return `an integer from ${least} to ${most}${unit}`;
+    return Number.isInteger(value) && (value as number) >= least ? undefined : `an integer of at least ${least}${unit}`;
+  },
+});
+const durationMs = <Fallback>(fallback: Fallback, least: number): Rule<number | Fallback> =>
+  count(fallback, least, MAX_TIMER_MS, " (milliseconds)");
+/** A rule that expects one thing. */
+const rule = <Value>(fallback: Value, what: string, isValid: (value: unknown) => boolean): Rule<Value> => ({
+  fallback,
+  expected: (value) => (isValid(value) ? undefined : what),
+});
+const sizeBytes = <Fallback>(fallback: Fallback): Rule<number | Fallback> =>
+  rule<number | Fallback>(
+    fallback,
+    `an integer from 0 to ${2 ** 28} (bytes)`,
+    (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 2 ** 28,
+  );
+const names = <Fallback>(fallback: Fallback): Rule<readonly string[] | Fallback> =>
+  rule<readonly string[] | Fallback>(
+    fallback,
+    "an array of names",
+    (value) => Array.isArray(value) && value.every((name) => typeof name === "string" && /^\w+$/.test(name)),
+  );
+const flag = rule<boolean | undefined>(undefined, "true or false", (value) => typeof value === "boolean");
+const functionRule = <Value>(): Rule<Value | undefined> =>
+  rule<Value | undefined>(undefined, "a function", (value) => typeof value === "function");
+const objectWith = <Value>(what: string, ...methods: readonly string[]): Rule<Value | undefined> =>
+  rule<Value | undefined>(undefined, what, (value) => {
+    const has = (method: string): boolean => typeof (value as Record<string, unknown>)[method] === "function";
+    return typeof value === "object" && value !== null && methods.every(has);
+  });
+
+type Rules<Options> = { readonly [Name in keyof Options]-?: Rule<unknown> };
+
+/** The options outside of groups, except policies. */
+export const OPTIONS = {
+  store: objectWith<Store>("a store, such as memoryStore() or redisStore({ client })", "read", "acquire", "open"),
+  prefix: rule<string>(
+    "gc",
+    "a string of letters, digits and any of _ . : -",
+    (value) => typeof value === "string" && /^[A-Za-z0-9_.:-]+$/.test(value),
+  ),
+  version: rule<string | undefined>(
+    undefined,
+    "a non-empty string",
+    (value) => typeof value === "string" && value !== "",
+  ),
+  identify: functionRule<(context: never) => unknown>(),
+  nearCache: {
+    fallback: undefined as NearCacheOptions | undefined,
+    expected: expectedOfNearCache,
+    remedy: (value: unknown) =>
+      value === true ? "write nearCache: {} for the default limits" : value === false ? "omit it" : undefined,
+  },
+  initialMode: rule<Mode>("on", "one of the modes off, observe and on", (value) =>
+    MODES.some((mode) => mode === value),
+  ),
+  onEvent: functionRule<Listener>(),
+  logger: objectWith<Logger>("an object with the methods info and warn", "info", "warn"),
+  codec: { fallback: undefined as Codec | undefined, expected: expectedOfCodec },
+  types: { fallback: undefined as ValueTypes | undefined, expected: expectedOfTypes },
+  encryption: {
+    fallback: undefined as EncryptionOptions | undefined,
+    expected: expectedOfEncryption,
+    isSecret: true,
+  },
+} as const satisfies Rules<Omit<CacheOptions, "defaults" | "profiles" | keyof typeof OPTION_GROUPS>>;
+
+/** The options in groups. Their names are unique across groups. */
+export const OPTION_GROUPS = {
+  loads: {
+    loadTimeoutMs: durationMs(30_000, 1),
+    maxConcurrentLoads: count(100, 1),
+    maxQueuedLoads: count(100_000, 0),
+    errorBackoffMs: durationMs(1_000, 1),
+    errorMaxAgeMs: functionRule<ErrorMaxAgeMs>(),
+    breakerThreshold: count(undefined, 1),
+    isSourceFailure: functionRule<(error: unknown, coordinate: string) => boolean>(),
+    isCallerError: functionRule<(error: unknown, coordinate: string) => boolean>(),
+    abortSignal: functionRule<(context: never) => unknown>(),
+    abandonedLoadMs: durationMs(0, 0),
+    refreshQueue: functionRule<RefreshQueue>(),
+  } satisfies Rules<LoadOptions>,
+  leases: {
+    leaseMs: durationMs(3_000, 100),
+    leaseWaitMs: durationMs(10_000, 1),
+    nestedWaitMs: durationMs(250, 1),
+    softTimeoutMs: durationMs(undefined, 1),
+  } satisfies Rules<LeaseOptions>,
+  storage: {
+    storeTimeoutMs: durationMs(100, 1),
+    outageShareMs: durationMs(0, 0),
+    maxValueBytes: sizeBytes(1024 * 1024),
+    compressAboveBytes: sizeBytes(undefined),
+    storeBeforeResponse: flag,
+  } satisfies Rules<StorageOptions>,
+  invalidation: {
+    replicaLagMs: durationMs(0, 0),
+    writeGuardMs: durationMs(3_000, 100),
+    normalizeTag: functionRule<(tag: string) => string>(),
+    purge: functionRule<PurgeFunction>(),
+    purgeTimeoutMs: durationMs(2_000, 1),
+  } satisfies Rules<InvalidationOptions>,
+  privacy: {
+    requireScope: flag,
+    authDirectives: names(undefined),
+    warnOnContextReads: flag,
+    sharedContextKeys: names([]),
+  } satisfies Rules<PrivacyOptions>,
+  limits: {
+    maxKeyBytes: sizeBytes(4 * 1024 * 1024),
+    maxCopyBytes: sizeBytes(8 * 1024 * 1024),
+    maxTagCombinations: count(1_000, 1, MAX_COMBINATIONS),
+  } satisfies Rules<LimitOptions>,
+  subtrees: {
+    maxSelections: count(64, 1, 10_000),
+  } satisfies Rules<SubtreeOptions>,
+  sampling: {
+    sampleRatio: rule<number>(
+      0,
+      "a number from 0 to 1",
+      (value) => typeof value === "number" && value >= 0 && value <= 1,
+    ),
+    maxSamplesPerSecond: count(10, 1),
+    maxConcurrentSamples: count(2, 1),
+  } satisfies Rules<SamplingOptions>,
+  inspection: {
+    report: flag,
+    reportEveryMs: durationMs(5_000, 100),
+  } satisfies Rules<InspectionReportOptions>,
+  testing: {
+    clock: objectWith<Clock>("an object with the methods now, after and afterTick", "now", "after", "afterTick"),
+    random: functionRule<Random>(),
+  } satisfies Rules<TestingOptions>,
+} as const;
+
+function expectedOfNearCache(value: unknown): string | undefined {
+  const expected =
+    "an object with the optional properties maxBytes and maxEntries (integers of at least 1) and freeze (true or false)";
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return expected;
+  const isValid = Object.entries(value).every(([name, setting]) => {
+    if (setting === undefined) return true;
+    if (name === "freeze") return typeof setting === "boolean";
+    return ["maxBytes", "maxEntries"].includes(name) && Number.isSafeInteger(setting) && (setting as number) >= 1;
+  });
+  return isValid ? undefined : expected;
+}
+
+function expectedOfCodec(value: unknown): string | undefined {
+  const { id, encode, decode } = (typeof value === "object" && value !== null ? value : {}) as Record<string, unknown>;
+  if (typeof encode !== "function" || typeof decode !== "function")
+    return "an object with the methods encode and decode";
+  return id === undefined || (typeof id === "string" && /^[\w.:-]{1,32}$/.test(id))
+    ? undefined
+    : "a codec whose `id` is 1 to 32 letters, digits and any of _ . : -";
+}
+
+type Fallbacks<Group> = { readonly [Name in keyof Group]: Group[Name] extends Rule<infer Value> ? Value : never };
+type GroupFallbacks = { readonly [Name in keyof typeof OPTION_GROUPS]: Fallbacks<(typeof OPTION_GROUPS)[Name]> };
+type Intersection<Union> = (Union extends unknown ? (member: Union) => void : never) extends (all: infer All) => void
+  ? All
+  : never;
+
+/** Every option with its value or its default, without groups; frozen. */
+export type ResolvedOptions = Fallbacks<typeof OPTIONS> &
+  Intersection<GroupFallbacks[keyof GroupFallbacks]> & {
+    readonly defaults: PolicySettings;
+    readonly profiles: Readonly<Record<string, PolicySettings>>;
+    /** Whether NODE_ENV is `production`. */
+    readonly isProduction: boolean;
+  };
+
+const TOP_LEVEL: readonly string[] = [...Object.keys(OPTIONS), "defaults", "profiles", ...Object.keys(OPTION_GROUPS)];
+
+/** Writes the option values, or their defaults, to `values`. */
+function readRules(
+  path: string,
+  options: Readonly<Record<string, unknown>>,
+  rules: Readonly<Record<string, Rule<unknown>>>,
+  values: Record<string, unknown>,
+  mistakes: string[],
+): void {
+  for (const [name, { fallback, expected, isSecret, remedy }] of Object.entries(rules)) {
+    const value = options[name];
+    values[name] = value ?? fallback;
+    const wanted = value === undefined ? undefined : expected(value);
+    if (wanted === undefined) continue;
+    const got = isSecret === true ? "something else" : describeSetting(value);
+    const advice = remedy?.(value);
+    mistakes.push(`\`${path}${name}\`: expected ${wanted}, got ${got}${advice === undefined ? "" : `; ${advice}`}`);
+    values[name] = fallback;
+  }
+}
+
+function unknownOption(name: string, expected: readonly string[]): string {
+  const own = name.split(".").at(-1) as string;
+  const group = Object.entries(OPTION_GROUPS).find(([, rules]) => Object.hasOwn(rules, own))?.[0];
+  if (group !== undefined) return `\`${name}\`: unknown option here; write { ${group}: { ${own} } }`;
+  if (TOP_LEVEL.includes(own)) return `\`${name}\`: unknown option here; write it outside of the group`;
+  return unknownName(own, { kind: "option", known: expected, meanings: MEANINGS }, name);
+}
+
+/** Returns what several names mean. */
+const allMean = (names: string, meaning: string): Meanings =>
+  Object.fromEntries(names.split(" ").map((name) => [name, meaning]));
+
+/** What other caches call an option. */
+const MEANINGS: Meanings = {
+  ...Object.fromEntries(GENERAL_SETTINGS.map((name) => [name.toLowerCase(), meaningOf(`\`${name}\``)])),
+  ...Object.fromEntries(Object.entries(MEANINGS_OF_SETTINGS).map(([name, meaning]) => [name, meaningOf(meaning)])),
+  ...allMean("redis client redisclient url host connection", "`store: redisStore({ client })`"),
+  memcached: "`store: memcachedStore({ client })`",
+  ...allMean("sqlite path file", "`store: sqliteStore({ path })`"),
+  memory: "`store: memoryStore()`",
+  ...allMean("keyprefix namespace name", "`prefix`"),
+  ...allMean("near l1 local localcache", "`nearCache`"),
+  ...allMean("user userid getuserid session sessionid", "`identify`"),
+  log: "`logger`",
+  ...allMean("on listener", "`onEvent`"),
+  ...allMean("serializer serialize", "`codec`"),
+};
+
+/** A policy is not an option of a cache, but can be the default of its fields. */
+function meaningOf(setting: string): string {
+  const [, name = "", unit = ""] = /^`(.*)`(.*)$/.exec(setting) ?? [];
+  const isDuration = /Age|stale/.test(name);
+  return `\`defaults: { ${name} }\`${unit === "" && isDuration ? ", in seconds" : unit}`;
+}
+
+function policyMistakes(defaults: unknown, profiles: unknown): string[] {
+  const mistakes = settingsMistakes(defaults, GENERAL_SETTINGS).map((mistake) => `\`defaults\`: ${mistake}`);
+  if (typeof profiles !== "object" || profiles === null || Array.isArray(profiles))
+    return [...mistakes, `\`profiles\`: expected an object of policies, got ${describeSetting(profiles)}`];
+  for (const [name, profile] of Object.entries(profiles))
+    for (const mistake of settingsMistakes(profile, [...GENERAL_SETTINGS, "key", "tags", "subtree", "version"]))
+      mistakes.push(`\`profiles.${name}\`: ${mistake}`);
+  return mistakes;
+}
+
+/** Options that are valid by themselves but not together. */
+function combinationMistakes({ prefix }: CacheOptions, { store, codec, types }: ResolvedOptions): string[] {
+  const mistakes: string[] = [];
+  if (prefix === undefined && store !== undefined && store.isShared !== false)
+    mistakes.push(
+      `\`prefix\`: expected a name for this application, since any other one can use the same ${store.name} store and would share its entries, got undefined; pass createCache({ prefix: "shop" }) with a name of your own`,
+    );
+  if (types !== undefined && codec !== undefined && codec.withTypes === undefined)
+    mistakes.push(
+      "`types`: expected a codec with the method withTypes, such as msgpackrCodec(), got one without; encode these classes in your codec, or remove `codec`",
+    );
+  return mistakes;
+}
