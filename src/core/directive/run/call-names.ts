@@ -62,13 +62,19 @@ export class FieldNames {
     identity: Identity | undefined,
   ): string | undefined {
     if (this.#inputs === undefined) return undefined;
+    // Loops and concatenation: every near hit makes this text.
+    let text = memoText(identity);
+    for (const path of this.#inputs) {
+      const part = textAt(path, roots);
+      if (text === undefined || part === undefined) return undefined;
+      text += part;
+    }
     const { info, context, extent = "none" } = roots;
+    if (text === undefined || (extent === "none" && !this.#hasDeclaredSelection)) return text;
     const { queryUse } = this.#rule;
-    const parts = [memoText(identity), ...this.#inputs.map((path) => textAt(path, roots))];
-    if (extent !== "none" || this.#hasDeclaredSelection)
-      parts.push(extent, memoText(queryUse.selectionText(info, context)));
-    if (extent === "operation") parts.push(memoText(queryUse.operationText(info)));
-    return parts.includes(undefined) ? undefined : parts.join("");
+    const selection = memoText(queryUse.selectionText(info, context));
+    const operation = extent === "operation" ? memoText(queryUse.operationText(info)) : "";
+    return selection === undefined || operation === undefined ? undefined : `${text}${extent} ${selection}${operation}`;
   }
 }
 

@@ -9,7 +9,7 @@ import { freezePlain, isFreezable } from "../entry/freeze-plain.js";
 import { earliestRefreshAt, isDueEarly } from "../entry/freshness.js";
 import type { InvalidationClock } from "../record/invalidation-clock.js";
 import { NO_TAGS, type ReadReport, type ReadRequest, type RequestTags } from "../request/request.js";
-import { servedReport } from "../request/served-report.js";
+import { ServedReport } from "../request/served-report.js";
 import { type KnownInvalidations, prepareFor } from "../request/verdict.js";
 import { NearEntries, type NearEntry, type NearValue } from "./near-entries.js";
 import { ValueMemory } from "./value-memory.js";
@@ -131,7 +131,7 @@ export class NearCache {
   reportOf(value: NearValue, policy: Policy): ReadReport {
     const near = value as NearEntry;
     const now = this.#parts.clock.now() + near.offsetMs;
-    return servedReport(policy, NO_TAGS, "hit", expiryOf(near, policy) - now, now - near.grantedAt, near);
+    return new ServedReport(policy, NO_TAGS, "hit", expiryOf(near, policy) - now, now - near.grantedAt, near);
   }
 
   /**

@@ -9,7 +9,7 @@ import type { UnleasedLoads } from "../lease/load-sharing.js";
 import type { Caller } from "../request/caller.js";
 import { freshMsOf, isUnshareable, type Loaded, type LoadedValue } from "../request/loaded.js";
 import type { ReadEnding, ReadRequest } from "../request/request.js";
-import { reportWait, type ServedValue, servedReport } from "../request/served-report.js";
+import { reportWait, ServedReport, type ServedValue } from "../request/served-report.js";
 import type { ValueDecoder } from "../request/value-decoder.js";
 import { Waiters } from "../request/waiters.js";
 import type { Loads } from "../source/loads.js";
@@ -80,7 +80,7 @@ export class Responder {
     const hint = value?.hint;
     if (hint !== undefined && request.ending !== undefined) request.ending.hint = hint;
     if (request.onRead !== undefined)
-      request.onRead(servedReport(request.policy, request.tags, outcome, freshForMs, ageMs, value));
+      request.onRead(new ServedReport(request.policy, request.tags, outcome, freshForMs, ageMs, value));
   }
 
   /**

@@ -4,32 +4,54 @@ import type { OwnFreshness, ResponseHint } from "../../store/body.js";
 import type { Channel } from "../../telemetry/channel.js";
 import type { ReadOutcome } from "../../telemetry/events.js";
 import { ownPolicy } from "../entry/freshness.js";
-import type { LoadedValue } from "./loaded.js";
-import type { AwaitedLoad, ReadReport, ReadRequest, RequestTags } from "./request.js";
+import type { LoadedValue, Refusal } from "./loaded.js";
+import type { AwaitedLoad, ReadRequest, RequestTags } from "./request.js";
 
-/** Returns how a read was served. Properties that are rarely used are computed on access. */
-export const servedReport = (
-  policy: Policy,
-  tags: RequestTags,
-  outcome: Exclude<ReadOutcome, "bypassed">,
-  freshForMs: number,
-  ageMs: number,
-  value: ServedValue | undefined,
-): ReadReport => ({
-  outcome,
-  isPrivate: policy.scope === "PRIVATE",
-  freshForMs: Math.max(0, freshForMs),
-  ageMs: Math.max(0, ageMs),
-  hint: value?.hint,
-  refusal: value !== undefined && "refusal" in value ? value.refusal : undefined,
-  get staleForMs() {
-    const own = value !== undefined && "freshness" in value ? value.freshness : undefined;
-    return (own === undefined ? policy : ownPolicy(policy, own)).staleWhileRevalidateMs;
-  },
-  get subjects() {
-    return value === undefined ? [] : subjectsOf(tags, value);
-  },
-});
+/** How a read was served. Properties that are rarely used are computed on access. */
+export class ServedReport {
+  readonly outcome: Exclude<ReadOutcome, "bypassed">;
+  readonly isPrivate: boolean;
+  readonly freshForMs: number;
+  readonly ageMs: number;
+  readonly #policy: Policy;
+  readonly #tags: RequestTags;
+  readonly #value: ServedValue | undefined;
+
+  constructor(
+    policy: Policy,
+    tags: RequestTags,
+    outcome: Exclude<ReadOutcome, "bypassed">,
+    freshForMs: number,
+    ageMs: number,
+    value: ServedValue | undefined,
+  ) {
+    this.outcome = outcome;
+    this.isPrivate = policy.scope === "PRIVATE";
+    this.#policy = policy;
+    this.freshForMs = Math.max(0, freshForMs);
+    this.ageMs = Math.max(0, ageMs);
+    this.#tags = tags;
+    this.#value = value;
+  }
+
+  get staleForMs(): number {
+    const value = this.#value;
+    const own = value === undefined || !("freshness" in value) ? undefined : value.freshness;
+    return (own === undefined ? this.#policy : ownPolicy(this.#policy, own)).staleWhileRevalidateMs;
+  }
+
+  get hint(): ResponseHint | undefined {
+    return this.#value?.hint;
+  }
+
+  get refusal(): Refusal | undefined {
+    return this.#value !== undefined && "refusal" in this.#value ? this.#value.refusal : undefined;
+  }
+
+  get subjects(): readonly Subject[] {
+    return this.#value === undefined ? [] : subjectsOf(this.#tags, this.#value);
+  }
+}
 
 /** What a read has ended with: a value that was loaded, decoded from its entry, or kept by the near cache. */
 export type ServedValue =
