@@ -60,7 +60,15 @@ describe("stored responses", () => {
   }, 120_000);
 
   it("differ if they are shared although a part is PRIVATE", async () => {
-    vi.spyOn(CollectedParts.prototype, "isPrivate", "get").mockReturnValue(false);
+    const { add } = CollectedParts.prototype;
+    vi.spyOn(CollectedParts.prototype, "add").mockImplementation(function (
+      this: CollectedParts,
+      coordinate,
+      report,
+      key,
+    ) {
+      add.call(this, coordinate, { ...report, isPrivate: false }, key);
+    });
     const { plan } = OperationPlanner.prototype;
     vi.spyOn(OperationPlanner.prototype, "plan").mockImplementation(function (this: OperationPlanner, ...args) {
       const made = plan.apply(this, args);

@@ -2,15 +2,13 @@ import type { GraphQLObjectType, GraphQLSchema } from "graphql";
 import type { CacheEvent } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
 import { expect } from "vitest";
+import { CALLS_SOURCE } from "../../src/core/telemetry/events.js";
 
 type Resolver = (source: unknown, args: unknown, context: unknown, info: Info) => unknown;
 /** The variable values are a new object for each execution. */
 interface Info {
   readonly variableValues: object;
 }
-
-/** Reasons for which a field resolves without asking the cache, so that no load is reported. */
-const UNTRACKED: readonly string[] = ["KEY_UNUSABLE", "NO_IDENTITY", "REQUESTED"];
 
 /**
  * Checks what a cache reports against what was observed outside of it: requests and loads are
@@ -98,7 +96,7 @@ export class Audit {
       const loads = countOf(coordinate, ({ name }) => name === "load.started");
       const untracked = countOf(
         coordinate,
-        (event) => event.name === "resolver.bypassed" && UNTRACKED.includes(event.reason),
+        (event) => event.name === "resolver.bypassed" && CALLS_SOURCE[event.reason],
       );
       // A private load whose identity has changed before it begins does not reach its source.
       const withoutCall = countOf(

@@ -83,7 +83,7 @@ export function createLoaderFactory<Id, Value, Context>(
   });
   const loaderOf = loaderPerContext(definition);
   parts.requestFactories.set(name, (id, context) => {
-    const requests = requestsOf(definition, context, loaderOf(context));
+    const requests = requestsOf(definition, context, loaderOf(context), identityOf(parts.identify, context));
     const own = requests.namesOf(id as Id);
     if (typeof own !== "string") return requests.requestOf(id as Id, own);
     throw new CachedError("CACHED_KEY_UNUSABLE", `cache.refresh: \`${name}\`: cannot build a key for the job's id`, {
@@ -181,7 +181,7 @@ const requestsOf = <Id, Value, Context>(
   definition: LoaderDefinition<Id, Value, Context>,
   context: Context,
   loader: CachedLoader<Id, Value>,
-  identity = identityOf(definition.parts.identify, context),
+  identity: Identity | undefined,
 ): ContextRequests<Id, Value, Context> =>
   new ContextRequests(definition, context, loader, definition.policy.scope === "PRIVATE" ? identity : undefined);
 

@@ -37,6 +37,24 @@ export type BypassReason =
   | "ABORTED"
   | "CLOSED";
 
+/** Whether a read that has bypassed the cache for this reason calls its source without a load, so that no `load.started` says so. */
+export const CALLS_SOURCE: Readonly<Record<BypassReason, boolean>> = {
+  KEY_UNUSABLE: true,
+  NO_IDENTITY: true,
+  UNCACHEABLE: false,
+  WRITE_IN_PROGRESS: false,
+  STORE_UNAVAILABLE: false,
+  WAIT_TIMEOUT: false,
+  NESTED: false,
+  DOES_NOT_EXIST: false,
+  REQUESTED: true,
+  MODE_OFF: true,
+  MODE_OBSERVE: true,
+  KEY_COLLISION: false,
+  ABORTED: false,
+  CLOSED: false,
+};
+
 /** Why a subtree is not read or not stored; `CacheSubtreeSkipReason` in the inspection SDL describes each reason. */
 export type SkipReason =
   | "NO_TWIN"

@@ -1,4 +1,4 @@
-import type { CacheEvent } from "../../core/telemetry/events.js";
+import { CALLS_SOURCE, type CacheEvent } from "../../core/telemetry/events.js";
 
 /** Listens to the events of several caches and counts their loads. */
 export class LoadRecord {
@@ -16,9 +16,7 @@ export class LoadRecord {
         increment(this.#loadsOf(event.coordinate).byKey, event.digest);
         return;
       case "resolver.bypassed":
-        // The other reasons are followed by `load.started`, or load nothing.
-        if (event.reason === "KEY_UNUSABLE" || event.reason === "NO_IDENTITY")
-          increment(this.#loadsOf(event.coordinate).withoutKey, event.reason);
+        if (CALLS_SOURCE[event.reason]) increment(this.#loadsOf(event.coordinate).withoutKey, event.reason);
         this.#explain(event.coordinate, event.error);
         return;
       case "value.refused":

@@ -117,7 +117,7 @@ describe("A hit of the near cache", () => {
         reports.push({ coordinate, ...report, subjects: report.outcome === "hit" && report.subjects }),
     });
     await one.ask("{ top(n: 1) again: top(n: 1) }", context);
-    const times = { freshForMs: 60_000, ageMs: 0 };
+    const times = { freshForMs: 60_000, ageMs: 0, staleForMs: 0 };
     const report = { coordinate: "Query.top", outcome: "hit", isPrivate: false, ...times, subjects: [] };
     expect(reports).toEqual([report, report]);
     expect(counters.of("Query.top").hit).toBe(hits + 2);
