@@ -102,6 +102,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     loads,
     unleasedLoads,
     onPermitted: (request, loadMs) => tier.refill(request, loadMs),
+    onMoreTags: (coordinate) => leases.noteTagsOfLoads(coordinate),
   });
   const underWay = new WorkUnderWay();
   const holder = (): string => Buffer.from(identity.id, "hex").toString("latin1");

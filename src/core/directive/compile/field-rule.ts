@@ -17,11 +17,13 @@ import { isOnlyKey, keyPartOf, keyPathsOf } from "./key-set.js";
  */
 export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undefined, keys: KeySpace): Key {
   const { coordinate, kind = "field" } = rule;
-  return orKeyMistake(rule, () => {
+  try {
     if (rule.reference?.keys !== undefined) keyRootsOf(rule, rule.reference.keys, roots);
     const parts = writeParts(rule, rule.keyPaths, roots) + queryParts(rule, roots);
     return keys.entry({ kind, coordinate, identity, parts }, rule.variant);
-  });
+  } catch (cause) {
+    throw keyMistake(coordinate, cause);
+  }
 }
 
 /** The inputs of a field's key: arguments with defaults applied, parent object, context, and the resolver's info. */
@@ -132,8 +134,15 @@ export function contextPathsOf(keyPaths: readonly Path[], tags: readonly TagTemp
   return [...new Map(paths.map((path) => [path.text, path])).values()];
 }
 
-export const pathsInKnown = (tags: readonly TagTemplate[]): Path[] =>
-  tags.filter((tag) => !needsResult(tag)).flatMap(({ pieces }) => pieces.filter((piece) => typeof piece !== "string"));
+/** Returns the paths to values in those of the tags that are known before a load. */
+export function pathsInKnown(tags: readonly TagTemplate[]): Path[] {
+  const paths: Path[] = [];
+  for (const { pieces, needsResult } of tags) {
+    if (needsResult) continue;
+    for (const piece of pieces) if (typeof piece !== "string") paths.push(piece);
+  }
+  return paths;
+}
 
 /** Returns the values of a context at the `contextPaths` of a rule, as texts. They are the same as long as key and tags are. */
 export function contextPartsOf({ contextPaths }: FieldRule, context: unknown, keys: KeySpace): readonly string[] {
@@ -152,7 +161,9 @@ export const declaresSelection = (keyPaths: readonly Path[]): boolean => keyPath
 const isSelection = ({ root }: Path): boolean => root === "selection";
 
 function writeParts(rule: FieldRule, paths: readonly KeyPath[], roots: FieldRoots): string {
-  return paths.map((path) => `${path.text}:${partOf(rule, path, roots)},`).join("");
+  let parts = "";
+  for (const path of paths) parts += `${path.text}:${partOf(rule, path, roots)},`;
+  return parts;
 }
 
 /** Returns the parts of a key that are not declared: what loads were seen to read of the query. */
@@ -251,7 +262,7 @@ const decidesAboutTags = ({ keyPaths, tags, reference }: FieldRule): boolean =>
 /** Returns the texts of the tags that a user has declared and that are known before the load. Throws what `keyOf` throws. */
 export function tagTextsOf({ tags, reportEmptyTag }: FieldRule, roots: FieldRoots, keys: KeySpace): readonly string[] {
   if (tags.length === 0) return NO_TAGS.texts;
-  const templates = tags.filter((template) => !needsResult(template));
+  const templates = tags.filter(({ needsResult }) => !needsResult);
   return tagTexts({ templates, reportEmptyTag }, roots, undefined, keys);
 }
 
@@ -302,12 +313,13 @@ export function tagTexts(
   keys: KeySpace,
 ): string[] {
   const roots = { args, source, context, result };
-  const texts = templates.flatMap((template) => {
+  const texts = new Set<string>();
+  for (const template of templates) {
     const ofOne = writeTags(template, roots, keys.keyFormOf);
     if (ofOne.length === 0) reportEmptyTag(template, roots);
-    return ofOne;
-  });
-  return [...new Set(texts)];
+    for (const text of ofOne) texts.add(text);
+  }
+  return [...texts];
 }
 
 /**

@@ -15,7 +15,7 @@ export class QueryReads {
   }
 
   get extent(): QueryExtent {
-    const needsRest = ["rest", "definitions", "allFragments"].some((part) => this.#read.has(part as QueryPart));
+    const needsRest = this.#read.has("rest") || this.#read.has("definitions") || this.#read.has("allFragments");
     if (this.#read.has("operation") || (needsRest && !this.#delegates)) return "operation";
     return needsRest || this.#read.has("selection") || this.#read.has("name") ? "selection" : "none";
   }
@@ -34,23 +34,18 @@ export class QueryReads {
     return this.#read.has("allFragments") && this.#read.has("definitions") && !this.#read.has("operation");
   }
 
-  of(part: QueryPart): () => void {
-    return () => {
-      this.#read.add(part);
-    };
+  add(part: QueryPart): void {
+    this.#read.add(part);
   }
 
-  /** Returns a function that records that a variable or a fragment was read, by its name. */
-  named(kind: "variables" | "fragments"): (name: string) => void {
-    return (name) => {
-      this.#read.add(this.#outline()[kind].has(name) ? "selection" : "rest");
-    };
+  /** Records that a variable or a fragment was read, by its name. */
+  addNamed(kind: "variables" | "fragments", name: string): void {
+    this.#read.add(this.#outline()[kind].has(name) ? "selection" : "rest");
   }
 
-  never(path: string): () => void {
-    return () => {
-      this.#unkeyable ??= path;
-    };
+  /** Records that something was read that no key contains. */
+  addUnkeyable(path: string): void {
+    this.#unkeyable ??= path;
   }
 }
 
@@ -76,17 +71,29 @@ export function observeQuery(
   const observed = infoWith(info, {
     fieldNodes:
       fieldNodes.length === 0
-        ? observedRecord<FieldNode[]>([], reads.of("selection"), reads.of("selection"))
+        ? observedRecord<FieldNode[]>(
+            [],
+            () => reads.add("selection"),
+            () => reads.add("selection"),
+          )
         : fieldNodes.map((node) => fieldNode(node, reads, field)),
     operation: operationNode(operation, reads),
-    fragments: observedRecord(fragments, reads.named("fragments"), reads.of("allFragments")),
+    fragments: observedRecord(
+      fragments,
+      (name) => reads.addNamed("fragments", name),
+      () => reads.add("allFragments"),
+    ),
     variableValues: mapVariables(variableValues, (values) =>
-      observedRecord(values, reads.named("variables"), reads.of("rest")),
+      observedRecord(
+        values,
+        (name) => reads.addNamed("variables", name),
+        () => reads.add("rest"),
+      ),
     ),
   });
   // The root value is the server's own object, so only reading it at all can be observed. Servers
   // without one set it to undefined or to an empty object.
-  if (!isEmptyRoot(rootValue)) observe(observed, "rootValue", reads.never("info.rootValue"));
+  if (!isEmptyRoot(rootValue)) observe(observed, "rootValue", () => reads.addUnkeyable("info.rootValue"));
   return observed;
 }
 
@@ -100,10 +107,10 @@ function fieldNode(
   { hasSelection, hasKeyedArguments }: Parameters<typeof observeQuery>[2],
 ): FieldNode {
   const copy = { ...node };
-  if (hasSelection) observe(copy, "selectionSet", reads.of("selection"));
-  if (!hasKeyedArguments) observe(copy, "arguments", reads.of("operation"));
-  observe(copy, "directives", reads.of("selection"));
-  observe(copy, "loc", reads.never("info.fieldNodes[].loc"), false);
+  if (hasSelection) observe(copy, "selectionSet", () => reads.add("selection"));
+  if (!hasKeyedArguments) observe(copy, "arguments", () => reads.add("operation"));
+  observe(copy, "directives", () => reads.add("selection"));
+  observe(copy, "loc", () => reads.addUnkeyable("info.fieldNodes[].loc"), false);
   return copy;
 }
 
@@ -112,14 +119,19 @@ function operationNode(
   reads: QueryReads,
 ): typeof operation & object {
   // A worker has no query, so every read of it counts.
-  if (operation === undefined) return observedRecord({}, reads.of("operation"), reads.of("operation")) as never;
+  if (operation === undefined)
+    return observedRecord(
+      {},
+      () => reads.add("operation"),
+      () => reads.add("operation"),
+    ) as never;
   const copy = { ...operation };
-  observe(copy, "name", reads.of("name"));
-  observe(copy, "operation", reads.of("selection"));
-  observe(copy, "selectionSet", reads.of("operation"));
-  observe(copy, "directives", reads.of("operation"));
-  observe(copy, "variableDefinitions", reads.of("definitions"));
-  observe(copy, "loc", reads.never("info.operation.loc"), false);
+  observe(copy, "name", () => reads.add("name"));
+  observe(copy, "operation", () => reads.add("selection"));
+  observe(copy, "selectionSet", () => reads.add("operation"));
+  observe(copy, "directives", () => reads.add("operation"));
+  observe(copy, "variableDefinitions", () => reads.add("definitions"));
+  observe(copy, "loc", () => reads.addUnkeyable("info.operation.loc"), false);
   return copy;
 }
 

@@ -143,16 +143,6 @@ export class CachedField {
     return contextWatch.run(this.rule.coordinate, this.#keyProperties, context, begin);
   }
 
-  /** Returns the error of a load whose context is no longer the one that the names of the call were made from. */
-  changed({ context, identity, contextParts }: FieldCall): CachedError | undefined {
-    const { identify, keys } = this.parts;
-    const { coordinate } = this.rule;
-    if (this.isPrivate && identityOf(identify, context) !== identity) return contextChanged(coordinate, "identity");
-    const now = contextPartsOf(this.rule, context, keys);
-    const changed = contextParts.findIndex((part, index) => part !== now[index]);
-    return changed < 0 ? undefined : contextChanged(coordinate, this.rule.contextPaths[changed]?.text as string);
-  }
-
   #bypass(
     source: unknown,
     args: Args,
@@ -301,7 +291,7 @@ class FieldCall implements FieldRequest {
     const own = withResultControl(withLoadSignal(this.recorded.info, waiters), result);
     const { rule, parts } = this.field;
     this.observed = rule.queryUse.observe(own, this.extent);
-    this.tags = tagsBeforeLoad(rule, this.tags, this, parts.keys);
+    if (this.field.hasResultTags) this.tags = tagsBeforeLoad(rule, this.tags, this, parts.keys);
     const { info } = this.observed;
     if (this.field.isPrivate) return this.field.load(this, info);
     this.shield = new InnerShield(this.field.parts.contextWatch);
@@ -319,7 +309,14 @@ class FieldCall implements FieldRequest {
   }
 
   changed(): CachedError | undefined {
-    return this.field.changed(this);
+    const { isPrivate, rule, parts } = this.field;
+    const { coordinate } = rule;
+    if (isPrivate && identityOf(parts.identify, this.context) !== this.identity)
+      return contextChanged(coordinate, "identity");
+    if (rule.contextPaths.length === 0) return undefined;
+    const now = contextPartsOf(rule, this.context, parts.keys);
+    const changed = this.contextParts.findIndex((part, index) => part !== now[index]);
+    return changed < 0 ? undefined : contextChanged(coordinate, rule.contextPaths[changed]?.text as string);
   }
 
   signals(): CallSignals | undefined {

@@ -1,6 +1,6 @@
 import { AsyncResource } from "node:async_hooks";
 import type { Key } from "../../keys/key.js";
-import { abandon, type ClockOrigin, type Grant } from "../../store/store.js";
+import { type AcquireRequest, abandon, type ClockOrigin, type Grant } from "../../store/store.js";
 import type { Loaded } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
 import { isCurrentAt, prepareFor, UNPREPARED } from "../request/verdict.js";
@@ -121,15 +121,19 @@ export class Leases {
     if (invalidations.origin === undefined) await invalidations.start();
     // As known when the request is sent: whatever was invalidated before is before these loads.
     const { origin } = invalidations;
-    const refusals = leaseRequests.map(({ request }) => this.#refusalOf(request, origin));
-    const requests = leaseRequests
-      .filter((_, index) => refusals[index] === undefined)
-      .map(({ request, supersededAt, endsFreshness = false }) => ({
+    const refusals: (Acquired | undefined)[] = [];
+    const requests: AcquireRequest[] = [];
+    for (const { request, supersededAt, endsFreshness = false } of leaseRequests) {
+      const refusal = this.#refusalOf(request, origin);
+      refusals.push(refusal);
+      if (refusal !== undefined) continue;
+      requests.push({
         key: request.key.name,
         oldestPosition: invalidations.oldestOf(request),
         supersededAt,
         endsFreshness,
-      }));
+      });
+    }
     const requestedAt = clock.now();
     const times = this.#held.timesFor(requests.length);
     const grants = requests.length === 0 ? [] : await store.acquire(requests, times, origin as ClockOrigin, holder());
@@ -164,7 +168,7 @@ export class Leases {
       return inFlight === undefined ? grant : { kind: "in-flight", inFlight };
     }
     if (grant.kind !== "granted") return grant;
-    const enqueued = this.#enqueue(leaseRequest, grant);
+    const enqueued = leaseRequest.isRefresh ? this.#enqueue(leaseRequest, grant) : undefined;
     if (enqueued !== undefined) return enqueued;
     if (!limit.isReached(key.name)) return { kind: "in-flight", inFlight: this.#startLoad(leaseRequest, grant) };
     // Loads have begun since the lease was requested.
@@ -179,8 +183,8 @@ export class Leases {
   #enqueue(leaseRequest: QueuedRequest, grant: Handover): Acquired | undefined {
     const { channel, packing, underWay, settings } = this.#parts;
     const { refreshQueue } = settings;
-    const { request, isRefresh } = leaseRequest;
-    const input = refreshQueue === undefined || !isRefresh ? undefined : encodeInput(request, packing);
+    const { request } = leaseRequest;
+    const input = refreshQueue === undefined ? undefined : encodeInput(request, packing);
     if (input === undefined) return undefined;
     const { coordinate, digest } = request.key;
     const enqueue = async (): Promise<unknown> => {

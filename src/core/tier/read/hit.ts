@@ -4,15 +4,15 @@ import type { Reading } from "../../store/store.js";
 import type { BypassReason } from "../../telemetry/events.js";
 import { isDueEarly } from "../entry/freshness.js";
 import type { Modes } from "../record/modes.js";
-import { hasMoreTags, type ReadRequest, ReadResult } from "../request/request.js";
+import { type HitPath, hasMoreTags, type ReadRequest, ReadResult } from "../request/request.js";
 import { prepareFor, type ServableValue, UNPREPARED, verdictOf } from "../request/verdict.js";
 import { TickBatch } from "../tick/tick-batch.js";
 import type { HitSamples } from "./hit-samples.js";
-import { type HitPath, type Missed, Misses, type MissParts } from "./miss.js";
+import { type Missed, Misses, type MissesParts } from "./misses.js";
 
 /**
  * The path of a hit from top to bottom: the requests of the tick, one store read for all of them, the verdict on each entry, its value.
- * What happens when nothing can be served is in `miss.ts`.
+ * What happens when nothing can be served is in `misses.ts`.
  *
  * All keys requested in one tick, by any request of this process, share one store read. A call made
  * while a read is running belongs to the next one, so its results are never older than the call. All
@@ -213,7 +213,7 @@ export class Hits implements HitPath {
 export type Nesting = "none" | "own-load" | "other-load";
 
 /** The parts that `Hits` uses. */
-export interface HitParts extends MissParts {
+export interface HitParts extends MissesParts {
   readonly random: Random;
 }
 

@@ -1,356 +1,19 @@
 import { type Clock, within } from "../../base/clock.js";
-import type { Packing } from "../../codec/packing.js";
 import { areLoadsShareable, type Entry, isForWaiters } from "../../store/entry.js";
-import type { Store } from "../../store/store.js";
-import type { Channel } from "../../telemetry/channel.js";
 import type { BypassReason } from "../../telemetry/events.js";
-import type { DecodedValue } from "../entry/entry-decoder.js";
 import type { Freshness } from "../entry/freshness.js";
 import type { Acquired, Leases } from "../lease/leases.js";
 import type { InFlightLoad } from "../lease/load-sharing.js";
 import type { Waiting, Watch } from "../lease/waiting.js";
-import type { NearCache } from "../near/near-cache.js";
-import type { InvalidationClock } from "../record/invalidation-clock.js";
 import type { SharedSettings } from "../record/shared-settings.js";
-import type { UnconfirmedInvalidations } from "../record/unconfirmed-invalidations.js";
-import { freshMsOf, isCallersOwn, isUnshareable, type Loaded } from "../request/loaded.js";
-import {
-  type AwaitedLoad,
-  type DecodedHolder,
-  hasMoreTags,
-  type JoinedMiss,
-  type ReadRequest,
-  type ReadResult,
-  type RequestTags,
-  type Respond,
-  type SharedMiss,
-} from "../request/request.js";
-import { areSameSubjects, reportWait, subjectsOfLoaded } from "../request/served-report.js";
-import type { TierSettings } from "../request/settings.js";
-import type { ValueDecoder } from "../request/value-decoder.js";
-import { fallbackOf, isCurrentAt, type Unservable, type Verdict, verdictOf } from "../request/verdict.js";
+import { isCallersOwn, isForWaitersOnly, isUnshareable } from "../request/loaded.js";
+import type { AwaitedLoad, HitPath, ReadRequest, Respond, SharedMiss } from "../request/request.js";
+import { subjectsOfLoaded } from "../request/served-report.js";
+import { fallbackOf, isCurrentAt, type Verdict, type VerdictParts, verdictOf } from "../request/verdict.js";
 import { Waiters } from "../request/waiters.js";
 import type { Loads } from "../source/loads.js";
-import { type LongTick, SharedOutcome } from "../tick/long-tick.js";
+import type { SharedOutcome } from "../tick/long-tick.js";
 import type { Responder } from "./responder.js";
-
-/**
- * What happens when nothing can be served: the ways into a miss, here, and its rounds, in `Miss`
- * below.
- */
-export class Misses {
-  readonly #parts: MissParts;
-  readonly #hitPath: HitPath;
-  /** The keys with a background refresh. */
-  readonly #refreshing = new Set<string>();
-  readonly #open = new OpenMisses();
-
-  constructor(parts: MissParts, hitPath: HitPath) {
-    this.#parts = parts;
-    this.#hitPath = hitPath;
-  }
-
-  /** The number of readers that wait for a load of this process or another. */
-  get waitingReaders(): number {
-    return [...this.#open.pending].reduce((sum, { waiters }) => sum + waiters.count, 0);
-  }
-
-  /**
-   * Misses of the same key in one tick share one lease request, one watch and one wait; each gets a
-   * value of its own. So do those of later ticks to which the store has shown the same lease chain. A
-   * request inside a load resolves its miss alone, since it has a deadline of its own. So does one that
-   * waits for a refresh, since all others are served the stale value.
-   *
-   * `deadlineAt`: when to stop waiting, if the read was begun before. Rejects with an error of the source only.
-   */
-  share(request: ReadRequest, readResult: ReadResult, missed: Missed, deadlineAt?: number): Promise<unknown> {
-    reportMiss(request, readResult);
-    const { freshness } = missed;
-    const mayShare = freshness !== "stale-while-revalidate" && !this.#parts.loads.isEnclosing;
-    const joined = mayShare ? readResult.joined : undefined;
-    const shared =
-      joined?.miss ?? (mayShare ? this.#waitingFor(request, readResult, freshness, deadlineAt) : undefined);
-    const canShare =
-      shared !== undefined &&
-      haveSameTags(request, shared) &&
-      !shared.waiters.isGone &&
-      shared.deadlineAt <= (deadlineAt ?? shared.deadlineAt);
-    const miss = canShare ? shared : this.#begin(request, readResult, missed, mayShare, deadlineAt);
-    const joining = joined?.miss === miss ? joined : { miss, askedAt: this.#parts.clock.now() };
-    if (mayShare) readResult.joined = joining;
-    miss.waiters.add(request.caller);
-    return this.#waitFor(request, joining);
-  }
-
-  /** Waits for a miss, with others. Thousands may wait. */
-  async #waitFor(request: ReadRequest, { miss, askedAt }: JoinedMiss): Promise<unknown> {
-    const respond = await miss.outcome.get();
-    const { clock, channel, responder } = this.#parts;
-    const { caller } = request;
-    reportWait(request, miss.awaited, clock.now() - askedAt, channel);
-    return caller?.hasLeft === true ? responder.respondAborted(request, caller.reason) : respond(request);
-  }
-
-  /**
-   * Returns the miss of an earlier tick that waits for the load which the store has just shown to this
-   * request, by the load's `gen`, at a position that counts for the request. What that miss finds is either the
-   * result of this load, or was read after this request had asked.
-   */
-  #waitingFor(
-    { key }: ReadRequest,
-    { reading }: ReadResult,
-    freshness: Freshness,
-    deadlineAt: number | undefined,
-  ): SharedMiss | undefined {
-    const { waiting } = this.#open;
-    if (freshness !== "pending" || waiting.size === 0) return undefined;
-    const miss = waiting.get((reading as { readonly entry: Entry }).entry.gen);
-    if (miss === undefined || miss.input !== key.input) return undefined;
-    const until = deadlineAt ?? this.#deadlineOf(freshness);
-    return miss.deadlineAt >= until - MAX_EARLIER_RATIO * this.#parts.settings.leaseWaitMs ? miss : undefined;
-  }
-
-  #begin(
-    request: ReadRequest,
-    { reading }: ReadResult,
-    { freshness, superseded, endsFreshness = false }: Missed,
-    mayShare: boolean,
-    deadlineAt: number | undefined,
-  ): SharedMiss {
-    const { longTick } = this.#parts;
-    const entry = reading.kind === "read" ? reading.entry : undefined;
-    const supersededAt = superseded?.grantedAt ?? 0;
-    const until = deadlineAt ?? this.#deadlineOf(freshness);
-    // A request inside a load, or with a stale value to fall back to, waits on terms of its own.
-    const isJoinable = mayShare && (freshness === "absent" || freshness === "pending");
-    const start: MissStart = {
-      freshness,
-      entry,
-      supersededAt,
-      endsFreshness,
-      deadlineAt: until,
-      open: this.#open,
-      isJoinable,
-    };
-    const miss = new Miss(request, start, this.#parts, this.#hitPath);
-    miss.outcome = new SharedOutcome(longTick, miss.resolve());
-    return miss;
-  }
-
-  /** Resolves a miss that no other request shares. */
-  async resolveAlone(
-    request: ReadRequest,
-    freshness: Freshness,
-    readResult: ReadResult,
-    supersededAt: number,
-    entry?: Entry,
-  ): Promise<unknown> {
-    reportMiss(request, readResult);
-    const { clock, channel } = this.#parts;
-    const askedAt = clock.now();
-    const start: MissStart = {
-      freshness,
-      entry,
-      supersededAt,
-      endsFreshness: false,
-      deadlineAt: this.#deadlineOf(freshness),
-      open: undefined,
-      isJoinable: false,
-    };
-    const miss = new Miss(request, start, this.#parts, this.#hitPath);
-    miss.waiters.add(request.caller);
-    const respond = await miss.resolve();
-    reportWait(request, miss.awaited, clock.now() - askedAt, channel);
-    return respond(request);
-  }
-
-  /**
-   * Loads the value now. The soft invalidation ends the lease of a load that began earlier, and
-   * leaves the stored value to be served to others.
-   */
-  async force(request: ReadRequest): Promise<unknown> {
-    const superseded = await this.supersede(request);
-    if (superseded === undefined) return this.#parts.responder.bypass(request, "STORE_UNAVAILABLE");
-    const { readResult, isWriting, supersededAt } = superseded;
-    return this.resolveAlone(request, isWriting ? "write-in-progress" : "absent", readResult, supersededAt);
-  }
-
-  /**
-   * Ends the lease of a load that began earlier, by a soft invalidation. Returns what the store then shows: a load
-   * that replaces the value has to be newer than `supersededAt`. Undefined if the store does not reply.
-   */
-  async supersede(
-    request: ReadRequest,
-  ): Promise<{ readResult: ReadResult; isWriting: boolean; supersededAt: number } | undefined> {
-    const { store, near } = this.#parts;
-    const { name } = request.key;
-    const isInvalidated = await store.softInvalidate([name]).then(
-      () => true,
-      () => false,
-    );
-    // Now that no read finds it fresh any more.
-    near?.drop(name);
-    const readResult = await this.#hitPath.readResultOf(request);
-    if (!isInvalidated || readResult.reading.kind !== "read") return undefined;
-    const { entry, now } = readResult.reading;
-    const isWriting = this.#parts.invalidations.isWritten(request, now);
-    return { readResult, isWriting, supersededAt: entry?.grantedAt ?? 0 };
-  }
-
-  /**
-   * Starts a refresh in the background. Each process runs at most one for a key, and none while
-   * another process holds the lease. `onLoad`: called with its load.
-   */
-  refresh(
-    request: ReadRequest,
-    entry: Entry,
-    now: number,
-    endsFreshness: boolean,
-    onLoad?: (load: InFlightLoad) => void,
-  ): void {
-    const { name } = request.key;
-    request.onMiss?.(entry, now);
-    if (entry.untilAt > now || this.#refreshing.has(name)) return;
-    this.#refreshing.add(name);
-    void this.#parts.leases
-      .acquire({
-        request,
-        supersededAt: entry.grantedAt,
-        endsFreshness,
-        isRefresh: true,
-        hasValue: true,
-      })
-      .then((acquired): unknown => {
-        if (acquired.kind === "in-flight") {
-          if (acquired.inFlight.request === request) onLoad?.(acquired.inFlight);
-          return this.#untilTimeout(acquired.inFlight.settled);
-        }
-        return acquired.kind === "enqueued" ? this.#untilTimeout(acquired.isOver) : undefined;
-      })
-      .catch(() => false)
-      .finally(() => this.#refreshing.delete(name));
-  }
-
-  /**
-   * Loads and stores the value for a caller who may have it, while the loads of the key fail for others. Their failures say
-   * nothing about the key, and each of them takes the lease for a moment (`Leases.holdMsOf`).
-   */
-  refill(request: ReadRequest, loadMs: number): void {
-    const { clock, leases } = this.#parts;
-    const { name } = request.key;
-    if (this.#refreshing.has(name)) return;
-    this.#refreshing.add(name);
-    const acquire = (): Promise<Acquired> =>
-      leases.acquire({
-        request,
-        supersededAt: 0,
-        isRefresh: false,
-        hasValue: false,
-      });
-    const refill = async (): Promise<void> => {
-      let acquired = await acquire();
-      for (let nth = 0; acquired.kind === "uncacheable" && nth < MAX_REFILL_RETRIES; nth++) {
-        const holdMs = leases.holdMsOf(loadMs) * 2 ** nth;
-        await new Promise<void>((resolve) => clock.after(holdMs, resolve));
-        acquired = await acquire();
-      }
-      if (acquired.kind === "in-flight") await this.#untilTimeout(acquired.inFlight.settled);
-    };
-    void refill().finally(() => this.#refreshing.delete(name));
-  }
-
-  /** A load or a queue that never settles must not end all refreshes of its key. */
-  #untilTimeout(refresh: Promise<unknown>): Promise<unknown> {
-    const { clock, settings } = this.#parts;
-    return within(clock, refresh, { ms: settings.loadTimeoutMs, otherwise: () => undefined });
-  }
-
-  /** Returns when a miss that begins now stops waiting. */
-  #deadlineOf(freshness: Freshness): number {
-    const { clock, loads, settings } = this.#parts;
-    const hasStale = freshness === "stale-while-revalidate" || freshness === "stale-if-error";
-    const isNested = loads.isEnclosing && loads.enclosing()?.isBuild === false;
-    const leaseWaitMs = isNested ? settings.nestedWaitMs : settings.leaseWaitMs;
-    return clock.now() + Math.min(leaseWaitMs, hasStale ? (settings.softTimeoutMs ?? leaseWaitMs) : leaseWaitMs);
-  }
-}
-
-/** What a miss needs of the path of a hit: see `Hits`. */
-export interface HitPath {
-  /** Reads the store for one request, together with all other reads of the tick. */
-  readResultOf(request: ReadRequest): Promise<ReadResult>;
-  /** Answers a request from its read. A miss stops waiting at `deadlineAt`. */
-  respond(request: ReadRequest, readResult: ReadResult, deadlineAt: number): unknown;
-  /** Returns why a request must not read the store. Undefined if it may. */
-  bypassReasonOf(request: ReadRequest): BypassReason | undefined;
-}
-
-/** The parts that `Misses` uses. */
-export interface MissParts {
-  readonly store: Store;
-  readonly sharedSettings: SharedSettings;
-  readonly invalidations: InvalidationClock;
-  readonly clock: Clock;
-  readonly channel: Channel;
-  readonly packing: Packing;
-  readonly loads: Loads;
-  readonly leases: Leases;
-  readonly decoder: ValueDecoder;
-  readonly responder: Responder;
-  readonly waiting: Waiting;
-  readonly unconfirmed: UnconfirmedInvalidations;
-  readonly near: NearCache | undefined;
-  /** What lease requests and loads are collected in. */
-  readonly longTick: LongTick;
-  readonly settings: TierSettings;
-}
-
-/** Why the value that was shown is not served. */
-export interface Missed extends Pick<Unservable, "freshness" | "superseded"> {
-  /** See `AcquireRequest.endsFreshness`. Default: false. */
-  readonly endsFreshness?: boolean;
-}
-
-/** What the first read has shown, and how long the miss may take. */
-interface MissStart {
-  readonly freshness: Freshness;
-  readonly entry: Entry | undefined;
-  /**
-   * Only a value granted later than this is used: the `grantedAt` of an unusable value, or 0 for
-   * any value.
-   */
-  readonly supersededAt: number;
-  /** See `AcquireRequest.endsFreshness`. */
-  readonly endsFreshness: boolean;
-  /** When to stop waiting, on the clock of this process. */
-  readonly deadlineAt: number;
-  /** Where the miss is found while it may be shared. Undefined: one request resolves it alone. */
-  readonly open: OpenMisses | undefined;
-  /** Whether requests of later ticks may share it. */
-  readonly isJoinable: boolean;
-}
-
-/** The misses that requests may share. */
-class OpenMisses {
-  /** Those that have no outcome yet. */
-  readonly pending = new Set<SharedMiss>();
-  /** Those that wait for a load of another process, by its lease chain. */
-  readonly waiting = new Map<string, SharedMiss>();
-}
-
-/** A hold of milliseconds can last for two seconds on a store whose clock has whole seconds. */
-const MAX_REFILL_RETRIES = 6;
-
-/** Part of the wait for a load: a request shares a wait that ends earlier than its own by this much at most. */
-const MAX_EARLIER_RATIO = 0.25;
-
-/** Whether a miss is resolved by the tags of a request as well: where the key does not decide about them, another one may have others. */
-const haveSameTags = ({ tags }: ReadRequest, miss: SharedMiss): boolean =>
-  !tags.isOwn || areSameSubjects(tags.subjects, miss.tags.subjects);
-
-function reportMiss(request: ReadRequest, { reading }: ReadResult): void {
-  if (reading.kind === "read") request.onMiss?.(reading.entry, reading.now);
-}
 
 /**
  * Resolves the miss of one request, for itself and for all that share it. In each round it joins a
@@ -380,26 +43,23 @@ function reportMiss(request: ReadRequest, { reading }: ReadResult): void {
  *   same load. Those that shared this caller's miss start over, each in its own asynchronous context.
  *   If the load also depends on more than its key, all others leave this key at once instead.
  */
-class Miss implements SharedMiss {
+export class Miss implements SharedMiss {
+  readonly request: ReadRequest;
   readonly waiters = new Waiters();
   readonly awaited: AwaitedLoad = {};
   readonly deadlineAt: number;
   /** Set if the miss is shared. */
   outcome!: SharedOutcome<Respond>;
-  readonly #request: ReadRequest;
   readonly #start: MissStart;
   readonly #parts: MissParts;
   readonly #hitPath: HitPath;
   readonly #isNested: boolean;
-  /**
-   * Whether to serve the stale value at once unless this request wins the lease (`refresh:
-   * FOREGROUND`).
-   */
+  /** Whether to serve the stale value at once unless this request wins the lease (`refresh: FOREGROUND`). */
   readonly #mayServeStale: boolean;
   /** The stale value to fall back to. */
   readonly #fallback: Entry | undefined;
   #supersededAt: number;
-  /** The `grantedAt` of the value that the store has shown last. 0: none. */
+  /** The `grantedAt` of the value that the store has shown last, which is not the result of a load awaited from now on. 0: none. */
   #knownGrantedAt = 0;
   /** The chain of the lease that this request was refused last. */
   #busyGen: string | undefined = undefined;
@@ -409,7 +69,7 @@ class Miss implements SharedMiss {
   /** Made in the asynchronous context of `request`. */
   constructor(request: ReadRequest, start: MissStart, parts: MissParts, hitPath: HitPath) {
     this.deadlineAt = start.deadlineAt;
-    this.#request = request;
+    this.request = request;
     this.#start = start;
     this.#parts = parts;
     this.#hitPath = hitPath;
@@ -417,15 +77,7 @@ class Miss implements SharedMiss {
     this.#mayServeStale = start.freshness === "stale-while-revalidate";
     this.#fallback = this.#mayServeStale || start.freshness === "stale-if-error" ? start.entry : undefined;
     this.#supersededAt = start.supersededAt;
-    this.#note(start.entry);
-  }
-
-  get tags(): RequestTags {
-    return this.#request.tags;
-  }
-
-  get input(): string {
-    return this.#request.key.input;
+    if (start.entry?.state === "value") this.#knownGrantedAt = start.entry.grantedAt;
   }
 
   /**
@@ -433,7 +85,7 @@ class Miss implements SharedMiss {
    * of the source is thrown by the returned function.
    */
   async resolve(): Promise<Respond> {
-    const request = this.#request;
+    const request = this.request;
     const { clock, sharedSettings, loads, responder, waiting } = this.#parts;
     const { open, isJoinable } = this.#start;
     let { freshness, entry: current } = this.#start;
@@ -456,9 +108,7 @@ class Miss implements SharedMiss {
         if (freshness === "uncacheable" && current !== undefined)
           return this.#bypass("UNCACHEABLE", areLoadsShareable(current));
         const acquired: Acquired =
-          inFlight === undefined
-            ? (this.#stillBusy(current, now) ?? (await this.#acquire(current)))
-            : { kind: "in-flight", inFlight };
+          inFlight === undefined ? await this.#acquire(current, now) : { kind: "in-flight", inFlight };
         const busyGen = acquired.kind === "busy" ? acquired.gen : undefined;
         this.#busyGen = busyGen ?? this.#busyGen;
         // Not for a load of this process: its result may have been checked before a request joins. See `#join`.
@@ -473,7 +123,7 @@ class Miss implements SharedMiss {
         if (readResult.reading.kind === "failed") return await this.#fallBack(this.#bypass("STORE_UNAVAILABLE"));
         ({ entry: current, now } = readResult.reading);
         const verdict = this.#verdictOn(current, now, this.#isAwaited(current));
-        this.#note(current);
+        if (current?.state === "value") this.#knownGrantedAt = current.grantedAt;
         const respondFromEntry = this.#useEntry(current, verdict, "coalesced");
         if (respondFromEntry !== undefined) return respondFromEntry;
         freshness = verdict.kind === "load" ? verdict.freshness : "absent";
@@ -500,27 +150,23 @@ class Miss implements SharedMiss {
     this.#waitsFor = gen;
   }
 
-  #acquire(entry: Entry | undefined): Promise<Acquired> {
+  /**
+   * Requests the lease. The reply is that it is held, without asking for it, if the entry shows that it is the one that
+   * this request was refused before, which cannot be free yet. The end of any other lease would not
+   * be announced, because its entry does not say that a caller waits.
+   */
+  #acquire(entry: Entry | undefined, now: number): Acquired | Promise<Acquired> {
+    const isRefused = entry !== undefined && entry.gen !== "" && entry.gen === this.#busyGen && entry.untilAt > now;
+    if (isRefused && this.#isCurrent(entry, entry.leasePosition ?? 0))
+      return { kind: "busy", gen: entry.gen, remainingMs: entry.untilAt - now };
     return this.#parts.leases.acquire({
-      request: this.#request,
+      request: this.request,
       supersededAt: this.#supersededAt,
       endsFreshness: this.#start.endsFreshness,
       isRefresh: false,
       hasValue: entry?.state === "value" && !isForWaiters(entry),
       waiters: this.waiters,
     });
-  }
-
-  /**
-   * Returns that the lease is held, without asking for it, if the entry shows that it is the one that
-   * this request was refused before, which cannot be free yet. The end of any other lease would not
-   * be announced, because its entry does not say that a caller waits.
-   */
-  #stillBusy(entry: Entry | undefined, now: number): Acquired | undefined {
-    if (entry === undefined || entry.gen === "" || entry.gen !== this.#busyGen || entry.untilAt <= now)
-      return undefined;
-    if (!this.#hasCurrentLease(entry)) return undefined;
-    return { kind: "busy", gen: entry.gen, remainingMs: entry.untilAt - now };
   }
 
   /** Acts on the result of a lease request. Returns undefined if the store must be read again. */
@@ -557,13 +203,12 @@ class Miss implements SharedMiss {
   }
 
   /**
-   * Uses the result of a load of this process. The request that won the lease may use it in any
-   * case. A request that joined may use it only if no tag derived from the result was invalidated
-   * meanwhile.
+   * Uses the result of a load of this process. The request that won the lease may use it in any case. A request that joined
+   * may use it only if no tag derived from the result was invalidated meanwhile.
    */
   async #join(inFlight: InFlightLoad): Promise<Respond | undefined> {
     const { responder } = this.#parts;
-    const isOwn = inFlight.request === this.#request;
+    const isOwn = inFlight.request === this.request;
     if (!isOwn && this.#mayServeStale) return this.#serveStale();
     if (!isOwn) inFlight.waiters.addAll(this.waiters);
     this.awaited.request = inFlight.request;
@@ -574,8 +219,8 @@ class Miss implements SharedMiss {
     const hasNoDeadline = isOwn && (this.#fallback === undefined || this.#isNested);
     const loaded = hasNoDeadline ? await inFlight.loaded : await this.#untilDeadline(inFlight.loaded);
     if (loaded === undefined) return undefined;
-    const outcomeOf = (request: ReadRequest) => (request === inFlight.request ? "loaded" : "coalesced");
-    const respond: Respond = (request) => responder.respondLoaded(request, loaded, outcomeOf(request));
+    const respond: Respond = (request) =>
+      responder.respondLoaded(request, loaded, request === inFlight.request ? "loaded" : "coalesced");
     if (isCallersOwn(loaded) && !isUnshareable(loaded)) {
       if (isOwn) return this.#leaveToOthers(respond, inFlight.settled);
       await this.#untilDeadline(inFlight.settled);
@@ -584,7 +229,7 @@ class Miss implements SharedMiss {
     if (loaded.kind === "failed" && !isCallersOwn(loaded))
       return loaded.isSourceFailure ? this.#fallBack(respond) : respond;
     if (isOwn || isUnshareable(loaded)) return respond;
-    if (hadEnded && isForWaitersOnly(this.#request, loaded)) {
+    if (hadEnded && isForWaitersOnly(this.request.policy, loaded)) {
       await this.#untilDeadline(inFlight.settled);
       return undefined;
     }
@@ -597,9 +242,8 @@ class Miss implements SharedMiss {
   }
 
   /**
-   * Waits for the load of the lease chain `gen`. Only a message that names this chain counts: the
-   * store has shown it to this request, so its load is not older than the last invalidation before
-   * the request.
+   * Waits for the load of the lease chain `gen`. Only a message that names this chain counts: the store has shown it to this
+   * request, so its load is not older than the last invalidation before the request.
    */
   async #wait(watch: Watch, remainingMs: number, round: number, gen: string | undefined): Promise<Respond | undefined> {
     if (this.#mayServeStale) return this.#serveStale();
@@ -627,13 +271,8 @@ class Miss implements SharedMiss {
     );
   }
 
-  /** Notes the value that the store has shown, which is not the result of a load that is awaited from now on. */
-  #note(entry: Entry | undefined): void {
-    if (entry?.state === "value") this.#knownGrantedAt = entry.grantedAt;
-  }
-
   #verdictOn(entry: Entry | undefined, now: number, isAwaited = false): Verdict {
-    return verdictOf(this.#request, { kind: "read", entry, now }, this.#parts, undefined, isAwaited);
+    return verdictOf(this.request, { kind: "read", entry, now }, this.#parts, undefined, isAwaited);
   }
 
   /**
@@ -661,7 +300,7 @@ class Miss implements SharedMiss {
         if (served.grantedAt <= this.#supersededAt) return undefined;
         const at = now ?? served.grantedAt + served.loadMs;
         const freshForMs = freshness === "fresh" ? Math.max(0, served.freshUntilAt - at) : 0;
-        return this.#respondDecoded(served, decoded, outcome, freshForMs, at - served.grantedAt);
+        return this.#parts.responder.shareDecoded(served, decoded, outcome, freshForMs, at - served.grantedAt);
       }
     }
   }
@@ -673,39 +312,27 @@ class Miss implements SharedMiss {
 
   /** Returns whether no invalidation that this request has to heed is later than what an entry shows of `position`. */
   #isCurrent(entry: Entry, position: number): boolean {
-    return isCurrentAt(this.#request, entry, position, this.#parts);
-  }
-
-  #hasCurrentLease(entry: Entry): boolean {
-    return this.#isCurrent(entry, entry.leasePosition ?? 0);
+    return isCurrentAt(this.request, entry, position, this.#parts);
   }
 
   /** Returns the load of this process that the store has just shown to hold the lease. */
   #inFlightLoadOf(entry: Entry | undefined): InFlightLoad | undefined {
-    if (entry === undefined || entry.gen === "" || !this.#hasCurrentLease(entry)) return undefined;
-    return this.#parts.leases.inFlightLoad(entry.gen, this.#request.key);
+    if (entry === undefined || entry.gen === "" || !this.#isCurrent(entry, entry.leasePosition ?? 0)) return undefined;
+    return this.#parts.leases.inFlightLoad(entry.gen, this.request.key);
   }
 
   /**
    * Ends the miss for this request only. All others that share the miss start over when `released`
-   * has settled.
+   * has settled: they read and answer again, together, by the deadline that it had.
    */
   #leaveToOthers(respondOwn: Respond, released?: Promise<unknown>): Respond {
     return async (request) => {
-      if (request === this.#request) return respondOwn(request);
+      if (request === this.request) return respondOwn(request);
       await released;
-      return this.#startOver(request);
+      const reason = this.#hitPath.bypassReasonOf(request);
+      if (reason !== undefined) return this.#parts.responder.bypass(request, reason);
+      return this.#hitPath.respond(request, await this.#hitPath.readResultOf(request), this.deadlineAt);
     };
-  }
-
-  /**
-   * Reads and answers again, together with all others that shared the miss, by the deadline that it
-   * had: the load failed with what concerns its own caller only.
-   */
-  async #startOver(request: ReadRequest): Promise<unknown> {
-    const reason = this.#hitPath.bypassReasonOf(request);
-    if (reason !== undefined) return this.#parts.responder.bypass(request, reason);
-    return this.#hitPath.respond(request, await this.#hitPath.readResultOf(request), this.deadlineAt);
   }
 
   #serveStale(): Respond {
@@ -724,32 +351,9 @@ class Miss implements SharedMiss {
   /** Returns the stale value if there is a usable one, and `otherwise` if not. */
   #fallBack(otherwise: Respond, outcome: "staleIfError" | "stale" = "staleIfError"): Respond {
     if (this.#fallback === undefined) return otherwise;
-    const decoded = fallbackOf(this.#request, this.#fallback, this.#parts);
+    const decoded = fallbackOf(this.request, this.#fallback, this.#parts);
     if (decoded === undefined) return otherwise;
-    return this.#respondDecoded(this.#fallback, decoded, outcome, 0, 0);
-  }
-
-  /** Gives `decoded` to the first request, and decodes the entry once more for all others, which get copies. */
-  #respondDecoded(
-    entry: Entry,
-    decoded: DecodedValue,
-    outcome: "hit" | "coalesced" | "staleIfError" | "stale",
-    freshForMs: number,
-    ageMs: number,
-  ): Respond {
-    const { decoder, responder } = this.#parts;
-    let unused: DecodedValue | undefined = decoded;
-    const others: DecodedHolder = {};
-    return (request) => {
-      const own = unused ?? decoder.decodeForMany(request, entry, others);
-      unused = undefined;
-      if (own.kind !== "value")
-        return responder.bypass(request, own.kind === "collision" ? "KEY_COLLISION" : "UNCACHEABLE");
-      request.ending?.endWith(entry);
-      if (hasMoreTags(request, own.parts.subjects)) this.#parts.leases.noteTagsOfLoads(request.key.coordinate);
-      responder.reportServed(request, outcome, freshForMs, ageMs, own, own.body.length);
-      return own.value;
-    };
+    return this.#parts.responder.shareDecoded(this.#fallback, decoded, outcome, 0, 0);
   }
 
   /** Returns the result of `promise`, or undefined if the deadline is earlier. */
@@ -759,6 +363,36 @@ class Miss implements SharedMiss {
   }
 }
 
-/** Returns whether a load has set that its result is not kept: only those who waited for it get it. */
-const isForWaitersOnly = ({ policy }: ReadRequest, loaded: Loaded): boolean =>
-  loaded.kind === "loaded" && loaded.settings !== undefined && freshMsOf(policy, loaded) === 0;
+/** The parts that `Miss` uses. */
+export interface MissParts extends VerdictParts {
+  readonly sharedSettings: SharedSettings;
+  readonly clock: Clock;
+  readonly loads: Loads;
+  readonly leases: Leases;
+  readonly responder: Responder;
+  readonly waiting: Waiting;
+}
+
+/** What the first read has shown, and how long the miss may take. */
+export interface MissStart {
+  readonly freshness: Freshness;
+  readonly entry: Entry | undefined;
+  /** Only a value granted later than this is used: the `grantedAt` of an unusable value, or 0 for any value. */
+  readonly supersededAt: number;
+  /** See `AcquireRequest.endsFreshness`. */
+  readonly endsFreshness: boolean;
+  /** When to stop waiting, on the clock of this process. */
+  readonly deadlineAt: number;
+  /** Where the miss is found while it may be shared. Undefined: one request resolves it alone. */
+  readonly open: OpenMisses | undefined;
+  /** Whether requests of later ticks may share it. */
+  readonly isJoinable: boolean;
+}
+
+/** The misses that requests may share. */
+export class OpenMisses {
+  /** Those that have no outcome yet. */
+  readonly pending = new Set<SharedMiss>();
+  /** Those that wait for a load of another process, by its lease chain. */
+  readonly waiting = new Map<string, SharedMiss>();
+}

@@ -11,7 +11,7 @@ import type { ValueDecoder } from "../request/value-decoder.js";
 import { type ServableValue, verdictOf } from "../request/verdict.js";
 import { Waiters } from "../request/waiters.js";
 import type { Loads } from "../source/loads.js";
-import type { Misses } from "./miss.js";
+import type { Misses } from "./misses.js";
 import type { ComparedPath, ComparisonParts, ValueComparison } from "./value-comparison.js";
 
 /**

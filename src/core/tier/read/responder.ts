@@ -1,14 +1,21 @@
 import type { Clock } from "../../base/clock.js";
 import type { Packing } from "../../codec/packing.js";
+import type { Entry } from "../../store/entry.js";
 import type { Channel } from "../../telemetry/channel.js";
 import type { BypassReason, ReadOutcome } from "../../telemetry/events.js";
 import { subjectOf } from "../../telemetry/subject.js";
-import { decodeFailure } from "../entry/entry-decoder.js";
+import { type DecodedValue, decodeFailure } from "../entry/entry-decoder.js";
 import { freezePlain } from "../entry/freeze-plain.js";
 import type { UnleasedLoads } from "../lease/load-sharing.js";
 import type { Caller } from "../request/caller.js";
 import { freshMsOf, isUnshareable, type Loaded, type LoadedValue } from "../request/loaded.js";
-import type { ReadEnding, ReadRequest } from "../request/request.js";
+import {
+  type DecodedHolder,
+  hasMoreTags,
+  type ReadEnding,
+  type ReadRequest,
+  type Respond,
+} from "../request/request.js";
 import { reportWait, ServedReport, type ServedValue } from "../request/served-report.js";
 import type { ValueDecoder } from "../request/value-decoder.js";
 import { Waiters } from "../request/waiters.js";
@@ -81,6 +88,30 @@ export class Responder {
     if (hint !== undefined && request.ending !== undefined) request.ending.hint = hint;
     if (request.onRead !== undefined)
       request.onRead(new ServedReport(request.policy, request.tags, outcome, freshForMs, ageMs, value));
+  }
+
+  /**
+   * Returns what gives the value of an entry to requests that share a miss: `decoded` to the first one. For all others, which get copies, the
+   * entry is decoded once more.
+   */
+  shareDecoded(
+    entry: Entry,
+    decoded: DecodedValue,
+    outcome: "hit" | "coalesced" | "staleIfError" | "stale",
+    freshForMs: number,
+    ageMs: number,
+  ): Respond {
+    let unused: DecodedValue | undefined = decoded;
+    const others: DecodedHolder = {};
+    return (request) => {
+      const own = unused ?? this.#parts.decoder.decodeForMany(request, entry, others);
+      unused = undefined;
+      if (own.kind !== "value") return this.bypass(request, own.kind === "collision" ? "KEY_COLLISION" : "UNCACHEABLE");
+      request.ending?.endWith(entry);
+      if (hasMoreTags(request, own.parts.subjects)) this.#parts.onMoreTags(request.key.coordinate);
+      this.reportServed(request, outcome, freshForMs, ageMs, own, own.body.length);
+      return own.value;
+    };
   }
 
   /**
@@ -233,6 +264,8 @@ export interface ResponderParts {
   readonly unleasedLoads: UnleasedLoads;
   /** Called with a request whose load has shown that its caller is not one of those for whom the loads of the key fail. */
   readonly onPermitted: (request: ReadRequest, loadMs: number) => void;
+  /** Called if an entry of a coordinate has more tags than its requests know of. */
+  readonly onMoreTags: (coordinate: string) => void;
 }
 
 /**

@@ -94,6 +94,10 @@ export function freshMsOf(policy: Policy, { value, settings, hint }: LoadedValue
   return ownMs === undefined ? byPolicyMs : Math.min(ownMs, policy.maxAgeLimitMs ?? byPolicyMs);
 }
 
+/** Returns whether a load has set that its result is not kept: only those who waited for it get it. */
+export const isForWaitersOnly = (policy: Policy, loaded: Loaded): boolean =>
+  loaded.kind === "loaded" && loaded.settings !== undefined && freshMsOf(policy, loaded) === 0;
+
 /** Returns whether a value counts as empty: null, undefined or an empty list. */
 export const isNegative = (value: unknown): boolean =>
   value === null || value === undefined || (Array.isArray(value) && value.length === 0);

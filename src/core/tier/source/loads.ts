@@ -7,7 +7,7 @@ import type { Packing } from "../../codec/packing.js";
 import type { Key, Subject } from "../../keys/key.js";
 import type { Channel } from "../../telemetry/channel.js";
 import { subjectOf } from "../../telemetry/subject.js";
-import type { LoadTrace } from "../../telemetry/tracing.js";
+import type { LoadTrace, Tracing } from "../../telemetry/tracing.js";
 import { AbortListeners, Caller } from "../request/caller.js";
 import { type EnclosingLoad, JointLoad, SingleLoad } from "../request/enclosing-load.js";
 import type { Loaded } from "../request/loaded.js";
@@ -172,7 +172,8 @@ export class Loads {
     const { isRefresh, isUncacheable = false } = start;
     const { coordinate, name } = request.key;
     const subject = subjectOf(request.key);
-    const control = this.#controlOf(request, start);
+    const { readPrevious } = start;
+    const control = new LoadControl({ coordinate, subjectsOf: this.#subjectsOf, readPrevious });
     let startedAt = this.#clock.now();
     let hasStarted = false;
     const waiters = lingering(start, this.#clock, () => hasStarted);
@@ -185,11 +186,13 @@ export class Loads {
       startedAt = this.#clock.now();
       hasStarted = true;
       this.#channel.publish({ name: "load.started", ...subject, isRefresh });
-      const trace = this.#startTrace(request, isRefresh);
+      const { tracing } = this.#channel;
+      const trace = tracing && this.#startTrace(request, isRefresh, tracing);
       try {
-        const load = (): unknown => request.load(waiters, control);
         checkUnchanged(request);
-        const value = await (trace === undefined ? load() : trace.run(load));
+        const value = await (trace === undefined
+          ? request.load(waiters, control)
+          : trace.run(() => request.load(waiters, control)));
         checkUnchanged(request);
         control.checkReturned(value);
         trace?.end();
@@ -263,7 +266,8 @@ export class Loads {
   callBeside(request: ReadRequest): Promise<{ readonly value: unknown } | undefined> {
     return outsideOfRequests.runInAsyncScope(async () => {
       const waiters = Waiters.of(undefined);
-      const control = this.#controlOf(request, {});
+      const { coordinate } = request.key;
+      const control = new LoadControl({ coordinate, subjectsOf: this.#subjectsOf, readPrevious: undefined });
       const enclosing = this.#enter(request.key, waiters, undefined);
       try {
         checkUnchanged(request);
@@ -280,14 +284,8 @@ export class Loads {
     });
   }
 
-  #controlOf({ key: { coordinate } }: ReadRequest, { readPrevious }: Pick<LoadStart, "readPrevious">): LoadControl {
-    return new LoadControl({ coordinate, subjectsOf: this.#subjectsOf, readPrevious });
-  }
-
-  /** Starts to trace a load, if loads are traced. A request that was not read, such as that of a worker, has no parent. */
-  #startTrace(request: ReadRequest, isRefresh: boolean): LoadTrace | undefined {
-    const { tracing } = this.#channel;
-    if (tracing === undefined) return undefined;
+  /** Starts to trace a load. A request that was not read, such as that of a worker, has no parent. */
+  #startTrace(request: ReadRequest, isRefresh: boolean, tracing: Tracing): LoadTrace {
     request.trace ??= { parent: isRefresh ? undefined : tracing.active() };
     const { parent, gen } = request.trace;
     request.trace.load = tracing.startLoad({ coordinate: request.key.coordinate, isRefresh, parent, gen });

@@ -137,18 +137,15 @@ export class SharedOutcome<T> {
 
   /** Returns the outcome, in the turn of the event loop in which this waiter continues. */
   async get(): Promise<T> {
-    if (!this.#isKnown) await this.#nextPlace();
-    return this.#outcome;
-  }
-
-  #nextPlace(): Promise<void> {
+    if (this.#isKnown) return this.#outcome;
     let group = this.#groups.at(-1);
     if (group === undefined || group.size === PER_TURN) {
       group = { turn: new Deferred(), size: 0 };
       this.#groups.push(group);
     }
     group.size++;
-    return group.turn.promise;
+    await group.turn.promise;
+    return this.#outcome;
   }
 
   #letContinue(): void {
