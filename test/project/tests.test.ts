@@ -1,6 +1,8 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { expect, it } from "vitest";
 import { CHECKS } from "../faults/checks.js";
-import { filesIn, read } from "./source.js";
+import { filesIn, ROOT, read } from "./source.js";
 
 const files = [...filesIn("test", ".test.ts"), ...filesIn("examples", ".test.ts")];
 const FOCUSED = /\b(?:it|test|describe)(?:\.\w+)*\.only\b|\bonly: true/;
@@ -32,4 +34,10 @@ it("the behaviour tests are in folders by promise, numbered as in docs/guarantee
   expect(new Set([...folders].map((folder) => folder.replace(/-.*/, "")))).toEqual(
     new Set([...promised, "operations"]),
   );
+});
+
+it("scripts name files of src and test that exist", () => {
+  for (const script of filesIn("scripts", ".mjs"))
+    for (const [, file = ""] of read(script).matchAll(/"((?:src|test)\/[\w./-]+\.ts)"/g))
+      expect(existsSync(join(ROOT, file)), `${script}: ${file}`).toBe(true);
 });

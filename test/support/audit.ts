@@ -94,9 +94,11 @@ export class Audit {
       const calls = this.#calls.get(coordinate);
       if (calls === undefined) continue;
       const loads = countOf(coordinate, ({ name }) => name === "load.started");
+      const isRestricted = (event: CacheEvent): boolean =>
+        event.name === "resolver.bypassed" && event.reason.startsWith("MODE_");
       const untracked = countOf(
         coordinate,
-        (event) => event.name === "resolver.bypassed" && CALLS_SOURCE[event.reason],
+        (event) => event.name === "resolver.bypassed" && CALLS_SOURCE[event.reason] && !isRestricted(event),
       );
       // A private load whose identity has changed before it begins does not reach its source.
       const withoutCall = countOf(
@@ -106,10 +108,7 @@ export class Audit {
           (event.error as { code?: unknown } | undefined)?.code === "CACHED_IDENTITY_CHANGED",
       );
       // Some of them are reported as loads: under a lease, or of a read during which the mode has changed.
-      const restricted = countOf(
-        coordinate,
-        (event) => event.name === "resolver.bypassed" && event.reason.startsWith("MODE_"),
-      );
+      const restricted = countOf(coordinate, isRestricted);
       const samples = countOf(coordinate, (event) => event.name === "hit.sampled" && !event.isRefresh);
       expect(calls, `loads of ${coordinate}`).toBeLessThanOrEqual(loads + untracked + restricted + samples);
       expect(calls, `loads of ${coordinate}`).toBeGreaterThanOrEqual(loads + untracked + samples - withoutCall);

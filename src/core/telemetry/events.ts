@@ -37,7 +37,10 @@ export type BypassReason =
   | "ABORTED"
   | "CLOSED";
 
-/** Whether a read that has bypassed the cache for this reason calls its source without a load, so that no `load.started` says so. */
+/**
+ * Whether a read that has bypassed the cache for this reason calls its source without a load, so that no `load.started` says so. Those of a mode
+ * can have both, if the mode has changed during the read.
+ */
 export const CALLS_SOURCE: Readonly<Record<BypassReason, boolean>> = {
   KEY_UNUSABLE: true,
   NO_IDENTITY: true,
