@@ -1,4 +1,4 @@
-import { CALLS_SOURCE, type CacheEvent } from "../../core/telemetry/events.js";
+import { type BypassReason, CALLS_SOURCE, type CacheEvent } from "../../core/telemetry/events.js";
 
 /** Listens to the events of several caches and counts their loads. */
 export class LoadRecord {
@@ -16,7 +16,8 @@ export class LoadRecord {
         increment(this.#loadsOf(event.coordinate).byKey, event.digest);
         return;
       case "resolver.bypassed":
-        if (CALLS_SOURCE[event.reason]) increment(this.#loadsOf(event.coordinate).withoutKey, event.reason);
+        if (CALLS_SOURCE[event.reason] && !ASKED_FOR.has(event.reason))
+          increment(this.#loadsOf(event.coordinate).withoutKey, event.reason);
         this.#explain(event.coordinate, event.error);
         return;
       case "value.refused":
@@ -65,6 +66,9 @@ export class LoadRecord {
     return loads;
   }
 }
+
+/** The reasons that say nothing about a schema: an operator or a caller has asked for the source. */
+const ASKED_FOR: ReadonlySet<BypassReason> = new Set<BypassReason>(["REQUESTED", "MODE_OFF", "MODE_OBSERVE"]);
 
 /** The loads of one coordinate. */
 export interface CoordinateLoads {

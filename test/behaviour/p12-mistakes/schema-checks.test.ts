@@ -55,6 +55,15 @@ describe("expectOneLoad", () => {
     expect(loads).toEqual({ "Query.movies": 1, "Movie.stars": 3 });
   });
 
+  it("takes no mode that was asked for as a mistake of the schema", async () => {
+    const inMode = (initialMode: "off" | "observe") =>
+      expectOneLoad(films, '{ movie(id: "1") { title } }', { cache: { ...options.cache, initialMode } });
+    expect(await inMode("observe")).toEqual({ "Query.movie": 1 });
+    await expect(inMode("off")).rejects.toThrow(
+      "expected a query with cached fields or loaders, got one that loads none",
+    );
+  });
+
   it("counts the loads of loaders", async () => {
     const withLoader = (cache: Cache<Caller>): GraphQLSchema => {
       const movies = cache.loader({
