@@ -188,7 +188,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
       tier.close();
       contextReads.flush();
       await parts.drain();
-      await leases.close();
+      await leases.held.close();
       await invalidation.close();
       invalidations.close();
       sharedSettings.close();

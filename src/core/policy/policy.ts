@@ -272,11 +272,3 @@ function looksLikeMilliseconds(seconds: number): boolean {
   if (seconds % 86_400_000 === 0) return true;
   return seconds % (seconds <= 259_200 ? 3_600 : 86_400) !== 0;
 }
-
-/** Returns how long a value can be fresh at most, whatever its load sets. */
-export const longestFreshMs = ({ maxAgeMs, negativeMaxAgeMs, maxAgeLimitMs = 0 }: Policy): number =>
-  Math.max(maxAgeMs, negativeMaxAgeMs, maxAgeLimitMs);
-
-/** Returns how long after that a value can be served at most, whatever its load sets. */
-export const longestStaleMs = ({ staleWhileRevalidateMs, staleIfErrorMs, maxAgeLimitMs = 0 }: Policy): number =>
-  Math.max(staleWhileRevalidateMs, staleIfErrorMs, maxAgeLimitMs);

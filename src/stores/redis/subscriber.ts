@@ -1,4 +1,5 @@
 import type { Cancel, Clock } from "../../core/base/clock.js";
+import { getOrMake } from "../../core/base/get-or-make.js";
 import type { ClientPort, SubscriberConnection } from "./client-port.js";
 import { OwnConnection } from "./own-connection.js";
 import { isRefusal } from "./replies.js";
@@ -24,11 +25,8 @@ export class Subscriber {
 
   /** Adds a listener to a channel. Returns a function that removes it. */
   listen(name: string, listener: ChannelListener): Cancel {
-    let channel = this.#channels.get(name);
-    if (channel === undefined) {
-      channel = { listeners: new Set(), isSubscribed: false, refusal: undefined };
-      this.#channels.set(name, channel);
-    }
+    const made = (): Channel => ({ listeners: new Set(), isSubscribed: false, refusal: undefined });
+    const channel = getOrMake(this.#channels, name, made);
     const { listeners } = channel;
     listeners.add(listener);
     listener.onFailure(this.#failure ?? channel.refusal);

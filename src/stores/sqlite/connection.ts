@@ -1,3 +1,4 @@
+import { getOrMake } from "../../core/base/get-or-make.js";
 import { asError } from "../../core/store/answers.js";
 import type { SqliteDatabase, SqliteStatement } from "./sqlite-database.js";
 import { failureOf } from "./sqlite-failure.js";
@@ -83,12 +84,7 @@ export class Connection {
   }
 
   #prepare(sql: string): SqliteStatement {
-    let statement = this.#statements.get(sql);
-    if (statement === undefined) {
-      statement = this.#database.prepare(sql);
-      this.#statements.set(sql, statement);
-    }
-    return statement;
+    return getOrMake(this.#statements, sql, () => this.#database.prepare(sql));
   }
 }
 

@@ -162,8 +162,8 @@ export function processStateOf(parts: CacheParts, maxListed: number = MAX_LISTED
     process: processId,
     at: dateOf(clock, now),
     leases: {
-      total: leases.size,
-      oldest: leases.held(maxListed).map(({ startedAt, isStoring, ...lease }) => ({
+      total: leases.held.size,
+      oldest: leases.held.oldest(maxListed).map(({ startedAt, isStoring, ...lease }) => ({
         ...lease,
         state: isStoring ? "STORING" : "LOADING",
         since: dateOf(clock, startedAt),

@@ -10,6 +10,7 @@ import {
   isEnumType,
   isObjectType,
 } from "graphql";
+import { getOrMake } from "../../base/get-or-make.js";
 import { canonicalize, type ValueWriter } from "../../keys/canonical.js";
 import { hasOwnResolver } from "./own-resolver.js";
 
@@ -43,12 +44,7 @@ export class Shapes {
   /** Returns the digest of the shape of a type, with its list and non-null wrappers. */
   of(type: GraphQLOutputType): string {
     const text = String(type);
-    let digest = this.#digests.get(text);
-    if (digest === undefined) {
-      digest = digestOf([text, this.#visit(getNamedType(type)).digest as string]);
-      this.#digests.set(text, digest);
-    }
-    return digest;
+    return getOrMake(this.#digests, text, () => digestOf([text, this.#visit(getNamedType(type)).digest as string]));
   }
 
   #visit(type: GraphQLNamedType): Visit {

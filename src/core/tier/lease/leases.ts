@@ -11,7 +11,7 @@ import type { PreviousValues } from "../source/previous-values.js";
 import { type LongTick, PER_TURN } from "../tick/long-tick.js";
 import { TickBatch } from "../tick/tick-batch.js";
 import type { WorkUnderWay } from "../tick/work-under-way.js";
-import { type HeldLease, HeldLeases } from "./held-leases.js";
+import { HeldLeases } from "./held-leases.js";
 import type { InFlightLoad } from "./load-sharing.js";
 import { encodeInput, type Handover, type RefreshQueue, writeJob } from "./refresh-job.js";
 import { Settlement, type SettlementParts } from "./settlement.js";
@@ -19,8 +19,9 @@ import { Settlement, type SettlementParts } from "./settlement.js";
 /** Acquires the leases of all loads of this process, and runs the loads. */
 export class Leases {
   readonly #parts: LeasesParts;
-  readonly #held: HeldLeases;
-  readonly #settlement: Settlement;
+  /** The leases that this process holds. */
+  readonly held: HeldLeases;
+  readonly settlement: Settlement;
   readonly #leaseRequests: TickBatch<QueuedRequest, Acquired>;
   /** The loads that readers can join, by lease chain. */
   readonly #inFlight = new Map<string, InFlightLoad>();
@@ -31,8 +32,8 @@ export class Leases {
   constructor(parts: LeasesParts) {
     const { store, clock, channel, longTick, settings } = parts;
     this.#parts = parts;
-    this.#held = new HeldLeases(store, clock, channel, settings);
-    this.#settlement = new Settlement(parts, this.#held);
+    this.held = new HeldLeases(store, clock, channel, settings);
+    this.settlement = new Settlement(parts, this.held);
     const acquire = (requests: readonly QueuedRequest[]): Promise<readonly Acquired[]> => this.#acquire(requests);
     this.#leaseRequests = new TickBatch(longTick, acquire, idOf, longTick);
   }
@@ -62,10 +63,10 @@ export class Leases {
     const hold = { key: name, token: lease.token };
     if (sharedSettings.modes.of(coordinate) === "off") {
       // Its worker may end when this call has.
-      await this.#held.tryRelease(abandon(hold));
+      await this.held.tryRelease(abandon(hold));
       return false;
     }
-    const [isHeld] = await store.renew([hold], this.#held.timesFor(1));
+    const [isHeld] = await store.renew([hold], this.held.timesFor(1));
     if (isHeld !== true) return false;
     // The load counts from the grant of the lease, also for its time limit.
     const startedAt = clock.now() - (reading.now - lease.grantedAt);
@@ -95,26 +96,6 @@ export class Leases {
     return this.#taggedByLoads.has(coordinate);
   }
 
-  /** See `Settlement.holdMsOf`. */
-  holdMsOf(loadMs: number): number {
-    return this.#settlement.holdMsOf(loadMs);
-  }
-
-  /** The number of leases that this process holds. */
-  get size(): number {
-    return this.#held.size;
-  }
-
-  /** The leases that this process holds, oldest first, at most `max`. */
-  held(max: number): HeldLease[] {
-    return this.#held.oldest(max);
-  }
-
-  /** Releases all leases, so that other processes do not wait for them to expire. */
-  close(): Promise<void> {
-    return this.#held.close();
-  }
-
   async #acquire(leaseRequests: readonly QueuedRequest[]): Promise<readonly Acquired[]> {
     const { invalidations, store, clock, longTick, settings, holder } = this.#parts;
     // A caller that has not read the store, such as one that sets a value.
@@ -135,7 +116,7 @@ export class Leases {
       });
     }
     const requestedAt = clock.now();
-    const times = this.#held.timesFor(requests.length);
+    const times = this.held.timesFor(requests.length);
     const grants = requests.length === 0 ? [] : await store.acquire(requests, times, origin as ClockOrigin, holder());
     // Perhaps by the end of the epoch: then the next request is one of the new epoch.
     if (grants.some(({ kind }) => kind === "expired")) await invalidations.follow();
@@ -147,7 +128,7 @@ export class Leases {
     const use = (answer: (typeof answers)[number]): Acquired => this.#use(answer.leaseRequest, answer.grant);
     const acquired = answers.length <= PER_TURN ? answers.map(use) : await longTick.map(answers, use);
     // A tick with thousands of keys takes many batches, and the leases of the first may already be due.
-    if (clock.now() - requestedAt >= settings.leaseMs / 3) void this.#held.renew();
+    if (clock.now() - requestedAt >= settings.leaseMs / 3) void this.held.renew();
     return acquired;
   }
 
@@ -172,7 +153,7 @@ export class Leases {
     if (enqueued !== undefined) return enqueued;
     if (!limit.isReached(key.name)) return { kind: "in-flight", inFlight: this.#startLoad(leaseRequest, grant) };
     // Loads have begun since the lease was requested.
-    void this.#held.tryRelease(abandon({ key: key.name, token: grant.token }));
+    void this.held.tryRelease(abandon({ key: key.name, token: grant.token }));
     return { kind: "limited", isOver: limit.untilChanged(key.name) };
   }
 
@@ -231,7 +212,7 @@ export class Leases {
       running.completed.then((loaded) => {
         const hasOwnTags = loaded.kind === "loaded" && (loaded.settings?.tags.length ?? 0) > 0;
         if (hasOwnTags) this.#taggedByLoads.add(request.key.coordinate);
-        return this.#settlement.settle(inFlight, loaded);
+        return this.settlement.settle(inFlight, loaded);
       }),
     );
     const inFlight: InFlightLoad = {
@@ -248,7 +229,7 @@ export class Leases {
       hasValue,
     };
     this.#inFlight.set(gen, inFlight);
-    this.#held.add(inFlight);
+    this.held.add(inFlight);
     void underWay.add(settled).then(endJoining);
     return inFlight;
   }

@@ -203,7 +203,7 @@ export class Misses {
 
   /**
    * Loads and stores the value for a caller who may have it, while the loads of the key fail for others. Their failures say
-   * nothing about the key, and each of them takes the lease for a moment (`Leases.holdMsOf`).
+   * nothing about the key, and each of them takes the lease for a moment (`Settlement.holdMsOf`).
    */
   refill(request: ReadRequest, loadMs: number): void {
     const { clock, leases } = this.#parts;
@@ -220,7 +220,7 @@ export class Misses {
     const refill = async (): Promise<void> => {
       let acquired = await acquire();
       for (let nth = 0; acquired.kind === "uncacheable" && nth < MAX_REFILL_RETRIES; nth++) {
-        const holdMs = leases.holdMsOf(loadMs) * 2 ** nth;
+        const holdMs = leases.settlement.holdMsOf(loadMs) * 2 ** nth;
         await new Promise<void>((resolve) => clock.after(holdMs, resolve));
         acquired = await acquire();
       }
