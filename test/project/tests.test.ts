@@ -41,3 +41,13 @@ it("scripts name files of src and test that exist", () => {
     for (const [, file = ""] of read(script).matchAll(/"((?:src|test)\/[\w./-]+\.ts)"/g))
       expect(existsSync(join(ROOT, file)), `${script}: ${file}`).toBe(true);
 });
+
+it("the READMEs of modules name files that exist", () => {
+  const sources = filesIn("src");
+  for (const readme of filesIn("src", "README.md"))
+    for (const [, file = ""] of read(readme).matchAll(/`([a-z][a-z/-]*\.ts)`/g))
+      expect(
+        sources.filter((source) => `/${source}`.endsWith(`/${file}`)),
+        `${readme}: ${file}`,
+      ).not.toEqual([]);
+});
