@@ -166,12 +166,11 @@ function once<T>(make: () => T): () => T {
   };
 }
 
-// The stores wait for real time beside each other.
 for (const [nth, [name, make]] of Object.entries(stores).entries())
-  describe.concurrent(name, () => {
+  describe(name, () => {
     beforeAll(async () => learnServerTime(await make()));
     for (const [index, { title, needs, run }] of storeConformance.entries())
-      it.sequential(title, async ({ skip }) => {
+      it(title, async ({ skip }) => {
         const reason = needs && lacks[name]?.[needs];
         if (reason !== undefined) skip(reason);
         await expect(run(await make(), `conformance:${nth}:${index}`)).resolves.toBeUndefined();
