@@ -3,10 +3,10 @@ import { ignoreRejection } from "../base/deferred.js";
 import { CachedError, describeSetting } from "../base/errors.js";
 import { canonicalize } from "../keys/canonical.js";
 import { type Key, type KeySpace, memoText, type Variant } from "../keys/key.js";
-import type { KnownTags as KnownTagTexts } from "../keys/known-tags.js";
+import type { KnownTags } from "../keys/known-tags.js";
 import { checkTagsOfValue } from "../keys/tag-template.js";
 import type { NearNames } from "../tier/near/near-cache.js";
-import { KnownTags, NO_TAGS, type RequestTags } from "../tier/request/request.js";
+import { NO_TAGS, type RequestTags, TagsBeforeLoad } from "../tier/request/request.js";
 import type { Identity } from "./identity.js";
 import { type LoaderOptions, placeOf } from "./loader-options.js";
 
@@ -24,7 +24,7 @@ export class LoaderNames<Id> {
 
   constructor(
     options: Pick<LoaderOptions<Id, never, never>, "name" | "cacheKeyFn" | "tags">,
-    { keys, knownTags }: { readonly keys: KeySpace; readonly knownTags: KnownTagTexts },
+    { keys, knownTags }: { readonly keys: KeySpace; readonly knownTags: KnownTags },
   ) {
     this.#options = options;
     this.#keys = keys;
@@ -49,7 +49,7 @@ export class LoaderNames<Id> {
     const key = known?.key ?? this.#keyOf(parts, identity, variant);
     // A copy: the loader may change its array.
     const tagTexts = returned.slice();
-    const tags = tagTexts.length === 0 ? NO_TAGS : new KnownTags(tagTexts, this.#learning, this.#haveIdsOneKey);
+    const tags = tagTexts.length === 0 ? NO_TAGS : new TagsBeforeLoad(tagTexts, this.#learning, this.#haveIdsOneKey);
     const names: IdNames = { key, tags, identity, memoKey: text ?? `\0${key.digest}`, tagTexts, near: undefined };
     if (text !== undefined) this.#keys.memos.set(this.#known, text, names);
     return names;
@@ -61,7 +61,7 @@ export class LoaderNames<Id> {
 
   tagsOf(id: Id): RequestTags {
     const texts = this.tagTextsOf(id);
-    return this.#options.tags === undefined ? NO_TAGS : new KnownTags(texts, this.#keys, this.#haveIdsOneKey);
+    return this.#options.tags === undefined ? NO_TAGS : new TagsBeforeLoad(texts, this.#keys, this.#haveIdsOneKey);
   }
 
   tagTextsOf(id: Id): readonly string[] {

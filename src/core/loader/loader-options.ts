@@ -5,10 +5,6 @@ import type { ResultControl } from "../tier/request/result-control.js";
 import type { ExistenceGuard } from "./existence.js";
 import type { IdOf } from "./placement.js";
 
-/** Returns the settings of the policy, and whatever else is not an option of a loader. */
-export const policySettingsOf = (options: object): PolicySettings =>
-  Object.fromEntries(Object.entries(options).filter(([option]) => !Object.hasOwn(OWN_OPTIONS, option)));
-
 /** A DataLoader of one request, backed by the shared tier. */
 export interface CachedLoader<Id, Value> {
   /** The `name` of the loader. */
@@ -133,6 +129,11 @@ const MEANINGS_OF_OPTIONS: Meanings = {
   batchsize: "`maxBatchSize`",
 };
 
+/** Returns the settings of the policy, and whatever else is not an option of a loader. */
+export const policySettingsOf = (options: object): PolicySettings =>
+  Object.fromEntries(Object.entries(options).filter(([option]) => !Object.hasOwn(OWN_OPTIONS, option)));
+
+/** Returns the mistakes in the settings of the policy, and in options that loaders do not have. */
 export function settingMistakes(given: object): string[] {
   const { cacheMap, ...settings } = given as Readonly<Record<string, unknown>>;
   const known = [...GENERAL_SETTINGS, "profile", "version", ...Object.keys(OWN_OPTIONS)];

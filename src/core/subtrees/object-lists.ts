@@ -24,13 +24,6 @@ import { type Fragments, otherDirective, type SelectedTypes } from "./selection-
 import type { ObjectRun, SubtreeField } from "./subtree-field.js";
 import { originalsOf } from "./twins.js";
 
-/** Returns the object type of the list that a type is. Undefined for lists of lists, and for what is no list of objects. */
-export function listedType(type: GraphQLOutputType): GraphQLObjectType | undefined {
-  const list = getNullableType(type);
-  const item = isListType(list) ? getNullableType(list.ofType) : undefined;
-  return isObjectType(item) ? item : undefined;
-}
-
 /** The nodes of an operation that return lists of one type under one response key. The executor can merge any of them. */
 export interface ListNodes {
   readonly typeName: string;
@@ -96,6 +89,13 @@ export function findLists(
   };
   visit(operation, queryType, undefined, true);
   return [...found.values()];
+}
+
+/** Returns the object type of the list that a type is. Undefined for lists of lists, and for what is no list of objects. */
+export function listedType(type: GraphQLOutputType): GraphQLObjectType | undefined {
+  const list = getNullableType(type);
+  const item = isListType(list) ? getNullableType(list.ofType) : undefined;
+  return isObjectType(item) ? item : undefined;
 }
 
 /** Returns the names of the fields of a type that return lists of objects which can be entries. */

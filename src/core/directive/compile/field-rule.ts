@@ -8,7 +8,7 @@ import { type BoundTemplate, bindTemplate, type TagTemplate, writeTags } from ".
 import type { Identity } from "../../loader/identity.js";
 import type { FieldRule, KeyFields, KeyPath, QueryExtent } from "../../schema-rules.js";
 import type { Names } from "../../tier/record/unconfirmed-invalidations.js";
-import { KnownTags, NO_TAGS, type RequestTags, ResultTags } from "../../tier/request/request.js";
+import { NO_TAGS, type RequestTags, ResultTags, TagsBeforeLoad } from "../../tier/request/request.js";
 import { isOnlyKey, keyPartOf, keyPathsOf } from "./key-set.js";
 
 /**
@@ -243,7 +243,7 @@ export function knownTagsOf(
   const texts = tagTextsOf(rule, roots, keys);
   const groupTags = groupTagsOf(rule, roots, identity, keys);
   if (texts.length + groupTags.length === 0) return NO_TAGS;
-  return new KnownTags(texts, keys, !decidesAboutTags(rule), groupTags);
+  return new TagsBeforeLoad(texts, keys, !decidesAboutTags(rule), groupTags);
 }
 
 /**

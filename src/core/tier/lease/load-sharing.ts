@@ -46,7 +46,7 @@ import type { LongTick } from "../tick/long-tick.js";
  * Source: "Scaling Memcache at Facebook", NSDI 2013, §3.3; P11 of docs/guarantees.md.
  */
 
-/** Shares the loads that run without a lease: see the table at the top of this file. */
+/** Shares the loads that run without a lease, by the table above. */
 export class UnleasedLoads {
   readonly #clock: Clock;
   readonly #longTick: LongTick;

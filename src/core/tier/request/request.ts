@@ -14,7 +14,7 @@ import type { ResultControl } from "./result-control.js";
 import type { Waiters } from "./waiters.js";
 
 /** The tags of one value that are known before its load, by their texts. Their digests are computed when they are needed. */
-export class KnownTags implements RequestTags {
+export class TagsBeforeLoad implements RequestTags {
   readonly texts: readonly string[];
   readonly isOwn: boolean;
   readonly known: RequestTags = this;
