@@ -4,7 +4,7 @@ import type { CallSignals } from "../tier/request/caller.js";
 import type { EnclosingLoad } from "../tier/request/enclosing-load.js";
 import { InertControl, type ResultControl } from "../tier/request/result-control.js";
 import { Waiters } from "../tier/request/waiters.js";
-import { inTurns, type LongTick, PER_TURN } from "../tier/tick/long-tick.js";
+import { type LongTick, PER_TURN } from "../tier/tick/long-tick.js";
 import type { BatchCall, CachedLoader, LoaderOptions } from "./loader-options.js";
 import { givenIds, type Placement } from "./placement.js";
 
@@ -63,7 +63,7 @@ export function createBatchSource<Id, Value, Context>(
         for (const [index, mistake] of placement.mistakesIn(ids, given, values).entries())
           (loads[index] as IdLoad<Id>).mistake = mistake;
         // Each of many results is encoded, stored and answers callers.
-        return values.length <= PER_TURN ? values : (inTurns(longTick.clock, Array.from(values)) as (Value | Error)[]);
+        return values.length <= PER_TURN ? values : (longTick.inTurns(Array.from(values)) as (Value | Error)[]);
       });
     },
     {

@@ -21,7 +21,6 @@ export function batchExistence<Id>(
   const batch = new TickBatch<Id, boolean>(
     longTick,
     (ids) => outsideOfRequests.runInAsyncScope(() => within(clock, ask(ids), { ms: leaseWaitMs, otherwise: () => [] })),
-    undefined,
     longTick,
   );
   return (id) =>

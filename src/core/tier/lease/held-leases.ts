@@ -15,8 +15,6 @@ export class HeldLeases {
   readonly #times: LeaseTimes;
   /** The loads whose leases are renewed, by token. */
   readonly #byToken = new Map<string, InFlightLoad>();
-  /** The loads whose value is being stored, which ends their lease. */
-  readonly #storing = new Set<InFlightLoad>();
   readonly #releases: TickBatch<Release, boolean>;
   #renewTimer: Cancel | undefined;
   #isRenewing = false;
@@ -41,11 +39,11 @@ export class HeldLeases {
   /** The leases that this process holds, oldest first, at most `max`. */
   oldest(max: number): HeldLease[] {
     return [...this.#byToken.values()].slice(0, max).map((inFlight) => {
-      const { request, startedAt, isRefresh, waiters } = inFlight;
+      const { request, startedAt, isRefresh, isStoring, waiters } = inFlight;
       const { coordinate, digest } = request.key;
       // Nobody was waiting when a refresh began.
       const count = Math.max(0, waiters.count - (isRefresh ? 1 : 0));
-      return { coordinate, digest, startedAt, isRefresh, isStoring: this.#storing.has(inFlight), waiters: count };
+      return { coordinate, digest, startedAt, isRefresh, isStoring, waiters: count };
     });
   }
 
@@ -63,15 +61,10 @@ export class HeldLeases {
   /** Renews a lease from now on, until it is released or its value is stored. */
   add(inFlight: InFlightLoad): void {
     this.#byToken.set(inFlight.token, inFlight);
-    this.#renewLater(this.#settings.leaseMs / 3);
-  }
-
-  beginStoring(inFlight: InFlightLoad): void {
-    this.#storing.add(inFlight);
+    if (this.#renewTimer === undefined) this.#renewLater(this.#settings.leaseMs / 3);
   }
 
   remove(inFlight: InFlightLoad): void {
-    this.#storing.delete(inFlight);
     this.#byToken.delete(inFlight.token);
   }
 
@@ -126,7 +119,7 @@ export class HeldLeases {
     const areHeld = await this.#store.renew(holds, this.timesFor(holds.length)).catch(() => []);
     for (const [index, isHeld] of areHeld.entries()) {
       const inFlight = renewed[index] as InFlightLoad;
-      if (isHeld || !this.#byToken.delete(inFlight.token) || this.#storing.has(inFlight)) continue;
+      if (isHeld || !this.#byToken.delete(inFlight.token) || inFlight.isStoring) continue;
       this.#channel.publish({ name: "lease.lost", ...subjectOf(inFlight.request.key) });
     }
     this.#isRenewing = false;

@@ -8,7 +8,7 @@ import { Waiters } from "../request/waiters.js";
 import type { LoadLimit } from "../source/load-limit.js";
 import type { RunningLoad } from "../source/loads.js";
 import type { PreviousValues } from "../source/previous-values.js";
-import { type LongTick, PER_TURN } from "../tick/long-tick.js";
+import { type LongTick, PER_TURN, turnOf } from "../tick/long-tick.js";
 import { TickBatch } from "../tick/tick-batch.js";
 import type { WorkUnderWay } from "../tick/work-under-way.js";
 import { HeldLeases } from "./held-leases.js";
@@ -34,8 +34,7 @@ export class Leases {
     this.#parts = parts;
     this.held = new HeldLeases(store, clock, channel, settings);
     this.settlement = new Settlement(parts, this.held);
-    const acquire = (requests: readonly QueuedRequest[]): Promise<readonly Acquired[]> => this.#acquire(requests);
-    this.#leaseRequests = new TickBatch(longTick, acquire, idOf, longTick);
+    this.#leaseRequests = new TickBatch(longTick, (requests) => this.#acquire(requests), longTick);
   }
 
   /**
@@ -108,25 +107,25 @@ export class Leases {
       const refusal = this.#refusalOf(request, origin);
       refusals.push(refusal);
       if (refusal !== undefined) continue;
-      requests.push({
-        key: request.key.name,
-        oldestPosition: invalidations.oldestOf(request),
-        supersededAt,
-        endsFreshness,
-      });
+      const oldestPosition = invalidations.oldestOf(request);
+      requests.push({ key: request.key.name, oldestPosition, supersededAt, endsFreshness });
     }
     const requestedAt = clock.now();
     const times = this.held.timesFor(requests.length);
     const grants = requests.length === 0 ? [] : await store.acquire(requests, times, origin as ClockOrigin, holder());
+    const turns = leaseRequests.length > PER_TURN ? longTick.turnsFor(leaseRequests.length) : [];
+    const acquired: Acquired[] = [];
+    let granted = 0;
+    let hasExpired = false;
+    for (const [position, leaseRequest] of leaseRequests.entries()) {
+      const turn = position % PER_TURN === 0 ? turnOf(turns, position) : undefined;
+      if (turn !== undefined) await turn;
+      const answer = refusals[position] ?? (grants[granted++] as Grant);
+      if (answer.kind === "expired") hasExpired = true;
+      acquired.push(this.#use(leaseRequest, answer));
+    }
     // Perhaps by the end of the epoch: then the next request is one of the new epoch.
-    if (grants.some(({ kind }) => kind === "expired")) await invalidations.follow();
-    let next = 0;
-    const answers = leaseRequests.map((leaseRequest, index) => ({
-      leaseRequest,
-      grant: refusals[index] ?? (grants[next++] as Grant),
-    }));
-    const use = (answer: (typeof answers)[number]): Acquired => this.#use(answer.leaseRequest, answer.grant);
-    const acquired = answers.length <= PER_TURN ? answers.map(use) : await longTick.map(answers, use);
+    if (hasExpired) await invalidations.follow();
     // A tick with thousands of keys takes many batches, and the leases of the first may already be due.
     if (clock.now() - requestedAt >= settings.leaseMs / 3) void this.held.renew();
     return acquired;
@@ -184,37 +183,36 @@ export class Leases {
     return { kind: "enqueued", isOver: underWay.add(enqueue()) };
   }
 
-  #startLoad(
-    leaseRequest: QueuedRequest,
-    { gen, token, grantedAt, position }: Handover,
-    startedAt: number = this.#parts.clock.now(),
-  ): InFlightLoad {
+  /** Starts the load in the context of its request: its source, and the functions that derive tags from its value, are the user's. */
+  #startLoad(leaseRequest: QueuedRequest, lease: Handover, startedAt: number = this.#parts.clock.now()): InFlightLoad {
+    return leaseRequest.context.runInAsyncScope(this.#load, this, leaseRequest, lease, startedAt);
+  }
+
+  #load(leaseRequest: QueuedRequest, lease: Handover, startedAt: number): InFlightLoad {
     const { loads, limit, previousValues, underWay, settings } = this.#parts;
-    const { request, isRefresh, hasValue, waiters = Waiters.of(undefined), context } = leaseRequest;
+    const { request, isRefresh, hasValue, waiters = Waiters.of(undefined) } = leaseRequest;
+    const { gen, token, grantedAt, position } = lease;
     if (request.trace !== undefined) request.trace.gen = gen;
-    // They read again, and join no load any more.
     const endJoining = (): void => {
       if (this.#inFlight.get(gen) === inFlight) this.#inFlight.delete(gen);
     };
-    const running = context.runInAsyncScope(() =>
-      loads.run(request, {
-        isRefresh,
-        waiters,
-        lingerMs: settings.abandonedLoadMs,
-        readPrevious: () => previousValues.read(request, gen),
-        // Later readers wait for the lease to end, and take it over.
-        onTimeout: endJoining,
-      }),
-    );
+    const running = loads.run(request, {
+      isRefresh,
+      waiters,
+      lingerMs: settings.abandonedLoadMs,
+      readPrevious: () => previousValues.read(request, gen),
+      // Later readers wait for the lease to end, and take it over.
+      onTimeout: endJoining,
+    });
     limit.add(request.key.name, running.completed);
-    // In the context of its request: tags may be derived from its value by functions of the user.
-    const settled = context.runInAsyncScope(() =>
-      running.completed.then((loaded) => {
-        const hasOwnTags = loaded.kind === "loaded" && (loaded.settings?.tags.length ?? 0) > 0;
-        if (hasOwnTags) this.#taggedByLoads.add(request.key.coordinate);
-        return this.settlement.settle(inFlight, loaded);
-      }),
-    );
+    const settled = running.completed.then(async (loaded) => {
+      const hasOwnTags = loaded.kind === "loaded" && (loaded.settings?.tags.length ?? 0) > 0;
+      if (hasOwnTags) this.#taggedByLoads.add(request.key.coordinate);
+      const end = await this.settlement.settle(inFlight, loaded);
+      // Those who have read its lease read again, and do not join it any more.
+      endJoining();
+      return end;
+    });
     const inFlight: InFlightLoad = {
       request,
       position,
@@ -227,10 +225,11 @@ export class Leases {
       loaded: settings.storeBeforeResponse === true ? whenSettled(running, settled) : running.limited,
       settled,
       hasValue,
+      isStoring: false,
     };
     this.#inFlight.set(gen, inFlight);
     this.held.add(inFlight);
-    void underWay.add(settled).then(endJoining);
+    void underWay.add(settled);
     return inFlight;
   }
 }
@@ -272,12 +271,6 @@ export type Acquired =
   /** A write is in progress: load without a lease, and store nothing. */
   | { readonly kind: "write-in-progress" }
   | Exclude<Grant, { kind: "granted" }>;
-
-/** Equal lease requests have the same. */
-const idOf = ({ request: { key, tags }, supersededAt, endsFreshness = false }: LeaseRequest): string =>
-  !tags.isOwn && supersededAt === 0 && !endsFreshness
-    ? key.name
-    : [key.name, supersededAt, endsFreshness, ...(tags.isOwn ? tags.subjects : [])].join("\n");
 
 /** Returns the result of a load for readers, who wait until it is stored as well, unless the load takes too long. */
 async function whenSettled({ limited, completed }: RunningLoad, settled: Promise<unknown>): Promise<Loaded> {

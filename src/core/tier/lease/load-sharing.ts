@@ -3,7 +3,7 @@ import { LRUCache } from "lru-cache";
 import { type Cancel, type Clock, within } from "../../base/clock.js";
 import { Deferred } from "../../base/deferred.js";
 import type { BypassReason } from "../../telemetry/events.js";
-import { freshMsOf, isCallersOwn, type Loaded } from "../request/loaded.js";
+import { freshMsOf, type Loaded } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
 import { Waiters } from "../request/waiters.js";
 import type { LoadLimit } from "../source/load-limit.js";
@@ -94,7 +94,7 @@ export class UnleasedLoads {
         }
       }
       const loaded = await load.loaded.promise;
-      if (load.request === request || !isCallersOwn(loaded) || request.caller?.hasLeft === true)
+      if (load.request === request || !loaded.isCallersOwn || request.caller?.hasLeft === true)
         return { request: load.request, loaded };
     }
     return { request, loaded: await begin(Waiters.of(request.caller)) };
@@ -221,6 +221,8 @@ export interface InFlightLoad {
   readonly settled: Promise<Settled>;
   /** Whether the entry held a value when the lease was requested. */
   readonly hasValue: boolean;
+  /** Whether its value is being stored, which ends the lease. */
+  isStoring: boolean;
 }
 
 /** How a load has ended in the store. */

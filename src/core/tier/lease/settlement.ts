@@ -12,13 +12,12 @@ import { failureAad, writeFailure } from "../entry/failure.js";
 import { ownPolicy, valueTtlMs } from "../entry/freshness.js";
 import type { InvalidationClock } from "../record/invalidation-clock.js";
 import type { SharedSettings } from "../record/shared-settings.js";
-import { freshMsOf, isCallersOwn, isNegative, type Loaded, type LoadedValue } from "../request/loaded.js";
+import { freshMsOf, isNegative, type Loaded, type LoadedValue } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
 import { areSameSubjects, subjectsOfLoaded } from "../request/served-report.js";
 import type { TierSettings } from "../request/settings.js";
 import type { Loads } from "../source/loads.js";
 import { isRefusal } from "../source/source-guard.js";
-import { ByteRoom } from "../tick/byte-turns.js";
 import { TickBatch } from "../tick/tick-batch.js";
 import { ABANDONED, type HeldLeases, type LeaseEnd } from "./held-leases.js";
 import type { InFlightLoad, Settled } from "./load-sharing.js";
@@ -59,7 +58,7 @@ export class Settlement {
     const { request, isRefresh } = inFlight;
     const { sharedSettings, loads, packing, settings } = this.#parts;
     const { refusal, loadMs } = loaded;
-    if (isCallersOwn(loaded)) {
+    if (loaded.isCallersOwn) {
       // If the loads fail for most callers, all of them load now, rather than one after the other. Not
       // after a refresh: its stale value is served on.
       if (isRefresh || !loads.isUnshared(request)) return ABANDONED;
@@ -107,7 +106,7 @@ export class Settlement {
     const room = this.#room.enter(size);
     try {
       const request = await this.#requestFor(inFlight, loaded, room);
-      if (request !== undefined) this.#held.beginStoring(inFlight);
+      if (request !== undefined) inFlight.isStoring = true;
       const outcome = request && (await this.#storeRequests.add(request));
       isStored = outcome === "stored" && request !== undefined && request.grantedAt + request.freshMs >= 0;
       if (isStored) storedBytes = request?.body?.byteLength ?? 0;
@@ -209,6 +208,41 @@ export class Settlement {
 
   #reportRefused({ key }: ReadRequest, error: CachedError): void {
     this.#parts.channel.publish({ name: "value.refused", ...subjectOf(key), error });
+  }
+}
+
+/** Lets values be worked on at the same time as long as they are `maxBytes` together; one alone in any case. */
+class ByteRoom {
+  readonly #maxBytes: number;
+  #bytes = 0;
+  readonly #waiting: { readonly bytes: number; readonly enter: () => void }[] = [];
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** Resolves when there is room for `bytes`, which `leave` makes free. Undefined if there is room now. */
+  enter(bytes: number): Promise<void> | undefined {
+    if (this.#waiting.length > 0 || !this.#fits(bytes)) {
+      return new Promise((enter) => {
+        this.#waiting.push({ bytes, enter });
+      });
+    }
+    this.#bytes += bytes;
+    return undefined;
+  }
+
+  leave(bytes: number): void {
+    this.#bytes -= bytes;
+    for (let next = this.#waiting[0]; next !== undefined && this.#fits(next.bytes); next = this.#waiting[0]) {
+      this.#waiting.shift();
+      this.#bytes += next.bytes;
+      next.enter();
+    }
+  }
+
+  #fits(bytes: number): boolean {
+    return this.#bytes === 0 || this.#bytes + bytes <= this.#maxBytes;
   }
 }
 

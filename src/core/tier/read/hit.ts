@@ -31,7 +31,7 @@ export class Hits implements HitPath {
   constructor(parts: HitParts) {
     this.#parts = parts;
     this.modes = parts.sharedSettings.modes;
-    this.#reads = new TickBatch(parts.clock, (requests) => this.#readStore(requests), undefined, parts.longTick);
+    this.#reads = new TickBatch(parts.clock, (requests) => this.#readStore(requests), parts.longTick);
     this.misses = new Misses(parts, this);
   }
 
@@ -49,7 +49,7 @@ export class Hits implements HitPath {
     if (nesting !== "none" || request.isForced === true || !this.modes.isUnrestricted || !unconfirmed.allowReads) {
       const reason = this.bypassReasonOf(request);
       if (reason !== undefined) return this.#bypass(request, reason);
-      if (request.isForced === true) return this.#pending(request, () => this.misses.force(request));
+      if (request.isForced === true) return this.#pending(request, this.misses.force(request));
     }
     // In the asynchronous context of the request, in which a miss loads.
     return this.#reads.addThen(request, (readResult) => this.respond(request, readResult));
@@ -109,8 +109,7 @@ export class Hits implements HitPath {
       case "load":
         return this.#share(request, readResult, verdict, deadlineAt);
       case "unreadable": {
-        const { grantedAt } = verdict.entry;
-        return this.#pending(request, () => this.misses.resolveAlone(request, "absent", readResult, grantedAt));
+        return this.#share(request, readResult, { freshness: "absent", superseded: verdict.entry, isForced: true });
       }
       case "collision":
         return this.#bypass(request, "KEY_COLLISION");
@@ -160,22 +159,21 @@ export class Hits implements HitPath {
   }
 
   #bypass(request: ReadRequest, reason: BypassReason): Promise<unknown> {
-    return this.#pending(request, () => this.#parts.responder.bypass(request, reason));
+    return this.#pending(request, this.#parts.responder.bypass(request, reason));
   }
 
   #share(request: ReadRequest, readResult: ReadResult, missed: Missed, deadlineAt?: number): Promise<unknown> {
-    return this.#pending(request, () => this.misses.share(request, readResult, missed, deadlineAt));
+    return this.#pending(request, this.misses.share(request, readResult, missed, deadlineAt));
   }
 
-  /** Returns the promise of `begin`, which rejects as soon as the caller's request is aborted. What others wait for goes on. */
-  #pending(request: ReadRequest, begin: () => Promise<unknown>): Promise<unknown> {
-    const { loads, responder } = this.#parts;
-    const caller = loads.callerOf(request);
-    if (caller === undefined) return begin();
-    if (caller.hasLeft) return responder.respondAborted(request, caller.reason);
+  /** Returns `answer`, but rejects as soon as the caller's request is aborted. What others wait for goes on. */
+  #pending(request: ReadRequest, answer: Promise<unknown>): Promise<unknown> {
+    const { responder } = this.#parts;
+    const { caller } = request;
+    if (caller === undefined) return answer;
     return new Promise((resolve, reject) => {
       const cancel = caller.onLeft(() => resolve(responder.respondAborted(request, caller.reason)));
-      void begin()
+      void answer
         .finally(() => {
           cancel();
           if (!caller.hasLeft) caller.answered();

@@ -1,18 +1,19 @@
 import { type Clock, within } from "../../base/clock.js";
 import { areLoadsShareable, type Entry, isForWaiters } from "../../store/entry.js";
+import type { Channel } from "../../telemetry/channel.js";
 import type { BypassReason } from "../../telemetry/events.js";
 import type { Freshness } from "../entry/freshness.js";
 import type { Acquired, Leases } from "../lease/leases.js";
 import type { InFlightLoad } from "../lease/load-sharing.js";
 import type { Waiting, Watch } from "../lease/waiting.js";
 import type { SharedSettings } from "../record/shared-settings.js";
-import { isCallersOwn, isForWaitersOnly, isUnshareable } from "../request/loaded.js";
+import { isForWaitersOnly, isUnshareable } from "../request/loaded.js";
 import type { AwaitedLoad, HitPath, ReadRequest, Respond, SharedMiss } from "../request/request.js";
-import { subjectsOfLoaded } from "../request/served-report.js";
+import { reportWait, subjectsOfLoaded } from "../request/served-report.js";
 import { fallbackOf, isCurrentAt, type Verdict, type VerdictParts, verdictOf } from "../request/verdict.js";
 import { Waiters } from "../request/waiters.js";
 import type { Loads } from "../source/loads.js";
-import type { SharedOutcome } from "../tick/long-tick.js";
+import { type LongTick, type Turns, turnOf } from "../tick/long-tick.js";
 import type { Responder } from "./responder.js";
 
 /**
@@ -46,10 +47,15 @@ import type { Responder } from "./responder.js";
 export class Miss implements SharedMiss {
   readonly request: ReadRequest;
   readonly waiters = new Waiters();
-  readonly awaited: AwaitedLoad = {};
   readonly deadlineAt: number;
-  /** Set if the miss is shared. */
-  outcome!: SharedOutcome<Respond>;
+  /** Never rejects: an error of the source is thrown by the function. */
+  readonly #outcome: Promise<Respond>;
+  /** How many requests share the miss. */
+  #sharers = 0;
+  /** When they continue, once the outcome is known. */
+  #turns: Turns | undefined = undefined;
+  /** The load that it has waited for last. */
+  #awaited: AwaitedLoad | undefined = undefined;
   readonly #start: MissStart;
   readonly #parts: MissParts;
   readonly #hitPath: HitPath;
@@ -78,13 +84,29 @@ export class Miss implements SharedMiss {
     this.#fallback = this.#mayServeStale || start.freshness === "stale-if-error" ? start.entry : undefined;
     this.#supersededAt = start.supersededAt;
     if (start.entry?.state === "value") this.#knownGrantedAt = start.entry.grantedAt;
+    this.#outcome = this.#resolve();
   }
 
-  /**
-   * Resolves the miss, from what the read has shown. Watches the key before any lease is requested. Never rejects: an error
-   * of the source is thrown by the returned function.
-   */
-  async resolve(): Promise<Respond> {
+  /** Answers one of the requests that share the miss. Rejects with an error of the source only. */
+  async answer(request: ReadRequest): Promise<unknown> {
+    const { clock, channel, longTick, responder } = this.#parts;
+    const { caller } = request;
+    const nth = this.#sharers++;
+    const askedAt = clock.now();
+    this.waiters.add(caller);
+    const respond = await this.#outcome;
+    // Thousands may wait.
+    this.#turns ??= longTick.turnsFor(this.#sharers);
+    const turn = turnOf(this.#turns, nth);
+    if (turn !== undefined) await turn;
+    const awaited = this.#awaited;
+    if (awaited !== undefined && awaited.request !== request)
+      reportWait(request, awaited, clock.now() - askedAt, channel);
+    return caller?.hasLeft === true ? responder.respondAborted(request, caller.reason) : respond(request);
+  }
+
+  /** Resolves the miss, from what the read has shown. Watches the key before any lease is requested. */
+  async #resolve(): Promise<Respond> {
     const request = this.request;
     const { clock, sharedSettings, loads, responder, waiting } = this.#parts;
     const { open, isJoinable } = this.#start;
@@ -96,7 +118,7 @@ export class Miss implements SharedMiss {
       const mayBeAbsent = open !== undefined && freshness === "absent" && request.mayExist !== undefined;
       if (mayBeAbsent && (await request.mayExist?.()) === false) return (sharer) => responder.respondNull(sharer);
       let now = 0;
-      let inFlight = this.#inFlightLoadOf(current);
+      let inFlight = current && this.#inFlightLoadOf(current);
       for (let round = 0; ; round++) {
         // No lease for a caller that has left: its load might fail with its abort.
         const { caller } = request;
@@ -112,7 +134,7 @@ export class Miss implements SharedMiss {
         const busyGen = acquired.kind === "busy" ? acquired.gen : undefined;
         this.#busyGen = busyGen ?? this.#busyGen;
         // Not for a load of this process: its result may have been checked before a request joins. See `#join`.
-        if (isJoinable) this.#waitFor(busyGen);
+        if (isJoinable && busyGen !== this.#waitsFor) this.#waitFor(busyGen);
         const respond = await this.#respondTo(acquired, round, watch);
         if (respond !== undefined) return respond;
         if (clock.now() >= this.deadlineAt)
@@ -127,11 +149,11 @@ export class Miss implements SharedMiss {
         const respondFromEntry = this.#useEntry(current, verdict, "coalesced");
         if (respondFromEntry !== undefined) return respondFromEntry;
         freshness = verdict.kind === "load" ? verdict.freshness : "absent";
-        inFlight = this.#inFlightLoadOf(current);
+        inFlight = current && this.#inFlightLoadOf(current);
       }
     } finally {
       watch.end();
-      this.#waitFor(undefined);
+      if (this.#waitsFor !== undefined) this.#waitFor(undefined);
       open?.pending.delete(this);
       this.waiters.end();
     }
@@ -211,8 +233,7 @@ export class Miss implements SharedMiss {
     const isOwn = inFlight.request === this.request;
     if (!isOwn && this.#mayServeStale) return this.#serveStale();
     if (!isOwn) inFlight.waiters.addAll(this.waiters);
-    this.awaited.request = inFlight.request;
-    this.awaited.gen = inFlight.gen;
+    this.#awaited = inFlight;
     const hadEnded = !isOwn && (await Promise.race([inFlight.loaded, undefined])) !== undefined;
     // Without a fallback, the request waits for its own load beyond the deadline. For a load, a stale value is one only if
     // the source fails, since what it returns is stored as fresh.
@@ -221,13 +242,13 @@ export class Miss implements SharedMiss {
     if (loaded === undefined) return undefined;
     const respond: Respond = (request) =>
       responder.respondLoaded(request, loaded, request === inFlight.request ? "loaded" : "coalesced");
-    if (isCallersOwn(loaded) && !isUnshareable(loaded)) {
+    if (loaded.kind === "failed" && !loaded.isCallersOwn)
+      return loaded.isSourceFailure ? this.#fallBack(respond) : respond;
+    if (loaded.kind === "failed" && !isUnshareable(loaded)) {
       if (isOwn) return this.#leaveToOthers(respond, inFlight.settled);
       await this.#untilDeadline(inFlight.settled);
       return undefined;
     }
-    if (loaded.kind === "failed" && !isCallersOwn(loaded))
-      return loaded.isSourceFailure ? this.#fallBack(respond) : respond;
     if (isOwn || isUnshareable(loaded)) return respond;
     if (hadEnded && isForWaitersOnly(this.request.policy, loaded)) {
       await this.#untilDeadline(inFlight.settled);
@@ -247,8 +268,7 @@ export class Miss implements SharedMiss {
    */
   async #wait(watch: Watch, remainingMs: number, round: number, gen: string | undefined): Promise<Respond | undefined> {
     if (this.#mayServeStale) return this.#serveStale();
-    this.awaited.request = "elsewhere";
-    this.awaited.gen = gen;
+    this.#awaited = { request: "elsewhere", gen };
     const woken = await watch.wait(round, Math.min(remainingMs + 1, this.deadlineAt - this.#parts.clock.now()));
     if (woken.kind === "poll" || woken.entry === undefined || woken.gen === undefined || woken.gen !== gen)
       return undefined;
@@ -263,9 +283,9 @@ export class Miss implements SharedMiss {
    */
   #isAwaited(entry: Entry | undefined): boolean {
     return (
-      this.awaited.request === "elsewhere" &&
+      this.#awaited?.request === "elsewhere" &&
       entry?.state === "value" &&
-      entry.gen !== this.awaited.gen &&
+      entry.gen !== this.#awaited.gen &&
       entry.grantedAt > this.#knownGrantedAt &&
       this.#isCurrent(entry, entry.position)
     );
@@ -316,8 +336,8 @@ export class Miss implements SharedMiss {
   }
 
   /** Returns the load of this process that the store has just shown to hold the lease. */
-  #inFlightLoadOf(entry: Entry | undefined): InFlightLoad | undefined {
-    if (entry === undefined || entry.gen === "" || !this.#isCurrent(entry, entry.leasePosition ?? 0)) return undefined;
+  #inFlightLoadOf(entry: Entry): InFlightLoad | undefined {
+    if (entry.gen === "" || !this.#isCurrent(entry, entry.leasePosition ?? 0)) return undefined;
     return this.#parts.leases.inFlightLoad(entry.gen, this.request.key);
   }
 
@@ -366,7 +386,10 @@ export class Miss implements SharedMiss {
 /** The parts that `Miss` uses. */
 export interface MissParts extends VerdictParts {
   readonly sharedSettings: SharedSettings;
+  readonly channel: Channel;
   readonly clock: Clock;
+  /** What lease requests and loads are collected in. */
+  readonly longTick: LongTick;
   readonly loads: Loads;
   readonly leases: Leases;
   readonly responder: Responder;
@@ -390,9 +413,9 @@ export interface MissStart {
 }
 
 /** The misses that requests may share. */
-export class OpenMisses {
+export interface OpenMisses {
   /** Those that have no outcome yet. */
-  readonly pending = new Set<SharedMiss>();
+  readonly pending: Set<Miss>;
   /** Those that wait for a load of another process, by its lease chain. */
-  readonly waiting = new Map<string, SharedMiss>();
+  readonly waiting: Map<string, Miss>;
 }

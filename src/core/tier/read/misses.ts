@@ -1,18 +1,15 @@
 import { within } from "../../base/clock.js";
 import type { Entry } from "../../store/entry.js";
 import type { Store } from "../../store/store.js";
-import type { Channel } from "../../telemetry/channel.js";
 import type { Freshness } from "../entry/freshness.js";
 import type { Acquired } from "../lease/leases.js";
 import type { InFlightLoad } from "../lease/load-sharing.js";
 import type { NearCache } from "../near/near-cache.js";
 import type { HitPath, ReadRequest, ReadResult, SharedMiss } from "../request/request.js";
-import { areSameSubjects, reportWait } from "../request/served-report.js";
+import { areSameSubjects } from "../request/served-report.js";
 import type { TierSettings } from "../request/settings.js";
 import type { ValueDecoder } from "../request/value-decoder.js";
-import type { Unservable } from "../request/verdict.js";
-import { type LongTick, SharedOutcome } from "../tick/long-tick.js";
-import { Miss, type MissParts, type MissStart, OpenMisses } from "./miss.js";
+import { Miss, type MissParts, type MissStart, type OpenMisses } from "./miss.js";
 
 /**
  * The ways into a miss, when nothing can be served, and the refreshes in the background. Its rounds are in `miss.ts`.
@@ -22,7 +19,7 @@ export class Misses {
   readonly #hitPath: HitPath;
   /** The keys with a background refresh. */
   readonly #refreshing = new Set<string>();
-  readonly #open = new OpenMisses();
+  readonly #open: OpenMisses = { pending: new Set(), waiting: new Map() };
 
   constructor(parts: MissesParts, hitPath: HitPath) {
     this.#parts = parts;
@@ -42,29 +39,41 @@ export class Misses {
    *
    * `deadlineAt`: when to stop waiting, if the read was begun before. Rejects with an error of the source only.
    */
-  async share(request: ReadRequest, readResult: ReadResult, missed: Missed, deadlineAt?: number): Promise<unknown> {
-    const { clock, channel, loads, responder } = this.#parts;
-    const { freshness } = missed;
+  share(request: ReadRequest, readResult: ReadResult, missed: Missed, deadlineAt?: number): Promise<unknown> {
+    const { loads } = this.#parts;
+    const { freshness, superseded, endsFreshness = false, isForced = false } = missed;
     const { reading } = readResult;
-    if (reading.kind === "read") request.onMiss?.(reading.entry, reading.now);
-    const mayShare = freshness !== "stale-while-revalidate" && !loads.isEnclosing;
-    const joined = mayShare ? readResult.joined : undefined;
-    const waiting = mayShare && freshness === "pending" ? this.#waitingFor(request, readResult, deadlineAt) : undefined;
-    const shared = joined?.miss ?? waiting;
+    const read = reading.kind === "read" ? reading : undefined;
+    if (read !== undefined) request.onMiss?.(read.entry, read.now);
+    loads.callerOf(request);
+    const mayShare = !isForced && freshness !== "stale-while-revalidate" && !loads.isEnclosing;
+    const entry = isForced ? undefined : read?.entry;
+    const until = deadlineAt ?? this.#deadlineOf(freshness);
+    const waiting =
+      mayShare && freshness === "pending" ? this.#waitingFor(request, (entry as Entry).gen, until) : undefined;
+    const shared = mayShare ? (readResult.miss ?? waiting) : undefined;
     const canShare =
       shared !== undefined &&
       haveSameTags(request, shared) &&
       !shared.waiters.isGone &&
       shared.deadlineAt <= (deadlineAt ?? shared.deadlineAt);
-    const miss = canShare ? shared : this.#begin(request, readResult, missed, mayShare, deadlineAt);
-    const joining = joined?.miss === miss ? joined : { miss, askedAt: clock.now() };
-    if (mayShare) readResult.joined = joining;
-    miss.waiters.add(request.caller);
-    // With others: thousands may wait.
-    const respond = await miss.outcome.get();
-    const { caller } = request;
-    reportWait(request, miss.awaited, clock.now() - joining.askedAt, channel);
-    return caller?.hasLeft === true ? responder.respondAborted(request, caller.reason) : respond(request);
+    if (canShare) {
+      readResult.miss = shared;
+      return shared.answer(request);
+    }
+    const start: MissStart = {
+      freshness,
+      entry,
+      supersededAt: superseded?.grantedAt ?? 0,
+      endsFreshness,
+      deadlineAt: until,
+      open: isForced ? undefined : this.#open,
+      // With a stale value to fall back to, it waits on terms of its own.
+      isJoinable: mayShare && (freshness === "absent" || freshness === "pending"),
+    };
+    const miss = new Miss(request, start, this.#parts, this.#hitPath);
+    if (mayShare) readResult.miss = miss;
+    return miss.answer(request);
   }
 
   /**
@@ -72,66 +81,10 @@ export class Misses {
    * request, by the load's `gen`, at a position that counts for the request. What that miss finds is either the
    * result of this load, or was read after this request had asked.
    */
-  #waitingFor({ key }: ReadRequest, { reading }: ReadResult, deadlineAt: number | undefined): SharedMiss | undefined {
-    const miss = this.#open.waiting.get((reading as { readonly entry: Entry }).entry.gen);
+  #waitingFor({ key }: ReadRequest, gen: string, until: number): Miss | undefined {
+    const miss = this.#open.waiting.get(gen);
     if (miss === undefined || miss.request.key.input !== key.input) return undefined;
-    const until = deadlineAt ?? this.#deadlineOf("pending");
     return miss.deadlineAt >= until - MAX_EARLIER_RATIO * this.#parts.settings.leaseWaitMs ? miss : undefined;
-  }
-
-  #begin(
-    request: ReadRequest,
-    { reading }: ReadResult,
-    { freshness, superseded, endsFreshness = false }: Missed,
-    mayShare: boolean,
-    deadlineAt: number | undefined,
-  ): SharedMiss {
-    const { longTick } = this.#parts;
-    const entry = reading.kind === "read" ? reading.entry : undefined;
-    const supersededAt = superseded?.grantedAt ?? 0;
-    const until = deadlineAt ?? this.#deadlineOf(freshness);
-    // A request inside a load, or with a stale value to fall back to, waits on terms of its own.
-    const isJoinable = mayShare && (freshness === "absent" || freshness === "pending");
-    const start: MissStart = {
-      freshness,
-      entry,
-      supersededAt,
-      endsFreshness,
-      deadlineAt: until,
-      open: this.#open,
-      isJoinable,
-    };
-    const miss = new Miss(request, start, this.#parts, this.#hitPath);
-    miss.outcome = new SharedOutcome(longTick, miss.resolve());
-    return miss;
-  }
-
-  /** Resolves a miss that no other request shares. */
-  async resolveAlone(
-    request: ReadRequest,
-    freshness: Freshness,
-    readResult: ReadResult,
-    supersededAt: number,
-    entry?: Entry,
-  ): Promise<unknown> {
-    const { clock, channel } = this.#parts;
-    const { reading } = readResult;
-    if (reading.kind === "read") request.onMiss?.(reading.entry, reading.now);
-    const askedAt = clock.now();
-    const start: MissStart = {
-      freshness,
-      entry,
-      supersededAt,
-      endsFreshness: false,
-      deadlineAt: this.#deadlineOf(freshness),
-      open: undefined,
-      isJoinable: false,
-    };
-    const miss = new Miss(request, start, this.#parts, this.#hitPath);
-    miss.waiters.add(request.caller);
-    const respond = await miss.resolve();
-    reportWait(request, miss.awaited, clock.now() - askedAt, channel);
-    return respond(request);
   }
 
   /**
@@ -139,10 +92,14 @@ export class Misses {
    * leaves the stored value to be served to others.
    */
   async force(request: ReadRequest): Promise<unknown> {
+    const { loads, responder } = this.#parts;
+    const caller = loads.callerOf(request);
+    if (caller?.hasLeft === true) return responder.respondAborted(request, caller.reason);
     const superseded = await this.supersede(request);
-    if (superseded === undefined) return this.#parts.responder.bypass(request, "STORE_UNAVAILABLE");
+    if (superseded === undefined) return responder.bypass(request, "STORE_UNAVAILABLE");
     const { readResult, isWriting, supersededAt } = superseded;
-    return this.resolveAlone(request, isWriting ? "write-in-progress" : "absent", readResult, supersededAt);
+    const freshness = isWriting ? "write-in-progress" : "absent";
+    return this.share(request, readResult, { freshness, superseded: { grantedAt: supersededAt }, isForced: true });
   }
 
   /**
@@ -248,16 +205,18 @@ export class Misses {
 /** The parts that `Misses` uses. */
 export interface MissesParts extends MissParts {
   readonly store: Store;
-  readonly channel: Channel;
   readonly decoder: ValueDecoder;
   readonly near: NearCache | undefined;
-  /** What lease requests and loads are collected in. */
-  readonly longTick: LongTick;
   readonly settings: TierSettings;
 }
 
 /** Why the value that was shown is not served. */
-export interface Missed extends Pick<Unservable, "freshness" | "superseded"> {
+export interface Missed {
+  readonly freshness: Freshness;
+  /** Only a value granted later is used. Undefined: any. */
+  readonly superseded: Pick<Entry, "grantedAt"> | undefined;
+  /** Whether what is stored, or loaded, must not be used. Default: false. */
+  readonly isForced?: boolean;
   /** See `AcquireRequest.endsFreshness`. Default: false. */
   readonly endsFreshness?: boolean;
 }

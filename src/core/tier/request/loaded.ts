@@ -7,6 +7,7 @@ import type { OwnSettings } from "./result-control.js";
 /** What a load has returned. */
 export class LoadedValue {
   readonly kind = "loaded";
+  readonly isCallersOwn = false;
   /** The source's own object. */
   readonly value: unknown;
   /** Undefined if the value can be stored. */
@@ -80,9 +81,6 @@ export const isUnshareable = (loaded: Loaded): boolean =>
   loaded.refusal === "outgrown-key" ||
   loaded.refusal === "unkeyable" ||
   (loaded.kind === "loaded" && loaded.content === undefined);
-
-/** Returns whether others than the caller that the load was run for have to load again. */
-export const isCallersOwn = (loaded: Loaded): boolean => loaded.kind === "failed" && loaded.isCallersOwn;
 
 /** Returns how long a loaded value is fresh, before jitter. 0: it is not stored. */
 export function freshMsOf(policy: Policy, { value, settings, hint }: LoadedValue): number {

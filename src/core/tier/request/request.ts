@@ -7,7 +7,6 @@ import type { Reading } from "../../store/store.js";
 import type { BypassReason, ReadOutcome } from "../../telemetry/events.js";
 import type { ReadTrace } from "../../telemetry/tracing.js";
 import type { DecodedValue } from "../entry/entry-decoder.js";
-import type { SharedOutcome } from "../tick/long-tick.js";
 import type { Caller, CallSignals } from "./caller.js";
 import type { Excess, Loaded, Refusal } from "./loaded.js";
 import type { ResultControl } from "./result-control.js";
@@ -261,7 +260,7 @@ export class ReadResult implements DecodedHolder {
   readersLeft = 1;
   decoded: DecodedToShare | undefined = undefined;
   /** The miss, once one of the requests has begun or joined it for all of them. */
-  joined: JoinedMiss | undefined = undefined;
+  miss: SharedMiss | undefined = undefined;
 
   constructor(reading: Reading, sentAt: number) {
     this.reading = reading;
@@ -295,11 +294,11 @@ export interface DecodedToShare {
   readonly copy: (value: unknown) => unknown;
 }
 
-/** Which load a miss has waited for: none, that of a request of this process, or one of another process. */
+/** The load that a request has waited for: that of a request of this process, or one of another process. */
 export interface AwaitedLoad {
-  request?: ReadRequest | "elsewhere" | undefined;
+  readonly request: ReadRequest | "elsewhere";
   /** The id of its lease chain. */
-  gen?: string | undefined;
+  readonly gen?: string | undefined;
 }
 
 /** A miss that several requests share. */
@@ -307,15 +306,7 @@ export interface SharedMiss {
   /** The one that it was begun for: others have the same key, and the same tags. */
   readonly request: ReadRequest;
   readonly waiters: Waiters;
-  readonly awaited: AwaitedLoad;
   /** When its requests stop waiting, on the clock of this process. */
   readonly deadlineAt: number;
-  readonly outcome: SharedOutcome<Respond>;
-}
-
-/** A miss, as the requests that share a read wait for it. */
-export interface JoinedMiss {
-  readonly miss: SharedMiss;
-  /** When they began to wait, on the clock of this process. */
-  readonly askedAt: number;
+  answer(request: ReadRequest): Promise<unknown>;
 }

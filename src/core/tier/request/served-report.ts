@@ -78,14 +78,14 @@ export function subjectsOfLoaded(tags: RequestTags, { value, settings }: LoadedV
 export const areSameSubjects = (some: readonly Subject[], others: readonly Subject[]): boolean =>
   some.length === others.length && some.every((subject, nth) => subject === others[nth]);
 
-/** Reports that `request` has waited, unless it has not, or for its own load. */
+/** Reports that `request` has waited, unless it was for its own load. */
 export function reportWait(
   request: ReadRequest,
   { request: awaited, gen }: AwaitedLoad,
   waitMs: number,
   channel: Channel,
 ): void {
-  if (awaited === undefined || awaited === request) return;
+  if (awaited === request) return;
   const { key } = request;
   const { coordinate } = key;
   channel.waited(coordinate, key, waitMs, awaited !== "elsewhere");

@@ -14,7 +14,7 @@ import type { Loaded } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
 import { type ControlledLoad, LoadControl } from "../request/result-control.js";
 import { isAbandonment, Waiters } from "../request/waiters.js";
-import { ByteTurns } from "../tick/byte-turns.js";
+import { ByteTurns } from "../tick/long-tick.js";
 import { CallerErrors } from "./caller-errors.js";
 import { ask, saysNotAllowed, saysSourceFailed } from "./error-signs.js";
 import { lingering } from "./lingering.js";
