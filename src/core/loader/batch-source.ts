@@ -1,9 +1,7 @@
 import DataLoader from "dataloader";
 import type { CachedError } from "../base/errors.js";
-import type { CallSignals } from "../tier/request/caller.js";
-import type { EnclosingLoad } from "../tier/request/enclosing-load.js";
 import { InertControl, type ResultControl } from "../tier/request/result-control.js";
-import { Waiters } from "../tier/request/waiters.js";
+import { type CallSignals, type EnclosingLoad, Waiters } from "../tier/request/waiters.js";
 import { type LongTick, PER_TURN } from "../tier/tick/long-tick.js";
 import type { BatchCall, CachedLoader, LoaderOptions } from "./loader-options.js";
 import { givenIds, type Placement } from "./placement.js";

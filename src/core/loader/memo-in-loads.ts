@@ -1,4 +1,4 @@
-import type { EnclosingLoad } from "../tier/request/enclosing-load.js";
+import type { EnclosingLoad } from "../tier/request/waiters.js";
 
 /**
  * What the loads of a request have read. What a load reads becomes part of what is stored, so it must not be older than

@@ -6,8 +6,8 @@ import type { Entry } from "../store/entry.js";
 import type { InvalidationCount } from "../tier/invalidation/recent-invalidations.js";
 import type { NearNames } from "../tier/near/near-cache.js";
 import type { Reads } from "../tier/read/reads.js";
-import type { EnclosingLoad } from "../tier/request/enclosing-load.js";
 import type { ReadReport, ReadRequest } from "../tier/request/request.js";
+import type { EnclosingLoad } from "../tier/request/waiters.js";
 import { type ExecutionBudget, type ExecutionLimits, FieldLoader } from "./field-loader.js";
 
 /**

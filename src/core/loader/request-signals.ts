@@ -1,7 +1,7 @@
 import { CachedError, describeSetting } from "../base/errors.js";
 import { abortSignalOf } from "../base/graphql-version.js";
 import type { Channel } from "../telemetry/channel.js";
-import type { CallSignals } from "../tier/request/caller.js";
+import type { CallSignals } from "../tier/request/waiters.js";
 import type { ContextWatch } from "./context-watch.js";
 
 /**

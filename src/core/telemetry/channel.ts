@@ -1,14 +1,15 @@
+import { channel, type Channel as DiagnosticsChannel } from "node:diagnostics_channel";
 import type { Cancel } from "../base/clock.js";
 import { ignoreRejection } from "../base/deferred.js";
+import type { CachedError } from "../base/errors.js";
 import type { Counters } from "./counters.js";
-import { DiagnosticsChannels } from "./diagnostics-channels.js";
-import type { CacheEvent, FrequentEvent, Listener, ReadOutcome } from "./events.js";
+import { errorTypeOf } from "./error-type.js";
+import type { CacheEvent, FrequentEvent, Listener, ReadOutcome, Subject } from "./events.js";
 import type { HotKeys } from "./hot-keys.js";
-import { subjectOf } from "./subject.js";
 import type { Tracing } from "./tracing.js";
 
 /**
- * Counts events and delivers them to listeners and to the diagnostics channels of Node.js. A listener that
+ * Counts events and delivers them to listeners and to the diagnostics channels of Node.js, one for each event. A listener that
  * throws or rejects affects neither the cache nor the other listeners; `reportFailure` gets its first error.
  */
 export class Channel {
@@ -20,12 +21,13 @@ export class Channel {
   readonly prefix: string;
   /** Whether a listener gets `store.finished`. A property, because hits read it. */
   isStoreObserved = false;
-  /** Whether `store.finished` has subscribers: see `DiagnosticsChannels.of`. */
+  /** Whether `store.finished` has subscribers. */
   readonly storeFinished: { readonly hasSubscribers: boolean };
   readonly #served: { readonly hasSubscribers: boolean };
   readonly #waitFinished: { readonly hasSubscribers: boolean };
   readonly #counters: Counters | undefined;
-  readonly #diagnostics: DiagnosticsChannels;
+  /** Those of Node.js that were used. It forgets a channel that nobody refers to. */
+  readonly #diagnostics = new Map<string, DiagnosticsChannel>();
   /** Those of all events but the frequent ones. */
   readonly #listeners: Listener[] = [];
   readonly #frequentListeners: Readonly<Record<FrequentEvent["name"], Listener[]>> = {
@@ -33,7 +35,6 @@ export class Channel {
     "wait.finished": [],
     "store.finished": [],
   };
-
   readonly #reportFailure: (error: unknown) => void;
 
   constructor(counters?: Counters, prefix = "", reportFailure: (error: unknown) => void = () => undefined) {
@@ -45,10 +46,9 @@ export class Channel {
       reportFailure(error);
     };
     this.#counters = counters;
-    this.#diagnostics = new DiagnosticsChannels(prefix);
-    this.#served = this.#diagnostics.of("entry.served");
-    this.#waitFinished = this.#diagnostics.of("wait.finished");
-    this.storeFinished = this.#diagnostics.of("store.finished");
+    this.#served = this.#diagnosticsOf("entry.served");
+    this.#waitFinished = this.#diagnosticsOf("wait.finished");
+    this.storeFinished = this.#diagnosticsOf("store.finished");
   }
 
   /** Calls `listener` with every event, and of those in `FrequentEvent` with the named ones. Default: all. Returns what ends it. */
@@ -110,8 +110,30 @@ export class Channel {
         this.#reportFailure(error);
       }
     }
-    this.#diagnostics.publish(event);
+    const diagnostics = this.#diagnostics.get(event.name) ?? this.#diagnosticsOf(event.name);
+    if (!diagnostics.hasSubscribers) return;
+    // The errors of sources may contain user data.
+    const { error, ...rest } = event as CacheEvent & { readonly error?: unknown };
+    const errorType = error === undefined ? {} : { errorType: errorTypeOf(error) };
+    diagnostics.publish({ prefix: this.prefix, ...rest, ...errorType });
   }
+
+  #diagnosticsOf(event: CacheEvent["name"]): DiagnosticsChannel {
+    const diagnostics = channel(`graphql-cached.${event}`);
+    this.#diagnostics.set(event, diagnostics);
+    return diagnostics;
+  }
+}
+
+/** Returns what all events of a key have. */
+export const subjectOf = ({ coordinate, digest, kind }: ReportedKey): Subject =>
+  kind === "subtree" ? { coordinate, digest, isSubtree: true } : { coordinate, digest };
+
+/** The key of an entry, as far as events show it. */
+interface ReportedKey {
+  readonly coordinate: string;
+  readonly digest: string;
+  readonly kind?: string | undefined;
 }
 
 /** What is read of a key if somebody listens. */
@@ -120,3 +142,23 @@ interface ServedKey {
   readonly digest: string;
   readonly input?: string;
 }
+
+/** Publishes each mistake in a tag once, by its message. */
+export class TagMistakes {
+  readonly #channel: Channel;
+  readonly #reported = new Set<string>();
+
+  constructor(channel: Channel) {
+    this.#channel = channel;
+  }
+
+  /** `coordinate`: null if the tag was passed to a call. */
+  report(coordinate: string | null, error: CachedError): void {
+    if (this.#reported.has(error.message) || this.#reported.size >= MAX_REPORTED) return;
+    this.#reported.add(error.message);
+    this.#channel.publish({ name: "tag.mistaken", coordinate, digest: "", error });
+  }
+}
+
+/** How many different mistakes are reported. */
+const MAX_REPORTED = 1_000;

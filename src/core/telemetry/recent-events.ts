@@ -17,7 +17,10 @@ export class RecentEvents {
 
   /** A listener for all events but `entry.served`. */
   readonly record = (event: CacheEvent): void => {
-    if (!isTrouble(event)) return;
+    // Bypasses are trouble if there is a mistake to correct.
+    const isMistake = event.name === "resolver.bypassed" && event.error !== undefined;
+    const isRefusal = event.name === "write.finished" && !event.isStored;
+    if (!KEPT.has(event.name) && !isMistake && !isRefusal) return;
     const { name, coordinate, digest, node } = event as Partial<Record<string, string>>;
     const detail = detailOf(event);
     const error = "error" in event ? errorTypeOf(event.error) : undefined;
@@ -93,12 +96,6 @@ const KEPT: ReadonlySet<CacheEvent["name"]> = new Set<CacheEvent["name"]>([
   "purge.failed",
   "invalidations.overflowed",
 ]);
-
-/** Returns whether an event reports trouble or its end. Bypasses do if there is a mistake to correct. */
-const isTrouble = (event: CacheEvent): boolean =>
-  KEPT.has(event.name) ||
-  (event.name === "resolver.bypassed" && event.error !== undefined) ||
-  (event.name === "write.finished" && !event.isStored);
 
 function detailOf(event: CacheEvent): string | undefined {
   if ("operation" in event) return event.operation;

@@ -1,3 +1,4 @@
+import type { Durations } from "../../core/telemetry/counters.js";
 import {
   COUNTERS,
   type Counters,
@@ -5,7 +6,6 @@ import {
   NOTHING_WATCHED,
   type SubtreeCounts,
 } from "../../core/telemetry/counters.js";
-import type { Durations } from "../../core/telemetry/durations.js";
 
 /** Counts of one coordinate by name, without those that are 0: see `tallyOf`. */
 export type Tally = Readonly<Record<string, number>>;

@@ -1,7 +1,6 @@
 import type { Variant } from "../../core/keys/key.js";
 import type { Policy, PolicySettings } from "../../core/policy/policy.js";
-import { COUNTERS, NOTHING_OBSERVED, type ObservedCounts } from "../../core/telemetry/counters.js";
-import { percentileOf } from "../../core/telemetry/durations.js";
+import { COUNTERS, NOTHING_OBSERVED, type ObservedCounts, percentileOf } from "../../core/telemetry/counters.js";
 import type {
   CacheBypass,
   CacheBypassReason,

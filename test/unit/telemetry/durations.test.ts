@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Durations, percentileOf } from "../../../src/core/telemetry/durations.js";
+import { Durations, percentileOf } from "../../../src/core/telemetry/counters.js";
 
 /** The worst ratio between a percentile and the truth: half a bucket, which is an eighth of an octave. */
 const WORST = 2 ** (1 / 8) + 1e-9;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { AbortListeners, Caller } from "../../../src/core/tier/request/caller.js";
+import { AbortListeners, Caller } from "../../../src/core/tier/request/waiters.js";
 
 describe("the caller of a read", () => {
   it.each([

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { AbortListeners, Caller } from "../../../src/core/tier/request/caller.js";
-import { Waiters } from "../../../src/core/tier/request/waiters.js";
+import { AbortListeners, Caller, Waiters } from "../../../src/core/tier/request/waiters.js";
 
 function callerWith(controller: AbortController, enclosing?: Waiters): Caller {
   return new Caller({ request: [controller.signal], execution: undefined }, enclosing, new AbortListeners());

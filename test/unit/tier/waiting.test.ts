@@ -11,7 +11,7 @@ describe("Waiting", () => {
   it("wakes a waiter when its key changes, and not when another key does", async () => {
     const { waiters } = waiting();
     const watch = waiters.watch("a");
-    const woken = watch.wait(0, 1_000);
+    const woken = waiters.wait(watch, 0, 1_000);
     waiters.wake("b", undefined);
     waiters.wake("a", undefined, "gen");
     expect(await woken).toEqual({ kind: "changed", entry: undefined, gen: "gen" });
@@ -21,7 +21,7 @@ describe("Waiting", () => {
     const { waiters } = waiting();
     const watch = waiters.watch("a");
     waiters.wake("a", undefined, "gen");
-    expect(await watch.wait(3, 1_000)).toEqual({ kind: "changed", entry: undefined, gen: "gen" });
+    expect(await waiters.wait(watch, 3, 1_000)).toEqual({ kind: "changed", entry: undefined, gen: "gen" });
   });
 
   it("makes a waiter poll at growing intervals, but no later than its time limit", async () => {
@@ -34,7 +34,7 @@ describe("Waiting", () => {
       [9, 30, 30],
     ] as const) {
       let isWoken = false;
-      const woken = watch.wait(round, maxMs).then((reason) => {
+      const woken = waiters.wait(watch, round, maxMs).then((reason) => {
         isWoken = true;
         return reason;
       });
@@ -49,16 +49,16 @@ describe("Waiting", () => {
     /** Returns after how long a waiter would poll at first. */
     function firstPollMs({ waiters, clock }: ReturnType<typeof waiting>): number {
       const watch = waiters.watch("b");
-      void watch.wait(0, 10_000);
+      void waiters.wait(watch, 0, 10_000);
       const pollMs = watch.dueAt - clock.now();
-      watch.end();
+      waiters.end(watch);
       return pollMs;
     }
 
     /** Returns a watch that has just polled. */
     async function polledWatch({ waiters, clock }: ReturnType<typeof waiting>): Promise<Watch> {
       const watch = waiters.watch("a");
-      const woken = watch.wait(0, 10_000);
+      const woken = waiters.wait(watch, 0, 10_000);
       await clock.advance(200);
       expect(await woken).toEqual({ kind: "poll" });
       return watch;
@@ -66,10 +66,10 @@ describe("Waiting", () => {
 
     async function beWoken({ waiters }: ReturnType<typeof waiting>): Promise<void> {
       const watch = waiters.watch("a");
-      const woken = watch.wait(0, 10_000);
+      const woken = waiters.wait(watch, 0, 10_000);
       waiters.wake("a", undefined, "gen");
       await woken;
-      watch.end();
+      waiters.end(watch);
     }
 
     it("polls later at first, since a poll then finds something only if a message was lost", async () => {
@@ -89,7 +89,7 @@ describe("Waiting", () => {
         [2, 400],
       ] as const) {
         let isWoken = false;
-        const woken = watch.wait(round, 10_000).then(() => {
+        const woken = parts.waiters.wait(watch, round, 10_000).then(() => {
           isWoken = true;
         });
         await parts.clock.advance(dueMs - 1);
@@ -102,7 +102,7 @@ describe("Waiting", () => {
     it("polls early again after a wait that a poll has ended, in place of a message", async () => {
       const parts = waiting();
       await beWoken(parts);
-      (await polledWatch(parts)).end();
+      parts.waiters.end(await polledWatch(parts));
       expect(firstPollMs(parts)).toBe(50);
     });
 
@@ -110,28 +110,28 @@ describe("Waiting", () => {
       const parts = waiting();
       await beWoken(parts);
       const watch = await polledWatch(parts);
-      const second = watch.wait(1, 10_000);
+      const second = parts.waiters.wait(watch, 1, 10_000);
       expect(firstPollMs(parts)).toBe(200);
       parts.waiters.wake("a", undefined, "gen");
       await second;
-      watch.end();
+      parts.waiters.end(watch);
       expect(firstPollMs(parts)).toBe(200);
 
       const left = await polledWatch(parts);
-      void left.wait(1, 10_000);
-      left.end();
+      void parts.waiters.wait(left, 1, 10_000);
+      parts.waiters.end(left);
       expect(firstPollMs(parts)).toBe(200);
 
       const overtaken = await polledWatch(parts);
       parts.waiters.wake("a", undefined, "gen");
-      overtaken.end();
+      parts.waiters.end(overtaken);
       expect(firstPollMs(parts)).toBe(200);
 
       const limited = parts.waiters.watch("a");
-      const over = limited.wait(0, 30);
+      const over = parts.waiters.wait(limited, 0, 30);
       await parts.clock.advance(30);
       expect(await over).toEqual({ kind: "poll" });
-      limited.end();
+      parts.waiters.end(limited);
       expect(firstPollMs(parts)).toBe(200);
     });
 
@@ -151,7 +151,7 @@ describe("Waiting", () => {
 
   it("makes a waiter poll when messages may have been lost", async () => {
     const { waiters } = waiting();
-    const woken = waiters.watch("a").wait(0, 1_000);
+    const woken = waiters.wait(waiters.watch("a"), 0, 1_000);
     waiters.wake(undefined, undefined);
     expect(await woken).toEqual({ kind: "poll" });
   });
@@ -160,12 +160,9 @@ describe("Waiting", () => {
     const { waiters, clock } = waiting();
     let polled = 0;
     const waits = Array.from({ length: 130_000 }, (_, index) =>
-      waiters
-        .watch(`key ${index}`)
-        .wait(index % 5, 1_000)
-        .then(({ kind }) => {
-          if (kind === "poll") polled++;
-        }),
+      waiters.wait(waiters.watch(`key ${index}`), index % 5, 1_000).then(({ kind }) => {
+        if (kind === "poll") polled++;
+      }),
     );
     await clock.advance(400);
     await Promise.all(waits);
@@ -177,7 +174,7 @@ describe("Waiting", () => {
     const visits = { count: 0 };
     for (let index = 0; index < 1_000; index++) {
       const watch = waiters.watch(`slow ${index}`);
-      void watch.wait(9, 1_000);
+      void waiters.wait(watch, 9, 1_000);
       let { dueAt } = watch;
       Object.defineProperty(watch, "dueAt", {
         get: () => {
@@ -191,7 +188,7 @@ describe("Waiting", () => {
     }
     const fast = waiters.watch("fast");
     for (let poll = 0; poll < 5; poll++) {
-      const woken = fast.wait(0, 1_000);
+      const woken = waiters.wait(fast, 0, 1_000);
       await clock.advance(50);
       expect(await woken).toEqual({ kind: "poll" });
     }
@@ -203,13 +200,13 @@ describe("Waiting", () => {
     const order: number[] = [];
     const watches = [7, 3, 9, 1, 5, 8, 2, 6, 4].map((due) => {
       const watch = waiters.watch(`key ${due}`);
-      void watch.wait(9, due * 40).then(({ kind }) => {
+      void waiters.wait(watch, 9, due * 40).then(({ kind }) => {
         if (kind === "poll") order.push(due);
       });
       return { due, watch };
     });
     waiters.wake("key 3", undefined);
-    watches.find(({ due }) => due === 5)?.watch.end();
+    for (const { due, watch } of watches) if (due === 5) waiters.end(watch);
     await clock.advance(400);
     expect(order).toEqual([1, 2, 4, 6, 7, 8, 9]);
   });

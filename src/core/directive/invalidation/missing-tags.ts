@@ -1,7 +1,7 @@
 import { CachedError } from "../../base/errors.js";
 import { missingPropertyOf } from "../../keys/path.js";
 import type { EmptyTagReporter } from "../../schema-rules.js";
-import type { TagMistakes } from "../../telemetry/tag-mistakes.js";
+import type { TagMistakes } from "../../telemetry/channel.js";
 
 /**
  * Returns a function that reports the templates of one field that yield no tag because a parent or a result lacks the

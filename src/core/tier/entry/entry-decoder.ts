@@ -4,8 +4,7 @@ import type { Encoded, Packing } from "../../codec/packing.js";
 import type { Key, Subject } from "../../keys/key.js";
 import { type OwnFreshness, type ReadBody, type ResponseHint, readBody } from "../../store/body.js";
 import type { Entry } from "../../store/entry.js";
-import type { Channel } from "../../telemetry/channel.js";
-import { subjectOf } from "../../telemetry/subject.js";
+import { type Channel, subjectOf } from "../../telemetry/channel.js";
 import { failureAad, readFailure } from "./failure.js";
 
 /**

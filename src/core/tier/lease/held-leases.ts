@@ -1,7 +1,6 @@
 import type { Cancel, Clock } from "../../base/clock.js";
 import type { Hold, LeaseTimes, Release, Store } from "../../store/store.js";
-import type { Channel } from "../../telemetry/channel.js";
-import { subjectOf } from "../../telemetry/subject.js";
+import { type Channel, subjectOf } from "../../telemetry/channel.js";
 import type { TierSettings } from "../request/settings.js";
 import { TickBatch } from "../tick/tick-batch.js";
 import type { InFlightLoad } from "./load-sharing.js";

@@ -1,4 +1,5 @@
 import { AsyncResource } from "node:async_hooks";
+import { outsideOfRequests } from "../../base/async-context.js";
 import type { Key } from "../../keys/key.js";
 import { type AcquireRequest, abandon, type ClockOrigin, type Grant } from "../../store/store.js";
 import type { Loaded } from "../request/loaded.js";
@@ -183,9 +184,14 @@ export class Leases {
     return { kind: "enqueued", isOver: underWay.add(enqueue()) };
   }
 
-  /** Starts the load in the context of its request: its source, and the functions that derive tags from its value, are the user's. */
+  /**
+   * Starts the load in the context of its request, where its source may find a session. The refresh of a PUBLIC value must not
+   * depend on who has found it stale.
+   */
   #startLoad(leaseRequest: QueuedRequest, lease: Handover, startedAt: number = this.#parts.clock.now()): InFlightLoad {
-    return leaseRequest.context.runInAsyncScope(this.#load, this, leaseRequest, lease, startedAt);
+    const { request, isRefresh } = leaseRequest;
+    const context = isRefresh && request.policy.scope === "PUBLIC" ? outsideOfRequests : leaseRequest.context;
+    return context.runInAsyncScope(this.#load, this, leaseRequest, lease, startedAt);
   }
 
   #load(leaseRequest: QueuedRequest, lease: Handover, startedAt: number): InFlightLoad {

@@ -22,44 +22,61 @@ export class Waiting {
   }
 
   /**
-   * Starts watching `key`. A reader does so before it requests the lease: the load may end before
-   * the result of that request arrives, and the message would be missed. The caller must call `end`
-   * on the watch.
+   * Starts watching `key`, before the reader requests the lease (interleaving 3 of PROTOCOL.md), until `end`. A change between two
+   * waits ends the next one at once.
    */
   watch(key: string): Watch {
-    const watch = new Watch(this, key);
+    const watch: Watch = {
+      key,
+      dueAt: Number.POSITIVE_INFINITY,
+      isPollNext: false,
+      wasPolled: false,
+      missed: undefined,
+      resume: undefined,
+    };
     this.#byKey.add(key, watch);
     return watch;
   }
 
-  /** Returns after how long the wait of this `round` polls, in milliseconds. */
-  pollMsOf(round: number): number {
+  /**
+   * Resolves when the key changes, when the poll of this `round` (0, 1, 2 …) is due, or after
+   * `maxMs`. Never rejects.
+   */
+  wait(watch: Watch, round: number, maxMs: number): Promise<Woken> {
+    const { missed } = watch;
+    watch.missed = undefined;
+    watch.wasPolled = false;
+    if (missed !== undefined) return Promise.resolve(missed);
     const firstMs = this.#doMessagesArrive ? LATE_FIRST_POLL_MS : FIRST_POLL_MS;
-    return Math.min(firstMs * 2 ** round, MAX_POLL_MS) * (0.75 + this.#random() / 2);
+    const pollMs = Math.min(firstMs * 2 ** round, MAX_POLL_MS) * (0.75 + this.#random() / 2);
+    watch.isPollNext = pollMs < maxMs;
+    const poll = this.#pollIn(Math.max(0, Math.min(pollMs, maxMs)));
+    poll.watches.push(watch);
+    watch.dueAt = poll.dueAt;
+    return new Promise((resolve) => {
+      watch.resume = resolve;
+    });
   }
 
-  /** Wakes `watch` in `ms` milliseconds, or up to a window earlier, unless it is woken before. Returns when that is. */
-  wakeIn(watch: Watch, ms: number): number {
-    const delayMs = Math.max(0, ms);
+  /** Returns the poll of the window that ends in `delayMs`, which is then, or up to a window earlier. */
+  #pollIn(delayMs: number): Poll {
     const dueAt = this.#clock.now() + delayMs;
     const window = Math.floor(dueAt / POLL_WINDOW_MS);
-    let poll = this.#polls.get(window);
-    if (poll === undefined || poll.dueAt > dueAt) {
-      const added: Poll = { dueAt, watches: [] };
-      this.#polls.set(window, added);
-      this.#clock.after(delayMs, () => {
-        if (this.#polls.get(window) === added) this.#polls.delete(window);
-        for (const due of added.watches) if (due.dueAt === dueAt) due.wake({ kind: "poll" });
-      });
-      poll = added;
-    }
-    poll.watches.push(watch);
-    return poll.dueAt;
+    const next = this.#polls.get(window);
+    if (next !== undefined && next.dueAt <= dueAt) return next;
+    const poll: Poll = { dueAt, watches: [] };
+    this.#polls.set(window, poll);
+    this.#clock.after(delayMs, () => {
+      if (this.#polls.get(window) === poll) this.#polls.delete(window);
+      for (const watch of poll.watches) if (watch.dueAt === dueAt) wakeOne(watch, { kind: "poll" });
+    });
+    return poll;
   }
 
-  /** `wasFoundByPoll`: the change that the watch was for was found by a poll. */
-  end(watch: Watch, wasFoundByPoll: boolean): void {
-    if (wasFoundByPoll) this.#doMessagesArrive = false;
+  /** Ends a watch. If its reader has just polled, it has found what no message had told it. */
+  end(watch: Watch): void {
+    watch.dueAt = Number.POSITIVE_INFINITY;
+    if (watch.wasPolled) this.#doMessagesArrive = false;
     this.#byKey.delete(watch.key, watch);
   }
 
@@ -73,7 +90,7 @@ export class Waiting {
     // Without a key, messages may have been lost. One for a key that nobody waits for says nothing.
     if (key === undefined) this.#doMessagesArrive = false;
     else if (watches.some(isWaiting)) this.#doMessagesArrive = true;
-    for (const watch of watches) watch.wake(key === undefined ? { kind: "poll" } : { kind: "changed", entry, gen });
+    for (const watch of watches) wakeOne(watch, key === undefined ? { kind: "poll" } : { kind: "changed", entry, gen });
   };
 }
 
@@ -81,7 +98,7 @@ export class Waiting {
  * Why a wait has ended. `changed`: the key has changed and the lease chain `gen` has ended; `entry`
  * is what its load has produced, if it was sent along. `poll`: the waiter should read the store.
  */
-export type Woken =
+type Woken =
   | { readonly kind: "changed"; readonly entry: Entry | undefined; readonly gen: string | undefined }
   | { readonly kind: "poll" };
 
@@ -98,55 +115,27 @@ interface Poll {
   readonly watches: Watch[];
 }
 
+/** One reader's watch on one key. */
+export interface Watch {
+  readonly key: string;
+  /** When the current wait ends; infinite between two waits. */
+  dueAt: number;
+  /** Whether the current wait ends with a poll, rather than at its time limit. */
+  isPollNext: boolean;
+  /** Whether the last wait has ended with a poll, and no message has come since. */
+  wasPolled: boolean;
+  /** The last wake-up that arrived between two waits. */
+  missed: Woken | undefined;
+  /** Ends the current wait. */
+  resume: ((woken: Woken) => void) | undefined;
+}
+
 const isWaiting = ({ dueAt }: Watch): boolean => dueAt !== Number.POSITIVE_INFINITY;
 
-/** One reader's watch on one key. A change between two waits ends the next wait at once. */
-export class Watch {
-  /** When the current wait ends; infinite between two waits. */
-  dueAt = Number.POSITIVE_INFINITY;
-  readonly key: string;
-  readonly #waiting: Waiting;
-  /** Whether the current wait ends with a poll, rather than at its time limit. */
-  #isPollNext = false;
-  /** Whether the last wait has ended with a poll, and no message has come since. */
-  #wasPolled = false;
-  /** The last wake-up that arrived between two waits. */
-  #missed: Woken | undefined = undefined;
-  #resume: ((woken: Woken) => void) | undefined = undefined;
-
-  constructor(waiting: Waiting, key: string) {
-    this.#waiting = waiting;
-    this.key = key;
-  }
-
-  /**
-   * Resolves when the key changes, when the poll of this `round` (0, 1, 2 …) is due, or after
-   * `maxMs`. Never rejects.
-   */
-  wait(round: number, maxMs: number): Promise<Woken> {
-    const missed = this.#missed;
-    this.#missed = undefined;
-    this.#wasPolled = false;
-    if (missed !== undefined) return Promise.resolve(missed);
-    const pollMs = this.#waiting.pollMsOf(round);
-    this.#isPollNext = pollMs < maxMs;
-    this.dueAt = this.#waiting.wakeIn(this, Math.min(pollMs, maxMs));
-    return new Promise((resolve) => {
-      this.#resume = resolve;
-    });
-  }
-
-  wake(woken: Woken): void {
-    this.dueAt = Number.POSITIVE_INFINITY;
-    this.#wasPolled = woken.kind === "poll" && this.#isPollNext;
-    if (this.#resume === undefined) this.#missed = woken;
-    this.#resume?.(woken);
-    this.#resume = undefined;
-  }
-
-  /** If the reader has just polled, it has found what no message had told it. */
-  end(): void {
-    this.dueAt = Number.POSITIVE_INFINITY;
-    this.#waiting.end(this, this.#wasPolled);
-  }
+function wakeOne(watch: Watch, woken: Woken): void {
+  watch.dueAt = Number.POSITIVE_INFINITY;
+  watch.wasPolled = woken.kind === "poll" && watch.isPollNext;
+  if (watch.resume === undefined) watch.missed = woken;
+  watch.resume?.(woken);
+  watch.resume = undefined;
 }

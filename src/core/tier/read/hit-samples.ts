@@ -1,6 +1,6 @@
 import { type Clock, type Random, within } from "../../base/clock.js";
+import { subjectOf } from "../../telemetry/channel.js";
 import type { Comparison } from "../../telemetry/events.js";
-import { subjectOf } from "../../telemetry/subject.js";
 import type { InFlightLoad, Settled } from "../lease/load-sharing.js";
 import type { ReadRequest } from "../request/request.js";
 import type { ServableValue } from "../request/verdict.js";

@@ -152,7 +152,7 @@ export class Miss implements SharedMiss {
         inFlight = current && this.#inFlightLoadOf(current);
       }
     } finally {
-      watch.end();
+      waiting.end(watch);
       if (this.#waitsFor !== undefined) this.#waitFor(undefined);
       open?.pending.delete(this);
       this.waiters.end();
@@ -269,7 +269,8 @@ export class Miss implements SharedMiss {
   async #wait(watch: Watch, remainingMs: number, round: number, gen: string | undefined): Promise<Respond | undefined> {
     if (this.#mayServeStale) return this.#serveStale();
     this.#awaited = { request: "elsewhere", gen };
-    const woken = await watch.wait(round, Math.min(remainingMs + 1, this.deadlineAt - this.#parts.clock.now()));
+    const { waiting, clock } = this.#parts;
+    const woken = await waiting.wait(watch, round, Math.min(remainingMs + 1, this.deadlineAt - clock.now()));
     if (woken.kind === "poll" || woken.entry === undefined || woken.gen === undefined || woken.gen !== gen)
       return undefined;
     const { entry } = woken;

@@ -1,8 +1,8 @@
 import type { Random } from "../../base/clock.js";
 import { Deferred } from "../../base/deferred.js";
 import { isForWaiters } from "../../store/entry.js";
+import { subjectOf } from "../../telemetry/channel.js";
 import type { Comparison, ObservedOutcome, WatchedValue } from "../../telemetry/events.js";
-import { subjectOf } from "../../telemetry/subject.js";
 import { isDueEarly } from "../entry/freshness.js";
 import type { LeaseRequest, Leases } from "../lease/leases.js";
 import type { Settled } from "../lease/load-sharing.js";

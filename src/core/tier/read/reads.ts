@@ -1,9 +1,9 @@
 import type { Policy } from "../../policy/policy.js";
 import type { NearCache, NearNames } from "../near/near-cache.js";
 import type { NearValue } from "../near/near-entries.js";
-import type { EnclosingLoad } from "../request/enclosing-load.js";
 import type { ReadEnding, ReadReport, ReadRequest } from "../request/request.js";
 import { verdictOf } from "../request/verdict.js";
+import type { EnclosingLoad } from "../request/waiters.js";
 import { type HitParts, Hits } from "./hit.js";
 import { HitSamples } from "./hit-samples.js";
 import { ObservedReads, type ObservedReadsParts, type ObservedSource } from "./observed-reads.js";

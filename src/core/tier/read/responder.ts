@@ -1,13 +1,11 @@
 import type { Clock } from "../../base/clock.js";
 import type { Packing } from "../../codec/packing.js";
 import type { Entry } from "../../store/entry.js";
-import type { Channel } from "../../telemetry/channel.js";
+import { type Channel, subjectOf } from "../../telemetry/channel.js";
 import type { BypassReason, ReadOutcome } from "../../telemetry/events.js";
-import { subjectOf } from "../../telemetry/subject.js";
 import { type DecodedValue, decodeFailure } from "../entry/entry-decoder.js";
 import { freezePlain } from "../entry/freeze-plain.js";
 import type { UnleasedLoads } from "../lease/load-sharing.js";
-import type { Caller } from "../request/caller.js";
 import { freshMsOf, isUnshareable, type Loaded, type LoadedValue } from "../request/loaded.js";
 import {
   type DecodedHolder,
@@ -18,7 +16,7 @@ import {
 } from "../request/request.js";
 import { reportWait, ServedReport, type ServedValue } from "../request/served-report.js";
 import type { ValueDecoder } from "../request/value-decoder.js";
-import { Waiters } from "../request/waiters.js";
+import { type Caller, Waiters } from "../request/waiters.js";
 import type { Loads } from "../source/loads.js";
 
 /**

@@ -7,10 +7,9 @@ import type { Reading } from "../../store/store.js";
 import type { BypassReason, ReadOutcome } from "../../telemetry/events.js";
 import type { ReadTrace } from "../../telemetry/tracing.js";
 import type { DecodedValue } from "../entry/entry-decoder.js";
-import type { Caller, CallSignals } from "./caller.js";
 import type { Excess, Loaded, Refusal } from "./loaded.js";
 import type { ResultControl } from "./result-control.js";
-import type { Waiters } from "./waiters.js";
+import type { Caller, CallSignals, Waiters } from "./waiters.js";
 
 /** The tags of one value that are known before its load, by their texts. Their digests are computed when they are needed. */
 export class TagsBeforeLoad implements RequestTags {

@@ -1,8 +1,7 @@
 import { CachedError } from "../../base/errors.js";
 import type { Encoded, Packing } from "../../codec/packing.js";
 import type { Entry } from "../../store/entry.js";
-import type { Channel } from "../../telemetry/channel.js";
-import { subjectOf } from "../../telemetry/subject.js";
+import { type Channel, subjectOf } from "../../telemetry/channel.js";
 import { type Decoded, decodeEntry } from "../entry/entry-decoder.js";
 import { freezePlain } from "../entry/freeze-plain.js";
 import type { DecodedHolder, ReadRequest, ReadResult } from "./request.js";

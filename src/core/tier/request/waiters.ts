@@ -1,4 +1,6 @@
+import { isError } from "../../base/built-in.js";
 import type { Cancel } from "../../base/clock.js";
+import type { Key } from "../../keys/key.js";
 
 /**
  * The callers that wait for one load, or for one miss that they share. They are gone once all of
@@ -6,13 +8,14 @@ import type { Cancel } from "../../base/clock.js";
  * signal never leaves.
  */
 export class Waiters {
+  /** Whether everybody who waited has left. Remains true even if another caller is added. */
+  isGone = false;
   #count = 0;
   /** How many were added one by one and have not left. */
   #single = 0;
   // Most have none of these.
   #groups: Waiters[] | undefined = undefined;
   #hasEnded = false;
-  #isGone = false;
   #isPermanent = false;
   #cancels: Cancel[] | undefined = undefined;
   #onGone: Set<() => void> | undefined = undefined;
@@ -38,17 +41,12 @@ export class Waiters {
     return (this.#groups ?? []).reduce((sum, { count }) => sum + count, this.#single);
   }
 
-  /** Whether everybody who waited has left. Remains true even if another caller is added. */
-  get isGone(): boolean {
-    return this.#isGone;
-  }
-
   /** Aborts when the waiters are gone. Created on first use, since few loads pass a signal on. */
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       const controller = new AbortController();
       this.#controller = controller;
-      if (this.#isGone) controller.abort(new Abandonment());
+      if (this.isGone) controller.abort(new Abandonment());
     }
     return this.#controller.signal;
   }
@@ -70,7 +68,7 @@ export class Waiters {
 
   /** Calls back once the waiters are gone; at once if they are. */
   onGone(callback: () => void): Cancel {
-    if (this.#isGone) {
+    if (this.isGone) {
       callback();
       return () => undefined;
     }
@@ -108,14 +106,14 @@ export class Waiters {
       if (this.#linger === undefined) this.#go();
       else this.#cancelLinger = this.#linger(() => this.#go());
     };
-    if (this.#isPermanent || this.#isGone) return leave;
+    if (this.#isPermanent || this.isGone) return leave;
     this.#cancels ??= [];
     this.#cancels.push(listen(leave));
     return leave;
   }
 
   #go(): void {
-    this.#isGone = true;
+    this.isGone = true;
     const callbacks = [...(this.#onGone ?? [])];
     this.end();
     this.#controller?.abort(new Abandonment());
@@ -144,3 +142,215 @@ export const isAbandonment = (error: unknown): boolean => error instanceof Aband
 
 /** Makes a waiter leave that never does. */
 const STAYS: Cancel = () => undefined;
+
+/**
+ * Who asked for one read, as far as it can be aborted: a request, or the load that the read is part
+ * of. The load may be awaited by other requests as well, so its own waiters count.
+ */
+export class Caller implements Waiter {
+  /** Whether the outcome of the read has been reported. */
+  isReported = false;
+  readonly #signals: CallSignals;
+  readonly #enclosing: Waiters | undefined;
+  readonly #listeners: AbortListeners;
+  #isAnswered = false;
+
+  constructor(signals: CallSignals, enclosing: Waiters | undefined, listeners: AbortListeners) {
+    this.#signals = signals;
+    this.#enclosing = enclosing;
+    this.#listeners = listeners;
+  }
+
+  /** Whether the caller has stopped waiting before it had its value. Signals that abort later do so for other reasons. */
+  get hasLeft(): boolean {
+    if (this.#isAnswered) return false;
+    return this.#enclosing === undefined ? this.#isAborted() : this.#enclosing.isGone;
+  }
+
+  /**
+   * Returns whether a load that was run for this caller may have failed with `error` because of its
+   * abort. A load inside of another one may use a signal of the request although it does not wait for
+   * it. After the answer, signals may abort without anything being wrong, so the error must be an abort.
+   */
+  mayHaveCaused(error: unknown): boolean {
+    if (!this.#isAnswered) return this.#enclosing?.isGone === true || this.#isAborted();
+    return this.#signals.request.some(({ aborted, reason }) => aborted && isAbort(error, reason));
+  }
+
+  /** Why the caller has left. */
+  get reason(): unknown {
+    const signals = this.#enclosing === undefined ? this.#waitSignals() : [this.#enclosing.signal];
+    return signals.find(({ aborted }) => aborted)?.reason;
+  }
+
+  /** To be called when the read has ended, unless the caller has left. */
+  answered(): void {
+    this.#isAnswered = true;
+  }
+
+  onLeft(callback: () => void): Cancel {
+    if (this.#enclosing !== undefined) return this.#enclosing.onGone(callback);
+    if (this.hasLeft) {
+      callback();
+      return () => undefined;
+    }
+    // Each signal may abort, some long after the caller has left.
+    const cancel = (): void => {
+      for (const cancelOne of cancels) cancelOne();
+    };
+    const leave = (): void => {
+      cancel();
+      callback();
+    };
+    const cancels = this.#waitSignals().map((signal) => this.#listeners.add(signal, leave));
+    return cancel;
+  }
+
+  #isAborted(): boolean {
+    return this.#waitSignals().some(({ aborted }) => aborted);
+  }
+
+  #waitSignals(): readonly AbortSignal[] {
+    const { request, execution } = this.#signals;
+    return execution === undefined ? request : [...request, execution];
+  }
+}
+
+/** The abort signals of the GraphQL request that a read belongs to. */
+export interface CallSignals {
+  /** Of the request. */
+  readonly request: readonly AbortSignal[];
+  /**
+   * Of the execution, from graphql 17. Aborts also when the execution has ended normally, so it
+   * says nothing once the read has been answered.
+   */
+  readonly execution: AbortSignal | undefined;
+}
+
+const isAbort = (error: unknown, reason: unknown): boolean =>
+  error === reason || (isError(error) && (error.name === "AbortError" || error.cause === reason));
+
+/**
+ * Calls back when signals abort, with one listener for each signal: a request can wait for
+ * thousands of keys, and an EventTarget compares a new listener with all it has.
+ */
+export class AbortListeners {
+  readonly #callbacksOf = new WeakMap<AbortSignal, Set<() => void>>();
+
+  add(signal: AbortSignal, callback: () => void): Cancel {
+    // A callback can be registered several times, for several reads of one request.
+    const own = (): void => callback();
+    let callbacks = this.#callbacksOf.get(signal);
+    if (callbacks === undefined) {
+      callbacks = new Set();
+      const all = callbacks;
+      this.#callbacksOf.set(signal, all);
+      signal.addEventListener("abort", () => callEach(all), { once: true });
+    }
+    const added = callbacks.add(own);
+    return () => void added.delete(own);
+  }
+}
+
+/** Calls those that are registered now, unless one of them has removed another. */
+function callEach(callbacks: ReadonlySet<() => void>): void {
+  for (const callback of [...callbacks]) if (callbacks.has(callback)) callback();
+}
+
+/** The load that the current asynchronous context is inside of. */
+export interface EnclosingLoad {
+  /** The keys of this load, and of those that it is inside of. */
+  readonly keys: ReadonlySet<string>;
+  /** See `Loads.starts`. */
+  readonly start: number;
+  readonly waiters: Waiters;
+  /** The load around it, if there is one. */
+  readonly outer: EnclosingLoad | undefined;
+  /** What it has started, such as a timer, can go on afterwards, and is not inside of it any more. */
+  readonly hasEnded: boolean;
+  /** Whether it is the build of a subtree. No other load waits for one, so that what is read in it can wait as long as a request. */
+  readonly isBuild: boolean;
+  /** Notes that it has read a PRIVATE value, which `coordinate` names. */
+  readPrivate(coordinate: string): void;
+  /** Returns whether it is `load`, or inside of it. */
+  isWithin(load: EnclosingLoad): boolean;
+}
+
+/** One load of one key. */
+export class SingleLoad implements EnclosingLoad {
+  readonly keys: ReadonlySet<string>;
+  readonly start: number;
+  readonly waiters: Waiters;
+  readonly outer: EnclosingLoad | undefined;
+  readonly isBuild: boolean;
+  hasEnded = false;
+  /** The field or loader of the first PRIVATE value that it has read. Undefined: it has read none. */
+  privateCoordinate: string | undefined = undefined;
+
+  constructor(
+    { name, kind }: Pick<Key, "name" | "kind">,
+    start: number,
+    waiters: Waiters,
+    outer: EnclosingLoad | undefined,
+  ) {
+    this.keys = new Set([...(outer?.keys ?? []), name]);
+    this.isBuild = kind === "subtree";
+    this.start = start;
+    this.waiters = waiters;
+    this.outer = outer;
+  }
+
+  readPrivate(coordinate: string): void {
+    this.privateCoordinate ??= coordinate;
+    this.outer?.readPrivate(coordinate);
+  }
+
+  isWithin(load: EnclosingLoad): boolean {
+    return this === load || this.outer?.isWithin(load) === true;
+  }
+}
+
+/**
+ * The loads that one call of a source is made for. Its asynchronous context is that of the first of them, but what it
+ * reads, each of them has read.
+ */
+export class JointLoad implements EnclosingLoad {
+  readonly #loads: readonly EnclosingLoad[];
+  #keys: ReadonlySet<string> | undefined;
+  #waiters: Waiters | undefined;
+  readonly outer = undefined;
+  readonly isBuild = false;
+
+  constructor(loads: readonly EnclosingLoad[]) {
+    this.#loads = loads;
+  }
+
+  get keys(): ReadonlySet<string> {
+    this.#keys ??= new Set(this.#loads.flatMap(({ keys }) => [...keys]));
+    return this.#keys;
+  }
+
+  get start(): number {
+    return this.#loads.reduce((latest, { start }) => Math.max(latest, start), 0);
+  }
+
+  get waiters(): Waiters {
+    if (this.#waiters === undefined) {
+      this.#waiters = new Waiters();
+      for (const { waiters } of this.#loads) this.#waiters.addAll(waiters);
+    }
+    return this.#waiters;
+  }
+
+  get hasEnded(): boolean {
+    return this.#loads.every(({ hasEnded }) => hasEnded);
+  }
+
+  readPrivate(coordinate: string): void {
+    for (const load of this.#loads) load.readPrivate(coordinate);
+  }
+
+  isWithin(load: EnclosingLoad): boolean {
+    return this === load || this.#loads.some((one) => one.isWithin(load));
+  }
+}

@@ -1,13 +1,11 @@
 import { CachedError, type ErrorCode } from "../../base/errors.js";
 import { TooLarge, Unstorable } from "../../codec/codec.js";
 import type { Encoded, Packing } from "../../codec/packing.js";
-import type { Channel } from "../../telemetry/channel.js";
-import { subjectOf } from "../../telemetry/subject.js";
-import type { SingleLoad } from "../request/enclosing-load.js";
+import { type Channel, subjectOf } from "../../telemetry/channel.js";
 import { type Excess, LoadedValue, type Refusal } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
 import type { OwnSettings } from "../request/result-control.js";
-import type { Waiters } from "../request/waiters.js";
+import type { SingleLoad, Waiters } from "../request/waiters.js";
 
 /** What a load has returned, and what it has set of that. */
 export interface LoadResult {

@@ -5,19 +5,23 @@ import { CachedError } from "../../base/errors.js";
 import { Multimap } from "../../base/multimap.js";
 import type { Packing } from "../../codec/packing.js";
 import type { Key, Subject } from "../../keys/key.js";
-import type { Channel } from "../../telemetry/channel.js";
-import { subjectOf } from "../../telemetry/subject.js";
+import { type Channel, subjectOf } from "../../telemetry/channel.js";
 import type { LoadTrace, Tracing } from "../../telemetry/tracing.js";
-import { AbortListeners, Caller } from "../request/caller.js";
-import { type EnclosingLoad, JointLoad, SingleLoad } from "../request/enclosing-load.js";
 import type { Loaded } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
 import { type ControlledLoad, LoadControl } from "../request/result-control.js";
-import { isAbandonment, Waiters } from "../request/waiters.js";
+import {
+  AbortListeners,
+  Caller,
+  type EnclosingLoad,
+  isAbandonment,
+  JointLoad,
+  SingleLoad,
+  Waiters,
+} from "../request/waiters.js";
 import { ByteTurns } from "../tick/long-tick.js";
 import { CallerErrors } from "./caller-errors.js";
 import { ask, saysNotAllowed, saysSourceFailed } from "./error-signs.js";
-import { lingering } from "./lingering.js";
 import { excessOf, loadedOf } from "./load-result.js";
 import { type CallOutcome, type GuardedLoad, isRefusal, type SourceGuard } from "./source-guard.js";
 
@@ -158,25 +162,16 @@ export class Loads {
   /**
    * Starts a load at once, so that all loads of one tick reach their source in that tick. Ends the
    * wait of `waiters` with it.
-   *
-   * A refresh of a PUBLIC value must not depend on who has found it stale. That of a PRIVATE value may need the
-   * session of the caller whom it belongs to.
    */
   run(request: ReadRequest, start: LoadStart): RunningLoad {
-    return start.isRefresh && request.policy.scope === "PUBLIC"
-      ? outsideOfRequests.runInAsyncScope(() => this.#run(request, start))
-      : this.#run(request, start);
-  }
-
-  #run(request: ReadRequest, start: LoadStart): RunningLoad {
-    const { isRefresh, isUncacheable = false } = start;
+    const { isRefresh, isUncacheable = false, lingerMs = 0 } = start;
     const { coordinate, name } = request.key;
     const subject = subjectOf(request.key);
     const { readPrevious } = start;
     const control = new LoadControl({ coordinate, subjectsOf: this.#subjectsOf, readPrevious });
     let startedAt = this.#clock.now();
     let hasStarted = false;
-    const waiters = lingering(start, this.#clock, () => hasStarted);
+    const waiters = lingerMs === 0 ? start.waiters : this.#lingering(start, () => hasStarted);
     const call = async (): Promise<CallOutcome> => {
       // It may have waited for a slot. Others who wait load for themselves.
       if (!isRefresh && (waiters.isGone || request.caller?.hasLeft === true)) {
@@ -251,6 +246,17 @@ export class Loads {
       start.onTimeout?.();
     });
     return { waiters, completed, limited };
+  }
+
+  /** Returns those who wait for a load. They leave later once it has begun. */
+  #lingering({ waiters, lingerMs = 0 }: LoadStart, hasBegun: () => boolean): Waiters {
+    const later = new Waiters((go) => {
+      if (hasBegun()) return this.#clock.after(lingerMs, go);
+      go();
+      return () => undefined;
+    });
+    later.addAll(waiters);
+    return later;
   }
 
   /** See `SourceGuard.hasRoom`. */
