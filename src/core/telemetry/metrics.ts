@@ -15,20 +15,14 @@ export interface Metric {
   readonly bounds: readonly number[];
 }
 
-const counter = (unit: string, description: string, ...attributes: string[]): Metric => ({
-  kind: "counter",
-  unit: `{${unit}}`,
-  description,
-  attributes,
-  bounds: [],
-});
-const histogram = (description: string, bounds: readonly number[], ...attributes: string[]): Metric => ({
-  kind: "histogram",
-  unit: "s",
-  description,
-  attributes,
-  bounds,
-});
+/** `attributes`: their names, separated by spaces. */
+function counter(what: string, description: string, attributes: string): Metric {
+  return { kind: "counter", unit: `{${what}}`, description, attributes: attributes.split(" "), bounds: [] };
+}
+
+function histogram(description: string, bounds: readonly number[], attributes: string): Metric {
+  return { kind: "histogram", unit: "s", description, attributes: attributes.split(" "), bounds };
+}
 
 const SOURCE_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 const STORE_BOUNDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1];
@@ -38,39 +32,26 @@ export const METRICS = {
   "graphql_cached.reads": counter(
     "read",
     "Reads of cached fields and loaders, by outcome",
-    "coordinate",
-    "outcome",
-    "subtree",
+    "coordinate outcome subtree",
   ),
-  "graphql_cached.bypasses": counter(
-    "read",
-    "Reads that bypassed the cache, by reason",
-    "coordinate",
-    "reason",
-    "subtree",
-  ),
-  "graphql_cached.loads": counter("load", "Loads from the source that have begun", "coordinate", "subtree"),
-  "graphql_cached.load.failures": counter("load", "Loads that failed", "coordinate", "subtree"),
+  "graphql_cached.bypasses": counter("read", "Reads that bypassed the cache, by reason", "coordinate reason subtree"),
+  "graphql_cached.loads": counter("load", "Loads from the source that have begun", "coordinate subtree"),
+  "graphql_cached.load.failures": counter("load", "Loads that failed", "coordinate subtree"),
   "graphql_cached.write.refusals": counter(
     "value",
     "Loaded values that the store did not take: invalidated meanwhile, lease lost, no reply",
-    "coordinate",
-    "subtree",
+    "coordinate subtree",
   ),
   "graphql_cached.value.refusals": counter(
     "value",
     "Loaded values that cannot be cached, by error code",
-    "coordinate",
-    "error.type",
-    "subtree",
+    "coordinate error.type subtree",
   ),
-  "graphql_cached.lease.losses": counter("lease", "Leases that ended before their load", "coordinate", "subtree"),
+  "graphql_cached.lease.losses": counter("lease", "Leases that ended before their load", "coordinate subtree"),
   "graphql_cached.invalidations": counter(
     "invalidation",
     "Invalidations, by what asked for them",
-    "via",
-    "kind",
-    "confirmed",
+    "via kind confirmed",
   ),
   "graphql_cached.store.failures": counter(
     "operation",
@@ -80,35 +61,27 @@ export const METRICS = {
   "graphql_cached.samples": counter(
     "hit",
     "Hits that were compared with their source: same, or different if they were outdated",
-    "coordinate",
-    "comparison",
-    "subtree",
+    "coordinate comparison subtree",
   ),
   "graphql_cached.subtree.skips": counter(
     "request",
     "Requests that were executed without the subtree of a field, or whose subtree was not stored, by reason",
-    "coordinate",
-    "reason",
+    "coordinate reason",
   ),
   "graphql_cached.load.duration": histogram(
     "How long loads took; error.type is set if they failed",
     SOURCE_BOUNDS,
-    "coordinate",
-    "error.type",
-    "subtree",
+    "coordinate error.type subtree",
   ),
   "graphql_cached.wait.duration": histogram(
     "How long callers waited for a load that was not their own, in this process (local) or another one (remote)",
     SOURCE_BOUNDS,
-    "coordinate",
-    "holder",
-    "subtree",
+    "coordinate holder subtree",
   ),
   "graphql_cached.store.duration": histogram(
     "How long store operations took; error.type is set if they failed",
     STORE_BOUNDS,
-    "operation",
-    "error.type",
+    "operation error.type",
   ),
 } as const satisfies Readonly<Record<string, Metric>>;
 

@@ -5,6 +5,7 @@ import { Deferred } from "../../base/deferred.js";
 import type { BypassReason } from "../../telemetry/events.js";
 import { freshMsOf, type Loaded } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
+import type { TierSettings } from "../request/settings.js";
 import { Waiters } from "../request/waiters.js";
 import type { LoadLimit } from "../source/load-limit.js";
 import type { LongTick } from "../tick/long-tick.js";
@@ -51,14 +52,14 @@ export class UnleasedLoads {
   readonly #clock: Clock;
   readonly #longTick: LongTick;
   readonly #limit: LoadLimit;
-  readonly #settings: UnleasedLoadSettings;
+  readonly #settings: TierSettings;
   readonly #byKey = new Map<string, KeyLoads>();
   /** The keys whose next load begins at the end of this tick. */
   #starting: KeyLoads[] = [];
   readonly #recent = new LRUCache<string, UnleasedLoad>({ max: MAX_RECENT_LOADS });
 
   /** `longTick` says when the readers of a tick have asked. */
-  constructor(clock: Clock, longTick: LongTick, limit: LoadLimit, settings: UnleasedLoadSettings) {
+  constructor(clock: Clock, longTick: LongTick, limit: LoadLimit, settings: TierSettings) {
     this.#clock = clock;
     this.#longTick = longTick;
     this.#limit = limit;
@@ -229,16 +230,6 @@ export interface InFlightLoad {
 export interface Settled {
   /** Whether the store accepted the value: false if it was invalidated during the load. */
   readonly isStored: boolean;
-}
-
-/** The settings of `UnleasedLoads`, in milliseconds. */
-export interface UnleasedLoadSettings {
-  /** After this long, the next load begins although the running one has not ended. */
-  readonly leaseMs: number;
-  /** How long a reader inside a load waits at most for the next load to begin. */
-  readonly nestedWaitMs: number;
-  /** How old a load may be that is shared while the store is unavailable; 0: not shared. */
-  readonly outageShareMs: number;
 }
 
 /** A load without a lease that waits to run, runs, or has ended. */

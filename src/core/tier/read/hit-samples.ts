@@ -1,11 +1,11 @@
-import { type Clock, type Random, within } from "../../base/clock.js";
+import { within } from "../../base/clock.js";
 import { subjectOf } from "../../telemetry/channel.js";
 import type { Comparison } from "../../telemetry/events.js";
 import type { InFlightLoad, Settled } from "../lease/load-sharing.js";
 import type { ReadRequest } from "../request/request.js";
 import type { ServableValue } from "../request/verdict.js";
-import type { Loads } from "../source/loads.js";
-import type { ComparedPath, ComparisonParts, ValueComparison } from "./value-comparison.js";
+import type { ReadParts, ReadPath } from "./read-parts.js";
+import type { ValueComparison } from "./value-comparison.js";
 
 /**
  * Compares some of the hits with their source, off the path of requests, to measure how many of them are outdated. Only hits
@@ -19,9 +19,9 @@ import type { ComparedPath, ComparisonParts, ValueComparison } from "./value-com
  * the same as well: otherwise, changes would be left out more often than their absence.
  */
 export class HitSamples {
-  readonly #parts: HitSamplesParts;
+  readonly #parts: ReadParts;
   readonly #comparison: ValueComparison;
-  readonly #path: ComparedPath;
+  readonly #path: ReadPath;
   /** How many samples are under way, from the hit on. */
   #underWay = 0;
   /** The fields and loaders with a call of their source that has not ended. */
@@ -31,7 +31,7 @@ export class HitSamples {
   #secondBeganAt = Number.NEGATIVE_INFINITY;
   #inSecond = 0;
 
-  constructor(parts: HitSamplesParts, comparison: ValueComparison, path: ComparedPath) {
+  constructor(parts: ReadParts, comparison: ValueComparison, path: ReadPath) {
     this.#parts = parts;
     this.#comparison = comparison;
     this.#path = path;
@@ -135,22 +135,6 @@ export class HitSamples {
       ...(isConfirmed ? { watched: { ageMs, newMs } } : {}),
     });
   }
-}
-
-/** The settings of `HitSamples`. The resolved options satisfy this interface. */
-export interface SampleSettings {
-  readonly sampleRatio: number;
-  readonly maxSamplesPerSecond: number;
-  readonly maxConcurrentSamples: number;
-  readonly loadTimeoutMs: number;
-}
-
-/** The parts that `HitSamples` uses. */
-export interface HitSamplesParts extends ComparisonParts {
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly loads: Loads;
-  readonly settings: SampleSettings;
 }
 
 /** A hit that is compared. */

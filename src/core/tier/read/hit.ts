@@ -1,14 +1,14 @@
-import type { Random } from "../../base/clock.js";
 import type { Key } from "../../keys/key.js";
 import type { Reading } from "../../store/store.js";
 import type { BypassReason } from "../../telemetry/events.js";
 import { isDueEarly } from "../entry/freshness.js";
 import type { Modes } from "../record/modes.js";
-import { type HitPath, hasMoreTags, type ReadRequest, ReadResult } from "../request/request.js";
+import { hasMoreTags, type ReadRequest, ReadResult } from "../request/request.js";
 import { prepareFor, type ServableValue, UNPREPARED, verdictOf } from "../request/verdict.js";
 import { TickBatch } from "../tick/tick-batch.js";
 import type { HitSamples } from "./hit-samples.js";
-import { type Missed, Misses, type MissesParts } from "./misses.js";
+import { type Missed, Misses } from "./misses.js";
+import type { ReadParts, ReadPath } from "./read-parts.js";
 
 /**
  * The path of a hit from top to bottom: the requests of the tick, one store read for all of them, the verdict on each entry, its value.
@@ -18,17 +18,17 @@ import { type Missed, Misses, type MissesParts } from "./misses.js";
  * while a read is running belongs to the next one, so its results are never older than the call. All
  * that must be loaded after a read share one round trip for leases.
  */
-export class Hits implements HitPath {
+export class Hits implements ReadPath {
   readonly misses: Misses;
   /** The modes in this process. */
   readonly modes: Modes;
   /** Compares some of the hits with their source. Undefined: none. */
   protected samples: HitSamples | undefined = undefined;
-  readonly #parts: HitParts;
+  readonly #parts: ReadParts;
   readonly #reads: TickBatch<ReadRequest, ReadResult>;
   #isClosed = false;
 
-  constructor(parts: HitParts) {
+  constructor(parts: ReadParts) {
     this.#parts = parts;
     this.modes = parts.sharedSettings.modes;
     this.#reads = new TickBatch(parts.clock, (requests) => this.#readStore(requests), parts.longTick);
@@ -55,7 +55,6 @@ export class Hits implements HitPath {
     return this.#reads.addThen(request, (readResult) => this.respond(request, readResult));
   }
 
-  /** Reads the store for one request, together with all other calls of the tick. Rejects if the store's `read` does. */
   readResultOf(request: ReadRequest): Promise<ReadResult> {
     return this.#reads.add(request);
   }
@@ -182,13 +181,17 @@ export class Hits implements HitPath {
     });
   }
 
-  /** Returns why a request must not read the store. Undefined if it may. */
   bypassReasonOf({ key, tags }: ReadRequest): BypassReason | undefined {
     const restriction = this.modes.isUnrestricted ? undefined : this.restrictionOf(key);
     if (restriction !== undefined) return restriction;
     const { loads, unconfirmed } = this.#parts;
     if (loads.enclosingKeys().has(key.name)) return "NESTED";
     return unconfirmed.has(key, tags) ? "STORE_UNAVAILABLE" : undefined;
+  }
+
+  mayRead({ key, tags }: ReadRequest): boolean {
+    const { loads, unconfirmed } = this.#parts;
+    return !this.#isClosed && !loads.enclosingKeys().has(key.name) && !unconfirmed.has(key, tags);
   }
 
   /** Returns why no request of a field or loader may read the store: the cache is closed, or its mode is not on. */
@@ -209,11 +212,6 @@ export class Hits implements HitPath {
 
 /** Whether a caller is part of a load, and whether of that of the same key, which it must not wait for. */
 export type Nesting = "none" | "own-load" | "other-load";
-
-/** The parts that `Hits` uses. */
-export interface HitParts extends MissesParts {
-  readonly random: Random;
-}
 
 /** What has to be known could not be read, so no entry can be evaluated. */
 const FAILED: Reading = { kind: "failed", error: new Error(UNPREPARED) };

@@ -1,20 +1,17 @@
-import { type Clock, within } from "../../base/clock.js";
+import { within } from "../../base/clock.js";
 import { areLoadsShareable, type Entry, isForWaiters } from "../../store/entry.js";
-import type { Channel } from "../../telemetry/channel.js";
 import type { BypassReason } from "../../telemetry/events.js";
 import type { Freshness } from "../entry/freshness.js";
-import type { Acquired, Leases } from "../lease/leases.js";
+import type { Acquired } from "../lease/leases.js";
 import type { InFlightLoad } from "../lease/load-sharing.js";
-import type { Waiting, Watch } from "../lease/waiting.js";
-import type { SharedSettings } from "../record/shared-settings.js";
+import type { Watch } from "../lease/waiting.js";
 import { isForWaitersOnly, isUnshareable } from "../request/loaded.js";
-import type { AwaitedLoad, HitPath, ReadRequest, Respond, SharedMiss } from "../request/request.js";
+import type { AwaitedLoad, ReadRequest, Respond, SharedMiss } from "../request/request.js";
 import { reportWait, subjectsOfLoaded } from "../request/served-report.js";
-import { fallbackOf, isCurrentAt, type Verdict, type VerdictParts, verdictOf } from "../request/verdict.js";
+import { fallbackOf, isCurrentAt, type Verdict, verdictOf } from "../request/verdict.js";
 import { Waiters } from "../request/waiters.js";
-import type { Loads } from "../source/loads.js";
-import { type LongTick, type Turns, turnOf } from "../tick/long-tick.js";
-import type { Responder } from "./responder.js";
+import { type Turns, turnOf } from "../tick/long-tick.js";
+import type { ReadParts, ReadPath } from "./read-parts.js";
 
 /**
  * Resolves the miss of one request, for itself and for all that share it. In each round it joins a
@@ -57,8 +54,8 @@ export class Miss implements SharedMiss {
   /** The load that it has waited for last. */
   #awaited: AwaitedLoad | undefined = undefined;
   readonly #start: MissStart;
-  readonly #parts: MissParts;
-  readonly #hitPath: HitPath;
+  readonly #parts: ReadParts;
+  readonly #path: ReadPath;
   readonly #isNested: boolean;
   /** Whether to serve the stale value at once unless this request wins the lease (`refresh: FOREGROUND`). */
   readonly #mayServeStale: boolean;
@@ -73,12 +70,12 @@ export class Miss implements SharedMiss {
   #waitsFor: string | undefined = undefined;
 
   /** Made in the asynchronous context of `request`. */
-  constructor(request: ReadRequest, start: MissStart, parts: MissParts, hitPath: HitPath) {
+  constructor(request: ReadRequest, start: MissStart, parts: ReadParts, path: ReadPath) {
     this.deadlineAt = start.deadlineAt;
     this.request = request;
     this.#start = start;
     this.#parts = parts;
-    this.#hitPath = hitPath;
+    this.#path = path;
     this.#isNested = parts.loads.isEnclosing;
     this.#mayServeStale = start.freshness === "stale-while-revalidate";
     this.#fallback = this.#mayServeStale || start.freshness === "stale-if-error" ? start.entry : undefined;
@@ -139,7 +136,7 @@ export class Miss implements SharedMiss {
         if (respond !== undefined) return respond;
         if (clock.now() >= this.deadlineAt)
           return this.#isNested ? this.#bypass("NESTED") : await this.#fallBack(this.#bypass("WAIT_TIMEOUT"), "stale");
-        const readResult = await this.#hitPath.readResultOf(request);
+        const readResult = await this.#path.readResultOf(request);
         const modeReason = sharedSettings.modes.reasonOf(request.key.coordinate);
         if (modeReason !== undefined) return this.#bypass(modeReason);
         if (readResult.reading.kind === "failed") return await this.#fallBack(this.#bypass("STORE_UNAVAILABLE"));
@@ -350,9 +347,9 @@ export class Miss implements SharedMiss {
     return async (request) => {
       if (request === this.request) return respondOwn(request);
       await released;
-      const reason = this.#hitPath.bypassReasonOf(request);
+      const reason = this.#path.bypassReasonOf(request);
       if (reason !== undefined) return this.#parts.responder.bypass(request, reason);
-      return this.#hitPath.respond(request, await this.#hitPath.readResultOf(request), this.deadlineAt);
+      return this.#path.respond(request, await this.#path.readResultOf(request), this.deadlineAt);
     };
   }
 
@@ -382,19 +379,6 @@ export class Miss implements SharedMiss {
     const { clock } = this.#parts;
     return within(clock, promise, { ms: this.deadlineAt - clock.now(), otherwise: () => undefined });
   }
-}
-
-/** The parts that `Miss` uses. */
-export interface MissParts extends VerdictParts {
-  readonly sharedSettings: SharedSettings;
-  readonly channel: Channel;
-  readonly clock: Clock;
-  /** What lease requests and loads are collected in. */
-  readonly longTick: LongTick;
-  readonly loads: Loads;
-  readonly leases: Leases;
-  readonly responder: Responder;
-  readonly waiting: Waiting;
 }
 
 /** What the first read has shown, and how long the miss may take. */

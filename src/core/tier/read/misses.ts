@@ -1,29 +1,26 @@
 import { within } from "../../base/clock.js";
 import type { Entry } from "../../store/entry.js";
-import type { Store } from "../../store/store.js";
 import type { Freshness } from "../entry/freshness.js";
 import type { Acquired } from "../lease/leases.js";
 import type { InFlightLoad } from "../lease/load-sharing.js";
-import type { NearCache } from "../near/near-cache.js";
-import type { HitPath, ReadRequest, ReadResult, SharedMiss } from "../request/request.js";
+import type { ReadRequest, ReadResult, SharedMiss } from "../request/request.js";
 import { areSameSubjects } from "../request/served-report.js";
-import type { TierSettings } from "../request/settings.js";
-import type { ValueDecoder } from "../request/value-decoder.js";
-import { Miss, type MissParts, type MissStart, type OpenMisses } from "./miss.js";
+import { Miss, type MissStart, type OpenMisses } from "./miss.js";
+import type { ReadParts, ReadPath } from "./read-parts.js";
 
 /**
  * The ways into a miss, when nothing can be served, and the refreshes in the background. Its rounds are in `miss.ts`.
  */
 export class Misses {
-  readonly #parts: MissesParts;
-  readonly #hitPath: HitPath;
+  readonly #parts: ReadParts;
+  readonly #path: ReadPath;
   /** The keys with a background refresh. */
   readonly #refreshing = new Set<string>();
   readonly #open: OpenMisses = { pending: new Set(), waiting: new Map() };
 
-  constructor(parts: MissesParts, hitPath: HitPath) {
+  constructor(parts: ReadParts, path: ReadPath) {
     this.#parts = parts;
-    this.#hitPath = hitPath;
+    this.#path = path;
   }
 
   /** The number of readers that wait for a load of this process or another. */
@@ -71,7 +68,7 @@ export class Misses {
       // With a stale value to fall back to, it waits on terms of its own.
       isJoinable: mayShare && (freshness === "absent" || freshness === "pending"),
     };
-    const miss = new Miss(request, start, this.#parts, this.#hitPath);
+    const miss = new Miss(request, start, this.#parts, this.#path);
     if (mayShare) readResult.miss = miss;
     return miss.answer(request);
   }
@@ -117,7 +114,7 @@ export class Misses {
     );
     // Now that no read finds it fresh any more.
     near?.drop(name);
-    const readResult = await this.#hitPath.readResultOf(request);
+    const readResult = await this.#path.readResultOf(request);
     if (!isInvalidated || readResult.reading.kind !== "read") return undefined;
     const { entry, now } = readResult.reading;
     const isWriting = this.#parts.invalidations.isWritten(request, now);
@@ -200,14 +197,6 @@ export class Misses {
     const leaseWaitMs = isNested ? settings.nestedWaitMs : settings.leaseWaitMs;
     return clock.now() + Math.min(leaseWaitMs, hasStale ? (settings.softTimeoutMs ?? leaseWaitMs) : leaseWaitMs);
   }
-}
-
-/** The parts that `Misses` uses. */
-export interface MissesParts extends MissParts {
-  readonly store: Store;
-  readonly decoder: ValueDecoder;
-  readonly near: NearCache | undefined;
-  readonly settings: TierSettings;
 }
 
 /** Why the value that was shown is not served. */

@@ -1,18 +1,16 @@
-import type { Random } from "../../base/clock.js";
 import { Deferred } from "../../base/deferred.js";
 import { isForWaiters } from "../../store/entry.js";
 import { subjectOf } from "../../telemetry/channel.js";
 import type { Comparison, ObservedOutcome, WatchedValue } from "../../telemetry/events.js";
 import { isDueEarly } from "../entry/freshness.js";
-import type { LeaseRequest, Leases } from "../lease/leases.js";
+import type { LeaseRequest } from "../lease/leases.js";
 import type { Settled } from "../lease/load-sharing.js";
 import type { ReadRequest } from "../request/request.js";
-import type { ValueDecoder } from "../request/value-decoder.js";
 import { type ServableValue, verdictOf } from "../request/verdict.js";
 import { Waiters } from "../request/waiters.js";
-import type { Loads } from "../source/loads.js";
 import type { Misses } from "./misses.js";
-import type { ComparedPath, ComparisonParts, ValueComparison } from "./value-comparison.js";
+import type { ReadParts, ReadPath } from "./read-parts.js";
+import type { ValueComparison } from "./value-comparison.js";
 
 /**
  * The reads of fields, loaders and responses whose mode is `observe`. Each is looked up as if the mode was on, and then answered
@@ -31,13 +29,15 @@ import type { ComparedPath, ComparisonParts, ValueComparison } from "./value-com
  *   the difference counts if it was stored.
  */
 export class ObservedReads {
-  readonly #parts: ObservedReadsParts;
-  readonly #path: ObservedPath;
+  readonly #parts: ReadParts;
+  readonly #path: ReadPath;
+  readonly #misses: Misses;
   readonly #comparison: ValueComparison;
 
-  constructor(parts: ObservedReadsParts, path: ObservedPath, comparison: ValueComparison) {
+  constructor(parts: ReadParts, path: ReadPath, misses: Misses, comparison: ValueComparison) {
     this.#parts = parts;
     this.#path = path;
+    this.#misses = misses;
     this.#comparison = comparison;
   }
 
@@ -102,7 +102,7 @@ export class ObservedReads {
 
   /** Prepares a load whose value replaces the stored one, for a caller who wants no older one. */
   async #supersede(request: ReadRequest): Promise<Lookup> {
-    const superseded = this.#path.mayRead(request) ? await this.#path.misses.supersede(request) : undefined;
+    const superseded = this.#path.mayRead(request) ? await this.#misses.supersede(request) : undefined;
     if (superseded === undefined || superseded.isWriting) return { outcome: undefined };
     const { supersededAt } = superseded;
     return { outcome: undefined, lease: { supersededAt, hasValue: false } };
@@ -181,19 +181,6 @@ export class ObservedReads {
     if (served.tags !== "current") return undefined;
     return this.#comparison.watch(name, served.entry, ageMs, isSame);
   }
-}
-
-/** The parts that `ObservedReads` uses. */
-export interface ObservedReadsParts extends ComparisonParts {
-  readonly leases: Leases;
-  readonly loads: Loads;
-  readonly random: Random;
-  readonly decoder: ValueDecoder;
-}
-
-/** What an observed read needs of the path of a hit: see `Hits`. */
-export interface ObservedPath extends ComparedPath {
-  readonly misses: Misses;
 }
 
 /** Calls the source of an observed read. `outcome`: what the cache would have done. Undefined: the read is not counted. */

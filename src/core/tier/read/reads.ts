@@ -4,24 +4,25 @@ import type { NearValue } from "../near/near-entries.js";
 import type { ReadEnding, ReadReport, ReadRequest } from "../request/request.js";
 import { verdictOf } from "../request/verdict.js";
 import type { EnclosingLoad } from "../request/waiters.js";
-import { type HitParts, Hits } from "./hit.js";
+import { Hits } from "./hit.js";
 import { HitSamples } from "./hit-samples.js";
-import { ObservedReads, type ObservedReadsParts, type ObservedSource } from "./observed-reads.js";
+import { ObservedReads, type ObservedSource } from "./observed-reads.js";
+import type { ReadParts } from "./read-parts.js";
 import { ValueComparison } from "./value-comparison.js";
 
 /** All ways to read: through the store (`hit.ts`), from the near cache, observed, and without a load. */
 export class Reads extends Hits {
   /** Whether there is a near cache. */
   readonly hasNear: boolean;
-  readonly #parts: ReadsParts;
+  readonly #parts: ReadParts;
   readonly #observed: ObservedReads;
 
-  constructor(parts: ReadsParts) {
+  constructor(parts: ReadParts) {
     super(parts);
     this.hasNear = parts.near !== undefined;
     this.#parts = parts;
     const comparison = new ValueComparison(parts, this);
-    this.#observed = new ObservedReads(parts, this, comparison);
+    this.#observed = new ObservedReads(parts, this, this.misses, comparison);
     if (parts.settings.sampleRatio > 0) this.samples = new HitSamples(parts, comparison, this);
   }
 
@@ -36,12 +37,6 @@ export class Reads extends Hits {
    */
   observe(request: ReadRequest, source: ObservedSource, mayLoad = true): Promise<unknown> {
     return this.#observed.read(request, source, mayLoad);
-  }
-
-  /** Returns whether the request could read the store if its mode was on. */
-  mayRead({ key, tags }: ReadRequest): boolean {
-    const { loads, unconfirmed } = this.#parts;
-    return !this.isClosed && !loads.enclosingKeys().has(key.name) && !unconfirmed.has(key, tags);
   }
 
   /** Returns whether values like that of the request have tags derived from them. */
@@ -138,6 +133,3 @@ export class Reads extends Hits {
     if (loads.enclosing()?.isBuild !== true) loads.expedite(key, read);
   }
 }
-
-/** The parts that `Reads` uses. */
-export interface ReadsParts extends HitParts, ObservedReadsParts {}

@@ -1,25 +1,21 @@
 import { isDeepStrictEqual } from "node:util";
 import { ignoreRejection } from "../../base/deferred.js";
 import { CachedError, describeSetting } from "../../base/errors.js";
-import type { Packing } from "../../codec/packing.js";
 import type { Entry } from "../../store/entry.js";
-import type { Channel } from "../../telemetry/channel.js";
 import type { Comparison, WatchedValue } from "../../telemetry/events.js";
 import type { Settled } from "../lease/load-sharing.js";
-import type { InvalidationClock } from "../record/invalidation-clock.js";
-import type { UnconfirmedInvalidations } from "../record/unconfirmed-invalidations.js";
-import type { ReadRequest, ReadResult } from "../request/request.js";
-import type { ValueDecoder } from "../request/value-decoder.js";
+import type { ReadRequest } from "../request/request.js";
 import { type ServableValue, tagsStateOf } from "../request/verdict.js";
+import type { ReadParts, ReadPath } from "./read-parts.js";
 
 /** Compares stored values with what their source returns, and keeps in mind for how long each entry is known to be unchanged. */
 export class ValueComparison {
-  readonly #parts: ComparisonParts;
-  readonly #path: ComparedPath;
+  readonly #parts: ReadParts;
+  readonly #path: ReadPath;
   /** By the names of entries; the one that was compared last comes last. */
   readonly #watched = new Map<string, { readonly grantedAt: number; readonly untilMs: number }>();
 
-  constructor(parts: ComparisonParts, path: ComparedPath) {
+  constructor(parts: ReadParts, path: ReadPath) {
     this.#parts = parts;
     this.#path = path;
   }
@@ -92,22 +88,6 @@ export class ValueComparison {
     if (this.#watched.size > MAX_WATCHED) this.#watched.delete(this.#watched.keys().next().value as string);
     return { ageMs, newMs: Math.max(0, ageMs - untilMs) };
   }
-}
-
-/** The parts that `ValueComparison` uses. */
-export interface ComparisonParts {
-  readonly channel: Channel;
-  readonly invalidations: InvalidationClock;
-  readonly packing: Packing;
-  readonly unconfirmed: UnconfirmedInvalidations;
-  readonly decoder: ValueDecoder;
-}
-
-/** What a comparison needs of the path of a hit: see `Hits`. */
-export interface ComparedPath {
-  readResultOf(request: ReadRequest): Promise<ReadResult>;
-  /** Returns whether the request could read the store if its mode was on. */
-  mayRead(request: ReadRequest): boolean;
 }
 
 /** How many entries are remembered that were compared. */

@@ -267,16 +267,6 @@ export class ReadResult implements DecodedHolder {
   }
 }
 
-/** What a miss needs of the path of a hit: see `Hits`. */
-export interface HitPath {
-  /** Reads the store for one request, together with all other reads of the tick. */
-  readResultOf(request: ReadRequest): Promise<ReadResult>;
-  /** Answers a request from its read. A miss stops waiting at `deadlineAt`. */
-  respond(request: ReadRequest, readResult: ReadResult, deadlineAt: number): unknown;
-  /** Returns why a request must not read the store. Undefined if it may. */
-  bypassReasonOf(request: ReadRequest): BypassReason | undefined;
-}
-
 /** Where a decoded value is kept for further readers. */
 export interface DecodedHolder {
   /** The value, once one of several readers has decoded it and the others can have copies. */

@@ -10,6 +10,7 @@ import type { LoadTrace, Tracing } from "../../telemetry/tracing.js";
 import type { Loaded } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
 import { type ControlledLoad, LoadControl } from "../request/result-control.js";
+import type { TierSettings } from "../request/settings.js";
 import {
   AbortListeners,
   Caller,
@@ -344,11 +345,7 @@ export class Loads {
 }
 
 /** The settings of `Loads`. The resolved options satisfy this interface. */
-export interface LoadSettings {
-  /** How long readers wait for a load. */
-  readonly loadTimeoutMs: number;
-  /** How long a key is not shared after errors that concern one caller only. */
-  readonly errorBackoffMs: number;
+export interface LoadSettings extends Pick<TierSettings, "loadTimeoutMs" | "errorBackoffMs"> {
   /** Returns whether an error concerns only the caller that the load was run for. */
   readonly isCallerError: ((error: unknown, coordinate: string) => boolean) | undefined;
   /**
