@@ -59,7 +59,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     const names = this.#requests.namesOf(id);
     const tier = this.#tier;
     if (this.#isForgotten(names)) return this.#readOnTime(id, names, "none");
-    if (typeof names === "string") return this.#remembered(memoKeyOf(id, names), id, names, tier.enclosingLoad());
+    if (typeof names === "string") return this.#remembered(memoKeyOf(id, names), id, names, tier.loads.enclosing());
     this.#forgetInvalidated(id, names);
     const { memoKey } = names;
     if (tier.hasNear && !this.#known.has(memoKey)) {
@@ -70,7 +70,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     // The memoized promise is the one that waits for this load.
     if (nesting === "own-load") return this.#read(id, names, nesting);
     if (tier.hasNear) this.#known.add(memoKey);
-    const value = this.#remembered(memoKey, id, names, nesting === "none" ? undefined : tier.enclosingLoad());
+    const value = this.#remembered(memoKey, id, names, nesting === "none" ? undefined : tier.loads.enclosing());
     // The memoized promise may be that of a load that waits for the slot of the load around this call.
     if (nesting === "other-load") tier.expedite(names, value);
     return value;
@@ -147,9 +147,9 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     primed.catch(() => undefined);
     this.#requests.remembered(primed);
     if (!this.#memo.has(memoKey)) this.#memo.set(memoKey, primed);
-    const load = this.#tier.enclosingLoad();
+    const load = this.#tier.loads.enclosing();
     if (load !== undefined && this.#memoInLoads.get(memoKey, load) === undefined)
-      this.#memoInLoads.set(memoKey, primed, load, this.#tier.loadStarts);
+      this.#memoInLoads.set(memoKey, primed, load, this.#tier.loads.starts);
   }
 
   /** Returns what this request has read under `memoKey`, or reads it. Inside of a load: what was read since the load began. */
@@ -164,7 +164,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     if (known === undefined || this.#requests.mustReadAgain(known)) {
       const value = this.#readOnTime(id, names, load === undefined ? "none" : "other-load");
       this.#requests.remembered(value);
-      if (this.#remembers && load !== undefined) this.#memoInLoads.set(memoKey, value, load, this.#tier.loadStarts);
+      if (this.#remembers && load !== undefined) this.#memoInLoads.set(memoKey, value, load, this.#tier.loads.starts);
       else if (this.#remembers) this.#memo.set(memoKey, value);
       return value;
     }

@@ -63,7 +63,7 @@ export class ContextRequests<Id, Value, Context> {
       isProduction: parts.isProduction,
       placement,
       signals: () => parts.signals.of(options.name, context),
-      together: (loads, work) => parts.tier.together(loads, work),
+      together: (loads, work) => parts.tier.loads.together(loads, work),
     });
   }
 
@@ -149,7 +149,7 @@ export class ContextRequests<Id, Value, Context> {
   }
 
   #idLoad(id: Id, cached: IdLoad<Id>["cached"]): IdLoad<Id> {
-    return { id, cached, enclosing: this.definition.parts.tier.enclosingLoad(), toString: () => String(id) };
+    return { id, cached, enclosing: this.definition.parts.tier.loads.enclosing(), toString: () => String(id) };
   }
 
   /** Loads an id without the cache, and says so. */

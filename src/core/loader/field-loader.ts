@@ -46,14 +46,14 @@ export class FieldLoader {
     const nesting = this.#tier.nestingOf(request);
     if (nesting === "own-load") return this.#tier.read(request, nesting);
     const { name } = request.key;
-    const load = nesting === "none" ? undefined : (this.#tier.enclosingLoad() as EnclosingLoad);
+    const load = nesting === "none" ? undefined : (this.#tier.loads.enclosing() as EnclosingLoad);
     const first = load === undefined ? this.#firstOf.get(name) : this.#firstInLoads.get(name, load)?.value;
     let value: Promise<unknown>;
     if (first === undefined || this.#mayBeInvalidated(first, request)) {
       const own = new FirstRead(request, this);
       request.ending = own;
       if (load === undefined) this.#firstOf.set(name, own);
-      else this.#firstInLoads.set(name, own, load, this.#tier.loadStarts);
+      else this.#firstInLoads.set(name, own, load, this.#tier.loads.starts);
       value = this.#tier.read(request, nesting);
       own.result = value;
     } else {

@@ -140,7 +140,7 @@ function callerLoader<Id, Value, Context>(
   const loaders = new Map<Identity | undefined, CachedLoader<Id, Value>>();
   const identity = (): Identity | undefined => {
     if (identify === undefined) return undefined;
-    if (policy.scope === "PRIVATE") parts.tier.readPrivate(options.name);
+    if (policy.scope === "PRIVATE") parts.tier.loads.readPrivate(options.name);
     // A load that uses a PUBLIC loader does not depend on who asks.
     return contextWatch.pause(() => identityOf(identify, context));
   };

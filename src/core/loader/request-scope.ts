@@ -122,7 +122,7 @@ export class RequestScopes {
 
   /** Adds the builds that a read of a loader belongs to, or may belong to. */
   #withBuilds(observer: Observer | undefined, context: unknown): Observer | undefined {
-    const load = this.#tier.enclosingLoad();
+    const load = this.#tier.loads.enclosing();
     const certain: Build[] = [];
     const possible: Build[] = [];
     for (const build of this.#builds)

@@ -92,7 +92,7 @@ export class ResponseCache {
     const plan = planner.plan(operation.document, operation.operationName);
     if (plan === undefined || plan.obstacle !== undefined) return undefined;
     const override = scopes.overrideOf(operation.context);
-    if (override === "BYPASS" || tier.enclosingLoad() !== undefined) return undefined;
+    if (override === "BYPASS" || tier.loads.enclosing() !== undefined) return undefined;
     if (tier.modes.reasonOf(RESPONSES) === "MODE_OFF") return undefined;
     if (plan.coordinates.some((coordinate) => tier.modes.reasonOf(coordinate) !== undefined)) return undefined;
     const learned = getOrMake(this.#learned, plan.digest, () => ({ isCacheable: undefined, isPrivate: false }));

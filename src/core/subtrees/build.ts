@@ -46,7 +46,7 @@ export class SubtreeBuild implements Build {
     this.#info = info;
     this.#skipped = skipped;
     this.#startedAt = parts.clock.now();
-    this.load = parts.tier.enclosingLoad();
+    this.load = parts.tier.loads.enclosing();
     this.#collected = new CollectedParts(parts, {
       what: `the subtree of \`${rule.coordinate}\``,
       contextPaths: rule.contextPaths.map(({ text }) => text),

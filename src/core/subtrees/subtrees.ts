@@ -71,7 +71,7 @@ export class Subtrees implements OperationRewriter {
     if (state === null || state.roots.size + state.listed.size === 0) return undefined;
     const { scopes, tier } = this.#parts;
     scopes.own(operation.context);
-    if (scopes.overrideOf(operation.context) === "BYPASS" || tier.enclosingLoad() !== undefined) return undefined;
+    if (scopes.overrideOf(operation.context) === "BYPASS" || tier.loads.enclosing() !== undefined) return undefined;
     const rewritten = this.#operationOf(operation, state);
     if (rewritten === undefined) return undefined;
     for (const { coordinate, obstacle } of rewritten.left)

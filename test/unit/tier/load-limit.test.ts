@@ -1,6 +1,6 @@
 import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { LoadLimit } from "../../../src/core/tier/source/load-limit.js";
+import { LoadLimit } from "../../../src/core/tier/lease/load-sharing.js";
 
 const LEASE_MS = 5_000;
 

@@ -62,7 +62,7 @@ export class CachedField {
   /** `isForced`: whether the value is loaded now, whatever is stored. */
   resolve(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo, isForced = false): unknown {
     const { scopes, identify, tier } = this.parts;
-    if (this.isPrivate) tier.readPrivate(this.rule.coordinate);
+    if (this.isPrivate) tier.loads.readPrivate(this.rule.coordinate);
     const override = scopes.hasOverrides ? scopes.overrideOf(context) : undefined;
     if (override === "BYPASS") return this.#bypass(source, args, context, info, "REQUESTED");
     const modeReason = tier.modes.isUnrestricted ? undefined : tier.modes.reasonOf(this.rule.coordinate);

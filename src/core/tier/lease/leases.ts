@@ -6,14 +6,13 @@ import type { Loaded } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
 import { isCurrentAt, prepareFor, UNPREPARED } from "../request/verdict.js";
 import { Waiters } from "../request/waiters.js";
-import type { LoadLimit } from "../source/load-limit.js";
 import type { RunningLoad } from "../source/loads.js";
 import type { PreviousValues } from "../source/previous-values.js";
 import { type LongTick, PER_TURN, turnOf } from "../tick/long-tick.js";
 import { TickBatch } from "../tick/tick-batch.js";
 import type { WorkUnderWay } from "../tick/work-under-way.js";
 import { HeldLeases } from "./held-leases.js";
-import type { InFlightLoad } from "./load-sharing.js";
+import type { InFlightLoad, LoadLimit } from "./load-sharing.js";
 import { encodeInput, type Handover, type RefreshQueue, writeJob } from "./refresh-job.js";
 import { Settlement, type SettlementParts } from "./settlement.js";
 
@@ -38,10 +37,7 @@ export class Leases {
     this.#leaseRequests = new TickBatch(longTick, (requests) => this.#acquire(requests), longTick);
   }
 
-  /**
-   * Requests the lease. All requests of one tick share a round trip, and the loads that they win
-   * begin in the same tick. Never rejects.
-   */
+  /** Requests the lease. All requests of one tick share a round trip, and their loads begin in one tick. Never rejects. */
   acquire(leaseRequest: LeaseRequest): Promise<Acquired> {
     const context = new AsyncResource("graphql-cached.load");
     return this.#parts.underWay.add(this.#leaseRequests.add({ ...leaseRequest, context }));
@@ -278,7 +274,7 @@ export type Acquired =
   | { readonly kind: "write-in-progress" }
   | Exclude<Grant, { kind: "granted" }>;
 
-/** Returns the result of a load for readers, who wait until it is stored as well, unless the load takes too long. */
+/** Returns the result of a load for readers who wait until it is stored as well, unless the load takes too long. */
 async function whenSettled({ limited, completed }: RunningLoad, settled: Promise<unknown>): Promise<Loaded> {
   const loaded = await limited;
   if (loaded === (await Promise.race([completed, undefined]))) await settled;

@@ -2,12 +2,12 @@ import { AsyncResource } from "node:async_hooks";
 import { LRUCache } from "lru-cache";
 import { type Cancel, type Clock, within } from "../../base/clock.js";
 import { Deferred } from "../../base/deferred.js";
+import { Multimap } from "../../base/multimap.js";
 import type { BypassReason } from "../../telemetry/events.js";
 import { freshMsOf, type Loaded } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
 import type { TierSettings } from "../request/settings.js";
 import { Waiters } from "../request/waiters.js";
-import type { LoadLimit } from "../source/load-limit.js";
 import type { LongTick } from "../tick/long-tick.js";
 
 /*
@@ -34,15 +34,10 @@ import type { LongTick } from "../tick/long-tick.js";
  * "1 + 1": per process and key, one load runs and one waits to run.
  *
  * A failure that concerns only the caller that the load was run for (its request was aborted, or
- * `isCallerError`) is that caller's alone, in every state: all others who wait start over, so that
- * one of them runs the next load.
+ * `isCallerError`) is that caller's alone, in every state: all others who wait start over.
  *
- * An invalidation makes the lease of a load void, not the load. At most two loads of a key run at a time in
- * a process: see `LoadLimit`.
- *
- * The interleaving that a map of promises by key would lose: a load begins and reads the old value;
- * an invalidation is confirmed; a reader asks. It must not join the running load. It joins the next
- * one, which begins when the running one ends.
+ * An invalidation makes the lease of a load void, not the load (interleaving 2 of PROTOCOL.md): at most two loads of a key run
+ * at a time in a process, see `LoadLimit`.
  *
  * Source: "Scaling Memcache at Facebook", NSDI 2013, §3.3; P11 of docs/guarantees.md.
  */
@@ -279,3 +274,60 @@ const droppedLoad = ({ signal }: Waiters): Loaded => ({
   isCallersOwn: true,
   isSourceFailure: false,
 });
+
+/**
+ * Bounds the loads of one key in this process. An invalidation makes the lease of a load void but
+ * does not end the load itself, and later readers must not join it. Without a limit, a key that is
+ * invalidated again and again while it loads would be loaded as often at the same time.
+ *
+ * The second load begins at once, so that a reader does not wait for a load that began before an
+ * invalidation. Readers that would begin a third wait until one of the two ends, and then share the
+ * next. A load that runs for longer than `leaseMs` no longer counts, since it may never end. Loads
+ * that cannot be shared, and those inside a load of the same key, are not limited.
+ */
+export class LoadLimit {
+  readonly #clock: Clock;
+  readonly #leaseMs: number;
+  readonly #running = new Multimap<string, { readonly startedAt: number }>();
+  readonly #waits = new Map<string, { readonly over: Promise<void>; end(): void }>();
+
+  constructor(clock: Clock, { leaseMs }: { readonly leaseMs: number }) {
+    this.#clock = clock;
+    this.#leaseMs = leaseMs;
+  }
+
+  /** Counts a load of `key` that begins now and runs until `ended`, which never rejects. */
+  add(key: string, ended: Promise<unknown>): void {
+    const load = { startedAt: this.#clock.now() };
+    this.#running.add(key, load);
+    void ended.then(() => {
+      this.#running.delete(key, load);
+      this.#waits.get(key)?.end();
+    });
+  }
+
+  isReached(key: string): boolean {
+    const since = this.#clock.now() - this.#leaseMs;
+    return this.#running.get(key).filter(({ startedAt }) => startedAt > since).length >= MAX_LOADS_OF_A_KEY;
+  }
+
+  /** Resolves when a load of `key` has ended, or after a short while. All readers of a key share it. */
+  untilChanged(key: string): Promise<void> {
+    const existing = this.#waits.get(key);
+    if (existing !== undefined) return existing.over;
+    const { promise, resolve: end } = new Deferred<void>();
+    const cancel = this.#clock.after(RECHECK_MS, end);
+    const over = promise.then(() => {
+      cancel();
+      this.#waits.delete(key);
+    });
+    this.#waits.set(key, { over, end });
+    return over;
+  }
+}
+
+/** How many loads of one key a process runs at a time. */
+const MAX_LOADS_OF_A_KEY = 2;
+
+/** How often a reader that waits for a place looks whether another process has loaded meanwhile. */
+const RECHECK_MS = 100;

@@ -60,7 +60,7 @@ export class Settlement {
     if (loaded.isCallersOwn) {
       // If the loads fail for most callers, all of them load now, rather than one after the other. Not
       // after a refresh: its stale value is served on.
-      if (isRefresh || !loads.isUnshared(request)) return ABANDONED;
+      if (isRefresh || !loads.callerErrors.isUnshared(request.key)) return ABANDONED;
       return { outcome: "uncacheable", holdMs: this.holdMsOf(loadMs), body: UNSERIALIZABLE_MARK };
     }
     if (refusal === "outgrown-key" || sharedSettings.modes.of(request.key.coordinate) === "off") return ABANDONED;

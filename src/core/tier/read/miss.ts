@@ -19,21 +19,14 @@ import type { ReadParts, ReadPath } from "./read-parts.js";
  * store again. It ends with a value, an error of the source, or at the deadline; then it falls back
  * to a stale value or bypasses the cache.
  *
- * The interleavings it has to handle:
+ * The interleavings it has to handle, besides those of PROTOCOL.md:
  *
- * - The load of another process ends between the read and the lease request: the grant is `value`
- *   (row 4 of PROTOCOL.md).
- * - It ends between the lease request and the wait: the watch began earlier and has the message.
- * - The message is lost: the wait ends by polling.
- * - The message of an earlier load is late, or repeated: it names another lease chain than the reply
- *   `busy`, so the store is read again. What the clock rules out would not be used in any case; this check
- *   keeps a value out that is older than the one that the store holds.
+ * - The load of another process ends between the read and the lease request (row 4), or between that and the wait: the watch
+ *   began earlier and has the message (interleaving 3). A lost message ends the wait by polling, a late one by reading again (6).
  * - Two loads of this process from before invalidations still run: the reply is `limited`, and the
  *   next load begins when one of them has ended.
- * - The holder dies: its lease expires, and the next lease request takes it over (rows 3 and 7).
  * - The key, its coordinate or everything is invalidated during the load. The request that runs the load began
- *   before it and may have the value. A request that joined has found the lease to be current by the clock, so it began
- *   before it as well. That the entry is removed only wakes those who wait.
+ *   before it and may have the value. So did a request that joined, which has found the lease to be current by the clock.
  * - A tag is invalidated during the load. A request that joined may have begun after it, so it
  *   compares the tags of the result with what it knows of the clock, which is at least as new as its own read.
  * - The load fails with what concerns only the caller that it was run for. Those that joined read the
@@ -121,7 +114,7 @@ export class Miss implements SharedMiss {
         const { caller } = request;
         if (caller?.hasLeft === true) return this.#leaveToOthers((own) => responder.respondAborted(own, caller.reason));
         // Callers for whom its loads fail would only take the lease from others, one after the other.
-        if (loads.isUnshared(request)) return this.#bypass("UNCACHEABLE", false);
+        if (loads.callerErrors.isUnshared(request.key)) return this.#bypass("UNCACHEABLE", false);
         if (freshness === "write-in-progress") return this.#bypass("WRITE_IN_PROGRESS");
         if (freshness === "failed" && current !== undefined) return this.#respondFailedElsewhere(current.body);
         if (freshness === "uncacheable" && current !== undefined)

@@ -4,6 +4,7 @@ import type { NearValue } from "../near/near-entries.js";
 import type { ReadEnding, ReadReport, ReadRequest } from "../request/request.js";
 import { verdictOf } from "../request/verdict.js";
 import type { EnclosingLoad } from "../request/waiters.js";
+import type { Loads } from "../source/loads.js";
 import { Hits } from "./hit.js";
 import { HitSamples } from "./hit-samples.js";
 import { ObservedReads, type ObservedSource } from "./observed-reads.js";
@@ -14,12 +15,14 @@ import { ValueComparison } from "./value-comparison.js";
 export class Reads extends Hits {
   /** Whether there is a near cache. */
   readonly hasNear: boolean;
+  readonly loads: Loads;
   readonly #parts: ReadParts;
   readonly #observed: ObservedReads;
 
   constructor(parts: ReadParts) {
     super(parts);
     this.hasNear = parts.near !== undefined;
+    this.loads = parts.loads;
     this.#parts = parts;
     const comparison = new ValueComparison(parts, this);
     this.#observed = new ObservedReads(parts, this, this.misses, comparison);
@@ -101,29 +104,9 @@ export class Reads extends Hits {
     return this.#parts.responder.respondAgain(request, first, result);
   }
 
-  /** Returns the load that the caller runs inside of. */
-  enclosingLoad(): EnclosingLoad | undefined {
-    return this.#parts.loads.enclosing();
-  }
-
   /** See `Misses.refill`. */
   refill(request: ReadRequest, loadMs: number): void {
     if (!this.isClosed) this.misses.refill(request, loadMs);
-  }
-
-  /** See `Loads.readPrivate`. */
-  readPrivate(coordinate: string): void {
-    this.#parts.loads.readPrivate(coordinate);
-  }
-
-  /** See `Loads.together`. */
-  together<T>(loads: readonly EnclosingLoad[], work: () => T): T {
-    return this.#parts.loads.together(loads, work);
-  }
-
-  /** See `Loads.starts`. */
-  get loadStarts(): number {
-    return this.#parts.loads.starts;
   }
 
   /** Keeps the load of `request` from waiting for a slot, since a caller inside another load waits for `read`. */

@@ -164,7 +164,7 @@ export class Responder {
     const caller = this.#parts.loads.callerOf(request);
     if (caller?.hasLeft === true) return this.respondAborted(request, caller.reason);
     this.#reportBypassed(request, reason);
-    const isUnshared = this.#parts.loads.isUnshared(request);
+    const isUnshared = this.#parts.loads.callerErrors.isUnshared(request.key);
     const isUncacheable = reason === "UNCACHEABLE" && !isUnshared;
     const begin = (waiters: Waiters): Promise<Loaded> =>
       this.#parts.loads.run(request, { isRefresh: false, waiters, isUncacheable }).limited;

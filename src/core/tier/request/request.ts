@@ -149,17 +149,14 @@ export interface ReadRequest {
   readonly owner?: object | undefined;
   /** Returns the abort signals of the caller's request. Called on a miss. Undefined: it has none. */
   readonly signals?: (() => CallSignals | undefined) | undefined;
-  /** Returns the cache hint of the load that this request ran. Called after the load. */
+  /** Returns the cache hint of the load that this request ran. */
   readonly hintOf?: (() => ResponseHint | undefined) | undefined;
   /**
    * Returns the error with which a load fails whose context has another identity, or other values in the key or the tags,
    * than when the request was made. Undefined: it has the same. Called when a load begins and when it ends.
    */
   changed?(): CachedError | undefined;
-  /**
-   * Returns in what way the load that this request ran depends on more than the key. Called when the
-   * load has ended. Undefined: it never does.
-   */
+  /** Returns in what way the load that this request ran depends on more than the key. Undefined: it never does. */
   readonly excess?: (() => Excess | undefined) | undefined;
   /** Reads again under the key that later requests have, once the key has been outgrown. */
   readonly reread?: (() => unknown) | undefined;
@@ -179,23 +176,14 @@ export interface ReadRequest {
   isObserved?: boolean;
   /** Returns whether a stored value is the same as a loaded one, for such reads. Undefined: a deep comparison. */
   readonly compare?: Compare | undefined;
-  /**
-   * Returns plain data from which another process can make the same request. Undefined if none can.
-   */
+  /** Returns plain data from which another process can make the same request. Undefined if none can. */
   readonly input?: (() => unknown) | undefined;
-  /**
-   * Called when nothing is stored: resolves with false if the value does not exist, so that the
-   * result is null without a load. Never rejects. Undefined: the value may exist.
-   */
+  /** Called when nothing is stored: resolves with false if the value does not exist, so that it is null. Never rejects. */
   readonly mayExist?: (() => Promise<boolean>) | undefined;
-  /**
-   * Checks values for this request when they are loaded and when they are read from the store.
-   * Undefined: every value is valid.
-   */
+  /** Checks values when they are loaded and when they are read. Undefined: every value is valid. */
   readonly validator?: Validator | undefined;
-  /** The `info` of the resolver call, for the validator. */
+  /** The `info` and the context of the resolver call, for the validator. */
   readonly call?: unknown;
-  /** The context of the resolver call, for the validator. */
   readonly context?: unknown;
   /** Where the tier notes how the read has ended, for those who read the key again. Undefined: nobody does. */
   readonly ending?: ReadEnding | undefined;
@@ -244,13 +232,12 @@ export const NO_TAGS: RequestTags & { readonly texts: readonly string[] } = {
 };
 
 /**
- * The outcome of a miss that several requests may share. It is called once for each of them: it
- * reports how that request was served and returns a value of its own, or a promise of one. It
- * throws or rejects with an error of the source only.
+ * The outcome of a miss. Called once for each request that shares it: reports how that was served, and returns a value of its
+ * own, or a promise of one. Throws or rejects with an error of the source only.
  */
 export type Respond = (request: ReadRequest) => unknown;
 
-/** The result of one store read for a request. Requests of one tick for the same key share it. */
+/** The result of one store read, which requests of one tick for the same key share. */
 export class ReadResult implements DecodedHolder {
   readonly reading: Reading;
   /** When the read began, before anything was sent, on the clock of this process. */
@@ -267,9 +254,8 @@ export class ReadResult implements DecodedHolder {
   }
 }
 
-/** Where a decoded value is kept for further readers. */
+/** Where a value is kept, once one of several readers has decoded it and the others can have copies. */
 export interface DecodedHolder {
-  /** The value, once one of several readers has decoded it and the others can have copies. */
   decoded?: DecodedToShare | undefined;
 }
 

@@ -13,7 +13,6 @@ export class Waiters {
   #count = 0;
   /** How many were added one by one and have not left. */
   #single = 0;
-  // Most have none of these.
   #groups: Waiters[] | undefined = undefined;
   #hasEnded = false;
   #isPermanent = false;
@@ -168,9 +167,8 @@ export class Caller implements Waiter {
   }
 
   /**
-   * Returns whether a load that was run for this caller may have failed with `error` because of its
-   * abort. A load inside of another one may use a signal of the request although it does not wait for
-   * it. After the answer, signals may abort without anything being wrong, so the error must be an abort.
+   * Returns whether a load that was run for this caller may have failed with `error` because of its abort. After the answer,
+   * signals may abort without anything being wrong, so the error must be an abort.
    */
   mayHaveCaused(error: unknown): boolean {
     if (!this.#isAnswered) return this.#enclosing?.isGone === true || this.#isAborted();
@@ -183,7 +181,7 @@ export class Caller implements Waiter {
     return signals.find(({ aborted }) => aborted)?.reason;
   }
 
-  /** To be called when the read has ended, unless the caller has left. */
+  /** Called when the read has ended, unless the caller has left. */
   answered(): void {
     this.#isAnswered = true;
   }

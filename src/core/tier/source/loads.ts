@@ -44,7 +44,8 @@ export class Loads {
   readonly #subjectsOf: (tags: readonly string[]) => readonly Subject[];
   readonly #nesting = new AsyncLocalStorage<EnclosingLoad>();
   readonly #abortListeners = new AbortListeners();
-  readonly #callerErrors: CallerErrors;
+  /** The keys whose loads fail for most of their callers. */
+  readonly callerErrors: CallerErrors;
   readonly #turns: ByteTurns;
   #running = 0;
   #starts = 0;
@@ -70,7 +71,7 @@ export class Loads {
     this.#settings = settings;
     this.#subjectsOf = subjectsOf;
     this.#turns = new ByteTurns(clock);
-    this.#callerErrors = new CallerErrors(clock, settings.errorBackoffMs);
+    this.callerErrors = new CallerErrors(clock, settings.errorBackoffMs);
   }
 
   /** Returns the keys of the loads that the caller runs inside of; empty outside of loads. */
@@ -155,11 +156,6 @@ export class Loads {
     return request.caller;
   }
 
-  /** Returns whether each caller of the key loads for itself, since its loads fail for most of them. */
-  isUnshared({ key }: ReadRequest): boolean {
-    return this.#callerErrors.isUnshared(key);
-  }
-
   /**
    * Starts a load at once, so that all loads of one tick reach their source in that tick. Ends the
    * wait of `waiters` with it.
@@ -234,7 +230,7 @@ export class Loads {
         return { kind: "failed", error, refusal, loadMs, isCallersOwn, isSourceFailure };
       }
       return this.#turns.run(() => {
-        this.#callerErrors.endSeries(request.key);
+        this.callerErrors.endSeries(request.key);
         this.#channel.publish({ name: "load.finished", ...subject, loadMs });
         const result = { value: called.value, settings, loadMs, isUncacheable, waiters: start.waiters };
         const loaded = loadedOf(request, result, enclosing, { packing: this.#packing, channel: this.#channel });
@@ -309,13 +305,13 @@ export class Loads {
     if (error instanceof CachedError && error.code === "CACHED_IDENTITY_CHANGED") return true;
     if (isAbandonment(error)) return true;
     if (ask(this.#settings.isCallerError ?? saysNotAllowed, error, key.coordinate) === true) {
-      const isUnshared = this.#callerErrors.add(key);
+      const isUnshared = this.callerErrors.add(key);
       if (isUnshared) this.#channel.publish({ name: "sharing.suspended", ...subjectOf(key), error });
       return true;
     }
     const caller = isRefresh ? this.#answeredCaller(request) : request.caller;
     const isAbort = caller?.mayHaveCaused(error) === true;
-    if (!isAbort) this.#callerErrors.endSeries(key);
+    if (!isAbort) this.callerErrors.endSeries(key);
     return isAbort;
   }
 
