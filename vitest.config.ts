@@ -16,15 +16,8 @@ const entryPoints = Object.entries(packageJson.exports).flatMap(([name, target])
       ],
 );
 
-const SERVERS = ["conformance", "memcached", "postgres", "redis", "servers", "sqlite"].map(
-  (name) => `test/${name}/**/*.test.ts`,
-);
-const UNIT = "test/unit/**/*.test.ts";
 /** Files that count the work of their process, or need a heap without the garbage of other files. */
 const ALONE = ["test/**/ten-thousand-keys.test.ts", "test/behaviour/p13-limits/worst-requests.test.ts"];
-/** Finds or downloads servers, and starts them once a test file asks for them. */
-const globalSetup = ["test/support/global-setup.ts"];
-
 const project = (name: string, test: ViteUserConfig["test"]): TestProjectInlineConfiguration => ({
   extends: true,
   test: { name, ...test },
@@ -41,15 +34,11 @@ const config: ViteUserConfig = defineConfig({
   },
   test: {
     projects: [
-      project("unit", { include: [UNIT] }),
-      project("behaviour", {
-        include: ["test/**/*.test.ts", "examples/own-store/*.test.ts"],
-        exclude: [UNIT, ...ALONE, ...SERVERS],
-        globalSetup,
-      }),
-      project("servers", { include: SERVERS, exclude: ALONE, globalSetup }),
-      project("alone", { include: ALONE, isolate: true, globalSetup }),
+      project("alone", { include: ALONE, isolate: true }),
+      // One project, so that each of its processes imports the sources once, and tests that wait run beside those that count.
+      project("shared", { include: ["test/**/*.test.ts", "examples/own-store/*.test.ts"], exclude: ALONE }),
     ],
+    globalSetup: ["test/support/global-setup.ts"],
     setupFiles: ["test/support/validator.ts"],
     // For a busy machine: no test takes this long, and none proves anything by it.
     testTimeout: 60_000,

@@ -5,7 +5,7 @@ import { OperationPlanner } from "../../src/core/responses/operation-plan.js";
 import { differences, type Process } from "./random-responses.js";
 
 /** How many different queries are asked. */
-const QUERIES = Number(process.env.PROPERTY_RUNS ?? 6) * 40;
+const QUERIES = Number(process.env.PROPERTY_RUNS ?? 3) * 40;
 
 /** Replaces a part of the key of responses by nothing. */
 const withoutPart =
