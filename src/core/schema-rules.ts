@@ -125,6 +125,14 @@ export interface FieldRule {
   /** The parts of the key, those of the default key included. */
   readonly keyPaths: readonly KeyPath[];
   readonly tags: readonly TagTemplate[];
+  /** Those of the tags that are known before a load. */
+  readonly knownTags: readonly TagTemplate[];
+  /** Those that are derived from the value. */
+  readonly resultTags: readonly TagTemplate[];
+  /** Whether calls with the same key can have other known tags, since these are made from values that the key lacks. */
+  readonly hasOwnTags: boolean;
+  /** Whether the selection is a declared part of the key. */
+  readonly declaresSelection: boolean;
   /** The paths to values of the context in the key and in the tags that are known before a load. */
   readonly contextPaths: readonly Path[];
   readonly reportEmptyTag: EmptyTagReporter;

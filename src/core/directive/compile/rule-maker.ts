@@ -5,7 +5,7 @@ import { hasPublicHint } from "../hints/cache-control.js";
 import { emptyTagReporter } from "../invalidation/missing-tags.js";
 import { LookAhead } from "../look-ahead/look-ahead.js";
 import { AuthMarks } from "../permissions/auth-marks.js";
-import { type AnyField, contextPathsOf, declaresSelection } from "./field-rule.js";
+import { type AnyField, namesOfRule } from "./field-rule.js";
 import type { Findings, Place, PolicyInputs } from "./findings.js";
 import { keyTemplateOf } from "./key-template.js";
 import { isStitched } from "./own-resolver.js";
@@ -88,9 +88,10 @@ export class RuleMaker {
     if (isReference && this.#findings.mistakes.length === before)
       this.templates.checkReference(place, entityKeys, keyPaths);
     const hasSelection = isCompositeType(getNamedType(field.type));
-    const isDeclared = declaresSelection(keyPaths);
+    const ofNames = namesOfRule(keyPaths, tags, isReference);
+    const { declaresSelection } = ofNames;
     if (settings.subtree === true)
-      for (const mistake of this.#subtreeMistakes(kind, isRoot, hasSelection, isDeclared))
+      for (const mistake of this.#subtreeMistakes(kind, isRoot, hasSelection, declaresSelection))
         refuse(`\`subtree\`: ${mistake}`);
     if (this.#findings.mistakes.length > before) return undefined;
     const write = keys.writers.exact;
@@ -109,18 +110,16 @@ export class RuleMaker {
         tagTemplates: tags.map(({ text }) => text),
       }),
       isRoot,
-      keyPaths,
-      tags,
-      contextPaths: contextPathsOf(keyPaths, tags),
+      ...ofNames,
       reportEmptyTag: emptyTagReporter(place, declaredTags, tagMistakes),
       entities: isObject ? undefined : entities?.finderOf(field.type, coordinate),
       args: field.args,
-      canKeySelection: hasSelection || isDeclared,
+      canKeySelection: hasSelection || declaresSelection,
       queryUse: new LookAhead(
         {
           coordinate,
           hasSelection,
-          declaresSelection: isDeclared,
+          declaresSelection,
           isStitched: isStitched(schema),
           isReference: kind !== "field",
         },

@@ -19,8 +19,8 @@ import { existenceChecks, type FieldExistence } from "../existence/field-existen
 import { CacheControlHints, type CacheControlOptions, resolveCacheControl } from "../hints/cache-control.js";
 import { reportAdvice } from "../invalidation/tag-advice.js";
 import { reportUnmatchedTags } from "../invalidation/unmatched-tags.js";
-import { cachedResolver, type FieldFunctions } from "../run/cached-field.js";
-import { asField, cachedReference, invalidatingResolver, requestFactoryOf } from "../run/cached-resolver.js";
+import { cachedResolver, type FieldFunctions, requestFactoryOf } from "../run/cached-field.js";
+import { asField, cachedReference, invalidatingResolver } from "../run/cached-resolver.js";
 import { collectingResolver } from "../run/collecting-resolver.js";
 import { writtenInfo } from "../run/written-nodes.js";
 import { type PoliciesOption, resolveCompare, resolvePolicies } from "./apply-options.js";
@@ -138,7 +138,7 @@ export function applyCached(
   /** Lets workers run the loads of a field, as far as they depend on no query. */
   const addFactory = (rule: FieldRule, parentType: KeyedType, { name: fieldName, type }: AnyField, inner: Resolver) => {
     const info = { fieldName, parentType, returnType: type, schema, ...NO_QUERY };
-    const factory = requestFactoryOf(rule, inner, info, parts.keys);
+    const factory = requestFactoryOf(rule, inner, info, parts);
     if (factory !== undefined) parts.requestFactories.set(rule.coordinate, factory);
   };
   const wrapped: string[] = [];
@@ -268,7 +268,7 @@ function factsLookup(
 
 /**
  * The resolvers that graphql-middleware makes are recognised by their text, where no bundler has changed it: it leaves no mark
- * on them, and its mark on the schema is lost when another transform copies the schema. See `InnerShield` for the rest.
+ * on them, and its mark on the schema is lost when another transform copies the schema. See `runNoticingShield` for the rest.
  */
 const MIDDLEWARE = /=>\s*middleware\(\(_parent = parent/;
 
