@@ -5,36 +5,68 @@ import type { LoaderRule } from "../../loader/loader-rule.js";
 import type { CacheParts } from "../../parts.js";
 import type { FieldRule } from "../../schema-rules.js";
 import type { Names } from "../../tier/record/unconfirmed-invalidations.js";
-import { type CoordinateTarget, checkProperties, checkTarget, namesOfTarget } from "../compile/coordinate-key.js";
+import { type CoordinateTarget, namesOfTarget } from "../compile/coordinate-key.js";
 
 /**
- * Checks a target that a user passes to `caller`; `at` is its place in the argument, such as `entries[0].`. Throws
- * `CACHED_OPTION_INVALID`.
+ * Checks a target that a user passes to `caller`; `at` is its place in the argument, such as `entries[0].`. A property
+ * that is present without a value is a mistake: it usually comes from a variable that is unexpectedly empty, and the
+ * target would then name another entry. Throws `CACHED_OPTION_INVALID`.
  */
 export function checkInvalidationTarget(
   target: unknown,
   caller: string,
   at = "",
 ): asserts target is InvalidationTarget {
-  if (typeof target !== "object" || target === null) return checkTarget(target, caller, at);
-  const { coordinate, loader } = target as { readonly coordinate?: unknown; readonly loader?: unknown };
+  const { coordinate, loader } = (target ?? {}) as { readonly coordinate?: unknown; readonly loader?: unknown };
   const reject = (mistake: string): never => {
-    const subject = typeof loader === "string" ? { coordinate: loader } : {};
+    const name = loader ?? coordinate;
+    const subject = typeof name === "string" ? { coordinate: name } : {};
     throw new CachedError("CACHED_OPTION_INVALID", `${caller}: ${mistake}`, subject);
   };
+  if (typeof target !== "object" || target === null)
+    return reject(
+      `${at === "" ? "`target`" : `\`${at.slice(0, -1)}\``}: expected an object such as ${ENTRY_EXAMPLES.coordinate}, got ${describeSetting(target)}`,
+    );
   if ("coordinate" in target && "loader" in target)
     reject(`\`${at}loader\`: expected either \`coordinate\` or \`loader\`, got both`);
-  if (!("loader" in target)) {
-    if (typeof coordinate !== "string")
-      reject(
-        `\`${at}coordinate\`: expected the coordinate of a field such as "Query.movie", got ${describeSetting(coordinate)}; pass it, or the name of a loader as \`loader\``,
-      );
-    return checkTarget(target, caller, at);
-  }
-  if (typeof loader !== "string")
+  const kind = "loader" in target ? "loader" : "coordinate";
+  if (kind === "loader" && typeof loader !== "string")
     reject(`\`${at}loader\`: expected the name of a loader, got ${describeSetting(loader)}`);
-  checkProperties(target, "loader", at, reject);
+  if (kind === "coordinate" && typeof coordinate !== "string")
+    reject(
+      `\`${at}coordinate\`: expected the coordinate of a field such as "Query.movie", got ${describeSetting(coordinate)}; pass it, or the name of a loader as \`loader\``,
+    );
+  const known = PROPERTIES[kind];
+  for (const [property, value] of Object.entries(target)) {
+    if (property === kind) continue;
+    const [expected, remedy] =
+      (Object.hasOwn(known, property) ? known[property] : undefined) ??
+      reject(
+        `\`${at}${property}\`: unknown property; known are ${[kind, ...Object.keys(known)].join(", ")}${kind === "loader" ? "" : "; arguments of the field belong in `args`"}`,
+      );
+    const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+    const isMissing = value === undefined || value === null;
+    if (isMissing || (["args", "source", "context"].includes(property) && !isObject))
+      // A value of the wrong type may be personal data, so only its type is named.
+      reject(
+        `\`${at}${property}\`: expected ${expected}, got ${isMissing ? String(value) : Array.isArray(value) ? "an array" : `a ${typeof value}`}; ${remedy}`,
+      );
+  }
 }
+
+/** What the properties of a target have to be, besides the one that says what it is of, and what to do if one is missing. */
+const PROPERTIES: Readonly<Record<"coordinate" | "loader", Readonly<Record<string, readonly [string, string]>>>> = {
+  coordinate: {
+    args: ["an object of arguments", "pass the arguments of the entry, or leave `args` out if the field needs none"],
+    source: ["an object with the properties of the parent", "pass them, or leave `source` out if the key needs none"],
+    context: ["an object with properties of the context", "pass them, or leave `context` out if the key needs none"],
+    private: ["the identity that owns the entry", "pass it, or leave `private` out if the field is not PRIVATE"],
+  },
+  loader: {
+    id: ["the id of the entry", "pass it, or leave `id` out to invalidate every entry of the loader"],
+    private: ["the identity that owns the entry", "pass it, or leave `private` out if the loader is not PRIVATE"],
+  },
+};
 
 /** Identifies one entry of a loader, or without `id` all of them. */
 export interface LoaderTarget {
