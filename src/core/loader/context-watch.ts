@@ -95,25 +95,9 @@ export class ContextWatch {
       if (load !== undefined && load !== build) this.#report(load, property);
       this.#report(build, property);
     };
-    const view = new Proxy(context, {
-      get(_context, property) {
-        note(property);
-        return Reflect.get(context, property) as unknown;
-      },
-      has(_context, property) {
-        note(property);
-        return Reflect.has(context, property);
-      },
-      getOwnPropertyDescriptor(_context, property) {
-        note(property);
-        return Reflect.getOwnPropertyDescriptor(context, property);
-      },
-      ownKeys: () => {
-        // That one caller's context lacks what another's has is as telling as a value.
-        if (this.#running.getStore() !== PAUSED) this.#report(build, "the names of its properties");
-        return Reflect.ownKeys(context);
-      },
-      set: (_context, property, value) => Reflect.set(context, property, value),
+    const view = reportingReads(context, note, () => {
+      // That one caller's context lacks what another's has is as telling as a value.
+      if (this.#running.getStore() !== PAUSED) this.#report(build, "the names of its properties");
     });
     this.#views.add(view);
     return view;
@@ -206,6 +190,32 @@ export class ContextWatch {
     this.#channel.publish({ name: "context.read", coordinate, digest: "", property });
   }
 }
+
+/** Returns an object behind a Proxy that reports the names that are read, whether they exist or not, and reads of all names. */
+export const reportingReads = <T extends object>(
+  target: T,
+  onName: (property: PropertyKey) => void,
+  onAll: () => void,
+): T =>
+  new Proxy(target, {
+    get(_target, property) {
+      onName(property);
+      return Reflect.get(target, property) as unknown;
+    },
+    has(_target, property) {
+      onName(property);
+      return Reflect.has(target, property);
+    },
+    getOwnPropertyDescriptor(_target, property) {
+      onName(property);
+      return Reflect.getOwnPropertyDescriptor(target, property);
+    },
+    ownKeys() {
+      onAll();
+      return Reflect.ownKeys(target);
+    },
+    set: (_target, property, value) => Reflect.set(target, property, value),
+  });
 
 /** A running load of a public value, and the properties of the context that are part of its key. */
 interface WatchedLoad {

@@ -19,6 +19,7 @@ import { INCREMENTAL, operationIn } from "../directive/compile/document-operatio
 import { SchemaFacts } from "../directive/compile/field-facts.js";
 import type { AnyField } from "../directive/compile/field-rule.js";
 import { REFERENCE } from "../directive/compile/reference.js";
+import { objectsOf } from "../directive/compile/type-graph.js";
 import type { Path } from "../keys/path.js";
 import type { CacheParts } from "../parts.js";
 
@@ -139,9 +140,9 @@ function planOperation(
   const addFields = (at: Place, name: string, isRoot: boolean): Iterable<Place> =>
     getOrMake(below, `${name} ${textOf(at)}`, () => {
       const places = new Map<string, Place>();
-      for (const parent of isAbstractType(at.type) ? schema.getPossibleTypes(at.type) : [at.type]) {
-        const field = (parent as GraphQLObjectType).getFields()[name];
-        const place = field && addField(parent as GraphQLObjectType, field, at, isRoot);
+      for (const parent of objectsOf(schema, at.type)) {
+        const field = parent.getFields()[name];
+        const place = field && addField(parent, field, at, isRoot);
         if (place !== undefined) places.set(textOf(place), place);
       }
       return [...places.values()];

@@ -21,6 +21,7 @@ import { getOrMake } from "../base/get-or-make.js";
 import { defaultOf } from "../base/graphql-version.js";
 import type { SchemaFacts } from "../directive/compile/field-facts.js";
 import type { AnyField } from "../directive/compile/field-rule.js";
+import { objectsOf } from "../directive/compile/type-graph.js";
 import { hasSingleValue } from "../directive/entities/id-fields.js";
 import { CONDITIONS } from "../directive/look-ahead/selection.js";
 import type { Path } from "../keys/path.js";
@@ -206,14 +207,10 @@ export class SelectedTypes {
     type: GraphQLCompositeType,
     name: string,
   ): { readonly parent: GraphQLObjectType; readonly field: AnyField }[] {
-    return this.#possibleTypes(type).flatMap((parent) => {
+    return objectsOf(this.schema, type).flatMap((parent) => {
       const field = parent.getFields()[name] as AnyField | undefined;
       return field === undefined ? [] : [{ parent, field }];
     });
-  }
-
-  #possibleTypes(type: GraphQLCompositeType): readonly GraphQLObjectType[] {
-    return isAbstractType(type) ? this.schema.getPossibleTypes(type) : [type];
   }
 
   /** Returns the type that the selections of a fragment are about. */
@@ -246,7 +243,7 @@ export class SelectedTypes {
 
   /** Returns those of the possible types of an object that have an `id`, or `idFields`, that can be asked for. */
   identified(type: GraphQLCompositeType): readonly GraphQLObjectType[] {
-    return this.#possibleTypes(type).filter((one) =>
+    return objectsOf(this.schema, type).filter((one) =>
       this.idFieldsOf(one).every((name) => {
         const field = one.getFields()[name];
         const isSingle = field !== undefined && hasSingleValue(field);
@@ -257,7 +254,7 @@ export class SelectedTypes {
 
   /** Whether each object of a type has an `id`. */
   isIdentified(type: GraphQLCompositeType): boolean {
-    return this.identified(type).length === this.#possibleTypes(type).length;
+    return this.identified(type).length === objectsOf(this.schema, type).length;
   }
 }
 

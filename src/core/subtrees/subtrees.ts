@@ -5,8 +5,6 @@ import {
   type FieldNode,
   type GraphQLObjectType,
   type GraphQLSchema,
-  getNamedType,
-  isAbstractType,
   isObjectType,
   visit,
 } from "graphql";
@@ -18,6 +16,7 @@ import { INCREMENTAL, operationIn } from "../directive/compile/document-operatio
 import { SchemaFacts } from "../directive/compile/field-facts.js";
 import type { AnyField } from "../directive/compile/field-rule.js";
 import { referenceField } from "../directive/compile/reference.js";
+import { objectsBelow } from "../directive/compile/type-graph.js";
 import { Selections } from "../directive/look-ahead/selection.js";
 import type { CacheParts, ExplainedSubtree, OperationRewriter, RewritableOperation } from "../parts.js";
 import type { FieldRule } from "../schema-rules.js";
@@ -327,7 +326,7 @@ export class Subtrees implements OperationRewriter {
 
   /** Returns the first field below one whose resolver was replaced after `applyCached`. It would not run on a hit. */
   #replacedBelow(schema: GraphQLSchema, root: AnyField): string | undefined {
-    for (const type of reachableFrom(schema, root))
+    for (const type of objectsBelow(schema, root))
       for (const field of Object.values(type.getFields()))
         if (this.#parts.resolvers.isReplaced(field as AnyField)) return `${type.name}.${field.name}`;
     return undefined;
@@ -382,19 +381,3 @@ const COPIED =
 
 const replacedText = (coordinate: string): string =>
   `expected the resolvers of applyCached, got another one for \`${coordinate}\`, which would not be called on a hit; set resolvers before applyCached`;
-
-/** Returns the object types that can be selected below a field. */
-function reachableFrom(schema: GraphQLSchema, root: AnyField): Iterable<GraphQLObjectType> {
-  const reached = new Set<GraphQLObjectType>();
-  const add = (field: AnyField): void => {
-    const named = getNamedType(field.type);
-    const possible = isObjectType(named) ? [named] : isAbstractType(named) ? schema.getPossibleTypes(named) : [];
-    for (const type of possible) {
-      if (reached.has(type)) continue;
-      reached.add(type);
-      for (const below of Object.values(type.getFields())) add(below as AnyField);
-    }
-  };
-  add(root);
-  return reached;
-}

@@ -2,8 +2,8 @@ import {
   type GraphQLObjectType,
   type GraphQLSchema,
   type GraphQLType,
+  getNamedType,
   getNullableType,
-  isAbstractType,
   isCompositeType,
   isEnumType,
   isInputObjectType,
@@ -18,6 +18,7 @@ import { EACH, type Path } from "../../keys/path.js";
 import type { AnyField } from "./field-rule.js";
 import { hasOwnResolver } from "./own-resolver.js";
 import { REFERENCE } from "./reference.js";
+import { objectsOf } from "./type-graph.js";
 
 /**
  * Returns what is wrong with a path, as far as the schema says what it leads through. Arguments have the types that
@@ -66,10 +67,8 @@ function mistakeBelow(
     say(`expected [] for the members of a list, which a value of type \`${start}\` is; write ${remedy}`);
   const [step, ...rest] = steps;
   const type = getNullableType(start);
-  const fieldsOf = (): AnyField[] => {
-    const objects = isObjectType(type) ? [type] : isAbstractType(type) ? schema.getPossibleTypes(type) : [];
-    return objects.flatMap((object) => Object.values(object.getFields()));
-  };
+  const fieldsOf = (): AnyField[] =>
+    objectsOf(schema, getNamedType(type)).flatMap((object) => Object.values(object.getFields()));
   if (step === undefined) {
     if (use === "key" || isLeafType(type)) return undefined;
     if (isListType(type)) return missingList(at + EACH);

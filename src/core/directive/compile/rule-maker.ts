@@ -2,7 +2,6 @@ import { type GraphQLObjectType, getNamedType, isCompositeType } from "graphql";
 import { compilePolicy, type PolicySettings } from "../../policy/policy.js";
 import type { FieldRule, KeyFields } from "../../schema-rules.js";
 import { hasPublicHint } from "../hints/cache-control.js";
-import { emptyTagReporter } from "../invalidation/missing-tags.js";
 import { LookAhead } from "../look-ahead/look-ahead.js";
 import { AuthMarks } from "../permissions/auth-marks.js";
 import { type AnyField, namesOfRule } from "./field-rule.js";
@@ -10,7 +9,7 @@ import type { Findings, Place, PolicyInputs } from "./findings.js";
 import { keyTemplateOf } from "./key-template.js";
 import { isStitched } from "./own-resolver.js";
 import { REFERENCE, referenceField, referenceKeyTemplates, referenceTagsOf, requiredPathsOf } from "./reference.js";
-import { TemplateReader } from "./template-reader.js";
+import { emptyTagReporter, TemplateReader } from "./template-reader.js";
 
 /** Makes the rules of fields, of references to entity types, and of objects in lists. Reports why there is none. */
 export class RuleMaker {

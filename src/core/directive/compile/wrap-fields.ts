@@ -17,8 +17,7 @@ import { type EntityTagsOptions, EntityTypes, resolveEntityTags } from "../entit
 import { resolveIdFields } from "../entities/id-fields.js";
 import { existenceChecks, type FieldExistence } from "../existence/field-existence.js";
 import { CacheControlHints, type CacheControlOptions, resolveCacheControl } from "../hints/cache-control.js";
-import { reportAdvice } from "../invalidation/tag-advice.js";
-import { reportUnmatchedTags } from "../invalidation/unmatched-tags.js";
+import { reportAdvice, reportUnmatchedTags } from "../invalidation/tag-advice.js";
 import { cachedResolver, type FieldFunctions, requestFactoryOf } from "../run/cached-field.js";
 import { asField, cachedReference, invalidatingResolver } from "../run/cached-resolver.js";
 import { collectingResolver } from "../run/collecting-resolver.js";

@@ -15,6 +15,7 @@ import {
 } from "graphql";
 import type { Clock } from "../../base/clock.js";
 import { describeSetting } from "../../base/errors.js";
+import { getOrMake } from "../../base/get-or-make.js";
 import type { KeyFormOf } from "../../keys/canonical.js";
 import { parseTagTemplate, type TagTemplate } from "../../keys/tag-template.js";
 import type { EntityFinder } from "../../schema-rules.js";
@@ -22,6 +23,7 @@ import { featureOption, refuseMistakes } from "../compile/apply-options.js";
 import type { AnyField } from "../compile/field-rule.js";
 import { hasOwnResolver } from "../compile/own-resolver.js";
 import { fieldAt } from "../compile/reference.js";
+import { reached } from "../compile/type-graph.js";
 import { type AbstractPlan, type IsTypeOf, type ObjectPlan, type Place, PlaceFinder } from "./entity-walk.js";
 import type { IdFields } from "./id-fields.js";
 
@@ -58,19 +60,15 @@ export class EntityTypes {
     const types = Object.values(schema.getTypeMap());
     const containing = new Map<GraphQLNamedType, GraphQLNamedType[]>();
     for (const type of types)
-      for (const next of this.#nextTypes(type)) {
-        const some = containing.get(next) ?? [];
-        some.push(type);
-        containing.set(next, some);
-      }
+      for (const next of this.#nextTypes(type)) getOrMake(containing, next, () => []).push(type);
     const containers = (type: GraphQLNamedType): readonly GraphQLNamedType[] => containing.get(type) ?? [];
-    this.#leading = closure(
+    this.#leading = reached(
       types.filter((type) => isObjectType(type) && this.isEntity(type)),
       containers,
     );
     const isListing = (type: GraphQLNamedType): boolean =>
       isObjectType(type) && walkedFields(type).some((field) => this.#isListOfEntities(field.type));
-    this.#listing = closure(types.filter(isListing), containers);
+    this.#listing = reached(types.filter(isListing), containers);
   }
 
   isEntity(type: GraphQLObjectType): boolean {
@@ -140,7 +138,7 @@ export class EntityTypes {
   /** Returns the object types, interfaces and unions that a walk through a value of `types` can reach. */
   reachedFrom(types: Iterable<GraphQLOutputType>): ReadonlySet<GraphQLNamedType> {
     const start = [...types].map((type): GraphQLNamedType => getNamedType(type)).filter(isCompositeType);
-    return closure(start, (type) => this.#nextTypes(type).filter(isCompositeType));
+    return reached(start, (type) => this.#nextTypes(type).filter(isCompositeType));
   }
 
   /** Returns the types that values of `type` directly contain, and for an interface or union its possible types. */
@@ -224,14 +222,3 @@ export function resolveEntityTags(
 /** The fields that a walk goes through. */
 const walkedFields = (type: GraphQLObjectType) =>
   Object.values(type.getFields()).filter((field) => !hasOwnResolver(field));
-
-/** Returns the types that can be reached from `types`, these included. */
-function closure(
-  types: readonly GraphQLNamedType[],
-  nextOf: (type: GraphQLNamedType) => readonly GraphQLNamedType[],
-): ReadonlySet<GraphQLNamedType> {
-  const reached = new Set(types);
-  // A set is also iterated over what is added meanwhile.
-  for (const type of reached) for (const next of nextOf(type)) reached.add(next);
-  return reached;
-}

@@ -1,6 +1,7 @@
 import type { FieldNode, GraphQLResolveInfo } from "graphql";
 import { isPlainObject } from "../../base/built-in.js";
 import { infoWith, mapVariables } from "../../base/graphql-version.js";
+import { reportingReads } from "../../loader/context-watch.js";
 import type { QueryExtent } from "../../schema-rules.js";
 import type { Outline } from "./selection.js";
 
@@ -161,36 +162,16 @@ function observe(target: object, property: string, onRead: () => void, enumerabl
   });
 }
 
-/**
- * Returns `record` behind a Proxy that reports the names that are read, whether they exist or not, and reads of all
- * names.
- */
+/** Returns `record` as one that reports the names that are read, and reads of all names. */
 function observedRecord<T extends object>(
   record: T,
   onName: (name: string) => void,
   onAll: () => void = onName as () => void,
 ): T {
   if (typeof record !== "object" || record === null) return record;
-  const report = (target: object, property: string | symbol): void => {
-    const isMethod = !Object.hasOwn(target, property) && property in Object.prototype;
+  const report = (property: PropertyKey): void => {
+    const isMethod = !Object.hasOwn(record, property) && property in Object.prototype;
     if (typeof property === "string" && !isMethod) onName(property);
   };
-  return new Proxy(record, {
-    get: (target, property) => {
-      report(target, property);
-      return Reflect.get(target, property) as unknown;
-    },
-    has: (target, property) => {
-      report(target, property);
-      return Reflect.has(target, property);
-    },
-    getOwnPropertyDescriptor: (target, property) => {
-      report(target, property);
-      return Reflect.getOwnPropertyDescriptor(target, property);
-    },
-    ownKeys: (target) => {
-      onAll();
-      return Reflect.ownKeys(target);
-    },
-  });
+  return reportingReads(record, report, onAll);
 }
