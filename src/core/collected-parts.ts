@@ -18,7 +18,6 @@ export class CollectedParts implements PartCollector {
   readonly #tags = new Set<Subject>();
   /** The tags of what belongs to no field. */
   readonly unplaced = new Set<Subject>();
-  /** The tags of the entries, by coordinate. */
   readonly #entries = new Map<string, Set<Subject>>();
   /** The form of the keys of each coordinate. */
   readonly #forms = new Map<string, Subject>();
@@ -30,7 +29,6 @@ export class CollectedParts implements PartCollector {
   staleForMs = Number.POSITIVE_INFINITY;
   isPrivate = false;
   readonly members: ReadonlySet<PartCollector> = new Set([this]);
-  /** Whether anything was read from the cache. */
   hasReads = false;
 
   /**
@@ -105,7 +103,6 @@ export class CollectedParts implements PartCollector {
     for (const tag of subjects) this.unplaced.add(tag);
   }
 
-  /** Keeps this entry from being stored. */
   pass(reason: string): void {
     this.refusal ??= reason;
   }
@@ -152,7 +149,6 @@ const MAX_TAGS = 1_000;
 /** The entries of one coordinate that have a tag each. */
 const MAX_ENTRIES = 16;
 
-/** Returns an observer that collects what is read, and tells `observer`. */
 export function collecting(
   observer: Observer | undefined,
   collector: CollectedParts,

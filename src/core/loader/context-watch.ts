@@ -148,7 +148,6 @@ export class ContextWatch {
     return watched.isComplete;
   }
 
-  /** Watches the properties that are not watched yet. */
   #watchNew(context: object, watched: WatchedContext, inherited: ReadonlySet<string>): void {
     const onRead = (property: PropertyKey): void => this.#onRead(context, property);
     const { replaced, names } = watched;
@@ -221,19 +220,15 @@ export const reportingReads = <T extends object>(
 interface WatchedLoad {
   readonly coordinate: string;
   readonly keyProperties: readonly string[];
-  /** The build that it is a part of. */
   readonly build?: WatchedBuild | undefined;
 }
 
-/** A running build of a subtree. */
 export interface WatchedBuild extends WatchedLoad {
   /** Called with each other property that it reads. */
   onRead(property: string): void;
 }
 
-/** How the reads of a build are watched. */
 export interface BuildWatch {
-  /** The context to run it with. */
   readonly context: unknown;
   /** Runs it. It does not end before all that it has started. */
   run<T>(build: () => Promise<T>): Promise<T>;
@@ -249,7 +244,6 @@ type OnRead = (property: PropertyKey) => void;
 
 interface WatchedContext {
   readonly replaced: Watched;
-  /** The properties that were found. */
   readonly names: Set<PropertyKey>;
   /** Whether its prototype was replaced by one that notes what the context lacks. */
   hasPrototype: boolean;
@@ -260,7 +254,6 @@ interface WatchedContext {
 /** What each accessor of the watch has replaced: a property of the context, or nothing if that is inherited. */
 type Watched = Map<unknown, () => PropertyDescriptor | undefined>;
 
-/** Returns whether the property can be watched. */
 function watchOwn(context: object, property: PropertyKey, onRead: OnRead, watched: Watched): boolean {
   const own = Object.getOwnPropertyDescriptor(context, property);
   if (own === undefined || !own.configurable) return false;

@@ -18,7 +18,6 @@ export class FieldLoader {
   #budget: ExecutionBudget | undefined;
   readonly #invalidations: InvalidationCount;
   readonly #countAtStart: number;
-  /** The first read of each key, by its name. */
   readonly #firstOf = new Map<string, FirstRead>();
   /** The same for fields that loads of this execution ask for. */
   readonly #firstInLoads = new MemoInLoads<FirstRead>();
@@ -82,7 +81,6 @@ export class FieldLoader {
   }
 }
 
-/** A request to which the loader adds where its ending is noted. */
 export interface FieldRequest extends ReadRequest {
   ending?: ReadEnding | undefined;
   /** Called if the key was read before in the execution, so that the read is not reported. */

@@ -222,7 +222,6 @@ function uncachedLoader<Id, Value, Context>(
   return plain as CachedLoader<Id, Value>;
 }
 
-/** Returns the batch function as it is called for loads, under the watch of context reads. */
 function watchedBatch<Id, Value, Context>(
   { name, batch }: Pick<LoaderOptions<Id, Value, Context>, "name" | "batch">,
   { scope, maxAgeMs }: Policy,

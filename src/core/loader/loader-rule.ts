@@ -11,7 +11,6 @@ export interface LoaderRule {
   /** The batch function, which shows whether a second loader of the same name is the same as the first. */
   readonly batch: unknown;
   readonly policy: Policy;
-  /** What the policy was made of, merged. */
   readonly settings: PolicySettings;
   /** Whether the id itself is in the key, rather than what `cacheKeyFn` makes of it. */
   readonly hasIdInKey: boolean;

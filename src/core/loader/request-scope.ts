@@ -27,7 +27,6 @@ export class RequestScopes {
   readonly #overrides = new WeakMap<object, Override>();
   /** The collectors of the responses that are being executed. Replaced when it changes: observers refer to it. */
   #collectors: ReadonlySet<PartCollector> = new Set();
-  /** The builds of subtrees under way. */
   readonly #builds = new Set<Build>();
   /** What observed a context before an observer with a collector did. */
   readonly #before = new WeakMap<Observer, Observer>();
@@ -65,7 +64,6 @@ export class RequestScopes {
     return loaders;
   }
 
-  /** Applies `override` to all further reads with this context. */
   override(context: object, override: Override): void {
     this.hasOverrides = true;
     this.#overrides.set(context, override);
@@ -107,7 +105,6 @@ export class RequestScopes {
     this.isCollecting = collectors.length > 0;
   }
 
-  /** Notes that a build has begun. Returns what notes that it has ended. */
   begin(build: Build): () => boolean {
     this.hasObservers = true;
     this.#builds.add(build);
@@ -187,13 +184,11 @@ export interface Observer {
 
 /** A running build of a subtree: an execution inside of another one. */
 export interface Build {
-  /** The field whose subtree is built. */
   readonly coordinate: string;
   /** That of the request, or a view of it that only the build has. */
   readonly context: unknown;
   /** That of the request. */
   readonly original: unknown;
-  /** Observes what the build reads. */
   readonly observer: Observer & { readonly collector: PartCollector };
   /** The load that the build is. */
   readonly load: EnclosingLoad | undefined;
@@ -227,9 +222,7 @@ export interface PartCollector {
   readonly isBuild: boolean;
   /** Whether what it collects is stored, so that it should not be about to become stale. */
   readonly wantsYoung: boolean;
-  /** Adds a value that a loader was given for a key. Undefined: the id has none. */
   addPrimed(names: NearNames | undefined, policy: Policy): void;
-  /** Adds a value of a loader that is not cached. */
   addUncached(coordinate: string, isPrivate: boolean): void;
   /** Adds the tags of what was read without the cache. */
   addTags(subjects: readonly Subject[]): void;
@@ -250,7 +243,6 @@ export interface Miss extends Pick<ReadRequest, "key" | "policy" | "tags"> {
   readonly now: number;
 }
 
-/** Tells several collectors what was read. */
 class EveryCollector implements Observer, PartCollector {
   readonly members: ReadonlySet<PartCollector>;
   readonly isBuild: boolean;

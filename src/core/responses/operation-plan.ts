@@ -23,7 +23,6 @@ import { objectsOf } from "../directive/compile/type-graph.js";
 import type { Path } from "../keys/path.js";
 import type { CacheParts } from "../parts.js";
 
-/** What can be said of the response of an operation before it is executed. */
 export interface OperationPlan {
   /** The digest of the operation and its fragments, printed. What cannot change the response is not part of it. */
   readonly digest: string;
@@ -36,7 +35,6 @@ export interface OperationPlan {
   readonly ownMaxAge: number;
   /** Whether a part of it is PRIVATE, or covered by an auth mark without a declaration that it is PUBLIC. */
   readonly isPrivate: boolean;
-  /** The coordinates of the cached fields that it selects. */
   readonly coordinates: readonly string[];
   /** Whether every field in it is cached, or a part of a cached value. */
   readonly isAllCached: boolean;
@@ -53,7 +51,6 @@ interface Place {
 
 const textOf = ({ type, isHinted, isCached }: Place): string => `${type.name} ${isHinted} ${isCached}`;
 
-/** Makes the plans of one schema. */
 export class OperationPlanner {
   readonly #schema: GraphQLSchema;
   readonly #parts: CacheParts;

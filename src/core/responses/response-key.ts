@@ -15,7 +15,6 @@ import type { SchemaRules } from "../schema-rules.js";
 import type { OperationPlan } from "./operation-plan.js";
 import type { Operation } from "./response-execution.js";
 
-/** The key of a response, and what it was made from. */
 export interface ResponseKey {
   readonly key: Key;
   readonly isPrivate: boolean;

@@ -25,7 +25,6 @@ export function executeWithSubtrees<Args extends Executed, Result>(
   return result instanceof Promise ? (result.then(finish) as Result) : finish(result);
 }
 
-/** The arguments of an execution that a subtree depends on. */
 interface Executed {
   readonly schema?: GraphQLSchema | undefined;
   readonly document?: DocumentNode | undefined;
@@ -33,7 +32,6 @@ interface Executed {
   readonly contextValue?: unknown;
 }
 
-/** The result of an execution, as far as its errors are concerned. */
 interface WithErrors {
   errors?: readonly { readonly path?: readonly unknown[] | undefined; readonly originalError?: unknown }[] | undefined;
 }

@@ -44,7 +44,6 @@ export class Subtrees implements OperationRewriter {
     this.#texts = new Selections(parts.keys.writers.exact, false);
   }
 
-  /** Prepares for a schema when a server starts, before the server changes it. */
   prepare(schema: GraphQLSchema): void {
     if (this.#parts.rules.hasSubtrees) this.#stateOf(schema);
   }
@@ -332,7 +331,6 @@ export class Subtrees implements OperationRewriter {
     return undefined;
   }
 
-  /** Counts a reason, and publishes it once. Returns whether it is new. */
   #report(coordinate: string, reason: SkipReason, subject: string): boolean {
     const report = `${coordinate} ${reason} ${subject}`;
     const isKnown = this.#reported.has(report);
@@ -359,7 +357,6 @@ interface SchemaState {
   readonly queryType: GraphQLObjectType;
   /** The object types whose objects are entries where lists of them are selected, by name. */
   readonly listed: ReadonlyMap<string, SubtreeSource>;
-  /** The fields of the query type with subtrees, by name. */
   readonly roots: ReadonlyMap<string, SubtreeSource>;
   /** Why further fields have no subtrees, by name. */
   readonly refused: ReadonlyMap<string, { readonly coordinate: string; readonly obstacle: Obstacle }>;

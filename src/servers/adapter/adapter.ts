@@ -24,7 +24,6 @@ interface AdapterOptions {
   readonly routerTags?: unknown;
 }
 
-/** What an adapter works with. */
 export interface Adapter {
   readonly parts: CacheParts;
   readonly responses: ResponseCache | undefined;
@@ -74,7 +73,6 @@ export function traceOf(parts: CacheParts, context: object, requested: unknown):
   return requested === true ? beginTrace(parts, context) : mistakeInTrace(requested, []);
 }
 
-/** The headers of a response. */
 export interface ResponseHeaders {
   get(name: string): unknown;
   set(name: string, value: string): unknown;

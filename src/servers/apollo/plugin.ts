@@ -207,7 +207,6 @@ export interface CachedPluginOptions<Context extends BaseContext> extends TraceO
 type ExecutedRequest<Context extends BaseContext> = GraphQLRequestContextExecutionDidStart<Context> & {
   document: DocumentNode;
 };
-/** What the functions below use of a request. */
 type Asked = Pick<GraphQLRequestContextResponseForOperation<BaseContext>, "response" | "overallCachePolicy">;
 type Answered = Pick<GraphQLRequestContextWillSendResponse<BaseContext>, "response" | "overallCachePolicy">;
 

@@ -21,7 +21,6 @@ export class EntityReads {
     for (const subject of [...report.subjects, this.#keys.subjects.entry(key)]) subjects.add(subject);
   }
 
-  /** Notes that a field shares what another has read. */
   addShared({ name }: Key, info: unknown, source: unknown): KeyRead {
     const read = getOrMake(this.#reads, name, (): KeyRead => ({ subjects: new Set(), entities: new Set() }));
     read.entities.add(placeOf(info, source));
@@ -62,7 +61,6 @@ interface PathNode {
   readonly key: string | number;
 }
 
-/** One key that was read, and by which entities. */
 interface KeyRead {
   readonly subjects: Set<Subject>;
   /** By their places in `_entities`. Undefined: it was also read for what belongs to no entity, or to an unknown one. */

@@ -8,7 +8,6 @@ import { directivesAt } from "./directive-names.js";
 import type { AnyField } from "./field-rule.js";
 import { isStitched } from "./own-resolver.js";
 
-/** What a schema says about one field, for entries that contain it. */
 export interface FieldFacts {
   readonly coordinate: string;
   readonly rule: FieldRule | undefined;

@@ -269,7 +269,6 @@ export function tagsBeforeLoad(rule: FieldRule, tags: RequestTags, roots: FieldR
   return new ResultTags(tags, resultTagsOf(rule, boundTemplates(rule.resultTags, roots, keys), roots, keys));
 }
 
-/** Returns templates with the values of a call before its resolver runs. */
 export const boundTemplates = (
   templates: readonly TagTemplate[],
   { args, source, context }: FieldRoots,
@@ -293,7 +292,6 @@ function resultTagsOf(
 export const hasResultTags = ({ entities, resultTags }: FieldRule): boolean =>
   entities !== undefined || resultTags.length > 0;
 
-/** Returns the tags that `templates` yield for one field call and its result, each once. */
 export function tagTexts(
   { templates, reportEmptyTag }: { readonly templates: readonly BoundTemplate[] } & Pick<FieldRule, "reportEmptyTag">,
   { args, source, context }: FieldRoots,

@@ -71,7 +71,6 @@ function inputTexts(args: readonly Input[], write: ValueWriter): string[] {
   return [...textsOf(args), ...objectTexts];
 }
 
-/** Whether an input counts by itself, and not for what its value contains. */
 const counts = (input: Input): boolean =>
   isRequiredArgument(input as never) || defaultOf(input) !== undefined || getNamedType(input.type).name === "ID";
 

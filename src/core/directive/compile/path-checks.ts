@@ -43,7 +43,6 @@ export function mistakeInPath(path: Path, place: PathPlace): string | undefined 
   return mistakeBelow(path, place, argument.type, `$args.${name}`, steps);
 }
 
-/** Where a path is written, and what it can lead into. */
 export interface PathPlace {
   readonly schema: GraphQLSchema;
   readonly parent: GraphQLObjectType;
@@ -147,7 +146,6 @@ function noSingleValue(
   return `\`${text}\`: expected a single value, got an ${kind} of type \`${typeName}\`, which yields no tag; write ${remedy}`;
 }
 
-/** What to write for the members of a connection, which are in its edges. */
 function connectionRemedy(type: GraphQLType, at: string, rest: readonly string[]): string | undefined {
   const edges = isObjectType(type) ? type.getFields().edges : undefined;
   if (edges === undefined || !isListType(getNullableType(edges.type))) return undefined;

@@ -63,14 +63,12 @@ export function collectPolicies(inputs: PolicyInputs): { readonly rules: SchemaR
 
 type OutputType = GraphQLObjectType | GraphQLInterfaceType | GraphQLUnionType;
 
-/** Decides which fields have a rule, and from which settings `RuleMaker` makes it. */
 class PolicyReader {
   readonly #inputs: PolicyInputs;
   readonly #findings: Findings;
   readonly #rules: RuleMaker;
   readonly #invalidations: InvalidationReader;
   readonly #fields = new Map<string, FieldRule>();
-  /** What a policy can be written for. */
   readonly #coordinates = new Set<string>();
   readonly #typeSettings = new Map<string, PolicySettings>();
   readonly #used = new Set<string>();
@@ -153,7 +151,6 @@ class PolicyReader {
     this.#add(this.#rules.ofField(type, field, { own, returned, hinted }));
   }
 
-  /** Reports policies for what the schema does not have. */
   #checkCoordinates(): void {
     for (const coordinate of this.#inputs.policies.keys()) {
       if (this.#coordinates.has(coordinate)) continue;

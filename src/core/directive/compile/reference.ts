@@ -23,10 +23,8 @@ import { typeAt } from "./value-types.js";
 /** The name under which references are cached. No field can have it. */
 export const REFERENCE = "__resolveReference";
 
-/** A type that other subgraphs can reference by a `@key`. */
 export type KeyedType = GraphQLObjectType | GraphQLInterfaceType;
 
-/** Resolves a representation to an entity: `__resolveReference` of a federation subgraph. */
 export type ReferenceResolver = (representation: unknown, context: unknown, info: GraphQLResolveInfo) => unknown;
 
 /** What `@apollo/subgraph` keeps in the extensions of a type. */

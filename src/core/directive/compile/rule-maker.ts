@@ -149,7 +149,6 @@ export class RuleMaker {
     return [kind === "reference" ? (key ?? ["$source"]) : key, required];
   }
 
-  /** Returns why what is selected below a field, or below an object, cannot be an entry. */
   #subtreeMistakes(
     kind: "field" | "reference" | "object",
     isRoot: boolean,
@@ -206,10 +205,8 @@ export class RuleMaker {
   }
 }
 
-/** How many fields an error message names besides the first. */
 const MAX_NAMED = 20;
 
-/** What is said of a field itself, of the type that it returns, and by its cache hints. */
 export interface FieldSettings {
   readonly own: PolicySettings | undefined;
   readonly returned?: PolicySettings | undefined;

@@ -19,7 +19,6 @@ export function checkServed(schema: GraphQLSchema, parts: CacheParts, caller: st
   reportStart(parts);
 }
 
-/** How many fields a line names. */
 const MAX_NAMED = 10;
 
 /** Renamed directives are not recognised. */
@@ -39,7 +38,6 @@ function assertNotCached(schema: GraphQLSchema, parts: CacheParts, caller: strin
   throw new CachedError("CACHED_SCHEMA_INVALID", `${caller}: ${mistake}`, { coordinate });
 }
 
-/** The first type or field of `schema` with a policy, and where it has it. */
 function firstCached(schema: GraphQLSchema): { coordinate: string; source: string } | undefined {
   const sourceAt = (target: Annotated): string | undefined => {
     if (directivesAt(schema, target, "cached").length > 0) return "@cached";
@@ -84,7 +82,6 @@ function reportLost(schema: GraphQLSchema, parts: CacheParts, caller: string): v
   );
 }
 
-/** Returns coordinates as a list for a line, of which the first few are named. */
 export function listOf(coordinates: readonly string[]): string {
   const named = coordinates.slice(0, MAX_NAMED).map((coordinate) => `\`${coordinate}\``);
   const more = coordinates.length - named.length;
@@ -108,7 +105,6 @@ function isReplaced(field: AnyField, before: { readonly name: string } | undefin
   return name !== "" && name !== "resolve" && name === plain(before?.name ?? "");
 }
 
-/** Whether a field, or the type that it returns, says that it is cached or invalidates. */
 function hasPolicy(schema: GraphQLSchema, coordinate: string, field: AnyField, { rules }: CacheParts): boolean {
   const isMarked = (target: Annotated): boolean =>
     target.extensions?.cached !== undefined ||

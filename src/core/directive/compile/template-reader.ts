@@ -17,7 +17,6 @@ import { mistakeInPath, type PathPlace } from "./path-checks.js";
 import { REFERENCE, representationWriter } from "./reference.js";
 import { isIdType, typeAt, ValueWriters } from "./value-types.js";
 
-/** Reads and checks the paths of keys, and the templates of tags. */
 export class TemplateReader {
   readonly #inputs: PolicyInputs;
   readonly #findings: Findings;
@@ -138,7 +137,6 @@ export class TemplateReader {
   }
 }
 
-/** The field that a key or a tag is of, and where that is written. */
 export interface TemplatePlace {
   readonly parent: GraphQLObjectType;
   readonly field: AnyField;

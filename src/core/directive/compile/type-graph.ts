@@ -22,7 +22,6 @@ export function reached<Node>(start: Iterable<Node>, next: (node: Node) => Itera
 export const objectsOf = (schema: GraphQLSchema, type: GraphQLNamedType): readonly GraphQLObjectType[] =>
   isAbstractType(type) ? schema.getPossibleTypes(type) : isObjectType(type) ? [type] : [];
 
-/** Returns the object types that can be selected below a field. */
 export const objectsBelow = (schema: GraphQLSchema, root: AnyField): ReadonlySet<GraphQLObjectType> =>
   reached(objectsOf(schema, getNamedType(root.type)), (type) =>
     Object.values(type.getFields()).flatMap((field) => objectsOf(schema, getNamedType(field.type))),

@@ -54,7 +54,6 @@ function fieldTypeOf(type: GraphQLNamedType, name: string): GraphQLType | undefi
 const memberFields = (union: GraphQLUnionType): AnyField[] =>
   union.getTypes().flatMap((member) => Object.values(member.getFields()));
 
-/** Whether `type` is `ID` or `ID!`. */
 export const isIdType = (type: GraphQLType | undefined): boolean =>
   type !== undefined && String(getNullableType(type)) === "ID";
 
@@ -78,7 +77,6 @@ export class ValueWriters {
     return this.#ofNamed.get(type) ?? this.#make(type);
   }
 
-  /** Returns the writer of all arguments of a field. */
   ofArguments(field: AnyField): ValueWriter {
     return recordWriter(new Map(field.args.map(({ name, type }) => [name, this.of(type)])), this.#write);
   }

@@ -134,7 +134,6 @@ export function applyCached(
     existence: existence.get(coordinate),
     compare: compares.get(coordinate),
   });
-  /** Lets workers run the loads of a field, as far as they depend on no query. */
   const addFactory = (rule: FieldRule, parentType: KeyedType, { name: fieldName, type }: AnyField, inner: Resolver) => {
     const info = { fieldName, parentType, returnType: type, schema, ...NO_QUERY };
     const factory = requestFactoryOf(rule, inner, info, parts);
@@ -242,10 +241,8 @@ const OPTION_NAMES: readonly string[] = [
   "compare",
 ] satisfies (keyof ApplyCachedOptions)[];
 
-/** The rest of a resolver's `info` in a worker, which has no query. */
 const NO_QUERY = { fieldNodes: [], fragments: {}, rootValue: undefined };
 
-/** Returns what the schema says about the values of loaders that name their type. */
 function factsLookup(
   schema: GraphQLSchema,
   shapes: Shapes,
@@ -286,6 +283,5 @@ const withMiddleware = (given: string): CachedError =>
     `applyCached: expected a schema without graphql-middleware (graphql-shield), got ${given}; its permissions would not be checked on a hit. Apply the cache first: applyMiddleware(applyCached(schema, cache), permissions)`,
   );
 
-/** Returns an object with its properties in the order of their names. */
 const sorted = (entries: readonly (readonly [string, unknown])[]): object =>
   Object.fromEntries([...entries].sort(([one], [other]) => (one < other ? -1 : 1)));

@@ -39,9 +39,7 @@ export class EntityTypes {
   readonly #keyFormOf: KeyFormOf;
   readonly #clock: Clock;
   readonly #roots: ReadonlySet<unknown>;
-  /** The types whose values can contain entities, those of entities included. */
   readonly #leading: ReadonlySet<GraphQLNamedType>;
-  /** The types whose values can contain a list of such types. */
   readonly #listing: ReadonlySet<GraphQLNamedType>;
   readonly #plans = new Map<GraphQLNamedType, ObjectPlan | AbstractPlan>();
 
@@ -75,7 +73,6 @@ export class EntityTypes {
     return this.#idFields.in(type)?.some(hasOwnResolver) === false && this.#canBeEntity(type);
   }
 
-  /** Returns the fields with a resolver without which the objects of a type would have a tag. */
   resolvedIdFieldsOf(type: GraphQLObjectType): readonly string[] {
     const fields = this.#canBeEntity(type) ? this.#idFields.in(type) : [];
     return (fields ?? []).filter(hasOwnResolver).map(({ name }) => name);
@@ -104,7 +101,6 @@ export class EntityTypes {
     return new PlaceFinder(this.#placeOf(type, coordinate), this.#keyFormOf, this.#clock);
   }
 
-  /** Whether values of `type` contain a list of entities. */
   hasList(type: GraphQLOutputType): boolean {
     return this.#isListOfEntities(type) || this.#listing.has(getNamedType(type));
   }
@@ -113,7 +109,6 @@ export class EntityTypes {
     return (fieldAt(this.#schema, coordinate) as { readonly field: AnyField }).field.type;
   }
 
-  /** Returns the templates of the tags that the entities in the values of fields have. */
   tagsOf(coordinates: Iterable<string>): readonly TagTemplate[] {
     const reached = this.reachedFrom([...coordinates].map((coordinate) => this.typeAt(coordinate)));
     return this.#templatesOf(reached, (type) => this.isEntity(type));
@@ -135,7 +130,6 @@ export class EntityTypes {
     return tagged.flatMap(({ name }) => parseTagTemplate(this.#idFields.templateOf(name, "result")) ?? []);
   }
 
-  /** Returns the object types, interfaces and unions that a walk through a value of `types` can reach. */
   reachedFrom(types: Iterable<GraphQLOutputType>): ReadonlySet<GraphQLNamedType> {
     const start = [...types].map((type): GraphQLNamedType => getNamedType(type)).filter(isCompositeType);
     return reached(start, (type) => this.#nextTypes(type).filter(isCompositeType));
@@ -219,6 +213,5 @@ export function resolveEntityTags(
   return exceptTypes as readonly string[];
 }
 
-/** The fields that a walk goes through. */
 const walkedFields = (type: GraphQLObjectType) =>
   Object.values(type.getFields()).filter((field) => !hasOwnResolver(field));

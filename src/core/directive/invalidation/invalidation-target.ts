@@ -75,10 +75,8 @@ export interface LoaderTarget {
   readonly private?: unknown;
 }
 
-/** What can be invalidated: one entry, or all entries of a field or loader. */
 export type InvalidationTarget = CoordinateTarget | LoaderTarget;
 
-/** A target of one entry, by the property that every such target has. */
 const ENTRY_EXAMPLES = {
   coordinate: '{ coordinate: "Query.movie", args: { id: 7 } }',
   loader: '{ loader: "Movie", id: 7 }',

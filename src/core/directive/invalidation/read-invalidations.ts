@@ -9,7 +9,6 @@ import { hasOwnResolver, hasPlan } from "../compile/own-resolver.js";
 import { emptyTagReporter, type TemplateReader } from "../compile/template-reader.js";
 import { type ReachableTypes, reachableTypesOf } from "../compile/type-graph.js";
 
-/** Reads what mutation fields invalidate: `@invalidates`, `extensions.invalidates` and the entities that they return. */
 export class InvalidationReader {
   readonly #inputs: PolicyInputs;
   readonly #findings: Findings;

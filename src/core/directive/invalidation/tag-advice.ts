@@ -18,7 +18,6 @@ import { typeAt } from "../compile/value-types.js";
 import type { EntityTypes } from "../entities/entity-types.js";
 import type { IdFields } from "../entities/id-fields.js";
 
-/** A tag of a mutation that should take its id from the result. */
 export interface TagAdvice {
   readonly coordinate: string;
   readonly from: string;
@@ -74,10 +73,8 @@ function withResult(template: TagTemplate, { type, field }: Place, idFields: IdF
   return result === undefined ? undefined : template.text.replace(`{${path.text}}`, `{${result}}`);
 }
 
-/** The name of the type that a template such as `Movie:{$args.id}` begins with. */
 const typeNamedBy = ({ text }: TagTemplate): string | undefined => /^(\w+):\{/.exec(text)?.[1];
 
-/** Returns the path to the id of the object that an argument names. */
 function idInResult(
   returned: GraphQLOutputType,
   path: Path,

@@ -5,7 +5,6 @@ import { reportingReads } from "../../loader/context-watch.js";
 import type { QueryExtent } from "../../schema-rules.js";
 import type { Outline } from "./selection.js";
 
-/** What one load has read of the query so far. */
 export class QueryReads {
   readonly #read = new Set<QueryPart>();
   #unkeyable: string | undefined;
@@ -130,7 +129,6 @@ function operationNode(
   return copy;
 }
 
-/** Replaces properties of an `info` by accessors that make them when they are first read. */
 function lazily(info: object, makers: Readonly<Record<string, () => unknown>>): void {
   for (const [property, make] of Object.entries(makers)) {
     const become = (value: unknown): unknown => {
@@ -162,7 +160,6 @@ function observe(target: object, property: string, onRead: () => void, enumerabl
   });
 }
 
-/** Returns `record` as one that reports the names that are read, and reads of all names. */
 function observedRecord<T extends object>(
   record: T,
   onName: (name: string) => void,

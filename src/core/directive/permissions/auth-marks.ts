@@ -198,7 +198,6 @@ function directivesOf({ astNode, extensionASTNodes = [], extensions }: Annotated
   return [...inSdl, ...inExtensions].map((name) => name.split("__").at(-1) ?? name);
 }
 
-/** Returns the coordinates of the fields that have `@Authorized`. */
 function restrictedByTypeGraphQL(schema: GraphQLSchema): ReadonlySet<string> {
   interface Storage {
     readonly queries?: TypeGraphQLFields["fields"];

@@ -25,7 +25,6 @@ export function runNoticingShield(
   }
 }
 
-/** Why a value is not cached whose resolver is shielded. */
 export const shieldExcess = (coordinate: string): Excess => ({
   kind: "unkeyable",
   isNarrowed: true,

@@ -45,10 +45,8 @@ export class CachedField {
   readonly parts: CacheParts;
   readonly functions: FieldFunctions | undefined;
   readonly isPrivate: boolean;
-  /** Whether another process can run its loads. */
   readonly isPortable: boolean;
   readonly validator: ResultValidator;
-  /** The properties of the context that are part of the key. */
   readonly #keyProperties: readonly string[];
   readonly #resolver: Resolver;
   readonly #names: FieldNames;
@@ -106,7 +104,6 @@ export class CachedField {
     return value;
   }
 
-  /** Returns the key of a call. Undefined if it has none. */
   keyOf(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo): Key | undefined {
     const identity = this.isPrivate ? identityOf(this.parts.identify, context) : undefined;
     if (this.isPrivate && identity === undefined) return undefined;
@@ -142,7 +139,6 @@ export class CachedField {
     return scopes.loader(executionOf(info), call.observer).read(call);
   }
 
-  /** Runs the resolver for the load of a call, with the `info` of that load. */
   load({ source, args, context }: FieldCall, info: GraphQLResolveInfo): unknown {
     const { contextWatch } = this.parts;
     const begin = (): unknown => this.#resolver(source, args, context, info);
@@ -208,7 +204,6 @@ export interface FieldFunctions {
   readonly onMiss?: ((entry: Entry | undefined, info: GraphQLResolveInfo) => void) | undefined;
 }
 
-/** Wraps the resolver of a cached field. */
 export function cachedResolver(
   rule: FieldRule,
   resolve: Resolver,
@@ -249,7 +244,6 @@ class FieldCall implements FieldRequest {
   caller: ReadRequest["caller"] = undefined;
   recorded: RecordedHints<GraphQLResolveInfo> | undefined = undefined;
   observed: ObservedLoad | undefined = undefined;
-  /** Whether graphql-shield has wrapped the resolver. */
   isShielded = false;
 
   /** The arguments of the resolver one by one: an object of them would be one more object for each hit. */
@@ -395,7 +389,6 @@ export function requestFactoryOf(
   };
 }
 
-/** Returns an `info` for a load whose cache hints reach no response. */
 const withoutResponse = (info: GraphQLResolveInfo): GraphQLResolveInfo =>
   "cacheControl" in info ? infoWith(info, { cacheControl: detachedCacheControl() }) : info;
 

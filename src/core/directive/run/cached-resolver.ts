@@ -29,7 +29,6 @@ export function cachedReference(
   };
 }
 
-/** Returns the resolver of the field that stands for references in a rule. */
 export const asField =
   (resolve: ReferenceResolver): Resolver =>
   (representation, _args, context, info) =>

@@ -19,7 +19,6 @@ export class FieldNames {
   readonly #rule: FieldRule;
   readonly #keys: KeySpace;
   readonly #scopes: RequestScopes;
-  /** The paths to the values that names are made from. Undefined if names are not remembered. */
   readonly #inputs: readonly Path[] | undefined;
   readonly #known = new Map<string, NearNames>();
 
@@ -30,7 +29,6 @@ export class FieldNames {
     this.#inputs = inputsOf(rule);
   }
 
-  /** Returns the names of one call. Throws what `keyOf` throws. */
   of(
     source: unknown,
     args: Args,
@@ -53,7 +51,6 @@ export class FieldNames {
     return names;
   }
 
-  /** Returns everything that the names of a call are made from. Undefined if they are not remembered. */
   #textOf(
     roots: FieldRoots & { readonly info: GraphQLResolveInfo },
     identity: Identity | undefined,

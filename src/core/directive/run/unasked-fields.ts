@@ -21,7 +21,6 @@ export class UnaskedFields {
     return this.#isDecided;
   }
 
-  /** Call this with the data of each query until `isDecided`. */
   check({ schema, document, operationName }: ExecutedOperation, data: unknown): void {
     if (this.#isDecided) return;
     const { counters, rules, logger } = this.#parts;
@@ -43,14 +42,12 @@ export class UnaskedFields {
   }
 }
 
-/** An operation that a server has executed. */
 export interface ExecutedOperation {
   readonly schema: GraphQLSchema;
   readonly document: DocumentNode;
   readonly operationName?: string | null | undefined;
 }
 
-/** Returns the coordinates of the root fields of a query that have a value, without those in fragments. */
 function rootFieldsIn(
   schema: GraphQLSchema,
   document: DocumentNode,
