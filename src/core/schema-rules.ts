@@ -76,15 +76,9 @@ export interface Obstacle {
 export interface EntityFinder {
   /** Returns the tags of a value that is stored: at most 100, unless it has entities of more types. */
   tagsIn(value: unknown, call: EntityCall): readonly string[];
-  /**
-   * The same for a value that is not stored itself, as its resolver has returned it. Undefined if there is something in it that
-   * cannot be looked into.
-   */
+  /** The same for a value that is not stored itself. Undefined if something in it cannot be looked into. */
   partsIn(value: unknown, call: EntityCall): readonly string[] | undefined;
-  /**
-   * Returns the tags of all entities in what a mutation has returned. Waits for promises in it.
-   * Calls `report` for what it could not look into.
-   */
+  /** Returns the tags of all entities in the result of a mutation, after the promises in it. `report` is told of what it could not look into. */
   changedIn(
     value: unknown,
     call: EntityCall,

@@ -177,10 +177,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     });
   }
 
-  /**
-   * Whether nothing is remembered of an id: without the caller's identity, nothing tells a PRIVATE value from that of the
-   * next caller, whose request can have the same context.
-   */
+  /** Whether nothing is remembered of an id: without an identity, nothing tells a PRIVATE value from that of the next caller of the same context. */
   #isForgotten(names: IdNames | LoaderBypassReason): boolean {
     return typeof names === "string" && this.#requests.policy.scope === "PRIVATE";
   }

@@ -39,10 +39,7 @@ export class ContextWatch {
     this.#watchesLoads = watchesLoads;
   }
 
-  /**
-   * Runs `load` and returns or throws what it does. Properties of `context` that it reads, now or
-   * asynchronously, are reported unless they are in `keyProperties`.
-   */
+  /** Runs `load`. Properties of `context` that it reads, now or asynchronously, are reported unless they are in `keyProperties`. */
   run<T>(coordinate: string, keyProperties: readonly string[], context: unknown, load: () => T): T {
     if (!this.#watchesLoads || typeof context !== "object" || context === null) return load();
     if (!this.#views.has(context)) this.#watch(context);
@@ -103,10 +100,7 @@ export class ContextWatch {
     return view;
   }
 
-  /**
-   * Ends the watch. In Node.js 20 and 22, an AsyncLocalStorage that has been used slows down every promise of the process,
-   * and is never collected, until it is disabled.
-   */
+  /** Ends the watch. In Node.js 20 and 22, a used AsyncLocalStorage slows down every promise of the process until it is disabled. */
   close(): void {
     disableStorage(this.#running);
   }
@@ -282,10 +276,7 @@ function watchOwn(context: object, property: PropertyKey, onRead: OnRead, watche
   return true;
 }
 
-/**
- * Watches a member of the context's class. Methods are included, since #private fields are read
- * through them.
- */
+/** Watches a member of the context's class. Methods are included, since #private fields are read through them. */
 function watchInherited(context: object, property: string, onRead: OnRead, watched: Watched): void {
   const prototype = Object.getPrototypeOf(context) as object;
   const watchedGet = function (this: object): unknown {

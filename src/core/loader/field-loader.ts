@@ -8,10 +8,7 @@ import type { Loaded } from "../tier/request/loaded.js";
 import type { DecodedToShare, ReadEnding, ReadRequest, RequestTags } from "../tier/request/request.js";
 import { MemoInLoads } from "./memo-in-loads.js";
 
-/**
- * What all cached fields of one execution read: each key once. Every reader of a key gets a value of its own,
- * since child resolvers may change their parent.
- */
+/** What all cached fields of one execution read: each key once, with a value for every reader, since child resolvers may change their parent. */
 export class FieldLoader {
   readonly #tier: Reads;
   readonly #limits: ExecutionLimits;
@@ -37,10 +34,7 @@ export class FieldLoader {
     return this.#budget;
   }
 
-  /**
-   * Rejects only with the error of a load. A load that asks for its own key goes to the source: the
-   * first request of the key is the one that waits for this load.
-   */
+  /** Rejects only with the error of a load. A load that asks for its own key goes to the source: the first request waits for this load. */
   read(request: FieldRequest): Promise<unknown> {
     const nesting = this.#tier.nestingOf(request);
     if (nesting === "own-load") return this.#tier.read(request, nesting);
@@ -87,10 +81,7 @@ export interface FieldRequest extends ReadRequest {
   readonly onShared?: (() => void) | undefined;
 }
 
-/**
- * The first read of a key in an execution. It refers to no request: a part of an ended execution can stay in memory for long (see
- * README.md), with all that is remembered of it.
- */
+/** The first read of a key in an execution. It refers to no request: parts of ended executions can stay in memory for long (see README.md). */
 class FirstRead implements ReadEnding {
   readonly tags: RequestTags;
   readonly isReadOnly: boolean;

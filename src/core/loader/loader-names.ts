@@ -10,10 +10,7 @@ import { NO_TAGS, type RequestTags, TagsBeforeLoad } from "../tier/request/reque
 import type { Identity } from "./identity.js";
 import { type LoaderOptions, placeOf } from "./loader-options.js";
 
-/**
- * Makes the names of ids, and remembers those of short, plain ids of PUBLIC loaders. The function
- * `tags` is called for every read: it can depend on more than the id.
- */
+/** Makes the names of ids, and remembers those of short, plain ids of PUBLIC loaders. `tags` is called for every read: it can depend on more. */
 export class LoaderNames<Id> {
   readonly #options: Pick<LoaderOptions<Id, never, never>, "name" | "cacheKeyFn" | "tags">;
   readonly #keys: KeySpace;

@@ -20,9 +20,6 @@ export interface LoaderRule {
   tagsOf(id: unknown): RequestTags;
   /** Returns the texts of the same tags. */
   tagTextsOf(id: unknown): readonly string[];
-  /**
-   * Returns the key of one id; `identity` is undefined for PUBLIC loaders. Throws what `cacheKeyFn` throws,
-   * `CACHED_KEY_UNSERIALIZABLE`, and `CACHED_OPTION_INVALID` if the shape of the loader's type is not known yet.
-   */
+  /** Returns the key of one id; `identity` is undefined for PUBLIC loaders. Throws what `cacheKeyFn` and `variantOf` do, and `CACHED_KEY_UNSERIALIZABLE`. */
   keyOf(id: unknown, identity: Identity | undefined): Key;
 }

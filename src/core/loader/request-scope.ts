@@ -18,10 +18,7 @@ import { type ExecutionBudget, type ExecutionLimits, FieldLoader } from "./field
 export class RequestScopes {
   readonly #tier: Reads;
   readonly #invalidations: InvalidationCount;
-  /**
-   * The loaders of executions, by signal and owner; by owner twice if there is no signal. An owner can be shared, and
-   * outlive its executions; then each of them has a signal.
-   */
+  /** The loaders of executions, by signal and owner; by owner twice without a signal. An owner that is shared, or outlives executions, has signals. */
   readonly #loaders = new WeakMap<object, WeakMap<object, FieldLoader>>();
   readonly #observers = new WeakMap<object, Observer>();
   readonly #overrides = new WeakMap<object, Override>();
@@ -158,10 +155,7 @@ export class RequestScopes {
   }
 }
 
-/**
- * Receives how the reads of a request were served, by fields and loaders alike. Server plugins turn
- * this into cache hints and extensions.
- */
+/** Receives how the reads of a request were served, by fields and loaders alike. */
 export interface Observer {
   /**
    * `coordinate`: the field, or the name of the loader. `info`: that of the field; undefined for a loader. `key`: undefined for
@@ -287,10 +281,7 @@ class EveryCollector implements Observer, PartCollector {
   }
 }
 
-/**
- * Whether a build has a context of its own. It shares no DataLoaders with its request then, except for those that `sharedContextKeys` says are the
- * same for all callers.
- */
+/** Whether a build has a context of its own, with which it shares no DataLoaders with its request, except for those in `sharedContextKeys`. */
 const hasView = ({ context, original }: Build): boolean => context !== original;
 
 /**

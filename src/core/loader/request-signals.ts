@@ -4,10 +4,7 @@ import type { Channel } from "../telemetry/channel.js";
 import type { CallSignals } from "../tier/request/caller.js";
 import type { ContextWatch } from "./context-watch.js";
 
-/**
- * Finds the abort signals of a request: the one that the option `abortSignal` returns,
- * `context.request.signal` (GraphQL Yoga), and `info.getAbortSignal()` (graphql 17).
- */
+/** Finds the abort signals of a request: of the option `abortSignal`, `context.request.signal` (Yoga), and `info.getAbortSignal()` (graphql 17). */
 export class RequestSignals {
   readonly #abortSignal: ((context: never) => unknown) | undefined;
   readonly #channel: Channel;

@@ -58,10 +58,7 @@ export class ResponseCache {
     this.#stateOf(schema);
   }
 
-  /**
-   * Returns what to do with an operation; undefined if the cache has nothing to do with it. `observer`: that of the request,
-   * which goes on to be told of all reads. Never rejects.
-   */
+  /** Returns what to do with an operation. Undefined: nothing. `observer`: that of the request, which goes on to be told of all reads. Never rejects. */
   begin(operation: Operation, observer?: Observer): Promise<Begun> | undefined {
     const { scopes } = this.#parts;
     // What it reads is a part of no other response.

@@ -2,10 +2,7 @@ import { type DocumentNode, GraphQLError, type GraphQLSchema } from "graphql";
 import type { OperationRewriter } from "../parts.js";
 import { ERRORS_FIELD } from "./twins.js";
 
-/**
- * Executes an operation with its subtrees: returns what `execute` returns for the rewritten document, without what the client
- * has not asked for.
- */
+/** Executes an operation with its subtrees. Returns what `execute` does, without what the client has not asked for. */
 export function executeWithSubtrees<Args extends Executed, Result>(
   args: Args,
   subtrees: OperationRewriter,

@@ -27,10 +27,7 @@ import { type Obstacle, otherDirective, planSelection, SelectedTypes } from "./s
 import { SubtreeField, type SubtreeRun, type SubtreeSource, type Unstorable } from "./subtree-field.js";
 import { ERRORS_FIELD, Twins } from "./twins.js";
 
-/**
- * The subtrees of a cache: rewrites the operations that a server is about to execute, so that fields with `subtree: true` are answered with
- * their completed selection.
- */
+/** Rewrites the operations that a server is about to execute, so that fields with `subtree: true` are answered with their completed selection. */
 export class Subtrees implements OperationRewriter {
   readonly #parts: CacheParts;
   readonly #twins = new Twins();
@@ -48,10 +45,7 @@ export class Subtrees implements OperationRewriter {
     if (this.#parts.rules.hasSubtrees) this.#stateOf(schema);
   }
 
-  /**
-   * Returns the document to execute in the place of that of an operation. Undefined if that is to be executed as it is. What
-   * comes of it has to be passed to `finish`. Never throws.
-   */
+  /** Returns the document to execute instead, whose data has to be passed to `finish`. Undefined: the operation is executed as it is. Never throws. */
   rewrite(operation: RewritableOperation): DocumentNode | undefined {
     if (!this.#parts.rules.hasSubtrees) return undefined;
     try {

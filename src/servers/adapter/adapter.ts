@@ -34,10 +34,7 @@ export interface Adapter {
   prepare(schema: GraphQLSchema): void;
 }
 
-/**
- * Checks the arguments of an adapter, whose errors name `caller`. `names`: the options that it has. `usesPolicies`: whether the policies of cached
- * fields decide how long responses are kept. Throws `CACHED_OPTION_INVALID`.
- */
+/** Checks the arguments of an adapter with the options `names`. `usesPolicies`: whether policies decide how long responses are kept. Throws `CACHED_OPTION_INVALID`. */
 export function openAdapter<Context>(
   cache: CacheHandle<never>,
   options: TraceOptions<Context> & AdapterOptions,

@@ -220,10 +220,7 @@ const headersOf = ({ headers }: Answered["response"]["http"]): ResponseHeaders =
   set: (name, value) => headers.set(name.toLowerCase(), value),
 });
 
-/**
- * Returns a function that returns what the execution has returned. Plugins whose `willSendResponse` comes first can replace that, or
- * change its data, for one caller.
- */
+/** Returns what gets the result of the execution. Plugins whose `willSendResponse` comes first can replace it, or change its data, for one caller. */
 function watchResult(
   { response, overallCachePolicy }: Asked,
   finish: (data: unknown) => void,

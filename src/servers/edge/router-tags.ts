@@ -2,10 +2,7 @@ import { getOrMake } from "../../core/base/get-or-make.js";
 import { type Key, type KeySpace, nameOfSubject, type Subject } from "../../core/keys/key.js";
 import type { ReadReport } from "../../core/tier/request/request.js";
 
-/**
- * Notes which of the entities in a response what was read belongs to: Apollo Router keeps each for itself. What a loader has read has
- * no place, and is a part of all of them.
- */
+/** Notes which entity of a response each read belongs to: Apollo Router keeps each for itself. What a loader has read is a part of all. */
 export class EntityReads {
   readonly #keys: Pick<KeySpace, "subjects">;
   readonly #reads = new Map<string, KeyRead>();
@@ -27,10 +24,7 @@ export class EntityReads {
     return read;
   }
 
-  /**
-   * Returns the extensions for a result. `all`: the subjects of everything in it. `unplaced`: those among them of what has no place, and was
-   * not noted here.
-   */
+  /** Returns the extensions for a result. `all`: the subjects of everything in it. `unplaced`: those of what was not noted here. */
   extensions(data: unknown, all: Iterable<Subject>, unplaced: Iterable<Subject>): RouterExtensions {
     const list = (data as { readonly [ENTITIES]?: unknown } | null | undefined)?.[ENTITIES];
     if (!Array.isArray(list)) return { apolloCacheTags: [...all].map(nameOfSubject) };

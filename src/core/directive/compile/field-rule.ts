@@ -11,10 +11,7 @@ import type { Names } from "../../tier/record/unconfirmed-invalidations.js";
 import { NO_TAGS, type RequestTags, ResultTags, TagsBeforeLoad } from "../../tier/request/request.js";
 import { isOnlyKey, keyPartOf, keyPathsOf } from "./key-set.js";
 
-/**
- * Returns the key of one field call. Throws `CACHED_KEY_UNUSABLE` if a part is missing and
- * `CACHED_KEY_UNSERIALIZABLE` if a part has no canonical text; both name the coordinate.
- */
+/** Returns the key of one field call. Throws `CACHED_KEY_UNUSABLE` if a part is missing and `CACHED_KEY_UNSERIALIZABLE` if one has no canonical text. */
 export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undefined, keys: KeySpace): Key {
   const { coordinate, kind = "field" } = rule;
   try {
@@ -56,10 +53,7 @@ export function keyMistake(coordinate: string, cause: unknown): CachedError {
   return new CachedError("CACHED_KEY_UNSERIALIZABLE", message, { coordinate, cause });
 }
 
-/**
- * Returns the tags by which an invalidation reaches an entry whose key contains more than the invalidation names: the
- * selection, or further fields of a representation.
- */
+/** Returns the tags of an entry whose key contains more than an invalidation names: the selection, or further fields of a representation. */
 function groupTagsOf(
   rule: FieldRule,
   roots: FieldRoots,
@@ -107,10 +101,7 @@ function groupsOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undef
   }));
 }
 
-/**
- * Returns the roots with only the key of the representation as the source: one for each `@key` whose fields it has.
- * Throws `CACHED_KEY_UNUSABLE` if it has those of none.
- */
+/** Returns the roots with only the key of the representation as the source, one for each `@key` that it has. Throws `CACHED_KEY_UNUSABLE` for none. */
 function keyRootsOf({ coordinate }: FieldRule, entityKeys: readonly KeyFields[], roots: FieldRoots): FieldRoots[] {
   const found = entityKeys.flatMap((fields) => {
     const source = keyPartOf(fields, roots.source);
@@ -260,10 +251,7 @@ export function requestTagsOf(rule: FieldRule, known: RequestTags, roots: FieldR
   return new ResultTags(known, resultTagsOf(rule, rule.resultTags, roots, keys));
 }
 
-/**
- * Returns the tags of a call whose resolver is about to run. Tags of the result can also contain arguments and the
- * like: these are read now, since the resolver may change them.
- */
+/** Returns the tags of a call whose resolver is about to run. What those of the result contain of arguments is read now: the resolver may change it. */
 export function tagsBeforeLoad(rule: FieldRule, tags: RequestTags, roots: FieldRoots, keys: KeySpace): RequestTags {
   if (rule.resultTags.length === 0) return tags;
   return new ResultTags(tags, resultTagsOf(rule, boundTemplates(rule.resultTags, roots, keys), roots, keys));
@@ -308,10 +296,7 @@ export function tagTexts(
   return [...texts];
 }
 
-/**
- * Returns arguments as a resolver would receive them: defaults applied, enums and scalars parsed. Throws
- * `CACHED_KEY_UNUSABLE` if they do not match the schema, or if a required one that is part of the key is missing.
- */
+/** Returns arguments as a resolver would receive them. Throws `CACHED_KEY_UNUSABLE` if they do not match the schema, or one that is in the key is missing. */
 export function coerceArgs(rule: FieldRule, given: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const reject = (mistake: string): never => {
     throw new CachedError("CACHED_KEY_UNUSABLE", `\`${rule.coordinate}\`: ${mistake}`, { coordinate: rule.coordinate });

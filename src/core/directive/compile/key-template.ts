@@ -40,10 +40,7 @@ export function keyTemplateOf(
   ];
 }
 
-/**
- * Returns the texts of the arguments that count, and those of the input objects in them. Each object is visited once:
- * filters often contain each other, and the ways through them are too many to follow.
- */
+/** Returns the texts of the arguments that count, and of the input objects in them, each visited once: filters often contain each other. */
 function inputTexts(args: readonly Input[], write: ValueWriter): string[] {
   const fieldsOf = new Map<GraphQLInputObjectType, readonly Input[]>();
   const holdersOf = new Map<GraphQLInputObjectType, GraphQLInputObjectType[]>();

@@ -117,10 +117,7 @@ function misspeltField({ text, steps: [step] }: Path, parent: GraphQLObjectType)
   return `\`${text}\`: unknown field \`${step}\` of \`${parent.name}\`; did you mean \`${closestTo(step, names)}\`?`;
 }
 
-/**
- * Whether a name is a misspelling of a field, and not what a database calls it, such as `_id`, `uid`, `ids`,
- * `directorId` beside `director`, or `director_id`.
- */
+/** Whether a name is a misspelling of a field, and not what a database calls it, such as `_id`, `uid`, `ids`, `directorId` or `director_id`. */
 function isMisspelt(name: string, fields: readonly string[]): boolean {
   const closest = closestTo(name, fields);
   if (closest === undefined || name.endsWith(closest)) return false;

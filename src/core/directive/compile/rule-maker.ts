@@ -171,10 +171,7 @@ export class RuleMaker {
     return mistakes;
   }
 
-  /**
-   * Returns why a field must not be PUBLIC as it is. Only the field itself can declare that it is shared although an
-   * auth mark covers it: a type, a profile or the defaults were not written with this mark in view.
-   */
+  /** Returns why a field must not be PUBLIC as it is. Only the field itself can declare so under an auth mark: nothing else was written with it in view. */
   #scopeMistake(parent: GraphQLObjectType, field: AnyField, isPublicItself: boolean): string | undefined {
     const inside = this.#authMarks.checkedInside(parent, field);
     if (inside !== undefined)

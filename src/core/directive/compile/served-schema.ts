@@ -88,10 +88,7 @@ export function listOf(coordinates: readonly string[]): string {
   return named.join(", ") + (more > 0 ? ` and ${more} more` : "");
 }
 
-/**
- * Whether a field has a resolver that a user has written for it, rather than one that calls that of the cache: servers and
- * transforms make anonymous ones, or name theirs after what they do. `before`: what the cache has wrapped.
- */
+/** Whether a user has written the resolver of a field, rather than a server or a transform that calls that of the cache. `before`: what the cache has wrapped. */
 function isReplaced(field: AnyField, before: { readonly name: string } | undefined): boolean {
   const { resolve } = field;
   // That of `wrapSchema`, for the result of an execution of the wrapped schema.
@@ -129,10 +126,7 @@ function reportStart({ rules, loaders, store, keys, onceLog }: CacheParts): void
   onceLog.info(`graphql-cached: ${parts.join(", ")}, prefix ${keys.prefix.slice(0, -1)}`);
 }
 
-/**
- * Returns those of `coordinates` whose resolver is an anonymous function that no cache has made: one that was
- * assigned in place of the cached resolver. Schema transforms that call the cached resolver name theirs.
- */
+/** Returns those of `coordinates` whose cached resolver an anonymous function was assigned over. Transforms name theirs. */
 export function replacedResolvers(schema: GraphQLSchema, coordinates: readonly string[]): string[] {
   return coordinates.filter((coordinate) => {
     const resolve = fieldAt(schema, coordinate)?.field.resolve;

@@ -89,10 +89,7 @@ export class TemplateReader {
     });
   }
 
-  /**
-   * Returns the tag of the entity that a field belongs to, if each of them has entries of its own. Entries that
-   * entities share have none: each of them would write its own into it, in turn.
-   */
+  /** Returns the tag of the entity that a field belongs to, unless entities share entries: each would write its own into them, in turn. */
   parentTag(parent: GraphQLObjectType, keyPaths: readonly KeyPath[]): readonly string[] {
     const { entities, idFields } = this.#inputs;
     if (entities?.isEntity(parent) !== true) return [];

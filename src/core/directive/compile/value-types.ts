@@ -16,10 +16,7 @@ import { idWriter, recordWriter, type ValueWriter, writeList } from "../../keys/
 import { EACH, type Path } from "../../keys/path.js";
 import type { AnyField } from "./field-rule.js";
 
-/**
- * Returns the type of what `path` leads to, or undefined if the schema does not say: properties of the context, of
- * custom scalars, and of objects that have no field of the name.
- */
+/** Returns the type of what `path` leads to. Undefined if the schema does not say, as of the context, of custom scalars and of other properties. */
 export function typeAt(path: Path, parent: GraphQLObjectType, field: AnyField): GraphQLType | undefined {
   switch (path.root) {
     case "args": {

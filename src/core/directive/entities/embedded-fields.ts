@@ -43,10 +43,7 @@ interface LibraryExtensions {
   readonly nexus?: { readonly hasDefinedResolver?: unknown };
 }
 
-/**
- * Whether the value of a field is a part of its parent. Libraries wrap the reading of a property to check
- * permissions, so that it looks like a resolver of its own.
- */
+/** Whether the value of a field is a part of its parent. Libraries that check permissions make reading a property look like a resolver. */
 export function isPartOfParent(field: AnyField): boolean {
   const { pothosExposedField, nexus } = field.extensions as LibraryExtensions;
   return !hasOwnResolver(field) || pothosExposedField !== undefined || nexus?.hasDefinedResolver === false;

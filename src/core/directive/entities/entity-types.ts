@@ -141,10 +141,7 @@ export class EntityTypes {
     return isObjectType(type) ? walkedFields(type).map((field) => getNamedType(field.type)) : [];
   }
 
-  /**
-   * Returns the entities whose type a walk may not know: those of an interface or union whose `resolveType` knows
-   * them, since the walk does not call it.
-   */
+  /** Returns the entities of an interface or union whose type a walk may not know: it does not call `resolveType`. */
   unknownMembersOf(type: GraphQLAbstractType): readonly GraphQLObjectType[] {
     if (type.resolveType == null) return [];
     return this.#schema.getPossibleTypes(type).filter((one) => one.isTypeOf == null && this.#leading.has(one));

@@ -218,10 +218,7 @@ function addTo<Key, Member>(sets: Map<Key, Set<Member>>, key: Key, member: Membe
 const tagsOfEntities = (ids: ReadonlyMap<string, ReadonlySet<string>>): string[] =>
   [...ids].flatMap(([typeName, some]) => [...some].map((id) => entityTag(typeName, id)));
 
-/**
- * Returns the tags of a value with these entities, by type. Beyond the limit, the types with the most entities have
- * one tag each.
- */
+/** Returns the tags of a value with these entities, by type. Beyond the limit, the types with the most entities have one tag each. */
 export function tagsOfValue(ids: ReadonlyMap<string, ReadonlySet<string>>): string[] {
   let count = [...ids.values()].reduce((sum, { size }) => sum + size, 0);
   const kept = new Map(ids);

@@ -79,10 +79,7 @@ export class CacheControlHints {
     this.#settings = settings;
   }
 
-  /**
-   * Returns the policy of a field, or undefined if its hints do not make it cacheable. `isExplicit`: whether it has
-   * `@cached`, and is cached in any case.
-   */
+  /** Returns the policy of a field, or undefined if its hints make none. `isExplicit`: whether it has `@cached`, and is cached in any case. */
   policyOf(parent: GraphQLObjectType, field: AnyField, isExplicit: boolean): PolicySettings | undefined {
     const coordinate = `${parent.name}.${field.name}`;
     const isRoot = parent === this.#schema.getQueryType();

@@ -1,10 +1,7 @@
 import { infoWith } from "../../base/graphql-version.js";
 import { type ResponseHint, validHint } from "../../store/body.js";
 
-/**
- * Returns an `info` for one load that records the cache hints set by the resolver, so that a later hit can set the
- * same hints. The hints are also forwarded to the server. Returns `info` itself if the server has no cache control.
- */
+/** Returns an `info` for one load that records the cache hints of the resolver for later hits, and forwards them. `info` itself if the server has none. */
 export function recordHints<Info extends object>(info: Info): RecordedHints<Info> {
   const { cacheControl } = info as HintedInfo;
   if (cacheControl === undefined) return { info, hint: () => undefined };
@@ -45,10 +42,7 @@ export function recordHints<Info extends object>(info: Info): RecordedHints<Info
   return { info: infoWith(info, { cacheControl: recording }), hint: () => recorded && validHint(recorded) };
 }
 
-/**
- * The part of `info.cacheControl` used here, as in `@apollo/cache-control-types`. Apollo and other servers provide it
- * for resolvers to read and set cache hints.
- */
+/** The part of `info.cacheControl` that is used here, as in `@apollo/cache-control-types`. */
 export interface HintedInfo {
   readonly cacheControl?: CacheControl;
 }

@@ -106,10 +106,7 @@ export function checkWriteTarget(target: unknown, caller: string): void {
   for (const [nth, entry] of entries.entries()) checkInvalidationTarget(entry, caller, `entries[${nth}].`);
 }
 
-/**
- * Returns the target of a field or loader by its coordinate, which is the name of a loader. Throws
- * `CACHED_COORDINATE_UNKNOWN` if there is neither.
- */
+/** Returns the target of a coordinate, which can be the name of a loader. Throws `CACHED_COORDINATE_UNKNOWN` if there is neither. */
 export function targetOfCoordinate(
   { rules, loaders }: CacheParts,
   given: Readonly<Record<string, unknown>> & { readonly coordinate: string },
@@ -140,10 +137,7 @@ export function namesOfInvalidation(parts: CacheParts, target: InvalidationTarge
   return wholeOf(target.coordinate);
 }
 
-/**
- * Returns the same for a target that has to name one entry. `otherwise`: what to do to invalidate all. Throws
- * `CACHED_KEY_UNUSABLE` as well if it stands for all entries.
- */
+/** Returns the same for a target that has to name one entry; otherwise throws `CACHED_KEY_UNUSABLE`. `otherwise`: what to do to invalidate all. */
 export function namesOfOneEntry(
   parts: CacheParts,
   target: InvalidationTarget,
@@ -182,10 +176,7 @@ function namesOfLoader({ loaders }: CacheParts, target: LoaderTarget): Names {
   return { keys: [keyOfLoader(rule, target)], tags: [] };
 }
 
-/**
- * Returns the key of the entry that `target` names. Throws `CACHED_KEY_UNUSABLE` if the id or the identity is
- * missing, or no key can be made of it.
- */
+/** Returns the key that `target` names. Throws `CACHED_KEY_UNUSABLE` if the id or the identity is missing, or makes no key. */
 export function keyOfLoader(rule: LoaderRule, target: LoaderTarget): Key {
   const { loader: name, id } = target;
   const reject = (mistake: string, cause?: unknown): never => {

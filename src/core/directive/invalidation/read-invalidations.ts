@@ -21,10 +21,7 @@ export class InvalidationReader {
     this.#templates = templates;
   }
 
-  /**
-   * Adds the rule of a field to `rules`. Returns whether it declares that it invalidates something. `findsEntities`:
-   * whether the entities in its value count.
-   */
+  /** Adds the rule of a field to `rules`. Returns whether it declares one. `findsEntities`: whether the entities in its value count. */
   read(
     type: GraphQLObjectType | GraphQLInterfaceType,
     field: AnyField,

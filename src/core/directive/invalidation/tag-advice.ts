@@ -24,10 +24,7 @@ export interface TagAdvice {
   readonly to: string;
 }
 
-/**
- * Returns the tags of mutations that contain an id as the client spells it (`007`, a UUID in upper case), although
- * the mutation returns the object, whose id has one spelling. None if the tags are brought into one form anyway.
- */
+/** Returns the tags of mutations with an id as the client spells it (`007`), although the result has it in one spelling. None if tags are normalized. */
 export function adviceOnTags(
   schema: GraphQLSchema,
   { invalidations }: SchemaRules,
@@ -140,9 +137,7 @@ export function reportUnmatchedTags(
     );
 }
 
-/**
- * Whether a tag of `invalidated` can invalidate a value with one of `produced`, by the text before their first and after their last path.
- */
+/** Whether a tag of `invalidated` can invalidate a value with one of `produced`, by the text before their first and after their last path. */
 export function canMatch(invalidated: TagTemplate, produced: TagTemplate): boolean {
   if (isText(invalidated)) return matchesTag(produced, invalidated.text) || namesTypeOf(produced, invalidated.text);
   if (isText(produced)) return matchesTag(invalidated, produced.text);

@@ -61,10 +61,7 @@ export class AuthMarks {
     return this.#marksAround(parent, field)[0] ?? this.#marksOnReturned(getNamedType(field.type))[0];
   }
 
-  /**
-   * Returns the mark of a field that is checked by the very resolver that is to be cached, so that a hit would skip
-   * the check. Undefined if there is none.
-   */
+  /** Returns the mark that is checked by the very resolver that is to be cached, where a hit would skip the check. Undefined if there is none. */
   checkedInside(parent: GraphQLObjectType, field: AnyField): AuthMark | undefined {
     const { pothosOptions, pothosResolveWrapped } = field.extensions as LibraryExtensions;
     const isWrappedByPothos = pothosOptions !== undefined && pothosResolveWrapped !== false;
@@ -165,10 +162,7 @@ export class AuthMarks {
 export interface AuthMark {
   /** As it is written, such as `@auth`, or `authScopes` in the options of a code-first library. */
   readonly text: string;
-  /**
-   * The library that checks it inside of the resolver that the schema has, where a hit skips the check. Undefined: it
-   * may be checked outside of the cache.
-   */
+  /** The library that checks it inside of the resolver, where a hit skips the check. Undefined: it may be checked outside of the cache. */
   readonly checkedBy: "Pothos" | "Nexus" | "TypeGraphQL" | undefined;
 }
 

@@ -409,10 +409,7 @@ function reportHint(this: FieldCall, hint: ResponseHint): void {
   this.observer?.onHint?.(hint, this.info);
 }
 
-/**
- * A load has set the cache hint PRIVATE: its value belongs to one caller, and nothing says which. A field that declares
- * itself that it is PUBLIC knows better.
- */
+/** A load has set the cache hint PRIVATE, and nothing says whose value it is. A field that declares itself that it is PUBLIC knows better. */
 function hintExcess({ coordinate, policy }: FieldRule, hint: ResponseHint | undefined): Excess | undefined {
   if (policy.scope === "PRIVATE" || policy.isDeclaredPublic === true || hint?.scope !== "PRIVATE") return undefined;
   const error = new CachedError(
@@ -423,10 +420,7 @@ function hintExcess({ coordinate, policy }: FieldRule, hint: ResponseHint | unde
   return { kind: "unkeyable", isNarrowed: true, error };
 }
 
-/**
- * Whether another process can run the load: according to its key and tags, it depends only on
- * arguments and parent.
- */
+/** Whether another process can run the load: by its key and tags, it depends only on arguments and parent. */
 const canRunElsewhere = ({ policy, keyPaths, tags }: FieldRule): boolean =>
   policy.scope === "PUBLIC" &&
   keyPaths.every(({ root }) => root === "args" || root === "source") &&

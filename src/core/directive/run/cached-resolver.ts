@@ -10,10 +10,7 @@ import { boundTemplates, type FieldRoots, tagTexts } from "../compile/field-rule
 import { type ReferenceResolver, toExtensible } from "../compile/reference.js";
 import { type Args, cachedResolver, type FieldFunctions, type Resolver } from "./cached-field.js";
 
-/**
- * Wraps the `__resolveReference` of an entity type, as if it was a field of which the representation is
- * the parent.
- */
+/** Wraps the `__resolveReference` of an entity type, as a field of which the representation is the parent. */
 export function cachedReference(
   rule: FieldRule,
   resolve: ReferenceResolver,
@@ -34,10 +31,7 @@ export const asField =
   (representation, _args, context, info) =>
     resolve(representation, context, info);
 
-/**
- * Wraps the resolver of a mutation field: invalidates tags, and the entities that it has returned, after
- * it has succeeded, before the result is returned.
- */
+/** Wraps the resolver of a mutation field: after it has succeeded, invalidates tags and the entities that it has returned, then returns. */
 export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, parts: CacheParts): Resolver {
   /** What was reported of values that a walk could not look into. */
   const reported = new Set<string>();
@@ -121,10 +115,7 @@ async function changedEntities(
   }
 }
 
-/**
- * Returns the tags that a mutation invalidates. The mutation has succeeded, so an error of a getter or
- * of a key form in `types` is reported and does not fail it.
- */
+/** Returns the tags that a mutation invalidates. It has succeeded, so an error of a getter or a key form is reported and does not fail it. */
 function declaredTags(
   {
     templates,

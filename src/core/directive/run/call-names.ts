@@ -74,10 +74,7 @@ export class FieldNames {
 
 type Args = Readonly<Record<string, unknown>>;
 
-/**
- * Returns the paths to the values that the names of a field's calls are made from, besides the selection. Undefined
- * if names are made from more than single values.
- */
+/** Returns the paths to the values that names are made from, besides the selection. Undefined if they are made from more than single values. */
 function inputsOf({ keyPaths, knownTags, reference }: FieldRule): readonly Path[] | undefined {
   // Whether a representation has more fields than those of its key decides about its tags.
   if (reference?.keys !== undefined) return undefined;

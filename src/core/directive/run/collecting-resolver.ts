@@ -3,10 +3,7 @@ import type { CacheParts } from "../../parts.js";
 import type { EntityFinder } from "../../schema-rules.js";
 import type { Resolver } from "./cached-field.js";
 
-/**
- * Wraps the resolver of a field that is not cached: the entities in what it returns are parts of the response, so
- * that a mutation that returns one of them invalidates it. Only while a response is executed that is to be stored.
- */
+/** Wraps a resolver that is not cached: the entities that it returns are parts of the response. Only while a response is executed that is to be stored. */
 export function collectingResolver(
   coordinate: string,
   finder: EntityFinder,

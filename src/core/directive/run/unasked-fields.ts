@@ -2,10 +2,7 @@ import { type DocumentNode, type GraphQLSchema, getOperationAST } from "graphql"
 import type { CacheParts } from "../../parts.js";
 import { markedFields } from "../compile/own-resolver.js";
 
-/**
- * Reports once that a server answers cached fields without calling their resolvers: a gateway in proxy mode, for
- * example, sends every operation to another server. The schema does not show it.
- */
+/** Reports once that a server answers cached fields without their resolvers, as a gateway in proxy mode does. The schema does not show it. */
 export class UnaskedFields {
   readonly #parts: CacheParts;
   readonly #caller: string;
