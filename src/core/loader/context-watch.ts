@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { inspect, types } from "node:util";
 import { disableStorage } from "../base/async-context.js";
 import { isObjectPrototype, isPlainObject } from "../base/built-in.js";
+import { getOrMake } from "../base/get-or-make.js";
 import type { Channel } from "../telemetry/channel.js";
 
 /**
@@ -68,8 +69,7 @@ export class ContextWatch {
     if (typeof context !== "object") return undefined;
     if (isPlainObject(context)) return { context: this.#viewOf(context, build), run };
     if (!this.#watchAll(context)) return undefined;
-    const builds = this.#builds.get(context) ?? new Set();
-    this.#builds.set(context, builds);
+    const builds = getOrMake(this.#builds, context, () => new Set());
     return {
       context,
       run: async (work) => {

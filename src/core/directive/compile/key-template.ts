@@ -5,6 +5,7 @@ import {
   isInputObjectType,
   isRequiredArgument,
 } from "graphql";
+import { getOrMake } from "../../base/get-or-make.js";
 import { defaultOf, type Input } from "../../base/graphql-version.js";
 import type { ValueWriter } from "../../keys/canonical.js";
 import type { Policy } from "../../policy/policy.js";
@@ -50,9 +51,7 @@ function inputTexts(args: readonly Input[], write: ValueWriter): string[] {
     const fields = Object.values(object.getFields());
     fieldsOf.set(object, fields);
     for (const inner of fields.flatMap(objectIn)) {
-      const holders = holdersOf.get(inner) ?? [];
-      holders.push(object);
-      holdersOf.set(inner, holders);
+      getOrMake(holdersOf, inner, () => []).push(object);
       reached.add(inner);
     }
   }

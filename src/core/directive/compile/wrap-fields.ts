@@ -8,6 +8,7 @@ import {
   isOutputType,
 } from "graphql";
 import { CachedError, describeSetting } from "../../base/errors.js";
+import { getOrMake } from "../../base/get-or-make.js";
 import type { TypeFacts } from "../../loader/type-shapes.js";
 import { type CacheHandle, partsOf } from "../../parts.js";
 import type { FieldRule, InvalidationRule, SchemaRules } from "../../schema-rules.js";
@@ -19,8 +20,7 @@ import { existenceChecks, type FieldExistence } from "../existence/field-existen
 import { CacheControlHints, type CacheControlOptions, resolveCacheControl } from "../hints/cache-control.js";
 import { reportAdvice, reportUnmatchedTags } from "../invalidation/tag-advice.js";
 import { cachedResolver, type FieldFunctions, requestFactoryOf } from "../run/cached-field.js";
-import { asField, cachedReference, invalidatingResolver } from "../run/cached-resolver.js";
-import { collectingResolver } from "../run/collecting-resolver.js";
+import { asField, cachedReference, collectingResolver, invalidatingResolver } from "../run/cached-resolver.js";
 import { writtenInfo } from "../run/written-nodes.js";
 import { type PoliciesOption, resolveCompare, resolvePolicies } from "./apply-options.js";
 import { type DirectiveNames, resolveNames } from "./directive-names.js";
@@ -249,17 +249,14 @@ function factsLookup(
   entities: EntityTypes | undefined,
 ): (typeName: string) => TypeFacts {
   const known = new Map<string, TypeFacts>();
-  return (typeName) => {
-    const before = known.get(typeName);
-    if (before !== undefined) return before;
-    const type = schema.getType(typeName) as GraphQLOutputType;
-    const finder = entities?.finderOf(type, typeName);
-    const entityTagsIn: TypeFacts["entityTagsIn"] =
-      finder === undefined ? undefined : (value, context) => finder.tagsIn(value, { context, info: undefined });
-    const facts = { shape: shapes.of(type), entityTagsIn };
-    known.set(typeName, facts);
-    return facts;
-  };
+  return (typeName) =>
+    getOrMake(known, typeName, () => {
+      const type = schema.getType(typeName) as GraphQLOutputType;
+      const finder = entities?.finderOf(type, typeName);
+      const entityTagsIn: TypeFacts["entityTagsIn"] =
+        finder && ((value, context) => finder.tagsIn(value, { context, info: undefined }));
+      return { shape: shapes.of(type), entityTagsIn };
+    });
 }
 
 /**

@@ -8,6 +8,7 @@ import {
   isInterfaceType,
   isObjectType,
 } from "graphql";
+import { getOrMake } from "../../base/get-or-make.js";
 import type { Annotated } from "../compile/directive-names.js";
 import type { AnyField } from "../compile/field-rule.js";
 import { createEmbeddedFinder } from "../entities/embedded-fields.js";
@@ -94,8 +95,10 @@ export class AuthMarks {
   }
 
   #marksOnArguments(field: AnyField): readonly AuthMark[] {
-    const known = this.#ofArguments.get(field);
-    if (known !== undefined) return known;
+    return getOrMake(this.#ofArguments, field, () => this.#readArguments(field));
+  }
+
+  #readArguments(field: AnyField): readonly AuthMark[] {
     const visited = new Set<GraphQLNamedType>();
     const ofInput = (type: GraphQLNamedType): AuthMark[] => {
       if (!isInputObjectType(type) || visited.has(type)) return [];
@@ -106,17 +109,11 @@ export class AuthMarks {
         ...fields.flatMap((one) => [...this.#marksOn(one), ...ofInput(getNamedType(one.type))]),
       ];
     };
-    const marks = field.args.flatMap((one) => [...this.#marksOn(one), ...ofInput(getNamedType(one.type))]);
-    this.#ofArguments.set(field, marks);
-    return marks;
+    return field.args.flatMap((one) => [...this.#marksOn(one), ...ofInput(getNamedType(one.type))]);
   }
 
   #marksOn(target: object): readonly AuthMark[] {
-    const known = this.#marks.get(target);
-    if (known !== undefined) return known;
-    const marks = this.#read(target as Annotated);
-    this.#marks.set(target, marks);
-    return marks;
+    return getOrMake(this.#marks, target, () => this.#read(target as Annotated));
   }
 
   #read(target: Annotated): AuthMark[] {

@@ -4,7 +4,7 @@ import { executionOf } from "../../base/graphql-version.js";
 import type { Subject } from "../../keys/key.js";
 import { type BoundTemplate, combinationsIn } from "../../keys/tag-template.js";
 import type { CacheParts } from "../../parts.js";
-import type { EmptyTagReporter, FieldRule, InvalidationRule, Obstacle } from "../../schema-rules.js";
+import type { EmptyTagReporter, EntityFinder, FieldRule, InvalidationRule, Obstacle } from "../../schema-rules.js";
 import type { InvalidationVia } from "../../telemetry/events.js";
 import { boundTemplates, type FieldRoots, tagTexts } from "../compile/field-rule.js";
 import { type ReferenceResolver, toExtensible } from "../compile/reference.js";
@@ -30,6 +30,33 @@ export const asField =
   (resolve: ReferenceResolver): Resolver =>
   (representation, _args, context, info) =>
     resolve(representation, context, info);
+
+/** Wraps a resolver that is not cached: the entities that it returns are parts of the response. Only while a response is executed that is to be stored. */
+export function collectingResolver(
+  coordinate: string,
+  finder: EntityFinder,
+  resolve: Resolver,
+  { scopes, keys }: CacheParts,
+): Resolver {
+  const collect = (value: unknown, context: unknown, info: GraphQLResolveInfo): unknown => {
+    const collector = scopes.observer(context)?.collector;
+    if (collector === undefined) return value;
+    const tags = finder.partsIn(value, { context, info });
+    if (tags === undefined)
+      collector.refuse(
+        `the entities in what \`${coordinate}\` returned cannot be found: it has methods, promises, a list that can be read once, or objects without a \`__typename\``,
+      );
+    else collector.addTags(keys.tags(tags));
+    return value;
+  };
+  return (source, args, context, info) => {
+    const value = resolve(source, args, context, info);
+    if (!scopes.isCollecting || scopes.observer(context)?.collector === undefined) return value;
+    return value instanceof Promise
+      ? value.then((settled) => collect(settled, context, info))
+      : collect(value, context, info);
+  };
+}
 
 /** Wraps the resolver of a mutation field: after it has succeeded, invalidates tags and the entities that it has returned, then returns. */
 export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, parts: CacheParts): Resolver {

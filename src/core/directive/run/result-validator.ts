@@ -16,6 +16,7 @@ import {
   type SelectionNode,
 } from "graphql";
 import { isPlainObject } from "../../base/built-in.js";
+import { getOrMake } from "../../base/get-or-make.js";
 import type { KnownResolvers } from "../../base/known-resolvers.js";
 import type { NearValue } from "../../tier/near/near-entries.js";
 import type { LoadedMistake, ReadRequest, Validator } from "../../tier/request/request.js";
@@ -274,10 +275,15 @@ function selectedFields(
   nodes: readonly FieldNode[],
   walk: Walk,
 ): ReadonlyMap<string, readonly FieldNode[]> {
-  const byType = walk.selected.get(nodes) ?? new Map<GraphQLObjectType, ReadonlyMap<string, readonly FieldNode[]>>();
-  walk.selected.set(nodes, byType);
-  const known = byType.get(type);
-  if (known !== undefined) return known;
+  const byType = getOrMake(walk.selected, nodes, () => new Map());
+  return getOrMake(byType, type, () => collectFields(type, nodes, walk));
+}
+
+function collectFields(
+  type: GraphQLObjectType,
+  nodes: readonly FieldNode[],
+  walk: Walk,
+): ReadonlyMap<string, readonly FieldNode[]> {
   const { schema, fragments, variableValues } = walk.info;
   const fields = new Map<string, FieldNode[]>();
   const visited = new Set<string>();
@@ -286,10 +292,7 @@ function selectedFields(
       if (getDirectiveValues(GraphQLSkipDirective, selection, variableValues)?.if === true) continue;
       if (getDirectiveValues(GraphQLIncludeDirective, selection, variableValues)?.if === false) continue;
       if (selection.kind === "Field") {
-        const name = selection.name.value;
-        const same = fields.get(name) ?? [];
-        same.push(selection);
-        fields.set(name, same);
+        getOrMake(fields, selection.name.value, () => []).push(selection);
         continue;
       }
       const isSpread = selection.kind === "FragmentSpread";
@@ -306,6 +309,5 @@ function selectedFields(
     }
   };
   for (const { selectionSet } of nodes) collect(selectionSet?.selections ?? []);
-  byType.set(type, fields);
   return fields;
 }
