@@ -64,12 +64,15 @@ export class ResultValidator implements Validator {
   }
 
   #checkOf(type: GraphQLOutputType, schema: GraphQLSchema): TypeCheck | undefined {
-    if (!this.#checks.has(type)) {
-      const compiled = new Map();
-      const check = orNothing(() => compile(type, { schema, resolvers: this.#resolvers, compiled }));
-      this.#checks.set(type, check);
-    }
+    // An executor of its own may pass no type at all.
+    if (!this.#checks.has(type)) return orNothing(() => this.#compile(type, schema));
     return this.#checks.get(type);
+  }
+
+  #compile(type: GraphQLOutputType, schema: GraphQLSchema): TypeCheck | undefined {
+    const check = orNothing(() => compile(type, { schema, resolvers: this.#resolvers, compiled: new Map() }));
+    this.#checks.set(type, check);
+    return check;
   }
 
   mistakeIn(value: unknown, { call, context }: Call): string | undefined {
