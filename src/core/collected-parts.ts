@@ -5,10 +5,7 @@ import type { Policy } from "./policy/policy.js";
 import type { NearNames } from "./tier/near/near-cache.js";
 import type { ReadReport } from "./tier/request/request.js";
 
-/**
- * What a response or a subtree is made of, as far as it was read from the cache while it was executed: the narrowest of all
- * parts. What cannot be known keeps it from being stored.
- */
+/** What a response or a subtree is made of, as far as it was read from the cache: the narrowest of all parts. What cannot be known keeps it from being stored. */
 export class CollectedParts implements PartCollector {
   readonly #parts: CacheParts;
   readonly #contextPaths: ReadonlySet<string>;
@@ -18,7 +15,6 @@ export class CollectedParts implements PartCollector {
   readonly #tags = new Set<Subject>();
   /** The tags of what belongs to no field. */
   readonly unplaced = new Set<Subject>();
-  /** The tags of the entries, by coordinate. */
   readonly #entries = new Map<string, Set<Subject>>();
   /** The form of the keys of each coordinate. */
   readonly #forms = new Map<string, Subject>();
@@ -30,13 +26,9 @@ export class CollectedParts implements PartCollector {
   staleForMs = Number.POSITIVE_INFINITY;
   isPrivate = false;
   readonly members: ReadonlySet<PartCollector> = new Set([this]);
-  /** Whether anything was read from the cache. */
   hasReads = false;
 
-  /**
-   * `what`: what the entry is called in messages. `contextPaths`: the paths into the context that are part of its key. `isBuild`: see
-   * `PartCollector`, as `wantsYoung` has.
-   */
+  /** `what`: what the entry is called in messages. `contextPaths`: the paths into the context that are part of its key. */
   constructor(
     parts: CacheParts,
     {
@@ -105,7 +97,6 @@ export class CollectedParts implements PartCollector {
     for (const tag of subjects) this.unplaced.add(tag);
   }
 
-  /** Keeps this entry from being stored. */
   pass(reason: string): void {
     this.refusal ??= reason;
   }
@@ -152,7 +143,6 @@ const MAX_TAGS = 1_000;
 /** The entries of one coordinate that have a tag each. */
 const MAX_ENTRIES = 16;
 
-/** Returns an observer that collects what is read, and tells `observer`. */
 export function collecting(
   observer: Observer | undefined,
   collector: CollectedParts,

@@ -14,13 +14,10 @@ export class AppliedRules implements SchemaRules {
   readonly wrapped = new Map<string, { readonly name: string }>();
   /** The query types of the schemas that `applyCached` has returned. Copies of them are others. */
   readonly queryTypes = new WeakSet<object>();
-  /** Whether any field or type has subtrees. */
   hasSubtrees = false;
-  /** What the directives were called. */
   readonly directives = new Set<string>();
   /** The policies that were not written in a schema. */
   readonly policies = new Map<string, PolicySettings>();
-  /** Whether no schema has been applied. */
   isEmpty = true;
 
   add({ fields, invalidations }: SchemaRules, policies: ReadonlyMap<string, PolicySettings>): void {
@@ -58,7 +55,6 @@ export interface QueryUse {
 
 /** A load that is watched for what it reads of the query. */
 export interface ObservedLoad {
-  /** What the resolver gets. */
   readonly info: GraphQLResolveInfo;
   /** Returns in what way the load, which has ended, has read more than its key contains; undefined if it has not. */
   excess(): Excess | undefined;
@@ -74,23 +70,15 @@ export interface EntityCall {
 export interface Obstacle {
   /** The same text for all that is reported once. */
   readonly kind: string;
-  /** What was thrown, if something was. */
   readonly error?: unknown;
 }
 
-/** Finds the entities in the values of a field or loader. */
 export interface EntityFinder {
   /** Returns the tags of a value that is stored: at most 100, unless it has entities of more types. */
   tagsIn(value: unknown, call: EntityCall): readonly string[];
-  /**
-   * The same for a value that is not stored itself, as its resolver has returned it. Undefined if there is something in it that
-   * cannot be looked into.
-   */
+  /** The same for a value that is not stored itself. Undefined if something in it cannot be looked into. */
   partsIn(value: unknown, call: EntityCall): readonly string[] | undefined;
-  /**
-   * Returns the tags of all entities in what a mutation has returned. Waits for promises in it.
-   * Calls `report` for what it could not look into.
-   */
+  /** Returns the tags of all entities in the result of a mutation, after the promises in it. `report` is told of what it could not look into. */
   changedIn(
     value: unknown,
     call: EntityCall,
@@ -118,13 +106,20 @@ export type EmptyTagReporter = (template: BoundTemplate, roots: PathRoots) => vo
 export interface FieldRule {
   readonly coordinate: string;
   readonly policy: Policy;
-  /** What the policy was made of, merged. */
   readonly settings: PolicySettings;
   readonly variant: Variant;
   readonly isRoot: boolean;
   /** The parts of the key, those of the default key included. */
   readonly keyPaths: readonly KeyPath[];
   readonly tags: readonly TagTemplate[];
+  /** Those of the tags that are known before a load. */
+  readonly knownTags: readonly TagTemplate[];
+  /** Those that are derived from the value. */
+  readonly resultTags: readonly TagTemplate[];
+  /** Whether calls with the same key can have other known tags, since these are made from values that the key lacks. */
+  readonly hasOwnTags: boolean;
+  /** Whether the selection is a declared part of the key. */
+  readonly declaresSelection: boolean;
   /** The paths to values of the context in the key and in the tags that are known before a load. */
   readonly contextPaths: readonly Path[];
   readonly reportEmptyTag: EmptyTagReporter;
@@ -146,16 +141,13 @@ export interface FieldRule {
   readonly kind?: "subtree";
 }
 
-/** The names of the fields that identify objects. */
 export interface ObjectIds {
   of(typeName: string): readonly string[];
 }
 
-/** A field whose completed selection is an entry. */
 export interface SubtreeRule {
   /** Returns whether the objects of a type are entities whose tags an entry with them has. */
   tagsEntity(typeName: string): boolean;
-  /** What identifies the objects of a type. */
   readonly idFields: ObjectIds;
 }
 

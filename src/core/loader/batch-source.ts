@@ -12,12 +12,9 @@ interface CachedLoad {
   readonly result: ResultControl;
 }
 
-/** One id to be loaded. */
 export interface IdLoad<Id> {
   readonly id: Id;
-  /** Undefined for a load without the cache. */
   readonly cached: CachedLoad | undefined;
-  /** The load that it is, or is part of. */
   readonly enclosing: EnclosingLoad | undefined;
   /** Set if the value that was returned for it is misplaced. */
   mistake?: CachedError | undefined;

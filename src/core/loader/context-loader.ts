@@ -22,11 +22,9 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
   readonly #tier: Reads;
   readonly #invalidations: InvalidationCount;
   readonly #countAtStart: number;
-  /** Whether what is read is remembered. */
   readonly #remembers: boolean;
   /** What this request has read, by the `memoKey` of its id, or by the id if it has no key. */
   readonly #memo = new Map<unknown, Promise<unknown>>();
-  /** What its loads have read. */
   readonly #memoInLoads = new MemoInLoads<Promise<unknown>>();
   /**
    * Whether what was cleared is an error, by memo key. The error can be shared by the store for a moment, and clearing it
@@ -178,15 +176,11 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     });
   }
 
-  /**
-   * Whether nothing is remembered of an id: without the caller's identity, nothing tells a PRIVATE value from that of the
-   * next caller, whose request can have the same context.
-   */
+  /** Whether nothing is remembered of an id: without an identity, nothing tells a PRIVATE value from that of the next caller of the same context. */
   #isForgotten(names: IdNames | LoaderBypassReason): boolean {
     return typeof names === "string" && this.#requests.policy.scope === "PRIVATE";
   }
 
-  /** Reads an id when the schedule says so. */
   #readOnTime(id: Id, names: IdNames | LoaderBypassReason, nesting: Nesting): Promise<Value> {
     if (this.#dispatched === undefined) return this.#read(id, names, nesting);
     return this.#dispatched().then(() => this.#read(id, names, nesting));

@@ -36,7 +36,6 @@ export class ContextRequests<Id, Value, Context> {
   readonly #resultTags: RequestTags["subjectsOf"];
   readonly #source: DataLoader<IdLoad<Id>, Value, unknown>;
   #keyMistake: unknown;
-  /** Which collector has what the context remembers. */
   readonly #collectedBy = new WeakMap<object, PartCollector>();
 
   /** `identity`: that of the caller, if the loader is PRIVATE and it is known. `loader`: what the user's functions get. */
@@ -152,7 +151,6 @@ export class ContextRequests<Id, Value, Context> {
     return { id, cached, enclosing: this.definition.parts.tier.loads.enclosing(), toString: () => String(id) };
   }
 
-  /** Loads an id without the cache, and says so. */
   bypass(id: Id, reason: LoaderBypassReason): Promise<Value> {
     this.reportBypassed(reason);
     return this.loadUncached(id);
@@ -175,20 +173,17 @@ export class ContextRequests<Id, Value, Context> {
     this.#observer?.onRead(coordinate, { outcome: "bypassed", isPrivate: this.#isPrivate, reason }, undefined);
   }
 
-  /** The mistake behind a bypass, if there is one to report. */
   #mistakeOf(reason: LoaderBypassReason): CachedError | undefined {
     const { names, parts } = this.definition;
     if (reason === "NO_IDENTITY") return identityMistake(parts.identify, this.#context, this.coordinate);
     return reason === "KEY_UNUSABLE" ? names.mistakeOf(this.#keyMistake) : undefined;
   }
 
-  /** Notes that the context remembers a value from now on, which it is reading. */
   remembered(value: object): void {
     const { collector } = this.#observer ?? {};
     if (collector !== undefined) this.#collectedBy.set(value, collector);
   }
 
-  /** Notes that the context uses a value that it remembers. */
   recalled(value: object): void {
     for (const collector of this.#observer?.collector?.members ?? [])
       if (!this.#isIn(value, collector))
@@ -206,13 +201,11 @@ export class ContextRequests<Id, Value, Context> {
     return this.#collectedBy.get(value)?.members.has(collector) === true;
   }
 
-  /** Notes that the context was given a value. */
   primed(names: IdNames | undefined): void {
     this.#observer?.collector?.addPrimed(names, this.policy);
   }
 }
 
-/** The parts of a cache that loaders use. */
 export interface LoaderParts extends ExistenceParts {
   readonly tier: Reads;
   readonly invalidation: Invalidation;
@@ -246,5 +239,4 @@ export interface LoaderDefinition<Id, Value, Context> {
   readonly parts: LoaderParts;
 }
 
-/** Why an id is loaded without the cache. */
 export type LoaderBypassReason = "NO_IDENTITY" | "KEY_UNUSABLE" | "REQUESTED" | ModeReason;

@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { inspect, types } from "node:util";
 import { disableStorage } from "../base/async-context.js";
 import { isObjectPrototype, isPlainObject } from "../base/built-in.js";
+import { getOrMake } from "../base/get-or-make.js";
 import type { Channel } from "../telemetry/channel.js";
 
 /**
@@ -39,10 +40,7 @@ export class ContextWatch {
     this.#watchesLoads = watchesLoads;
   }
 
-  /**
-   * Runs `load` and returns or throws what it does. Properties of `context` that it reads, now or
-   * asynchronously, are reported unless they are in `keyProperties`.
-   */
+  /** Runs `load`. Properties of `context` that it reads, now or asynchronously, are reported unless they are in `keyProperties`. */
   run<T>(coordinate: string, keyProperties: readonly string[], context: unknown, load: () => T): T {
     if (!this.#watchesLoads || typeof context !== "object" || context === null) return load();
     if (!this.#views.has(context)) this.#watch(context);
@@ -71,8 +69,7 @@ export class ContextWatch {
     if (typeof context !== "object") return undefined;
     if (isPlainObject(context)) return { context: this.#viewOf(context, build), run };
     if (!this.#watchAll(context)) return undefined;
-    const builds = this.#builds.get(context) ?? new Set();
-    this.#builds.set(context, builds);
+    const builds = getOrMake(this.#builds, context, () => new Set());
     return {
       context,
       run: async (work) => {
@@ -95,34 +92,15 @@ export class ContextWatch {
       if (load !== undefined && load !== build) this.#report(load, property);
       this.#report(build, property);
     };
-    const view = new Proxy(context, {
-      get(_context, property) {
-        note(property);
-        return Reflect.get(context, property) as unknown;
-      },
-      has(_context, property) {
-        note(property);
-        return Reflect.has(context, property);
-      },
-      getOwnPropertyDescriptor(_context, property) {
-        note(property);
-        return Reflect.getOwnPropertyDescriptor(context, property);
-      },
-      ownKeys: () => {
-        // That one caller's context lacks what another's has is as telling as a value.
-        if (this.#running.getStore() !== PAUSED) this.#report(build, "the names of its properties");
-        return Reflect.ownKeys(context);
-      },
-      set: (_context, property, value) => Reflect.set(context, property, value),
+    const view = reportingReads(context, note, () => {
+      // That one caller's context lacks what another's has is as telling as a value.
+      if (this.#running.getStore() !== PAUSED) this.#report(build, "the names of its properties");
     });
     this.#views.add(view);
     return view;
   }
 
-  /**
-   * Ends the watch. In Node.js 20 and 22, an AsyncLocalStorage that has been used slows down every promise of the process,
-   * and is never collected, until it is disabled.
-   */
+  /** Ends the watch. In Node.js 20 and 22, a used AsyncLocalStorage slows down every promise of the process until it is disabled. */
   close(): void {
     disableStorage(this.#running);
   }
@@ -164,7 +142,6 @@ export class ContextWatch {
     return watched.isComplete;
   }
 
-  /** Watches the properties that are not watched yet. */
   #watchNew(context: object, watched: WatchedContext, inherited: ReadonlySet<string>): void {
     const onRead = (property: PropertyKey): void => this.#onRead(context, property);
     const { replaced, names } = watched;
@@ -207,23 +184,45 @@ export class ContextWatch {
   }
 }
 
+/** Returns an object behind a Proxy that reports the names that are read, whether they exist or not, and reads of all names. */
+export const reportingReads = <T extends object>(
+  target: T,
+  onName: (property: PropertyKey) => void,
+  onAll: () => void,
+): T =>
+  new Proxy(target, {
+    get(_target, property) {
+      onName(property);
+      return Reflect.get(target, property) as unknown;
+    },
+    has(_target, property) {
+      onName(property);
+      return Reflect.has(target, property);
+    },
+    getOwnPropertyDescriptor(_target, property) {
+      onName(property);
+      return Reflect.getOwnPropertyDescriptor(target, property);
+    },
+    ownKeys() {
+      onAll();
+      return Reflect.ownKeys(target);
+    },
+    set: (_target, property, value) => Reflect.set(target, property, value),
+  });
+
 /** A running load of a public value, and the properties of the context that are part of its key. */
 interface WatchedLoad {
   readonly coordinate: string;
   readonly keyProperties: readonly string[];
-  /** The build that it is a part of. */
   readonly build?: WatchedBuild | undefined;
 }
 
-/** A running build of a subtree. */
 export interface WatchedBuild extends WatchedLoad {
   /** Called with each other property that it reads. */
   onRead(property: string): void;
 }
 
-/** How the reads of a build are watched. */
 export interface BuildWatch {
-  /** The context to run it with. */
   readonly context: unknown;
   /** Runs it. It does not end before all that it has started. */
   run<T>(build: () => Promise<T>): Promise<T>;
@@ -239,7 +238,6 @@ type OnRead = (property: PropertyKey) => void;
 
 interface WatchedContext {
   readonly replaced: Watched;
-  /** The properties that were found. */
   readonly names: Set<PropertyKey>;
   /** Whether its prototype was replaced by one that notes what the context lacks. */
   hasPrototype: boolean;
@@ -250,7 +248,6 @@ interface WatchedContext {
 /** What each accessor of the watch has replaced: a property of the context, or nothing if that is inherited. */
 type Watched = Map<unknown, () => PropertyDescriptor | undefined>;
 
-/** Returns whether the property can be watched. */
 function watchOwn(context: object, property: PropertyKey, onRead: OnRead, watched: Watched): boolean {
   const own = Object.getOwnPropertyDescriptor(context, property);
   if (own === undefined || !own.configurable) return false;
@@ -279,10 +276,7 @@ function watchOwn(context: object, property: PropertyKey, onRead: OnRead, watche
   return true;
 }
 
-/**
- * Watches a member of the context's class. Methods are included, since #private fields are read
- * through them.
- */
+/** Watches a member of the context's class. Methods are included, since #private fields are read through them. */
 function watchInherited(context: object, property: string, onRead: OnRead, watched: Watched): void {
   const prototype = Object.getPrototypeOf(context) as object;
   const watchedGet = function (this: object): unknown {

@@ -40,7 +40,6 @@ export interface ExistenceGuard<Id> {
   has(ids: readonly Id[]): PromiseLike<readonly boolean[]>;
 }
 
-/** The parts of a cache that the checks use. */
 export interface ExistenceParts {
   readonly clock: Clock;
   readonly longTick: LongTick;

@@ -8,17 +8,13 @@ import type { DecodedToShare, ReadEnding, ReadRequest, RequestTags } from "../ti
 import type { EnclosingLoad } from "../tier/request/waiters.js";
 import { MemoInLoads } from "./memo-in-loads.js";
 
-/**
- * What all cached fields of one execution read: each key once. Every reader of a key gets a value of its own,
- * since child resolvers may change their parent.
- */
+/** What all cached fields of one execution read: each key once, with a value for every reader, since child resolvers may change their parent. */
 export class FieldLoader {
   readonly #tier: Reads;
   readonly #limits: ExecutionLimits;
   #budget: ExecutionBudget | undefined;
   readonly #invalidations: InvalidationCount;
   readonly #countAtStart: number;
-  /** The first read of each key, by its name. */
   readonly #firstOf = new Map<string, FirstRead>();
   /** The same for fields that loads of this execution ask for. */
   readonly #firstInLoads = new MemoInLoads<FirstRead>();
@@ -38,10 +34,7 @@ export class FieldLoader {
     return this.#budget;
   }
 
-  /**
-   * Rejects only with the error of a load. A load that asks for its own key goes to the source: the
-   * first request of the key is the one that waits for this load.
-   */
+  /** Rejects only with the error of a load. A load that asks for its own key goes to the source: the first request waits for this load. */
   read(request: FieldRequest): Promise<unknown> {
     const nesting = this.#tier.nestingOf(request);
     if (nesting === "own-load") return this.#tier.read(request, nesting);
@@ -82,17 +75,13 @@ export class FieldLoader {
   }
 }
 
-/** A request to which the loader adds where its ending is noted. */
 export interface FieldRequest extends ReadRequest {
   ending?: ReadEnding | undefined;
   /** Called if the key was read before in the execution, so that the read is not reported. */
   readonly onShared?: (() => void) | undefined;
 }
 
-/**
- * The first read of a key in an execution. It refers to no request: a part of an ended execution can stay in memory for long (see
- * README.md), with all that is remembered of it.
- */
+/** The first read of a key in an execution. It refers to no request: parts of ended executions can stay in memory for long (see README.md). */
 class FirstRead implements ReadEnding {
   readonly tags: RequestTags;
   readonly isReadOnly: boolean;

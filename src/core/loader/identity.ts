@@ -3,10 +3,7 @@ import { ignoreRejection } from "../base/deferred.js";
 import { CachedError, describeSetting } from "../base/errors.js";
 import type { Policy } from "../policy/policy.js";
 
-/**
- * The identity of a caller as canonical text, as used in the keys of PRIVATE values: 7, "7" and 7n
- * are one identity.
- */
+/** The identity of a caller as canonical text: 7, "7" and 7n are one identity. */
 export type Identity = string;
 
 /** The option `identify`: returns the caller's identity from a request's context. */
@@ -43,10 +40,7 @@ export function identityOf(identify: Identify, context: unknown): Identity | und
   }
 }
 
-/**
- * Returns the identity that owns the entry which `target` names. Throws `CACHED_KEY_UNUSABLE` if it is
- * missing for a PRIVATE value or given for a PUBLIC one.
- */
+/** Returns the identity of the entry that `target` names. Throws `CACHED_KEY_UNUSABLE` if a PRIVATE value has none, or a PUBLIC one has one. */
 export function identityOfTarget(
   target: { readonly private?: unknown },
   { coordinate, policy }: { readonly coordinate: string; readonly policy: Policy },
@@ -68,10 +62,7 @@ export function identityOfTarget(
 /** Larger integers are rounded, so that several users could have the same number. */
 const isExact = (identity: number): boolean => Math.abs(identity) <= Number.MAX_SAFE_INTEGER;
 
-/**
- * Returns the error to report if `identify` returned an invalid identity or threw; undefined if it
- * returned null, undefined or an empty string, which mean that the identity is unknown.
- */
+/** Returns the error of an invalid identity, or of `identify` itself. Undefined for null, undefined and an empty string: the identity is unknown. */
 export function identityMistake(identify: Identify, context: unknown, coordinate: string): CachedError | undefined {
   let problem: string;
   let cause: unknown;

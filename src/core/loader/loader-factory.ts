@@ -1,5 +1,6 @@
 import DataLoader from "dataloader";
 import { CachedError, checkOptionsObject } from "../base/errors.js";
+import { getOrMake } from "../base/get-or-make.js";
 import type { Variant } from "../keys/key.js";
 import { compilePolicy, type Policy, secondsDoubts } from "../policy/policy.js";
 import { batchCall } from "./batch-source.js";
@@ -115,9 +116,7 @@ function loaderPerContext<Id, Value, Context>(
       isWarned = true;
       return callerLoader(definition, context);
     }
-    const loader = loaders.get(context) ?? callerLoader(definition, context);
-    loaders.set(context, loader);
-    return loader;
+    return getOrMake(loaders, context, () => callerLoader(definition, context));
   };
 }
 
@@ -222,7 +221,6 @@ function uncachedLoader<Id, Value, Context>(
   return plain as CachedLoader<Id, Value>;
 }
 
-/** Returns the batch function as it is called for loads, under the watch of context reads. */
 function watchedBatch<Id, Value, Context>(
   { name, batch }: Pick<LoaderOptions<Id, Value, Context>, "name" | "batch">,
   { scope, maxAgeMs }: Policy,

@@ -10,10 +10,7 @@ import { NO_TAGS, type RequestTags, TagsBeforeLoad } from "../tier/request/reque
 import type { Identity } from "./identity.js";
 import { type LoaderOptions, placeOf } from "./loader-options.js";
 
-/**
- * Makes the names of ids, and remembers those of short, plain ids of PUBLIC loaders. The function
- * `tags` is called for every read: it can depend on more than the id.
- */
+/** Makes the names of ids, and remembers those of short, plain ids of PUBLIC loaders. `tags` is called for every read: it can depend on more. */
 export class LoaderNames<Id> {
   readonly #options: Pick<LoaderOptions<Id, never, never>, "name" | "cacheKeyFn" | "tags">;
   readonly #keys: KeySpace;
@@ -70,7 +67,6 @@ export class LoaderNames<Id> {
     return tags;
   }
 
-  /** Returns the error of an id that has no names, because of what making them has thrown. */
   mistakeOf(cause: unknown): CachedError {
     const { name, cacheKeyFn, tags } = this.#options;
     const functions = [
@@ -104,7 +100,6 @@ export class LoaderNames<Id> {
     return this.#keys.entry({ kind: "loader", coordinate: this.#options.name, identity, parts }, variant);
   }
 
-  /** Returns what `tags` returns, an array of whatever. */
   #returnedTags(id: Id): readonly string[] {
     const { tags: tagsOf } = this.#options;
     if (tagsOf === undefined) return NO_TAGS.texts;
@@ -123,7 +118,6 @@ export interface IdNames extends NearNames {
   readonly identity: Identity | undefined;
   /** What a request remembers the id by: the only one of its ids with this key has the same value. */
   readonly memoKey: string;
-  /** What `tags` has returned. */
   readonly tagTexts: readonly string[];
 }
 

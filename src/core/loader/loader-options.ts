@@ -129,11 +129,9 @@ const MEANINGS_OF_OPTIONS: Meanings = {
   batchsize: "`maxBatchSize`",
 };
 
-/** Returns the settings of the policy, and whatever else is not an option of a loader. */
 export const policySettingsOf = (options: object): PolicySettings =>
   Object.fromEntries(Object.entries(options).filter(([option]) => !Object.hasOwn(OWN_OPTIONS, option)));
 
-/** Returns the mistakes in the settings of the policy, and in options that loaders do not have. */
 export function settingMistakes(given: object): string[] {
   const { cacheMap, ...settings } = given as Readonly<Record<string, unknown>>;
   const known = [...GENERAL_SETTINGS, "profile", "version", ...Object.keys(OWN_OPTIONS)];
@@ -145,7 +143,6 @@ export function settingMistakes(given: object): string[] {
   return mistakes;
 }
 
-/** Returns the mistakes in the options that are not settings of the policy. */
 export function ownMistakes(options: object): string[] {
   return Object.entries(OWN_OPTIONS).flatMap(([option, check]) => {
     const value = (options as Readonly<Record<string, unknown>>)[option];
@@ -168,6 +165,5 @@ export function profileMistakes(name: unknown, profiles: Readonly<Record<string,
     );
 }
 
-/** Names a loader in messages. */
 export const placeOf = (name: unknown): string =>
   typeof name === "string" ? `cache.loader(${JSON.stringify(name)})` : "cache.loader";

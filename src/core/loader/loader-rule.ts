@@ -11,7 +11,6 @@ export interface LoaderRule {
   /** The batch function, which shows whether a second loader of the same name is the same as the first. */
   readonly batch: unknown;
   readonly policy: Policy;
-  /** What the policy was made of, merged. */
   readonly settings: PolicySettings;
   /** Whether the id itself is in the key, rather than what `cacheKeyFn` makes of it. */
   readonly hasIdInKey: boolean;
@@ -21,9 +20,6 @@ export interface LoaderRule {
   tagsOf(id: unknown): RequestTags;
   /** Returns the texts of the same tags. */
   tagTextsOf(id: unknown): readonly string[];
-  /**
-   * Returns the key of one id; `identity` is undefined for PUBLIC loaders. Throws what `cacheKeyFn` throws,
-   * `CACHED_KEY_UNSERIALIZABLE`, and `CACHED_OPTION_INVALID` if the shape of the loader's type is not known yet.
-   */
+  /** Returns the key of one id; `identity` is undefined for PUBLIC loaders. Throws what `cacheKeyFn` and `variantOf` do, and `CACHED_KEY_UNSERIALIZABLE`. */
   keyOf(id: unknown, identity: Identity | undefined): Key;
 }

@@ -18,16 +18,12 @@ import { type ExecutionBudget, type ExecutionLimits, FieldLoader } from "./field
 export class RequestScopes {
   readonly #tier: Reads;
   readonly #invalidations: InvalidationCount;
-  /**
-   * The loaders of executions, by signal and owner; by owner twice if there is no signal. An owner can be shared, and
-   * outlive its executions; then each of them has a signal.
-   */
+  /** The loaders of executions, by signal and owner; by owner twice without a signal. An owner that is shared, or outlives executions, has signals. */
   readonly #loaders = new WeakMap<object, WeakMap<object, FieldLoader>>();
   readonly #observers = new WeakMap<object, Observer>();
   readonly #overrides = new WeakMap<object, Override>();
   /** The collectors of the responses that are being executed. Replaced when it changes: observers refer to it. */
   #collectors: ReadonlySet<PartCollector> = new Set();
-  /** The builds of subtrees under way. */
   readonly #builds = new Set<Build>();
   /** What observed a context before an observer with a collector did. */
   readonly #before = new WeakMap<Observer, Observer>();
@@ -65,7 +61,6 @@ export class RequestScopes {
     return loaders;
   }
 
-  /** Applies `override` to all further reads with this context. */
   override(context: object, override: Override): void {
     this.hasOverrides = true;
     this.#overrides.set(context, override);
@@ -107,7 +102,6 @@ export class RequestScopes {
     this.isCollecting = collectors.length > 0;
   }
 
-  /** Notes that a build has begun. Returns what notes that it has ended. */
   begin(build: Build): () => boolean {
     this.hasObservers = true;
     this.#builds.add(build);
@@ -161,10 +155,7 @@ export class RequestScopes {
   }
 }
 
-/**
- * Receives how the reads of a request were served, by fields and loaders alike. Server plugins turn
- * this into cache hints and extensions.
- */
+/** Receives how the reads of a request were served, by fields and loaders alike. */
 export interface Observer {
   /**
    * `coordinate`: the field, or the name of the loader. `info`: that of the field; undefined for a loader. `key`: undefined for
@@ -187,13 +178,11 @@ export interface Observer {
 
 /** A running build of a subtree: an execution inside of another one. */
 export interface Build {
-  /** The field whose subtree is built. */
   readonly coordinate: string;
   /** That of the request, or a view of it that only the build has. */
   readonly context: unknown;
   /** That of the request. */
   readonly original: unknown;
-  /** Observes what the build reads. */
   readonly observer: Observer & { readonly collector: PartCollector };
   /** The load that the build is. */
   readonly load: EnclosingLoad | undefined;
@@ -227,9 +216,7 @@ export interface PartCollector {
   readonly isBuild: boolean;
   /** Whether what it collects is stored, so that it should not be about to become stale. */
   readonly wantsYoung: boolean;
-  /** Adds a value that a loader was given for a key. Undefined: the id has none. */
   addPrimed(names: NearNames | undefined, policy: Policy): void;
-  /** Adds a value of a loader that is not cached. */
   addUncached(coordinate: string, isPrivate: boolean): void;
   /** Adds the tags of what was read without the cache. */
   addTags(subjects: readonly Subject[]): void;
@@ -250,7 +237,6 @@ export interface Miss extends Pick<ReadRequest, "key" | "policy" | "tags"> {
   readonly now: number;
 }
 
-/** Tells several collectors what was read. */
 class EveryCollector implements Observer, PartCollector {
   readonly members: ReadonlySet<PartCollector>;
   readonly isBuild: boolean;
@@ -295,10 +281,7 @@ class EveryCollector implements Observer, PartCollector {
   }
 }
 
-/**
- * Whether a build has a context of its own. It shares no DataLoaders with its request then, except for those that `sharedContextKeys` says are the
- * same for all callers.
- */
+/** Whether a build has a context of its own, with which it shares no DataLoaders with its request, except for those in `sharedContextKeys`. */
 const hasView = ({ context, original }: Build): boolean => context !== original;
 
 /**

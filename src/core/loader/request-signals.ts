@@ -4,10 +4,7 @@ import type { Channel } from "../telemetry/channel.js";
 import type { CallSignals } from "../tier/request/waiters.js";
 import type { ContextWatch } from "./context-watch.js";
 
-/**
- * Finds the abort signals of a request: the one that the option `abortSignal` returns,
- * `context.request.signal` (GraphQL Yoga), and `info.getAbortSignal()` (graphql 17).
- */
+/** Finds the abort signals of a request: of the option `abortSignal`, `context.request.signal` (Yoga), and `info.getAbortSignal()` (graphql 17). */
 export class RequestSignals {
   readonly #abortSignal: ((context: never) => unknown) | undefined;
   readonly #channel: Channel;
@@ -23,21 +20,27 @@ export class RequestSignals {
   of(coordinate: string, context: unknown, info?: unknown): CallSignals | undefined {
     // A load that encloses this read does not use what is read from the context here.
     return this.#contextWatch.pause(() => {
-      const own = orNothing(() => (context as { request?: { signal?: unknown } } | null | undefined)?.request?.signal);
-      const request = [this.#given(coordinate, context), own].filter(isAbortSignal);
-      const execution = orNothing(() => abortSignalOf(info));
+      const request = this.#abortSignal === undefined ? [] : this.#given(coordinate, context);
+      let execution: unknown;
+      try {
+        execution = abortSignalOf(info);
+        const { signal } = (context as { request?: { signal?: unknown } } | null | undefined)?.request ?? {};
+        if (isAbortSignal(signal)) request.push(signal);
+      } catch {
+        // Contexts may have getters that throw, which is no business of the cache.
+      }
       if (isAbortSignal(execution)) return { request, execution };
       return request.length === 0 ? undefined : { request, execution: undefined };
     });
   }
 
-  #given(coordinate: string, context: unknown): unknown {
-    if (this.#abortSignal === undefined) return undefined;
+  #given(coordinate: string, context: unknown): AbortSignal[] {
     let problem: string;
     let cause: unknown;
     try {
-      const signal = this.#abortSignal(context as never);
-      if (signal === undefined || signal === null || isAbortSignal(signal)) return signal;
+      const signal = this.#abortSignal?.(context as never);
+      if (signal === undefined || signal === null) return [];
+      if (isAbortSignal(signal)) return [signal];
       problem = `got ${describeSetting(signal)}; return the signal of an AbortController`;
     } catch (error) {
       problem = "it threw an exception, the cause of this error";
@@ -49,7 +52,7 @@ export class RequestSignals {
       { coordinate, ...(cause === undefined ? {} : { cause }) },
     );
     this.#channel.publish({ name: "signal.refused", coordinate, digest: "", error });
-    return undefined;
+    return [];
   }
 }
 
@@ -58,13 +61,4 @@ function isAbortSignal(value: unknown): value is AbortSignal {
   if (typeof value !== "object" || value === null) return false;
   const { aborted, addEventListener } = value as Partial<AbortSignal>;
   return typeof aborted === "boolean" && typeof addEventListener === "function";
-}
-
-/** Contexts may have getters that throw, which is no business of the cache. */
-function orNothing(read: () => unknown): unknown {
-  try {
-    return read();
-  } catch {
-    return undefined;
-  }
 }

@@ -8,7 +8,6 @@ import { CachedError } from "../base/errors.js";
 export class TypeShapes {
   /** By type name: the lookup of the schema that was applied last and has the type. */
   readonly #lookups = new Map<string, FactsLookup>();
-  /** The type that each loader names. */
   readonly #wanted = new Map<string, string>();
 
   /** Adds the types of a schema. Throws `CACHED_OPTION_INVALID` if a loader names a type that no schema has. */
@@ -43,9 +42,7 @@ export class TypeShapes {
   }
 }
 
-/** What a schema says about the values of a type. */
 export interface TypeFacts {
-  /** The digest of the shape of the type. */
   readonly shape: string;
   /** Returns the tags of the entities in a value. Undefined if values have no such tags. */
   readonly entityTagsIn: ((value: unknown, context: unknown) => readonly string[]) | undefined;

@@ -16,7 +16,6 @@ export class Admission {
     this.#minHits = minHits;
   }
 
-  /** Returns whether the next miss of a key is stored. */
   admits(operation: string, key: string): boolean {
     return this.#stateOf(operation, key).wait === 0;
   }

@@ -6,7 +6,6 @@ import type { ResponseCache } from "./response-cache.js";
 import type { ExecutedResponse, Operation, ResponseExecution } from "./response-execution.js";
 import { resultOf } from "./stored-response.js";
 
-/** Does what `execute` of graphql does, with `responses` in front of it. */
 export async function executeStored(
   args: ExecutionArgs,
   responses: ResponseCache,

@@ -19,10 +19,10 @@ import { INCREMENTAL, operationIn } from "../directive/compile/document-operatio
 import { SchemaFacts } from "../directive/compile/field-facts.js";
 import type { AnyField } from "../directive/compile/field-rule.js";
 import { REFERENCE } from "../directive/compile/reference.js";
+import { objectsOf } from "../directive/compile/type-graph.js";
 import type { Path } from "../keys/path.js";
 import type { CacheParts } from "../parts.js";
 
-/** What can be said of the response of an operation before it is executed. */
 export interface OperationPlan {
   /** The digest of the operation and its fragments, printed. What cannot change the response is not part of it. */
   readonly digest: string;
@@ -35,7 +35,6 @@ export interface OperationPlan {
   readonly ownMaxAge: number;
   /** Whether a part of it is PRIVATE, or covered by an auth mark without a declaration that it is PUBLIC. */
   readonly isPrivate: boolean;
-  /** The coordinates of the cached fields that it selects. */
   readonly coordinates: readonly string[];
   /** Whether every field in it is cached, or a part of a cached value. */
   readonly isAllCached: boolean;
@@ -52,7 +51,6 @@ interface Place {
 
 const textOf = ({ type, isHinted, isCached }: Place): string => `${type.name} ${isHinted} ${isCached}`;
 
-/** Makes the plans of one schema. */
 export class OperationPlanner {
   readonly #schema: GraphQLSchema;
   readonly #parts: CacheParts;
@@ -139,9 +137,9 @@ function planOperation(
   const addFields = (at: Place, name: string, isRoot: boolean): Iterable<Place> =>
     getOrMake(below, `${name} ${textOf(at)}`, () => {
       const places = new Map<string, Place>();
-      for (const parent of isAbstractType(at.type) ? schema.getPossibleTypes(at.type) : [at.type]) {
-        const field = (parent as GraphQLObjectType).getFields()[name];
-        const place = field && addField(parent as GraphQLObjectType, field, at, isRoot);
+      for (const parent of objectsOf(schema, at.type)) {
+        const field = parent.getFields()[name];
+        const place = field && addField(parent, field, at, isRoot);
         if (place !== undefined) places.set(textOf(place), place);
       }
       return [...places.values()];

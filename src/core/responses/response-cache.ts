@@ -58,10 +58,7 @@ export class ResponseCache {
     this.#stateOf(schema);
   }
 
-  /**
-   * Returns what to do with an operation; undefined if the cache has nothing to do with it. `observer`: that of the request,
-   * which goes on to be told of all reads. Never rejects.
-   */
+  /** Returns what to do with an operation. Undefined: nothing. `observer`: that of the request, which goes on to be told of all reads. Never rejects. */
   begin(operation: Operation, observer?: Observer): Promise<Begun> | undefined {
     const { scopes } = this.#parts;
     // What it reads is a part of no other response.
@@ -75,7 +72,6 @@ export class ResponseCache {
     }
   }
 
-  /** Notes that the request of a context has ended. */
   ended(context: object): void {
     this.#parts.scopes.release(context);
   }
@@ -194,7 +190,6 @@ export class ResponseCache {
     });
   }
 
-  /** Begins the execution that is the load of a response. */
   #lease(
     { context }: Operation,
     {
@@ -269,7 +264,6 @@ export class ResponseCache {
   }
 }
 
-/** What a server is to do with an operation. */
 export type Begun =
   | {
       readonly kind: "served";
@@ -278,7 +272,6 @@ export type Begun =
       readonly ageMs: number;
       readonly isPrivate: boolean;
       readonly report: ReadReport;
-      /** The paths into the context in its key. */
       readonly contextPaths: readonly string[];
     }
   /** Execute it, and call `end` with what came of it. */
@@ -294,7 +287,6 @@ const MAX_LEARNED = 10_000;
 const MIN_HITS = 1;
 const MIN_HITS_WITH_NEAR = 3;
 
-/** What the executions of an operation have shown. */
 interface Learned {
   /** Whether the last execution without a lookup was cacheable although the schema does not say so. Undefined: there was none. */
   isCacheable: boolean | undefined;

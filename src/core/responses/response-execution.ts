@@ -32,7 +32,6 @@ export interface Operation {
   readonly skipsNear?: boolean;
 }
 
-/** The result of an execution. */
 export interface ExecutedResponse {
   readonly data?: unknown;
   readonly errors?: readonly unknown[] | undefined;
@@ -48,7 +47,6 @@ export interface ResponseAge {
 
 /** Executes an operation without the cache, and learns from it. */
 export interface ResponseExecution {
-  /** Whether the schema says that the response is PRIVATE. */
   readonly isPrivate: boolean;
   /** Collects what the response is made of. Undefined: nothing does. */
   readonly parts?: CollectedParts;
@@ -59,7 +57,6 @@ export interface ResponseExecution {
    * say. Resolves to the response to send in its place, if it has errors and an older one may be served.
    */
   end(response: ExecutedResponse, age: ResponseAge | undefined, obstacle?: string): Promise<StoredResponse | undefined>;
-  /** Ends it without a response. */
   abandon(): void;
 }
 
@@ -106,14 +103,11 @@ export interface ExecutionLoad {
   readonly isPrivate: boolean;
   readonly startedAt: number;
   readonly options: ResolvedResponses;
-  /** Whether the operation selects cached fields. */
   readonly expectsReads: boolean;
-  /** The paths into the context in the key of the response. */
   readonly contextPaths: readonly string[];
   ended(): void;
   /** Called if the response is not stored for a reason that will last. */
   unstorable(isPrivate: boolean): void;
-  /** Called if the response is stored. */
   stored(): void;
   /** Returns the response that is served in place of an execution that has failed. */
   older(): Promise<StoredResponse | undefined>;

@@ -15,7 +15,6 @@ import type { SchemaRules } from "../schema-rules.js";
 import type { OperationPlan } from "./operation-plan.js";
 import type { Operation } from "./response-execution.js";
 
-/** The key of a response, and what it was made from. */
 export interface ResponseKey {
   readonly key: Key;
   readonly isPrivate: boolean;
@@ -100,10 +99,7 @@ export function shapeOf(schema: GraphQLSchema, { rules }: CacheParts): string {
   return hashOf("sha256", JSON.stringify([printSchema(schema), annotated, policies]), "base64url");
 }
 
-/**
- * Returns the fields of the query type whose responses may be kept although they are not cached themselves: what invalidates such a
- * response is only what their resolvers read through loaders and fields below them.
- */
+/** Returns the query fields without entries whose responses are kept: only what their resolvers read through the cache invalidates such a response. */
 export function fieldsWithoutEntries(
   schema: GraphQLSchema,
   { fields }: Pick<SchemaRules, "fields">,

@@ -47,7 +47,6 @@ type Data = Record<string, unknown>;
 /** The JSON of the extensions, if there are any, and that of the data, which follows this. JSON contains none. */
 const SEPARATOR = "\n";
 
-/** The result of an operation that is answered with a stored response. */
 export interface StoredResult {
   data: Data;
   extensions?: Record<string, unknown>;

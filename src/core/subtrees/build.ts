@@ -10,10 +10,7 @@ import type { SkipReason } from "../telemetry/events.js";
 import { isNegative } from "../tier/request/loaded.js";
 import type { LoadControl } from "../tier/request/result-control.js";
 
-/**
- * The load of a subtree: an execution of its field inside of another one. What it reads is collected, and told to the observer of the request
- * that it is run for.
- */
+/** The load of a subtree: an execution of its field inside of another one. What it reads is collected, and told to the observer of its request. */
 export class SubtreeBuild implements Build {
   readonly coordinate: string;
   context: unknown;
@@ -57,10 +54,7 @@ export class SubtreeBuild implements Build {
     this.observer = { ...collecting(around, this.#collected), budget };
   }
 
-  /**
-   * Runs the execution. A PUBLIC subtree must not depend on who asks: what it reads of the context, outside of its key and of what
-   * all callers share, keeps it from being stored.
-   */
+  /** Runs the execution. What a PUBLIC subtree reads of the context, outside of its key and of what all callers share, keeps it from being stored. */
   async run<T>(execute: (context: unknown) => Promise<T>): Promise<T> {
     const { scopes, contextWatch } = this.#parts;
     const { coordinate, policy, contextPaths } = this.#rule;

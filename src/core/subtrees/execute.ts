@@ -2,10 +2,7 @@ import { type DocumentNode, GraphQLError, type GraphQLSchema } from "graphql";
 import type { OperationRewriter } from "../parts.js";
 import { ERRORS_FIELD } from "./twins.js";
 
-/**
- * Executes an operation with its subtrees: returns what `execute` returns for the rewritten document, without what the client
- * has not asked for.
- */
+/** Executes an operation with its subtrees. Returns what `execute` does, without what the client has not asked for. */
 export function executeWithSubtrees<Args extends Executed, Result>(
   args: Args,
   subtrees: OperationRewriter,
@@ -25,7 +22,6 @@ export function executeWithSubtrees<Args extends Executed, Result>(
   return result instanceof Promise ? (result.then(finish) as Result) : finish(result);
 }
 
-/** The arguments of an execution that a subtree depends on. */
 interface Executed {
   readonly schema?: GraphQLSchema | undefined;
   readonly document?: DocumentNode | undefined;
@@ -33,7 +29,6 @@ interface Executed {
   readonly contextValue?: unknown;
 }
 
-/** The result of an execution, as far as its errors are concerned. */
 interface WithErrors {
   errors?: readonly { readonly path?: readonly unknown[] | undefined; readonly originalError?: unknown }[] | undefined;
 }

@@ -12,7 +12,6 @@ type Path = readonly (string | number)[];
 const isObject = (value: Json): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** Returns the values that identify an object. Empty if its type has none. */
 function idOf(object: JsonObject): Json[] {
   const id: Json[] = [];
   for (let key = idKey(0); object[key] !== undefined; key = idKey(id.length)) id.push(object[key]);
@@ -53,7 +52,6 @@ export function filled(stored: Json, executed: Json, errors: readonly GraphQLErr
   return own;
 }
 
-/** Returns a copy of a value without hidden ids. */
 export function withoutIds(value: Json): Json {
   if (Array.isArray(value)) return value.map(withoutIds);
   if (!isObject(value) || !(TYPE in value)) return value;

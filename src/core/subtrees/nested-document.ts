@@ -15,7 +15,6 @@ import {
 import type { Fragments, SelectedTypes } from "./selection-plan.js";
 import { COERCED } from "./twins.js";
 
-/** Returns the document of nodes as the client has written them. */
 export function nestedDocument(nodes: readonly FieldNode[], fragments: Fragments): NestedDocument {
   const used = new Map<string, FragmentDefinitionNode>();
   const names = new Set<string>();
@@ -54,7 +53,6 @@ export const TYPE = "$$t";
 /** The response key of the nth field that identifies an object. */
 export const idKey = (nth: number): string => (nth === 0 ? ID : `${ID}${nth}`);
 
-/** Whether a response key is one of these. */
 export const isHiddenKey = (name: string): boolean => name === TYPE || name.startsWith(ID);
 
 export const nameNode = (value: string): NameNode => ({ kind: Kind.NAME, value });
@@ -72,7 +70,6 @@ export const responseKeyOf = ({ alias, name }: FieldNode): string => (alias ?? n
 
 /** A document of one field of the query type, to be executed inside of an execution. */
 export interface NestedDocument {
-  /** The variables in it. */
   readonly variables: readonly string[];
   /** Returns the document. `own` returns the operation of one execution. */
   with(own: (operation: OperationDefinitionNode) => OperationDefinitionNode): DocumentNode;

@@ -17,7 +17,6 @@ import { documentWithIds, type NestedDocument, nestedDocument, responseKeyOf } f
 import type { Fragments, SelectedTypes, SelectionPlan } from "./selection-plan.js";
 import { originalsOf, resolvedBy } from "./twins.js";
 
-/** Executes the documents of one field inside of other executions. */
 export class NestedExecutions {
   readonly #source: NestedSource;
   readonly #nodes: readonly FieldNode[];
@@ -97,7 +96,6 @@ const MAX_DOCUMENTS = 16;
 /** Leads from the `info` of a read to the object that it is about. */
 export const PLACE: unique symbol = Symbol("graphql-cached.subtree-place");
 
-/** An object of a list. */
 export interface ListedObject {
   readonly object: unknown;
   /** Whether it must not be null. */
@@ -110,13 +108,11 @@ export interface ListedObject {
 export const placeOf = (info: object): (ListedObject & { readonly path: readonly (string | number)[] }) | undefined =>
   (info as { readonly [PLACE]?: ReturnType<typeof placeOf> })[PLACE];
 
-/** What a nested execution has completed a field to. */
 export interface Completed {
   readonly value: unknown;
   readonly errors: readonly GraphQLError[];
 }
 
-/** A field as nested executions see it. */
 export interface NestedSource {
   readonly field: AnyField;
   readonly types: SelectedTypes;
@@ -125,14 +121,12 @@ export interface NestedSource {
   nestedNode(node: FieldNode): FieldNode;
 }
 
-/** Returns the operation whose only field returns an object. */
 function operationOfObject(operation: OperationDefinitionNode, object: unknown): OperationDefinitionNode {
   const [first, ...others] = operation.selectionSet.selections;
   const selections = [resolvedBy(first as FieldNode, () => object), ...others];
   return { ...operation, selectionSet: { ...operation.selectionSet, selections } };
 }
 
-/** Returns an error of the execution of an object as one of the response. */
 function errorAt(error: GraphQLError, path: readonly (string | number)[]): GraphQLError {
   const { message, nodes, source, positions, originalError, extensions } = error;
   const ownPath = error.path === undefined ? path : [...path, ...error.path.slice(1)];

@@ -33,11 +33,9 @@ export interface ListNodes {
   readonly roots: Set<string | undefined>;
   /** A directive that is no condition, at one of them. */
   directive: string | undefined;
-  /** Whether one of them can return something else as well. */
   isMixed: boolean;
 }
 
-/** Finds the fields of an operation that return lists of objects which can be entries. */
 export function findLists(
   operation: SelectionSetNode,
   queryType: GraphQLObjectType,
@@ -98,7 +96,6 @@ export function listedType(type: GraphQLOutputType): GraphQLObjectType | undefin
   return isObjectType(item) ? item : undefined;
 }
 
-/** Returns the names of the fields of a type that return lists of objects which can be entries. */
 export const listFieldsOf = (type: GraphQLObjectType, isListed: (typeName: string) => boolean): string[] =>
   Object.values(type.getFields())
     .filter((field) => isListed(listedType(field.type)?.name ?? ""))

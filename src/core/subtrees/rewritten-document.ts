@@ -25,7 +25,6 @@ export class RewrittenOperation {
   readonly rootFields: ReadonlyMap<string, readonly FieldNode[]>;
   /** A directive of the operation, or around its fields, that is no condition. Undefined if there is none. */
   readonly directive: string | undefined;
-  /** The fields with subtrees, by response key. */
   readonly subtrees = new Map<string, SubtreeField>();
   readonly lists: ObjectList[] = [];
   /** The fields with subtrees that are none in this operation. */
@@ -35,7 +34,6 @@ export class RewrittenOperation {
   readonly #fragments: Fragments;
   readonly #runOf: (info: GraphQLResolveInfo) => SubtreeRun;
   readonly #leaf: GraphQLScalarType;
-  /** By what is replaced. */
   readonly #documents = new Map<string, DocumentNode>();
 
   constructor(
@@ -184,7 +182,6 @@ export interface ObjectList {
   readonly roots: ReadonlySet<string | undefined>;
 }
 
-/** Returns the run of the object that a field belongs to. */
 function runAt(whole: SubtreeRun, { path: { prev } }: GraphQLResolveInfo): ObjectRun {
   if (prev === undefined) return whole;
   return getOrMake(whole.below, JSON.stringify(pathOf(prev)), () => ({ errors: [], pending: [] }));

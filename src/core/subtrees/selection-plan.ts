@@ -21,6 +21,7 @@ import { getOrMake } from "../base/get-or-make.js";
 import { defaultOf } from "../base/graphql-version.js";
 import type { SchemaFacts } from "../directive/compile/field-facts.js";
 import type { AnyField } from "../directive/compile/field-rule.js";
+import { objectsOf } from "../directive/compile/type-graph.js";
 import { hasSingleValue } from "../directive/entities/id-fields.js";
 import { CONDITIONS } from "../directive/look-ahead/selection.js";
 import type { Path } from "../keys/path.js";
@@ -71,7 +72,6 @@ export function planSelection(
     if (rule !== undefined) rules.set(rule.coordinate, rule);
   };
 
-  /** Returns whether there are holes in a field. */
   const walkField = ({ name: { value: name }, selectionSet }: FieldNode, type: GraphQLCompositeType): boolean => {
     if (name.startsWith("__")) return false;
     const coordinate = `${type.name}.${name}`;
@@ -145,7 +145,6 @@ export interface Obstacle {
   readonly subject: string;
 }
 
-/** What can be said of the subtree of a field before it is executed. */
 export interface SelectionPlan {
   /** Undefined if there is none. */
   readonly obstacle: Obstacle | undefined;
@@ -153,11 +152,9 @@ export interface SelectionPlan {
   readonly typesDigest: string;
   /** The cached fields in it, besides the field itself. Holes are not in it. */
   readonly rules: readonly FieldRule[];
-  /** The paths to values of the context in the keys and tags of these. */
   readonly contextPaths: readonly Path[];
   /** Whether a part of it belongs to one caller, or is not cached. */
   readonly hasHoles: boolean;
-  /** The coordinates of the holes. */
   readonly holes: readonly string[];
 }
 
@@ -191,7 +188,6 @@ export class SelectedTypes {
     this.#subtree = subtree as SubtreeRule;
   }
 
-  /** Returns the names of the fields that identify the objects of a type. */
   idFieldsOf(type: Pick<GraphQLObjectType, "name">): readonly string[] {
     return this.#subtree.idFields.of(type.name);
   }
@@ -206,17 +202,12 @@ export class SelectedTypes {
     type: GraphQLCompositeType,
     name: string,
   ): { readonly parent: GraphQLObjectType; readonly field: AnyField }[] {
-    return this.#possibleTypes(type).flatMap((parent) => {
+    return objectsOf(this.schema, type).flatMap((parent) => {
       const field = parent.getFields()[name] as AnyField | undefined;
       return field === undefined ? [] : [{ parent, field }];
     });
   }
 
-  #possibleTypes(type: GraphQLCompositeType): readonly GraphQLObjectType[] {
-    return isAbstractType(type) ? this.schema.getPossibleTypes(type) : [type];
-  }
-
-  /** Returns the type that the selections of a fragment are about. */
   narrowed(type: GraphQLCompositeType, condition: string | undefined): GraphQLCompositeType {
     const narrowed = condition === undefined ? undefined : this.schema.getType(condition);
     return isCompositeType(narrowed) ? narrowed : type;
@@ -229,7 +220,6 @@ export class SelectedTypes {
     return isCompositeType(named) ? named : undefined;
   }
 
-  /** Returns the type of a field as `type` declares it. */
   typeOf(type: GraphQLCompositeType, name: string): GraphQLOutputType | undefined {
     return "getFields" in type ? (type.getFields()[name] as AnyField | undefined)?.type : undefined;
   }
@@ -246,7 +236,7 @@ export class SelectedTypes {
 
   /** Returns those of the possible types of an object that have an `id`, or `idFields`, that can be asked for. */
   identified(type: GraphQLCompositeType): readonly GraphQLObjectType[] {
-    return this.#possibleTypes(type).filter((one) =>
+    return objectsOf(this.schema, type).filter((one) =>
       this.idFieldsOf(one).every((name) => {
         const field = one.getFields()[name];
         const isSingle = field !== undefined && hasSingleValue(field);
@@ -255,9 +245,8 @@ export class SelectedTypes {
     );
   }
 
-  /** Whether each object of a type has an `id`. */
   isIdentified(type: GraphQLCompositeType): boolean {
-    return this.identified(type).length === this.#possibleTypes(type).length;
+    return this.identified(type).length === objectsOf(this.schema, type).length;
   }
 }
 

@@ -73,7 +73,6 @@ export class SubtreeField {
     });
   }
 
-  /** The resolver of the twin. */
   resolve(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo): unknown {
     const run: ObjectRun = this.source.runOf(info);
     const read = this.#read(source, args, context, info, run);
@@ -229,7 +228,6 @@ export class SubtreeField {
     return this.#settle(await this.#nested.execute("ordinary", context, info, { rootValue }), run, info);
   }
 
-  /** The load of an entry. */
   async #load(context: unknown, info: GraphQLResolveInfo): Promise<unknown> {
     const { parts, rule } = this.source;
     const { policy } = this.#cached.rule;
@@ -270,7 +268,6 @@ export class SubtreeField {
   }
 }
 
-/** Returns the keys on the way to a place. */
 export function pathOf(path: GraphQLResolveInfo["path"] | undefined): (string | number)[] {
   const keys: (string | number)[] = [];
   for (let at = path; at !== undefined; at = at.prev) keys.push(at.key);
@@ -279,9 +276,7 @@ export function pathOf(path: GraphQLResolveInfo["path"] | undefined): (string | 
 
 /** What the subtrees of one object have come to besides its data. */
 export interface ObjectRun {
-  /** The errors of its subtrees. */
   readonly errors: GraphQLError[];
-  /** Its subtrees. */
   readonly pending: Promise<unknown>[];
 }
 
@@ -293,7 +288,6 @@ export interface SubtreeRun extends ObjectRun {
   readonly places: (readonly (string | number)[])[];
 }
 
-/** Why a subtree is not read or not stored. */
 interface Skip {
   readonly reason: SkipReason;
   readonly subject: string;
@@ -304,9 +298,7 @@ export interface Unstorable extends Skip {
   readonly until: number;
 }
 
-/** One read of a subtree. */
 interface SubtreeCall {
-  /** What the build of this read has completed, if there was one. */
   built?: Completed;
   report?: ReadReport;
   /** Whether there was an entry, which could not be served. */
@@ -329,11 +321,9 @@ const NO_ARGS: Args = {};
 const isHidden = ({ path }: GraphQLError): boolean =>
   path?.some((step) => typeof step === "string" && isHiddenKey(step)) === true;
 
-/** What `SubtreeField` needs to know about its field. */
 export interface SubtreeSource extends NestedSource {
   readonly parts: CacheParts;
   readonly rule: FieldRule;
-  /** Returns the run that a call belongs to. */
   runOf(info: GraphQLResolveInfo): SubtreeRun;
   /** The selections of the field that are kept, by digest. */
   readonly selections: Map<string, { readonly hitRatio: HitRatio; usedAt: number }>;

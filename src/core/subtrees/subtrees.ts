@@ -5,8 +5,6 @@ import {
   type FieldNode,
   type GraphQLObjectType,
   type GraphQLSchema,
-  getNamedType,
-  isAbstractType,
   isObjectType,
   visit,
 } from "graphql";
@@ -18,6 +16,7 @@ import { INCREMENTAL, operationIn } from "../directive/compile/document-operatio
 import { SchemaFacts } from "../directive/compile/field-facts.js";
 import type { AnyField } from "../directive/compile/field-rule.js";
 import { referenceField } from "../directive/compile/reference.js";
+import { objectsBelow } from "../directive/compile/type-graph.js";
 import { Selections } from "../directive/look-ahead/selection.js";
 import type { CacheParts, ExplainedSubtree, OperationRewriter, RewritableOperation } from "../parts.js";
 import type { FieldRule } from "../schema-rules.js";
@@ -28,10 +27,7 @@ import { type Obstacle, otherDirective, planSelection, SelectedTypes } from "./s
 import { SubtreeField, type SubtreeRun, type SubtreeSource, type Unstorable } from "./subtree-field.js";
 import { ERRORS_FIELD, Twins } from "./twins.js";
 
-/**
- * The subtrees of a cache: rewrites the operations that a server is about to execute, so that fields with `subtree: true` are answered with
- * their completed selection.
- */
+/** Rewrites the operations that a server is about to execute, so that fields with `subtree: true` are answered with their completed selection. */
 export class Subtrees implements OperationRewriter {
   readonly #parts: CacheParts;
   readonly #twins = new Twins();
@@ -45,15 +41,11 @@ export class Subtrees implements OperationRewriter {
     this.#texts = new Selections(parts.keys.writers.exact, false);
   }
 
-  /** Prepares for a schema when a server starts, before the server changes it. */
   prepare(schema: GraphQLSchema): void {
     if (this.#parts.rules.hasSubtrees) this.#stateOf(schema);
   }
 
-  /**
-   * Returns the document to execute in the place of that of an operation. Undefined if that is to be executed as it is. What
-   * comes of it has to be passed to `finish`. Never throws.
-   */
+  /** Returns the document to execute instead, whose data has to be passed to `finish`. Undefined: the operation is executed as it is. Never throws. */
   rewrite(operation: RewritableOperation): DocumentNode | undefined {
     if (!this.#parts.rules.hasSubtrees) return undefined;
     try {
@@ -327,13 +319,12 @@ export class Subtrees implements OperationRewriter {
 
   /** Returns the first field below one whose resolver was replaced after `applyCached`. It would not run on a hit. */
   #replacedBelow(schema: GraphQLSchema, root: AnyField): string | undefined {
-    for (const type of reachableFrom(schema, root))
+    for (const type of objectsBelow(schema, root))
       for (const field of Object.values(type.getFields()))
         if (this.#parts.resolvers.isReplaced(field as AnyField)) return `${type.name}.${field.name}`;
     return undefined;
   }
 
-  /** Counts a reason, and publishes it once. Returns whether it is new. */
   #report(coordinate: string, reason: SkipReason, subject: string): boolean {
     const report = `${coordinate} ${reason} ${subject}`;
     const isKnown = this.#reported.has(report);
@@ -360,7 +351,6 @@ interface SchemaState {
   readonly queryType: GraphQLObjectType;
   /** The object types whose objects are entries where lists of them are selected, by name. */
   readonly listed: ReadonlyMap<string, SubtreeSource>;
-  /** The fields of the query type with subtrees, by name. */
   readonly roots: ReadonlyMap<string, SubtreeSource>;
   /** Why further fields have no subtrees, by name. */
   readonly refused: ReadonlyMap<string, { readonly coordinate: string; readonly obstacle: Obstacle }>;
@@ -382,19 +372,3 @@ const COPIED =
 
 const replacedText = (coordinate: string): string =>
   `expected the resolvers of applyCached, got another one for \`${coordinate}\`, which would not be called on a hit; set resolvers before applyCached`;
-
-/** Returns the object types that can be selected below a field. */
-function reachableFrom(schema: GraphQLSchema, root: AnyField): Iterable<GraphQLObjectType> {
-  const reached = new Set<GraphQLObjectType>();
-  const add = (field: AnyField): void => {
-    const named = getNamedType(field.type);
-    const possible = isObjectType(named) ? [named] : isAbstractType(named) ? schema.getPossibleTypes(named) : [];
-    for (const type of possible) {
-      if (reached.has(type)) continue;
-      reached.add(type);
-      for (const below of Object.values(type.getFields())) add(below as AnyField);
-    }
-  };
-  add(root);
-  return reached;
-}

@@ -24,11 +24,9 @@ import { ORIGINAL } from "../directive/run/written-nodes.js";
  * servers that wrap all resolvers do not see it, and copies of the schema do not have it.
  */
 export class Twins {
-  /** The type of completed values. */
   readonly leaf = hiddenScalar("$Completed");
   readonly #buildSchemas = new WeakMap<GraphQLSchema, GraphQLSchema>();
 
-  /** Adds the twins of fields to a query type, and the field for errors. */
   add(queryType: GraphQLObjectType, fieldNames: readonly string[]): void {
     const fields = queryType.getFields();
     for (const name of fieldNames) {
@@ -108,7 +106,6 @@ export const originalsOf = ({ fieldNodes }: Pick<GraphQLResolveInfo, "fieldNodes
 const resolve: Resolver = (source, args, context, info: GraphQLResolveInfo) =>
   (info.fieldNodes[0] as { readonly [RESOLVER]?: Resolver } | undefined)?.[RESOLVER]?.(source, args, context, info);
 
-/** Makes a scalar with a name that no schema can have. */
 function hiddenScalar(name: string): GraphQLScalarType {
   const type = new GraphQLScalarType({
     name: "Hidden",
@@ -120,7 +117,6 @@ function hiddenScalar(name: string): GraphQLScalarType {
   return type;
 }
 
-/** Adds a field to a type that is not enumerable. */
 function define(
   type: GraphQLObjectType,
   property: string,

@@ -24,7 +24,6 @@ interface AdapterOptions {
   readonly routerTags?: unknown;
 }
 
-/** What an adapter works with. */
 export interface Adapter {
   readonly parts: CacheParts;
   readonly responses: ResponseCache | undefined;
@@ -35,10 +34,7 @@ export interface Adapter {
   prepare(schema: GraphQLSchema): void;
 }
 
-/**
- * Checks the arguments of an adapter, whose errors name `caller`. `names`: the options that it has. `usesPolicies`: whether the policies of cached
- * fields decide how long responses are kept. Throws `CACHED_OPTION_INVALID`.
- */
+/** Checks the arguments of an adapter with the options `names`. `usesPolicies`: whether policies decide how long responses are kept. Throws `CACHED_OPTION_INVALID`. */
 export function openAdapter<Context>(
   cache: CacheHandle<never>,
   options: TraceOptions<Context> & AdapterOptions,
@@ -74,7 +70,6 @@ export function traceOf(parts: CacheParts, context: object, requested: unknown):
   return requested === true ? beginTrace(parts, context) : mistakeInTrace(requested, []);
 }
 
-/** The headers of a response. */
 export interface ResponseHeaders {
   get(name: string): unknown;
   set(name: string, value: string): unknown;

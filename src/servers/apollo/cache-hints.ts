@@ -17,10 +17,7 @@ export interface HintedInfo {
 export const secondsLeft = (freshForMs: number, ageMs: number): number =>
   ageMs < 1_000 ? Math.ceil(freshForMs / 1_000) : Math.floor(freshForMs / 1_000);
 
-/**
- * The narrowest policy of all values that went into a response. Loaders have no field, and the value of
- * a field without a hint is part of its parent's, so Apollo does not see them.
- */
+/** The narrowest policy of all values in a response. Apollo does not see loaders, nor fields without a hint, whose value is part of their parent's. */
 export class NarrowestPolicy {
   #maxAge = Number.POSITIVE_INFINITY;
   #isPrivate = false;

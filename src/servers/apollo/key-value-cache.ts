@@ -83,10 +83,7 @@ const MAX_SECONDS = 2_147_483_647;
 /** Maximum attempts when other processes set the same key concurrently; after that, theirs stands. */
 const MAX_ATTEMPTS = 5;
 
-/**
- * Removes the old value, and with it the lease of any concurrent `set`, before it acquires a lease
- * of its own: the store then refuses the value of a `set` that began earlier.
- */
+/** Removes the old value, and with it the lease of any concurrent `set`, whose value the store then refuses, before it acquires a lease. */
 async function write(request: ReadRequest, { invalidation, invalidations, leases }: CacheParts): Promise<void> {
   // Before everything else, so that concurrent calls stay in their order.
   if (invalidations.origin === undefined) await invalidations.start();

@@ -207,7 +207,6 @@ export interface CachedPluginOptions<Context extends BaseContext> extends TraceO
 type ExecutedRequest<Context extends BaseContext> = GraphQLRequestContextExecutionDidStart<Context> & {
   document: DocumentNode;
 };
-/** What the functions below use of a request. */
 type Asked = Pick<GraphQLRequestContextResponseForOperation<BaseContext>, "response" | "overallCachePolicy">;
 type Answered = Pick<GraphQLRequestContextWillSendResponse<BaseContext>, "response" | "overallCachePolicy">;
 
@@ -221,10 +220,7 @@ const headersOf = ({ headers }: Answered["response"]["http"]): ResponseHeaders =
   set: (name, value) => headers.set(name.toLowerCase(), value),
 });
 
-/**
- * Returns a function that returns what the execution has returned. Plugins whose `willSendResponse` comes first can replace that, or
- * change its data, for one caller.
- */
+/** Returns what gets the result of the execution. Plugins whose `willSendResponse` comes first can replace it, or change its data, for one caller. */
 function watchResult(
   { response, overallCachePolicy }: Asked,
   finish: (data: unknown) => void,

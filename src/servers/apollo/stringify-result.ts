@@ -18,7 +18,6 @@ export function stringifyResult(result: { readonly data?: unknown }): string {
 /** What to call when data is stringified here. Returns its stored text if nobody has read the data. */
 const TEXTS = new WeakMap<object, () => string | undefined>();
 
-/** The results of one plugin that are stored responses. */
 export class ServedResults {
   #isStringifierInUse = false;
 

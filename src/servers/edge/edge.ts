@@ -69,7 +69,6 @@ export class Edge {
   }
 }
 
-/** The request that a response answers. */
 export interface EdgeRequest {
   readonly method: string;
   header(name: string): string | null | undefined;
@@ -77,7 +76,6 @@ export interface EdgeRequest {
   readonly isTraced: boolean;
 }
 
-/** What a response is made of. */
 interface Contents {
   /** Undefined: they are too many. */
   readonly subjects: readonly Subject[] | undefined;
@@ -87,7 +85,6 @@ interface Contents {
   readonly isPrivate: boolean;
   /** Why not all of it is known. Undefined: it is. */
   readonly refusal: string | undefined;
-  /** The paths into the context that it depends on. */
   readonly contextPaths: readonly string[];
   /** The tags among them of what belongs to no field. */
   readonly unplaced: Iterable<Subject>;
@@ -173,7 +170,6 @@ export class EdgeResponse {
     return this.#parts.scopes.collect(context, collecting(observer, parts));
   }
 
-  /** Notes what the execution has returned. */
   executed({ data }: ExecutedResponse): void {
     this.#result = { data };
   }

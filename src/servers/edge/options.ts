@@ -75,7 +75,6 @@ export interface EdgeOptions {
   readonly vary?: readonly string[] | undefined;
 }
 
-/** The options with all defaults. */
 export interface ResolvedEdge {
   readonly tagHeaders: readonly { readonly name: TagHeader; readonly separator: string }[];
   readonly maxTagBytes: number;

@@ -2,10 +2,7 @@ import { getOrMake } from "../../core/base/get-or-make.js";
 import { type Key, type KeySpace, nameOfSubject, type Subject } from "../../core/keys/key.js";
 import type { ReadReport } from "../../core/tier/request/request.js";
 
-/**
- * Notes which of the entities in a response what was read belongs to: Apollo Router keeps each for itself. What a loader has read has
- * no place, and is a part of all of them.
- */
+/** Notes which entity of a response each read belongs to: Apollo Router keeps each for itself. What a loader has read is a part of all. */
 export class EntityReads {
   readonly #keys: Pick<KeySpace, "subjects">;
   readonly #reads = new Map<string, KeyRead>();
@@ -21,17 +18,13 @@ export class EntityReads {
     for (const subject of [...report.subjects, this.#keys.subjects.entry(key)]) subjects.add(subject);
   }
 
-  /** Notes that a field shares what another has read. */
   addShared({ name }: Key, info: unknown, source: unknown): KeyRead {
     const read = getOrMake(this.#reads, name, (): KeyRead => ({ subjects: new Set(), entities: new Set() }));
     read.entities.add(placeOf(info, source));
     return read;
   }
 
-  /**
-   * Returns the extensions for a result. `all`: the subjects of everything in it. `unplaced`: those among them of what has no place, and was
-   * not noted here.
-   */
+  /** Returns the extensions for a result. `all`: the subjects of everything in it. `unplaced`: those of what was not noted here. */
   extensions(data: unknown, all: Iterable<Subject>, unplaced: Iterable<Subject>): RouterExtensions {
     const list = (data as { readonly [ENTITIES]?: unknown } | null | undefined)?.[ENTITIES];
     if (!Array.isArray(list)) return { apolloCacheTags: [...all].map(nameOfSubject) };
@@ -62,7 +55,6 @@ interface PathNode {
   readonly key: string | number;
 }
 
-/** One key that was read, and by which entities. */
 interface KeyRead {
   readonly subjects: Set<Subject>;
   /** By their places in `_entities`. Undefined: it was also read for what belongs to no entity, or to an unknown one. */

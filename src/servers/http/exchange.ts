@@ -11,7 +11,6 @@ export interface Incoming {
   readonly request: unknown;
 }
 
-/** What it is answered with. */
 export interface Outgoing {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
@@ -29,7 +28,6 @@ export class BadRequest extends Error {
   }
 }
 
-/** The headers of every answer. */
 export const COMMON_HEADERS = {
   "cache-control": "no-store",
   "x-content-type-options": "nosniff",

@@ -36,7 +36,6 @@ export interface HttpHandler {
   (request: FastifyRequestLike, reply: FastifyReplyLike): Promise<void>;
 }
 
-/** Reads a request of the Fetch API. */
 function readFetch(request: Request): Incoming {
   const { method, headers, url } = request;
   const header = (name: string): string | undefined => headers.get(name) ?? undefined;
@@ -55,7 +54,6 @@ function readFetch(request: Request): Incoming {
   };
 }
 
-/** Returns a response of the Fetch API. */
 const toResponse = ({ status, headers, body }: Outgoing): Response =>
   new Response(body === "" ? null : body, { status, headers });
 
@@ -85,7 +83,6 @@ function readNode(message: IncomingMessage, request: { readonly body?: unknown }
   };
 }
 
-/** Sends an answer with node:http. */
 function send(response: ServerResponse, { status, headers, body }: Outgoing): void {
   // Another middleware has answered meanwhile, such as one for time limits.
   if (response.headersSent) return;
@@ -96,7 +93,6 @@ function send(response: ServerResponse, { status, headers, body }: Outgoing): vo
 const hostsOf = (values: readonly (string | undefined)[]): string[] =>
   values.flatMap((value) => (value === undefined ? [] : value.split(",").map((one) => one.trim().toLowerCase())));
 
-/** The bytes of a body, up to a limit. */
 class Body {
   readonly #maxBytes: number;
   readonly #chunks: Uint8Array[] = [];

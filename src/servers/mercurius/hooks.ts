@@ -85,7 +85,6 @@ export interface MercuriusApp {
   addHook(name: "onSend", hook: (request: object, reply: MercuriusReply) => Promise<void>): unknown;
 }
 
-/** The part of a reply of Fastify that is used. */
 interface MercuriusReply {
   readonly request?: {
     readonly body?: unknown;
@@ -127,7 +126,6 @@ const headersOf = (reply: MercuriusReply | undefined): ResponseHeaders => ({
   set: (name, value) => reply?.header?.(name, value),
 });
 
-/** Adds the traces that callers request. */
 function addTraceHooks<Context>(hooks: GraphQLHooks, parts: CacheParts, options: TraceOptions<Context>): void {
   const traces = new WeakMap<object, RequestedTrace>();
   hooks.addHook("preExecution", async (_schema, _document, context) => {
@@ -179,7 +177,6 @@ function addEdgeHooks(app: MercuriusApp, hooks: GraphQLHooks, edge: Edge): void 
   });
 }
 
-/** Lets Mercurius execute operations with their subtrees. */
 function rewriteOperations(hooks: GraphQLHooks, { subtrees }: CacheParts): void {
   const rewritten = new WeakSet<object>();
   hooks.addHook("preExecution", async (schema, document, context) => {

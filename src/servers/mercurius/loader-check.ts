@@ -3,10 +3,7 @@ import { CachedError } from "../../core/base/errors.js";
 import { replacedResolvers } from "../../core/directive/compile/served-schema.js";
 import type { CacheParts } from "../../core/parts.js";
 
-/**
- * Throws `CACHED_SCHEMA_INVALID` if a loader of Mercurius has replaced the resolver of a cached field, which
- * then is not cached any more, and from now on if one would.
- */
+/** Throws `CACHED_SCHEMA_INVALID`, now or later, if a loader of Mercurius replaces the resolver of a cached field, which then is not cached. */
 export function refuseLoaders(app: object, graphql: Loading, parts: CacheParts): void {
   const isCached = (coordinate: string): boolean => parts.rules.fields.has(coordinate);
   const refuse = (coordinates: readonly string[], caller: string): void => {

@@ -28,7 +28,6 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
   const atEdgeOf = new WeakMap<object, EdgeResponse>();
   /** What is sent to requests that a CDN may answer, whether they were executed or not. */
   const sentOf = new WeakMap<object, unknown>();
-  /** Adds what was requested of the trace to the result. */
   const addTrace = async ({ result, setResult }: Executed, context: YogaContext, trace: RequestedTrace) => {
     if (!isSingle(result)) return;
     const extensions = await tracedExtensions(result.extensions, trace, options, context as Context);
@@ -130,7 +129,6 @@ export interface CachedYogaOptions<Context> extends TraceOptions<Context> {
   readonly edge?: boolean | EdgeOptions | undefined;
 }
 
-/** The part of Yoga's context that is used. */
 interface YogaContext {
   readonly params?: { readonly extensions?: unknown };
   readonly request?: object;

@@ -26,10 +26,7 @@ export function recordOption(given: unknown, name: string, what: string, example
   return Object.entries(given as object);
 }
 
-/**
- * Returns the options of a feature that is turned on by true, or by an object with the options `known`. Undefined: it
- * is off. Throws `CACHED_OPTION_INVALID` for another value.
- */
+/** Returns the options of a feature that is on for true or an object with options of `known`. Undefined: off. Throws `CACHED_OPTION_INVALID`. */
 export function featureOption(
   given: unknown,
   name: string,

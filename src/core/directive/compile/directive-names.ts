@@ -21,10 +21,7 @@ export interface DirectiveNames {
 
 const DEFAULTS: Required<DirectiveNames> = { directive: "cached", invalidates: "invalidates" };
 
-/**
- * Applies the defaults. Throws `CACHED_OPTION_INVALID` with all mistakes, prefixed with the caller's name `where`.
- * `known`: the options of the caller, if it has others.
- */
+/** Applies the defaults. Throws `CACHED_OPTION_INVALID` with all mistakes, after the name `where` of the caller. `known`: its other options. */
 export function resolveNames(given: unknown, where: string, known?: readonly string[]): Required<DirectiveNames> {
   const mistakes: string[] = [];
   const names = (given ?? {}) as DirectiveNames;
@@ -95,10 +92,7 @@ function argumentsOf(node: DirectiveNode, schema: GraphQLSchema): Record<string,
   return { ...Object.fromEntries(unknown), ...getArgumentValues(definition, node) };
 }
 
-/**
- * Returns, for the end of a message, what the definition of a directive expects in the place of the first argument
- * with an invalid value. Empty if there is none.
- */
+/** Returns, for the end of a message, what a directive expects in the place of its first invalid argument. Empty if there is none. */
 export function expectedArgument(schema: GraphQLSchema, target: Annotated, name: string): string {
   const args = schema.getDirective(name)?.args ?? [];
   for (const given of directiveNodes(target, name).flatMap((node) => node.arguments ?? [])) {

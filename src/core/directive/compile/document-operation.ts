@@ -15,7 +15,6 @@ export function operationIn(document: DocumentNode, name: string): DocumentOpera
 /** Directives with which a response has more than one part. */
 export const INCREMENTAL: ReadonlySet<string> = new Set(["defer", "stream", "live"]);
 
-/** An operation of a document, and all fragments of the document by name. */
 export interface DocumentOperation {
   readonly operation: OperationDefinitionNode;
   readonly fragments: ReadonlyMap<string, FragmentDefinitionNode>;

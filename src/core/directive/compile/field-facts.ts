@@ -1,4 +1,5 @@
 import { type GraphQLNamedType, type GraphQLObjectType, type GraphQLSchema, getNamedType } from "graphql";
+import { getOrMake } from "../../base/get-or-make.js";
 import type { CacheParts } from "../../parts.js";
 import { mergeSettings, type PolicySettings } from "../../policy/policy.js";
 import type { FieldRule } from "../../schema-rules.js";
@@ -8,7 +9,6 @@ import { directivesAt } from "./directive-names.js";
 import type { AnyField } from "./field-rule.js";
 import { isStitched } from "./own-resolver.js";
 
-/** What a schema says about one field, for entries that contain it. */
 export interface FieldFacts {
   readonly coordinate: string;
   readonly rule: FieldRule | undefined;
@@ -39,13 +39,15 @@ export class SchemaFacts {
 
   of(parent: GraphQLObjectType, field: AnyField): FieldFacts {
     const coordinate = `${parent.name}.${field.name}`;
-    let facts = this.#fields.get(coordinate);
-    if (facts !== undefined) return facts;
+    return getOrMake(this.#fields, coordinate, () => this.#read(coordinate, parent, field));
+  }
+
+  #read(coordinate: string, parent: GraphQLObjectType, field: AnyField): FieldFacts {
     const rule = this.#parts.rules.fields.get(coordinate);
     const { maxAge, scope, inheritMaxAge } = hintOf(field);
     // Only without a rule: what made it a rule says the rest.
     const declared = rule === undefined ? this.#declaredAt(coordinate, field) : {};
-    facts = {
+    return {
       coordinate,
       rule,
       hintedMaxAge: maxAge,
@@ -60,8 +62,6 @@ export class SchemaFacts {
       hasResolver: this.#parts.hasValueTypes || this.#parts.resolvers.has(field),
       returned: getNamedType(field.type),
     };
-    this.#fields.set(coordinate, facts);
-    return facts;
   }
 
   /** The resolvers of a stitched schema ask those of `applyCached`. */

@@ -11,10 +11,7 @@ import type { Names } from "../../tier/record/unconfirmed-invalidations.js";
 import { NO_TAGS, type RequestTags, ResultTags, TagsBeforeLoad } from "../../tier/request/request.js";
 import { isOnlyKey, keyPartOf, keyPathsOf } from "./key-set.js";
 
-/**
- * Returns the key of one field call. Throws `CACHED_KEY_UNUSABLE` if a part is missing and
- * `CACHED_KEY_UNSERIALIZABLE` if a part has no canonical text; both name the coordinate.
- */
+/** Returns the key of one field call. Throws `CACHED_KEY_UNUSABLE` if a part is missing and `CACHED_KEY_UNSERIALIZABLE` if one has no canonical text. */
 export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undefined, keys: KeySpace): Key {
   const { coordinate, kind = "field" } = rule;
   try {
@@ -56,17 +53,14 @@ export function keyMistake(coordinate: string, cause: unknown): CachedError {
   return new CachedError("CACHED_KEY_UNSERIALIZABLE", message, { coordinate, cause });
 }
 
-/**
- * Returns the tags by which an invalidation reaches an entry whose key contains more than the invalidation names: the
- * selection, or further fields of a representation.
- */
+/** Returns the tags of an entry whose key contains more than an invalidation names: the selection, or further fields of a representation. */
 function groupTagsOf(
   rule: FieldRule,
   roots: FieldRoots,
   identity: Identity | undefined,
   keys: KeySpace,
 ): readonly Subject[] {
-  const hasSelection = declaresSelection(rule.keyPaths) || (roots.extent ?? "none") !== "none";
+  const hasSelection = rule.declaresSelection || (roots.extent ?? "none") !== "none";
   const entityKeys = rule.reference?.keys;
   const hasMoreFields = entityKeys?.every((fields) => !isOnlyKey(fields, roots.source as object)) === true;
   if (!hasSelection && !hasMoreFields) return [];
@@ -96,7 +90,7 @@ export function invalidationNamesOf(
 }
 
 function groupsOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undefined): KeyInput[] {
-  const paths = rule.keyPaths.filter((path) => !isSelection(path));
+  const paths = rule.keyPaths.filter(({ root }) => root !== "selection");
   const entityKeys = rule.reference?.keys;
   const groups = entityKeys === undefined ? [roots] : keyRootsOf(rule, entityKeys, roots);
   return groups.map((group) => ({
@@ -107,10 +101,7 @@ function groupsOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undef
   }));
 }
 
-/**
- * Returns the roots with only the key of the representation as the source: one for each `@key` whose fields it has.
- * Throws `CACHED_KEY_UNUSABLE` if it has those of none.
- */
+/** Returns the roots with only the key of the representation as the source, one for each `@key` that it has. Throws `CACHED_KEY_UNUSABLE` for none. */
 function keyRootsOf({ coordinate }: FieldRule, entityKeys: readonly KeyFields[], roots: FieldRoots): FieldRoots[] {
   const found = entityKeys.flatMap((fields) => {
     const source = keyPartOf(fields, roots.source);
@@ -125,24 +116,27 @@ function keyRootsOf({ coordinate }: FieldRule, entityKeys: readonly KeyFields[],
   );
 }
 
-/**
- * Returns the paths to values of the context in a key and in the tags that are known before a load, each once. Those
- * in other tags are read when the load begins: see `tagsBeforeLoad`.
- */
-export function contextPathsOf(keyPaths: readonly Path[], tags: readonly TagTemplate[]): Path[] {
-  const paths = [...keyPaths, ...pathsInKnown(tags)].filter(({ root }) => root === "context");
-  return [...new Map(paths.map((path) => [path.text, path])).values()];
+/** Returns what a rule says of key and tags. `isReference`: a reference is the same entity with more fields, which its tags may be made from. */
+export function namesOfRule(keyPaths: readonly KeyPath[], tags: readonly TagTemplate[], isReference: boolean) {
+  const knownTags = tags.filter(({ needsResult }) => !needsResult);
+  const inTags = pathsIn(knownTags);
+  const isInKey = ({ root, steps }: Path): boolean =>
+    keyPaths.some((path) => path.root === root && path.steps.every((step, nth) => step === steps[nth]));
+  // Those in other tags are read when the load begins: see `tagsBeforeLoad`.
+  const inContext = [...keyPaths, ...inTags].filter(({ root }) => root === "context");
+  return {
+    keyPaths,
+    tags,
+    knownTags,
+    resultTags: tags.filter(({ needsResult }) => needsResult),
+    hasOwnTags: isReference || !inTags.every(isInKey),
+    declaresSelection: keyPaths.some(({ root }) => root === "selection"),
+    contextPaths: [...new Map(inContext.map((path) => [path.text, path])).values()],
+  } satisfies Partial<FieldRule>;
 }
 
-/** Returns the paths to values in those of the tags that are known before a load. */
-export function pathsInKnown(tags: readonly TagTemplate[]): Path[] {
-  const paths: Path[] = [];
-  for (const { pieces, needsResult } of tags) {
-    if (needsResult) continue;
-    for (const piece of pieces) if (typeof piece !== "string") paths.push(piece);
-  }
-  return paths;
-}
+export const pathsIn = (templates: readonly TagTemplate[]): Path[] =>
+  templates.flatMap(({ pieces }) => pieces.filter((piece) => typeof piece !== "string"));
 
 /** Returns the values of a context at the `contextPaths` of a rule, as texts. They are the same as long as key and tags are. */
 export function contextPartsOf({ contextPaths }: FieldRule, context: unknown, keys: KeySpace): readonly string[] {
@@ -156,10 +150,6 @@ export function contextPartsOf({ contextPaths }: FieldRule, context: unknown, ke
   });
 }
 
-export const declaresSelection = (keyPaths: readonly Path[]): boolean => keyPaths.some(isSelection);
-
-const isSelection = ({ root }: Path): boolean => root === "selection";
-
 function writeParts(rule: FieldRule, paths: readonly KeyPath[], roots: FieldRoots): string {
   let parts = "";
   for (const path of paths) parts += `${path.text}:${partOf(rule, path, roots)},`;
@@ -167,9 +157,12 @@ function writeParts(rule: FieldRule, paths: readonly KeyPath[], roots: FieldRoot
 }
 
 /** Returns the parts of a key that are not declared: what loads were seen to read of the query. */
-function queryParts({ keyPaths, queryUse }: FieldRule, { info, context, extent = "none" }: FieldRoots): string {
+function queryParts(
+  { declaresSelection, queryUse }: FieldRule,
+  { info, context, extent = "none" }: FieldRoots,
+): string {
   if (info === undefined || extent === "none") return "";
-  const selection = declaresSelection(keyPaths) ? "" : `$selection:${queryUse.selectionText(info, context)},`;
+  const selection = declaresSelection ? "" : `$selection:${queryUse.selectionText(info, context)},`;
   return extent === "selection" ? selection : `${selection}$operation:${queryUse.operationText(info)},`;
 }
 
@@ -243,47 +236,27 @@ export function knownTagsOf(
   const texts = tagTextsOf(rule, roots, keys);
   const groupTags = groupTagsOf(rule, roots, identity, keys);
   if (texts.length + groupTags.length === 0) return NO_TAGS;
-  return new TagsBeforeLoad(texts, keys, !decidesAboutTags(rule), groupTags);
+  return new TagsBeforeLoad(texts, keys, rule.hasOwnTags, groupTags);
 }
 
-/**
- * Returns whether calls with the same key have the same tags: these are made from values that the key contains. A
- * reference is the same entity with more fields, which its tags may be made from.
- */
-const decidesAboutTags = ({ keyPaths, tags, reference }: FieldRule): boolean =>
-  reference === undefined &&
-  pathsInKnown(tags).every((path) =>
-    keyPaths.some(
-      ({ root, steps }) =>
-        root === path.root && steps.length <= path.steps.length && steps.every((step, nth) => step === path.steps[nth]),
-    ),
-  );
-
 /** Returns the texts of the tags that a user has declared and that are known before the load. Throws what `keyOf` throws. */
-export function tagTextsOf({ tags, reportEmptyTag }: FieldRule, roots: FieldRoots, keys: KeySpace): readonly string[] {
-  if (tags.length === 0) return NO_TAGS.texts;
-  const templates = tags.filter(({ needsResult }) => !needsResult);
-  return tagTexts({ templates, reportEmptyTag }, roots, undefined, keys);
+export function tagTextsOf(rule: FieldRule, roots: FieldRoots, keys: KeySpace): readonly string[] {
+  const { knownTags: templates, reportEmptyTag } = rule;
+  return templates.length === 0 ? NO_TAGS.texts : tagTexts({ templates, reportEmptyTag }, roots, undefined, keys);
 }
 
 /** Adds to the tags that are known before the load how those of the result are found. */
 export function requestTagsOf(rule: FieldRule, known: RequestTags, roots: FieldRoots, keys: KeySpace): RequestTags {
-  const templates = rule.tags.filter(needsResult);
-  if (rule.entities === undefined && templates.length === 0) return known;
-  return new ResultTags(known, resultTagsOf(rule, templates, roots, keys));
+  if (!hasResultTags(rule)) return known;
+  return new ResultTags(known, resultTagsOf(rule, rule.resultTags, roots, keys));
 }
 
-/**
- * Returns the tags of a call whose resolver is about to run. Tags of the result can also contain arguments and the
- * like: these are read now, since the resolver may change them.
- */
+/** Returns the tags of a call whose resolver is about to run. What those of the result contain of arguments is read now: the resolver may change it. */
 export function tagsBeforeLoad(rule: FieldRule, tags: RequestTags, roots: FieldRoots, keys: KeySpace): RequestTags {
-  const templates = rule.tags.filter(needsResult);
-  if (templates.length === 0) return tags;
-  return new ResultTags(tags, resultTagsOf(rule, boundTemplates(templates, roots, keys), roots, keys));
+  if (rule.resultTags.length === 0) return tags;
+  return new ResultTags(tags, resultTagsOf(rule, boundTemplates(rule.resultTags, roots, keys), roots, keys));
 }
 
-/** Returns templates with the values of a call before its resolver runs. */
 export const boundTemplates = (
   templates: readonly TagTemplate[],
   { args, source, context }: FieldRoots,
@@ -303,9 +276,10 @@ function resultTagsOf(
     ]);
 }
 
-const needsResult = (template: TagTemplate): boolean => template.needsResult;
+/** Whether values have tags that are derived from them. */
+export const hasResultTags = ({ entities, resultTags }: FieldRule): boolean =>
+  entities !== undefined || resultTags.length > 0;
 
-/** Returns the tags that `templates` yield for one field call and its result, each once. */
 export function tagTexts(
   { templates, reportEmptyTag }: { readonly templates: readonly BoundTemplate[] } & Pick<FieldRule, "reportEmptyTag">,
   { args, source, context }: FieldRoots,
@@ -322,10 +296,7 @@ export function tagTexts(
   return [...texts];
 }
 
-/**
- * Returns arguments as a resolver would receive them: defaults applied, enums and scalars parsed. Throws
- * `CACHED_KEY_UNUSABLE` if they do not match the schema, or if a required one that is part of the key is missing.
- */
+/** Returns arguments as a resolver would receive them. Throws `CACHED_KEY_UNUSABLE` if they do not match the schema, or one that is in the key is missing. */
 export function coerceArgs(rule: FieldRule, given: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const reject = (mistake: string): never => {
     throw new CachedError("CACHED_KEY_UNUSABLE", `\`${rule.coordinate}\`: ${mistake}`, { coordinate: rule.coordinate });

@@ -9,11 +9,9 @@ import { POLICIES } from "./apply-options.js";
 import type { DirectiveNames } from "./directive-names.js";
 import type { Shapes } from "./shape.js";
 
-/** Collects what is wrong with the policies of a schema. */
 export class Findings {
   readonly mistakes: PolicyMistake[] = [];
   readonly doubts: Doubt[] = [];
-  /** The types whose settings apply to nothing. */
   readonly unusedTypes: Place[] = [];
   /** The fields with settings of their own that only read a property of their parent. */
   readonly unresolved: string[] = [];
@@ -46,7 +44,6 @@ export class Findings {
   }
 }
 
-/** Everything that the rules of a schema are made from. */
 export interface PolicyInputs {
   readonly schema: GraphQLSchema;
   readonly parts: CacheParts;
@@ -71,7 +68,6 @@ export interface PolicyMistake extends Place {
   readonly error: CachedError;
 }
 
-/** What is valid, but probably not meant. */
 export interface Doubt extends Place {
   readonly about: "seconds" | "key";
   readonly doubt: string;

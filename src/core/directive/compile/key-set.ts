@@ -46,7 +46,6 @@ export function keyPartOf(fields: KeyFields, representation: unknown): Record<st
   return part;
 }
 
-/** Whether a representation has no other fields than those of its key. */
 export function isOnlyKey(fields: KeyFields, representation: object, isOutermost = true): boolean {
   return Object.entries(representation).every(([name, value]) => {
     if (isOutermost && name === "__typename") return true;

@@ -5,6 +5,7 @@ import {
   isInputObjectType,
   isRequiredArgument,
 } from "graphql";
+import { getOrMake } from "../../base/get-or-make.js";
 import { defaultOf, type Input } from "../../base/graphql-version.js";
 import type { ValueWriter } from "../../keys/canonical.js";
 import type { Policy } from "../../policy/policy.js";
@@ -40,10 +41,7 @@ export function keyTemplateOf(
   ];
 }
 
-/**
- * Returns the texts of the arguments that count, and those of the input objects in them. Each object is visited once:
- * filters often contain each other, and the ways through them are too many to follow.
- */
+/** Returns the texts of the arguments that count, and of the input objects in them, each visited once: filters often contain each other. */
 function inputTexts(args: readonly Input[], write: ValueWriter): string[] {
   const fieldsOf = new Map<GraphQLInputObjectType, readonly Input[]>();
   const holdersOf = new Map<GraphQLInputObjectType, GraphQLInputObjectType[]>();
@@ -53,9 +51,7 @@ function inputTexts(args: readonly Input[], write: ValueWriter): string[] {
     const fields = Object.values(object.getFields());
     fieldsOf.set(object, fields);
     for (const inner of fields.flatMap(objectIn)) {
-      const holders = holdersOf.get(inner) ?? [];
-      holders.push(object);
-      holdersOf.set(inner, holders);
+      getOrMake(holdersOf, inner, () => []).push(object);
       reached.add(inner);
     }
   }
@@ -71,7 +67,6 @@ function inputTexts(args: readonly Input[], write: ValueWriter): string[] {
   return [...textsOf(args), ...objectTexts];
 }
 
-/** Whether an input counts by itself, and not for what its value contains. */
 const counts = (input: Input): boolean =>
   isRequiredArgument(input as never) || defaultOf(input) !== undefined || getNamedType(input.type).name === "ID";
 

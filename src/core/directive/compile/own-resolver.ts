@@ -34,10 +34,7 @@ export function markWrapped(outer: object, wrapped: Wrapped): void {
 export const wrappedBy = (resolve: object): Wrapped | undefined =>
   WRAPPED in resolve ? (resolve[WRAPPED] as Wrapped) : undefined;
 
-/**
- * By name, because graphql-tools binds the resolvers it is given, and `defaultMergedResolver` is one of its own. A
- * bundler can rename `defaultFieldResolver`.
- */
+/** By name, because graphql-tools binds the resolvers that it is given. A bundler can rename `defaultFieldResolver`. */
 const READS_PROPERTY = /^(bound )?default(Field|Merged)Resolver$/;
 const BOUND_DEFAULT = `bound ${defaultFieldResolver.name}`;
 
@@ -71,10 +68,7 @@ export function readThroughAnother(
 /** Where a schema says by which caches it was applied. A string, since transforms do not copy the extensions of symbols. */
 const APPLIED = "graphqlCached";
 
-/**
- * Marks a schema that `applyCached` returns, and the copies that transforms make of it, with the fields that the
- * cache has wrapped in it. A mark is one text, which merging leaves whole.
- */
+/** Marks a schema that `applyCached` returns, and copies of it, with the fields that the cache has wrapped. A mark is one text, which merging leaves whole. */
 export function markApplied(schema: GraphQLSchema, parts: CacheParts, coordinates: readonly string[]): void {
   const mark = [nameOf(parts), ...coordinates].join(" ");
   schema.extensions = { ...schema.extensions, [APPLIED]: [...marksOf(schema), mark] };

@@ -2,8 +2,8 @@ import {
   type GraphQLObjectType,
   type GraphQLSchema,
   type GraphQLType,
+  getNamedType,
   getNullableType,
-  isAbstractType,
   isCompositeType,
   isEnumType,
   isInputObjectType,
@@ -18,6 +18,7 @@ import { EACH, type Path } from "../../keys/path.js";
 import type { AnyField } from "./field-rule.js";
 import { hasOwnResolver } from "./own-resolver.js";
 import { REFERENCE } from "./reference.js";
+import { objectsOf } from "./type-graph.js";
 
 /**
  * Returns what is wrong with a path, as far as the schema says what it leads through. Arguments have the types that
@@ -42,7 +43,6 @@ export function mistakeInPath(path: Path, place: PathPlace): string | undefined 
   return mistakeBelow(path, place, argument.type, `$args.${name}`, steps);
 }
 
-/** Where a path is written, and what it can lead into. */
 export interface PathPlace {
   readonly schema: GraphQLSchema;
   readonly parent: GraphQLObjectType;
@@ -66,10 +66,8 @@ function mistakeBelow(
     say(`expected [] for the members of a list, which a value of type \`${start}\` is; write ${remedy}`);
   const [step, ...rest] = steps;
   const type = getNullableType(start);
-  const fieldsOf = (): AnyField[] => {
-    const objects = isObjectType(type) ? [type] : isAbstractType(type) ? schema.getPossibleTypes(type) : [];
-    return objects.flatMap((object) => Object.values(object.getFields()));
-  };
+  const fieldsOf = (): AnyField[] =>
+    objectsOf(schema, getNamedType(type)).flatMap((object) => Object.values(object.getFields()));
   if (step === undefined) {
     if (use === "key" || isLeafType(type)) return undefined;
     if (isListType(type)) return missingList(at + EACH);
@@ -119,10 +117,7 @@ function misspeltField({ text, steps: [step] }: Path, parent: GraphQLObjectType)
   return `\`${text}\`: unknown field \`${step}\` of \`${parent.name}\`; did you mean \`${closestTo(step, names)}\`?`;
 }
 
-/**
- * Whether a name is a misspelling of a field, and not what a database calls it, such as `_id`, `uid`, `ids`,
- * `directorId` beside `director`, or `director_id`.
- */
+/** Whether a name is a misspelling of a field, and not what a database calls it, such as `_id`, `uid`, `ids`, `directorId` or `director_id`. */
 function isMisspelt(name: string, fields: readonly string[]): boolean {
   const closest = closestTo(name, fields);
   if (closest === undefined || name.endsWith(closest)) return false;
@@ -148,7 +143,6 @@ function noSingleValue(
   return `\`${text}\`: expected a single value, got an ${kind} of type \`${typeName}\`, which yields no tag; write ${remedy}`;
 }
 
-/** What to write for the members of a connection, which are in its edges. */
 function connectionRemedy(type: GraphQLType, at: string, rest: readonly string[]): string | undefined {
   const edges = isObjectType(type) ? type.getFields().edges : undefined;
   if (edges === undefined || !isListType(getNullableType(edges.type))) return undefined;

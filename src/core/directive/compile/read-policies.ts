@@ -63,14 +63,12 @@ export function collectPolicies(inputs: PolicyInputs): { readonly rules: SchemaR
 
 type OutputType = GraphQLObjectType | GraphQLInterfaceType | GraphQLUnionType;
 
-/** Decides which fields have a rule, and from which settings `RuleMaker` makes it. */
 class PolicyReader {
   readonly #inputs: PolicyInputs;
   readonly #findings: Findings;
   readonly #rules: RuleMaker;
   readonly #invalidations: InvalidationReader;
   readonly #fields = new Map<string, FieldRule>();
-  /** What a policy can be written for. */
   readonly #coordinates = new Set<string>();
   readonly #typeSettings = new Map<string, PolicySettings>();
   readonly #used = new Set<string>();
@@ -153,7 +151,6 @@ class PolicyReader {
     this.#add(this.#rules.ofField(type, field, { own, returned, hinted }));
   }
 
-  /** Reports policies for what the schema does not have. */
   #checkCoordinates(): void {
     for (const coordinate of this.#inputs.policies.keys()) {
       if (this.#coordinates.has(coordinate)) continue;
@@ -187,10 +184,7 @@ class PolicyReader {
     else this.#add(this.#rules.ofReference(type as GraphQLObjectType, settings, keys));
   }
 
-  /**
-   * Notes the settings of a type that apply to nothing, and refuses those of a type that looks like a federation
-   * entity. A stitched schema has them from schemas in which they apply.
-   */
+  /** Notes the settings of a type that apply to nothing, and refuses those of a federation entity. A stitched schema has some that apply elsewhere. */
   #checkIsUsed(type: OutputType): void {
     const { schema, names } = this.#inputs;
     if (this.#used.has(type.name) || this.#listed.has(type) || isStitched(schema)) return;
@@ -210,10 +204,7 @@ class PolicyReader {
       );
   }
 
-  /**
-   * Whether a field of a type needs a resolver to load something. Without any other, its parents have methods, as
-   * rootValue has. A stitched schema has the resolvers of nested fields elsewhere, and those of root fields itself.
-   */
+  /** Whether a field needs a resolver to load something. Without any other, parents have methods. A stitched schema has those of nested fields elsewhere. */
   #needsResolver(type: GraphQLObjectType, { resolve }: AnyField): boolean {
     const { schema } = this.#inputs;
     const isRoot = type === schema.getQueryType();

@@ -23,10 +23,8 @@ import { typeAt } from "./value-types.js";
 /** The name under which references are cached. No field can have it. */
 export const REFERENCE = "__resolveReference";
 
-/** A type that other subgraphs can reference by a `@key`. */
 export type KeyedType = GraphQLObjectType | GraphQLInterfaceType;
 
-/** Resolves a representation to an entity: `__resolveReference` of a federation subgraph. */
 export type ReferenceResolver = (representation: unknown, context: unknown, info: GraphQLResolveInfo) => unknown;
 
 /** What `@apollo/subgraph` keeps in the extensions of a type. */
@@ -49,10 +47,7 @@ export function referenceResolverOf(type: KeyedType): ReferenceResolver | undefi
 export const hasOtherReferenceResolver = (type: KeyedType): boolean =>
   (type as Referable).resolveReference !== undefined && referenceResolverOf(type) === undefined;
 
-/**
- * Gives a copy of a type what the original has to resolve references, with what `wrap` returns in the place of its
- * `__resolveReference`.
- */
+/** Gives a copy of a type what the original has to resolve references, with what `wrap` returns in place of its `__resolveReference`. */
 export function copyReferenceResolver(
   copy: KeyedType,
   original: KeyedType,
@@ -103,19 +98,13 @@ export function fieldAt(
   return field === undefined ? undefined : { type, field };
 }
 
-/**
- * Returns `value` as an object to which `__typename` can be added, which the `_entities` resolver does. Read-only
- * values are frozen, and those of the near cache.
- */
+/** Returns an object to which the `_entities` resolver can add `__typename`: values that are read-only or of the near cache are frozen. */
 export function toExtensible(value: unknown): unknown {
   if (typeof value !== "object" || value === null || Object.isExtensible(value)) return value;
   return Object.create(Object.getPrototypeOf(value) as object | null, Object.getOwnPropertyDescriptors(value));
 }
 
-/**
- * Returns the templates of the tags that every entry of an entity type has: its name and one of its keys, such as
- * `Product:7`. If it has several keys, those that the representation lacks are taken from the entity.
- */
+/** Returns the templates of the tags of every entry of an entity: its name and a key, as in `Product:7`. Keys that a representation lacks are the entity's. */
 export function referenceTagsOf({ name }: KeyedType, entityKeys: readonly KeyFields[]): string[] {
   const roots = entityKeys.length === 1 ? ["source"] : ["source", "result"];
   return roots.flatMap((root) =>

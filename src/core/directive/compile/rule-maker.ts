@@ -2,15 +2,14 @@ import { type GraphQLObjectType, getNamedType, isCompositeType } from "graphql";
 import { compilePolicy, type PolicySettings } from "../../policy/policy.js";
 import type { FieldRule, KeyFields } from "../../schema-rules.js";
 import { hasPublicHint } from "../hints/cache-control.js";
-import { emptyTagReporter } from "../invalidation/missing-tags.js";
 import { LookAhead } from "../look-ahead/look-ahead.js";
 import { AuthMarks } from "../permissions/auth-marks.js";
-import { type AnyField, contextPathsOf, declaresSelection } from "./field-rule.js";
+import { type AnyField, namesOfRule } from "./field-rule.js";
 import type { Findings, Place, PolicyInputs } from "./findings.js";
 import { keyTemplateOf } from "./key-template.js";
 import { isStitched } from "./own-resolver.js";
 import { REFERENCE, referenceField, referenceKeyTemplates, referenceTagsOf, requiredPathsOf } from "./reference.js";
-import { TemplateReader } from "./template-reader.js";
+import { emptyTagReporter, TemplateReader } from "./template-reader.js";
 
 /** Makes the rules of fields, of references to entity types, and of objects in lists. Reports why there is none. */
 export class RuleMaker {
@@ -88,9 +87,10 @@ export class RuleMaker {
     if (isReference && this.#findings.mistakes.length === before)
       this.templates.checkReference(place, entityKeys, keyPaths);
     const hasSelection = isCompositeType(getNamedType(field.type));
-    const isDeclared = declaresSelection(keyPaths);
+    const ofNames = namesOfRule(keyPaths, tags, isReference);
+    const { declaresSelection } = ofNames;
     if (settings.subtree === true)
-      for (const mistake of this.#subtreeMistakes(kind, isRoot, hasSelection, isDeclared))
+      for (const mistake of this.#subtreeMistakes(kind, isRoot, hasSelection, declaresSelection))
         refuse(`\`subtree\`: ${mistake}`);
     if (this.#findings.mistakes.length > before) return undefined;
     const write = keys.writers.exact;
@@ -109,18 +109,16 @@ export class RuleMaker {
         tagTemplates: tags.map(({ text }) => text),
       }),
       isRoot,
-      keyPaths,
-      tags,
-      contextPaths: contextPathsOf(keyPaths, tags),
+      ...ofNames,
       reportEmptyTag: emptyTagReporter(place, declaredTags, tagMistakes),
       entities: isObject ? undefined : entities?.finderOf(field.type, coordinate),
       args: field.args,
-      canKeySelection: hasSelection || isDeclared,
+      canKeySelection: hasSelection || declaresSelection,
       queryUse: new LookAhead(
         {
           coordinate,
           hasSelection,
-          declaresSelection: isDeclared,
+          declaresSelection,
           isStitched: isStitched(schema),
           isReference: kind !== "field",
         },
@@ -151,7 +149,6 @@ export class RuleMaker {
     return [kind === "reference" ? (key ?? ["$source"]) : key, required];
   }
 
-  /** Returns why what is selected below a field, or below an object, cannot be an entry. */
   #subtreeMistakes(
     kind: "field" | "reference" | "object",
     isRoot: boolean,
@@ -174,10 +171,7 @@ export class RuleMaker {
     return mistakes;
   }
 
-  /**
-   * Returns why a field must not be PUBLIC as it is. Only the field itself can declare that it is shared although an
-   * auth mark covers it: a type, a profile or the defaults were not written with this mark in view.
-   */
+  /** Returns why a field must not be PUBLIC as it is. Only the field itself can declare so under an auth mark: nothing else was written with it in view. */
   #scopeMistake(parent: GraphQLObjectType, field: AnyField, isPublicItself: boolean): string | undefined {
     const inside = this.#authMarks.checkedInside(parent, field);
     if (inside !== undefined)
@@ -208,10 +202,8 @@ export class RuleMaker {
   }
 }
 
-/** How many fields an error message names besides the first. */
 const MAX_NAMED = 20;
 
-/** What is said of a field itself, of the type that it returns, and by its cache hints. */
 export interface FieldSettings {
   readonly own: PolicySettings | undefined;
   readonly returned?: PolicySettings | undefined;

@@ -19,7 +19,6 @@ export function checkServed(schema: GraphQLSchema, parts: CacheParts, caller: st
   reportStart(parts);
 }
 
-/** How many fields a line names. */
 const MAX_NAMED = 10;
 
 /** Renamed directives are not recognised. */
@@ -39,7 +38,6 @@ function assertNotCached(schema: GraphQLSchema, parts: CacheParts, caller: strin
   throw new CachedError("CACHED_SCHEMA_INVALID", `${caller}: ${mistake}`, { coordinate });
 }
 
-/** The first type or field of `schema` with a policy, and where it has it. */
 function firstCached(schema: GraphQLSchema): { coordinate: string; source: string } | undefined {
   const sourceAt = (target: Annotated): string | undefined => {
     if (directivesAt(schema, target, "cached").length > 0) return "@cached";
@@ -84,17 +82,13 @@ function reportLost(schema: GraphQLSchema, parts: CacheParts, caller: string): v
   );
 }
 
-/** Returns coordinates as a list for a line, of which the first few are named. */
 export function listOf(coordinates: readonly string[]): string {
   const named = coordinates.slice(0, MAX_NAMED).map((coordinate) => `\`${coordinate}\``);
   const more = coordinates.length - named.length;
   return named.join(", ") + (more > 0 ? ` and ${more} more` : "");
 }
 
-/**
- * Whether a field has a resolver that a user has written for it, rather than one that calls that of the cache: servers and
- * transforms make anonymous ones, or name theirs after what they do. `before`: what the cache has wrapped.
- */
+/** Whether a user has written the resolver of a field, rather than a server or a transform that calls that of the cache. `before`: what the cache has wrapped. */
 function isReplaced(field: AnyField, before: { readonly name: string } | undefined): boolean {
   const { resolve } = field;
   // That of `wrapSchema`, for the result of an execution of the wrapped schema.
@@ -108,7 +102,6 @@ function isReplaced(field: AnyField, before: { readonly name: string } | undefin
   return name !== "" && name !== "resolve" && name === plain(before?.name ?? "");
 }
 
-/** Whether a field, or the type that it returns, says that it is cached or invalidates. */
 function hasPolicy(schema: GraphQLSchema, coordinate: string, field: AnyField, { rules }: CacheParts): boolean {
   const isMarked = (target: Annotated): boolean =>
     target.extensions?.cached !== undefined ||
@@ -133,10 +126,7 @@ function reportStart({ rules, loaders, store, keys, onceLog }: CacheParts): void
   onceLog.info(`graphql-cached: ${parts.join(", ")}, prefix ${keys.prefix.slice(0, -1)}`);
 }
 
-/**
- * Returns those of `coordinates` whose resolver is an anonymous function that no cache has made: one that was
- * assigned in place of the cached resolver. Schema transforms that call the cached resolver name theirs.
- */
+/** Returns those of `coordinates` whose cached resolver an anonymous function was assigned over. Transforms name theirs. */
 export function replacedResolvers(schema: GraphQLSchema, coordinates: readonly string[]): string[] {
   return coordinates.filter((coordinate) => {
     const resolve = fieldAt(schema, coordinate)?.field.resolve;

@@ -32,7 +32,6 @@ export class Shapes {
   readonly #visits = new Map<GraphQLNamedType, Visit>();
   /** By the text of the type with its wrappers: each field has wrappers of its own. */
   readonly #digests = new Map<string, string>();
-  /** Visited types that are not yet part of a component. */
   readonly #open: Visit[] = [];
 
   /** `markOf` returns what else releases have to agree on to share values of a type. */
@@ -85,7 +84,6 @@ export class Shapes {
   }
 }
 
-/** A type that has been visited. */
 interface Visit {
   readonly order: number;
   /** The lowest `order` that is known to be reachable from here and not yet in a component. */
@@ -93,7 +91,6 @@ interface Visit {
   /** What the type itself contributes to the shape, with its name. */
   readonly text: string;
   readonly reached: readonly GraphQLNamedType[];
-  /** The digest of everything that can be reached from here. */
   digest: string | undefined;
 }
 
@@ -101,7 +98,6 @@ interface Visit {
 const enumValues = (type: GraphQLEnumType): string[] =>
   type.getValues().map(({ name, value }) => (value === name ? name : `${name}=${textOrType(value)}`));
 
-/** Returns the canonical text of a value of the schema, or its type if it has none. */
 export function textOrType(value: unknown, write?: ValueWriter): string {
   try {
     return canonicalize(value, write);

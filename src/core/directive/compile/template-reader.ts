@@ -1,5 +1,6 @@
 import type { GraphQLObjectType } from "graphql";
-import { parsePath } from "../../keys/path.js";
+import { CachedError } from "../../base/errors.js";
+import { missingPropertyOf, parsePath } from "../../keys/path.js";
 import {
   mistakeInTemplate,
   parseTagTemplate,
@@ -7,7 +8,8 @@ import {
   repairedTemplate,
   type TagTemplate,
 } from "../../keys/tag-template.js";
-import type { KeyFields, KeyPath } from "../../schema-rules.js";
+import type { EmptyTagReporter, KeyFields, KeyPath } from "../../schema-rules.js";
+import type { TagMistakes } from "../../telemetry/channel.js";
 import type { AnyField } from "./field-rule.js";
 import type { Findings, Place, PolicyInputs } from "./findings.js";
 import { keyPathsOf } from "./key-set.js";
@@ -15,7 +17,6 @@ import { mistakeInPath, type PathPlace } from "./path-checks.js";
 import { REFERENCE, representationWriter } from "./reference.js";
 import { isIdType, typeAt, ValueWriters } from "./value-types.js";
 
-/** Reads and checks the paths of keys, and the templates of tags. */
 export class TemplateReader {
   readonly #inputs: PolicyInputs;
   readonly #findings: Findings;
@@ -88,10 +89,7 @@ export class TemplateReader {
     });
   }
 
-  /**
-   * Returns the tag of the entity that a field belongs to, if each of them has entries of its own. Entries that
-   * entities share have none: each of them would write its own into it, in turn.
-   */
+  /** Returns the tag of the entity that a field belongs to, unless entities share entries: each would write its own into them, in turn. */
   parentTag(parent: GraphQLObjectType, keyPaths: readonly KeyPath[]): readonly string[] {
     const { entities, idFields } = this.#inputs;
     if (entities?.isEntity(parent) !== true) return [];
@@ -136,7 +134,6 @@ export class TemplateReader {
   }
 }
 
-/** The field that a key or a tag is of, and where that is written. */
 export interface TemplatePlace {
   readonly parent: GraphQLObjectType;
   readonly field: AnyField;
@@ -149,4 +146,28 @@ function didYouMean({ args }: AnyField, text: string | undefined): string {
   const named = [...(text ?? "").matchAll(/\$args\.(\w+)/g)].map(([, name]) => name);
   const isPossible = named.every((name) => args.some((argument) => argument.name === name));
   return text === undefined || !isPossible ? "" : `; did you mean ${JSON.stringify(text)}?`;
+}
+
+/**
+ * Returns a function that reports the templates of one field that yield no tag because a parent or a result lacks the
+ * property that they name. Arguments and the context may lack theirs, and a representation the keys that it does not
+ * use: the templates that follow from a type are not among those `declared`.
+ */
+export function emptyTagReporter(
+  { source, coordinate }: Place,
+  declared: readonly string[],
+  mistakes: TagMistakes,
+): EmptyTagReporter {
+  return ({ text, pieces }, roots) => {
+    if (!declared.includes(text)) return;
+    for (const piece of pieces) {
+      const isOfObjects = typeof piece !== "string" && "root" in piece && ["source", "result"].includes(piece.root);
+      const missing = isOfObjects ? missingPropertyOf(piece, roots) : undefined;
+      if (missing === undefined) continue;
+      const { at, property } = missing;
+      const mistake = `${source} on \`${coordinate}\`: \`tags\`: \`${text}\` yields no tag, since the value at \`${at}\` has no property \`${property}\`; correct the path, or return an object with it`;
+      mistakes.report(coordinate, new CachedError("CACHED_POLICY_INVALID", mistake, { coordinate }));
+      return;
+    }
+  };
 }

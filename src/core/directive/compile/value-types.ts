@@ -16,10 +16,7 @@ import { idWriter, recordWriter, type ValueWriter, writeList } from "../../keys/
 import { EACH, type Path } from "../../keys/path.js";
 import type { AnyField } from "./field-rule.js";
 
-/**
- * Returns the type of what `path` leads to, or undefined if the schema does not say: properties of the context, of
- * custom scalars, and of objects that have no field of the name.
- */
+/** Returns the type of what `path` leads to. Undefined if the schema does not say, as of the context, of custom scalars and of other properties. */
 export function typeAt(path: Path, parent: GraphQLObjectType, field: AnyField): GraphQLType | undefined {
   switch (path.root) {
     case "args": {
@@ -54,7 +51,6 @@ function fieldTypeOf(type: GraphQLNamedType, name: string): GraphQLType | undefi
 const memberFields = (union: GraphQLUnionType): AnyField[] =>
   union.getTypes().flatMap((member) => Object.values(member.getFields()));
 
-/** Whether `type` is `ID` or `ID!`. */
 export const isIdType = (type: GraphQLType | undefined): boolean =>
   type !== undefined && String(getNullableType(type)) === "ID";
 
@@ -78,7 +74,6 @@ export class ValueWriters {
     return this.#ofNamed.get(type) ?? this.#make(type);
   }
 
-  /** Returns the writer of all arguments of a field. */
   ofArguments(field: AnyField): ValueWriter {
     return recordWriter(new Map(field.args.map(({ name, type }) => [name, this.of(type)])), this.#write);
   }

@@ -8,6 +8,7 @@ import {
   isOutputType,
 } from "graphql";
 import { CachedError, describeSetting } from "../../base/errors.js";
+import { getOrMake } from "../../base/get-or-make.js";
 import type { TypeFacts } from "../../loader/type-shapes.js";
 import { type CacheHandle, partsOf } from "../../parts.js";
 import type { FieldRule, InvalidationRule, SchemaRules } from "../../schema-rules.js";
@@ -17,11 +18,9 @@ import { type EntityTagsOptions, EntityTypes, resolveEntityTags } from "../entit
 import { resolveIdFields } from "../entities/id-fields.js";
 import { existenceChecks, type FieldExistence } from "../existence/field-existence.js";
 import { CacheControlHints, type CacheControlOptions, resolveCacheControl } from "../hints/cache-control.js";
-import { reportAdvice } from "../invalidation/tag-advice.js";
-import { reportUnmatchedTags } from "../invalidation/unmatched-tags.js";
-import { cachedResolver, type FieldFunctions } from "../run/cached-field.js";
-import { asField, cachedReference, invalidatingResolver, requestFactoryOf } from "../run/cached-resolver.js";
-import { collectingResolver } from "../run/collecting-resolver.js";
+import { reportAdvice, reportUnmatchedTags } from "../invalidation/tag-advice.js";
+import { cachedResolver, type FieldFunctions, requestFactoryOf } from "../run/cached-field.js";
+import { asField, cachedReference, collectingResolver, invalidatingResolver } from "../run/cached-resolver.js";
 import { writtenInfo } from "../run/written-nodes.js";
 import { type PoliciesOption, resolveCompare, resolvePolicies } from "./apply-options.js";
 import { type DirectiveNames, resolveNames } from "./directive-names.js";
@@ -135,10 +134,9 @@ export function applyCached(
     existence: existence.get(coordinate),
     compare: compares.get(coordinate),
   });
-  /** Lets workers run the loads of a field, as far as they depend on no query. */
   const addFactory = (rule: FieldRule, parentType: KeyedType, { name: fieldName, type }: AnyField, inner: Resolver) => {
     const info = { fieldName, parentType, returnType: type, schema, ...NO_QUERY };
-    const factory = requestFactoryOf(rule, inner, info, parts.keys);
+    const factory = requestFactoryOf(rule, inner, info, parts);
     if (factory !== undefined) parts.requestFactories.set(rule.coordinate, factory);
   };
   const wrapped: string[] = [];
@@ -243,32 +241,27 @@ const OPTION_NAMES: readonly string[] = [
   "compare",
 ] satisfies (keyof ApplyCachedOptions)[];
 
-/** The rest of a resolver's `info` in a worker, which has no query. */
 const NO_QUERY = { fieldNodes: [], fragments: {}, rootValue: undefined };
 
-/** Returns what the schema says about the values of loaders that name their type. */
 function factsLookup(
   schema: GraphQLSchema,
   shapes: Shapes,
   entities: EntityTypes | undefined,
 ): (typeName: string) => TypeFacts {
   const known = new Map<string, TypeFacts>();
-  return (typeName) => {
-    const before = known.get(typeName);
-    if (before !== undefined) return before;
-    const type = schema.getType(typeName) as GraphQLOutputType;
-    const finder = entities?.finderOf(type, typeName);
-    const entityTagsIn: TypeFacts["entityTagsIn"] =
-      finder === undefined ? undefined : (value, context) => finder.tagsIn(value, { context, info: undefined });
-    const facts = { shape: shapes.of(type), entityTagsIn };
-    known.set(typeName, facts);
-    return facts;
-  };
+  return (typeName) =>
+    getOrMake(known, typeName, () => {
+      const type = schema.getType(typeName) as GraphQLOutputType;
+      const finder = entities?.finderOf(type, typeName);
+      const entityTagsIn: TypeFacts["entityTagsIn"] =
+        finder && ((value, context) => finder.tagsIn(value, { context, info: undefined }));
+      return { shape: shapes.of(type), entityTagsIn };
+    });
 }
 
 /**
  * The resolvers that graphql-middleware makes are recognised by their text, where no bundler has changed it: it leaves no mark
- * on them, and its mark on the schema is lost when another transform copies the schema. See `InnerShield` for the rest.
+ * on them, and its mark on the schema is lost when another transform copies the schema. See `runNoticingShield` for the rest.
  */
 const MIDDLEWARE = /=>\s*middleware\(\(_parent = parent/;
 
@@ -287,6 +280,5 @@ const withMiddleware = (given: string): CachedError =>
     `applyCached: expected a schema without graphql-middleware (graphql-shield), got ${given}; its permissions would not be checked on a hit. Apply the cache first: applyMiddleware(applyCached(schema, cache), permissions)`,
   );
 
-/** Returns an object with its properties in the order of their names. */
 const sorted = (entries: readonly (readonly [string, unknown])[]): object =>
   Object.fromEntries([...entries].sort(([one], [other]) => (one < other ? -1 : 1)));

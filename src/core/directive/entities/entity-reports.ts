@@ -11,7 +11,7 @@ import { CONTROL_SDL, INVALIDATION_SDL } from "../../../generated/schema.js";
 import type { CacheParts } from "../../parts.js";
 import type { SchemaRules } from "../../schema-rules.js";
 import { hasOwnResolver } from "../compile/own-resolver.js";
-import { reachableTypesOf } from "../invalidation/mutation-types.js";
+import { reachableTypesOf } from "../compile/type-graph.js";
 import type { EntityTypes } from "./entity-types.js";
 
 /**

@@ -15,6 +15,7 @@ import {
 } from "graphql";
 import type { Clock } from "../../base/clock.js";
 import { describeSetting } from "../../base/errors.js";
+import { getOrMake } from "../../base/get-or-make.js";
 import type { KeyFormOf } from "../../keys/canonical.js";
 import { parseTagTemplate, type TagTemplate } from "../../keys/tag-template.js";
 import type { EntityFinder } from "../../schema-rules.js";
@@ -22,6 +23,7 @@ import { featureOption, refuseMistakes } from "../compile/apply-options.js";
 import type { AnyField } from "../compile/field-rule.js";
 import { hasOwnResolver } from "../compile/own-resolver.js";
 import { fieldAt } from "../compile/reference.js";
+import { reached } from "../compile/type-graph.js";
 import { type AbstractPlan, type IsTypeOf, type ObjectPlan, type Place, PlaceFinder } from "./entity-walk.js";
 import type { IdFields } from "./id-fields.js";
 
@@ -37,9 +39,7 @@ export class EntityTypes {
   readonly #keyFormOf: KeyFormOf;
   readonly #clock: Clock;
   readonly #roots: ReadonlySet<unknown>;
-  /** The types whose values can contain entities, those of entities included. */
   readonly #leading: ReadonlySet<GraphQLNamedType>;
-  /** The types whose values can contain a list of such types. */
   readonly #listing: ReadonlySet<GraphQLNamedType>;
   readonly #plans = new Map<GraphQLNamedType, ObjectPlan | AbstractPlan>();
 
@@ -58,26 +58,21 @@ export class EntityTypes {
     const types = Object.values(schema.getTypeMap());
     const containing = new Map<GraphQLNamedType, GraphQLNamedType[]>();
     for (const type of types)
-      for (const next of this.#nextTypes(type)) {
-        const some = containing.get(next) ?? [];
-        some.push(type);
-        containing.set(next, some);
-      }
+      for (const next of this.#nextTypes(type)) getOrMake(containing, next, () => []).push(type);
     const containers = (type: GraphQLNamedType): readonly GraphQLNamedType[] => containing.get(type) ?? [];
-    this.#leading = closure(
+    this.#leading = reached(
       types.filter((type) => isObjectType(type) && this.isEntity(type)),
       containers,
     );
     const isListing = (type: GraphQLNamedType): boolean =>
       isObjectType(type) && walkedFields(type).some((field) => this.#isListOfEntities(field.type));
-    this.#listing = closure(types.filter(isListing), containers);
+    this.#listing = reached(types.filter(isListing), containers);
   }
 
   isEntity(type: GraphQLObjectType): boolean {
     return this.#idFields.in(type)?.some(hasOwnResolver) === false && this.#canBeEntity(type);
   }
 
-  /** Returns the fields with a resolver without which the objects of a type would have a tag. */
   resolvedIdFieldsOf(type: GraphQLObjectType): readonly string[] {
     const fields = this.#canBeEntity(type) ? this.#idFields.in(type) : [];
     return (fields ?? []).filter(hasOwnResolver).map(({ name }) => name);
@@ -106,7 +101,6 @@ export class EntityTypes {
     return new PlaceFinder(this.#placeOf(type, coordinate), this.#keyFormOf, this.#clock);
   }
 
-  /** Whether values of `type` contain a list of entities. */
   hasList(type: GraphQLOutputType): boolean {
     return this.#isListOfEntities(type) || this.#listing.has(getNamedType(type));
   }
@@ -115,7 +109,6 @@ export class EntityTypes {
     return (fieldAt(this.#schema, coordinate) as { readonly field: AnyField }).field.type;
   }
 
-  /** Returns the templates of the tags that the entities in the values of fields have. */
   tagsOf(coordinates: Iterable<string>): readonly TagTemplate[] {
     const reached = this.reachedFrom([...coordinates].map((coordinate) => this.typeAt(coordinate)));
     return this.#templatesOf(reached, (type) => this.isEntity(type));
@@ -137,10 +130,9 @@ export class EntityTypes {
     return tagged.flatMap(({ name }) => parseTagTemplate(this.#idFields.templateOf(name, "result")) ?? []);
   }
 
-  /** Returns the object types, interfaces and unions that a walk through a value of `types` can reach. */
   reachedFrom(types: Iterable<GraphQLOutputType>): ReadonlySet<GraphQLNamedType> {
     const start = [...types].map((type): GraphQLNamedType => getNamedType(type)).filter(isCompositeType);
-    return closure(start, (type) => this.#nextTypes(type).filter(isCompositeType));
+    return reached(start, (type) => this.#nextTypes(type).filter(isCompositeType));
   }
 
   /** Returns the types that values of `type` directly contain, and for an interface or union its possible types. */
@@ -149,10 +141,7 @@ export class EntityTypes {
     return isObjectType(type) ? walkedFields(type).map((field) => getNamedType(field.type)) : [];
   }
 
-  /**
-   * Returns the entities whose type a walk may not know: those of an interface or union whose `resolveType` knows
-   * them, since the walk does not call it.
-   */
+  /** Returns the entities of an interface or union whose type a walk may not know: it does not call `resolveType`. */
   unknownMembersOf(type: GraphQLAbstractType): readonly GraphQLObjectType[] {
     if (type.resolveType == null) return [];
     return this.#schema.getPossibleTypes(type).filter((one) => one.isTypeOf == null && this.#leading.has(one));
@@ -221,17 +210,5 @@ export function resolveEntityTags(
   return exceptTypes as readonly string[];
 }
 
-/** The fields that a walk goes through. */
 const walkedFields = (type: GraphQLObjectType) =>
   Object.values(type.getFields()).filter((field) => !hasOwnResolver(field));
-
-/** Returns the types that can be reached from `types`, these included. */
-function closure(
-  types: readonly GraphQLNamedType[],
-  nextOf: (type: GraphQLNamedType) => readonly GraphQLNamedType[],
-): ReadonlySet<GraphQLNamedType> {
-  const reached = new Set(types);
-  // A set is also iterated over what is added meanwhile.
-  for (const type of reached) for (const next of nextOf(type)) reached.add(next);
-  return reached;
-}

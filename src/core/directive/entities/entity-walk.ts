@@ -8,7 +8,6 @@ import { entityTag, typeTag } from "../../keys/key.js";
 import { tagText } from "../../keys/tag-template.js";
 import type { EntityCall, EntityFinder, Obstacle } from "../../schema-rules.js";
 
-/** Finds the entities in the values at one place of a schema. */
 export class PlaceFinder implements EntityFinder {
   readonly #place: Place;
   readonly #keyFormOf: KeyFormOf;
@@ -75,12 +74,10 @@ const MAX_ENTITY_TAGS = 100;
 /** How long a mutation waits for promises in its result. GraphQL waits for them as well if the fields are selected. */
 const MAX_WAIT_MS = 10_000;
 
-/** What the walk needs to know of an object type. */
 export interface ObjectPlan {
   readonly typeName: string;
   /** The fields that identify values of the type, which have no resolver. Undefined if the values are no entities. */
   readonly idFields: readonly string[] | undefined;
-  /** The fields without a resolver that lead to entities. */
   readonly members: readonly { readonly fieldName: string; readonly place: Place }[];
 }
 
@@ -92,7 +89,6 @@ export interface AbstractPlan {
 
 export type IsTypeOf = GraphQLIsTypeOfFn<unknown, unknown>;
 
-/** Where values are found, with what the schema says of them. */
 export interface Place {
   readonly coordinate: string;
   readonly isList: boolean;
@@ -195,7 +191,6 @@ class EntityWalk {
     }
   }
 
-  /** Returns the plan of the type of an object. Undefined if the type is not known, or leads to no entity. */
   #typeOf(object: Fields, { possible, testable }: AbstractPlan): ObjectPlan | undefined {
     try {
       const name = object.__typename;
@@ -214,7 +209,6 @@ class EntityWalk {
   }
 }
 
-/** Adds a member to the set of a key. Returns whether it is new there. */
 function addTo<Key, Member>(sets: Map<Key, Set<Member>>, key: Key, member: Member): boolean {
   const set = sets.get(key) ?? new Set();
   sets.set(key, set);
@@ -224,10 +218,7 @@ function addTo<Key, Member>(sets: Map<Key, Set<Member>>, key: Key, member: Membe
 const tagsOfEntities = (ids: ReadonlyMap<string, ReadonlySet<string>>): string[] =>
   [...ids].flatMap(([typeName, some]) => [...some].map((id) => entityTag(typeName, id)));
 
-/**
- * Returns the tags of a value with these entities, by type. Beyond the limit, the types with the most entities have
- * one tag each.
- */
+/** Returns the tags of a value with these entities, by type. Beyond the limit, the types with the most entities have one tag each. */
 export function tagsOfValue(ids: ReadonlyMap<string, ReadonlySet<string>>): string[] {
   let count = [...ids.values()].reduce((sum, { size }) => sum + size, 0);
   const kept = new Map(ids);

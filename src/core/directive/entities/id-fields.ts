@@ -13,7 +13,6 @@ import { didYouMean } from "../../base/option-names.js";
 import { recordOption, refuseMistakes } from "../compile/apply-options.js";
 import type { AnyField } from "../compile/field-rule.js";
 
-/** The names of the fields that identify the objects of each type. */
 export class IdFields {
   readonly #byType: ReadonlyMap<string, readonly string[]>;
 
@@ -95,7 +94,6 @@ function mistakeInField(fields: Readonly<Record<string, AnyField>>, name: unknow
     : undefined;
 }
 
-/** Whether a field returns one value without fields. */
 export const hasSingleValue = ({ type }: Pick<AnyField, "type">): boolean =>
   isLeafType(getNamedType(type)) && !isListType(getNullableType(type));
 

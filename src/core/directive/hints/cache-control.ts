@@ -52,7 +52,6 @@ export interface Hint {
   readonly inheritMaxAge?: boolean | undefined;
 }
 
-/** How long a value may be kept, and which field limits it. */
 interface Limit {
   maxAge: number;
   /** The coordinate of the field without a hint that limits it to the default. */
@@ -72,7 +71,6 @@ export class CacheControlHints {
   readonly #schema: GraphQLSchema;
   readonly #settings: Required<CacheControlOptions>;
   readonly #idFields: IdFields;
-  /** Why fields with a hint are not cached, one line each. */
   readonly #reports: string[] = [];
 
   constructor(schema: GraphQLSchema, settings: Required<CacheControlOptions>, idFields: IdFields) {
@@ -81,10 +79,7 @@ export class CacheControlHints {
     this.#settings = settings;
   }
 
-  /**
-   * Returns the policy of a field, or undefined if its hints do not make it cacheable. `isExplicit`: whether it has
-   * `@cached`, and is cached in any case.
-   */
+  /** Returns the policy of a field, or undefined if its hints make none. `isExplicit`: whether it has `@cached`, and is cached in any case. */
   policyOf(parent: GraphQLObjectType, field: AnyField, isExplicit: boolean): PolicySettings | undefined {
     const coordinate = `${parent.name}.${field.name}`;
     const isRoot = parent === this.#schema.getQueryType();
@@ -114,7 +109,6 @@ export class CacheControlHints {
     return isExplicit && narrowed !== undefined ? policy : undefined;
   }
 
-  /** Why a field with a hint is not cached although Apollo would keep responses with it. */
   #obstacle(parent: GraphQLObjectType, field: AnyField, isRoot: boolean, own: number | undefined): string | undefined {
     if (isRoot) return undefined;
     if (this.#settings.fields === "ROOT")
@@ -126,7 +120,6 @@ export class CacheControlHints {
     return undefined;
   }
 
-  /** Narrows `limit` to what may be kept of the fields without a resolver below `type`. */
   #narrow(type: GraphQLNamedType, limit: Limit, visited: Set<GraphQLNamedType>): void {
     if (!isCompositeType(type) || visited.has(type)) return;
     visited.add(type);
@@ -165,7 +158,6 @@ export class CacheControlHints {
   }
 }
 
-/** The hint of a field, with that of the type it returns. */
 export function hintOf(field: AnyField): Hint {
   const returned = getNamedType(field.type);
   const ofType = isCompositeType(returned) ? typeHint(returned) : {};

@@ -1,14 +1,12 @@
 import { infoWith } from "../../base/graphql-version.js";
 import { type ResponseHint, validHint } from "../../store/body.js";
 
-/**
- * Returns an `info` for one load that records the cache hints set by the resolver, so that a later hit can set the
- * same hints. The hints are also forwarded to the server. Returns `info` itself if the server has no cache control.
- */
+/** Returns an `info` for one load that records the cache hints of the resolver for later hits, and forwards them. `info` itself if the server has none. */
 export function recordHints<Info extends object>(info: Info): RecordedHints<Info> {
   const { cacheControl } = info as HintedInfo;
   if (cacheControl === undefined) return { info, hint: () => undefined };
-  const { cacheHint } = cacheControl;
+  // Other servers than Apollo can have none.
+  const { cacheHint = {} } = cacheControl as Partial<CacheControl>;
   let recorded: ResponseHint | undefined;
   const record = (): void => {
     const { maxAge, scope } = cacheHint;
@@ -24,40 +22,27 @@ export function recordHints<Info extends object>(info: Info): RecordedHints<Info
       recorded = { ...recorded, ...hint };
       cacheControl.setCacheHint(hint);
     },
-    cacheHint: {
-      ...cacheHint,
-      get maxAge() {
-        return cacheHint.maxAge;
+    cacheHint: new Proxy(cacheHint, {
+      get(_hint, name) {
+        const value = Reflect.get(cacheHint, name) as unknown;
+        if (typeof value !== "function") return value;
+        return (...args: readonly unknown[]) => {
+          const returned: unknown = Reflect.apply(value, cacheHint, args);
+          if (name === "restrict" || name === "replace") record();
+          return returned;
+        };
       },
-      set maxAge(seconds) {
-        cacheHint.maxAge = seconds;
+      set(_hint, name, value) {
+        const isSet = Reflect.set(cacheHint, name, value);
         record();
+        return isSet;
       },
-      get scope() {
-        return cacheHint.scope;
-      },
-      set scope(scope) {
-        cacheHint.scope = scope;
-        record();
-      },
-      restrict(hint) {
-        cacheHint.restrict?.(hint);
-        record();
-      },
-      replace(hint) {
-        cacheHint.replace?.(hint);
-        record();
-      },
-      policyIfCacheable: () => cacheHint.policyIfCacheable?.(),
-    },
+    }),
   };
   return { info: infoWith(info, { cacheControl: recording }), hint: () => recorded && validHint(recorded) };
 }
 
-/**
- * The part of `info.cacheControl` used here, as in `@apollo/cache-control-types`. Apollo and other servers provide it
- * for resolvers to read and set cache hints.
- */
+/** The part of `info.cacheControl` that is used here, as in `@apollo/cache-control-types`. */
 export interface HintedInfo {
   readonly cacheControl?: CacheControl;
 }

@@ -5,36 +5,68 @@ import type { LoaderRule } from "../../loader/loader-rule.js";
 import type { CacheParts } from "../../parts.js";
 import type { FieldRule } from "../../schema-rules.js";
 import type { Names } from "../../tier/record/unconfirmed-invalidations.js";
-import { type CoordinateTarget, checkProperties, checkTarget, namesOfTarget } from "../compile/coordinate-key.js";
+import { type CoordinateTarget, namesOfTarget } from "../compile/coordinate-key.js";
 
 /**
- * Checks a target that a user passes to `caller`; `at` is its place in the argument, such as `entries[0].`. Throws
- * `CACHED_OPTION_INVALID`.
+ * Checks a target that a user passes to `caller`; `at` is its place in the argument, such as `entries[0].`. A property
+ * that is present without a value is a mistake: it usually comes from a variable that is unexpectedly empty, and the
+ * target would then name another entry. Throws `CACHED_OPTION_INVALID`.
  */
 export function checkInvalidationTarget(
   target: unknown,
   caller: string,
   at = "",
 ): asserts target is InvalidationTarget {
-  if (typeof target !== "object" || target === null) return checkTarget(target, caller, at);
-  const { coordinate, loader } = target as { readonly coordinate?: unknown; readonly loader?: unknown };
+  const { coordinate, loader } = (target ?? {}) as { readonly coordinate?: unknown; readonly loader?: unknown };
   const reject = (mistake: string): never => {
-    const subject = typeof loader === "string" ? { coordinate: loader } : {};
+    const name = loader ?? coordinate;
+    const subject = typeof name === "string" ? { coordinate: name } : {};
     throw new CachedError("CACHED_OPTION_INVALID", `${caller}: ${mistake}`, subject);
   };
+  if (typeof target !== "object" || target === null)
+    return reject(
+      `${at === "" ? "`target`" : `\`${at.slice(0, -1)}\``}: expected an object such as ${ENTRY_EXAMPLES.coordinate}, got ${describeSetting(target)}`,
+    );
   if ("coordinate" in target && "loader" in target)
     reject(`\`${at}loader\`: expected either \`coordinate\` or \`loader\`, got both`);
-  if (!("loader" in target)) {
-    if (typeof coordinate !== "string")
-      reject(
-        `\`${at}coordinate\`: expected the coordinate of a field such as "Query.movie", got ${describeSetting(coordinate)}; pass it, or the name of a loader as \`loader\``,
-      );
-    return checkTarget(target, caller, at);
-  }
-  if (typeof loader !== "string")
+  const kind = "loader" in target ? "loader" : "coordinate";
+  if (kind === "loader" && typeof loader !== "string")
     reject(`\`${at}loader\`: expected the name of a loader, got ${describeSetting(loader)}`);
-  checkProperties(target, "loader", at, reject);
+  if (kind === "coordinate" && typeof coordinate !== "string")
+    reject(
+      `\`${at}coordinate\`: expected the coordinate of a field such as "Query.movie", got ${describeSetting(coordinate)}; pass it, or the name of a loader as \`loader\``,
+    );
+  const known = PROPERTIES[kind];
+  for (const [property, value] of Object.entries(target)) {
+    if (property === kind) continue;
+    const [expected, remedy] =
+      (Object.hasOwn(known, property) ? known[property] : undefined) ??
+      reject(
+        `\`${at}${property}\`: unknown property; known are ${[kind, ...Object.keys(known)].join(", ")}${kind === "loader" ? "" : "; arguments of the field belong in `args`"}`,
+      );
+    const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+    const isMissing = value === undefined || value === null;
+    if (isMissing || (["args", "source", "context"].includes(property) && !isObject))
+      // A value of the wrong type may be personal data, so only its type is named.
+      reject(
+        `\`${at}${property}\`: expected ${expected}, got ${isMissing ? String(value) : Array.isArray(value) ? "an array" : `a ${typeof value}`}; ${remedy}`,
+      );
+  }
 }
+
+/** What the properties of a target have to be, besides the one that says what it is of, and what to do if one is missing. */
+const PROPERTIES: Readonly<Record<"coordinate" | "loader", Readonly<Record<string, readonly [string, string]>>>> = {
+  coordinate: {
+    args: ["an object of arguments", "pass the arguments of the entry, or leave `args` out if the field needs none"],
+    source: ["an object with the properties of the parent", "pass them, or leave `source` out if the key needs none"],
+    context: ["an object with properties of the context", "pass them, or leave `context` out if the key needs none"],
+    private: ["the identity that owns the entry", "pass it, or leave `private` out if the field is not PRIVATE"],
+  },
+  loader: {
+    id: ["the id of the entry", "pass it, or leave `id` out to invalidate every entry of the loader"],
+    private: ["the identity that owns the entry", "pass it, or leave `private` out if the loader is not PRIVATE"],
+  },
+};
 
 /** Identifies one entry of a loader, or without `id` all of them. */
 export interface LoaderTarget {
@@ -43,10 +75,8 @@ export interface LoaderTarget {
   readonly private?: unknown;
 }
 
-/** What can be invalidated: one entry, or all entries of a field or loader. */
 export type InvalidationTarget = CoordinateTarget | LoaderTarget;
 
-/** A target of one entry, by the property that every such target has. */
 const ENTRY_EXAMPLES = {
   coordinate: '{ coordinate: "Query.movie", args: { id: 7 } }',
   loader: '{ loader: "Movie", id: 7 }',
@@ -76,10 +106,7 @@ export function checkWriteTarget(target: unknown, caller: string): void {
   for (const [nth, entry] of entries.entries()) checkInvalidationTarget(entry, caller, `entries[${nth}].`);
 }
 
-/**
- * Returns the target of a field or loader by its coordinate, which is the name of a loader. Throws
- * `CACHED_COORDINATE_UNKNOWN` if there is neither.
- */
+/** Returns the target of a coordinate, which can be the name of a loader. Throws `CACHED_COORDINATE_UNKNOWN` if there is neither. */
 export function targetOfCoordinate(
   { rules, loaders }: CacheParts,
   given: Readonly<Record<string, unknown>> & { readonly coordinate: string },
@@ -110,10 +137,7 @@ export function namesOfInvalidation(parts: CacheParts, target: InvalidationTarge
   return wholeOf(target.coordinate);
 }
 
-/**
- * Returns the same for a target that has to name one entry. `otherwise`: what to do to invalidate all. Throws
- * `CACHED_KEY_UNUSABLE` as well if it stands for all entries.
- */
+/** Returns the same for a target that has to name one entry; otherwise throws `CACHED_KEY_UNUSABLE`. `otherwise`: what to do to invalidate all. */
 export function namesOfOneEntry(
   parts: CacheParts,
   target: InvalidationTarget,
@@ -152,10 +176,7 @@ function namesOfLoader({ loaders }: CacheParts, target: LoaderTarget): Names {
   return { keys: [keyOfLoader(rule, target)], tags: [] };
 }
 
-/**
- * Returns the key of the entry that `target` names. Throws `CACHED_KEY_UNUSABLE` if the id or the identity is
- * missing, or no key can be made of it.
- */
+/** Returns the key that `target` names. Throws `CACHED_KEY_UNUSABLE` if the id or the identity is missing, or makes no key. */
 export function keyOfLoader(rule: LoaderRule, target: LoaderTarget): Key {
   const { loader: name, id } = target;
   const reject = (mistake: string, cause?: unknown): never => {

@@ -6,11 +6,9 @@ import { directivesAt, expectedArgument } from "../compile/directive-names.js";
 import type { AnyField } from "../compile/field-rule.js";
 import type { Findings, Place, PolicyInputs } from "../compile/findings.js";
 import { hasOwnResolver, hasPlan } from "../compile/own-resolver.js";
-import type { TemplateReader } from "../compile/template-reader.js";
-import { emptyTagReporter } from "./missing-tags.js";
-import { type ReachableTypes, reachableTypesOf } from "./mutation-types.js";
+import { emptyTagReporter, type TemplateReader } from "../compile/template-reader.js";
+import { type ReachableTypes, reachableTypesOf } from "../compile/type-graph.js";
 
-/** Reads what mutation fields invalidate: `@invalidates`, `extensions.invalidates` and the entities that they return. */
 export class InvalidationReader {
   readonly #inputs: PolicyInputs;
   readonly #findings: Findings;
@@ -23,10 +21,7 @@ export class InvalidationReader {
     this.#templates = templates;
   }
 
-  /**
-   * Adds the rule of a field to `rules`. Returns whether it declares that it invalidates something. `findsEntities`:
-   * whether the entities in its value count.
-   */
+  /** Adds the rule of a field to `rules`. Returns whether it declares one. `findsEntities`: whether the entities in its value count. */
   read(
     type: GraphQLObjectType | GraphQLInterfaceType,
     field: AnyField,

@@ -7,10 +7,7 @@ import type { Excess } from "../../tier/request/loaded.js";
 import { observeQuery, QueryReads } from "./query-reads.js";
 import { type QueryInfo, Selections } from "./selection.js";
 
-/**
- * What the loads of one field were seen to read of the query, in this process. From then on it is part of the field's
- * keys.
- */
+/** What the loads of one field were seen to read of the query, in this process. From then on it is part of the field's keys. */
 export class LookAhead implements QueryUse {
   readonly #field: LookAheadField;
   readonly #channel: Channel;

@@ -1,10 +1,10 @@
 import type { FieldNode, GraphQLResolveInfo } from "graphql";
 import { isPlainObject } from "../../base/built-in.js";
 import { infoWith, mapVariables } from "../../base/graphql-version.js";
+import { reportingReads } from "../../loader/context-watch.js";
 import type { QueryExtent } from "../../schema-rules.js";
 import type { Outline } from "./selection.js";
 
-/** What one load has read of the query so far. */
 export class QueryReads {
   readonly #read = new Set<QueryPart>();
   #unkeyable: string | undefined;
@@ -54,8 +54,8 @@ type QueryPart = "selection" | "operation" | "rest" | "name" | "definitions" | "
 
 /**
  * Returns an `info` for one load that records in `reads` what the load reads of the query, also after an await and
- * through a copy of `info`. Making such a copy is no read: the accessors are on field nodes and on the operation,
- * which are made for this load. Free are `fieldName`, `path`, the types, the schema, and the name, alias and
+ * through a copy of `info`. Making such a copy is no read: the accessors that count are on field nodes and on the operation,
+ * which are made for this load when it asks for them. Free are `fieldName`, `path`, the types, the schema, and the name, alias and
  * arguments of the field nodes. The location of a node leads to the text of the whole query.
  *
  * `hasSelection`: whether the field returns a type with fields. For others, the selection is always empty, and
@@ -68,28 +68,27 @@ export function observeQuery(
   field: { readonly hasSelection: boolean; readonly hasKeyedArguments: boolean },
 ): GraphQLResolveInfo {
   const { fieldNodes, operation, fragments, variableValues, rootValue } = info;
-  const observed = infoWith(info, {
-    fieldNodes:
+  const observed = infoWith(info, {});
+  lazily(observed, {
+    fieldNodes: () =>
       fieldNodes.length === 0
-        ? observedRecord<FieldNode[]>(
-            [],
-            () => reads.add("selection"),
-            () => reads.add("selection"),
-          )
+        ? observedRecord<FieldNode[]>([], () => reads.add("selection"))
         : fieldNodes.map((node) => fieldNode(node, reads, field)),
-    operation: operationNode(operation, reads),
-    fragments: observedRecord(
-      fragments,
-      (name) => reads.addNamed("fragments", name),
-      () => reads.add("allFragments"),
-    ),
-    variableValues: mapVariables(variableValues, (values) =>
+    operation: () => operationNode(operation, reads),
+    fragments: () =>
       observedRecord(
-        values,
-        (name) => reads.addNamed("variables", name),
-        () => reads.add("rest"),
+        fragments,
+        (name) => reads.addNamed("fragments", name),
+        () => reads.add("allFragments"),
       ),
-    ),
+    variableValues: () =>
+      mapVariables(variableValues, (values) =>
+        observedRecord(
+          values,
+          (name) => reads.addNamed("variables", name),
+          () => reads.add("rest"),
+        ),
+      ),
   });
   // The root value is the server's own object, so only reading it at all can be observed. Servers
   // without one set it to undefined or to an empty object.
@@ -119,12 +118,7 @@ function operationNode(
   reads: QueryReads,
 ): typeof operation & object {
   // A worker has no query, so every read of it counts.
-  if (operation === undefined)
-    return observedRecord(
-      {},
-      () => reads.add("operation"),
-      () => reads.add("operation"),
-    ) as never;
+  if (operation === undefined) return observedRecord({}, () => reads.add("operation")) as never;
   const copy = { ...operation };
   observe(copy, "name", () => reads.add("name"));
   observe(copy, "operation", () => reads.add("selection"));
@@ -133,6 +127,21 @@ function operationNode(
   observe(copy, "variableDefinitions", () => reads.add("definitions"));
   observe(copy, "loc", () => reads.addUnkeyable("info.operation.loc"), false);
   return copy;
+}
+
+function lazily(info: object, makers: Readonly<Record<string, () => unknown>>): void {
+  for (const [property, make] of Object.entries(makers)) {
+    const become = (value: unknown): unknown => {
+      Object.defineProperty(info, property, { value, writable: true, enumerable: true, configurable: true });
+      return value;
+    };
+    Object.defineProperty(info, property, {
+      get: () => become(make()),
+      set: become,
+      enumerable: true,
+      configurable: true,
+    });
+  }
 }
 
 /** Replaces a property of `target` by an accessor that reports reads. A copy goes without one that is not `enumerable`. */
@@ -151,32 +160,15 @@ function observe(target: object, property: string, onRead: () => void, enumerabl
   });
 }
 
-/**
- * Returns `record` behind a Proxy that reports the names that are read, whether they exist or not, and reads of all
- * names.
- */
-function observedRecord<T extends object>(record: T, onName: (name: string) => void, onAll: () => void): T {
+function observedRecord<T extends object>(
+  record: T,
+  onName: (name: string) => void,
+  onAll: () => void = onName as () => void,
+): T {
   if (typeof record !== "object" || record === null) return record;
-  const report = (target: object, property: string | symbol): void => {
-    const isMethod = !Object.hasOwn(target, property) && property in Object.prototype;
+  const report = (property: PropertyKey): void => {
+    const isMethod = !Object.hasOwn(record, property) && property in Object.prototype;
     if (typeof property === "string" && !isMethod) onName(property);
   };
-  return new Proxy(record, {
-    get: (target, property) => {
-      report(target, property);
-      return Reflect.get(target, property) as unknown;
-    },
-    has: (target, property) => {
-      report(target, property);
-      return Reflect.has(target, property);
-    },
-    getOwnPropertyDescriptor: (target, property) => {
-      report(target, property);
-      return Reflect.getOwnPropertyDescriptor(target, property);
-    },
-    ownKeys: (target) => {
-      onAll();
-      return Reflect.ownKeys(target);
-    },
-  });
+  return reportingReads(record, report, onAll);
 }

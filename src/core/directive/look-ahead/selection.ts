@@ -15,10 +15,7 @@ import {
 import { coercedVariables } from "../../base/graphql-version.js";
 import type { ValueWriter } from "../../keys/canonical.js";
 
-/**
- * Writes what queries select, as part of keys. Outlines are memoized per node of the document, so that a server which
- * caches parsed documents makes each of them once.
- */
+/** Writes what queries select, as part of keys. Outlines are memoized per node, so that a server that caches documents makes each once. */
 export class Selections {
   readonly #ofFields = new WeakMap<object, Outline>();
   readonly #ofOperations = new WeakMap<OperationDefinitionNode, Outline>();
@@ -119,10 +116,7 @@ class OutlineWriter {
     this.#fragments = fragments;
   }
 
-  /**
-   * Writes a node of the field itself. The values of its arguments are in the key as far as the key says; only the
-   * places of variables in them are written.
-   */
+  /** Writes a node of the field itself. The values of its arguments are in the key as far as that says; here are the places of variables in them. */
   addFieldNode({ arguments: args = [], directives = [], selectionSet }: FieldNode, hasArguments: boolean): void {
     const places = hasArguments ? args.map(({ name, value }) => `${name.value}:${this.#placesIn(value)}`) : [];
     const own = directives.filter(({ name }) => !CONDITIONS.includes(name.value));

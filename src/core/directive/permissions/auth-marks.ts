@@ -8,6 +8,7 @@ import {
   isInterfaceType,
   isObjectType,
 } from "graphql";
+import { getOrMake } from "../../base/get-or-make.js";
 import type { Annotated } from "../compile/directive-names.js";
 import type { AnyField } from "../compile/field-rule.js";
 import { createEmbeddedFinder } from "../entities/embedded-fields.js";
@@ -61,10 +62,7 @@ export class AuthMarks {
     return this.#marksAround(parent, field)[0] ?? this.#marksOnReturned(getNamedType(field.type))[0];
   }
 
-  /**
-   * Returns the mark of a field that is checked by the very resolver that is to be cached, so that a hit would skip
-   * the check. Undefined if there is none.
-   */
+  /** Returns the mark that is checked by the very resolver that is to be cached, where a hit would skip the check. Undefined if there is none. */
   checkedInside(parent: GraphQLObjectType, field: AnyField): AuthMark | undefined {
     const { pothosOptions, pothosResolveWrapped } = field.extensions as LibraryExtensions;
     const isWrappedByPothos = pothosOptions !== undefined && pothosResolveWrapped !== false;
@@ -97,8 +95,10 @@ export class AuthMarks {
   }
 
   #marksOnArguments(field: AnyField): readonly AuthMark[] {
-    const known = this.#ofArguments.get(field);
-    if (known !== undefined) return known;
+    return getOrMake(this.#ofArguments, field, () => this.#readArguments(field));
+  }
+
+  #readArguments(field: AnyField): readonly AuthMark[] {
     const visited = new Set<GraphQLNamedType>();
     const ofInput = (type: GraphQLNamedType): AuthMark[] => {
       if (!isInputObjectType(type) || visited.has(type)) return [];
@@ -109,17 +109,11 @@ export class AuthMarks {
         ...fields.flatMap((one) => [...this.#marksOn(one), ...ofInput(getNamedType(one.type))]),
       ];
     };
-    const marks = field.args.flatMap((one) => [...this.#marksOn(one), ...ofInput(getNamedType(one.type))]);
-    this.#ofArguments.set(field, marks);
-    return marks;
+    return field.args.flatMap((one) => [...this.#marksOn(one), ...ofInput(getNamedType(one.type))]);
   }
 
   #marksOn(target: object): readonly AuthMark[] {
-    const known = this.#marks.get(target);
-    if (known !== undefined) return known;
-    const marks = this.#read(target as Annotated);
-    this.#marks.set(target, marks);
-    return marks;
+    return getOrMake(this.#marks, target, () => this.#read(target as Annotated));
   }
 
   #read(target: Annotated): AuthMark[] {
@@ -165,10 +159,7 @@ export class AuthMarks {
 export interface AuthMark {
   /** As it is written, such as `@auth`, or `authScopes` in the options of a code-first library. */
   readonly text: string;
-  /**
-   * The library that checks it inside of the resolver that the schema has, where a hit skips the check. Undefined: it
-   * may be checked outside of the cache.
-   */
+  /** The library that checks it inside of the resolver, where a hit skips the check. Undefined: it may be checked outside of the cache. */
   readonly checkedBy: "Pothos" | "Nexus" | "TypeGraphQL" | undefined;
 }
 
@@ -198,7 +189,6 @@ function directivesOf({ astNode, extensionASTNodes = [], extensions }: Annotated
   return [...inSdl, ...inExtensions].map((name) => name.split("__").at(-1) ?? name);
 }
 
-/** Returns the coordinates of the fields that have `@Authorized`. */
 function restrictedByTypeGraphQL(schema: GraphQLSchema): ReadonlySet<string> {
   interface Storage {
     readonly queries?: TypeGraphQLFields["fields"];

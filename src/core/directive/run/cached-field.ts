@@ -1,12 +1,12 @@
 import type { GraphQLFieldResolver, GraphQLResolveInfo } from "graphql";
 import { CachedError } from "../../base/errors.js";
-import { executionOf, infoWith, withLoadSignal } from "../../base/graphql-version.js";
+import { executionOf, infoWith, noVariables, withLoadSignal } from "../../base/graphql-version.js";
 import type { Key } from "../../keys/key.js";
 import type { FieldRequest } from "../../loader/field-loader.js";
 import { contextChanged, type Identity, identityMistake, identityOf } from "../../loader/identity.js";
 import { reportNear } from "../../loader/near-report.js";
 import { type Build, buildOf, type Observer } from "../../loader/request-scope.js";
-import type { CacheParts } from "../../parts.js";
+import type { CacheParts, RequestFactory } from "../../parts.js";
 import type { Policy } from "../../policy/policy.js";
 import type { FieldRule, ObservedLoad, QueryExtent } from "../../schema-rules.js";
 import type { ResponseHint } from "../../store/body.js";
@@ -18,10 +18,18 @@ import type { Excess } from "../../tier/request/loaded.js";
 import type { Compare, ReadReport, ReadRequest, RequestTags, Validator } from "../../tier/request/request.js";
 import type { ResultControl } from "../../tier/request/result-control.js";
 import type { CallSignals, Waiters } from "../../tier/request/waiters.js";
-import { contextPartsOf, keyMistake, requestTagsOf, tagsBeforeLoad } from "../compile/field-rule.js";
+import {
+  contextPartsOf,
+  hasResultTags,
+  keyMistake,
+  keyOf,
+  knownTagsOf,
+  requestTagsOf,
+  tagsBeforeLoad,
+} from "../compile/field-rule.js";
 import type { ExistenceCheck } from "../existence/field-existence.js";
 import { detachedCacheControl, type RecordedHints, recordHints } from "../hints/response-hint.js";
-import { InnerShield } from "../permissions/inner-shield.js";
+import { runNoticingShield, shieldExcess } from "../permissions/inner-shield.js";
 import { FieldNames } from "./call-names.js";
 import { withResultControl } from "./result-control.js";
 import { ResultValidator } from "./result-validator.js";
@@ -36,14 +44,11 @@ export class CachedField {
   readonly parts: CacheParts;
   readonly functions: FieldFunctions | undefined;
   readonly isPrivate: boolean;
-  /** Whether another process can run its loads. */
   readonly isPortable: boolean;
   readonly validator: ResultValidator;
-  /** The properties of the context that are part of the key. */
   readonly #keyProperties: readonly string[];
   readonly #resolver: Resolver;
   readonly #names: FieldNames;
-  /** Whether values have tags that are derived from them. */
   readonly hasResultTags: boolean;
 
   constructor(rule: FieldRule, resolver: Resolver, parts: CacheParts, functions: FieldFunctions | undefined) {
@@ -54,7 +59,7 @@ export class CachedField {
     this.validator = new ResultValidator(parts.resolvers);
     this.isPrivate = rule.policy.scope === "PRIVATE";
     this.isPortable = canRunElsewhere(rule);
-    this.hasResultTags = rule.entities !== undefined || rule.tags.some(({ needsResult }) => needsResult);
+    this.hasResultTags = hasResultTags(rule);
     this.#keyProperties = rule.keyPaths.flatMap(({ root, steps }) => (root === "context" ? steps.slice(0, 1) : []));
     this.#names = new FieldNames(rule, parts.keys, parts.scopes);
   }
@@ -98,7 +103,6 @@ export class CachedField {
     return value;
   }
 
-  /** Returns the key of a call. Undefined if it has none. */
   keyOf(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo): Key | undefined {
     const identity = this.isPrivate ? identityOf(this.parts.identify, context) : undefined;
     if (this.isPrivate && identity === undefined) return undefined;
@@ -134,12 +138,23 @@ export class CachedField {
     return scopes.loader(executionOf(info), call.observer).read(call);
   }
 
-  /** Runs the resolver for the load of a call, with the `info` of that load. */
   load({ source, args, context }: FieldCall, info: GraphQLResolveInfo): unknown {
     const { contextWatch } = this.parts;
     const begin = (): unknown => this.#resolver(source, args, context, info);
     if (this.isPrivate) return begin();
     return contextWatch.run(this.rule.coordinate, this.#keyProperties, context, begin);
+  }
+
+  /** Returns the request of a load that belongs to no query, and depends on nothing of it. Throws if there is no usable key. */
+  detachedRequest(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo): ReadRequest {
+    const { rule, parts } = this;
+    const roots = { source, args, context, info };
+    const key = keyOf(rule, roots, undefined, parts.keys);
+    const names = { key, tags: knownTagsOf(rule, roots, undefined, parts.keys), near: undefined };
+    const call = new FieldCall(this, names, source, args, context, info, undefined, false, undefined);
+    call.isSample = true;
+    call.extent = "none";
+    return call;
   }
 
   #bypass(
@@ -188,7 +203,6 @@ export interface FieldFunctions {
   readonly onMiss?: ((entry: Entry | undefined, info: GraphQLResolveInfo) => void) | undefined;
 }
 
-/** Wraps the resolver of a cached field. */
 export function cachedResolver(
   rule: FieldRule,
   resolve: Resolver,
@@ -215,7 +229,7 @@ class FieldCall implements FieldRequest {
   tags: RequestTags;
   readonly isForced: boolean;
   /** How much of the query is in the key besides what is declared. */
-  readonly extent: QueryExtent;
+  extent: QueryExtent;
   /** See `contextPartsOf`. */
   readonly contextParts: readonly string[];
   readonly mayExist: (() => Promise<boolean>) | undefined;
@@ -223,13 +237,13 @@ class FieldCall implements FieldRequest {
   readonly wantsYoung: boolean;
   readonly validator: Validator;
   readonly call: Pick<GraphQLResolveInfo, "returnType">;
-  /** Whether its load concerns no response: see `toSample`. */
+  /** Whether its load concerns no response: see `toSample` and `detachedRequest`. */
   isSample = false;
   ending: ReadRequest["ending"] = undefined;
   caller: ReadRequest["caller"] = undefined;
   recorded: RecordedHints<GraphQLResolveInfo> | undefined = undefined;
   observed: ObservedLoad | undefined = undefined;
-  shield: InnerShield | undefined = undefined;
+  isShielded = false;
 
   /** The arguments of the resolver one by one: an object of them would be one more object for each hit. */
   constructor(
@@ -293,8 +307,14 @@ class FieldCall implements FieldRequest {
     if (this.field.hasResultTags) this.tags = tagsBeforeLoad(rule, this.tags, this, parts.keys);
     const { info } = this.observed;
     if (this.field.isPrivate) return this.field.load(this, info);
-    this.shield = new InnerShield(this.field.parts.contextWatch);
-    return this.shield.run(this.context, () => this.field.load(this, info));
+    return runNoticingShield(
+      this.context,
+      parts.contextWatch,
+      () => this.field.load(this, info),
+      () => {
+        this.isShielded = true;
+      },
+    );
   }
 
   toSample(): ReadRequest | undefined {
@@ -329,7 +349,8 @@ class FieldCall implements FieldRequest {
 
   excess(): Excess | undefined {
     const { rule } = this.field;
-    return this.shield?.excess(rule.coordinate) ?? this.observed?.excess() ?? hintExcess(rule, this.recorded?.hint());
+    if (this.isShielded) return shieldExcess(rule.coordinate);
+    return this.observed?.excess() ?? hintExcess(rule, this.recorded?.hint());
   }
 
   onMiss(entry: Entry | undefined, now: number): void {
@@ -343,7 +364,30 @@ class FieldCall implements FieldRequest {
   }
 }
 
-/** Returns an `info` for a load whose cache hints reach no response. */
+/**
+ * Returns a function that rebuilds the requests of a field in a worker, or undefined if the field's
+ * loads depend on more than arguments and parent. The resolver receives an `info` with names and
+ * types only, since there is no query.
+ */
+export function requestFactoryOf(
+  rule: FieldRule,
+  resolve: Resolver,
+  info: unknown,
+  parts: CacheParts,
+): RequestFactory | undefined {
+  if (!canRunElsewhere(rule)) return undefined;
+  const field = new CachedField(rule, resolve, parts, undefined);
+  return (input, context) => {
+    const { args, source } = input as { args: Args; source: unknown };
+    const own = {
+      ...(info as GraphQLResolveInfo),
+      variableValues: noVariables(),
+      cacheControl: detachedCacheControl(),
+    };
+    return field.detachedRequest(source, args, context, own);
+  };
+}
+
 const withoutResponse = (info: GraphQLResolveInfo): GraphQLResolveInfo =>
   "cacheControl" in info ? infoWith(info, { cacheControl: detachedCacheControl() }) : info;
 
@@ -364,11 +408,8 @@ function reportHint(this: FieldCall, hint: ResponseHint): void {
   this.observer?.onHint?.(hint, this.info);
 }
 
-/**
- * A load has set the cache hint PRIVATE: its value belongs to one caller, and nothing says which. A field that declares
- * itself that it is PUBLIC knows better.
- */
-export function hintExcess({ coordinate, policy }: FieldRule, hint: ResponseHint | undefined): Excess | undefined {
+/** A load has set the cache hint PRIVATE, and nothing says whose value it is. A field that declares itself that it is PUBLIC knows better. */
+function hintExcess({ coordinate, policy }: FieldRule, hint: ResponseHint | undefined): Excess | undefined {
   if (policy.scope === "PRIVATE" || policy.isDeclaredPublic === true || hint?.scope !== "PRIVATE") return undefined;
   const error = new CachedError(
     "CACHED_SCOPE_NARROWED",
@@ -378,11 +419,8 @@ export function hintExcess({ coordinate, policy }: FieldRule, hint: ResponseHint
   return { kind: "unkeyable", isNarrowed: true, error };
 }
 
-/**
- * Whether another process can run the load: according to its key and tags, it depends only on
- * arguments and parent.
- */
-export const canRunElsewhere = ({ policy, keyPaths, tags }: FieldRule): boolean =>
+/** Whether another process can run the load: by its key and tags, it depends only on arguments and parent. */
+const canRunElsewhere = ({ policy, keyPaths, tags }: FieldRule): boolean =>
   policy.scope === "PUBLIC" &&
   keyPaths.every(({ root }) => root === "args" || root === "source") &&
   tags.every(({ pieces }) => pieces.every((piece) => typeof piece === "string" || piece.root !== "context"));

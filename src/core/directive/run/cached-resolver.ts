@@ -1,31 +1,16 @@
 import type { GraphQLResolveInfo } from "graphql";
 import { CachedError, inOneLine, messageOf } from "../../base/errors.js";
-import { executionOf, noVariables, withLoadSignal } from "../../base/graphql-version.js";
-import type { KeySpace, Subject } from "../../keys/key.js";
+import { executionOf } from "../../base/graphql-version.js";
+import type { Subject } from "../../keys/key.js";
 import { type BoundTemplate, combinationsIn } from "../../keys/tag-template.js";
-import type { CacheParts, RequestFactory } from "../../parts.js";
-import type { EmptyTagReporter, FieldRule, InvalidationRule, ObservedLoad, Obstacle } from "../../schema-rules.js";
+import type { CacheParts } from "../../parts.js";
+import type { EmptyTagReporter, EntityFinder, FieldRule, InvalidationRule, Obstacle } from "../../schema-rules.js";
 import type { InvalidationVia } from "../../telemetry/events.js";
-import type { ResultControl } from "../../tier/request/result-control.js";
-import type { Waiters } from "../../tier/request/waiters.js";
-import { boundTemplates, type FieldRoots, keyOf, tagsBeforeLoad, tagsOf, tagTexts } from "../compile/field-rule.js";
+import { boundTemplates, type FieldRoots, tagTexts } from "../compile/field-rule.js";
 import { type ReferenceResolver, toExtensible } from "../compile/reference.js";
-import { detachedCacheControl, recordHints } from "../hints/response-hint.js";
-import { InnerShield } from "../permissions/inner-shield.js";
-import {
-  type Args,
-  cachedResolver,
-  canRunElsewhere,
-  type FieldFunctions,
-  hintExcess,
-  type Resolver,
-} from "./cached-field.js";
-import { withResultControl } from "./result-control.js";
+import { type Args, cachedResolver, type FieldFunctions, type Resolver } from "./cached-field.js";
 
-/**
- * Wraps the `__resolveReference` of an entity type, as if it was a field of which the representation is
- * the parent.
- */
+/** Wraps the `__resolveReference` of an entity type, as a field of which the representation is the parent. */
 export function cachedReference(
   rule: FieldRule,
   resolve: ReferenceResolver,
@@ -41,60 +26,39 @@ export function cachedReference(
   };
 }
 
-/** Returns the resolver of the field that stands for references in a rule. */
 export const asField =
   (resolve: ReferenceResolver): Resolver =>
   (representation, _args, context, info) =>
     resolve(representation, context, info);
 
-/**
- * Returns a function that rebuilds the requests of a field in a worker, or undefined if the field's
- * loads depend on more than arguments and parent. The resolver receives an `info` with names and
- * types only, since there is no query.
- */
-export function requestFactoryOf(
-  rule: FieldRule,
+/** Wraps a resolver that is not cached: the entities that it returns are parts of the response. Only while a response is executed that is to be stored. */
+export function collectingResolver(
+  coordinate: string,
+  finder: EntityFinder,
   resolve: Resolver,
-  info: unknown,
-  keys: KeySpace,
-): RequestFactory | undefined {
-  if (!canRunElsewhere(rule)) return undefined;
-  return (input, context) => {
-    const { args, source } = input as { args: Record<string, unknown>; source: unknown };
-    const workerInfo = info as GraphQLResolveInfo;
-    const roots: FieldRoots = { args, source, context, info: workerInfo };
-    const key = keyOf(rule, roots, undefined, keys);
-    const recorded = recordHints({
-      ...workerInfo,
-      variableValues: noVariables(),
-      cacheControl: detachedCacheControl(),
-    });
-    let tags = tagsOf(rule, roots, undefined, keys);
-    let observed: ObservedLoad | undefined;
-    const shield = new InnerShield();
-    const load = (waiters: Waiters, result: ResultControl): unknown => {
-      observed = rule.queryUse.observe(withResultControl(withLoadSignal(recorded.info, waiters), result), "none");
-      tags = tagsBeforeLoad(rule, tags, roots, keys);
-      const { info } = observed;
-      return shield.run(context, () => resolve(source, args, context, info));
-    };
-    return {
-      key,
-      policy: rule.policy,
-      get tags() {
-        return tags;
-      },
-      load,
-      hintOf: () => recorded.hint(),
-      excess: () => shield.excess(rule.coordinate) ?? observed?.excess() ?? hintExcess(rule, recorded.hint()),
-    };
+  { scopes, keys }: CacheParts,
+): Resolver {
+  const collect = (value: unknown, context: unknown, info: GraphQLResolveInfo): unknown => {
+    const collector = scopes.observer(context)?.collector;
+    if (collector === undefined) return value;
+    const tags = finder.partsIn(value, { context, info });
+    if (tags === undefined)
+      collector.refuse(
+        `the entities in what \`${coordinate}\` returned cannot be found: it has methods, promises, a list that can be read once, or objects without a \`__typename\``,
+      );
+    else collector.addTags(keys.tags(tags));
+    return value;
+  };
+  return (source, args, context, info) => {
+    const value = resolve(source, args, context, info);
+    if (!scopes.isCollecting || scopes.observer(context)?.collector === undefined) return value;
+    return value instanceof Promise
+      ? value.then((settled) => collect(settled, context, info))
+      : collect(value, context, info);
   };
 }
 
-/**
- * Wraps the resolver of a mutation field: invalidates tags, and the entities that it has returned, after
- * it has succeeded, before the result is returned.
- */
+/** Wraps the resolver of a mutation field: after it has succeeded, invalidates tags and the entities that it has returned, then returns. */
 export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, parts: CacheParts): Resolver {
   /** What was reported of values that a walk could not look into. */
   const reported = new Set<string>();
@@ -178,10 +142,7 @@ async function changedEntities(
   }
 }
 
-/**
- * Returns the tags that a mutation invalidates. The mutation has succeeded, so an error of a getter or
- * of a key form in `types` is reported and does not fail it.
- */
+/** Returns the tags that a mutation invalidates. It has succeeded, so an error of a getter or a key form is reported and does not fail it. */
 function declaredTags(
   {
     templates,

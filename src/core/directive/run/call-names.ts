@@ -8,7 +8,7 @@ import type { Identity } from "../../loader/identity.js";
 import type { RequestScopes } from "../../loader/request-scope.js";
 import type { FieldRule } from "../../schema-rules.js";
 import type { NearNames } from "../../tier/near/near-cache.js";
-import { declaresSelection, type FieldRoots, keyOf, knownTagsOf, pathsInKnown } from "../compile/field-rule.js";
+import { type FieldRoots, keyOf, knownTagsOf, pathsIn } from "../compile/field-rule.js";
 
 /**
  * Makes the names of the calls of one field, and remembers them by the values that they are made from: those at the
@@ -19,9 +19,7 @@ export class FieldNames {
   readonly #rule: FieldRule;
   readonly #keys: KeySpace;
   readonly #scopes: RequestScopes;
-  /** The paths to the values that names are made from. Undefined if names are not remembered. */
   readonly #inputs: readonly Path[] | undefined;
-  readonly #hasDeclaredSelection: boolean;
   readonly #known = new Map<string, NearNames>();
 
   constructor(rule: FieldRule, keys: KeySpace, scopes: RequestScopes) {
@@ -29,10 +27,8 @@ export class FieldNames {
     this.#keys = keys;
     this.#scopes = scopes;
     this.#inputs = inputsOf(rule);
-    this.#hasDeclaredSelection = declaresSelection(rule.keyPaths);
   }
 
-  /** Returns the names of one call. Throws what `keyOf` throws. */
   of(
     source: unknown,
     args: Args,
@@ -40,7 +36,7 @@ export class FieldNames {
     info: GraphQLResolveInfo,
     identity: Identity | undefined,
   ): NearNames {
-    const { queryUse, coordinate, tags } = this.#rule;
+    const { queryUse, coordinate, knownTags } = this.#rule;
     const roots = { source, args, context, info, extent: queryUse.extent };
     const text = this.#textOf(roots, identity);
     const known = text === undefined ? undefined : this.#known.get(text);
@@ -49,14 +45,12 @@ export class FieldNames {
     budget.checkKeys(coordinate);
     const key = keyOf(this.#rule, roots, identity, this.#keys);
     budget.addKey(key);
-    for (const template of tags)
-      if (!template.needsResult) budget.addCombinations(combinationsIn(template, roots), coordinate);
+    for (const template of knownTags) budget.addCombinations(combinationsIn(template, roots), coordinate);
     const names: NearNames = { key, tags: knownTagsOf(this.#rule, roots, identity, this.#keys), near: undefined };
     if (text !== undefined) this.#keys.memos.set(this.#known, text, names);
     return names;
   }
 
-  /** Returns everything that the names of a call are made from. Undefined if they are not remembered. */
   #textOf(
     roots: FieldRoots & { readonly info: GraphQLResolveInfo },
     identity: Identity | undefined,
@@ -70,8 +64,8 @@ export class FieldNames {
       text += part;
     }
     const { info, context, extent = "none" } = roots;
-    if (text === undefined || (extent === "none" && !this.#hasDeclaredSelection)) return text;
-    const { queryUse } = this.#rule;
+    const { queryUse, declaresSelection } = this.#rule;
+    if (text === undefined || (extent === "none" && !declaresSelection)) return text;
     const selection = memoText(queryUse.selectionText(info, context));
     const operation = extent === "operation" ? memoText(queryUse.operationText(info)) : "";
     return selection === undefined || operation === undefined ? undefined : `${text}${extent} ${selection}${operation}`;
@@ -80,14 +74,11 @@ export class FieldNames {
 
 type Args = Readonly<Record<string, unknown>>;
 
-/**
- * Returns the paths to the values that the names of a field's calls are made from, besides the selection. Undefined
- * if names are made from more than single values.
- */
-function inputsOf({ keyPaths, tags, reference }: FieldRule): readonly Path[] | undefined {
+/** Returns the paths to the values that names are made from, besides the selection. Undefined if they are made from more than single values. */
+function inputsOf({ keyPaths, knownTags, reference }: FieldRule): readonly Path[] | undefined {
   // Whether a representation has more fields than those of its key decides about its tags.
   if (reference?.keys !== undefined) return undefined;
-  const paths: readonly Path[] = [...keyPaths, ...pathsInKnown(tags)].filter(({ root }) => root !== "selection");
+  const paths: readonly Path[] = [...keyPaths, ...pathsIn(knownTags)].filter(({ root }) => root !== "selection");
   if (paths.some(({ steps }) => steps.includes(EACH))) return undefined;
   const hasAllArguments = paths.some(isAllArguments);
   const needed = paths.filter((path) => path.root !== "args" || isAllArguments(path) || !hasAllArguments);

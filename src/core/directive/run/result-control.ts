@@ -23,7 +23,6 @@ export function resultControl(info: object): ResultControl {
 /** Holds the control on the `info` of a load and on its copies. Registered, for two copies of this package. */
 const CONTROL: unique symbol = Symbol.for("graphql-cached.resultControl") as never;
 
-/** Returns an `info` for one load from which `resultControl` returns `control`. */
 export const withResultControl = <Info extends object>(info: Info, control: ResultControl): Info =>
   infoWith(info, { [CONTROL]: control });
 

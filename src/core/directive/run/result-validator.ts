@@ -16,6 +16,7 @@ import {
   type SelectionNode,
 } from "graphql";
 import { isPlainObject } from "../../base/built-in.js";
+import { getOrMake } from "../../base/get-or-make.js";
 import type { KnownResolvers } from "../../base/known-resolvers.js";
 import type { NearValue } from "../../tier/near/near-entries.js";
 import type { LoadedMistake, ReadRequest, Validator } from "../../tier/request/request.js";
@@ -25,29 +26,29 @@ import type { LoadedMistake, ReadRequest, Validator } from "../../tier/request/r
  * object whose type cannot be resolved. Such a value is not stored, and a stored one is loaded again; otherwise every
  * hit would fail until it expires.
  *
- * A check in two steps keeps hits cheap. The first knows the types only and is compiled once per type; it calls no
- * function of the schema. The second follows the selection; it runs after a load and where the first is suspicious.
- * Both stop at fields with a resolver of their own, which may return anything, and at objects with a class. A
- * property that is missing is no mistake, since a server may have a `fieldResolver` that reads another property.
+ * The check of a type is compiled once. For hits, it looks at all fields, whatever is selected, and calls no function of
+ * the schema. After a load, and where that is suspicious, it follows the selection. It stops at fields with a resolver of
+ * their own, which may return anything, and at objects with a class. A property that is missing is no mistake, since a
+ * server may have a `fieldResolver` that reads another property.
  *
- * After a load, the second step also resolves the types of objects, in the value and in what readers of the store
- * will get: a function that recognises the source's own objects does not know copies.
+ * After a load, it also resolves the types of objects, in the value and in what readers of the store will get: a function
+ * that recognises the source's own objects does not know copies. An unusual schema, executor or value must not fail a read.
  */
 export class ResultValidator implements Validator {
-  /** The first steps. Schemas that are derived from one, such as one per role, have types of their own. */
-  readonly #checks = new WeakMap<GraphQLOutputType, Suspicion | undefined>();
+  /** Schemas that are derived from one, such as one per role, have types of their own. */
+  readonly #checks = new WeakMap<GraphQLOutputType, TypeCheck | undefined>();
   readonly #resolvers: Pick<KnownResolvers, "has">;
 
   constructor(resolvers: Pick<KnownResolvers, "has">) {
     this.#resolvers = resolvers;
   }
 
-  /** Returns whether the first step finds nothing in a cached value of `type`. False: `mistakeIn` decides. */
+  /** Returns whether a cached value of `type` has no mistake, whatever is selected of it. False: `mistakeIn` decides. */
   isPlausible(value: unknown, type: GraphQLOutputType, { schema }: Pick<Info, "schema">): boolean {
+    const check = this.#checkOf(type, schema);
     try {
-      return this.#checkOf(type, schema)?.(value) !== true;
+      return check?.isForHits !== true || check.mistakeIn(value, "") === undefined;
     } catch {
-      // An unusual value must not fail a read.
       return true;
     }
   }
@@ -55,48 +56,59 @@ export class ResultValidator implements Validator {
   /** The same for a value of the near cache. It is checked once, not by each hit: nobody may modify it. */
   isNearPlausible(near: NearValue, type: GraphQLOutputType, { schema }: Pick<Info, "schema">): boolean {
     const check = this.#checkOf(type, schema);
-    if (near.passed === check) return true;
+    const ofHits = check?.isForHits === true ? check : undefined;
+    if (near.passed === ofHits) return true;
     if (!this.isPlausible(near.value, type, { schema })) return false;
-    near.passed = check;
+    near.passed = ofHits;
     return true;
   }
 
-  #checkOf(type: GraphQLOutputType, schema: GraphQLSchema): Suspicion | undefined {
-    try {
-      if (!this.#checks.has(type))
-        this.#checks.set(type, compile(type, { schema, resolvers: this.#resolvers, compiled: new Map() }));
-      return this.#checks.get(type);
-    } catch {
-      // An unusual schema or executor must not fail a read.
-      return undefined;
-    }
+  #checkOf(type: GraphQLOutputType, schema: GraphQLSchema): TypeCheck | undefined {
+    // An executor of its own may pass no type at all.
+    if (!this.#checks.has(type)) return orNothing(() => this.#compile(type, schema));
+    return this.#checks.get(type);
+  }
+
+  #compile(type: GraphQLOutputType, schema: GraphQLSchema): TypeCheck | undefined {
+    const check = orNothing(() => compile(type, { schema, resolvers: this.#resolvers, compiled: new Map() }));
+    this.#checks.set(type, check);
+    return check;
   }
 
   mistakeIn(value: unknown, { call, context }: Call): string | undefined {
     const info = call as Info;
-    try {
-      if (this.isPlausible(value, info.returnType, info)) return undefined;
-      return mistakeInField(value, { info, context, resolvers: this.#resolvers, resolved: undefined });
-    } catch {
-      // An unusual schema or executor must not fail a read.
-      return undefined;
-    }
+    if (this.isPlausible(value, info.returnType, info)) return undefined;
+    return orNothing(() => this.#mistakeIn(value, { info, context, resolved: undefined }));
   }
 
   mistakeInLoaded(value: unknown, restore: () => unknown, { call, context }: Call): LoadedMistake | undefined {
-    const walk = { info: call as Info, context, resolvers: this.#resolvers };
-    try {
+    return orNothing(() => {
+      const walk = { info: call as Info, context };
       const before: string[] = [];
-      const what = mistakeInField(value, { ...walk, resolved: before });
+      const what = this.#mistakeIn(value, { ...walk, resolved: before });
       if (what !== undefined) return { what, isRestored: false };
       if (before.length === 0) return undefined;
       const after: string[] = [];
-      const lost = mistakeInField(restore(), { ...walk, resolved: after }) ?? changedType(before, after);
+      const lost = this.#mistakeIn(restore(), { ...walk, resolved: after }) ?? changedType(before, after);
       return lost === undefined ? undefined : { what: lost, isRestored: true };
-    } catch {
-      // As above.
-      return undefined;
-    }
+    });
+  }
+
+  #mistakeIn(value: unknown, walk: Omit<Walk, "selected">): string | undefined {
+    const { fieldNodes, returnType, schema } = walk.info;
+    const [node] = fieldNodes;
+    // In a worker there is no query.
+    if (node === undefined) return undefined;
+    const selected = { ...walk, selected: new Map() };
+    return this.#checkOf(returnType, schema)?.mistakeIn(value, `\`${node.name.value}\``, fieldNodes, selected);
+  }
+}
+
+function orNothing<T>(make: () => T): T | undefined {
+  try {
+    return make();
+  } catch {
+    return undefined;
   }
 }
 
@@ -104,8 +116,14 @@ type Info = Pick<GraphQLResolveInfo, "schema" | "returnType" | "fieldNodes" | "f
 type Call = Pick<ReadRequest, "call" | "context">;
 type PlainObject = Readonly<Record<string, unknown>>;
 
-/** Returns whether a value may contain something that GraphQL refuses, for some selection. */
-type Suspicion = (value: unknown) => boolean;
+/** Returns what GraphQL would refuse in a value. Without a walk, for any selection. */
+type Check = (value: unknown, place: string, nodes?: readonly FieldNode[], walk?: Walk) => string | undefined;
+
+interface TypeCheck {
+  readonly mistakeIn: Check;
+  /** Whether a mistake can show without a walk. */
+  readonly isForHits: boolean;
+}
 
 function changedType(before: readonly string[], after: readonly string[]): string | undefined {
   const index = before.findIndex((name, at) => name !== after[at]);
@@ -115,149 +133,126 @@ function changedType(before: readonly string[], after: readonly string[]): strin
 interface Compilation {
   readonly schema: GraphQLSchema;
   readonly resolvers: Pick<KnownResolvers, "has">;
-  readonly compiled: Map<GraphQLOutputType, Suspicion | undefined>;
+  readonly compiled: Map<GraphQLOutputType, TypeCheck>;
 }
-
-function compile(type: GraphQLOutputType, compilation: Compilation): Suspicion | undefined {
-  if (isNonNullType(type)) {
-    const inner = compile(type.ofType, compilation);
-    return inner === undefined ? isMissing : (value) => isMissing(value) || inner(value);
-  }
-  if (isListType(type)) {
-    const inner = compile(type.ofType, compilation);
-    return inner === undefined ? undefined : (value) => Array.isArray(value) && value.some(inner);
-  }
-  if (isEnumType(type)) {
-    const known = new Set<unknown>(type.getValues().map(({ value }) => value));
-    return (value) => !isMissing(value) && !known.has(value);
-  }
-  const { compiled } = compilation;
-  if (compiled.has(type)) return compiled.get(type);
-  // A type that contains itself calls this until its own check is compiled.
-  compiled.set(type, (value) => compiled.get(type)?.(value) ?? false);
-  let check: Suspicion | undefined;
-  if (isObjectType(type)) check = compileObject(type, compilation);
-  else if (isAbstractType(type)) check = compileAbstract(type, compilation);
-  compiled.set(type, check);
-  return check;
-}
-
-function compileObject(type: GraphQLObjectType, compilation: Compilation): Suspicion | undefined {
-  const checks = Object.values(type.getFields()).flatMap((field) => {
-    const check = compilation.resolvers.has(field) ? undefined : compile(field.type, compilation);
-    return check === undefined ? [] : [{ name: field.name, check }];
-  });
-  if (checks.length === 0) return undefined;
-  return (value) =>
-    isPlainObject(value) &&
-    checks.some(({ name, check }) => {
-      const member = value[name];
-      return member !== undefined && check(member);
-    });
-}
-
-function compileAbstract(type: GraphQLAbstractType, compilation: Compilation): Suspicion | undefined {
-  const possible = compilation.schema.getPossibleTypes(type);
-  if (type.resolveType != null || possible.some(({ isTypeOf }) => isTypeOf != null)) return undefined;
-  const checkOf = new Map<unknown, Suspicion | undefined>(possible.map((one) => [one.name, compile(one, compilation)]));
-  return (value) => {
-    if (!isPlainObject(value)) return false;
-    const name = value.__typename;
-    return !checkOf.has(name) || checkOf.get(name)?.(value) === true;
-  };
-}
-
-const isMissing = (value: unknown): boolean => value === null || value === undefined;
 
 interface Walk {
   readonly info: Info;
   readonly context: unknown;
-  readonly resolvers: Pick<KnownResolvers, "has">;
   /** What functions of the schema have resolved types to. Undefined for a stored value: none is called. */
   readonly resolved: string[] | undefined;
   readonly selected: Map<readonly FieldNode[], Map<GraphQLObjectType, ReadonlyMap<string, readonly FieldNode[]>>>;
 }
 
-function mistakeInField(value: unknown, walk: Omit<Walk, "selected">): string | undefined {
-  const { fieldNodes, returnType } = walk.info;
-  const [node] = fieldNodes;
-  // In a worker there is no query.
-  if (node === undefined) return undefined;
-  return mistakeIn(value ?? null, returnType, `\`${node.name.value}\``, fieldNodes, { ...walk, selected: new Map() });
+const ANYTHING: TypeCheck = { mistakeIn: () => undefined, isForHits: false };
+
+function compile(type: GraphQLOutputType, compilation: Compilation): TypeCheck {
+  if (isNonNullType(type)) {
+    const { mistakeIn } = compile(type.ofType, compilation);
+    const check: Check = (value, place, nodes, walk) =>
+      isMissing(value) ? `null for the non-null field ${place}` : mistakeIn(value, place, nodes, walk);
+    return { mistakeIn: check, isForHits: true };
+  }
+  if (isListType(type)) {
+    const { mistakeIn, isForHits } = compile(type.ofType, compilation);
+    const check: Check = (value, place, nodes, walk) => {
+      if (!Array.isArray(value)) return undefined;
+      for (const item of value) {
+        const mistake = mistakeIn(item, place, nodes, walk);
+        if (mistake !== undefined) return mistake;
+      }
+      return undefined;
+    };
+    return { mistakeIn: check, isForHits };
+  }
+  if (isEnumType(type)) {
+    const known = new Set<unknown>(type.getValues().map(({ value }) => value));
+    const check: Check = (value, place) =>
+      isMissing(value) || known.has(value) ? undefined : `an unknown value of the enum \`${type.name}\` at ${place}`;
+    return { mistakeIn: check, isForHits: true };
+  }
+  const { compiled } = compilation;
+  const known = compiled.get(type);
+  if (known !== undefined) return known;
+  if (!isObjectType(type) && !isAbstractType(type)) return ANYTHING;
+  // A type that contains itself calls this until its own check is compiled.
+  const ofItself: Check = (value, place, nodes, walk) => compiled.get(type)?.mistakeIn(value, place, nodes, walk);
+  compiled.set(type, { mistakeIn: ofItself, isForHits: true });
+  const check = isObjectType(type) ? compileObject(type, compilation) : compileAbstract(type, compilation);
+  compiled.set(type, check);
+  return check;
 }
 
-function mistakeIn(
-  value: unknown,
-  type: GraphQLOutputType,
-  place: string,
-  nodes: readonly FieldNode[],
-  walk: Walk,
-): string | undefined {
-  if (isNonNullType(type)) {
-    if (isMissing(value)) return `null for the non-null field ${place}`;
-    return mistakeIn(value, type.ofType, place, nodes, walk);
-  }
-  if (isMissing(value)) return undefined;
-  if (isListType(type)) {
-    if (!Array.isArray(value)) return undefined;
-    for (const item of value) {
-      const mistake = mistakeIn(item, type.ofType, place, nodes, walk);
+function compileObject(type: GraphQLObjectType, compilation: Compilation): TypeCheck {
+  const fields = Object.values(type.getFields())
+    .filter((field) => !compilation.resolvers.has(field))
+    .map(({ name, type: returned }) => ({
+      name,
+      place: `\`${type.name}.${name}\``,
+      ...compile(returned, compilation),
+    }));
+  const byName = new Map(fields.map((field) => [field.name, field]));
+  const ofHits = fields.filter(({ isForHits }) => isForHits);
+  const check: Check = (value, _place, nodes, walk) => {
+    if (!isPlainObject(value)) return undefined;
+    if (nodes === undefined || walk === undefined) {
+      for (const { name, place, mistakeIn } of ofHits) {
+        const member = value[name];
+        const mistake = member === undefined ? undefined : mistakeIn(member, place);
+        if (mistake !== undefined) return mistake;
+      }
+      return undefined;
+    }
+    for (const [name, selected] of selectedFields(type, nodes, walk)) {
+      const field = byName.get(name);
+      const member = value[name];
+      const mistake = member === undefined ? undefined : field?.mistakeIn(member, field.place, selected, walk);
       if (mistake !== undefined) return mistake;
     }
     return undefined;
-  }
-  if (isEnumType(type))
-    return type.getValues().some((known) => known.value === value)
-      ? undefined
-      : `an unknown value of the enum \`${type.name}\` at ${place}`;
-  if (!isPlainObject(value)) return undefined;
-  if (isObjectType(type)) return mistakeInFields(value, type, nodes, walk);
-  if (!isAbstractType(type)) return undefined;
-  const actual = typeOf(value, type, walk);
-  if (actual === "unresolvable")
-    return `an object whose type cannot be resolved to one of \`${type.name}\` at ${place}`;
-  return actual === "unknown" ? undefined : mistakeInFields(value, actual, nodes, walk);
+  };
+  return { mistakeIn: check, isForHits: ofHits.length > 0 };
 }
 
-function mistakeInFields(
-  value: PlainObject,
-  type: GraphQLObjectType,
-  nodes: readonly FieldNode[],
-  walk: Walk,
-): string | undefined {
-  const fields = type.getFields();
-  for (const [name, selected] of selectedFields(type, nodes, walk)) {
-    const field = fields[name];
-    const member = value[name];
-    if (field === undefined || member === undefined || walk.resolvers.has(field)) continue;
-    const mistake = mistakeIn(member, field.type, `\`${type.name}.${name}\``, selected, walk);
-    if (mistake !== undefined) return mistake;
-  }
-  return undefined;
+function compileAbstract(type: GraphQLAbstractType, compilation: Compilation): TypeCheck {
+  const possible = compilation.schema.getPossibleTypes(type);
+  const hasFunctions = type.resolveType != null || possible.some(({ isTypeOf }) => isTypeOf != null);
+  const checks = new Map(possible.map((one) => [one.name, compile(one, compilation).mistakeIn]));
+  const check: Check = (value, place, nodes, walk) => {
+    if (!isPlainObject(value) || (walk === undefined && hasFunctions)) return undefined;
+    const name = walk === undefined ? value.__typename : typeNameOf(value, type, walk);
+    if (name === UNKNOWN) return undefined;
+    const ofType = checks.get(name as string);
+    return ofType === undefined
+      ? `an object whose type cannot be resolved to one of \`${type.name}\` at ${place}`
+      : ofType(value, place, nodes, walk);
+  };
+  return { mistakeIn: check, isForHits: !hasFunctions };
 }
 
-/** Returns the object type of `value`. Resolvers of types are called only after a load. */
-function typeOf(
-  value: PlainObject,
-  type: GraphQLAbstractType,
-  { info, context, resolved }: Walk,
-): GraphQLObjectType | "unknown" | "unresolvable" {
+const isMissing = (value: unknown): boolean => value === null || value === undefined;
+
+/** The type of an object that only functions of the schema know, which are not called now or answer later. */
+const UNKNOWN = Symbol("unknown");
+
+/** Returns the name of the object type of `value`, as it is resolved. Resolvers of types are called only after a load. */
+function typeNameOf(value: PlainObject, type: GraphQLAbstractType, { info, context, resolved }: Walk): unknown {
   const possible = info.schema.getPossibleTypes(type);
   let name: unknown = value.__typename;
-  if (type.resolveType != null || (typeof name !== "string" && possible.some(({ isTypeOf }) => isTypeOf != null))) {
-    if (resolved === undefined) return "unknown";
-    try {
-      name = resolvedName(value, type, context, info as GraphQLResolveInfo);
-    } catch {
-      return "unresolvable";
-    }
-    if (isThenable(name)) {
-      name.then(undefined, () => undefined);
-      return "unknown";
-    }
-    resolved.push(String(name));
+  if (type.resolveType == null && (typeof name === "string" || possible.every(({ isTypeOf }) => isTypeOf == null)))
+    return name;
+  if (resolved === undefined) return UNKNOWN;
+  try {
+    name = resolvedName(value, type, context, info as GraphQLResolveInfo);
+  } catch {
+    return undefined;
   }
-  return possible.find((one) => one.name === name) ?? "unresolvable";
+  if (isThenable(name)) {
+    name.then(undefined, () => undefined);
+    return UNKNOWN;
+  }
+  resolved.push(String(name));
+  return name;
 }
 
 function resolvedName(
@@ -283,10 +278,15 @@ function selectedFields(
   nodes: readonly FieldNode[],
   walk: Walk,
 ): ReadonlyMap<string, readonly FieldNode[]> {
-  const byType = walk.selected.get(nodes) ?? new Map<GraphQLObjectType, ReadonlyMap<string, readonly FieldNode[]>>();
-  walk.selected.set(nodes, byType);
-  const known = byType.get(type);
-  if (known !== undefined) return known;
+  const byType = getOrMake(walk.selected, nodes, () => new Map());
+  return getOrMake(byType, type, () => collectFields(type, nodes, walk));
+}
+
+function collectFields(
+  type: GraphQLObjectType,
+  nodes: readonly FieldNode[],
+  walk: Walk,
+): ReadonlyMap<string, readonly FieldNode[]> {
   const { schema, fragments, variableValues } = walk.info;
   const fields = new Map<string, FieldNode[]>();
   const visited = new Set<string>();
@@ -295,10 +295,7 @@ function selectedFields(
       if (getDirectiveValues(GraphQLSkipDirective, selection, variableValues)?.if === true) continue;
       if (getDirectiveValues(GraphQLIncludeDirective, selection, variableValues)?.if === false) continue;
       if (selection.kind === "Field") {
-        const name = selection.name.value;
-        const same = fields.get(name) ?? [];
-        same.push(selection);
-        fields.set(name, same);
+        getOrMake(fields, selection.name.value, () => []).push(selection);
         continue;
       }
       const isSpread = selection.kind === "FragmentSpread";
@@ -315,6 +312,5 @@ function selectedFields(
     }
   };
   for (const { selectionSet } of nodes) collect(selectionSet?.selections ?? []);
-  byType.set(type, fields);
   return fields;
 }

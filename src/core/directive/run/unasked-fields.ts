@@ -2,10 +2,7 @@ import { type DocumentNode, type GraphQLSchema, getOperationAST } from "graphql"
 import type { CacheParts } from "../../parts.js";
 import { markedFields } from "../compile/own-resolver.js";
 
-/**
- * Reports once that a server answers cached fields without calling their resolvers: a gateway in proxy mode, for
- * example, sends every operation to another server. The schema does not show it.
- */
+/** Reports once that a server answers cached fields without their resolvers, as a gateway in proxy mode does. The schema does not show it. */
 export class UnaskedFields {
   readonly #parts: CacheParts;
   readonly #caller: string;
@@ -21,7 +18,6 @@ export class UnaskedFields {
     return this.#isDecided;
   }
 
-  /** Call this with the data of each query until `isDecided`. */
   check({ schema, document, operationName }: ExecutedOperation, data: unknown): void {
     if (this.#isDecided) return;
     const { counters, rules, logger } = this.#parts;
@@ -43,14 +39,12 @@ export class UnaskedFields {
   }
 }
 
-/** An operation that a server has executed. */
 export interface ExecutedOperation {
   readonly schema: GraphQLSchema;
   readonly document: DocumentNode;
   readonly operationName?: string | null | undefined;
 }
 
-/** Returns the coordinates of the root fields of a query that have a value, without those in fragments. */
 function rootFieldsIn(
   schema: GraphQLSchema,
   document: DocumentNode,

@@ -1,7 +1,6 @@
 import type { FieldNode, GraphQLResolveInfo, OperationDefinitionNode, SelectionSetNode } from "graphql";
 import { infoWith } from "../../base/graphql-version.js";
 
-/** Returns a node with another selection than the client has written. */
 export const rewrittenNode = <Node extends FieldNode | OperationDefinitionNode>(
   original: Node,
   selectionSet: SelectionSetNode,
