@@ -6,8 +6,8 @@ import { describeSetting, messageOf } from "../../core/base/errors.js";
 import type { ApplyCachedOptions } from "../../core/directive/compile/wrap-fields.js";
 import type { CacheOptions } from "../../options.js";
 import { endpointSource } from "./endpoint.js";
+import type { Source } from "./inspection.js";
 import { redisSource } from "./redis.js";
-import type { Source } from "./source.js";
 import { CliError, jsonText, noteLines, printable, type Terminal } from "./terminal.js";
 
 /** Runs a command. Returns the exit code. */

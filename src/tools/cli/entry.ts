@@ -1,7 +1,7 @@
+import { operationParts, type Variables } from "../inspection/asking.js";
 import { serverCommand, show } from "./command.js";
-import { inspect, operationParts, type Variables } from "./inspection.js";
+import { inspect, type Source } from "./inspection.js";
 import { KEY_HELP, KEY_OPTIONS, keyVariables } from "./key-options.js";
-import type { Source } from "./source.js";
 import { CliError, duration, printable, wrap, wrapRows } from "./terminal.js";
 
 const HELP = `Usage: graphql-cached entry <coordinate> [options]

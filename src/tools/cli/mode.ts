@@ -1,5 +1,6 @@
+import type { Variables } from "../inspection/asking.js";
 import { serverCommand, show } from "./command.js";
-import { inspect, mutate, type Variables } from "./inspection.js";
+import { inspect, mutate } from "./inspection.js";
 import { CliError, cell, compact, percent, printable, wrap } from "./terminal.js";
 
 const MODES = ["off", "observe", "on"];

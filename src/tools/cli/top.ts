@@ -1,5 +1,5 @@
 import { readNumber, serverCommand, show } from "./command.js";
-import { type Inspected, inspect, type Section } from "./inspection.js";
+import { type Inspected, type InspectedSection, inspect } from "./inspection.js";
 import { OBSERVED, type Observation } from "./mode.js";
 import { type Column, type Look, NAME_WIDTH, tableOf } from "./table.js";
 import { CliError, compact, duration, noteLines, painter, percent, printable, WIDTH, wrap } from "./terminal.js";
@@ -123,7 +123,7 @@ export const top = serverCommand("top", HELP, OPTIONS, async ({ values, position
 const STATS = "reads hit stale staleIfError loads failedLoads";
 
 /** `isOnce`: there are no rates. */
-const sectionsOf = (limit: number, isOnce: boolean): readonly Section[] => [
+const sectionsOf = (limit: number, isOnce: boolean): readonly InspectedSection[] => [
   {
     name: "fields",
     text: `fields(window: $window) { coordinate stats { ${STATS} hitRatio loadMs { p90Ms } } ${OBSERVED} }`,

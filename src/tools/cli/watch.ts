@@ -1,5 +1,5 @@
 import { readNumber, serverCommand } from "./command.js";
-import { type Inspected, inspect, type Section } from "./inspection.js";
+import { type Inspected, type InspectedSection, inspect } from "./inspection.js";
 import { CliError, jsonText, noteLines, printable, wrap } from "./terminal.js";
 
 const HELP = `Usage: graphql-cached watch [options]
@@ -18,7 +18,7 @@ const MAX_INVALIDATIONS = 500;
 /** How many of those that were printed are remembered. */
 const MAX_PRINTED = 20 * MAX_INVALIDATIONS;
 
-const SECTIONS: readonly Section[] = [
+const SECTIONS: readonly InspectedSection[] = [
   ["events", "(first: 100) { process name at firstAt count coordinate digest node detail error }"],
   [
     "invalidations",
