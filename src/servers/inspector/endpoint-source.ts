@@ -1,4 +1,4 @@
-import { CachedError, describeSetting, inOneLine, messageOf } from "../../core/base/errors.js";
+import { describeSetting, inOneLine, messageOf, optionInvalid } from "../../core/base/errors.js";
 import { type Answer, failureOf, type Posted, post } from "../../tools/inspection/asking.js";
 import { Refusal, type Source } from "./ask.js";
 import type { Permissions } from "./permissions.js";
@@ -33,8 +33,7 @@ function targetOf(endpoint: unknown): URL {
   const isUsable =
     target !== undefined && /^https?:$/.test(target.protocol) && target.username + target.password === "";
   if (isUsable) return target;
-  throw new CachedError(
-    "CACHED_OPTION_INVALID",
+  throw optionInvalid(
     `inspectorHandler: \`endpoint\`: expected the http or https URL of a GraphQL endpoint, without a user name or password, got ${target === undefined ? describeSetting(endpoint) : "another URL"}; credentials belong in \`headers\``,
   );
 }

@@ -1,4 +1,4 @@
-import { CachedError } from "../../core/base/errors.js";
+import { type CachedError, optionInvalid } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
 import { type CacheHandle, partsOf } from "../../core/parts.js";
 import type { Logger } from "../../core/telemetry/log-listener.js";
@@ -107,5 +107,4 @@ function headersOf(headers: unknown): HeadersOf {
   throw invalid("`headers`: expected an object of headers, or a function that returns one, got something else");
 }
 
-const invalid = (mistake: string): CachedError =>
-  new CachedError("CACHED_OPTION_INVALID", `inspectorHandler: ${mistake}`);
+const invalid = (mistake: string): CachedError => optionInvalid(`inspectorHandler: ${mistake}`);

@@ -1,3 +1,4 @@
+import type { CacheProcess } from "../../generated/schema.js";
 import { readNumber, serverCommand } from "./command.js";
 import { type Inspected, type InspectedSection, inspect } from "./inspection.js";
 import { CliError, jsonText, noteLines, printable, wrap } from "./terminal.js";
@@ -45,11 +46,7 @@ interface Happening {
   readonly [property: string]: unknown;
 }
 
-interface Process {
-  readonly id: string;
-  readonly host: string;
-  readonly pid: number;
-}
+type Process = Pick<CacheProcess, "id" | "host" | "pid">;
 
 const OPTIONS = { every: { type: "string", default: "2" }, once: { type: "boolean" } } as const;
 

@@ -1,4 +1,4 @@
-import { CachedError, describeSetting } from "../../core/base/errors.js";
+import { describeSetting, optionInvalid } from "../../core/base/errors.js";
 import { middleOf } from "../../core/telemetry/durations.js";
 import type { CacheAdvice, CacheInspectionAdviceArgs, CacheLifetimes } from "../../generated/schema.js";
 import type { FleetCounts } from "../fleet/fleet.js";
@@ -16,8 +16,7 @@ export async function adviceOf(
   { window = "SINCE_START", maxStaleRatio = 0.05 }: CacheInspectionAdviceArgs,
 ): Promise<CacheAdvice[]> {
   if (!(maxStaleRatio > 0 && maxStaleRatio < 1))
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
+    throw optionInvalid(
       `cacheInspection.advice: \`maxStaleRatio\`: expected a number between 0 and 1, got ${describeSetting(maxStaleRatio)}`,
     );
   await view.followModes();

@@ -1,4 +1,4 @@
-import { CachedError, describeSetting, messageOf } from "../../core/base/errors.js";
+import { describeSetting, messageOf, optionInvalid } from "../../core/base/errors.js";
 import type { FailOpenStore } from "../../core/store/fail-open-store.js";
 import type { StoreReport } from "../../core/store/store-state.js";
 import type {
@@ -124,8 +124,7 @@ function connectionsOf({ process, nodes, lastConnectionError }: ProcessState, id
 export function checkedFirst(first: number | null | undefined, field: string): number {
   const max = first ?? DEFAULT_FIRST;
   if (max >= 0) return max;
-  throw new CachedError(
-    "CACHED_OPTION_INVALID",
+  throw optionInvalid(
     `cacheInspection.${field}: \`first\`: expected an integer of at least 0, got ${describeSetting(max)}`,
   );
 }

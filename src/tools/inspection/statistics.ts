@@ -2,6 +2,7 @@ import type { Variant } from "../../core/keys/key.js";
 import type { Policy, PolicySettings } from "../../core/policy/policy.js";
 import { COUNTERS, NOTHING_OBSERVED, type ObservedCounts } from "../../core/telemetry/counters.js";
 import { percentileOf } from "../../core/telemetry/durations.js";
+import { CALLS_SOURCE } from "../../core/telemetry/events.js";
 import type {
   CacheBypass,
   CacheBypassReason,
@@ -209,22 +210,6 @@ function durationsOf(tally: Tally, name: string): CacheDurations {
   };
 }
 
-const REASONS: Readonly<Record<CacheBypassReason, true>> = {
-  KEY_UNUSABLE: true,
-  NO_IDENTITY: true,
-  UNCACHEABLE: true,
-  WRITE_IN_PROGRESS: true,
-  STORE_UNAVAILABLE: true,
-  WAIT_TIMEOUT: true,
-  NESTED: true,
-  DOES_NOT_EXIST: true,
-  REQUESTED: true,
-  KEY_COLLISION: true,
-  ABORTED: true,
-  CLOSED: true,
-  MODE_OFF: true,
-  MODE_OBSERVE: true,
-};
 const SKIP_REASONS: Readonly<Record<CacheSubtreeSkipReason, true>> = {
   NO_TWIN: true,
   CHANGED_RESOLVER: true,
@@ -244,4 +229,4 @@ const SKIP_REASONS: Readonly<Record<CacheSubtreeSkipReason, true>> = {
   UNSTORABLE: true,
 };
 const isSkipReason = (reason: string): reason is CacheSubtreeSkipReason => Object.hasOwn(SKIP_REASONS, reason);
-const isKnown = (reason: string): reason is CacheBypassReason => Object.hasOwn(REASONS, reason);
+const isKnown = (reason: string): reason is CacheBypassReason => Object.hasOwn(CALLS_SOURCE, reason);

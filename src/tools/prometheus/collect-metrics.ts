@@ -1,10 +1,10 @@
 import { Counter, Histogram, type Registry } from "prom-client";
 import type { Cache } from "../../cache.js";
 import type { Cancel } from "../../core/base/clock.js";
-import { CachedError, describeSetting } from "../../core/base/errors.js";
-import { unknownOption } from "../../core/base/option-names.js";
+import { describeSetting, optionInvalid } from "../../core/base/errors.js";
 import { type CacheParts, partsOf } from "../../core/parts.js";
 import { type Attributes, METRICS, type Metric, type MetricName, MetricsSource } from "../../core/telemetry/metrics.js";
+import { checkOptionRules, hasMethod, isName, type OptionRules } from "../option-rules.js";
 
 /**
  * Adds the metrics of a cache to a Prometheus registry, as `collectDefaultMetrics` does with those of Node.js.
@@ -15,7 +15,7 @@ import { type Attributes, METRICS, type Metric, type MetricName, MetricsSource }
  */
 export function collectMetrics<Context>(cache: Cache<Context>, options: CollectOptions): MetricsCollection {
   const parts = partsOf(cache, "collectMetrics");
-  checkOptions(options);
+  checkOptionRules(options, "collectMetrics", RULES, ["register"]);
   const { register, name = parts.channel.prefix } = options;
   const metrics = new Map(Object.keys(METRICS).map((metric) => [metric, sharedMetric(metric as MetricName, register)]));
   const collected = collectedOf(parts, name, metrics);
@@ -103,8 +103,7 @@ function collectedOf(
   for (const known of any?.sources ?? []) {
     if (known.parts !== parts) continue;
     if (known.name === name) return known;
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
+    throw optionInvalid(
       `collectMetrics: \`name\`: expected ${describeSetting(known.name)}, under which the registry has this cache, got ${describeSetting(name)}`,
     );
   }
@@ -141,8 +140,7 @@ function sharedMetric(metric: MetricName, register: Registry): SharedCounter | S
   const known = register.getSingleMetric(name);
   if (known instanceof SharedCounter || known instanceof SharedHistogram) return known;
   if (known !== undefined)
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
+    throw optionInvalid(
       `collectMetrics: \`register\`: expected a registry without a metric \`${name}\`, got one that has it; pass another registry`,
     );
   return METRICS[metric].kind === "counter"
@@ -150,12 +148,7 @@ function sharedMetric(metric: MetricName, register: Registry): SharedCounter | S
     : new SharedHistogram(metric, register);
 }
 
-function checkOptions(options: unknown): void {
-  const { register, name, ...others } = (options ?? {}) as Readonly<Record<string, unknown>>;
-  const mistakes = Object.keys(others).map((other) => unknownOption(other, ["register", "name"]));
-  if (typeof (register as Partial<Registry> | undefined)?.getSingleMetric !== "function")
-    mistakes.push(`\`register\`: expected a Registry of prom-client, got ${describeSetting(register)}`);
-  if (name !== undefined && (typeof name !== "string" || name === ""))
-    mistakes.push(`\`name\`: expected a non-empty string, got ${describeSetting(name)}`);
-  if (mistakes.length > 0) throw new CachedError("CACHED_OPTION_INVALID", `collectMetrics: ${mistakes.join("; ")}`);
-}
+const RULES: OptionRules = {
+  register: [(value) => hasMethod(value, "getSingleMetric"), "a Registry of prom-client"],
+  name: [isName, "a non-empty string"],
+};
