@@ -22,7 +22,6 @@ const ADVICE = `advice(maxStaleRatio: $maxStaleRatio) {
 
 const OPTIONS = { "max-stale": { type: "string", default: "5" }, all: { type: "boolean" } } as const;
 
-/** Runs `graphql-cached advise`. */
 export const advise = serverCommand("advise", HELP, OPTIONS, async ({ values, positionals, terminal, connect }) => {
   const percents = { from: 0.1, to: 99, unit: "percent" };
   const maxStaleRatio = readNumber("advise", "--max-stale", values["max-stale"], percents) / 100;

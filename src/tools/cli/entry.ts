@@ -24,7 +24,6 @@ const FULL = `${BASIC} use explanation servableForMs
 /** An entry, as far as the server describes it. */
 type Entry = Omit<CacheEntry, "use" | "explanation"> & Partial<Pick<CacheEntry, "use" | "explanation">>;
 
-/** Runs `graphql-cached entry`. */
 export const entry = serverCommand("entry", HELP, KEY_OPTIONS, async ({ values, positionals, terminal, connect }) => {
   const [coordinate, ...others] = positionals;
   if (coordinate === undefined || others.length > 0)

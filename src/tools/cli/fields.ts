@@ -40,7 +40,6 @@ const SETTINGS: Readonly<Record<string, unknown>> = {
 /** Those that a server is asked for. */
 const ASKED = Object.keys(SETTINGS).filter((name) => name !== "subtree");
 
-/** Runs `graphql-cached fields`. */
 export const fields = serverCommand("fields", HELP, {}, async ({ values, positionals, terminal, connect }) => {
   const { sections, notes } = await inspect(await connect(), [
     {

@@ -13,7 +13,6 @@ import { CliError, printable } from "./terminal.js";
 
 /** Answers the queries of a command: a GraphQL endpoint, or a cache of this process on the store of others. */
 export interface Source {
-  /** What messages call it. */
   readonly name: string;
   /** Whether it knows the schema, so that the key of one entry can be made. */
   readonly hasSchema: boolean;
@@ -63,7 +62,6 @@ export async function inspect(
   };
 }
 
-/** A part of the inspection query. */
 export interface InspectedSection extends Section {
   /** Whether a command has something to show without it. */
   readonly isOptional?: boolean;

@@ -27,7 +27,6 @@ const OPTIONS = {
   soft: { type: "boolean" },
 } as const;
 
-/** Runs `graphql-cached invalidate`. */
 export const invalidate = serverCommand(
   "invalidate",
   HELP,

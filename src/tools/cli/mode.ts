@@ -26,7 +26,6 @@ const SETTING = "{ coordinate mode setAt setBy }";
 export const OBSERVED =
   "observed { reads hit stale miss bypassed hitRatio compared different comparedStale differentStale }";
 
-/** Runs `graphql-cached mode`. */
 export const mode = serverCommand("mode", HELP, {}, async ({ values, positionals, terminal, connect }) => {
   const wanted = positionals.at(-1);
   if (positionals.length > 2 || (wanted !== undefined && !MODES.includes(wanted)))
@@ -67,7 +66,6 @@ function settingLines(settings: readonly CacheModeSetting[]): string[] {
   ]);
 }
 
-/** Returns what the mode observe has measured, in words. */
 export function observationText(seen: CacheObservation): string {
   const { reads, hitRatio, stale, bypassed, compared, different, comparedStale, differentStale } = seen;
   const parts = [`${compact(reads)} reads, ${percent(hitRatio)} would be fresh hits`];

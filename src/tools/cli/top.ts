@@ -55,7 +55,6 @@ const OPTIONS = {
   once: { type: "boolean" },
 } as const;
 
-/** Runs `graphql-cached top`. */
 export const top = serverCommand("top", HELP, OPTIONS, async ({ values, positionals, terminal, connect }) => {
   if (positionals.length > 0) throw new CliError(`top: expected options only, got ${printable(positionals[0] ?? "")}`);
   const window = oneOf("--window", values.window, Object.keys(WINDOWS));

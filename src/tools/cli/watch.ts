@@ -14,7 +14,6 @@ Options:
   --once                     print what there is, and end
   --json                     print one JSON object per line`;
 
-/** How many invalidations are asked for each time. */
 const MAX_INVALIDATIONS = 500;
 /** How many of those that were printed are remembered. */
 const MAX_PRINTED = 20 * MAX_INVALIDATIONS;
@@ -39,7 +38,6 @@ const MISSING = `there were ${MAX_INVALIDATIONS} invalidations or more since the
 /** The name of an invalidation; others have the name of an event. */
 const INVALIDATION = "invalidation";
 
-/** An event, or an invalidation. */
 interface Happening {
   readonly name: string;
   readonly at: string;
@@ -50,7 +48,6 @@ type Process = Pick<CacheProcess, "id" | "host" | "pid">;
 
 const OPTIONS = { every: { type: "string", default: "2" }, once: { type: "boolean" } } as const;
 
-/** Runs `graphql-cached watch`. */
 export const watch = serverCommand("watch", HELP, OPTIONS, async ({ values, positionals, terminal, connect }) => {
   if (positionals.length > 0)
     throw new CliError(`watch: expected options only, got ${printable(positionals[0] ?? "")}`);

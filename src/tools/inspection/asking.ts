@@ -9,7 +9,6 @@ export interface AnswerError {
   readonly path: readonly unknown[] | undefined;
 }
 
-/** The answer to a query. */
 export interface Answer {
   readonly data: Readonly<Record<string, unknown>> | undefined;
   readonly errors: readonly AnswerError[];
@@ -144,7 +143,6 @@ export function failureOf(error: unknown): {
   return { isTimeout: (error as Error).name === "TimeoutError", cause, code: typeof code === "string" ? code : "" };
 }
 
-/** Executes an operation in this process. */
 export async function askSchema(
   schema: GraphQLSchema,
   [source, variableValues]: Parameters<Ask>,

@@ -68,7 +68,6 @@ async function checkKnown(
   );
 }
 
-/** Returns the mode of a field or loader. */
 export const modeOf = ({ sharedSettings }: Pick<CacheParts, "sharedSettings">, coordinate: string): CacheMode =>
   asEnum(sharedSettings.modes.of(coordinate));
 

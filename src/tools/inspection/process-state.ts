@@ -46,7 +46,6 @@ export interface SourceState extends Pick<CacheBulkhead, "running" | "queued" | 
   readonly breaker: BreakerState | null;
 }
 
-/** A failure of the store. */
 export interface FailureState {
   readonly at: string;
   readonly message: string;
@@ -67,7 +66,6 @@ export interface NodeState extends Pick<CacheStoreConnection, "operations" | "fa
 export interface ProcessState {
   /** Of this type. A process of another release may send another. */
   readonly format: typeof FORMAT;
-  /** The id of the process. */
   readonly process: string;
   readonly at: string;
   /** The oldest leases, and how many there are. */
@@ -82,7 +80,6 @@ export interface ProcessState {
   readonly unconfirmed: Omit<CacheUnconfirmedInvalidations, "since"> & { readonly since: string | null };
   /** How many selections of a field have subtrees, the most first. Undefined: the process is of a release without subtrees. */
   readonly subtrees?: readonly { readonly coordinate: string; readonly selections: number }[];
-  /** The newest first. */
   readonly events: readonly Omit<CacheRecentEvent, "process">[];
 }
 

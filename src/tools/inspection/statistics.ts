@@ -52,7 +52,6 @@ export function statsOf(
 
 const totalOf = (tallies: readonly Tally[]): Tally => sumOf([...tallies, ...tallies.map(subtreeTally)]);
 
-/** What this process knows of a field or loader. */
 export interface Declared {
   readonly coordinate: string;
   readonly policy: Policy;
@@ -148,7 +147,6 @@ function subtreesOf(
   };
 }
 
-/** Returns null if no read was observed. */
 function observationOf(tally: Tally): CacheObservation | null {
   const counts: ObservedCounts = { ...NOTHING_OBSERVED, ...Object.fromEntries(countsUnder(tally, "observed.")) };
   if (counts.reads === 0) return null;
@@ -159,7 +157,6 @@ function observationOf(tally: Tally): CacheObservation | null {
   };
 }
 
-/** Returns null if no hit was compared. */
 function samplingOf(tally: Tally): CacheSampling | null {
   const { "watched.samples": samples = 0, "watched.staleSamples": stale = 0 } = tally;
   if (samples === 0) return null;

@@ -47,7 +47,6 @@ export function mistakeInTrace(requested: unknown, overrides: readonly string[])
 /** The most misses of one response whose causes are looked up. */
 const MAX_MISSES = 100;
 
-/** Records what the cached fields and loaders of one execution do. */
 export class TraceRecorder implements Observer {
   readonly #parts: CacheParts;
   readonly #trace: Trace = {};
@@ -88,7 +87,6 @@ export class TraceRecorder implements Observer {
   }
 }
 
-/** Starts to record what the cached fields and loaders of one execution do. */
 export function beginTrace(parts: CacheParts, context: object): TraceRecorder {
   const recorder = new TraceRecorder(parts);
   parts.scopes.observe(context, recorder);

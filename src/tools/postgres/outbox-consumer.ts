@@ -107,7 +107,6 @@ class ConsumerLoop {
   #endWait: (() => void) | undefined;
   /** When this process took or renewed the lead; undefined while another process has it. */
   #ledAt: number | undefined;
-  /** How long another process has the lease. */
   #othersMs: number;
   #cleanAt: number;
   #checkAt: number;
@@ -168,7 +167,6 @@ class ConsumerLoop {
     return false;
   }
 
-  /** Another process leads. */
   #lose(): false {
     this.#ledAt = undefined;
     this.#othersMs = this.#parts.leaseMs;

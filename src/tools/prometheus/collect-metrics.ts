@@ -26,7 +26,7 @@ export function collectMetrics<Context>(cache: Cache<Context>, options: CollectO
     isStopped = true;
     if (--collected.users > 0) return;
     collected.source.stop();
-    for (const [metric, { sources }] of metrics) {
+    for (const [metric, { [SOURCES]: sources }] of metrics) {
       const isLast = sources.delete(collected) && sources.size === 0;
       if (isLast) register.removeSingleMetric(prometheusName(metric as MetricName));
     }
@@ -56,51 +56,15 @@ interface CollectedSource {
   users: number;
 }
 
-/** The metrics of caches in one registry. They are there once, whatever the number of caches. */
-interface SharedMetric {
-  readonly sources: Set<CollectedSource>;
-}
+/** A metric that the caches of a registry share, and what they count in it. */
+type SharedMetric = (Counter | Histogram) & { readonly [SOURCES]: Set<CollectedSource> };
 
-class SharedCounter extends Counter implements SharedMetric {
-  readonly sources = new Set<CollectedSource>();
-
-  constructor(metric: MetricName, register: Registry) {
-    super({
-      ...configOf(metric, register),
-      collect() {
-        const own = this as SharedCounter;
-        own.reset();
-        for (const { source } of own.sources)
-          source.collect((name, value, attributes) => {
-            if (name === metric) own.inc(labelsOf(attributes), value);
-          });
-      },
-    });
-  }
-}
-
-class SharedHistogram extends Histogram implements SharedMetric {
-  readonly sources = new Set<CollectedSource>();
-
-  constructor(metric: MetricName, register: Registry) {
-    super({
-      ...configOf(metric, register),
-      buckets: [...METRICS[metric].bounds],
-      collect() {
-        for (const { source } of (this as SharedHistogram).sources) source.flush();
-      },
-    });
-  }
-}
+const SOURCES: unique symbol = Symbol("graphql-cached.sources");
 
 /** Returns the metrics of a cache in a registry, and adds them if it has none. */
-function collectedOf(
-  parts: CacheParts,
-  name: string,
-  metrics: ReadonlyMap<string, SharedCounter | SharedHistogram>,
-): CollectedSource {
+function collectedOf(parts: CacheParts, name: string, metrics: ReadonlyMap<string, SharedMetric>): CollectedSource {
   const [any] = metrics.values();
-  for (const known of any?.sources ?? []) {
+  for (const known of any?.[SOURCES] ?? []) {
     if (known.parts !== parts) continue;
     if (known.name === name) return known;
     throw optionInvalid(
@@ -108,10 +72,10 @@ function collectedOf(
     );
   }
   const source = new MetricsSource(parts, name, (metric, seconds, attributes) => {
-    (metrics.get(metric) as SharedHistogram).observe(labelsOf(attributes), seconds);
+    (metrics.get(metric) as unknown as Histogram).observe(labelsOf(attributes), seconds);
   });
   const collected = { source, parts, name, users: 0 };
-  for (const { sources } of metrics.values()) sources.add(collected);
+  for (const metric of metrics.values()) metric[SOURCES].add(collected);
   return collected;
 }
 
@@ -125,27 +89,39 @@ const labelOf = (attribute: string): string => attribute.replaceAll(".", "_");
 const labelsOf = (attributes: Attributes): Record<string, string> =>
   Object.fromEntries(Object.entries(attributes).map(([name, value]) => [labelOf(name), value]));
 
-function configOf(metric: MetricName, register: Registry) {
-  const { description, attributes }: Metric = METRICS[metric];
-  return {
-    name: prometheusName(metric),
-    help: description,
-    labelNames: ["cache", ...attributes.map(labelOf)],
-    registers: [register],
-  };
-}
-
-function sharedMetric(metric: MetricName, register: Registry): SharedCounter | SharedHistogram {
+function sharedMetric(metric: MetricName, register: Registry): SharedMetric {
   const name = prometheusName(metric);
   const known = register.getSingleMetric(name);
-  if (known instanceof SharedCounter || known instanceof SharedHistogram) return known;
+  if (known !== undefined && SOURCES in known) return known as unknown as SharedMetric;
   if (known !== undefined)
     throw optionInvalid(
       `collectMetrics: \`register\`: expected a registry without a metric \`${name}\`, got one that has it; pass another registry`,
     );
-  return METRICS[metric].kind === "counter"
-    ? new SharedCounter(metric, register)
-    : new SharedHistogram(metric, register);
+  const { kind, description, attributes, bounds }: Metric = METRICS[metric];
+  const sources = new Set<CollectedSource>();
+  const labelNames = ["cache", ...attributes.map(labelOf)];
+  const config = { name, help: description, labelNames, registers: [register] };
+  if (kind === "counter") {
+    const counter = new Counter({
+      ...config,
+      collect() {
+        this.reset();
+        for (const { source } of sources)
+          source.collect((counted, value, labels) => {
+            if (counted === metric) this.inc(labelsOf(labels), value);
+          });
+      },
+    });
+    return Object.assign(counter, { [SOURCES]: sources } as const);
+  }
+  const histogram = new Histogram({
+    ...config,
+    buckets: [...bounds],
+    collect() {
+      for (const { source } of sources) source.flush();
+    },
+  });
+  return Object.assign(histogram, { [SOURCES]: sources } as const);
 }
 
 const RULES: OptionRules = {
