@@ -9,7 +9,7 @@ import {
   validate,
 } from "graphql";
 import { EXPECTED_TIMER_MS, isTimerMs, within } from "../core/base/clock.js";
-import { CachedError, describeSetting } from "../core/base/errors.js";
+import { CachedError, describeSetting, optionInvalid } from "../core/base/errors.js";
 import { toError } from "../core/base/graphql-version.js";
 import { checkOptionNames } from "../core/base/option-names.js";
 import { checkServed } from "../core/directive/compile/served-schema.js";
@@ -125,7 +125,7 @@ function checkOptions(options: unknown, parts: CacheParts): void {
   expect(isFunction(context), "context", "a function that returns the context of an operation", context);
   expect(concurrency === undefined || isCount, "concurrency", "an integer of at least 1", concurrency);
   expect(timeoutMs === undefined || isTimerMs(timeoutMs), "timeoutMs", EXPECTED_TIMER_MS, timeoutMs);
-  if (mistakes.length > 0) throw new CachedError("CACHED_OPTION_INVALID", `cache.warmUp: ${mistakes.join("; ")}`);
+  if (mistakes.length > 0) throw optionInvalid(`cache.warmUp: ${mistakes.join("; ")}`);
   if (execute === undefined) checkServed(schema as GraphQLSchema, parts, "cache.warmUp");
 }
 
@@ -133,8 +133,7 @@ function checkOptions(options: unknown, parts: CacheParts): void {
 function queryOf(operation: WarmUpOperation, place: string): DocumentNode {
   const { query, operationName } = operation ?? {};
   if (typeof query !== "string")
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
+    throw optionInvalid(
       `${place}: expected an operation such as { query: "{ top { title } }", variables: {} }, got ${describeSetting(operation)}`,
     );
   const document = parse(query);
@@ -144,8 +143,7 @@ function queryOf(operation: WarmUpOperation, place: string): DocumentNode {
     if (definition.kind !== Kind.OPERATION_DEFINITION || definition.operation === "query") continue;
     const { operation: kind, name } = definition;
     if (isNamed && name?.value !== operationName) continue;
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
+    throw optionInvalid(
       `${place}: expected a query, got ${name === undefined ? `a ${kind}` : `the ${kind} \`${name.value}\``}; remove it: a warm-up changes nothing and waits for nothing`,
     );
   }

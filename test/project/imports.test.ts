@@ -23,6 +23,7 @@ const RANKS: Readonly<Record<string, number>> = {
   store: 3,
   memory: 3.5,
   fleet: 4,
+  "option-rules.ts": 4,
   tier: 4,
   loader: 5,
   "schema-rules.ts": 5,

@@ -1,6 +1,7 @@
-import { CachedError, describeSetting, inOneLine, messageOf } from "../../core/base/errors.js";
+import { describeSetting, inOneLine, messageOf, optionInvalid } from "../../core/base/errors.js";
+import { type Answer, failureOf, type Posted, post } from "../../tools/inspection/asking.js";
+import { Refusal, type Source } from "./ask.js";
 import type { Permissions } from "./permissions.js";
-import { type Answer, Refusal, readError, type Source } from "./source.js";
 
 /**
  * Returns a source that sends queries to a GraphQL endpoint with the inspection in its schema. Throws
@@ -10,27 +11,14 @@ export function endpointSource(endpoint: unknown, headersOf: HeadersOf): Source 
   const target = targetOf(endpoint);
   // The page shows it, so without credentials and query.
   const name = `${target.origin}${target.pathname}`;
-  return {
-    ask: async (query, variables, { permissions, request }) => {
+  return ({ permissions, request }) =>
+    async (...operation) => {
       const headers = await requestHeaders(headersOf, request);
-      let response: Response;
-      let text: string;
-      try {
-        response = await fetch(target, {
-          method: "POST",
-          headers,
-          body: JSON.stringify({ query, variables }),
-          // Another server must not get the headers, which can contain secrets.
-          redirect: "error",
-          signal: AbortSignal.timeout(TIMEOUT_MS),
-        });
-        text = await response.text();
-      } catch (error) {
+      const posted = await post(target, headers, operation, TIMEOUT_MS).catch((error: unknown) => {
         throw new Refusal("ENDPOINT_UNREACHABLE", `${name} cannot be reached: ${reasonOf(error)}.`);
-      }
-      return withoutArguments(answerIn(name, response, text), permissions);
-    },
-  };
+      });
+      return withoutArguments(posted.answer ?? refuse(name, posted), permissions);
+    };
 }
 
 /** Returns the headers to send to the endpoint for a request. */
@@ -45,8 +33,7 @@ function targetOf(endpoint: unknown): URL {
   const isUsable =
     target !== undefined && /^https?:$/.test(target.protocol) && target.username + target.password === "";
   if (isUsable) return target;
-  throw new CachedError(
-    "CACHED_OPTION_INVALID",
+  throw optionInvalid(
     `inspectorHandler: \`endpoint\`: expected the http or https URL of a GraphQL endpoint, without a user name or password, got ${target === undefined ? describeSetting(endpoint) : "another URL"}; credentials belong in \`headers\``,
   );
 }
@@ -57,8 +44,6 @@ async function requestHeaders(headersOf: HeadersOf, request: unknown): Promise<H
     const given = ((await headersOf(request as never)) ?? {}) as Readonly<Record<string, unknown>>;
     for (const [name, value] of Object.entries(given))
       if (value !== undefined && value !== null) headers.set(name, String(value));
-    headers.set("content-type", "application/json");
-    headers.set("accept", "application/graphql-response+json, application/json");
     return headers;
   } catch {
     // The message can contain a value, which can be a secret.
@@ -70,40 +55,20 @@ async function requestHeaders(headersOf: HeadersOf, request: unknown): Promise<H
 }
 
 function reasonOf(error: unknown): string {
-  if ((error as Error).name === "TimeoutError") return `no answer within ${TIMEOUT_MS / 1_000} s`;
-  const cause = (error as { readonly cause?: unknown }).cause ?? error;
-  const { code } = cause as { readonly code?: unknown };
-  return inOneLine(typeof code === "string" ? code : messageOf(cause), 200);
+  const { isTimeout, cause, code } = failureOf(error);
+  return isTimeout ? `no answer within ${TIMEOUT_MS / 1_000} s` : inOneLine(code || messageOf(cause), 200);
 }
 
-function answerIn(name: string, { status, headers }: Response, text: string): Answer {
-  let body: unknown;
-  try {
-    body = JSON.parse(text);
-  } catch {
-    body = undefined;
-  }
-  const { data, errors } = (typeof body === "object" && body !== null ? body : {}) as {
-    readonly data?: unknown;
-    readonly errors?: unknown;
-  };
-  const hasData = typeof data === "object" && data !== null;
-  if (!hasData && !Array.isArray(errors)) {
-    if (status === 401 || status === 403)
-      throw new Refusal(
-        "ENDPOINT_DENIED",
-        `${name} denies access (HTTP ${status}); pass its credentials with the option \`headers\`.`,
-      );
-    const type = inOneLine(headers.get("content-type") ?? "no content type", 60);
+function refuse(name: string, { status, type = "no content type" }: Posted): never {
+  if (status === 401 || status === 403)
     throw new Refusal(
-      "ENDPOINT_INVALID",
-      `${name} sent no answer of a GraphQL server, but ${type} (HTTP ${status}); is it the URL of the GraphQL endpoint?`,
+      "ENDPOINT_DENIED",
+      `${name} denies access (HTTP ${status}); pass its credentials with the option \`headers\`.`,
     );
-  }
-  return {
-    data: hasData ? (data as Answer["data"]) : undefined,
-    errors: Array.isArray(errors) ? errors.map(readError) : [],
-  };
+  throw new Refusal(
+    "ENDPOINT_INVALID",
+    `${name} sent no answer of a GraphQL server, but ${inOneLine(type, 60)} (HTTP ${status}); is it the URL of the GraphQL endpoint?`,
+  );
 }
 
 interface HotKey {

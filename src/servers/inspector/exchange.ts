@@ -10,10 +10,9 @@ import {
   type Outgoing,
   readObject,
 } from "../http/exchange.js";
-import { askSections, runMutation } from "./ask.js";
+import { askFor, Refusal, runMutation, type Source } from "./ask.js";
 import { OPERATIONS, type Operation } from "./operations.js";
 import { Permissions, type Rules } from "./permissions.js";
-import { Refusal, type Source } from "./source.js";
 
 /** Answers the requests of the page. */
 export class Inspector {
@@ -56,14 +55,14 @@ export class Inspector {
     request: unknown,
   ): Promise<object> {
     const permissions = new Permissions(this.#rules, request);
-    const caller = { permissions, request };
+    const ask = this.#source({ permissions, request });
     if (!(await permissions.mayLook()))
       throw new Refusal(
         "CACHED_INSPECTION_DENIED",
         "You may not look at this cache: the option `allow` of inspectorHandler does not admit this request.",
       );
     if (operation.kind === "query") {
-      const found = await askSections(this.#source, operation, variables, caller);
+      const found = await askFor(ask, operation, variables);
       if (name !== "policies") return { data: found.sections, missing: found.missing };
       const may = { invalidate: await permissions.mayInvalidate(), setModes: await permissions.maySetModes() };
       return { data: { ...found.sections, may }, missing: found.missing };
@@ -79,7 +78,7 @@ export class Inspector {
             "CACHED_INVALIDATION_DENIED",
             "You may not invalidate: the option `allowInvalidation` of inspectorHandler does not admit this request.",
           );
-    return { data: { [operation.field]: await runMutation(this.#source, operation, variables, caller) }, missing: [] };
+    return { data: { [operation.field]: await runMutation(ask, operation, variables) }, missing: [] };
   }
 }
 

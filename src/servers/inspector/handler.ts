@@ -1,13 +1,15 @@
-import { CachedError } from "../../core/base/errors.js";
+import { type CachedError, optionInvalid } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
 import { type CacheHandle, partsOf } from "../../core/parts.js";
 import type { Logger } from "../../core/telemetry/log-listener.js";
 import { type AccessDetail, type Allow, checkedPermission } from "../../tools/inspection/access.js";
+import { askSchema } from "../../tools/inspection/asking.js";
+import { inspectionSchema } from "../../tools/inspection/schema.js";
 import { type HttpHandler, type HttpRequest, handlerOf } from "../http/servers.js";
-import { cacheSource } from "./cache-source.js";
+import type { Source } from "./ask.js";
 import { endpointSource, type HeadersOf } from "./endpoint-source.js";
 import { Inspector } from "./exchange.js";
-import type { Rules } from "./permissions.js";
+import type { Permissions, Rules } from "./permissions.js";
 
 /**
  * Returns a handler that serves the inspector page, and answers its questions, at the URL where it is mounted. It never
@@ -85,6 +87,18 @@ export type InspectorHandler = HttpHandler;
 
 const OPTIONS = ["cache", "endpoint", "headers", "allow", "allowInvalidation", "allowModes"];
 
+/** Returns a source that runs the resolvers of the inspection on a cache of this process. */
+function cacheSource(cache: CacheHandle<never>): Source {
+  const schema = inspectionSchema<Permissions>(cache as never, {
+    inspection: (permissions, detail) => permissions.mayLook(detail),
+    control: (permissions) => permissions.maySetModes(),
+    invalidation: (permissions) => permissions.mayInvalidate(),
+  });
+  return ({ permissions }) =>
+    (...operation) =>
+      askSchema(schema, operation, permissions);
+}
+
 const nobody = (): boolean => false;
 
 function headersOf(headers: unknown): HeadersOf {
@@ -93,5 +107,4 @@ function headersOf(headers: unknown): HeadersOf {
   throw invalid("`headers`: expected an object of headers, or a function that returns one, got something else");
 }
 
-const invalid = (mistake: string): CachedError =>
-  new CachedError("CACHED_OPTION_INVALID", `inspectorHandler: ${mistake}`);
+const invalid = (mistake: string): CachedError => optionInvalid(`inspectorHandler: ${mistake}`);

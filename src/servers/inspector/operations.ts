@@ -1,12 +1,4 @@
-/** A part of the inspection query that can be missing while others are shown. */
-export interface Section {
-  /** The field of `CacheInspection`, or its alias. */
-  readonly name: string;
-  /** What is asked, with its selection. */
-  readonly text: string;
-  /** What is asked of servers of an older release, which do not know all of it. */
-  readonly older?: string;
-}
+import type { Section } from "../../tools/inspection/asking.js";
 
 /** What the page can ask for. Nothing else is executed, or sent to an endpoint. */
 export type Operation =

@@ -1,3 +1,4 @@
+import type { CacheAdvice } from "../../generated/schema.js";
 import { readNumber, serverCommand, show } from "./command.js";
 import { chosen, inspect } from "./inspection.js";
 import { CliError, printable, wrapRows } from "./terminal.js";
@@ -13,23 +14,6 @@ Options:
   --all                      show why there is no advice for the others as well
   --json                     print the advice as JSON`;
 
-interface Lifetimes {
-  readonly loadsPerSecond: number;
-  readonly staleRatio: number | null;
-  readonly maxStaleRatio: number | null;
-}
-
-/** The advice for one field or loader. */
-interface Advice {
-  readonly coordinate: string;
-  readonly kind: string;
-  readonly reason: string;
-  readonly diff: string | null;
-  readonly current: Lifetimes;
-  readonly proposed: Lifetimes | null;
-  readonly saving: { readonly loadsPerSecond: number; readonly loadMsPerSecond: number } | null;
-}
-
 const LIFETIMES = "{ maxAge staleWhileRevalidate loadsPerSecond staleRatio maxStaleRatio }";
 const ADVICE = `advice(maxStaleRatio: $maxStaleRatio) {
   coordinate kind reason diff comparisons changesPerHour maxChangesPerHour
@@ -38,7 +22,6 @@ const ADVICE = `advice(maxStaleRatio: $maxStaleRatio) {
 
 const OPTIONS = { "max-stale": { type: "string", default: "5" }, all: { type: "boolean" } } as const;
 
-/** Runs `graphql-cached advise`. */
 export const advise = serverCommand("advise", HELP, OPTIONS, async ({ values, positionals, terminal, connect }) => {
   const percents = { from: 0.1, to: 99, unit: "percent" };
   const maxStaleRatio = readNumber("advise", "--max-stale", values["max-stale"], percents) / 100;
@@ -47,14 +30,14 @@ export const advise = serverCommand("advise", HELP, OPTIONS, async ({ values, po
     throw new CliError("advise: expected an endpoint: a Redis server does not know the policies; pass --endpoint");
   const variables = { maxStaleRatio: ["Float!", maxStaleRatio] } as const;
   const { sections, notes } = await inspect(source, [{ name: "advice", text: ADVICE }], variables);
-  const advice = chosen("advise", sections.advice as readonly Advice[], positionals);
+  const advice = chosen("advise", sections.advice as readonly CacheAdvice[], positionals);
   const lines = pageOf(advice, values.all === true || positionals.length > 0);
   show(terminal, values.json === true ? { advice, notes } : undefined, lines, notes);
 });
 
 /** What saves most comes first. */
-function pageOf(advice: readonly Advice[], isAll: boolean): string[] {
-  const savedBy = ({ saving }: Advice): number => saving?.loadsPerSecond ?? 0;
+function pageOf(advice: readonly CacheAdvice[], isAll: boolean): string[] {
+  const savedBy = ({ saving }: CacheAdvice): number => saving?.loadsPerSecond ?? 0;
   const proposals = advice
     .filter(({ kind }) => kind !== "NONE")
     .toSorted((one, other) => savedBy(other) - savedBy(one));
@@ -65,13 +48,13 @@ function pageOf(advice: readonly Advice[], isAll: boolean): string[] {
   return [...lines, `No advice for ${others.length} ${rest}; --all shows why.`];
 }
 
-function describe({ coordinate, reason, diff, current, proposed, saving }: Advice): string[] {
+function describe({ coordinate, reason, diff, current, proposed, saving }: CacheAdvice): string[] {
   const rows: [string, string][] = [["why", reason]];
-  if (proposed === null || saving === null) return [printable(coordinate), ...wrapRows(rows, 10)];
+  if (proposed == null || saving == null) return [printable(coordinate), ...wrapRows(rows, 10)];
   const { loadMsPerSecond } = saving;
   const what = loadMsPerSecond < 0 ? "costs" : "saves";
   const loads = `${rate(current.loadsPerSecond)}, then ${rate(proposed.loadsPerSecond)}`;
-  const now = current.staleRatio === null ? "unknown" : `${share(current.staleRatio)} of the reads`;
+  const now = current.staleRatio == null ? "unknown" : `${share(current.staleRatio)} of the reads`;
   rows.push(
     ["loads", `${loads}; ${what} ${time(Math.abs(loadMsPerSecond))} of load time`],
     ["outdated", `${now}, then ${share(proposed.staleRatio)}, at most ${share(proposed.maxStaleRatio)}`],
@@ -85,4 +68,4 @@ const rate = (perSecond: number): string =>
   perSecond >= 1 ? `${short(perSecond)} a second` : `${short(3600 * perSecond)} an hour`;
 const time = (msPerSecond: number): string =>
   msPerSecond >= 1 ? `${short(msPerSecond)} ms a second` : `${short(3.6 * msPerSecond)} s an hour`;
-const share = (ratio: number | null): string => `${short(100 * (ratio ?? 0))} %`;
+const share = (ratio: number | null | undefined): string => `${short(100 * (ratio ?? 0))} %`;

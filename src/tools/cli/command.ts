@@ -6,8 +6,8 @@ import { describeSetting, messageOf } from "../../core/base/errors.js";
 import type { ApplyCachedOptions } from "../../core/directive/compile/wrap-fields.js";
 import type { CacheOptions } from "../../options.js";
 import { endpointSource } from "./endpoint.js";
+import type { Source } from "./inspection.js";
 import { redisSource } from "./redis.js";
-import type { Source } from "./source.js";
 import { CliError, jsonText, noteLines, printable, type Terminal } from "./terminal.js";
 
 /** Runs a command. Returns the exit code. */
@@ -15,7 +15,6 @@ export type Command = (argv: readonly string[], terminal: Terminal) => Promise<n
 
 type Options = NonNullable<ParseArgsConfig["options"]>;
 
-/** The options of every command. */
 const COMMON = { help: { type: "boolean", short: "h" }, json: { type: "boolean" } } as const;
 
 type Arguments<Given extends Options> = ReturnType<
@@ -49,7 +48,6 @@ export function readNumber(
   throw new CliError(`${command}: ${option}: expected ${kind} from ${from} to ${to}, got ${printable(given)}`);
 }
 
-/** The options that say whom a command asks. */
 const SOURCE_OPTIONS = {
   endpoint: { type: "string" },
   header: { type: "string", multiple: true },
@@ -72,7 +70,6 @@ Environment variables say the same, and keep secrets out of the list of
 processes: GRAPHQL_CACHED_ENDPOINT, GRAPHQL_CACHED_HEADERS (one header per
 line), GRAPHQL_CACHED_REDIS, GRAPHQL_CACHED_PREFIX.`;
 
-/** What a command that asks a server works with. */
 export interface Call<Own extends Options> extends Pick<Arguments<Own>, "values" | "positionals"> {
   readonly terminal: Terminal;
   /** Opens the source that the options name; it is closed when the command has ended. */

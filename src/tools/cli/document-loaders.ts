@@ -16,7 +16,6 @@ export type DocumentKind = "type definitions" | "operations";
 
 /** What is used of a loader of @graphql-tools. */
 interface Loader {
-  /** Returns absolute paths. */
   resolveGlobs(pattern: string, options: object): Promise<readonly string[]>;
   /** Returns the documents in templates with the tag `gql`, or behind the comment GraphQL. */
   load(path: string, options: object): Promise<readonly { rawSDL?: string; document?: DocumentNode }[]>;

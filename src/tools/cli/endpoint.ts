@@ -1,5 +1,6 @@
 import { messageOf } from "../../core/base/errors.js";
-import { type Answer, readErrors, type Source } from "./source.js";
+import { failureOf, type Posted, post } from "../inspection/asking.js";
+import type { Source } from "./inspection.js";
 import { CliError, printable } from "./terminal.js";
 
 /** Returns a source that sends queries to a GraphQL endpoint. Throws `CliError` for an invalid URL or header. */
@@ -9,10 +10,7 @@ export function endpointSource(command: string, url: string, headers: readonly s
     throw new CliError(
       `${command}: --endpoint: expected a URL such as http://localhost:4000/graphql, got ${printable(url.replace(/\/\/.*@/, "//"))}`,
     );
-  const sent = new Headers({
-    "content-type": "application/json",
-    accept: "application/graphql-response+json, application/json",
-  });
+  const sent = new Headers();
   // fetch refuses a URL that contains them, and repeats it.
   const { username, password } = target;
   if (username !== "" || password !== "") {
@@ -34,33 +32,19 @@ export function endpointSource(command: string, url: string, headers: readonly s
   return {
     name,
     hasSchema: true,
-    ask: async (query, variables) => {
-      let response: Response;
-      let text: string;
-      try {
-        response = await fetch(target, {
-          method: "POST",
-          headers: sent,
-          body: JSON.stringify({ query, variables }),
-          // Another server must not get the headers, which can contain secrets.
-          redirect: "error",
-          signal: AbortSignal.timeout(timeoutMs),
-        });
-        text = await response.text();
-      } catch (error) {
+    ask: async (...operation) => {
+      const posted = await post(target, sent, operation, timeoutMs).catch((error: unknown) => {
         throw new CliError(`${name}: ${connectionMistake(error, timeoutMs)}`);
-      }
-      return answerIn(name, response, text);
+      });
+      return posted.answer ?? refuse(name, posted);
     },
     close: async () => undefined,
   };
 }
 
 function connectionMistake(error: unknown, timeoutMs: number): string {
-  if ((error as Error).name === "TimeoutError")
-    return `no answer within ${timeoutMs} ms; is the server overloaded? --timeout waits longer`;
-  const cause = (error as { readonly cause?: unknown }).cause ?? error;
-  const { code = "" } = cause as { readonly code?: string };
+  const { isTimeout, cause, code } = failureOf(error);
+  if (isTimeout) return `no answer within ${timeoutMs} ms; is the server overloaded? --timeout waits longer`;
   if (/CERT|SELF_SIGNED|UNABLE_TO_VERIFY|UNABLE_TO_GET_ISSUER/.test(code))
     return `its certificate is not trusted (${code}); set NODE_EXTRA_CA_CERTS to the file of its certificate authority`;
   if (code === "ECONNREFUSED") return "nothing listens there (ECONNREFUSED); is the server running?";
@@ -71,21 +55,13 @@ function connectionMistake(error: unknown, timeoutMs: number): string {
   return `cannot be reached: ${printable(reason)}${code === "" || reason.includes(code) ? "" : ` (${printable(code)})`}`;
 }
 
-function answerIn(name: string, { status, headers }: Response, text: string): Answer {
-  let body: unknown;
-  try {
-    body = JSON.parse(text);
-  } catch {}
-  const { data, errors } = (body ?? {}) as { readonly data?: unknown; readonly errors?: unknown };
-  if (Array.isArray(errors) || (typeof data === "object" && data !== null))
-    return { data: (data ?? undefined) as Answer["data"], errors: readErrors(errors) };
+function refuse(name: string, { status, type = "no content type", isJson }: Posted): never {
   if (status === 401 || status === 403)
     throw new CliError(
       `${name}: the server denies access; pass the credentials with --header or GRAPHQL_CACHED_HEADERS`,
     );
-  const [type = ""] = (headers.get("content-type") ?? "no content type").split(";");
-  const isBroken = body === undefined && /\bjson\b/.test(headers.get("content-type") ?? "");
+  const got = !isJson && /\bjson\b/.test(type) ? "invalid JSON" : printable(type.split(";", 1).join());
   throw new CliError(
-    `${name}: expected the answer of a GraphQL server, got ${isBroken ? "invalid JSON" : printable(type)} (HTTP ${status}); is this the URL of the GraphQL endpoint?`,
+    `${name}: expected the answer of a GraphQL server, got ${got} (HTTP ${status}); is this the URL of the GraphQL endpoint?`,
   );
 }

@@ -1,7 +1,8 @@
+import type { CacheEntry, CacheFieldStats } from "../../generated/schema.js";
+import { operationParts, type Variables } from "../inspection/asking.js";
 import { serverCommand, show } from "./command.js";
-import { inspect, operationParts, type Variables } from "./inspection.js";
+import { inspect, type Source } from "./inspection.js";
 import { KEY_HELP, KEY_OPTIONS, keyVariables } from "./key-options.js";
-import type { Source } from "./source.js";
 import { CliError, duration, printable, wrap, wrapRows } from "./terminal.js";
 
 const HELP = `Usage: graphql-cached entry <coordinate> [options]
@@ -21,29 +22,8 @@ const FULL = `${BASIC} use explanation servableForMs
   invalidation { at via mutation process { host pid } }`;
 
 /** An entry, as far as the server describes it. */
-interface Entry {
-  readonly state: string;
-  readonly negative: boolean;
-  readonly ageMs: number;
-  readonly freshForMs: number;
-  readonly loadMs: number;
-  readonly valueBytes: number;
-  readonly leaseForMs: number | null;
-  readonly outdated: boolean;
-  readonly stale: boolean;
-  readonly use?: string;
-  readonly explanation?: string;
-  readonly servableForMs?: number | null;
-  readonly lease?: { readonly endsInMs: number; readonly process: Process | null } | null;
-  readonly tags?: { readonly static: readonly string[]; readonly resultCount: number } | null;
-}
+type Entry = Omit<CacheEntry, "use" | "explanation"> & Partial<Pick<CacheEntry, "use" | "explanation">>;
 
-interface Process {
-  readonly host: string | null;
-  readonly pid: number | null;
-}
-
-/** Runs `graphql-cached entry`. */
 export const entry = serverCommand("entry", HELP, KEY_OPTIONS, async ({ values, positionals, terminal, connect }) => {
   const [coordinate, ...others] = positionals;
   if (coordinate === undefined || others.length > 0)
@@ -73,7 +53,7 @@ async function describeMissing(coordinate: string, given: Variables, source: Sou
   const parts = Object.entries(given).map(([name, [, value]]) => `--${name} ${JSON.stringify(value)}`);
   const rows: Row[] = [["looked for", parts.length === 0 ? "a key without arguments" : parts.join(" ")]];
   const fields = await inspect(source, [{ name: "fields", text: "fields { coordinate scope policy { key } }" }]).then(
-    ({ sections }) => sections.fields as readonly PolicyOfField[],
+    ({ sections }) => sections.fields as readonly CacheFieldStats[],
     () => [],
   );
   const field = fields.find((one) => one.coordinate === coordinate);
@@ -84,12 +64,6 @@ async function describeMissing(coordinate: string, given: Variables, source: Sou
       `${key.join(", ") || "the same for all calls"}${field?.scope === "PRIVATE" ? ", and the identity" : ""}`,
     ]);
   return [...wrap(printable(`${coordinate}: the store has no entry for this key.`)), ...wrapRows(rows, 14)];
-}
-
-interface PolicyOfField {
-  readonly coordinate: string;
-  readonly scope: string | null;
-  readonly policy: { readonly key: readonly string[] | null } | null;
 }
 
 type Row = readonly [name: string, text: string];
@@ -111,7 +85,7 @@ function describe(coordinate: string, found: Entry): string[] {
   const leaseMs = lease?.endsInMs ?? found.leaseForMs;
   const holder = lease?.process;
   const of = holder?.host == null ? "" : `, process ${holder.pid} on ${holder.host}`;
-  if (leaseMs !== null) rows.push(["lease", `ends in ${duration(leaseMs)}${of}`]);
+  if (leaseMs != null) rows.push(["lease", `ends in ${duration(leaseMs)}${of}`]);
   if (tags) {
     const ofResult = tags.resultCount > 0 ? [`${tags.resultCount} of the result`] : [];
     rows.push(["tags", [...tags.static, ...ofResult].join(", ") || "none"]);

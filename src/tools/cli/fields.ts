@@ -1,6 +1,7 @@
+import type { CacheFieldStats, CacheMode, CacheSubtreeStats } from "../../generated/schema.js";
 import { serverCommand, show } from "./command.js";
 import { chosen, inspect } from "./inspection.js";
-import { OBSERVED, type Observation, observationText } from "./mode.js";
+import { OBSERVED, observationText } from "./mode.js";
 import { compact, percent, printable, wrapRows } from "./terminal.js";
 
 const HELP = `Usage: graphql-cached fields [<coordinate>...] [options]
@@ -13,26 +14,9 @@ Options:
   --json                     print the fields as JSON, with all settings`;
 
 /** A field or loader, as far as the server describes it. */
-interface Field {
-  readonly coordinate: string;
-  readonly maxAge: number | null;
-  readonly scope: string | null;
-  /** With the settings of its type, its profile and the defaults applied. */
-  readonly policy?: PolicyWithKey | null;
-  readonly mode?: string;
-  readonly observed?: Observation | null;
-  /** Missing unless it has some. */
-  readonly subtrees?: FieldSubtrees | null;
-}
-
-type PolicyWithKey = Readonly<Record<string, unknown> & Record<"key" | "tags", readonly string[] | null>>;
-
-interface FieldSubtrees {
-  readonly stats: { readonly reads: number; readonly hitRatio: number | null };
-  readonly selections: number;
-  readonly holes: readonly string[];
-  readonly skipped: readonly { readonly reason: string; readonly subject: string; readonly count: number }[];
-}
+type Field = Pick<CacheFieldStats, "coordinate" | "maxAge" | "scope" | "policy" | "observed" | "subtrees"> & {
+  readonly mode?: CacheMode;
+};
 
 /** The settings, in the order in which they are shown, and the value at which each is off. */
 const SETTINGS: Readonly<Record<string, unknown>> = {
@@ -56,7 +40,6 @@ const SETTINGS: Readonly<Record<string, unknown>> = {
 /** Those that a server is asked for. */
 const ASKED = Object.keys(SETTINGS).filter((name) => name !== "subtree");
 
-/** Runs `graphql-cached fields`. */
 export const fields = serverCommand("fields", HELP, {}, async ({ values, positionals, terminal, connect }) => {
   const { sections, notes } = await inspect(await connect(), [
     {
@@ -89,8 +72,8 @@ function describe({ coordinate, maxAge, scope, policy, mode = "ON", observed, su
   // A loader's key is its id, and its tags are computed.
   if (policy != null)
     rows.push(
-      ["key", policy.key === null ? "the id" : policy.key.join(", ") || "the same for all calls"],
-      ["tags", policy.tags === null ? "computed by the loader" : policy.tags.join(", ") || "none"],
+      ["key", policy.key == null ? "the id" : policy.key.join(", ") || "the same for all calls"],
+      ["tags", policy.tags == null ? "computed by the loader" : policy.tags.join(", ") || "none"],
     );
   if (mode !== "ON") rows.push(["mode", mode.toLowerCase()]);
   if (observed != null) rows.push(["observed", observationText(observed)]);
@@ -107,9 +90,9 @@ function policyText(policy: Readonly<Record<string, unknown>>): string {
     .join(", ");
 }
 
-function subtreesText({ stats: { reads, hitRatio }, selections, holes, skipped }: FieldSubtrees): string {
+function subtreesText({ stats: { reads, hitRatio }, selections, holes, skipped }: CacheSubtreeStats): string {
   const parts = [
-    `${compact(reads)} reads${hitRatio === null ? "" : `, ${percent(hitRatio)} of them hits`}`,
+    `${compact(reads)} reads${hitRatio == null ? "" : `, ${percent(hitRatio)} of them hits`}`,
     `${selections} ${selections === 1 ? "selection" : "selections"}`,
   ];
   if (holes.length > 0) parts.push(`holes: ${holes.join(", ")}`);

@@ -1,68 +1,68 @@
-import type { AnswerError, Source } from "./source.js";
+import {
+  ACCESS_CODES,
+  type AnswerError,
+  type Ask,
+  askSections,
+  DENIED_BY,
+  operationParts,
+  type Part,
+  type Section,
+  type Variables,
+} from "../inspection/asking.js";
 import { CliError, printable } from "./terminal.js";
 
+/** Answers the queries of a command: a GraphQL endpoint, or a cache of this process on the store of others. */
+export interface Source {
+  readonly name: string;
+  /** Whether it knows the schema, so that the key of one entry can be made. */
+  readonly hasSchema: boolean;
+  readonly ask: Ask;
+  /** Invalidates all entries of a field or loader, if that needs another way than a mutation. */
+  readonly invalidateCoordinate?: (coordinate: string, isSoft: boolean) => Promise<void>;
+  close(): Promise<void>;
+}
+
 /**
- * Asks for parts of the inspection. Servers of an older release, which do not know all of them, are asked for the rest.
- * Throws `CliError` if the server has no inspection, denies it, or lacks a required part.
+ * Asks for parts of the inspection. Throws `CliError` if the server has no inspection, denies it, or lacks a required
+ * part.
  */
 export async function inspect(
   source: Source,
-  sections: readonly Section[],
+  sections: readonly InspectedSection[],
   variables: Variables = {},
 ): Promise<Inspected> {
-  const lacking = new Set<string>();
-  const result = (found: Readonly<Record<string, unknown>>, reasons: readonly string[] = []): Inspected => ({
-    sections: found,
-    notes: [...(lacking.size === 0 ? [] : [lackingText([...lacking])]), ...reasons],
-  });
-  let asked = sections;
-  // Each round leaves out at least one part or asks an older form of it.
-  for (let round = 0; round <= 2 * sections.length; round++) {
-    const texts = asked.map(({ text }) => text).join(" ");
-    // Servers refuse variables that no part uses.
-    const used = Object.fromEntries(Object.entries(variables).filter(([name]) => texts.includes(`$${name}`)));
-    const { header, values } = operationParts("query", used);
-    const { data, errors } = await source.ask(`${header} { cacheInspection { ${texts} } }`, values);
-    const answer = data?.cacheInspection;
-    const found = typeof answer === "object" && answer !== null ? (answer as Inspected["sections"]) : undefined;
-    if (errors.length === 0 && found !== undefined) {
-      const absent = asked.filter(({ name }) => found[name] === undefined);
-      if (absent.length === asked.length || absent.some(({ isOptional }) => isOptional !== true))
-        throw notInAnswer(source, absent);
-      return result(found);
-    }
+  const { parts, others } = await askSections(source.ask, sections, variables, (errors) => {
     checkAccess(source, errors);
-    const failures = errors.map(({ message, path: [, name] }) => ({ message, name }));
-    const hasFailed = (given: unknown): boolean => failures.some(({ name }) => name === given);
-    const optional: unknown[] = asked.filter(({ isOptional }) => isOptional).map(({ name }) => name);
-    if (found !== undefined && failures.every(({ name }) => optional.includes(name)))
-      return result(
-        Object.fromEntries(Object.entries(found).filter(([name]) => !hasFailed(name))),
-        failures.map(({ message, name }) => `\`${String(name)}\` is missing: ${message}`),
-      );
-    const unknown = asked.filter((section) => errors.some((error) => concerns(error, section)));
-    if (unknown.length === 0) throw failed(source, errors);
-    asked = asked.flatMap((section) => {
-      if (!unknown.includes(section)) return [section];
-      const { name, older, isOptional = false, isNew } = section;
-      if (isNew !== true) lacking.add(name);
-      if (older !== undefined) return [{ name, text: older, isOptional }];
-      if (!isOptional) throw new CliError(`${source.name}: ${lackingText([name])}`);
-      return [];
-    });
-    if (asked.length === 0) throw new CliError(`${source.name}: ${lackingText([...lacking])}`);
-  }
-  throw new CliError(`${source.name}: expected an answer to the inspection query, got contradictory errors`);
+    if (!errors.some(isValidation)) throw failed(source, errors);
+  });
+  const isUnknown = ({ known, error }: Part<Section>): boolean => known === "none" && (!error || isValidation(error));
+  const failures = parts.filter((part) => part.error !== undefined && !isUnknown(part));
+  const errors = [...others, ...failures.flatMap(({ error }) => error ?? [])];
+  checkAccess(source, errors);
+  const missing = parts.find((part) => isUnknown(part) && part.section.isOptional !== true);
+  if (missing !== undefined) throw new CliError(`${source.name}: ${lackingText([missing.section.name])}`);
+  if (others.length > 0 || failures.some(({ section, known }) => known === "none" || section.isOptional !== true))
+    throw failed(source, errors);
+  const lacking = parts.filter(({ section, known }) => known !== "all" && section.isNew !== true);
+  const lackingNames = lacking.map(({ section }) => section.name);
+  if (parts.every(({ known }) => known === "none")) throw new CliError(`${source.name}: ${lackingText(lackingNames)}`);
+  const present = parts.filter(({ error }) => error === undefined);
+  const absent = present.filter(({ value }) => value === undefined);
+  if (absent.length === parts.length || absent.some(({ section }) => section.isOptional !== true))
+    throw notInAnswer(
+      source,
+      absent.map(({ section }) => section),
+    );
+  return {
+    sections: Object.fromEntries(present.map(({ section, value }) => [section.name, value])),
+    notes: [
+      ...(lacking.length === 0 ? [] : [lackingText(lackingNames)]),
+      ...failures.map(({ section, error }) => `\`${section.name}\` is missing: ${error?.message}`),
+    ],
+  };
 }
 
-/** A part of the inspection query. */
-export interface Section {
-  /** The field of `CacheInspection`, or its alias. */
-  readonly name: string;
-  /** What is asked, with its selection. */
-  readonly text: string;
-  /** What is asked of servers that do not know all of it. */
-  readonly older?: string;
+export interface InspectedSection extends Section {
   /** Whether a command has something to show without it. */
   readonly isOptional?: boolean;
   /** Whether servers that do not know it have nothing to show there, so that nothing is said of it. */
@@ -75,20 +75,6 @@ export interface Inspected {
   readonly sections: Readonly<Record<string, unknown>>;
   /** What the server does not know, or could not find out, in words. */
   readonly notes: readonly string[];
-}
-
-/** The type and the value of each variable. */
-export type Variables = Readonly<Record<string, readonly [type: string, value: unknown]>>;
-
-/** Returns the header of an operation with variables, the arguments that pass them to a field, and their values. */
-export function operationParts(kind: "query" | "mutation", variables: Variables) {
-  const entries = Object.entries(variables);
-  const types = entries.map(([name, [type]]) => `$${name}: ${type}`).join(", ");
-  return {
-    header: `${kind} GraphqlCached${types === "" ? "" : `(${types})`}`,
-    passed: entries.map(([name]) => `${name}: $${name}`).join(", "),
-    values: Object.fromEntries(entries.map(([name, [, value]]) => [name, value])),
-  };
 }
 
 function lackingText(names: readonly string[]): string {
@@ -143,32 +129,14 @@ const isValidation = ({ message, code = "" }: AnswerError): boolean =>
     message,
   );
 
-/** Whether an error says that the server does not know a part of the query. */
-function concerns(error: AnswerError, { name, text }: Section): boolean {
-  if (!isValidation(error)) return false;
-  // What follows are names that the server has.
-  const [asked = ""] = error.message.split(" Did you mean");
-  const quoted = [...asked.matchAll(/["'`]([\w.]+)(?:\(\w+:\))?["'`]/g)].flatMap(([, one = ""]) => one.split("."));
-  const [subject = "", owner = ""] = quoted;
-  if (owner === "CacheInspection" || subject === "CacheInspection") return quoted.includes(name);
-  if (subject === "CacheWindow") return text.includes("$window");
-  return new RegExp(`\\b${subject}\\b`).test(text) && subject !== "";
-}
-
-const DENIED: Readonly<Record<string, string>> = {
-  CACHED_INSPECTION_DENIED: "inspectionResolvers",
-  CACHED_INVALIDATION_DENIED: "invalidationResolvers",
-  CACHED_CONTROL_DENIED: "controlResolvers",
-};
-
 function checkAccess(source: Source, errors: readonly AnswerError[]): void {
   for (const error of errors) {
     const { message, code = "" } = error;
-    if (Object.hasOwn(DENIED, code))
+    if (Object.hasOwn(DENIED_BY, code))
       throw new CliError(
-        `${source.name}: denied: \`allow\` of ${DENIED[code]} does not admit this caller; pass credentials with --header or GRAPHQL_CACHED_HEADERS`,
+        `${source.name}: denied: \`allow\` of ${DENIED_BY[code]} does not admit this caller; pass credentials with --header or GRAPHQL_CACHED_HEADERS`,
       );
-    if (["UNAUTHENTICATED", "FORBIDDEN"].includes(code))
+    if (ACCESS_CODES.includes(code))
       throw new CliError(
         `${source.name}: the server denies access (${code}); pass credentials with --header or GRAPHQL_CACHED_HEADERS`,
       );

@@ -1,5 +1,6 @@
+import { operationParts, type Variables } from "../inspection/asking.js";
 import { serverCommand } from "./command.js";
-import { mutate, operationParts, type Variables } from "./inspection.js";
+import { mutate } from "./inspection.js";
 import { KEY_HELP, KEY_OPTIONS, keyVariables } from "./key-options.js";
 import { CliError, jsonText, printable, wrap } from "./terminal.js";
 
@@ -26,7 +27,6 @@ const OPTIONS = {
   soft: { type: "boolean" },
 } as const;
 
-/** Runs `graphql-cached invalidate`. */
 export const invalidate = serverCommand(
   "invalidate",
   HELP,

@@ -1,5 +1,5 @@
 /** The options that name one entry. */
-import type { Variables } from "./inspection.js";
+import type { Variables } from "../inspection/asking.js";
 import { CliError } from "./terminal.js";
 
 export const KEY_OPTIONS = {

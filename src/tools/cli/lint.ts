@@ -50,7 +50,6 @@ export const RULES = {
 
 export type Rule = keyof typeof RULES;
 
-/** Something that is probably wrong with a schema. */
 export interface Finding {
   readonly rule: Rule;
   readonly coordinate: string;
@@ -62,7 +61,6 @@ export interface LintResult {
   readonly findings: readonly Finding[];
   /** The number of fields and entity types with a valid policy. */
   readonly cachedCount: number;
-  /** What the check took for granted. */
   readonly notes: readonly string[];
   /** Which fields of the given operations are answered with subtrees. Undefined: no operations were given. */
   readonly operations: readonly CheckedOperation[] | undefined;
@@ -76,9 +74,7 @@ export interface LintOptions {
   readonly hasIdentify: boolean;
   /** Directives that restrict who may see a field, besides those of the options. */
   readonly authDirectives: readonly string[];
-  /** The options of `applyCached`. */
   readonly apply: ApplyCachedOptions;
-  /** Files of operations that clients send. */
   readonly operations: readonly SchemaFile[] | undefined;
 }
 

@@ -1,5 +1,7 @@
+import type { CacheFieldStats, CacheModeSetting, CacheObservation } from "../../generated/schema.js";
+import type { Variables } from "../inspection/asking.js";
 import { serverCommand, show } from "./command.js";
-import { inspect, mutate, type Variables } from "./inspection.js";
+import { inspect, mutate } from "./inspection.js";
 import { CliError, cell, compact, percent, printable, wrap } from "./terminal.js";
 
 const MODES = ["off", "observe", "on"];
@@ -18,26 +20,12 @@ two seconds.
 Options:
   --json                     print the modes as JSON`;
 
-interface Setting {
-  readonly coordinate: string | null;
-  readonly mode: string;
-  readonly setAt: string;
-  readonly setBy: string | null;
-}
-
 const SETTING = "{ coordinate mode setAt setBy }";
 
 /** The counts of reads in the mode observe. */
-export type Observation = Readonly<
-  Record<"reads" | "hit" | "stale" | "miss" | "bypassed" | "hitRatio", number> &
-    Record<"compared" | "different" | "comparedStale" | "differentStale", number>
->;
-
-/** What the inspection tells of them. */
 export const OBSERVED =
   "observed { reads hit stale miss bypassed hitRatio compared different comparedStale differentStale }";
 
-/** Runs `graphql-cached mode`. */
 export const mode = serverCommand("mode", HELP, {}, async ({ values, positionals, terminal, connect }) => {
   const wanted = positionals.at(-1);
   if (positionals.length > 2 || (wanted !== undefined && !MODES.includes(wanted)))
@@ -52,34 +40,33 @@ export const mode = serverCommand("mode", HELP, {}, async ({ values, positionals
       ...(coordinate === undefined ? {} : { coordinate: ["String", coordinate] }),
     };
     const modes = await mutate(source, "cacheSetMode", variables, "controlTypeDefs", ` ${SETTING}`);
-    show(terminal, values.json === true ? { modes } : undefined, settingLines(modes as readonly Setting[]));
+    show(terminal, values.json === true ? { modes } : undefined, settingLines(modes as readonly CacheModeSetting[]));
     return;
   }
   const { sections } = await inspect(source, [
     { name: "modes", text: `modes ${SETTING}` },
     { name: "fields", text: `fields { coordinate ${OBSERVED} }`, isOptional: true },
   ]);
-  const modes = sections.modes as readonly Setting[];
-  const fields = (sections.fields ?? []) as readonly { coordinate: string; observed: Observation | null }[];
-  const observed = fields.filter((field) => field.observed !== null);
+  const modes = sections.modes as readonly CacheModeSetting[];
+  const fields = (sections.fields ?? []) as readonly CacheFieldStats[];
+  const observed = fields.filter((field) => field.observed != null);
   const measured = observed.flatMap((field) => [
     printable(field.coordinate),
-    ...wrap(observationText(field.observed as Observation), "  "),
+    ...wrap(observationText(field.observed as CacheObservation), "  "),
   ]);
   if (measured.length > 0) measured.unshift("", "Measured by observe, since the processes started:");
   show(terminal, values.json === true ? { modes, observed } : undefined, [...settingLines(modes), ...measured]);
 });
 
-function settingLines(settings: readonly Setting[]): string[] {
+function settingLines(settings: readonly CacheModeSetting[]): string[] {
   if (settings.length === 0) return ["No mode was set: everything is in its initial mode, which is on by default."];
   return settings.flatMap(({ coordinate, mode: set, setAt, setBy }) => [
     `${cell(coordinate ?? "(everything)", 40)} ${cell(set.toLowerCase(), 8)} ${cell(setAt, 24)}`.trimEnd(),
-    ...(setBy === null ? [] : wrap(`by ${printable(setBy)}`, "  ")),
+    ...(setBy == null ? [] : wrap(`by ${printable(setBy)}`, "  ")),
   ]);
 }
 
-/** Returns what the mode observe has measured, in words. */
-export function observationText(seen: Observation): string {
+export function observationText(seen: CacheObservation): string {
   const { reads, hitRatio, stale, bypassed, compared, different, comparedStale, differentStale } = seen;
   const parts = [`${compact(reads)} reads, ${percent(hitRatio)} would be fresh hits`];
   if (stale > 0) parts.push(`${compact(stale)} stale`);

@@ -1,11 +1,11 @@
-import { graphql } from "graphql";
 import { createCache } from "../../cache.js";
 import { CachedError, messageOf } from "../../core/base/errors.js";
 import { partsOf } from "../../core/parts.js";
 import type { RedisClient } from "../../stores/redis/redis-client.js";
 import { redisStore } from "../../stores/redis/redis-store.js";
+import { askSchema } from "../inspection/asking.js";
 import { inspectionSchema } from "../inspection/schema.js";
-import { readErrors, type Source } from "./source.js";
+import type { Source } from "./inspection.js";
 import { CliError, printable } from "./terminal.js";
 
 /**
@@ -67,10 +67,7 @@ export async function redisSource(
   return {
     name: `${name}, prefix ${prefix}`,
     hasSchema: false,
-    ask: async (query, variables) => {
-      const answer = await graphql({ schema, source: query, variableValues: variables, contextValue: {} });
-      return { data: answer.data ?? undefined, errors: readErrors(answer.errors) };
-    },
+    ask: (...operation) => askSchema(schema, operation, {}),
     invalidateCoordinate: async (coordinate, isSoft) => {
       if (!known.includes(coordinate))
         throw new CliError(

@@ -46,13 +46,11 @@ export function readSchema(files: readonly SchemaFile[], names: Required<Directi
   return { schema: buildASTSchema(complete, { assumeValidSDL: true }), uses, hasResolvers: false };
 }
 
-/** A file of a schema, with its text. */
 export interface SchemaFile {
   readonly name: string;
   readonly text: string;
 }
 
-/** A use of `@cached` or `@invalidates`. */
 export interface DirectiveUse {
   readonly node: DirectiveNode;
   readonly parentKind: string;

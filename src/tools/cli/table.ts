@@ -31,7 +31,6 @@ export function tableOf<Row>(
   ];
 }
 
-/** How a page looks. */
 export interface Look {
   readonly width: number;
   readonly paint: Paint;

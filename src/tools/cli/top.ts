@@ -1,6 +1,15 @@
+import type {
+  CacheFieldStats,
+  CacheHotKey,
+  CacheHotKeys,
+  CacheModeSetting,
+  CacheObservation,
+  CacheProcess,
+  CacheStats,
+} from "../../generated/schema.js";
 import { readNumber, serverCommand, show } from "./command.js";
-import { type Inspected, inspect, type Section } from "./inspection.js";
-import { OBSERVED, type Observation } from "./mode.js";
+import { type Inspected, type InspectedSection, inspect } from "./inspection.js";
+import { OBSERVED } from "./mode.js";
 import { type Column, type Look, NAME_WIDTH, tableOf } from "./table.js";
 import { CliError, compact, duration, noteLines, painter, percent, printable, WIDTH, wrap } from "./terminal.js";
 
@@ -30,47 +39,13 @@ Options:
   --json                     print once, as JSON`;
 
 /** Counts of a field or loader, as far as the server has them. */
-interface Field {
-  readonly coordinate: string;
+interface Field extends Pick<CacheFieldStats, "coordinate" | "observed"> {
   /** Whether these are the counts of its subtrees. */
   readonly isSubtree?: boolean;
-  readonly stats: Readonly<Record<"reads" | "hit" | "stale" | "loads" | "failedLoads", number>> & {
-    readonly staleIfError?: number;
-    readonly hitRatio?: number | null;
-    readonly loadMs?: { readonly p90Ms: number | null };
-  };
-  readonly observed?: Observation | null;
+  readonly stats: Omit<CacheStats, "loadMs"> & Partial<Pick<CacheStats, "loadMs">>;
 }
 
-interface HotKey {
-  readonly coordinate: string;
-  readonly digest: string;
-  readonly reads: number;
-  readonly args?: object | null;
-  readonly source?: object | null;
-  readonly id?: unknown;
-}
-
-interface Process {
-  readonly isThis: boolean;
-  readonly host: string;
-  readonly pid: number;
-  readonly version: string;
-  readonly isAlive: boolean;
-  readonly missing?: string | null;
-}
-
-interface Counts {
-  readonly reads: number;
-  readonly loads: number;
-}
-
-/** Counts since the start of the processes. */
-interface Total {
-  readonly coordinate: string;
-  readonly stats: Counts & { readonly until: string };
-  readonly subtrees: { readonly stats: Counts } | null;
-}
+type Counts = Pick<CacheStats, "reads" | "loads">;
 
 const OPTIONS = {
   window: { type: "string", default: "10m" },
@@ -80,7 +55,6 @@ const OPTIONS = {
   once: { type: "boolean" },
 } as const;
 
-/** Runs `graphql-cached top`. */
 export const top = serverCommand("top", HELP, OPTIONS, async ({ values, positionals, terminal, connect }) => {
   if (positionals.length > 0) throw new CliError(`top: expected options only, got ${printable(positionals[0] ?? "")}`);
   const window = oneOf("--window", values.window, Object.keys(WINDOWS));
@@ -110,7 +84,7 @@ export const top = serverCommand("top", HELP, OPTIONS, async ({ values, position
     const json = values.json === true ? { ...inspected.sections, notes: inspected.notes } : undefined;
     const fields = inspected.sections.fields as readonly Field[];
     const isOlder = fields.some(({ stats }) => stats.hitRatio === undefined);
-    const totals = totalsOf((inspected.sections.totals ?? []) as readonly Total[]);
+    const totals = totalsOf((inspected.sections.totals ?? []) as readonly CacheFieldStats[]);
     const rated = ratesBetween(last, totals);
     last = totals ?? last;
     const parts = [source.name, window === "start" || isOlder ? "since the start" : `last ${window}`];
@@ -123,7 +97,7 @@ export const top = serverCommand("top", HELP, OPTIONS, async ({ values, position
 const STATS = "reads hit stale staleIfError loads failedLoads";
 
 /** `isOnce`: there are no rates. */
-const sectionsOf = (limit: number, isOnce: boolean): readonly Section[] => [
+const sectionsOf = (limit: number, isOnce: boolean): readonly InspectedSection[] => [
   {
     name: "fields",
     text: `fields(window: $window) { coordinate stats { ${STATS} hitRatio loadMs { p90Ms } } ${OBSERVED} }`,
@@ -166,13 +140,13 @@ interface Rated {
 }
 
 /** Undefined if the server does not have the counts. */
-function totalsOf(totals: readonly Total[]): Totals | undefined {
+function totalsOf(totals: readonly CacheFieldStats[]): Totals | undefined {
   const at = Date.parse(totals[0]?.stats.until ?? "");
   if (Number.isNaN(at)) return undefined;
   const counts = new Map<string, Counts>();
   for (const { coordinate, stats, subtrees } of totals) {
     counts.set(coordinate, stats);
-    if (subtrees !== null) counts.set(nameOf({ coordinate, isSubtree: true }), subtrees.stats);
+    if (subtrees != null) counts.set(nameOf({ coordinate, isSubtree: true }), subtrees.stats);
   }
   return { at, counts };
 }
@@ -207,17 +181,14 @@ interface PageOptions {
 }
 
 function pageOf({ sections, notes }: Inspected, { order, limit, isServer, look, rated }: PageOptions): string[] {
-  const subtrees = (sections.subtrees ?? []) as readonly {
-    coordinate: string;
-    subtrees: Pick<Field, "stats"> | null;
-  }[];
+  const subtrees = (sections.subtrees ?? []) as readonly CacheFieldStats[];
   const read = subtrees.flatMap(({ coordinate, subtrees: own }): Field[] =>
-    own === null || own.stats.reads === 0 ? [] : [{ coordinate, stats: own.stats, isSubtree: true }],
+    own == null || own.stats.reads === 0 ? [] : [{ coordinate, stats: own.stats, isSubtree: true }],
   );
   const fields = [...(sections.fields as readonly Field[]), ...read].toSorted(
     (one, other) => rank(other, order) - rank(one, order) || (one.coordinate < other.coordinate ? -1 : 1),
   );
-  const set = (sections.modes ?? []) as readonly { coordinate: string | null; mode: string }[];
+  const set = (sections.modes ?? []) as readonly CacheModeSetting[];
   const modes = new Map(set.map(({ coordinate, mode }) => [coordinate, mode]));
   const modeOf = ({ coordinate }: Field): string => {
     const mode = modes.get(coordinate) ?? modes.get(null) ?? "ON";
@@ -270,9 +241,9 @@ function pageOf({ sections, notes }: Inspected, { order, limit, isServer, look, 
     seen == null ? [] : [[coordinate, seen] as const],
   );
   if (observed.length > 0) lines.push("", ...tableOf("OBSERVED", observed.slice(0, limit), OBSERVED_COLUMNS, look));
-  const hotKeys = sections.hotKeys as { readonly keys: readonly HotKey[]; readonly maxError: number } | undefined;
+  const hotKeys = sections.hotKeys as CacheHotKeys | undefined;
   if (hotKeys !== undefined) {
-    const keyColumns: Column<HotKey>[] = [
+    const keyColumns: Column<CacheHotKey>[] = [
       { title: "READS", width: 6, textOf: ({ reads }) => compact(reads) },
       { title: "", width: Math.max(10, look.width - NAME_WIDTH - 8), isText: true, textOf: keyText },
     ];
@@ -281,13 +252,13 @@ function pageOf({ sections, notes }: Inspected, { order, limit, isServer, look, 
     if (keys.length === 0) lines.push("None yet: reads are counted by key while they are asked for.");
     else if (hotKeys.maxError > 0) lines.push(`Each count is too high by at most ${compact(hotKeys.maxError)}.`);
   }
-  const processes = sections.processes as readonly Process[] | undefined;
+  const processes = sections.processes as readonly CacheProcess[] | undefined;
   if (processes !== undefined) lines.push("", ...processLines(processes, limit, isServer, look));
   return notes.length > 0 ? [...lines, "", ...noteLines(notes, look.width)] : lines;
 }
 
 /** What `observe` has found. Values that were stale may differ. */
-const OBSERVED_COLUMNS: readonly Column<Observation>[] = [
+const OBSERVED_COLUMNS: readonly Column<CacheObservation>[] = [
   { title: "READS", width: 6, textOf: ({ reads }) => compact(reads) },
   { title: "HIT", width: 5, textOf: ({ hitRatio }) => percent(hitRatio) },
   { title: "COMPARED", width: 8, rank: 1, textOf: ({ compared }) => compact(compared) },
@@ -299,13 +270,13 @@ const OBSERVED_COLUMNS: readonly Column<Observation>[] = [
   },
 ];
 
-const PROCESS_COLUMNS: readonly Column<Process>[] = [
+const PROCESS_COLUMNS: readonly Column<CacheProcess>[] = [
   { title: "PID", width: 6, textOf: ({ pid }) => String(pid) },
   { title: "VERSION", width: 12, isText: true, textOf: ({ version }) => version },
   { title: "", width: 4, isText: true, textOf: ({ isAlive }) => (isAlive ? "" : "gone"), colorOf: () => "red" },
 ];
 
-function processLines(processes: readonly Process[], limit: number, isServer: boolean, look: Look): string[] {
+function processLines(processes: readonly CacheProcess[], limit: number, isServer: boolean, look: Look): string[] {
   const others = processes.filter(({ isThis }) => isServer || !isThis);
   const listed = others.filter(({ isAlive, missing }) => isAlive || missing);
   const shown = listed.slice(0, limit).map((process) => [process.host, process] as const);
@@ -322,7 +293,7 @@ function processLines(processes: readonly Process[], limit: number, isServer: bo
 }
 
 /** The arguments of a field, and its parent: type and properties; the id of a loader; or else the digest. */
-function keyText({ coordinate, args, source, id, digest }: HotKey): string {
+function keyText({ coordinate, args, source, id, digest }: CacheHotKey): string {
   const hasAny = (part: object | null | undefined): part is object => Object.keys(part ?? {}).length > 0;
   if (hasAny(source))
     return `${hasAny(args) ? `${JSON.stringify(args)} ` : ""}of ${coordinate.split(".")[0]} ${JSON.stringify(source)}`;

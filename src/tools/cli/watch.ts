@@ -1,5 +1,6 @@
+import type { CacheProcess } from "../../generated/schema.js";
 import { readNumber, serverCommand } from "./command.js";
-import { type Inspected, inspect, type Section } from "./inspection.js";
+import { type Inspected, type InspectedSection, inspect } from "./inspection.js";
 import { CliError, jsonText, noteLines, printable, wrap } from "./terminal.js";
 
 const HELP = `Usage: graphql-cached watch [options]
@@ -13,12 +14,11 @@ Options:
   --once                     print what there is, and end
   --json                     print one JSON object per line`;
 
-/** How many invalidations are asked for each time. */
 const MAX_INVALIDATIONS = 500;
 /** How many of those that were printed are remembered. */
 const MAX_PRINTED = 20 * MAX_INVALIDATIONS;
 
-const SECTIONS: readonly Section[] = [
+const SECTIONS: readonly InspectedSection[] = [
   ["events", "(first: 100) { process name at firstAt count coordinate digest node detail error }"],
   [
     "invalidations",
@@ -38,22 +38,16 @@ const MISSING = `there were ${MAX_INVALIDATIONS} invalidations or more since the
 /** The name of an invalidation; others have the name of an event. */
 const INVALIDATION = "invalidation";
 
-/** An event, or an invalidation. */
 interface Happening {
   readonly name: string;
   readonly at: string;
   readonly [property: string]: unknown;
 }
 
-interface Process {
-  readonly id: string;
-  readonly host: string;
-  readonly pid: number;
-}
+type Process = Pick<CacheProcess, "id" | "host" | "pid">;
 
 const OPTIONS = { every: { type: "string", default: "2" }, once: { type: "boolean" } } as const;
 
-/** Runs `graphql-cached watch`. */
 export const watch = serverCommand("watch", HELP, OPTIONS, async ({ values, positionals, terminal, connect }) => {
   if (positionals.length > 0)
     throw new CliError(`watch: expected options only, got ${printable(positionals[0] ?? "")}`);

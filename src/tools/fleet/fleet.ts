@@ -256,7 +256,6 @@ export class Fleet {
     return now - (wallTimeOf(this.#parts.clock) - Math.min(this.#startedAt, ...starts));
   }
 
-  /** The time on the store's clock. */
   #now(): number {
     return this.#parts.clock.now() + (this.#offsetMs ?? 0);
   }
@@ -297,7 +296,6 @@ export interface FleetSettings {
 /** What of a process does not change. */
 export type ProcessIdentity = Pick<ProcessInfo, "host" | "pid" | "version" | "nodeVersion"> & { readonly id: string };
 
-/** The parts that `Fleet` uses. */
 export interface FleetParts {
   readonly clock: Clock;
   readonly counters: Counters;
@@ -318,7 +316,6 @@ export interface FleetCounts {
   readonly missing: readonly string[];
 }
 
-/** The keys that were read most in a window. */
 export interface FleetHotKeys extends HotKeysSummary {
   readonly sinceAt: number;
 }
@@ -346,11 +343,9 @@ const BUDGETS = 10;
 const FIRST_BUDGETS = 2;
 /** How long reads are counted by key after somebody has asked for hot keys. */
 const HOT_KEYS_MS = 10 * 60_000;
-/** How many keys a part of a report has. */
 const REPORTED_KEYS = 100;
 /** How many parts of reports are decoded, or added up, in one turn of the event loop. */
 const PARTS_PER_TURN = 20;
-/** How many hot keys are returned at most. */
 export const MAX_HOT_KEYS = REPORTED_KEYS;
 
 /** How many keys a sum of reads by key has, if there is more than one sum. */

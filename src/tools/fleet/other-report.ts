@@ -53,7 +53,6 @@ export function missingOf(report: OtherReport, now: number): string | undefined 
   return `what it has counted after its last report, in ${info.reportEveryMs} ms at most: it ended without closing the cache`;
 }
 
-/** The name of the part that describes the process. */
 export const INFO = "info";
 
 /** How much later than its interval a report may arrive: timers are late, and the store takes its time. */

@@ -143,7 +143,6 @@ export class OwnRecord {
   }
 }
 
-/** How many keys a process keeps count of. */
 const KEPT_KEYS = 500;
 
 /** Reads that were counted by key, from `fromAt` on. */
@@ -157,7 +156,6 @@ export interface OwnCounted extends Counted {
   readonly hot: OwnHot | undefined;
 }
 
-/** What was counted in one bucket. */
 interface Bucket extends OwnCounted {
   toAt: number;
   readonly window: Window;
@@ -168,7 +166,6 @@ interface Bucket extends OwnCounted {
   isNew: boolean;
 }
 
-/** A part of the report of this process. */
 export interface OwnPart {
   readonly name: string;
   readonly counted: OwnCounted;
@@ -177,7 +174,6 @@ export interface OwnPart {
   readonly retry: () => void;
 }
 
-/** Adds reads by key to earlier ones. */
 function added(to: OwnHot | undefined, hot: OwnHot | undefined): OwnHot | undefined {
   if (hot === undefined) return to;
   const sum = to ?? { fromAt: hot.fromAt, keys: new HotKeys(KEPT_KEYS) };
@@ -185,7 +181,6 @@ function added(to: OwnHot | undefined, hot: OwnHot | undefined): OwnHot | undefi
   return sum;
 }
 
-/** The name of the part with what was counted since the start. */
 export const TOTAL = "total";
 /** Longer than a process is listed, by more than the time after which the part is written again. */
 const TOTAL_KEPT_MS = 110 * 60_000;

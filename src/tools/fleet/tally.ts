@@ -13,7 +13,6 @@ export type Tally = Readonly<Record<string, number>>;
 /** Tallies by coordinate. What belongs to no coordinate is under the empty one. */
 export type Tallies = ReadonlyMap<string, Tally>;
 
-/** The same, to be added to. */
 export type SumOfTallies = Map<string, Record<string, number>>;
 
 const NOTHING: Tally = {};
@@ -100,7 +99,6 @@ export function addTallies(to: SumOfTallies, tallies: Tallies): void {
   }
 }
 
-/** Returns the sum of tallies, by name. */
 export function sumOf(tallies: Iterable<Tally>): Tally {
   const sum: Record<string, number> = {};
   for (const tally of tallies) addTally(sum, tally);

@@ -4,7 +4,6 @@ export interface Window {
   readonly bucketMs: number;
 }
 
-/** The windows by their names in the inspection. */
 export const WINDOWS = {
   ONE_MINUTE: { windowMs: 60_000, bucketMs: 10_000 },
   TEN_MINUTES: { windowMs: 600_000, bucketMs: 100_000 },
@@ -30,7 +29,6 @@ export function bucketsIn({ windowMs, bucketMs }: Window, now: number): number[]
 /** Returns whether something that ended at `toAt` is in the window that ends now. */
 export const isIn = ({ windowMs }: Window, toAt: number, now: number): boolean => toAt > now - windowMs;
 
-/** Returns the name of a bucket among the parts of a report. */
 export const partOf = ({ bucketMs }: Window, bucket: number): string => `${bucketMs}:${bucket}`;
 
 /** Returns how long a bucket is needed after its last change. */

@@ -1,5 +1,5 @@
 import { GraphQLError, GraphQLScalarType, valueFromASTUntyped } from "graphql";
-import { CachedError, describeSetting, inOneLine, messageOf } from "../../core/base/errors.js";
+import { CachedError, describeSetting, inOneLine, messageOf, optionInvalid } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
 import type { Logger } from "../../core/telemetry/log-listener.js";
 
@@ -30,8 +30,7 @@ export function checkedPermission(
 ): Allow {
   const { caller, option, subject, logger } = place;
   if (typeof allow !== "function")
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
+    throw optionInvalid(
       `${caller}: \`${option}\`: expected a function that returns true or false for a ${subject}, got ${describeSetting(allow)}`,
     );
   let isReported = false;

@@ -1,5 +1,10 @@
+<<<<<<< HEAD
 import { CachedError, describeSetting } from "../../core/base/errors.js";
 import { middleOf } from "../../core/telemetry/counters.js";
+=======
+import { describeSetting, optionInvalid } from "../../core/base/errors.js";
+import { middleOf } from "../../core/telemetry/durations.js";
+>>>>>>> st-s4
 import type { CacheAdvice, CacheInspectionAdviceArgs, CacheLifetimes } from "../../generated/schema.js";
 import type { FleetCounts } from "../fleet/fleet.js";
 import { countsUnder, type Tally } from "../fleet/tally.js";
@@ -16,8 +21,7 @@ export async function adviceOf(
   { window = "SINCE_START", maxStaleRatio = 0.05 }: CacheInspectionAdviceArgs,
 ): Promise<CacheAdvice[]> {
   if (!(maxStaleRatio > 0 && maxStaleRatio < 1))
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
+    throw optionInvalid(
       `cacheInspection.advice: \`maxStaleRatio\`: expected a number between 0 and 1, got ${describeSetting(maxStaleRatio)}`,
     );
   await view.followModes();

@@ -11,7 +11,6 @@ export interface Evidence {
   readonly callsPerSecond: number;
   /** How long a load takes on average. Undefined: none has ended with a value. */
   readonly loadMs: number | undefined;
-  /** The size of a stored value on average. */
   readonly valueBytes: number;
   readonly changes: ChangeEvidence;
   readonly policy: AdvisedPolicy;
@@ -19,7 +18,6 @@ export interface Evidence {
   readonly isObserved: boolean;
 }
 
-/** What comparisons of stored values with their source have shown. */
 export interface ChangeEvidence {
   readonly comparisons: number;
   /** How old the values were on average. */
@@ -30,7 +28,6 @@ export interface ChangeEvidence {
   readonly changed: readonly { readonly withinMs: number; readonly count: number }[];
 }
 
-/** The settings that the advisor looks at. */
 export interface AdvisedPolicy {
   readonly maxAgeMs: number;
   readonly staleWhileRevalidateMs: number;
@@ -39,7 +36,6 @@ export interface AdvisedPolicy {
   readonly followsHints?: boolean | undefined;
 }
 
-/** A rate of changes, per millisecond. */
 export interface ChangeRate {
   /** The rate under which what was seen is most likely. */
   readonly perMs: number;
@@ -47,27 +43,21 @@ export interface ChangeRate {
   readonly maxPerMs: number;
 }
 
-/** How long values are served. */
 export interface Lifetimes {
   readonly maxAgeMs: number;
   readonly staleWhileRevalidateMs: number;
 }
 
-/** What follows from lifetimes. */
 export interface Prediction {
   readonly loadsPerSecond: number;
-  /** The share of the reads that are outdated. */
   readonly staleRatio: number;
-  /** The same for the largest rate of changes. */
   readonly maxStaleRatio: number;
 }
 
 export type AdviceKind = "LONGER" | "SHORTER" | "ADD_STALE" | "TURN_ON" | "NONE";
 
-/** What the advisor proposes for a field or loader. */
 export interface Advice {
   readonly kind: AdviceKind;
-  /** In one or two sentences. */
   readonly reason: string;
   readonly rate: ChangeRate | undefined;
   /** What follows from the policy in force. Undefined if that is not known. */
@@ -75,7 +65,6 @@ export interface Advice {
   readonly proposed: (Lifetimes & Prediction) | undefined;
 }
 
-/** The fewest reads that say something. */
 const MIN_READS = 100;
 /** A load that takes no longer than this costs about as much as a hit. */
 const CHEAP_LOAD_MS = 1;
@@ -90,7 +79,6 @@ const MIN_SAVING_RATIO = 0.1;
 const MIN_SAVED_PER_SECOND = 1 / 3600;
 /** How likely what was seen has to be under the largest rate of changes, as a logarithm: a twentieth. */
 const LOG_LIKELIHOOD_DROP = Math.log(20);
-/** Proposals for `maxAge`, in seconds. */
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400];
 
 /**
@@ -183,7 +171,6 @@ function adviseObserved(
   return { kind, ...result, reason: `${seen} It is only observed: turn it on with this policy.` };
 }
 
-/** What a field's reads do, whatever the lifetimes. */
 interface Model {
   readonly readsPerSecond: number;
   /** How often each key is read, per millisecond. */
@@ -220,7 +207,6 @@ function endRateOf({ comparisons, meanAgeMs }: ChangeEvidence, maxAgeMs: number)
   return solve((rate) => meanAgeMs - meanAge(rate), 1e-3 / maxAgeMs, 1e6 / maxAgeMs);
 }
 
-/** Returns what follows from lifetimes at a rate of changes. */
 export function predict(model: Model, lifetimes: Lifetimes, rate: ChangeRate): Prediction {
   const maxAgeMs = lifetimes.maxAgeMs * (1 - model.jitterRatio / 2);
   const { readsPerSecond, keyReadsPerMs, endsPerMs } = model;
@@ -320,7 +306,6 @@ function solve(fn: (x: number) => number, least: number, most: number): number {
 
 const countOf = ({ changed }: ChangeEvidence): number => changed.reduce((sum, { count }) => sum + count, 0);
 
-/** Says what was seen of changes. */
 function seenText(changes: ChangeEvidence, { perMs, maxPerMs }: ChangeRate): string {
   const count = countOf(changes);
   if (count === 0)
@@ -336,7 +321,6 @@ const UNITS = [
   { unit: "s", ms: 1000 },
 ];
 
-/** Writes a duration with two significant digits. */
 function timeText(ms: number): string {
   // 90 min says more than 1.5 h.
   const { unit, ms: unitMs } = UNITS.find((one) => ms >= 1.995 * one.ms) ?? { unit: "ms", ms: 1 };

@@ -77,7 +77,6 @@ export async function describeEntry(parts: InspectedParts, args: CacheInspection
 }
 
 interface NamedPlace extends Place {
-  /** The texts of the tags that are known before the load. */
   readonly tagTexts: readonly string[];
 }
 
@@ -120,7 +119,6 @@ const describePlace = (
 /** The reasons for which a value is stale and can still be served. */
 const SERVABLE: ReadonlySet<CacheEntryReason> = new Set(["SOFTLY_INVALIDATED", "EXPIRED", "REFRESH_FAILED"]);
 
-/** What each reason means, as a sentence. */
 const SENTENCES: Readonly<Record<CacheEntryReason, string>> = {
   REMOVED:
     "The store has no entry, and the last invalidation that removed one is remembered; a value that was loaded since would have expired or been evicted.",

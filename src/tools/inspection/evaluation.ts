@@ -18,14 +18,12 @@ export function evaluateEntry(parts: CacheParts, shown: Shown): Evaluation {
   return { isOutdated, value, notFresh: reasonOf(parts, shown, isOutdated, value) };
 }
 
-/** What identifies an entry, and says how long it is served. */
 export interface Place {
   readonly key: Key;
   readonly policy: Policy;
   readonly tags: RequestTags;
 }
 
-/** An entry that a read has shown. */
 export interface Shown {
   readonly place: Place;
   readonly entry: Entry;
@@ -36,7 +34,6 @@ export interface Shown {
 /** What will become of a value besides what the clock says. */
 export interface ValueState {
   readonly freshness: Freshness;
-  /** The tags that are derived from it. */
   readonly resultTags: readonly Subject[];
   readonly tagsState: TagsState;
   readonly isSoft: boolean;
@@ -50,7 +47,6 @@ export interface NotFresh {
   readonly cause?: CauseQuery;
 }
 
-/** What will become of an entry. */
 export interface Evaluation {
   /** Whether it was invalidated as a whole, or by a tag that is known before its load. */
   readonly isOutdated: boolean;
@@ -77,7 +73,6 @@ export const writeOf = (
     ? { reason: "WRITE_IN_PROGRESS", cause: { concerned: { key, subjects }, isSoft: false, after: undefined } }
     : undefined;
 
-/** Returns why an entry is not served as a fresh one. Undefined: it is. */
 function reasonOf(
   parts: CacheParts,
   shown: Shown,
@@ -156,7 +151,6 @@ function reasonOfOutdated(
     : { reason: first.reason, cause: { concerned: first.concerned, isSoft: false, after } };
 }
 
-/** Returns undefined if the body cannot be read, and the value therefore will not be served. */
 function valueStateOf({ invalidations, packing }: CacheParts, shown: Shown): ValueState | undefined {
   const { place, entry, now } = shown;
   const body = bodyOf(packing, place.key, entry);
@@ -180,7 +174,6 @@ function endOf({ grantedAt, freshUntilAt, hasRefreshFailed }: Entry, policy: Pol
   return staleAt + Math.max(policy.staleWhileRevalidateMs, policy.staleIfErrorMs);
 }
 
-/** Returns undefined if the body cannot be read, and the value therefore will not be served. */
 function bodyOf(packing: CacheParts["packing"], key: Key, entry: Entry): BodyParts | undefined {
   try {
     const body = readBody(packing.unseal(entry.body, key.name), key);

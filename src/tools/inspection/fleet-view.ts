@@ -1,7 +1,9 @@
+import type { CacheProcess } from "../../generated/schema.js";
 import type { FleetCounts, FleetProcess } from "../fleet/fleet.js";
 import type { WindowName } from "../fleet/windows.js";
 import type { InspectedParts } from "./inspected-parts.js";
 import { isProcessState, type ProcessState, processStateOf } from "./process-state.js";
+import { isoTimeOf } from "./times.js";
 
 /** What one answer shows of the fleet. The reports of the processes are read once for all of its parts. */
 export class FleetView {
@@ -41,4 +43,13 @@ export class FleetView {
     const others = (await this.processes()).filter(({ isThis, isAlive }) => isAlive && !isThis);
     return [processStateOf(this.#parts, maxListed), ...others.map(({ state }) => state).filter(isProcessState)];
   }
+}
+
+export function describeProcesses(processes: readonly FleetProcess[]): CacheProcess[] {
+  return processes.map(({ startedAt, reportedAt, missing, state: _, ...process }) => ({
+    ...process,
+    startedAt: isoTimeOf(startedAt),
+    reportedAt: isoTimeOf(reportedAt),
+    missing: missing ?? null,
+  }));
 }

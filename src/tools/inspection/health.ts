@@ -98,7 +98,7 @@ export async function healthOf(parts: CacheParts, isClosed: boolean): Promise<Ca
     unconfirmedInvalidations: { count: countOf(unconfirmed), since: unconfirmed.since },
     leases: state.leases.total,
     waitingReaders: state.queues.waitingReaders,
-    nearCache: nearCache && { isLive: nearCache.isLive, confirmedAt: nearCache.confirmedAt },
+    nearCache: nearCache && { isLive: nearCache.isLive, confirmedAt: nearCache.confirmedAt ?? null },
   };
 }
 

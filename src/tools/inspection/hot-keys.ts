@@ -38,7 +38,6 @@ export async function describeHotKeys(
   };
 }
 
-/** What of a key is shown to callers who may see arguments. */
 type Inputs = Pick<CacheHotKey, "args" | "source" | "id">;
 
 const NO_INPUTS: Inputs = { args: null, source: null, id: null };
@@ -69,7 +68,6 @@ function partsIn(input: string, coordinate: string): string {
   return rest.slice(identity?.[0].length ?? 0);
 }
 
-/** Puts a value at a path of property names. */
 function put(to: Record<string, unknown>, [name = "", ...steps]: readonly string[], value: unknown): void {
   if (steps.length === 0) {
     to[name] = value;

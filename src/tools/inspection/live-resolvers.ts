@@ -1,4 +1,4 @@
-import { CachedError, describeSetting, messageOf } from "../../core/base/errors.js";
+import { describeSetting, messageOf, optionInvalid } from "../../core/base/errors.js";
 import type { FailOpenStore } from "../../core/store/fail-open-store.js";
 import type { StoreReport } from "../../core/store/store-state.js";
 import type {
@@ -32,13 +32,11 @@ export type LiveStoreNode = Pick<CacheStoreNode, "node" | "connections"> & {
   serverMissing(): Promise<string | null>;
 };
 
-/** The store, as a source for the default resolvers. */
 export interface LiveStore {
   readonly name: string;
   readonly nodes: readonly LiveStoreNode[];
 }
 
-/** What the states of the processes come from. */
 export interface States {
   /** Returns the states of all processes, with `maxListed` leases and events of each at most, as far as it has them. */
   states(maxListed?: number): Promise<readonly ProcessState[]>;
@@ -56,7 +54,6 @@ export async function eventsOf(
     .slice(0, max);
 }
 
-/** Returns what each process is doing besides. */
 export const processStatesOf = (states: readonly ProcessState[]): CacheProcessState[] =>
   states.map(({ process, at, leases, queues, nearCache, unconfirmed }) => ({
     process,
@@ -124,8 +121,7 @@ function connectionsOf({ process, nodes, lastConnectionError }: ProcessState, id
 export function checkedFirst(first: number | null | undefined, field: string): number {
   const max = first ?? DEFAULT_FIRST;
   if (max >= 0) return max;
-  throw new CachedError(
-    "CACHED_OPTION_INVALID",
+  throw optionInvalid(
     `cacheInspection.${field}: \`first\`: expected an integer of at least 0, got ${describeSetting(max)}`,
   );
 }

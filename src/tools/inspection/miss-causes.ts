@@ -51,7 +51,6 @@ function wouldBeGone({ entry, now, policy }: Miss, { endedAt }: InvalidationReco
   return now - endedAt > policy.maxAgeMs + Math.max(policy.staleWhileRevalidateMs, policy.staleIfErrorMs);
 }
 
-/** Returns which invalidation is the cause of a miss. Undefined: none is. */
 async function causeQueryOf(
   parts: CacheParts,
   { key, policy, tags, entry, now }: Miss,

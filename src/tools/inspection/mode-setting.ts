@@ -1,6 +1,6 @@
 import { hostname } from "node:os";
 import { dateOf } from "../../core/base/clock.js";
-import { CachedError, describeSetting } from "../../core/base/errors.js";
+import { CachedError, describeSetting, optionInvalid } from "../../core/base/errors.js";
 import { RESPONSES } from "../../core/keys/key.js";
 import type { CacheParts } from "../../core/parts.js";
 import type { Mode } from "../../core/telemetry/events.js";
@@ -36,13 +36,9 @@ export async function setMode(
 ): Promise<void> {
   const wanted = MODES.find((known) => known === mode);
   if (wanted === undefined)
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
-      `${via}: expected the mode "off", "observe" or "on", got ${describeSetting(mode)}`,
-    );
+    throw optionInvalid(`${via}: expected the mode "off", "observe" or "on", got ${describeSetting(mode)}`);
   if (coordinate !== undefined && typeof coordinate !== "string")
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
+    throw optionInvalid(
       `${via}: \`coordinate\`: expected a field such as "Query.movie", or the name of a loader, got ${describeSetting(coordinate)}; leave it out to set the mode of everything`,
     );
   if (coordinate !== undefined) await checkKnown(parts, coordinate, via);
@@ -72,7 +68,6 @@ async function checkKnown(
   );
 }
 
-/** Returns the mode of a field or loader. */
 export const modeOf = ({ sharedSettings }: Pick<CacheParts, "sharedSettings">, coordinate: string): CacheMode =>
   asEnum(sharedSettings.modes.of(coordinate));
 

@@ -3,6 +3,15 @@ import type { CacheParts } from "../../core/parts.js";
 import type { BreakerStatus } from "../../core/store/breaker.js";
 import type { Latency } from "../../core/store/latencies.js";
 import type { StoreFailure } from "../../core/store/node-record.js";
+import type {
+  CacheBulkhead,
+  CacheLease,
+  CacheNearCache,
+  CacheQueues,
+  CacheRecentEvent,
+  CacheStoreConnection,
+  CacheUnconfirmedInvalidations,
+} from "../../generated/schema.js";
 
 /** Returns whether `value`, which another process has sent, is a state that this release can read. */
 export function isProcessState(value: unknown): value is ProcessState {
@@ -31,63 +40,23 @@ export interface BreakerState {
   readonly since: string | null;
 }
 
-/** A lease that the process holds. */
-export interface LeaseState {
-  readonly coordinate: string;
-  readonly digest: string;
-  readonly state: "LOADING" | "STORING";
-  readonly since: string;
-  readonly forMs: number;
-  readonly isRefresh: boolean;
-  readonly waiters: number;
-}
-
 /** The loads of one field or loader. `breaker`: null if there is none. */
-export interface SourceState {
+export interface SourceState extends Pick<CacheBulkhead, "running" | "queued" | "overdue"> {
   readonly coordinate: string;
-  readonly running: number;
-  readonly queued: number;
-  readonly overdue: number;
   readonly breaker: BreakerState | null;
 }
 
-/** A failure of the store. */
 export interface FailureState {
   readonly at: string;
   readonly message: string;
 }
 
 /** How the process reaches one node of the store; the id is empty if the store is one node. */
-export interface NodeState {
+export interface NodeState extends Pick<CacheStoreConnection, "operations" | "failures"> {
   readonly node: string;
   readonly breaker: BreakerState;
   readonly latency: Latency | null;
-  readonly operations: number;
-  readonly failures: number;
   readonly lastFailure: FailureState | null;
-}
-
-export interface NearCacheState {
-  readonly entries: number;
-  readonly maxEntries: number;
-  readonly bytes: number;
-  readonly maxBytes: number;
-  readonly hits: number;
-  readonly isLive: boolean;
-  readonly confirmedAt: string | null;
-}
-
-/** Trouble that was reported lately; null where it has no such property. */
-export interface EventState {
-  readonly name: string;
-  readonly at: string;
-  readonly firstAt: string;
-  readonly count: number;
-  readonly coordinate: string | null;
-  readonly digest: string | null;
-  readonly node: string | null;
-  readonly detail: string | null;
-  readonly error: string | null;
 }
 
 /**
@@ -97,38 +66,21 @@ export interface EventState {
 export interface ProcessState {
   /** Of this type. A process of another release may send another. */
   readonly format: typeof FORMAT;
-  /** The id of the process. */
   readonly process: string;
   readonly at: string;
   /** The oldest leases, and how many there are. */
-  readonly leases: { readonly total: number; readonly oldest: readonly LeaseState[] };
+  readonly leases: { readonly total: number; readonly oldest: readonly Omit<CacheLease, "process">[] };
   /** The fields and loaders with loads that run or wait, or whose breaker has ever been open. All others are idle. */
   readonly sources: readonly SourceState[];
   readonly limits: { readonly maxRunning: number; readonly maxQueued: number; readonly hasBreaker: boolean };
   readonly nodes: readonly NodeState[];
   readonly lastConnectionError: FailureState | null;
-  readonly nearCache: NearCacheState | null;
-  readonly queues: {
-    /** Refresh jobs that `refreshQueue` has not taken yet. */
-    readonly enqueuing: number;
-    /** Keys with a load without a lease that runs, and with one that waits to run. */
-    readonly unleasedRunning: number;
-    readonly unleasedQueued: number;
-    /** Readers that wait for a load, and the keys that are loaded by another process for some of them. */
-    readonly waitingReaders: number;
-    readonly waitingKeys: number;
-  };
-  readonly unconfirmed: {
-    readonly keys: number;
-    readonly tags: number;
-    readonly coordinates: number;
-    readonly everything: boolean;
-    readonly since: string | null;
-  };
+  readonly nearCache: CacheNearCache | null;
+  readonly queues: CacheQueues;
+  readonly unconfirmed: Omit<CacheUnconfirmedInvalidations, "since"> & { readonly since: string | null };
   /** How many selections of a field have subtrees, the most first. Undefined: the process is of a release without subtrees. */
   readonly subtrees?: readonly { readonly coordinate: string; readonly selections: number }[];
-  /** The newest first. */
-  readonly events: readonly EventState[];
+  readonly events: readonly Omit<CacheRecentEvent, "process">[];
 }
 
 /**
@@ -200,10 +152,9 @@ export function processStateOf(parts: CacheParts, maxListed: number = MAX_LISTED
       .sort((a, b) => b.selections - a.selections)
       .slice(0, maxListed),
     events: live.recentEvents.newest(maxListed).map((event) => ({
-      name: event.name,
+      ...event,
       at: dateOf(clock, event.at),
       firstAt: dateOf(clock, event.firstAt),
-      count: event.count,
       coordinate: event.coordinate ?? null,
       digest: event.digest ?? null,
       node: event.node ?? null,

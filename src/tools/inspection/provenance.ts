@@ -45,7 +45,6 @@ export interface CauseQuery {
   readonly after: number | undefined;
 }
 
-/** The invalidation that is the cause. */
 export interface Cause {
   readonly record: InvalidationRecord;
   /** Whether the record names what it was the cause for. If not, it had more names than a record has. */
@@ -90,7 +89,6 @@ function matcherOf({ key, subjects = [], coordinate, isClear = false }: Concerne
     record.tags.some((tag) => ownTags.has(tag));
 }
 
-/** Says who made an invalidation, and when. */
 export function describeCause({ record, isCertain }: Cause, toDate: (at: number) => string): string {
   const { via, mutation, kind, process, beganAt, isConfirmed, nameCount } = record;
   const call = mutation === undefined ? via : `${via} of ${mutation}`;
@@ -106,7 +104,6 @@ export const datesOf =
   (at: number): string =>
     dateOf(clock, clock.now() - (now - at));
 
-/** Returns a record as the inspection shows it. */
 export function shownRecord(
   record: InvalidationRecord,
   toDate: (at: number) => string,

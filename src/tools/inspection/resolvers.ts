@@ -24,12 +24,11 @@ import type {
 import { type AccessDetail, checkedAllow, isAllowed, untypedScalar, withCode } from "./access.js";
 import { adviceOf } from "./advice.js";
 import { describeEntry } from "./entry.js";
-import { FleetView } from "./fleet-view.js";
+import { describeProcesses, FleetView } from "./fleet-view.js";
 import { describeHotKeys } from "./hot-keys.js";
 import { inspectedPartsOf } from "./inspected-parts.js";
 import { eventsOf, type LiveStore, leasesOf, processStatesOf, storeOf } from "./live-resolvers.js";
 import { modeSettings } from "./mode-setting.js";
-import { describeProcesses } from "./processes.js";
 import { describeInvalidations } from "./provenance.js";
 import { fieldStatsOf, statsOf } from "./statistics.js";
 

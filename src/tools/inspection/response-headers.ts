@@ -80,7 +80,6 @@ export class ResponseSummary {
 /** The most fields and loaders that `Server-Timing` names, those with the longest loads first. */
 const MAX_TIMINGS = 20;
 
-/** The outcomes that are answered from the cache alone. */
 const FROM_CACHE: readonly string[] = ["hit", "stale"];
 
 interface FieldSummary {

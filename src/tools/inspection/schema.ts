@@ -30,7 +30,6 @@ export function inspectionSchema<Context>(cache: CacheHandle<Context>, access: S
   return schema;
 }
 
-/** Who may use which part of the schema. */
 export interface SchemaAccess<Context> {
   readonly inspection: InspectionOptions<Context>["allow"];
   readonly control: ControlAccess<Context>["allow"];

@@ -1,6 +1,12 @@
 import type { Variant } from "../../core/keys/key.js";
 import type { Policy, PolicySettings } from "../../core/policy/policy.js";
+<<<<<<< HEAD
 import { COUNTERS, NOTHING_OBSERVED, type ObservedCounts, percentileOf } from "../../core/telemetry/counters.js";
+=======
+import { COUNTERS, NOTHING_OBSERVED, type ObservedCounts } from "../../core/telemetry/counters.js";
+import { percentileOf } from "../../core/telemetry/durations.js";
+import { CALLS_SOURCE } from "../../core/telemetry/events.js";
+>>>>>>> st-s4
 import type {
   CacheBypass,
   CacheBypassReason,
@@ -50,7 +56,6 @@ export function statsOf(
 
 const totalOf = (tallies: readonly Tally[]): Tally => sumOf([...tallies, ...tallies.map(subtreeTally)]);
 
-/** What this process knows of a field or loader. */
 export interface Declared {
   readonly coordinate: string;
   readonly policy: Policy;
@@ -146,7 +151,6 @@ function subtreesOf(
   };
 }
 
-/** Returns null if no read was observed. */
 function observationOf(tally: Tally): CacheObservation | null {
   const counts: ObservedCounts = { ...NOTHING_OBSERVED, ...Object.fromEntries(countsUnder(tally, "observed.")) };
   if (counts.reads === 0) return null;
@@ -157,7 +161,6 @@ function observationOf(tally: Tally): CacheObservation | null {
   };
 }
 
-/** Returns null if no hit was compared. */
 function samplingOf(tally: Tally): CacheSampling | null {
   const { "watched.samples": samples = 0, "watched.staleSamples": stale = 0 } = tally;
   if (samples === 0) return null;
@@ -208,22 +211,6 @@ function durationsOf(tally: Tally, name: string): CacheDurations {
   };
 }
 
-const REASONS: Readonly<Record<CacheBypassReason, true>> = {
-  KEY_UNUSABLE: true,
-  NO_IDENTITY: true,
-  UNCACHEABLE: true,
-  WRITE_IN_PROGRESS: true,
-  STORE_UNAVAILABLE: true,
-  WAIT_TIMEOUT: true,
-  NESTED: true,
-  DOES_NOT_EXIST: true,
-  REQUESTED: true,
-  KEY_COLLISION: true,
-  ABORTED: true,
-  CLOSED: true,
-  MODE_OFF: true,
-  MODE_OBSERVE: true,
-};
 const SKIP_REASONS: Readonly<Record<CacheSubtreeSkipReason, true>> = {
   NO_TWIN: true,
   CHANGED_RESOLVER: true,
@@ -243,4 +230,4 @@ const SKIP_REASONS: Readonly<Record<CacheSubtreeSkipReason, true>> = {
   UNSTORABLE: true,
 };
 const isSkipReason = (reason: string): reason is CacheSubtreeSkipReason => Object.hasOwn(SKIP_REASONS, reason);
-const isKnown = (reason: string): reason is CacheBypassReason => Object.hasOwn(REASONS, reason);
+const isKnown = (reason: string): reason is CacheBypassReason => Object.hasOwn(CALLS_SOURCE, reason);

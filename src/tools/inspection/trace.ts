@@ -1,4 +1,4 @@
-import { CachedError, describeSetting } from "../../core/base/errors.js";
+import { describeSetting, optionInvalid } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
 import type { Key } from "../../core/keys/key.js";
 import { type Miss, type Observer, OVERRIDES } from "../../core/loader/request-scope.js";
@@ -18,8 +18,7 @@ export function checkTraceOptions(options: unknown, caller: string, others: read
     checkOptionNames(options, caller, ["allow", ...others]);
     return;
   }
-  throw new CachedError(
-    "CACHED_OPTION_INVALID",
+  throw optionInvalid(
     `${caller}: expected the options { allow: (context) => boolean }, got ${
       typeof options === "object" && options !== null
         ? `\`allow\` as ${describeSetting(allow)}`
@@ -48,7 +47,6 @@ export function mistakeInTrace(requested: unknown, overrides: readonly string[])
 /** The most misses of one response whose causes are looked up. */
 const MAX_MISSES = 100;
 
-/** Records what the cached fields and loaders of one execution do. */
 export class TraceRecorder implements Observer {
   readonly #parts: CacheParts;
   readonly #trace: Trace = {};
@@ -89,7 +87,6 @@ export class TraceRecorder implements Observer {
   }
 }
 
-/** Starts to record what the cached fields and loaders of one execution do. */
 export function beginTrace(parts: CacheParts, context: object): TraceRecorder {
   const recorder = new TraceRecorder(parts);
   parts.scopes.observe(context, recorder);

@@ -1,8 +1,8 @@
 import { type MeterProvider, metrics, type TracerProvider, trace } from "@opentelemetry/api";
 import type { Cache } from "../../cache.js";
-import { CachedError, checkOptionsObject, describeSetting } from "../../core/base/errors.js";
-import { unknownOption } from "../../core/base/option-names.js";
+import { optionInvalid } from "../../core/base/errors.js";
 import { partsOf } from "../../core/parts.js";
+import { checkOptionRules, hasMethod, isName, type OptionRules } from "../option-rules.js";
 import { observeMetrics } from "./observe-metrics.js";
 import { SpanTracing } from "./span-tracing.js";
 
@@ -13,13 +13,12 @@ import { SpanTracing } from "./span-tracing.js";
  */
 export function instrumentCache<Context>(cache: Cache<Context>, options: OpenTelemetryOptions = {}): Instrumentation {
   const parts = partsOf(cache, "instrumentCache");
-  checkOptions(options);
+  checkOptionRules(options, "instrumentCache", RULES);
   const { channel, store, clock } = parts;
   const { name = channel.prefix, serverAddress, serverPort } = options;
   const { meterProvider = metrics.getMeterProvider(), tracerProvider = trace.getTracerProvider() } = options;
   if (tracerProvider !== false && channel.tracing !== undefined)
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
+    throw optionInvalid(
       "instrumentCache: expected a cache whose spans are not reported yet, got one that is instrumented; call it once, or stop() first",
     );
   const stopMetrics = meterProvider === false ? undefined : observeMetrics(parts, name, meterProvider.getMeter(SCOPE));
@@ -62,27 +61,10 @@ export interface Instrumentation {
 
 const SCOPE = "graphql-cached";
 
-/** Each option with the type that it must have, unless it is undefined. */
-const OPTION_TYPES: Readonly<Record<keyof OpenTelemetryOptions, readonly [(value: unknown) => boolean, string]>> = {
-  name: [(value) => typeof value === "string" && value !== "", "a non-empty string"],
+const RULES: OptionRules<keyof OpenTelemetryOptions> = {
+  name: [isName, "a non-empty string"],
   meterProvider: [(value) => value === false || hasMethod(value, "getMeter"), "a MeterProvider, or false"],
   tracerProvider: [(value) => value === false || hasMethod(value, "getTracer"), "a TracerProvider, or false"],
-  serverAddress: [(value) => typeof value === "string" && value !== "", "a non-empty string"],
-  serverPort: [(value) => Number.isInteger(value), "an integer"],
+  serverAddress: [isName, "a non-empty string"],
+  serverPort: [Number.isInteger, "an integer"],
 };
-
-const hasMethod = (value: unknown, method: string): boolean =>
-  typeof (value as Readonly<Record<string, unknown>> | null | undefined)?.[method] === "function";
-
-function checkOptions(options: unknown): void {
-  checkOptionsObject(options, "instrumentCache");
-  const known = Object.keys(OPTION_TYPES);
-  const mistakes = Object.entries(options).flatMap(([name, value]): string[] => {
-    const [isValid, expected] = OPTION_TYPES[name as keyof OpenTelemetryOptions] ?? [];
-    if (isValid === undefined) return [unknownOption(name, known)];
-    return value === undefined || isValid(value)
-      ? []
-      : [`\`${name}\`: expected ${expected}, got ${describeSetting(value)}`];
-  });
-  if (mistakes.length > 0) throw new CachedError("CACHED_OPTION_INVALID", `instrumentCache: ${mistakes.join("; ")}`);
-}

@@ -119,9 +119,7 @@ export class SpanTracing implements Tracing {
   }
 }
 
-/** What all spans of a cache say about it. */
 interface Subject {
-  /** The name of the cache. */
   readonly name: string;
   /** The name of the store, such as `redis`. */
   readonly system: string;
@@ -154,7 +152,6 @@ class ActiveSpan implements LoadTrace, StoreTrace {
   }
 }
 
-/** A load or operation without a span. */
 const UNTRACED: LoadTrace & StoreTrace = { run: (operation) => operation(), end: () => undefined };
 
 /** Returns what `make` returns; undefined if it throws, since a tracer that fails must not fail a request. */

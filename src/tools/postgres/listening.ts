@@ -80,7 +80,6 @@ export function listenWith(createClient: () => NotificationClient): Listen {
   };
 }
 
-/** How long it may take to connect. */
 const CONNECT_MS = 10_000;
 
 /** The connection is given up, so it does not matter how it ends. */

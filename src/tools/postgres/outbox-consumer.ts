@@ -1,9 +1,8 @@
 import { randomUUID } from "node:crypto";
 import type { Cache } from "../../cache.js";
 import { type Clock, EXPECTED_TIMER_MS, isTimerMs, systemRandom } from "../../core/base/clock.js";
-import { CachedError, describeSetting } from "../../core/base/errors.js";
-import { unknownOption } from "../../core/base/option-names.js";
 import { partsOf } from "../../core/parts.js";
+import { checkOptionRules, hasMethod, type OptionRules } from "../option-rules.js";
 import { keepListening, type Listen } from "./listening.js";
 import { type OutboxDatabase, OutboxPosition } from "./outbox-position.js";
 import { outboxQueries, type UnwatchedRow } from "./outbox-queries.js";
@@ -19,7 +18,7 @@ import { Retrying } from "./retrying.js";
  */
 export function invalidateFromOutbox<Context>(options: OutboxOptions<Context>): OutboxConsumer {
   const { clock, logger } = partsOf(options?.cache, "invalidateFromOutbox: `cache`");
-  checkOptions(options);
+  checkOptionRules(options, "invalidateFromOutbox", RULES, ["database"]);
   const { cache, database, listen, consumer = "default", schema = DEFAULT_SCHEMA, onError } = options;
   const { pollMs = 1_000, leaseMs = 5_000, batchSize = 500 } = options;
   const settings = { consumer, leader: randomUUID(), leaseMs, pageSize: batchSize };
@@ -108,7 +107,6 @@ class ConsumerLoop {
   #endWait: (() => void) | undefined;
   /** When this process took or renewed the lead; undefined while another process has it. */
   #ledAt: number | undefined;
-  /** How long another process has the lease. */
   #othersMs: number;
   #cleanAt: number;
   #checkAt: number;
@@ -169,7 +167,6 @@ class ConsumerLoop {
     return false;
   }
 
-  /** Another process leads. */
   #lose(): false {
     this.#ledAt = undefined;
     this.#othersMs = this.#parts.leaseMs;
@@ -216,8 +213,9 @@ class ConsumerLoop {
 
 const isFunction = (value: unknown): boolean => typeof value === "function";
 
-/** The options that are optional, each with a test and what it expects. */
-const RULES: Readonly<Record<string, readonly [(value: unknown) => boolean, string]>> = {
+const RULES: OptionRules = {
+  cache: [() => true, "a cache"],
+  database: [(value) => hasMethod(value, "query"), "an object with a method query(text, values), such as a Pool of pg"],
   listen: [isFunction, "a function, such as listenWith(() => new Client(config))"],
   consumer: [(value) => typeof value === "string" && /^[^\0]{1,200}$/.test(value), "a string of 1 to 200 characters"],
   schema: [isSchema, EXPECTED_SCHEMA],
@@ -229,22 +227,3 @@ const RULES: Readonly<Record<string, readonly [(value: unknown) => boolean, stri
   ],
   onError: [isFunction, "a function"],
 };
-
-function checkOptions(options: OutboxOptions<never>): void {
-  const { cache: _cache, database, ...others } = options;
-  const isDatabase = isFunction((database as { readonly query?: unknown } | null | undefined)?.query);
-  const mistakes = isDatabase
-    ? []
-    : [
-        `\`database\`: expected an object with a method query(text, values), such as a Pool of pg, got ${describeSetting(database)}`,
-      ];
-  const known = ["cache", "database", ...Object.keys(RULES)];
-  for (const [name, value] of Object.entries(others)) {
-    const [isValid, expected] = RULES[name] ?? [];
-    if (isValid === undefined) mistakes.push(unknownOption(name, known));
-    else if (value !== undefined && !isValid(value))
-      mistakes.push(`\`${name}\`: expected ${expected}, got ${describeSetting(value)}`);
-  }
-  if (mistakes.length > 0)
-    throw new CachedError("CACHED_OPTION_INVALID", `invalidateFromOutbox: ${mistakes.join("; ")}`);
-}

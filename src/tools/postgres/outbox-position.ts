@@ -150,7 +150,6 @@ export interface OutboxDatabase {
 
 /** How long a statement may take before it counts as failed. */
 const STATEMENT_MS = 10_000;
-/** Rows that are removed at a time. */
 const CLEANED_ROWS = 10_000;
 
 /** A page of tags whose invalidation is due, and where its end is. */
@@ -172,9 +171,7 @@ interface ReadRange {
 }
 
 interface PositionSettings {
-  /** The name that the position is stored under. */
   readonly consumer: string;
-  /** The id of this process. */
   readonly leader: string;
   readonly leaseMs: number;
   readonly pageSize: number;

@@ -4,7 +4,6 @@ export type OutboxQueries = ReturnType<typeof outboxQueries>;
 /** One row of `read`. The names are single lower-case words, which no client rewrites. */
 export interface OutboxRow {
   readonly revision: string;
-  /** The snapshot that is read. */
   readonly snapshot: string;
   /** Whether earlier pages of the snapshot have been invalidated. */
   readonly continues: boolean;
@@ -15,7 +14,6 @@ export interface OutboxRow {
   readonly tag: string | null;
 }
 
-/** One row of `check`. */
 export interface UnwatchedRow {
   readonly name: string;
   readonly problem: "disabled" | "missing";

@@ -1,5 +1,4 @@
-import { CachedError, checkOptionsObject, describeSetting } from "../../core/base/errors.js";
-import { unknownOption } from "../../core/base/option-names.js";
+import { checkOptionRules } from "../option-rules.js";
 
 /**
  * Returns the SQL of a migration that creates the outbox: two tables, and the functions
@@ -9,14 +8,11 @@ import { unknownOption } from "../../core/base/option-names.js";
  * Throws `CACHED_OPTION_INVALID` if `schema` is not a plain name or `notify` is not a boolean.
  */
 export function outboxSql(options: OutboxSqlOptions = {}): string {
-  checkOptionsObject(options, "outboxSql");
-  const { schema = DEFAULT_SCHEMA, notify = true, ...others } = options;
-  const mistakes = [
-    ...(isSchema(schema) ? [] : [`\`schema\`: expected ${EXPECTED_SCHEMA}, got ${describeSetting(schema)}`]),
-    ...(typeof notify === "boolean" ? [] : [`\`notify\`: expected true or false, got ${describeSetting(notify)}`]),
-    ...Object.keys(others).map((name) => unknownOption(name, ["schema", "notify"])),
-  ];
-  if (mistakes.length > 0) throw new CachedError("CACHED_OPTION_INVALID", `outboxSql: ${mistakes.join("; ")}`);
+  checkOptionRules(options, "outboxSql", {
+    schema: [isSchema, EXPECTED_SCHEMA],
+    notify: [(value) => typeof value === "boolean", "true or false"],
+  });
+  const { schema = DEFAULT_SCHEMA, notify = true } = options;
   return `${tables(schema)}\n${notification(schema, notify)}\n${functions(schema)}`;
 }
 

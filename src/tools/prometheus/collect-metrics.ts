@@ -1,10 +1,10 @@
 import { Counter, Histogram, type Registry } from "prom-client";
 import type { Cache } from "../../cache.js";
 import type { Cancel } from "../../core/base/clock.js";
-import { CachedError, describeSetting } from "../../core/base/errors.js";
-import { unknownOption } from "../../core/base/option-names.js";
+import { describeSetting, optionInvalid } from "../../core/base/errors.js";
 import { type CacheParts, partsOf } from "../../core/parts.js";
 import { type Attributes, METRICS, type Metric, type MetricName, MetricsSource } from "../../core/telemetry/metrics.js";
+import { checkOptionRules, hasMethod, isName, type OptionRules } from "../option-rules.js";
 
 /**
  * Adds the metrics of a cache to a Prometheus registry, as `collectDefaultMetrics` does with those of Node.js.
@@ -15,7 +15,7 @@ import { type Attributes, METRICS, type Metric, type MetricName, MetricsSource }
  */
 export function collectMetrics<Context>(cache: Cache<Context>, options: CollectOptions): MetricsCollection {
   const parts = partsOf(cache, "collectMetrics");
-  checkOptions(options);
+  checkOptionRules(options, "collectMetrics", RULES, ["register"]);
   const { register, name = parts.channel.prefix } = options;
   const metrics = new Map(Object.keys(METRICS).map((metric) => [metric, sharedMetric(metric as MetricName, register)]));
   const collected = collectedOf(parts, name, metrics);
@@ -26,7 +26,7 @@ export function collectMetrics<Context>(cache: Cache<Context>, options: CollectO
     isStopped = true;
     if (--collected.users > 0) return;
     collected.source.stop();
-    for (const [metric, { sources }] of metrics) {
+    for (const [metric, { [SOURCES]: sources }] of metrics) {
       const isLast = sources.delete(collected) && sources.size === 0;
       if (isLast) register.removeSingleMetric(prometheusName(metric as MetricName));
     }
@@ -56,63 +56,26 @@ interface CollectedSource {
   users: number;
 }
 
-/** The metrics of caches in one registry. They are there once, whatever the number of caches. */
-interface SharedMetric {
-  readonly sources: Set<CollectedSource>;
-}
+/** A metric that the caches of a registry share, and what they count in it. */
+type SharedMetric = (Counter | Histogram) & { readonly [SOURCES]: Set<CollectedSource> };
 
-class SharedCounter extends Counter implements SharedMetric {
-  readonly sources = new Set<CollectedSource>();
-
-  constructor(metric: MetricName, register: Registry) {
-    super({
-      ...configOf(metric, register),
-      collect() {
-        const own = this as SharedCounter;
-        own.reset();
-        for (const { source } of own.sources)
-          source.collect((name, value, attributes) => {
-            if (name === metric) own.inc(labelsOf(attributes), value);
-          });
-      },
-    });
-  }
-}
-
-class SharedHistogram extends Histogram implements SharedMetric {
-  readonly sources = new Set<CollectedSource>();
-
-  constructor(metric: MetricName, register: Registry) {
-    super({
-      ...configOf(metric, register),
-      buckets: [...METRICS[metric].bounds],
-      collect() {
-        for (const { source } of (this as SharedHistogram).sources) source.flush();
-      },
-    });
-  }
-}
+const SOURCES: unique symbol = Symbol("graphql-cached.sources");
 
 /** Returns the metrics of a cache in a registry, and adds them if it has none. */
-function collectedOf(
-  parts: CacheParts,
-  name: string,
-  metrics: ReadonlyMap<string, SharedCounter | SharedHistogram>,
-): CollectedSource {
+function collectedOf(parts: CacheParts, name: string, metrics: ReadonlyMap<string, SharedMetric>): CollectedSource {
   const [any] = metrics.values();
-  for (const known of any?.sources ?? []) {
+  for (const known of any?.[SOURCES] ?? []) {
     if (known.parts !== parts) continue;
     if (known.name === name) return known;
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
+    throw optionInvalid(
       `collectMetrics: \`name\`: expected ${describeSetting(known.name)}, under which the registry has this cache, got ${describeSetting(name)}`,
     );
   }
   const source = new MetricsSource(parts, name, (metric, seconds, attributes) => {
-    (metrics.get(metric) as SharedHistogram).observe(labelsOf(attributes), seconds);
+    (metrics.get(metric) as unknown as Histogram).observe(labelsOf(attributes), seconds);
   });
   const collected = { source, parts, name, users: 0 };
-  for (const { sources } of metrics.values()) sources.add(collected);
+  for (const metric of metrics.values()) metric[SOURCES].add(collected);
   return collected;
 }
 
@@ -126,36 +89,42 @@ const labelOf = (attribute: string): string => attribute.replaceAll(".", "_");
 const labelsOf = (attributes: Attributes): Record<string, string> =>
   Object.fromEntries(Object.entries(attributes).map(([name, value]) => [labelOf(name), value]));
 
-function configOf(metric: MetricName, register: Registry) {
-  const { description, attributes }: Metric = METRICS[metric];
-  return {
-    name: prometheusName(metric),
-    help: description,
-    labelNames: ["cache", ...attributes.map(labelOf)],
-    registers: [register],
-  };
-}
-
-function sharedMetric(metric: MetricName, register: Registry): SharedCounter | SharedHistogram {
+function sharedMetric(metric: MetricName, register: Registry): SharedMetric {
   const name = prometheusName(metric);
   const known = register.getSingleMetric(name);
-  if (known instanceof SharedCounter || known instanceof SharedHistogram) return known;
+  if (known !== undefined && SOURCES in known) return known as unknown as SharedMetric;
   if (known !== undefined)
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
+    throw optionInvalid(
       `collectMetrics: \`register\`: expected a registry without a metric \`${name}\`, got one that has it; pass another registry`,
     );
-  return METRICS[metric].kind === "counter"
-    ? new SharedCounter(metric, register)
-    : new SharedHistogram(metric, register);
+  const { kind, description, attributes, bounds }: Metric = METRICS[metric];
+  const sources = new Set<CollectedSource>();
+  const labelNames = ["cache", ...attributes.map(labelOf)];
+  const config = { name, help: description, labelNames, registers: [register] };
+  if (kind === "counter") {
+    const counter = new Counter({
+      ...config,
+      collect() {
+        this.reset();
+        for (const { source } of sources)
+          source.collect((counted, value, labels) => {
+            if (counted === metric) this.inc(labelsOf(labels), value);
+          });
+      },
+    });
+    return Object.assign(counter, { [SOURCES]: sources } as const);
+  }
+  const histogram = new Histogram({
+    ...config,
+    buckets: [...bounds],
+    collect() {
+      for (const { source } of sources) source.flush();
+    },
+  });
+  return Object.assign(histogram, { [SOURCES]: sources } as const);
 }
 
-function checkOptions(options: unknown): void {
-  const { register, name, ...others } = (options ?? {}) as Readonly<Record<string, unknown>>;
-  const mistakes = Object.keys(others).map((other) => unknownOption(other, ["register", "name"]));
-  if (typeof (register as Partial<Registry> | undefined)?.getSingleMetric !== "function")
-    mistakes.push(`\`register\`: expected a Registry of prom-client, got ${describeSetting(register)}`);
-  if (name !== undefined && (typeof name !== "string" || name === ""))
-    mistakes.push(`\`name\`: expected a non-empty string, got ${describeSetting(name)}`);
-  if (mistakes.length > 0) throw new CachedError("CACHED_OPTION_INVALID", `collectMetrics: ${mistakes.join("; ")}`);
-}
+const RULES: OptionRules = {
+  register: [(value) => hasMethod(value, "getSingleMetric"), "a Registry of prom-client"],
+  name: [isName, "a non-empty string"],
+};

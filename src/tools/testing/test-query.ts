@@ -13,7 +13,7 @@ import {
   type SelectionSetNode,
   validate,
 } from "graphql";
-import { CachedError, describeSetting, messageOf } from "../../core/base/errors.js";
+import { type CachedError, describeSetting, messageOf, optionInvalid } from "../../core/base/errors.js";
 
 /**
  * Parses and validates a query. `place` is its name in error messages. Throws `CACHED_OPTION_INVALID` for anything
@@ -59,7 +59,7 @@ export function prepareQuery(schema: GraphQLSchema, given: TestQuery, place: str
   };
 }
 
-export const invalid = (mistake: string): CachedError => new CachedError("CACHED_OPTION_INVALID", mistake);
+export const invalid = (mistake: string): CachedError => optionInvalid(mistake);
 
 /** A query to execute: as text, parsed, or with variables. */
 export type TestQuery =
