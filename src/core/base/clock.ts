@@ -1,5 +1,5 @@
+import { type AsyncLocalStorage, AsyncResource } from "node:async_hooks";
 import timers from "node:timers";
-import { outsideOfRequests } from "./async-context.js";
 
 /**
  * Time and randomness as arguments. No other module reads a clock, starts a timer or draws a random
@@ -198,3 +198,18 @@ const MAX_TIME_MS = 1e14;
 
 /** Returns whether a value that another process has written is a time in milliseconds that can be written as a date. */
 export const isTime = (value: unknown): value is number => typeof value === "number" && Math.abs(value) < MAX_TIME_MS;
+
+/** Disables an AsyncLocalStorage where that is possible: in Cloudflare Workers, the method is missing or throws. */
+export function disableStorage(storage: Pick<AsyncLocalStorage<unknown>, "disable">): void {
+  try {
+    storage.disable();
+  } catch {
+    // It only slows down promises in old versions of Node.js.
+  }
+}
+
+/**
+ * The asynchronous context of what belongs to no request. It is made when this file is loaded: a cache may be created
+ * inside a request, whose context would live as long as the cache and be that of all its refreshes.
+ */
+export const outsideOfRequests = new AsyncResource("graphql-cached");

@@ -1,11 +1,9 @@
-import { crc32 } from "node:zlib";
+import { promisify } from "node:util";
+import { constants, crc32, deflate, deflateSync, type InputType, inflateSync, type ZlibOptions } from "node:zlib";
 import { CachedError } from "../base/errors.js";
 import { type Codec, type Content, Unreadable } from "./codec.js";
-import { compress, decompress, TOO_LARGE } from "./compression.js";
-import { copyPlain } from "./copy-plain.js";
 import { createEncryption, type EncryptionOptions, SEALED } from "./encryption.js";
-import { isPlainJson, jsonCodec } from "./json-codec.js";
-import { StoredText } from "./stored-text.js";
+import { copyPlain, isPlainJson, jsonCodec } from "./json-codec.js";
 import type { ValueTypes } from "./value-type.js";
 
 /**
@@ -133,4 +131,59 @@ function codecWith(codec: Codec, types: ValueTypes | undefined): Codec {
     "createCache: `types`: expected a codec with the method `withTypes`, such as the default JSON codec or msgpackrCodec(), got a `codec` without it; " +
       "encode these classes in your codec, or omit `codec`",
   );
+}
+
+/**
+ * Compresses with deflate (zlib format, with a checksum) at its fastest level. Returns undefined if
+ * that saves nothing. Small content is compressed synchronously, so that the writes of one tick
+ * still share one pipeline; large content is compressed in the thread pool.
+ */
+export async function compress(bytes: Uint8Array): Promise<Uint8Array | undefined> {
+  const smaller =
+    bytes.byteLength <= SYNC_MAX_BYTES ? deflateSync(bytes, FASTEST) : await deflateInThreadPool(bytes, FASTEST);
+  return smaller.byteLength < bytes.byteLength ? smaller : undefined;
+}
+
+const deflateInThreadPool = promisify<InputType, ZlibOptions, Buffer>(deflate);
+
+/**
+ * Up to this size, compressing blocks the event loop for less time than a hop to the thread pool
+ * costs in extra pipelines.
+ */
+const SYNC_MAX_BYTES = 16 * 1024;
+const FASTEST: ZlibOptions = { level: constants.Z_BEST_SPEED };
+
+/**
+ * Decompresses synchronously: it takes no longer than parsing the result, which cannot leave the
+ * event loop anyway.
+ * Throws `Unreadable` for bytes that `compress` did not produce, and as soon as the output exceeds
+ * `maxBytes`.
+ */
+export function decompress(bytes: Uint8Array, maxBytes: number): Buffer {
+  try {
+    return inflateSync(bytes, { maxOutputLength: Math.max(1, maxBytes) });
+  } catch (cause) {
+    const isTooLarge = (cause as { code?: unknown }).code === "ERR_BUFFER_TOO_LARGE";
+    throw new Unreadable(isTooLarge ? TOO_LARGE : "its compressed content is damaged", cause);
+  }
+}
+
+/** The message for stored values over the limit, compressed or not. */
+export const TOO_LARGE: string = "its value is larger than `maxValueBytes` in this process";
+
+/**
+ * A value that is a text, and is stored as it is: no codec encodes it, so that it is neither escaped nor parsed. It
+ * cannot be changed, so all readers share it.
+ */
+export class StoredText {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+
+  /** As that of other content. */
+  get length(): number {
+    return this.text.length;
+  }
 }

@@ -1,7 +1,7 @@
 import { hash as hashOf } from "node:crypto";
 import { checkLength, createKeyWriters, type KeyFormOf } from "./canonical.js";
 import { BASE64URL } from "./hash-tags.js";
-import type { TagNormalizer } from "./tag-normalizer.js";
+import type { TagNormalizer } from "./tag-template.js";
 
 /**
  * Creates the names under `prefix`. `release` is what decides in the settings of the cache whether

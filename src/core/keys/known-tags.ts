@@ -1,6 +1,5 @@
-import { closestTo } from "../base/spelling.js";
-import type { TagNormalizer } from "./tag-normalizer.js";
-import { matchesTag, namesTypeOf, type TagTemplate } from "./tag-template.js";
+import { closestTo } from "../base/option-names.js";
+import { matchesTag, namesTypeOf, type TagNormalizer, type TagTemplate } from "./tag-template.js";
 
 /**
  * The tags that the values of a cache can have: the templates of its schemas, the tags of entities, and what the functions

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { inspect, types } from "node:util";
-import { disableStorage } from "../base/async-context.js";
 import { isObjectPrototype, isPlainObject } from "../base/built-in.js";
+import { disableStorage } from "../base/clock.js";
 import type { Channel } from "../telemetry/channel.js";
 
 /**

@@ -1,29 +1,39 @@
 import type { Cancel, Clock } from "../base/clock.js";
 import { HASH_TAGS } from "../keys/hash-tags.js";
 import type { Channel } from "../telemetry/channel.js";
-import { laterHead } from "./clock-copies.js";
-import { nonceOf, readHead } from "./clock-log.js";
+import { laterHead, nonceOf, readHead } from "./clock-log.js";
 import { groupBy } from "./group-by.js";
-import { BYTES_PER_BATCH, budgetsOf, inBatches, KEYS_PER_BUDGET, type NodeOperation } from "./node-batches.js";
-import type { NodeHealth, Refusal, StoreFailure } from "./node-record.js";
-import { OwnConnections } from "./own-connections.js";
-import type {
-  AcquireRequest,
-  ClockOrigin,
-  Grant,
-  Hold,
-  LeaseTimes,
-  Reading,
-  Release,
-  Store,
-  StoreNames,
-  StoreOutcome,
-  StoreRead,
-  StoreRequest,
-  Wake,
+import { type NodeHealth, OwnConnections, type Refusal, type StoreFailure } from "./node-record.js";
+import {
+  type AcquireRequest,
+  abandon,
+  type ClockOrigin,
+  type Grant,
+  type Hold,
+  type LeaseTimes,
+  type Reading,
+  type Release,
+  type Store,
+  type StoreNames,
+  type StoreOutcome,
+  type StoreRead,
+  type StoreRequest,
+  type Wake,
 } from "./store.js";
-import { abandon } from "./store.js";
-import { ask, BACKGROUND_BUDGETS, CHECK_STORE, INCOMPLETE, promised, StoreCalls, unavailable } from "./store-calls.js";
+import {
+  ask,
+  BACKGROUND_BUDGETS,
+  BYTES_PER_BATCH,
+  budgetsOf,
+  CHECK_STORE,
+  INCOMPLETE,
+  inBatches,
+  KEYS_PER_BUDGET,
+  type NodeOperation,
+  promised,
+  StoreCalls,
+  unavailable,
+} from "./store-calls.js";
 import type { ConnectionFailure, StoreReport } from "./store-state.js";
 
 /**

@@ -1,7 +1,8 @@
 import type { Clock } from "../base/clock.js";
-import { type CachedError, messageOf } from "../base/errors.js";
+import { CachedError, messageOf } from "../base/errors.js";
+import type { Channel } from "../telemetry/channel.js";
 import { Breaker, type BreakerStatus } from "./breaker.js";
-import { Latencies, type Latency } from "./latencies.js";
+import type { ConnectionFailure } from "./store-state.js";
 
 /** How this process reaches one node of a store: its breaker, how long it takes, and what has failed on it. */
 export class NodeRecord {
@@ -96,4 +97,78 @@ export interface NodeHealth {
   readonly operations: number;
   readonly failures: number;
   readonly lastFailure: StoreFailure | undefined;
+}
+
+/** Number of operations whose durations are kept. A power of two. */
+const KEPT = 256;
+
+/** How long recent operations took, in milliseconds. `operations`: how many of them there are. */
+export interface Latency {
+  readonly operations: number;
+  readonly p50Ms: number;
+  readonly p95Ms: number;
+  readonly p99Ms: number;
+  readonly maxMs: number;
+}
+
+/** The durations of the last 256 operations. Percentiles are computed on demand. */
+export class Latencies {
+  /** Grows up to `KEPT`: a Cluster whose nodes are not known yet has one for each slot that is asked. */
+  readonly #durations: number[] = [];
+  #count = 0;
+
+  /** The number of all operations recorded. */
+  get count(): number {
+    return this.#count;
+  }
+
+  add(ms: number): void {
+    this.#durations[this.#count++ & (KEPT - 1)] = ms;
+  }
+
+  /** Undefined if there was no operation. */
+  summary(): Latency | undefined {
+    const sorted = this.#durations.toSorted((a, b) => a - b);
+    if (sorted.length === 0) return undefined;
+    // The nearest rank: the smallest duration that is at least as long as this share of all.
+    const at = (share: number): number => sorted[Math.ceil(share * sorted.length) - 1] as number;
+    return { operations: sorted.length, p50Ms: at(0.5), p95Ms: at(0.95), p99Ms: at(0.99), maxMs: at(1) };
+  }
+}
+
+/**
+ * The connections that a store has opened for itself and that cannot be used. No operation fails for them, so without this nobody
+ * would notice. Published once for each cause: after new credentials, all of them fail for the same one.
+ */
+export class OwnConnections {
+  readonly #channel: Channel;
+  readonly #failures = new Map<string, ConnectionFailure>();
+
+  constructor(channel: Channel) {
+    this.#channel = channel;
+  }
+
+  get failures(): readonly ConnectionFailure[] {
+    return [...this.#failures.values()];
+  }
+
+  report(failure: ConnectionFailure): void {
+    const { use, node, error } = failure;
+    const id = `${use} ${node}`;
+    if (error === undefined) {
+      if (this.#failures.delete(id) && this.#failures.size === 0)
+        this.#channel.publish({ name: "connection.recovered" });
+      return;
+    }
+    const isPublished = this.failures.some((other) => other.error?.message === error.message);
+    this.#failures.set(id, failure);
+    if (isPublished) return;
+    const message = `store: the connection for ${use} cannot be used: ${error.message}`;
+    this.#channel.publish({
+      name: "connection.failed",
+      use,
+      node,
+      error: new CachedError("CACHED_STORE_UNAVAILABLE", message, { cause: error }),
+    });
+  }
 }

@@ -2,12 +2,10 @@ import { type Clock, type Random, systemClock, systemRandom } from "../../core/b
 import { CachedError, describeSetting } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
 import { throwIfAllFailed, throwIfAnyFailed } from "../../core/store/answers.js";
-import { areSameBytes } from "../../core/store/bytes.js";
-import { laterHead } from "../../core/store/clock-copies.js";
-import { type ClockHead, readHead } from "../../core/store/clock-log.js";
-import { newTokens } from "../../core/store/lease-token.js";
+import { type ClockHead, laterHead, readHead } from "../../core/store/clock-log.js";
 import {
   type AcquireRequest,
+  areSameBytes,
   checkPrefix,
   type Grant,
   type Hold,
@@ -18,13 +16,11 @@ import {
   type StoreOutcome,
   type StoreRequest,
 } from "../../core/store/store.js";
-import { markTooLarge, type StoredEntry, transitions } from "../../core/store/transitions.js";
+import { markTooLarge, newTokens, type StoredEntry, transitions } from "../../core/store/transitions.js";
 import { type Content, headOf, storedEntryOf, writeContent } from "./content.js";
 import { hasSeveralServers, type MemcachedClient } from "./memcached-client.js";
-import { MemcachedClock } from "./memcached-clock.js";
-import { type Change, keep, put, Server } from "./server.js";
-import type { ServerTime } from "./server-clock.js";
-import { Servers } from "./servers.js";
+import { type Change, keep, put, Server, type ServerTime } from "./server.js";
+import { MemcachedClock, Servers } from "./servers.js";
 
 /**
  * Creates a store on memcached 1.5 or newer, shared by all processes that use the same prefix. Each

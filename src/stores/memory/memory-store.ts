@@ -2,14 +2,19 @@ import { LRUCache } from "lru-cache";
 import { asJob, type Clock, systemClock } from "../../core/base/clock.js";
 import { CachedError, describeSetting } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
-import { areSameBytes } from "../../core/store/bytes.js";
 import { appendToClock, readHead, type StoredClock } from "../../core/store/clock-log.js";
 import type { Entry } from "../../core/store/entry.js";
-import { HISTORY_OVERHEAD_BYTES, type HistoryLimits, type HistoryPart } from "../../core/store/history.js";
-import { newTokens } from "../../core/store/lease-token.js";
-import { type ClockListener, checkPrefix, type Store, type Wake } from "../../core/store/store.js";
-import { markTooLarge, type StoredEntry, transitions } from "../../core/store/transitions.js";
-import { memoryReports } from "./memory-reports.js";
+import {
+  HISTORY_OVERHEAD_BYTES,
+  type HistoryLimits,
+  type HistoryPart,
+  MAX_REPORTING,
+  REPORTS_KEPT_MS,
+  type ReportStore,
+  replyAt,
+} from "../../core/store/report-store.js";
+import { areSameBytes, type ClockListener, checkPrefix, type Store, type Wake } from "../../core/store/store.js";
+import { markTooLarge, newTokens, type StoredEntry, transitions } from "../../core/store/transitions.js";
 
 /**
  * Creates a store in the memory of this process, bounded in bytes: for servers with one process,
@@ -204,4 +209,50 @@ class MemoryHistory {
       this.since = Math.max(this.since, oldest.at);
     }
   }
+}
+
+/** Keeps the reports of the caches that share a memory store. */
+export function memoryReports(clock: Clock): ReportStore {
+  const byProcess = new Map<string, KeptReport>();
+  let askedUntilAt = 0;
+
+  function dropOld(now: number): void {
+    for (const [process, { reportedAt, parts }] of byProcess) {
+      for (const [name, { dropAt }] of parts) if (dropAt <= now) parts.delete(name);
+      if (reportedAt + REPORTS_KEPT_MS <= now) byProcess.delete(process);
+    }
+  }
+
+  return {
+    async write({ process, sequence, parts: written }) {
+      const now = clock.now();
+      dropOld(now);
+      const known = byProcess.get(process);
+      const parts: KeptReport["parts"] = known?.parts ?? new Map();
+      byProcess.set(process, { reportedAt: now, parts });
+      for (const { name, bytes, keepMs } of written)
+        if ((parts.get(name)?.sequence ?? -1) <= sequence) parts.set(name, { sequence, bytes, dropAt: now + keepMs });
+      return { ...replyAt(now, askedUntilAt), isFirst: known === undefined };
+    },
+    async list() {
+      const now = clock.now();
+      dropOld(now);
+      const processes = [...byProcess]
+        .map(([id, { reportedAt }]) => ({ id, reportedAt }))
+        .sort((a, b) => b.reportedAt - a.reportedAt);
+      return { ...replyAt(now, askedUntilAt), processes: processes.slice(0, MAX_REPORTING) };
+    },
+    async read(wanted) {
+      dropOld(clock.now());
+      return wanted.map(({ process, part }) => byProcess.get(process)?.parts.get(part)?.bytes);
+    },
+    async ask(ms) {
+      askedUntilAt = Math.max(askedUntilAt, clock.now() + ms);
+    },
+  };
+}
+
+interface KeptReport {
+  readonly reportedAt: number;
+  readonly parts: Map<string, { readonly sequence: number; readonly bytes: Uint8Array; readonly dropAt: number }>;
 }

@@ -7,12 +7,13 @@ import {
   type ClusterNodes,
   type Command,
   type ConnectionEvents,
+  type IoredisClient,
+  type IoredisEvent,
   type OnMessage,
   type SubscriberConnection,
   type WriterConnection,
 } from "./client-port.js";
 import type { ScriptArgument } from "./define-script.js";
-import type { IoredisClient, IoredisEvent } from "./redis-client.js";
 
 /** A client of ioredis or iovalkey. */
 export class IoredisPort implements ClientPort {

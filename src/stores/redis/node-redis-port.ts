@@ -12,7 +12,6 @@ import {
   type SubscriberConnection,
   type WriterConnection,
 } from "./client-port.js";
-import { slotOfKey } from "./key-slot.js";
 import {
   argsOf,
   COMMAND_OPTIONS,
@@ -23,6 +22,7 @@ import {
   openSubscriberOf,
   sendTo,
 } from "./node-redis-connection.js";
+import { slotOfKey } from "./pipeline.js";
 
 /** A client of node-redis. */
 export class NodeRedisPort implements ClientPort {

@@ -1,7 +1,7 @@
 import type { Cancel, Clock } from "../../core/base/clock.js";
+import { messageOf } from "../../core/base/errors.js";
 import { asError } from "../../core/store/answers.js";
-import type { ClientPort, ConnectionEvents, OwnConnectionPort } from "./client-port.js";
-import { withoutNesting } from "./connection-errors.js";
+import type { ClientPort, ClientStatus, ConnectionEvents, OwnConnectionPort } from "./client-port.js";
 import { isRefusal } from "./replies.js";
 
 /**
@@ -178,3 +178,71 @@ export interface ConnectionPurpose<Connection> {
 }
 
 const UNANSWERED = "the server does not reply";
+
+/**
+ * Knows why the client is not connected. Commands that fail meanwhile say only that there is no
+ * connection; the reason (refused, wrong password) arrives as an event of the client.
+ */
+export class ConnectionErrors {
+  readonly #port: ClientPort;
+  /** The last error of the client, until it is connected again. */
+  #last: Error | undefined;
+  /** The last errors of nodes of a Cluster, by address. */
+  readonly #ofNodes = new Map<string, Error>();
+
+  constructor(port: ClientPort) {
+    this.#port = port;
+  }
+
+  /** Returns why there is no connection to `node`, as far as that is known; undefined if there is one. */
+  of(node: string): Error | undefined {
+    if (this.#last !== undefined) return this.#last;
+    const doing = STATUSES.get(this.#port.status);
+    if (doing !== undefined) return new Error(`not connected to ${this.#port.place}: ${doing}`);
+    if (this.#port.cluster?.isConnectedTo(node) === true) this.#ofNodes.delete(node);
+    return this.#ofNodes.get(node);
+  }
+
+  /**
+   * Starts to listen. Without a listener for errors, the client would log them or end the process.
+   * Returns a function that ends this use.
+   */
+  watch(): Cancel {
+    const { events, cluster } = this.#port;
+    const stops = [
+      events.listen("error", (error) => {
+        this.#last = withoutNesting(error);
+      }),
+      events.listen("ready", () => {
+        this.#last = undefined;
+        for (const node of this.#ofNodes.keys()) if (cluster?.isConnectedTo(node) === true) this.#ofNodes.delete(node);
+      }),
+      events.listen("nodeError", (error, node) => {
+        this.#ofNodes.set(node, withoutNesting(error));
+      }),
+    ];
+    return () => {
+      for (const stop of stops) stop();
+    };
+  }
+}
+
+/** What a client is doing if it is not connected, by its status. Commands that fail then do not say it. */
+const STATUSES: ReadonlyMap<ClientStatus, string> = new Map([
+  ["connecting", "the client is connecting"],
+  ["connect", "the client is connecting"],
+  ["close", "the connection was closed"],
+  ["reconnecting", "the connection was closed, and the client is reconnecting"],
+  ["disconnecting", "the client is being closed"],
+  ["end", "the client was closed, or does not reconnect"],
+]);
+
+/** Returns an error with the message of the innermost error: Node reports one error per address, a Cluster client one per node. */
+export const withoutNesting = (error: Error): Error => new Error(innermostMessage(error), { cause: error });
+
+function innermostMessage(error: unknown): string {
+  const { lastNodeError, errors } = error as { lastNodeError?: unknown; errors?: readonly unknown[] };
+  if (lastNodeError !== undefined) return innermostMessage(lastNodeError);
+  if (Array.isArray(errors) && errors.length > 0) return errors.map(innermostMessage).join(", ");
+  return messageOf(error);
+}

@@ -4,7 +4,6 @@ import { CachedError } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
 import { throwIfAnyFailed } from "../../core/store/answers.js";
 import { splitAtOrigin, writeStoredEntry } from "../../core/store/entry-layout.js";
-import { newTokens } from "../../core/store/lease-token.js";
 import {
   type AcquireRequest,
   checkPrefix,
@@ -16,29 +15,24 @@ import {
   type StoreRequest,
   type Wake,
 } from "../../core/store/store.js";
-import type { ConnectionFailure, ConnectionListener } from "../../core/store/store-state.js";
-import { newValue } from "../../core/store/transitions.js";
-import type { ClientPort } from "./client-port.js";
-import { ConnectionErrors } from "./connection-errors.js";
+import type { ConnectionFailure, ConnectionListener, StoreReport } from "../../core/store/store-state.js";
+import { newTokens, newValue } from "../../core/store/transitions.js";
+import type { ClientPort, RedisClient } from "./client-port.js";
 import type { Script, ScriptArgument, ScriptArguments } from "./define-script.js";
-import { EntryReader } from "./entry-reader.js";
-import { appendHistory, readHistory } from "./history.js";
+import { EntryReader, ServerTimes } from "./entry-reader.js";
 import { isClient, portOf, problemOfClient } from "./known-clients.js";
+import { ConnectionErrors } from "./own-connection.js";
 import { nodeOf, runScript } from "./pipeline.js";
-import type { RedisClient } from "./redis-client.js";
-import { RedisClock } from "./redis-clock.js";
-import { readSettings, replaceSettings, settingsKey } from "./redis-settings.js";
+import { RedisClock, readSettings, replaceSettings, settingsKey } from "./redis-clock.js";
 import { type ReplicaWait, ReplicaWaitWriter, WriteConnection } from "./replica-wait-writer.js";
 import { checkReply, integerOf, isMissingRight, readGrant, readWakeup } from "./replies.js";
-import { redisReports } from "./reports.js";
+import { appendHistory, readHistory, redisReports } from "./reports.js";
 import { acquire } from "./scripts/acquire.js";
 import { release } from "./scripts/release.js";
 import { remove } from "./scripts/remove.js";
 import { renew } from "./scripts/renew.js";
 import { softInvalidate } from "./scripts/soft-invalidate.js";
 import { storeValues } from "./scripts/store-values.js";
-import { readServerInfo } from "./server-info.js";
-import { ServerTimes } from "./server-times.js";
 import { Subscriber } from "./subscriber.js";
 
 /**
@@ -264,4 +258,30 @@ function doubleOf(number: number): Buffer {
   const bytes = Buffer.alloc(8);
   bytes.writeDoubleLE(number);
   return bytes;
+}
+
+/** Asks a server for its state with the command INFO. Rejects if it may not be run, or if there is no connection. */
+export async function readServerInfo(port: ClientPort, node: string): Promise<StoreReport> {
+  return parseInfo(String(await port.ask(node, { name: "INFO", args: [] })));
+}
+
+/** Parses the reply to INFO: lines of the form `name:value`, such as `db0:keys=3,expires=1` for each database that has keys. */
+export function parseInfo(info: string): StoreReport {
+  const fields = new Map([...info.matchAll(/^(\w+):(.*?)\r?$/gm)].map(([, name = "", value = ""]) => [name, value]));
+  const numberOf = (name: string): number | undefined => {
+    const value = Number(fields.get(name) ?? Number.NaN);
+    return Number.isFinite(value) ? value : undefined;
+  };
+  const [redis, valkey] = [fields.get("redis_version"), fields.get("valkey_version")];
+  return {
+    // Valkey has a version of Redis as well, for its clients.
+    version: valkey === undefined ? redis && `redis ${redis}` : `valkey ${valkey}`,
+    role: fields.get("role"),
+    entries: [...info.matchAll(/^db\d+:keys=(\d+)/gm)].reduce((sum, [, keys]) => sum + Number(keys), 0),
+    usedBytes: numberOf("used_memory"),
+    // 0 stands for no limit.
+    maxBytes: numberOf("maxmemory") || undefined,
+    evictionPolicy: fields.get("maxmemory_policy"),
+    evictions: numberOf("evicted_keys"),
+  };
 }

@@ -1,5 +1,5 @@
 import type { Cancel, Clock } from "../../core/base/clock.js";
-import { getOrMake } from "../../core/base/get-or-make.js";
+import { getOrMake } from "../../core/base/multimap.js";
 import type { ClientPort, SubscriberConnection } from "./client-port.js";
 import { OwnConnection } from "./own-connection.js";
 import { isRefusal } from "./replies.js";

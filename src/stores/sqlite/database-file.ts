@@ -16,9 +16,7 @@ import {
 import { uptime } from "node:os";
 import { dirname, join } from "node:path";
 import { type Clock, wallTimeOf } from "../../core/base/clock.js";
-import { Connection } from "./connection.js";
-import type { OpenDatabase } from "./sqlite-database.js";
-import { failureOf } from "./sqlite-failure.js";
+import { Connection, failureOf, type OpenDatabase } from "./connection.js";
 
 /**
  * The database of a path, and which one that is now. The file at the path is a pointer, the name of a folder beside it with the

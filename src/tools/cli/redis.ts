@@ -2,7 +2,7 @@ import { graphql } from "graphql";
 import { createCache } from "../../cache.js";
 import { CachedError, messageOf } from "../../core/base/errors.js";
 import { partsOf } from "../../core/parts.js";
-import type { RedisClient } from "../../stores/redis/redis-client.js";
+import type { RedisClient } from "../../stores/redis/client-port.js";
 import { redisStore } from "../../stores/redis/redis-store.js";
 import { inspectionSchema } from "../inspection/schema.js";
 import { readErrors, type Source } from "./source.js";

@@ -10,6 +10,7 @@ import type { Invalidated } from "../record/known-positions.js";
 import {
   MAX_NAMES,
   type Names,
+  RecentInvalidations,
   type UnconfirmedCounts,
   type UnconfirmedInvalidations,
 } from "../record/unconfirmed-invalidations.js";
@@ -18,7 +19,6 @@ import type { TierSettings } from "../request/settings.js";
 import type { WorkUnderWay } from "../tick/work-under-way.js";
 import { type InvalidationCause, type InvalidationHistory, RETRY, type RecordedKind } from "./invalidation-history.js";
 import { type PurgeSettings, purge } from "./purge.js";
-import { RecentInvalidations } from "./recent-invalidations.js";
 
 /**
  * Invalidates keys and tags in the store and in this process, and protects writes to the source.

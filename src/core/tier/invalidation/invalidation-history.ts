@@ -1,6 +1,6 @@
 import { type Cancel, type Clock, isTime } from "../../base/clock.js";
 import { type EntryIdentity, nameOfSubject } from "../../keys/key.js";
-import type { HistoryLimits } from "../../store/history.js";
+import type { HistoryLimits } from "../../store/report-store.js";
 import type { Store } from "../../store/store.js";
 import type { InvalidationVia } from "../../telemetry/events.js";
 import type { Names } from "../record/unconfirmed-invalidations.js";

@@ -3,10 +3,10 @@ import { CachedError } from "../../base/errors.js";
 import type { Store } from "../../store/store.js";
 import type { Mode } from "../../telemetry/events.js";
 import type { InvalidationClock } from "./invalidation-clock.js";
-import { Modes } from "./modes.js";
 import {
   coordinatesOf,
   EMPTY,
+  Modes,
   modesOf,
   parseSettings,
   type SettingsContent,
@@ -14,7 +14,7 @@ import {
   withMode,
   withModes,
   writeSettings,
-} from "./settings-content.js";
+} from "./modes.js";
 import type { Variants } from "./variants.js";
 
 /**

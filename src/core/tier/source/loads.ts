@@ -1,6 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { disableStorage, outsideOfRequests } from "../../base/async-context.js";
-import { asJob, type Clock, within } from "../../base/clock.js";
+import { asJob, type Clock, disableStorage, outsideOfRequests, within } from "../../base/clock.js";
 import { CachedError } from "../../base/errors.js";
 import { Multimap } from "../../base/multimap.js";
 import type { Packing } from "../../codec/packing.js";
@@ -15,8 +14,7 @@ import type { ReadRequest } from "../request/request.js";
 import { type ControlledLoad, LoadControl } from "../request/result-control.js";
 import { isAbandonment, Waiters } from "../request/waiters.js";
 import { ByteTurns } from "../tick/byte-turns.js";
-import { CallerErrors } from "./caller-errors.js";
-import { ask, saysNotAllowed, saysSourceFailed } from "./error-signs.js";
+import { ask, CallerErrors, saysNotAllowed, saysSourceFailed } from "./error-signs.js";
 import { lingering } from "./lingering.js";
 import { excessOf, loadedOf } from "./load-result.js";
 import { type CallOutcome, type GuardedLoad, isRefusal, type SourceGuard } from "./source-guard.js";
