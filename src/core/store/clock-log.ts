@@ -50,10 +50,7 @@ export const MAGIC = Buffer.from("gc clk\x00\x01", "latin1");
 const RECORD_KINDS = ["epoch", "hard", "soft", "begin", "end", "settings"] as const;
 export type RecordKind = (typeof RECORD_KINDS)[number];
 
-/**
- * The form in which the keys of a coordinate were invalidated. A process whose keys of this coordinate have another form cannot tell which
- * of them are meant, so that all of them are.
- */
+/** A process whose keys of this coordinate have another form cannot tell which of them are meant, so that all of them are. */
 export interface InvalidatedForm {
   readonly coordinate: Subject;
   readonly form: Subject;
@@ -71,7 +68,6 @@ export interface ClockRecord {
   readonly guardMs?: number | undefined;
 }
 
-/** A record as read from a log. */
 export interface ReadRecord {
   readonly position: number;
   /** 8 bytes, as in `latin1`. */
@@ -81,7 +77,6 @@ export interface ReadRecord {
   readonly forms: readonly InvalidatedForm[];
   readonly writer: string;
   readonly guardMs: number;
-  /** Its length in the log. */
   readonly bytes: number;
 }
 
@@ -96,7 +91,6 @@ export interface ClockHead {
   readonly floor: number;
 }
 
-/** A log with what precedes its records. */
 export interface ClockLog {
   readonly epoch: string;
   readonly floor: number;
@@ -121,7 +115,6 @@ export function writeRecord({ kind, subjects, forms = [], writer = "", guardMs =
   return bytes;
 }
 
-/** Returns the nonce of what `writeRecord` has returned. */
 export const nonceOf = (record: Buffer): string => record.toString("latin1", 0, 8);
 
 /** Returns what a head says. Undefined for any other bytes. */
@@ -293,7 +286,6 @@ export interface CopiedClock {
   read(from: number): Promise<Buffer | undefined>;
 }
 
-/** How often an invalidation is appended again, above what a copy shows. */
 const MAX_ATTEMPTS = 5;
 
 const isOther = (shown: ClockHead | undefined, { position, nonce }: ClockHead): boolean =>

@@ -8,7 +8,6 @@ import type { ConnectionFailure } from "./store-state.js";
 export class NodeRecord {
   readonly breaker: Breaker;
   readonly latencies = new Latencies();
-  /** The operations that have failed and not succeeded since. */
   readonly failing = new Map<string, Failing>();
   readonly #node: string;
   readonly #clock: Clock;
@@ -21,7 +20,6 @@ export class NodeRecord {
     this.breaker = new Breaker(clock, undefined, MAX_PAUSE_MS);
   }
 
-  /** Records a failure. `isRefused`: the server does not allow the operation to this user. */
   failed(operation: string, error: CachedError, isRefused: boolean): void {
     const at = this.#clock.now();
     this.#failures++;
@@ -68,13 +66,11 @@ const FAILING_MS = 30_000;
 /** How long a node that fails is not asked at most. A probe costs the requests of one tick a time budget. */
 const MAX_PAUSE_MS = 1_000;
 
-/** When an operation last failed, and the words in which the server has refused it to this user, if it has. */
 interface Failing {
   readonly at: number;
   readonly refusal: string | undefined;
 }
 
-/** An operation that a server does not allow the user of this process. */
 export interface Refusal {
   readonly node: string;
   readonly operation: string;
@@ -87,19 +83,16 @@ export interface StoreFailure {
   readonly message: string;
 }
 
-/** How this process reaches one node of the store. `node` is empty if the store is one node. */
 export interface NodeHealth {
   readonly node: string;
   readonly breaker: BreakerStatus;
   /** Of the last 256 operations; those that exceeded their time budget count with it. Undefined: there was none. */
   readonly latency: Latency | undefined;
-  /** Since the process started. */
   readonly operations: number;
   readonly failures: number;
   readonly lastFailure: StoreFailure | undefined;
 }
 
-/** Number of operations whose durations are kept. A power of two. */
 const KEPT = 256;
 
 /** How long recent operations took, in milliseconds. `operations`: how many of them there are. */
@@ -117,7 +110,6 @@ export class Latencies {
   readonly #durations: number[] = [];
   #count = 0;
 
-  /** The number of all operations recorded. */
   get count(): number {
     return this.#count;
   }
@@ -126,7 +118,6 @@ export class Latencies {
     this.#durations[this.#count++ & (KEPT - 1)] = ms;
   }
 
-  /** Undefined if there was no operation. */
   summary(): Latency | undefined {
     const sorted = this.#durations.toSorted((a, b) => a - b);
     if (sorted.length === 0) return undefined;

@@ -58,9 +58,7 @@ export interface ReportStore {
   ask(ms: number): Promise<void>;
 }
 
-/** How long a process is listed after its last report. */
 export const REPORTS_KEPT_MS = 70 * 60_000;
-/** How many processes are listed at most. */
 export const MAX_REPORTING = 1_000;
 
 /** Returns the reply of a store whose processes were asked to count more until `askedUntilAt`, which may be over. */

@@ -37,7 +37,6 @@ const INSTANT_BYTES = 8;
 const MAGIC_BYTES = 4;
 /** The first bytes of an invalidation clock, which its head and its log follow. */
 const WHOLE_CLOCK_MAGIC = "gq1 ";
-/** The first bytes of the settings, which their content follows. */
 const SETTINGS_MAGIC = "gk1 ";
 /**
  * Stored under an absent name before the content itself is written with `cas`. It counts as absent:

@@ -44,7 +44,6 @@ export function readItems(reply: unknown): ReadonlyMap<string, StoredItem> {
   return items;
 }
 
-/** Returns what a server says of itself in its reply to `stats`. */
 export function readReport(reply: unknown): StoreReport {
   const stats = new Map(statsOf(reply));
   const numberOf = (name: string): number | undefined => {
@@ -75,5 +74,4 @@ export function readServerSeconds(reply: unknown): number {
 
 const LOST_RACE = /^(NOT_STORED|EXISTS|NOT_FOUND)\b/;
 
-/** Returns whether a write was refused because another write was first. */
 export const isLostRace = (error: unknown): boolean => error instanceof Error && LOST_RACE.test(error.message);

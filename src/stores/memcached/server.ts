@@ -66,15 +66,15 @@ export class Server {
         const isDone = await Promise.all(
           remaining.map(async (index, nth) => {
             const item = items[nth];
-            const change = decide(index, readContent(item?.bytes, time.now), time);
+            const { result, change } = decide(index, readContent(item?.bytes, time.now), time);
             try {
               const name = names[index] as string;
-              if (change.kind === "put" && change.to !== undefined && item === undefined && canOnlySwap) {
+              if (change?.to !== undefined && item === undefined && canOnlySwap) {
                 await this.#reserve(name, time.now);
                 return false;
               }
-              if (change.kind === "put" && !(await this.#write(name, item, change.to))) return false;
-              results[index] = change.result;
+              if (change !== undefined && !(await this.#write(name, item, change.to))) return false;
+              results[index] = result;
             } catch (error) {
               results[index] = asError(error);
             }
@@ -114,7 +114,6 @@ export class Server {
     }
   }
 
-  /** Makes sure that there is an item under `name`, for a later `cas`. */
   async #reserve(name: string, now: number): Promise<void> {
     const lifetime = expiryOf(now + RESERVATION_MS);
     await this.#client.add(wireName(name), RESERVATION, { lifetime }).catch((error: unknown) => {
@@ -123,17 +122,17 @@ export class Server {
   }
 }
 
-/** A decision about one name: with `put`, its content becomes `to`, or absent. `result` is returned once that is done. */
-export type Change<Result> =
-  | { readonly kind: "keep"; readonly result: Result }
-  | { readonly kind: "put"; readonly to: KnownContent | undefined; readonly result: Result };
+/** A decision about one name. `change`: its content becomes `to`, or absent, and `result` is returned once that is done. */
+export interface Change<Result> {
+  readonly result: Result;
+  readonly change?: { readonly to: KnownContent | undefined } | undefined;
+}
 
-export const keep = <Result>(result: Result): Change<Result> => ({ kind: "keep", result });
+export const keep = <Result>(result: Result): Change<Result> => ({ result });
 
 export const put = <Result>(to: KnownContent | undefined, result: Result): Change<Result> => ({
-  kind: "put",
-  to,
   result,
+  change: { to },
 });
 
 /**
@@ -198,10 +197,7 @@ export class ServerClock {
     this.#clock = clock;
   }
 
-  /**
-   * Resolves once the time is known. Rejects if it was never known and the server does not report
-   * it.
-   */
+  /** Rejects if the time was never known and the server does not report it. */
   async ready(): Promise<void> {
     if (this.#clock.now() >= this.#nextAt) this.#pending ??= this.#learn().finally(() => (this.#pending = undefined));
     if (this.#offset === undefined) await this.#pending;
@@ -210,7 +206,6 @@ export class ServerClock {
     else this.#pending?.catch(() => undefined);
   }
 
-  /** Returns the estimate. Call `ready` first. */
   time(): ServerTime {
     const leastMs = this.#offset?.ms ?? 0;
     // The learned offset decays by about a millisecond between two replies. The time must not go

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { asError, throwIfAnyFailed } from "../../core/store/answers.js";
-import { appendToClock, appendToCopies, type ClockHead, laterHead } from "../../core/store/clock-log.js";
+import { appendToClock, type ClockHead, type CopiedClock, laterHead } from "../../core/store/clock-log.js";
 import { groupBy } from "../../core/store/group-by.js";
 import type { ClockOrigin } from "../../core/store/store.js";
 import type { StoreReport } from "../../core/store/store-state.js";
@@ -12,7 +12,6 @@ export class Servers {
   readonly #servers: ReadonlyMap<string, Server>;
   /** The servers of recent names: the cache asks for them, and then the store. Each costs a hash per server. */
   readonly #idOf = new Map<string, string>();
-  /** Names that belong to a given server. */
   readonly #pinned = new Map<string, string>();
 
   constructor(servers: ReadonlyMap<string, Server>) {
@@ -23,12 +22,10 @@ export class Servers {
     return this.#servers.size === 1;
   }
 
-  /** The names of the servers. */
   get ids(): readonly string[] {
     return [...this.#servers.keys()];
   }
 
-  /** Asks a server for its state. A single server needs no id. */
   inspect(id: string): Promise<StoreReport> {
     const server = this.isOne ? this.#servers.values().next().value : this.#servers.get(id);
     return (server as Server).inspect();
@@ -64,7 +61,6 @@ export class Servers {
     return results as readonly Result[];
   }
 
-  /** Reads what is under one name. */
   async readOne(name: string): Promise<Content> {
     const { contents } = await this.serverOf(name).read([name]);
     return contents[0];
@@ -119,7 +115,7 @@ const MAX_NAMES = 10_000;
  * The invalidation clock in memcached: one item on the first server holds its head and its log, and an item on each server a copy of the
  * head, which every read includes. The clock is written first, and an invalidation is complete when all copies show it.
  */
-export class MemcachedClock {
+export class MemcachedClock implements CopiedClock {
   readonly #servers: Servers;
   #copyOn: ReadonlyMap<Server, string> = new Map();
   #copies: readonly string[] = [];
@@ -129,7 +125,6 @@ export class MemcachedClock {
     this.#servers = servers;
   }
 
-  /** Sets the name with which all its items begin. */
   open(name: string): void {
     this.#copyOn = this.#servers.pinToEach(name);
     this.#copies = [...this.#copyOn.values()];
@@ -157,18 +152,7 @@ export class MemcachedClock {
     return !isSame && head !== undefined && head.position > origin.position ? undefined : origin;
   }
 
-  append(records: readonly Buffer[]): Promise<Buffer> {
-    return appendToCopies(
-      {
-        append: (all, after) => this.#append(all, after),
-        raise: (head) => this.#raise(head),
-        read: (from) => this.read(from),
-      },
-      records,
-    );
-  }
-
-  async #append(records: readonly Buffer[], after: number): Promise<Buffer> {
+  async append(records: readonly Buffer[], after: number): Promise<Buffer> {
     const [head] = await this.#servers.swap([this.#whole], (content, now) => {
       const before = content?.kind === "clock" ? content.clock : undefined;
       const clock = appendToClock(before, records, Math.max(Math.floor(now * 1000), after + 1), MAX_LOG_BYTES);
@@ -177,7 +161,7 @@ export class MemcachedClock {
     return head as Buffer;
   }
 
-  #raise(head: Buffer): Promise<readonly Buffer[]> {
+  raise(head: Buffer): Promise<readonly Buffer[]> {
     return this.#servers.swap(this.#copies, (content) => {
       const shown = headOf(content);
       return shown !== undefined && laterHead(shown, head) === shown ? keep(shown) : put({ kind: "head", head }, head);

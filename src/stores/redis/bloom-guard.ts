@@ -227,11 +227,8 @@ function validatedSize(options: Required<BloomGuardOptions>): BloomSize {
   throw new CachedError("CACHED_OPTION_INVALID", `bloomGuard: ${problems.join("; ")}`);
 }
 
-/** The size of a Bloom filter. */
 export interface BloomSize {
-  /** Length of the filter in bits. */
   readonly bits: number;
-  /** Number of bits that each id sets. */
   readonly bitsPerId: number;
 }
 

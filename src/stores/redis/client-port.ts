@@ -7,7 +7,6 @@ import type { ScriptArgument } from "./define-script.js";
  */
 export interface ClientPort {
   readonly status: ClientStatus;
-  /** What the client connects to, for messages. */
   readonly place: string;
   readonly events: ClientEvents;
   /** The nodes of a Cluster. Undefined: the client has one server, whose name as a node is empty. */
@@ -58,11 +57,8 @@ export interface Command {
 
 /** The masters of a Cluster, by address. */
 export interface ClusterNodes {
-  /** Returns all of them. Empty until the client knows them. */
   masters(): readonly string[];
-  /** Returns that of a slot. Undefined if the client does not know it yet. */
   masterOf(slot: number): string | undefined;
-  /** Returns whether the client is connected to one. */
   isConnectedTo(node: string): boolean;
 }
 
@@ -70,7 +66,6 @@ export interface ClusterNodes {
 export interface ConnectionEvents {
   /** The server has accepted it. */
   onConnect(): void;
-  /** It can be used. */
   onReady(): void;
   /** `onEnd` follows if the connection has ended. */
   onError(error: Error): void;
@@ -95,12 +90,10 @@ export interface SubscriberConnection extends OwnConnectionPort {
   ping?(): Promise<unknown>;
 }
 
-/** A connection for writes. */
 export interface WriterConnection extends OwnConnectionPort {
   readonly port: ClientPort;
 }
 
-/** The events of a client, with what they are told with. */
 export interface ClientEvent {
   error: [error: Error];
   /** It begins to connect, for the first time or again. */
@@ -149,7 +142,6 @@ export class ClientEvents {
     };
   }
 
-  /** Delivers an event to those that listen. */
   emit<Event extends keyof ClientEvent>(event: Event, ...args: ClientEvent[Event]): void {
     for (const listener of [...(this.#started.get(event)?.listeners ?? [])]) listener(...args);
   }

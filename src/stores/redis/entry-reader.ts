@@ -25,10 +25,7 @@ export class EntryReader {
     this.#invalidations = invalidations;
   }
 
-  /**
-   * See `Store.read`. On a single server, MGET reads everything, in one command unless there are many keys: it blocks the server for a
-   * short time only, unlike a script.
-   */
+  /** MGET blocks the server for a short time only, unlike a script. */
   async read(keys: readonly string[]): Promise<StoreRead> {
     if (this.#port.cluster !== undefined) return this.#readCluster(keys);
     const clockKey = this.#invalidations.key;
@@ -120,18 +117,15 @@ export class EntryReader {
   }
 }
 
-/** The most keys of one MGET. */
 const KEYS_PER_COMMAND = 250;
 
 /** Returns the names to read with each command, about the same number of them. */
 const partsOf = (names: readonly string[]): readonly (readonly string[])[] =>
   chunksOf(names, Math.ceil(names.length / Math.ceil(names.length / KEYS_PER_COMMAND)));
 
-/** What MGET returns for one key. */
 type Value = Buffer | null;
 type Values = readonly Value[];
 
-/** Reads the reply to the MGET of keys, and then of the head of the clock. */
 function serverRead(values: Values, keyCount: number, now: number): StoreRead {
   const readings = new Array<Reading>(keyCount);
   for (let at = 0; at < keyCount; at++) {
@@ -195,5 +189,4 @@ export class ServerTimes {
  */
 const EXTRAPOLATE_MS = 100;
 
-/** The command whose reply `record` reads. */
 export const READ_TIME: Command = { name: "TIME", args: [] };

@@ -15,7 +15,6 @@ import {
 } from "./client-port.js";
 import type { ScriptArgument } from "./define-script.js";
 
-/** A client of ioredis or iovalkey. */
 export class IoredisPort implements ClientPort {
   readonly events: ClientEvents;
   readonly cluster: ClusterNodes | undefined;
@@ -119,14 +118,12 @@ async function sendOne(port: ClientPort, command: Command): Promise<unknown> {
   return reply;
 }
 
-/** What a Cluster client has in addition: the nodes of each slot, the master first. */
 interface IoredisCluster extends IoredisClient {
   readonly isCluster: true;
   readonly slots: string[][];
   nodes(role: "master" | "all"): IoredisClient[];
 }
 
-/** A connection that was duplicated from the client. */
 interface IoredisDuplicate extends IoredisClient {
   subscribe(channel: string): Promise<unknown>;
   unsubscribe(channel: string): Promise<unknown>;
@@ -155,7 +152,6 @@ const clusterNodes = (client: IoredisCluster): ClusterNodes => ({
 const nodeAt = (cluster: IoredisCluster, address: string): IoredisClient | undefined =>
   cluster.nodes("master").find((master) => addressOf(master) === address);
 
-/** The address of a node, as the slots of a Cluster name it. */
 function addressOf({ options }: IoredisClient): string {
   const { host, port } = options as { readonly host?: string; readonly port?: number };
   return `${host}:${port}`;

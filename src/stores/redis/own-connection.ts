@@ -14,9 +14,7 @@ export class OwnConnection<Connection extends OwnConnectionPort> {
   readonly #clock: Clock;
   readonly #purpose: ConnectionPurpose<Connection>;
   readonly #stops: Cancel[];
-  /** The connection that is being opened or can be used. */
   #open: Connection | undefined;
-  /** Since when it can be used. */
   #liveAt: number | undefined;
   /** Since the last connection that could be used for a while. */
   #failedAttempts = 0;
@@ -159,13 +157,11 @@ const REPORTED_ATTEMPTS = 3;
 /** How long a server that has accepted a connection may take until the connection can be used. */
 const READY_MS = 5_000;
 
-/** What a connection is for. */
 export interface ConnectionPurpose<Connection> {
   /** Opens a connection with the options that the client has now. Undefined: there is no server to connect to yet. */
   connect(events: ConnectionEvents, attempt: number): Connection | undefined;
   /** Makes a new connection usable. If it rejects, the connection is closed. */
   prepare?(connection: Connection): Promise<unknown>;
-  /** A connection has ended, whether or not it could be used. */
   onEnd?(): void;
   /** Attempts fail although the client is connected; undefined: no more. Called once for each change of the message. */
   onFailure(error: Error | undefined): void;
@@ -185,9 +181,7 @@ const UNANSWERED = "the server does not reply";
  */
 export class ConnectionErrors {
   readonly #port: ClientPort;
-  /** The last error of the client, until it is connected again. */
   #last: Error | undefined;
-  /** The last errors of nodes of a Cluster, by address. */
   readonly #ofNodes = new Map<string, Error>();
 
   constructor(port: ClientPort) {

@@ -43,7 +43,6 @@ const KEYS_PER_SCRIPT = 50;
 const isMoved = (reply: unknown): boolean =>
   reply instanceof Error && /^(MOVED|ASK|All keys in the pipeline) /.test(reply.message);
 
-/** A script with all its arguments. */
 export interface ScriptCall {
   readonly script: Script<readonly string[]>;
   readonly args: readonly ScriptArgument[];
@@ -99,7 +98,6 @@ export function groupByNode({ cluster }: ClientPort, keys: readonly string[]): r
   }));
 }
 
-/** Returns items in lists of `size`, of which the last can be shorter. */
 export function chunksOf<Item>(items: readonly Item[], size: number): (readonly Item[])[] {
   const chunks: (readonly Item[])[] = [];
   for (let at = 0; at < items.length; at += size) chunks.push(items.slice(at, at + size));
@@ -141,7 +139,6 @@ export async function runScript<Args extends readonly string[]>(
   return replies;
 }
 
-/** The hash slots of a Redis Cluster. */
 const SLOTS = 16_384;
 
 /** CRC16-CCITT (XMODEM) of every byte, the checksum that Redis Cluster uses. */

@@ -3,6 +3,7 @@ import { type Clock, systemClock } from "../../core/base/clock.js";
 import { CachedError } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
 import { throwIfAnyFailed } from "../../core/store/answers.js";
+import { appendToCopies } from "../../core/store/clock-log.js";
 import { splitAtOrigin, writeStoredEntry } from "../../core/store/entry-layout.js";
 import {
   type AcquireRequest,
@@ -66,7 +67,6 @@ export function redisStore(options: RedisStoreOptions): Store {
   return storeOn(port, clock, connections, new ReplicaWaitWriter(port, connections.writes, waitForReplicas));
 }
 
-/** The outcomes of storing values, by the reply of the script; errors are no outcome. */
 const STORE_OUTCOMES: ReadonlyMap<unknown, StoreOutcome> = new Map([
   [1, "stored"],
   [0, "refused"],
@@ -91,7 +91,6 @@ export interface RedisStoreOptions {
   readonly clock?: Clock;
 }
 
-/** What all stores on a client share: the connections that they open besides it, and why it is not connected. */
 interface ClientConnections {
   readonly errors: ConnectionErrors;
   readonly subscriber: Subscriber;
@@ -122,7 +121,7 @@ function storeOn(
   const times = new ServerTimes(clock);
   const reader = new EntryReader(port, clock, times, invalidations);
   const watchers = new Set<ConnectionListener>();
-  /** The connections that cannot be used, with the last report of each. */
+  /** The last report of each connection that cannot be used. */
   const failures = new Map<string, ConnectionFailure>();
   let names: StoreNames | undefined;
   const settings = (): string => settingsKey(port, names?.settings ?? "");
@@ -136,7 +135,6 @@ function storeOn(
     for (const watcher of watchers) watcher.onOwn(report);
   }
 
-  /** Runs a script over the keys of items, each followed by what `valuesOf` returns. */
   const run = <Args extends readonly string[], Item extends { readonly key: string }>(
     script: Script<Args>,
     items: readonly Item[],
@@ -158,7 +156,7 @@ function storeOn(
     read: reader.read.bind(reader),
     readSettings: () => readSettings(port, settings()),
     replaceSettings: (expected, content) => replaceSettings(writer, settings(), expected, content),
-    appendClock: (records) => invalidations.append(records),
+    appendClock: (records) => appendToCopies(invalidations, records),
     readClock: (from) => invalidations.read(from),
     async acquire(requests, { leaseMs, graceMs, patienceMs }, origin, holder) {
       const known = { epoch: Buffer.from(origin.epoch, "latin1"), position: doubleOf(origin.position) };
@@ -250,7 +248,6 @@ function storeOn(
   };
 }
 
-/** The event that tells waiters that messages may have been lost. */
 const LOST: Parameters<Wake> = [undefined, undefined, undefined];
 
 /** Returns the bytes of a position, as scripts compare them. */

@@ -1,4 +1,3 @@
-/** What replies and messages of a server say. */
 import { isError } from "../../core/base/built-in.js";
 import { readEntry } from "../../core/store/entry-layout.js";
 import type { Grant, Wake } from "../../core/store/store.js";

@@ -80,10 +80,8 @@ const ASKED = "?";
 /** Every part begins with the sequence of its report. */
 const SEQUENCE_BYTES = 8;
 
-/** Spreads ids of any form over the hash tags. */
 const digestOf = (text: string): string => createHash("sha256").update(text).digest("base64url");
 
-/** Returns the members of a sorted set with their scores. */
 const pairsOf = (list: readonly string[]): (readonly [string, number])[] =>
   list.flatMap((member, at) => (at % 2 === 0 ? [[member, Number(list[at + 1])] as const] : []));
 

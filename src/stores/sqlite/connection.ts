@@ -93,7 +93,6 @@ export class Connection {
 const BLOCKING_MS = 5;
 /** After how many pages SQLite moves its log into the database: what takes a millisecond at once. */
 const LOG_PAGES = 256;
-/** The size to which the log is cut when it has grown beyond it. */
 const LOG_BYTES = 16 * 1024 * 1024;
 
 /** Marks a database of this store: "gqlc". */
@@ -126,7 +125,6 @@ class NoStore extends Error {
   readonly code = "SQLITE_NOTADB";
 }
 
-/** What a transaction works with. */
 export interface Work {
   readonly db: Connection;
   /** The time on the store's clock, from when the transaction had begun: what it waited for is over. */

@@ -43,12 +43,10 @@ export class DatabaseFile {
     this.#findDatabase = find;
   }
 
-  /** Allows connections until it is closed. */
   use(): void {
     this.#isInUse = true;
   }
 
-  /** Returns a connection to the database that is in use now. */
   async connect(): Promise<Connection> {
     this.#open ??= await this.#findDatabase();
     if (!this.#isInUse)
@@ -58,7 +56,6 @@ export class DatabaseFile {
     return this.#attached.connection;
   }
 
-  /** Replaces the database of a connection, which is damaged. */
   replace(connection: Connection): void {
     const attached = this.#attached;
     if (attached === undefined || attached.connection !== connection) return;
@@ -224,7 +221,6 @@ function linkOrRename(file: string, name: string): void {
   }
 }
 
-/** Something at a path that this store has not made. */
 export class ForeignFile extends Error {}
 
 /** Returns what the pointer says. Undefined if there is none. Throws `ForeignFile` for anything else, which it leaves as it is. */
@@ -265,7 +261,6 @@ function stampAt(path: string): string | undefined {
 
 const stampOf = ({ ino, mtimeMs }: Stats): string => `${ino} ${mtimeMs}`;
 
-/** Returns which files these are, whatever is in them. */
 const filesIn = (folder: string): (number | undefined)[] =>
   FILES.map((name) => statSync(join(folder, name), { throwIfNoEntry: false })?.ino);
 

@@ -20,7 +20,6 @@ interface Row {
 /** What is at a key. `unknown-format`: what another release has written. Undefined: nothing. */
 export type Found = StoredEntry | "unknown-format" | undefined;
 
-/** Returns what is at a key, unless its time is over. */
 export function findEntry({ db, now }: Work, key: string): Found {
   const row = db.get<Row>("SELECT drop_at, bytes FROM entries_1 WHERE key = ?", key);
   if (row === undefined || row.drop_at <= now) return undefined;
@@ -96,7 +95,6 @@ export function writeContent(db: Connection, name: string, content: Uint8Array):
   db.run("INSERT OR REPLACE INTO names (name, content) VALUES (?, ?)", name, content);
 }
 
-/** Returns the instant of a name. 0 if there is none. */
 export function readInstant(db: Connection, name: string): number {
   const content = readContent(db, name);
   return content?.length === 8 ? content.readDoubleLE(0) : 0;
@@ -120,7 +118,6 @@ export function appendClock({ db, now }: Work, name: string, records: readonly B
   return after.head;
 }
 
-/** Returns the bytes of the log from one of them on. Undefined if there is no log. */
 export function readLogFrom(db: Connection, name: string, from: number): Buffer | undefined {
   const first = Math.floor(from / PART_BYTES);
   const sql = "SELECT bytes FROM clock_log WHERE name = ? AND part >= ? ORDER BY part";
@@ -130,7 +127,6 @@ export function readLogFrom(db: Connection, name: string, from: number): Buffer 
   return first === 0 || readLogFrom(db, name, 0) === undefined ? undefined : Buffer.alloc(0);
 }
 
-/** Writes the parts of a log that have changed. */
 function writeLog(db: Connection, name: string, before: Buffer, after: Buffer): void {
   const parts = Math.ceil(after.length / PART_BYTES);
   for (let part = 0; part < parts; part++) {
@@ -142,28 +138,28 @@ function writeLog(db: Connection, name: string, before: Buffer, after: Buffer): 
   if (before.length > after.length) db.run("DELETE FROM clock_log WHERE name = ? AND part >= ?", name, parts);
 }
 
-interface Part {
-  readonly id: number;
-  readonly at: number;
-  /** The size of this part and all that were appended before. */
-  readonly total: number;
-}
-
-/** Appends a part to the history of `name`, and deletes the oldest ones beyond `limits`. */
+/** Appends a part to the history of `name`, and deletes the oldest ones beyond `limits`. `total`: the size of a part and of all before it. */
 export function appendHistory({ db, now }: Work, name: string, content: Uint8Array, limits: HistoryLimits): void {
-  const newest = db.get<Part>("SELECT id, at, total FROM history_1 WHERE name = ? ORDER BY id DESC LIMIT 1", name);
-  const total = (newest?.total ?? 0) + content.byteLength + HISTORY_OVERHEAD_BYTES;
+  const { last = 0 } = db.get<{ last?: number }>(LAST_TOTAL, name) ?? {};
+  const total = last + content.byteLength + HISTORY_OVERHEAD_BYTES;
   db.run("INSERT INTO history_1 (name, at, total, content) VALUES (?, ?, ?, ?)", name, now, total, content);
   if (readInstant(db, sinceOf(name)) === 0) writeInstant(db, sinceOf(name), now);
-  for (;;) {
-    const oldest = oldestOf(db, name);
-    if (oldest === undefined) return;
-    const size = total - oldest.total + HISTORY_OVERHEAD_BYTES + oldest.bytes;
-    if (size <= limits.maxBytes && oldest.at >= now - limits.keepMs) return;
-    db.run("DELETE FROM history_1 WHERE id = ?", oldest.id);
-    writeInstant(db, sinceOf(name), Math.max(readInstant(db, sinceOf(name)), oldest.at));
-  }
+  const beginsAt = total - limits.maxBytes;
+  const dropped = db.get<{ id: number; at: number }>(
+    LAST_BEYOND,
+    name,
+    now - limits.keepMs,
+    HISTORY_OVERHEAD_BYTES,
+    beginsAt,
+  );
+  if (dropped === undefined) return;
+  db.run("DELETE FROM history_1 WHERE name = ? AND id <= ?", name, dropped.id);
+  writeInstant(db, sinceOf(name), Math.max(readInstant(db, sinceOf(name)), dropped.at));
 }
+
+const LAST_TOTAL = "SELECT total AS last FROM history_1 WHERE name = ? ORDER BY id DESC LIMIT 1";
+const LAST_BEYOND = `SELECT id, at FROM history_1
+  WHERE name = ? AND (at < ? OR total - length(content) - ? < ?) ORDER BY id DESC LIMIT 1`;
 
 export function readHistory({ db, now }: Work, name: string): History {
   const sql = "SELECT at, content FROM history_1 WHERE name = ? ORDER BY id";
@@ -175,8 +171,5 @@ export function readHistory({ db, now }: Work, name: string): History {
     parts: rows.map(({ at, content }) => ({ at, content: bufferOf(content) })),
   };
 }
-
-const oldestOf = (db: Connection, name: string): (Part & { readonly bytes: number }) | undefined =>
-  db.get("SELECT id, at, total, length(content) AS bytes FROM history_1 WHERE name = ? ORDER BY id LIMIT 1", name);
 
 const sinceOf = (name: string): string => `${name}:since`;

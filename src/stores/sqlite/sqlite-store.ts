@@ -5,7 +5,7 @@ import { checkOptionNames } from "../../core/base/option-names.js";
 import { readHead } from "../../core/store/clock-log.js";
 import { MAX_REPORTING, REPORTS_KEPT_MS, type ReportStore, replyAt } from "../../core/store/report-store.js";
 import { areSameBytes, checkPrefix, type Grant, type Store, type StoreNames } from "../../core/store/store.js";
-import { markTooLarge, newTokens, type StoredEntry, transitions } from "../../core/store/transitions.js";
+import { type Decision, decisions, newTokens, type StoredEntry, transitions } from "../../core/store/transitions.js";
 import { AwaitedLoads } from "./awaited-loads.js";
 import { bufferOf, failureOf, findDatabase, type OpenDatabase, type Work } from "./connection.js";
 import { DatabaseFile, ForeignFile, readPointer } from "./database-file.js";
@@ -111,24 +111,32 @@ function storeIn(file: DatabaseFile, clock: Clock, maxBytes: number): Store {
   const settingsName = (): string => names?.settings ?? "";
   const logName = (): string => names?.invalidationLog ?? "";
 
-  /** Decides about each item in turn, and writes what `change` is called with as the entry at its key. */
+  /** Decides about each item in turn. */
   function changeEach<Item extends { readonly key: string }, Result>(
     work: Work,
     items: readonly Item[],
-    decide: (change: (stored: StoredEntry | undefined) => void, item: Item, index: number) => Result,
+    decide: (item: Item, index: number) => Decision<Result>,
   ): Result[] {
     let written = 0;
     const results = items.map((item, index) => {
-      const change = (stored: StoredEntry | undefined): void => {
+      const { result, change } = decide(item, index);
+      if (change !== undefined) {
         written++;
-        putEntry(work, item.key, stored);
-        awaited.update(item.key, stored?.gen ?? "");
-      };
-      return decide(change, item, index);
+        putEntry(work, item.key, change.to);
+        awaited.update(item.key, change.to?.gen ?? "");
+      }
+      return result;
     });
     if (written > 0) makeRoom(work, written, maxBytes);
     return results;
   }
+
+  /** The same in a transaction of its own. What another release has written stays. */
+  const transitionsOf = <Item extends { readonly key: string }, Result>(
+    items: readonly Item[],
+    decide: (before: StoredEntry | undefined, item: Item, work: Work) => Decision<Result>,
+  ): Promise<Result[]> =>
+    transactions.write((work) => changeEach(work, items, (item) => decide(knownEntry(work, item.key), item, work)));
 
   return {
     name: "sqlite",
@@ -155,14 +163,14 @@ function storeIn(file: DatabaseFile, clock: Clock, maxBytes: number): Store {
         const head = readHead(readContent(work.db, clockName()));
         if (head?.epoch !== epoch || clock.now() > lateAt) return requests.map(() => ({ kind: "expired" }));
         const origin = { epoch, position: Math.min(position, head.position) };
-        return changeEach(work, requests, (change, request, index): Grant => {
+        return changeEach(work, requests, (request, index): Decision<Grant> => {
           const token = (tokens[index] as Buffer).toString("latin1");
           const before = findEntry(work, request.key);
-          if (before === "unknown-format") return { kind: "unknown-format" };
+          if (before === "unknown-format") return { result: { kind: "unknown-format" } };
           const { stored, grant } = transitions.acquire(before, request, token, times, origin, work.now);
           // That others wait is written once, for the inspection: they find out by themselves when the load has ended.
-          if (grant.kind === "granted" || (grant.kind === "busy" && before?.hasWaiters !== true)) change(stored);
-          return grant;
+          const isChanged = grant.kind === "granted" || (grant.kind === "busy" && before?.hasWaiters !== true);
+          return { result: grant, change: isChanged ? { to: stored } : undefined };
         });
       }, times.patienceMs);
       for (const [index, { key }] of requests.entries()) {
@@ -172,32 +180,11 @@ function storeIn(file: DatabaseFile, clock: Clock, maxBytes: number): Store {
       return grants;
     },
     storeValues: (requests) =>
-      transactions.write((work) =>
-        changeEach(work, requests, (change, request) => {
-          const before = knownEntry(work, request.key);
-          const { stored, outcome } = transitions.storeValue(before, request, work.now);
-          if (outcome === "refused" || before === undefined) return outcome;
-          const isTooLarge = stored !== undefined && sizeOf(request.key, stored) > maxBytes * LARGEST_PART;
-          change(isTooLarge ? markTooLarge(request, before, work.now) : stored);
-          return isTooLarge ? "unavailable" : outcome;
-        }),
+      transitionsOf(requests, (before, request, { now }) =>
+        decisions.storeValue(before, request, now, (stored) => sizeOf(request.key, stored) > maxBytes * LARGEST_PART),
       ),
-    renew: (holds, times) =>
-      transactions.write((work) =>
-        changeEach(work, holds, (change, hold) => {
-          const renewed = transitions.renew(knownEntry(work, hold.key), hold, times, work.now);
-          if (renewed !== undefined) change(renewed);
-          return renewed !== undefined;
-        }),
-      ),
-    release: (releases) =>
-      transactions.write((work) =>
-        changeEach(work, releases, (change, release) => {
-          const { isHeld, stored } = transitions.release(knownEntry(work, release.key), release, work.now);
-          if (isHeld) change(stored);
-          return isHeld;
-        }),
-      ),
+    renew: (holds, times) => transitionsOf(holds, (before, hold, { now }) => decisions.renew(before, hold, times, now)),
+    release: (releases) => transitionsOf(releases, (before, end, { now }) => decisions.release(before, end, now)),
     async remove(keys) {
       await transactions.write(({ db }) => {
         for (const key of keys) removeEntry(db, key);
@@ -206,12 +193,7 @@ function storeIn(file: DatabaseFile, clock: Clock, maxBytes: number): Store {
     },
     async softInvalidate(keys) {
       const items = keys.map((key) => ({ key }));
-      await transactions.write((work) =>
-        changeEach(work, items, (change, { key }) => {
-          const before = knownEntry(work, key);
-          if (before !== undefined) change(transitions.softInvalidate(before));
-        }),
-      );
+      await transitionsOf(items, decisions.softInvalidate);
     },
     inspect: () =>
       transactions.read(({ db }) => ({
