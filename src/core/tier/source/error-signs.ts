@@ -18,7 +18,6 @@ interface ErrorSigns {
   /** HTTP. */
   readonly statuses: readonly number[];
   readonly grpcCode: number | undefined;
-  /** Its name and its class. */
   readonly names: readonly string[];
   readonly message: string;
 }
@@ -28,7 +27,6 @@ const MAX_RELATED = 10;
 
 type Properties = Readonly<Record<string, unknown>>;
 
-/** Returns the signs of an error, of its cause, and so on. */
 function signsOf(thrown: unknown): ErrorSigns[] {
   const signs: ErrorSigns[] = [];
   let error = propertiesOf(thrown);
@@ -170,19 +168,15 @@ export class CallerErrors {
     return true;
   }
 
-  /** Records that a load has ended in another way, which ends the series. */
   endSeries({ input }: Key): void {
     const series = this.#seriesOf.get(input);
     if (series !== undefined) series.count = 0;
   }
 
-  /** Returns whether each caller of the key loads for itself. */
   isUnshared({ input }: Key): boolean {
     return this.#seriesOf.size > 0 && (this.#seriesOf.get(input)?.unsharedUntil ?? 0) > this.#clock.now();
   }
 }
 
-/** Maximum number of keys with such errors. The least recently used are dropped. */
 const MAX_KEYS = 1_000;
-/** The number of loads in a row after which a key is not shared. */
 const MAX_IN_A_ROW = 2;

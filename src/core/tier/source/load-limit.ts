@@ -3,14 +3,9 @@ import { Deferred } from "../../base/deferred.js";
 import { Multimap } from "../../base/multimap.js";
 
 /**
- * Bounds the loads of one key in this process. An invalidation makes the lease of a load void but
- * does not end the load itself, and later readers must not join it. Without a limit, a key that is
- * invalidated again and again while it loads would be loaded as often at the same time.
- *
- * The second load begins at once, so that a reader does not wait for a load that began before an
- * invalidation. Readers that would begin a third wait until one of the two ends, and then share the
- * next. A load that runs for longer than `leaseMs` no longer counts, since it may never end. Loads
- * that cannot be shared, and those inside a load of the same key, are not limited.
+ * Bounds the loads of one key in this process: one that is invalidated again and again would be loaded as often at the same time, since later
+ * readers must not join. The second load begins at once; readers that would begin a third wait until one ends, and share the next. A load that
+ * runs for longer than `leaseMs` does not count. Loads that cannot be shared, and those inside a load of the key, are not limited.
  */
 export class LoadLimit {
   readonly #clock: Clock;
@@ -53,7 +48,6 @@ export class LoadLimit {
   }
 }
 
-/** How many loads of one key a process runs at a time. */
 const MAX_LOADS_OF_A_KEY = 2;
 
 /** How often a reader that waits for a place looks whether another process has loaded meanwhile. */

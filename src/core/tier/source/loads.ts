@@ -15,18 +15,15 @@ import { type ControlledLoad, LoadControl } from "../request/result-control.js";
 import { isAbandonment, Waiters } from "../request/waiters.js";
 import { ByteTurns } from "../tick/byte-turns.js";
 import { ask, CallerErrors, saysNotAllowed, saysSourceFailed } from "./error-signs.js";
-import { lingering } from "./lingering.js";
 import { excessOf, loadedOf } from "./load-result.js";
 import { type CallOutcome, type GuardedLoad, isRefusal, type SourceGuard } from "./source-guard.js";
 
 /**
- * Runs loads. Measures them, limits how long readers wait for them, and tracks which loads call
- * which.
+ * Runs loads. Measures them, limits how long readers wait for them, and tracks which loads call which.
  *
- * One place decides to whom the result of a load belongs, whoever asked for it: a field, a loader, a reference, a
- * refresh, a worker or an observed read. The request must still be that of the caller its key was made for when the load
- * begins and when it ends (`ReadRequest.changed`). And the scope of a load is the narrowest of what it reads and of the
- * hints that it sets: with a PRIVATE value in it, the result of a PUBLIC load is its caller's own. (P8)
+ * Here it is decided to whom a result belongs, whoever asked: a field, a loader, a reference, a refresh, a worker or an observed read. The request
+ * must still be that of the caller its key was made for when the load begins and ends (`ReadRequest.changed`). The scope of a load is the
+ * narrowest of what it reads and of the hints that it sets. (P8)
  */
 export class Loads {
   readonly #clock: Clock;
@@ -47,7 +44,6 @@ export class Loads {
   /** The reads of a key that readers inside of loads wait for. Its loads do not wait for a slot. */
   readonly #awaitedInside = new Multimap<string, Promise<unknown>>();
 
-  /** `subjectsOf` returns what is stored of tags. */
   constructor(
     clock: Clock,
     channel: Channel,
@@ -66,25 +62,19 @@ export class Loads {
     this.#callerErrors = new CallerErrors(clock, settings.errorBackoffMs);
   }
 
-  /** Returns the keys of the loads that the caller runs inside of; empty outside of loads. */
   enclosingKeys(): ReadonlySet<string> {
     return this.#running === 0 ? NONE : (this.enclosing()?.keys ?? NONE);
   }
 
-  /** Whether the caller runs inside of a load. */
   get isEnclosing(): boolean {
     return this.#running !== 0 && this.enclosing() !== undefined;
   }
 
-  /**
-   * How often loads have begun so far. Those that begin together, without a job of the event loop in between, count once: what the
-   * first of them reads is read from the store when the leases of all of them have been granted.
-   */
+  /** How often loads have begun. Those that begin in one job of the event loop count once: their leases are granted together. */
   get starts(): number {
     return this.#starts;
   }
 
-  /** Begins to be inside of a load of `key`, until `#leave`. */
   #enter(key: Key, waiters: Waiters, outer: EnclosingLoad | undefined): SingleLoad {
     this.#running++;
     if (!this.#isStarting) {
@@ -97,10 +87,7 @@ export class Loads {
     return new SingleLoad(key, this.#starts, waiters, outer);
   }
 
-  /**
-   * Disables the AsyncLocalStorage when the last load ends: in Node.js 20 and 22, an enabled one
-   * slows down every promise of the process.
-   */
+  /** In Node.js 20 and 22, an enabled AsyncLocalStorage slows down every promise of the process. */
   #leave(load: SingleLoad): void {
     load.hasEnded = true;
     load.waiters.end();
@@ -108,7 +95,6 @@ export class Loads {
     if (this.#running === 0) disableStorage(this.#nesting);
   }
 
-  /** Returns the innermost load that the caller runs inside of. */
   enclosing(): EnclosingLoad | undefined {
     let load = this.#nesting.getStore();
     while (load?.hasEnded === true) load = load.outer;
@@ -127,10 +113,7 @@ export class Loads {
     return this.#nesting.run(new JointLoad(joined), work);
   }
 
-  /**
-   * Lets the loads of a key begin without a slot until `read` settles: a reader inside another load waits
-   * for it, and that load may hold the slot.
-   */
+  /** Until `read` settles, the loads of a key need no slot: a reader inside another load, which may hold it, waits for them. */
   expedite({ name }: Key, read: Promise<unknown>): void {
     this.#awaitedInside.add(name, read);
     for (const begin of this.#queued.get(name)) begin();
@@ -138,7 +121,6 @@ export class Loads {
     read.then(end, end);
   }
 
-  /** Returns who waits for a request. Undefined if it cannot be aborted. */
   callerOf(request: ReadRequest): Caller | undefined {
     if (request.caller !== undefined) return request.caller;
     const signals = request.signals?.();
@@ -148,17 +130,13 @@ export class Loads {
     return request.caller;
   }
 
-  /** Returns whether each caller of the key loads for itself, since its loads fail for most of them. */
   isUnshared({ key }: ReadRequest): boolean {
     return this.#callerErrors.isUnshared(key);
   }
 
   /**
-   * Starts a load at once, so that all loads of one tick reach their source in that tick. Ends the
-   * wait of `waiters` with it.
-   *
-   * A refresh of a PUBLIC value must not depend on who has found it stale. That of a PRIVATE value may need the
-   * session of the caller whom it belongs to.
+   * Starts a load at once, so that all loads of one tick reach their source in that tick. A refresh of a PUBLIC value must not depend on who has
+   * found it stale; that of a PRIVATE value may need the session of its caller.
    */
   run(request: ReadRequest, start: LoadStart): RunningLoad {
     return start.isRefresh && request.policy.scope === "PUBLIC"
@@ -251,7 +229,6 @@ export class Loads {
     return { waiters, completed, limited };
   }
 
-  /** See `SourceGuard.hasRoom`. */
   hasRoom(coordinate: string): boolean {
     return this.#guard.hasRoom(coordinate);
   }
@@ -290,10 +267,7 @@ export class Loads {
     return request.trace.load;
   }
 
-  /**
-   * Returns whether the failure of a load concerns only the caller that it was run for: its request
-   * has been aborted, or the error is about this caller.
-   */
+  /** Whether a failure concerns only the caller that the load was run for: its request was aborted, or the error is about it. */
   #isCallersOwn(request: ReadRequest, error: unknown, isRefresh: boolean): boolean {
     const { key } = request;
     // A context that has changed its identity says nothing about other requests of that identity.
@@ -310,7 +284,6 @@ export class Loads {
     return isAbort;
   }
 
-  /** Returns who asked for the value that a refresh renews. */
   #answeredCaller(request: ReadRequest): Caller | undefined {
     const signals = request.signals?.();
     const caller = signals && new Caller(signals, undefined, this.#abortListeners);
@@ -318,7 +291,6 @@ export class Loads {
     return caller;
   }
 
-  /** Calls `expire` when the time is over. */
   #withinTimeLimit(load: Promise<Loaded>, coordinate: string, expire: () => void): Promise<Loaded> {
     const { loadTimeoutMs } = this.#settings;
     const otherwise = (): Loaded => {
@@ -335,9 +307,7 @@ export class Loads {
   }
 }
 
-/** The settings of `Loads`. The resolved options satisfy this interface. */
 export interface LoadSettings {
-  /** How long readers wait for a load. */
   readonly loadTimeoutMs: number;
   /** How long a key is not shared after errors that concern one caller only. */
   readonly errorBackoffMs: number;
@@ -350,7 +320,6 @@ export interface LoadSettings {
   readonly isSourceFailure: ((error: unknown, coordinate: string) => boolean) | undefined;
 }
 
-/** What a load is run for. */
 export interface LoadStart {
   readonly isRefresh: boolean;
   /** Who waits for it. */
@@ -361,21 +330,17 @@ export interface LoadStart {
   readonly readPrevious?: ControlledLoad["readPrevious"];
   /** How long it goes on when nobody waits for it any more, once it has begun. Default: not at all. */
   readonly lingerMs?: number;
-  /** Called if it has not ended in time. */
   readonly onTimeout?: () => void;
 }
 
 /** A running load. Neither promise rejects. */
 export interface RunningLoad {
-  /** Who waits for it. To be joined by others that do. */
   readonly waiters: Waiters;
   /** The result for readers: that of the load, or `CACHED_LOAD_TIMEOUT` after the time limit. */
   readonly limited: Promise<Loaded>;
-  /** The result of the load, whenever it ends. */
   readonly completed: Promise<Loaded>;
 }
 
-/** Returns how large the content of a value is that has been encoded, in bytes or characters. */
 const encodedBytesOf = (loaded: Loaded): number => (loaded.kind === "loaded" ? (loaded.content?.length ?? 0) : 0);
 
 /** Throws if the context has another identity, or other values in the key or the tags, than when the request was made. */
@@ -385,3 +350,21 @@ function checkUnchanged(request: ReadRequest): void {
 }
 
 const NONE: ReadonlySet<string> = new Set();
+
+/** Returns those who wait for a load. With `lingerMs`, they leave that much later once it has begun. */
+export function lingering({ waiters, lingerMs = 0 }: LingeringLoad, clock: Clock, hasBegun: () => boolean): Waiters {
+  if (lingerMs === 0) return waiters;
+  const later = new Waiters((go) => {
+    if (hasBegun()) return clock.after(lingerMs, go);
+    go();
+    return () => undefined;
+  });
+  later.addAll(waiters);
+  return later;
+}
+
+interface LingeringLoad {
+  readonly waiters: Waiters;
+  /** How long it goes on when nobody waits for it any more. Default: not at all. */
+  readonly lingerMs?: number;
+}

@@ -11,11 +11,8 @@ import { fallbackOf, prepareFor, UNPREPARED, type VerdictParts, verdictOf } from
 import { TickBatch } from "../tick/tick-batch.js";
 
 /**
- * Reads the values that running loads replace, when the loads ask for them.
- *
- * The entry is read again rather than kept from before the load. If it still shows the lease chain of
- * the load and its tags are current, it has not been invalidated since, other than softly; and the
- * value is the one that storing under this chain replaces.
+ * Reads the values that running loads replace, when they ask for them. Only an entry that still shows the lease chain of the load, with current
+ * tags, was not invalidated since, other than softly, and is what storing under this chain replaces.
  */
 export class PreviousValues {
   readonly #parts: PreviousValueParts;
@@ -55,7 +52,6 @@ export class PreviousValues {
   }
 }
 
-/** The parts that `PreviousValues` uses. */
 export interface PreviousValueParts {
   readonly store: Store;
   readonly sharedSettings: SharedSettings;
