@@ -20,7 +20,6 @@ export class CollectedParts implements PartCollector {
   readonly unplaced = new Set<Subject>();
   /** The tags of the entries, by coordinate. */
   readonly #entries = new Map<string, Set<Subject>>();
-  /** The form of the keys of each coordinate. */
   readonly #forms = new Map<string, Subject>();
   /** Why the entry is not stored. Undefined if it may be. */
   refusal: string | undefined;
@@ -30,7 +29,6 @@ export class CollectedParts implements PartCollector {
   staleForMs = Number.POSITIVE_INFINITY;
   isPrivate = false;
   readonly members: ReadonlySet<PartCollector> = new Set([this]);
-  /** Whether anything was read from the cache. */
   hasReads = false;
 
   /**
@@ -105,7 +103,6 @@ export class CollectedParts implements PartCollector {
     for (const tag of subjects) this.unplaced.add(tag);
   }
 
-  /** Keeps this entry from being stored. */
   pass(reason: string): void {
     this.refusal ??= reason;
   }
@@ -136,7 +133,6 @@ export class CollectedParts implements PartCollector {
     if (entries.size <= MAX_ENTRIES) entries.add(entry(key));
   }
 
-  /** Returns all tags of the entry, each once. Undefined if there are too many. */
   subjects(): readonly Subject[] | undefined {
     const subjects = new Set(this.#tags);
     for (const [coordinate, entries] of this.#entries) {

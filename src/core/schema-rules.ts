@@ -6,7 +6,6 @@ import type { BoundTemplate, TagTemplate } from "./keys/tag-template.js";
 import type { Policy, PolicySettings } from "./policy/policy.js";
 import type { Excess } from "./tier/request/loaded.js";
 
-/** The rules of every schema that was applied with a cache. */
 export class AppliedRules implements SchemaRules {
   readonly fields = new Map<string, FieldRule>();
   readonly invalidations = new Map<string, InvalidationRule>();
@@ -16,11 +15,9 @@ export class AppliedRules implements SchemaRules {
   readonly queryTypes = new WeakSet<object>();
   /** Whether any field or type has subtrees. */
   hasSubtrees = false;
-  /** What the directives were called. */
   readonly directives = new Set<string>();
   /** The policies that were not written in a schema. */
   readonly policies = new Map<string, PolicySettings>();
-  /** Whether no schema has been applied. */
   isEmpty = true;
 
   add({ fields, invalidations }: SchemaRules, policies: ReadonlyMap<string, PolicySettings>): void {
@@ -64,7 +61,6 @@ export interface ObservedLoad {
   excess(): Excess | undefined;
 }
 
-/** The call of a resolver, for the `isTypeOf` of types. `info` is undefined in a loader. */
 export interface EntityCall {
   readonly context: unknown;
   readonly info: GraphQLResolveInfo | undefined;
@@ -74,7 +70,6 @@ export interface EntityCall {
 export interface Obstacle {
   /** The same text for all that is reported once. */
   readonly kind: string;
-  /** What was thrown, if something was. */
   readonly error?: unknown;
 }
 
@@ -146,16 +141,13 @@ export interface FieldRule {
   readonly kind?: "subtree";
 }
 
-/** The names of the fields that identify objects. */
 export interface ObjectIds {
   of(typeName: string): readonly string[];
 }
 
-/** A field whose completed selection is an entry. */
 export interface SubtreeRule {
   /** Returns whether the objects of a type are entities whose tags an entry with them has. */
   tagsEntity(typeName: string): boolean;
-  /** What identifies the objects of a type. */
   readonly idFields: ObjectIds;
 }
 

@@ -46,7 +46,6 @@ export const wallTimeOf = (clock: Clock): number => clock.wallTime?.() ?? clock.
 /** Returns a number from 0 (inclusive) to 1 (exclusive). */
 export type Random = () => number;
 
-/** Calls `fn` at the end of this turn of the event loop. */
 export const afterTick: (fn: () => void) => void = setImmediate;
 
 /** Calls `fn` as a promise job: `queueMicrotask`, which fake timers replace as well. */
@@ -90,14 +89,12 @@ export const isTimerMs = (value: unknown): boolean =>
   Number.isInteger(value) && (value as number) >= 1 && (value as number) <= MAX_TIMER_MS;
 export const EXPECTED_TIMER_MS = `an integer from 1 to ${MAX_TIMER_MS} (milliseconds)`;
 
-/** How long `within` and `withinParts` wait. */
 export interface TimeLimit<Late> {
   readonly ms: number;
   /** Returns the result when the time is over. */
   readonly otherwise: () => Late | Promise<Late>;
 }
 
-/** How `withinParts` counts the time. */
 export interface PartedLimit<Late> extends TimeLimit<Late> {
   /**
    * Returns something else once a part of what is waited for has arrived. A part of the time in which
@@ -109,7 +106,6 @@ export interface PartedLimit<Late> extends TimeLimit<Late> {
 }
 
 const TIME_PARTS = 4;
-/** Default of `PartedLimit.maxMs`, as a multiple of `ms`. */
 const MAX_LIMITS = 10;
 
 /** Returns the result of `work` if it ends in time. Rejects as `work` or `otherwise` does. */

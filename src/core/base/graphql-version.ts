@@ -23,7 +23,6 @@ interface SplitVariables {
   readonly coerced: Readonly<Record<string, unknown>>;
 }
 
-/** Returns the coerced values of the variables by name. */
 export function coercedVariables(values: VariableValues): Readonly<Record<string, unknown>> {
   return areSplit(values) ? values.coerced : (values as Readonly<Record<string, unknown>>);
 }
@@ -59,7 +58,6 @@ export function mapVariables(
   ) as VariableValues;
 }
 
-/** Returns the variable values of an operation without variables. */
 export const noVariables = (): VariableValues =>
   (versionInfo.major >= 17 ? { sources: {}, coerced: {} } : {}) as VariableValues;
 
@@ -70,7 +68,6 @@ function areSplit(values: object): values is SplitVariables {
 
 const isObject = (value: unknown): value is object => typeof value === "object" && value !== null;
 
-/** An argument, or a field of an input object. */
 export interface Input {
   readonly name: string;
   readonly type: GraphQLInputType;
@@ -129,7 +126,6 @@ export function executionOf(info: GraphQLResolveInfo): Execution {
   return { owner: variableValues, signal: typeof signal === "object" ? (signal ?? undefined) : undefined };
 }
 
-/** An operation whose execution is a part of another one. */
 interface PartOfExecution {
   readonly [EXECUTION]?: Execution;
 }

@@ -9,13 +9,11 @@ export class KnownResolvers {
   /** The coordinates of the schemas that applyCached has returned, and the resolvers of their fields. */
   readonly #applied = { coordinates: new Set<string>(), resolvers: new WeakSet<object>() };
 
-  /** Adds the fields of a schema that are not known yet. */
   add(schema: GraphQLSchema): void {
     for (const [, field] of fieldsOf(schema))
       if (!this.#known.has(field)) this.#known.set(field, { has: hasResolver(field), resolve: field.resolve });
   }
 
-  /** Adds the fields of a schema that applyCached has returned. */
   addApplied(schema: GraphQLSchema): void {
     this.add(schema);
     const { coordinates, resolvers } = this.#applied;
@@ -45,7 +43,6 @@ export class KnownResolvers {
 
 type AnyField = GraphQLField<unknown, unknown>;
 
-/** The fields of all object types, by coordinate. */
 function* fieldsOf(schema: GraphQLSchema): Generator<readonly [coordinate: string, AnyField]> {
   for (const type of Object.values(schema.getTypeMap())) {
     if (!isObjectType(type)) continue;

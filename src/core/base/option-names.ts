@@ -19,9 +19,7 @@ export function checkOptionNames(
 /** What a name of another library means here, by the name in lower case without separators. */
 export type Meanings = Readonly<Record<string, string>>;
 
-/** The names that a user can write in one place. */
 export interface KnownNames {
-  /** Such as `option` or `setting`. */
   readonly kind: string;
   readonly known: readonly string[];
   readonly meanings?: Meanings;

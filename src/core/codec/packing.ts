@@ -1,6 +1,5 @@
 import { promisify } from "node:util";
 import { constants, crc32, deflate, deflateSync, type InputType, inflateSync, type ZlibOptions } from "node:zlib";
-import { CachedError } from "../base/errors.js";
 import { type Codec, type Content, Unreadable } from "./codec.js";
 import { createEncryption, type EncryptionOptions, SEALED } from "./encryption.js";
 import { copyPlain, isPlainJson, jsonCodec } from "./json-codec.js";
@@ -10,16 +9,16 @@ import type { ValueTypes } from "./value-type.js";
  * The pipeline between values and stored bytes: codec, compression, and encryption of the whole entry.
  *
  * Layout of packed content: flags (u8), length of the codec id (u8), codec id, checksum (u32) of a stored text, content.
- * Throws `CACHED_OPTION_INVALID` if `types` are given with a codec that has no `withTypes`.
+ * With `types`, the codec has `withTypes`: `option-checks.ts` holds it to that.
  */
 export function createPacking(settings: PackingSettings) {
   const { types, compressAboveBytes = Number.MAX_SAFE_INTEGER, maxValueBytes } = settings;
-  const codec = codecWith(settings.codec ?? jsonCodec, types);
+  const untyped = settings.codec ?? jsonCodec;
+  const codec = types === undefined ? untyped : (untyped.withTypes?.(types) ?? untyped);
   // A codec that is made from `jsonCodec` may decode differently.
-  const isJson = (settings.codec ?? jsonCodec) === jsonCodec;
+  const isJson = untyped === jsonCodec;
   const encryption = settings.encryption && createEncryption(settings.encryption);
   const id = Buffer.from(codec.id ?? "custom", "latin1");
-  /** What packed content has between its flags and the content. */
   const codecMark = Buffer.concat([Uint8Array.of(id.length), id]);
   // A release in which a class has no key form writes no tags of its instances.
   const typeNames = Object.entries(types ?? {})
@@ -98,7 +97,6 @@ export function createPacking(settings: PackingSettings) {
   };
 }
 
-/** The settings that packing needs; the resolved options satisfy this interface. */
 export interface PackingSettings {
   readonly codec: Codec | undefined;
   readonly types: ValueTypes | undefined;
@@ -112,7 +110,6 @@ export type Encoded = Content | StoredText;
 
 export type Packing = ReturnType<typeof createPacking>;
 
-/** The flags in the first byte of packed content. */
 const IS_TEXT = 1;
 const IS_COMPRESSED = 2;
 /** Of a `StoredText`, which is text. */
@@ -122,16 +119,6 @@ const CHECKSUM_BYTES = 4;
 const ALL_FLAGS = IS_TEXT | IS_COMPRESSED | IS_STORED_TEXT;
 
 const contentOf = (encoded: Encoded): Content => (encoded instanceof StoredText ? encoded.text : encoded);
-
-function codecWith(codec: Codec, types: ValueTypes | undefined): Codec {
-  if (types === undefined) return codec;
-  if (codec.withTypes !== undefined) return codec.withTypes(types);
-  throw new CachedError(
-    "CACHED_OPTION_INVALID",
-    "createCache: `types`: expected a codec with the method `withTypes`, such as the default JSON codec or msgpackrCodec(), got a `codec` without it; " +
-      "encode these classes in your codec, or omit `codec`",
-  );
-}
 
 /**
  * Compresses with deflate (zlib format, with a checksum) at its fastest level. Returns undefined if
@@ -182,7 +169,6 @@ export class StoredText {
     this.text = text;
   }
 
-  /** As that of other content. */
   get length(): number {
     return this.text.length;
   }

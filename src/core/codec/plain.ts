@@ -52,7 +52,6 @@ export interface Dialect {
   readonly repeatsNames?: boolean;
 }
 
-/** The state of one traversal of a value. `steps` is the path to the current member. */
 interface Walk {
   readonly dialect: Dialect;
   readonly types: readonly (readonly [name: string, type: ValueType])[];
@@ -63,7 +62,6 @@ interface Walk {
   isTagged: boolean;
 }
 
-/** Counts bytes that the format needs at least. */
 function count(bytes: number, walk: Walk): void {
   walk.bytes += bytes;
   if (walk.bytes > walk.maxBytes) throw new TooLarge(walk.maxBytes);
@@ -360,7 +358,6 @@ export function remedyFor(value: object): string | undefined {
   return `add \`${name}: ${entry}\` from graphql-cached/types to createCache({ types }), or return plain data`;
 }
 
-/** The classes for which `graphql-cached/types` has a function, by name. */
 const READY_MADE: Readonly<Record<string, string>> = {
   Decimal: "decimalType",
   ObjectId: "objectIdType",
@@ -381,7 +378,6 @@ const hasMethod = (value: object, name: PropertyKey): boolean =>
 const isStream = (value: object): boolean =>
   hasMethod(value, "pipe") || hasMethod(value, "getReader") || hasMethod(value, Symbol.asyncIterator);
 
-/** A request or response of fetch. */
 const isBody = (value: object): boolean => hasMethod(value, "json") && hasMethod(value, "text");
 
 const isMongooseDocument = (value: object): boolean => "$__" in value && "$isNew" in value;

@@ -21,10 +21,6 @@ const MAX_DEPTH = 64;
 /** Longer text is rejected: keys are not meant to hold documents. */
 const MAX_LENGTH = 65_536;
 
-/**
- * Returns the canonical text of `value`, which is `depth` levels below the input.
- * Throws `CACHED_KEY_UNSERIALIZABLE`.
- */
 export type ValueWriter = (value: unknown, depth: number) => string;
 
 /** The form in which an instance of a class is part of a key: the name of its type in `types`, and its text. */
@@ -146,7 +142,6 @@ function describeInstance(input: object): string {
     : `an instance of ${name}, which needs an entry with \`keyOf\` in createCache({ types }) to be part of a key`;
 }
 
-/** Writes the members of an array with `write`. */
 export function writeList(input: readonly unknown[], depth: number, write: ValueWriter): string {
   checkDepth(depth);
   // Unlike map, Array.from visits holes, so that [undefined] differs from [].

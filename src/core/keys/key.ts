@@ -17,7 +17,6 @@ export function createKeySpace(
   const memos = new KeyMemos();
   const knownTags = new Map<string, readonly Subject[]>();
   const headOf = (coordinate: string, variantId: string): string => `${prefix}:${FORMAT}:${coordinate}:${variantId}:`;
-  /** The subject of the tag, and that of the type that it begins with. */
   const subjectsOfTag = (given: string): readonly Subject[] => {
     const known = knownTags.get(given);
     if (known !== undefined) return known;
@@ -69,9 +68,7 @@ export function createKeySpace(
      */
     groupTag: (keyInput: KeyInput): Subject => subjectOf(`\u0000${inputOf(keyInput)}`),
     subjects: SUBJECTS,
-    /** What the names of records of invalidations begin with. */
     invalidationLog: `${prefix}:#log`,
-    /** What the names of the invalidation clock begin with. */
     clock: `${prefix}:#clock`,
     wakeChannel: `${prefix}:#wake`,
     settings: `${prefix}:#settings`,
@@ -90,10 +87,7 @@ const FORMAT = "3";
  */
 const SUBJECTS_OF_TAGS = 2;
 
-/**
- * What is invalidated: a tag, as the first 52 bits of a digest of its text. Two tags with the same subject are invalidated together, and
- * nothing else.
- */
+/** What is invalidated: the first 52 bits of a digest, of a tag for example. */
 export type Subject = number;
 
 /** How a subject is written where other programs see it: in the history, in events, and in the headers for CDNs. */
@@ -101,13 +95,10 @@ export const nameOfSubject = (subject: Subject): string => subject.toString(36);
 
 /** The name of one entry in the store, and the input it is made from. */
 export interface Key {
-  /** What it is the key of. */
   readonly kind: KeyInput["kind"];
   readonly coordinate: string;
   readonly variantId: string;
-  /** See `Variant.form`. */
   readonly form: Subject;
-  /** The canonical input. */
   readonly input: string;
   /**
    * The whole SHA-256 of the input, in base64url. The characters from `CHECK_AT` on have its second half.
@@ -172,7 +163,6 @@ export const RESPONSES = "responses";
  */
 export const typeTag = (typeName: string): string => `${typeName}:*`;
 
-/** The tag of one entity. */
 export const entityTag = (typeName: string, id: string): string => `${typeName}:${id}`;
 
 /** What a tag begins with that can be the tag of an entity: the name of a type. */
@@ -184,14 +174,9 @@ const TYPE_OF_TAG = /^([_A-Za-z][_0-9A-Za-z]*):/;
  */
 const typeOfTag = (tag: string): string | undefined => TYPE_OF_TAG.exec(tag)?.[1];
 
-/** Characters of the ids of variants and key forms: 72 bits. */
 const ID_LENGTH = 12;
 
-/**
- * The names of everything one cache keeps in a store. Caches with different prefixes share nothing.
- * Only the names of entries contain the format and a variant: an invalidation by tag has to reach
- * the entries of every release.
- */
+/** Only the names of entries contain the format and a variant: an invalidation by tag has to reach the entries of every release. */
 export type KeySpace = ReturnType<typeof createKeySpace>;
 
 /** Returns the canonical input. Coordinates are GraphQL names, so only the identity needs to be quoted. */
@@ -202,14 +187,11 @@ function inputOf({ kind, coordinate, identity, parts }: KeyInput): string {
 
 const digestOf = (text: string): string => hashOf("sha256", text, "base64url");
 
-/** The first characters of a hash that names have: 132 bits. */
 export const DIGEST_LENGTH = 22;
 /** Where the second half of a hash begins: in a character that has the last 2 bits of the first half. */
 export const CHECK_AT = 21;
-/** The number of characters from there on. */
 export const CHECK_LENGTH = 22;
 
-/** Returns the second half of a key's hash, which is stored with its value. */
 export const checkOf = ({ hash }: Pick<Key, "hash">): string => hash.slice(CHECK_AT);
 
 const idOf = (parts: readonly unknown[]): string => digestOf(JSON.stringify(parts)).slice(0, ID_LENGTH);
@@ -225,7 +207,6 @@ for (const [bits, character] of [...BASE64URL].entries()) BITS_OF[character.char
 const subjectOf = (text: string): Subject =>
   Number.parseInt(hashOf("sha256", text, "hex").slice(0, SUBJECT_DIGITS), 16);
 
-/** Longer inputs are not remembered. */
 const MAX_MEMO_LENGTH = 256;
 /** The number of inputs in all memos of a cache at which all of them are emptied. */
 const MAX_INPUTS = 50_000;

@@ -19,13 +19,11 @@ export class KnownTags {
     this.#normalize = normalize;
   }
 
-  /** Adds what a schema declares. */
   addSchema(templates: Iterable<TagTemplate>): void {
     this.#hasSchema = true;
     for (const template of templates) this.#templates.set(template.text, template);
   }
 
-  /** Notes that a function of the application returns tags. */
   addFunction(): void {
     this.#hasFunctions = true;
   }
@@ -36,7 +34,6 @@ export class KnownTags {
     if (this.#learned.size <= MAX_LEARNED) this.#learned.add(formOf(tag));
   }
 
-  /** The texts of the templates. */
   get texts(): readonly string[] {
     return [...this.#templates.keys()];
   }
@@ -115,5 +112,4 @@ function closest(tag: string, known: readonly Known[]): Known | undefined {
   return name === undefined ? undefined : known.find(({ start }) => nameIn(start) === name);
 }
 
-/** The word that a tag begins with. */
 const nameIn = (start: string): string => /^\w*/.exec(start)?.[0] ?? "";

@@ -88,11 +88,9 @@ export function mistakeInTag(tag: string, isOfValue: boolean): string | undefine
   return problem === undefined ? undefined : `\`tags\`: expected tags such as "Movie:7", got ${problem}`;
 }
 
-/** The same for the text around the paths of a template. */
 export const mistakeInTemplate = (text: string, isOfValue: boolean): string | undefined =>
   mistakeInTag(sampleOf(text), isOfValue);
 
-/** Returns a tag that a template can yield. */
 export const sampleOf = (text: string): string => text.replaceAll(/\{[^{}]*\}/g, "0");
 
 /** Throws what `fail` makes of the mistake in the first of the tags of a value that cannot be meant as a tag. */
@@ -169,7 +167,6 @@ export const MAX_COMBINATIONS = 10_000;
 const textsAt = (path: Path, roots: PathRoots, keyFormOf: KeyFormOf): readonly string[] =>
   readPath(path, roots).flatMap((value) => tagText(value, path.isId, keyFormOf) ?? []);
 
-/** Returns the text of a value in a tag. `isId`: whether it is in the place of an ID. */
 export function tagText(value: unknown, isId: boolean | undefined, keyFormOf: KeyFormOf): string | undefined {
   switch (typeof value) {
     case "string":
