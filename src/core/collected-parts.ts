@@ -5,10 +5,7 @@ import type { Policy } from "./policy/policy.js";
 import type { NearNames } from "./tier/near/near-cache.js";
 import type { ReadReport } from "./tier/request/request.js";
 
-/**
- * What a response or a subtree is made of, as far as it was read from the cache while it was executed: the narrowest of all
- * parts. What cannot be known keeps it from being stored.
- */
+/** What a response or a subtree is made of, as far as it was read from the cache: the narrowest of all parts. What is unknown is not stored. */
 export class CollectedParts implements PartCollector {
   readonly #parts: CacheParts;
   readonly #contextPaths: ReadonlySet<string>;

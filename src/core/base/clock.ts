@@ -1,15 +1,9 @@
 import { type AsyncLocalStorage, AsyncResource } from "node:async_hooks";
 import timers from "node:timers";
 
-/**
- * Time and randomness as arguments. No other module reads a clock, starts a timer or draws a random
- * number, so tests control all three.
- */
+/** Time and randomness as arguments: no other module reads a clock, starts a timer or draws a random number. */
 
-/**
- * Taken from the modules of Node.js when this file is loaded: fake timers (Jest, Vitest, Sinon, `node:test`) replace the
- * globals, and with them every wait of the cache would be one that nobody ends.
- */
+/** Taken from the modules of Node.js: fake timers replace the globals, and every wait of the cache would be one that nobody ends. */
 const { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate } = timers;
 /** Not imported, since older Cloudflare Workers lack the module. They have no fake timers. */
 const { performance } = process.getBuiltinModule?.("node:perf_hooks") ?? globalThis;
@@ -96,10 +90,7 @@ export interface TimeLimit<Late> {
 }
 
 export interface PartedLimit<Late> extends TimeLimit<Late> {
-  /**
-   * Returns something else once a part of what is waited for has arrived. A part of the time in which
-   * that happens does not count: what is slow is not away.
-   */
+  /** Returns something else once more of what is waited for has arrived. Such a part of the time does not count: what is slow is not away. */
   readonly progress?: (() => unknown) | undefined;
   /** The time is over at the end of the part in which this has passed. Default: 10 times `ms`. */
   readonly maxMs?: number;
@@ -204,8 +195,5 @@ export function disableStorage(storage: Pick<AsyncLocalStorage<unknown>, "disabl
   }
 }
 
-/**
- * The asynchronous context of what belongs to no request. It is made when this file is loaded: a cache may be created
- * inside a request, whose context would live as long as the cache and be that of all its refreshes.
- */
+/** The asynchronous context of what belongs to no request. A cache may be created inside one, whose context would live as long as the cache. */
 export const outsideOfRequests = new AsyncResource("graphql-cached");

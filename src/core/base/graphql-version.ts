@@ -27,10 +27,7 @@ export function coercedVariables(values: VariableValues): Readonly<Record<string
   return areSplit(values) ? values.coerced : (values as Readonly<Record<string, unknown>>);
 }
 
-/**
- * Returns the values of the variables of an operation, coerced, with defaults. Undefined if some of `inputs` do not match
- * their types.
- */
+/** Returns the coerced values of the variables, with defaults. Undefined if some of `inputs` do not match their types. */
 export function variablesOf(
   schema: GraphQLSchema,
   { variableDefinitions = [] }: OperationDefinitionNode,
@@ -149,10 +146,7 @@ function rootOf(path: GraphQLResolveInfo["path"]): object {
 export const infoWith = <Info extends object, Own extends object>(info: Info, own: Own): Info & Own =>
   Object.assign(Object.create(Object.getPrototypeOf(info) as object) as object, info, own);
 
-/**
- * Returns an `info` whose `getAbortSignal` returns the signal of the load instead of the caller's:
- * others may wait for the load as well. graphql 16 has no such method, so there it is added.
- */
+/** Returns an `info` with the signal of the load, for which others may wait as well, instead of the caller's. graphql 16 has none: it is added. */
 export function withLoadSignal(info: GraphQLResolveInfo, load: { readonly signal: AbortSignal }): GraphQLResolveInfo {
   return infoWith(info, { getAbortSignal: () => load.signal, [EXECUTION]: executionOf(info) });
 }

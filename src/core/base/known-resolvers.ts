@@ -1,9 +1,6 @@
 import { defaultFieldResolver, type GraphQLField, type GraphQLSchema, isObjectType } from "graphql";
 
-/**
- * Which fields have a resolver, as it was when their schema was added. Servers replace the resolvers of all fields later, in
- * place: Apollo Server with any plugin that wants to know when a field is resolved, which its own plugins do.
- */
+/** Which fields had a resolver when their schema was added: servers such as Apollo Server replace those of all fields later, in place. */
 export class KnownResolvers {
   readonly #known = new WeakMap<AnyField, { readonly has: boolean; readonly resolve: AnyField["resolve"] }>();
   /** The coordinates of the schemas that applyCached has returned, and the resolvers of their fields. */

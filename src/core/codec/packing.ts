@@ -26,19 +26,13 @@ export function createPacking(settings: PackingSettings) {
     .sort((a, b) => (a < b ? -1 : 1));
   return {
     maxValueBytes,
-    /**
-     * What another process must have in common to read what this one writes. Contains no secrets. Neither compression nor
-     * the ids of keys: every process reads both forms, and keys rotate.
-     */
+    /** What another process must have in common to read what this one writes. Compression and the ids of keys need not be. */
     format: JSON.stringify([codec.id ?? "custom", typeNames, encryption !== undefined]),
     /** Throws `Unstorable`, `TooLarge` if the content would have more than `maxBytes`, or whatever a user's codec throws. */
     encode: (value: unknown, maxBytes?: number): Encoded =>
       value instanceof StoredText ? value : codec.encode(value, maxBytes),
     decode: (content: Encoded): unknown => (content instanceof StoredText ? content : codec.decode(content)),
-    /**
-     * Returns a function that copies what `decode(content)` returns, exactly as if it were decoded again.
-     * Undefined if only decoding it again does that.
-     */
+    /** Returns what copies `decode(content)` exactly as if it were decoded again. Undefined if only that does. */
     copierOf(content: Encoded): ((value: unknown) => unknown) | undefined {
       if (content instanceof StoredText) return (text) => text;
       return isJson && isPlainJson(content as string) ? copyPlain : undefined;
@@ -121,9 +115,8 @@ const ALL_FLAGS = IS_TEXT | IS_COMPRESSED | IS_STORED_TEXT;
 const contentOf = (encoded: Encoded): Content => (encoded instanceof StoredText ? encoded.text : encoded);
 
 /**
- * Compresses with deflate (zlib format, with a checksum) at its fastest level. Returns undefined if
- * that saves nothing. Small content is compressed synchronously, so that the writes of one tick
- * still share one pipeline; large content is compressed in the thread pool.
+ * Compresses with deflate (zlib format, with a checksum). Undefined if that saves nothing. Small content is compressed synchronously, so that the
+ * writes of one tick still share one pipeline.
  */
 export async function compress(bytes: Uint8Array): Promise<Uint8Array | undefined> {
   const smaller =
@@ -133,19 +126,11 @@ export async function compress(bytes: Uint8Array): Promise<Uint8Array | undefine
 
 const deflateInThreadPool = promisify<InputType, ZlibOptions, Buffer>(deflate);
 
-/**
- * Up to this size, compressing blocks the event loop for less time than a hop to the thread pool
- * costs in extra pipelines.
- */
+/** Beyond, compressing blocks the event loop for longer than a hop to the thread pool costs in extra pipelines. */
 const SYNC_MAX_BYTES = 16 * 1024;
 const FASTEST: ZlibOptions = { level: constants.Z_BEST_SPEED };
 
-/**
- * Decompresses synchronously: it takes no longer than parsing the result, which cannot leave the
- * event loop anyway.
- * Throws `Unreadable` for bytes that `compress` did not produce, and as soon as the output exceeds
- * `maxBytes`.
- */
+/** Synchronous, since parsing the result takes as long. Throws `Unreadable` for other bytes, and once the output exceeds `maxBytes`. */
 export function decompress(bytes: Uint8Array, maxBytes: number): Buffer {
   try {
     return inflateSync(bytes, { maxOutputLength: Math.max(1, maxBytes) });
@@ -158,10 +143,7 @@ export function decompress(bytes: Uint8Array, maxBytes: number): Buffer {
 /** The message for stored values over the limit, compressed or not. */
 export const TOO_LARGE: string = "its value is larger than `maxValueBytes` in this process";
 
-/**
- * A value that is a text, and is stored as it is: no codec encodes it, so that it is neither escaped nor parsed. It
- * cannot be changed, so all readers share it.
- */
+/** A value that is a text and stored as it is, neither escaped nor parsed. It cannot be changed, so all readers share it. */
 export class StoredText {
   readonly text: string;
 

@@ -146,10 +146,7 @@ function plainOfInstance(value: object, what: string, depth: number, walk: Walk,
 /** The names of larger byte arrays are not checked: listing them takes longer than storing them. */
 const MAX_CHECKED_BYTES = 4096;
 
-/**
- * Returns undefined if the properties of a Date, Map, Set or byte array are its content only.
- * Otherwise like `plainOfInstance`.
- */
+/** Undefined if the properties of a Date, Map, Set or byte array are its content only. Otherwise like `plainOfInstance`. */
 function plainOfExtended(value: object, depth: number, walk: Walk): unknown {
   const length = nodeTypes.isUint8Array(value) ? value.length : 0;
   const nameCount = length + (nodeTypes.isDate(value) && hasNativeConstructor(value) ? 1 : 0);
@@ -242,10 +239,7 @@ function tagged(type: string, content: unknown, walk: Walk): unknown {
 }
 
 const METHOD_STEPS = [".keys()", ".values()", ".encode()", ".[symbol]"];
-/**
- * Names of other forms are not fields of a schema but keys of a dictionary: user data, which
- * messages must not show.
- */
+/** Names of other forms are keys of a dictionary: user data, which messages must not show. */
 const FIELD_NAME = /^[A-Za-z_]\w{0,63}$/;
 
 function pathOf({ steps }: Walk, depth: number): string {
@@ -334,10 +328,7 @@ function restoreTagged(type: unknown, content: unknown, { dialect, types, restor
   }
 }
 
-/**
- * Returns what to do about an object that cannot be stored because of its class, in one line;
- * undefined if there is nothing to say beyond that plain data is expected.
- */
+/** Returns what to do about an object that cannot be stored because of its class. Undefined: nothing beyond plain data. */
 export function remedyFor(value: object): string | undefined {
   if (types.isProxy(value))
     return "return a copy, such as { ...record }, or add `Record: prismaResultType()` from graphql-cached/types to createCache({ types }) if Prisma returned it";

@@ -39,10 +39,7 @@ export type KeyFormOf = (instance: object) => KeyForm | undefined;
 export interface KeyWriters {
   /** Distinguishes an instance from the text of its key form. For arguments, which the schema parses. */
   readonly exact: ValueWriter;
-  /**
-   * Writes an instance as the text of its key form, so that it can be named where there is only JSON.
-   * For parents, contexts, and ids of loaders.
-   */
+  /** As the text of its key form, so that it can be named where there is only JSON: in parents, contexts, and ids of loaders. */
   readonly byText: ValueWriter;
 }
 
@@ -148,10 +145,7 @@ export function writeList(input: readonly unknown[], depth: number, write: Value
   return `[${Array.from(input, (member) => write(member, depth + 1)).join(",")}]`;
 }
 
-/**
- * Returns a writer of plain objects whose fields a schema fixes, so that their order does not
- * matter. Fields without a writer in `fields`, and other values, are written by `write`.
- */
+/** Returns a writer of plain objects whose fields a schema fixes, in any order. Other fields and values are written by `write`. */
 export function recordWriter(fields: ReadonlyMap<string, ValueWriter>, write: ValueWriter): ValueWriter {
   return (input, depth) => {
     if (!isPlainObject(input)) return write(input, depth);

@@ -75,16 +75,10 @@ export function createKeySpace(
   };
 }
 
-/**
- * The version of the storage format. It is part of the name of every entry, so releases with
- * different formats never share entries.
- */
+/** The version of the storage format, a part of the name of every entry. */
 const FORMAT = "3";
 
-/**
- * The version of the rule that says which subjects the tags of a value have. It is part of every variant: an invalidation would not
- * reach a value that lacks one.
- */
+/** The version of the rule that says which subjects tags have: an invalidation would not reach a value that lacks one. */
 const SUBJECTS_OF_TAGS = 2;
 
 /** What is invalidated: the first 52 bits of a digest, of a tag for example. */
@@ -114,10 +108,7 @@ export interface Key {
 /** What identifies an entry in all variants. */
 export type EntryIdentity = Pick<Key, "name" | "coordinate" | "variantId" | "form" | "digest">;
 
-/**
- * The inputs of a key. `kind` separates fields, their subtrees, loaders of the same name, the texts of the
- * key-value cache, and whole responses.
- */
+/** `kind` separates fields, subtrees, loaders of the same name, texts of the key-value cache, and whole responses. */
 export interface KeyInput {
   readonly kind: "field" | "subtree" | "loader" | "text" | "response";
   readonly coordinate: string;
@@ -127,10 +118,7 @@ export interface KeyInput {
   readonly parts: string;
 }
 
-/**
- * What decides whether two releases can share the entries of a field or loader. It is part of the
- * entries' names, so that releases which cannot share them keep them side by side.
- */
+/** A part of the names of entries, so that releases which cannot share them keep them side by side. */
 export interface Variant {
   /** Letters, digits, `-` and `_`. Contains no user data. */
   readonly id: string;
@@ -211,10 +199,7 @@ const MAX_MEMO_LENGTH = 256;
 /** The number of inputs in all memos of a cache at which all of them are emptied. */
 const MAX_INPUTS = 50_000;
 
-/**
- * Bounds the memos of one cache. Each is a Map from the inputs of recent calls to the names that were made from them: a
- * name costs a canonical text and a hash.
- */
+/** Bounds the memos of one cache: Maps from inputs of recent calls to names, each of which costs a canonical text and a hash. */
 export class KeyMemos {
   /** Those that were not emptied since. Others are not kept in memory. */
   readonly #filled = new Set<Map<string, unknown>>();

@@ -309,10 +309,7 @@ export class FailOpenStore implements Store {
     );
   }
 
-  /**
-   * Asks a node for its state. Rejects if the store cannot say, or does not within a time budget. Neither asks the
-   * breaker nor counts as an operation.
-   */
+  /** Neither asks the breaker nor counts as an operation. Rejects if the store cannot say, or not within a time budget. */
   inspect(node: string): Promise<StoreReport> {
     const inspect = this.#inner.inspect?.bind(this.#inner);
     if (inspect === undefined) return Promise.reject(new Error(`the ${this.name} store does not report its state`));

@@ -6,10 +6,7 @@ import { groupBy } from "./group-by.js";
 import { NodeRecord, type StoreFailure } from "./node-record.js";
 import type { Store } from "./store.js";
 
-/**
- * Calls a store: each call within its time budget, through the breaker of its node. Reports, measures and traces the calls, and
- * records how each node is doing.
- */
+/** Calls a store: each call within its time budget, through the breaker of its node, reported, measured and traced. */
 export class StoreCalls {
   readonly #store: Store;
   readonly #clock: Clock;
@@ -49,10 +46,7 @@ export class StoreCalls {
     for (const { breaker } of this.#records.values()) breaker.reconnected();
   }
 
-  /**
-   * Runs one call within its time budget, through the breaker of its node. Without `onFailure`, it rejects if the call
-   * has failed.
-   */
+  /** Without `onFailure`, it rejects if the call has failed. */
   run<T>(node: string, operation: string, call: () => Promise<T>, options: CallOptions<T> = {}): Promise<T> {
     const { budgets = 1, nameCount = 1, asksBreaker = true } = options;
     const record = this.#records.get(node) ?? this.recordOf(node);
@@ -159,10 +153,7 @@ export class StoreCalls {
     });
   }
 
-  /**
-   * Calls the store. Rejects if the call has not ended within its time budgets. They do not pass while this process is busy, or bytes
-   * arrive from `node`.
-   */
+  /** Rejects if the call has not ended within its budgets, which do not pass while this process is busy or bytes arrive from `node`. */
   inTime<T>(operation: string, call: () => Promise<T>, { budgets = 1, node, onTimeout }: CallTime = {}): Promise<T> {
     const ms = this.#budgetMs * budgets;
     const otherwise = (): Promise<never> => {
@@ -296,10 +287,7 @@ export interface NodeOperation<Item, Result> {
   readonly continuesAfterErrors?: boolean;
 }
 
-/**
- * Each further 100 keys of one node and tick give their batches one more time budget, up to five.
- * Slow is not away: if such a batch fails, all its keys are loaded without a lease.
- */
+/** Each further 100 keys of one node and tick give their batches one more budget, up to five: slow is not away. */
 export const KEYS_PER_BUDGET = 100;
 const MAX_BUDGETS = 5;
 

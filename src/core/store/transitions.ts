@@ -225,10 +225,7 @@ function softInvalidate(current: StoredEntry): StoredEntry | undefined {
   };
 }
 
-/**
- * Returns `count` tokens: 8 random bytes, and then `holder`, which identifies the process that requests the leases. Without
- * it, 16 random bytes.
- */
+/** Returns tokens of 16 bytes: 8 random ones, and `holder`, which identifies the process. Without it, all are random. */
 export function newTokens(count: number, holder: string | undefined): readonly Buffer[] {
   const bytes = randomBytes(TOKEN_BYTES * count);
   return Array.from({ length: count }, (_, nth) => {

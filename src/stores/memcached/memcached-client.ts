@@ -19,10 +19,7 @@ export interface MemcachedClient {
   cmd(line: string): Promise<unknown>;
 }
 
-/**
- * Returns whether the client is configured with several servers, among which it would choose one
- * for each command.
- */
+/** Whether the client would choose one of several servers for each command. */
 export function hasSeveralServers({ options }: MemcachedClient): boolean {
   const { server } = (options ?? {}) as { server?: { servers?: readonly unknown[] } };
   return (server?.servers?.length ?? 0) > 1;

@@ -251,10 +251,7 @@ const changeOf = <Result>({ result, change }: Decision<Result>): Change<Result> 
   change: change && { to: change.to && { kind: "entry", stored: change.to } },
 });
 
-/**
- * Extends leases by the uncertainty of this process's time estimate, so that a process with a
- * better estimate does not see them end early.
- */
+/** Extends leases by the uncertainty of this process's time, so that one that knows it better does not see them end early. */
 const withSlack = (times: LeaseTimes, slackMs: number): LeaseTimes => ({ ...times, leaseMs: times.leaseMs + slackMs });
 
 const settingsOf = (content: Content): Uint8Array | undefined =>

@@ -38,12 +38,10 @@ export class Server {
   }
 
   /**
-   * Changes `names` as `decide` says. Returns one result per name, in the same order, with an Error
-   * for each name whose change failed or may have failed. Never rejects.
+   * Changes `names` as `decide` says. Returns one result per name, an Error where the change failed or may have failed. Never rejects.
    *
-   * An `add` that is carried out again later, after its item has gone, brings the item back. With
-   * `canOnlySwap`, absent names are reserved first and every content is written with `cas`, which
-   * succeeds at most once. Costs two more round trips for each absent name.
+   * An `add` that is carried out again after its item has gone brings the item back. With `canOnlySwap`, absent names are reserved first, for two
+   * more round trips, and everything is written with `cas`, which succeeds at most once.
    */
   async change<Result>(
     names: readonly string[],
@@ -135,10 +133,7 @@ export const put = <Result>(to: KnownContent | undefined, result: Result): Chang
   change: { to },
 });
 
-/**
- * Decides about one name. Must have no side effects: if the write loses a race, it is called again
- * with the new content.
- */
+/** Decides about one name, without side effects: if the write loses a race, it is called again. */
 export type Decide<Result> = (index: number, content: Content, time: ServerTime) => Change<Result>;
 
 const MAX_NAME_BYTES = 250;
@@ -152,10 +147,8 @@ const RESERVATION_MS = 60_000;
 const SECOND_MS = 1_000;
 
 /**
- * Returns the expiry as an instant in the server's seconds, rounded up so that it is never early; 0
- * means no expiry. A relative lifetime would count from whenever the command arrives. The server
- * takes an instant that is no 32-bit integer for a past one, so items that live longer do not expire
- * there: the instant in their content counts.
+ * Returns the expiry as an instant in the server's seconds, never early, since a relative one would count from when the command arrives; 0: none.
+ * The server takes what is no 32-bit integer for a past instant, so items that live longer do not expire there.
  */
 function expiryOf(dropAt: number): number {
   const seconds = Math.ceil(dropAt / 1000) + 1;
@@ -164,28 +157,20 @@ function expiryOf(dropAt: number): number {
 
 const MAX_INSTANT = 2 ** 31 - 1;
 
-/**
- * memcached accepts keys of up to 250 bytes without spaces and control characters. Any other name
- * is replaced by its digest.
- */
+/** memcached accepts keys of up to 250 bytes without spaces and control characters. */
 const wireName = (name: string): string =>
   name.length <= MAX_NAME_BYTES && /^[!-~]+$/.test(name) ? name : `graphql-cached:${hash("sha256", name, "base64url")}`;
 
 /**
- * Estimates one server's time in milliseconds. The server reports whole seconds, so the offset to
- * the process's clock is learned from many replies: all processes converge on the moment at which
- * the server's second changes, within about 50 ms of each other. Time is requested only along with
- * operations that need it, never on a timer.
+ * Estimates one server's time in milliseconds. The server reports whole seconds, along with operations, so the offset is learned from many
+ * replies: all processes converge on the moment at which its second changes, within about 50 ms of each other.
  */
 export class ServerClock {
   readonly #fetchSeconds: () => Promise<number>;
   readonly #clock: Clock;
   /** The smallest that the offset can be. */
   #offset: ServerOffset | undefined;
-  /**
-   * The largest that the offset can be: when the request was sent, the server's next second had not
-   * begun.
-   */
+  /** The largest that it can be: when the request was sent, the server's next second had not begun. */
   #maxOffset: ServerOffset | undefined;
   #latest = 0;
   #requests = 0;
@@ -233,10 +218,7 @@ export class ServerClock {
   }
 }
 
-/**
- * The first requests follow each other closely, until the start of the server's second is known
- * well.
- */
+/** The first requests follow closely, until the start of the server's second is known well. */
 const EARLY_REQUESTS = 20;
 const EARLY_MS = 50;
 const LATER_MS = 970;

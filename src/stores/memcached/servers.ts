@@ -66,10 +66,7 @@ export class Servers {
     return contents[0];
   }
 
-  /**
-   * Calls `run` for each server with the names that belong to it, all in parallel. Returns the
-   * results in the order of `names`, with an Error for each name of a server that failed.
-   */
+  /** Calls `run` for each server with its names, all in parallel. Returns the results in the order of `names`, an Error for each that failed. */
   async forEachServer<Result>(
     names: readonly string[],
     run: (server: Server, names: readonly string[], indexes: readonly number[]) => Promise<readonly (Result | Error)[]>,
@@ -88,11 +85,7 @@ export class Servers {
     return results;
   }
 
-  /**
-   * Returns the server that a name belongs to, by rendezvous hashing: the one with the highest
-   * weight for the name. When a server is added or removed, only its own names move. Pinned names
-   * belong to their server.
-   */
+  /** By rendezvous hashing: the server with the highest weight for the name. With another server, only its own names move. */
   idOf(name: string): string {
     const known = this.#pinned.get(name) ?? this.#idOf.get(name);
     if (known !== undefined) return known;
@@ -112,8 +105,8 @@ export class Servers {
 const MAX_NAMES = 10_000;
 
 /**
- * The invalidation clock in memcached: one item on the first server holds its head and its log, and an item on each server a copy of the
- * head, which every read includes. The clock is written first, and an invalidation is complete when all copies show it.
+ * The invalidation clock: one item on the first server holds its head and its log, and one on each server a copy of the head, which every read
+ * includes. An invalidation is complete when all copies show it.
  */
 export class MemcachedClock implements CopiedClock {
   readonly #servers: Servers;
@@ -142,8 +135,8 @@ export class MemcachedClock implements CopiedClock {
   }
 
   /**
-   * Returns under which state of the clock a lease is granted to a caller that knows `origin`, on a server whose copy shows `head`.
-   * Undefined: under none, since the caller's epoch has ended. One of several copies may be behind, which says nothing of the caller.
+   * Under which state of the clock a lease is granted, where the copy shows `head`. Undefined: under none, since the caller's epoch has ended. One of
+   * several copies may be behind, which says nothing of the caller.
    */
   originOfGrant(origin: ClockOrigin, head: ClockHead | undefined): ClockOrigin | undefined {
     const isSame = head?.epoch === origin.epoch;

@@ -90,10 +90,7 @@ const OPTION_NAMES: readonly string[] = [
   "timeoutMs",
   "clock",
 ] satisfies (keyof BloomGuardOptions)[];
-/**
- * Lifetime of a filter under construction after its last step: a rebuild whose process died is
- * discarded.
- */
+/** After its last step: a rebuild whose process died is discarded. */
 const BUILD_TTL_MS = 60_000;
 
 class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard<Id> {
@@ -149,10 +146,7 @@ class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard
     return count;
   }
 
-  /**
-   * Adds ids to the filter under construction. With `lastBit` it takes the lock and creates that
-   * filter first.
-   */
+  /** With `lastBit`, takes the lock and creates the filter under construction first. */
   async #build(token: Buffer, ids: readonly Id[], lastBit = -1): Promise<void> {
     const args = { token, buildTtlMs: BUILD_TTL_MS, lastBit };
     const [isHeld] = await this.#call(bloomBuild, [this.#building, this.#lock], args, [ids]);

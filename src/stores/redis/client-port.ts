@@ -1,10 +1,7 @@
 import type { Cancel } from "../../core/base/clock.js";
 import type { ScriptArgument } from "./define-script.js";
 
-/**
- * What the store asks of a client. There is one implementation for ioredis and iovalkey (`ioredis-port.ts`), and one for
- * node-redis (`node-redis-port.ts`). All strings in replies are buffers.
- */
+/** What the store asks of a client, of ioredis and iovalkey or of node-redis. All strings in replies are buffers. */
 export interface ClientPort {
   readonly status: ClientStatus;
   readonly place: string;
@@ -111,10 +108,7 @@ type Listener = (...event: unknown[]) => void;
 /** Has the client deliver an event, until what it returns is called. */
 export type StartEvent = (event: keyof ClientEvent, deliver: (...event: unknown[]) => void) => Cancel;
 
-/**
- * The events of a client, with one listener on the client for each event, however many stores and connections listen: an
- * EventEmitter warns about more than ten.
- */
+/** One listener on the client for each event, however many stores and connections listen: an EventEmitter warns about more than ten. */
 export class ClientEvents {
   readonly #start: StartEvent;
   readonly #started = new Map<keyof ClientEvent, { readonly listeners: Set<Listener>; stop: Cancel }>();

@@ -7,11 +7,7 @@ import type { ClientPort, Command } from "./client-port.js";
 import { chunksOf, groupByNode, send } from "./pipeline.js";
 import { type RedisClock, readHeadOf } from "./redis-clock.js";
 
-/**
- * Reads entries and the head of the invalidation clock in one round trip. This is what
- * every hit waits for, so a single server gets a path of its own: one command, without a pipeline or
- * groups.
- */
+/** Reads entries and the head of the clock in one round trip, which every hit waits for: on a single server with one command, without groups. */
 export class EntryReader {
   readonly #port: ClientPort;
   readonly #clock: Clock;
@@ -97,10 +93,7 @@ export class EntryReader {
     return { readings, clock };
   }
 
-  /**
-   * Sends commands to a node, with TIME before them if its time is not known. Returns their replies,
-   * errors in the place of all of them if TIME has failed, and the node's time.
-   */
+  /** With TIME before them if the time of the node is not known. If TIME has failed, its error is in the place of all replies. */
   async #sendTimed(
     node: string,
     commands: readonly Command[],
@@ -138,10 +131,7 @@ function serverRead(values: Values, keyCount: number, now: number): StoreRead {
 /** The time on each node, estimated from its TIME replies and the process's monotonic clock. */
 export class ServerTimes {
   readonly #clock: Clock;
-  /**
-   * The largest offset observed when a reply was read, from which `notAfter` is computed. The
-   * server's clock is at least that far ahead.
-   */
+  /** The largest offset observed, from which `notAfter` is computed: the server's clock is at least that far ahead. */
   readonly #offsets = new Map<string, ServerOffset>();
   readonly #latest = new Map<string, { readonly serverNow: number; readonly at: number }>();
 
@@ -158,10 +148,8 @@ export class ServerTimes {
   }
 
   /**
-   * Records the reply to a TIME that was sent at `sentAt`, and returns the node's time now, in
-   * milliseconds; 0 if the reply is an error. The time in the reply counts from when TIME was sent:
-   * a process that was busy in between, and reads the reply late, then takes the node's time for
-   * later than it is, never for earlier, and serves no value beyond its age.
+   * Records the reply to a TIME that was sent at `sentAt`, from which it counts: a process that reads it late takes the node's time for later than it
+   * is, never for earlier, and serves no value beyond its age. Returns the node's time now in milliseconds; 0 for an error.
    */
   record(node: string, reply: unknown, sentAt: number): number {
     if (reply instanceof Error) return 0;
@@ -173,20 +161,14 @@ export class ServerTimes {
     return Math.floor(serverNow + readAt - sentAt);
   }
 
-  /**
-   * Returns the latest time on the node at which the caller still waits for a reply; 0 if the
-   * node's time is unknown.
-   */
+  /** The latest time on the node at which the caller still waits for a reply; 0 if its time is unknown. */
   notAfter(node: string, patienceMs: number): number {
     const offset = this.#offsets.get(node);
     return offset === undefined ? 0 : Math.ceil(this.#clock.now() + offset.ms + patienceMs);
   }
 }
 
-/**
- * How long a server's time is extrapolated from its last TIME reply. A busy process then sends TIME
- * ten times a second instead of with every read.
- */
+/** For how long a server's time is extrapolated: a busy process sends TIME ten times a second, not with every read. */
 const EXTRAPOLATE_MS = 100;
 
 export const READ_TIME: Command = { name: "TIME", args: [] };

@@ -158,8 +158,8 @@ function addressOf({ options }: IoredisClient): string {
 }
 
 /**
- * Options of connections that a store opens for itself. They never reconnect by themselves: that would be with the options,
- * and so the credentials, that the client had when they were made. Nor do they have options that change replies.
+ * Of connections that a store opens for itself. They never reconnect by themselves, since that would be with the credentials that the client had
+ * when they were made, and have no options that change replies.
  */
 const OWN_OPTIONS = {
   lazyConnect: false,

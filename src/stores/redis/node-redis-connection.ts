@@ -44,10 +44,7 @@ export const argsOf = ({ name, args }: Command): (string | Buffer)[] => [
   ...args.map((arg: ScriptArgument) => (typeof arg === "number" ? String(arg) : arg)),
 ];
 
-/**
- * Options of connections that a store opens for itself. They do not reconnect: their owner has to know when one has ended.
- * The client-side cache of a client is its own.
- */
+/** They do not reconnect, since their owner has to know when one has ended, and have no client-side cache of their own. */
 const OWN_OPTIONS = {
   disableOfflineQueue: false,
   commandsQueueMaxLength: undefined,

@@ -175,10 +175,7 @@ export interface ConnectionPurpose<Connection> {
 
 const UNANSWERED = "the server does not reply";
 
-/**
- * Knows why the client is not connected. Commands that fail meanwhile say only that there is no
- * connection; the reason (refused, wrong password) arrives as an event of the client.
- */
+/** Why the client is not connected: commands that fail meanwhile do not say it, but an event of the client does. */
 export class ConnectionErrors {
   readonly #port: ClientPort;
   #last: Error | undefined;
@@ -197,10 +194,7 @@ export class ConnectionErrors {
     return this.#ofNodes.get(node);
   }
 
-  /**
-   * Starts to listen. Without a listener for errors, the client would log them or end the process.
-   * Returns a function that ends this use.
-   */
+  /** Without a listener for errors, the client would log them or end the process. Returns a function that ends this use. */
   watch(): Cancel {
     const { events, cluster } = this.#port;
     const stops = [

@@ -19,10 +19,7 @@ export async function send(port: ClientPort, commands: readonly Command[]): Prom
   );
 }
 
-/**
- * The keys of one node, as indexes, split into calls. On a Cluster each call holds keys of one slot
- * only.
- */
+/** The keys of one node, as indexes, split into calls: of one slot each on a Cluster. */
 export interface NodeKeys {
   readonly node: string;
   readonly calls: readonly (readonly number[])[];
@@ -35,10 +32,8 @@ export interface NodeKeys {
 const KEYS_PER_SCRIPT = 50;
 
 /**
- * Whether a command was not run because its slot has moved: either the node redirected it, or the
- * client has just learned of the move and rejected the pipeline. CLUSTERDOWN (no node serves the
- * slot) and TRYAGAIN (its keys are split between two nodes) do not count: they do not resolve
- * within a time budget.
+ * Whether a command was not run because its slot has moved: the node redirected it, or the client has just learned of the move. CLUSTERDOWN and
+ * TRYAGAIN do not count, since they do not resolve within a time budget.
  */
 const isMoved = (reply: unknown): boolean =>
   reply instanceof Error && /^(MOVED|ASK|All keys in the pipeline) /.test(reply.message);
@@ -76,18 +71,12 @@ export async function sendScripts(
 
 const isNoScript = (reply: unknown): boolean => reply instanceof Error && reply.message.startsWith("NOSCRIPT");
 
-/**
- * Returns the Cluster node that serves `key`. A slot whose node the client does not know yet counts
- * as a node of its own.
- */
+/** A slot whose node the client does not know yet counts as a node of its own. */
 export const nodeOf = (cluster: ClusterNodes, key: string): string => nodeOfSlot(cluster, slotOfKey(key));
 
 const nodeOfSlot = (cluster: ClusterNodes, slot: number): string => cluster.masterOf(slot) ?? `slot ${slot}`;
 
-/**
- * Groups `keys` by the node that serves them. Without a Cluster there is one node, and any keys can
- * share a call; on a Cluster only keys of the same slot can.
- */
+/** Groups `keys` by the node that serves them. Only on a Cluster, keys have to share a slot to share a call. */
 export function groupByNode({ cluster }: ClientPort, keys: readonly string[]): readonly NodeKeys[] {
   if (cluster === undefined) return [{ node: "", calls: chunksOf([...keys.keys()], KEYS_PER_SCRIPT) }];
   const slots = [...groupBy(keys, slotOfKey)];
@@ -148,21 +137,14 @@ const CRC16: readonly number[] = Array.from({ length: 256 }, (_, byte) => {
   return crc & 0xffff;
 });
 
-/**
- * Returns the part of a key that decides its hash slot: what is between the first `{` and the next
- * `}`, or the whole key if there is nothing.
- * Source: Redis Cluster specification, "Hash tags".
- */
+/** What is between the first `{` and the next `}`, or the whole key if there is nothing (Redis Cluster specification, "Hash tags"). */
 function hashTagIn(key: string): string {
   const open = key.indexOf("{");
   const close = open === -1 ? -1 : key.indexOf("}", open + 1);
   return close > open + 1 ? key.slice(open + 1, close) : key;
 }
 
-/**
- * Returns the hash slot of a key.
- * Source: Redis Cluster specification, "Key distribution model".
- */
+/** Source: Redis Cluster specification, "Key distribution model". */
 export function slotOfKey(key: string): number {
   let crc = 0;
   for (const byte of Buffer.from(hashTagIn(key), "utf8"))

@@ -134,10 +134,7 @@ export class Invalidation {
     void this.#retryUnconfirmed();
   }
 
-  /**
-   * Resolves when none is unconfirmed or waits for replicas, and all are recorded in the history, as far as the store
-   * replies. `untilAt`: when nobody waits for that any more.
-   */
+  /** Resolves when none is unconfirmed and all are in the history, as far as the store replies, or after `untilAt`. */
   async settled(untilAt: number): Promise<void> {
     while (!this.#isClosed && this.#parts.clock.now() < untilAt && this.#parts.unconfirmed.size > 0)
       await new Promise<void>((resolve) => this.#parts.clock.after(RETRY_MS, resolve));
@@ -317,10 +314,7 @@ const RETRY_MS = 250;
  */
 export type InvalidationKind = "hard" | "soft" | "replace";
 
-/**
- * How many invalidations the store has not confirmed. `everything`: everything under the prefix is invalidated. `sinceAt`: on the clock of this
- * process; undefined if there are none.
- */
+/** `sinceAt`: on the clock of this process; undefined if there are none. */
 export interface UnconfirmedStatus extends UnconfirmedCounts {
   readonly sinceAt: number | undefined;
 }

@@ -106,10 +106,7 @@ const ANSWER_CODE =
 const ANSWER_NAME =
   /(?<!Module|Host)NotFound(?:Error|Exception)$|^(?:Bad(?:Request|UserInput)|UserInput|Gone|Conflict|UnprocessableEntity|InvalidArgument|Cast)(?:Error|Exception)$/;
 
-/**
- * Returns whether an error says that the source is in trouble, by default. False: the source has answered that it has
- * no value for this key. What does not say what happened counts as trouble. May throw: errors can have getters.
- */
+/** Whether an error says that the source is in trouble, or nothing; false: it has answered that it has no value. May throw: errors can have getters. */
 export function saysSourceFailed(thrown: unknown): boolean {
   const said = signsOf(thrown).map(saysTrouble);
   return said.find((isTrouble) => isTrouble !== undefined) ?? true;
@@ -142,9 +139,8 @@ export function ask(
 }
 
 /**
- * The keys whose loads fail with errors that concern one caller only, such as a missing permission.
- * The next caller loads for itself, so callers that are all refused would load one after the other.
- * After the second such error in a row, each caller of the key loads for itself for a while.
+ * The keys whose loads fail with errors that concern one caller only. Callers that are all refused would load one after the other, so after
+ * the second in a row each loads for itself for a while.
  */
 export class CallerErrors {
   readonly #clock: Clock;

@@ -26,10 +26,7 @@ export class PreviousValues {
     this.#reads = new TickBatch(parts.clock, (requests) => this.#read(requests));
   }
 
-  /**
-   * Returns the value of the entry that has the lease chain `gen`. Undefined if it has none that could
-   * be served, or if that is unknown. Never rejects.
-   */
+  /** Undefined if the entry of this lease chain has no value that could be served, or if that is unknown. Never rejects. */
   async read(request: ReadRequest, gen: string): Promise<PreviousValue | undefined> {
     try {
       const reading = await this.#reads.add(request);

@@ -6,18 +6,14 @@ import type { SourceBatch } from "../request/request.js";
 import type { LongTick } from "../tick/long-tick.js";
 
 /**
- * Protects the sources of loads, separately for each coordinate. A bulkhead bounds the number of
- * concurrent loads and queues the others. A circuit breaker, if configured, refuses
- * loads for a while after consecutive failures and then admits one as a probe.
+ * Protects the sources of loads, separately for each coordinate: a bulkhead bounds concurrent loads and queues the others, and a circuit breaker,
+ * if configured, refuses loads for a while after consecutive failures.
  *
- * A load inside another load does not wait for a slot: the outer load holds one and waits for the
- * inner load, so both could wait forever. For the same reason, a load that waits for a slot is
- * expedited when a reader inside another load waits for its key: see `Loads.expedite`.
+ * A load inside another load needs no slot: the outer load holds one and waits for the inner one, so both could wait forever. For the same
+ * reason, a load that waits for a slot is expedited when a reader inside another load waits for its key (`Loads.expedite`).
  *
- * A load that exceeds its time limit gives its slot back, since it may never end. It is then
- * overdue, and so that overdue loads cannot add up, new ones are refused while more than
- * `maxConcurrentLoads` are outstanding. Every `loadTimeoutMs` one load is admitted as a probe; if a
- * load succeeds, the source is well again and the overdue loads are presumed lost.
+ * A load that exceeds its time limit gives its slot back, since it may never end. While more than `maxConcurrentLoads` are overdue, new ones are
+ * refused, except for one probe every `loadTimeoutMs`; if a load succeeds, the overdue ones are presumed lost.
  *
  * Source: M. Nygard, "Release It!", chapters "Bulkheads" and "Circuit Breaker".
  */
@@ -37,10 +33,7 @@ export class SourceGuard {
     return [...this.#sources.values()].map(({ status }) => status);
   }
 
-  /**
-   * Returns whether a source has room for a call that nobody waits for: more than half of the slots are free, no load
-   * waits for one or is overdue, and the breaker is closed.
-   */
+  /** Whether a call that nobody waits for may be made: most slots are free, no load waits or is overdue, and the breaker is closed. */
   hasRoom(coordinate: string): boolean {
     const { running, queued, overdue, breaker } = this.#sourceOf(coordinate).status;
     if (breaker !== undefined && breaker.state !== "closed") return false;
@@ -62,10 +55,8 @@ export class SourceGuard {
 }
 
 /**
- * What loads one coordinate. Its turns beyond the slots wait: their owners are served in turn, and the turns of one owner in the
- * order of their arrival, so that a request with hundreds of loads does not keep the loads of others waiting. The slots that
- * become free in one tick are given away together at its end, so that a source which batches what it
- * is asked for in one tick still can: its batches are as large as the bulkhead.
+ * What loads one coordinate. Turns that wait are admitted by owner in turn, so that a request with hundreds of loads does not delay others. The
+ * slots that become free in one tick are given away together at its end, so that batches of the source are as large as the bulkhead.
  */
 class Source {
   readonly #coordinate: string;
@@ -254,10 +245,7 @@ const HAVE_FAILED = "its last loads have all failed";
 const TOO_MANY = "too many loads run or wait (`maxConcurrentLoads`, `maxQueuedLoads`)";
 const TOO_MANY_OVERDUE = "too many loads have exceeded `loadTimeoutMs` and still run (`maxConcurrentLoads`)";
 
-/**
- * The turn of one load, or of the loads that their source gets as one call. With a slot, it ends when
- * its last load has left.
- */
+/** The turn of one load, or of those that their source gets as one call. It ends when the last has left. */
 class Turn {
   /** Resolves when the loads may run, and rejects if they must not. Undefined: they may run now. */
   readonly begun: Deferred<void> | undefined;
@@ -309,10 +297,7 @@ export interface GuardableLoad {
 export interface GuardedLoad {
   /** With `CACHED_SOURCE_UNAVAILABLE` if the load did not begin. Never rejects. */
   readonly outcome: Promise<CallOutcome>;
-  /**
-   * Ends the time of the load: its slot is free again, and it counts as a failure. A load that has
-   * not begun is refused. Without effect after the load has ended.
-   */
+  /** Ends the time of the load: its slot is free, and it counts as a failure, or is refused if it has not begun. */
   expire(): void;
   /** Begins the load without a slot. Undefined if the load has not waited for one. */
   readonly expedite: (() => void) | undefined;
