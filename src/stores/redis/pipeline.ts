@@ -93,30 +93,32 @@ export function chunksOf<Item>(items: readonly Item[], size: number): (readonly 
   return chunks;
 }
 
-/** A script, its keys, its arguments for each call to a node, the values that follow for each key, and keys that follow those of each call. */
-export type RunArguments<Args extends readonly string[]> = [
-  script: Script<Args>,
-  keys: readonly string[],
-  argsOf: (node: string) => ScriptArguments<Args>,
-  valuesOf?: (index: number) => readonly ScriptArgument[],
-  moreKeys?: readonly string[],
-];
+/** What to run a script with. */
+export interface ScriptRun<Args extends readonly string[]> {
+  readonly script: Script<Args>;
+  readonly keys: readonly string[];
+  readonly argsOf: (node: string) => ScriptArguments<Args>;
+  /** Returns the values that follow for each key. Default: none. */
+  readonly valuesOf?: (index: number) => readonly ScriptArgument[];
+  /** Keys that follow those of each call. */
+  readonly moreKeys?: readonly string[];
+  /** Commands that follow the calls of each node. */
+  readonly trailing?: readonly Command[];
+}
 
 /**
- * Runs a script over keys: one pipeline per node, all in parallel, each followed by `trailing`.
- * Returns one reply per key in the order of `keys`, with an Error for each key whose call failed.
- * Rejects if all calls failed.
+ * Runs a script over keys: one pipeline per node, all in parallel. Returns one reply per key in the order of `keys`, with an
+ * Error for each key whose call failed. Rejects if all calls failed.
  */
 export async function runScript<Args extends readonly string[]>(
   port: ClientPort,
-  trailing: readonly Command[],
-  ...[script, keys, argsOf, valuesOf = () => [], moreKeys = []]: RunArguments<Args>
+  { script, keys, argsOf, valuesOf, moreKeys, trailing }: ScriptRun<Args>,
 ): Promise<readonly unknown[]> {
   const replies = new Array<unknown>(keys.length);
   const pipelines = groupByNode(port, keys).map(async ({ node, calls }) => {
     const scriptCalls = calls.map((indexes) => {
       const names = indexes.map((index) => keys[index] as string);
-      const values = indexes.flatMap((index) => valuesOf(index));
+      const values = valuesOf === undefined ? [] : indexes.flatMap(valuesOf);
       return { script, args: script.argumentsFor(names, argsOf(node), values, moreKeys) };
     });
     for (const [at, reply] of (await sendScripts(port, scriptCalls as never, trailing)).entries())

@@ -85,7 +85,12 @@ export class RedisClock implements CopiedClock {
   async raise(head: Buffer): Promise<readonly Buffer[]> {
     if (this.#copies.length === 0) return [];
     const { port, trailing } = this.#writer;
-    const replies = await runScript(port, trailing, raiseClock, this.#copies, () => ({ head }));
+    const replies = await runScript(port, {
+      script: raiseClock,
+      keys: this.#copies,
+      argsOf: () => ({ head }),
+      trailing,
+    });
     throwIfAnyFailed(replies);
     return replies as readonly Buffer[];
   }

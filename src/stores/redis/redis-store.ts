@@ -19,7 +19,7 @@ import {
 import type { ConnectionFailure, ConnectionListener, StoreReport } from "../../core/store/store-state.js";
 import { newTokens, newValue } from "../../core/store/transitions.js";
 import type { ClientPort, RedisClient } from "./client-port.js";
-import type { Script, ScriptArgument, ScriptArguments } from "./define-script.js";
+import type { ScriptArgument } from "./define-script.js";
 import { EntryReader, ServerTimes } from "./entry-reader.js";
 import { isClient, portOf, problemOfClient } from "./known-clients.js";
 import { ConnectionErrors } from "./own-connection.js";
@@ -66,6 +66,8 @@ export function redisStore(options: RedisStoreOptions): Store {
   const connections = connectionsOf(port, clock);
   return storeOn(port, clock, connections, new ReplicaWaitWriter(port, connections.writes, waitForReplicas));
 }
+
+const keyOf = ({ key }: { readonly key: string }): string => key;
 
 const STORE_OUTCOMES: ReadonlyMap<unknown, StoreOutcome> = new Map([
   [1, "stored"],
@@ -135,16 +137,6 @@ function storeOn(
     for (const watcher of watchers) watcher.onOwn(report);
   }
 
-  const run = <Args extends readonly string[], Item extends { readonly key: string }>(
-    script: Script<Args>,
-    items: readonly Item[],
-    argsOf: (node: string) => ScriptArguments<Args>,
-    valuesOf: (item: Item, index: number) => readonly ScriptArgument[],
-    moreKeys?: readonly string[],
-  ): Promise<readonly unknown[]> => {
-    const keys = items.map(({ key }) => key);
-    return runScript(port, [], script, keys, argsOf, (index) => valuesOf(items[index] as Item, index), moreKeys);
-  };
   const channel = (): { readonly wakeChannel: string } => ({ wakeChannel: names?.wakeChannel ?? "" });
 
   return {
@@ -161,52 +153,59 @@ function storeOn(
     async acquire(requests, { leaseMs, graceMs, patienceMs }, origin, holder) {
       const known = { epoch: Buffer.from(origin.epoch, "latin1"), position: doubleOf(origin.position) };
       const tokens = newTokens(requests.length, holder);
-      const replies = await run(
-        acquire,
-        requests,
-        (node) => ({ leaseMs, graceMs, notAfter: times.notAfter(node, patienceMs), ...known }),
-        ({ oldestPosition, supersededAt, endsFreshness }: AcquireRequest, index) => {
+      const replies = await runScript(port, {
+        script: acquire,
+        keys: requests.map(keyOf),
+        argsOf: (node) => ({ leaseMs, graceMs, notAfter: times.notAfter(node, patienceMs), ...known }),
+        valuesOf: (index) => {
+          const { oldestPosition, supersededAt, endsFreshness } = requests[index] as AcquireRequest;
           const superseded = supersededAt === 0 ? "" : endsFreshness === true ? -supersededAt : supersededAt;
           return [doubleOf(oldestPosition), tokens[index] as Buffer, superseded];
         },
-        invalidations.key === undefined ? [] : [invalidations.key],
-      );
+        moreKeys: invalidations.key === undefined ? [] : [invalidations.key],
+      });
       return replies.map((reply, index) => readGrant(reply, tokens[index] as Buffer));
     },
     async storeValues(requests) {
-      const replies = await run(storeValues, requests, channel, (request: StoreRequest) => {
+      const valuesOf = (index: number): readonly ScriptArgument[] => {
+        const request = requests[index] as StoreRequest;
         const { gen, grantedAt, ttlMs, body } = request;
         const [start, rest] = splitAtOrigin(writeStoredEntry(newValue(request)));
         const dropAt = ttlMs === undefined ? "never" : grantedAt + ttlMs;
         return [Buffer.from(gen, "latin1"), dropAt, body === undefined ? "kept" : start, rest];
+      };
+      const replies = await runScript(port, {
+        script: storeValues,
+        keys: requests.map(keyOf),
+        argsOf: channel,
+        valuesOf,
       });
       return replies.map((reply) => STORE_OUTCOMES.get(integerOf(reply)) ?? "unavailable");
     },
     async renew(holds, { leaseMs, graceMs }) {
-      const replies = await run(
-        renew,
-        holds,
-        () => ({ leaseMs, graceMs }),
-        ({ token }: Hold) => [Buffer.from(token, "latin1")],
-      );
+      const valuesOf = (index: number): readonly ScriptArgument[] => [
+        Buffer.from((holds[index] as Hold).token, "latin1"),
+      ];
+      const argsOf = (): { leaseMs: number; graceMs: number } => ({ leaseMs, graceMs });
+      const replies = await runScript(port, { script: renew, keys: holds.map(keyOf), argsOf, valuesOf });
       // A lease whose state is unknown counts as held; the next renewal tries again.
       return replies.map((reply) => reply instanceof Error || integerOf(reply) === 1);
     },
     async release(releases) {
-      const replies = await run(release, releases, channel, ({ token, outcome, holdMs, body }: Release) => [
-        Buffer.from(token, "latin1"),
-        outcome,
-        Math.max(1, Math.round(holdMs)),
-        Buffer.from(body),
-      ]);
+      const valuesOf = (index: number): readonly ScriptArgument[] => {
+        const { token, outcome, holdMs, body } = releases[index] as Release;
+        return [Buffer.from(token, "latin1"), outcome, Math.max(1, Math.round(holdMs)), Buffer.from(body)];
+      };
+      const replies = await runScript(port, { script: release, keys: releases.map(keyOf), argsOf: channel, valuesOf });
       return replies.map((reply) => integerOf(reply) === 1);
     },
     async remove(keys) {
-      throwIfAnyFailed(await runScript(port, [], remove, keys, channel));
+      throwIfAnyFailed(await runScript(port, { script: remove, keys, argsOf: channel }));
     },
     async softInvalidate(keys) {
       const callerId = randomBytes(8);
-      const replies = await runScript(port, [], softInvalidate, keys, () => ({ ...channel(), callerId }));
+      const argsOf = (): { wakeChannel: string; callerId: Buffer } => ({ ...channel(), callerId });
+      const replies = await runScript(port, { script: softInvalidate, keys, argsOf });
       throwIfAnyFailed(replies.map((reply) => checkReply(reply, callerId)));
     },
     appendHistory: (content, limits) => appendHistory(port, history(), content, limits),

@@ -42,7 +42,7 @@ export function redisReports(port: ClientPort, prefixName: () => string): Report
     },
     async list() {
       const args = { keptMs: REPORTS_KEPT_MS, maxReporting: MAX_REPORTING };
-      const replies = await runScript(port, [], listReports, indexes(), () => args);
+      const replies = await runScript(port, { script: listReports, keys: indexes(), argsOf: () => args });
       throwIfAnyFailed(replies);
       const lists = replies.map((reply) => (reply as readonly Buffer[]).map(String));
       const now = Math.max(...lists.map(([at]) => Number(at)));
@@ -70,7 +70,7 @@ export function redisReports(port: ClientPort, prefixName: () => string): Report
       return found;
     },
     async ask(ms) {
-      throwIfAnyFailed(await runScript(port, [], askProcesses, indexes(), () => ({ askMs: ms })));
+      throwIfAnyFailed(await runScript(port, { script: askProcesses, keys: indexes(), argsOf: () => ({ askMs: ms }) }));
     },
   };
 }
@@ -95,17 +95,9 @@ export async function appendHistory(
   content: Uint8Array,
   { maxBytes, keepMs }: HistoryLimits,
 ): Promise<void> {
-  const bytes = Buffer.from(content);
-  throwIfAnyFailed(
-    await runScript(
-      port,
-      [],
-      appendScript,
-      [name],
-      () => ({ maxBytes, keepMs }),
-      () => [bytes],
-    ),
-  );
+  const argsOf = (): { maxBytes: number; keepMs: number } => ({ maxBytes, keepMs });
+  const values = [Buffer.from(content)];
+  throwIfAnyFailed(await runScript(port, { script: appendScript, keys: [name], argsOf, valuesOf: () => values }));
 }
 
 export async function readHistory(port: ClientPort, name: string): Promise<History> {

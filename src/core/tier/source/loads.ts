@@ -152,7 +152,7 @@ export class Loads {
     const control = new LoadControl({ coordinate, subjectsOf: this.#subjectsOf, readPrevious });
     let startedAt = this.#clock.now();
     let hasStarted = false;
-    const waiters = lingering(start, this.#clock, () => hasStarted);
+    const waiters = start.lingerMs ? lingering(start, start.lingerMs, this.#clock, () => hasStarted) : start.waiters;
     const call = async (): Promise<CallOutcome> => {
       // It may have waited for a slot. Others who wait load for themselves.
       if (!isRefresh && (waiters.isGone || request.caller?.hasLeft === true)) {
@@ -189,7 +189,9 @@ export class Loads {
     const { outcome, expire, expedite } = this.#nesting.run(enclosing, (): GuardedLoad => {
       // A build is no call of a source: what is loaded in it takes slots, and counts for the breaker.
       if (enclosing.isBuild) return { outcome: call(), expire: () => undefined, expedite: undefined };
-      return this.#guard.run(coordinate, needsNoSlot, { run: call, batch: request.batch, owner: request.owner });
+      return this.#guard
+        .sourceOf(coordinate)
+        .run(needsNoSlot, { run: call, batch: request.batch, owner: request.owner });
     });
     if (expedite !== undefined) {
       this.#queued.add(name, expedite);
@@ -230,7 +232,7 @@ export class Loads {
   }
 
   hasRoom(coordinate: string): boolean {
-    return this.#guard.hasRoom(coordinate);
+    return this.#guard.sourceOf(coordinate).hasRoom;
   }
 
   /**
@@ -351,9 +353,8 @@ function checkUnchanged(request: ReadRequest): void {
 
 const NONE: ReadonlySet<string> = new Set();
 
-/** Returns those who wait for a load. With `lingerMs`, they leave that much later once it has begun. */
-export function lingering({ waiters, lingerMs = 0 }: LingeringLoad, clock: Clock, hasBegun: () => boolean): Waiters {
-  if (lingerMs === 0) return waiters;
+/** Returns those who wait for a load, who leave `lingerMs` later once it has begun. */
+function lingering({ waiters }: LoadStart, lingerMs: number, clock: Clock, hasBegun: () => boolean): Waiters {
   const later = new Waiters((go) => {
     if (hasBegun()) return clock.after(lingerMs, go);
     go();
@@ -361,10 +362,4 @@ export function lingering({ waiters, lingerMs = 0 }: LingeringLoad, clock: Clock
   });
   later.addAll(waiters);
   return later;
-}
-
-interface LingeringLoad {
-  readonly waiters: Waiters;
-  /** How long it goes on when nobody waits for it any more. Default: not at all. */
-  readonly lingerMs?: number;
 }

@@ -33,19 +33,8 @@ export class SourceGuard {
     return [...this.#sources.values()].map(({ status }) => status);
   }
 
-  /** Whether a call that nobody waits for may be made: most slots are free, no load waits or is overdue, and the breaker is closed. */
-  hasRoom(coordinate: string): boolean {
-    const { running, queued, overdue, breaker } = this.#sourceOf(coordinate).status;
-    if (breaker !== undefined && breaker.state !== "closed") return false;
-    return 2 * running < this.#settings.maxConcurrentLoads && queued === 0 && overdue === 0;
-  }
-
-  /** Runs `load`, at once or when a slot is free, unless it is refused. */
-  run(coordinate: string, isNested: boolean, load: GuardableLoad): GuardedLoad {
-    return this.#sourceOf(coordinate).run(isNested, load);
-  }
-
-  #sourceOf(coordinate: string): Source {
+  /** Returns what guards the loads of a coordinate. */
+  sourceOf(coordinate: string): Source {
     const existing = this.#sources.get(coordinate);
     if (existing !== undefined) return existing;
     const source = new Source(coordinate, this.#clock, this.#longTick, this.#settings);
@@ -95,10 +84,14 @@ class Source {
     };
   }
 
-  get #hasTooManyOverdue(): boolean {
-    return this.#overdue.size > this.#settings.maxConcurrentLoads;
+  /** Whether a call that nobody waits for may be made: most slots are free, no load waits or is overdue, and the breaker is closed. */
+  get hasRoom(): boolean {
+    const { running, queued, overdue, breaker } = this.status;
+    if (breaker !== undefined && breaker.state !== "closed") return false;
+    return 2 * running < this.#settings.maxConcurrentLoads && queued === 0 && overdue === 0;
   }
 
+  /** Runs `load`, at once or when a slot is free, unless it is refused. */
   run(isNested: boolean, load: GuardableLoad): GuardedLoad {
     const { batch } = load;
     const joinable = isNested || batch === undefined ? undefined : this.#joinBatch(batch);
@@ -152,7 +145,7 @@ class Source {
   #newTurn(isNested: boolean, { batch, owner }: GuardableLoad): Turn | CachedError {
     const { maxConcurrentLoads, maxQueuedLoads, loadTimeoutMs } = this.#settings;
     if (this.#breaker?.isOpen === true) return this.#refusal(HAVE_FAILED);
-    if (this.#hasTooManyOverdue) {
+    if (this.#overdue.size > maxConcurrentLoads) {
       const now = this.#clock.now();
       if (now < this.#probeAt) return this.#refusal(TOO_MANY_OVERDUE);
       this.#probeAt = now + loadTimeoutMs;
@@ -203,11 +196,13 @@ class Source {
 
   #admit(): void {
     this.#isAdmitting = false;
-    while (this.#queued > 0 && this.#running.size < this.#settings.maxConcurrentLoads) {
+    const { maxConcurrentLoads } = this.#settings;
+    while (this.#queued > 0 && this.#running.size < maxConcurrentLoads) {
       const [turns = []] = this.#waiting.values();
       const [turn] = turns as Iterable<Turn>;
       this.#dequeue(turn as Turn);
-      const refusal = this.#hasTooManyOverdue ? this.#refusal(TOO_MANY_OVERDUE) : this.#refusalOfBreaker();
+      const isOverloaded = this.#overdue.size > maxConcurrentLoads;
+      const refusal = isOverloaded ? this.#refusal(TOO_MANY_OVERDUE) : this.#refusalOfBreaker();
       if (refusal !== undefined) turn?.begun?.reject(refusal);
       else {
         this.#running.add(turn as Turn);
@@ -220,7 +215,7 @@ class Source {
     if (outcome.kind === "failed" && outcome.isCallersOwn) return;
     if (outcome.kind === "failed" && outcome.isSourceFailure) this.#breaker?.failed();
     else this.#breaker?.succeeded();
-    if (outcome.kind === "returned" && this.#hasTooManyOverdue) this.#overdue.clear();
+    if (outcome.kind === "returned" && this.#overdue.size > this.#settings.maxConcurrentLoads) this.#overdue.clear();
   }
 
   #countOverdue(turn: Turn, change: 1 | -1): void {
