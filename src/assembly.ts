@@ -9,7 +9,7 @@ import { keyFormsOf } from "./core/codec/value-type.js";
 import { isAuthName } from "./core/directive/permissions/auth-names.js";
 import { createKeySpace } from "./core/keys/key.js";
 import { KnownTags } from "./core/keys/known-tags.js";
-import { type TagNormalizer, tagNormalizer } from "./core/keys/tag-normalizer.js";
+import { type TagNormalizer, tagNormalizer } from "./core/keys/tag-template.js";
 import { ContextWatch } from "./core/loader/context-watch.js";
 import { RequestScopes } from "./core/loader/request-scope.js";
 import { RequestSignals } from "./core/loader/request-signals.js";

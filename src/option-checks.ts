@@ -86,7 +86,6 @@ const count = <Fallback>(
 });
 const durationMs = <Fallback>(fallback: Fallback, least: number): Rule<number | Fallback> =>
   count(fallback, least, MAX_TIMER_MS, " (milliseconds)");
-/** A rule that expects one thing. */
 const rule = <Value>(fallback: Value, what: string, isValid: (value: unknown) => boolean): Rule<Value> => ({
   fallback,
   expected: (value) => (isValid(value) ? undefined : what),
@@ -254,7 +253,6 @@ export type ResolvedOptions = Fallbacks<typeof OPTIONS> &
 
 const TOP_LEVEL: readonly string[] = [...Object.keys(OPTIONS), "defaults", "profiles", ...Object.keys(OPTION_GROUPS)];
 
-/** Writes the option values, or their defaults, to `values`. */
 function readRules(
   path: string,
   options: Readonly<Record<string, unknown>>,
@@ -282,7 +280,6 @@ function unknownOption(name: string, expected: readonly string[]): string {
   return unknownName(own, { kind: "option", known: expected, meanings: MEANINGS }, name);
 }
 
-/** Returns what several names mean. */
 const allMean = (names: string, meaning: string): Meanings =>
   Object.fromEntries(names.split(" ").map((name) => [name, meaning]));
 

@@ -5,7 +5,7 @@ import type { Policy } from "./policy/policy.js";
 import type { NearNames } from "./tier/near/near-cache.js";
 import type { ReadReport } from "./tier/request/request.js";
 
-/** What a response or a subtree is made of, as far as it was read from the cache: the narrowest of all parts. What cannot be known keeps it from being stored. */
+/** What a response or a subtree is made of, as far as it was read from the cache: the narrowest of all parts. What is unknown is not stored. */
 export class CollectedParts implements PartCollector {
   readonly #parts: CacheParts;
   readonly #contextPaths: ReadonlySet<string>;
@@ -16,7 +16,6 @@ export class CollectedParts implements PartCollector {
   /** The tags of what belongs to no field. */
   readonly unplaced = new Set<Subject>();
   readonly #entries = new Map<string, Set<Subject>>();
-  /** The form of the keys of each coordinate. */
   readonly #forms = new Map<string, Subject>();
   /** Why the entry is not stored. Undefined if it may be. */
   refusal: string | undefined;
@@ -127,7 +126,6 @@ export class CollectedParts implements PartCollector {
     if (entries.size <= MAX_ENTRIES) entries.add(entry(key));
   }
 
-  /** Returns all tags of the entry, each once. Undefined if there are too many. */
   subjects(): readonly Subject[] | undefined {
     const subjects = new Set(this.#tags);
     for (const [coordinate, entries] of this.#entries) {

@@ -88,12 +88,10 @@ export interface LiveParts {
   readonly limits: GuardSettings;
   readonly unleasedLoads: UnleasedLoads;
   readonly waiting: Waiting;
-  /** Undefined: there is no near cache. */
   readonly near: NearCache | undefined;
   readonly recentEvents: RecentEvents;
 }
 
-/** What a cache consists of, for the modules that work on a cache: directive, inspection and the adapters. */
 export interface CacheParts {
   /** Identifies this cache among all processes: random, 16 hexadecimal digits. */
   readonly processId: string;

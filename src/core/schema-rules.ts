@@ -6,7 +6,6 @@ import type { BoundTemplate, TagTemplate } from "./keys/tag-template.js";
 import type { Policy, PolicySettings } from "./policy/policy.js";
 import type { Excess } from "./tier/request/loaded.js";
 
-/** The rules of every schema that was applied with a cache. */
 export class AppliedRules implements SchemaRules {
   readonly fields = new Map<string, FieldRule>();
   readonly invalidations = new Map<string, InvalidationRule>();
@@ -60,7 +59,6 @@ export interface ObservedLoad {
   excess(): Excess | undefined;
 }
 
-/** The call of a resolver, for the `isTypeOf` of types. `info` is undefined in a loader. */
 export interface EntityCall {
   readonly context: unknown;
   readonly info: GraphQLResolveInfo | undefined;

@@ -5,7 +5,7 @@ import { Cluster, Redis } from "ioredis";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { createKeySpace, type KeySpace } from "../../src/core/keys/key.js";
 import { readLog, writeRecord } from "../../src/core/store/clock-log.js";
-import { slotOfKey } from "../../src/stores/redis/key-slot.js";
+import { slotOfKey } from "../../src/stores/redis/pipeline.js";
 import { originOf } from "../support/clock-origin.js";
 import { isConnected, PACKAGES, type StoreClient } from "../support/redis-clients.js";
 import { type LabNode, RedisLab, until } from "../support/redis-lab.js";

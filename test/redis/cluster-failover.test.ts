@@ -1,7 +1,7 @@
 import { gate } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { slotOfKey } from "../../src/stores/redis/key-slot.js";
+import { slotOfKey } from "../../src/stores/redis/pipeline.js";
 import { Fleet } from "../support/fleet.js";
 import { type ClientPackage, PACKAGES_OF_SLOW_TESTS, type StoreClient } from "../support/redis-clients.js";
 import { type LabNode, RedisLab, until } from "../support/redis-lab.js";

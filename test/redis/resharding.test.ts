@@ -2,7 +2,7 @@ import { gate } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { HASH_TAGS } from "../../src/core/keys/hash-tags.js";
-import { slotOfKey } from "../../src/stores/redis/key-slot.js";
+import { slotOfKey } from "../../src/stores/redis/pipeline.js";
 import { Fleet } from "../support/fleet.js";
 import { isConnected, PACKAGES_OF_SLOW_TESTS, type StoreClient } from "../support/redis-clients.js";
 import { type Address, type LabNode, RedisLab, until } from "../support/redis-lab.js";

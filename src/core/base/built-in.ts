@@ -4,9 +4,8 @@ import { types } from "node:util";
 export type BuiltIn = "Object" | "Bare" | "Array" | "Date" | "Map" | "Set" | "Buffer" | "Uint8Array";
 
 /**
- * Returns which of the built-in types an object is an instance of, in this realm or another: in Jest and in `vm` contexts,
- * what Node creates (`fetch().json()`, `structuredClone`) is of another realm than the code. Undefined for everything else,
- * subclasses of the built-in types included.
+ * Returns which of the built-in types an object is an instance of, in any realm: in Jest and in `vm` contexts, what Node creates is of another one.
+ * Undefined for everything else, subclasses of the built-in types included.
  */
 export function builtInOf(value: object): BuiltIn | undefined {
   const prototype: unknown = Object.getPrototypeOf(value);
@@ -33,10 +32,7 @@ export const isObjectPrototype = (value: object): boolean =>
 export const isError = (value: unknown): value is Error =>
   value instanceof Error || types.isNativeError(value) || value instanceof DOMException;
 
-/**
- * Fake timers (Jest, Vitest, Sinon) replace Date by a subclass, whose instances have the original class as a
- * `constructor` of their own.
- */
+/** Fake timers replace Date by a subclass, whose instances have the original class as a `constructor` of their own. */
 export const hasNativeConstructor = (date: object): boolean =>
   isNativeClass(Object.getOwnPropertyDescriptor(date, "constructor")?.value, "Date");
 

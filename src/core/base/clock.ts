@@ -1,15 +1,9 @@
+import { type AsyncLocalStorage, AsyncResource } from "node:async_hooks";
 import timers from "node:timers";
-import { outsideOfRequests } from "./async-context.js";
 
-/**
- * Time and randomness as arguments. No other module reads a clock, starts a timer or draws a random
- * number, so tests control all three.
- */
+/** Time and randomness as arguments: no other module reads a clock, starts a timer or draws a random number. */
 
-/**
- * Taken from the modules of Node.js when this file is loaded: fake timers (Jest, Vitest, Sinon, `node:test`) replace the
- * globals, and with them every wait of the cache would be one that nobody ends.
- */
+/** Taken from the modules of Node.js: fake timers replace the globals, and every wait of the cache would be one that nobody ends. */
 const { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate } = timers;
 /** Not imported, since older Cloudflare Workers lack the module. They have no fake timers. */
 const { performance } = process.getBuiltinModule?.("node:perf_hooks") ?? globalThis;
@@ -46,7 +40,6 @@ export const wallTimeOf = (clock: Clock): number => clock.wallTime?.() ?? clock.
 /** Returns a number from 0 (inclusive) to 1 (exclusive). */
 export type Random = () => number;
 
-/** Calls `fn` at the end of this turn of the event loop. */
 export const afterTick: (fn: () => void) => void = setImmediate;
 
 /** Calls `fn` as a promise job: `queueMicrotask`, which fake timers replace as well. */
@@ -90,26 +83,20 @@ export const isTimerMs = (value: unknown): boolean =>
   Number.isInteger(value) && (value as number) >= 1 && (value as number) <= MAX_TIMER_MS;
 export const EXPECTED_TIMER_MS = `an integer from 1 to ${MAX_TIMER_MS} (milliseconds)`;
 
-/** How long `within` and `withinParts` wait. */
 export interface TimeLimit<Late> {
   readonly ms: number;
   /** Returns the result when the time is over. */
   readonly otherwise: () => Late | Promise<Late>;
 }
 
-/** How `withinParts` counts the time. */
 export interface PartedLimit<Late> extends TimeLimit<Late> {
-  /**
-   * Returns something else once a part of what is waited for has arrived. A part of the time in which
-   * that happens does not count: what is slow is not away.
-   */
+  /** Returns something else once more of what is waited for has arrived. Such a part of the time does not count: what is slow is not away. */
   readonly progress?: (() => unknown) | undefined;
   /** The time is over at the end of the part in which this has passed. Default: 10 times `ms`. */
   readonly maxMs?: number;
 }
 
 const TIME_PARTS = 4;
-/** Default of `PartedLimit.maxMs`, as a multiple of `ms`. */
 const MAX_LIMITS = 10;
 
 /** Returns the result of `work` if it ends in time. Rejects as `work` or `otherwise` does. */
@@ -198,3 +185,15 @@ const MAX_TIME_MS = 1e14;
 
 /** Returns whether a value that another process has written is a time in milliseconds that can be written as a date. */
 export const isTime = (value: unknown): value is number => typeof value === "number" && Math.abs(value) < MAX_TIME_MS;
+
+/** Disables an AsyncLocalStorage where that is possible: in Cloudflare Workers, the method is missing or throws. */
+export function disableStorage(storage: Pick<AsyncLocalStorage<unknown>, "disable">): void {
+  try {
+    storage.disable();
+  } catch {
+    // It only slows down promises in old versions of Node.js.
+  }
+}
+
+/** The asynchronous context of what belongs to no request. A cache may be created inside one, whose context would live as long as the cache. */
+export const outsideOfRequests = new AsyncResource("graphql-cached");

@@ -74,7 +74,6 @@ export interface ErrorContext {
 /** Marks the errors of all copies of this package, such as those of a development server that evaluates it again. */
 const MARK: unique symbol = Symbol.for("graphql-cached.error") as never;
 
-/** An error about an option or argument of the user. */
 export const optionInvalid = (message: string): CachedError => new CachedError("CACHED_OPTION_INVALID", message);
 
 /** Describes a setting for an error message: the value itself if it is short, otherwise its type. */

@@ -23,15 +23,11 @@ interface SplitVariables {
   readonly coerced: Readonly<Record<string, unknown>>;
 }
 
-/** Returns the coerced values of the variables by name. */
 export function coercedVariables(values: VariableValues): Readonly<Record<string, unknown>> {
   return areSplit(values) ? values.coerced : (values as Readonly<Record<string, unknown>>);
 }
 
-/**
- * Returns the values of the variables of an operation, coerced, with defaults. Undefined if some of `inputs` do not match
- * their types.
- */
+/** Returns the coerced values of the variables, with defaults. Undefined if some of `inputs` do not match their types. */
 export function variablesOf(
   schema: GraphQLSchema,
   { variableDefinitions = [] }: OperationDefinitionNode,
@@ -59,7 +55,6 @@ export function mapVariables(
   ) as VariableValues;
 }
 
-/** Returns the variable values of an operation without variables. */
 export const noVariables = (): VariableValues =>
   (versionInfo.major >= 17 ? { sources: {}, coerced: {} } : {}) as VariableValues;
 
@@ -70,7 +65,6 @@ function areSplit(values: object): values is SplitVariables {
 
 const isObject = (value: unknown): value is object => typeof value === "object" && value !== null;
 
-/** An argument, or a field of an input object. */
 export interface Input {
   readonly name: string;
   readonly type: GraphQLInputType;
@@ -129,7 +123,6 @@ export function executionOf(info: GraphQLResolveInfo): Execution {
   return { owner: variableValues, signal: typeof signal === "object" ? (signal ?? undefined) : undefined };
 }
 
-/** An operation whose execution is a part of another one. */
 interface PartOfExecution {
   readonly [EXECUTION]?: Execution;
 }
@@ -153,10 +146,7 @@ function rootOf(path: GraphQLResolveInfo["path"]): object {
 export const infoWith = <Info extends object, Own extends object>(info: Info, own: Own): Info & Own =>
   Object.assign(Object.create(Object.getPrototypeOf(info) as object) as object, info, own);
 
-/**
- * Returns an `info` whose `getAbortSignal` returns the signal of the load instead of the caller's:
- * others may wait for the load as well. graphql 16 has no such method, so there it is added.
- */
+/** Returns an `info` with the signal of the load, for which others may wait as well, instead of the caller's. graphql 16 has none: it is added. */
 export function withLoadSignal(info: GraphQLResolveInfo, load: { readonly signal: AbortSignal }): GraphQLResolveInfo {
   return infoWith(info, { getAbortSignal: () => load.signal, [EXECUTION]: executionOf(info) });
 }

@@ -1,21 +1,16 @@
 import { defaultFieldResolver, type GraphQLField, type GraphQLSchema, isObjectType } from "graphql";
 
-/**
- * Which fields have a resolver, as it was when their schema was added. Servers replace the resolvers of all fields later, in
- * place: Apollo Server with any plugin that wants to know when a field is resolved, which its own plugins do.
- */
+/** Which fields had a resolver when their schema was added: servers such as Apollo Server replace those of all fields later, in place. */
 export class KnownResolvers {
   readonly #known = new WeakMap<AnyField, { readonly has: boolean; readonly resolve: AnyField["resolve"] }>();
   /** The coordinates of the schemas that applyCached has returned, and the resolvers of their fields. */
   readonly #applied = { coordinates: new Set<string>(), resolvers: new WeakSet<object>() };
 
-  /** Adds the fields of a schema that are not known yet. */
   add(schema: GraphQLSchema): void {
     for (const [, field] of fieldsOf(schema))
       if (!this.#known.has(field)) this.#known.set(field, { has: hasResolver(field), resolve: field.resolve });
   }
 
-  /** Adds the fields of a schema that applyCached has returned. */
   addApplied(schema: GraphQLSchema): void {
     this.add(schema);
     const { coordinates, resolvers } = this.#applied;
@@ -45,7 +40,6 @@ export class KnownResolvers {
 
 type AnyField = GraphQLField<unknown, unknown>;
 
-/** The fields of all object types, by coordinate. */
 function* fieldsOf(schema: GraphQLSchema): Generator<readonly [coordinate: string, AnyField]> {
   for (const type of Object.values(schema.getTypeMap())) {
     if (!isObjectType(type)) continue;

@@ -14,7 +14,6 @@ export function createEncryption(options: EncryptionOptions) {
   const [first] = keys as [{ head: Buffer; secret: KeyObject }];
   const authenticated = (head: Buffer, purpose: string): Buffer => Buffer.concat([head, Buffer.from(purpose, "utf8")]);
   return {
-    /** Encrypts `bytes`. Decryption requires the same `purpose`. */
     seal(bytes: Uint8Array, purpose: string): Buffer {
       const nonce = randomBytes(NONCE_BYTES);
       const cipher = createCipheriv(CIPHER, first.secret, nonce, { authTagLength: TAG_BYTES });

@@ -1,27 +1,24 @@
-import { crc32 } from "node:zlib";
-import { CachedError } from "../base/errors.js";
+import { promisify } from "node:util";
+import { constants, crc32, deflate, deflateSync, type InputType, inflateSync, type ZlibOptions } from "node:zlib";
 import { type Codec, type Content, Unreadable } from "./codec.js";
-import { compress, decompress, TOO_LARGE } from "./compression.js";
-import { copyPlain } from "./copy-plain.js";
 import { createEncryption, type EncryptionOptions, SEALED } from "./encryption.js";
-import { isPlainJson, jsonCodec } from "./json-codec.js";
-import { StoredText } from "./stored-text.js";
+import { copyPlain, isPlainJson, jsonCodec } from "./json-codec.js";
 import type { ValueTypes } from "./value-type.js";
 
 /**
  * The pipeline between values and stored bytes: codec, compression, and encryption of the whole entry.
  *
  * Layout of packed content: flags (u8), length of the codec id (u8), codec id, checksum (u32) of a stored text, content.
- * Throws `CACHED_OPTION_INVALID` if `types` are given with a codec that has no `withTypes`.
+ * With `types`, the codec has `withTypes`: `option-checks.ts` holds it to that.
  */
 export function createPacking(settings: PackingSettings) {
   const { types, compressAboveBytes = Number.MAX_SAFE_INTEGER, maxValueBytes } = settings;
-  const codec = codecWith(settings.codec ?? jsonCodec, types);
+  const untyped = settings.codec ?? jsonCodec;
+  const codec = types === undefined ? untyped : (untyped.withTypes?.(types) ?? untyped);
   // A codec that is made from `jsonCodec` may decode differently.
-  const isJson = (settings.codec ?? jsonCodec) === jsonCodec;
+  const isJson = untyped === jsonCodec;
   const encryption = settings.encryption && createEncryption(settings.encryption);
   const id = Buffer.from(codec.id ?? "custom", "latin1");
-  /** What packed content has between its flags and the content. */
   const codecMark = Buffer.concat([Uint8Array.of(id.length), id]);
   // A release in which a class has no key form writes no tags of its instances.
   const typeNames = Object.entries(types ?? {})
@@ -29,19 +26,13 @@ export function createPacking(settings: PackingSettings) {
     .sort((a, b) => (a < b ? -1 : 1));
   return {
     maxValueBytes,
-    /**
-     * What another process must have in common to read what this one writes. Contains no secrets. Neither compression nor
-     * the ids of keys: every process reads both forms, and keys rotate.
-     */
+    /** What another process must have in common to read what this one writes. Compression and the ids of keys need not be. */
     format: JSON.stringify([codec.id ?? "custom", typeNames, encryption !== undefined]),
     /** Throws `Unstorable`, `TooLarge` if the content would have more than `maxBytes`, or whatever a user's codec throws. */
     encode: (value: unknown, maxBytes?: number): Encoded =>
       value instanceof StoredText ? value : codec.encode(value, maxBytes),
     decode: (content: Encoded): unknown => (content instanceof StoredText ? content : codec.decode(content)),
-    /**
-     * Returns a function that copies what `decode(content)` returns, exactly as if it were decoded again.
-     * Undefined if only decoding it again does that.
-     */
+    /** Returns what copies `decode(content)` exactly as if it were decoded again. Undefined if only that does. */
     copierOf(content: Encoded): ((value: unknown) => unknown) | undefined {
       if (content instanceof StoredText) return (text) => text;
       return isJson && isPlainJson(content as string) ? copyPlain : undefined;
@@ -100,7 +91,6 @@ export function createPacking(settings: PackingSettings) {
   };
 }
 
-/** The settings that packing needs; the resolved options satisfy this interface. */
 export interface PackingSettings {
   readonly codec: Codec | undefined;
   readonly types: ValueTypes | undefined;
@@ -114,7 +104,6 @@ export type Encoded = Content | StoredText;
 
 export type Packing = ReturnType<typeof createPacking>;
 
-/** The flags in the first byte of packed content. */
 const IS_TEXT = 1;
 const IS_COMPRESSED = 2;
 /** Of a `StoredText`, which is text. */
@@ -125,12 +114,44 @@ const ALL_FLAGS = IS_TEXT | IS_COMPRESSED | IS_STORED_TEXT;
 
 const contentOf = (encoded: Encoded): Content => (encoded instanceof StoredText ? encoded.text : encoded);
 
-function codecWith(codec: Codec, types: ValueTypes | undefined): Codec {
-  if (types === undefined) return codec;
-  if (codec.withTypes !== undefined) return codec.withTypes(types);
-  throw new CachedError(
-    "CACHED_OPTION_INVALID",
-    "createCache: `types`: expected a codec with the method `withTypes`, such as the default JSON codec or msgpackrCodec(), got a `codec` without it; " +
-      "encode these classes in your codec, or omit `codec`",
-  );
+/**
+ * Compresses with deflate (zlib format, with a checksum). Undefined if that saves nothing. Small content is compressed synchronously, so that the
+ * writes of one tick still share one pipeline.
+ */
+export async function compress(bytes: Uint8Array): Promise<Uint8Array | undefined> {
+  const smaller =
+    bytes.byteLength <= SYNC_MAX_BYTES ? deflateSync(bytes, FASTEST) : await deflateInThreadPool(bytes, FASTEST);
+  return smaller.byteLength < bytes.byteLength ? smaller : undefined;
+}
+
+const deflateInThreadPool = promisify<InputType, ZlibOptions, Buffer>(deflate);
+
+/** Beyond, compressing blocks the event loop for longer than a hop to the thread pool costs in extra pipelines. */
+const SYNC_MAX_BYTES = 16 * 1024;
+const FASTEST: ZlibOptions = { level: constants.Z_BEST_SPEED };
+
+/** Synchronous, since parsing the result takes as long. Throws `Unreadable` for other bytes, and once the output exceeds `maxBytes`. */
+export function decompress(bytes: Uint8Array, maxBytes: number): Buffer {
+  try {
+    return inflateSync(bytes, { maxOutputLength: Math.max(1, maxBytes) });
+  } catch (cause) {
+    const isTooLarge = (cause as { code?: unknown }).code === "ERR_BUFFER_TOO_LARGE";
+    throw new Unreadable(isTooLarge ? TOO_LARGE : "its compressed content is damaged", cause);
+  }
+}
+
+/** The message for stored values over the limit, compressed or not. */
+export const TOO_LARGE: string = "its value is larger than `maxValueBytes` in this process";
+
+/** A value that is a text and stored as it is, neither escaped nor parsed. It cannot be changed, so all readers share it. */
+export class StoredText {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+
+  get length(): number {
+    return this.text.length;
+  }
 }

@@ -1,6 +1,5 @@
-import { types as nodeTypes } from "node:util";
+import { types as nodeTypes, types } from "node:util";
 import { type BuiltIn, builtInOf, hasNativeConstructor } from "../base/built-in.js";
-import { remedyFor } from "./class-remedy.js";
 import { TooLarge, Unreadable, Unstorable } from "./codec.js";
 import type { ValueType, ValueTypes } from "./value-type.js";
 
@@ -53,7 +52,6 @@ export interface Dialect {
   readonly repeatsNames?: boolean;
 }
 
-/** The state of one traversal of a value. `steps` is the path to the current member. */
 interface Walk {
   readonly dialect: Dialect;
   readonly types: readonly (readonly [name: string, type: ValueType])[];
@@ -64,7 +62,6 @@ interface Walk {
   isTagged: boolean;
 }
 
-/** Counts bytes that the format needs at least. */
 function count(bytes: number, walk: Walk): void {
   walk.bytes += bytes;
   if (walk.bytes > walk.maxBytes) throw new TooLarge(walk.maxBytes);
@@ -149,10 +146,7 @@ function plainOfInstance(value: object, what: string, depth: number, walk: Walk,
 /** The names of larger byte arrays are not checked: listing them takes longer than storing them. */
 const MAX_CHECKED_BYTES = 4096;
 
-/**
- * Returns undefined if the properties of a Date, Map, Set or byte array are its content only.
- * Otherwise like `plainOfInstance`.
- */
+/** Undefined if the properties of a Date, Map, Set or byte array are its content only. Otherwise like `plainOfInstance`. */
 function plainOfExtended(value: object, depth: number, walk: Walk): unknown {
   const length = nodeTypes.isUint8Array(value) ? value.length : 0;
   const nameCount = length + (nodeTypes.isDate(value) && hasNativeConstructor(value) ? 1 : 0);
@@ -245,10 +239,7 @@ function tagged(type: string, content: unknown, walk: Walk): unknown {
 }
 
 const METHOD_STEPS = [".keys()", ".values()", ".encode()", ".[symbol]"];
-/**
- * Names of other forms are not fields of a schema but keys of a dictionary: user data, which
- * messages must not show.
- */
+/** Names of other forms are keys of a dictionary: user data, which messages must not show. */
 const FIELD_NAME = /^[A-Za-z_]\w{0,63}$/;
 
 function pathOf({ steps }: Walk, depth: number): string {
@@ -336,3 +327,50 @@ function restoreTagged(type: unknown, content: unknown, { dialect, types, restor
       throw new SyntaxError("expected a known type tag");
   }
 }
+
+/** Returns what to do about an object that cannot be stored because of its class. Undefined: nothing beyond plain data. */
+export function remedyFor(value: object): string | undefined {
+  if (types.isProxy(value))
+    return "return a copy, such as { ...record }, or add `Record: prismaResultType()` from graphql-cached/types to createCache({ types }) if Prisma returned it";
+  if (isStream(value)) return "a stream can be read once; read it to its end and return the data";
+  if (isBody(value)) return "read it, with .json() or .text(), and return the data";
+  const { constructor: type, toJSON } = value as { constructor?: { name?: unknown }; toJSON?: unknown };
+  const name = type?.name;
+  if (typeof name !== "string" || !/^[A-Za-z_]\w{0,63}$/.test(name) || isNative(type)) return undefined;
+  if (isOfPlatform(name, type) && typeof toJSON !== "function") return "return plain data made of it";
+  if (isMongooseDocument(value)) return "add .lean() to the query, or return document.toObject()";
+  if (isSequelizeModel(value)) return "add { raw: true } to the query, or return model.get({ plain: true })";
+  const entry =
+    READY_MADE[name] !== undefined
+      ? `${READY_MADE[name]}(${name})`
+      : typeof toJSON === "function"
+        ? `jsonType(${name}, (json) => …)`
+        : `entityType(${name})`;
+  return `add \`${name}: ${entry}\` from graphql-cached/types to createCache({ types }), or return plain data`;
+}
+
+const READY_MADE: Readonly<Record<string, string>> = {
+  Decimal: "decimalType",
+  ObjectId: "objectIdType",
+  DateTime: "dateTimeType",
+};
+
+/** Whether a class comes with JavaScript: what its instances hold is not in their properties. */
+const isNative = (type: unknown): boolean =>
+  typeof type === "function" && /\{\s*\[native code\]\s*\}$/.test(Function.prototype.toString.call(type));
+
+/** Whether a class comes with Node.js, as Headers does: its instances hold their data outside of their properties. */
+const isOfPlatform = (name: string, type: unknown): boolean =>
+  (globalThis as Readonly<Record<string, unknown>>)[name] === type;
+
+const hasMethod = (value: object, name: PropertyKey): boolean =>
+  typeof (value as Readonly<Record<PropertyKey, unknown>>)[name] === "function";
+
+const isStream = (value: object): boolean =>
+  hasMethod(value, "pipe") || hasMethod(value, "getReader") || hasMethod(value, Symbol.asyncIterator);
+
+const isBody = (value: object): boolean => hasMethod(value, "json") && hasMethod(value, "text");
+
+const isMongooseDocument = (value: object): boolean => "$__" in value && "$isNew" in value;
+
+const isSequelizeModel = (value: object): boolean => "dataValues" in value && "sequelize" in value;

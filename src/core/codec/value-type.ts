@@ -25,7 +25,6 @@ export interface ValueType {
  */
 export type ValueTypes = Readonly<Record<string, ValueType>>;
 
-/** The names of types that the codecs encode themselves. */
 const RESERVED = ["Date", "BigInt", "Map", "Set", "Buffer", "Uint8Array", "Object", "Array"];
 
 /** Returns what was expected in place of `types`, or undefined if they are valid. */

@@ -21,10 +21,6 @@ const MAX_DEPTH = 64;
 /** Longer text is rejected: keys are not meant to hold documents. */
 const MAX_LENGTH = 65_536;
 
-/**
- * Returns the canonical text of `value`, which is `depth` levels below the input.
- * Throws `CACHED_KEY_UNSERIALIZABLE`.
- */
 export type ValueWriter = (value: unknown, depth: number) => string;
 
 /** The form in which an instance of a class is part of a key: the name of its type in `types`, and its text. */
@@ -43,10 +39,7 @@ export type KeyFormOf = (instance: object) => KeyForm | undefined;
 export interface KeyWriters {
   /** Distinguishes an instance from the text of its key form. For arguments, which the schema parses. */
   readonly exact: ValueWriter;
-  /**
-   * Writes an instance as the text of its key form, so that it can be named where there is only JSON.
-   * For parents, contexts, and ids of loaders.
-   */
+  /** As the text of its key form, so that it can be named where there is only JSON: in parents, contexts, and ids of loaders. */
   readonly byText: ValueWriter;
 }
 
@@ -146,17 +139,13 @@ function describeInstance(input: object): string {
     : `an instance of ${name}, which needs an entry with \`keyOf\` in createCache({ types }) to be part of a key`;
 }
 
-/** Writes the members of an array with `write`. */
 export function writeList(input: readonly unknown[], depth: number, write: ValueWriter): string {
   checkDepth(depth);
   // Unlike map, Array.from visits holes, so that [undefined] differs from [].
   return `[${Array.from(input, (member) => write(member, depth + 1)).join(",")}]`;
 }
 
-/**
- * Returns a writer of plain objects whose fields a schema fixes, so that their order does not
- * matter. Fields without a writer in `fields`, and other values, are written by `write`.
- */
+/** Returns a writer of plain objects whose fields a schema fixes, in any order. Other fields and values are written by `write`. */
 export function recordWriter(fields: ReadonlyMap<string, ValueWriter>, write: ValueWriter): ValueWriter {
   return (input, depth) => {
     if (!isPlainObject(input)) return write(input, depth);

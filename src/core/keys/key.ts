@@ -1,7 +1,7 @@
 import { hash as hashOf } from "node:crypto";
 import { checkLength, createKeyWriters, type KeyFormOf } from "./canonical.js";
 import { BASE64URL } from "./hash-tags.js";
-import type { TagNormalizer } from "./tag-normalizer.js";
+import type { TagNormalizer } from "./tag-template.js";
 
 /**
  * Creates the names under `prefix`. `release` is what decides in the settings of the cache whether
@@ -17,7 +17,6 @@ export function createKeySpace(
   const memos = new KeyMemos();
   const knownTags = new Map<string, readonly Subject[]>();
   const headOf = (coordinate: string, variantId: string): string => `${prefix}:${FORMAT}:${coordinate}:${variantId}:`;
-  /** The subject of the tag, and that of the type that it begins with. */
   const subjectsOfTag = (given: string): readonly Subject[] => {
     const known = knownTags.get(given);
     if (known !== undefined) return known;
@@ -69,31 +68,20 @@ export function createKeySpace(
      */
     groupTag: (keyInput: KeyInput): Subject => subjectOf(`\u0000${inputOf(keyInput)}`),
     subjects: SUBJECTS,
-    /** What the names of records of invalidations begin with. */
     invalidationLog: `${prefix}:#log`,
-    /** What the names of the invalidation clock begin with. */
     clock: `${prefix}:#clock`,
     wakeChannel: `${prefix}:#wake`,
     settings: `${prefix}:#settings`,
   };
 }
 
-/**
- * The version of the storage format. It is part of the name of every entry, so releases with
- * different formats never share entries.
- */
+/** The version of the storage format, a part of the name of every entry. */
 const FORMAT = "3";
 
-/**
- * The version of the rule that says which subjects the tags of a value have. It is part of every variant: an invalidation would not
- * reach a value that lacks one.
- */
+/** The version of the rule that says which subjects tags have: an invalidation would not reach a value that lacks one. */
 const SUBJECTS_OF_TAGS = 2;
 
-/**
- * What is invalidated: a tag, as the first 52 bits of a digest of its text. Two tags with the same subject are invalidated together, and
- * nothing else.
- */
+/** What is invalidated: the first 52 bits of a digest, of a tag for example. */
 export type Subject = number;
 
 /** How a subject is written where other programs see it: in the history, in events, and in the headers for CDNs. */
@@ -101,13 +89,10 @@ export const nameOfSubject = (subject: Subject): string => subject.toString(36);
 
 /** The name of one entry in the store, and the input it is made from. */
 export interface Key {
-  /** What it is the key of. */
   readonly kind: KeyInput["kind"];
   readonly coordinate: string;
   readonly variantId: string;
-  /** See `Variant.form`. */
   readonly form: Subject;
-  /** The canonical input. */
   readonly input: string;
   /**
    * The whole SHA-256 of the input, in base64url. The characters from `CHECK_AT` on have its second half.
@@ -123,10 +108,7 @@ export interface Key {
 /** What identifies an entry in all variants. */
 export type EntryIdentity = Pick<Key, "name" | "coordinate" | "variantId" | "form" | "digest">;
 
-/**
- * The inputs of a key. `kind` separates fields, their subtrees, loaders of the same name, the texts of the
- * key-value cache, and whole responses.
- */
+/** `kind` separates fields, subtrees, loaders of the same name, texts of the key-value cache, and whole responses. */
 export interface KeyInput {
   readonly kind: "field" | "subtree" | "loader" | "text" | "response";
   readonly coordinate: string;
@@ -136,10 +118,7 @@ export interface KeyInput {
   readonly parts: string;
 }
 
-/**
- * What decides whether two releases can share the entries of a field or loader. It is part of the
- * entries' names, so that releases which cannot share them keep them side by side.
- */
+/** A part of the names of entries, so that releases which cannot share them keep them side by side. */
 export interface Variant {
   /** Letters, digits, `-` and `_`. Contains no user data. */
   readonly id: string;
@@ -172,7 +151,6 @@ export const RESPONSES = "responses";
  */
 export const typeTag = (typeName: string): string => `${typeName}:*`;
 
-/** The tag of one entity. */
 export const entityTag = (typeName: string, id: string): string => `${typeName}:${id}`;
 
 /** What a tag begins with that can be the tag of an entity: the name of a type. */
@@ -184,14 +162,9 @@ const TYPE_OF_TAG = /^([_A-Za-z][_0-9A-Za-z]*):/;
  */
 const typeOfTag = (tag: string): string | undefined => TYPE_OF_TAG.exec(tag)?.[1];
 
-/** Characters of the ids of variants and key forms: 72 bits. */
 const ID_LENGTH = 12;
 
-/**
- * The names of everything one cache keeps in a store. Caches with different prefixes share nothing.
- * Only the names of entries contain the format and a variant: an invalidation by tag has to reach
- * the entries of every release.
- */
+/** Only the names of entries contain the format and a variant: an invalidation by tag has to reach the entries of every release. */
 export type KeySpace = ReturnType<typeof createKeySpace>;
 
 /** Returns the canonical input. Coordinates are GraphQL names, so only the identity needs to be quoted. */
@@ -202,14 +175,11 @@ function inputOf({ kind, coordinate, identity, parts }: KeyInput): string {
 
 const digestOf = (text: string): string => hashOf("sha256", text, "base64url");
 
-/** The first characters of a hash that names have: 132 bits. */
 export const DIGEST_LENGTH = 22;
 /** Where the second half of a hash begins: in a character that has the last 2 bits of the first half. */
 export const CHECK_AT = 21;
-/** The number of characters from there on. */
 export const CHECK_LENGTH = 22;
 
-/** Returns the second half of a key's hash, which is stored with its value. */
 export const checkOf = ({ hash }: Pick<Key, "hash">): string => hash.slice(CHECK_AT);
 
 const idOf = (parts: readonly unknown[]): string => digestOf(JSON.stringify(parts)).slice(0, ID_LENGTH);
@@ -225,15 +195,11 @@ for (const [bits, character] of [...BASE64URL].entries()) BITS_OF[character.char
 const subjectOf = (text: string): Subject =>
   Number.parseInt(hashOf("sha256", text, "hex").slice(0, SUBJECT_DIGITS), 16);
 
-/** Longer inputs are not remembered. */
 const MAX_MEMO_LENGTH = 256;
 /** The number of inputs in all memos of a cache at which all of them are emptied. */
 const MAX_INPUTS = 50_000;
 
-/**
- * Bounds the memos of one cache. Each is a Map from the inputs of recent calls to the names that were made from them: a
- * name costs a canonical text and a hash.
- */
+/** Bounds the memos of one cache: Maps from inputs of recent calls to names, each of which costs a canonical text and a hash. */
 export class KeyMemos {
   /** Those that were not emptied since. Others are not kept in memory. */
   readonly #filled = new Set<Map<string, unknown>>();

@@ -1,6 +1,5 @@
-import { closestTo } from "../base/spelling.js";
-import type { TagNormalizer } from "./tag-normalizer.js";
-import { matchesTag, namesTypeOf, type TagTemplate } from "./tag-template.js";
+import { closestTo } from "../base/option-names.js";
+import { matchesTag, namesTypeOf, type TagNormalizer, type TagTemplate } from "./tag-template.js";
 
 /**
  * The tags that the values of a cache can have: the templates of its schemas, the tags of entities, and what the functions
@@ -20,13 +19,11 @@ export class KnownTags {
     this.#normalize = normalize;
   }
 
-  /** Adds what a schema declares. */
   addSchema(templates: Iterable<TagTemplate>): void {
     this.#hasSchema = true;
     for (const template of templates) this.#templates.set(template.text, template);
   }
 
-  /** Notes that a function of the application returns tags. */
   addFunction(): void {
     this.#hasFunctions = true;
   }
@@ -37,7 +34,6 @@ export class KnownTags {
     if (this.#learned.size <= MAX_LEARNED) this.#learned.add(formOf(tag));
   }
 
-  /** The texts of the templates. */
   get texts(): readonly string[] {
     return [...this.#templates.keys()];
   }
@@ -116,5 +112,4 @@ function closest(tag: string, known: readonly Known[]): Known | undefined {
   return name === undefined ? undefined : known.find(({ start }) => nameIn(start) === name);
 }
 
-/** The word that a tag begins with. */
 const nameIn = (start: string): string => /^\w*/.exec(start)?.[0] ?? "";

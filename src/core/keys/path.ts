@@ -15,7 +15,6 @@ export interface Path {
 export type PathRoots = Readonly<Partial<Record<PathRoot, unknown>>>;
 
 const SHAPE = /^\$(args|source|context|selection|result)((?:\[\]|\.[A-Za-z_][A-Za-z0-9_]*)*)$/;
-/** The step to every member of a list. */
 export const EACH = "[]";
 
 /** Parses `text`; returns undefined if it is not a path. */

@@ -1,4 +1,6 @@
-import { CachedError } from "../base/errors.js";
+import { types } from "node:util";
+import { ignoreRejection } from "../base/deferred.js";
+import { CachedError, describeSetting } from "../base/errors.js";
 import { idText, type KeyFormOf } from "./canonical.js";
 import { EACH, type Path, type PathRoots, parsePath, readPath } from "./path.js";
 
@@ -86,11 +88,9 @@ export function mistakeInTag(tag: string, isOfValue: boolean): string | undefine
   return problem === undefined ? undefined : `\`tags\`: expected tags such as "Movie:7", got ${problem}`;
 }
 
-/** The same for the text around the paths of a template. */
 export const mistakeInTemplate = (text: string, isOfValue: boolean): string | undefined =>
   mistakeInTag(sampleOf(text), isOfValue);
 
-/** Returns a tag that a template can yield. */
 export const sampleOf = (text: string): string => text.replaceAll(/\{[^{}]*\}/g, "0");
 
 /** Throws what `fail` makes of the mistake in the first of the tags of a value that cannot be meant as a tag. */
@@ -167,7 +167,6 @@ export const MAX_COMBINATIONS = 10_000;
 const textsAt = (path: Path, roots: PathRoots, keyFormOf: KeyFormOf): readonly string[] =>
   readPath(path, roots).flatMap((value) => tagText(value, path.isId, keyFormOf) ?? []);
 
-/** Returns the text of a value in a tag. `isId`: whether it is in the place of an ID. */
 export function tagText(value: unknown, isId: boolean | undefined, keyFormOf: KeyFormOf): string | undefined {
   switch (typeof value) {
     case "string":
@@ -193,4 +192,28 @@ export function checkedTags(tags: unknown, caller: string): readonly string[] {
   if (tags.some((tag) => typeof tag !== "string" || tag === ""))
     throw fail("`tags`: expected an array of non-empty strings, got one with another element");
   return [...new Set(tags as readonly string[])];
+}
+
+export type TagNormalizer = (tag: string) => string;
+
+/**
+ * Returns the function of the option `normalizeTag`, which returns tags as they are if the option throws or returns no
+ * tag: an invalidation must not fail because of it. `report` gets what is wrong.
+ */
+export function tagNormalizer(normalize: TagNormalizer, report: (problem: string) => void): TagNormalizer {
+  return (tag) => {
+    let problem: string;
+    try {
+      const normalized: unknown = normalize(tag);
+      if (typeof normalized === "string" && normalized !== "") return normalized;
+      ignoreRejection(normalized);
+      problem = types.isPromise(normalized) ? "a promise" : describeSetting(normalized);
+    } catch {
+      problem = "an exception";
+    }
+    report(
+      `createCache: \`invalidation.normalizeTag\`: expected a function that returns a non-empty string, got ${problem}; until then such tags count as they are`,
+    );
+    return tag;
+  };
 }

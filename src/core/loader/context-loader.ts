@@ -1,9 +1,9 @@
 import DataLoader from "dataloader";
 import { Deferred } from "../base/deferred.js";
 import { asError } from "../store/answers.js";
-import type { InvalidationCount } from "../tier/invalidation/recent-invalidations.js";
 import type { Nesting } from "../tier/read/hit.js";
 import type { Reads } from "../tier/read/reads.js";
+import type { InvalidationCount } from "../tier/record/unconfirmed-invalidations.js";
 import { type EnclosingLoad, isAbandonment } from "../tier/request/waiters.js";
 import { isArrayLike } from "./batch-source.js";
 import type { ContextRequests, LoaderBypassReason } from "./context-requests.js";

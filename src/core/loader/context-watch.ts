@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { inspect, types } from "node:util";
-import { disableStorage } from "../base/async-context.js";
 import { isObjectPrototype, isPlainObject } from "../base/built-in.js";
-import { getOrMake } from "../base/get-or-make.js";
+import { disableStorage } from "../base/clock.js";
+import { getOrMake } from "../base/multimap.js";
 import type { Channel } from "../telemetry/channel.js";
 
 /**

@@ -1,5 +1,4 @@
-import { outsideOfRequests } from "../base/async-context.js";
-import { type Clock, within } from "../base/clock.js";
+import { type Clock, outsideOfRequests, within } from "../base/clock.js";
 import type { LongTick } from "../tier/tick/long-tick.js";
 import { TickBatch } from "../tier/tick/tick-batch.js";
 import { areUnchanged, givenIds } from "./placement.js";

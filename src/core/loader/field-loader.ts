@@ -1,8 +1,8 @@
 import { CachedError } from "../base/errors.js";
 import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
-import type { InvalidationCount } from "../tier/invalidation/recent-invalidations.js";
 import type { Reads } from "../tier/read/reads.js";
+import type { InvalidationCount } from "../tier/record/unconfirmed-invalidations.js";
 import type { Loaded } from "../tier/request/loaded.js";
 import type { DecodedToShare, ReadEnding, ReadRequest, RequestTags } from "../tier/request/request.js";
 import type { EnclosingLoad } from "../tier/request/waiters.js";

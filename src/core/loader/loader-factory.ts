@@ -1,6 +1,6 @@
 import DataLoader from "dataloader";
 import { CachedError, checkOptionsObject } from "../base/errors.js";
-import { getOrMake } from "../base/get-or-make.js";
+import { getOrMake } from "../base/multimap.js";
 import type { Variant } from "../keys/key.js";
 import { compilePolicy, type Policy, secondsDoubts } from "../policy/policy.js";
 import { batchCall } from "./batch-source.js";

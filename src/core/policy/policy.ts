@@ -114,7 +114,6 @@ export interface Policy {
   readonly isDeclaredPublic?: boolean;
 }
 
-/** Returns what was expected in place of `value`, or undefined if `value` is valid. */
 type Check = (value: unknown) => string | undefined;
 
 /** How long empty values are fresh at most by default: what is asked for before it exists must be found soon. */
@@ -193,13 +192,11 @@ export const GENERAL_SETTINGS: readonly string[] = Object.keys(CHECKS).filter(
 export const settingsMistakes = (...args: Parameters<typeof findSettingsMistakes>): string[] =>
   findSettingsMistakes(...args).map(({ text }) => text);
 
-/** What is wrong with settings. */
 export interface SettingsMistake {
   readonly text: string;
   readonly isUnknownName: boolean;
 }
 
-/** Does what `settingsMistakes` does, and says of each mistake whether a name is unknown. */
 export function findSettingsMistakes(
   settings: unknown,
   allowed: readonly string[] = Object.keys(CHECKS),
@@ -234,7 +231,6 @@ export function mergeSettings(...layers: readonly (PolicySettings | undefined)[]
   return merged as PolicySettings;
 }
 
-/** The sources of one policy. */
 export interface PolicySources {
   /** The settings of the field and of its type, highest precedence first. */
   readonly declared: readonly (PolicySettings | undefined)[];
@@ -248,7 +244,6 @@ export interface PolicySources {
 const listNames = (names: readonly string[]): string =>
   names.length === 0 ? "none" : names.map((name) => `\`${name}\``).join(", ");
 
-/** The settings that are durations. */
 const DURATIONS = ["maxAge", "maxAgeLimit", "staleWhileRevalidate", "staleIfError", "negativeMaxAge"] as const;
 
 /**
@@ -271,4 +266,14 @@ function looksLikeMilliseconds(seconds: number): boolean {
   // A day in milliseconds, which is also 1,000 days.
   if (seconds % 86_400_000 === 0) return true;
   return seconds % (seconds <= 259_200 ? 3_600 : 86_400) !== 0;
+}
+
+/**
+ * Shortens a freshness lifetime by a random share of at most `ratio`, so that entries stored
+ * together do not expire together. It never lengthens: a value is not served as fresh for longer
+ * than its `maxAge`.
+ * Source: M. Brooker, "Timeouts, retries, and backoff with jitter", AWS Builders' Library.
+ */
+export function jittered(maxAgeMs: number, ratio: number, random: number): number {
+  return Math.round(maxAgeMs * (1 - ratio * random));
 }

@@ -1,5 +1,5 @@
 import { LRUCache } from "lru-cache";
-import { getOrMake } from "../base/get-or-make.js";
+import { getOrMake } from "../base/multimap.js";
 
 /**
  * Decides which misses are worth a lease and a stored response: those cost more than an execution, and are paid for by the hits

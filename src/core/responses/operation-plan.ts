@@ -14,7 +14,7 @@ import {
   print,
   type SelectionSetNode,
 } from "graphql";
-import { getOrMake } from "../base/get-or-make.js";
+import { getOrMake } from "../base/multimap.js";
 import { INCREMENTAL, operationIn } from "../directive/compile/document-operation.js";
 import { SchemaFacts } from "../directive/compile/field-facts.js";
 import type { AnyField } from "../directive/compile/field-rule.js";

@@ -1,7 +1,7 @@
 import type { GraphQLSchema } from "graphql";
 import { LRUCache } from "lru-cache";
-import { getOrMake } from "../base/get-or-make.js";
-import { StoredText } from "../codec/stored-text.js";
+import { getOrMake } from "../base/multimap.js";
+import { StoredText } from "../codec/packing.js";
 import { CollectedParts, collecting } from "../collected-parts.js";
 import { RESPONSES, type Variant } from "../keys/key.js";
 import { identityOf } from "../loader/identity.js";

@@ -1,6 +1,6 @@
 import type { DocumentNode, GraphQLSchema } from "graphql";
 import { Deferred } from "../base/deferred.js";
-import type { StoredText } from "../codec/stored-text.js";
+import type { StoredText } from "../codec/packing.js";
 import type { CollectedParts } from "../collected-parts.js";
 import type { Subject } from "../keys/key.js";
 import { LoadControl, type ResultControl } from "../tier/request/result-control.js";

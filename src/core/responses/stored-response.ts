@@ -1,5 +1,5 @@
-import { getOrMake } from "../base/get-or-make.js";
-import { StoredText } from "../codec/stored-text.js";
+import { getOrMake } from "../base/multimap.js";
+import { StoredText } from "../codec/packing.js";
 import { freezePlain } from "../tier/entry/freeze-plain.js";
 
 /** A response that was stored. Its data is parsed only for those who ask for it. */

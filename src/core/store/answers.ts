@@ -1,9 +1,6 @@
 import { isError } from "../base/built-in.js";
 
-/**
- * Throws the first error if every result is one. For operations where the failure of one server
- * affects only its own keys.
- */
+/** For operations where the failure of one server affects only its own keys. */
 export function throwIfAllFailed(results: readonly unknown[]): void {
   if (results.length > 0 && results.every((result) => result instanceof Error)) throw results[0] as Error;
 }

@@ -62,10 +62,8 @@ const LAYOUT_VERSION = 5 << 3;
 const HAS_TEXT = 2;
 const HAS_TAGS = 4;
 const ALL_PARTS = HAS_TEXT | HAS_TAGS;
-/** Where the check of the key begins: the second half of its hash. */
 const STORED_CHECK_AT = 1;
 const HEAD_BYTES = STORED_CHECK_AT + CHECK_LENGTH;
-/** Most bodies. */
 const NO_TEXT = { hint: undefined, freshness: undefined };
 const WITHOUT_PARTS: ReadBody = {
   subjects: [],

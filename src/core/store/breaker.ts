@@ -15,7 +15,6 @@ export class Breaker {
   #openUntil: number | undefined;
   /** Whether a probe was admitted whose outcome is not known yet. */
   #isProbing = false;
-  /** When it was last opened or closed. */
   #changedAt: number | undefined;
   /** The number of calls of `reconnected` so far: an attempt that began before the last one says nothing. */
   era = 0;
@@ -26,7 +25,6 @@ export class Breaker {
     this.#maxPauseMs = maxPauseMs;
   }
 
-  /** Whether every attempt is rejected now. */
   get isOpen(): boolean {
     return this.#openUntil !== undefined && this.#clock.now() < this.#openUntil;
   }
@@ -46,7 +44,6 @@ export class Breaker {
     return true;
   }
 
-  /** Records a success, which ends a series of failures. */
   succeeded(): void {
     this.#failures = 0;
     this.#pauseMs = FIRST_PAUSE_MS;
@@ -78,10 +75,8 @@ export class Breaker {
   }
 }
 
-/** Default number of consecutive failures that open the breaker. */
 const DEFAULT_THRESHOLD = 5;
 const FIRST_PAUSE_MS = 250;
-/** Default longest pause. */
 const MAX_PAUSE_MS = 5_000;
 
 /**

@@ -50,10 +50,7 @@ export const MAGIC = Buffer.from("gc clk\x00\x01", "latin1");
 const RECORD_KINDS = ["epoch", "hard", "soft", "begin", "end", "settings"] as const;
 export type RecordKind = (typeof RECORD_KINDS)[number];
 
-/**
- * The form in which the keys of a coordinate were invalidated. A process whose keys of this coordinate have another form cannot tell which
- * of them are meant, so that all of them are.
- */
+/** A process whose keys of this coordinate have another form cannot tell which of them are meant, so that all of them are. */
 export interface InvalidatedForm {
   readonly coordinate: Subject;
   readonly form: Subject;
@@ -71,7 +68,6 @@ export interface ClockRecord {
   readonly guardMs?: number | undefined;
 }
 
-/** A record as read from a log. */
 export interface ReadRecord {
   readonly position: number;
   /** 8 bytes, as in `latin1`. */
@@ -81,7 +77,6 @@ export interface ReadRecord {
   readonly forms: readonly InvalidatedForm[];
   readonly writer: string;
   readonly guardMs: number;
-  /** Its length in the log. */
   readonly bytes: number;
 }
 
@@ -96,7 +91,6 @@ export interface ClockHead {
   readonly floor: number;
 }
 
-/** A log with what precedes its records. */
 export interface ClockLog {
   readonly epoch: string;
   readonly floor: number;
@@ -121,7 +115,6 @@ export function writeRecord({ kind, subjects, forms = [], writer = "", guardMs =
   return bytes;
 }
 
-/** Returns the nonce of what `writeRecord` has returned. */
 export const nonceOf = (record: Buffer): string => record.toString("latin1", 0, 8);
 
 /** Returns what a head says. Undefined for any other bytes. */
@@ -250,4 +243,57 @@ function beginClock(micros: number): StoredClock {
   log.write(nonce, LOG_HEAD_BYTES + 8, "latin1");
   const head = { epoch, position: micros, nonce, beginsAt: 0, endsAt: RECORD_HEAD_BYTES, floor: micros };
   return { head: writeHead(head), log };
+}
+
+/**
+ * Appends records so that every copy shows them, or a later head of the same log. A copy that shows a later position which the log
+ * does not have was raised by a log that has been lost since: what is stored under that position must not count as later than these
+ * records, so they are appended once more, above it. Without records, one that invalidates nothing is appended there: otherwise nobody
+ * would find in the log what the copy shows.
+ */
+export async function appendToCopies(clock: CopiedClock, records: readonly Buffer[]): Promise<Buffer> {
+  let toAppend = records;
+  let after = 0;
+  for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+    const bytes = await clock.append(toAppend, after);
+    const head = readHead(bytes) as ClockHead;
+    const later = (await clock.raise(bytes)).map(readHead).filter((shown) => isOther(shown, head)) as ClockHead[];
+    if (later.length === 0) return bytes;
+    // Another process may have appended to the same log meanwhile. If the log is another one by now, or has dropped records, nothing is
+    // found in these bytes, and appending again does no harm.
+    const since =
+      readRecords((await clock.read(LOG_HEAD_BYTES + head.endsAt - head.beginsAt)) ?? Buffer.alloc(0)) ?? [];
+    const foreign = later.filter(
+      ({ epoch, position, nonce }) =>
+        epoch !== head.epoch || !since.some((record) => record.position === position && record.nonce === nonce),
+    );
+    if (foreign.length === 0) return bytes;
+    after = Math.max(...foreign.map(({ position }) => position));
+    if (records.length === 0) toAppend = [writeRecord({ kind: "hard", subjects: [] })];
+  }
+  throw new Error(
+    "a copy of the invalidation clock shows a later position than its log; check the clocks of the servers",
+  );
+}
+
+/** How a store with several nodes keeps the clock: a log on one of them, and copies of its head. */
+export interface CopiedClock {
+  /** Appends the records to the log, at positions later than `after`. Resolves to the head of the log. */
+  append(records: readonly Buffer[], after: number): Promise<Buffer>;
+  /** Writes a head to each copy that has an earlier one or none. Resolves to what they show then. Rejects if one is not known to show it. */
+  raise(head: Buffer): Promise<readonly Buffer[]>;
+  /** Reads the log from one of its bytes on. */
+  read(from: number): Promise<Buffer | undefined>;
+}
+
+const MAX_ATTEMPTS = 5;
+
+const isOther = (shown: ClockHead | undefined, { position, nonce }: ClockHead): boolean =>
+  shown !== undefined && (shown.position > position || (shown.position === position && shown.nonce !== nonce));
+
+/** Returns the later one of two heads. Undefined if neither is one. */
+export function laterHead(one: Buffer | undefined, other: Buffer | undefined): Buffer | undefined {
+  const [first, second] = [readHead(one), readHead(other)];
+  if (first === undefined || second === undefined) return first ? one : second && other;
+  return first.position < second.position ? other : one;
 }

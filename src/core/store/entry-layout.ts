@@ -45,7 +45,6 @@ export function readEntry(bytes: Buffer): Entry | undefined {
 
 const MAGIC = 0x67;
 const FORMAT_VERSION = 3;
-/** Where each field is; see `writeStoredEntry` for the layout. */
 const STATE_AT = 2;
 const FLAGS_AT = 3;
 const EPOCH_AT = 4;
@@ -59,7 +58,6 @@ const LOAD_MS_AT = 28;
 const GRANTED_AT = 32;
 const BODY_OF_VALUE_AT = 40;
 const LEASE_BYTES = 48;
-/** The length of a gen or a token. */
 const ID_BYTES = 16;
 /** The length of the shortest entry: a state that has nothing but an end. */
 const MIN_BYTES = BODY_AT;
@@ -70,7 +68,6 @@ const LETTERS: Readonly<Record<EntryState, string>> = {
   failed: "F",
   uncacheable: "X",
 };
-/** The states, by the byte of their letter. */
 const STATES = new Map(Object.entries(LETTERS).map(([state, letter]) => [letter.charCodeAt(0), state as EntryState]));
 const HAS_WAITERS = 1;
 const HAS_LEASE = 2;

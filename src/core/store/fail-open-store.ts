@@ -1,29 +1,37 @@
 import type { Cancel, Clock } from "../base/clock.js";
 import { HASH_TAGS } from "../keys/hash-tags.js";
 import type { Channel } from "../telemetry/channel.js";
-import { laterHead } from "./clock-copies.js";
-import { nonceOf, readHead } from "./clock-log.js";
+import { laterHead, nonceOf, readHead } from "./clock-log.js";
 import { groupBy } from "./group-by.js";
-import { BYTES_PER_BATCH, budgetsOf, inBatches, KEYS_PER_BUDGET, type NodeOperation } from "./node-batches.js";
-import type { NodeHealth, Refusal, StoreFailure } from "./node-record.js";
-import { OwnConnections } from "./own-connections.js";
-import type {
-  AcquireRequest,
-  ClockOrigin,
-  Grant,
-  Hold,
-  LeaseTimes,
-  Reading,
-  Release,
-  Store,
-  StoreNames,
-  StoreOutcome,
-  StoreRead,
-  StoreRequest,
-  Wake,
+import { type NodeHealth, OwnConnections, type Refusal, type StoreFailure } from "./node-record.js";
+import {
+  type AcquireRequest,
+  abandon,
+  type ClockOrigin,
+  type Grant,
+  type Hold,
+  type LeaseTimes,
+  type Reading,
+  type Release,
+  type Store,
+  type StoreNames,
+  type StoreOutcome,
+  type StoreRead,
+  type StoreRequest,
+  type Wake,
 } from "./store.js";
-import { abandon } from "./store.js";
-import { ask, BACKGROUND_BUDGETS, CHECK_STORE, INCOMPLETE, promised, StoreCalls, unavailable } from "./store-calls.js";
+import {
+  ask,
+  BACKGROUND_BUDGETS,
+  BYTES_PER_BATCH,
+  budgetsOf,
+  CHECK_STORE,
+  INCOMPLETE,
+  KEYS_PER_BUDGET,
+  promised,
+  StoreCalls,
+  unavailable,
+} from "./store-calls.js";
 import type { ConnectionFailure, StoreReport } from "./store-state.js";
 
 /**
@@ -48,7 +56,6 @@ export class FailOpenStore implements Store {
   readonly #clock: Clock;
   readonly #calls: StoreCalls;
   readonly #own: OwnConnections;
-  /** How large a value of each node was on average in its last read. */
   readonly #bytesPerKey = new Map<string, number>();
   #probedName = "";
   /** Called when the store is connected again, before anything else is sent to it. */
@@ -57,9 +64,6 @@ export class FailOpenStore implements Store {
   constructor(inner: Store, clock: Clock, channel: Channel, budgetMs: number) {
     this.#inner = inner;
     this.isShared = inner.isShared;
-    const { nodeOf } = inner;
-    // A name whose node the store cannot say goes to it with all of these.
-    this.nodeOf = nodeOf && ((name) => ask(() => nodeOf.call(inner, name)) ?? "");
     this.watchClock = inner.watchClock?.bind(inner);
     this.reports = inner.reports;
     const { appendHistory, readHistory } = inner;
@@ -69,6 +73,7 @@ export class FailOpenStore implements Store {
     this.readHistory = readHistory && (() => this.#calls.beside("readHistory", () => readHistory.call(inner)));
     this.#clock = clock;
     this.#calls = new StoreCalls(inner, clock, channel, budgetMs);
+    this.nodeOf = this.#calls.nodeOf;
     this.#own = new OwnConnections(channel);
   }
 
@@ -96,7 +101,7 @@ export class FailOpenStore implements Store {
 
   async #readInBatches(keys: readonly string[]): Promise<StoreRead> {
     let clock: Buffer | undefined;
-    const readings = await this.#inBatches<string, Reading>({
+    const readings = await this.#calls.inBatches<string, Reading>({
       operation: "read",
       items: keys,
       nameOf: identity,
@@ -134,7 +139,6 @@ export class FailOpenStore implements Store {
     this.#bytesPerKey.set(node, Math.max(bytesPerKey, Math.floor((2 * BYTES_PER_BATCH) / count)));
   }
 
-  /** The node that has the log of the clock and the settings. */
   get #clockNode(): string {
     return ask(() => this.#inner.clockNode?.()) ?? "";
   }
@@ -159,7 +163,7 @@ export class FailOpenStore implements Store {
     origin: ClockOrigin,
     holder?: string,
   ): Promise<readonly Grant[]> {
-    return this.#inBatches<AcquireRequest, Grant>({
+    return this.#calls.inBatches<AcquireRequest, Grant>({
       operation: "acquire",
       items: requests,
       nameOf: keyOf,
@@ -170,7 +174,7 @@ export class FailOpenStore implements Store {
   }
 
   storeValues(requests: readonly StoreRequest[]): Promise<readonly StoreOutcome[]> {
-    return this.#inBatches<StoreRequest, StoreOutcome>({
+    return this.#calls.inBatches<StoreRequest, StoreOutcome>({
       operation: "storeValues",
       items: requests,
       nameOf: keyOf,
@@ -182,7 +186,7 @@ export class FailOpenStore implements Store {
   }
 
   release(releases: readonly Release[]): Promise<readonly boolean[]> {
-    return this.#inBatches<Release, boolean>({
+    return this.#calls.inBatches<Release, boolean>({
       operation: "release",
       items: releases,
       nameOf: keyOf,
@@ -193,7 +197,7 @@ export class FailOpenStore implements Store {
   }
 
   renew(holds: readonly Hold[], times: LeaseTimes): Promise<readonly boolean[]> {
-    return this.#inBatches<Hold, boolean>({
+    return this.#calls.inBatches<Hold, boolean>({
       operation: "renew",
       items: holds,
       nameOf: keyOf,
@@ -265,17 +269,14 @@ export class FailOpenStore implements Store {
     return this.nodes().map((node) => this.#calls.recordOf(node).health());
   }
 
-  /** The connections of the store's own that cannot be used. */
   get ownFailures(): readonly ConnectionFailure[] {
     return this.#own.failures;
   }
 
-  /** The operations that the store has refused for lack of a right in the last 30 seconds, and that have not succeeded since. */
   get refusals(): readonly Refusal[] {
     return this.nodes().flatMap((node) => this.#calls.recordOf(node).refusals());
   }
 
-  /** Why the store was not connected when an operation last failed for that reason. */
   get lastConnectionError(): StoreFailure | undefined {
     return this.#calls.lastConnectionError;
   }
@@ -308,10 +309,7 @@ export class FailOpenStore implements Store {
     );
   }
 
-  /**
-   * Asks a node for its state. Rejects if the store cannot say, or does not within a time budget. Neither asks the
-   * breaker nor counts as an operation.
-   */
+  /** Neither asks the breaker nor counts as an operation. Rejects if the store cannot say, or not within a time budget. */
   inspect(node: string): Promise<StoreReport> {
     const inspect = this.#inner.inspect?.bind(this.#inner);
     if (inspect === undefined) return Promise.reject(new Error(`the ${this.name} store does not report its state`));
@@ -319,17 +317,12 @@ export class FailOpenStore implements Store {
     return this.#calls.inTime("inspect", () => inspect(node));
   }
 
-  #inBatches<Item, Result>(operation: NodeOperation<Item, Result>): Promise<readonly Result[]> {
-    return inBatches(this.#calls, this.nodeOf, operation);
-  }
-
-  /** Runs an operation that must be confirmed by every node. */
   async #everywhere(
     operation: string,
     names: readonly string[],
     run: (part: readonly string[]) => Promise<void>,
   ): Promise<void> {
-    await this.#inBatches<string, void>({
+    await this.#calls.inBatches<string, void>({
       operation,
       items: names,
       nameOf: identity,
@@ -342,10 +335,7 @@ export class FailOpenStore implements Store {
     });
   }
 
-  /**
-   * Releases leases that were granted after their caller gave up, so that other callers do not wait
-   * for them.
-   */
+  /** Releases leases that were granted after their caller gave up: others would wait for them. */
   #releaseLate(granting: Promise<readonly Grant[]>, requests: readonly AcquireRequest[]): void {
     const releaseGranted = async (): Promise<void> => {
       const releases = (await granting).flatMap((grant, index): Release[] => {
@@ -360,13 +350,11 @@ export class FailOpenStore implements Store {
   }
 }
 
-/** Number of time budgets that operations which must be confirmed, such as invalidations, may take. */
 const CONFIRMED_BUDGETS = 10;
 
 /** How many keys one call reads. A server does not run a script for each of them. */
 const KEYS_PER_READ = 2_000;
 
-/** Whether a node has just replied to a read, and how long that took. */
 export interface Probe {
   readonly node: string;
   readonly replyMs: number | undefined;

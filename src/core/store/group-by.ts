@@ -1,7 +1,4 @@
-/**
- * Returns the positions of `items` by group: by the node or server that holds a name, for example.
- * Groups are in the order of their first items.
- */
+/** Returns the positions of `items` by group, in the order of their first items. */
 export function groupBy<Item, Group>(
   items: readonly Item[],
   groupOf: (item: Item) => Group,

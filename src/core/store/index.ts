@@ -2,20 +2,24 @@
 export type { Cancel, Clock, Random } from "../base/clock.js";
 export type { Subject } from "../keys/key.js";
 export type { ConnectionUse } from "../telemetry/events.js";
-export { appendToCopies, type CopiedClock, laterHead } from "./clock-copies.js";
 export {
   appendToClock,
+  appendToCopies,
   type ClockHead,
   type ClockRecord,
+  type CopiedClock,
   HEAD_BYTES,
+  laterHead,
   readHead,
   type StoredClock,
   writeRecord,
 } from "./clock-log.js";
 export { type Entry, type EntryState, NO_EPOCH } from "./entry.js";
 export { readEntry, readStoredEntry, writeStoredEntry } from "./entry-layout.js";
-export type { History, HistoryLimits, HistoryPart } from "./history.js";
 export type {
+  History,
+  HistoryLimits,
+  HistoryPart,
   ProcessReport,
   ReportingProcess,
   ReportPart,

@@ -2,19 +2,19 @@ import { type Clock, withinParts } from "../base/clock.js";
 import { CachedError, messageOf } from "../base/errors.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { StoreTrace } from "../telemetry/tracing.js";
+import { groupBy } from "./group-by.js";
 import { NodeRecord, type StoreFailure } from "./node-record.js";
 import type { Store } from "./store.js";
 
-/**
- * Calls a store: each call within its time budget, through the breaker of its node. Reports, measures and traces the calls, and
- * records how each node is doing.
- */
+/** Calls a store: each call within its time budget, through the breaker of its node, reported, measured and traced. */
 export class StoreCalls {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #channel: Channel;
   readonly #budgetMs: number;
   readonly #records = new Map<string, NodeRecord>();
+  /** A name whose node the store cannot say goes to it with all of these. */
+  readonly nodeOf: Store["nodeOf"];
   /** Why the store was not connected when an operation last failed for that reason. */
   lastConnectionError: StoreFailure | undefined;
   /** Whether the cache was closed: no request begins anything any more. */
@@ -22,12 +22,13 @@ export class StoreCalls {
 
   constructor(store: Store, clock: Clock, channel: Channel, budgetMs: number) {
     this.#store = store;
+    const { nodeOf } = store;
+    this.nodeOf = nodeOf && ((name) => ask(() => nodeOf.call(store, name)) ?? "");
     this.#clock = clock;
     this.#channel = channel;
     this.#budgetMs = budgetMs;
   }
 
-  /** The ids of the nodes that were called. */
   get nodes(): readonly string[] {
     return [...this.#records.keys()];
   }
@@ -41,15 +42,11 @@ export class StoreCalls {
     return record;
   }
 
-  /** Lets the next call of each node be made. */
   reconnected(): void {
     for (const { breaker } of this.#records.values()) breaker.reconnected();
   }
 
-  /**
-   * Runs one call within its time budget, through the breaker of its node. Without `onFailure`, it rejects if the call
-   * has failed.
-   */
+  /** Without `onFailure`, it rejects if the call has failed. */
   run<T>(node: string, operation: string, call: () => Promise<T>, options: CallOptions<T> = {}): Promise<T> {
     const { budgets = 1, nameCount = 1, asksBreaker = true } = options;
     const record = this.#records.get(node) ?? this.recordOf(node);
@@ -90,6 +87,65 @@ export class StoreCalls {
     }, fail);
   }
 
+  /**
+   * Runs an operation on items of any node: nodes concurrently, the items of one node in batches, one after the other, each with a time budget of
+   * its own. A failed batch is the last of its node, so that the budgets of a store that is away do not add up. Returns the results in the order
+   * of `items`. Without `onFailure`, rejects with the first error after all nodes have ended.
+   */
+  async inBatches<Item, Result>(operation: NodeOperation<Item, Result>): Promise<readonly Result[]> {
+    const { nodeOf } = this;
+    const { items, nameOf } = operation;
+    if (nodeOf === undefined) return this.#inBatchesTo("", operation, items);
+    const results = new Array<Result>(items.length);
+    const ended = await Promise.allSettled(
+      [...groupBy(items, (item) => nodeOf(nameOf(item)))].map(async ([node, indexes]) => {
+        const part = indexes.map((index) => items[index] as Item);
+        const found = await this.#inBatchesTo(node, operation, part);
+        for (const [at, result] of found.entries()) results[indexes[at] as number] = result;
+      }),
+    );
+    const failed = ended.find((one) => one.status === "rejected");
+    if (failed !== undefined) throw failed.reason as Error;
+    return results;
+  }
+
+  async #inBatchesTo<Item, Result>(
+    node: string,
+    operation: NodeOperation<Item, Result>,
+    items: readonly Item[],
+  ): Promise<readonly Result[]> {
+    const { run, onFailure, onLate, continuesAfterErrors } = operation;
+    const budgets = operation.budgets ?? budgetsOf(items.length);
+    const results: Result[] = [];
+    let firstError: unknown;
+    for (let from = 0, to = 0; from < items.length; from = to) {
+      to = endOfBatch(node, operation, items, from);
+      const batch = to - from === items.length ? items : items.slice(from, to);
+      let running: Promise<readonly Result[]> | undefined;
+      const start = async (): Promise<readonly Result[]> => {
+        running = promised(run(batch, node));
+        const found = await running;
+        if (found?.length !== batch.length) throw INCOMPLETE;
+        return found;
+      };
+      try {
+        const found = await this.run(node, operation.operation, start, {
+          budgets,
+          nameCount: items.length - from,
+          onTimeout: () => operation.onTimeout?.(node, batch.length),
+        });
+        for (const result of found) results.push(result);
+      } catch (error) {
+        if (running !== undefined) onLate?.(running, batch);
+        if (onFailure !== undefined) return [...results, ...items.slice(from).map(() => onFailure(error))];
+        firstError ??= error;
+        if (continuesAfterErrors !== true || !isReply(error)) break;
+      }
+    }
+    if (firstError !== undefined) throw firstError as Error;
+    return results;
+  }
+
   /** Runs a call on which nothing that is served depends: within a time budget, and beside the breakers. */
   beside<T>(operation: string, call: () => Promise<T>): Promise<T> {
     return this.inTime(operation, call, { budgets: BACKGROUND_BUDGETS }).catch((cause: unknown) => {
@@ -97,10 +153,7 @@ export class StoreCalls {
     });
   }
 
-  /**
-   * Calls the store. Rejects if the call has not ended within its time budgets. They do not pass while this process is busy, or bytes
-   * arrive from `node`.
-   */
+  /** Rejects if the call has not ended within its budgets, which do not pass while this process is busy or bytes arrive from `node`. */
   inTime<T>(operation: string, call: () => Promise<T>, { budgets = 1, node, onTimeout }: CallTime = {}): Promise<T> {
     const ms = this.#budgetMs * budgets;
     const otherwise = (): Promise<never> => {
@@ -127,10 +180,7 @@ export class StoreCalls {
     return withinParts(this.#clock, running, { ms, otherwise, maxMs: UNCOUNTED_BUDGETS * this.#budgetMs, progress });
   }
 
-  /**
-   * Reports that a node could not read `nameCount` keys although it has read the rest, such as the keys of a slot that it does not
-   * serve. Does not count for its breaker.
-   */
+  /** Reports that a node could not read some keys although it has read the rest, such as those of a slot that it does not serve. Not for its breaker. */
   partFailed(node: string, cause: unknown, nameCount: number): void {
     const error = this.#errorOf(node, "read", cause);
     // Not "read": the call itself succeeds, which is no recovery.
@@ -138,7 +188,6 @@ export class StoreCalls {
     this.#channel.publish({ name: "store.failed", node, operation: "read", nameCount, error });
   }
 
-  /** Measures and traces one call, which has not been made yet. */
   #observe(node: string, operation: string, nameCount: number): StoreTrace {
     const startedAt = this.#clock.now();
     const trace = this.#channel.tracing?.startStore({ operation, node, nameCount });
@@ -168,7 +217,6 @@ export class StoreCalls {
   }
 }
 
-/** Number of time budgets for operations that no caller waits for. */
 export const BACKGROUND_BUDGETS = 10;
 
 /** For how many time budgets their time does not pass while replies arrive, or while this process is too busy to read them. */
@@ -177,31 +225,25 @@ const UNCOUNTED_BUDGETS = 10;
 /** What a closed cache does not begin. It may still read, release what it was granted, and invalidate. */
 const OF_REQUESTS = ["acquire", "storeValues"];
 
-/** How long a call may take. */
 interface CallTime {
   /** How many time budgets it may take. Default: 1. */
   readonly budgets?: number;
   /** The node whose replies show that it is slow rather than away. */
   readonly node?: string;
-  /** Called if it has exceeded its budget. */
   readonly onTimeout?: (() => void) | undefined;
 }
 
-/** How one call of the store is made, and what comes of it. */
 interface CallOptions<T> extends Omit<CallTime, "node"> {
   /** The number of keys and tags that get no result if it fails. Default: 1. */
   readonly nameCount?: number;
   /** Whether the breaker of the node decides about the call, and counts it. Default: true. */
   readonly asksBreaker?: boolean;
-  /** Returns the result of a call that has failed. */
   readonly onFailure?: (error: unknown) => T;
 }
 
-/** Returns what comes of a call that has failed with `error`. */
 const afterFailure = <T>(error: CachedError, options: CallOptions<T>): T | Promise<T> =>
   options.onFailure === undefined ? Promise.reject(error) : options.onFailure(error);
 
-/** Throws if a method of a store has returned something else. */
 export function promised<T>(running: Promise<T> | undefined): Promise<T> {
   if (typeof running?.then === "function") return running;
   throw new TypeError(`expected a promise, got ${typeof running}; ${CHECK_STORE}`);
@@ -209,7 +251,6 @@ export function promised<T>(running: Promise<T> | undefined): Promise<T> {
 
 export const CHECK_STORE = "check the store with `storeConformance`";
 
-/** Thrown if a store has returned another number of results than there are keys. */
 export const INCOMPLETE = new TypeError(`expected one result for each key, in their order; ${CHECK_STORE}`);
 
 const late = (operation: string, ms: number): CachedError =>
@@ -226,3 +267,57 @@ export function ask<T>(question: () => T): T | undefined {
     return undefined;
   }
 }
+
+export interface NodeOperation<Item, Result> {
+  readonly operation: string;
+  readonly items: readonly Item[];
+  readonly nameOf: (item: Item) => string;
+  readonly run: (part: readonly Item[], node: string) => Promise<readonly Result[]>;
+  /** Returns the result of an item whose node has failed. Undefined: the operation rejects. */
+  readonly onFailure?: (error: unknown) => Result;
+  /** Called with a batch that exceeded its budget and may still succeed. */
+  readonly onLate?: (running: Promise<readonly Result[]>, part: readonly Item[]) => void;
+  readonly onTimeout?: (node: string, count: number) => void;
+  /** How many time budgets a batch may take. Default: depends on the number of items of the node. */
+  readonly budgets?: number;
+  readonly maxItems?: number;
+  /** Returns how large an item of a node is, or is expected to be. */
+  readonly bytesOf?: (item: Item, node: string) => number;
+  /** Whether an error that the store returns for one batch does not prevent the next ones. */
+  readonly continuesAfterErrors?: boolean;
+}
+
+/** Each further 100 keys of one node and tick give their batches one more budget, up to five: slow is not away. */
+export const KEYS_PER_BUDGET = 100;
+const MAX_BUDGETS = 5;
+
+/**
+ * Bounded, so that a time budget suits batches of any tick, and neither a server nor this process is blocked for long: operations are scripts, or
+ * a read and a write for each key.
+ */
+const KEYS_PER_BATCH = 500;
+/** A batch ends before the value with which it would exceed this size. */
+export const BYTES_PER_BATCH = 1024 * 1024;
+
+export const budgetsOf = (nameCount: number): number =>
+  Math.max(1, Math.min(Math.ceil(nameCount / KEYS_PER_BUDGET), MAX_BUDGETS));
+
+function endOfBatch<Item, Result>(
+  node: string,
+  { bytesOf, maxItems = KEYS_PER_BATCH }: NodeOperation<Item, Result>,
+  items: readonly Item[],
+  from: number,
+): number {
+  const end = Math.min(from + maxItems, items.length);
+  if (bytesOf === undefined) return end;
+  let bytes = 0;
+  for (let at = from; at < end; at++) {
+    bytes += bytesOf(items[at] as Item, node);
+    if (bytes > BYTES_PER_BATCH && at > from) return at;
+  }
+  return end;
+}
+
+/** Returns whether the store itself reported the failure, rather than not replying in time. */
+const isReply = (error: unknown): boolean =>
+  error instanceof CachedError && error.cause !== undefined && !(error.cause instanceof CachedError);

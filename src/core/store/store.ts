@@ -1,8 +1,7 @@
 import type { Cancel } from "../base/clock.js";
 import { CachedError } from "../base/errors.js";
 import type { Entry } from "./entry.js";
-import type { History, HistoryLimits } from "./history.js";
-import type { ReportStore } from "./report-store.js";
+import type { History, HistoryLimits, ReportStore } from "./report-store.js";
 import type { ConnectionListener, StoreReport } from "./store-state.js";
 
 /**
@@ -380,3 +379,7 @@ export interface StoreRead {
   /** See clock-log.ts. Undefined: there is none, or it could not be read. */
   readonly clock: Buffer | undefined;
 }
+
+/** Returns whether both are the same bytes, or both are undefined. */
+export const areSameBytes = (one: Uint8Array | undefined, other: Uint8Array | undefined): boolean =>
+  one === undefined || other === undefined ? one === other : Buffer.compare(one, other) === 0;

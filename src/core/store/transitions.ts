@@ -1,5 +1,5 @@
+import { randomBytes } from "node:crypto";
 import { type Entry, isForWaiters, NO_EPOCH, TOO_LARGE_MARK } from "./entry.js";
-import { newGen } from "./lease-token.js";
 import type {
   AcquireRequest,
   ClockOrigin,
@@ -12,19 +12,10 @@ import type {
 } from "./store.js";
 
 /**
- * The state table of the lease protocol, PROTOCOL.md, as pure functions: each takes the current
- * entry and returns the next one. Undefined stands for an absent key, as current and as next entry.
- * A store drops an entry at its `dropAt` before it applies a transition (row 18).
+ * The state table of the lease protocol, PROTOCOL.md, as pure functions from the current entry to the next one. Undefined is an absent key.
  *
- * Only a grant on an absent entry, on an entry whose state has ended, or on a value without a lease
- * creates a `gen` (rows 1, 6 and 9). A takeover keeps it (rows 3 and 7), so the previous holder
- * may still store its value for everyone. Storing a value, a release, a removal, a soft
- * invalidation and every loss end it (rows 10 and 13 to 18).
- *
- * A store that can send wakes sends one after every transition, except `acquire` and `renew`, that
- * has changed an entry with `hasWaiters`.
- *
- * `remove` needs no function: the next entry is undefined (row 16).
+ * A store drops an entry at its `dropAt` before it applies a transition (row 18). One that can send wakes sends one after every transition,
+ * except `acquire` and `renew`, that has changed an entry with `hasWaiters`. `remove` needs no function: the next entry is undefined (row 16).
  */
 export const transitions = { acquire, storeValue, renew, release, softInvalidate };
 
@@ -32,9 +23,7 @@ export const transitions = { acquire, storeValue, renew, release, softInvalidate
 export interface StoredEntry extends Entry {
   /** The token of the current lease holder, 16 bytes. Empty without a lease. */
   readonly token: string;
-  /**
-   * Whether a caller was told `busy`, so that the end of the lease must be announced with a wake.
-   */
+  /** Whether a caller was told `busy`, so that the end of the lease must be announced with a wake. */
   readonly hasWaiters: boolean;
   /** When the store must drop the entry. `Number.MAX_SAFE_INTEGER`: never. */
   readonly dropAt: number;
@@ -61,7 +50,6 @@ const blank: StoredEntry = {
   dropAt: NEVER,
 };
 
-/** `stored` is the entry to store; it is the current one if nothing changes. */
 type Acquired = { readonly stored: StoredEntry | undefined; readonly grant: Grant };
 
 /**
@@ -134,10 +122,7 @@ function busy(current: StoredEntry, now: number): Acquired {
   };
 }
 
-/**
- * Grants the lease on an entry that stays: one whose lease has expired, which keeps its chain (rows
- * 3 and 7), or a value without a lease, which starts one (row 6).
- */
+/** Rows 3 and 7, which keep the chain of an expired lease, and row 6. */
 function takeOver(current: StoredEntry, token: string, times: LeaseTimes, origin: ClockOrigin, now: number): Acquired {
   const isTakenOver = current.gen !== "";
   const position = isTakenOver ? (current.leasePosition ?? 0) : origin.position;
@@ -151,11 +136,7 @@ function takeOver(current: StoredEntry, token: string, times: LeaseTimes, origin
   };
 }
 
-/**
- * Rows 10 and 11. A value whose `ttlMs` is already over ends the lease without storing anything
- * (`expired`). The value gets the epoch and position of the lease. Without a body in
- * the request, the stored value stays.
- */
+/** Rows 10 and 11. Without a body in the request, the stored one stays. */
 function storeValue(
   current: StoredEntry | undefined,
   request: StoreRequest,
@@ -177,15 +158,11 @@ function storeValue(
   };
 }
 
-/** Returns the value of a request, which gets its epoch and position from the lease; without a body if the stored one stays. */
 export function newValue({ grantedAt, freshMs, loadMs, isNegative, body = EMPTY }: StoreRequest): StoredEntry {
   return { ...blank, state: "value", isNegative, loadMs, grantedAt, freshUntilAt: grantedAt + freshMs, body };
 }
 
-/**
- * Row 12. Returns undefined if the caller does not hold the lease; the entry then stays as it is.
- * An expired lease that no other caller has taken over is extended as well.
- */
+/** Row 12, also for an expired lease that nobody has taken over. Undefined: the caller does not hold it. */
 function renew(current: StoredEntry | undefined, hold: Hold, times: LeaseTimes, now: number): StoredEntry | undefined {
   if (current === undefined || current.token !== hold.token) return undefined;
   const untilAt = now + times.leaseMs;
@@ -229,22 +206,6 @@ function release(
   };
 }
 
-/** How long a value that is too large is loaded without a lease. */
-const TOO_LARGE_MS = 1_000;
-
-/** Returns the entry in the place of a value that a store cannot take: its mark lets each caller load at once, without a lease. */
-export function markTooLarge(
-  { key }: StoreRequest,
-  before: StoredEntry,
-  now: number,
-  slackMs = 0,
-): StoredEntry | undefined {
-  const { token } = before;
-  const holdMs = TOO_LARGE_MS + slackMs;
-  return release(before, { key, token, outcome: "uncacheable", holdMs, body: TOO_LARGE_MARK }, now).stored;
-}
-
-/** Returns what the result of a lease has of it. */
 const originOf = ({ epoch, leasePosition = 0 }: StoredEntry): ClockOrigin => ({ epoch, position: leasePosition });
 
 /**
@@ -263,3 +224,75 @@ function softInvalidate(current: StoredEntry): StoredEntry | undefined {
     hasWaiters: false,
   };
 }
+
+/** Returns tokens of 16 bytes: 8 random ones, and `holder`, which identifies the process. Without it, all are random. */
+export function newTokens(count: number, holder: string | undefined): readonly Buffer[] {
+  const bytes = randomBytes(TOKEN_BYTES * count);
+  return Array.from({ length: count }, (_, nth) => {
+    const token = bytes.subarray(TOKEN_BYTES * nth, TOKEN_BYTES * (nth + 1));
+    if (holder?.length === HALF_BYTES) token.write(holder, HALF_BYTES, "latin1");
+    return token;
+  });
+}
+
+const TOKEN_BYTES = 16;
+/** Of a token, the part that is random; of a `gen`, the part that is not. */
+const HALF_BYTES = 8;
+
+/** Returns which process holds a lease, as far as its token says so. */
+export const holderOf = (token: string): string => token.slice(HALF_BYTES);
+
+/** Returns a lease chain that begins at `now` with the lease of `token`. A chain that has ended never returns. */
+export function newGen(token: string, now: number): string {
+  const micros = Buffer.alloc(HALF_BYTES);
+  micros.writeBigUInt64BE(BigInt(Math.floor(Math.max(0, now) * 1000)));
+  return micros.toString("latin1") + token.slice(0, HALF_BYTES);
+}
+
+/** Returns when a lease chain has begun, on the store's clock. */
+export const begunAt = (gen: string): number =>
+  Number(Buffer.from(gen.slice(0, HALF_BYTES), "latin1").readBigUInt64BE()) / 1000;
+
+/** What an operation of a store does with one entry. */
+export interface Decision<Result> {
+  readonly result: Result;
+  /** Undefined: nothing changes. `forWaiters`: the next entry if the load of the chain that ends has produced it. */
+  readonly change?: { readonly to: StoredEntry | undefined; readonly forWaiters?: StoredEntry | undefined } | undefined;
+}
+
+/** The rows from 10 on as decisions about one entry, for stores that apply them in JavaScript. */
+export const decisions = {
+  /** `isTooLarge`: whether the store cannot take a value. Its mark then lets each caller load at once, without a lease. */
+  storeValue(
+    before: StoredEntry | undefined,
+    request: StoreRequest,
+    now: number,
+    isTooLarge: (stored: StoredEntry) => boolean,
+    slackMs = 0,
+  ): Decision<StoreOutcome> {
+    const { stored, outcome } = storeValue(before, request, now);
+    if (outcome === "refused" || before === undefined) return { result: outcome };
+    if (stored === undefined || !isTooLarge(stored))
+      return { result: outcome, change: { to: stored, forWaiters: stored } };
+    const { key } = request;
+    const holdMs = TOO_LARGE_MS + slackMs;
+    const mark: Release = { key, token: before.token, outcome: "uncacheable", holdMs, body: TOO_LARGE_MARK };
+    return { result: "unavailable", change: { to: release(before, mark, now).stored } };
+  },
+  renew(before: StoredEntry | undefined, hold: Hold, times: LeaseTimes, now: number): Decision<boolean> {
+    const to = renew(before, hold, times, now);
+    return to === undefined ? { result: false } : { result: true, change: { to } };
+  },
+  release(before: StoredEntry | undefined, end: Release, now: number): Decision<boolean> {
+    const { isHeld, stored: to } = release(before, end, now);
+    if (!isHeld) return { result: false };
+    return { result: true, change: { to, forWaiters: to?.state === "failed" ? to : undefined } };
+  },
+  softInvalidate: (before: StoredEntry | undefined): Decision<void> => ({
+    result: undefined,
+    change: before && { to: softInvalidate(before) },
+  }),
+};
+
+/** How long a value that is too large is loaded without a lease. */
+const TOO_LARGE_MS = 1_000;

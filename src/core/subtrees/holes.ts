@@ -1,5 +1,5 @@
 import type { GraphQLError } from "graphql";
-import { getOrMake } from "../base/get-or-make.js";
+import { getOrMake } from "../base/multimap.js";
 import { idKey, isHiddenKey, TYPE } from "./nested-document.js";
 
 /** Thrown if the objects of an entry are others than those that its holes were executed for. */

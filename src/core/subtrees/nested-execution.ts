@@ -9,8 +9,8 @@ import {
   getNamedType,
   type OperationDefinitionNode,
 } from "graphql";
-import { getOrMake } from "../base/get-or-make.js";
 import { abortSignalOf, coercedVariables, partOfExecution } from "../base/graphql-version.js";
+import { getOrMake } from "../base/multimap.js";
 import type { AnyField } from "../directive/compile/field-rule.js";
 import { type Build, operationOf } from "../loader/request-scope.js";
 import { documentWithIds, type NestedDocument, nestedDocument, responseKeyOf } from "./nested-document.js";

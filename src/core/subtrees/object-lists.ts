@@ -14,8 +14,8 @@ import {
   type SelectionSetNode,
 } from "graphql";
 import { Deferred } from "../base/deferred.js";
-import { getOrMake } from "../base/get-or-make.js";
 import { infoWith } from "../base/graphql-version.js";
+import { getOrMake } from "../base/multimap.js";
 import type { AnyField } from "../directive/compile/field-rule.js";
 import type { Args } from "../directive/run/cached-field.js";
 import { writtenInfo } from "../directive/run/written-nodes.js";

@@ -10,7 +10,7 @@ import {
   type SelectionNode,
   type SelectionSetNode,
 } from "graphql";
-import { getOrMake } from "../base/get-or-make.js";
+import { getOrMake } from "../base/multimap.js";
 import { rewrittenNode } from "../directive/run/written-nodes.js";
 import type { ExplainedSubtree } from "../parts.js";
 import { nameNode, responseKeyOf } from "./nested-document.js";

@@ -17,8 +17,8 @@ import {
   Kind,
   type SelectionSetNode,
 } from "graphql";
-import { getOrMake } from "../base/get-or-make.js";
 import { defaultOf } from "../base/graphql-version.js";
+import { getOrMake } from "../base/multimap.js";
 import type { SchemaFacts } from "../directive/compile/field-facts.js";
 import type { AnyField } from "../directive/compile/field-rule.js";
 import { objectsOf } from "../directive/compile/type-graph.js";

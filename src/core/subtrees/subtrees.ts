@@ -10,8 +10,8 @@ import {
 } from "graphql";
 import { LRUCache } from "lru-cache";
 import { inOneLine, messageOf } from "../base/errors.js";
-import { getOrMake } from "../base/get-or-make.js";
 import { executionOf } from "../base/graphql-version.js";
+import { getOrMake } from "../base/multimap.js";
 import { INCREMENTAL, operationIn } from "../directive/compile/document-operation.js";
 import { SchemaFacts } from "../directive/compile/field-facts.js";
 import type { AnyField } from "../directive/compile/field-rule.js";

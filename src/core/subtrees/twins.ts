@@ -14,7 +14,7 @@ import {
   isListType,
   isNonNullType,
 } from "graphql";
-import { getOrMake } from "../base/get-or-make.js";
+import { getOrMake } from "../base/multimap.js";
 import type { AnyField } from "../directive/compile/field-rule.js";
 import { ORIGINAL } from "../directive/run/written-nodes.js";
 

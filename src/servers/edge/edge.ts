@@ -1,5 +1,5 @@
 import type { GraphQLSchema } from "graphql";
-import { getOrMake } from "../../core/base/get-or-make.js";
+import { getOrMake } from "../../core/base/multimap.js";
 import { CollectedParts, collecting } from "../../core/collected-parts.js";
 import { nameOfSubject, RESPONSES, type Subject } from "../../core/keys/key.js";
 import { identityMistake, identityOf } from "../../core/loader/identity.js";

@@ -1,4 +1,4 @@
-import { getOrMake } from "../../core/base/get-or-make.js";
+import { getOrMake } from "../../core/base/multimap.js";
 import { type Key, type KeySpace, nameOfSubject, type Subject } from "../../core/keys/key.js";
 import type { ReadReport } from "../../core/tier/request/request.js";
 

@@ -2,10 +2,7 @@ import { MAGIC as CLOCK_MAGIC, HEAD_BYTES, type StoredClock } from "../../core/s
 import { readStoredEntry, writeStoredEntry } from "../../core/store/entry-layout.js";
 import type { StoredEntry } from "../../core/store/transitions.js";
 
-/**
- * Parses the bytes under a name. Returns undefined if there are none or if they have expired: the
- * server itself expires items only to the second.
- */
+/** Returns undefined if there are no bytes, or if they have expired: the server itself expires items only to the second. */
 export function readContent(bytes: Buffer | undefined, now: number): Content {
   if (bytes === undefined || RESERVATION.equals(bytes)) return undefined;
   if (bytes.length < INSTANT_BYTES + MAGIC_BYTES) return { kind: "unknown-format" };
@@ -37,7 +34,6 @@ const INSTANT_BYTES = 8;
 const MAGIC_BYTES = 4;
 /** The first bytes of an invalidation clock, which its head and its log follow. */
 const WHOLE_CLOCK_MAGIC = "gq1 ";
-/** The first bytes of the settings, which their content follows. */
 const SETTINGS_MAGIC = "gk1 ";
 /**
  * Stored under an absent name before the content itself is written with `cas`. It counts as absent:

@@ -19,10 +19,7 @@ export interface MemcachedClient {
   cmd(line: string): Promise<unknown>;
 }
 
-/**
- * Returns whether the client is configured with several servers, among which it would choose one
- * for each command.
- */
+/** Whether the client would choose one of several servers for each command. */
 export function hasSeveralServers({ options }: MemcachedClient): boolean {
   const { server } = (options ?? {}) as { server?: { servers?: readonly unknown[] } };
   return (server?.servers?.length ?? 0) > 1;
@@ -44,7 +41,6 @@ export function readItems(reply: unknown): ReadonlyMap<string, StoredItem> {
   return items;
 }
 
-/** Returns what a server says of itself in its reply to `stats`. */
 export function readReport(reply: unknown): StoreReport {
   const stats = new Map(statsOf(reply));
   const numberOf = (name: string): number | undefined => {
@@ -75,5 +71,4 @@ export function readServerSeconds(reply: unknown): number {
 
 const LOST_RACE = /^(NOT_STORED|EXISTS|NOT_FOUND)\b/;
 
-/** Returns whether a write was refused because another write was first. */
 export const isLostRace = (error: unknown): boolean => error instanceof Error && LOST_RACE.test(error.message);

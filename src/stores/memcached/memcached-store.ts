@@ -2,12 +2,10 @@ import { type Clock, type Random, systemClock, systemRandom } from "../../core/b
 import { CachedError, describeSetting } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
 import { throwIfAllFailed, throwIfAnyFailed } from "../../core/store/answers.js";
-import { areSameBytes } from "../../core/store/bytes.js";
-import { laterHead } from "../../core/store/clock-copies.js";
-import { type ClockHead, readHead } from "../../core/store/clock-log.js";
-import { newTokens } from "../../core/store/lease-token.js";
+import { appendToCopies, type ClockHead, laterHead, readHead } from "../../core/store/clock-log.js";
 import {
   type AcquireRequest,
+  areSameBytes,
   checkPrefix,
   type Grant,
   type Hold,
@@ -18,13 +16,11 @@ import {
   type StoreOutcome,
   type StoreRequest,
 } from "../../core/store/store.js";
-import { markTooLarge, type StoredEntry, transitions } from "../../core/store/transitions.js";
+import { type Decision, decisions, newTokens, type StoredEntry, transitions } from "../../core/store/transitions.js";
 import { type Content, headOf, storedEntryOf, writeContent } from "./content.js";
 import { hasSeveralServers, type MemcachedClient } from "./memcached-client.js";
-import { MemcachedClock } from "./memcached-clock.js";
-import { type Change, keep, put, Server } from "./server.js";
-import type { ServerTime } from "./server-clock.js";
-import { Servers } from "./servers.js";
+import { type Change, keep, put, Server, type ServerTime } from "./server.js";
+import { MemcachedClock, Servers } from "./servers.js";
 
 /**
  * Creates a store on memcached 1.5 or newer, shared by all processes that use the same prefix. Each
@@ -121,15 +117,17 @@ function storeOn(servers: Servers, clock: Clock, maxEntryBytes: number): Store {
   let settingsName = "";
   let opened: string | undefined;
 
+  const isTooLarge = (stored: StoredEntry): boolean => writeContent({ kind: "entry", stored }).length > maxEntryBytes;
+
   /** Changes the entries at keys. What failed has the result `otherwise` returns; throws if all did. */
   async function changeEach<Item extends { readonly key: string }, Result>(
     items: readonly Item[],
     otherwise: (error: Error) => Result,
-    decide: (item: Item, stored: StoredEntry | undefined, time: ServerTime) => Change<Result>,
+    decide: (item: Item, stored: StoredEntry | undefined, time: ServerTime) => Decision<Result>,
   ): Promise<Result[]> {
     const keys = items.map(({ key }) => key);
     const results = await servers.change<Result>(keys, (index, content, time) =>
-      decide(items[index] as Item, storedEntryOf(content), time),
+      changeOf(decide(items[index] as Item, storedEntryOf(content), time)),
     );
     throwIfAllFailed(results);
     return results.map((result) => (result instanceof Error ? otherwise(result) : result));
@@ -168,7 +166,7 @@ function storeOn(servers: Servers, clock: Clock, maxEntryBytes: number): Store {
       });
       return isReplaced === true;
     },
-    appendClock: (records) => invalidations.append(records),
+    appendClock: (records) => appendToCopies(invalidations, records),
     readClock: (from) => invalidations.read(from),
     async acquire(requests, times, origin, holder) {
       const startedAt = clock.now();
@@ -198,7 +196,7 @@ function storeOn(servers: Servers, clock: Clock, maxEntryBytes: number): Store {
           granted,
           now,
         );
-        if (grant.kind === "granted") return putEntry(stored, grant);
+        if (grant.kind === "granted") return changeOf({ result: grant, change: { to: stored } });
         // The flag that processes wait is not stored, since there is no message to send when the
         // lease ends.
         if (grant.kind !== "busy") return keep(grant);
@@ -212,31 +210,19 @@ function storeOn(servers: Servers, clock: Clock, maxEntryBytes: number): Store {
       changeEach<StoreRequest, StoreOutcome>(
         requests,
         () => "unavailable",
-        (request, before, { now, slackMs }) => {
-          const { stored, outcome } = transitions.storeValue(before, request, now);
-          if (outcome === "refused" || before === undefined) return keep(outcome);
-          if (stored === undefined || writeContent({ kind: "entry", stored }).length <= maxEntryBytes)
-            return putEntry(stored, outcome);
-          return putEntry(markTooLarge(request, before, now, slackMs), "unavailable");
-        },
+        (request, before, { now, slackMs }) => decisions.storeValue(before, request, now, isTooLarge, slackMs),
       ),
     renew: (holds, times) =>
       changeEach<Hold, boolean>(
         holds,
         () => false,
-        (hold, before, { now, slackMs }) => {
-          const stored = transitions.renew(before, hold, withSlack(times, slackMs), now);
-          return stored === undefined ? keep(false) : putEntry(stored, true);
-        },
+        (hold, before, { now, slackMs }) => decisions.renew(before, hold, withSlack(times, slackMs), now),
       ),
     release: (releases) =>
       changeEach<Release, boolean>(
         releases,
         () => false,
-        (release, before, { now, slackMs }) => {
-          const { isHeld, stored } = transitions.release(before, { ...release, holdMs: release.holdMs + slackMs }, now);
-          return isHeld ? putEntry(stored, true) : keep(false);
-        },
+        (end, before, { now, slackMs }) => decisions.release(before, { ...end, holdMs: end.holdMs + slackMs }, now),
       ),
     async remove(keys) {
       const removed = await servers.change<void>(keys, (_, content) =>
@@ -245,11 +231,9 @@ function storeOn(servers: Servers, clock: Clock, maxEntryBytes: number): Store {
       throwIfAnyFailed(removed);
     },
     async softInvalidate(keys) {
-      const changed = await servers.change<void>(keys, (_, content) => {
-        const stored = storedEntryOf(content);
-        return stored === undefined ? keep(undefined) : putEntry(transitions.softInvalidate(stored), undefined);
-      });
-      throwIfAnyFailed(changed);
+      throwIfAnyFailed(
+        await servers.change(keys, (_, content) => changeOf(decisions.softInvalidate(storedEntryOf(content)))),
+      );
     },
     open(names) {
       checkPrefix(opened, names.clock, "memcachedStore");
@@ -261,13 +245,13 @@ function storeOn(servers: Servers, clock: Clock, maxEntryBytes: number): Store {
   };
 }
 
-const putEntry = <Result>(stored: StoredEntry | undefined, result: Result): Change<Result> =>
-  put(stored && { kind: "entry", stored }, result);
+/** Returns a decision about an entry as one about a name. */
+const changeOf = <Result>({ result, change }: Decision<Result>): Change<Result> => ({
+  result,
+  change: change && { to: change.to && { kind: "entry", stored: change.to } },
+});
 
-/**
- * Extends leases by the uncertainty of this process's time estimate, so that a process with a
- * better estimate does not see them end early.
- */
+/** Extends leases by the uncertainty of this process's time, so that one that knows it better does not see them end early. */
 const withSlack = (times: LeaseTimes, slackMs: number): LeaseTimes => ({ ...times, leaseMs: times.leaseMs + slackMs });
 
 const settingsOf = (content: Content): Uint8Array | undefined =>

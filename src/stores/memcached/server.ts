@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import type { Clock, Random } from "../../core/base/clock.js";
 import { asError } from "../../core/store/answers.js";
+import { learnOffset, type ServerOffset } from "../../core/store/server-offset.js";
 import type { StoreReport } from "../../core/store/store-state.js";
 import { type Content, dropAtOf, type KnownContent, RESERVATION, readContent, writeContent } from "./content.js";
 import {
@@ -11,7 +12,6 @@ import {
   readServerSeconds,
   type StoredItem,
 } from "./memcached-client.js";
-import { ServerClock, type ServerTime } from "./server-clock.js";
 
 /** One memcached server. Every change is a read, a decision, and a write that is refused if the item changed in between. */
 export class Server {
@@ -38,12 +38,10 @@ export class Server {
   }
 
   /**
-   * Changes `names` as `decide` says. Returns one result per name, in the same order, with an Error
-   * for each name whose change failed or may have failed. Never rejects.
+   * Changes `names` as `decide` says. Returns one result per name, an Error where the change failed or may have failed. Never rejects.
    *
-   * An `add` that is carried out again later, after its item has gone, brings the item back. With
-   * `canOnlySwap`, absent names are reserved first and every content is written with `cas`, which
-   * succeeds at most once. Costs two more round trips for each absent name.
+   * An `add` that is carried out again after its item has gone brings the item back. With `canOnlySwap`, absent names are reserved first, for two
+   * more round trips, and everything is written with `cas`, which succeeds at most once.
    */
   async change<Result>(
     names: readonly string[],
@@ -66,15 +64,15 @@ export class Server {
         const isDone = await Promise.all(
           remaining.map(async (index, nth) => {
             const item = items[nth];
-            const change = decide(index, readContent(item?.bytes, time.now), time);
+            const { result, change } = decide(index, readContent(item?.bytes, time.now), time);
             try {
               const name = names[index] as string;
-              if (change.kind === "put" && change.to !== undefined && item === undefined && canOnlySwap) {
+              if (change?.to !== undefined && item === undefined && canOnlySwap) {
                 await this.#reserve(name, time.now);
                 return false;
               }
-              if (change.kind === "put" && !(await this.#write(name, item, change.to))) return false;
-              results[index] = change.result;
+              if (change !== undefined && !(await this.#write(name, item, change.to))) return false;
+              results[index] = result;
             } catch (error) {
               results[index] = asError(error);
             }
@@ -114,7 +112,6 @@ export class Server {
     }
   }
 
-  /** Makes sure that there is an item under `name`, for a later `cas`. */
   async #reserve(name: string, now: number): Promise<void> {
     const lifetime = expiryOf(now + RESERVATION_MS);
     await this.#client.add(wireName(name), RESERVATION, { lifetime }).catch((error: unknown) => {
@@ -123,23 +120,20 @@ export class Server {
   }
 }
 
-/** A decision about one name: with `put`, its content becomes `to`, or absent. `result` is returned once that is done. */
-export type Change<Result> =
-  | { readonly kind: "keep"; readonly result: Result }
-  | { readonly kind: "put"; readonly to: KnownContent | undefined; readonly result: Result };
+/** A decision about one name. `change`: its content becomes `to`, or absent, and `result` is returned once that is done. */
+export interface Change<Result> {
+  readonly result: Result;
+  readonly change?: { readonly to: KnownContent | undefined } | undefined;
+}
 
-export const keep = <Result>(result: Result): Change<Result> => ({ kind: "keep", result });
+export const keep = <Result>(result: Result): Change<Result> => ({ result });
 
 export const put = <Result>(to: KnownContent | undefined, result: Result): Change<Result> => ({
-  kind: "put",
-  to,
   result,
+  change: { to },
 });
 
-/**
- * Decides about one name. Must have no side effects: if the write loses a race, it is called again
- * with the new content.
- */
+/** Decides about one name, without side effects: if the write loses a race, it is called again. */
 export type Decide<Result> = (index: number, content: Content, time: ServerTime) => Change<Result>;
 
 const MAX_NAME_BYTES = 250;
@@ -153,10 +147,8 @@ const RESERVATION_MS = 60_000;
 const SECOND_MS = 1_000;
 
 /**
- * Returns the expiry as an instant in the server's seconds, rounded up so that it is never early; 0
- * means no expiry. A relative lifetime would count from whenever the command arrives. The server
- * takes an instant that is no 32-bit integer for a past one, so items that live longer do not expire
- * there: the instant in their content counts.
+ * Returns the expiry as an instant in the server's seconds, never early, since a relative one would count from when the command arrives; 0: none.
+ * The server takes what is no 32-bit integer for a past instant, so items that live longer do not expire there.
  */
 function expiryOf(dropAt: number): number {
   const seconds = Math.ceil(dropAt / 1000) + 1;
@@ -165,9 +157,78 @@ function expiryOf(dropAt: number): number {
 
 const MAX_INSTANT = 2 ** 31 - 1;
 
-/**
- * memcached accepts keys of up to 250 bytes without spaces and control characters. Any other name
- * is replaced by its digest.
- */
+/** memcached accepts keys of up to 250 bytes without spaces and control characters. */
 const wireName = (name: string): string =>
   name.length <= MAX_NAME_BYTES && /^[!-~]+$/.test(name) ? name : `graphql-cached:${hash("sha256", name, "base64url")}`;
+
+/**
+ * Estimates one server's time in milliseconds. The server reports whole seconds, along with operations, so the offset is learned from many
+ * replies: all processes converge on the moment at which its second changes, within about 50 ms of each other.
+ */
+export class ServerClock {
+  readonly #fetchSeconds: () => Promise<number>;
+  readonly #clock: Clock;
+  /** The smallest that the offset can be. */
+  #offset: ServerOffset | undefined;
+  /** The largest that it can be: when the request was sent, the server's next second had not begun. */
+  #maxOffset: ServerOffset | undefined;
+  #latest = 0;
+  #requests = 0;
+  #nextAt = Number.NEGATIVE_INFINITY;
+  #pending: Promise<void> | undefined;
+
+  constructor(fetchSeconds: () => Promise<number>, clock: Clock) {
+    this.#fetchSeconds = fetchSeconds;
+    this.#clock = clock;
+  }
+
+  /** Rejects if the time was never known and the server does not report it. */
+  async ready(): Promise<void> {
+    if (this.#clock.now() >= this.#nextAt) this.#pending ??= this.#learn().finally(() => (this.#pending = undefined));
+    if (this.#offset === undefined) await this.#pending;
+    // A request that only improves a known estimate delays nothing, and may fail without
+    // consequence.
+    else this.#pending?.catch(() => undefined);
+  }
+
+  time(): ServerTime {
+    const leastMs = this.#offset?.ms ?? 0;
+    // The learned offset decays by about a millisecond between two replies. The time must not go
+    // back because of that.
+    this.#latest = Math.max(this.#latest, this.#clock.now() + leastMs);
+    return { now: this.#latest, slackMs: Math.max(0, (this.#maxOffset?.ms ?? leastMs) - leastMs) };
+  }
+
+  async #learn(): Promise<void> {
+    const sentAt = this.#clock.now();
+    const serverAt = (await this.#fetchSeconds()) * 1000;
+    const now = this.#clock.now();
+    const isSetBack = this.#offset !== undefined && sentAt + this.#offset.ms > serverAt + SET_BACK_MS;
+    if (isSetBack) {
+      this.#offset = this.#maxOffset = undefined;
+      this.#latest = 0;
+    }
+    this.#offset = learnOffset(this.#offset, serverAt, now);
+    const maxMs = serverAt + 1000 - sentAt;
+    const knownMaxMs =
+      this.#maxOffset === undefined ? maxMs : this.#maxOffset.ms + (now - this.#maxOffset.learnedAt) / 1000;
+    this.#maxOffset = { ms: Math.min(maxMs, knownMaxMs), learnedAt: now };
+    this.#requests++;
+    this.#nextAt = now + (this.#requests < EARLY_REQUESTS ? EARLY_MS : LATER_MS);
+  }
+}
+
+/** The first requests follow closely, until the start of the server's second is known well. */
+const EARLY_REQUESTS = 20;
+const EARLY_MS = 50;
+const LATER_MS = 970;
+/** A server this far behind the learned time has been set back, or replaced by another one. */
+const SET_BACK_MS = 2_500;
+
+/** A server's time, as far as it is known. */
+export interface ServerTime {
+  /** The earliest that the server's time can be, in milliseconds. */
+  readonly now: number;
+  /** How much later it may be. */
+  readonly slackMs: number;
+}

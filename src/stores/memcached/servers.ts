@@ -1,16 +1,17 @@
 import { hash } from "node:crypto";
 import { asError, throwIfAnyFailed } from "../../core/store/answers.js";
+import { appendToClock, type ClockHead, type CopiedClock, laterHead } from "../../core/store/clock-log.js";
 import { groupBy } from "../../core/store/group-by.js";
+import type { ClockOrigin } from "../../core/store/store.js";
 import type { StoreReport } from "../../core/store/store-state.js";
-import type { Content } from "./content.js";
-import type { Change, Decide, Server } from "./server.js";
+import { type Content, headOf } from "./content.js";
+import { type Change, type Decide, keep, put, type Server } from "./server.js";
 
 /** Several servers used as one. Each name belongs to exactly one of them. */
 export class Servers {
   readonly #servers: ReadonlyMap<string, Server>;
   /** The servers of recent names: the cache asks for them, and then the store. Each costs a hash per server. */
   readonly #idOf = new Map<string, string>();
-  /** Names that belong to a given server. */
   readonly #pinned = new Map<string, string>();
 
   constructor(servers: ReadonlyMap<string, Server>) {
@@ -21,12 +22,10 @@ export class Servers {
     return this.#servers.size === 1;
   }
 
-  /** The names of the servers. */
   get ids(): readonly string[] {
     return [...this.#servers.keys()];
   }
 
-  /** Asks a server for its state. A single server needs no id. */
   inspect(id: string): Promise<StoreReport> {
     const server = this.isOne ? this.#servers.values().next().value : this.#servers.get(id);
     return (server as Server).inspect();
@@ -62,16 +61,12 @@ export class Servers {
     return results as readonly Result[];
   }
 
-  /** Reads what is under one name. */
   async readOne(name: string): Promise<Content> {
     const { contents } = await this.serverOf(name).read([name]);
     return contents[0];
   }
 
-  /**
-   * Calls `run` for each server with the names that belong to it, all in parallel. Returns the
-   * results in the order of `names`, with an Error for each name of a server that failed.
-   */
+  /** Calls `run` for each server with its names, all in parallel. Returns the results in the order of `names`, an Error for each that failed. */
   async forEachServer<Result>(
     names: readonly string[],
     run: (server: Server, names: readonly string[], indexes: readonly number[]) => Promise<readonly (Result | Error)[]>,
@@ -90,11 +85,7 @@ export class Servers {
     return results;
   }
 
-  /**
-   * Returns the server that a name belongs to, by rendezvous hashing: the one with the highest
-   * weight for the name. When a server is added or removed, only its own names move. Pinned names
-   * belong to their server.
-   */
+  /** By rendezvous hashing: the server with the highest weight for the name. With another server, only its own names move. */
   idOf(name: string): string {
     const known = this.#pinned.get(name) ?? this.#idOf.get(name);
     if (known !== undefined) return known;
@@ -112,3 +103,69 @@ export class Servers {
 
 /** The number of names whose servers are remembered. Then all are forgotten. */
 const MAX_NAMES = 10_000;
+
+/**
+ * The invalidation clock: one item on the first server holds its head and its log, and one on each server a copy of the head, which every read
+ * includes. An invalidation is complete when all copies show it.
+ */
+export class MemcachedClock implements CopiedClock {
+  readonly #servers: Servers;
+  #copyOn: ReadonlyMap<Server, string> = new Map();
+  #copies: readonly string[] = [];
+  #whole = "";
+
+  constructor(servers: Servers) {
+    this.#servers = servers;
+  }
+
+  open(name: string): void {
+    this.#copyOn = this.#servers.pinToEach(name);
+    this.#copies = [...this.#copyOn.values()];
+    [this.#whole = ""] = this.#servers.pinToEach(`${name}:log`).values();
+  }
+
+  /** Returns the copy on a server. Undefined if the store has not been opened for a cache. */
+  on(server: Server): string | undefined {
+    return this.#copyOn.get(server);
+  }
+
+  /** Returns the copy on the server of a key. Undefined if the store has not been opened for a cache. */
+  copyBeside(key: string): string | undefined {
+    return this.#copyOn.get(this.#servers.serverOf(key));
+  }
+
+  /**
+   * Under which state of the clock a lease is granted, where the copy shows `head`. Undefined: under none, since the caller's epoch has ended. One of
+   * several copies may be behind, which says nothing of the caller.
+   */
+  originOfGrant(origin: ClockOrigin, head: ClockHead | undefined): ClockOrigin | undefined {
+    const isSame = head?.epoch === origin.epoch;
+    if (this.#servers.isOne)
+      return isSame ? { ...origin, position: Math.min(origin.position, head.position) } : undefined;
+    return !isSame && head !== undefined && head.position > origin.position ? undefined : origin;
+  }
+
+  async append(records: readonly Buffer[], after: number): Promise<Buffer> {
+    const [head] = await this.#servers.swap([this.#whole], (content, now) => {
+      const before = content?.kind === "clock" ? content.clock : undefined;
+      const clock = appendToClock(before, records, Math.max(Math.floor(now * 1000), after + 1), MAX_LOG_BYTES);
+      return clock === before ? keep(clock.head) : put({ kind: "clock", clock }, clock.head);
+    });
+    return head as Buffer;
+  }
+
+  raise(head: Buffer): Promise<readonly Buffer[]> {
+    return this.#servers.swap(this.#copies, (content) => {
+      const shown = headOf(content);
+      return shown !== undefined && laterHead(shown, head) === shown ? keep(shown) : put({ kind: "head", head }, head);
+    });
+  }
+
+  async read(from: number): Promise<Buffer | undefined> {
+    const content = await this.#servers.readOne(this.#whole);
+    return content?.kind === "clock" ? content.clock.log.subarray(from) : undefined;
+  }
+}
+
+/** The size of a log beyond which it loses its older half: an item of 1 MiB at most holds it, and each invalidation writes all of it. */
+const MAX_LOG_BYTES = 256 * 1024;

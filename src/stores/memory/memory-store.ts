@@ -2,14 +2,18 @@ import { LRUCache } from "lru-cache";
 import { asJob, type Clock, systemClock } from "../../core/base/clock.js";
 import { CachedError, describeSetting } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
-import { areSameBytes } from "../../core/store/bytes.js";
 import { appendToClock, readHead, type StoredClock } from "../../core/store/clock-log.js";
-import type { Entry } from "../../core/store/entry.js";
-import { HISTORY_OVERHEAD_BYTES, type HistoryLimits, type HistoryPart } from "../../core/store/history.js";
-import { newTokens } from "../../core/store/lease-token.js";
-import { type ClockListener, checkPrefix, type Store, type Wake } from "../../core/store/store.js";
-import { markTooLarge, type StoredEntry, transitions } from "../../core/store/transitions.js";
-import { memoryReports } from "./memory-reports.js";
+import {
+  HISTORY_OVERHEAD_BYTES,
+  type HistoryLimits,
+  type HistoryPart,
+  MAX_REPORTING,
+  REPORTS_KEPT_MS,
+  type ReportStore,
+  replyAt,
+} from "../../core/store/report-store.js";
+import { areSameBytes, type ClockListener, checkPrefix, type Store, type Wake } from "../../core/store/store.js";
+import { type Decision, decisions, newTokens, type StoredEntry, transitions } from "../../core/store/transitions.js";
 
 /**
  * Creates a store in the memory of this process, bounded in bytes: for servers with one process,
@@ -45,13 +49,24 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
     else if (entry !== entries.peek(key)) entries.set(key, entry);
   }
 
-  /** Replaces the entry `before` and wakes its waiters. `result`: the new entry if the load of the chain that ends has produced it. */
-  function change(key: string, before: StoredEntry | undefined, after?: StoredEntry, result?: Entry): void {
-    put(key, after);
-    if (before?.hasWaiters !== true) return;
-    // Deferred, as if sent over a network: waiters must not run inside another caller's operation.
-    asJob(() => {
-      for (const wake of wakes) wake(key, result, before.gen);
+  /** Decides about the entry of each item, and wakes those who wait for a lease chain that ends. */
+  function changeEach<Item extends { readonly key: string }, Result>(
+    items: readonly Item[],
+    decide: (before: StoredEntry | undefined, item: Item, now: number) => Decision<Result>,
+  ): Result[] {
+    const now = clock.now();
+    return items.map((item) => {
+      const { key } = item;
+      const before = live(key, now);
+      const { result, change } = decide(before, item, now);
+      if (change === undefined) return result;
+      put(key, change.to);
+      if (before?.hasWaiters === true && change.to?.gen !== before.gen)
+        // Deferred, as if sent over a network: waiters must not run inside another caller's operation.
+        asJob(() => {
+          for (const wake of wakes) wake(key, change.forWaiters, before.gen);
+        });
+      return result;
     });
   }
 
@@ -100,47 +115,18 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
         return grant;
       });
     },
-    async storeValues(requests) {
-      const now = clock.now();
-      return requests.map((request) => {
-        const { key } = request;
-        const before = live(key, now);
-        const { stored, outcome } = transitions.storeValue(before, request, now);
-        if (outcome === "refused" || before === undefined) return outcome;
+    storeValues: async (requests) =>
+      changeEach(requests, (before, request, now) =>
         // A value that is larger than the store would be dropped at once.
-        const isTooLarge = stored !== undefined && sizeOf(stored, key) > maxBytes;
-        if (isTooLarge) change(key, before, markTooLarge(request, before, now));
-        else change(key, before, stored, stored);
-        return isTooLarge ? "unavailable" : outcome;
-      });
-    },
-    async renew(holds, times) {
-      const now = clock.now();
-      return holds.map((hold) => {
-        const renewed = transitions.renew(live(hold.key, now), hold, times, now);
-        if (renewed !== undefined) put(hold.key, renewed);
-        return renewed !== undefined;
-      });
-    },
-    async release(releases) {
-      const now = clock.now();
-      return releases.map((release) => {
-        const before = live(release.key, now);
-        const { isHeld, stored } = transitions.release(before, release, now);
-        if (isHeld) change(release.key, before, stored, stored?.state === "failed" ? stored : undefined);
-        return isHeld;
-      });
-    },
+        decisions.storeValue(before, request, now, (stored) => sizeOf(stored, request.key) > maxBytes),
+      ),
+    renew: async (holds, times) => changeEach(holds, (before, hold, now) => decisions.renew(before, hold, times, now)),
+    release: async (releases) => changeEach(releases, decisions.release),
     async remove(keys) {
-      const now = clock.now();
-      for (const key of keys) change(key, live(key, now));
+      changeEach(keys.map(itemOf), () => ({ result: undefined, change: { to: undefined } }));
     },
     async softInvalidate(keys) {
-      const now = clock.now();
-      for (const key of keys) {
-        const before = live(key, now);
-        if (before !== undefined) change(key, before, transitions.softInvalidate(before));
-      }
+      changeEach(keys.map(itemOf), decisions.softInvalidate);
     },
     async inspect() {
       return { entries: entries.size, usedBytes: entries.calculatedSize, maxBytes, evictionPolicy: "lru" };
@@ -175,17 +161,17 @@ export interface MemoryStoreOptions {
   readonly clock?: Clock;
 }
 
-/** Estimated memory of one entry besides its key and body. */
 const OVERHEAD_BYTES = 300;
 /** The size of the log of the clock beyond which it loses its older half. */
 const MAX_LOG_BYTES = 1024 * 1024;
 const DEFAULT_MAX_BYTES = 64 * 1024 * 1024;
 
+const itemOf = (key: string): { readonly key: string } => ({ key });
+
 const sizeOf = ({ body }: StoredEntry, key: string): number => OVERHEAD_BYTES + key.length + body.byteLength;
 
 class MemoryHistory {
   readonly parts: HistoryPart[] = [];
-  /** No part that was appended later is missing. */
   since: number;
   #bytes = 0;
 
@@ -204,4 +190,50 @@ class MemoryHistory {
       this.since = Math.max(this.since, oldest.at);
     }
   }
+}
+
+/** Keeps the reports of the caches that share a memory store. */
+export function memoryReports(clock: Clock): ReportStore {
+  const byProcess = new Map<string, KeptReport>();
+  let askedUntilAt = 0;
+
+  function dropOld(now: number): void {
+    for (const [process, { reportedAt, parts }] of byProcess) {
+      for (const [name, { dropAt }] of parts) if (dropAt <= now) parts.delete(name);
+      if (reportedAt + REPORTS_KEPT_MS <= now) byProcess.delete(process);
+    }
+  }
+
+  return {
+    async write({ process, sequence, parts: written }) {
+      const now = clock.now();
+      dropOld(now);
+      const known = byProcess.get(process);
+      const parts: KeptReport["parts"] = known?.parts ?? new Map();
+      byProcess.set(process, { reportedAt: now, parts });
+      for (const { name, bytes, keepMs } of written)
+        if ((parts.get(name)?.sequence ?? -1) <= sequence) parts.set(name, { sequence, bytes, dropAt: now + keepMs });
+      return { ...replyAt(now, askedUntilAt), isFirst: known === undefined };
+    },
+    async list() {
+      const now = clock.now();
+      dropOld(now);
+      const processes = [...byProcess]
+        .map(([id, { reportedAt }]) => ({ id, reportedAt }))
+        .sort((a, b) => b.reportedAt - a.reportedAt);
+      return { ...replyAt(now, askedUntilAt), processes: processes.slice(0, MAX_REPORTING) };
+    },
+    async read(wanted) {
+      dropOld(clock.now());
+      return wanted.map(({ process, part }) => byProcess.get(process)?.parts.get(part)?.bytes);
+    },
+    async ask(ms) {
+      askedUntilAt = Math.max(askedUntilAt, clock.now() + ms);
+    },
+  };
+}
+
+interface KeptReport {
+  readonly reportedAt: number;
+  readonly parts: Map<string, { readonly sequence: number; readonly bytes: Uint8Array; readonly dropAt: number }>;
 }

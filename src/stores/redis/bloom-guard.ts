@@ -2,10 +2,10 @@ import { hash, randomBytes } from "node:crypto";
 import { type Clock, EXPECTED_TIMER_MS, isTimerMs, systemClock, within } from "../../core/base/clock.js";
 import { CachedError, describeSetting, messageOf } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
+import type { RedisClient } from "./client-port.js";
 import type { Script, ScriptArguments } from "./define-script.js";
 import { portOf, problemOfClient } from "./known-clients.js";
 import { chunksOf, sendScripts } from "./pipeline.js";
-import type { RedisClient } from "./redis-client.js";
 import { integerOf } from "./replies.js";
 import { bloomAdd } from "./scripts/bloom-add.js";
 import { bloomBuild } from "./scripts/bloom-build.js";
@@ -90,10 +90,7 @@ const OPTION_NAMES: readonly string[] = [
   "timeoutMs",
   "clock",
 ] satisfies (keyof BloomGuardOptions)[];
-/**
- * Lifetime of a filter under construction after its last step: a rebuild whose process died is
- * discarded.
- */
+/** After its last step: a rebuild whose process died is discarded. */
 const BUILD_TTL_MS = 60_000;
 
 class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard<Id> {
@@ -149,10 +146,7 @@ class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard
     return count;
   }
 
-  /**
-   * Adds ids to the filter under construction. With `lastBit` it takes the lock and creates that
-   * filter first.
-   */
+  /** With `lastBit`, takes the lock and creates the filter under construction first. */
   async #build(token: Buffer, ids: readonly Id[], lastBit = -1): Promise<void> {
     const args = { token, buildTtlMs: BUILD_TTL_MS, lastBit };
     const [isHeld] = await this.#call(bloomBuild, [this.#building, this.#lock], args, [ids]);
@@ -227,11 +221,8 @@ function validatedSize(options: Required<BloomGuardOptions>): BloomSize {
   throw new CachedError("CACHED_OPTION_INVALID", `bloomGuard: ${problems.join("; ")}`);
 }
 
-/** The size of a Bloom filter. */
 export interface BloomSize {
-  /** Length of the filter in bits. */
   readonly bits: number;
-  /** Number of bits that each id sets. */
   readonly bitsPerId: number;
 }
 

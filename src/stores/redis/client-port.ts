@@ -1,13 +1,9 @@
 import type { Cancel } from "../../core/base/clock.js";
 import type { ScriptArgument } from "./define-script.js";
 
-/**
- * What the store asks of a client. There is one implementation for ioredis and iovalkey (`ioredis-port.ts`), and one for
- * node-redis (`node-redis-port.ts`). All strings in replies are buffers.
- */
+/** What the store asks of a client, of ioredis and iovalkey or of node-redis. All strings in replies are buffers. */
 export interface ClientPort {
   readonly status: ClientStatus;
-  /** What the client connects to, for messages. */
   readonly place: string;
   readonly events: ClientEvents;
   /** The nodes of a Cluster. Undefined: the client has one server, whose name as a node is empty. */
@@ -58,11 +54,8 @@ export interface Command {
 
 /** The masters of a Cluster, by address. */
 export interface ClusterNodes {
-  /** Returns all of them. Empty until the client knows them. */
   masters(): readonly string[];
-  /** Returns that of a slot. Undefined if the client does not know it yet. */
   masterOf(slot: number): string | undefined;
-  /** Returns whether the client is connected to one. */
   isConnectedTo(node: string): boolean;
 }
 
@@ -70,7 +63,6 @@ export interface ClusterNodes {
 export interface ConnectionEvents {
   /** The server has accepted it. */
   onConnect(): void;
-  /** It can be used. */
   onReady(): void;
   /** `onEnd` follows if the connection has ended. */
   onError(error: Error): void;
@@ -95,12 +87,10 @@ export interface SubscriberConnection extends OwnConnectionPort {
   ping?(): Promise<unknown>;
 }
 
-/** A connection for writes. */
 export interface WriterConnection extends OwnConnectionPort {
   readonly port: ClientPort;
 }
 
-/** The events of a client, with what they are told with. */
 export interface ClientEvent {
   error: [error: Error];
   /** It begins to connect, for the first time or again. */
@@ -118,10 +108,7 @@ type Listener = (...event: unknown[]) => void;
 /** Has the client deliver an event, until what it returns is called. */
 export type StartEvent = (event: keyof ClientEvent, deliver: (...event: unknown[]) => void) => Cancel;
 
-/**
- * The events of a client, with one listener on the client for each event, however many stores and connections listen: an
- * EventEmitter warns about more than ten.
- */
+/** One listener on the client for each event, however many stores and connections listen: an EventEmitter warns about more than ten. */
 export class ClientEvents {
   readonly #start: StartEvent;
   readonly #started = new Map<keyof ClientEvent, { readonly listeners: Set<Listener>; stop: Cancel }>();
@@ -149,8 +136,47 @@ export class ClientEvents {
     };
   }
 
-  /** Delivers an event to those that listen. */
   emit<Event extends keyof ClientEvent>(event: Event, ...args: ClientEvent[Event]): void {
     for (const listener of [...(this.#started.get(event)?.listeners ?? [])]) listener(...args);
   }
+}
+
+/** A client that `redisStore` and `bloomGuard` take. Nothing is imported from any of them, not even types. */
+export type RedisClient = IoredisClient | NodeRedisClient;
+
+/**
+ * The part of a client of ioredis 5.4 or newer, ioredis 6 and iovalkey that the store uses: standalone, behind Sentinel and
+ * as a Cluster.
+ */
+export interface IoredisClient {
+  readonly options: object;
+  readonly status: string;
+  /** The present connection, once there is one. */
+  readonly stream?: { readonly bytesRead: number } | undefined;
+  pipeline(): RedisPipeline;
+  callBuffer(command: string, ...args: (string | Buffer | number)[]): Promise<unknown>;
+  mgetBuffer(...keys: string[]): Promise<unknown>;
+  duplicate(...args: never[]): unknown;
+  on(event: IoredisEvent, listener: (error: Error) => void): unknown;
+  off(event: IoredisEvent, listener: (error: Error) => void): unknown;
+}
+
+/** The events of ioredis that the store listens to. Only Cluster clients emit `node error`. */
+export type IoredisEvent = "error" | "connecting" | "ready" | "end" | "node error";
+
+/** Commands that are sent together. Replies are raw bytes. */
+export interface RedisPipeline {
+  callBuffer(command: string, args: (string | Buffer | number)[]): RedisPipeline;
+  exec(): Promise<[error: Error | null, reply: unknown][] | null>;
+}
+
+/**
+ * What the clients of node-redis (the packages `redis` and `@redis/client`) 5 or newer have in common: those of `createClient`,
+ * `createCluster` and `createSentinel`.
+ */
+export interface NodeRedisClient {
+  readonly isOpen: boolean;
+  connect(): Promise<unknown>;
+  withTypeMapping(...args: never[]): unknown;
+  sendCommand(...args: never[]): Promise<unknown>;
 }

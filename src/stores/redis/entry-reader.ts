@@ -1,17 +1,13 @@
 import type { Clock } from "../../core/base/clock.js";
-import { laterHead } from "../../core/store/clock-copies.js";
+import { laterHead } from "../../core/store/clock-log.js";
 import { readEntry } from "../../core/store/entry-layout.js";
+import { learnOffset, type ServerOffset } from "../../core/store/server-offset.js";
 import type { Reading, StoreRead } from "../../core/store/store.js";
 import type { ClientPort, Command } from "./client-port.js";
 import { chunksOf, groupByNode, send } from "./pipeline.js";
 import { type RedisClock, readHeadOf } from "./redis-clock.js";
-import { READ_TIME, type ServerTimes } from "./server-times.js";
 
-/**
- * Reads entries and the head of the invalidation clock in one round trip. This is what
- * every hit waits for, so a single server gets a path of its own: one command, without a pipeline or
- * groups.
- */
+/** Reads entries and the head of the clock in one round trip, which every hit waits for: on a single server with one command, without groups. */
 export class EntryReader {
   readonly #port: ClientPort;
   readonly #clock: Clock;
@@ -25,10 +21,7 @@ export class EntryReader {
     this.#invalidations = invalidations;
   }
 
-  /**
-   * See `Store.read`. On a single server, MGET reads everything, in one command unless there are many keys: it blocks the server for a
-   * short time only, unlike a script.
-   */
+  /** MGET blocks the server for a short time only, unlike a script. */
   async read(keys: readonly string[]): Promise<StoreRead> {
     if (this.#port.cluster !== undefined) return this.#readCluster(keys);
     const clockKey = this.#invalidations.key;
@@ -100,10 +93,7 @@ export class EntryReader {
     return { readings, clock };
   }
 
-  /**
-   * Sends commands to a node, with TIME before them if its time is not known. Returns their replies,
-   * errors in the place of all of them if TIME has failed, and the node's time.
-   */
+  /** With TIME before them if the time of the node is not known. If TIME has failed, its error is in the place of all replies. */
   async #sendTimed(
     node: string,
     commands: readonly Command[],
@@ -120,18 +110,15 @@ export class EntryReader {
   }
 }
 
-/** The most keys of one MGET. */
 const KEYS_PER_COMMAND = 250;
 
 /** Returns the names to read with each command, about the same number of them. */
 const partsOf = (names: readonly string[]): readonly (readonly string[])[] =>
   chunksOf(names, Math.ceil(names.length / Math.ceil(names.length / KEYS_PER_COMMAND)));
 
-/** What MGET returns for one key. */
 type Value = Buffer | null;
 type Values = readonly Value[];
 
-/** Reads the reply to the MGET of keys, and then of the head of the clock. */
 function serverRead(values: Values, keyCount: number, now: number): StoreRead {
   const readings = new Array<Reading>(keyCount);
   for (let at = 0; at < keyCount; at++) {
@@ -140,3 +127,48 @@ function serverRead(values: Values, keyCount: number, now: number): StoreRead {
   }
   return { readings, clock: values[keyCount] ?? undefined };
 }
+
+/** The time on each node, estimated from its TIME replies and the process's monotonic clock. */
+export class ServerTimes {
+  readonly #clock: Clock;
+  /** The largest offset observed, from which `notAfter` is computed: the server's clock is at least that far ahead. */
+  readonly #offsets = new Map<string, ServerOffset>();
+  readonly #latest = new Map<string, { readonly serverNow: number; readonly at: number }>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Returns the node's time at `at`, an instant of this process, if its last TIME reply is recent enough, else undefined. */
+  now(node: string, at = this.#clock.now()): number | undefined {
+    const latest = this.#latest.get(node);
+    if (latest === undefined) return undefined;
+    const elapsedMs = at - latest.at;
+    return elapsedMs >= EXTRAPOLATE_MS ? undefined : latest.serverNow + elapsedMs;
+  }
+
+  /**
+   * Records the reply to a TIME that was sent at `sentAt`, from which it counts: a process that reads it late takes the node's time for later than it
+   * is, never for earlier, and serves no value beyond its age. Returns the node's time now in milliseconds; 0 for an error.
+   */
+  record(node: string, reply: unknown, sentAt: number): number {
+    if (reply instanceof Error) return 0;
+    const [seconds, micros] = reply as [Buffer, Buffer];
+    const serverNow = Number(seconds.toString()) * 1000 + Math.floor(Number(micros.toString()) / 1000);
+    const readAt = this.#clock.now();
+    this.#latest.set(node, { serverNow, at: sentAt });
+    this.#offsets.set(node, learnOffset(this.#offsets.get(node), serverNow, readAt));
+    return Math.floor(serverNow + readAt - sentAt);
+  }
+
+  /** The latest time on the node at which the caller still waits for a reply; 0 if its time is unknown. */
+  notAfter(node: string, patienceMs: number): number {
+    const offset = this.#offsets.get(node);
+    return offset === undefined ? 0 : Math.ceil(this.#clock.now() + offset.ms + patienceMs);
+  }
+}
+
+/** For how long a server's time is extrapolated: a busy process sends TIME ten times a second, not with every read. */
+const EXTRAPOLATE_MS = 100;
+
+export const READ_TIME: Command = { name: "TIME", args: [] };

@@ -7,14 +7,14 @@ import {
   type ClusterNodes,
   type Command,
   type ConnectionEvents,
+  type IoredisClient,
+  type IoredisEvent,
   type OnMessage,
   type SubscriberConnection,
   type WriterConnection,
 } from "./client-port.js";
 import type { ScriptArgument } from "./define-script.js";
-import type { IoredisClient, IoredisEvent } from "./redis-client.js";
 
-/** A client of ioredis or iovalkey. */
 export class IoredisPort implements ClientPort {
   readonly events: ClientEvents;
   readonly cluster: ClusterNodes | undefined;
@@ -118,14 +118,12 @@ async function sendOne(port: ClientPort, command: Command): Promise<unknown> {
   return reply;
 }
 
-/** What a Cluster client has in addition: the nodes of each slot, the master first. */
 interface IoredisCluster extends IoredisClient {
   readonly isCluster: true;
   readonly slots: string[][];
   nodes(role: "master" | "all"): IoredisClient[];
 }
 
-/** A connection that was duplicated from the client. */
 interface IoredisDuplicate extends IoredisClient {
   subscribe(channel: string): Promise<unknown>;
   unsubscribe(channel: string): Promise<unknown>;
@@ -154,15 +152,14 @@ const clusterNodes = (client: IoredisCluster): ClusterNodes => ({
 const nodeAt = (cluster: IoredisCluster, address: string): IoredisClient | undefined =>
   cluster.nodes("master").find((master) => addressOf(master) === address);
 
-/** The address of a node, as the slots of a Cluster name it. */
 function addressOf({ options }: IoredisClient): string {
   const { host, port } = options as { readonly host?: string; readonly port?: number };
   return `${host}:${port}`;
 }
 
 /**
- * Options of connections that a store opens for itself. They never reconnect by themselves: that would be with the options,
- * and so the credentials, that the client had when they were made. Nor do they have options that change replies.
+ * Of connections that a store opens for itself. They never reconnect by themselves, since that would be with the credentials that the client had
+ * when they were made, and have no options that change replies.
  */
 const OWN_OPTIONS = {
   lazyConnect: false,

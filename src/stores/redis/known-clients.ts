@@ -1,5 +1,5 @@
 import { describeSetting } from "../../core/base/errors.js";
-import type { ClientPort } from "./client-port.js";
+import type { ClientPort, IoredisClient, NodeRedisClient, RedisClient } from "./client-port.js";
 import { IoredisPort } from "./ioredis-port.js";
 import type { NodeRedisServer, ServerOptions } from "./node-redis-connection.js";
 import {
@@ -9,7 +9,6 @@ import {
   sentinelPort,
   serverPort,
 } from "./node-redis-port.js";
-import type { IoredisClient, NodeRedisClient, RedisClient } from "./redis-client.js";
 
 /** Returns whether a value is a client, of whatever package. */
 export const isClient = (value: unknown): value is RedisClient => isIoredis(value) || isNodeRedis(value);

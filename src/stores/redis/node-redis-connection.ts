@@ -12,7 +12,6 @@ export const sendTo = (server: NodeRedisServer, command: Command): Promise<unkno
 export interface NodeRedisServer {
   readonly isOpen: boolean;
   readonly isReady: boolean;
-  /** How many connections it has had. */
   readonly socketEpoch: number;
   readonly options?: ServerOptions | undefined;
   sendCommand(args: readonly (string | Buffer)[], options: object): Promise<unknown>;
@@ -40,16 +39,12 @@ export const COMMAND_OPTIONS = { typeMapping: BUFFERS, asap: false } as const;
 /** While the client is connected. The time limit of the client is for commands that wait until it is, and costs as much as they do. */
 const READY_OPTIONS = { ...COMMAND_OPTIONS, timeout: undefined } as const;
 
-/** Returns a command as node-redis takes it: without numbers. */
 export const argsOf = ({ name, args }: Command): (string | Buffer)[] => [
   name,
   ...args.map((arg: ScriptArgument) => (typeof arg === "number" ? String(arg) : arg)),
 ];
 
-/**
- * Options of connections that a store opens for itself. They do not reconnect: their owner has to know when one has ended.
- * The client-side cache of a client is its own.
- */
+/** They do not reconnect, since their owner has to know when one has ended, and have no client-side cache of their own. */
 const OWN_OPTIONS = {
   disableOfflineQueue: false,
   commandsQueueMaxLength: undefined,
@@ -94,7 +89,6 @@ export function destroyQuietly(client: { destroy(): unknown }): void {
   new Promise((resolve) => resolve(client.destroy())).catch(() => undefined);
 }
 
-/** Opens a connection for messages to the server of a client. */
 export function openSubscriberOf(
   client: NodeRedisServer,
   events: ConnectionEvents,
@@ -120,7 +114,6 @@ interface Emitter {
   off(event: string, listener: (...args: never[]) => void): unknown;
 }
 
-/** Adds a listener to a client. Returns a function that removes it. */
 export function listen(client: object, event: string, listener: (...args: never[]) => void): Cancel {
   const emitter = client as Emitter;
   emitter.on(event, listener);

@@ -8,11 +8,8 @@ import {
   type ClusterNodes,
   type Command,
   type ConnectionEvents,
-  type OnMessage,
-  type SubscriberConnection,
   type WriterConnection,
 } from "./client-port.js";
-import { slotOfKey } from "./key-slot.js";
 import {
   argsOf,
   COMMAND_OPTIONS,
@@ -23,68 +20,47 @@ import {
   openSubscriberOf,
   sendTo,
 } from "./node-redis-connection.js";
+import { slotOfKey } from "./pipeline.js";
 
-/** A client of node-redis. */
-export class NodeRedisPort implements ClientPort {
-  readonly events: ClientEvents;
-  readonly cluster: ClusterNodes | undefined;
-  readonly #kind: NodeRedisKind;
-
-  constructor(kind: NodeRedisKind) {
-    this.#kind = kind;
-    this.events = kind.events;
-    this.cluster = kind.cluster;
-  }
-
-  get status(): ClientStatus {
-    return this.#kind.status();
-  }
-
-  get place(): string {
-    return this.#kind.place();
-  }
-
-  async send(commands: readonly Command[]): Promise<readonly unknown[]> {
+/** Returns the port of a client of node-redis. */
+function portOf(kind: NodeRedisKind): ClientPort {
+  const { serverFor, original } = kind;
+  const send = async (commands: readonly Command[]): Promise<readonly unknown[]> => {
     try {
-      const server = await this.#kind.serverFor(firstKeyOf(commands));
+      const server = await serverFor(firstKeyOf(commands));
       return await Promise.all(commands.map((command) => sendTo(server, command).catch(asError)));
     } catch (error) {
       return commands.map(() => asError(error));
     }
-  }
-
-  async sendMoved(command: Command): Promise<unknown> {
-    return this.#kind.sendMoved?.(command) ?? (await this.send([command]))[0];
-  }
-
-  async mget(keys: readonly string[]): Promise<unknown> {
-    return sendTo(await this.#kind.serverFor(keys[0]), { name: "MGET", args: keys });
-  }
-
-  async ask(node: string, command: Command): Promise<unknown> {
-    const { serverAt, serverFor } = this.#kind;
-    return sendTo(await (serverAt ?? serverFor)(node), command);
-  }
-
-  bytesReceivedFrom(): undefined {
-    return undefined;
-  }
-
-  openSubscriber(events: ConnectionEvents, onMessage: OnMessage): SubscriberConnection | undefined {
-    const original = this.#kind.original();
-    return original && openSubscriberOf(original, events, onMessage);
-  }
-
-  openWriter(events: ConnectionEvents): WriterConnection | undefined {
-    if (this.#kind.openWriter !== undefined) return this.#kind.openWriter(events);
-    const original = this.#kind.original();
-    if (original === undefined) return undefined;
-    const { connection, close } = duplicate(original, events);
-    return { port: serverPort(connection), close };
-  }
+  };
+  return {
+    events: kind.events,
+    cluster: kind.cluster,
+    get status() {
+      return kind.status();
+    },
+    get place() {
+      return kind.place();
+    },
+    send,
+    sendMoved: kind.sendMoved ?? (async (command) => (await send([command]))[0]),
+    mget: async (keys) => sendTo(await serverFor(keys[0]), { name: "MGET", args: keys }),
+    ask: async (node, command) => sendTo(await (kind.serverAt ?? serverFor)(node), command),
+    bytesReceivedFrom: () => undefined,
+    openSubscriber(events, onMessage) {
+      const client = original();
+      return client && openSubscriberOf(client, events, onMessage);
+    },
+    openWriter(events) {
+      if (kind.openWriter !== undefined) return kind.openWriter(events);
+      const client = original();
+      if (client === undefined) return undefined;
+      const { connection, close } = duplicate(client, events);
+      return { port: serverPort(connection), close };
+    },
+  };
 }
 
-/** What the store uses of a client of `createCluster`. */
 export interface NodeRedisCluster {
   readonly isOpen: boolean;
   readonly slots: readonly ({ readonly master: Node } | undefined)[];
@@ -106,7 +82,6 @@ interface Node {
   readonly client?: NodeRedisServer | undefined;
 }
 
-/** What the store uses of a client of `createSentinel`. */
 export interface NodeRedisSentinel {
   readonly isOpen: boolean;
   /** Calls a function with the client of the master, once there is one. */
@@ -125,7 +100,6 @@ interface NodeRedisKind {
   readonly serverAt?: (node: string) => NodeRedisServer | Promise<NodeRedisServer>;
   /** Returns what connections for messages and writes are duplicated from. Undefined: there is no server to connect to yet. */
   readonly original: () => NodeRedisServer | undefined;
-  /** Default: like any other command. */
   readonly sendMoved?: (command: Command) => Promise<unknown>;
   /** Default: a connection to the server of `original`. */
   readonly openWriter?: (events: ConnectionEvents) => WriterConnection;
@@ -134,7 +108,7 @@ interface NodeRedisKind {
 /** For a client of one server: that of `createClient`. */
 export function serverPort(client: NodeRedisServer): ClientPort {
   const names = { error: "error", connecting: "connect", ready: "ready", end: "end" } as const;
-  return new NodeRedisPort({
+  return portOf({
     place: () => {
       const { path, host = "localhost", port = 6_379 } = client.options?.socket ?? {};
       return path ?? `${host}:${port}`;
@@ -178,7 +152,7 @@ export function clusterPort(client: NodeRedisCluster, connecting?: Promise<unkno
     return client.nodeClient(master);
   }
   const names = { error: "error", connecting: "node-connect", ready: "node-ready", end: "disconnect" } as const;
-  return new NodeRedisPort({
+  return portOf({
     place: () => "the Cluster",
     status,
     events: new ClientEvents((event, deliver) => {
@@ -251,7 +225,6 @@ export function sentinelPort(sentinel: NodeRedisSentinel): ClientPort {
     return found;
   }
 
-  /** Returns the client of the present master, once it is connected. */
   function find(): Promise<NodeRedisServer> {
     if (!sentinel.isOpen) return Promise.reject(new Error("the client is closed"));
     // In an object, since a client that were thenable would be awaited.
@@ -266,7 +239,7 @@ export function sentinelPort(sentinel: NodeRedisSentinel): ClientPort {
 
   const readyMaster = (): NodeRedisServer | undefined => (master?.isReady === true ? master : undefined);
   find().catch(() => undefined);
-  return new NodeRedisPort({
+  return portOf({
     place: () => "the master of Sentinel",
     status: () => {
       if (!sentinel.isOpen) return "end";
@@ -284,7 +257,6 @@ interface Place {
   readonly port: number;
 }
 
-/** Returns the first key among commands, see `Command`. */
 function firstKeyOf(commands: readonly Command[]): string | undefined {
   for (const { name, args } of commands) {
     const key = args[name.startsWith("EVAL") ? 2 : 0];

@@ -2,7 +2,6 @@ import { throwIfAllFailed } from "../../core/store/answers.js";
 import { groupBy } from "../../core/store/group-by.js";
 import type { ClientPort, ClusterNodes, Command } from "./client-port.js";
 import type { Script, ScriptArgument, ScriptArguments } from "./define-script.js";
-import { slotOfKey } from "./key-slot.js";
 
 /**
  * Sends `commands` to one node in one round trip. Returns one reply per command, in the same order,
@@ -20,10 +19,7 @@ export async function send(port: ClientPort, commands: readonly Command[]): Prom
   );
 }
 
-/**
- * The keys of one node, as indexes, split into calls. On a Cluster each call holds keys of one slot
- * only.
- */
+/** The keys of one node, as indexes, split into calls: of one slot each on a Cluster. */
 export interface NodeKeys {
   readonly node: string;
   readonly calls: readonly (readonly number[])[];
@@ -36,15 +32,12 @@ export interface NodeKeys {
 const KEYS_PER_SCRIPT = 50;
 
 /**
- * Whether a command was not run because its slot has moved: either the node redirected it, or the
- * client has just learned of the move and rejected the pipeline. CLUSTERDOWN (no node serves the
- * slot) and TRYAGAIN (its keys are split between two nodes) do not count: they do not resolve
- * within a time budget.
+ * Whether a command was not run because its slot has moved: the node redirected it, or the client has just learned of the move. CLUSTERDOWN and
+ * TRYAGAIN do not count, since they do not resolve within a time budget.
  */
 const isMoved = (reply: unknown): boolean =>
   reply instanceof Error && /^(MOVED|ASK|All keys in the pipeline) /.test(reply.message);
 
-/** A script with all its arguments. */
 export interface ScriptCall {
   readonly script: Script<readonly string[]>;
   readonly args: readonly ScriptArgument[];
@@ -78,18 +71,12 @@ export async function sendScripts(
 
 const isNoScript = (reply: unknown): boolean => reply instanceof Error && reply.message.startsWith("NOSCRIPT");
 
-/**
- * Returns the Cluster node that serves `key`. A slot whose node the client does not know yet counts
- * as a node of its own.
- */
+/** A slot whose node the client does not know yet counts as a node of its own. */
 export const nodeOf = (cluster: ClusterNodes, key: string): string => nodeOfSlot(cluster, slotOfKey(key));
 
 const nodeOfSlot = (cluster: ClusterNodes, slot: number): string => cluster.masterOf(slot) ?? `slot ${slot}`;
 
-/**
- * Groups `keys` by the node that serves them. Without a Cluster there is one node, and any keys can
- * share a call; on a Cluster only keys of the same slot can.
- */
+/** Groups `keys` by the node that serves them. Only on a Cluster, keys have to share a slot to share a call. */
 export function groupByNode({ cluster }: ClientPort, keys: readonly string[]): readonly NodeKeys[] {
   if (cluster === undefined) return [{ node: "", calls: chunksOf([...keys.keys()], KEYS_PER_SCRIPT) }];
   const slots = [...groupBy(keys, slotOfKey)];
@@ -100,37 +87,38 @@ export function groupByNode({ cluster }: ClientPort, keys: readonly string[]): r
   }));
 }
 
-/** Returns items in lists of `size`, of which the last can be shorter. */
 export function chunksOf<Item>(items: readonly Item[], size: number): (readonly Item[])[] {
   const chunks: (readonly Item[])[] = [];
   for (let at = 0; at < items.length; at += size) chunks.push(items.slice(at, at + size));
   return chunks;
 }
 
-/** A script, its keys, its arguments for each call to a node, the values that follow for each key, and keys that follow those of each call. */
-export type RunArguments<Args extends readonly string[]> = [
-  script: Script<Args>,
-  keys: readonly string[],
-  argsOf: (node: string) => ScriptArguments<Args>,
-  valuesOf?: (index: number) => readonly ScriptArgument[],
-  moreKeys?: readonly string[],
-];
+/** What to run a script with. */
+export interface ScriptRun<Args extends readonly string[]> {
+  readonly script: Script<Args>;
+  readonly keys: readonly string[];
+  readonly argsOf: (node: string) => ScriptArguments<Args>;
+  /** Returns the values that follow for each key. Default: none. */
+  readonly valuesOf?: (index: number) => readonly ScriptArgument[];
+  /** Keys that follow those of each call. */
+  readonly moreKeys?: readonly string[];
+  /** Commands that follow the calls of each node. */
+  readonly trailing?: readonly Command[];
+}
 
 /**
- * Runs a script over keys: one pipeline per node, all in parallel, each followed by `trailing`.
- * Returns one reply per key in the order of `keys`, with an Error for each key whose call failed.
- * Rejects if all calls failed.
+ * Runs a script over keys: one pipeline per node, all in parallel. Returns one reply per key in the order of `keys`, with an
+ * Error for each key whose call failed. Rejects if all calls failed.
  */
 export async function runScript<Args extends readonly string[]>(
   port: ClientPort,
-  trailing: readonly Command[],
-  ...[script, keys, argsOf, valuesOf = () => [], moreKeys = []]: RunArguments<Args>
+  { script, keys, argsOf, valuesOf, moreKeys, trailing }: ScriptRun<Args>,
 ): Promise<readonly unknown[]> {
   const replies = new Array<unknown>(keys.length);
   const pipelines = groupByNode(port, keys).map(async ({ node, calls }) => {
     const scriptCalls = calls.map((indexes) => {
       const names = indexes.map((index) => keys[index] as string);
-      const values = indexes.flatMap((index) => valuesOf(index));
+      const values = valuesOf === undefined ? [] : indexes.flatMap(valuesOf);
       return { script, args: script.argumentsFor(names, argsOf(node), values, moreKeys) };
     });
     for (const [at, reply] of (await sendScripts(port, scriptCalls as never, trailing)).entries())
@@ -140,4 +128,28 @@ export async function runScript<Args extends readonly string[]>(
   await Promise.all(pipelines);
   throwIfAllFailed(replies);
   return replies;
+}
+
+const SLOTS = 16_384;
+
+/** CRC16-CCITT (XMODEM) of every byte, the checksum that Redis Cluster uses. */
+const CRC16: readonly number[] = Array.from({ length: 256 }, (_, byte) => {
+  let crc = byte << 8;
+  for (let bit = 0; bit < 8; bit++) crc = (crc & 0x8000) !== 0 ? (crc << 1) ^ 0x1021 : crc << 1;
+  return crc & 0xffff;
+});
+
+/** What is between the first `{` and the next `}`, or the whole key if there is nothing (Redis Cluster specification, "Hash tags"). */
+function hashTagIn(key: string): string {
+  const open = key.indexOf("{");
+  const close = open === -1 ? -1 : key.indexOf("}", open + 1);
+  return close > open + 1 ? key.slice(open + 1, close) : key;
+}
+
+/** Source: Redis Cluster specification, "Key distribution model". */
+export function slotOfKey(key: string): number {
+  let crc = 0;
+  for (const byte of Buffer.from(hashTagIn(key), "utf8"))
+    crc = ((crc << 8) ^ (CRC16[(crc >> 8) ^ byte] as number)) & 0xffff;
+  return crc % SLOTS;
 }

@@ -1,19 +1,20 @@
 import { randomBytes } from "node:crypto";
 import { HASH_TAGS } from "../../core/keys/hash-tags.js";
 import { throwIfAnyFailed } from "../../core/store/answers.js";
-import { appendToCopies } from "../../core/store/clock-copies.js";
-import { HEAD_BYTES, nonceOf, readHead } from "../../core/store/clock-log.js";
+import { type CopiedClock, HEAD_BYTES, nonceOf, readHead } from "../../core/store/clock-log.js";
 import type { ClientPort, Command } from "./client-port.js";
 import { nodeOf, runScript, send, sendScripts } from "./pipeline.js";
 import type { ReplicaWaitWriter } from "./replica-wait-writer.js";
+import { integerOf } from "./replies.js";
 import { appendClock } from "./scripts/append-clock.js";
 import { raiseClock } from "./scripts/raise-clock.js";
+import { replaceSettings as replaceScript } from "./scripts/replace-settings.js";
 
 /**
  * The invalidation clock in Redis: its head and its log. On a Cluster, both are on one master, and copies of the head on all of them, which
  * reads of any node include. A copy is raised before an invalidation is confirmed.
  */
-export class RedisClock {
+export class RedisClock implements CopiedClock {
   /** The key of the head on a server that is no Cluster, if the store has been opened for a cache. */
   key: string | undefined = undefined;
   readonly #port: ClientPort;
@@ -39,7 +40,6 @@ export class RedisClock {
     this.#copies = isOne ? [] : HASH_TAGS.filter((_, nth) => nth % COPIES_EACH === 0).map((tag) => `${name}:{${tag}}`);
   }
 
-  /** The key of the log. */
   get logKey(): string {
     return this.#log;
   }
@@ -64,19 +64,7 @@ export class RedisClock {
     return Promise.any(asked).catch(() => undefined);
   }
 
-  append(records: readonly Buffer[]): Promise<Buffer> {
-    if (this.#copies.length === 0) return this.#append(records, 0);
-    return appendToCopies(
-      {
-        append: (all, after) => this.#append(all, after),
-        raise: (head) => this.#raise(head),
-        read: (from) => this.read(from),
-      },
-      records,
-    );
-  }
-
-  async #append(records: readonly Buffer[], after: number): Promise<Buffer> {
+  async append(records: readonly Buffer[], after: number): Promise<Buffer> {
     const args = appendClock.argumentsFor(
       [this.#head, this.#log],
       { callerId: randomBytes(8), after, channel: this.#channel },
@@ -94,9 +82,15 @@ export class RedisClock {
     return head;
   }
 
-  async #raise(head: Buffer): Promise<readonly Buffer[]> {
+  async raise(head: Buffer): Promise<readonly Buffer[]> {
+    if (this.#copies.length === 0) return [];
     const { port, trailing } = this.#writer;
-    const replies = await runScript(port, trailing, raiseClock, this.#copies, () => ({ head }));
+    const replies = await runScript(port, {
+      script: raiseClock,
+      keys: this.#copies,
+      argsOf: () => ({ head }),
+      trailing,
+    });
     throwIfAnyFailed(replies);
     return replies as readonly Buffer[];
   }
@@ -111,5 +105,30 @@ export class RedisClock {
 /** On a Cluster, every fourth hash tag has a copy of the head: enough for 16 masters, and few to raise. */
 const COPIES_EACH = 4;
 
-/** The command that reads a copy of the head. */
 export const readHeadOf = (copy: string): Command => ({ name: "GETRANGE", args: [copy, 0, HEAD_BYTES - 1] });
+
+/** The settings of a prefix in Redis: one key, which on a Cluster is on the node of the log of the invalidation clock. */
+
+export const settingsKey = ({ cluster }: ClientPort, name: string): string =>
+  cluster === undefined ? name : `${name}:{${HASH_TAGS[0]}}`;
+
+export async function readSettings(port: ClientPort, key: string): Promise<Uint8Array | undefined> {
+  const [reply] = await send(port, [{ name: "GET", args: [key] }]);
+  // Anything else at the key counts as no settings, as in `replace-settings`.
+  if (reply instanceof Error && reply.message.startsWith("WRONGTYPE")) return undefined;
+  throwIfAnyFailed([reply]);
+  return Buffer.isBuffer(reply) ? reply : undefined;
+}
+
+export async function replaceSettings(
+  { port, trailing }: ReplicaWaitWriter,
+  key: string,
+  expected: Uint8Array | undefined,
+  content: Uint8Array,
+): Promise<boolean> {
+  const values = { expected: Buffer.from(expected ?? []), content: Buffer.from(content) };
+  const args = replaceScript.argumentsFor([key], values);
+  const [reply] = await sendScripts(port, [{ script: replaceScript, args }], trailing);
+  throwIfAnyFailed([reply]);
+  return integerOf(reply) === 1;
+}

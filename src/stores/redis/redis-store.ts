@@ -3,8 +3,8 @@ import { type Clock, systemClock } from "../../core/base/clock.js";
 import { CachedError } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
 import { throwIfAnyFailed } from "../../core/store/answers.js";
+import { appendToCopies } from "../../core/store/clock-log.js";
 import { splitAtOrigin, writeStoredEntry } from "../../core/store/entry-layout.js";
-import { newTokens } from "../../core/store/lease-token.js";
 import {
   type AcquireRequest,
   checkPrefix,
@@ -16,29 +16,24 @@ import {
   type StoreRequest,
   type Wake,
 } from "../../core/store/store.js";
-import type { ConnectionFailure, ConnectionListener } from "../../core/store/store-state.js";
-import { newValue } from "../../core/store/transitions.js";
-import type { ClientPort } from "./client-port.js";
-import { ConnectionErrors } from "./connection-errors.js";
-import type { Script, ScriptArgument, ScriptArguments } from "./define-script.js";
-import { EntryReader } from "./entry-reader.js";
-import { appendHistory, readHistory } from "./history.js";
+import type { ConnectionFailure, ConnectionListener, StoreReport } from "../../core/store/store-state.js";
+import { newTokens, newValue } from "../../core/store/transitions.js";
+import type { ClientPort, RedisClient } from "./client-port.js";
+import type { ScriptArgument } from "./define-script.js";
+import { EntryReader, ServerTimes } from "./entry-reader.js";
 import { isClient, portOf, problemOfClient } from "./known-clients.js";
+import { ConnectionErrors } from "./own-connection.js";
 import { nodeOf, runScript } from "./pipeline.js";
-import type { RedisClient } from "./redis-client.js";
-import { RedisClock } from "./redis-clock.js";
-import { readSettings, replaceSettings, settingsKey } from "./redis-settings.js";
+import { RedisClock, readSettings, replaceSettings, settingsKey } from "./redis-clock.js";
 import { type ReplicaWait, ReplicaWaitWriter, WriteConnection } from "./replica-wait-writer.js";
 import { checkReply, integerOf, isMissingRight, readGrant, readWakeup } from "./replies.js";
-import { redisReports } from "./reports.js";
+import { appendHistory, readHistory, redisReports } from "./reports.js";
 import { acquire } from "./scripts/acquire.js";
 import { release } from "./scripts/release.js";
 import { remove } from "./scripts/remove.js";
 import { renew } from "./scripts/renew.js";
 import { softInvalidate } from "./scripts/soft-invalidate.js";
 import { storeValues } from "./scripts/store-values.js";
-import { readServerInfo } from "./server-info.js";
-import { ServerTimes } from "./server-times.js";
 import { Subscriber } from "./subscriber.js";
 
 /**
@@ -72,7 +67,8 @@ export function redisStore(options: RedisStoreOptions): Store {
   return storeOn(port, clock, connections, new ReplicaWaitWriter(port, connections.writes, waitForReplicas));
 }
 
-/** The outcomes of storing values, by the reply of the script; errors are no outcome. */
+const keyOf = ({ key }: { readonly key: string }): string => key;
+
 const STORE_OUTCOMES: ReadonlyMap<unknown, StoreOutcome> = new Map([
   [1, "stored"],
   [0, "refused"],
@@ -97,7 +93,6 @@ export interface RedisStoreOptions {
   readonly clock?: Clock;
 }
 
-/** What all stores on a client share: the connections that they open besides it, and why it is not connected. */
 interface ClientConnections {
   readonly errors: ConnectionErrors;
   readonly subscriber: Subscriber;
@@ -128,7 +123,7 @@ function storeOn(
   const times = new ServerTimes(clock);
   const reader = new EntryReader(port, clock, times, invalidations);
   const watchers = new Set<ConnectionListener>();
-  /** The connections that cannot be used, with the last report of each. */
+  /** The last report of each connection that cannot be used. */
   const failures = new Map<string, ConnectionFailure>();
   let names: StoreNames | undefined;
   const settings = (): string => settingsKey(port, names?.settings ?? "");
@@ -142,17 +137,6 @@ function storeOn(
     for (const watcher of watchers) watcher.onOwn(report);
   }
 
-  /** Runs a script over the keys of items, each followed by what `valuesOf` returns. */
-  const run = <Args extends readonly string[], Item extends { readonly key: string }>(
-    script: Script<Args>,
-    items: readonly Item[],
-    argsOf: (node: string) => ScriptArguments<Args>,
-    valuesOf: (item: Item, index: number) => readonly ScriptArgument[],
-    moreKeys?: readonly string[],
-  ): Promise<readonly unknown[]> => {
-    const keys = items.map(({ key }) => key);
-    return runScript(port, [], script, keys, argsOf, (index) => valuesOf(items[index] as Item, index), moreKeys);
-  };
   const channel = (): { readonly wakeChannel: string } => ({ wakeChannel: names?.wakeChannel ?? "" });
 
   return {
@@ -164,57 +148,64 @@ function storeOn(
     read: reader.read.bind(reader),
     readSettings: () => readSettings(port, settings()),
     replaceSettings: (expected, content) => replaceSettings(writer, settings(), expected, content),
-    appendClock: (records) => invalidations.append(records),
+    appendClock: (records) => appendToCopies(invalidations, records),
     readClock: (from) => invalidations.read(from),
     async acquire(requests, { leaseMs, graceMs, patienceMs }, origin, holder) {
       const known = { epoch: Buffer.from(origin.epoch, "latin1"), position: doubleOf(origin.position) };
       const tokens = newTokens(requests.length, holder);
-      const replies = await run(
-        acquire,
-        requests,
-        (node) => ({ leaseMs, graceMs, notAfter: times.notAfter(node, patienceMs), ...known }),
-        ({ oldestPosition, supersededAt, endsFreshness }: AcquireRequest, index) => {
+      const replies = await runScript(port, {
+        script: acquire,
+        keys: requests.map(keyOf),
+        argsOf: (node) => ({ leaseMs, graceMs, notAfter: times.notAfter(node, patienceMs), ...known }),
+        valuesOf: (index) => {
+          const { oldestPosition, supersededAt, endsFreshness } = requests[index] as AcquireRequest;
           const superseded = supersededAt === 0 ? "" : endsFreshness === true ? -supersededAt : supersededAt;
           return [doubleOf(oldestPosition), tokens[index] as Buffer, superseded];
         },
-        invalidations.key === undefined ? [] : [invalidations.key],
-      );
+        moreKeys: invalidations.key === undefined ? [] : [invalidations.key],
+      });
       return replies.map((reply, index) => readGrant(reply, tokens[index] as Buffer));
     },
     async storeValues(requests) {
-      const replies = await run(storeValues, requests, channel, (request: StoreRequest) => {
+      const valuesOf = (index: number): readonly ScriptArgument[] => {
+        const request = requests[index] as StoreRequest;
         const { gen, grantedAt, ttlMs, body } = request;
         const [start, rest] = splitAtOrigin(writeStoredEntry(newValue(request)));
         const dropAt = ttlMs === undefined ? "never" : grantedAt + ttlMs;
         return [Buffer.from(gen, "latin1"), dropAt, body === undefined ? "kept" : start, rest];
+      };
+      const replies = await runScript(port, {
+        script: storeValues,
+        keys: requests.map(keyOf),
+        argsOf: channel,
+        valuesOf,
       });
       return replies.map((reply) => STORE_OUTCOMES.get(integerOf(reply)) ?? "unavailable");
     },
     async renew(holds, { leaseMs, graceMs }) {
-      const replies = await run(
-        renew,
-        holds,
-        () => ({ leaseMs, graceMs }),
-        ({ token }: Hold) => [Buffer.from(token, "latin1")],
-      );
+      const valuesOf = (index: number): readonly ScriptArgument[] => [
+        Buffer.from((holds[index] as Hold).token, "latin1"),
+      ];
+      const argsOf = (): { leaseMs: number; graceMs: number } => ({ leaseMs, graceMs });
+      const replies = await runScript(port, { script: renew, keys: holds.map(keyOf), argsOf, valuesOf });
       // A lease whose state is unknown counts as held; the next renewal tries again.
       return replies.map((reply) => reply instanceof Error || integerOf(reply) === 1);
     },
     async release(releases) {
-      const replies = await run(release, releases, channel, ({ token, outcome, holdMs, body }: Release) => [
-        Buffer.from(token, "latin1"),
-        outcome,
-        Math.max(1, Math.round(holdMs)),
-        Buffer.from(body),
-      ]);
+      const valuesOf = (index: number): readonly ScriptArgument[] => {
+        const { token, outcome, holdMs, body } = releases[index] as Release;
+        return [Buffer.from(token, "latin1"), outcome, Math.max(1, Math.round(holdMs)), Buffer.from(body)];
+      };
+      const replies = await runScript(port, { script: release, keys: releases.map(keyOf), argsOf: channel, valuesOf });
       return replies.map((reply) => integerOf(reply) === 1);
     },
     async remove(keys) {
-      throwIfAnyFailed(await runScript(port, [], remove, keys, channel));
+      throwIfAnyFailed(await runScript(port, { script: remove, keys, argsOf: channel }));
     },
     async softInvalidate(keys) {
       const callerId = randomBytes(8);
-      const replies = await runScript(port, [], softInvalidate, keys, () => ({ ...channel(), callerId }));
+      const argsOf = (): { wakeChannel: string; callerId: Buffer } => ({ ...channel(), callerId });
+      const replies = await runScript(port, { script: softInvalidate, keys, argsOf });
       throwIfAnyFailed(replies.map((reply) => checkReply(reply, callerId)));
     },
     appendHistory: (content, limits) => appendHistory(port, history(), content, limits),
@@ -256,7 +247,6 @@ function storeOn(
   };
 }
 
-/** The event that tells waiters that messages may have been lost. */
 const LOST: Parameters<Wake> = [undefined, undefined, undefined];
 
 /** Returns the bytes of a position, as scripts compare them. */
@@ -264,4 +254,30 @@ function doubleOf(number: number): Buffer {
   const bytes = Buffer.alloc(8);
   bytes.writeDoubleLE(number);
   return bytes;
+}
+
+/** Asks a server for its state with the command INFO. Rejects if it may not be run, or if there is no connection. */
+export async function readServerInfo(port: ClientPort, node: string): Promise<StoreReport> {
+  return parseInfo(String(await port.ask(node, { name: "INFO", args: [] })));
+}
+
+/** Parses the reply to INFO: lines of the form `name:value`, such as `db0:keys=3,expires=1` for each database that has keys. */
+export function parseInfo(info: string): StoreReport {
+  const fields = new Map([...info.matchAll(/^(\w+):(.*?)\r?$/gm)].map(([, name = "", value = ""]) => [name, value]));
+  const numberOf = (name: string): number | undefined => {
+    const value = Number(fields.get(name) ?? Number.NaN);
+    return Number.isFinite(value) ? value : undefined;
+  };
+  const [redis, valkey] = [fields.get("redis_version"), fields.get("valkey_version")];
+  return {
+    // Valkey has a version of Redis as well, for its clients.
+    version: valkey === undefined ? redis && `redis ${redis}` : `valkey ${valkey}`,
+    role: fields.get("role"),
+    entries: [...info.matchAll(/^db\d+:keys=(\d+)/gm)].reduce((sum, [, keys]) => sum + Number(keys), 0),
+    usedBytes: numberOf("used_memory"),
+    // 0 stands for no limit.
+    maxBytes: numberOf("maxmemory") || undefined,
+    evictionPolicy: fields.get("maxmemory_policy"),
+    evictions: numberOf("evicted_keys"),
+  };
 }

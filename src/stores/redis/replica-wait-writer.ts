@@ -12,7 +12,6 @@ import { OwnConnection } from "./own-connection.js";
  * Source: redis.io, WAIT.
  */
 export class ReplicaWaitWriter {
-  /** Commands to send after each write. */
   readonly trailing: readonly Command[];
   readonly #port: ClientPort;
   readonly #connection: WriteConnection;

@@ -1,4 +1,3 @@
-/** What replies and messages of a server say. */
 import { isError } from "../../core/base/built-in.js";
 import { readEntry } from "../../core/store/entry-layout.js";
 import type { Grant, Wake } from "../../core/store/store.js";
@@ -22,9 +21,8 @@ export const isRefusal = (error: unknown): error is Error =>
 export const integerOf = (reply: unknown): unknown => (typeof reply === "string" ? Number(reply) : reply);
 
 /**
- * Returns the reply of a script that returns `id`, which was passed to this call only, and an Error in the place of any other
- * reply. A client that mixes up replies must not confirm what was not done: ioredis has been seen to do so on a Cluster
- * whose nodes restart.
+ * Returns the reply `id` of a script, which only this call was passed, and an Error for any other: a client that mixes up replies, as ioredis on a
+ * Cluster whose nodes restart, must not confirm what was not done.
  */
 export function checkReply(reply: unknown, id: Buffer): unknown {
   if (reply instanceof Error || (Buffer.isBuffer(reply) && reply.equals(id))) return reply;
@@ -38,10 +36,7 @@ const TIME_BYTES = 8;
 /** The gen of a lease that another caller holds, and the remaining time. */
 const BUSY_BYTES = GEN_BYTES + 8;
 
-/**
- * Parses the reply of the script `acquire` for one key, which was requested with `token`: bytes that
- * are told apart by their length, or a status word followed by its details.
- */
+/** Parses the reply of the script `acquire`: bytes that are told apart by their length, or a status word followed by its details. */
 export function readGrant(reply: unknown, token: Buffer): Grant {
   if (reply instanceof Error) return { kind: "unavailable", error: reply };
   if (Buffer.isBuffer(reply)) {

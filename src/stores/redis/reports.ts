@@ -1,10 +1,19 @@
 import { createHash } from "node:crypto";
 import { HASH_TAGS, hashTagOf } from "../../core/keys/hash-tags.js";
 import { throwIfAnyFailed } from "../../core/store/answers.js";
-import { MAX_REPORTING, REPORTS_KEPT_MS, type ReportStore, replyAt } from "../../core/store/report-store.js";
+import {
+  type History,
+  type HistoryLimits,
+  type HistoryPart,
+  MAX_REPORTING,
+  REPORTS_KEPT_MS,
+  type ReportStore,
+  replyAt,
+} from "../../core/store/report-store.js";
 import type { ClientPort } from "./client-port.js";
 import { groupByNode, runScript, send, sendScripts } from "./pipeline.js";
 import { integerOf } from "./replies.js";
+import { appendHistory as appendScript } from "./scripts/append-history.js";
 import { askProcesses } from "./scripts/ask-processes.js";
 import { listReports } from "./scripts/list-reports.js";
 import { writeReport } from "./scripts/write-report.js";
@@ -33,7 +42,7 @@ export function redisReports(port: ClientPort, prefixName: () => string): Report
     },
     async list() {
       const args = { keptMs: REPORTS_KEPT_MS, maxReporting: MAX_REPORTING };
-      const replies = await runScript(port, [], listReports, indexes(), () => args);
+      const replies = await runScript(port, { script: listReports, keys: indexes(), argsOf: () => args });
       throwIfAnyFailed(replies);
       const lists = replies.map((reply) => (reply as readonly Buffer[]).map(String));
       const now = Math.max(...lists.map(([at]) => Number(at)));
@@ -61,7 +70,7 @@ export function redisReports(port: ClientPort, prefixName: () => string): Report
       return found;
     },
     async ask(ms) {
-      throwIfAnyFailed(await runScript(port, [], askProcesses, indexes(), () => ({ askMs: ms })));
+      throwIfAnyFailed(await runScript(port, { script: askProcesses, keys: indexes(), argsOf: () => ({ askMs: ms }) }));
     },
   };
 }
@@ -71,9 +80,41 @@ const ASKED = "?";
 /** Every part begins with the sequence of its report. */
 const SEQUENCE_BYTES = 8;
 
-/** Spreads ids of any form over the hash tags. */
 const digestOf = (text: string): string => createHash("sha256").update(text).digest("base64url");
 
-/** Returns the members of a sorted set with their scores. */
 const pairsOf = (list: readonly string[]): (readonly [string, number])[] =>
   list.flatMap((member, at) => (at % 2 === 0 ? [[member, Number(list[at + 1])] as const] : []));
+
+/** The history of a prefix: one key, on a Cluster on the node of its slot. */
+
+const SPACE = 0x20;
+
+export async function appendHistory(
+  port: ClientPort,
+  name: string,
+  content: Uint8Array,
+  { maxBytes, keepMs }: HistoryLimits,
+): Promise<void> {
+  const argsOf = (): { maxBytes: number; keepMs: number } => ({ maxBytes, keepMs });
+  const values = [Buffer.from(content)];
+  throwIfAnyFailed(await runScript(port, { script: appendScript, keys: [name], argsOf, valuesOf: () => values }));
+}
+
+export async function readHistory(port: ClientPort, name: string): Promise<History> {
+  const replies = await send(port, [
+    { name: "ZRANGE", args: [name, 0, -1] },
+    { name: "TIME", args: [] },
+  ]);
+  throwIfAnyFailed(replies);
+  const [members, [seconds, micros]] = replies as [Buffer[], [Buffer, Buffer]];
+  const now = Math.floor(Number(seconds) * 1000 + Number(micros) / 1000);
+  let since = now;
+  const parts: HistoryPart[] = [];
+  for (const member of members) {
+    const end = member.indexOf(SPACE);
+    const at = Math.floor(Number(end === -1 ? member : member.subarray(0, end)) / 1000);
+    if (end === -1) since = at;
+    else parts.push({ at, content: member.subarray(end + 1) });
+  }
+  return { now, since, parts };
+}

@@ -1,5 +1,5 @@
 import type { Cancel, Clock } from "../../core/base/clock.js";
-import { getOrMake } from "../../core/base/get-or-make.js";
+import { getOrMake } from "../../core/base/multimap.js";
 import type { ClientPort, SubscriberConnection } from "./client-port.js";
 import { OwnConnection } from "./own-connection.js";
 import { isRefusal } from "./replies.js";
@@ -15,7 +15,6 @@ export class Subscriber {
   #own: OwnConnection<SubscriberConnection> | undefined;
   /** The connection, while channels can be subscribed on it. */
   #connection: SubscriberConnection | undefined;
-  /** Why there is no connection. */
   #failure: Error | undefined;
 
   constructor(port: ClientPort, clock: Clock) {
@@ -23,7 +22,6 @@ export class Subscriber {
     this.#clock = clock;
   }
 
-  /** Adds a listener to a channel. Returns a function that removes it. */
   listen(name: string, listener: ChannelListener): Cancel {
     const made = (): Channel => ({ listeners: new Set(), isSubscribed: false, refusal: undefined });
     const channel = getOrMake(this.#channels, name, made);
@@ -97,7 +95,6 @@ export class Subscriber {
 /** All who listen poll as well, so it is enough to notice a broken connection after a while. */
 const CHECK = { everyMs: 1_000, timeoutMs: 2_000 };
 
-/** Who listens to a channel. */
 export interface ChannelListener {
   /** Undefined: messages may have been lost. Any client of the server may publish on the channel. */
   onMessage(message: Buffer | undefined): void;
@@ -107,9 +104,7 @@ export interface ChannelListener {
 
 interface Channel {
   readonly listeners: Set<ChannelListener>;
-  /** Whether the channel is subscribed on the connection. */
   isSubscribed: boolean;
-  /** Why the server has refused the channel. */
   refusal: Error | undefined;
 }
 

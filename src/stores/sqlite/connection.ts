@@ -1,7 +1,5 @@
-import { getOrMake } from "../../core/base/get-or-make.js";
+import { getOrMake } from "../../core/base/multimap.js";
 import { asError } from "../../core/store/answers.js";
-import type { SqliteDatabase, SqliteStatement } from "./sqlite-database.js";
-import { failureOf } from "./sqlite-failure.js";
 
 /** A connection to one database: prepared statements and transactions. */
 export class Connection {
@@ -95,7 +93,6 @@ export class Connection {
 const BLOCKING_MS = 5;
 /** After how many pages SQLite moves its log into the database: what takes a millisecond at once. */
 const LOG_PAGES = 256;
-/** The size to which the log is cut when it has grown beyond it. */
 const LOG_BYTES = 16 * 1024 * 1024;
 
 /** Marks a database of this store: "gqlc". */
@@ -128,7 +125,6 @@ class NoStore extends Error {
   readonly code = "SQLITE_NOTADB";
 }
 
-/** What a transaction works with. */
 export interface Work {
   readonly db: Connection;
   /** The time on the store's clock, from when the transaction had begun: what it waited for is over. */
@@ -137,3 +133,72 @@ export interface Work {
 
 /** Returns the bytes of a blob as a Buffer, without copying them. */
 export const bufferOf = (blob: Uint8Array): Buffer => Buffer.from(blob.buffer, blob.byteOffset, blob.byteLength);
+
+/**
+ * The part of a database that the store uses. `DatabaseSync` of node:sqlite and `Database` of better-sqlite3 have it; neither needs to be
+ * installed for this module to be loaded.
+ */
+export interface SqliteDatabase {
+  /** Runs statements that return nothing. */
+  exec(sql: string): unknown;
+  prepare(sql: string): SqliteStatement;
+  close(): unknown;
+}
+
+/** A prepared statement. Rows are objects by column, with numbers, strings, and blobs as `Uint8Array`. */
+export interface SqliteStatement {
+  /** Returns the first row. Undefined if there is none. */
+  get(...parameters: (string | number | Uint8Array)[]): unknown;
+  all(...parameters: (string | number | Uint8Array)[]): unknown[];
+  run(...parameters: (string | number | Uint8Array)[]): unknown;
+}
+
+/** Opens the database in a file. */
+export type OpenDatabase = (file: string) => SqliteDatabase;
+
+/** Not written into the `import`, so that no bundler takes a native package for a part of the application. */
+const OPTIONAL_PEER: string = "better-sqlite3";
+
+/**
+ * Returns how to open a database: by node:sqlite, which Node.js 22.13 and later have, or else by better-sqlite3. Rejects if there is
+ * neither.
+ */
+export async function findDatabase(): Promise<OpenDatabase> {
+  const builtIn = process.getBuiltinModule?.("node:sqlite" as string) as
+    | { readonly DatabaseSync: new (file: string) => SqliteDatabase }
+    | undefined;
+  if (builtIn !== undefined) return (file) => new builtIn.DatabaseSync(file);
+  const { default: Database } = (await import(OPTIONAL_PEER).catch((cause: unknown) => {
+    throw new Error(
+      `sqliteStore: expected node:sqlite or better-sqlite3, got neither in Node.js ${process.version}; use Node.js 22.13 or newer, or npm install better-sqlite3`,
+      { cause },
+    );
+  })) as { readonly default: new (file: string) => SqliteDatabase };
+  return (file) => new Database(file);
+}
+
+/**
+ * What an error of a database means for the store:
+ *
+ * - `busy`: another process has it locked.
+ * - `full`: there is no space on the disk.
+ * - `damaged`: what is in the file is no database, or not a whole one.
+ * - `forbidden`: this process may not read or write it.
+ */
+export type SqliteFailure = "busy" | "full" | "damaged" | "forbidden" | "other";
+
+/** By the primary result codes of SQLite, https://sqlite.org/rescode.html, and those of the file system. */
+const CODES: readonly (readonly [SqliteFailure, ...(string | number)[]])[] = [
+  ["busy", 5, 6, "SQLITE_BUSY", "SQLITE_LOCKED"],
+  ["full", 13, "SQLITE_FULL", "ENOSPC", "EDQUOT"],
+  ["damaged", 11, 26, "SQLITE_CORRUPT", "SQLITE_NOTADB"],
+  ["forbidden", 3, 8, 23, "SQLITE_PERM", "SQLITE_READONLY", "SQLITE_AUTH", "EACCES", "EPERM", "EROFS"],
+];
+
+/** node:sqlite says a number in `errcode`, better-sqlite3 a name in `code`, both of extended codes. */
+export function failureOf(error: unknown): SqliteFailure {
+  const { code, errcode } = (error ?? {}) as { readonly code?: unknown; readonly errcode?: unknown };
+  const primary =
+    typeof errcode === "number" ? errcode & 0xff : (/^SQLITE_[A-Z]+/.exec(String(code))?.[0] ?? String(code));
+  return CODES.find(([, ...codes]) => codes.includes(primary))?.[0] ?? "other";
+}

@@ -16,9 +16,7 @@ import {
 import { uptime } from "node:os";
 import { dirname, join } from "node:path";
 import { type Clock, wallTimeOf } from "../../core/base/clock.js";
-import { Connection } from "./connection.js";
-import type { OpenDatabase } from "./sqlite-database.js";
-import { failureOf } from "./sqlite-failure.js";
+import { Connection, failureOf, type OpenDatabase } from "./connection.js";
 
 /**
  * The database of a path, and which one that is now. The file at the path is a pointer, the name of a folder beside it with the
@@ -45,12 +43,10 @@ export class DatabaseFile {
     this.#findDatabase = find;
   }
 
-  /** Allows connections until it is closed. */
   use(): void {
     this.#isInUse = true;
   }
 
-  /** Returns a connection to the database that is in use now. */
   async connect(): Promise<Connection> {
     this.#open ??= await this.#findDatabase();
     if (!this.#isInUse)
@@ -60,7 +56,6 @@ export class DatabaseFile {
     return this.#attached.connection;
   }
 
-  /** Replaces the database of a connection, which is damaged. */
   replace(connection: Connection): void {
     const attached = this.#attached;
     if (attached === undefined || attached.connection !== connection) return;
@@ -226,7 +221,6 @@ function linkOrRename(file: string, name: string): void {
   }
 }
 
-/** Something at a path that this store has not made. */
 export class ForeignFile extends Error {}
 
 /** Returns what the pointer says. Undefined if there is none. Throws `ForeignFile` for anything else, which it leaves as it is. */
@@ -267,7 +261,6 @@ function stampAt(path: string): string | undefined {
 
 const stampOf = ({ ino, mtimeMs }: Stats): string => `${ino} ${mtimeMs}`;
 
-/** Returns which files these are, whatever is in them. */
 const filesIn = (folder: string): (number | undefined)[] =>
   FILES.map((name) => statSync(join(folder, name), { throwIfNoEntry: false })?.ino);
 

@@ -2,19 +2,31 @@ import { resolve } from "node:path";
 import { type Clock, systemClock } from "../../core/base/clock.js";
 import { CachedError, describeSetting } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
-import { areSameBytes } from "../../core/store/bytes.js";
 import { readHead } from "../../core/store/clock-log.js";
-import { newTokens } from "../../core/store/lease-token.js";
-import { checkPrefix, type Grant, type Store, type StoreNames } from "../../core/store/store.js";
-import { markTooLarge, type StoredEntry, transitions } from "../../core/store/transitions.js";
+import { MAX_REPORTING, REPORTS_KEPT_MS, type ReportStore, replyAt } from "../../core/store/report-store.js";
+import { areSameBytes, checkPrefix, type Grant, type Store, type StoreNames } from "../../core/store/store.js";
+import { type Decision, decisions, newTokens, type StoredEntry, transitions } from "../../core/store/transitions.js";
 import { AwaitedLoads } from "./awaited-loads.js";
-import type { Work } from "./connection.js";
+import { bufferOf, failureOf, findDatabase, type OpenDatabase, type Work } from "./connection.js";
 import { DatabaseFile, ForeignFile, readPointer } from "./database-file.js";
-import { countEntries, findEntry, knownEntry, makeRoom, putEntry, removeEntry, sizeOf, usedBytes } from "./entries.js";
-import { appendClock, appendHistory, readContent, readHistory, readLogFrom, writeContent } from "./named-content.js";
-import { findDatabase, type OpenDatabase } from "./sqlite-database.js";
-import { failureOf } from "./sqlite-failure.js";
-import { sqliteReports } from "./sqlite-reports.js";
+import {
+  appendClock,
+  appendHistory,
+  countEntries,
+  findEntry,
+  knownEntry,
+  makeRoom,
+  putEntry,
+  readContent,
+  readHistory,
+  readInstant,
+  readLogFrom,
+  removeEntry,
+  sizeOf,
+  usedBytes,
+  writeContent,
+  writeInstant,
+} from "./entries.js";
 import { Transactions } from "./transactions.js";
 
 /**
@@ -99,24 +111,32 @@ function storeIn(file: DatabaseFile, clock: Clock, maxBytes: number): Store {
   const settingsName = (): string => names?.settings ?? "";
   const logName = (): string => names?.invalidationLog ?? "";
 
-  /** Decides about each item in turn, and writes what `change` is called with as the entry at its key. */
+  /** Decides about each item in turn. */
   function changeEach<Item extends { readonly key: string }, Result>(
     work: Work,
     items: readonly Item[],
-    decide: (change: (stored: StoredEntry | undefined) => void, item: Item, index: number) => Result,
+    decide: (item: Item, index: number) => Decision<Result>,
   ): Result[] {
     let written = 0;
     const results = items.map((item, index) => {
-      const change = (stored: StoredEntry | undefined): void => {
+      const { result, change } = decide(item, index);
+      if (change !== undefined) {
         written++;
-        putEntry(work, item.key, stored);
-        awaited.update(item.key, stored?.gen ?? "");
-      };
-      return decide(change, item, index);
+        putEntry(work, item.key, change.to);
+        awaited.update(item.key, change.to?.gen ?? "");
+      }
+      return result;
     });
     if (written > 0) makeRoom(work, written, maxBytes);
     return results;
   }
+
+  /** The same in a transaction of its own. What another release has written stays. */
+  const transitionsOf = <Item extends { readonly key: string }, Result>(
+    items: readonly Item[],
+    decide: (before: StoredEntry | undefined, item: Item, work: Work) => Decision<Result>,
+  ): Promise<Result[]> =>
+    transactions.write((work) => changeEach(work, items, (item) => decide(knownEntry(work, item.key), item, work)));
 
   return {
     name: "sqlite",
@@ -143,14 +163,14 @@ function storeIn(file: DatabaseFile, clock: Clock, maxBytes: number): Store {
         const head = readHead(readContent(work.db, clockName()));
         if (head?.epoch !== epoch || clock.now() > lateAt) return requests.map(() => ({ kind: "expired" }));
         const origin = { epoch, position: Math.min(position, head.position) };
-        return changeEach(work, requests, (change, request, index): Grant => {
+        return changeEach(work, requests, (request, index): Decision<Grant> => {
           const token = (tokens[index] as Buffer).toString("latin1");
           const before = findEntry(work, request.key);
-          if (before === "unknown-format") return { kind: "unknown-format" };
+          if (before === "unknown-format") return { result: { kind: "unknown-format" } };
           const { stored, grant } = transitions.acquire(before, request, token, times, origin, work.now);
           // That others wait is written once, for the inspection: they find out by themselves when the load has ended.
-          if (grant.kind === "granted" || (grant.kind === "busy" && before?.hasWaiters !== true)) change(stored);
-          return grant;
+          const isChanged = grant.kind === "granted" || (grant.kind === "busy" && before?.hasWaiters !== true);
+          return { result: grant, change: isChanged ? { to: stored } : undefined };
         });
       }, times.patienceMs);
       for (const [index, { key }] of requests.entries()) {
@@ -160,32 +180,11 @@ function storeIn(file: DatabaseFile, clock: Clock, maxBytes: number): Store {
       return grants;
     },
     storeValues: (requests) =>
-      transactions.write((work) =>
-        changeEach(work, requests, (change, request) => {
-          const before = knownEntry(work, request.key);
-          const { stored, outcome } = transitions.storeValue(before, request, work.now);
-          if (outcome === "refused" || before === undefined) return outcome;
-          const isTooLarge = stored !== undefined && sizeOf(request.key, stored) > maxBytes * LARGEST_PART;
-          change(isTooLarge ? markTooLarge(request, before, work.now) : stored);
-          return isTooLarge ? "unavailable" : outcome;
-        }),
+      transitionsOf(requests, (before, request, { now }) =>
+        decisions.storeValue(before, request, now, (stored) => sizeOf(request.key, stored) > maxBytes * LARGEST_PART),
       ),
-    renew: (holds, times) =>
-      transactions.write((work) =>
-        changeEach(work, holds, (change, hold) => {
-          const renewed = transitions.renew(knownEntry(work, hold.key), hold, times, work.now);
-          if (renewed !== undefined) change(renewed);
-          return renewed !== undefined;
-        }),
-      ),
-    release: (releases) =>
-      transactions.write((work) =>
-        changeEach(work, releases, (change, release) => {
-          const { isHeld, stored } = transitions.release(knownEntry(work, release.key), release, work.now);
-          if (isHeld) change(stored);
-          return isHeld;
-        }),
-      ),
+    renew: (holds, times) => transitionsOf(holds, (before, hold, { now }) => decisions.renew(before, hold, times, now)),
+    release: (releases) => transitionsOf(releases, (before, end, { now }) => decisions.release(before, end, now)),
     async remove(keys) {
       await transactions.write(({ db }) => {
         for (const key of keys) removeEntry(db, key);
@@ -194,12 +193,7 @@ function storeIn(file: DatabaseFile, clock: Clock, maxBytes: number): Store {
     },
     async softInvalidate(keys) {
       const items = keys.map((key) => ({ key }));
-      await transactions.write((work) =>
-        changeEach(work, items, (change, { key }) => {
-          const before = knownEntry(work, key);
-          if (before !== undefined) change(transitions.softInvalidate(before));
-        }),
-      );
+      await transitionsOf(items, decisions.softInvalidate);
     },
     inspect: () =>
       transactions.read(({ db }) => ({
@@ -228,3 +222,64 @@ function storeIn(file: DatabaseFile, clock: Clock, maxBytes: number): Store {
     },
   };
 }
+
+/** Keeps the reports of the processes of one prefix, whose `StoreNames.invalidationLog` is `prefixName()`. */
+export function sqliteReports(transactions: Transactions, prefixName: () => string): ReportStore {
+  const asked = (): string => `${prefixName()}:asked`;
+
+  function dropOld({ db, now }: Work): void {
+    const sql =
+      "DELETE FROM reports_1 WHERE rowid IN (SELECT rowid FROM reports_1 WHERE name = ? AND drop_at <= ? LIMIT ?)";
+    db.run(sql, prefixName(), now, EXPIRED);
+    db.run("DELETE FROM processes_1 WHERE name = ? AND reported_at <= ?", prefixName(), now - REPORTS_KEPT_MS);
+  }
+
+  return {
+    write: ({ process, sequence, parts }) =>
+      transactions.write((work) => {
+        const { db, now } = work;
+        const prefix = prefixName();
+        dropOld(work);
+        const known = db.get("SELECT 1 FROM processes_1 WHERE name = ? AND process = ?", prefix, process);
+        db.run(
+          "INSERT OR REPLACE INTO processes_1 (name, process, reported_at) VALUES (?, ?, ?)",
+          prefix,
+          process,
+          now,
+        );
+        const sql = `INSERT INTO reports_1 (name, process, part, sequence, drop_at, bytes) VALUES (?, ?, ?, ?, ?, ?)
+          ON CONFLICT (name, process, part) DO UPDATE
+          SET sequence = excluded.sequence, drop_at = excluded.drop_at, bytes = excluded.bytes WHERE sequence <= excluded.sequence`;
+        for (const { name, bytes, keepMs } of parts) db.run(sql, prefix, process, name, sequence, now + keepMs, bytes);
+        return { ...replyAt(now, readInstant(db, asked())), isFirst: known === undefined };
+      }),
+    list: () =>
+      transactions.read(({ db, now }) => {
+        const sql = `SELECT process AS id, reported_at AS reportedAt FROM processes_1
+          WHERE name = ? AND reported_at > ? ORDER BY reported_at DESC LIMIT ?`;
+        const processes = db.all<{ id: string; reportedAt: number }>(
+          sql,
+          prefixName(),
+          now - REPORTS_KEPT_MS,
+          MAX_REPORTING,
+        );
+        return {
+          ...replyAt(now, readInstant(db, asked())),
+          processes: processes.map(({ id, reportedAt }) => ({ id, reportedAt })),
+        };
+      }),
+    read: (wanted) =>
+      transactions.read(({ db, now }) => {
+        const sql = "SELECT bytes FROM reports_1 WHERE name = ? AND process = ? AND part = ? AND drop_at > ?";
+        return wanted.map(({ process, part }) => {
+          const row = db.get<{ readonly bytes: Uint8Array }>(sql, prefixName(), process, part, now);
+          return row && bufferOf(row.bytes);
+        });
+      }),
+    ask: (ms) =>
+      transactions.write(({ db, now }) => writeInstant(db, asked(), Math.max(readInstant(db, asked()), now + ms))),
+  };
+}
+
+/** A report deletes this many parts at most that have expired. */
+const EXPIRED = 100;

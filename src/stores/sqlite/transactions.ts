@@ -1,8 +1,7 @@
 import { type Clock, wallTimeOf } from "../../core/base/clock.js";
-import type { Connection, Work } from "./connection.js";
+import { type Connection, failureOf, type SqliteFailure, type Work } from "./connection.js";
 import type { DatabaseFile } from "./database-file.js";
 import { dropOldest } from "./entries.js";
-import { failureOf, type SqliteFailure } from "./sqlite-failure.js";
 
 /**
  * Runs transactions on the database that is in use. SQLite works on the calling thread, so that nothing here may take long: a lock of

@@ -1,7 +1,7 @@
 import { createCache } from "../../cache.js";
 import { CachedError, messageOf } from "../../core/base/errors.js";
 import { partsOf } from "../../core/parts.js";
-import type { RedisClient } from "../../stores/redis/redis-client.js";
+import type { RedisClient } from "../../stores/redis/client-port.js";
 import { redisStore } from "../../stores/redis/redis-store.js";
 import { askSchema } from "../inspection/asking.js";
 import { inspectionSchema } from "../inspection/schema.js";

@@ -1,10 +1,5 @@
-<<<<<<< HEAD
-import { CachedError, describeSetting } from "../../core/base/errors.js";
-import { middleOf } from "../../core/telemetry/counters.js";
-=======
 import { describeSetting, optionInvalid } from "../../core/base/errors.js";
-import { middleOf } from "../../core/telemetry/durations.js";
->>>>>>> st-s4
+import { middleOf } from "../../core/telemetry/counters.js";
 import type { CacheAdvice, CacheInspectionAdviceArgs, CacheLifetimes } from "../../generated/schema.js";
 import type { FleetCounts } from "../fleet/fleet.js";
 import { countsUnder, type Tally } from "../fleet/tally.js";

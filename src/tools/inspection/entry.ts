@@ -8,7 +8,7 @@ import {
 import type { Key } from "../../core/keys/key.js";
 import type { LoaderRule } from "../../core/loader/loader-rule.js";
 import type { Entry } from "../../core/store/entry.js";
-import { begunAt, holderOf } from "../../core/store/lease-token.js";
+import { begunAt, holderOf } from "../../core/store/transitions.js";
 import type { RememberedInvalidations } from "../../core/tier/invalidation/invalidation-history.js";
 import { prepareFor } from "../../core/tier/request/verdict.js";
 import type {

@@ -3,7 +3,7 @@ import type { CacheParts } from "../../core/parts.js";
 import type { Policy } from "../../core/policy/policy.js";
 import { type BodyParts, readBody } from "../../core/store/body.js";
 import type { Entry } from "../../core/store/entry.js";
-import { begunAt } from "../../core/store/lease-token.js";
+import { begunAt } from "../../core/store/transitions.js";
 import { evaluateFreshness, type Freshness, ownPolicy } from "../../core/tier/entry/freshness.js";
 import type { TagsState } from "../../core/tier/record/known-positions.js";
 import type { RequestTags } from "../../core/tier/request/request.js";

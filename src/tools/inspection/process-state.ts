@@ -1,8 +1,7 @@
 import { dateOf } from "../../core/base/clock.js";
 import type { CacheParts } from "../../core/parts.js";
 import type { BreakerStatus } from "../../core/store/breaker.js";
-import type { Latency } from "../../core/store/latencies.js";
-import type { StoreFailure } from "../../core/store/node-record.js";
+import type { Latency, StoreFailure } from "../../core/store/node-record.js";
 import type {
   CacheBulkhead,
   CacheLease,

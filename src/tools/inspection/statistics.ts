@@ -1,12 +1,7 @@
 import type { Variant } from "../../core/keys/key.js";
 import type { Policy, PolicySettings } from "../../core/policy/policy.js";
-<<<<<<< HEAD
 import { COUNTERS, NOTHING_OBSERVED, type ObservedCounts, percentileOf } from "../../core/telemetry/counters.js";
-=======
-import { COUNTERS, NOTHING_OBSERVED, type ObservedCounts } from "../../core/telemetry/counters.js";
-import { percentileOf } from "../../core/telemetry/durations.js";
 import { CALLS_SOURCE } from "../../core/telemetry/events.js";
->>>>>>> st-s4
 import type {
   CacheBypass,
   CacheBypassReason,

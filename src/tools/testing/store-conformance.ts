@@ -11,8 +11,7 @@ import {
   writeRecord,
 } from "../../core/store/clock-log.js";
 import type { Entry } from "../../core/store/entry.js";
-import { HISTORY_OVERHEAD_BYTES, type HistoryLimits } from "../../core/store/history.js";
-import type { ReportStore } from "../../core/store/report-store.js";
+import { HISTORY_OVERHEAD_BYTES, type HistoryLimits, type ReportStore } from "../../core/store/report-store.js";
 import type {
   AcquireRequest,
   ClockOrigin,

@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { copyPlain } from "../../../src/core/codec/copy-plain.js";
-import { jsonCodec } from "../../../src/core/codec/json-codec.js";
+import { copyPlain, jsonCodec } from "../../../src/core/codec/json-codec.js";
 import { createPacking } from "../../../src/core/codec/packing.js";
 
 /** Every object and array inside a value. */

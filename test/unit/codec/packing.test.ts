@@ -2,8 +2,7 @@ import { randomBytes } from "node:crypto";
 import { deflateSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { type Codec, Unreadable } from "../../../src/core/codec/codec.js";
-import { createPacking, type PackingSettings } from "../../../src/core/codec/packing.js";
-import { StoredText } from "../../../src/core/codec/stored-text.js";
+import { createPacking, type PackingSettings, StoredText } from "../../../src/core/codec/packing.js";
 import { msgpackrCodec } from "../../../src/tools/msgpackr/msgpackr-codec.js";
 
 const packing = (settings: Partial<PackingSettings> = {}): ReturnType<typeof createPacking> =>

@@ -1,6 +1,6 @@
 import { FakeClock } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { ServerClock } from "../../../src/stores/memcached/server-clock.js";
+import { ServerClock } from "../../../src/stores/memcached/server.js";
 
 /**
  * A ServerClock and a fake server, which is `serverMs` ahead of the process's clock and reports

@@ -1,7 +1,7 @@
 import { EventEmitter } from "node:events";
 import { describe, expect, it } from "vitest";
-import { ConnectionErrors } from "../../../src/stores/redis/connection-errors.js";
 import { IoredisPort } from "../../../src/stores/redis/ioredis-port.js";
+import { ConnectionErrors } from "../../../src/stores/redis/own-connection.js";
 
 const OPTIONS = { options: { host: "cache-1", port: 6379 } };
 

@@ -2,8 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { ClientPort } from "../../../src/stores/redis/client-port.js";
 import { defineScript } from "../../../src/stores/redis/define-script.js";
 import { IoredisPort } from "../../../src/stores/redis/ioredis-port.js";
-import { slotOfKey } from "../../../src/stores/redis/key-slot.js";
-import { groupByNode, send, sendScripts } from "../../../src/stores/redis/pipeline.js";
+import { groupByNode, send, sendScripts, slotOfKey } from "../../../src/stores/redis/pipeline.js";
 
 type Reply = [error: Error | null, reply: unknown];
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { parseInfo } from "../../../src/stores/redis/server-info.js";
+import { parseInfo } from "../../../src/stores/redis/redis-store.js";
 
 const INFO = [
   "# Server",

@@ -1,6 +1,6 @@
 import { FakeClock } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { ServerTimes } from "../../../src/stores/redis/server-times.js";
+import { ServerTimes } from "../../../src/stores/redis/entry-reader.js";
 
 /** The reply to TIME of a server at `ms`. */
 const replyOf = (ms: number): readonly Buffer[] => [

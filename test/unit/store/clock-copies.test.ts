@@ -1,8 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { appendToCopies, type CopiedClock, laterHead } from "../../../src/core/store/clock-copies.js";
 import {
   appendToClock,
+  appendToCopies,
   type ClockHead,
+  type CopiedClock,
+  laterHead,
   readHead,
   readLog,
   type StoredClock,

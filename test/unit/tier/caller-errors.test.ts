@@ -1,7 +1,7 @@
 import { FakeClock } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import type { Key } from "../../../src/core/keys/key.js";
-import { CallerErrors } from "../../../src/core/tier/source/caller-errors.js";
+import { CallerErrors } from "../../../src/core/tier/source/error-signs.js";
 
 describe("CallerErrors", () => {
   const [key, other] = [{ input: "key" }, { input: "other" }] as [Key, Key];

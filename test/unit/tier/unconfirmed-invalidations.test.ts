@@ -1,7 +1,9 @@
 import { describe, expect, it } from "vitest";
 import type { EntryIdentity } from "../../../src/core/keys/key.js";
-import { RecentInvalidations } from "../../../src/core/tier/invalidation/recent-invalidations.js";
-import { UnconfirmedInvalidations } from "../../../src/core/tier/record/unconfirmed-invalidations.js";
+import {
+  RecentInvalidations,
+  UnconfirmedInvalidations,
+} from "../../../src/core/tier/record/unconfirmed-invalidations.js";
 
 const keyOf = (digest: string, variantId = "v"): EntryIdentity => ({
   name: `gc:1:Query.a:${variantId}:${digest}`,

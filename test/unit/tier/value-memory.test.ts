@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { StoredText } from "../../../src/core/codec/stored-text.js";
+import { StoredText } from "../../../src/core/codec/packing.js";
 import { ValueMemory } from "../../../src/core/tier/near/value-memory.js";
 
 /** The bytes of heap that `bench/near-sizes.ts` has measured for values, without what the near cache adds. */

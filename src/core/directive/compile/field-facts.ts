@@ -1,5 +1,5 @@
 import { type GraphQLNamedType, type GraphQLObjectType, type GraphQLSchema, getNamedType } from "graphql";
-import { getOrMake } from "../../base/get-or-make.js";
+import { getOrMake } from "../../base/multimap.js";
 import type { CacheParts } from "../../parts.js";
 import { mergeSettings, type PolicySettings } from "../../policy/policy.js";
 import type { FieldRule } from "../../schema-rules.js";

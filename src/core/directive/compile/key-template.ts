@@ -5,8 +5,8 @@ import {
   isInputObjectType,
   isRequiredArgument,
 } from "graphql";
-import { getOrMake } from "../../base/get-or-make.js";
 import { defaultOf, type Input } from "../../base/graphql-version.js";
+import { getOrMake } from "../../base/multimap.js";
 import type { ValueWriter } from "../../keys/canonical.js";
 import type { Policy } from "../../policy/policy.js";
 import type { KeyPath } from "../../schema-rules.js";

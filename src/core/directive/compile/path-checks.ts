@@ -13,7 +13,7 @@ import {
   isObjectType,
   specifiedScalarTypes,
 } from "graphql";
-import { closestTo } from "../../base/spelling.js";
+import { closestTo } from "../../base/option-names.js";
 import { EACH, type Path } from "../../keys/path.js";
 import type { AnyField } from "./field-rule.js";
 import { hasOwnResolver } from "./own-resolver.js";

@@ -10,7 +10,7 @@ import {
   isUnionType,
 } from "graphql";
 import { CachedError, messageOf } from "../../base/errors.js";
-import { closestTo } from "../../base/spelling.js";
+import { closestTo } from "../../base/option-names.js";
 import { findSettingsMistakes, mergeSettings, type PolicySettings, secondsDoubts } from "../../policy/policy.js";
 import type { FieldRule, InvalidationRule, SchemaRules } from "../../schema-rules.js";
 import { createEmbeddedFinder, isPartOfParent } from "../entities/embedded-fields.js";

@@ -10,7 +10,7 @@ import {
   isEnumType,
   isObjectType,
 } from "graphql";
-import { getOrMake } from "../../base/get-or-make.js";
+import { getOrMake } from "../../base/multimap.js";
 import { canonicalize, type ValueWriter } from "../../keys/canonical.js";
 import { hasOwnResolver } from "./own-resolver.js";
 

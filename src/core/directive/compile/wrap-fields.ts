@@ -8,7 +8,7 @@ import {
   isOutputType,
 } from "graphql";
 import { CachedError, describeSetting } from "../../base/errors.js";
-import { getOrMake } from "../../base/get-or-make.js";
+import { getOrMake } from "../../base/multimap.js";
 import type { TypeFacts } from "../../loader/type-shapes.js";
 import { type CacheHandle, partsOf } from "../../parts.js";
 import type { FieldRule, InvalidationRule, SchemaRules } from "../../schema-rules.js";

@@ -1,5 +1,5 @@
 import { type GraphQLNamedType, type GraphQLObjectType, type GraphQLSchema, getNamedType, isObjectType } from "graphql";
-import { getOrMake } from "../../base/get-or-make.js";
+import { getOrMake } from "../../base/multimap.js";
 import type { AnyField } from "../compile/field-rule.js";
 import { hasOwnResolver } from "../compile/own-resolver.js";
 import { objectsOf, reached } from "../compile/type-graph.js";

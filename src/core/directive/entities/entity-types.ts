@@ -15,7 +15,7 @@ import {
 } from "graphql";
 import type { Clock } from "../../base/clock.js";
 import { describeSetting } from "../../base/errors.js";
-import { getOrMake } from "../../base/get-or-make.js";
+import { getOrMake } from "../../base/multimap.js";
 import type { KeyFormOf } from "../../keys/canonical.js";
 import { parseTagTemplate, type TagTemplate } from "../../keys/tag-template.js";
 import type { EntityFinder } from "../../schema-rules.js";

@@ -8,7 +8,7 @@ import {
   isInterfaceType,
   isObjectType,
 } from "graphql";
-import { getOrMake } from "../../base/get-or-make.js";
+import { getOrMake } from "../../base/multimap.js";
 import type { Annotated } from "../compile/directive-names.js";
 import type { AnyField } from "../compile/field-rule.js";
 import { createEmbeddedFinder } from "../entities/embedded-fields.js";

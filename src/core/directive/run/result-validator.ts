@@ -16,8 +16,8 @@ import {
   type SelectionNode,
 } from "graphql";
 import { isPlainObject } from "../../base/built-in.js";
-import { getOrMake } from "../../base/get-or-make.js";
 import type { KnownResolvers } from "../../base/known-resolvers.js";
+import { getOrMake } from "../../base/multimap.js";
 import type { NearValue } from "../../tier/near/near-entries.js";
 import type { LoadedMistake, ReadRequest, Validator } from "../../tier/request/request.js";
 

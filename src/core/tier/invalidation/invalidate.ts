@@ -10,6 +10,7 @@ import type { Invalidated } from "../record/known-positions.js";
 import {
   MAX_NAMES,
   type Names,
+  RecentInvalidations,
   type UnconfirmedCounts,
   type UnconfirmedInvalidations,
 } from "../record/unconfirmed-invalidations.js";
@@ -18,15 +19,10 @@ import type { TierSettings } from "../request/settings.js";
 import type { WorkUnderWay } from "../tick/work-under-way.js";
 import { type InvalidationCause, type InvalidationHistory, RETRY, type RecordedKind } from "./invalidation-history.js";
 import { type PurgeSettings, purge } from "./purge.js";
-import { RecentInvalidations } from "./recent-invalidations.js";
 
 /**
- * Invalidates keys and tags in the store and in this process, and protects writes to the source.
- *
- * A key is invalidated in all variants of its key form by one record of the clock. The record names that form, so that processes whose keys
- * of the coordinate have another one take all of them for invalidated.
- *
- * What is made of entries, such as a response, is tagged with their subjects, and is thereby invalidated with them.
+ * Invalidates keys and tags in the store and in this process, and protects writes to the source. A key is invalidated in all variants of its form
+ * by one record, which names the form: processes whose keys of the coordinate have another one take all of them for invalidated.
  */
 export class Invalidation {
   readonly #parts: InvalidationParts;
@@ -42,7 +38,6 @@ export class Invalidation {
     this.#parts = parts;
   }
 
-  /** The invalidations that the store has not confirmed, and since when there have been some. */
   get unconfirmed(): UnconfirmedStatus {
     const { counts } = this.#parts.unconfirmed;
     return { ...counts, sinceAt: this.#parts.unconfirmed.size === 0 ? undefined : this.#unconfirmedSinceAt };
@@ -72,12 +67,10 @@ export class Invalidation {
     }
   }
 
-  /** What is left to do when nobody can get an old value from the cache any more: a CDN asks again at once. Never rejects. */
   #purge(names: Names, isSoft: boolean): Promise<void> {
     return purge(this.#invalidatedBy(this.#inThisProcess(names)).subjects, isSoft, this.#parts);
   }
 
-  /** Invalidates everything under the prefix, as `run` does. */
   clear(kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
     return this.run(EVERYTHING, kind, cause);
   }
@@ -108,9 +101,8 @@ export class Invalidation {
   }
 
   /**
-   * Marks what a write concerns as being written, and renews the mark until the returned function is called, which
-   * resolves when no renewal is under way. A renewal also replaces a mark that has lapsed, and
-   * thereby removes what was stored since.
+   * Marks what a write concerns, and renews the mark until the returned function is called, which resolves when no renewal is under way.
+   * A renewal also replaces a mark that has lapsed, and thereby removes what was stored since.
    */
   async #keepMarked(invalidated: Invalidated, writer: string): Promise<() => Promise<void>> {
     const { clock, invalidations, settings } = this.#parts;
@@ -136,27 +128,20 @@ export class Invalidation {
     };
   }
 
-  /** Repeats unconfirmed invalidations without waiting for the next attempt: the store is connected again. */
   retryNow(): void {
     if (this.#retryTimer === undefined || this.#isRetrying || this.#isClosed) return;
     this.#retryTimer();
     void this.#retryUnconfirmed();
   }
 
-  /**
-   * Resolves when none is unconfirmed or waits for replicas, and all are recorded in the history, as far as the store
-   * replies. `untilAt`: when nobody waits for that any more.
-   */
+  /** Resolves when none is unconfirmed and all are in the history, as far as the store replies, or after `untilAt`. */
   async settled(untilAt: number): Promise<void> {
     while (!this.#isClosed && this.#parts.clock.now() < untilAt && this.#parts.unconfirmed.size > 0)
       await new Promise<void>((resolve) => this.#parts.clock.after(RETRY_MS, resolve));
     await this.#parts.history.flush();
   }
 
-  /**
-   * Makes a last attempt at unconfirmed invalidations. If it fails, outdated entries last until
-   * their ttl.
-   */
+  /** Makes a last attempt. If it fails, outdated entries last until their ttl. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#retryTimer?.();
@@ -164,10 +149,6 @@ export class Invalidation {
     await this.#parts.history.close();
   }
 
-  /**
-   * Invalidates in this process and in the store. If the store does not confirm, schedules a retry
-   * and rejects.
-   */
   async #applyOrRetry(
     names: Names,
     kind: InvalidationKind,
@@ -198,10 +179,7 @@ export class Invalidation {
       this.#parts.invalidations.preempt(this.#invalidatedBy(names), kind === "soft" ? "soft" : "hard");
   }
 
-  /**
-   * Adds the fields and loaders of which this process also has keys in another form, after several schemas were applied: which of
-   * those are meant is not known. In the clock, the record says so by the form that it names.
-   */
+  /** Adds the fields and loaders of which this process also has keys in another form: which of those are meant is not known. */
   #inThisProcess(names: Names): Names {
     const { keys, coordinates = [] } = names;
     const others = keys.filter((key) => this.#parts.variants.hasOtherForm(key.coordinate, key.form));
@@ -209,13 +187,11 @@ export class Invalidation {
     return { ...names, coordinates: [...new Set([...coordinates, ...others.map((key) => key.coordinate)])] };
   }
 
-  /** Lets no later reader join a load under way without a lease. The near cache compares what it has with the clock. */
   #endSharing({ keys, tags, coordinates = [], isClear = false }: Names): void {
     const isOfKeys = !isClear && tags.length + coordinates.length === 0;
     this.#parts.unleasedLoads.detach(isOfKeys ? this.#namesOf(keys) : undefined);
   }
 
-  /** Returns everything that an invalidation of `names` concerns. */
   #invalidatedBy({ keys, tags, coordinates = [], isClear = false }: Names): Invalidated {
     const { entry, anyOf, coordinate, everything } = this.#parts.keys.subjects;
     const forms = new Map(keys.map((key) => [`${key.form} ${key.coordinate}`, key]));
@@ -243,10 +219,7 @@ export class Invalidation {
     return [...new Set(names)];
   }
 
-  /**
-   * Invalidates in the store, and publishes and records how that has ended. The attempts to repeat an invalidation are
-   * recorded when one succeeds.
-   */
+  /** Publishes and records how that has ended; of the attempts to repeat an invalidation, the one that succeeds. */
   async #writeReported(
     names: Names,
     kind: InvalidationKind,
@@ -277,19 +250,14 @@ export class Invalidation {
     }
   }
 
-  /**
-   * Invalidates in one step. Entries of this release are removed as well, which frees their memory and wakes those who wait for their loads.
-   */
+  /** Removing entries frees their memory, and wakes those who wait for their loads. */
   async #write(names: Names, kind: InvalidationKind): Promise<void> {
     await this.#parts.invalidations.append({ kind: kind === "soft" ? "soft" : "hard", ...this.#invalidatedBy(names) });
     if (names.keys.length > 0 && kind !== "soft")
       await this.#parts.store.remove(this.#namesOf(names.keys)).catch(() => undefined);
   }
 
-  /**
-   * Stores nothing for `replicaLagMs`: a lagging replica of the database may still return the old
-   * value.
-   */
+  /** A lagging replica of the database may still return the old value. */
   async #holdOff(names: Names): Promise<void> {
     const { replicaLagMs } = this.#parts.settings;
     if (replicaLagMs === 0) return;
@@ -326,7 +294,6 @@ export class Invalidation {
     this.#retryLater(NO_NAMES);
   }
 
-  /** Replaces the names that have to be repeated, which are too many, by the whole prefix. */
   #overflow(): void {
     this.#parts.unconfirmed.addClear();
     this.#parts.unleasedLoads.detach(undefined);
@@ -338,7 +305,6 @@ export class Invalidation {
   }
 }
 
-/** Interval between attempts to repeat unconfirmed invalidations. */
 const RETRY_MS = 250;
 
 /**
@@ -348,15 +314,11 @@ const RETRY_MS = 250;
  */
 export type InvalidationKind = "hard" | "soft" | "replace";
 
-/**
- * How many invalidations the store has not confirmed. `everything`: everything under the prefix is invalidated. `sinceAt`: on the clock of this
- * process; undefined if there are none.
- */
+/** `sinceAt`: on the clock of this process; undefined if there are none. */
 export interface UnconfirmedStatus extends UnconfirmedCounts {
   readonly sinceAt: number | undefined;
 }
 
-/** The parts that `Invalidation` uses. */
 export interface InvalidationParts {
   readonly store: Store;
   readonly variants: Variants;
@@ -374,5 +336,4 @@ export interface InvalidationParts {
 const NO_NAMES: Names = { keys: [], tags: [] };
 const EVERYTHING: Names = { ...NO_NAMES, isClear: true };
 
-/** Returns the id of one write, 8 bytes. */
 const newWriterId = (): string => randomBytes(8).toString("latin1");

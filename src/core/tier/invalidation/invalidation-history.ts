@@ -1,6 +1,6 @@
 import { type Cancel, type Clock, isTime } from "../../base/clock.js";
 import { type EntryIdentity, nameOfSubject } from "../../keys/key.js";
-import type { HistoryLimits } from "../../store/history.js";
+import type { HistoryLimits } from "../../store/report-store.js";
 import type { Store } from "../../store/store.js";
 import type { InvalidationVia } from "../../telemetry/events.js";
 import type { Names } from "../record/unconfirmed-invalidations.js";
@@ -16,12 +16,8 @@ export class InvalidationHistory {
   readonly #clock: Clock;
   readonly #process: ProcessIdentity;
   readonly #startedAt: number;
-  /** Oldest first. */
-  #pending: OwnRecord[] = [];
-  #pendingBytes = 0;
-  /** The records that are being appended. */
-  #sending: readonly OwnRecord[] = [];
-  /** When the last record began that was dropped. */
+  /** What the store does not have yet, as far as is known; the oldest first. */
+  #records: OwnRecord[] = [];
   #lostAt = Number.NEGATIVE_INFINITY;
   #count = 0;
   /** One append at a time: the last one that was begun. */
@@ -36,7 +32,6 @@ export class InvalidationHistory {
     this.#startedAt = clock.now();
   }
 
-  /** Remembers an invalidation that has just ended. */
   add(names: Names, { kind, cause, beganAt, isConfirmed }: RecordedCall): void {
     const { keys, tags, coordinates = [], isClear = false } = names;
     const nameCount = keys.length + tags.length;
@@ -51,7 +46,8 @@ export class InvalidationHistory {
       tags: tags.slice(0, MAX_NAMES).map(nameOfSubject),
       nameCount,
     };
-    this.#remember([{ nth: ++this.#count, beganAt, endedAt: this.#clock.now(), content: JSON.stringify(content) }]);
+    this.#records.push({ nth: ++this.#count, beganAt, endedAt: this.#clock.now(), content: JSON.stringify(content) });
+    this.#dropOldest();
     this.#appendLater(COLLECT_MS);
   }
 
@@ -64,7 +60,7 @@ export class InvalidationHistory {
     const now = history?.now ?? (await storeNow());
     const toStore = (at: number): number => now - (this.#clock.now() - at);
     // By id: clients resend commands, and what is being sent may have arrived.
-    const found = new Map<string, Found>();
+    const found = new Map<string, InvalidationRecord & { readonly nth: number }>();
     let since = history?.since ?? toStore(this.#startedAt);
     if (Number.isFinite(this.#lostAt)) since = Math.max(since, toStore(this.#lostAt));
     for (const { at, content } of history?.parts ?? []) {
@@ -73,29 +69,22 @@ export class InvalidationHistory {
       if (part === undefined) continue;
       const { process, lostAgoMs } = part;
       if (lostAgoMs !== undefined) since = Math.max(since, at - lostAgoMs);
-      for (const { nth, agoMs, tookMs, ...record } of part.records) {
+      for (const { agoMs, tookMs, ...record } of part.records) {
         const beganAt = at - agoMs;
-        const id = idOf(process, nth);
-        found.set(id, { nth, record: { ...record, id, beganAt, endedAt: beganAt + tookMs, process } });
+        const id = idOf(process, record.nth);
+        found.set(id, { ...record, id, beganAt, endedAt: beganAt + tookMs, process });
       }
     }
-    for (const { nth, beganAt, endedAt, content } of [...this.#sending, ...this.#pending]) {
+    for (const { nth, beganAt, endedAt, content } of this.#records) {
       const id = idOf(this.#process, nth);
-      const record: InvalidationRecord = {
-        ...(JSON.parse(content) as RecordContent),
-        id,
-        beganAt: toStore(beganAt),
-        endedAt: toStore(endedAt),
-        process: this.#process,
-      };
-      found.set(id, { nth, record });
+      const times = { beganAt: toStore(beganAt), endedAt: toStore(endedAt) };
+      found.set(id, { ...(JSON.parse(content) as RecordContent), nth, id, ...times, process: this.#process });
     }
     const records = inOrder([...found.values()]);
     const processes = new Map([this.#process, ...records.map(({ process }) => process)].map((one) => [one.id, one]));
     return { now, since, isOwnOnly: history === undefined, records, processes };
   }
 
-  /** Appends what has been collected. Never rejects. */
   flush(): Promise<void> {
     this.#timer?.();
     this.#timer = undefined;
@@ -103,52 +92,42 @@ export class InvalidationHistory {
     return this.#appending;
   }
 
-  /** The same, and appends nothing any more. */
   close(): Promise<void> {
     this.#isClosed = true;
     return this.flush();
   }
 
-  #remember(records: readonly OwnRecord[]): void {
+  #dropOldest(): void {
     const maxBytes = this.#store.appendHistory === undefined ? MAX_OWN_BYTES : MAX_PENDING_BYTES;
-    this.#pending.push(...records);
-    for (const { content } of records) this.#pendingBytes += content.length;
-    while (this.#pendingBytes > maxBytes) {
-      const { content, beganAt } = this.#pending.shift() as OwnRecord;
-      this.#pendingBytes -= content.length;
+    let bytes = this.#records.reduce((sum, { content }) => sum + content.length, 0);
+    while (bytes > maxBytes) {
+      const { content, beganAt } = this.#records.shift() as OwnRecord;
+      bytes -= content.length;
       this.#lostAt = Math.max(this.#lostAt, beganAt);
     }
   }
 
   #appendLater(delayMs: number): void {
-    if (this.#store.appendHistory === undefined || this.#isClosed || this.#pending.length === 0) return;
+    if (this.#store.appendHistory === undefined || this.#isClosed || this.#records.length === 0) return;
     this.#timer ??= this.#clock.after(delayMs, () => void this.flush());
   }
 
   async #append(): Promise<void> {
     const { appendHistory } = this.#store;
-    if (appendHistory === undefined || this.#pending.length === 0) return;
-    const sending = this.#pending;
-    this.#sending = sending;
-    this.#pending = [];
-    this.#pendingBytes = 0;
+    if (appendHistory === undefined || this.#records.length === 0) return;
+    const sent = new Set(this.#records);
     const lostAt = this.#lostAt;
-    let isAppended = true;
+    let pauseMs = COLLECT_MS;
     try {
-      await appendHistory(this.#partOf(sending), LIMITS);
+      await appendHistory(this.#partOf(this.#records), LIMITS);
+      this.#records = this.#records.filter((record) => !sent.has(record));
+      if (this.#lostAt === lostAt) this.#lostAt = Number.NEGATIVE_INFINITY;
     } catch {
-      isAppended = false;
+      pauseMs = RETRY_MS;
     }
-    this.#sending = [];
-    if (!isAppended) {
-      const since = this.#pending;
-      this.#pending = [];
-      this.#pendingBytes = 0;
-      this.#remember([...sending, ...since]);
-    } else if (this.#lostAt === lostAt) this.#lostAt = Number.NEGATIVE_INFINITY;
     this.#timer?.();
     this.#timer = undefined;
-    this.#appendLater(isAppended ? COLLECT_MS : RETRY_MS);
+    this.#appendLater(pauseMs);
   }
 
   #partOf(records: readonly OwnRecord[]): Uint8Array {
@@ -169,9 +148,7 @@ export class InvalidationHistory {
 
 /** How long records are collected before they are appended to the store's history, in one call. */
 const COLLECT_MS = 250;
-/** The same after an attempt that has failed. */
 const RETRY_MS = 2_000;
-/** The most names of keys, and of tags, that a record has. */
 const MAX_NAMES = 1_000;
 /** The characters of a digest that a record has: 72 bits. */
 const RECORDED_DIGEST_LENGTH = 12;
@@ -179,7 +156,6 @@ const RECORDED_DIGEST_LENGTH = 12;
 const MAX_PENDING_BYTES = 256 * 1024;
 /** The most bytes of records that a process keeps if the store has no history. */
 const MAX_OWN_BYTES = 512 * 1024;
-/** What the store keeps. */
 const LIMITS: HistoryLimits = { maxBytes: 1024 * 1024, keepMs: 24 * 3_600_000 };
 
 /** Who asked for an invalidation. Contains no user data. */
@@ -189,10 +165,8 @@ export interface InvalidationCause {
   readonly mutation?: string;
 }
 
-/** The cause of an invalidation that is repeated. */
 export const RETRY: InvalidationCause = { via: "retry" };
 
-/** A process, as the inspection names it. */
 export interface ProcessIdentity {
   /** 16 hexadecimal digits. */
   readonly id: string;
@@ -211,13 +185,10 @@ interface RecordContent extends InvalidationCause {
   readonly kind: RecordedKind;
   /** Whether the store has confirmed it. If not, a record of a `retry` follows. */
   readonly isConfirmed: boolean;
-  /** Whether everything under the prefix was invalidated. */
   readonly isClear: boolean;
-  /** The fields and loaders that were invalidated as a whole. */
   readonly coordinates: readonly string[];
   /** The coordinate and the beginning of the digest of each key, separated by a colon. */
   readonly keys: readonly string[];
-  /** The beginnings of the digests of tags. */
   readonly tags: readonly string[];
   /** How many keys and tags there were. `keys` and `tags` have 1,000 each at most. */
   readonly nameCount: number;
@@ -234,9 +205,7 @@ export interface InvalidationRecord extends RecordContent {
 
 /** The invalidations that are remembered, in the order in which they ended. */
 export interface RememberedInvalidations {
-  /** The time on the store's clock. */
   readonly now: number;
-  /** Earlier invalidations may be missing. */
   readonly since: number;
   /** Whether only those of this process are remembered, since the store keeps no history. */
   readonly isOwnOnly: boolean;
@@ -247,7 +216,6 @@ export interface RememberedInvalidations {
 
 /** A record of this process. Instants are on its own clock. */
 interface OwnRecord {
-  /** Numbers the records of a process. */
   readonly nth: number;
   readonly beganAt: number;
   readonly endedAt: number;
@@ -267,7 +235,6 @@ interface Part {
   })[];
 }
 
-/** What is kept of an invalidation besides its names. */
 export interface RecordedCall {
   readonly kind: RecordedKind;
   readonly cause: InvalidationCause;
@@ -276,22 +243,15 @@ export interface RecordedCall {
   readonly isConfirmed: boolean;
 }
 
-/** A record that was found in the history, or that waits to be appended. */
-interface Found {
-  /** Its number in its process. */
-  readonly nth: number;
-  readonly record: InvalidationRecord;
-}
-
 /**
  * Returns records in the order in which they ended. The times of a part are too high by the time that the part took to
  * the store, so those of one process are in the order of their numbers: none ended later than one with a higher number.
  */
-function inOrder(found: readonly Found[]): InvalidationRecord[] {
+function inOrder(found: readonly (InvalidationRecord & { readonly nth: number })[]): InvalidationRecord[] {
   const ends = new Map<string, number>();
   return found
     .toSorted((one, other) => other.nth - one.nth)
-    .map(({ record }) => {
+    .map(({ nth, ...record }) => {
       const endedAt = Math.min(record.endedAt, ends.get(record.process.id) ?? Number.POSITIVE_INFINITY);
       ends.set(record.process.id, endedAt);
       return { record, endedAt };
@@ -323,36 +283,35 @@ function readPart(content: Uint8Array): (Part & { readonly isIncomplete: boolean
 
 const KINDS: Readonly<Record<RecordedKind, true>> = { hard: true, soft: true, replace: true, write: true };
 const isInt = (value: unknown): boolean => typeof value === "number" && (value | 0) === value;
-
-const isTexts = (value: unknown): boolean =>
-  Array.isArray(value) && value.every((one: unknown) => typeof one === "string");
+const isText = (value: unknown): boolean => typeof value === "string";
+const isFlag = (value: unknown): boolean => typeof value === "boolean";
+const isTexts = (value: unknown): boolean => Array.isArray(value) && value.every(isText);
 
 function isIdentity(value: unknown): value is ProcessIdentity {
   const { id, host, pid } = value as Partial<Record<keyof ProcessIdentity, unknown>>;
-  return typeof id === "string" && typeof host === "string" && isInt(pid);
+  return isText(id) && isText(host) && isInt(pid);
 }
 
-/** Returns whether a record has a kind and a shape that this release knows. */
-function isRecord(value: unknown): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  const record = value as Partial<Record<keyof Part["records"][number], unknown>>;
-  return (
-    typeof record.kind === "string" &&
-    Object.hasOwn(KINDS, record.kind) &&
-    typeof record.via === "string" &&
-    (record.mutation === undefined || typeof record.mutation === "string") &&
-    typeof record.isConfirmed === "boolean" &&
-    typeof record.isClear === "boolean" &&
-    isTexts(record.coordinates) &&
-    isTexts(record.keys) &&
-    isTexts(record.tags) &&
-    isInt(record.nameCount) &&
-    typeof record.nth === "number" &&
-    isTime(record.agoMs) &&
-    isTime(record.tookMs)
-  );
-}
+/** What the properties of a record are that this release knows. */
+const CHECKS: Readonly<Record<keyof Part["records"][number], (value: unknown) => boolean>> = {
+  kind: (value) => isText(value) && Object.hasOwn(KINDS, value as string),
+  via: isText,
+  mutation: (value) => value === undefined || isText(value),
+  isConfirmed: isFlag,
+  isClear: isFlag,
+  coordinates: isTexts,
+  keys: isTexts,
+  tags: isTexts,
+  nameCount: isInt,
+  nth: (value) => typeof value === "number",
+  agoMs: isTime,
+  tookMs: isTime,
+};
 
-/** Returns how a record names a key. */
+const isRecord = (value: unknown): boolean =>
+  typeof value === "object" &&
+  value !== null &&
+  Object.entries(CHECKS).every(([name, isValid]) => isValid((value as Readonly<Record<string, unknown>>)[name]));
+
 export const recordedKey = ({ coordinate, digest }: Pick<EntryIdentity, "coordinate" | "digest">): string =>
   `${coordinate}:${digest.slice(0, RECORDED_DIGEST_LENGTH)}`;

@@ -1,5 +1,5 @@
 import { AsyncResource } from "node:async_hooks";
-import { outsideOfRequests } from "../../base/async-context.js";
+import { outsideOfRequests } from "../../base/clock.js";
 import type { Key } from "../../keys/key.js";
 import { type AcquireRequest, abandon, type ClockOrigin, type Grant } from "../../store/store.js";
 import type { Loaded } from "../request/loaded.js";

@@ -2,7 +2,7 @@ import { type Clock, MAX_TIMER_MS, type Random } from "../../base/clock.js";
 import { ignoreRejection } from "../../base/deferred.js";
 import { CachedError, describeSetting } from "../../base/errors.js";
 import type { Encoded, Packing } from "../../codec/packing.js";
-import { jittered } from "../../policy/jitter.js";
+import { jittered } from "../../policy/policy.js";
 import { type Body, type OwnFreshness, writeBody } from "../../store/body.js";
 import { freshMsForWaiters, SKIPPED_MARK, TOO_LARGE_MARK, UNSERIALIZABLE_MARK } from "../../store/entry.js";
 import type { Store, StoreOutcome, StoreRequest } from "../../store/store.js";

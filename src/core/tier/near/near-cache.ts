@@ -1,5 +1,4 @@
-import { outsideOfRequests } from "../../base/async-context.js";
-import type { Cancel, Clock, Random } from "../../base/clock.js";
+import { type Cancel, type Clock, outsideOfRequests, type Random } from "../../base/clock.js";
 import type { Key } from "../../keys/key.js";
 import type { Policy } from "../../policy/policy.js";
 import type { Entry } from "../../store/entry.js";

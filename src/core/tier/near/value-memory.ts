@@ -1,5 +1,5 @@
 import { isPlainObject } from "../../base/built-in.js";
-import { StoredText } from "../../codec/stored-text.js";
+import { StoredText } from "../../codec/packing.js";
 
 /** Estimates how much memory decoded values take. */
 export class ValueMemory {

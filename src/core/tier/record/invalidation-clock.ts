@@ -17,15 +17,9 @@ import { effectOf, type Invalidated, type InvalidatingKind, KINDS, KnownPosition
  * What this process knows of the invalidation clock of its prefix. Every read of the store shows the head of the clock. If it is not
  * the one that this process knows, the records between the two are read before an entry is evaluated.
  *
- * The interleavings it has to handle:
- *
- * - A tag is invalidated during a load. The position of the lease is earlier, whenever the value is stored.
- * - The store goes back, as after a failover or a restart from an older snapshot. The last record that this process knows is not where it
- *   was, so it reads the whole log. What it knows to be invalidated later than the new log says stays so, and is appended again.
- * - The store goes back, its clock is behind as well, and it appends other records: a head with an earlier position is not always an
- *   earlier head. It is if this process has read its record in the log.
- * - The clock is lost. A new epoch begins, and every entry of another one is absent.
- * - The log has dropped records. Entries older than its floor are absent.
+ * If the store goes back, as after a failover, the last record that this process knows is not where it was, so it reads the whole log. What it
+ * knows to be invalidated later than the new log says stays so, and is appended again (PROTOCOL.md, interleaving 7). A head with an earlier
+ * position need not be an earlier head: it is if this process has read its record in the log.
  */
 export class InvalidationClock extends KnownPositions {
   readonly #store: Store;
@@ -47,10 +41,7 @@ export class InvalidationClock extends KnownPositions {
   #storeNow = 0;
   /** Changes whenever the settings may have changed. */
   settingsChanges = 0;
-  /**
-   * When this process last confirmed what it knows, on its own clock: it knows everything that was invalidated, and confirmed, before
-   * then.
-   */
+  /** On its own clock: this process knows everything that was invalidated, and confirmed, before then. */
   asOf = Number.NEGATIVE_INFINITY;
   /**
    * When the log last did not go on from what this process knew, on its own clock. The position of an entry that was read before cannot be
@@ -65,12 +56,10 @@ export class InvalidationClock extends KnownPositions {
     this.#random = random;
   }
 
-  /** The latest time of the store that this process has seen. */
   get storeNow(): number {
     return Math.max(this.#storeNow, Math.floor((this.#known?.position ?? 0) / 1_000));
   }
 
-  /** Called with the store's time of a read. */
   noteTime(storeNow: number): void {
     if (storeNow > this.#storeNow) this.#storeNow = storeNow;
   }
@@ -123,15 +112,11 @@ export class InvalidationClock extends KnownPositions {
     }
   }
 
-  /** Ends everything that this process does by itself. */
   close(): void {
     this.#isClosed = true;
   }
 
-  /**
-   * Returns whether this process knows every invalidation up to a head. If it knows later ones, the head may be that of an earlier reply,
-   * or of another copy, or the store has gone back to it.
-   */
+  /** Whether this process knows every invalidation up to a head, which may be that of an earlier reply or another copy. */
   #includes({ epoch, position, nonce }: ClockHead): boolean {
     const known = this.#known;
     if (known?.epoch !== epoch || known.position < position) return false;
@@ -152,10 +137,7 @@ export class InvalidationClock extends KnownPositions {
     });
   }
 
-  /**
-   * Appends a record that invalidates nothing, so that the log is ahead of a copy of its head which shows what the log has lost. Those who
-   * know the lost record then find out, and until then nothing can be evaluated that is read with this copy.
-   */
+  /** Appends a record that invalidates nothing: the log is then ahead of a copy which shows what the log has lost, so that those who know it find out. */
   #outrun(): void {
     if (this.#isOutrunning) return;
     this.#isOutrunning = true;
@@ -181,7 +163,6 @@ export class InvalidationClock extends KnownPositions {
       await this.#appendOne({ ...record, subjects: part, forms: nth === 0 ? forms : undefined });
   }
 
-  /** Returns the position of the record. */
   async #appendOne(record: ClockRecord): Promise<number> {
     const bytes = writeRecord(record);
     const shown = await this.#store.appendClock([bytes]);
@@ -196,10 +177,7 @@ export class InvalidationClock extends KnownPositions {
     return head.position;
   }
 
-  /**
-   * Notes what this process is about to invalidate: from now on, it uses nothing that it knows to be older. What it loads until the
-   * invalidation is confirmed counts as older as well.
-   */
+  /** Notes what this process is about to invalidate: what it knows, and loads until the invalidation is confirmed, counts as older. */
   preempt(invalidated: Invalidated, kind: InvalidatingKind): void {
     if (this.#known === undefined) return;
     this.changes++;
@@ -211,10 +189,7 @@ export class InvalidationClock extends KnownPositions {
     return this.catchUp(await this.#store.appendClock([]).catch(() => undefined));
   }
 
-  /**
-   * Reads what is new up to `bytes`, the head that a message has told of. It confirms nothing: the head may not be in all copies yet, and
-   * anybody may have sent it. Another epoch is left to the next read. Never rejects.
-   */
+  /** Reads what is new up to the head that a message has told of, which anybody may have sent: it confirms nothing. Never rejects. */
   async hear(bytes: Buffer): Promise<void> {
     const head = readHead(bytes);
     const isNews = ({ epoch, position }: ClockHead): boolean =>
@@ -377,7 +352,6 @@ interface Known extends ClockOrigin {
   readonly lastBytes: number;
 }
 
-/** What the log had when this process read it before, and has no more. */
 type Lost = Readonly<Record<InvalidatingKind, Map<Subject, number>>>;
 
 const ignore = (): void => undefined;

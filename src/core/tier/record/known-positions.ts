@@ -11,12 +11,10 @@ export class KnownPositions {
   protected floor = 0;
   protected epoch: string | undefined;
   protected positions: Readonly<Record<InvalidatingKind, Positions>> = { hard: new Map(), soft: new Map() };
-  /** Changes whenever something is invalidated. */
   changes = 0;
   readonly #subjects: Subjects;
   /** Remembered, as hits ask and each is a digest. As many as the schemas have. */
   readonly #coordinates = new Map<string, Subject>();
-  /** The latest position in the maps. */
   #latest = 0;
   /** When the mark of each write of a subject ends, on the store's clock, by writer. */
   readonly #open = new Map<Subject, Map<string, number>>();
@@ -42,22 +40,17 @@ export class KnownPositions {
     return this.latestOf([...tags.subjects, ...this.#subjectsOf(key)]);
   }
 
-  /**
-   * Returns whether an entry was stored under the clock as it is, is not older than what the log still has, and not than
-   * an invalidation of itself, its coordinate or the prefix.
-   */
+  /** Whether an entry is of this epoch, not older than the floor, and not older than an invalidation of itself, its coordinate or the prefix. */
   counts({ epoch, position }: ClockOrigin, key: EntryKey): boolean {
     if (epoch !== this.epoch || position < this.floor) return false;
     return position >= this.#latest || position >= latestIn(this.positions.hard, this.#subjectsOf(key), 0);
   }
 
-  /** Returns whether an entry that is as old was invalidated softly, alone, with its coordinate or with the prefix. */
   isSoftlyInvalidated(position: number, key: EntryKey): boolean {
     const { soft } = this.positions;
     return position < this.#latest && soft.size > 0 && position < latestIn(soft, this.#subjectsOf(key), 0);
   }
 
-  /** Returns what has become of a value with these subjects, loaded at `position`. */
   stateOf(subjects: readonly Subject[], position: number): TagsState {
     // What was invalidated before the floor is not known any more.
     if (subjects.length > 0 && position < this.floor) return "changed";
@@ -67,7 +60,6 @@ export class KnownPositions {
     return latestIn(this.positions.soft, all, 0) > position ? "stale" : "current";
   }
 
-  /** Returns whether an entry, or one of its tags, is being written at `now`, on the store's clock. */
   isWritten({ key, tags }: Written, now: number): boolean {
     if (this.#open.size === 0) return false;
     return [...this.#withOtherForms(tags.subjects), ...this.#subjectsOf(key)].some((subject) =>
@@ -81,7 +73,6 @@ export class KnownPositions {
     return forms === undefined ? [] : [...forms].flatMap(([other, subject]) => (other === form ? [] : [subject]));
   }
 
-  /** Returns what invalidates an entry, whatever its tags. */
   #subjectsOf(key: EntryKey): readonly Subject[] {
     const { everything, entry } = this.#subjects;
     return [everything, this.#coordinateOf(key.coordinate), entry(key), ...this.otherFormsOf(key)];
@@ -113,7 +104,6 @@ export class KnownPositions {
     return subject;
   }
 
-  /** Divides subjects into those of key forms and all others. */
   protected splitForms(subjects: readonly Subject[]): Invalidated {
     return {
       subjects: subjects.filter((subject) => subject >= 0),
@@ -135,7 +125,6 @@ export class KnownPositions {
         if (position <= floor) this.positions[kind].delete(subject);
   }
 
-  /** Applies records in their order. */
   protected note(records: readonly ReadRecord[]): void {
     for (const record of records) {
       const effect = effectOf(record);
@@ -184,20 +173,17 @@ export type TagsState = "current" | "stale" | "changed";
 /** What identifies an entry in all variants of its key form. */
 export type EntryKey = Pick<Key, "coordinate" | "form" | "digest">;
 
-/** What one invalidation concerns. */
 export interface Invalidated {
   readonly subjects: readonly Subject[];
   /** Default: no key is invalidated. */
   readonly forms?: readonly InvalidatedForm[] | undefined;
 }
 
-/** An entry with its tags. */
 export interface Written {
   readonly key: EntryKey;
   readonly tags: { readonly subjects: readonly Subject[] };
 }
 
-/** The position of the last invalidation of each subject. */
 type Positions = Map<Subject, number>;
 
 /** For how long the end of a write is remembered, so that a begin that arrives late has no effect. */
@@ -210,7 +196,6 @@ export type InvalidatingKind = (typeof KINDS)[number];
 export const effectOf = ({ kind }: ReadRecord): InvalidatingKind | undefined =>
   kind === "epoch" || kind === "settings" ? undefined : kind === "soft" ? "soft" : "hard";
 
-/** Returns the latest position of some subjects, `least` if none is later. */
 function latestIn(positions: Positions, subjects: readonly Subject[], least: number): number {
   let latest = least;
   for (const subject of subjects) latest = Math.max(latest, positions.get(subject) ?? 0);

@@ -19,29 +19,20 @@ export interface ModeSetting {
   readonly by: string | undefined;
 }
 
-/** A mode that has changed in this process. */
 export interface ModeChange {
   readonly coordinate: string | undefined;
   readonly mode: Mode;
   readonly previous: Mode;
 }
 
-/**
- * The modes in this process: the latest settings that it has seen, which it keeps when the store loses them. If
- * both everything and a field or loader have a mode, the one with less use of the cache counts.
- */
+/** The latest modes that this process has seen, also while the store has lost them. Of two that concern a field, the one with less use counts. */
 export class Modes {
-  /**
-   * Whether every read may use the cache: all modes are on, and the cache is open. A property that is not computed,
-   * since every hit reads it.
-   */
+  /** All modes are on, and the cache is open. Not computed, since every hit reads it. */
   isUnrestricted: boolean;
-  /** How often the modes have changed. */
   changeCount = 0;
   readonly #initial: Mode;
   readonly #onChange: (change: ModeChange) => void;
   readonly #settings = new Map<string | undefined, ModeSetting>();
-  /** Whether the shared settings have been read. */
   #isKnown = false;
   #isClosed = false;
 
@@ -52,18 +43,15 @@ export class Modes {
     this.isUnrestricted = initial === "on";
   }
 
-  /** The settings of everything, then of fields and loaders by name. */
   get settings(): readonly ModeSetting[] {
     const nameOf = ({ coordinate = "" }: ModeSetting): string => coordinate;
     return [...this.#settings.values()].sort((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1));
   }
 
-  /** Whether all modes are on. */
   get areAllOn(): boolean {
     return this.#ofEverything === "on" && [...this.#settings.values()].every(({ mode }) => mode === "on");
   }
 
-  /** Returns the mode of a field or loader. */
   of(coordinate: string): Mode {
     const all = this.#ofEverything;
     const own = this.#settings.get(coordinate)?.mode ?? "on";
@@ -99,7 +87,6 @@ export class Modes {
     for (const each of changes) this.#onChange(each);
   }
 
-  /** Called when the cache is closed: from then on, every read looks up whether it may use the cache. */
   close(): void {
     this.#isClosed = true;
     this.isUnrestricted = false;
@@ -111,3 +98,94 @@ export class Modes {
 }
 
 const REASONS = { off: "MODE_OFF", observe: "MODE_OBSERVE" } as const satisfies Record<string, ModeReason>;
+
+/**
+ * Returns the settings in these bytes; none in bytes that are no settings. Drops modes that are too far ahead of `storeNow`, the latest time
+ * that is known of the store: no mode could replace them, and each process that has seen one keeps it.
+ */
+export function parseSettings(bytes: Uint8Array | undefined, storeNow: number): SettingsContent {
+  if (bytes === undefined) return NO_SETTINGS;
+  try {
+    const parsed: unknown = JSON.parse(Buffer.from(bytes).toString("utf8"));
+    if (!isObject(parsed)) return NO_SETTINGS;
+    const latestAt = storeNow + MAX_AHEAD_MS;
+    const isPossible = (listed: unknown): boolean =>
+      !isListedMode(listed) || (listed.sequence <= 1_000 * latestAt && listed.setAt <= latestAt);
+    const modes = Object.entries(isObject(parsed.modes) ? parsed.modes : {}).filter(([, listed]) => isPossible(listed));
+    return { ...parsed, modes: Object.fromEntries(modes) as Record<string, ListedMode> };
+  } catch {
+    return NO_SETTINGS;
+  }
+}
+
+/**
+ * How far a mode may be ahead of the store's clock, which may have gone back: a day. One that is further ahead was not set by the library.
+ */
+const MAX_AHEAD_MS = 24 * 3_600_000;
+/** How many names of fields and loaders are kept. */
+const MAX_COORDINATES = 10_000;
+/** Stands for everything among the coordinates that have a mode. */
+const EVERYTHING = "*";
+
+interface ListedMode {
+  readonly mode: string;
+  readonly sequence: number;
+  readonly setAt: number;
+  readonly by?: string;
+}
+
+/**
+ * The settings of a prefix, kept as JSON. Other releases may write fields that this one does not know; every change keeps them. Modes only
+ * get larger sequences and names are only added, so that a content never returns.
+ */
+export interface SettingsContent {
+  /** By coordinate, or under `*`. */
+  readonly modes?: Readonly<Record<string, ListedMode>>;
+  /** The names of the fields and loaders of all releases. */
+  readonly coordinates?: readonly string[];
+}
+
+const NO_SETTINGS: SettingsContent = {};
+
+export const writeSettings = (content: SettingsContent): Uint8Array => Buffer.from(JSON.stringify(content));
+
+export const modesOf = ({ modes = {} }: SettingsContent): ModeSetting[] =>
+  Object.entries(modes).flatMap(([name, listed]) => {
+    if (!isListedMode(listed)) return [];
+    const { mode, sequence, setAt, by } = listed;
+    const coordinate = name === EVERYTHING ? undefined : name;
+    // A mode that only a later release knows: without the cache, nothing can be wrong.
+    return [{ coordinate, mode: MODES.find((known) => known === mode) ?? "off", sequence, setAt, by }];
+  });
+
+/** Adds modes unless the settings have later ones. Returns `content` itself if nothing has to change. */
+export function withModes(content: SettingsContent, settings: readonly ModeSetting[]): SettingsContent {
+  const listed = new Map(modesOf(content).map(({ coordinate, sequence }) => [coordinate, sequence]));
+  const missing = settings.filter(({ coordinate, sequence }) => sequence > (listed.get(coordinate) ?? 0));
+  if (missing.length === 0) return content;
+  const added = missing.map(({ coordinate = EVERYTHING, by, ...setting }): [string, ListedMode] => [
+    coordinate,
+    by === undefined ? setting : { ...setting, by },
+  ]);
+  return { ...content, modes: { ...content.modes, ...Object.fromEntries(added) } };
+}
+
+export const coordinatesOf = ({ coordinates }: SettingsContent): readonly string[] =>
+  Array.isArray(coordinates) ? coordinates.filter((name: unknown) => typeof name === "string") : [];
+
+/** Adds names of fields and loaders. Returns `content` itself if it has all of them. */
+export function withCoordinates(content: SettingsContent, names: readonly string[]): SettingsContent {
+  const listed = new Set(coordinatesOf(content));
+  const missing = names.filter((name) => !listed.has(name)).slice(0, Math.max(0, MAX_COORDINATES - listed.size));
+  return missing.length === 0 ? content : { ...content, coordinates: [...listed, ...missing] };
+}
+
+const isListedMode = (listed: unknown): listed is ListedMode =>
+  isObject(listed) &&
+  typeof listed.mode === "string" &&
+  Number.isSafeInteger(listed.sequence) &&
+  Number.isFinite(listed.setAt) &&
+  (listed.by === undefined || typeof listed.by === "string");
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);

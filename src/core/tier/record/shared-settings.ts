@@ -3,43 +3,35 @@ import { CachedError } from "../../base/errors.js";
 import type { Store } from "../../store/store.js";
 import type { Mode } from "../../telemetry/events.js";
 import type { InvalidationClock } from "./invalidation-clock.js";
-import { Modes } from "./modes.js";
 import {
   coordinatesOf,
-  EMPTY,
+  Modes,
   modesOf,
   parseSettings,
   type SettingsContent,
   withCoordinates,
-  withMode,
   withModes,
   writeSettings,
-} from "./settings-content.js";
+} from "./modes.js";
 import type { Variants } from "./variants.js";
 
 /**
- * What this process knows of the settings of its prefix: the modes, and the names of all fields and loaders. A change of them is a record
- * of the invalidation clock, so that every read of the store shows that there is one. They are then read before an entry is evaluated.
- *
- * The settings are lost, or the store goes back to earlier ones, while a field is off: each process that has seen the mode writes it again.
- * A process that has not does not know it for as long as that takes. Of two modes, the one with the larger sequence is kept.
+ * The modes and the names of all fields and loaders, as this process knows them (PROTOCOL.md, settings). A change of them is a record of the
+ * invalidation clock, so that every read of the store shows it; they are then read before an entry is evaluated. Each process writes again what
+ * they have lost; of two modes, the one with the larger sequence is kept.
  */
 export class SharedSettings {
-  /** What this process knows of the modes, also while there are no settings. */
   readonly modes: Modes;
   readonly #store: Store;
   readonly #invalidations: InvalidationClock;
   readonly #clock: Clock;
   readonly #variants: Variants;
-  /** A name that no entry has. */
   readonly #unusedName: string;
   /** Up to which of `InvalidationClock.settingsChanges` the settings are known. */
   #upTo = -1;
-  /** How many coordinates this process had then. */
   #coordinateCount = 0;
   #reading: Promise<void> | undefined;
   #writing: Promise<void> | undefined;
-  /** Whether this process may have written modes of which no record of the clock tells yet. */
   #isUntold = false;
   /** When it last wrote modes again that the settings had lost, on its own clock. */
   #restoredAt = Number.NEGATIVE_INFINITY;
@@ -78,7 +70,7 @@ export class SharedSettings {
     return this.areCurrent;
   }
 
-  /** Reads the settings in any case, for a process that may not read anything else. Never rejects. */
+  /** For a process that may not read anything else. Never rejects. */
   async follow(): Promise<void> {
     try {
       // Such a process does not learn the time otherwise, which says whether a mode is too far ahead of it.
@@ -97,12 +89,12 @@ export class SharedSettings {
     const setAt = await this.readTime();
     let sequence = 0;
     await this.#change((before) => {
-      const content = withModes(before, this.modes.settings) ?? before;
+      const content = withModes(before, this.modes.settings);
       sequence = 1 + Math.max(Math.floor(setAt * 1_000), ...modesOf(content).map((setting) => setting.sequence));
-      return withMode(content, { mode, coordinate, sequence, setAt, by });
+      return withModes(content, [{ mode, coordinate, sequence, setAt, by }]);
     });
     // The store may have lost it. A later change of the same mode counts as well.
-    const kept = modesOf(parseSettings(await this.#store.readSettings(), this.#invalidations.storeNow) ?? EMPTY);
+    const kept = modesOf(this.#parse(await this.#store.readSettings()));
     if (!kept.some((set) => set.coordinate === coordinate && set.sequence >= sequence))
       throw unavailable("have not taken the mode");
     this.modes.adopt(kept);
@@ -111,7 +103,7 @@ export class SharedSettings {
 
   /** Reads the names of the fields and loaders of all releases. Rejects if they cannot be read. */
   async readCoordinates(): Promise<readonly string[]> {
-    const content = parseSettings(await this.#store.readSettings(), this.#invalidations.storeNow) ?? EMPTY;
+    const content = this.#parse(await this.#store.readSettings());
     return [...coordinatesOf(content), ...modesOf(content).flatMap(({ coordinate }) => coordinate ?? [])];
   }
 
@@ -135,28 +127,28 @@ export class SharedSettings {
   async #read(): Promise<void> {
     const upTo = this.#invalidations.settingsChanges;
     const { size } = this.#variants;
-    const content = await this.#store.readSettings();
+    const content = this.#parse(await this.#store.readSettings());
     if (this.#isClosed) return;
-    this.#adopt(parseSettings(content, this.#invalidations.storeNow) ?? EMPTY);
+    this.modes.adopt(modesOf(content));
+    this.#writeMissing(content);
+    this.#pollLater();
     this.#upTo = upTo;
     this.#coordinateCount = size;
   }
 
-  #adopt(content: SettingsContent): void {
-    this.modes.adopt(modesOf(content));
-    if (this.#missingIn(content) !== undefined) this.#writeMissing(content);
-    this.#pollLater();
+  #parse(bytes: Uint8Array | undefined): SettingsContent {
+    return parseSettings(bytes, this.#invalidations.storeNow);
   }
 
-  /** Returns undefined if `content` has all modes that this process knows, or later ones, and the names of all its fields and loaders. */
-  #missingIn(content: SettingsContent): SettingsContent | undefined {
-    const complete = withCoordinates(withModes(content, this.modes.settings) ?? content, this.#variants.coordinates);
-    return complete === content ? undefined : complete;
+  /** Returns `content` itself if it has all modes that this process knows, or later ones, and the names of all its fields and loaders. */
+  #completed(content: SettingsContent): SettingsContent {
+    return withCoordinates(withModes(content, this.modes.settings), this.#variants.coordinates);
   }
 
   /** Writes what the settings lack. If that fails, they are read again later. No process waits for names. */
   #writeMissing(content: SettingsContent): void {
-    const lacksModes = withModes(content, this.modes.settings) !== undefined;
+    if (this.#completed(content) === content) return;
+    const lacksModes = withModes(content, this.modes.settings) !== content;
     const now = this.#clock.now();
     if (lacksModes && now - this.#restoredAt < POLL_MS) {
       // A store that keeps no settings: each attempt is a record of the clock, which has every process read them again.
@@ -164,21 +156,21 @@ export class SharedSettings {
       return;
     }
     if (lacksModes) this.#restoredAt = now;
-    this.#writing ??= this.#change((current) => this.#missingIn(current))
+    this.#writing ??= this.#change((current) => this.#completed(current))
       .catch(() => this.#followLater())
       .finally(() => {
         this.#writing = undefined;
       });
   }
 
-  /** Replaces the settings by what `edit` returns, and tells the others if modes have changed; undefined: nothing has to change. */
-  async #change(edit: (content: SettingsContent) => SettingsContent | undefined): Promise<void> {
+  /** Replaces the settings by what `edit` returns, unless it is the same, and tells the others if modes have changed. */
+  async #change(edit: (content: SettingsContent) => SettingsContent): Promise<void> {
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
       const before = await this.#store.readSettings();
-      const current = parseSettings(before, this.#invalidations.storeNow) ?? EMPTY;
+      const current = this.#parse(before);
       const content = edit(current);
-      if (content === undefined) return;
-      const hasNewModes = withModes(current, modesOf(content)) !== undefined;
+      if (content === current) return;
+      const hasNewModes = content.modes !== current.modes;
       try {
         if (!(await this.#store.replaceSettings(before, writeSettings(content)))) continue;
         if (hasNewModes) await this.#announce();
@@ -237,13 +229,9 @@ export class SharedSettings {
 const MAX_ATTEMPTS = 20;
 /** How often the settings are read again because they have changed meanwhile. */
 const MAX_READS = 3;
-/**
- * How often the settings are read while a mode is not on: reads that bypass the store do not show their changes. A process knows
- * a change of modes after this time and a read.
- */
+/** How often the settings are read while a mode is not on: reads that bypass the store do not show their changes. */
 const POLL_MS = 1_000;
 
-/** A mode to be set. */
 export interface ModeRequest {
   readonly mode: Mode;
   /** Undefined: everything. */

@@ -1,11 +1,8 @@
 import type { EntryIdentity, Subject } from "../../keys/key.js";
 
 /**
- * The invalidations of this process that the store has not confirmed. Until it has, this process
- * does not read their entries from the store, which may still hold old values. Each name is held
- * once, however often it was invalidated. If there are too many to hold, all of them become one
- * invalidation of everything under the prefix, and this process reads nothing from the store until
- * that is confirmed.
+ * The invalidations of this process that the store has not confirmed. Until it has, this process does not read what they concern from the store.
+ * Too many become one of everything under the prefix.
  */
 export class UnconfirmedInvalidations {
   readonly #keys = new Map<string, EntryIdentity>();
@@ -57,7 +54,6 @@ export class UnconfirmedInvalidations {
     return true;
   }
 
-  /** Adds an invalidation of everything under the prefix, which covers all names. */
   addClear(): void {
     for (const names of [this.#keys, ...Object.values(this.#addedBy)]) names.clear();
     this.#addedBy.clear.set("*", ++this.#addCount);
@@ -73,10 +69,7 @@ export class UnconfirmedInvalidations {
     return isOfKey || tags.subjects.some((subject) => subjects.has(subject));
   }
 
-  /**
-   * Returns all names. Call `confirm` when the store has confirmed them: it removes those that were
-   * not added again in the meantime.
-   */
+  /** Returns all names, and what removes those that were not added again when the store has confirmed them. */
   snapshot(): PendingNames & { confirm(): void } {
     const { tags, coordinates, clear } = this.#addedBy;
     const upTo = this.#addCount;
@@ -106,10 +99,8 @@ export interface Names {
   readonly isClear?: boolean;
 }
 
-/** What has to be repeated. `isClear`: everything under the prefix, and nothing else. */
 export type PendingNames = Required<Names>;
 
-/** How many names have to be repeated. */
 export interface UnconfirmedCounts {
   readonly keys: number;
   readonly tags: number;
@@ -117,8 +108,45 @@ export interface UnconfirmedCounts {
   readonly everything: boolean;
 }
 
-/** Limit for keys and for tags. */
 export const MAX_NAMES = 10_000;
 
 /** Returns what the names of an entry in all variants with the same key form have in common. */
 export const identityOf = ({ coordinate, digest }: EntryIdentity): string => `${coordinate}:${digest}`;
+
+/** What this process has invalidated last, for requests that remember what they have read. */
+export class RecentInvalidations implements InvalidationCount {
+  /** The `count` of the last invalidation of each coordinate, entry (`identityOf`) and tag. */
+  readonly #lastOf = new Map<string | Subject, number>();
+  /** The `count` of the last invalidation that concerns everything, or of which the names were dropped. */
+  #allNth = 0;
+  /** The `count` of the last invalidation of a tag. */
+  #tagNth = 0;
+  count = 0;
+
+  hasChangedSince(count: number, key: EntryIdentity, subjects: readonly Subject[], hasResultTags: boolean): boolean {
+    if (this.count === count) return false;
+    const isLater = (name: string | Subject): boolean => (this.#lastOf.get(name) ?? 0) > count;
+    if (this.#allNth > count || isLater(key.coordinate) || isLater(identityOf(key))) return true;
+    return hasResultTags ? this.#tagNth > count : subjects.some(isLater);
+  }
+
+  add({ keys, tags, coordinates = [], isClear = false }: Names): void {
+    const nth = ++this.count;
+    for (const name of [...coordinates, ...keys.map(identityOf), ...tags]) this.#lastOf.set(name, nth);
+    if (tags.length > 0) this.#tagNth = nth;
+    if (this.#lastOf.size <= MAX_NAMES && !isClear) return;
+    this.#lastOf.clear();
+    this.#allNth = nth;
+  }
+}
+
+/** What this process has invalidated since some moment. */
+export interface InvalidationCount {
+  /** Changes when an invalidation by this process begins and when it has ended. */
+  readonly count: number;
+  /**
+   * Whether something that concerns an entry may have been invalidated since there were `count`. `subjects`: the tags known before its load.
+   * `hasResultTags`: any tag can be one of its value.
+   */
+  hasChangedSince(count: number, key: EntryIdentity, subjects: readonly Subject[], hasResultTags: boolean): boolean;
+}

@@ -5,7 +5,6 @@ import type { Subject, Variant } from "../../keys/key.js";
  * with different shapes were applied.
  */
 export class Variants {
-  /** The number of coordinates that have a variant. */
   size = 0;
   readonly #declared = new Map<string, Map<string, Variant>>();
 
@@ -26,7 +25,6 @@ export class Variants {
     return false;
   }
 
-  /** The coordinates that have a variant. */
   get coordinates(): readonly string[] {
     return [...this.#declared.keys()];
   }

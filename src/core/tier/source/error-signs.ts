@@ -1,4 +1,7 @@
+import { LRUCache } from "lru-cache";
+import type { Clock } from "../../base/clock.js";
 import { ignoreRejection } from "../../base/deferred.js";
+import type { Key } from "../../keys/key.js";
 
 /*
  * What an error says about its reason, in the words of HTTP, gRPC, GraphQL and the libraries that users have: by default, whether
@@ -15,7 +18,6 @@ interface ErrorSigns {
   /** HTTP. */
   readonly statuses: readonly number[];
   readonly grpcCode: number | undefined;
-  /** Its name and its class. */
   readonly names: readonly string[];
   readonly message: string;
 }
@@ -25,7 +27,6 @@ const MAX_RELATED = 10;
 
 type Properties = Readonly<Record<string, unknown>>;
 
-/** Returns the signs of an error, of its cause, and so on. */
 function signsOf(thrown: unknown): ErrorSigns[] {
   const signs: ErrorSigns[] = [];
   let error = propertiesOf(thrown);
@@ -105,10 +106,7 @@ const ANSWER_CODE =
 const ANSWER_NAME =
   /(?<!Module|Host)NotFound(?:Error|Exception)$|^(?:Bad(?:Request|UserInput)|UserInput|Gone|Conflict|UnprocessableEntity|InvalidArgument|Cast)(?:Error|Exception)$/;
 
-/**
- * Returns whether an error says that the source is in trouble, by default. False: the source has answered that it has
- * no value for this key. What does not say what happened counts as trouble. May throw: errors can have getters.
- */
+/** Whether an error says that the source is in trouble, or nothing; false: it has answered that it has no value. May throw: errors can have getters. */
 export function saysSourceFailed(thrown: unknown): boolean {
   const said = signsOf(thrown).map(saysTrouble);
   return said.find((isTrouble) => isTrouble !== undefined) ?? true;
@@ -139,3 +137,42 @@ export function ask(
     return undefined;
   }
 }
+
+/**
+ * The keys whose loads fail with errors that concern one caller only. Callers that are all refused would load one after the other, so after
+ * the second in a row each loads for itself for a while.
+ */
+export class CallerErrors {
+  readonly #clock: Clock;
+  readonly #unsharedMs: number;
+  /** `unsharedUntil`: on the clock of this process. */
+  readonly #seriesOf = new LRUCache<string, { count: number; unsharedUntil: number }>({ max: MAX_KEYS });
+
+  constructor(clock: Clock, unsharedMs: number) {
+    this.#clock = clock;
+    this.#unsharedMs = unsharedMs;
+  }
+
+  /** Records such an error. Returns whether the key is not shared from now on. */
+  add({ input }: Key): boolean {
+    const series = this.#seriesOf.get(input) ?? { count: 0, unsharedUntil: 0 };
+    this.#seriesOf.set(input, series);
+    series.count++;
+    const now = this.#clock.now();
+    if (series.count < MAX_IN_A_ROW || series.unsharedUntil > now) return false;
+    series.unsharedUntil = now + this.#unsharedMs;
+    return true;
+  }
+
+  endSeries({ input }: Key): void {
+    const series = this.#seriesOf.get(input);
+    if (series !== undefined) series.count = 0;
+  }
+
+  isUnshared({ input }: Key): boolean {
+    return this.#seriesOf.size > 0 && (this.#seriesOf.get(input)?.unsharedUntil ?? 0) > this.#clock.now();
+  }
+}
+
+const MAX_KEYS = 1_000;
+const MAX_IN_A_ROW = 2;

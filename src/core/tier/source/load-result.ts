@@ -7,7 +7,6 @@ import type { ReadRequest } from "../request/request.js";
 import type { OwnSettings } from "../request/result-control.js";
 import type { SingleLoad, Waiters } from "../request/waiters.js";
 
-/** What a load has returned, and what it has set of that. */
 export interface LoadResult {
   readonly value: unknown;
   readonly settings: OwnSettings | undefined;
@@ -66,7 +65,6 @@ export function loadedOf(
   return loaded(content ?? contentForCopies(), refusal);
 }
 
-/** Why a value is not stored. */
 interface RefusedValue {
   readonly refusal: Refusal;
   readonly code: ErrorCode;
@@ -74,7 +72,6 @@ interface RefusedValue {
   readonly cause?: unknown;
 }
 
-/** Returns why a value is not stored although it can be encoded. */
 function refusedValue(
   request: ReadRequest,
   value: unknown,

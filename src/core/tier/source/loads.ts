@@ -1,6 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { disableStorage, outsideOfRequests } from "../../base/async-context.js";
-import { asJob, type Clock, within } from "../../base/clock.js";
+import { asJob, type Clock, disableStorage, outsideOfRequests, within } from "../../base/clock.js";
 import { CachedError } from "../../base/errors.js";
 import { Multimap } from "../../base/multimap.js";
 import type { Packing } from "../../codec/packing.js";
@@ -21,19 +20,16 @@ import {
   Waiters,
 } from "../request/waiters.js";
 import { ByteTurns } from "../tick/long-tick.js";
-import { CallerErrors } from "./caller-errors.js";
-import { ask, saysNotAllowed, saysSourceFailed } from "./error-signs.js";
+import { ask, CallerErrors, saysNotAllowed, saysSourceFailed } from "./error-signs.js";
 import { excessOf, loadedOf } from "./load-result.js";
 import { type CallOutcome, type GuardedLoad, isRefusal, type SourceGuard } from "./source-guard.js";
 
 /**
- * Runs loads. Measures them, limits how long readers wait for them, and tracks which loads call
- * which.
+ * Runs loads. Measures them, limits how long readers wait for them, and tracks which loads call which.
  *
- * One place decides to whom the result of a load belongs, whoever asked for it: a field, a loader, a reference, a
- * refresh, a worker or an observed read. The request must still be that of the caller its key was made for when the load
- * begins and when it ends (`ReadRequest.changed`). And the scope of a load is the narrowest of what it reads and of the
- * hints that it sets: with a PRIVATE value in it, the result of a PUBLIC load is its caller's own. (P8)
+ * Here it is decided to whom a result belongs, whoever asked: a field, a loader, a reference, a refresh, a worker or an observed read. The request
+ * must still be that of the caller its key was made for when the load begins and ends (`ReadRequest.changed`). The scope of a load is the
+ * narrowest of what it reads and of the hints that it sets. (P8)
  */
 export class Loads {
   readonly #clock: Clock;
@@ -55,7 +51,6 @@ export class Loads {
   /** The reads of a key that readers inside of loads wait for. Its loads do not wait for a slot. */
   readonly #awaitedInside = new Multimap<string, Promise<unknown>>();
 
-  /** `subjectsOf` returns what is stored of tags. */
   constructor(
     clock: Clock,
     channel: Channel,
@@ -74,25 +69,19 @@ export class Loads {
     this.callerErrors = new CallerErrors(clock, settings.errorBackoffMs);
   }
 
-  /** Returns the keys of the loads that the caller runs inside of; empty outside of loads. */
   enclosingKeys(): ReadonlySet<string> {
     return this.#running === 0 ? NONE : (this.enclosing()?.keys ?? NONE);
   }
 
-  /** Whether the caller runs inside of a load. */
   get isEnclosing(): boolean {
     return this.#running !== 0 && this.enclosing() !== undefined;
   }
 
-  /**
-   * How often loads have begun so far. Those that begin together, without a job of the event loop in between, count once: what the
-   * first of them reads is read from the store when the leases of all of them have been granted.
-   */
+  /** How often loads have begun. Those that begin in one job of the event loop count once: their leases are granted together. */
   get starts(): number {
     return this.#starts;
   }
 
-  /** Begins to be inside of a load of `key`, until `#leave`. */
   #enter(key: Key, waiters: Waiters, outer: EnclosingLoad | undefined): SingleLoad {
     this.#running++;
     if (!this.#isStarting) {
@@ -105,10 +94,7 @@ export class Loads {
     return new SingleLoad(key, this.#starts, waiters, outer);
   }
 
-  /**
-   * Disables the AsyncLocalStorage when the last load ends: in Node.js 20 and 22, an enabled one
-   * slows down every promise of the process.
-   */
+  /** In Node.js 20 and 22, an enabled AsyncLocalStorage slows down every promise of the process. */
   #leave(load: SingleLoad): void {
     load.hasEnded = true;
     load.waiters.end();
@@ -116,7 +102,6 @@ export class Loads {
     if (this.#running === 0) disableStorage(this.#nesting);
   }
 
-  /** Returns the innermost load that the caller runs inside of. */
   enclosing(): EnclosingLoad | undefined {
     let load = this.#nesting.getStore();
     while (load?.hasEnded === true) load = load.outer;
@@ -135,10 +120,7 @@ export class Loads {
     return this.#nesting.run(new JointLoad(joined), work);
   }
 
-  /**
-   * Lets the loads of a key begin without a slot until `read` settles: a reader inside another load waits
-   * for it, and that load may hold the slot.
-   */
+  /** Until `read` settles, the loads of a key need no slot: a reader inside another load, which may hold it, waits for them. */
   expedite({ name }: Key, read: Promise<unknown>): void {
     this.#awaitedInside.add(name, read);
     for (const begin of this.#queued.get(name)) begin();
@@ -146,7 +128,6 @@ export class Loads {
     read.then(end, end);
   }
 
-  /** Returns who waits for a request. Undefined if it cannot be aborted. */
   callerOf(request: ReadRequest): Caller | undefined {
     if (request.caller !== undefined) return request.caller;
     const signals = request.signals?.();
@@ -156,10 +137,7 @@ export class Loads {
     return request.caller;
   }
 
-  /**
-   * Starts a load at once, so that all loads of one tick reach their source in that tick. Ends the
-   * wait of `waiters` with it.
-   */
+  /** Starts a load at once, so that all loads of one tick reach their source in that tick. Ends the wait of `waiters` with it. */
   run(request: ReadRequest, start: LoadStart): RunningLoad {
     const { isRefresh, isUncacheable = false, lingerMs = 0 } = start;
     const { coordinate, name } = request.key;
@@ -168,7 +146,7 @@ export class Loads {
     const control = new LoadControl({ coordinate, subjectsOf: this.#subjectsOf, readPrevious });
     let startedAt = this.#clock.now();
     let hasStarted = false;
-    const waiters = lingerMs === 0 ? start.waiters : this.#lingering(start, () => hasStarted);
+    const waiters = lingerMs === 0 ? start.waiters : lingering(start, lingerMs, this.#clock, () => hasStarted);
     const call = async (): Promise<CallOutcome> => {
       // It may have waited for a slot. Others who wait load for themselves.
       if (!isRefresh && (waiters.isGone || request.caller?.hasLeft === true)) {
@@ -205,7 +183,9 @@ export class Loads {
     const { outcome, expire, expedite } = this.#nesting.run(enclosing, (): GuardedLoad => {
       // A build is no call of a source: what is loaded in it takes slots, and counts for the breaker.
       if (enclosing.isBuild) return { outcome: call(), expire: () => undefined, expedite: undefined };
-      return this.#guard.run(coordinate, needsNoSlot, { run: call, batch: request.batch, owner: request.owner });
+      return this.#guard
+        .sourceOf(coordinate)
+        .run(needsNoSlot, { run: call, batch: request.batch, owner: request.owner });
     });
     if (expedite !== undefined) {
       this.#queued.add(name, expedite);
@@ -245,20 +225,8 @@ export class Loads {
     return { waiters, completed, limited };
   }
 
-  /** Returns those who wait for a load. They leave later once it has begun. */
-  #lingering({ waiters, lingerMs = 0 }: LoadStart, hasBegun: () => boolean): Waiters {
-    const later = new Waiters((go) => {
-      if (hasBegun()) return this.#clock.after(lingerMs, go);
-      go();
-      return () => undefined;
-    });
-    later.addAll(waiters);
-    return later;
-  }
-
-  /** See `SourceGuard.hasRoom`. */
   hasRoom(coordinate: string): boolean {
-    return this.#guard.hasRoom(coordinate);
+    return this.#guard.sourceOf(coordinate).hasRoom;
   }
 
   /**
@@ -295,10 +263,7 @@ export class Loads {
     return request.trace.load;
   }
 
-  /**
-   * Returns whether the failure of a load concerns only the caller that it was run for: its request
-   * has been aborted, or the error is about this caller.
-   */
+  /** Whether a failure concerns only the caller that the load was run for: its request was aborted, or the error is about it. */
   #isCallersOwn(request: ReadRequest, error: unknown, isRefresh: boolean): boolean {
     const { key } = request;
     // A context that has changed its identity says nothing about other requests of that identity.
@@ -315,7 +280,6 @@ export class Loads {
     return isAbort;
   }
 
-  /** Returns who asked for the value that a refresh renews. */
   #answeredCaller(request: ReadRequest): Caller | undefined {
     const signals = request.signals?.();
     const caller = signals && new Caller(signals, undefined, this.#abortListeners);
@@ -323,7 +287,6 @@ export class Loads {
     return caller;
   }
 
-  /** Calls `expire` when the time is over. */
   #withinTimeLimit(load: Promise<Loaded>, coordinate: string, expire: () => void): Promise<Loaded> {
     const { loadTimeoutMs } = this.#settings;
     const otherwise = (): Loaded => {
@@ -351,7 +314,6 @@ export interface LoadSettings extends Pick<TierSettings, "loadTimeoutMs" | "erro
   readonly isSourceFailure: ((error: unknown, coordinate: string) => boolean) | undefined;
 }
 
-/** What a load is run for. */
 export interface LoadStart {
   readonly isRefresh: boolean;
   /** Who waits for it. */
@@ -362,21 +324,17 @@ export interface LoadStart {
   readonly readPrevious?: ControlledLoad["readPrevious"];
   /** How long it goes on when nobody waits for it any more, once it has begun. Default: not at all. */
   readonly lingerMs?: number;
-  /** Called if it has not ended in time. */
   readonly onTimeout?: () => void;
 }
 
 /** A running load. Neither promise rejects. */
 export interface RunningLoad {
-  /** Who waits for it. To be joined by others that do. */
   readonly waiters: Waiters;
   /** The result for readers: that of the load, or `CACHED_LOAD_TIMEOUT` after the time limit. */
   readonly limited: Promise<Loaded>;
-  /** The result of the load, whenever it ends. */
   readonly completed: Promise<Loaded>;
 }
 
-/** Returns how large the content of a value is that has been encoded, in bytes or characters. */
 const encodedBytesOf = (loaded: Loaded): number => (loaded.kind === "loaded" ? (loaded.content?.length ?? 0) : 0);
 
 /** Throws if the context has another identity, or other values in the key or the tags, than when the request was made. */
@@ -386,3 +344,14 @@ function checkUnchanged(request: ReadRequest): void {
 }
 
 const NONE: ReadonlySet<string> = new Set();
+
+/** Returns those who wait for a load, who leave `lingerMs` later once it has begun. */
+function lingering({ waiters }: LoadStart, lingerMs: number, clock: Clock, hasBegun: () => boolean): Waiters {
+  const later = new Waiters((go) => {
+    if (hasBegun()) return clock.after(lingerMs, go);
+    go();
+    return () => undefined;
+  });
+  later.addAll(waiters);
+  return later;
+}

@@ -11,11 +11,8 @@ import { fallbackOf, prepareFor, UNPREPARED, type VerdictParts, verdictOf } from
 import { TickBatch } from "../tick/tick-batch.js";
 
 /**
- * Reads the values that running loads replace, when the loads ask for them.
- *
- * The entry is read again rather than kept from before the load. If it still shows the lease chain of
- * the load and its tags are current, it has not been invalidated since, other than softly; and the
- * value is the one that storing under this chain replaces.
+ * Reads the values that running loads replace, when they ask for them. Only an entry that still shows the lease chain of the load, with current
+ * tags, was not invalidated since, other than softly, and is what storing under this chain replaces.
  */
 export class PreviousValues {
   readonly #parts: PreviousValueParts;
@@ -29,10 +26,7 @@ export class PreviousValues {
     this.#reads = new TickBatch(parts.clock, (requests) => this.#read(requests));
   }
 
-  /**
-   * Returns the value of the entry that has the lease chain `gen`. Undefined if it has none that could
-   * be served, or if that is unknown. Never rejects.
-   */
+  /** Undefined if the entry of this lease chain has no value that could be served, or if that is unknown. Never rejects. */
   async read(request: ReadRequest, gen: string): Promise<PreviousValue | undefined> {
     try {
       const reading = await this.#reads.add(request);
@@ -55,7 +49,6 @@ export class PreviousValues {
   }
 }
 
-/** The parts that `PreviousValues` uses. */
 export interface PreviousValueParts {
   readonly store: Store;
   readonly sharedSettings: SharedSettings;

@@ -1,4 +1,4 @@
-import { HISTORY_OVERHEAD_BYTES } from "../../../core/store/history.js";
+import { HISTORY_OVERHEAD_BYTES } from "../../../core/store/report-store.js";
 import { defineScript } from "../define-script.js";
 
 /** How many parts a call drops at most because of their age. */
