@@ -8,10 +8,10 @@ import { createKeySpace, type Key } from "../src/core/keys/key.js";
 import { compilePolicy } from "../src/core/policy/policy.js";
 import { NO_EPOCH } from "../src/core/store/entry.js";
 import { NearCache } from "../src/core/tier/near/near-cache.js";
-import { InvalidationClock } from "../src/core/tier/record/invalidation-clock.js";
-import { SharedSettings } from "../src/core/tier/record/shared-settings.js";
-import { Variants } from "../src/core/tier/record/variants.js";
 import { KnownTags } from "../src/core/tier/request/request.js";
+import { InvalidationClock } from "../src/core/tier/shared/invalidation-clock.js";
+import { SharedSettings } from "../src/core/tier/shared/shared-settings.js";
+import { Variants } from "../src/core/tier/shared/variants.js";
 import { memoryStore } from "../src/stores/memory/memory-store.js";
 import { FakeClock } from "../src/tools/testing/index.js";
 

@@ -53,7 +53,7 @@ const GROUPS = [
     minScore: 75,
   },
   {
-    file: "src/core/tier/record/known-positions.ts",
+    file: "src/core/tier/shared/known-positions.ts",
     tests: [
       "test/unit/tier/invalidation-clock.test.ts",
       "test/behaviour/p2-no-stale-store/invalidation-clock.test.ts",

@@ -11,8 +11,8 @@ import { createKeySpace } from "./core/keys/key.js";
 import { KnownTags } from "./core/keys/known-tags.js";
 import { type TagNormalizer, tagNormalizer } from "./core/keys/tag-template.js";
 import { ContextWatch } from "./core/loader/context-watch.js";
-import { RequestScopes } from "./core/loader/request-scope.js";
 import { RequestSignals } from "./core/loader/request-signals.js";
+import { RequestStates } from "./core/loader/request-states.js";
 import { TypeShapes } from "./core/loader/type-shapes.js";
 import { secondsDoubts } from "./core/policy/policy.js";
 import { AppliedRules } from "./core/schema-rules.js";
@@ -31,15 +31,15 @@ import { Waiting } from "./core/tier/lease/waiting.js";
 import { NearCache, type NearCacheParts } from "./core/tier/near/near-cache.js";
 import { Reads } from "./core/tier/read/reads.js";
 import { Responder } from "./core/tier/read/responder.js";
-import { InvalidationClock } from "./core/tier/record/invalidation-clock.js";
-import { Modes } from "./core/tier/record/modes.js";
-import { SharedSettings } from "./core/tier/record/shared-settings.js";
-import { UnconfirmedInvalidations } from "./core/tier/record/unconfirmed-invalidations.js";
-import { Variants } from "./core/tier/record/variants.js";
 import { ValueDecoder } from "./core/tier/request/value-decoder.js";
+import { InvalidationClock } from "./core/tier/shared/invalidation-clock.js";
+import { Modes } from "./core/tier/shared/modes.js";
+import { SharedSettings } from "./core/tier/shared/shared-settings.js";
+import { UnconfirmedInvalidations } from "./core/tier/shared/unconfirmed-invalidations.js";
+import { Variants } from "./core/tier/shared/variants.js";
 import { Loads } from "./core/tier/source/loads.js";
 import { PreviousValues } from "./core/tier/source/previous-values.js";
-import { SourceGuard } from "./core/tier/source/source-guard.js";
+import { Sources } from "./core/tier/source/sources.js";
 import { LongTick } from "./core/tier/tick/long-tick.js";
 import { WorkUnderWay } from "./core/tier/tick/work-under-way.js";
 import type { ResolvedOptions } from "./option-checks.js";
@@ -76,9 +76,9 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   const keys = createKeySpace(options.prefix, release, keyFormsOf(options.types), normalizeTag);
   const longTick = new LongTick(clock);
   const identity = identityOfProcess();
-  const guard = new SourceGuard(clock, longTick, options);
+  const sources = new Sources(clock, longTick, options);
   const knownTags = new KnownTags(normalizeTag);
-  const loads = new Loads(clock, channel, packing, guard, options, (tags) => {
+  const loads = new Loads(clock, channel, packing, sources, options, (tags) => {
     for (const tag of tags) knownTags.learn(tag);
     return keys.tags(tags);
   });
@@ -125,7 +125,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   // The store must be open: a cache that reports in any case begins at once.
   const isShared = options.store !== undefined && options.store.isShared !== false;
   const fleet = new Fleet({ ...base, counters, store: { reports: store.reports, isShared }, identity });
-  const scopes = new RequestScopes(tier, invalidation.made, options);
+  const requestStates = new RequestStates(tier, invalidation.made, options);
   const { profiles, defaults, identify, authDirectives, requireScope, isProduction, leaseWaitMs, errorBackoffMs } =
     options;
   const contextWatch = new ContextWatch(
@@ -142,7 +142,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     leases,
     invalidation,
     history,
-    scopes,
+    requestStates,
     signals: new RequestSignals(options.abortSignal, channel, contextWatch),
     keys,
     leaseWaitMs,
@@ -172,7 +172,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     resolvers: new KnownResolvers(),
     loaders: new Map(),
     requestFactories: new Map(),
-    live: { guard, limits: options, unleasedLoads, waiting, near, recentEvents },
+    live: { sources, limits: options, unleasedLoads, waiting, near, recentEvents },
     underWay,
     drain: () => underWay.drain(clock, DRAIN_MS),
     settled: () => underWay.drain(clock, options.loadTimeoutMs, (untilAt) => invalidation.settled(untilAt)),

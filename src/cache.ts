@@ -202,7 +202,7 @@ export class Cache<Context = object> extends CacheHandle<Context> {
       throw optionInvalid(`cache.override: expected the context object of a request, got ${describeSetting(context)}`);
     if (override !== "BYPASS" && override !== "REFRESH")
       throw optionInvalid(`cache.override: expected "BYPASS" or "REFRESH", got ${describeSetting(override)}`);
-    this.#parts.scopes.override(context, override);
+    this.#parts.requestStates.override(context, override);
   }
 
   /**

@@ -17,7 +17,7 @@ import type { Logger } from "./core/telemetry/log-listener.js";
 import type { PurgeFunction } from "./core/tier/invalidation/purge.js";
 import type { RefreshQueue } from "./core/tier/lease/refresh-job.js";
 import type { ErrorMaxAgeMs } from "./core/tier/lease/settlement.js";
-import { MODES } from "./core/tier/record/modes.js";
+import { MODES } from "./core/tier/shared/modes.js";
 import type {
   CacheOptions,
   InspectionReportOptions,

@@ -8,8 +8,8 @@ import type { KeySpace } from "./keys/key.js";
 import type { KnownTags } from "./keys/known-tags.js";
 import type { ContextWatch } from "./loader/context-watch.js";
 import type { LoaderRule } from "./loader/loader-rule.js";
-import type { RequestScopes } from "./loader/request-scope.js";
 import type { RequestSignals } from "./loader/request-signals.js";
+import type { RequestStates } from "./loader/request-states.js";
 import type { TypeShapes } from "./loader/type-shapes.js";
 import type { PolicySettings } from "./policy/policy.js";
 import type { AppliedRules } from "./schema-rules.js";
@@ -27,11 +27,11 @@ import type { UnleasedLoads } from "./tier/lease/load-sharing.js";
 import type { Waiting } from "./tier/lease/waiting.js";
 import type { NearCache } from "./tier/near/near-cache.js";
 import type { Reads } from "./tier/read/reads.js";
-import type { InvalidationClock } from "./tier/record/invalidation-clock.js";
-import type { SharedSettings } from "./tier/record/shared-settings.js";
-import type { Variants } from "./tier/record/variants.js";
 import type { ReadRequest } from "./tier/request/request.js";
-import type { GuardSettings, SourceGuard } from "./tier/source/source-guard.js";
+import type { InvalidationClock } from "./tier/shared/invalidation-clock.js";
+import type { SharedSettings } from "./tier/shared/shared-settings.js";
+import type { Variants } from "./tier/shared/variants.js";
+import type { SourceSettings, Sources } from "./tier/source/sources.js";
 import type { LongTick } from "./tier/tick/long-tick.js";
 import type { WorkUnderWay } from "./tier/tick/work-under-way.js";
 
@@ -84,8 +84,8 @@ export interface OperationRewriter {
 
 /** The parts that only the inspection reads. */
 export interface LiveParts {
-  readonly guard: SourceGuard;
-  readonly limits: GuardSettings;
+  readonly sources: Sources;
+  readonly limits: SourceSettings;
   readonly unleasedLoads: UnleasedLoads;
   readonly waiting: Waiting;
   readonly near: NearCache | undefined;
@@ -99,7 +99,7 @@ export interface CacheParts {
   readonly leases: Leases;
   readonly invalidation: Invalidation;
   readonly history: InvalidationHistory;
-  readonly scopes: RequestScopes;
+  readonly requestStates: RequestStates;
   readonly signals: RequestSignals;
   readonly keys: KeySpace;
   readonly store: FailOpenStore;

@@ -12,7 +12,7 @@ export const CHECKS: Readonly<Record<string, Patch>> = {
   },
   /** What the invalidation clock says of keys is not heeded. */
   keys: {
-    file: "src/core/tier/record/known-positions.ts",
+    file: "src/core/tier/shared/known-positions.ts",
     from: "entry(key), ...this.otherFormsOf(key)",
     to: "...this.otherFormsOf(key)",
   },
@@ -30,7 +30,7 @@ export const CHECKS: Readonly<Record<string, Patch>> = {
   },
   /** What the invalidation clock says of tags is not heeded. */
   clock: {
-    file: "src/core/tier/record/known-positions.ts",
+    file: "src/core/tier/shared/known-positions.ts",
     from: "latestIn(this.positions.hard, all, 0) > position",
     to: "latestIn(this.positions.hard, all, 0) < 0",
   },

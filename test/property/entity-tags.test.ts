@@ -4,7 +4,7 @@ import { graphql } from "graphql";
 import { applyCached, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
 import { FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { InvalidationClock } from "../../src/core/tier/record/invalidation-clock.js";
+import { InvalidationClock } from "../../src/core/tier/shared/invalidation-clock.js";
 import { type Draw, drawOfSeed } from "./draw.js";
 
 const TYPES = 20;

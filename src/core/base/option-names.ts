@@ -19,14 +19,14 @@ export function checkOptionNames(
 /** What a name of another library means here, by the name in lower case without separators. */
 export type Meanings = Readonly<Record<string, string>>;
 
-export interface KnownNames {
+export interface KnownSpellings {
   readonly kind: string;
   readonly known: readonly string[];
   readonly meanings?: Meanings;
 }
 
 /** Returns the mistake of a name that is not known, with the known names and the one that was probably meant. */
-export function unknownName(name: string, names: KnownNames, place = name): string {
+export function unknownName(name: string, names: KnownSpellings, place = name): string {
   const { kind, known } = names;
   const list = known.map((one) => `\`${one}\``).join(", ");
   return `\`${place}\`: unknown ${kind}; expected ${known.length === 0 ? "none" : `one of ${list}`}${didYouMean(name, names)}`;
@@ -37,7 +37,7 @@ export const unknownOption = (name: string, known: readonly string[]): string =>
   `\`${name}\`: unknown option; known are ${known.join(", ")}${didYouMean(name, { known })}`;
 
 /** Returns a question that names what was probably meant, to end a mistake with. Empty if nothing is close. */
-export function didYouMean(name: string, { known, meanings = {} }: Omit<KnownNames, "kind">): string {
+export function didYouMean(name: string, { known, meanings = {} }: Omit<KnownSpellings, "kind">): string {
   const plain = plainOf(name);
   const meaning = Object.hasOwn(meanings, plain) ? meanings[plain] : undefined;
   const sameOf = known.find((one) => plainOf(one) === plain);

@@ -3,11 +3,11 @@ import { Deferred } from "../base/deferred.js";
 import { asError } from "../store/answers.js";
 import type { Nesting } from "../tier/read/hit.js";
 import type { Reads } from "../tier/read/reads.js";
-import type { InvalidationCount } from "../tier/record/unconfirmed-invalidations.js";
 import { type EnclosingLoad, isAbandonment } from "../tier/request/waiters.js";
+import type { InvalidationCount } from "../tier/shared/unconfirmed-invalidations.js";
 import { isArrayLike } from "./batch-source.js";
 import type { ContextRequests, LoaderBypassReason } from "./context-requests.js";
-import type { IdNames } from "./loader-names.js";
+import type { IdKey } from "./loader-keys.js";
 import type { CachedLoader } from "./loader-options.js";
 import { MemoInLoads } from "./memo-in-loads.js";
 
@@ -119,7 +119,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
   }
 
   /** Forgets what this request has read or primed for an id that this process has invalidated since. */
-  #forgetInvalidated(id: Id, names: IdNames): void {
+  #forgetInvalidated(id: Id, names: IdKey): void {
     const { count } = this.#invalidations;
     if (count === this.#countAtStart) return;
     const { memoKey } = names;
@@ -154,7 +154,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
   #remembered(
     memoKey: unknown,
     id: Id,
-    names: IdNames | LoaderBypassReason,
+    names: IdKey | LoaderBypassReason,
     load: EnclosingLoad | undefined,
   ): Promise<Value> {
     const inLoad = load && this.#memoInLoads.get(memoKey, load);
@@ -177,16 +177,16 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
   }
 
   /** Whether nothing is remembered of an id: without an identity, nothing tells a PRIVATE value from that of the next caller of the same context. */
-  #isForgotten(names: IdNames | LoaderBypassReason): boolean {
+  #isForgotten(names: IdKey | LoaderBypassReason): boolean {
     return typeof names === "string" && this.#requests.policy.scope === "PRIVATE";
   }
 
-  #readOnTime(id: Id, names: IdNames | LoaderBypassReason, nesting: Nesting): Promise<Value> {
+  #readOnTime(id: Id, names: IdKey | LoaderBypassReason, nesting: Nesting): Promise<Value> {
     if (this.#dispatched === undefined) return this.#read(id, names, nesting);
     return this.#dispatched().then(() => this.#read(id, names, nesting));
   }
 
-  #read(id: Id, names: IdNames | LoaderBypassReason, nesting: Nesting): Promise<Value> {
+  #read(id: Id, names: IdKey | LoaderBypassReason, nesting: Nesting): Promise<Value> {
     const requests = this.#requests;
     const tier = this.#tier;
     if (typeof names === "string") return requests.bypass(id, names);
@@ -234,7 +234,7 @@ function scheduleOf(schedule: (dispatch: () => void) => void): () => Promise<voi
 const refusing = (name: string): DataLoader<never, never> => new DataLoader(() => Promise.resolve([]), { name });
 
 /** Returns what a request remembers an id by, in a form that no other id has: not all have names. */
-function memoKeyOf(id: unknown, names: IdNames | LoaderBypassReason): unknown {
+function memoKeyOf(id: unknown, names: IdKey | LoaderBypassReason): unknown {
   if (typeof names !== "string") return names.memoKey;
   return typeof id === "string" || typeof id === "number" ? `\0${typeof id} ${id}` : id;
 }

@@ -7,20 +7,20 @@ import type { Channel } from "../telemetry/channel.js";
 import type { Logger } from "../telemetry/log-listener.js";
 import type { Invalidation } from "../tier/invalidation/invalidate.js";
 import type { Reads } from "../tier/read/reads.js";
-import type { ModeReason } from "../tier/record/modes.js";
-import type { Variants } from "../tier/record/variants.js";
 import { type Compare, type ReadRequest, type RequestTags, ResultTags } from "../tier/request/request.js";
+import type { ModeReason } from "../tier/shared/modes.js";
+import type { Variants } from "../tier/shared/variants.js";
 import { createBatchSource, type IdLoad } from "./batch-source.js";
 import type { ContextWatch } from "./context-watch.js";
 import type { ExistenceParts } from "./existence.js";
 import { contextChanged, type Identity, identityMistake, identityOf } from "./identity.js";
-import type { IdNames, LoaderNames } from "./loader-names.js";
+import type { IdKey, LoaderKeys } from "./loader-keys.js";
 import type { CachedLoader, LoaderOptions } from "./loader-options.js";
 import type { LoaderRule } from "./loader-rule.js";
 import { reportNear } from "./near-report.js";
 import type { Placement } from "./placement.js";
-import type { Observer, PartCollector, RequestScopes } from "./request-scope.js";
 import type { RequestSignals } from "./request-signals.js";
+import type { Observer, PartCollector, RequestStates } from "./request-states.js";
 import type { TypeShapes } from "./type-shapes.js";
 
 /** Makes the requests of one loader, one context and one caller, and passes their loads to the source. */
@@ -78,12 +78,12 @@ export class ContextRequests<Id, Value, Context> {
   }
 
   get #observer(): Observer | undefined {
-    return this.definition.parts.scopes.observerOf(this.#context);
+    return this.definition.parts.requestStates.observerOf(this.#context);
   }
 
-  namesOf(id: Id): IdNames | LoaderBypassReason {
+  namesOf(id: Id): IdKey | LoaderBypassReason {
     const { names, parts } = this.definition;
-    if (parts.scopes.overrideOf(this.#context) === "BYPASS") return "REQUESTED";
+    if (parts.requestStates.overrideOf(this.#context) === "BYPASS") return "REQUESTED";
     if (this.#isPrivate && this.#identity === undefined) return "NO_IDENTITY";
     try {
       return names.of(id, this.#identity, this.#variant);
@@ -94,9 +94,9 @@ export class ContextRequests<Id, Value, Context> {
   }
 
   /** Returns what the near cache has of an id, and reports it as served. */
-  near(names: IdNames): Promise<Value> | undefined {
+  near(names: IdKey): Promise<Value> | undefined {
     const { parts } = this.definition;
-    if (parts.scopes.overrideOf(this.#context) !== undefined) return undefined;
+    if (parts.requestStates.overrideOf(this.#context) !== undefined) return undefined;
     // What is stored as a part of a response must not be outdated for as long as in a near cache.
     if (this.#observer?.collector !== undefined) return undefined;
     const near = parts.tier.near(names, this.policy);
@@ -108,7 +108,7 @@ export class ContextRequests<Id, Value, Context> {
   }
 
   /** `isForced`: it asks the source, whatever the store has. */
-  requestOf(id: Id, names: IdNames, isForced = false): ReadRequest {
+  requestOf(id: Id, names: IdKey, isForced = false): ReadRequest {
     const { options, mayExist, parts } = this.definition;
     const { coordinate, policy } = this;
     const { key, identity } = names;
@@ -120,7 +120,7 @@ export class ContextRequests<Id, Value, Context> {
       key,
       policy,
       tags,
-      isForced: isForced || parts.scopes.overrideOf(this.#context) === "REFRESH",
+      isForced: isForced || parts.requestStates.overrideOf(this.#context) === "REFRESH",
       // The loads of one request are one call.
       batch: this,
       owner: this,
@@ -201,7 +201,7 @@ export class ContextRequests<Id, Value, Context> {
     return this.#collectedBy.get(value)?.members.has(collector) === true;
   }
 
-  primed(names: IdNames | undefined): void {
+  primed(names: IdKey | undefined): void {
     this.#observer?.collector?.addPrimed(names, this.policy);
   }
 }
@@ -211,7 +211,7 @@ export interface LoaderParts extends ExistenceParts {
   readonly invalidation: Invalidation;
   readonly keys: KeySpace;
   readonly knownTags: KnownTags;
-  readonly scopes: RequestScopes;
+  readonly requestStates: RequestStates;
   readonly signals: RequestSignals;
   readonly channel: Channel;
   readonly logger: Logger;
@@ -232,7 +232,7 @@ export interface LoaderDefinition<Id, Value, Context> {
   /** `batch` is called under the watch of context reads. */
   readonly options: LoaderOptions<Id, Value, Context>;
   readonly policy: Policy;
-  readonly names: LoaderNames<Id>;
+  readonly names: LoaderKeys<Id>;
   readonly variantOf: () => Variant;
   readonly mayExist: ((id: Id) => Promise<boolean>) | undefined;
   readonly placement: Placement<Id, Value>;

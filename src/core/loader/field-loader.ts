@@ -2,10 +2,10 @@ import { CachedError } from "../base/errors.js";
 import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { Reads } from "../tier/read/reads.js";
-import type { InvalidationCount } from "../tier/record/unconfirmed-invalidations.js";
 import type { Loaded } from "../tier/request/loaded.js";
 import type { DecodedToShare, ReadEnding, ReadRequest, RequestTags } from "../tier/request/request.js";
 import type { EnclosingLoad } from "../tier/request/waiters.js";
+import type { InvalidationCount } from "../tier/shared/unconfirmed-invalidations.js";
 import { MemoInLoads } from "./memo-in-loads.js";
 
 /** What all cached fields of one execution read: each key once, with a value for every reader, since child resolvers may change their parent. */

@@ -8,7 +8,7 @@ import { ContextLoader } from "./context-loader.js";
 import { ContextRequests, type LoaderDefinition, type LoaderParts } from "./context-requests.js";
 import { batchExistence } from "./existence.js";
 import { type Identity, identityOf } from "./identity.js";
-import { LoaderNames } from "./loader-names.js";
+import { LoaderKeys } from "./loader-keys.js";
 import {
   type CachedLoader,
   type LoaderOptions,
@@ -60,7 +60,7 @@ export function createLoaderFactory<Id, Value, Context>(
       `graphql-cached: ${placeOf(name)} was called again with another \`batch\`; the later loader replaces the earlier one. In production it throws: if these are two loaders, rename one of them`,
     );
   const { settings: merged, policy, versions } = compiled;
-  const names = new LoaderNames(options, parts);
+  const names = new LoaderKeys(options, parts);
   const definition: LoaderDefinition<Id, Value, Context> = {
     options: { ...options, batch: watchedBatch(options, policy, parts) },
     policy,
@@ -191,7 +191,7 @@ function uncachedLoader<Id, Value, Context>(
   loader: CachedLoader<Id, Value>,
   caller: Identity | undefined,
 ): CachedLoader<Id, Value> {
-  const { scopes, longTick } = parts;
+  const { requestStates, longTick } = parts;
   const { name, batch, cacheKeyFn, maxBatchSize } = options;
   // DataLoader's own schedule would stop with fake timers.
   const { batchScheduleFn = (dispatch: () => void) => longTick.afterTick(dispatch) } = options;
@@ -214,7 +214,7 @@ function uncachedLoader<Id, Value, Context>(
   );
   const read = plain.load.bind(plain);
   plain.load = (id) => {
-    scopes.observerOf(context)?.collector?.addUncached(name, isPrivate);
+    requestStates.observerOf(context)?.collector?.addUncached(name, isPrivate);
     return read(id);
   };
   // DataLoader declares that its name can be null. This one has a name.

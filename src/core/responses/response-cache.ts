@@ -5,7 +5,7 @@ import { StoredText } from "../codec/packing.js";
 import { CollectedParts, collecting } from "../collected-parts.js";
 import { RESPONSES, type Variant } from "../keys/key.js";
 import { identityOf } from "../loader/identity.js";
-import type { Observer } from "../loader/request-scope.js";
+import type { Observer } from "../loader/request-states.js";
 import type { CacheParts } from "../parts.js";
 import type { Policy } from "../policy/policy.js";
 import type { ObservedOutcome } from "../telemetry/events.js";
@@ -60,10 +60,11 @@ export class ResponseCache {
 
   /** Returns what to do with an operation. Undefined: nothing. `observer`: that of the request, which goes on to be told of all reads. Never rejects. */
   begin(operation: Operation, observer?: Observer): Promise<Begun> | undefined {
-    const { scopes } = this.#parts;
+    const { requestStates } = this.#parts;
     // What it reads is a part of no other response.
-    if (observer === undefined) scopes.own(operation.context);
-    else if (scopes.observer(operation.context) === undefined) scopes.observe(operation.context, observer);
+    if (observer === undefined) requestStates.own(operation.context);
+    else if (requestStates.observer(operation.context) === undefined)
+      requestStates.observe(operation.context, observer);
     try {
       return this.#begin(operation, observer);
     } catch {
@@ -73,7 +74,7 @@ export class ResponseCache {
   }
 
   ended(context: object): void {
-    this.#parts.scopes.release(context);
+    this.#parts.requestStates.release(context);
   }
 
   /** Returns the age of the response of an operation by the schema and the policies of cached fields, for servers without rules of their own. */
@@ -83,11 +84,11 @@ export class ResponseCache {
   }
 
   #begin(operation: Operation, observer: Observer | undefined): Promise<Begun> | undefined {
-    const { scopes, tier, identify, clock } = this.#parts;
+    const { requestStates, tier, identify, clock } = this.#parts;
     const { planner, variant } = this.#stateOf(operation.schema);
     const plan = planner.plan(operation.document, operation.operationName);
     if (plan === undefined || plan.obstacle !== undefined) return undefined;
-    const override = scopes.overrideOf(operation.context);
+    const override = requestStates.overrideOf(operation.context);
     if (override === "BYPASS" || tier.loads.enclosing() !== undefined) return undefined;
     if (tier.modes.reasonOf(RESPONSES) === "MODE_OFF") return undefined;
     if (plan.coordinates.some((coordinate) => tier.modes.reasonOf(coordinate) !== undefined)) return undefined;
@@ -205,7 +206,7 @@ export class ResponseCache {
       readonly observer: Observer | undefined;
     },
   ): ReturnType<typeof leasedExecution> {
-    const { clock, errorBackoffMs, scopes } = this.#parts;
+    const { clock, errorBackoffMs, requestStates } = this.#parts;
     const parts = new CollectedParts(this.#parts, { what: "a response", contextPaths, isBuild: false });
     return leasedExecution({
       ...load,
@@ -215,7 +216,7 @@ export class ResponseCache {
       options: this.options,
       startedAt: clock.now(),
       expectsReads: plan.coordinates.length > 0,
-      ended: scopes.collect(context, collecting(observer, parts)),
+      ended: requestStates.collect(context, collecting(observer, parts)),
       stored: () => this.#admission.stored(plan.digest, key.digest),
       unstorable: (isOfCaller) => {
         if (isOfCaller) learned.isPrivate = true;

@@ -3,7 +3,7 @@ import { HASH_TAGS } from "../keys/hash-tags.js";
 import type { Channel } from "../telemetry/channel.js";
 import { laterHead, nonceOf, readHead } from "./clock-log.js";
 import { groupBy } from "./group-by.js";
-import { type NodeHealth, OwnConnections, type Refusal, type StoreFailure } from "./node-record.js";
+import { type NodeHealth, OwnConnections, type Refusal, type StoreFailure } from "./node-state.js";
 import {
   type AcquireRequest,
   abandon,
@@ -266,7 +266,7 @@ export class FailOpenStore implements Store {
   }
 
   health(): readonly NodeHealth[] {
-    return this.nodes().map((node) => this.#calls.recordOf(node).health());
+    return this.nodes().map((node) => this.#calls.stateOf(node).health());
   }
 
   get ownFailures(): readonly ConnectionFailure[] {
@@ -274,7 +274,7 @@ export class FailOpenStore implements Store {
   }
 
   get refusals(): readonly Refusal[] {
-    return this.nodes().flatMap((node) => this.#calls.recordOf(node).refusals());
+    return this.nodes().flatMap((node) => this.#calls.stateOf(node).refusals());
   }
 
   get lastConnectionError(): StoreFailure | undefined {

@@ -3,7 +3,7 @@ import { CachedError, messageOf } from "../base/errors.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { StoreTrace } from "../telemetry/tracing.js";
 import { groupBy } from "./group-by.js";
-import { NodeRecord, type StoreFailure } from "./node-record.js";
+import { NodeState, type StoreFailure } from "./node-state.js";
 import type { Store } from "./store.js";
 
 /** Calls a store: each call within its time budget, through the breaker of its node, reported, measured and traced. */
@@ -12,7 +12,7 @@ export class StoreCalls {
   readonly #clock: Clock;
   readonly #channel: Channel;
   readonly #budgetMs: number;
-  readonly #records = new Map<string, NodeRecord>();
+  readonly #states = new Map<string, NodeState>();
   /** A name whose node the store cannot say goes to it with all of these. */
   readonly nodeOf: Store["nodeOf"];
   /** Why the store was not connected when an operation last failed for that reason. */
@@ -30,27 +30,27 @@ export class StoreCalls {
   }
 
   get nodes(): readonly string[] {
-    return [...this.#records.keys()];
+    return [...this.#states.keys()];
   }
 
-  recordOf(node: string): NodeRecord {
-    let record = this.#records.get(node);
-    if (record === undefined) {
-      record = new NodeRecord(node, this.#clock);
-      this.#records.set(node, record);
+  stateOf(node: string): NodeState {
+    let state = this.#states.get(node);
+    if (state === undefined) {
+      state = new NodeState(node, this.#clock);
+      this.#states.set(node, state);
     }
-    return record;
+    return state;
   }
 
   reconnected(): void {
-    for (const { breaker } of this.#records.values()) breaker.reconnected();
+    for (const { breaker } of this.#states.values()) breaker.reconnected();
   }
 
   /** Without `onFailure`, it rejects if the call has failed. */
   run<T>(node: string, operation: string, call: () => Promise<T>, options: CallOptions<T> = {}): Promise<T> {
     const { budgets = 1, nameCount = 1, asksBreaker = true } = options;
-    const record = this.#records.get(node) ?? this.recordOf(node);
-    const { breaker, latencies } = record;
+    const state = this.#states.get(node) ?? this.stateOf(node);
+    const { breaker, latencies } = state;
     if (this.isClosed && OF_REQUESTS.includes(operation))
       return Promise.resolve(afterFailure(unavailable(operation, "the cache is closed"), options));
     if (asksBreaker && !breaker.mayTry()) {
@@ -68,7 +68,7 @@ export class StoreCalls {
       observed?.end(error);
       latencies.add(this.#clock.now() - startedAt);
       const isRefused = ask(() => this.#store.isMissingRight?.(error.cause)) === true;
-      record.failed(operation, error, isRefused);
+      state.failed(operation, error, isRefused);
       this.#channel.publish({ name: "store.failed", node, operation, nameCount, error });
       return afterFailure(error, options);
     };
@@ -81,8 +81,7 @@ export class StoreCalls {
       observed?.end();
       latencies.add(this.#clock.now() - startedAt);
       if (asksBreaker) breaker.succeeded();
-      if (record.failing.size > 0 && record.recover(operation))
-        this.#channel.publish({ name: "store.recovered", node });
+      if (state.failing.size > 0 && state.recover(operation)) this.#channel.publish({ name: "store.recovered", node });
       return result;
     }, fail);
   }
@@ -184,7 +183,7 @@ export class StoreCalls {
   partFailed(node: string, cause: unknown, nameCount: number): void {
     const error = this.#errorOf(node, "read", cause);
     // Not "read": the call itself succeeds, which is no recovery.
-    this.recordOf(node).failed("part of a read", error, false);
+    this.stateOf(node).failed("part of a read", error, false);
     this.#channel.publish({ name: "store.failed", node, operation: "read", nameCount, error });
   }
 

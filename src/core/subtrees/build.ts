@@ -2,7 +2,7 @@ import type { GraphQLResolveInfo } from "graphql";
 import { executionOf } from "../base/graphql-version.js";
 import { CollectedParts, collecting } from "../collected-parts.js";
 import type { HintedInfo } from "../directive/hints/response-hint.js";
-import type { Build } from "../loader/request-scope.js";
+import type { Build } from "../loader/request-states.js";
 import type { CacheParts } from "../parts.js";
 import type { FieldRule } from "../schema-rules.js";
 import type { ResponseHint } from "../store/body.js";
@@ -49,14 +49,14 @@ export class SubtreeBuild implements Build {
       contextPaths: rule.contextPaths.map(({ text }) => text),
       isBuild: true,
     });
-    const around = parts.scopes.observer(context);
-    const { budget } = parts.scopes.loader(executionOf(info), around);
+    const around = parts.requestStates.observer(context);
+    const { budget } = parts.requestStates.loader(executionOf(info), around);
     this.observer = { ...collecting(around, this.#collected), budget };
   }
 
   /** Runs the execution. What a PUBLIC subtree reads of the context, outside of its key and of what all callers share, keeps it from being stored. */
   async run<T>(execute: (context: unknown) => Promise<T>): Promise<T> {
-    const { scopes, contextWatch } = this.#parts;
+    const { requestStates, contextWatch } = this.#parts;
     const { coordinate, policy, contextPaths } = this.#rule;
     const keyProperties = contextPaths.flatMap(({ steps }) => steps.slice(0, 1));
     const onRead = (property: string): void => this.#refuse("CONTEXT_READ", property);
@@ -64,7 +64,7 @@ export class SubtreeBuild implements Build {
     const watch = isPublic ? contextWatch.watchBuild({ coordinate, keyProperties, onRead }, this.original) : undefined;
     if (isPublic && watch === undefined) this.#refuse("CONTEXT_FROZEN", coordinate);
     if (watch !== undefined) this.context = watch.context;
-    const ended = scopes.begin(this);
+    const ended = requestStates.begin(this);
     const run = (): Promise<T> => execute(this.context);
     try {
       return await (watch === undefined ? run() : watch.run(run));

@@ -12,7 +12,7 @@ import {
 import { abortSignalOf, coercedVariables, partOfExecution } from "../base/graphql-version.js";
 import { getOrMake } from "../base/multimap.js";
 import type { AnyField } from "../directive/compile/field-rule.js";
-import { type Build, operationOf } from "../loader/request-scope.js";
+import { type Build, operationOf } from "../loader/request-states.js";
 import { documentWithIds, type NestedDocument, nestedDocument, responseKeyOf } from "./nested-document.js";
 import type { Fragments, SelectedTypes, SelectionPlan } from "./selection-plan.js";
 import { originalsOf, resolvedBy } from "./twins.js";

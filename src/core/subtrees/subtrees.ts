@@ -61,9 +61,10 @@ export class Subtrees implements OperationRewriter {
   #rewrite(operation: RewritableOperation): DocumentNode | undefined {
     const state = this.#stateOf(operation.schema);
     if (state === null || state.roots.size + state.listed.size === 0) return undefined;
-    const { scopes, tier } = this.#parts;
-    scopes.own(operation.context);
-    if (scopes.overrideOf(operation.context) === "BYPASS" || tier.loads.enclosing() !== undefined) return undefined;
+    const { requestStates, tier } = this.#parts;
+    requestStates.own(operation.context);
+    if (requestStates.overrideOf(operation.context) === "BYPASS" || tier.loads.enclosing() !== undefined)
+      return undefined;
     const rewritten = this.#operationOf(operation, state);
     if (rewritten === undefined) return undefined;
     for (const { coordinate, obstacle } of rewritten.left)

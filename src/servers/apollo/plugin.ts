@@ -9,7 +9,7 @@ import type {
 } from "@apollo/server";
 import type { DocumentNode } from "graphql";
 import type { Cache } from "../../cache.js";
-import { buildOf, type Observer, OVERRIDES, type Readable } from "../../core/loader/request-scope.js";
+import { buildOf, type Observer, OVERRIDES, type Readable } from "../../core/loader/request-states.js";
 import type { ResponsesOptions } from "../../core/responses/options.js";
 import type { ExecutedResponse, ResponseAge, ResponseExecution } from "../../core/responses/response-execution.js";
 import { resultOf } from "../../core/responses/stored-response.js";
@@ -52,7 +52,7 @@ export function cachedPlugin<Context extends BaseContext>(
       const requested = requestedTrace(request.extensions);
       const override = OVERRIDES.find((one) => one === requested);
       if (override !== undefined && options.allow !== undefined && (await isAllowed(options.allow, contextValue)))
-        parts.scopes.override(contextValue, override);
+        parts.requestStates.override(contextValue, override);
       const { http } = request;
       const isTraced = requested !== undefined;
       const header = (name: string): string | undefined => http?.headers.get(name);
@@ -80,7 +80,7 @@ export function cachedPlugin<Context extends BaseContext>(
         onHint: (hint, info) => (info as HintedInfo).cacheControl?.setCacheHint(hint),
         onExecution: (one) => executions.push(one),
       };
-      parts.scopes.observe(contextValue, observer);
+      parts.requestStates.observe(contextValue, observer);
       const responseForOperation = async (
         operation: GraphQLRequestContextResponseForOperation<Context>,
       ): Promise<GraphQLResponse | null> => {

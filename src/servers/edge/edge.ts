@@ -3,7 +3,7 @@ import { getOrMake } from "../../core/base/multimap.js";
 import { CollectedParts, collecting } from "../../core/collected-parts.js";
 import { nameOfSubject, RESPONSES, type Subject } from "../../core/keys/key.js";
 import { identityMistake, identityOf } from "../../core/loader/identity.js";
-import type { Observer } from "../../core/loader/request-scope.js";
+import type { Observer } from "../../core/loader/request-states.js";
 import type { CacheParts } from "../../core/parts.js";
 import { type OperationPlan, OperationPlanner } from "../../core/responses/operation-plan.js";
 import type { Begun } from "../../core/responses/response-cache.js";
@@ -33,9 +33,9 @@ export class Edge {
 
   /** Begins the response to a request; undefined for one that neither a CDN nor Apollo Router answers. Never rejects. */
   async begin(context: unknown, request: EdgeRequest | undefined): Promise<EdgeResponse | undefined> {
-    const { invalidations, scopes } = this.#parts;
+    const { invalidations, requestStates } = this.#parts;
     // What it reads is a part of no other response.
-    scopes.own(context);
+    requestStates.own(context);
     const options = request !== undefined && this.isFor(request) ? this.#options : undefined;
     if (options === undefined && !this.#isForRouter) return undefined;
     const isOfCaller =
@@ -167,7 +167,7 @@ export class EdgeResponse {
       unplaced: parts.unplaced,
     });
     if (execution?.parts !== undefined) return () => undefined;
-    return this.#parts.scopes.collect(context, collecting(observer, parts));
+    return this.#parts.requestStates.collect(context, collecting(observer, parts));
   }
 
   executed({ data }: ExecutedResponse): void {

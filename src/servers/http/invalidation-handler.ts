@@ -8,7 +8,7 @@ import {
   namesOfOneEntry,
 } from "../../core/directive/invalidation/invalidation-target.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../../core/parts.js";
-import type { Names } from "../../core/tier/record/unconfirmed-invalidations.js";
+import type { InvalidationNames } from "../../core/tier/shared/unconfirmed-invalidations.js";
 import { BadRequest, checkJsonType, type Incoming, JSON_HEADERS, type Outgoing, readObject } from "./exchange.js";
 import { type HttpHandler, handlerOf } from "./servers.js";
 
@@ -78,7 +78,7 @@ async function answer(incoming: Incoming, parts: CacheParts, isSecret: (given: s
 }
 
 /** Returns what a request names. Throws a `BadRequest`, or what the API throws for a target that names no entry. */
-function namesOf(given: Readonly<Record<string, unknown>>, parts: CacheParts): Names {
+function namesOf(given: Readonly<Record<string, unknown>>, parts: CacheParts): InvalidationNames {
   const unknown = Object.keys(given).find((name) => !PROPERTIES.includes(name));
   if (unknown !== undefined)
     throw new BadRequest(400, unknownName(inOneLine(unknown, 40), { kind: "property", known: PROPERTIES }));

@@ -10,7 +10,7 @@ import type { Channel } from "../../core/telemetry/channel.js";
 import type { Counters } from "../../core/telemetry/counters.js";
 import { type HotKey, HotKeys, type HotKeysSummary } from "../../core/telemetry/hot-keys.js";
 import { INFO, isDead, missingOf, type OtherReport, partNamesOf, readReport } from "./other-report.js";
-import { OwnRecord, RENEW_TOTAL_MS, TOTAL } from "./own-record.js";
+import { OwnCounts, RENEW_TOTAL_MS, TOTAL } from "./own-counts.js";
 import { type Counted, type ProcessInfo, writeCounted, writeInfo } from "./report-format.js";
 import { addTallies, type SumOfTallies, type Tallies } from "./tally.js";
 import { WINDOWS, type WindowName } from "./windows.js";
@@ -24,7 +24,7 @@ export class Fleet {
   /** Returns the live state of this process for its reports: plain data without user data. Set by the assembly. */
   stateOf: (() => unknown) | undefined;
   readonly #parts: FleetParts;
-  readonly #own: OwnRecord;
+  readonly #own: OwnCounts;
   readonly #startedAt: number;
   #isStarted = false;
   #isClosed = false;
@@ -42,7 +42,7 @@ export class Fleet {
     this.#parts = parts;
     this.#startedAt = wallTimeOf(parts.clock);
     // Instants before the first reply of the store are moved by the offset that it shows.
-    this.#own = new OwnRecord(parts.counters, parts.channel, parts.clock.now());
+    this.#own = new OwnCounts(parts.counters, parts.channel, parts.clock.now());
   }
 
   /** Begins to keep the windows of this process, and to report them. Called once there is a reader of the statistics. */

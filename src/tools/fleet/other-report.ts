@@ -1,5 +1,5 @@
 import type { ReportingProcess } from "../../core/store/report-store.js";
-import { TOTAL } from "./own-record.js";
+import { TOTAL } from "./own-counts.js";
 import { type Counted, type ProcessInfo, readCounted, readInfo } from "./report-format.js";
 import { bucketsIn, isIn, partOf, WINDOWS, type WindowName } from "./windows.js";
 

@@ -5,8 +5,8 @@ import { type BodyParts, readBody } from "../../core/store/body.js";
 import type { Entry } from "../../core/store/entry.js";
 import { begunAt } from "../../core/store/transitions.js";
 import { evaluateFreshness, type Freshness, ownPolicy } from "../../core/tier/entry/freshness.js";
-import type { TagsState } from "../../core/tier/record/known-positions.js";
 import type { RequestTags } from "../../core/tier/request/request.js";
+import type { TagsState } from "../../core/tier/shared/known-positions.js";
 import type { CacheEntryReason } from "../../generated/schema.js";
 import type { CauseQuery } from "./provenance.js";
 

@@ -1,7 +1,7 @@
 import { dateOf } from "../../core/base/clock.js";
 import { messageOf } from "../../core/base/errors.js";
 import type { CacheParts } from "../../core/parts.js";
-import type { Latency } from "../../core/store/node-record.js";
+import type { Latency } from "../../core/store/node-state.js";
 import { type BreakerState, type FailureState, type ProcessState, processStateOf } from "./process-state.js";
 
 /** The codes of what is wrong with a cache, and what they mean. */

@@ -11,7 +11,7 @@ import {
 import { type CacheHandle, partsOf } from "../../core/parts.js";
 import type { InvalidationVia } from "../../core/telemetry/events.js";
 import type { InvalidationCause } from "../../core/tier/invalidation/invalidation-history.js";
-import type { Names } from "../../core/tier/record/unconfirmed-invalidations.js";
+import type { InvalidationNames } from "../../core/tier/shared/unconfirmed-invalidations.js";
 import type {
   MutationCacheClearArgs,
   MutationCacheInvalidateAllArgs,
@@ -36,7 +36,7 @@ export function invalidationResolvers<Context>(
   const mutation =
     <Args extends { readonly soft?: boolean }>(
       via: InvalidationVia,
-      namesOf: (args: Args) => Names | "everything",
+      namesOf: (args: Args) => InvalidationNames | "everything",
     ): Mutation<Args> =>
     async (_source, args, context, info) => {
       if (!(await isAllowed(allow, context))) throw denied(info.fieldName);
@@ -51,7 +51,7 @@ export function invalidationResolvers<Context>(
         throw withCode(error);
       } finally {
         // What this request reads from now on is read again.
-        parts.scopes.loader(executionOf(info)).clear();
+        parts.requestStates.loader(executionOf(info)).clear();
       }
       return true;
     };

@@ -1,4 +1,4 @@
-import type { Miss } from "../../core/loader/request-scope.js";
+import type { Miss } from "../../core/loader/request-states.js";
 import type { CacheParts } from "../../core/parts.js";
 import type { InvalidationRecord } from "../../core/tier/invalidation/invalidation-history.js";
 import type { CacheInvalidation } from "../../generated/schema.js";

@@ -4,7 +4,7 @@ import { CachedError, describeSetting, optionInvalid } from "../../core/base/err
 import { RESPONSES } from "../../core/keys/key.js";
 import type { CacheParts } from "../../core/parts.js";
 import type { Mode } from "../../core/telemetry/events.js";
-import { MODES } from "../../core/tier/record/modes.js";
+import { MODES } from "../../core/tier/shared/modes.js";
 import type { CacheMode, CacheModeSetting } from "../../generated/schema.js";
 import { isoTimeOf } from "./times.js";
 

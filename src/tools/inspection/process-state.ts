@@ -1,7 +1,7 @@
 import { dateOf } from "../../core/base/clock.js";
 import type { CacheParts } from "../../core/parts.js";
 import type { BreakerStatus } from "../../core/store/breaker.js";
-import type { Latency, StoreFailure } from "../../core/store/node-record.js";
+import type { Latency, StoreFailure } from "../../core/store/node-state.js";
 import type {
   CacheBulkhead,
   CacheLease,
@@ -121,7 +121,7 @@ export function processStateOf(parts: CacheParts, maxListed: number = MAX_LISTED
         forMs: now - startedAt,
       })),
     },
-    sources: live.guard
+    sources: live.sources
       .statuses()
       .map((source) => ({ ...source, breaker: source.breaker === undefined ? null : breakerOf(source.breaker) }))
       .filter(({ running, queued, overdue, breaker }) => running + queued + overdue > 0 || hasOpened(breaker))

@@ -1,7 +1,7 @@
 import { describeSetting, optionInvalid } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
 import type { Key } from "../../core/keys/key.js";
-import { type Miss, type Observer, OVERRIDES } from "../../core/loader/request-scope.js";
+import { type Miss, type Observer, OVERRIDES } from "../../core/loader/request-states.js";
 import type { CacheParts } from "../../core/parts.js";
 import type { ReadReport } from "../../core/tier/request/request.js";
 import { isAllowed } from "./access.js";
@@ -89,7 +89,7 @@ export class TraceRecorder implements Observer {
 
 export function beginTrace(parts: CacheParts, context: object): TraceRecorder {
   const recorder = new TraceRecorder(parts);
-  parts.scopes.observe(context, recorder);
+  parts.requestStates.observe(context, recorder);
   return recorder;
 }
 

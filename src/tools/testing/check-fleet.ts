@@ -6,17 +6,17 @@ import { partsOf } from "../../core/parts.js";
 import type { Store } from "../../core/store/store.js";
 import type { CacheOptions } from "../../options.js";
 import { memoryStore } from "../../stores/memory/memory-store.js";
-import { LoadRecord } from "./load-record.js";
+import { LoadCounter } from "./load-counter.js";
 import { invalid, type PreparedQuery } from "./test-query.js";
 
 /** Several caches over one store, each with a schema of its own, as several processes have them. */
 export class CheckFleet<Context> {
-  readonly record: LoadRecord;
+  readonly record: LoadCounter;
   readonly processes: readonly CheckProcess<Context>[];
   readonly #caller: string;
   readonly #contexts = new WeakSet<object>();
 
-  private constructor(caller: string, processes: readonly CheckProcess<Context>[], record: LoadRecord) {
+  private constructor(caller: string, processes: readonly CheckProcess<Context>[], record: LoadCounter) {
     this.#caller = caller;
     this.processes = processes;
     this.record = record;
@@ -34,7 +34,7 @@ export class CheckFleet<Context> {
       throw invalid(
         `${caller}: expected a function that returns the schema for a cache as the first argument, got ${describeSetting(createSchema)}; pass (cache) => applyCached(schema, cache)`,
       );
-    const record = new LoadRecord();
+    const record = new LoadCounter();
     const prefix = `check-${randomUUID()}`;
     const shared = store === undefined ? memoryStore() : undefined;
     const caches: Cache<Context>[] = [];

@@ -9,7 +9,7 @@ import {
   type ContextFactory,
   type SchemaFactory,
 } from "./check-fleet.js";
-import type { CoordinateLoads, LoadRecord } from "./load-record.js";
+import type { CoordinateLoads, LoadCounter } from "./load-counter.js";
 import { comparable, type Difference, differencesOf, type Response, show } from "./response-comparison.js";
 import { invalid, type PreparedQuery, prepareQuery, type TestQuery } from "./test-query.js";
 
@@ -129,7 +129,7 @@ function mistakeOf({ byKey, withoutKey }: CoordinateLoads, keyCount: number): st
     : undefined;
 }
 
-const describe = (coordinate: string, failure: string, record: LoadRecord): string => {
+const describe = (coordinate: string, failure: string, record: LoadCounter): string => {
   const obstacle = record.obstacleOf(coordinate);
   return `\`${coordinate}\`: ${failure}${obstacle === undefined ? "" : `: ${obstacle}`}`;
 };
@@ -333,7 +333,7 @@ function describeRule({ coordinate, policy, keyPaths }: FieldRule, remedy: strin
   return `\`${coordinate}\`, scope ${policy.scope}, whose key is ${list(keyPaths.map(({ text }) => text))}; ${remedy}`;
 }
 
-const because = (record: LoadRecord): string => {
+const because = (record: LoadCounter): string => {
   const obstacles = record.obstacles();
   return obstacles.length === 0 ? "" : `: ${obstacles.join("; ")}`;
 };

@@ -629,7 +629,7 @@ describe("a value with many entities", () => {
     const onRead = (_: string, report: ReadReport): void => {
       if (report.outcome !== "bypassed") count = report.subjects.length;
     };
-    partsOf(cache, "test").scopes.observe(context, { onRead });
+    partsOf(cache, "test").requestStates.observe(context, { onRead });
     await dataOf(ask(query, context));
     return count;
   }

@@ -152,13 +152,13 @@ describe("a value with tags known before its load and derived from it", () => {
   it("reports all of them to the observer of a request, when it is loaded, shared and read", async () => {
     const movie = { id: "7", studio: "Ghibli" };
     const { cache, events, ask } = memoryWorld().process(tagged, { Query: { movie: () => movie } });
-    const { keys, scopes } = partsOf(cache, "test");
+    const { keys, requestStates } = partsOf(cache, "test");
     const reported: [string, readonly number[] | undefined][] = [];
     const observed = (): object => {
       const context = {};
       const onRead = (_: string, report: ReadReport): unknown =>
         reported.push([report.outcome, report.outcome === "bypassed" ? undefined : report.subjects]);
-      scopes.observe(context, { onRead });
+      requestStates.observe(context, { onRead });
       return context;
     };
     await Promise.all([ask(query, observed()), ask(query, observed())]);

@@ -108,11 +108,11 @@ describe("A hit of the near cache", () => {
   it("is reported to the observer of its request, and counted", async () => {
     const one = startProcess();
     await warm(one, "{ top(n: 1) }");
-    const { scopes, counters } = partsOf(one.cache, "test");
+    const { requestStates, counters } = partsOf(one.cache, "test");
     const hits = counters.of("Query.top").hit;
     const reports: unknown[] = [];
     const context = {};
-    scopes.observe(context, {
+    requestStates.observe(context, {
       onRead: (coordinate, report) =>
         reports.push({ coordinate, ...report, subjects: report.outcome === "hit" && report.subjects }),
     });

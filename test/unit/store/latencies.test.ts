@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Latencies } from "../../../src/core/store/node-record.js";
+import { Latencies } from "../../../src/core/store/node-state.js";
 
 describe("the latencies of recent operations", () => {
   it("have no summary before the first operation", () => {

@@ -3,8 +3,8 @@ import { describe, expect, it } from "vitest";
 import type { Subjects } from "../../../src/core/keys/key.js";
 import { appendToClock, readHead, readLog, type StoredClock, writeRecord } from "../../../src/core/store/clock-log.js";
 import type { ClockOrigin, Store } from "../../../src/core/store/store.js";
-import { InvalidationClock } from "../../../src/core/tier/record/invalidation-clock.js";
-import type { EntryKey } from "../../../src/core/tier/record/known-positions.js";
+import { InvalidationClock } from "../../../src/core/tier/shared/invalidation-clock.js";
+import type { EntryKey } from "../../../src/core/tier/shared/known-positions.js";
 
 /** Subjects. */
 const [A, B, C] = [1, 2, 3] as const;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type ModeChange, type ModeSetting, Modes } from "../../../src/core/tier/record/modes.js";
+import { type ModeChange, type ModeSetting, Modes } from "../../../src/core/tier/shared/modes.js";
 
 const setting = (
   mode: ModeSetting["mode"],

@@ -7,12 +7,12 @@ import type { Key } from "../../../src/core/keys/key.js";
 import { compilePolicy, type Policy } from "../../../src/core/policy/policy.js";
 import type { Entry } from "../../../src/core/store/entry.js";
 import type { ClockListener } from "../../../src/core/store/store.js";
-import { NearCache, type NearNames } from "../../../src/core/tier/near/near-cache.js";
+import { NearCache, type NearKey } from "../../../src/core/tier/near/near-cache.js";
 import type { NearValue } from "../../../src/core/tier/near/near-entries.js";
-import type { InvalidationClock } from "../../../src/core/tier/record/invalidation-clock.js";
-import type { TagsState } from "../../../src/core/tier/record/known-positions.js";
-import type { SharedSettings } from "../../../src/core/tier/record/shared-settings.js";
 import { NO_TAGS, type ReadRequest } from "../../../src/core/tier/request/request.js";
+import type { InvalidationClock } from "../../../src/core/tier/shared/invalidation-clock.js";
+import type { TagsState } from "../../../src/core/tier/shared/known-positions.js";
+import type { SharedSettings } from "../../../src/core/tier/shared/shared-settings.js";
 
 setFlagsFromString("--expose-gc");
 const collectGarbage = runInNewContext("gc") as () => void;
@@ -23,7 +23,7 @@ const AHEAD_MS = 500_000;
 const START = 1_000_000;
 
 /** Names that remember nothing yet. */
-const namesOf = ({ key, tags }: ReadRequest): NearNames => ({ key, tags, near: undefined });
+const namesOf = ({ key, tags }: ReadRequest): NearKey => ({ key, tags, near: undefined });
 
 /** What the process knows of the invalidation clock: `outdated` has changed, `stale` was invalidated softly. */
 function createInvalidations() {
@@ -133,7 +133,7 @@ function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number; isFroze
       readAt,
       sentAt,
     );
-  const find = (names: NearNames, asked: Policy = policy) => near.get(names, asked);
+  const find = (names: NearKey, asked: Policy = policy) => near.get(names, asked);
   const get = (one: ReadRequest) => find(namesOf(one));
   return { clock, near, close, server, polledAt, tell, confirm, invalidations, policy, request, put, find, get };
 }
@@ -379,7 +379,7 @@ describe("the near cache", () => {
     const { invalidations, request, put, find } = nearCacheWith();
     put(request("a", 1));
     const own = request("a", 2);
-    const names = (): NearNames => namesOf({ ...own, tags: { ...own.tags, isOwn: true } });
+    const names = (): NearKey => namesOf({ ...own, tags: { ...own.tags, isOwn: true } });
     expect(find(names())).toBeDefined();
     invalidations.invalidate(2);
     expect(find(names())).toBeUndefined();

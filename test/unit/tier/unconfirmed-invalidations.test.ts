@@ -3,7 +3,7 @@ import type { EntryIdentity } from "../../../src/core/keys/key.js";
 import {
   RecentInvalidations,
   UnconfirmedInvalidations,
-} from "../../../src/core/tier/record/unconfirmed-invalidations.js";
+} from "../../../src/core/tier/shared/unconfirmed-invalidations.js";
 
 const keyOf = (digest: string, variantId = "v"): EntryIdentity => ({
   name: `gc:1:Query.a:${variantId}:${digest}`,

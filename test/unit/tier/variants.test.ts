@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Variants } from "../../../src/core/tier/record/variants.js";
+import { Variants } from "../../../src/core/tier/shared/variants.js";
 
 describe("Variants", () => {
   const variant = (id: string) => ({ id, form: 1 });

@@ -3,7 +3,7 @@ import type { Key } from "../../keys/key.js";
 import { type Identity, identityOfTarget } from "../../loader/identity.js";
 import type { CacheParts } from "../../parts.js";
 import type { FieldRule } from "../../schema-rules.js";
-import type { Names } from "../../tier/record/unconfirmed-invalidations.js";
+import type { InvalidationNames } from "../../tier/shared/unconfirmed-invalidations.js";
 import { coerceArgs, type FieldRoots, invalidationNamesOf, keyOf } from "./field-rule.js";
 
 /**
@@ -59,7 +59,7 @@ export function resolveTarget(parts: CacheParts, target: CoordinateTarget): Reso
 }
 
 /** See `invalidationNamesOf`. Throws what `keyOfCoordinate` throws. */
-export function namesOfTarget(parts: CacheParts, target: CoordinateTarget): Names {
+export function namesOfTarget(parts: CacheParts, target: CoordinateTarget): InvalidationNames {
   const { rule, roots, identity } = resolveTarget(parts, target);
   return invalidationNamesOf(rule, roots, identity, parts.keys);
 }

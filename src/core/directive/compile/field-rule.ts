@@ -7,8 +7,8 @@ import { type Path, readPath } from "../../keys/path.js";
 import { type BoundTemplate, bindTemplate, type TagTemplate, writeTags } from "../../keys/tag-template.js";
 import type { Identity } from "../../loader/identity.js";
 import type { FieldRule, KeyFields, KeyPath, QueryExtent } from "../../schema-rules.js";
-import type { Names } from "../../tier/record/unconfirmed-invalidations.js";
 import { NO_TAGS, type RequestTags, ResultTags, TagsBeforeLoad } from "../../tier/request/request.js";
+import type { InvalidationNames } from "../../tier/shared/unconfirmed-invalidations.js";
 import { isOnlyKey, keyPartOf, keyPathsOf } from "./key-set.js";
 
 /** Returns the key of one field call. Throws `CACHED_KEY_UNUSABLE` if a part is missing and `CACHED_KEY_UNSERIALIZABLE` if one has no canonical text. */
@@ -79,7 +79,7 @@ export function invalidationNamesOf(
   roots: FieldRoots,
   identity: Identity | undefined,
   keys: KeySpace,
-): Names {
+): InvalidationNames {
   return orKeyMistake(rule, () => {
     const groups = groupsOf(rule, roots, identity);
     return {

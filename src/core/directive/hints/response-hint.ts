@@ -2,7 +2,7 @@ import { infoWith } from "../../base/graphql-version.js";
 import { type ResponseHint, validHint } from "../../store/body.js";
 
 /** Returns an `info` for one load that records the cache hints of the resolver for later hits, and forwards them. `info` itself if the server has none. */
-export function recordHints<Info extends object>(info: Info): RecordedHints<Info> {
+export function collectHints<Info extends object>(info: Info): CollectedHints<Info> {
   const { cacheControl } = info as HintedInfo;
   if (cacheControl === undefined) return { info, hint: () => undefined };
   // Other servers than Apollo can have none.
@@ -60,7 +60,7 @@ interface CacheHint {
   policyIfCacheable?(): unknown;
 }
 
-export interface RecordedHints<Info> {
+export interface CollectedHints<Info> {
   readonly info: Info;
   hint(): ResponseHint | undefined;
 }

@@ -4,7 +4,7 @@ import { identityOfTarget } from "../../loader/identity.js";
 import type { LoaderRule } from "../../loader/loader-rule.js";
 import type { CacheParts } from "../../parts.js";
 import type { FieldRule } from "../../schema-rules.js";
-import type { Names } from "../../tier/record/unconfirmed-invalidations.js";
+import type { InvalidationNames } from "../../tier/shared/unconfirmed-invalidations.js";
 import { type CoordinateTarget, namesOfTarget } from "../compile/coordinate-key.js";
 
 /**
@@ -129,7 +129,7 @@ export function targetOfCoordinate(
  * Throws `CACHED_COORDINATE_UNKNOWN` if there is no such field or loader, and `CACHED_KEY_UNUSABLE` if a part of the
  * key or the identity is missing or has the wrong type.
  */
-export function namesOfInvalidation(parts: CacheParts, target: InvalidationTarget): Names {
+export function namesOfInvalidation(parts: CacheParts, target: InvalidationTarget): InvalidationNames {
   if ("loader" in target) return namesOfLoader(parts, target);
   if (target.coordinate === RESPONSES && Object.keys(target).length === 1) return wholeOf(RESPONSES);
   const rule = parts.rules.fields.get(target.coordinate);
@@ -142,7 +142,7 @@ export function namesOfOneEntry(
   parts: CacheParts,
   target: InvalidationTarget,
   { caller, otherwise }: { readonly caller: string; readonly otherwise: string },
-): Names {
+): InvalidationNames {
   const names = namesOfInvalidation(parts, target);
   const [whole] = names.coordinates ?? [];
   if (whole === undefined) return names;
@@ -155,7 +155,7 @@ export function namesOfOneEntry(
   );
 }
 
-const wholeOf = (coordinate: string): Names => ({ keys: [], tags: [], coordinates: [coordinate] });
+const wholeOf = (coordinate: string): InvalidationNames => ({ keys: [], tags: [], coordinates: [coordinate] });
 
 /** Whether the key of a field has no parts: its only entry is named, which costs less than all entries. */
 const hasOneEntry = ({ policy, args, keyPaths }: FieldRule): boolean =>
@@ -163,7 +163,7 @@ const hasOneEntry = ({ policy, args, keyPaths }: FieldRule): boolean =>
   args.length === 0 &&
   keyPaths.every(({ root }) => root === "args" || root === "selection");
 
-function namesOfLoader({ loaders }: CacheParts, target: LoaderTarget): Names {
+function namesOfLoader({ loaders }: CacheParts, target: LoaderTarget): InvalidationNames {
   const { loader: name } = target;
   const rule = loaders.get(name);
   if (rule === undefined)

@@ -5,7 +5,7 @@ import type { Key } from "../../keys/key.js";
 import type { FieldRequest } from "../../loader/field-loader.js";
 import { contextChanged, type Identity, identityMistake, identityOf } from "../../loader/identity.js";
 import { reportNear } from "../../loader/near-report.js";
-import { type Build, buildOf, type Observer } from "../../loader/request-scope.js";
+import { type Build, buildOf, type Observer } from "../../loader/request-states.js";
 import type { CacheParts, RequestFactory } from "../../parts.js";
 import type { Policy } from "../../policy/policy.js";
 import type { FieldRule, ObservedLoad, QueryExtent } from "../../schema-rules.js";
@@ -13,7 +13,7 @@ import type { ResponseHint } from "../../store/body.js";
 import type { Entry } from "../../store/entry.js";
 import { subjectOf } from "../../telemetry/channel.js";
 import type { BypassReason } from "../../telemetry/events.js";
-import type { NearNames } from "../../tier/near/near-cache.js";
+import type { NearKey } from "../../tier/near/near-cache.js";
 import type { Excess } from "../../tier/request/loaded.js";
 import type { Compare, ReadReport, ReadRequest, RequestTags, Validator } from "../../tier/request/request.js";
 import type { ResultControl } from "../../tier/request/result-control.js";
@@ -28,9 +28,9 @@ import {
   tagsBeforeLoad,
 } from "../compile/field-rule.js";
 import type { ExistenceCheck } from "../existence/field-existence.js";
-import { detachedCacheControl, type RecordedHints, recordHints } from "../hints/response-hint.js";
+import { type CollectedHints, collectHints, detachedCacheControl } from "../hints/response-hint.js";
 import { runNoticingShield, shieldExcess } from "../permissions/inner-shield.js";
-import { FieldNames } from "./call-names.js";
+import { FieldKeys } from "./field-keys.js";
 import { withResultControl } from "./result-control.js";
 import { ResultValidator } from "./result-validator.js";
 
@@ -48,7 +48,7 @@ export class CachedField {
   readonly validator: ResultValidator;
   readonly #keyProperties: readonly string[];
   readonly #resolver: Resolver;
-  readonly #names: FieldNames;
+  readonly #names: FieldKeys;
   readonly hasResultTags: boolean;
 
   constructor(rule: FieldRule, resolver: Resolver, parts: CacheParts, functions: FieldFunctions | undefined) {
@@ -61,14 +61,14 @@ export class CachedField {
     this.isPortable = canRunElsewhere(rule);
     this.hasResultTags = hasResultTags(rule);
     this.#keyProperties = rule.keyPaths.flatMap(({ root, steps }) => (root === "context" ? steps.slice(0, 1) : []));
-    this.#names = new FieldNames(rule, parts.keys, parts.scopes);
+    this.#names = new FieldKeys(rule, parts.keys, parts.requestStates);
   }
 
   /** `isForced`: whether the value is loaded now, whatever is stored. */
   resolve(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo, isForced = false): unknown {
-    const { scopes, identify, tier } = this.parts;
+    const { requestStates, identify, tier } = this.parts;
     if (this.isPrivate) tier.loads.readPrivate(this.rule.coordinate);
-    const override = scopes.hasOverrides ? scopes.overrideOf(context) : undefined;
+    const override = requestStates.hasOverrides ? requestStates.overrideOf(context) : undefined;
     if (override === "BYPASS") return this.#bypass(source, args, context, info, "REQUESTED");
     const modeReason = tier.modes.isUnrestricted ? undefined : tier.modes.reasonOf(this.rule.coordinate);
     if (modeReason === "MODE_OFF") return this.#bypass(source, args, context, info, modeReason);
@@ -82,7 +82,7 @@ export class CachedField {
       if (modeReason === undefined)
         return this.read(source, args, context, info, identity, isForced || override === "REFRESH");
       const names = this.#names.of(source, args, context, info, identity);
-      const observer = scopes.observerOf(context, info);
+      const observer = requestStates.observerOf(context, info);
       const hasToLoad = isForced || override === "REFRESH";
       observed = new FieldCall(this, names, source, args, context, info, identity, hasToLoad, observer);
     } catch (error) {
@@ -122,9 +122,9 @@ export class CachedField {
     identity: Identity | undefined,
     isForced: boolean,
   ): unknown {
-    const { tier, scopes } = this.parts;
+    const { tier, requestStates } = this.parts;
     const names = this.#names.of(source, args, context, info, identity);
-    const observer = scopes.hasObservers ? scopes.observerOf(context, info) : undefined;
+    const observer = requestStates.hasObservers ? requestStates.observerOf(context, info) : undefined;
     const isPart = observer?.collector !== undefined;
     const build = isPart ? buildOf(info) : undefined;
     // What is stored as a part of a response must not be outdated for as long as in a near cache.
@@ -135,7 +135,7 @@ export class CachedField {
     const call = new FieldCall(this, names, source, args, context, info, identity, isForced, observer);
     if (near !== undefined && tier.acceptsNear(call, near))
       return reportNear(near, names.key, this.rule, this.parts, context, info);
-    return scopes.loader(executionOf(info), call.observer).read(call);
+    return requestStates.loader(executionOf(info), call.observer).read(call);
   }
 
   load({ source, args, context }: FieldCall, info: GraphQLResolveInfo): unknown {
@@ -170,7 +170,7 @@ export class CachedField {
   }
 
   #reportBypass(context: unknown, info: GraphQLResolveInfo, reason: BypassReason, error?: CachedError): void {
-    const { channel, scopes } = this.parts;
+    const { channel, requestStates } = this.parts;
     const { coordinate, kind } = this.rule;
     channel.publish({
       name: "resolver.bypassed",
@@ -178,7 +178,7 @@ export class CachedField {
       reason,
       ...(error === undefined ? {} : { error }),
     });
-    scopes
+    requestStates
       .observerOf(context, info)
       ?.onRead(
         coordinate,
@@ -241,14 +241,14 @@ class FieldCall implements FieldRequest {
   isSample = false;
   ending: ReadRequest["ending"] = undefined;
   caller: ReadRequest["caller"] = undefined;
-  recorded: RecordedHints<GraphQLResolveInfo> | undefined = undefined;
+  recorded: CollectedHints<GraphQLResolveInfo> | undefined = undefined;
   observed: ObservedLoad | undefined = undefined;
   isShielded = false;
 
   /** The arguments of the resolver one by one: an object of them would be one more object for each hit. */
   constructor(
     field: CachedField,
-    { key, tags }: NearNames,
+    { key, tags }: NearKey,
     source: unknown,
     args: Args,
     context: unknown,
@@ -299,7 +299,7 @@ class FieldCall implements FieldRequest {
   }
 
   load(waiters: Waiters, result: ResultControl): unknown {
-    this.recorded = recordHints(this.isSample ? withoutResponse(this.info) : this.info);
+    this.recorded = collectHints(this.isSample ? withoutResponse(this.info) : this.info);
     // Observed last: a copy of an observed `info` would read from it.
     const own = withResultControl(withLoadSignal(this.recorded.info, waiters), result);
     const { rule, parts } = this.field;

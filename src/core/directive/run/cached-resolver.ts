@@ -36,10 +36,10 @@ export function collectingResolver(
   coordinate: string,
   finder: EntityFinder,
   resolve: Resolver,
-  { scopes, keys }: CacheParts,
+  { requestStates, keys }: CacheParts,
 ): Resolver {
   const collect = (value: unknown, context: unknown, info: GraphQLResolveInfo): unknown => {
-    const collector = scopes.observer(context)?.collector;
+    const collector = requestStates.observer(context)?.collector;
     if (collector === undefined) return value;
     const tags = finder.partsIn(value, { context, info });
     if (tags === undefined)
@@ -51,7 +51,7 @@ export function collectingResolver(
   };
   return (source, args, context, info) => {
     const value = resolve(source, args, context, info);
-    if (!scopes.isCollecting || scopes.observer(context)?.collector === undefined) return value;
+    if (!requestStates.isCollecting || requestStates.observer(context)?.collector === undefined) return value;
     return value instanceof Promise
       ? value.then((settled) => collect(settled, context, info))
       : collect(value, context, info);
@@ -69,7 +69,7 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
     if (exceedsLimits(templates, roots, result, parts)) {
       const cause = { via: "@invalidates", mutation: `${info.parentType.name}.${info.fieldName}` } as const;
       await parts.invalidation.clear("hard", cause).catch(() => undefined);
-      parts.scopes.loader(executionOf(info)).clear();
+      parts.requestStates.loader(executionOf(info)).clear();
       return result;
     }
     const tags = declaredTags({ templates, reportEmptyTag: rule.reportEmptyTag }, roots, result, parts);
@@ -86,7 +86,7 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
       declared.length === 0 ? undefined : invalidate(declared, "@invalidates"),
       others.length === 0 ? undefined : invalidate(others, "entityTags"),
     ]);
-    parts.scopes.loader(executionOf(info)).clear();
+    parts.requestStates.loader(executionOf(info)).clear();
     return result;
   };
   // A server that stops waits for its clients only, and that of the mutation may have hung up.
@@ -98,9 +98,9 @@ function exceedsLimits(
   templates: readonly BoundTemplate[],
   { args, source, context, info }: FieldRoots & { readonly info: GraphQLResolveInfo },
   result: unknown,
-  { scopes, logger }: CacheParts,
+  { requestStates, logger }: CacheParts,
 ): boolean {
-  const { budget } = scopes.loader(executionOf(info), scopes.observer(context));
+  const { budget } = requestStates.loader(executionOf(info), requestStates.observer(context));
   const coordinate = `${info.parentType.name}.${info.fieldName}`;
   try {
     for (const template of templates)

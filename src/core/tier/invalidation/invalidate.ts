@@ -5,17 +5,17 @@ import { type EntryIdentity, type KeySpace, nameOfSubject, type Subject } from "
 import type { Store } from "../../store/store.js";
 import type { Channel } from "../../telemetry/channel.js";
 import type { UnleasedLoads } from "../lease/load-sharing.js";
-import type { InvalidationClock } from "../record/invalidation-clock.js";
-import type { Invalidated } from "../record/known-positions.js";
+import type { TierSettings } from "../request/settings.js";
+import type { InvalidationClock } from "../shared/invalidation-clock.js";
+import type { Invalidated } from "../shared/known-positions.js";
 import {
+  type InvalidationNames,
   MAX_NAMES,
-  type Names,
   RecentInvalidations,
   type UnconfirmedCounts,
   type UnconfirmedInvalidations,
-} from "../record/unconfirmed-invalidations.js";
-import type { Variants } from "../record/variants.js";
-import type { TierSettings } from "../request/settings.js";
+} from "../shared/unconfirmed-invalidations.js";
+import type { Variants } from "../shared/variants.js";
 import type { WorkUnderWay } from "../tick/work-under-way.js";
 import { type InvalidationCause, type InvalidationHistory, RETRY, type RecordedKind } from "./invalidation-history.js";
 import { type PurgeSettings, purge } from "./purge.js";
@@ -53,11 +53,11 @@ export class Invalidation {
    * value after a soft invalidation. Rejects with `CACHED_STORE_UNAVAILABLE` if the store has not
    * confirmed; the invalidation is then repeated as a hard one until it has.
    */
-  run(names: Names, kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
+  run(names: InvalidationNames, kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
     return this.#parts.underWay.add(this.#run(names, kind, cause));
   }
 
-  async #run(names: Names, kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
+  async #run(names: InvalidationNames, kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
     try {
       await this.#applyOrRetry(names, kind, cause);
       if (kind === "hard") await this.#holdOff(names);
@@ -67,7 +67,7 @@ export class Invalidation {
     }
   }
 
-  #purge(names: Names, isSoft: boolean): Promise<void> {
+  #purge(names: InvalidationNames, isSoft: boolean): Promise<void> {
     return purge(this.#invalidatedBy(this.#inThisProcess(names)).subjects, isSoft, this.#parts);
   }
 
@@ -81,7 +81,7 @@ export class Invalidation {
    * it lasts for `writeGuardMs` if this process dies. Rejects with the error of `write` only: an
    * unavailable store does not prevent the write.
    */
-  async around<T>(names: Names, write: () => T | PromiseLike<T>, cause: InvalidationCause): Promise<T> {
+  async around<T>(names: InvalidationNames, write: () => T | PromiseLike<T>, cause: InvalidationCause): Promise<T> {
     const writer = newWriterId();
     await this.#applyOrRetry(names, "hard", cause, "write").catch(() => undefined);
     const invalidated = this.#invalidatedBy(names);
@@ -150,7 +150,7 @@ export class Invalidation {
   }
 
   async #applyOrRetry(
-    names: Names,
+    names: InvalidationNames,
     kind: InvalidationKind,
     cause: InvalidationCause,
     recordedAs: RecordedKind = kind,
@@ -173,26 +173,26 @@ export class Invalidation {
     }
   }
 
-  #preempt(names: Names, kind: InvalidationKind): void {
+  #preempt(names: InvalidationNames, kind: InvalidationKind): void {
     // Once everything has to be invalidated, this process serves nothing that it knows, and the names would only add up.
     if (!this.#parts.unconfirmed.counts.everything)
       this.#parts.invalidations.preempt(this.#invalidatedBy(names), kind === "soft" ? "soft" : "hard");
   }
 
   /** Adds the fields and loaders of which this process also has keys in another form: which of those are meant is not known. */
-  #inThisProcess(names: Names): Names {
+  #inThisProcess(names: InvalidationNames): InvalidationNames {
     const { keys, coordinates = [] } = names;
     const others = keys.filter((key) => this.#parts.variants.hasOtherForm(key.coordinate, key.form));
     if (others.length === 0) return names;
     return { ...names, coordinates: [...new Set([...coordinates, ...others.map((key) => key.coordinate)])] };
   }
 
-  #endSharing({ keys, tags, coordinates = [], isClear = false }: Names): void {
+  #endSharing({ keys, tags, coordinates = [], isClear = false }: InvalidationNames): void {
     const isOfKeys = !isClear && tags.length + coordinates.length === 0;
     this.#parts.unleasedLoads.detach(isOfKeys ? this.#namesOf(keys) : undefined);
   }
 
-  #invalidatedBy({ keys, tags, coordinates = [], isClear = false }: Names): Invalidated {
+  #invalidatedBy({ keys, tags, coordinates = [], isClear = false }: InvalidationNames): Invalidated {
     const { entry, anyOf, coordinate, everything } = this.#parts.keys.subjects;
     const forms = new Map(keys.map((key) => [`${key.form} ${key.coordinate}`, key]));
     const holders = new Set(keys.map((key) => key.coordinate));
@@ -221,7 +221,7 @@ export class Invalidation {
 
   /** Publishes and records how that has ended; of the attempts to repeat an invalidation, the one that succeeds. */
   async #writeReported(
-    names: Names,
+    names: InvalidationNames,
     kind: InvalidationKind,
     cause: InvalidationCause,
     recordedAs: RecordedKind = kind,
@@ -251,14 +251,14 @@ export class Invalidation {
   }
 
   /** Removing entries frees their memory, and wakes those who wait for their loads. */
-  async #write(names: Names, kind: InvalidationKind): Promise<void> {
+  async #write(names: InvalidationNames, kind: InvalidationKind): Promise<void> {
     await this.#parts.invalidations.append({ kind: kind === "soft" ? "soft" : "hard", ...this.#invalidatedBy(names) });
     if (names.keys.length > 0 && kind !== "soft")
       await this.#parts.store.remove(this.#namesOf(names.keys)).catch(() => undefined);
   }
 
   /** A lagging replica of the database may still return the old value. */
-  async #holdOff(names: Names): Promise<void> {
+  async #holdOff(names: InvalidationNames): Promise<void> {
     const { replicaLagMs } = this.#parts.settings;
     if (replicaLagMs === 0) return;
     try {
@@ -270,7 +270,7 @@ export class Invalidation {
     }
   }
 
-  #retryLater(names: Names, delayMs = RETRY_MS): void {
+  #retryLater(names: InvalidationNames, delayMs = RETRY_MS): void {
     if (this.#parts.unconfirmed.size === 0) this.#unconfirmedSinceAt = this.#parts.clock.now();
     if (this.#parts.unconfirmed.add(names, this.#invalidatedBy(names).subjects)) this.#overflow();
     if (this.#parts.unconfirmed.size > 0 && !this.#isClosed)
@@ -333,7 +333,7 @@ export interface InvalidationParts {
   readonly settings: TierSettings & PurgeSettings;
 }
 
-const NO_NAMES: Names = { keys: [], tags: [] };
-const EVERYTHING: Names = { ...NO_NAMES, isClear: true };
+const NO_NAMES: InvalidationNames = { keys: [], tags: [] };
+const EVERYTHING: InvalidationNames = { ...NO_NAMES, isClear: true };
 
 const newWriterId = (): string => randomBytes(8).toString("latin1");

@@ -3,7 +3,7 @@ import { type EntryIdentity, nameOfSubject } from "../../keys/key.js";
 import type { HistoryLimits } from "../../store/report-store.js";
 import type { Store } from "../../store/store.js";
 import type { InvalidationVia } from "../../telemetry/events.js";
-import type { Names } from "../record/unconfirmed-invalidations.js";
+import type { InvalidationNames } from "../shared/unconfirmed-invalidations.js";
 
 /**
  * Who invalidated what, and when: for the inspection alone. The records of all processes are in the store, in a history
@@ -17,7 +17,7 @@ export class InvalidationHistory {
   readonly #process: ProcessIdentity;
   readonly #startedAt: number;
   /** What the store does not have yet, as far as is known; the oldest first. */
-  #records: OwnRecord[] = [];
+  #records: OwnCounts[] = [];
   #lostAt = Number.NEGATIVE_INFINITY;
   #count = 0;
   /** One append at a time: the last one that was begun. */
@@ -32,7 +32,7 @@ export class InvalidationHistory {
     this.#startedAt = clock.now();
   }
 
-  add(names: Names, { kind, cause, beganAt, isConfirmed }: RecordedCall): void {
+  add(names: InvalidationNames, { kind, cause, beganAt, isConfirmed }: RecordedCall): void {
     const { keys, tags, coordinates = [], isClear = false } = names;
     const nameCount = keys.length + tags.length;
     if (nameCount + coordinates.length === 0 && !isClear) return;
@@ -101,7 +101,7 @@ export class InvalidationHistory {
     const maxBytes = this.#store.appendHistory === undefined ? MAX_OWN_BYTES : MAX_PENDING_BYTES;
     let bytes = this.#records.reduce((sum, { content }) => sum + content.length, 0);
     while (bytes > maxBytes) {
-      const { content, beganAt } = this.#records.shift() as OwnRecord;
+      const { content, beganAt } = this.#records.shift() as OwnCounts;
       bytes -= content.length;
       this.#lostAt = Math.max(this.#lostAt, beganAt);
     }
@@ -130,7 +130,7 @@ export class InvalidationHistory {
     this.#appendLater(pauseMs);
   }
 
-  #partOf(records: readonly OwnRecord[]): Uint8Array {
+  #partOf(records: readonly OwnCounts[]): Uint8Array {
     const now = this.#clock.now();
     const part: Part = {
       process: this.#process,
@@ -215,7 +215,7 @@ export interface RememberedInvalidations {
 }
 
 /** A record of this process. Instants are on its own clock. */
-interface OwnRecord {
+interface OwnCounts {
   readonly nth: number;
   readonly beganAt: number;
   readonly endedAt: number;

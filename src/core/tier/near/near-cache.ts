@@ -6,10 +6,10 @@ import type { Store } from "../../store/store.js";
 import type { DecodedValue } from "../entry/entry-decoder.js";
 import { freezePlain, isFreezable } from "../entry/freeze-plain.js";
 import { earliestRefreshAt, isDueEarly } from "../entry/freshness.js";
-import type { InvalidationClock } from "../record/invalidation-clock.js";
 import { NO_TAGS, type ReadReport, type ReadRequest, type RequestTags } from "../request/request.js";
 import { ServedReport } from "../request/served-report.js";
 import { type KnownInvalidations, prepareFor } from "../request/verdict.js";
+import type { InvalidationClock } from "../shared/invalidation-clock.js";
 import { NearEntries, type NearEntry, type NearValue } from "./near-entries.js";
 import { ValueMemory } from "./value-memory.js";
 
@@ -71,7 +71,7 @@ export class NearCache {
    * Returns the fresh value of `names`. Undefined if there is none, if it is due for an early refresh or was invalidated, or if this process
    * may not know of its invalidation.
    */
-  get(names: NearNames, policy: Policy): NearValue | undefined {
+  get(names: NearKey, policy: Policy): NearValue | undefined {
     let { near } = names;
     if (near === undefined || near.isDropped) {
       near = this.#entries.get(names.key.name);
@@ -251,7 +251,7 @@ export interface NearCacheSettings {
 }
 
 /** The key of an entry, and its tags that are known before its load. They remember what the near cache has found under the key. */
-export interface NearNames {
+export interface NearKey {
   readonly key: Key;
   readonly tags: RequestTags;
   /** Set by the near cache: its entry for these names, which it may have dropped since. */

@@ -1,5 +1,5 @@
 import type { Policy } from "../../policy/policy.js";
-import type { NearCache, NearNames } from "../near/near-cache.js";
+import type { NearCache, NearKey } from "../near/near-cache.js";
 import type { NearValue } from "../near/near-entries.js";
 import type { ReadEnding, ReadReport, ReadRequest } from "../request/request.js";
 import { verdictOf } from "../request/verdict.js";
@@ -52,7 +52,7 @@ export class Reads extends Hits {
    * wants a fresh value. Undefined if the store has to be read. `build`: the load that the value becomes a part of, with its tags. What is
    * stored then counts from a position that the near cache has been compared with, so that an invalidation that it does not know yet reaches both.
    */
-  near(names: NearNames, policy: Policy, build?: EnclosingLoad): NearValue | undefined {
+  near(names: NearKey, policy: Policy, build?: EnclosingLoad): NearValue | undefined {
     const { sharedSettings, loads, near, unconfirmed } = this.#parts;
     // Nothing is served before a change of the settings has been read.
     if (near === undefined || !sharedSettings.areCurrent) return undefined;

@@ -3,10 +3,10 @@ import type { Entry } from "../../store/entry.js";
 import type { Reading, StoreRead } from "../../store/store.js";
 import { type Decoded, type DecodedValue, readOwnFreshness } from "../entry/entry-decoder.js";
 import { evaluateFreshness, type Freshness, isServable, type Servable } from "../entry/freshness.js";
-import type { InvalidationClock } from "../record/invalidation-clock.js";
-import type { TagsState } from "../record/known-positions.js";
-import type { SharedSettings } from "../record/shared-settings.js";
-import type { UnconfirmedInvalidations } from "../record/unconfirmed-invalidations.js";
+import type { InvalidationClock } from "../shared/invalidation-clock.js";
+import type { TagsState } from "../shared/known-positions.js";
+import type { SharedSettings } from "../shared/shared-settings.js";
+import type { UnconfirmedInvalidations } from "../shared/unconfirmed-invalidations.js";
 import type { ReadRequest, ReadResult } from "./request.js";
 
 /*

@@ -22,7 +22,7 @@ import {
 import { ByteTurns } from "../tick/long-tick.js";
 import { ask, CallerErrors, saysNotAllowed, saysSourceFailed } from "./error-signs.js";
 import { excessOf, loadedOf } from "./load-result.js";
-import { type CallOutcome, type GuardedLoad, isRefusal, type SourceGuard } from "./source-guard.js";
+import { type AdmittedLoad, type CallOutcome, isRefusal, type Sources } from "./sources.js";
 
 /**
  * Runs loads. Measures them, limits how long readers wait for them, and tracks which loads call which.
@@ -35,7 +35,7 @@ export class Loads {
   readonly #clock: Clock;
   readonly #channel: Channel;
   readonly #packing: Packing;
-  readonly #guard: SourceGuard;
+  readonly #sources: Sources;
   readonly #settings: LoadSettings;
   readonly #subjectsOf: (tags: readonly string[]) => readonly Subject[];
   readonly #nesting = new AsyncLocalStorage<EnclosingLoad>();
@@ -55,14 +55,14 @@ export class Loads {
     clock: Clock,
     channel: Channel,
     packing: Packing,
-    guard: SourceGuard,
+    sources: Sources,
     settings: LoadSettings,
     subjectsOf: (tags: readonly string[]) => readonly Subject[],
   ) {
     this.#clock = clock;
     this.#channel = channel;
     this.#packing = packing;
-    this.#guard = guard;
+    this.#sources = sources;
     this.#settings = settings;
     this.#subjectsOf = subjectsOf;
     this.#turns = new ByteTurns(clock);
@@ -180,10 +180,10 @@ export class Loads {
     const enclosing = this.#enter(request.key, waiters, outer);
     const needsNoSlot =
       (outer !== undefined && !outer.isBuild) || request.needsNoSlot === true || this.#awaitedInside.has(name);
-    const { outcome, expire, expedite } = this.#nesting.run(enclosing, (): GuardedLoad => {
+    const { outcome, expire, expedite } = this.#nesting.run(enclosing, (): AdmittedLoad => {
       // A build is no call of a source: what is loaded in it takes slots, and counts for the breaker.
       if (enclosing.isBuild) return { outcome: call(), expire: () => undefined, expedite: undefined };
-      return this.#guard
+      return this.#sources
         .sourceOf(coordinate)
         .run(needsNoSlot, { run: call, batch: request.batch, owner: request.owner });
     });
@@ -226,7 +226,7 @@ export class Loads {
   }
 
   hasRoom(coordinate: string): boolean {
-    return this.#guard.sourceOf(coordinate).hasRoom;
+    return this.#sources.sourceOf(coordinate).hasRoom;
   }
 
   /**

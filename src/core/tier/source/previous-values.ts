@@ -1,13 +1,13 @@
 import type { Clock } from "../../base/clock.js";
 import type { Packing } from "../../codec/packing.js";
 import type { Reading, Store } from "../../store/store.js";
-import type { InvalidationClock } from "../record/invalidation-clock.js";
-import type { SharedSettings } from "../record/shared-settings.js";
-import type { UnconfirmedInvalidations } from "../record/unconfirmed-invalidations.js";
 import type { ReadRequest } from "../request/request.js";
 import type { PreviousValue } from "../request/result-control.js";
 import type { ValueDecoder } from "../request/value-decoder.js";
 import { fallbackOf, prepareFor, UNPREPARED, type VerdictParts, verdictOf } from "../request/verdict.js";
+import type { InvalidationClock } from "../shared/invalidation-clock.js";
+import type { SharedSettings } from "../shared/shared-settings.js";
+import type { UnconfirmedInvalidations } from "../shared/unconfirmed-invalidations.js";
 import { TickBatch } from "../tick/tick-batch.js";
 
 /**

@@ -4,9 +4,9 @@ import type { GraphQLResolveInfo } from "graphql";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
 import { describe, expect, it } from "vitest";
 import { type FieldRoots, keyOf, knownTagsOf } from "../../../src/core/directive/compile/field-rule.js";
-import { FieldNames } from "../../../src/core/directive/run/call-names.js";
+import { FieldKeys } from "../../../src/core/directive/run/field-keys.js";
 import type { Key } from "../../../src/core/keys/key.js";
-import { RequestScopes } from "../../../src/core/loader/request-scope.js";
+import { RequestStates } from "../../../src/core/loader/request-states.js";
 import { partsOf } from "../../../src/core/parts.js";
 import type { FieldRule } from "../../../src/core/schema-rules.js";
 import type { Reads } from "../../../src/core/tier/read/reads.js";
@@ -80,7 +80,7 @@ function outcome(make: () => unknown): unknown {
   }
 }
 
-const scopes = new RequestScopes(
+const requestStates = new RequestStates(
   {} as Reads,
   { count: 0, hasChangedSince: () => false },
   { maxKeyBytes: 1_000_000, maxCopyBytes: 1_000_000, maxTagCombinations: 1_000_000 },
@@ -89,7 +89,7 @@ const scopes = new RequestScopes(
 describe("the names of field calls", () => {
   const { all, keys } = rules();
 
-  const expectSameNames = (rule: FieldRule, names: FieldNames, given: Call): void => {
+  const expectSameNames = (rule: FieldRule, names: FieldKeys, given: Call): void => {
     const owner = rule.policy.scope === "PRIVATE" ? given.identity : undefined;
     const roots: FieldRoots = { ...given, info: undefined };
     const shown = (key: Key, { subjects, isOwn }: RequestTags) => ({ key, subjects, isOwn });
@@ -104,7 +104,7 @@ describe("the names of field calls", () => {
 
   it("are the same as without a memo, for plain values of every field", () => {
     for (const rule of all) {
-      const names = new FieldNames(rule, keys, scopes);
+      const names = new FieldKeys(rule, keys, requestStates);
       for (const id of ["7", 7, "", 0, null, undefined])
         for (const given of [{}, { id }, { any: id }, { id, any: "other" }, { filter: { id, any: { id } } }])
           expectSameNames(rule, names, {
@@ -117,12 +117,12 @@ describe("the names of field calls", () => {
   });
 
   it("are the same as without a memo, whatever was remembered before", () => {
-    const remembered = new Map(all.map((rule) => [rule, new FieldNames(rule, keys, scopes)]));
+    const remembered = new Map(all.map((rule) => [rule, new FieldKeys(rule, keys, requestStates)]));
     const call = fc.record({ rule: fc.constantFrom(...all), args, source, context, identity });
     fc.assert(
       fc.property(fc.array(call, { minLength: 2, maxLength: 20 }), (calls) => {
         for (const { rule, ...given } of calls) {
-          expectSameNames(rule, remembered.get(rule) as FieldNames, given);
+          expectSameNames(rule, remembered.get(rule) as FieldKeys, given);
         }
       }),
       { numRuns: 400 },
@@ -132,8 +132,8 @@ describe("the names of field calls", () => {
   it("are remembered for calls with the same single values, and not for calls with objects", () => {
     const info = { variableValues: {} } as GraphQLResolveInfo;
     const areSame = <Names>(call: () => Names): void => expect(call()).toBe(call());
-    const namesOf = (coordinate: string): FieldNames =>
-      new FieldNames(all.find((rule) => rule.coordinate === coordinate) as FieldRule, keys, scopes);
+    const namesOf = (coordinate: string): FieldKeys =>
+      new FieldKeys(all.find((rule) => rule.coordinate === coordinate) as FieldRule, keys, requestStates);
     const one = namesOf("Query.one");
     areSame(() => one.of({}, { id: "7" }, {}, info, undefined));
     expect(one.of(undefined, { id: "7" }, {}, info, undefined)).toBe(one.of({}, { id: "7" }, {}, info, undefined));

@@ -5,9 +5,9 @@ import { type KeySpace, memoText } from "../../keys/key.js";
 import { EACH, type Path } from "../../keys/path.js";
 import { combinationsIn } from "../../keys/tag-template.js";
 import type { Identity } from "../../loader/identity.js";
-import type { RequestScopes } from "../../loader/request-scope.js";
+import type { RequestStates } from "../../loader/request-states.js";
 import type { FieldRule } from "../../schema-rules.js";
-import type { NearNames } from "../../tier/near/near-cache.js";
+import type { NearKey } from "../../tier/near/near-cache.js";
 import { type FieldRoots, keyOf, knownTagsOf, pathsIn } from "../compile/field-rule.js";
 
 /**
@@ -15,38 +15,32 @@ import { type FieldRoots, keyOf, knownTagsOf, pathsIn } from "../compile/field-r
  * paths of the key and of the tags. Calls with an object among these values are not remembered, since objects can
  * change.
  */
-export class FieldNames {
+export class FieldKeys {
   readonly #rule: FieldRule;
   readonly #keys: KeySpace;
-  readonly #scopes: RequestScopes;
+  readonly #requestStates: RequestStates;
   readonly #inputs: readonly Path[] | undefined;
-  readonly #known = new Map<string, NearNames>();
+  readonly #known = new Map<string, NearKey>();
 
-  constructor(rule: FieldRule, keys: KeySpace, scopes: RequestScopes) {
+  constructor(rule: FieldRule, keys: KeySpace, requestStates: RequestStates) {
     this.#rule = rule;
     this.#keys = keys;
-    this.#scopes = scopes;
+    this.#requestStates = requestStates;
     this.#inputs = inputsOf(rule);
   }
 
-  of(
-    source: unknown,
-    args: Args,
-    context: unknown,
-    info: GraphQLResolveInfo,
-    identity: Identity | undefined,
-  ): NearNames {
+  of(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo, identity: Identity | undefined): NearKey {
     const { queryUse, coordinate, knownTags } = this.#rule;
     const roots = { source, args, context, info, extent: queryUse.extent };
     const text = this.#textOf(roots, identity);
     const known = text === undefined ? undefined : this.#known.get(text);
     if (known !== undefined) return known;
-    const { budget } = this.#scopes.loader(executionOf(info), this.#scopes.observerOf(context, info));
+    const { budget } = this.#requestStates.loader(executionOf(info), this.#requestStates.observerOf(context, info));
     budget.checkKeys(coordinate);
     const key = keyOf(this.#rule, roots, identity, this.#keys);
     budget.addKey(key);
     for (const template of knownTags) budget.addCombinations(combinationsIn(template, roots), coordinate);
-    const names: NearNames = { key, tags: knownTagsOf(this.#rule, roots, identity, this.#keys), near: undefined };
+    const names: NearKey = { key, tags: knownTagsOf(this.#rule, roots, identity, this.#keys), near: undefined };
     if (text !== undefined) this.#keys.memos.set(this.#known, text, names);
     return names;
   }

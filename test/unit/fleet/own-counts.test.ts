@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Channel } from "../../../src/core/telemetry/channel.js";
 import { Counters } from "../../../src/core/telemetry/counters.js";
-import { OwnRecord } from "../../../src/tools/fleet/own-record.js";
+import { OwnCounts } from "../../../src/tools/fleet/own-counts.js";
 import { readCounted, writeCounted } from "../../../src/tools/fleet/report-format.js";
 import { bucketsIn, isIn, keepMsOf, partOf, WINDOWS } from "../../../src/tools/fleet/windows.js";
 
@@ -28,7 +28,7 @@ const steps = fc.array(fc.record({ pauseMs: pauses, reads: fc.nat(3), isReport: 
 function createRecord() {
   const counters = new Counters();
   const channel = new Channel(counters);
-  return { channel, record: new OwnRecord(counters, channel, START_AT) };
+  return { channel, record: new OwnCounts(counters, channel, START_AT) };
 }
 
 const readsIn = (counted: readonly { readonly tallies: ReadonlyMap<string, Readonly<Record<string, number>>> }[]) =>
@@ -124,7 +124,7 @@ describe("the windows of a process", () => {
   it("are read from every bucket that can reach into them, also one that was numbered by the border before", () => {
     const counters = new Counters();
     const channel = new Channel(counters);
-    const record = new OwnRecord(counters, channel, 9_000);
+    const record = new OwnCounts(counters, channel, 9_000);
     channel.served("Film", KEY, "hit");
     record.roll(13_000);
     const [name] = record.takeNew(true).map((part) => part.name);

@@ -17,13 +17,13 @@ import type { LongTick } from "../tick/long-tick.js";
  *
  * Source: M. Nygard, "Release It!", chapters "Bulkheads" and "Circuit Breaker".
  */
-export class SourceGuard {
+export class Sources {
   readonly #clock: Clock;
   readonly #longTick: LongTick;
-  readonly #settings: GuardSettings;
+  readonly #settings: SourceSettings;
   readonly #sources = new Map<string, Source>();
 
-  constructor(clock: Clock, longTick: LongTick, settings: GuardSettings) {
+  constructor(clock: Clock, longTick: LongTick, settings: SourceSettings) {
     this.#clock = clock;
     this.#longTick = longTick;
     this.#settings = settings;
@@ -51,7 +51,7 @@ class Source {
   readonly #coordinate: string;
   readonly #clock: Clock;
   readonly #longTick: LongTick;
-  readonly #settings: GuardSettings;
+  readonly #settings: SourceSettings;
   readonly #breaker: Breaker | undefined;
   readonly #running = new Set<Turn>();
   /** The turns that wait, by owner. The owner that was served last comes last. */
@@ -65,7 +65,7 @@ class Source {
   /** While too many loads are overdue: when the next one is admitted as a probe. */
   #probeAt = 0;
 
-  constructor(coordinate: string, clock: Clock, longTick: LongTick, settings: GuardSettings) {
+  constructor(coordinate: string, clock: Clock, longTick: LongTick, settings: SourceSettings) {
     this.#coordinate = coordinate;
     this.#clock = clock;
     this.#longTick = longTick;
@@ -92,7 +92,7 @@ class Source {
   }
 
   /** Runs `load`, at once or when a slot is free, unless it is refused. */
-  run(isNested: boolean, load: GuardableLoad): GuardedLoad {
+  run(isNested: boolean, load: SourceLoad): AdmittedLoad {
     const { batch } = load;
     const joinable = isNested || batch === undefined ? undefined : this.#joinBatch(batch);
     const joined = joinable ?? this.#newTurn(isNested, load);
@@ -142,7 +142,7 @@ class Source {
   }
 
   /** Returns a turn of its own for a load, or why it must not begin. */
-  #newTurn(isNested: boolean, { batch, owner }: GuardableLoad): Turn | CachedError {
+  #newTurn(isNested: boolean, { batch, owner }: SourceLoad): Turn | CachedError {
     const { maxConcurrentLoads, maxQueuedLoads, loadTimeoutMs } = this.#settings;
     if (this.#breaker?.isOpen === true) return this.#refusal(HAVE_FAILED);
     if (this.#overdue.size > maxConcurrentLoads) {
@@ -258,7 +258,7 @@ class Turn {
   }
 }
 
-export interface GuardSettings {
+export interface SourceSettings {
   /** Maximum number of concurrent loads of one coordinate in this process. A batch counts as one. */
   readonly maxConcurrentLoads: number;
   /** Maximum number of loads that wait for a slot. A batch counts as one. Further loads are refused. */
@@ -280,7 +280,7 @@ export type CallOutcome =
       readonly isSourceFailure: boolean;
     };
 
-export interface GuardableLoad {
+export interface SourceLoad {
   /** Never rejects. */
   run(): Promise<CallOutcome>;
   /** Loads of one tick with the same batch are one call of their source. Undefined: a call of its own. */
@@ -289,7 +289,7 @@ export interface GuardableLoad {
   readonly owner: object | undefined;
 }
 
-export interface GuardedLoad {
+export interface AdmittedLoad {
   /** With `CACHED_SOURCE_UNAVAILABLE` if the load did not begin. Never rejects. */
   readonly outcome: Promise<CallOutcome>;
   /** Ends the time of the load: its slot is free, and it counts as a failure, or is refused if it has not begun. */

@@ -32,7 +32,10 @@ export class UnconfirmedInvalidations {
   }
 
   /** `subjects`: those of all names. Returns whether the names became too many to hold with this call. */
-  add({ keys, tags, coordinates = [], isClear = false }: Names, subjects: readonly Subject[] = tags): boolean {
+  add(
+    { keys, tags, coordinates = [], isClear = false }: InvalidationNames,
+    subjects: readonly Subject[] = tags,
+  ): boolean {
     const addedBy = this.#addedBy;
     const nth = ++this.#addCount;
     if (isClear) this.addClear();
@@ -70,7 +73,7 @@ export class UnconfirmedInvalidations {
   }
 
   /** Returns all names, and what removes those that were not added again when the store has confirmed them. */
-  snapshot(): PendingNames & { confirm(): void } {
+  snapshot(): PendingInvalidation & { confirm(): void } {
     const { tags, coordinates, clear } = this.#addedBy;
     const upTo = this.#addCount;
     const confirm = (): void => {
@@ -90,7 +93,7 @@ export class UnconfirmedInvalidations {
 }
 
 /** What an invalidation concerns: entries, in all variants, and tags. */
-export interface Names {
+export interface InvalidationNames {
   readonly keys: readonly EntryIdentity[];
   readonly tags: readonly Subject[];
   /** The fields and loaders of which every entry is invalidated. */
@@ -99,7 +102,7 @@ export interface Names {
   readonly isClear?: boolean;
 }
 
-export type PendingNames = Required<Names>;
+export type PendingInvalidation = Required<InvalidationNames>;
 
 export interface UnconfirmedCounts {
   readonly keys: number;
@@ -130,7 +133,7 @@ export class RecentInvalidations implements InvalidationCount {
     return hasResultTags ? this.#tagNth > count : subjects.some(isLater);
   }
 
-  add({ keys, tags, coordinates = [], isClear = false }: Names): void {
+  add({ keys, tags, coordinates = [], isClear = false }: InvalidationNames): void {
     const nth = ++this.count;
     for (const name of [...coordinates, ...keys.map(identityOf), ...tags]) this.#lastOf.set(name, nth);
     if (tags.length > 0) this.#tagNth = nth;

@@ -5,7 +5,7 @@ import { Breaker, type BreakerStatus } from "./breaker.js";
 import type { ConnectionFailure } from "./store-state.js";
 
 /** How this process reaches one node of a store: its breaker, how long it takes, and what has failed on it. */
-export class NodeRecord {
+export class NodeState {
   readonly breaker: Breaker;
   readonly latencies = new Latencies();
   readonly failing = new Map<string, Failing>();

@@ -3,11 +3,11 @@ import type { Key, Subject } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
 import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
-import type { NearNames } from "../tier/near/near-cache.js";
+import type { NearKey } from "../tier/near/near-cache.js";
 import type { Reads } from "../tier/read/reads.js";
-import type { InvalidationCount } from "../tier/record/unconfirmed-invalidations.js";
 import type { ReadReport, ReadRequest } from "../tier/request/request.js";
 import type { EnclosingLoad } from "../tier/request/waiters.js";
+import type { InvalidationCount } from "../tier/shared/unconfirmed-invalidations.js";
 import { type ExecutionBudget, type ExecutionLimits, FieldLoader } from "./field-loader.js";
 
 /**
@@ -15,7 +15,7 @@ import { type ExecutionBudget, type ExecutionLimits, FieldLoader } from "./field
  * loader belongs to one execution rather than to a context object: contexts can be shared between requests,
  * and a loader that outlived its request would return values that have been invalidated since.
  */
-export class RequestScopes {
+export class RequestStates {
   readonly #tier: Reads;
   readonly #invalidations: InvalidationCount;
   /** The loaders of executions, by signal and owner; by owner twice without a signal. An owner that is shared, or outlives executions, has signals. */
@@ -216,7 +216,7 @@ export interface PartCollector {
   readonly isBuild: boolean;
   /** Whether what it collects is stored, so that it should not be about to become stale. */
   readonly wantsYoung: boolean;
-  addPrimed(names: NearNames | undefined, policy: Policy): void;
+  addPrimed(names: NearKey | undefined, policy: Policy): void;
   addUncached(coordinate: string, isPrivate: boolean): void;
   /** Adds the tags of what was read without the cache. */
   addTags(subjects: readonly Subject[]): void;
@@ -260,7 +260,7 @@ class EveryCollector implements Observer, PartCollector {
     for (const member of this.members) member.addUnattributed(coordinate, served, key);
   }
 
-  addPrimed(names: NearNames | undefined, policy: Policy): void {
+  addPrimed(names: NearKey | undefined, policy: Policy): void {
     for (const member of this.members)
       if (policy.scope === "PRIVATE") member.refuse("a PRIVATE loader was primed with a context of no request");
       else member.addPrimed(names, policy);

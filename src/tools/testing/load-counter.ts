@@ -1,7 +1,7 @@
 import { type BypassReason, CALLS_SOURCE, type CacheEvent } from "../../core/telemetry/events.js";
 
 /** Listens to the events of several caches and counts their loads. */
-export class LoadRecord {
+export class LoadCounter {
   readonly #loads = new Map<string, CoordinateLoads>();
   readonly #obstacles = new Map<string, string>();
   /** How many reads were served from an entry. */

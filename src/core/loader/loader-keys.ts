@@ -5,16 +5,16 @@ import { canonicalize } from "../keys/canonical.js";
 import { type Key, type KeySpace, memoText, type Variant } from "../keys/key.js";
 import type { KnownTags } from "../keys/known-tags.js";
 import { checkTagsOfValue } from "../keys/tag-template.js";
-import type { NearNames } from "../tier/near/near-cache.js";
+import type { NearKey } from "../tier/near/near-cache.js";
 import { NO_TAGS, type RequestTags, TagsBeforeLoad } from "../tier/request/request.js";
 import type { Identity } from "./identity.js";
 import { type LoaderOptions, placeOf } from "./loader-options.js";
 
 /** Makes the names of ids, and remembers those of short, plain ids of PUBLIC loaders. `tags` is called for every read: it can depend on more. */
-export class LoaderNames<Id> {
+export class LoaderKeys<Id> {
   readonly #options: Pick<LoaderOptions<Id, never, never>, "name" | "cacheKeyFn" | "tags">;
   readonly #keys: KeySpace;
-  readonly #known = new Map<string, IdNames>();
+  readonly #known = new Map<string, IdKey>();
   /** Learns the tags of values that are loaded: hits do not need them. */
   readonly #learning: Pick<KeySpace, "tags">;
   #variant: Variant | undefined;
@@ -34,7 +34,7 @@ export class LoaderNames<Id> {
     };
   }
 
-  of(id: Id, identity: Identity | undefined, variant: Variant): IdNames {
+  of(id: Id, identity: Identity | undefined, variant: Variant): IdKey {
     if (this.#variant !== variant) this.#known.clear();
     this.#variant = variant;
     const parts = this.#partsOf(id);
@@ -47,7 +47,7 @@ export class LoaderNames<Id> {
     // A copy: the loader may change its array.
     const tagTexts = returned.slice();
     const tags = tagTexts.length === 0 ? NO_TAGS : new TagsBeforeLoad(tagTexts, this.#learning, this.#haveIdsOneKey);
-    const names: IdNames = { key, tags, identity, memoKey: text ?? `\0${key.digest}`, tagTexts, near: undefined };
+    const names: IdKey = { key, tags, identity, memoKey: text ?? `\0${key.digest}`, tagTexts, near: undefined };
     if (text !== undefined) this.#keys.memos.set(this.#known, text, names);
     return names;
   }
@@ -114,7 +114,7 @@ export class LoaderNames<Id> {
 }
 
 /** The names of one id, and the caller's identity, which is part of the key of PRIVATE values. */
-export interface IdNames extends NearNames {
+export interface IdKey extends NearKey {
   readonly identity: Identity | undefined;
   /** What a request remembers the id by: the only one of its ids with this key has the same value. */
   readonly memoKey: string;

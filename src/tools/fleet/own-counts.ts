@@ -9,7 +9,7 @@ import { bucketAt, isIn, keepMsOf, partOf, WINDOWS, type Window, type WindowName
  * What this process has counted: since its start, and in the buckets of the windows. A bucket says from when to when it was
  * counted, so a window consists of whole buckets and its true beginning is known.
  */
-export class OwnRecord {
+export class OwnCounts {
   readonly #counters: Counters;
   readonly #channel: Channel;
   #startedAt: number;
