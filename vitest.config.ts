@@ -16,8 +16,10 @@ const entryPoints = Object.entries(packageJson.exports).flatMap(([name, target])
       ],
 );
 
+const SLOW = "test/**/*.slow.test.ts";
 /** Files that count the work of their process, or need a heap without the garbage of other files. */
 const ALONE = ["test/**/ten-thousand-keys.test.ts", "test/behaviour/p13-limits/worst-requests.test.ts"];
+
 const project = (name: string, test: ViteUserConfig["test"]): TestProjectInlineConfiguration => ({
   extends: true,
   test: { name, ...test },
@@ -35,8 +37,10 @@ const config: ViteUserConfig = defineConfig({
   test: {
     projects: [
       project("alone", { include: ALONE, isolate: true }),
+      // `npm run test:slow`: what takes long and has a smaller proof among the others. Each file has a process of its own.
+      project("slow", { include: [SLOW], isolate: true }),
       // One project, so that each of its processes imports the sources once, and tests that wait run beside those that count.
-      project("shared", { include: ["test/**/*.test.ts", "examples/own-store/*.test.ts"], exclude: ALONE }),
+      project("shared", { include: ["test/**/*.test.ts", "examples/own-store/*.test.ts"], exclude: [...ALONE, SLOW] }),
     ],
     globalSetup: ["test/support/global-setup.ts"],
     setupFiles: ["test/support/validator.ts"],

@@ -12,6 +12,7 @@
  *   valkey   runs the tests of Redis on Valkey
  *   faults   runs processes through faults on real servers, and the same with a check removed, which must
  *            show stale reads; then repeats the tests with faults three times
+ *   slow     runs the tests that `npm test` leaves out, which have a smaller proof there
  *   random   asks more random queries of random schemas than `npm test` does
  *   mutants  changes what the promises rest on, and expects tests to fail
  *   models   checks the models of the protocol with spin
@@ -229,6 +230,10 @@ const STEPS = {
   ioredis: verifyIoredis,
   valkey: verifyValkey,
   faults: verifyFaults,
+  slow: (report) => {
+    run("npx", ["vitest", "run", "--project=slow"]);
+    report("test/**/*.slow.test.ts: passed");
+  },
   random: (report) => {
     run("npx", ["vitest", "run", ...RANDOM_TESTS], { env: { ...process.env, PROPERTY_RUNS: "40" } });
     report(`${RANDOM_TESTS.join(", ")}, with PROPERTY_RUNS=40: passed`);
