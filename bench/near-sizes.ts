@@ -8,7 +8,7 @@ import { createKeySpace, type Key } from "../src/core/keys/key.js";
 import { compilePolicy } from "../src/core/policy/policy.js";
 import { NO_EPOCH } from "../src/core/store/entry.js";
 import { NearCache } from "../src/core/tier/near/near-cache.js";
-import { KnownTags } from "../src/core/tier/request/request.js";
+import { TagsBeforeLoad } from "../src/core/tier/request/request.js";
 import { InvalidationClock } from "../src/core/tier/shared/invalidation-clock.js";
 import { SharedSettings } from "../src/core/tier/shared/shared-settings.js";
 import { Variants } from "../src/core/tier/shared/variants.js";
@@ -82,7 +82,7 @@ function measure(what: string, shape: (id: number) => unknown, tagsOf: (id: numb
     const request = {
       key: { name } as Key,
       policy,
-      tags: new KnownTags(texts, keys),
+      tags: new TagsBeforeLoad(texts, keys),
       load: () => undefined,
     };
     const entry = {
