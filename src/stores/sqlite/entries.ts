@@ -145,21 +145,19 @@ export function appendHistory({ db, now }: Work, name: string, content: Uint8Arr
   db.run("INSERT INTO history_1 (name, at, total, content) VALUES (?, ?, ?, ?)", name, now, total, content);
   if (readInstant(db, sinceOf(name)) === 0) writeInstant(db, sinceOf(name), now);
   const beginsAt = total - limits.maxBytes;
-  const dropped = db.get<{ id: number; at: number }>(
-    LAST_BEYOND,
-    name,
-    now - limits.keepMs,
-    HISTORY_OVERHEAD_BYTES,
-    beginsAt,
-  );
+  const oldest = now - limits.keepMs;
+  const kept = db.get<{ id: number }>(FIRST_KEPT, name, oldest, HISTORY_OVERHEAD_BYTES, beginsAt);
+  const dropped = db.get<{ id: number; at: number }>(LAST_BEFORE, name, kept?.id ?? Number.MAX_SAFE_INTEGER);
   if (dropped === undefined) return;
   db.run("DELETE FROM history_1 WHERE name = ? AND id <= ?", name, dropped.id);
   writeInstant(db, sinceOf(name), Math.max(readInstant(db, sinceOf(name)), dropped.at));
 }
 
 const LAST_TOTAL = "SELECT total AS last FROM history_1 WHERE name = ? ORDER BY id DESC LIMIT 1";
-const LAST_BEYOND = `SELECT id, at FROM history_1
-  WHERE name = ? AND (at < ? OR total - length(content) - ? < ?) ORDER BY id DESC LIMIT 1`;
+/** Hardly ever more than the oldest row is looked at. */
+const FIRST_KEPT = `SELECT id FROM history_1
+  WHERE name = ? AND at >= ? AND total - length(content) - ? >= ? ORDER BY id LIMIT 1`;
+const LAST_BEFORE = "SELECT id, at FROM history_1 WHERE name = ? AND id < ? ORDER BY id DESC LIMIT 1";
 
 export function readHistory({ db, now }: Work, name: string): History {
   const sql = "SELECT at, content FROM history_1 WHERE name = ? ORDER BY id";

@@ -151,6 +151,20 @@ describe("a request that is aborted without a lease", () => {
     expect(source.loads).toBe(before + 2);
   }
 
+  it("begins no miss if it has left before the store replies, so that others of its tick do not read again", async () => {
+    const { source, resolvers } = createSource(ofRequest);
+    const store = chaosStore(memoryStore());
+    const process = memoryWorld().process(typeDefs, resolvers, { store });
+    const aborter = client();
+    const aborted = errorOf(process, aborter);
+    const others = Array.from({ length: 3 }, () => dataOf(process.ask("{ top }", client())));
+    aborter.hangUp();
+    expect(await aborted).toBe("the client has hung up");
+    source.loadGate.open();
+    expect(await Promise.all(others)).toEqual(Array(3).fill({ top: 1 }));
+    expect(store.chaos.calls.get("read")).toBe(1);
+  });
+
   it("leaves its load to others while the store is unavailable", async () => {
     const { source, resolvers } = createSource(ofRequest);
     const store = chaosStore(memoryStore());

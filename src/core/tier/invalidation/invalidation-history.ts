@@ -17,7 +17,9 @@ export class InvalidationHistory {
   readonly #process: ProcessIdentity;
   readonly #startedAt: number;
   /** What the store does not have yet, as far as is known; the oldest first. */
-  #records: OwnCounts[] = [];
+  #records: OwnRecord[] = [];
+  /** The length of all contents. */
+  #bytes = 0;
   #lostAt = Number.NEGATIVE_INFINITY;
   #count = 0;
   /** One append at a time: the last one that was begun. */
@@ -46,7 +48,9 @@ export class InvalidationHistory {
       tags: tags.slice(0, MAX_NAMES).map(nameOfSubject),
       nameCount,
     };
-    this.#records.push({ nth: ++this.#count, beganAt, endedAt: this.#clock.now(), content: JSON.stringify(content) });
+    const text = JSON.stringify(content);
+    this.#records.push({ nth: ++this.#count, beganAt, endedAt: this.#clock.now(), content: text });
+    this.#bytes += text.length;
     this.#dropOldest();
     this.#appendLater(COLLECT_MS);
   }
@@ -99,10 +103,9 @@ export class InvalidationHistory {
 
   #dropOldest(): void {
     const maxBytes = this.#store.appendHistory === undefined ? MAX_OWN_BYTES : MAX_PENDING_BYTES;
-    let bytes = this.#records.reduce((sum, { content }) => sum + content.length, 0);
-    while (bytes > maxBytes) {
-      const { content, beganAt } = this.#records.shift() as OwnCounts;
-      bytes -= content.length;
+    while (this.#bytes > maxBytes) {
+      const { content, beganAt } = this.#records.shift() as OwnRecord;
+      this.#bytes -= content.length;
       this.#lostAt = Math.max(this.#lostAt, beganAt);
     }
   }
@@ -121,6 +124,7 @@ export class InvalidationHistory {
     try {
       await appendHistory(this.#partOf(this.#records), LIMITS);
       this.#records = this.#records.filter((record) => !sent.has(record));
+      this.#bytes = this.#records.reduce((sum, { content }) => sum + content.length, 0);
       if (this.#lostAt === lostAt) this.#lostAt = Number.NEGATIVE_INFINITY;
     } catch {
       pauseMs = RETRY_MS;
@@ -130,7 +134,7 @@ export class InvalidationHistory {
     this.#appendLater(pauseMs);
   }
 
-  #partOf(records: readonly OwnCounts[]): Uint8Array {
+  #partOf(records: readonly OwnRecord[]): Uint8Array {
     const now = this.#clock.now();
     const part: Part = {
       process: this.#process,
@@ -215,7 +219,7 @@ export interface RememberedInvalidations {
 }
 
 /** A record of this process. Instants are on its own clock. */
-interface OwnCounts {
+interface OwnRecord {
   readonly nth: number;
   readonly beganAt: number;
   readonly endedAt: number;

@@ -23,6 +23,8 @@ export class Leases {
   readonly held: HeldLeases;
   readonly settlement: Settlement;
   readonly #leaseRequests: TickBatch<QueuedRequest, Acquired>;
+  /** What is requested in this tick, by `idOf`. */
+  readonly #ofTick = new Map<string, Promise<Acquired>>();
   /** The loads that readers can join, by lease chain. */
   readonly #inFlight = new Map<string, InFlightLoad>();
   readonly #taggedByLoads = new Set<string>();
@@ -34,13 +36,24 @@ export class Leases {
     this.#parts = parts;
     this.held = new HeldLeases(store, clock, channel, settings);
     this.settlement = new Settlement(parts, this.held);
-    this.#leaseRequests = new TickBatch(longTick, (requests) => this.#acquire(requests), longTick);
+    const acquire = (requests: readonly QueuedRequest[]): Promise<readonly Acquired[]> => {
+      this.#ofTick.clear();
+      return this.#acquire(requests);
+    };
+    this.#leaseRequests = new TickBatch(longTick, acquire, longTick);
   }
 
-  /** Requests the lease. All requests of one tick share a round trip, and their loads begin in one tick. Never rejects. */
+  /**
+   * Requests the lease. All requests of one tick share a round trip, equal ones a request, and their loads begin in one tick. Never rejects.
+   */
   acquire(leaseRequest: LeaseRequest): Promise<Acquired> {
+    const id = idOf(leaseRequest);
+    const same = this.#ofTick.get(id);
+    if (same !== undefined) return same;
     const context = new AsyncResource("graphql-cached.load");
-    return this.#parts.underWay.add(this.#leaseRequests.add({ ...leaseRequest, context }));
+    const acquired = this.#parts.underWay.add(this.#leaseRequests.add({ ...leaseRequest, context }));
+    this.#ofTick.set(id, acquired);
+    return acquired;
   }
 
   /**
@@ -273,6 +286,12 @@ export type Acquired =
   /** A write is in progress: load without a lease, and store nothing. */
   | { readonly kind: "write-in-progress" }
   | Exclude<Grant, { kind: "granted" }>;
+
+/** Equal lease requests have the same. */
+const idOf = ({ request: { key, tags }, supersededAt, endsFreshness = false }: LeaseRequest): string =>
+  !tags.isOwn && supersededAt === 0 && !endsFreshness
+    ? key.name
+    : [key.name, supersededAt, endsFreshness, ...(tags.isOwn ? tags.subjects : [])].join("\n");
 
 /** Returns the result of a load for readers who wait until it is stored as well, unless the load takes too long. */
 async function whenSettled({ limited, completed }: RunningLoad, settled: Promise<unknown>): Promise<Loaded> {

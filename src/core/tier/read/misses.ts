@@ -37,12 +37,13 @@ export class Misses {
    * `deadlineAt`: when to stop waiting, if the read was begun before. Rejects with an error of the source only.
    */
   share(request: ReadRequest, readResult: ReadResult, missed: Missed, deadlineAt?: number): Promise<unknown> {
-    const { loads } = this.#parts;
+    const { loads, responder } = this.#parts;
+    const caller = loads.callerOf(request);
+    if (caller?.hasLeft === true) return responder.respondAborted(request, caller.reason);
     const { freshness, superseded, endsFreshness = false, isForced = false } = missed;
     const { reading } = readResult;
     const read = reading.kind === "read" ? reading : undefined;
     if (read !== undefined) request.onMiss?.(read.entry, read.now);
-    loads.callerOf(request);
     const mayShare = !isForced && freshness !== "stale-while-revalidate" && !loads.isEnclosing;
     const entry = isForced ? undefined : read?.entry;
     const until = deadlineAt ?? this.#deadlineOf(freshness);
