@@ -119,7 +119,7 @@ export async function post(
   timeoutMs: number,
 ): Promise<Posted> {
   headers.set("content-type", "application/json");
-  headers.set("accept", "application/graphql-response+json, application/json");
+  if (!headers.has("accept")) headers.set("accept", "application/graphql-response+json, application/json");
   const body = JSON.stringify({ query, variables });
   const signal = AbortSignal.timeout(timeoutMs);
   const response = await fetch(target, { method: "POST", headers, body, redirect: "error", signal });

@@ -570,3 +570,13 @@ describe("a resolver of a cached field", () => {
     await expect(describeEntry(7)).rejects.toMatchObject({ extensions: { code: "CACHED_KEY_UNUSABLE" } });
   });
 });
+
+it("is seen although the resolver has frozen `info` before it reads the query", async () => {
+  const movie = (_: unknown, { id }: { id: string }, __: unknown, info: Info): object => {
+    Object.freeze(info);
+    return { id, title: String(info.fieldNodes[0]?.selectionSet?.selections.length) };
+  };
+  const { ask } = memoryWorld().process(typeDefs, { Query: { movie } });
+  expect(await dataOf(ask("{ movie(id: 1) { title } }"))).toEqual({ movie: { title: "1" } });
+  expect(await dataOf(ask("{ movie(id: 1) { id title } }"))).toEqual({ movie: { id: "1", title: "2" } });
+});

@@ -131,13 +131,16 @@ function operationNode(
 
 function lazily(info: object, makers: Readonly<Record<string, () => unknown>>): void {
   for (const [property, make] of Object.entries(makers)) {
-    const become = (value: unknown): unknown => {
-      Object.defineProperty(info, property, { value, writable: true, enumerable: true, configurable: true });
-      return value;
-    };
+    // Not in the place of the accessor: the resolver may have frozen `info`.
+    let made: { readonly value: unknown } | undefined;
     Object.defineProperty(info, property, {
-      get: () => become(make()),
-      set: become,
+      get: () => {
+        made ??= { value: make() };
+        return made.value;
+      },
+      set: (value: unknown) => {
+        made = { value };
+      },
       enumerable: true,
       configurable: true,
     });
