@@ -49,7 +49,7 @@ export class Hits implements ReadPath {
     if (nesting !== "none" || request.isForced === true || !this.modes.isUnrestricted || !unconfirmed.allowReads) {
       const reason = this.bypassReasonOf(request);
       if (reason !== undefined) return this.#bypass(request, reason);
-      if (request.isForced === true) return this.#pending(request, this.misses.force(request));
+      if (request.isForced === true) return this.#pending(request, () => this.misses.force(request));
     }
     // In the asynchronous context of the request, in which a miss loads.
     return this.#reads.addThen(request, (readResult) => this.respond(request, readResult));
@@ -107,9 +107,8 @@ export class Hits implements ReadPath {
         return this.#serve(request, readResult, verdict, deadlineAt);
       case "load":
         return this.#share(request, readResult, verdict, deadlineAt);
-      case "unreadable": {
+      case "unreadable":
         return this.#share(request, readResult, { freshness: "absent", superseded: verdict.entry, isForced: true });
-      }
       case "collision":
         return this.#bypass(request, "KEY_COLLISION");
       case "unknown":
@@ -158,21 +157,22 @@ export class Hits implements ReadPath {
   }
 
   #bypass(request: ReadRequest, reason: BypassReason): Promise<unknown> {
-    return this.#pending(request, this.#parts.responder.bypass(request, reason));
+    return this.#pending(request, () => this.#parts.responder.bypass(request, reason));
   }
 
   #share(request: ReadRequest, readResult: ReadResult, missed: Missed, deadlineAt?: number): Promise<unknown> {
-    return this.#pending(request, this.misses.share(request, readResult, missed, deadlineAt));
+    return this.#pending(request, () => this.misses.share(request, readResult, missed, deadlineAt));
   }
 
-  /** Returns `answer`, but rejects as soon as the caller's request is aborted. What others wait for goes on. */
-  #pending(request: ReadRequest, answer: Promise<unknown>): Promise<unknown> {
-    const { responder } = this.#parts;
-    const { caller } = request;
-    if (caller === undefined) return answer;
+  /** Returns the promise of `begin`, which rejects as soon as the caller's request is aborted. What others wait for goes on. */
+  #pending(request: ReadRequest, begin: () => Promise<unknown>): Promise<unknown> {
+    const { loads, responder } = this.#parts;
+    const caller = loads.callerOf(request);
+    if (caller === undefined) return begin();
+    if (caller.hasLeft) return responder.respondAborted(request, caller.reason);
     return new Promise((resolve, reject) => {
       const cancel = caller.onLeft(() => resolve(responder.respondAborted(request, caller.reason)));
-      void answer
+      void begin()
         .finally(() => {
           cancel();
           if (!caller.hasLeft) caller.answered();

@@ -37,9 +37,7 @@ export class Misses {
    * `deadlineAt`: when to stop waiting, if the read was begun before. Rejects with an error of the source only.
    */
   share(request: ReadRequest, readResult: ReadResult, missed: Missed, deadlineAt?: number): Promise<unknown> {
-    const { loads, responder } = this.#parts;
-    const caller = loads.callerOf(request);
-    if (caller?.hasLeft === true) return responder.respondAborted(request, caller.reason);
+    const { loads } = this.#parts;
     const { freshness, superseded, endsFreshness = false, isForced = false } = missed;
     const { reading } = readResult;
     const read = reading.kind === "read" ? reading : undefined;
@@ -90,11 +88,8 @@ export class Misses {
    * leaves the stored value to be served to others.
    */
   async force(request: ReadRequest): Promise<unknown> {
-    const { loads, responder } = this.#parts;
-    const caller = loads.callerOf(request);
-    if (caller?.hasLeft === true) return responder.respondAborted(request, caller.reason);
     const superseded = await this.supersede(request);
-    if (superseded === undefined) return responder.bypass(request, "STORE_UNAVAILABLE");
+    if (superseded === undefined) return this.#parts.responder.bypass(request, "STORE_UNAVAILABLE");
     const { readResult, isWriting, supersededAt } = superseded;
     const freshness = isWriting ? "write-in-progress" : "absent";
     return this.share(request, readResult, { freshness, superseded: { grantedAt: supersededAt }, isForced: true });
