@@ -156,6 +156,7 @@ type Step = readonly [sizes: readonly number[], passedMicros: number, damage: st
 /** The clock as Lua and as TypeScript append to it, from the same state and at the same time. */
 class Twins {
   #micros = 1_000_000_000;
+  #calls = 0;
   readonly #maxBytes: number;
 
   constructor(maxBytes: number) {
@@ -196,7 +197,8 @@ class Twins {
       .replaceAll(String(MAX_LOG_BYTES), String(this.#maxBytes));
     const args = appendClock.argumentsFor(
       ["clock", LOG],
-      { callerId: "caller 1", after: 0, channel: "clock" },
+      // Each call has an id of its own, as a store gives it: a new epoch consists of it and the time, which may stand still.
+      { callerId: `${String(this.#calls++).padStart(4, "0")}call`, after: 0, channel: "clock" },
       records,
     );
     return (await client.callBuffer("EVAL", lua, ...args)) as Buffer;
@@ -253,6 +255,12 @@ describe("the script append-clock", () => {
             [
               [[], 0, "head list"],
               [[1], 1, "log list"],
+            ],
+          ],
+          [
+            [
+              [[], 0, "head lost"],
+              [[], 0, "log cut"],
             ],
           ],
         ],
