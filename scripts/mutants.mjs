@@ -65,7 +65,12 @@ const GROUPS = [
   },
   {
     file: "src/core/responses/response-key.ts",
-    tests: ["test/responses/responses.test.ts", "test/responses/two-releases.test.ts"],
+    tests: [
+      "test/responses/responses.test.ts",
+      "test/responses/response-keys.test.ts",
+      "test/responses/odd-requests.test.ts",
+      "test/responses/control.test.ts",
+    ],
     minScore: 0,
   },
   {

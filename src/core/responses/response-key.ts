@@ -1,7 +1,8 @@
 /** What the keys of responses are made of: the schema, and what an operation depends on. */
 import { hash as hashOf } from "node:crypto";
-import { type DirectiveNode, type GraphQLSchema, isInterfaceType, isObjectType, print, printSchema } from "graphql";
+import { type GraphQLSchema, print, printSchema } from "graphql";
 import { variablesOf } from "../base/graphql-version.js";
+import type { Annotated } from "../directive/compile/directive-names.js";
 import type { AnyField } from "../directive/compile/field-rule.js";
 import { wrappedBy } from "../directive/compile/own-resolver.js";
 import { listOf } from "../directive/compile/served-schema.js";
@@ -26,7 +27,7 @@ export interface ResponseKey {
 /** Returns the key of a response. Undefined if a part of it cannot be written. `keyPaths`: those of the options. */
 export function responseKey(
   { keys, identify }: CacheParts,
-  { schema, variables, operationName, context }: Operation,
+  { schema, variables, context }: Operation,
   plan: OperationPlan,
   {
     variant,
@@ -51,7 +52,6 @@ export function responseKey(
     const before = contextParts();
     const parts = JSON.stringify([
       plan.digest,
-      operationName ?? plan.operation.name?.value ?? null,
       // What a server shows to everybody who is signed in, it need not show to others.
       identity !== undefined,
       contextPaths,
@@ -77,19 +77,13 @@ export function responseKey(
 
 /** Returns the digest of everything in a schema that decides about responses. Releases that differ in it share none. */
 export function shapeOf(schema: GraphQLSchema, { rules }: CacheParts): string {
-  const annotated: unknown[] = [];
-  const annotate = (
-    name: string,
-    node: { readonly directives?: readonly DirectiveNode[] | undefined } | null | undefined,
-  ): void => {
-    const directives = (node?.directives ?? []).map(print);
-    if (directives.length > 0) annotated.push([name, directives]);
-  };
-  for (const type of Object.values(schema.getTypeMap())) {
-    annotate(type.name, type.astNode);
-    if (!isObjectType(type) && !isInterfaceType(type)) continue;
-    for (const field of Object.values(type.getFields())) annotate(`${type.name}.${field.name}`, field.astNode);
-  }
+  const annotated = Object.values(schema.getTypeMap()).flatMap((type) => [
+    [type.name, directivesOn(type)],
+    ...("getFields" in type ? Object.values(type.getFields()) : []).map((field) => [
+      `${type.name}.${field.name}`,
+      directivesOn(field),
+    ]),
+  ]);
   const policies = [...rules.fields.values()].map(({ coordinate, variant, policy, settings }) => [
     coordinate,
     variant.id,
@@ -98,6 +92,10 @@ export function shapeOf(schema: GraphQLSchema, { rules }: CacheParts): string {
   ]);
   return hashOf("sha256", JSON.stringify([printSchema(schema), annotated, policies]), "base64url");
 }
+
+/** Returns what printing the schema leaves out: the directives of a type, also of its extensions, or of a field. */
+const directivesOn = ({ astNode, extensionASTNodes = [] }: Annotated): readonly string[] =>
+  [astNode, ...extensionASTNodes].flatMap((node) => (node?.directives ?? []).map(print));
 
 /** Returns the query fields without entries whose responses are kept: only what their resolvers read through the cache invalidates such a response. */
 export function fieldsWithoutEntries(

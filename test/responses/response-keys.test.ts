@@ -1,0 +1,140 @@
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { buildSchema, parse } from "graphql";
+import { applyCached, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
+import { FakeClock, settle } from "graphql-cached/testing";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { type Context, HINTS, openSite, SERVERS } from "./site.js";
+
+describe.each(SERVERS)("the key of a response on %s", (server) => {
+  const typeDefs = /* GraphQL */ `
+    type Query {
+      greeting: String @cached(maxAge: 60, key: ["$context.locale"]) @cacheControl(maxAge: 60)
+      region: String @cached(maxAge: 60, key: ["$context.region"]) @cacheControl(maxAge: 60)
+      now: Int @cacheControl(maxAge: 60)
+      sets(name: String!, to: String!): Int @cacheControl(maxAge: 60)
+    }
+  `;
+
+  function open() {
+    let executions = 0;
+    const resolvers = {
+      Query: {
+        greeting: (_: unknown, __: unknown, { locale }: Context) => `Hello ${locale}`,
+        region: () => "here",
+        now: () => ++executions,
+        sets: (_: unknown, { name, to }: { name: string; to: string }, context: Record<string, unknown>) => {
+          context[name] = to;
+          return executions;
+        },
+      },
+    };
+    return { ...openSite({ typeDefs, resolvers, server }), executions: () => executions };
+  }
+
+  it("is not used for a response during whose execution a caller has signed in", async () => {
+    const { ask, executions } = open();
+    for (const _ of [1, 2]) await ask('{ now sets(name: "user", to: "ann") }');
+    expect(executions()).toBe(2);
+  });
+
+  it("is used for a response during whose execution the context has changed in what it does not contain", async () => {
+    const { ask, executions } = open();
+    for (const _ of [1, 2]) await ask('{ now sets(name: "locale", to: "de") }', { user: "ann" });
+    expect(executions()).toBe(1);
+  });
+
+  it.each(["locale", "region"])(
+    "is not used for a response during whose execution `%s` of the context has changed, which it contains",
+    async (name) => {
+      const { ask, executions } = open();
+      for (const _ of [1, 2]) await ask(`{ now greeting region sets(name: "${name}", to: "de") }`);
+      expect(executions()).toBe(2);
+    },
+  );
+});
+
+describe("the responses of two releases", () => {
+  const directives = /* GraphQL */ `
+    directive @shown(as: String) on FIELD_DEFINITION | OBJECT | INTERFACE
+    directive @cached(maxAge: Int) on FIELD_DEFINITION
+  `;
+  const sdl = ({ field = "", type = "", interfaceField = "", extension = "" }): string => /* GraphQL */ `
+    type Query { page: Page @cacheControl(maxAge: 60) }
+    interface Titled { title: String ${interfaceField} }
+    type Page implements Titled @cacheControl(maxAge: 60) ${type} { title: String ${field} }
+    ${extension === "" ? "" : `extend type Page ${extension}`}
+  `;
+
+  it.each<[string, Parameters<typeof sdl>[0]]>([
+    ["a field", { field: '@shown(as: "TITLE")' }],
+    ["a type", { type: '@shown(as: "TITLE")' }],
+    ["a field of an interface", { interfaceField: '@shown(as: "TITLE")' }],
+    ["an extension of a type", { extension: '@shown(as: "TITLE")' }],
+  ])("are not shared if they differ in a directive of %s, which can decide what is shown", async (_, change) => {
+    const clock = new FakeClock();
+    const store = memoryStore({ clock });
+    const release = (title: string, made: Parameters<typeof sdl>[0]) => {
+      const cache = createCache({
+        store,
+        testing: { clock },
+        logger: { info: () => undefined, warn: () => undefined },
+      });
+      onTestFinished(() => cache.close());
+      // Other builders of schemas merge extensions into the types.
+      const built = buildSchema(`${directives}${HINTS}${sdl(made)}`);
+      Object.assign(built.getQueryType()?.getFields().page as object, { resolve: () => ({ title }) });
+      const schema = applyCached(built, cache);
+      return async (): Promise<unknown> => {
+        const result = await cache.execute({ schema, document: parse("{ page { title } }"), contextValue: {} });
+        await settle();
+        return result.data;
+      };
+    };
+    const releases = [release("first", {}), release("first again", {}), release("next", change)];
+    const answers: unknown[] = [];
+    for (const ask of releases) answers.push(await ask());
+    expect(answers).toEqual(["first", "first", "next"].map((title) => ({ page: { title } })));
+  });
+});
+
+describe("the line about responses that nothing invalidates", () => {
+  const typeDefs = /* GraphQL */ `
+    type Query {
+      cached: Int @cached(maxAge: 60) @cacheControl(maxAge: 60)
+      kept: Int @cacheControl(maxAge: 60)
+      unhinted: Int
+      never: Int @cacheControl(maxAge: 0)
+      page: Page @cacheControl(maxAge: 60)
+    }
+    type Page { id: ID! title: String }
+  `;
+  const resolvers = { Query: { page: () => ({ __typename: "Page", id: "1" }) } };
+
+  async function linesAbout(sdl: string, applied: Parameters<typeof applyCached>[2]): Promise<readonly string[]> {
+    const lines: string[] = [];
+    const cache = createCache({ logger: { info: (line) => lines.push(line), warn: () => undefined } });
+    onTestFinished(() => cache.close());
+    const made = makeExecutableSchema({ typeDefs: [cachedTypeDefs, HINTS, sdl], resolvers });
+    const schema = applyCached(made, cache, applied);
+    await cache.execute({ schema, document: parse("{ __typename }"), contextValue: {} });
+    return lines.filter((line) => line.includes("whatever changes"));
+  }
+
+  it("names fields with a hint, and none that are cached or may not be kept", async () => {
+    const [line, ...others] = await linesAbout(typeDefs, undefined);
+    expect(line).toContain("`Query.kept`, `Query.page` are kept");
+    expect(others).toEqual([]);
+  });
+
+  it("names none whose entities are tags of the response", async () => {
+    expect(await linesAbout(typeDefs, { entityTags: true })).toEqual([
+      expect.stringContaining("responses with `Query.kept` are kept"),
+    ]);
+  });
+
+  it("is absent if there are no such fields", async () => {
+    expect(await linesAbout(typeDefs.replace("kept: Int @cacheControl(maxAge: 60)", ""), { entityTags: true })).toEqual(
+      [],
+    );
+  });
+});
