@@ -105,8 +105,9 @@ describe.each(Object.entries(MOUNTS))("the invalidation handler under %s", (_nam
       expect(await reload()).toEqual(loads);
     }
     for (const token of ["", `${SECRET}0`, SECRET.slice(1), SECRET.toUpperCase(), "x"]) {
-      const { status, headers } = await send(url, { everything: true }, { token });
-      expect([status, headers.get("www-authenticate")]).toEqual([401, "Bearer"]);
+      const refused = await send(url, { everything: true }, { token });
+      expect([refused.status, refused.headers.get("www-authenticate")]).toEqual([401, "Bearer"]);
+      expect(messageIn(refused)).toMatch(token === "" ? /got none$/ : /got another one$/);
     }
     expect(await reload()).toEqual([]);
     const finished = events.filter((event) => event.name === "invalidation.finished");
@@ -137,6 +138,15 @@ describe("the invalidation handler", () => {
     expect(answer).toEqual({ invalidated: { types: ["Movie"] }, soft: true });
     await reload();
     expect(outcomes()).toMatchObject({ stale: 2 });
+  });
+
+  it("never serves old values if `soft` is false", async () => {
+    const { url, reload, outcomes } = await open();
+    await reload();
+    const { status, answer } = await send(url, { types: ["Movie"], soft: false });
+    expect([status, answer]).toEqual([200, { invalidated: { types: ["Movie"] }, soft: false }]);
+    expect(await reload()).toEqual(["movie 7", "movie 8"]);
+    expect(outcomes()).not.toHaveProperty("stale");
   });
 
   it("answers 503 while the store does not confirm, and the invalidation is repeated", async () => {
@@ -211,7 +221,8 @@ describe("the invalidation handler", () => {
     [`{"entries":[{"loader":"Person","id":${"[".repeat(50_000)}1${"]".repeat(50_000)}}]}`, /./],
   ];
 
-  it.each(MISTAKES)("refuses %j", async (body, message) => {
+  const titled = MISTAKES.map(([body, message]) => [JSON.stringify(body).slice(0, 100), body, message] as const);
+  it.each(titled)("refuses %s", async (_, body, message) => {
     const { url, reload, events, cache } = await open();
     await reload();
     const refused = await send(url, body);
