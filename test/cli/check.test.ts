@@ -394,6 +394,16 @@ describe("graphql-cached check", () => {
     expect(err).toContain("`policies`: expected an object of policies");
   });
 
+  it("says which responses nothing invalidates, once for the fields with a hint that are not cached", async () => {
+    const hinted = withField(
+      "now: Int @cacheControl(maxAge: 60) top: Int @cached(maxAge: 60) @cacheControl(maxAge: 60)",
+      "directive @cacheControl(maxAge: Int) on FIELD_DEFINITION",
+    );
+    const { out } = await check(hinted);
+    expect(out.replaceAll(/\s+/g, " ")).toContain("invalidates responses with `Query.now`: they have @cacheControl");
+    expect((await check(sound)).out).not.toContain("invalidates responses");
+  });
+
   it("leaves out what --ignore names", async () => {
     const sdl = withField(
       "a: [Movie!]! @cached(maxAge: 60) b: [Movie!]! @cached(maxAge: 60) c: Int @cached(maxAge: 60, no: 1)",

@@ -234,6 +234,12 @@ describe("the invalidation handler", () => {
     expect(cache).toBeDefined();
   });
 
+  it("takes as many targets as a request can name", async () => {
+    const { url } = await open();
+    const tags = Array.from({ length: 1_000 }, (_, nth) => `t${nth}`);
+    expect((await send(url, { tags })).status).toBe(200);
+  });
+
   it("refuses other types of bodies, and bodies that are too large, before it has read them", async () => {
     const { url, reload } = await open();
     await reload();

@@ -124,7 +124,7 @@ function namesOf(given: Readonly<Record<string, unknown>>, parts: CacheParts): I
 
 function namesIn(list: readonly unknown[], place: string, form: RegExp, expected: string): readonly string[] {
   const other = list.find((one) => typeof one !== "string" || !form.test(one));
-  if (list.length > 0 && other !== undefined)
+  if (other !== undefined)
     throw new BadRequest(400, `\`${place}\`: expected ${expected}, got ${inOneLine(describeSetting(other), 60)}`);
   return list as readonly string[];
 }

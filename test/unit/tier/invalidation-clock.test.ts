@@ -1,3 +1,6 @@
+import { memoryUsage } from "node:process";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import type { Subjects } from "../../../src/core/keys/key.js";
@@ -5,6 +8,9 @@ import { appendToClock, readHead, readLog, type StoredClock, writeRecord } from 
 import type { ClockOrigin, Store } from "../../../src/core/store/store.js";
 import { InvalidationClock } from "../../../src/core/tier/shared/invalidation-clock.js";
 import type { EntryKey } from "../../../src/core/tier/shared/known-positions.js";
+
+setFlagsFromString("--expose-gc");
+const gc = runInNewContext("gc") as () => void;
 
 /** Subjects. */
 const [A, B, C] = [1, 2, 3] as const;
@@ -713,16 +719,56 @@ describe("a write in progress", () => {
     expect(process.isWritten(entryWith(A), clock.now())).toBe(false);
   });
 
-  it("lasts as long as one of several writers has not ended", async () => {
+  it.each([
+    ["first", WRITER, "writer 2"],
+    ["second", "writer 2", WRITER],
+  ])("lasts as long as one of several writers has not ended, also if the %s ends first", async (_, ends, lasts) => {
     const { clock, start, read, append } = createServer();
     const process = start();
     for (const writer of [WRITER, "writer 2"]) append({ kind: "begin", subjects: [A], writer, guardMs: 3_000 });
-    append({ kind: "end", subjects: [A], writer: WRITER });
+    append({ kind: "end", subjects: [A], writer: ends });
     await read(process);
     expect(process.isWritten(entryWith(A), clock.now())).toBe(true);
-    append({ kind: "end", subjects: [A], writer: "writer 2" });
+    append({ kind: "end", subjects: [A], writer: lasts });
     await read(process);
     expect(process.isWritten(entryWith(A), clock.now())).toBe(false);
+  });
+
+  it("lasts although writes of other subjects begin, and end or do not", async () => {
+    const { clock, start, read, append } = createServer();
+    const process = start();
+    append({ kind: "begin", subjects: [A], writer: WRITER, guardMs: 3_000 });
+    append({ kind: "begin", subjects: [B], writer: "dead", guardMs: 1_000 });
+    await clock.advance(1_500);
+    append({ kind: "begin", subjects: [C], writer: "writer 2", guardMs: 3_000 });
+    append({ kind: "end", subjects: [C], writer: "writer 2" });
+    await read(process);
+    const written = [A, B, C].map((subject) => process.isWritten(entryWith(subject), clock.now()));
+    expect(written).toEqual([true, false, false]);
+  });
+
+  it("is forgotten once it cannot matter, whether its writer has ended or died", async () => {
+    const { clock, start, read, append } = createServer(10_000);
+    const process = start();
+    const write = async (nth: number): Promise<void> => {
+      const mark = { subjects: [nth], writer: `w${String(nth).padStart(7, "0")}` } as const;
+      append({ kind: "begin", ...mark, guardMs: 1_000 });
+      if (nth % 2 === 0) append({ kind: "end", ...mark });
+      await clock.advance(100);
+      if (nth % 20 === 0) await read(process);
+    };
+    const heap = async (): Promise<number> => {
+      await settle();
+      gc();
+      return memoryUsage().heapUsed;
+    };
+    let nth = 0;
+    while (nth < 2_000) await write(nth++);
+    const before = await heap();
+    while (nth < 8_000) await write(nth++);
+    const grown = (await heap()) - before;
+    // Bytes of one write: 35 or more if anything of it is kept.
+    expect(grown / 6_000).toBeLessThan(25);
   });
 
   it("does not begin after its end, if the messages arrive in the other order", async () => {
