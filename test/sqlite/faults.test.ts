@@ -474,3 +474,17 @@ describe("Without SQLite", () => {
     await expect(store.read(["k"])).rejects.toThrow("npm install better-sqlite3");
   });
 });
+
+it("the history says since when none is missing by the latest time of what it has dropped, although the time of day was set back", async () => {
+  const ahead = new FakeClock();
+  await ahead.advance(5_000);
+  const [early, store] = [storeOf({ clock: ahead }), storeOf()];
+  const limits = { maxBytes: 10_000, keepMs: 3_600_000 };
+  await store.appendHistory?.(Buffer.alloc(100), limits);
+  await early.appendHistory?.(Buffer.alloc(1_000), limits);
+  await store.appendHistory?.(Buffer.alloc(1_000), limits);
+  // All three are dropped.
+  await store.appendHistory?.(Buffer.alloc(9_000), limits);
+  const history = await store.readHistory?.();
+  expect([history?.parts.length, history?.since]).toEqual([1, ahead.now()]);
+});

@@ -157,7 +157,8 @@ const LAST_TOTAL = "SELECT total AS last FROM history_1 WHERE name = ? ORDER BY 
 /** Hardly ever more than the oldest row is looked at. */
 const FIRST_KEPT = `SELECT id FROM history_1
   WHERE name = ? AND at >= ? AND total - length(content) - ? >= ? ORDER BY id LIMIT 1`;
-const LAST_BEFORE = "SELECT id, at FROM history_1 WHERE name = ? AND id < ? ORDER BY id DESC LIMIT 1";
+/** The latest time is not that of the last, if the time of day was set back. */
+const LAST_BEFORE = "SELECT max(id) AS id, max(at) AS at FROM history_1 WHERE name = ? AND id < ? GROUP BY name";
 
 export function readHistory({ db, now }: Work, name: string): History {
   const sql = "SELECT at, content FROM history_1 WHERE name = ? ORDER BY id";

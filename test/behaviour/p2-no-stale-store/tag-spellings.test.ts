@@ -173,7 +173,7 @@ function fail(): never {
 describe("a mutation with an id of the client in its tags, which returns the object", () => {
   const types = `
     type Movie { id: ID! director: Person } type Person { id: ID! } type MoviePayload { movie: Movie ok: Boolean }
-    type Resolved { id: ID! } type InvalidationNames { name: String }
+    type Resolved { id: ID! } type Names { name: String }
     type Query { movie(id: ID!): Movie @cached(maxAge: 60, tags: ["Movie:{$args.id}", "Person:{$args.id}", "Resolved:{$args.id}", "Names:{$args.id}"]) }
   `;
   const adviceFor = (mutation: string, options: object = {}, apply: object = {}): string[] => {
@@ -220,7 +220,7 @@ describe("a mutation with an id of the client in its tags, which returns the obj
   it.each([
     ['(id: Int!): Movie @invalidates(tags: ["Movie:{$args.id}"])', "an integer has one spelling"],
     ['(id: ID!): Boolean @invalidates(tags: ["Movie:{$args.id}"])', "nothing to take it from"],
-    ['(id: ID!): InvalidationNames @invalidates(tags: ["Names:{$args.id}"])', "no id in the result"],
+    ['(id: ID!): Names @invalidates(tags: ["Names:{$args.id}"])', "no id in the result"],
     ['(id: ID!): Resolved @invalidates(tags: ["Resolved:{$args.id}"])', "the id has a resolver"],
     ['(person: ID!): Movie @invalidates(tags: ["Person:{$args.person}"])', "the id of something else"],
     ['(id: ID!): Movie @invalidates(tags: ["Movie:{$result.id}"])', "done already"],

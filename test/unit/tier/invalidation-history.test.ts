@@ -165,6 +165,29 @@ describe("InvalidationHistory", () => {
     expect(records.at(-1)?.beganAt).toBe(startedAt + 2_999);
   });
 
+  it("drops nothing of what the store is just taking, although more than it may keep is added meanwhile", async () => {
+    const { clock, state, histories } = createHistories();
+    const [one, two] = histories;
+    const startedAt = clock.now();
+    const held = gate();
+    state.held = held.passed;
+    await clock.advance(1_000);
+    // A record of a thousand tags is some 20 kilobytes.
+    const thousand = tags(...Array.from({ length: 1_000 }, (_, nth) => 2 ** 50 + nth));
+    const addMany = () => {
+      for (let nth = 0; nth < 12; nth++) one.add(thousand, call(clock));
+    };
+    addMany();
+    await clock.advance(COLLECT_MS);
+    addMany();
+    expect((await one.read(noTime)).records).toHaveLength(24);
+    held.open();
+    await settle();
+    await clock.advance(1_000);
+    const { since, records } = await two.read(noTime);
+    expect([records.length, since]).toEqual([24, startedAt]);
+  });
+
   it("names 1,000 tags and 1,000 keys of an invalidation at most, and says how many there were", async () => {
     const { clock, histories } = createHistories();
     const keys = Array.from({ length: 1_100 }, (_, nth) => ({

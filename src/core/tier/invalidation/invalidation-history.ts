@@ -18,7 +18,9 @@ export class InvalidationHistory {
   readonly #startedAt: number;
   /** What the store does not have yet, as far as is known; the oldest first. */
   #records: OwnRecord[] = [];
-  /** The length of all contents. */
+  /** How many of the first are being appended. */
+  #sending = 0;
+  /** The length of the contents of all others. */
   #bytes = 0;
   #lostAt = Number.NEGATIVE_INFINITY;
   #count = 0;
@@ -104,7 +106,7 @@ export class InvalidationHistory {
   #dropOldest(): void {
     const maxBytes = this.#store.appendHistory === undefined ? MAX_OWN_BYTES : MAX_PENDING_BYTES;
     while (this.#bytes > maxBytes) {
-      const { content, beganAt } = this.#records.shift() as OwnRecord;
+      const [{ content, beganAt }] = this.#records.splice(this.#sending, 1) as [OwnRecord];
       this.#bytes -= content.length;
       this.#lostAt = Math.max(this.#lostAt, beganAt);
     }
@@ -118,17 +120,21 @@ export class InvalidationHistory {
   async #append(): Promise<void> {
     const { appendHistory } = this.#store;
     if (appendHistory === undefined || this.#records.length === 0) return;
-    const sent = new Set(this.#records);
+    const part = this.#partOf(this.#records);
+    this.#sending = this.#records.length;
+    this.#bytes = 0;
     const lostAt = this.#lostAt;
     let pauseMs = COLLECT_MS;
     try {
-      await appendHistory(this.#partOf(this.#records), LIMITS);
-      this.#records = this.#records.filter((record) => !sent.has(record));
-      this.#bytes = this.#records.reduce((sum, { content }) => sum + content.length, 0);
+      await appendHistory(part, LIMITS);
+      this.#records.splice(0, this.#sending);
       if (this.#lostAt === lostAt) this.#lostAt = Number.NEGATIVE_INFINITY;
     } catch {
       pauseMs = RETRY_MS;
     }
+    this.#sending = 0;
+    this.#bytes = this.#records.reduce((sum, { content }) => sum + content.length, 0);
+    this.#dropOldest();
     this.#timer?.();
     this.#timer = undefined;
     this.#appendLater(pauseMs);
