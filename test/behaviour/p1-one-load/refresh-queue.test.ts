@@ -235,3 +235,38 @@ it("a queued refresh does not run once another process has taken over its lease"
   expect(await dataOf(third)).toEqual({ top: 1 });
   expect(loads).toBe(2);
 });
+
+it("a queued refresh leaves the context of the worker as it is, and asks for no signal of a request that it does not have", async () => {
+  const clock = new FakeClock();
+  const world = memoryWorld(() => memoryStore({ clock }));
+  const jobs: RefreshJob[] = [];
+  let isDown = false;
+  const create = (options: object = {}) =>
+    world.process(
+      "type Query { top: Int @cached(maxAge: 60, staleWhileRevalidate: 600) }",
+      {
+        Query: {
+          top: (_: unknown, __: unknown, { db }: { db: number }) => {
+            if (isDown) throw new Error("down");
+            return db;
+          },
+        },
+      },
+      { testing: { clock }, ...options },
+    );
+  const web = create({ loads: { refreshQueue: (job: RefreshJob) => void jobs.push(job) } });
+  const lines: string[] = [];
+  const logger = { info: (line: string) => void lines.push(line), warn: (line: string) => void lines.push(line) };
+  const worker = create({ logger, loads: { abortSignal: (context: { req: Request }) => context.req.signal } });
+  await web.ask("{ top }", { db: 1 });
+  await web.cache.clear({ soft: true });
+  await web.ask("{ top }", { db: 1 });
+  await settle();
+  lines.length = 0;
+  const context = { db: 2 };
+  isDown = true;
+  await worker.cache.refresh(jobs[0] as RefreshJob, context).catch(() => undefined);
+  isDown = false;
+  expect(Object.getOwnPropertyDescriptor(context, "db")).toMatchObject({ value: 2, writable: true });
+  expect(lines.filter((line) => /signal|context/.test(line))).toEqual([]);
+});

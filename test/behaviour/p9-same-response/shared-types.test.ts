@@ -1,7 +1,12 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { GraphQLID, GraphQLNonNull, GraphQLObjectType, GraphQLSchema, graphql, isInterfaceType } from "graphql";
 import { applyCached, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
 import { expect, it, onTestFinished } from "vitest";
+
+setFlagsFromString("--expose-gc");
+const gc = runInNewContext("gc") as () => void;
 
 it("a schema with the types of an applied one, and one more member of an interface, is served hits of that member", async () => {
   const warnings: string[] = [];
@@ -44,4 +49,60 @@ it("a schema with the types of an applied one, and one more member of an interfa
     expect(await ask(larger, "Person")).toEqual({ node: { __typename: "Person", id: "Person" } });
   expect(loads).toEqual(["Film", "Person"]);
   expect(warnings).toEqual([]);
+});
+
+it("what is known of members of an interface goes with the schemas that have brought them", async () => {
+  const cache = createCache({ store: memoryStore(), logger: { info: () => undefined, warn: () => undefined } });
+  onTestFinished(() => cache.close());
+  const sdl =
+    "interface Node { id: ID! } type Film implements Node { id: ID! } type Query { node(id: ID!): Node @cached(maxAge: 60) }";
+  const resolvers = { Query: { node: (_: unknown, { id }: { id: string }) => ({ id, __typename: "Person" }) } };
+  const applied = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl], resolvers }), cache);
+  const node = applied.getType("Node");
+  if (!isInterfaceType(node)) throw new Error("expected an interface");
+  const members: WeakRef<object>[] = [];
+  const askOwnSchema = async (nth: number): Promise<void> => {
+    const fields = { id: { type: new GraphQLNonNull(GraphQLID) } };
+    const person = new GraphQLObjectType({ name: "Person", interfaces: [node], fields });
+    members.push(new WeakRef(person));
+    const { types, ...config } = applied.toConfig();
+    const schema = new GraphQLSchema({ ...config, types: [...types, person] });
+    const answer = await graphql({ schema, source: `{ node(id: "${nth}") { id } }`, contextValue: {} });
+    expect(answer).toEqual({ data: { node: { id: String(nth) } } });
+    await cache.settled();
+  };
+  for (let nth = 0; nth < 20; nth++) await askOwnSchema(nth);
+  for (let turn = 0; turn < 5; turn++) {
+    await new Promise(setImmediate);
+    gc();
+  }
+  expect(members.filter((member) => member.deref() !== undefined).length).toBeLessThan(5);
+});
+
+it("an object whose resolveType returns a type in place of its name is not stored, since no hit could be answered", async () => {
+  const warnings: string[] = [];
+  const logger = { info: () => undefined, warn: (line: string) => warnings.push(line) };
+  const cache = createCache({ store: memoryStore(), logger });
+  onTestFinished(() => cache.close());
+  let loads = 0;
+  const schema: GraphQLSchema = applyCached(
+    makeExecutableSchema({
+      typeDefs: [
+        cachedTypeDefs,
+        "interface Node { id: ID } type Film implements Node { id: ID } type Query { node: Node @cached(maxAge: 60) }",
+      ],
+      resolvers: {
+        Query: { node: () => ({ id: ++loads }) },
+        Node: { __resolveType: () => schema.getType("Film") as never },
+      },
+    }),
+    cache,
+  );
+  for (let nth = 0; nth < 2; nth++) {
+    const { errors } = await graphql({ schema, source: "{ node { id } }", contextValue: {} });
+    expect(errors).toHaveLength(1);
+    await cache.settled();
+  }
+  expect(loads).toBe(2);
+  expect(warnings).toEqual([expect.stringContaining("the value is not cached")]);
 });

@@ -6,7 +6,7 @@ export function collectHints<Info extends object>(info: Info): CollectedHints<In
   const { cacheControl } = info as HintedInfo;
   if (cacheControl === undefined) return { info, hint: () => undefined };
   // Other servers than Apollo can have none.
-  const { cacheHint = {} } = cacheControl as Partial<CacheControl>;
+  const cacheHint: CacheHint = (cacheControl as Partial<CacheControl>).cacheHint ?? {};
   let recorded: ResponseHint | undefined;
   const record = (): void => {
     const { maxAge, scope } = cacheHint;
@@ -22,22 +22,27 @@ export function collectHints<Info extends object>(info: Info): CollectedHints<In
       recorded = { ...recorded, ...hint };
       cacheControl.setCacheHint(hint);
     },
-    cacheHint: new Proxy(cacheHint, {
-      get(_hint, name) {
-        const value = Reflect.get(cacheHint, name) as unknown;
-        if (typeof value !== "function") return value;
-        return (...args: readonly unknown[]) => {
-          const returned: unknown = Reflect.apply(value, cacheHint, args);
-          if (name === "restrict" || name === "replace") record();
-          return returned;
-        };
+    cacheHint: new Proxy(
+      { ...cacheHint },
+      {
+        get(_hint, name) {
+          const value = Reflect.get(cacheHint, name) as unknown;
+          if (typeof value !== "function") return value;
+          return (...args: readonly unknown[]) => {
+            const { maxAge, scope } = cacheHint;
+            const returned: unknown = Reflect.apply(value, cacheHint, args);
+            const isChanged = maxAge !== cacheHint.maxAge || scope !== cacheHint.scope;
+            if (isChanged || name === "restrict" || name === "replace") record();
+            return returned;
+          };
+        },
+        set(_hint, name, value) {
+          const isSet = Reflect.set(cacheHint, name, value);
+          record();
+          return isSet;
+        },
       },
-      set(_hint, name, value) {
-        const isSet = Reflect.set(cacheHint, name, value);
-        record();
-        return isSet;
-      },
-    }),
+    ),
   };
   return { info: infoWith(info, { cacheControl: recording }), hint: () => recorded && validHint(recorded) };
 }

@@ -138,10 +138,11 @@ export class CachedField {
     return requestStates.loader(executionOf(info), call.observer).read(call);
   }
 
-  load({ source, args, context }: FieldCall, info: GraphQLResolveInfo): unknown {
+  load(call: FieldCall, info: GraphQLResolveInfo): unknown {
+    const { source, args, context } = call;
     const { contextWatch } = this.parts;
     const begin = (): unknown => this.#resolver(source, args, context, info);
-    if (this.isPrivate) return begin();
+    if (this.isPrivate || call.isDetached) return begin();
     return contextWatch.run(this.rule.coordinate, this.#keyProperties, context, begin);
   }
 
@@ -152,7 +153,7 @@ export class CachedField {
     const key = keyOf(rule, roots, undefined, parts.keys);
     const names = { key, tags: knownTagsOf(rule, roots, undefined, parts.keys), near: undefined };
     const call = new FieldCall(this, names, source, args, context, info, undefined, false, undefined);
-    call.isSample = true;
+    call.isDetached = true;
     call.extent = "none";
     return call;
   }
@@ -237,8 +238,10 @@ class FieldCall implements FieldRequest {
   readonly wantsYoung: boolean;
   readonly validator: Validator;
   readonly call: Pick<GraphQLResolveInfo, "returnType">;
-  /** Whether its load concerns no response: see `toSample` and `detachedRequest`. */
+  /** Whether its load concerns no response: see `toSample`. */
   isSample = false;
+  /** Whether its load belongs to no query, so that its context has no request either: see `detachedRequest`. */
+  isDetached = false;
   ending: ReadRequest["ending"] = undefined;
   caller: ReadRequest["caller"] = undefined;
   recorded: CollectedHints<GraphQLResolveInfo> | undefined = undefined;
@@ -339,6 +342,7 @@ class FieldCall implements FieldRequest {
   }
 
   signals(): CallSignals | undefined {
+    if (this.isDetached) return undefined;
     const { parts, rule } = this.field;
     return parts.signals.of(rule.coordinate, this.context, this.info);
   }

@@ -70,7 +70,7 @@ export class ResultValidator implements Validator {
   }
 
   #compile(type: GraphQLOutputType, schema: GraphQLSchema): TypeCheck | undefined {
-    const check = orNothing(() => compile(type, { schema, resolvers: this.#resolvers, compiled: new Map() }));
+    const check = orNothing(() => compile(type, { schema, resolvers: this.#resolvers, compiled: new WeakMap() }));
     this.#checks.set(type, check);
     return check;
   }
@@ -133,7 +133,8 @@ function changedType(before: readonly string[], after: readonly string[]): strin
 interface Compilation {
   readonly schema: GraphQLSchema;
   readonly resolvers: Pick<KnownResolvers, "has">;
-  readonly compiled: Map<GraphQLOutputType, TypeCheck>;
+  /** Weak, since schemas that share an abstract type can bring members of their own. */
+  readonly compiled: WeakMap<GraphQLOutputType, TypeCheck>;
 }
 
 interface Walk {
@@ -223,7 +224,7 @@ function compileAbstract(type: GraphQLAbstractType, compilation: Compilation): T
     if (name === UNKNOWN) return undefined;
     // A schema can share the type with the one that it was compiled for, and have more members of it.
     const schema = walk?.info.schema ?? compilation.schema;
-    const member = schema.getType(name as string);
+    const member = typeof name === "string" ? schema.getType(name) : undefined;
     return isObjectType(member) && schema.isSubType(type, member)
       ? compile(member, compilation).mistakeIn(value, place, nodes, walk)
       : `an object whose type cannot be resolved to one of \`${type.name}\` at ${place}`;
