@@ -1,8 +1,9 @@
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, it } from "vitest";
+import { SCRIPT_MUTANTS } from "../../scripts/mutants.mjs";
 import type { Script } from "../../src/stores/redis/define-script.js";
 import { sharedServer } from "../support/shared-servers.js";
-import { filesIn } from "./source.js";
+import { filesIn, read } from "./source.js";
 
 const files = filesIn("src/stores/redis/scripts");
 const client = new Redis({ ...(await sharedServer("redisStandalone")), lazyConnect: true });
@@ -18,3 +19,12 @@ describe("Redis scripts", () => {
     expect(await client.script("LOAD", script.lua)).toBe(script.sha);
   });
 });
+
+it.each(SCRIPT_MUTANTS.map(([script, from]) => [script, from] as const))(
+  "the mutant of %s finds its text in the script: %s",
+  (script, from) => {
+    const words = (text: string): string => text.split(/\s+/).join(" ");
+    const source = read(`src/stores/redis/scripts/${script}.ts`);
+    expect(words(source)).toContain(words(from));
+  },
+);
