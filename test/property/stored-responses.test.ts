@@ -40,9 +40,9 @@ describe("stored responses", () => {
     expect(differing).toBeGreaterThan(0);
   };
   it.each([
-    ["variables", withoutPart(5)],
+    ["variables", withoutPart(4)],
     ["the text of the operation", withoutPart(0)],
-    ["the values of the context", withoutPart(4)],
+    ["the values of the context", withoutPart(3)],
     [
       "the identity of the caller",
       ({ cache }: Process): void => {
