@@ -354,11 +354,11 @@ const releaseRules: Rules = {
     t,
   ) => {
     const grant = await t.grant();
-    strictEqual(await t.release(grant, "failed", 60), true);
+    strictEqual(await t.release(grant, "failed", 300), true);
     const shared = await t.acquire();
     ok(shared.kind === "failed");
     isBody(shared.body);
-    await t.subject.elapse(90);
+    await t.subject.elapse(330);
     strictEqual((await t.acquire()).kind, "granted");
   },
   "returns a stale value for the hold time after its refresh has failed": async (t) => {
