@@ -10,7 +10,7 @@ import {
 } from "graphql";
 import { LRUCache } from "lru-cache";
 import { inOneLine, messageOf } from "../base/errors.js";
-import { executionOf } from "../base/graphql-version.js";
+import { executionOf, noVariables } from "../base/graphql-version.js";
 import { getOrMake } from "../base/multimap.js";
 import { INCREMENTAL, operationIn } from "../directive/compile/document-operation.js";
 import { SchemaFacts } from "../directive/compile/field-facts.js";
@@ -193,7 +193,12 @@ export class Subtrees implements OperationRewriter {
         rewritten.left.push({ coordinate, responseKey, obstacle, holes });
         return undefined;
       }
-      const { digest } = this.#texts.outlineOf({ fieldNodes: nodes, fragments: spread, operation, variableValues: {} });
+      const { digest } = this.#texts.outlineOf({
+        fieldNodes: nodes,
+        fragments: spread,
+        operation,
+        variableValues: noVariables(),
+      });
       for (const one of plan.holes) this.#parts.counters.subtreesOf(coordinate).holes.add(one);
       return new SubtreeField(source, nodes, plan, fragments, `${digest} ${plan.typesDigest}`);
     };

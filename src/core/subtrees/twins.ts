@@ -4,7 +4,6 @@ import {
   GraphQLList,
   type GraphQLNamedType,
   GraphQLNonNull,
-  type GraphQLNullableType,
   GraphQLObjectType,
   type GraphQLOutputType,
   type GraphQLResolveInfo,
@@ -39,11 +38,10 @@ export class Twins {
 
   /** Adds the twins of fields that return lists to a type, and the field for errors. They have the names of their fields, which messages of errors contain. */
   addLists(type: GraphQLObjectType, fieldNames: readonly string[]): void {
-    const completed = (declared: GraphQLOutputType): GraphQLOutputType => {
-      if (isNonNullType(declared))
-        return new GraphQLNonNull(completed(declared.ofType) as GraphQLOutputType & GraphQLNullableType);
-      return isListType(declared) ? new GraphQLList(completed(declared.ofType)) : this.leaf;
-    };
+    const nullable = (declared: GraphQLOutputType): GraphQLList<GraphQLOutputType> | GraphQLScalarType =>
+      isListType(declared) ? new GraphQLList(completed(declared.ofType)) : this.leaf;
+    const completed = (declared: GraphQLOutputType): GraphQLOutputType =>
+      isNonNullType(declared) ? new GraphQLNonNull(nullable(declared.ofType)) : nullable(declared);
     for (const name of fieldNames) {
       const field = type.getFields()[name] as AnyField;
       define(type, listTwinNameOf(name), field, { name, type: completed(field.type), args: field.args });

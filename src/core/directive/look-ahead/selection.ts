@@ -147,7 +147,7 @@ class OutlineWriter {
   #addSpread(spread: FragmentSpreadNode): void {
     const name = spread.name.value;
     // Those of a fragment, which graphql 17 parses as an experiment.
-    const { arguments: args } = spread as { readonly arguments?: readonly ArgumentNode[] };
+    const { arguments: args } = spread as object as { readonly arguments?: readonly ArgumentNode[] };
     const given = this.#arguments(args) + this.#directives(spread.directives);
     const definition = this.#fragments[name];
     const number = this.#numbers.get(name);
