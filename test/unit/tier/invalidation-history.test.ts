@@ -188,6 +188,30 @@ describe("InvalidationHistory", () => {
     expect([records.length, since]).toEqual([24, startedAt]);
   });
 
+  it("drops the oldest of what waits while the store is taking others, and none of those", async () => {
+    const { clock, state, histories } = createHistories();
+    const [one, two] = histories;
+    const held = gate();
+    state.held = held.passed;
+    one.add(tags(tag(1)), call(clock));
+    await clock.advance(COLLECT_MS);
+    for (let nth = 0; nth < 3_000; nth++) {
+      one.add(tags(tag(nth)), call(clock));
+      await clock.advance(1);
+    }
+    const lastAt = clock.now() - 1;
+    held.open();
+    await settle();
+    await clock.advance(1_000);
+    const { since, records } = await two.read(noTime);
+    const taken = records.find(({ id }) => id === `${ONE.id}-1`);
+    const waited = records.filter((record) => record !== taken);
+    expect(taken).toBeDefined();
+    expect(waited.length).toBeLessThan(3_000);
+    expect(waited.map(({ beganAt }) => beganAt)).toEqual(waited.map((_, nth) => lastAt - waited.length + 1 + nth));
+    expect(since).toBe((waited[0]?.beganAt as number) - 1);
+  });
+
   it("names 1,000 tags and 1,000 keys of an invalidation at most, and says how many there were", async () => {
     const { clock, histories } = createHistories();
     const keys = Array.from({ length: 1_100 }, (_, nth) => ({
