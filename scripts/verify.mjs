@@ -49,8 +49,6 @@ const GRAPHQL_VERSIONS = [
   { version: "16.11.0", excluded: [] },
   { version: "17.1.0", excluded: ["test/apollo", "test/servers/apollo.test.ts", "test/servers/mercurius.test.ts"] },
 ];
-/** The part `slow` runs those, alone: beside others they run out of time. */
-const NOT_SLOW = "--project=!slow";
 const RANDOM_TESTS = ["test/property", "test/leaks/composed.test.ts", "test/redis/stored-responses.test.ts"];
 const FAULT_TESTS = ["test/redis", "test/memcached", "test/sqlite", "test/behaviour/p6-fail-open/redis-down.test.ts"];
 
@@ -60,6 +58,9 @@ function run(command, args, { cwd = ROOT, env = process.env } = {}) {
     throw new Error(`${command} ${args.join(" ")} exited with ${status}:\n${tail(`${stdout}\n${stderr}`)}`);
   return stdout;
 }
+
+/** Runs tests, but for the slow ones: the part `slow` runs those, alone, since beside others they run out of time. */
+const runTests = (tests, options) => run("npx", ["vitest", "run", "--project=!slow", ...tests], options);
 
 const tail = (text) => text.trimEnd().split("\n").slice(-60).join("\n");
 
@@ -149,7 +150,7 @@ function verifyGraphql(report) {
       // The projects of Vitest ignore its option `--exclude`.
       const tests = run("git", ["ls-files", "*.test.ts"], { cwd: clone }).trim().split("\n");
       const included = tests.filter((file) => !excluded.some((path) => file.startsWith(path)));
-      const output = run("npx", ["vitest", "run", NOT_SLOW, ...included], { cwd: clone });
+      const output = runTests(included, { cwd: clone });
       report(`graphql ${version}: ${testsIn(output)}`);
     }
   });
@@ -166,7 +167,7 @@ function verifyIoredis(report) {
     rmSync(join(clone, "test/redis/connection-errors.test.ts"));
     for (const version of IOREDIS_VERSIONS) {
       run("npm", ["install", "--silent", "--no-save", `ioredis@${version}`], { cwd: clone });
-      report(`ioredis ${version}: ${testsIn(run("npx", ["vitest", "run", NOT_SLOW, ...REDIS_TESTS], { cwd: clone }))}`);
+      report(`ioredis ${version}: ${testsIn(runTests(REDIS_TESTS, { cwd: clone }))}`);
     }
   });
 }
@@ -180,9 +181,7 @@ const REDIS_TESTS = [
 
 function verifyValkey(report) {
   const { server, version } = setupValkey();
-  const output = run("npx", ["vitest", "run", NOT_SLOW, ...REDIS_TESTS], {
-    env: { ...process.env, REDIS_SERVER: server },
-  });
+  const output = runTests(REDIS_TESTS, { env: { ...process.env, REDIS_SERVER: server } });
   report(`Valkey ${version}: ${testsIn(output)}`);
 }
 
@@ -214,9 +213,7 @@ async function verifyFaults(report) {
       throw new Error(`test/faults/run.ts ${options.join(" ")} exited with ${status}:\n${tail(stderr)}`);
   }
   for (let round = 1; round <= 3; round++) {
-    const output = run("npx", ["vitest", "run", NOT_SLOW, ...FAULT_TESTS], {
-      env: { ...process.env, EVERY_CLIENT: "1" },
-    });
+    const output = runTests(FAULT_TESTS, { env: { ...process.env, EVERY_CLIENT: "1" } });
     report(`faults, run ${round}: ${testsIn(output)}`);
   }
 }
@@ -241,7 +238,7 @@ const STEPS = {
     report("test/**/*.slow.test.ts: passed");
   },
   random: (report) => {
-    run("npx", ["vitest", "run", NOT_SLOW, ...RANDOM_TESTS], { env: { ...process.env, PROPERTY_RUNS: "40" } });
+    runTests(RANDOM_TESTS, { env: { ...process.env, PROPERTY_RUNS: "40" } });
     report(`${RANDOM_TESTS.join(", ")}, with PROPERTY_RUNS=40: passed`);
   },
   mutants: runMutants,

@@ -1,15 +1,12 @@
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { parse } from "graphql";
 import { applyCached, createCache } from "graphql-cached";
 import { useCached } from "graphql-cached/yoga";
 import { createYoga } from "graphql-yoga";
 import { expect, it, onTestFinished } from "vitest";
+import { collectGarbage } from "../support/collect-garbage.js";
 import { HINTS } from "./site.js";
 
-setFlagsFromString("--expose-gc");
-const gc = runInNewContext("gc") as () => void;
 const MEGABYTE = 2 ** 20;
 const used = (): number => process.memoryUsage().heapUsed + process.memoryUsage().external;
 
@@ -26,12 +23,12 @@ it("remembers nothing of names of operations that a document does not have", asy
   const document = parse("{ now }");
   const ask = (nth: number) => cache.execute({ schema, document, contextValue: {}, operationName: nameOf(nth) });
   await ask(0);
-  gc();
+  collectGarbage();
   const before = used();
   for (let nth = 1; nth <= 40; nth++) expect((await ask(nth)).errors).toHaveLength(1);
   for (let turn = 0; turn < 5; turn++) {
     await new Promise(setImmediate);
-    gc();
+    collectGarbage();
   }
   expect((used() - before) / MEGABYTE).toBeLessThan(10);
 });
@@ -51,12 +48,12 @@ it("remembers nothing of names of operations that clients of GraphQL Yoga make u
     return (await response.json()) as { errors?: unknown[] };
   };
   for (let nth = 0; nth < 5; nth++) await ask(nth);
-  gc();
+  collectGarbage();
   const before = used();
   for (let nth = 5; nth <= 105; nth++) expect((await ask(nth)).errors).toHaveLength(1);
   for (let turn = 0; turn < 5; turn++) {
     await new Promise(setImmediate);
-    gc();
+    collectGarbage();
   }
   expect((used() - before) / MEGABYTE).toBeLessThan(50);
 });

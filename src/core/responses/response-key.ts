@@ -2,7 +2,7 @@
 import { hash as hashOf } from "node:crypto";
 import { type GraphQLSchema, print, printSchema } from "graphql";
 import { variablesOf } from "../base/graphql-version.js";
-import type { Annotated } from "../directive/compile/directive-names.js";
+import { directivesOn } from "../directive/compile/directive-names.js";
 import type { AnyField } from "../directive/compile/field-rule.js";
 import { wrappedBy } from "../directive/compile/own-resolver.js";
 import { listOf } from "../directive/compile/served-schema.js";
@@ -77,11 +77,12 @@ export function responseKey(
 
 /** Returns the digest of everything in a schema that decides about responses. Releases that differ in it share none. */
 export function shapeOf(schema: GraphQLSchema, { rules }: CacheParts): string {
+  // Printing the schema leaves them out.
   const annotated = Object.values(schema.getTypeMap()).flatMap((type) => [
-    [type.name, directivesOn(type)],
+    [type.name, directivesOn(type).map(print)],
     ...("getFields" in type ? Object.values(type.getFields()) : []).map((field) => [
       `${type.name}.${field.name}`,
-      directivesOn(field),
+      directivesOn(field).map(print),
     ]),
   ]);
   const policies = [...rules.fields.values()].map(({ coordinate, variant, policy, settings }) => [
@@ -92,10 +93,6 @@ export function shapeOf(schema: GraphQLSchema, { rules }: CacheParts): string {
   ]);
   return hashOf("sha256", JSON.stringify([printSchema(schema), annotated, policies]), "base64url");
 }
-
-/** Returns what printing the schema leaves out: the directives of a type, also of its extensions, or of a field. */
-const directivesOn = ({ astNode, extensionASTNodes = [] }: Annotated): readonly string[] =>
-  [astNode, ...extensionASTNodes].flatMap((node) => (node?.directives ?? []).map(print));
 
 /** Returns the query fields without entries whose responses are kept: only what their resolvers read through the cache invalidates such a response. */
 export function fieldsWithoutEntries(

@@ -1,12 +1,18 @@
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { GraphQLID, GraphQLNonNull, GraphQLObjectType, GraphQLSchema, graphql, isInterfaceType } from "graphql";
 import { applyCached, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
 import { expect, it, onTestFinished } from "vitest";
+import { collectGarbage } from "../../support/collect-garbage.js";
 
-setFlagsFromString("--expose-gc");
-const gc = runInNewContext("gc") as () => void;
+/** Returns a schema with the types of another one, and `Person`, which is one more member of its interface `Node`. */
+function withPerson(schema: GraphQLSchema): { readonly larger: GraphQLSchema; readonly person: GraphQLObjectType } {
+  const node = schema.getType("Node");
+  if (!isInterfaceType(node)) throw new Error("expected an interface");
+  const fields = { id: { type: new GraphQLNonNull(GraphQLID) } };
+  const person = new GraphQLObjectType({ name: "Person", interfaces: [node], fields });
+  const { types, ...config } = schema.toConfig();
+  return { larger: new GraphQLSchema({ ...config, types: [...types, person] }), person };
+}
 
 it("a schema with the types of an applied one, and one more member of an interface, is served hits of that member", async () => {
   const warnings: string[] = [];
@@ -31,12 +37,7 @@ it("a schema with the types of an applied one, and one more member of an interfa
     }),
     cache,
   );
-  const node = applied.getType("Node");
-  if (!isInterfaceType(node)) throw new Error("expected an interface");
-  const fields = { id: { type: new GraphQLNonNull(GraphQLID) } };
-  const person = new GraphQLObjectType({ name: "Person", interfaces: [node], fields });
-  const { types, ...config } = applied.toConfig();
-  const larger = new GraphQLSchema({ ...config, types: [...types, person] });
+  const { larger } = withPerson(applied);
   const ask = async (schema: GraphQLSchema, id: string): Promise<unknown> => {
     const answer = await graphql({ schema, source: `{ node(id: "${id}") { __typename id } }`, contextValue: {} });
     await cache.settled();
@@ -58,15 +59,10 @@ it("what is known of members of an interface goes with the schemas that have bro
     "interface Node { id: ID! } type Film implements Node { id: ID! } type Query { node(id: ID!): Node @cached(maxAge: 60) }";
   const resolvers = { Query: { node: (_: unknown, { id }: { id: string }) => ({ id, __typename: "Person" }) } };
   const applied = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl], resolvers }), cache);
-  const node = applied.getType("Node");
-  if (!isInterfaceType(node)) throw new Error("expected an interface");
   const members: WeakRef<object>[] = [];
   const askOwnSchema = async (nth: number): Promise<void> => {
-    const fields = { id: { type: new GraphQLNonNull(GraphQLID) } };
-    const person = new GraphQLObjectType({ name: "Person", interfaces: [node], fields });
+    const { larger: schema, person } = withPerson(applied);
     members.push(new WeakRef(person));
-    const { types, ...config } = applied.toConfig();
-    const schema = new GraphQLSchema({ ...config, types: [...types, person] });
     const answer = await graphql({ schema, source: `{ node(id: "${nth}") { id } }`, contextValue: {} });
     expect(answer).toEqual({ data: { node: { id: String(nth) } } });
     await cache.settled();
@@ -74,7 +70,7 @@ it("what is known of members of an interface goes with the schemas that have bro
   for (let nth = 0; nth < 20; nth++) await askOwnSchema(nth);
   for (let turn = 0; turn < 5; turn++) {
     await new Promise(setImmediate);
-    gc();
+    collectGarbage();
   }
   expect(members.filter((member) => member.deref() !== undefined).length).toBeLessThan(5);
 });

@@ -1,5 +1,3 @@
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { settle } from "graphql-cached/testing";
 import { describe, expect, it, vi } from "vitest";
 import type { Execution } from "../../../src/core/base/graphql-version.js";
@@ -7,9 +5,7 @@ import type { FieldRequest } from "../../../src/core/loader/field-loader.js";
 import { RequestStates } from "../../../src/core/loader/request-states.js";
 import type { Reads } from "../../../src/core/tier/read/reads.js";
 import { NO_TAGS } from "../../../src/core/tier/request/request.js";
-
-setFlagsFromString("--expose-gc");
-const collectGarbage = runInNewContext("gc") as () => void;
+import { collectGarbage } from "../../support/collect-garbage.js";
 
 const LIMITS = { maxKeyBytes: 1_000_000, maxCopyBytes: 1_000_000, maxTagCombinations: 1_000 };
 const NO_INVALIDATIONS = { count: 0, hasChangedSince: () => false };

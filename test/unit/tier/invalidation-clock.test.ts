@@ -1,6 +1,4 @@
 import { memoryUsage } from "node:process";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import type { Subjects } from "../../../src/core/keys/key.js";
@@ -8,9 +6,7 @@ import { appendToClock, readHead, readLog, type StoredClock, writeRecord } from 
 import type { ClockOrigin, Store } from "../../../src/core/store/store.js";
 import { InvalidationClock } from "../../../src/core/tier/shared/invalidation-clock.js";
 import type { EntryKey } from "../../../src/core/tier/shared/known-positions.js";
-
-setFlagsFromString("--expose-gc");
-const gc = runInNewContext("gc") as () => void;
+import { collectGarbage } from "../../support/collect-garbage.js";
 
 /** Subjects. */
 const [A, B, C] = [1, 2, 3] as const;
@@ -759,7 +755,7 @@ describe("a write in progress", () => {
     };
     const heap = async (): Promise<number> => {
       await settle();
-      gc();
+      collectGarbage();
       return memoryUsage().heapUsed;
     };
     let nth = 0;

@@ -1,6 +1,4 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { FakeClock, gate } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import type { Key } from "../../../src/core/keys/key.js";
@@ -13,9 +11,7 @@ import { NO_TAGS, type ReadRequest } from "../../../src/core/tier/request/reques
 import type { InvalidationClock } from "../../../src/core/tier/shared/invalidation-clock.js";
 import type { TagsState } from "../../../src/core/tier/shared/known-positions.js";
 import type { SharedSettings } from "../../../src/core/tier/shared/shared-settings.js";
-
-setFlagsFromString("--expose-gc");
-const collectGarbage = runInNewContext("gc") as () => void;
+import { collectGarbage } from "../../support/collect-garbage.js";
 
 /** How far the store's clock is ahead of the clock of the process. */
 const AHEAD_MS = 500_000;

@@ -60,8 +60,12 @@ export interface Annotated {
   readonly extensions?: Readonly<Record<string, unknown>>;
 }
 
-const directiveNodes = ({ astNode, extensionASTNodes = [] }: Annotated, name: string): DirectiveNode[] =>
-  [astNode, ...extensionASTNodes].flatMap((node) => (node?.directives ?? []).filter((one) => one.name.value === name));
+/** Returns the directives in the SDL of a type, also of its extensions, or of a field. */
+export const directivesOn = ({ astNode, extensionASTNodes = [] }: Annotated): DirectiveNode[] =>
+  [astNode, ...extensionASTNodes].flatMap((node) => node?.directives ?? []);
+
+const directivesNamed = (target: Annotated, name: string): DirectiveNode[] =>
+  directivesOn(target).filter((directive) => directive.name.value === name);
 
 /**
  * Returns the arguments of each `@name` on a field or type, from the SDL or from `extensions.directives`, where
@@ -73,7 +77,7 @@ export function directivesAt(
   target: Annotated,
   name: string,
 ): readonly Record<string, unknown>[] {
-  const inSdl = directiveNodes(target, name).map((node) => argumentsOf(node, schema));
+  const inSdl = directivesNamed(target, name).map((node) => argumentsOf(node, schema));
   if (inSdl.length > 0) return inSdl;
   const directives = target.extensions?.directives;
   if (typeof directives !== "object" || directives === null) return [];
@@ -95,7 +99,7 @@ function argumentsOf(node: DirectiveNode, schema: GraphQLSchema): Record<string,
 /** Returns, for the end of a message, what a directive expects in the place of its first invalid argument. Empty if there is none. */
 export function expectedArgument(schema: GraphQLSchema, target: Annotated, name: string): string {
   const args = schema.getDirective(name)?.args ?? [];
-  for (const given of directiveNodes(target, name).flatMap((node) => node.arguments ?? [])) {
+  for (const given of directivesNamed(target, name).flatMap((node) => node.arguments ?? [])) {
     const type = args.find((arg) => arg.name === given.name.value)?.type;
     if (type === undefined || valueFromAST(given.value, type) !== undefined) continue;
     const named = getNamedType(type);

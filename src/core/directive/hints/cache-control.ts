@@ -13,6 +13,7 @@ import { describeSetting } from "../../base/errors.js";
 import type { CacheParts } from "../../parts.js";
 import type { PolicySettings } from "../../policy/policy.js";
 import { featureOption, refuseMistakes } from "../compile/apply-options.js";
+import { directivesOn } from "../compile/directive-names.js";
 import type { AnyField } from "../compile/field-rule.js";
 import { hasOwnResolver } from "../compile/own-resolver.js";
 import type { IdFields } from "../entities/id-fields.js";
@@ -170,10 +171,7 @@ export function hintOf(field: AnyField): Hint {
   };
 }
 
-function typeHint(type: GraphQLNamedType): Hint {
-  const nodes = [type.astNode, ...type.extensionASTNodes];
-  return readHint(nodes.map((node) => directiveOf(node?.directives)).find((directive) => directive !== undefined));
-}
+const typeHint = (type: GraphQLNamedType): Hint => readHint(directiveOf(directivesOn(type)));
 
 const directiveOf = (directives: readonly DirectiveNode[] | undefined): DirectiveNode | undefined =>
   directives?.find(({ name }) => name.value === "cacheControl");

@@ -9,7 +9,7 @@ import {
   isObjectType,
 } from "graphql";
 import { getOrMake } from "../../base/multimap.js";
-import type { Annotated } from "../compile/directive-names.js";
+import { type Annotated, directivesOn } from "../compile/directive-names.js";
 import type { AnyField } from "../compile/field-rule.js";
 import { createEmbeddedFinder } from "../entities/embedded-fields.js";
 import { isAuthName } from "./auth-names.js";
@@ -178,11 +178,9 @@ interface TypeGraphQLFields {
 }
 
 /** Returns the names of the directives on something. Federation's `federation__policy` is `policy`. */
-function directivesOf({ astNode, extensionASTNodes = [], extensions }: Annotated): string[] {
-  const inSdl = [astNode, ...extensionASTNodes].flatMap(
-    (node) => node?.directives?.map(({ name }) => name.value) ?? [],
-  );
-  const { directives } = (extensions ?? {}) as LibraryExtensions;
+function directivesOf(target: Annotated): string[] {
+  const inSdl = directivesOn(target).map(({ name }) => name.value);
+  const { directives } = (target.extensions ?? {}) as LibraryExtensions;
   const inExtensions = Array.isArray(directives)
     ? directives.map((directive) => String((directive as { name?: unknown } | null)?.name))
     : Object.keys((directives as object | undefined) ?? {});

@@ -17,7 +17,7 @@ export class InvalidationHistory {
   readonly #process: ProcessIdentity;
   readonly #startedAt: number;
   /** What the store does not have yet, as far as is known; the oldest first. */
-  #records: OwnRecord[] = [];
+  readonly #records: OwnRecord[] = [];
   /** How many of the first are being appended. */
   #sending = 0;
   /** The length of the contents of all others. */
