@@ -35,13 +35,13 @@ const addressOf = ({ host, port }: Address): Address => ({ host, port });
 
 /** What the network delivers at a time, and how long it takes for that. */
 const PORTION_BYTES = 64 * 1_024;
-const PORTION_MS = 20;
+const PORTION_MS = 60;
 
 const networks: TcpProxy[] = [];
 afterAll(() => Promise.all(networks.map((network) => network.close())));
 
-/** A network that delivers what a server replies in portions, one after the other. */
-async function slowNetwork(server: Address, onPortion: () => void): Promise<TcpProxy> {
+/** A network that delivers what a server replies in portions, one after the other, at most one in `delayMs()`. */
+async function portioned(server: Address, delayMs: () => number, onPortion: () => void): Promise<TcpProxy> {
   const network = await TcpProxy.before(server, (send) => {
     let waiting = Buffer.alloc(0);
     let isDelivering = false;
@@ -51,7 +51,7 @@ async function slowNetwork(server: Address, onPortion: () => void): Promise<TcpP
       send.replies(waiting.subarray(0, PORTION_BYTES));
       waiting = waiting.subarray(PORTION_BYTES);
       onPortion();
-      setTimeout(deliver, PORTION_MS);
+      setTimeout(deliver, delayMs());
     };
     const replies = (bytes: Buffer): void => {
       waiting = Buffer.concat([waiting, bytes]);
@@ -67,36 +67,55 @@ it.each(SITES)(
   "are hits although they take longer than the time budget to arrive, and so are small values beside them: $name",
   async ({ servers, connect }) => {
     let portions = 0;
-    const client = connect(await Promise.all(servers.map((server) => slowNetwork(server, () => void portions++))));
+    let delayMs = 0;
+    const client = connect(
+      await Promise.all(
+        servers.map((server) =>
+          portioned(
+            server,
+            () => delayMs,
+            () => void portions++,
+          ),
+        ),
+      ),
+    );
     const outcomes: string[] = [];
     let stored = 0;
     // Each server holds about twenty of them.
     const largeCount = 20 * servers.length;
-    const cache = createCache({
-      store: redisStore({ client }),
-      prefix: `slow-values-${process.pid}`,
-      // What the reply takes, less its first part, is more than one budget and less than ten.
-      storage: { storeTimeoutMs: 250 },
-      defaults: { earlyRefresh: 0 },
-      onEvent: (event) => {
-        if (event.name === "entry.served") outcomes.push(event.outcome);
-        if (event.name === "resolver.bypassed") outcomes.push(event.reason);
-        if (event.name === "write.finished" && event.isStored) stored++;
-      },
-    });
-    const batch = async (ids: readonly number[]) => ids.map((id) => (id < largeCount ? "x".repeat(100_000) : "small"));
-    const texts = cache.loader({ name: "Text", maxAge: 60, batch });
     const ids = Array.from({ length: 2 * largeCount }, (_, id) => id);
-    await texts({}).loadMany(ids);
+    const batch = async (ids: readonly number[]) => ids.map((id) => (id < largeCount ? "x".repeat(100_000) : "small"));
+    const start = (storeTimeoutMs: number) => {
+      const cache = createCache({
+        store: redisStore({ client }),
+        prefix: `slow-values-${process.pid}`,
+        storage: { storeTimeoutMs },
+        defaults: { earlyRefresh: 0 },
+        onEvent: (event) => {
+          if (event.name === "entry.served") outcomes.push(event.outcome);
+          if (event.name === "resolver.bypassed") outcomes.push(event.reason);
+          if (event.name === "write.finished" && event.isStored) stored++;
+        },
+      });
+      const texts = cache.loader({ name: "Text", maxAge: 60, batch });
+      return { load: () => texts({}).loadMany(ids), close: () => cache.close() };
+    };
+    // Stored, and each server connected to, with time for it: only the reads are to be short of it.
+    const writer = start(30_000);
+    await writer.load();
     await until("all are stored", () => stored === ids.length);
+    await writer.close();
+    delayMs = PORTION_MS;
+    // What the reply takes, less its first part, is more than one budget and less than ten.
+    const reader = start(750);
     for (let round = 0; round < 2; round++) {
       outcomes.length = 0;
       portions = 0;
-      expect(await texts({}).loadMany(ids)).toHaveLength(ids.length);
+      expect(await reader.load()).toHaveLength(ids.length);
       expect([new Set(outcomes), outcomes.length]).toEqual([new Set(["hit"]), ids.length]);
       expect(portions).toBeGreaterThanOrEqual((largeCount * 100_000) / PORTION_BYTES);
     }
-    await cache.close();
+    await reader.close();
     client.disconnect();
   },
 );
