@@ -28,7 +28,7 @@ async function startFleet(
   const fleet = new Fleet({
     connect: () => server(node, options),
     servers: () => [node],
-    cache: { storage: { storeTimeoutMs: 100 }, leases: { leaseMs: 1_000 } },
+    cache: { storage: { storeTimeoutMs: 500 }, leases: { leaseMs: 1_000 } },
   });
   for (const nth of [0, 1]) await fleet.waitForHit(nth, "warm");
   return { fleet, node, admin };

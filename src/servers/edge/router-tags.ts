@@ -1,3 +1,5 @@
+import type { GraphQLResolveInfo } from "graphql";
+import { coercedVariables, noVariables } from "../../core/base/graphql-version.js";
 import { getOrMake } from "../../core/base/multimap.js";
 import { type Key, type KeySpace, nameOfSubject, type Subject } from "../../core/keys/key.js";
 import type { ReadReport } from "../../core/tier/request/request.js";
@@ -50,11 +52,6 @@ export type RouterExtensions =
   /** The tags of each entity, in their order. */
   | { readonly apolloEntityCacheTags: readonly (readonly string[])[] };
 
-interface PathNode {
-  readonly prev?: PathNode | undefined;
-  readonly key: string | number;
-}
-
 interface KeyRead {
   readonly subjects: Set<Subject>;
   /** By their places in `_entities`. Undefined: it was also read for what belongs to no entity, or to an unknown one. */
@@ -66,17 +63,16 @@ const ENTITIES = "_entities";
 
 /** Returns the place in `_entities` of the field of an `info`. Undefined: it is in none. */
 function placeOf(info: unknown, source: unknown): number | undefined {
-  const { path, variableValues } = (info ?? {}) as {
-    readonly path?: PathNode | undefined;
-    readonly variableValues?: object | undefined;
-  };
+  const { path, variableValues = noVariables() } = (info ?? {}) as Partial<
+    Pick<GraphQLResolveInfo, "path" | "variableValues">
+  >;
   const keys: (string | number)[] = [];
   for (let at = path; at !== undefined; at = at.prev) keys.unshift(at.key);
   const [root, place] = keys;
   if (root !== ENTITIES) return undefined;
   if (typeof place === "number") return place;
   // A reference is resolved by the field of all entities, with an object that the client has sent.
-  for (const sent of Object.values(variableValues ?? {})) {
+  for (const sent of Object.values(coercedVariables(variableValues))) {
     const sentAt = Array.isArray(sent) ? sent.indexOf(source) : -1;
     if (sentAt >= 0) return sentAt;
   }
