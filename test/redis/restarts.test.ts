@@ -17,6 +17,7 @@ async function startFleet(
   { server }: ClientPackage,
   extra: readonly string[] = [],
   options: object = {},
+  storeTimeoutMs = 500,
 ): Promise<{ fleet: Fleet<StoreClient>; node: LabNode; admin: () => Redis }> {
   const node = await lab.standalone(...extra);
   const admin = (): Redis => {
@@ -28,7 +29,7 @@ async function startFleet(
   const fleet = new Fleet({
     connect: () => server(node, options),
     servers: () => [node],
-    cache: { storage: { storeTimeoutMs: 500 }, leases: { leaseMs: 1_000 } },
+    cache: { storage: { storeTimeoutMs }, leases: { leaseMs: 10_000 } },
   });
   for (const nth of [0, 1]) await fleet.waitForHit(nth, "warm");
   return { fleet, node, admin };
@@ -77,7 +78,9 @@ describe.each(PACKAGES)("A Redis that is killed during a load, with a client of 
   });
 
   it("serves the stored entries and accepts the value of the load after Redis restarts with its data", async () => {
-    const { fleet, node } = await startFleet(clients, ["--appendonly", "yes", "--appendfsync", "always"]);
+    // A disk that others use takes its time for each write.
+    const durable = ["--appendonly", "yes", "--appendfsync", "always"];
+    const { fleet, node } = await startFleet(clients, durable, {}, 5_000);
     const { results, finishLoad } = await startLoad(fleet);
     await node.kill();
     await node.restart();
