@@ -1,8 +1,11 @@
 import { ApolloServer } from "@apollo/server";
+import { GraphQLString } from "graphql";
 import type { CacheOptions } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import { gate, settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { nameOfSubject, type Subject } from "../../src/core/keys/key.js";
+import { EntityReads } from "../../src/servers/edge/router-tags.js";
 import { subgraph } from "../support/subgraph.js";
 
 const HINTS = /* GraphQL */ `
@@ -122,6 +125,27 @@ describe("the tags for Apollo Router", () => {
         [false, true],
       ]);
     }
+  });
+
+  it("are those of each entity in the form in which graphql 17 passes variables", () => {
+    const reads = new EntityReads({ subjects: {} as never });
+    const representations = [{ id: "1" }, { id: "2" }];
+    const variableValues = {
+      sources: { representations: { signature: { name: "representations", type: GraphQLString } } },
+      coerced: { representations },
+    };
+    const subjects = representations.map((source, nth) => {
+      const subject = nth as Subject;
+      const { subjects } = reads.addShared(
+        { name: source.id } as never,
+        { path: { key: "_entities" }, variableValues },
+        source,
+      );
+      subjects.add(subject);
+      return subject;
+    });
+    const extensions = reads.extensions({ _entities: representations }, subjects, []);
+    expect(extensions).toEqual({ apolloEntityCacheTags: subjects.map((subject) => [nameOfSubject(subject)]) });
   });
 
   it("of a value that several entities share are tags of each of them", async () => {

@@ -48,19 +48,27 @@ export function mapVariables(
   values: VariableValues,
   replace: (record: Readonly<Record<string, unknown>>) => object,
 ): VariableValues {
-  return (
-    areSplit(values)
-      ? { sources: replace(values.sources), coerced: replace(values.coerced) }
-      : replace(values as Readonly<Record<string, unknown>>)
-  ) as VariableValues;
+  if (!areSplit(values)) return replace(values as Readonly<Record<string, unknown>>) as VariableValues;
+  const mapped = { sources: replace(values.sources), coerced: replace(values.coerced) };
+  MAPPED.add(mapped);
+  return mapped as VariableValues;
 }
+
+/** What `mapVariables` has split: looking at their records might count as a read of them. */
+const MAPPED = new WeakSet<object>();
 
 export const noVariables = (): VariableValues =>
   (versionInfo.major >= 17 ? { sources: {}, coerced: {} } : {}) as VariableValues;
 
 function areSplit(values: object): values is SplitVariables {
+  if (MAPPED.has(values)) return true;
   const { sources, coerced } = values as { sources?: unknown; coerced?: unknown };
-  return isObject(sources) && isObject(coerced) && Object.keys(values).length === 2;
+  if (!isObject(sources) || !isObject(coerced) || Object.keys(values).length !== 2) return false;
+  // Or they are two variables of these names. No value that a client sends is a type.
+  const [source] = Object.values(sources) as unknown[];
+  if (source === undefined) return Object.keys(coerced).length === 0;
+  const type = (source as { readonly signature?: { readonly type?: unknown } | null } | null)?.signature?.type;
+  return isObject(type) && Symbol.toStringTag in type;
 }
 
 const isObject = (value: unknown): value is object => typeof value === "object" && value !== null;

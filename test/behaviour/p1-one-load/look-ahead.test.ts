@@ -580,3 +580,27 @@ it("is seen although the resolver has frozen `info` before it reads the query", 
   expect(await dataOf(ask("{ movie(id: 1) { title } }"))).toEqual({ movie: { title: "1" } });
   expect(await dataOf(ask("{ movie(id: 1) { id title } }"))).toEqual({ movie: { id: "1", title: "2" } });
 });
+
+it.each(["", ', key: ["$selection"]'])(
+  "is seen for variables that have the names of the records in which graphql 17 keeps variables, with %j",
+  async (key) => {
+    const types = `
+      input In { n: Int }
+      type Query { page: Page @cached(maxAge: 60${key}) }
+      type Page { seen: String at(a: In, b: In): String }
+    `;
+    const page = (_: unknown, __: unknown, ___: unknown, info: Info) => ({ seen: JSON.stringify(variablesOf(info)) });
+    const { ask } = memoryWorld().process(types, { Query: { page }, Page: { at: () => "at" } });
+    const source = "query ($sources: In, $coerced: In) { page { seen at(a: $sources, b: $coerced) } }";
+    for (const variables of [
+      { sources: { n: 1 }, coerced: { n: 1 } },
+      { sources: { n: 1 }, coerced: { n: 2 } },
+      { sources: {}, coerced: { n: 2 } },
+    ])
+      for (const _ of [1, 2]) {
+        const { page: answer } = (await dataOf(ask(source, {}, variables))) as { page: { seen: string } };
+        expect(JSON.parse(answer.seen)).toEqual(variables);
+        await settle();
+      }
+  },
+);
