@@ -3,7 +3,7 @@ import { GraphQLString } from "graphql";
 import type { CacheOptions } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import { gate, settle } from "graphql-cached/testing";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { nameOfSubject, type Subject } from "../../src/core/keys/key.js";
 import { EntityReads } from "../../src/servers/edge/router-tags.js";
 import { subgraph } from "../support/subgraph.js";
@@ -146,6 +146,24 @@ describe("the tags for Apollo Router", () => {
     });
     const extensions = reads.extensions({ _entities: representations }, subjects, []);
     expect(extensions).toEqual({ apolloEntityCacheTags: subjects.map((subject) => [nameOfSubject(subject)]) });
+  });
+
+  it("of thousands of entities are found in linear work", () => {
+    const reads = new EntityReads({ subjects: {} as never });
+    const representations = Array.from({ length: 2_000 }, (_, id) => ({ id: `${id}` }));
+    const subjects = representations.map((source, nth) => {
+      const info = { path: { key: nth, prev: { key: "_entities" } } };
+      const { subjects } = reads.addShared({ name: source.id } as never, info, source);
+      subjects.add(nth as Subject);
+      return nth as Subject;
+    });
+    const lookups = vi.spyOn(Set.prototype, "has");
+    onTestFinished(() => lookups.mockRestore());
+    const extensions = reads.extensions({ _entities: representations }, subjects, []);
+    const count = lookups.mock.calls.length;
+    lookups.mockRestore();
+    expect(extensions).toEqual({ apolloEntityCacheTags: subjects.map((subject) => [nameOfSubject(subject)]) });
+    expect(count).toBeLessThan(10 * representations.length);
   });
 
   it("of a value that several entities share are tags of each of them", async () => {

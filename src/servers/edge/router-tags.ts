@@ -30,18 +30,19 @@ export class EntityReads {
   extensions(data: unknown, all: Iterable<Subject>, unplaced: Iterable<Subject>): RouterExtensions {
     const list = (data as { readonly [ENTITIES]?: unknown } | null | undefined)?.[ENTITIES];
     if (!Array.isArray(list)) return { apolloCacheTags: [...all].map(nameOfSubject) };
-    const subjectsOf = (isRead: (entities: KeyRead["entities"]) => boolean): Subject[] =>
-      [...this.#reads.values()].flatMap(({ subjects, entities }) => (isRead(entities) ? [...subjects] : []));
-    const placed = new Set(subjectsOf((entities) => !entities.has(undefined)));
-    const shared = [
-      ...unplaced,
-      ...subjectsOf((entities) => entities.has(undefined)),
-      ...[...all].filter((subject) => !placed.has(subject)),
-    ];
+    const placed = new Set<Subject>();
+    const unplacedReads = new Set<Subject>();
+    const own = list.map(() => new Set<Subject>());
+    for (const { subjects, entities } of this.#reads.values()) {
+      const noted = entities.has(undefined) ? unplacedReads : placed;
+      for (const subject of subjects) {
+        noted.add(subject);
+        for (const place of entities) if (place !== undefined) own[place]?.add(subject);
+      }
+    }
+    const shared = [...unplaced, ...unplacedReads, ...[...all].filter((subject) => !placed.has(subject))];
     return {
-      apolloEntityCacheTags: list.map((_, place) =>
-        [...new Set([...subjectsOf((entities) => entities.has(place)), ...shared])].map(nameOfSubject),
-      ),
+      apolloEntityCacheTags: own.map((subjects) => [...new Set([...subjects, ...shared])].map(nameOfSubject)),
     };
   }
 }
