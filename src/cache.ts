@@ -208,8 +208,7 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   /**
    * Sets how a field or loader uses the cache, or whole responses with the coordinate `responses`, or everything if
    * `target` has no coordinate, in all processes that share the store and the prefix. `off`: neither look up nor store.
-   * `observe`: look up and store, but always answer from the source, and compare. `on`: use the cache. If both everything
-   * and a coordinate have a mode, the one with less use of the cache counts. Other processes follow within two seconds of the returned promise.
+   * `on`: use the cache. If both everything and a coordinate have a mode, the one with less use of the cache counts. Other processes follow within two seconds of the returned promise.
    *
    * Rejects with `CACHED_OPTION_INVALID` or `CACHED_COORDINATE_UNKNOWN` for invalid arguments, and with
    * `CACHED_STORE_UNAVAILABLE` if the store did not confirm; then call it again.

@@ -27,7 +27,6 @@ import type {
   LoadOptions,
   NearCacheOptions,
   PrivacyOptions,
-  SamplingOptions,
   StorageOptions,
   SubtreeOptions,
   TestingOptions,
@@ -133,9 +132,7 @@ export const OPTIONS = {
     remedy: (value: unknown) =>
       value === true ? "write nearCache: {} for the default limits" : value === false ? "omit it" : undefined,
   },
-  initialMode: rule<Mode>("on", "one of the modes off, observe and on", (value) =>
-    MODES.some((mode) => mode === value),
-  ),
+  initialMode: rule<Mode>("on", "one of the modes off and on", (value) => MODES.some((mode) => mode === value)),
   onEvent: functionRule<Listener>(),
   logger: objectWith<Logger>("an object with the methods info and warn", "info", "warn"),
   codec: { fallback: undefined as Codec | undefined, expected: expectedOfCodec },
@@ -196,15 +193,6 @@ export const OPTION_GROUPS = {
   subtrees: {
     maxSelections: count(64, 1, 10_000),
   } satisfies Rules<SubtreeOptions>,
-  sampling: {
-    sampleRatio: rule<number>(
-      0,
-      "a number from 0 to 1",
-      (value) => typeof value === "number" && value >= 0 && value <= 1,
-    ),
-    maxSamplesPerSecond: count(10, 1),
-    maxConcurrentSamples: count(2, 1),
-  } satisfies Rules<SamplingOptions>,
   inspection: {
     report: flag,
     reportEveryMs: durationMs(5_000, 100),

@@ -38,7 +38,7 @@ export interface CacheOptions<Context = object> {
   readonly nearCache?: NearCacheOptions | undefined;
   /**
    * The mode of everything until this process has reached the store, which knows the modes that were set with
-   * `cache.setMode`: `off`, `observe` or `on`. Default: `on`.
+   * `cache.setMode`: `off` or `on`. Default: `on`.
    */
   readonly initialMode?: Mode | undefined;
   /** Called with every event of the cache. Exceptions it throws are ignored. Default: none. */
@@ -58,7 +58,6 @@ export interface CacheOptions<Context = object> {
   readonly privacy?: PrivacyOptions | undefined;
   readonly limits?: LimitOptions | undefined;
   readonly subtrees?: SubtreeOptions | undefined;
-  readonly sampling?: SamplingOptions | undefined;
   readonly inspection?: InspectionReportOptions | undefined;
   readonly testing?: TestingOptions | undefined;
 }
@@ -220,19 +219,6 @@ export interface SubtreeOptions {
    * in the last minute makes room. Default: 64.
    */
   readonly maxSelections?: number | undefined;
-}
-
-/**
- * Compares some of the hits of PUBLIC values with their source, after they were served, to measure how many of them are
- * outdated. Each is one more call of the source.
- */
-export interface SamplingOptions {
-  /** The share of hits that are compared, from 0 to 1. Default: 0. */
-  readonly sampleRatio?: number | undefined;
-  /** The most hits that this process compares in a second, of all fields and loaders; of each of them, at most one. Default: 10. */
-  readonly maxSamplesPerSecond?: number | undefined;
-  /** The most calls of sources that this process makes for it at a time; of each field or loader, at most one. Default: 2. */
-  readonly maxConcurrentSamples?: number | undefined;
 }
 
 /** How this process reports its counts to the inspection of the others. */

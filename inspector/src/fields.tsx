@@ -36,7 +36,6 @@ const ORDERS = {
   saved: ({ stats }: Field) => stats.loadsSaved ?? -1,
   time: ({ stats }: Field) => stats.loadMs?.p90Ms ?? -1,
   failed: ({ stats }: Field) => stats.failedLoads,
-  different: ({ observed }: Field) => observed?.differentRatio ?? -1,
 } as const;
 type Order = keyof typeof ORDERS;
 
@@ -139,7 +138,6 @@ export function FieldsView(props: {
                 {column("saved", "Saved", "Loads that the cache has saved", true)}
                 {column("time", "Load p90", "90 % of the loads took at most this", true)}
                 {column("failed", "Failed", "Loads that failed", true)}
-                {column("different", "Differs", "Observed: fresh values that differed from the source", true)}
               </tr>
             </thead>
             <tbody>
@@ -218,7 +216,6 @@ function ModeSwitch(props: {
       }}
     >
       <option value="ON">on</option>
-      <option value="OBSERVE">observe</option>
       <option value="OFF">off</option>
     </select>
   );
@@ -226,7 +223,6 @@ function ModeSwitch(props: {
 
 const MODE_MEANS: Readonly<Record<string, string>> = {
   ON: "The cache is used.",
-  OBSERVE: "Values are looked up and stored, but every answer comes from the source and is compared.",
   OFF: "Nothing is looked up or stored. Every read calls its source, which has to bear that load.",
 };
 
@@ -281,7 +277,7 @@ function Row(props: {
   readonly onMode: (mode: string) => void;
 }) {
   const { field } = props;
-  const { stats, observed } = field;
+  const { stats } = field;
   const ratio = hitRatio(field);
   const mode = field.mode ?? "ON";
   const obstacle = obstacleOf(field, props.events);
@@ -326,9 +322,6 @@ function Row(props: {
       <td class="num minor">{count(stats.loadsSaved)}</td>
       <td class="num minor">{duration(stats.loadMs?.p90Ms)}</td>
       <td class={stats.failedLoads > 0 ? "num minor bad" : "num minor"}>{count(stats.failedLoads)}</td>
-      <td class={(observed?.different ?? 0) > 0 ? "num minor bad" : "num minor"}>
-        {observed === null || observed === undefined ? <span class="muted">–</span> : percent(observed.differentRatio)}
-      </td>
     </tr>
   );
 }
@@ -346,7 +339,7 @@ function Details({
   readonly policy: FieldPolicy | undefined;
   readonly modes: readonly ModeSetting[] | undefined;
 }) {
-  const { stats, observed } = field;
+  const { stats } = field;
   const mode = modes?.find(({ coordinate }) => coordinate === field.coordinate);
   const settings = policy?.policy;
   return (
@@ -370,11 +363,6 @@ function Details({
           <Item name="Waited">{`${plural(stats.waitMs.count, "read")}, p50 ${duration(stats.waitMs.p50Ms)}, p99 ${duration(stats.waitMs.p99Ms)}`}</Item>
         )}
         <Item name="Stored">{bytes(stats.storedBytes)}</Item>
-        {observed === null || observed === undefined ? null : (
-          <Item name="Observed">
-            {`${plural(observed.reads, "read")}, ${percent(observed.hitRatio)} would have been fresh hits; ${observed.compared === 0 ? "no value was compared yet" : `${count(observed.different)} of ${plural(observed.compared, "value")} differed from the source`}${observed.comparedStale > 0 ? `; ${count(observed.differentStale)} of ${plural(observed.comparedStale, "stale value")}` : ""}`}
-          </Item>
-        )}
       </dl>
       <dl>
         <Item name="Mode">

@@ -1,7 +1,6 @@
 import { render } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { ActivityView } from "./activity.js";
-import { AdviceView } from "./advice.js";
 import { isDenied, type Problem, usePolled } from "./api.js";
 import { ratesOf, type Sample, withSample } from "./chart.js";
 import { EntryView } from "./entry.js";
@@ -18,7 +17,6 @@ const VIEWS = {
   fields: "Fields",
   entry: "Entry",
   keys: "Hot keys",
-  advice: "Advice",
   activity: "Activity",
   fleet: "Store and processes",
 } as const;
@@ -178,8 +176,6 @@ function App() {
           />
         ) : view === "keys" ? (
           <KeysView overview={overview} windowText={windowText} />
-        ) : view === "advice" ? (
-          <AdviceView window={window} windowText={windowText} isOn={isOn} />
         ) : view === "activity" ? (
           <ActivityView overview={overview} />
         ) : (

@@ -18,7 +18,6 @@ const REASONS: Readonly<Record<string, string>> = {
   ABORTED: "the request was aborted",
   CLOSED: "the cache is closed",
   MODE_OFF: "every read calls the source",
-  MODE_OBSERVE: "every answer comes from the source",
 };
 
 /** Why a value is refused, by the code of the event. */
@@ -58,7 +57,7 @@ const MIN_READS = 20;
 export const meaningOf = (reason: string): string => REASONS[reason] ?? "";
 
 /** The reasons for which the source is called without a load. */
-const WITHOUT_LOAD = new Set(["REQUESTED", "MODE_OFF", "MODE_OBSERVE", "NO_IDENTITY", "KEY_UNUSABLE"]);
+const WITHOUT_LOAD = new Set(["REQUESTED", "MODE_OFF", "NO_IDENTITY", "KEY_UNUSABLE"]);
 
 /** Returns how many reads have called the source past the cache. They are not among the loads. */
 export const callsPastCache = ({ coordinate, bypasses }: Field): number =>

@@ -162,20 +162,6 @@ export interface Overview {
   readonly invalidations?: Invalidations | null;
 }
 
-export interface Observation {
-  readonly reads: number;
-  readonly hit: number;
-  readonly stale: number;
-  readonly miss: number;
-  readonly bypassed: number;
-  readonly hitRatio: number;
-  readonly compared: number;
-  readonly different: number;
-  readonly differentRatio: number | null;
-  readonly comparedStale: number;
-  readonly differentStale: number;
-}
-
 export interface Field {
   readonly coordinate: string;
   readonly maxAge?: number | null;
@@ -183,7 +169,6 @@ export interface Field {
   readonly mode?: string;
   readonly stats: Stats;
   readonly bypasses?: readonly Bypass[];
-  readonly observed?: Observation | null;
   /** Missing if the field has none, or the server is of a release without them. */
   readonly subtrees?: Subtrees | null;
 }
@@ -298,34 +283,4 @@ export interface Entry {
   } | null;
   readonly tags?: { readonly static: readonly string[]; readonly resultCount: number } | null;
   readonly invalidation?: Invalidation | null;
-}
-
-export interface AdvisedLifetimes {
-  readonly maxAge: number;
-  readonly staleWhileRevalidate: number;
-  readonly loadsPerSecond: number;
-  readonly staleRatio: number | null;
-  readonly maxStaleRatio: number | null;
-}
-
-export interface Advice {
-  readonly coordinate: string;
-  readonly kind: string;
-  readonly reason: string;
-  readonly diff: string | null;
-  readonly current: AdvisedLifetimes;
-  readonly proposed: AdvisedLifetimes | null;
-  readonly saving: { readonly loadsPerSecond: number; readonly loadMsPerSecond: number } | null;
-}
-
-export interface Sampling {
-  readonly samples: number;
-  readonly stale: number;
-  readonly staleRatio: number;
-  readonly staleAgeMs: Pick<Durations, "p50Ms">;
-}
-
-export interface AdviceAnswer {
-  readonly advice?: readonly Advice[];
-  readonly fields?: readonly { readonly coordinate: string; readonly sampled: Sampling | null }[];
 }

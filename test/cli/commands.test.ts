@@ -23,7 +23,7 @@ import {
 } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import type { Terminal } from "../../src/tools/cli/terminal.js";
 import { ROOT, read } from "../project/source.js";
 import { runCli } from "../support/cli-terminal.js";
@@ -188,31 +188,6 @@ function expectReadable(out: string): void {
   }
 }
 
-describe("graphql-cached advise", () => {
-  it("says for each field and loader why there is no advice, and validates its options", async () => {
-    const { ask, people, admin } = await startServer({ sampling: { sampleRatio: 1 } });
-    await ask("{ movie(id: 7) }");
-    await people({ isAdmin: false }).load(7);
-    expect((await runCli(["advise", ...admin])).out).toBe("No advice for 2 fields and loaders; --all shows why.");
-    const all = await runCli(["advise", "--all", ...admin]);
-    expect(all.out).toContain("Person\n  why       Too few reads: 100 say something, and there were 1.");
-    expectReadable(all.out);
-    const { advice } = JSON.parse((await runCli(["advise", "Person", "--json", ...admin])).out) as { advice: object[] };
-    expect(advice).toMatchObject([{ coordinate: "Person", kind: "NONE", proposed: null, diff: null }]);
-    for (const options of [["Query.none"], ["--max-stale", "0"], ["--max-stale", "x"]])
-      expect((await runCli(["advise", ...options, ...admin])).code).toBe(2);
-  });
-
-  it("says that a server of an older release knows no advice", async () => {
-    const sdl = "type Query { cacheInspection: Old! } type Old { fields: [Int!]! }";
-    const resolvers = { Query: { cacheInspection: () => ({ fields: [] }) } };
-    const url = await serveSchema(makeExecutableSchema({ typeDefs: sdl, resolvers }));
-    const { code, err } = await runCli(["advise", "--endpoint", url]);
-    expect(code).toBe(2);
-    expect(err.replace(/\s+/g, " ")).toContain("this server's inspection has no `advice`");
-  });
-});
-
 describe("graphql-cached fields", () => {
   it("lists fields and loaders with policy, key and tags, and those that are asked for only", async () => {
     const { admin } = await startServer({ defaults: { staleWhileRevalidate: 5 } });
@@ -243,21 +218,13 @@ describe("graphql-cached fields", () => {
 });
 
 describe("graphql-cached top", () => {
-  it("shows the parent of hot keys, and the differences that observe has found", async () => {
-    const { admin, ask, cache } = await startServer({}, { hasStars: true });
+  it("shows the parent of hot keys", async () => {
+    const { admin, ask } = await startServer({}, { hasStars: true });
     await runCli(["top", "--once", ...admin]);
     await ask("{ star(id: 7) { name role(as: 1) } }");
     const { out } = await runCli(["top", "--once", ...admin]);
     expect(out).toMatch(/^Star\.name +1 of Star \{"id":"7"\}$/m);
     expect(out).toMatch(/^Star\.role +1 \{"as":1\} of Star \{"id":"7"\}$/m);
-    expect(out).not.toContain("OBSERVED");
-    await ask("{ movie(id: 7) }");
-    await cache.setMode("observe");
-    await ask("{ movie(id: 7) star(id: 7) { name } }");
-    const page = async (): Promise<string> => (await runCli(["top", "--once", ...admin])).out;
-    await expect.poll(page).toMatch(/OBSERVED +READS +HIT COMPARED DIFFERENT\n(.*\n)*Query\.movie +1 +100% +1 +1\n/);
-    expect((await page()).split("OBSERVED")[1]).toMatch(/^Star\.name +1 +100% +1 +0\n/m);
-    expectReadable(await page());
   });
 
   it("shows the reads and loads a second since the page before, of what has counts of both", async () => {
@@ -506,56 +473,6 @@ describe("graphql-cached invalidate", () => {
     const { admin } = await startServer();
     const { code, out, err } = await runCli(["invalidate", ...argv, ...admin]);
     expect({ code, out }).toEqual({ code: 2, out: "" });
-    expect(err.replaceAll(/\n +/g, " ")).toContain(message);
-  });
-});
-
-describe("graphql-cached mode", () => {
-  it("shows the modes and sets them, for a field and for everything", async () => {
-    const { admin, ask } = await startServer();
-    expect((await runCli(["mode", ...admin])).out).toContain("No mode was set");
-    const set = await runCli(["mode", "Query.movie", "off", ...admin]);
-    expect(set.out).toMatch(/^Query\.movie +off +\d{4}-.*\n {2}by cacheSetMode on/);
-    expectReadable(set.out);
-    expect(await ask("{ movie(id: 7) }")).toEqual({ movie: "film 7, load 1" });
-    expect(await ask("{ movie(id: 7) }")).toEqual({ movie: "film 7, load 2" });
-    await runCli(["mode", "observe", ...admin]);
-    const { modes } = JSON.parse((await runCli(["mode", "--json", ...admin])).out) as { modes: object[] };
-    expect(modes).toMatchObject([
-      { coordinate: null, mode: "OBSERVE" },
-      { coordinate: "Query.movie", mode: "OFF" },
-    ]);
-    expect((await runCli(["top", "--once", ...admin])).out).toMatch(/^Query\.movie .* off$/m);
-  });
-
-  it("shows what observe has measured", async () => {
-    const { admin, ask } = await startServer();
-    await runCli(["mode", "Query.movie", "observe", ...admin]);
-    expect((await runCli(["mode", ...admin])).out).not.toContain("Measured");
-    for (let nth = 0; nth < 4; nth++) await ask("{ movie(id: 7) }");
-    // The source returns another value each time.
-    const measured = "4 reads, 75% would be fresh hits; 3 of 3 values differed from the source";
-    // Values are compared after the answer.
-    const { out } = await vi.waitFor(async () => {
-      const run = await runCli(["mode", ...admin]);
-      expect(run.out).toContain("4 reads");
-      return run;
-    });
-    expect(out).toContain(`Measured by observe, since the processes started:\nQuery.movie\n  ${measured}`);
-    expectReadable(out);
-    const fields = await runCli(["fields", "Query.movie", ...admin]);
-    expect(fields.out.replaceAll(/\n {3,}/g, " ")).toContain(`  mode      observe\n  observed  ${measured}`);
-    const { observed } = JSON.parse((await runCli(["mode", "--json", ...admin])).out) as { observed: object[] };
-    expect(observed).toMatchObject([{ coordinate: "Query.movie", observed: { reads: 4, hit: 3, different: 3 } }]);
-  });
-
-  it.each([
-    [["sleep"], "expected [<coordinate>] and one of off, observe, on, or nothing, got sleep"],
-    [["Query.none", "off"], "expected a cached field, or the name of a loader"],
-  ])("exits with 2 for %j", async (argv, message) => {
-    const { admin } = await startServer();
-    const { code, err } = await runCli(["mode", ...argv, ...admin]);
-    expect(code).toBe(2);
     expect(err.replaceAll(/\n +/g, " ")).toContain(message);
   });
 });
@@ -994,14 +911,6 @@ describe("a Redis server instead of an endpoint", async () => {
     expect(out).toMatch(/^PROCESSES +PID VERSION\n1 has ended in the last 70 minutes\.$/m);
     const other = await runCli(["top", "--redis", url, "--prefix", `none-${process.pid}`]);
     expect(other.out).toContain("No process has reported; is it the prefix of your caches?");
-  });
-
-  it("names each field once that could be meant", async () => {
-    const { redis, ask } = await startOnRedis();
-    await ask("{ movie(id: 7) }");
-    await runCli(["mode", "Query.movie", "observe", ...redis]);
-    const { err } = await runCli(["invalidate", "Query.none", "--all", ...redis]);
-    expect(err.replaceAll(/\n +/g, " ")).toMatch(/known are Person, Query\.movie$/);
   });
 
   it("lists fields and loaders without their policies", async () => {

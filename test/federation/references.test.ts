@@ -50,21 +50,20 @@ describe("references to an entity type with @cached", () => {
     expect(loads).toHaveLength(2);
   });
 
-  it("have a mode: off, each is loaded; observed, each is loaded and looked up, and stored for later", async () => {
+  it("have a mode: off, each is loaded", async () => {
     const { loads, resolvers } = source();
-    const { cache, entities, events } = subgraph(PRODUCT, resolvers);
-    for (const mode of ["off", "observe"] as const) {
-      await cache.setMode(mode, { coordinate: "Product.__resolveReference" });
-      for (const _ of [1, 2]) {
-        const before = loads.length;
-        expect(await entities([product(7)], SELECTION)).toEqual([{ id: "7", loads: before + 1 }]);
-        await settle();
-      }
+    const { cache, entities } = subgraph(PRODUCT, resolvers);
+    await cache.setMode("off", { coordinate: "Product.__resolveReference" });
+    for (const nth of [1, 2]) {
+      expect(await entities([product(7)], SELECTION)).toEqual([{ id: "7", loads: nth }]);
+      await settle();
     }
     await cache.setMode("on", { coordinate: "Product.__resolveReference" });
-    expect([await entities([product(7)], SELECTION), loads.length]).toEqual([[{ id: "7", loads: 3 }], 4]);
-    const observed = events.flatMap((event) => (event.name === "read.observed" ? [event.outcome] : []));
-    expect(observed).toEqual(["miss", "hit"]);
+    for (const _ of [1, 2]) {
+      expect(await entities([product(7)], SELECTION)).toEqual([{ id: "7", loads: 3 }]);
+      await settle();
+    }
+    expect(loads).toHaveLength(3);
   });
 
   it("loads an entity once for requests that ask for it at the same time", async () => {

@@ -184,8 +184,6 @@ export interface Differences {
   readonly differing: number;
   /** Of stored responses. */
   readonly hits: number;
-  /** Comparisons of stored responses in the mode `observe`. */
-  readonly compared: { readonly same: number; readonly different: number };
   /** Of the differences, in words. */
   readonly first: string;
 }
@@ -203,7 +201,6 @@ export async function differences(
 ): Promise<Differences> {
   const random = seededRandom(seed);
   let [asked, differing, hits, first] = [0, 0, 0, ""];
-  const compared = { none: 0, same: 0, different: 0 };
   const isOver = (): boolean => endsAtFirst && differing > 0;
   for (let done = 0; done < queries && !isOver(); done += QUERIES_OF_A_SCHEMA) {
     const world = new World();
@@ -216,7 +213,6 @@ export async function differences(
         identify: ({ user }) => user,
         privacy: { requireScope: false },
         onEvent: (event) => {
-          if (event.name === "read.observed") compared[event.comparison]++;
           if (event.name === "entry.served" && event.coordinate === "responses" && event.outcome === "hit") hits++;
         },
       });
@@ -267,5 +263,5 @@ export async function differences(
     }
     await Promise.all(processes.map(({ cache }) => cache.close()));
   }
-  return { asked, differing, hits, compared, first };
+  return { asked, differing, hits, first };
 }

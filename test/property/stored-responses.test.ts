@@ -76,19 +76,4 @@ describe("stored responses", () => {
     });
     await differ();
   }, 120_000);
-
-  const observe = ({ cache }: Process): void => void cache.setMode("observe", { coordinate: "responses" });
-
-  it("equal those that are executed for each request while they are observed", async () => {
-    const { differing, hits, compared } = await differences(2026, CONTROL / 2, observe);
-    expect([differing, hits, compared.different]).toEqual([0, 0, 0]);
-    expect(compared.same).toBeGreaterThan(CONTROL / 20);
-  }, 120_000);
-
-  it("are reported to differ while they are observed, if they lack the tags of what was read", async () => {
-    vi.spyOn(CollectedParts.prototype, "subjects").mockReturnValue([]);
-    const { differing, compared } = await differences(7, CONTROL / 2, observe);
-    expect(differing).toBe(0);
-    expect(compared.different).toBeGreaterThan(0);
-  }, 120_000);
 });

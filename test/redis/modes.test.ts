@@ -114,12 +114,12 @@ describe("The modes", () => {
     const [one, other, third] = processes as [Process, Process, Process];
     await Promise.all([
       one.cache.setMode("off", { coordinate: COORDINATE }),
-      other.cache.setMode("observe"),
+      other.cache.setMode("off"),
       third.cache.setMode("off", { coordinate: COORDINATE }),
     ]);
     for (const process of processes) await untilOutcome(process, OFF);
     await other.cache.setMode("on", { coordinate: COORDINATE });
-    for (const process of processes) await untilOutcome(process, "bypassed(MODE_OBSERVE)");
+    for (const process of processes) await untilOutcome(process, OFF);
     await third.cache.setMode("on");
     for (const process of processes) await untilOutcome(process, "hit");
   });
@@ -129,8 +129,7 @@ describe("The modes", () => {
     const { processes } = startFleet(() => new Cluster([...nodes]), 2);
     const [one, other] = processes as [Process, Process];
     await untilOutcome(other, "hit");
-    await one.cache.setMode("observe", { coordinate: COORDINATE });
-    await untilOutcome(other, "bypassed(MODE_OBSERVE)");
+    await one.cache.setMode("off", { coordinate: COORDINATE });
     await one.cache.setMode("off");
     await untilOutcome(other, OFF);
     await other.cache.setMode("on");

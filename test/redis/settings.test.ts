@@ -48,7 +48,7 @@ describe("The settings on one server", () => {
       const client = connect();
       const [one, two] = [start(client, prefix), start(client, prefix)];
       for (const process of [one, two]) await untilHit(process);
-      await one.cache.setMode("observe", { coordinate: "Query.other" });
+      await one.cache.setMode("off", { coordinate: "Query.other" });
       await read(two);
       const settings = async (): Promise<unknown> => {
         const text = (await client.get(`${prefix}:#settings`).catch(() => "")) || "{}";

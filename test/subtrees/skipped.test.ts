@@ -241,32 +241,6 @@ describe("modes", () => {
       expect(count("title")).toBe(before);
     },
   );
-
-  it("`observe` of the field gives callers what an execution returns", async () => {
-    const { ask, cache, events } = open();
-    await ask("{ page { title } }");
-    await cache.setMode("observe", { coordinate: "Query.page" });
-    await settle();
-    for (let time = 2; time <= 4; time++)
-      expect((await ask("{ page { title } }")).data).toEqual({ page: { title: `title ${time}` } });
-    expect(events.filter(({ name }) => name === "read.observed").length).toBeGreaterThan(0);
-    await cache.setMode("on", { coordinate: "Query.page" });
-    await settle();
-    await ask("{ page { title price } }");
-    const { data } = await ask("{ page { title price } }");
-    expect((await ask("{ page { title price } }")).data).toEqual(data);
-  });
-
-  it("`observe` of a nested field shows what its source returns", async () => {
-    const { ask, cache, count, skipped } = open();
-    await ask(query);
-    await cache.setMode("observe", { coordinate: "Page.price" });
-    await settle();
-    for (let time = 2; time <= 3; time++)
-      expect((await ask(query)).data).toEqual({ page: { title: `title ${time}`, price: time } });
-    expect(count("page")).toBe(1);
-    expect(skipped()).toEqual(["MODE Page.price"]);
-  });
 });
 
 it("the keys of all builds of a request count against its limit: aliases do not multiply it", async () => {

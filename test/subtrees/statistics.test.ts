@@ -38,18 +38,6 @@ describe("events", () => {
     expect(refused.some((event) => event.isSubtree === true)).toBe(true);
     expect(refused.some((event) => event.isSubtree === undefined)).toBe(true);
   });
-
-  it("say that a bypass and an observed read were those of a subtree", async () => {
-    const { ask, cache, takeEvents, clock } = watchedSite();
-    await ask("{ posts { id } }");
-    await cache.setMode("observe", { coordinate: "Query.posts" });
-    await clock.advance(1_000);
-    takeEvents("");
-    await ask("{ posts { id } }");
-    const names = takeEvents("Query.posts");
-    expect(names).toContain("resolver.bypassed* true");
-    expect(names).toContain("read.observed* true");
-  });
 });
 
 describe("cacheInspection.fields", () => {

@@ -26,7 +26,7 @@ export type Command =
   /** Reads `key`, and stops this process with its answer, as serverless platforms do. First awaits `cache.settled()` if it `settles`. */
   | { readonly do: "answer"; readonly key: string; readonly loadMs: number; readonly settles: boolean }
   | { readonly do: "invalidate"; readonly tag: string }
-  | { readonly do: "setMode"; readonly mode: "off" | "observe" | "on" };
+  | { readonly do: "setMode"; readonly mode: "off" | "on" };
 
 export interface Report {
   /** The distinct values that were read. */

@@ -191,11 +191,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     const tier = this.#tier;
     if (typeof names === "string") return requests.bypass(id, names);
     const reason = tier.modes.reasonOf(this.name);
-    if (reason === "MODE_OFF") return requests.bypass(id, reason);
-    if (reason === "MODE_OBSERVE") {
-      requests.reportBypassed(reason);
-      return tier.observe(requests.requestOf(id, names), () => requests.loadUncached(id)) as Promise<Value>;
-    }
+    if (reason !== undefined) return requests.bypass(id, reason);
     const cleared = this.#cleared.get(names.memoKey);
     const read = (isForced: boolean): Promise<Value> =>
       tier.read(requests.requestOf(id, names, isForced), nesting) as Promise<Value>;

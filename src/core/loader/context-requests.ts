@@ -7,7 +7,7 @@ import type { Channel } from "../telemetry/channel.js";
 import type { Logger } from "../telemetry/log-listener.js";
 import type { Invalidation } from "../tier/invalidation/invalidate.js";
 import type { Reads } from "../tier/read/reads.js";
-import { type Compare, type ReadRequest, type RequestTags, ResultTags } from "../tier/request/request.js";
+import { type ReadRequest, type RequestTags, ResultTags } from "../tier/request/request.js";
 import type { ModeReason } from "../tier/shared/modes.js";
 import type { Variants } from "../tier/shared/variants.js";
 import { createBatchSource, type IdLoad } from "./batch-source.js";
@@ -109,7 +109,7 @@ export class ContextRequests<Id, Value, Context> {
 
   /** `isForced`: it asks the source, whatever the store has. */
   requestOf(id: Id, names: IdKey, isForced = false): ReadRequest {
-    const { options, mayExist, parts } = this.definition;
+    const { mayExist, parts } = this.definition;
     const { coordinate, policy } = this;
     const { key, identity } = names;
     const tags = this.#resultTags === undefined ? names.tags : new ResultTags(names.tags, this.#resultTags);
@@ -125,7 +125,6 @@ export class ContextRequests<Id, Value, Context> {
       batch: this,
       owner: this,
       wantsYoung: observer?.collector?.wantsYoung === true,
-      compare: options.compare as Compare | undefined,
       caller: undefined,
       input: this.#isPrivate ? undefined : () => id,
       mayExist: mayExist && (() => mayExist(id)),
@@ -136,7 +135,6 @@ export class ContextRequests<Id, Value, Context> {
       changed: () => (this.readIdentity() === identity ? undefined : contextChanged(coordinate, "identity")),
       excess: () => load?.mistake && { kind: "unkeyable", error: load.mistake },
       signals: () => parts.signals.of(coordinate, this.#context),
-      toSample: () => this.requestOf(id, names),
       onRead: observer && ((report) => observer.onRead(coordinate, report, undefined, key)),
       onMiss: (entry, now) => observer?.onMiss?.({ key, policy, tags, entry, now }),
     };
@@ -152,15 +150,11 @@ export class ContextRequests<Id, Value, Context> {
   }
 
   bypass(id: Id, reason: LoaderBypassReason): Promise<Value> {
-    this.reportBypassed(reason);
-    return this.loadUncached(id);
-  }
-
-  loadUncached(id: Id): Promise<Value> {
+    this.#reportBypassed(reason);
     return this.#source.load(this.#idLoad(id, undefined));
   }
 
-  reportBypassed(reason: LoaderBypassReason): void {
+  #reportBypassed(reason: LoaderBypassReason): void {
     const { coordinate } = this;
     const error = this.#mistakeOf(reason);
     this.definition.parts.channel.publish({

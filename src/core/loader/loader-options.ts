@@ -61,11 +61,6 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
    * returns one boolean per id, in order, and true if it does not know.
    */
   readonly exists?: ExistenceGuard<Id>;
-  /**
-   * Returns whether a stored value is the same as one that `batch` has just returned, while the mode of the loader is
-   * `observe`. Both are copies. Must be synchronous. Default: a deep comparison of what is stored.
-   */
-  readonly compare?: (stored: Value, loaded: Value) => boolean;
   /** The maximum number of ids per call of `batch`. Default: no limit. */
   readonly maxBatchSize?: number;
   /**
@@ -105,7 +100,6 @@ const OWN_OPTIONS: Readonly<Record<OwnOption, (value: unknown) => string | undef
     typeof (value as { readonly has?: unknown } | null)?.has === "function"
       ? undefined
       : "an object with the method has",
-  compare: aFunction,
   batchScheduleFn: aFunction,
   maxBatchSize: (value) => (Number.isInteger(value) && (value as number) >= 1 ? undefined : "an integer of at least 1"),
   idOf: (value) => (typeof value === "function" || value === false ? undefined : "a function or false"),

@@ -8,7 +8,6 @@ import { identityOf } from "../loader/identity.js";
 import type { Observer } from "../loader/request-states.js";
 import type { CacheParts } from "../parts.js";
 import type { Policy } from "../policy/policy.js";
-import type { ObservedOutcome } from "../telemetry/events.js";
 import { NO_TAGS, type ReadReport, type ReadRequest, type RequestTags, ResultTags } from "../tier/request/request.js";
 import { Admission } from "./admission.js";
 import { type OperationPlan, OperationPlanner } from "./operation-plan.js";
@@ -16,7 +15,6 @@ import type { ResolvedResponses } from "./options.js";
 import {
   leasedExecution,
   type Operation,
-  observedExecution,
   type ResponseAge,
   type ResponseExecution,
   UNRECORDED,
@@ -90,8 +88,8 @@ export class ResponseCache {
     if (plan === undefined || plan.obstacle !== undefined) return undefined;
     const override = requestStates.overrideOf(operation.context);
     if (override === "BYPASS" || tier.loads.enclosing() !== undefined) return undefined;
-    if (tier.modes.reasonOf(RESPONSES) === "MODE_OFF") return undefined;
-    if (plan.coordinates.some((coordinate) => tier.modes.reasonOf(coordinate) !== undefined)) return undefined;
+    if ([RESPONSES, ...plan.coordinates].some((coordinate) => tier.modes.reasonOf(coordinate) !== undefined))
+      return undefined;
     const learned = getOrMake(this.#learned, plan.digest, () => ({ isCacheable: undefined, isPrivate: false }));
     const isExpected = (this.#usesPolicies ? plan.ownMaxAge : plan.hintedMaxAge) > 0;
     if (!(learned.isCacheable ?? isExpected)) {
@@ -131,12 +129,6 @@ export class ResponseCache {
       admission.hit(plan.digest, key.digest);
       return this.#served(near.value, report, named);
     }
-    const reason = "MODE_OBSERVE";
-    const isObserved = tier.modes.reasonOf(RESPONSES) === reason;
-    if (isObserved) {
-      channel.publish({ name: "resolver.bypassed", coordinate: RESPONSES, digest: "", reason });
-      observer?.onRead(RESPONSES, { outcome: "bypassed", isPrivate, reason }, undefined, key);
-    }
     const isAdmitted = isForced || admission.admits(plan.digest, key.digest);
     return new Promise((resolve) => {
       const execute = (execution = UNRECORDED): void => resolve({ kind: "execute", execution });
@@ -164,19 +156,9 @@ export class ResponseCache {
           observer?.onRead(RESPONSES, one, undefined, key);
         },
       };
-      const source = (outcome: ObservedOutcome | undefined): Promise<unknown> => {
-        if (outcome === "hit" || outcome === "stale") admission.hit(plan.digest, key.digest);
-        else if (!isAdmitted) admission.passed(plan.digest, key.digest);
-        const { execution, response } = observedExecution(isPrivate, this.options.extensions);
-        execute(execution);
-        return response;
-      };
-      const observe = (): Promise<unknown> => tier.observe(request, source, isAdmitted);
-      const read = isObserved ? observe() : isAdmitted ? tier.read(request, "none") : tier.peek(request);
+      const read = isAdmitted ? tier.read(request, "none") : tier.peek(request);
       read.then(
         (value) => {
-          // The execution of an observed response has begun.
-          if (isObserved) return;
           if (value instanceof StoredText && report !== undefined) {
             // That of the own execution is no hit.
             if (report.outcome !== "loaded") admission.hit(plan.digest, key.digest);

@@ -78,24 +78,6 @@ export const UNRECORDED: ResponseExecution = {
   abandon: () => undefined,
 };
 
-/** Returns an execution whose response is only compared with the stored one: as it would be stored. That rejects if there is none. */
-export function observedExecution(
-  isPrivate: boolean,
-  extensions: readonly string[],
-): { readonly execution: ResponseExecution; readonly response: Promise<StoredText> } {
-  const response = new Deferred<StoredText>();
-  const abandon = (): void => response.reject(new Error("there is no response to compare"));
-  const end = async (executed: ExecutedResponse): Promise<undefined> => {
-    try {
-      if (hasFailed(executed)) abandon();
-      else response.resolve(storedOf(executed, extensions));
-    } catch {
-      abandon();
-    }
-  };
-  return { execution: { isPrivate, end, abandon }, response: response.promise };
-}
-
 /** What the execution of a load knows of its response, and what happens when it has ended. */
 export interface ExecutionLoad {
   readonly parts: CollectedParts;

@@ -63,7 +63,6 @@ export class SubtreeField {
     const own = subtreeRule(rule, plan, parts, fragments);
     this.#cached = new CachedField(own, (_source, _args, context, info) => this.#load(context, info), parts, {
       existence: undefined,
-      compare: undefined,
       onRead: (report, info) => {
         callOf(info).report = report;
       },

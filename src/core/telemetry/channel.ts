@@ -65,11 +65,8 @@ export class Channel {
 
   publish(event: Exclude<CacheEvent, FrequentEvent>): void {
     this.#counters?.count(event);
-    if (this.hotKeys !== undefined) {
-      // The bypass of an observed read has no digest.
-      const isRead = event.name === "resolver.bypassed" || event.name === "read.observed";
-      if (isRead && event.digest !== "") this.hotKeys.add(event.coordinate, event.digest);
-    }
+    if (this.hotKeys !== undefined && event.name === "resolver.bypassed" && event.digest !== "")
+      this.hotKeys.add(event.coordinate, event.digest);
     this.#deliver(event, this.#listeners);
   }
 

@@ -1,14 +1,4 @@
-import type {
-  BypassReason,
-  CacheEvent,
-  Comparison,
-  FrequentEvent,
-  ObservedOutcome,
-  ReadOutcome,
-  ServedEvent,
-  SkipReason,
-  WatchedValue,
-} from "./events.js";
+import type { BypassReason, CacheEvent, FrequentEvent, ReadOutcome, ServedEvent, SkipReason } from "./events.js";
 
 /** Counts the events of this process by coordinate, since it started: those of subtrees apart from those of the entries of their field. */
 export class Counters {
@@ -57,19 +47,6 @@ export class Counters {
         counts.bypassed++;
         counts.bypasses.set(event.reason, (counts.bypasses.get(event.reason) ?? 0) + 1);
         break;
-      case "read.observed":
-        countObserved(counts, event.outcome, event.comparison);
-        countWatched(counts, event.comparison, event.watched);
-        break;
-      case "hit.sampled": {
-        const watched = countWatched(counts, event.comparison, event.watched);
-        if (watched === undefined) break;
-        watched.samples++;
-        if (event.comparison !== "different") break;
-        watched.staleSamples++;
-        watched.staleAgeMs.add(event.watched?.ageMs ?? 0);
-        break;
-      }
       case "load.started":
         counts.loads++;
         if (event.isRefresh) counts.refreshes++;
@@ -144,40 +121,6 @@ export interface Counts extends Record<ReadOutcome, number> {
   readonly loadMs: Durations;
   /** How long reads have waited for the loads of others. */
   readonly waitMs: Durations;
-  /** Undefined until a read is observed. */
-  observed: ObservedCounts | undefined;
-  /** Undefined until a stored value is compared with its source. */
-  watched: WatchedCounts | undefined;
-}
-
-/** What comparisons of stored values with their source have shown, of hits that were sampled and of observed reads. */
-export interface WatchedCounts {
-  /** Hits that were sampled and compared. */
-  samples: number;
-  /** Those of them that were outdated. */
-  staleSamples: number;
-  /** All comparisons. */
-  comparisons: number;
-  /** The sum of the ages of the values that were compared. */
-  agesMs: number;
-  /** For how long values were seen not to change, in total. */
-  unchangedMs: number;
-  /** How old the hits were that were sampled and outdated. */
-  readonly staleAgeMs: Durations;
-  /** The changes that were seen, by the time within which each of them happened. */
-  readonly changedMs: Durations;
-}
-
-/**
- * The counts of the reads of one coordinate in the mode `observe`: by what the cache would have done, how many of its
- * values were compared, and how many of these differed. Stale values have counts of their own, since they may differ.
- */
-export interface ObservedCounts extends Record<ObservedOutcome, number> {
-  reads: number;
-  compared: number;
-  different: number;
-  comparedStale: number;
-  differentStale: number;
 }
 
 /** What is known of the subtrees of one field. */
@@ -214,52 +157,6 @@ export const COUNTERS = [
   "readBytes",
 ] as const;
 
-export const NOTHING_OBSERVED: Readonly<ObservedCounts> = {
-  reads: 0,
-  hit: 0,
-  stale: 0,
-  miss: 0,
-  bypassed: 0,
-  compared: 0,
-  different: 0,
-  comparedStale: 0,
-  differentStale: 0,
-};
-
-/** The numbers of `WatchedCounts`. */
-export const NOTHING_WATCHED: Readonly<Omit<WatchedCounts, "staleAgeMs" | "changedMs">> = {
-  samples: 0,
-  staleSamples: 0,
-  comparisons: 0,
-  agesMs: 0,
-  unchangedMs: 0,
-};
-
-function countObserved(counts: Counts, outcome: ObservedOutcome, comparison: Comparison): void {
-  counts.observed ??= { ...NOTHING_OBSERVED };
-  const { observed } = counts;
-  observed.reads++;
-  observed[outcome]++;
-  if (comparison === "none") return;
-  observed[outcome === "stale" ? "comparedStale" : "compared"]++;
-  if (comparison === "different") observed[outcome === "stale" ? "differentStale" : "different"]++;
-}
-
-function countWatched(
-  counts: Counts,
-  comparison: Comparison,
-  value: WatchedValue | undefined,
-): WatchedCounts | undefined {
-  if (comparison === "none" || value === undefined) return undefined;
-  counts.watched ??= { ...NOTHING_WATCHED, staleAgeMs: new Durations(), changedMs: new Durations() };
-  const { watched } = counts;
-  watched.comparisons++;
-  watched.agesMs += value.ageMs;
-  if (comparison === "same") watched.unchangedMs += value.newMs;
-  else if (value.newMs > 0) watched.changedMs.add(value.newMs);
-  return watched;
-}
-
 function emptyCounts(): Counts {
   const counts = Object.fromEntries(COUNTERS.map((name) => [name, 0])) as Record<(typeof COUNTERS)[number], number>;
   return {
@@ -267,8 +164,6 @@ function emptyCounts(): Counts {
     bypasses: new Map(),
     loadMs: new Durations(),
     waitMs: new Durations(),
-    observed: undefined,
-    watched: undefined,
   };
 }
 

@@ -1,10 +1,9 @@
 import type { CachedError } from "../base/errors.js";
 
 /**
- * How a field, a loader or everything uses the cache. `off`: neither look up nor store. `observe`: look up and store, but
- * always answer from the source, and compare. `on`: use the cache.
+ * How a field, a loader or everything uses the cache. `off`: neither look up nor store. `on`: use the cache.
  */
-export type Mode = "off" | "observe" | "on";
+export type Mode = "off" | "on";
 
 /**
  * How a read ended.
@@ -32,7 +31,6 @@ export type BypassReason =
   | "DOES_NOT_EXIST"
   | "REQUESTED"
   | "MODE_OFF"
-  | "MODE_OBSERVE"
   | "KEY_COLLISION"
   | "ABORTED"
   | "CLOSED";
@@ -52,7 +50,6 @@ export const CALLS_SOURCE: Readonly<Record<BypassReason, boolean>> = {
   DOES_NOT_EXIST: false,
   REQUESTED: true,
   MODE_OFF: true,
-  MODE_OBSERVE: true,
   KEY_COLLISION: false,
   ABORTED: false,
   CLOSED: false,
@@ -76,23 +73,6 @@ export type SkipReason =
   | "CONTEXT_READ"
   | "CONTEXT_FROZEN"
   | "UNSTORABLE";
-
-/** What the cache would have done with a read whose mode is `observe`. `miss`: the value would have been loaded. */
-export type ObservedOutcome = "hit" | "stale" | "miss" | "bypassed";
-
-/** Whether the value that the cache would have served is the one that the source has returned. `none`: not compared. */
-export type Comparison = "same" | "different" | "none";
-
-/** What a comparison of a stored value with its source says about how often the source changes. Milliseconds. */
-export interface WatchedValue {
-  /** How old the stored value was. */
-  readonly ageMs: number;
-  /**
-   * The part of its age that no earlier comparison in this process has covered. 0 if an earlier one has found a change.
-   * The value has changed within this time, or has not.
-   */
-  readonly newMs: number;
-}
 
 /**
  * The call that asked for an invalidation.
@@ -137,26 +117,6 @@ export type CacheEvent =
   | ({ readonly name: "entry.served"; readonly outcome: Exclude<ReadOutcome, "bypassed"> } & Subject)
   /** A read bypassed the cache. `error` is set if there is a mistake to correct. */
   | ({ readonly name: "resolver.bypassed"; readonly reason: BypassReason; readonly error?: CachedError } & Subject)
-  /** A read in the mode `observe` has ended: what the cache would have done, and whether its value was up to date. */
-  | ({
-      readonly name: "read.observed";
-      readonly outcome: ObservedOutcome;
-      readonly comparison: Comparison;
-      /** Set if the values were compared. */
-      readonly watched?: WatchedValue;
-    } & Subject)
-  /**
-   * A hit was compared with its source, after it was served: see the options in `sampling`. `isRefresh`: with the value of
-   * the refresh that it has started, and not of a call for this purpose.
-   */
-  | ({
-      readonly name: "hit.sampled";
-      readonly isRefresh: boolean;
-      readonly comparison: Comparison;
-      readonly watched?: WatchedValue;
-    } & Subject)
-  /** The option `compare` threw, or returned something other than true or false. */
-  | ({ readonly name: "comparison.failed"; readonly error: unknown } & Subject)
   /** A resolver or batch function is about to be called. One event per key, even if a call gets many keys. */
   | ({ readonly name: "load.started"; readonly isRefresh: boolean } & Subject)
   /** It returned. */

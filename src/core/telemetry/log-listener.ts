@@ -1,5 +1,5 @@
 import { ignoreRejection } from "../base/deferred.js";
-import { CachedError, inOneLine, messageOf } from "../base/errors.js";
+import { inOneLine, messageOf } from "../base/errors.js";
 import type { Listener } from "./events.js";
 
 /**
@@ -34,8 +34,6 @@ export function logListener(logger: Logger, contextReads: ContextReads): Listene
       logger.info(`graphql-cached: the mode of ${what} is ${event.mode} now; it was ${event.previous}`);
     } else if (event.name === "purge.failed") {
       warnOnce(event.name, PURGE_FAILED);
-    } else if (event.name === "comparison.failed") {
-      warnOnce(`${event.coordinate} ${event.name}`, comparisonMessage(event.coordinate, event.error));
     } else if (event.name === "context.read") {
       contextReads.add(event.coordinate, event.property);
     } else if (event.name === "selection.read" || event.name === "tag.mistaken") {
@@ -119,12 +117,6 @@ const MEANWHILE = {
 /** What a function of the application throws may contain credentials. */
 const PURGE_FAILED =
   "`invalidation.purge` has failed, so a CDN can serve what was invalidated until its time is over; listen to the event `purge.failed` to see why";
-
-/** What a function of the application throws may contain values. */
-const comparisonMessage = (coordinate: string, error: unknown): string =>
-  error instanceof CachedError
-    ? error.message
-    : `\`${coordinate}\`: \`compare\` threw an exception, so values are not compared; listen to the event \`comparison.failed\` to see it`;
 
 const unsharedMessage = (coordinate: string, error: unknown): string =>
   `\`${coordinate}\`: two loads of a key in a row failed with an error that concerns one caller only, so for a moment each caller loads for itself: ${inOneLine(messageOf(error))}; ` +

@@ -58,11 +58,6 @@ export const METRICS = {
     "Store operations that failed or exceeded their time budget",
     "operation",
   ),
-  "graphql_cached.samples": counter(
-    "hit",
-    "Hits that were compared with their source: same, or different if they were outdated",
-    "coordinate comparison subtree",
-  ),
   "graphql_cached.subtree.skips": counter(
     "request",
     "Requests that were executed without the subtree of a field, or whose subtree was not stored, by reason",
@@ -247,8 +242,4 @@ function collectCounts(counts: Counts, own: Attributes, observe: Observe): void 
   observe("graphql_cached.loads", counts.loads, own);
   observe("graphql_cached.load.failures", counts.failedLoads, own);
   observe("graphql_cached.write.refusals", counts.refusedStores, own);
-  const { samples = 0, staleSamples = 0 } = counts.watched ?? {};
-  if (samples === 0) return;
-  observe("graphql_cached.samples", samples - staleSamples, { ...own, comparison: "same" });
-  observe("graphql_cached.samples", staleSamples, { ...own, comparison: "different" });
 }

@@ -80,7 +80,6 @@ const KEPT: ReadonlySet<CacheEvent["name"]> = new Set<CacheEvent["name"]>([
   "sharing.suspended",
   "lifetime.refused",
   "signal.refused",
-  "comparison.failed",
   "value.refused",
   "entry.corrupt",
   "lease.lost",

@@ -90,8 +90,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
         name: "fields",
         text: `fields(window: $window) { coordinate maxAge scope mode
           stats { ${COUNTS} refusedStores storedBytes loadMs { ${DURATIONS} } waitMs { ${DURATIONS} } }
-          bypasses { reason reads }
-          observed { reads hit stale miss bypassed hitRatio compared different differentRatio comparedStale differentStale } }`,
+          bypasses { reason reads } }`,
         older:
           "fields { coordinate maxAge stats { reads hit stale staleIfError loaded coalesced bypassed loads failedLoads } }",
       },
@@ -110,24 +109,6 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
         name: "fields",
         text: `fields { coordinate variant breaker { process state since } policy { maxAge maxAgeLimit staleWhileRevalidate refresh
           neverExpires staleIfError negativeMaxAge jitter earlyRefresh scope readOnly key tags profile version followsHints } }`,
-        older: "fields { coordinate }",
-      },
-    ],
-  },
-  advice: {
-    kind: "query",
-    variables: WINDOW,
-    sections: [
-      {
-        name: "advice",
-        text: `advice(window: $window) { coordinate kind reason diff
-          current { maxAge staleWhileRevalidate loadsPerSecond staleRatio maxStaleRatio }
-          proposed { maxAge staleWhileRevalidate loadsPerSecond staleRatio maxStaleRatio }
-          saving { loadsPerSecond loadMsPerSecond } }`,
-      },
-      {
-        name: "fields",
-        text: "fields(window: $window) { coordinate sampled { samples stale staleRatio staleAgeMs { p50Ms } } }",
         older: "fields { coordinate }",
       },
     ],

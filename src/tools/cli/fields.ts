@@ -1,20 +1,18 @@
 import type { CacheFieldStats, CacheMode, CacheSubtreeStats } from "../../generated/schema.js";
 import { serverCommand, show } from "./command.js";
 import { chosen, inspect } from "./inspection.js";
-import { OBSERVED, observationText } from "./mode.js";
 import { compact, percent, printable, wrapRows } from "./terminal.js";
 
 const HELP = `Usage: graphql-cached fields [<coordinate>...] [options]
 
 Lists the cached fields and the loaders, or those of the given coordinates:
-policy, key, tags, mode, what observe has measured, and what their subtrees
-did. Durations are in seconds. Settings that are off, such as staleWhileRevalidate: 0, are left out.
+policy, key, tags, mode, and what their subtrees did. Durations are in seconds. Settings that are off, such as staleWhileRevalidate: 0, are left out.
 
 Options:
   --json                     print the fields as JSON, with all settings`;
 
 /** A field or loader, as far as the server describes it. */
-type Field = Pick<CacheFieldStats, "coordinate" | "maxAge" | "scope" | "policy" | "observed" | "subtrees"> & {
+type Field = Pick<CacheFieldStats, "coordinate" | "maxAge" | "scope" | "policy" | "subtrees"> & {
   readonly mode?: CacheMode;
 };
 
@@ -44,7 +42,7 @@ export const fields = serverCommand("fields", HELP, {}, async ({ values, positio
   const { sections, notes } = await inspect(await connect(), [
     {
       name: "fields",
-      text: `fields { coordinate maxAge scope policy { ${ASKED.join(" ")} key tags } mode ${OBSERVED} }`,
+      text: `fields { coordinate maxAge scope policy { ${ASKED.join(" ")} key tags } mode }`,
       older: "fields { coordinate maxAge scope }",
     },
     {
@@ -63,7 +61,7 @@ export const fields = serverCommand("fields", HELP, {}, async ({ values, positio
   show(terminal, values.json === true ? { fields: found, notes } : undefined, lines, notes);
 });
 
-function describe({ coordinate, maxAge, scope, policy, mode = "ON", observed, subtrees }: Field): string[] {
+function describe({ coordinate, maxAge, scope, policy, mode = "ON", subtrees }: Field): string[] {
   const settings = policy ?? { maxAge, scope };
   // A field has them only with this setting, which the inspection does not list.
   const rows: [string, string][] = [
@@ -76,7 +74,6 @@ function describe({ coordinate, maxAge, scope, policy, mode = "ON", observed, su
       ["tags", policy.tags == null ? "computed by the loader" : policy.tags.join(", ") || "none"],
     );
   if (mode !== "ON") rows.push(["mode", mode.toLowerCase()]);
-  if (observed != null) rows.push(["observed", observationText(observed)]);
   if (subtrees != null && (subtrees.stats.reads > 0 || subtrees.skipped.length > 0))
     rows.push(["subtrees", subtreesText(subtrees)]);
   return [printable(coordinate), ...wrapRows(rows, 10)];

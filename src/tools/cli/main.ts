@@ -1,12 +1,10 @@
 import { messageOf } from "../../core/base/errors.js";
 import { VERSION } from "../../core/base/version.js";
-import { advise } from "./advise.js";
 import { check } from "./check.js";
 import type { Command } from "./command.js";
 import { entry } from "./entry.js";
 import { fields } from "./fields.js";
 import { invalidate } from "./invalidate.js";
-import { mode } from "./mode.js";
 import { CliError, jsonText, printable, type Terminal, wrap } from "./terminal.js";
 import { top } from "./top.js";
 import { watch } from "./watch.js";
@@ -36,18 +34,16 @@ export async function main(argv: readonly string[], terminal: Terminal): Promise
   }
 }
 
-const COMMANDS: Readonly<Record<string, Command>> = { check, fields, advise, top, entry, invalidate, mode, watch };
+const COMMANDS: Readonly<Record<string, Command>> = { check, fields, top, entry, invalidate, watch };
 
 const HELP = `Usage: graphql-cached <command> [options]
 
 Commands:
   check <file>...         find mistakes in the caching policies of a schema
   fields [<coordinate>...] cached fields with policy, key, tags and mode
-  advise [<coordinate>...] longer or shorter maxAge, by what was measured
   top                     fields, hot keys and processes, refreshed
   entry <coordinate>      the entry of one key, and why it is not served
   invalidate <coordinate> one entry, a whole field, a tag, or everything
-  mode [<coordinate>]     switch the cache off, on, or only observe it
   watch                   events and invalidations as they happen
 
 graphql-cached <command> --help says more about a command, and

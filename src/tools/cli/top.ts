@@ -3,13 +3,11 @@ import type {
   CacheHotKey,
   CacheHotKeys,
   CacheModeSetting,
-  CacheObservation,
   CacheProcess,
   CacheStats,
 } from "../../generated/schema.js";
 import { readNumber, serverCommand, show } from "./command.js";
 import { type Inspected, type InspectedSection, inspect } from "./inspection.js";
-import { OBSERVED } from "./mode.js";
 import { type Column, type Look, NAME_WIDTH, tableOf } from "./table.js";
 import { CliError, compact, duration, noteLines, painter, percent, printable, WIDTH, wrap } from "./terminal.js";
 
@@ -25,8 +23,7 @@ type Order = (typeof ORDERS)[number];
 const HELP = `Usage: graphql-cached top [options]
 
 Shows which fields and loaders are read most, how many reads the cache serves,
-what observe has measured, the hot keys and the processes. In a terminal, it
-refreshes until Ctrl+C, with the reads and loads a second in between, in its
+the hot keys and the processes. In a terminal, it refreshes until Ctrl+C, with the reads and loads a second in between, in its
 width and in colours; NO_COLOR=1 turns them off, FORCE_COLOR=1 on elsewhere.
 
 Options:
@@ -39,7 +36,7 @@ Options:
   --json                     print once, as JSON`;
 
 /** Counts of a field or loader, as far as the server has them. */
-interface Field extends Pick<CacheFieldStats, "coordinate" | "observed"> {
+interface Field extends Pick<CacheFieldStats, "coordinate"> {
   /** Whether these are the counts of its subtrees. */
   readonly isSubtree?: boolean;
   readonly stats: Omit<CacheStats, "loadMs"> & Partial<Pick<CacheStats, "loadMs">>;
@@ -100,7 +97,7 @@ const STATS = "reads hit stale staleIfError loads failedLoads";
 const sectionsOf = (limit: number, isOnce: boolean): readonly InspectedSection[] => [
   {
     name: "fields",
-    text: `fields(window: $window) { coordinate stats { ${STATS} hitRatio loadMs { p90Ms } } ${OBSERVED} }`,
+    text: `fields(window: $window) { coordinate stats { ${STATS} hitRatio loadMs { p90Ms } } }`,
     older: `fields { coordinate stats { ${STATS} } }`,
   },
   { name: "hotKeys", text: hotKeysText(limit, "source"), older: hotKeysText(limit, ""), isOptional: true },
@@ -237,10 +234,6 @@ function pageOf({ sections, notes }: Inspected, { order, limit, isServer, look, 
   const lines = ["", ...tableOf("FIELD OR LOADER", shown, columns, look)];
   if (fields.length === 0) lines.push("No cached fields or loaders.");
   if (fields.length > limit) lines.push(`and ${fields.length - limit} more; --limit shows them`);
-  const observed = fields.flatMap(({ coordinate, observed: seen }) =>
-    seen == null ? [] : [[coordinate, seen] as const],
-  );
-  if (observed.length > 0) lines.push("", ...tableOf("OBSERVED", observed.slice(0, limit), OBSERVED_COLUMNS, look));
   const hotKeys = sections.hotKeys as CacheHotKeys | undefined;
   if (hotKeys !== undefined) {
     const keyColumns: Column<CacheHotKey>[] = [
@@ -256,19 +249,6 @@ function pageOf({ sections, notes }: Inspected, { order, limit, isServer, look, 
   if (processes !== undefined) lines.push("", ...processLines(processes, limit, isServer, look));
   return notes.length > 0 ? [...lines, "", ...noteLines(notes, look.width)] : lines;
 }
-
-/** What `observe` has found. Values that were stale may differ. */
-const OBSERVED_COLUMNS: readonly Column<CacheObservation>[] = [
-  { title: "READS", width: 6, textOf: ({ reads }) => compact(reads) },
-  { title: "HIT", width: 5, textOf: ({ hitRatio }) => percent(hitRatio) },
-  { title: "COMPARED", width: 8, rank: 1, textOf: ({ compared }) => compact(compared) },
-  {
-    title: "DIFFERENT",
-    width: 9,
-    textOf: ({ different }) => compact(different),
-    colorOf: ({ different }) => (different > 0 ? "red" : undefined),
-  },
-];
 
 const PROCESS_COLUMNS: readonly Column<CacheProcess>[] = [
   { title: "PID", width: 6, textOf: ({ pid }) => String(pid) },

@@ -1,11 +1,5 @@
 import type { Durations } from "../../core/telemetry/counters.js";
-import {
-  COUNTERS,
-  type Counters,
-  type Counts,
-  NOTHING_WATCHED,
-  type SubtreeCounts,
-} from "../../core/telemetry/counters.js";
+import { COUNTERS, type Counters, type Counts, type SubtreeCounts } from "../../core/telemetry/counters.js";
 
 /** Counts of one coordinate by name, without those that are 0: see `tallyOf`. */
 export type Tally = Readonly<Record<string, number>>;
@@ -27,27 +21,16 @@ const NO_COORDINATE = "";
 
 /**
  * Returns the counts of a coordinate in a flat form that can be added and subtracted by name: the counters,
- * `bypass.<reason>`, `observed.<name>`, `watched.<name>`, and of durations `<name>.<bucket>` and `<name>:us`, the sum in whole microseconds.
+ * `bypass.<reason>`, and of durations `<name>.<bucket>` and `<name>:us`, the sum in whole microseconds.
  */
 export function tallyOf(counts: Counts): Tally {
   const tally: Record<string, number> = {};
   for (const name of COUNTERS) if (counts[name] !== 0) tally[name] = counts[name];
   for (const [reason, reads] of counts.bypasses) tally[`bypass.${reason}`] = reads;
-  for (const [name, count] of Object.entries(counts.observed ?? {})) if (count !== 0) tally[`observed.${name}`] = count;
   addDurations(tally, "loadMs", counts.loadMs);
   addDurations(tally, "waitMs", counts.waitMs);
-  const { watched } = counts;
-  if (watched === undefined) return tally;
-  for (const name of WATCHED) {
-    const count = Math.round(watched[name]);
-    if (count !== 0) tally[`watched.${name}`] = count;
-  }
-  addDurations(tally, "staleAgeMs", watched.staleAgeMs);
-  addDurations(tally, "changedMs", watched.changedMs);
   return tally;
 }
-
-const WATCHED = Object.keys(NOTHING_WATCHED) as readonly (keyof typeof NOTHING_WATCHED)[];
 
 function addDurations(tally: Record<string, number>, name: string, { buckets, sumMs }: Durations): void {
   for (const [bucket, times] of buckets) tally[`${name}.${bucket}`] = times;

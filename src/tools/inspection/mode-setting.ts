@@ -36,7 +36,7 @@ export async function setMode(
 ): Promise<void> {
   const wanted = MODES.find((known) => known === mode);
   if (wanted === undefined)
-    throw optionInvalid(`${via}: expected the mode "off", "observe" or "on", got ${describeSetting(mode)}`);
+    throw optionInvalid(`${via}: expected the mode "off" or "on", got ${describeSetting(mode)}`);
   if (coordinate !== undefined && typeof coordinate !== "string")
     throw optionInvalid(
       `${via}: \`coordinate\`: expected a field such as "Query.movie", or the name of a loader, got ${describeSetting(coordinate)}; leave it out to set the mode of everything`,

@@ -1,11 +1,9 @@
 import { GraphQLError, type GraphQLScalarType } from "graphql";
 import type { CacheHandle } from "../../core/parts.js";
 import type {
-  CacheAdvice,
   CacheEntry,
   CacheFieldStats,
   CacheHotKeys,
-  CacheInspectionAdviceArgs,
   CacheInspectionEntryArgs,
   CacheInspectionEventsArgs,
   CacheInspectionFieldsArgs,
@@ -22,7 +20,6 @@ import type {
   CacheStats,
 } from "../../generated/schema.js";
 import { type AccessDetail, checkedAllow, isAllowed, untypedScalar, withCode } from "./access.js";
-import { adviceOf } from "./advice.js";
 import { describeEntry } from "./entry.js";
 import { describeProcesses, FleetView } from "./fleet-view.js";
 import { describeHotKeys } from "./hot-keys.js";
@@ -59,7 +56,6 @@ export function inspectionResolvers<Context>(
         await view.followModes();
         return fieldStatsOf(parts, await view.counts(window), await view.states());
       },
-      advice: (view, args) => coded(() => adviceOf(parts, view, args)),
       hotKeys: (_source, args, context) =>
         describeHotKeys(parts, args, (coordinate) => isAllowed(allow, context, { kind: "arguments", coordinate })),
       processes: async (view) => describeProcesses(await view.processes()),
@@ -96,7 +92,6 @@ export type InspectionResolvers = {
   readonly CacheInspection: {
     readonly stats: Resolver<FleetView, CacheInspectionStatsArgs, CacheStats>;
     readonly fields: Resolver<FleetView, CacheInspectionFieldsArgs, readonly CacheFieldStats[]>;
-    readonly advice: Resolver<FleetView, CacheInspectionAdviceArgs, readonly CacheAdvice[]>;
     readonly hotKeys: Resolver<unknown, CacheInspectionHotKeysArgs, CacheHotKeys>;
     readonly processes: Resolver<FleetView, unknown, readonly CacheProcess[]>;
     readonly modes: Resolver<FleetView, unknown, readonly CacheModeSetting[]>;

@@ -1,15 +1,13 @@
 import type { Variant } from "../../core/keys/key.js";
 import type { Policy, PolicySettings } from "../../core/policy/policy.js";
-import { COUNTERS, NOTHING_OBSERVED, type ObservedCounts, percentileOf } from "../../core/telemetry/counters.js";
+import { COUNTERS, percentileOf } from "../../core/telemetry/counters.js";
 import { CALLS_SOURCE } from "../../core/telemetry/events.js";
 import type {
   CacheBypass,
   CacheBypassReason,
   CacheDurations,
   CacheFieldStats,
-  CacheObservation,
   CachePolicy,
-  CacheSampling,
   CacheStats,
   CacheSubtreeSkip,
   CacheSubtreeSkipReason,
@@ -108,8 +106,6 @@ export function fieldStatsOf(
       stats,
       bypasses: stats.bypasses,
       mode: modeOf(parts, coordinate),
-      observed: observationOf(tally),
-      sampled: samplingOf(tally),
       subtrees: subtreesOf(parts, counts, states, { coordinate, tally, isDeclared: declared?.hasSubtrees === true }),
       // With many fields and processes these are long lists, so they are made only if they are asked for.
       get breaker() {
@@ -144,22 +140,6 @@ function subtreesOf(
       })
       .sort((a, b) => b.count - a.count),
   };
-}
-
-function observationOf(tally: Tally): CacheObservation | null {
-  const counts: ObservedCounts = { ...NOTHING_OBSERVED, ...Object.fromEntries(countsUnder(tally, "observed.")) };
-  if (counts.reads === 0) return null;
-  return {
-    ...counts,
-    hitRatio: counts.hit / counts.reads,
-    differentRatio: counts.compared === 0 ? null : counts.different / counts.compared,
-  };
-}
-
-function samplingOf(tally: Tally): CacheSampling | null {
-  const { "watched.samples": samples = 0, "watched.staleSamples": stale = 0 } = tally;
-  if (samples === 0) return null;
-  return { samples, stale, staleRatio: stale / samples, staleAgeMs: durationsOf(tally, "staleAgeMs") };
 }
 
 function policyOf({ policy, settings, key, tags }: Declared): CachePolicy {

@@ -68,7 +68,7 @@ export class LoadCounter {
 }
 
 /** The reasons that say nothing about a schema: an operator or a caller has asked for the source. */
-const ASKED_FOR: ReadonlySet<BypassReason> = new Set<BypassReason>(["REQUESTED", "MODE_OFF", "MODE_OBSERVE"]);
+const ASKED_FOR: ReadonlySet<BypassReason> = new Set<BypassReason>(["REQUESTED", "MODE_OFF"]);
 
 /** The loads of one coordinate. */
 export interface CoordinateLoads {

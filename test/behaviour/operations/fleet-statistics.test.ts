@@ -122,29 +122,6 @@ describe("cacheInspection.stats", () => {
     });
   });
 
-  it("show in each process which hits the others have compared with their source, and advice from all of them", async () => {
-    const { clock, process } = createFleet();
-    const sampling = { sampleRatio: 1 };
-    const [first, second] = [process({ sampling }), process({ sampling })];
-    for (let nth = 0; nth < 60; nth++) {
-      await first.ask('{ genre(name: "noir") }');
-      await second.ask('{ genre(name: "noir") }');
-      await clock.advance(1_000);
-    }
-    await clock.advance(INTERVAL_MS);
-    const shown =
-      "fields { coordinate sampled { samples stale staleAgeMs { count } } } advice { coordinate comparisons kind }";
-    const answers = await Promise.all([first, second].map(({ inspect }) => inspect(shown)));
-    expect(answers[0]).toEqual(answers[1]);
-    const { fields, advice } = answers[0] as { fields: readonly object[]; advice: readonly object[] };
-    const samples = 60 - 1 + 60;
-    expect(fields).toContainEqual({
-      coordinate: "Query.genre",
-      sampled: { samples, stale: 0, staleAgeMs: { count: 0 } },
-    });
-    expect(advice).toContainEqual({ coordinate: "Query.genre", comparisons: samples, kind: "NONE" });
-  });
-
   it("adds the counts of all processes, fields and loaders alike, as soon as they are reported", async () => {
     const { clock, process } = createFleet();
     const [one, two] = [process(), process()];
@@ -666,22 +643,6 @@ describe("cacheInspection.hotKeys", () => {
     for (const { names } of [one, two]) await names("late");
     await clock.advance(INTERVAL_MS);
     expect((await one.inspect(KEYS)).hotKeys).toMatchObject({ reads: 0, keys: [] });
-  });
-
-  it("counts each read of a key that is observed", async () => {
-    const { process } = createFleet();
-    const { cache, inspect, names } = process();
-    await cache.setMode("observe", { coordinate: "Name" });
-    await inspect("hotKeys { reads }");
-    for (const id of ["x", "x", "y"]) await names(id);
-    const { hotKeys } = await inspect("hotKeys { reads keys { coordinate reads } }");
-    expect(hotKeys).toEqual({
-      reads: 3,
-      keys: [
-        { coordinate: "Name", reads: 2 },
-        { coordinate: "Name", reads: 1 },
-      ],
-    });
   });
 
   it("shows arguments as clients write them, the parent's properties and ids, so that they lead to the entry", async () => {

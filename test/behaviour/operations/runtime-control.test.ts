@@ -114,9 +114,6 @@ describe("the mode off", () => {
     expect(await loadsOfTwoReads()).toBe(1);
     await cache.setMode("off", { coordinate: COORDINATE });
     expect(await loadsOfTwoReads()).toBe(2);
-    await cache.setMode("observe");
-    expect(await loadsOfTwoReads()).toBe(2);
-    expect(process.outcomes()).not.toHaveProperty("bypassed(MODE_OBSERVE)");
   });
 
   it("leaves other fields as they are", async () => {
@@ -231,11 +228,9 @@ describe("the mode off", () => {
     }
     const before = storeReads();
     expect([await readBoth(), source.loads, storeReads()]).toEqual([[1, 1], 1, before]);
-    for (const mode of ["off", "observe"] as const) {
-      await process.cache.setMode(mode);
-      source.version++;
-      expect(await readBoth()).toEqual([source.version, source.version]);
-    }
+    await process.cache.setMode("off");
+    source.version++;
+    expect(await readBoth()).toEqual([source.version, source.version]);
   });
 });
 
@@ -334,7 +329,7 @@ describe("cache.setMode", () => {
     await Promise.all([
       one.cache.setMode("off", { coordinate: COORDINATE }),
       other.cache.setMode("off", { coordinate: "Query.other" }),
-      one.cache.setMode("observe"),
+      one.cache.setMode("off"),
     ]);
     const reader = start({}, typeDefs);
     for (const process of [one, other, reader]) {
@@ -393,10 +388,10 @@ describe("cache.setMode", () => {
     const lines: string[] = [];
     const { start } = fakeWorld();
     const { cache } = start({ logger: { info: (line) => lines.push(line), warn: () => undefined } });
-    await cache.setMode("observe", { coordinate: COORDINATE });
+    await cache.setMode("off", { coordinate: COORDINATE });
     await cache.setMode("off");
     expect(lines).toEqual([
-      "graphql-cached: the mode of `Query.value` is observe now; it was on",
+      "graphql-cached: the mode of `Query.value` is off now; it was on",
       "graphql-cached: the mode of the cache is off now; it was on",
     ]);
   });
@@ -406,19 +401,7 @@ describe("the options for modes", () => {
   it("are checked when they are given", () => {
     const { start } = fakeWorld();
     expect(() => start({ initialMode: "ON" as never })).toThrow(
-      '`initialMode`: expected one of the modes off, observe and on, got "ON"',
-    );
-    const compare = (given: unknown) => () =>
-      memoryWorld().process(FIELD, { Query: { value: () => 1 } }, {}, { compare: given as never });
-    expect(compare([])).toThrow("applyCached: `compare`: expected an object of functions by coordinate");
-    expect(compare({ "Query.film": () => true })).toThrow(
-      '`compare["Query.film"]`: expected the coordinate of a cached',
-    );
-    expect(compare({ "Query.value": true })).toThrow('`compare["Query.value"]`: expected a function, got true');
-    const { cache } = start();
-    const batch = async (ids: readonly number[]) => ids;
-    expect(() => cache.loader({ name: "Thing", maxAge: 60, batch, compare: "id" as never })).toThrow(
-      '`compare`: expected a function, got "id"',
+      '`initialMode`: expected one of the modes off and on, got "ON"',
     );
   });
 });
@@ -441,14 +424,5 @@ describe("the option initialMode", () => {
       3,
       { "bypassed(MODE_OFF)": 2, loaded: 1, hit: 1 },
     ]);
-  });
-
-  it("gives way to the modes in the settings at once", async () => {
-    const { start } = fakeWorld();
-    await start().cache.setMode("observe", { coordinate: COORDINATE });
-    const process = start({ initialMode: "off" });
-    await settle();
-    await read(process);
-    expect(process.outcomes()).toEqual({ "bypassed(MODE_OBSERVE)": 1 });
   });
 });

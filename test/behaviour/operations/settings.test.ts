@@ -130,27 +130,11 @@ onEachStore("the settings", (world) => {
     const process = source.start(shared);
     await process.cache.setMode("off", { coordinate: COORDINATE });
     const early = await contentOf(store);
-    await process.cache.setMode("observe", { coordinate: COORDINATE });
-    await write(store, early);
-    await expect
-      .poll(async () => (await contentOf(store)).modes[COORDINATE]?.mode, { timeout: 10_000 })
-      .toBe("observe");
     await process.cache.setMode("on", { coordinate: COORDINATE });
     await write(store, early);
     // With the next change, a process also writes the later modes that it knows.
     await process.cache.setMode("on");
     expect((await contentOf(store)).modes[COORDINATE]?.mode).toBe("on");
-  });
-});
-
-onEachStore("the option initialMode", (world) => {
-  it("gives way to another mode that was set before the process began", async () => {
-    const shared = world();
-    const source = new Source();
-    await source.start(shared).cache.setMode("observe", { coordinate: COORDINATE });
-    const process = source.start(shared, { initialMode: "off" });
-    await untilOutcome(process, "bypassed(MODE_OBSERVE)");
-    expect(Object.keys(process.outcomes())).not.toContain("loaded");
   });
 });
 

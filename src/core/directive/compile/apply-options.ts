@@ -2,7 +2,6 @@
 import { CachedError, describeSetting } from "../../base/errors.js";
 import type { PolicySettings } from "../../policy/policy.js";
 import type { SchemaRules } from "../../schema-rules.js";
-import type { Compare } from "../../tier/request/request.js";
 
 /** Where a policy of the option `policies` was written, in messages. */
 export const POLICIES = "policies";
@@ -60,18 +59,4 @@ export function mistakeInCoordinate(option: string, coordinate: string, { fields
   return rule.subtree === undefined
     ? undefined
     : `${place}: expected a field without \`subtree: true\`, whose entries are not what its resolver returns; remove one of the two`;
-}
-
-/** Returns the option `compare`. Throws `CACHED_OPTION_INVALID` with all mistakes. */
-export function resolveCompare(given: unknown, rules: SchemaRules): ReadonlyMap<string, Compare> {
-  const example = '{ "Query.movie": (stored, loaded) => stored.id === loaded.id }';
-  const entries = recordOption(given, "compare", "functions by coordinate", example);
-  const mistakes = entries.flatMap(([coordinate, compare]) => {
-    const mistake = mistakeInCoordinate("compare", coordinate, rules);
-    if (mistake !== undefined) return [mistake];
-    if (typeof compare === "function") return [];
-    return [`\`compare["${coordinate}"]\`: expected a function, got ${describeSetting(compare)}`];
-  });
-  refuseMistakes(...mistakes);
-  return new Map(entries as [string, Compare][]);
 }

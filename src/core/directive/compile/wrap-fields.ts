@@ -12,7 +12,6 @@ import { getOrMake } from "../../base/multimap.js";
 import type { TypeFacts } from "../../loader/type-shapes.js";
 import { type CacheHandle, partsOf } from "../../parts.js";
 import type { FieldRule, InvalidationRule, SchemaRules } from "../../schema-rules.js";
-import type { Compare } from "../../tier/request/request.js";
 import { reportEntities } from "../entities/entity-reports.js";
 import { type EntityTagsOptions, EntityTypes, resolveEntityTags } from "../entities/entity-types.js";
 import { resolveIdFields } from "../entities/id-fields.js";
@@ -22,7 +21,7 @@ import { reportAdvice, reportUnmatchedTags } from "../invalidation/tag-advice.js
 import { cachedResolver, type FieldFunctions, requestFactoryOf } from "../run/cached-field.js";
 import { asField, cachedReference, collectingResolver, invalidatingResolver } from "../run/cached-resolver.js";
 import { writtenInfo } from "../run/written-nodes.js";
-import { type PoliciesOption, resolveCompare, resolvePolicies } from "./apply-options.js";
+import { type PoliciesOption, resolvePolicies } from "./apply-options.js";
 import { type DirectiveNames, resolveNames } from "./directive-names.js";
 import type { AnyField } from "./field-rule.js";
 import {
@@ -87,7 +86,6 @@ export function applyCached(
   checkNoMiddleware(schema, rules);
   if (entities !== undefined) reportEntities(schema, rules, entities, parts);
   const existence = existenceChecks(given.exists, rules, schema, parts);
-  const compares = resolveCompare(given.compare, rules);
   parts.typeShapes.add(
     Object.values(schema.getTypeMap())
       .filter(isOutputType)
@@ -120,10 +118,9 @@ export function applyCached(
       refuse(
         `expected the options with which the cache was applied to \`${coordinate}\` before, ${before.options}, got ${appliedWith}; pass all options the first time`,
       );
-    const late = existence.has(coordinate) ? "exists" : compares.has(coordinate) ? "compare" : undefined;
-    if (late !== undefined)
+    if (existence.has(coordinate))
       refuse(
-        `\`${late}["${coordinate}"]\`: expected a schema to which the cache was not applied yet, got one in which the field is cached already; pass \`${late}\` the first time`,
+        `\`exists["${coordinate}"]\`: expected a schema to which the cache was not applied yet, got one in which the field is cached already; pass \`exists\` the first time`,
       );
   };
   const marked = <Outer extends object>(outer: Outer, inner: Resolver): Outer => {
@@ -132,7 +129,6 @@ export function applyCached(
   };
   const functionsOf = (coordinate: string): FieldFunctions => ({
     existence: existence.get(coordinate),
-    compare: compares.get(coordinate),
   });
   const addFactory = (rule: FieldRule, parentType: KeyedType, { name: fieldName, type }: AnyField, inner: Resolver) => {
     const info = { fieldName, parentType, returnType: type, schema, ...NO_QUERY };
@@ -223,11 +219,6 @@ export interface ApplyCachedOptions extends DirectiveNames {
    * it, is null without a load, and nothing is stored. Only fields that can be null.
    */
   readonly exists?: Readonly<Record<string, FieldExistence>> | undefined;
-  /**
-   * By coordinate: returns whether a stored value is the same as one that the resolver has just returned, while the
-   * mode of the field is `observe`. Both are copies. Must be synchronous. Default: a deep comparison of what is stored.
-   */
-  readonly compare?: Readonly<Record<string, Compare>> | undefined;
 }
 
 const OPTION_NAMES: readonly string[] = [
@@ -238,7 +229,6 @@ const OPTION_NAMES: readonly string[] = [
   "entityTags",
   "idFields",
   "exists",
-  "compare",
 ] satisfies (keyof ApplyCachedOptions)[];
 
 const NO_QUERY = { fieldNodes: [], fragments: {}, rootValue: undefined };

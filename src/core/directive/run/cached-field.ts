@@ -1,11 +1,11 @@
 import type { GraphQLFieldResolver, GraphQLResolveInfo } from "graphql";
 import { CachedError } from "../../base/errors.js";
-import { executionOf, infoWith, noVariables, withLoadSignal } from "../../base/graphql-version.js";
+import { executionOf, noVariables, withLoadSignal } from "../../base/graphql-version.js";
 import type { Key } from "../../keys/key.js";
 import type { FieldRequest } from "../../loader/field-loader.js";
 import { contextChanged, type Identity, identityMistake, identityOf } from "../../loader/identity.js";
 import { reportNear } from "../../loader/near-report.js";
-import { type Build, buildOf, type Observer } from "../../loader/request-states.js";
+import { buildOf, type Observer } from "../../loader/request-states.js";
 import type { CacheParts, RequestFactory } from "../../parts.js";
 import type { Policy } from "../../policy/policy.js";
 import type { FieldRule, ObservedLoad, QueryExtent } from "../../schema-rules.js";
@@ -15,7 +15,7 @@ import { subjectOf } from "../../telemetry/channel.js";
 import type { BypassReason } from "../../telemetry/events.js";
 import type { NearKey } from "../../tier/near/near-cache.js";
 import type { Excess } from "../../tier/request/loaded.js";
-import type { Compare, ReadReport, ReadRequest, RequestTags, Validator } from "../../tier/request/request.js";
+import type { ReadReport, ReadRequest, RequestTags, Validator } from "../../tier/request/request.js";
 import type { ResultControl } from "../../tier/request/result-control.js";
 import type { CallSignals, Waiters } from "../../tier/request/waiters.js";
 import {
@@ -71,36 +71,18 @@ export class CachedField {
     const override = requestStates.hasOverrides ? requestStates.overrideOf(context) : undefined;
     if (override === "BYPASS") return this.#bypass(source, args, context, info, "REQUESTED");
     const modeReason = tier.modes.isUnrestricted ? undefined : tier.modes.reasonOf(this.rule.coordinate);
-    if (modeReason === "MODE_OFF") return this.#bypass(source, args, context, info, modeReason);
+    if (modeReason !== undefined) return this.#bypass(source, args, context, info, modeReason);
     const identity = this.isPrivate ? identityOf(identify, context) : undefined;
     if (this.isPrivate && identity === undefined) {
       const mistake = identityMistake(identify, context, this.rule.coordinate);
       return this.#bypass(source, args, context, info, "NO_IDENTITY", mistake);
     }
-    let observed: FieldCall;
     try {
-      if (modeReason === undefined)
-        return this.read(source, args, context, info, identity, isForced || override === "REFRESH");
-      const names = this.#names.of(source, args, context, info, identity);
-      const observer = requestStates.observerOf(context, info);
-      const hasToLoad = isForced || override === "REFRESH";
-      observed = new FieldCall(this, names, source, args, context, info, identity, hasToLoad, observer);
+      return this.read(source, args, context, info, identity, isForced || override === "REFRESH");
     } catch (error) {
       const mistake = error instanceof CachedError ? error : keyMistake(this.rule.coordinate, error);
       return this.#bypass(source, args, context, info, "KEY_UNUSABLE", mistake);
     }
-    const build = buildOf(info);
-    if (build?.coordinate === this.rule.coordinate) return this.#resolveFor(build, observed);
-    this.#reportBypass(context, info, modeReason);
-    return tier.observe(observed, () => this.#resolver(source, args, context, info));
-  }
-
-  /** Resolves the field of a subtree that is observed. That is the read which is compared, and the value is a part of it. */
-  async #resolveFor(build: Build, call: FieldCall): Promise<unknown> {
-    const tags = tagsBeforeLoad(this.rule, call.tags, call, this.parts.keys);
-    const value = await this.load(call, call.info);
-    build.observer.collector.addTags([...tags.subjects, ...(tags.subjectsOf?.(value) ?? [])]);
-    return value;
   }
 
   keyOf(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo): Key | undefined {
@@ -196,8 +178,6 @@ export type Resolver = GraphQLFieldResolver<unknown, unknown, Args>;
 export interface FieldFunctions {
   /** Checks on a miss whether there is anything to load. */
   readonly existence: ExistenceCheck | undefined;
-  /** See `ReadRequest.compare`. */
-  readonly compare: Compare | undefined;
   /** Called when a read of the field has ended that was not answered by the near cache. */
   readonly onRead?: ((report: ReadReport, info: GraphQLResolveInfo) => void) | undefined;
   /** See `ReadRequest.onMiss`. */
@@ -238,8 +218,6 @@ class FieldCall implements FieldRequest {
   readonly wantsYoung: boolean;
   readonly validator: Validator;
   readonly call: Pick<GraphQLResolveInfo, "returnType">;
-  /** Whether its load concerns no response: see `toSample`. */
-  isSample = false;
   /** Whether its load belongs to no query, so that its context has no request either: see `detachedRequest`. */
   isDetached = false;
   ending: ReadRequest["ending"] = undefined;
@@ -297,12 +275,8 @@ class FieldCall implements FieldRequest {
     return executionOf(this.info).owner;
   }
 
-  get compare(): Compare | undefined {
-    return this.field.functions?.compare;
-  }
-
   load(waiters: Waiters, result: ResultControl): unknown {
-    this.recorded = collectHints(this.isSample ? withoutResponse(this.info) : this.info);
+    this.recorded = collectHints(this.info);
     // Observed last: a copy of an observed `info` would read from it.
     const own = withResultControl(withLoadSignal(this.recorded.info, waiters), result);
     const { rule, parts } = this.field;
@@ -318,16 +292,6 @@ class FieldCall implements FieldRequest {
         this.isShielded = true;
       },
     );
-  }
-
-  toSample(): ReadRequest | undefined {
-    const { field, key, source, args, context, info, identity } = this;
-    const names = { key, tags: this.tags.known, near: undefined };
-    const own = new FieldCall(field, names, source, args, context, info, identity, false, undefined);
-    own.isSample = true;
-    // What was made from the context, or found out of the query, since the key was made is not in it.
-    const isSame = own.extent === this.extent && own.contextParts.every((part, nth) => part === this.contextParts[nth]);
-    return isSame ? own : undefined;
   }
 
   changed(): CachedError | undefined {
@@ -391,9 +355,6 @@ export function requestFactoryOf(
     return field.detachedRequest(source, args, context, own);
   };
 }
-
-const withoutResponse = (info: GraphQLResolveInfo): GraphQLResolveInfo =>
-  "cacheControl" in info ? infoWith(info, { cacheControl: detachedCacheControl() }) : info;
 
 function inputOf(this: FieldCall): unknown {
   return { args: this.args, source: this.source };

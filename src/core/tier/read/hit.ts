@@ -6,7 +6,6 @@ import { hasMoreTags, type ReadRequest, ReadResult } from "../request/request.js
 import { prepareFor, type ServableValue, UNPREPARED, verdictOf } from "../request/verdict.js";
 import type { Modes } from "../shared/modes.js";
 import { TickBatch } from "../tick/tick-batch.js";
-import type { HitSamples } from "./hit-samples.js";
 import { type Missed, Misses } from "./misses.js";
 import type { ReadParts, ReadPath } from "./read-parts.js";
 
@@ -22,8 +21,6 @@ export class Hits implements ReadPath {
   readonly misses: Misses;
   /** The modes in this process. */
   readonly modes: Modes;
-  /** Compares some of the hits with their source. Undefined: none. */
-  protected samples: HitSamples | undefined = undefined;
   readonly #parts: ReadParts;
   readonly #reads: TickBatch<ReadRequest, ReadResult>;
   #isClosed = false;
@@ -91,9 +88,8 @@ export class Hits implements ReadPath {
   }
 
   /** Whether the mode of a request has not changed while the store was read, and the store has lost no invalidation of it. */
-  #isUnrestricted({ key, isObserved, tags }: ReadRequest): boolean {
-    const isServable = isObserved === true || this.restrictionOf(key) === undefined;
-    return isServable && !this.#parts.unconfirmed.has(key, tags);
+  #isUnrestricted({ key, tags }: ReadRequest): boolean {
+    return this.restrictionOf(key) === undefined && !this.#parts.unconfirmed.has(key, tags);
   }
 
   /**
@@ -143,9 +139,7 @@ export class Hits implements ReadPath {
     const { hint, subjects } = parts;
     if (hasMoreTags(request, subjects)) leases.noteTagsOfLoads(request.key.coordinate);
     const isDue = isStale || (isFresh && isDueEarly(entry, request.policy, now, random));
-    if (isDue && !this.#isClosed)
-      this.misses.refresh(request, entry, now, isSoft, this.samples?.ofRefresh(request, served, ageMs));
-    else if (this.samples !== undefined) this.samples.offer(request, served, ageMs);
+    if (isDue && !this.#isClosed) this.misses.refresh(request, entry, now, isSoft);
     const outcome = isFresh ? "hit" : isStale ? "stale" : "staleIfError";
     responder.reportServed(request, outcome, isFresh ? entry.freshUntilAt - now : 0, ageMs, parts, decoded.body.length);
     request.ending?.endWith(entry);
@@ -187,11 +181,6 @@ export class Hits implements ReadPath {
     const { loads, unconfirmed } = this.#parts;
     if (loads.enclosingKeys().has(key.name)) return "NESTED";
     return unconfirmed.has(key, tags) ? "STORE_UNAVAILABLE" : undefined;
-  }
-
-  mayRead({ key, tags }: ReadRequest): boolean {
-    const { loads, unconfirmed } = this.#parts;
-    return !this.#isClosed && !loads.enclosingKeys().has(key.name) && !unconfirmed.has(key, tags);
   }
 
   /** Returns why no request of a field or loader may read the store: the cache is closed, or its mode is not on. */

@@ -2,7 +2,6 @@ import { within } from "../../base/clock.js";
 import type { Entry } from "../../store/entry.js";
 import type { Freshness } from "../entry/freshness.js";
 import type { Acquired } from "../lease/leases.js";
-import type { InFlightLoad } from "../lease/load-sharing.js";
 import type { ReadRequest, ReadResult, SharedMiss } from "../request/request.js";
 import { areSameSubjects } from "../request/served-report.js";
 import { Miss, type MissStart, type OpenMisses } from "./miss.js";
@@ -88,21 +87,7 @@ export class Misses {
    * leaves the stored value to be served to others.
    */
   async force(request: ReadRequest): Promise<unknown> {
-    const superseded = await this.supersede(request);
-    if (superseded === undefined) return this.#parts.responder.bypass(request, "STORE_UNAVAILABLE");
-    const { readResult, isWriting, supersededAt } = superseded;
-    const freshness = isWriting ? "write-in-progress" : "absent";
-    return this.share(request, readResult, { freshness, superseded: { grantedAt: supersededAt }, isForced: true });
-  }
-
-  /**
-   * Ends the lease of a load that began earlier, by a soft invalidation. Returns what the store then shows: a load
-   * that replaces the value has to be newer than `supersededAt`. Undefined if the store does not reply.
-   */
-  async supersede(
-    request: ReadRequest,
-  ): Promise<{ readResult: ReadResult; isWriting: boolean; supersededAt: number } | undefined> {
-    const { store, near } = this.#parts;
+    const { store, near, responder, invalidations } = this.#parts;
     const { name } = request.key;
     const isInvalidated = await store.softInvalidate([name]).then(
       () => true,
@@ -111,23 +96,18 @@ export class Misses {
     // Now that no read finds it fresh any more.
     near?.drop(name);
     const readResult = await this.#path.readResultOf(request);
-    if (!isInvalidated || readResult.reading.kind !== "read") return undefined;
+    if (!isInvalidated || readResult.reading.kind !== "read") return responder.bypass(request, "STORE_UNAVAILABLE");
     const { entry, now } = readResult.reading;
-    const isWriting = this.#parts.invalidations.isWritten(request, now);
-    return { readResult, isWriting, supersededAt: entry?.grantedAt ?? 0 };
+    const freshness = invalidations.isWritten(request, now) ? "write-in-progress" : "absent";
+    const superseded = { grantedAt: entry?.grantedAt ?? 0 };
+    return this.share(request, readResult, { freshness, superseded, isForced: true });
   }
 
   /**
    * Starts a refresh in the background. Each process runs at most one for a key, and none while
-   * another process holds the lease. `onLoad`: called with its load.
+   * another process holds the lease.
    */
-  refresh(
-    request: ReadRequest,
-    entry: Entry,
-    now: number,
-    endsFreshness: boolean,
-    onLoad?: (load: InFlightLoad) => void,
-  ): void {
+  refresh(request: ReadRequest, entry: Entry, now: number, endsFreshness: boolean): void {
     const { name } = request.key;
     request.onMiss?.(entry, now);
     if (entry.untilAt > now || this.#refreshing.has(name)) return;
@@ -141,10 +121,7 @@ export class Misses {
         hasValue: true,
       })
       .then((acquired): unknown => {
-        if (acquired.kind === "in-flight") {
-          if (acquired.inFlight.request === request) onLoad?.(acquired.inFlight);
-          return this.#untilTimeout(acquired.inFlight.settled);
-        }
+        if (acquired.kind === "in-flight") return this.#untilTimeout(acquired.inFlight.settled);
         return acquired.kind === "enqueued" ? this.#untilTimeout(acquired.isOver) : undefined;
       })
       .catch(() => false)

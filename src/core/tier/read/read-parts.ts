@@ -40,6 +40,4 @@ export interface ReadPath {
   respond(request: ReadRequest, readResult: ReadResult, deadlineAt: number): unknown;
   /** Returns why a request must not read the store. Undefined if it may. */
   bypassReasonOf(request: ReadRequest): BypassReason | undefined;
-  /** Returns whether the request could read the store if its mode was on. */
-  mayRead(request: ReadRequest): boolean;
 }

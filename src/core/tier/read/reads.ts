@@ -6,40 +6,25 @@ import { verdictOf } from "../request/verdict.js";
 import type { EnclosingLoad } from "../request/waiters.js";
 import type { Loads } from "../source/loads.js";
 import { Hits } from "./hit.js";
-import { HitSamples } from "./hit-samples.js";
-import { ObservedReads, type ObservedSource } from "./observed-reads.js";
 import type { ReadParts } from "./read-parts.js";
-import { ValueComparison } from "./value-comparison.js";
 
-/** All ways to read: through the store (`hit.ts`), from the near cache, observed, and without a load. */
+/** All ways to read: through the store (`hit.ts`), from the near cache, and without a load. */
 export class Reads extends Hits {
   /** Whether there is a near cache. */
   readonly hasNear: boolean;
   readonly loads: Loads;
   readonly #parts: ReadParts;
-  readonly #observed: ObservedReads;
 
   constructor(parts: ReadParts) {
     super(parts);
     this.hasNear = parts.near !== undefined;
     this.loads = parts.loads;
     this.#parts = parts;
-    const comparison = new ValueComparison(parts, this);
-    this.#observed = new ObservedReads(parts, this, this.misses, comparison);
-    if (parts.settings.sampleRatio > 0) this.samples = new HitSamples(parts, comparison, this);
   }
 
   /** The number of readers that wait for a load. */
   get waitingReaders(): number {
     return this.misses.waitingReaders;
-  }
-
-  /**
-   * Answers a request whose mode is `observe` with what `source` returns, and compares it with what the cache would
-   * have served. `mayLoad`: whether the cache would load a value, or only look for a fresh one. Rejects as `source` does.
-   */
-  observe(request: ReadRequest, source: ObservedSource, mayLoad = true): Promise<unknown> {
-    return this.#observed.read(request, source, mayLoad);
   }
 
   /** Returns whether values like that of the request have tags derived from them. */

@@ -171,7 +171,7 @@ export class Responder {
     const beginAlone = (): Promise<Loaded> => begin(Waiters.of(caller));
     const enclosingKeys = this.#parts.loads.enclosingKeys();
     // A load that asks for its own key would wait for itself.
-    const isAlone = !isShareable || UNSHARED.includes(reason) || isUnshared;
+    const isAlone = !isShareable || reason === UNSHARED || isUnshared;
     if (isAlone || enclosingKeys.has(request.key.name)) {
       const loaded = await beginAlone();
       if (isUnshared && loaded.kind === "loaded" && loaded.refusal === undefined)
@@ -247,7 +247,7 @@ export class Responder {
 }
 
 /** A field that is not on may be so because its key is wrong, so its readers must not share anything. */
-const UNSHARED: readonly BypassReason[] = ["MODE_OFF", "MODE_OBSERVE"];
+const UNSHARED: BypassReason = "MODE_OFF";
 
 /** Stands for the copy of a value that could not be made. */
 const UNCOPIED = Symbol("uncopied");

@@ -100,12 +100,6 @@ export type ReadReport =
       readonly isSubtree?: boolean;
     };
 
-/**
- * Returns whether a stored value is the same as one that its source has just returned. Both are copies. Must be
- * synchronous; what it throws is published as `comparison.failed`.
- */
-export type Compare = (stored: unknown, loaded: unknown) => boolean;
-
 /** Checks values against the type of a field. Messages do not name the value. */
 export interface Validator {
   /** Returns what GraphQL would refuse in a stored value for the selection of `request`. Undefined: nothing. */
@@ -160,11 +154,6 @@ export interface ReadRequest {
   readonly excess?: (() => Excess | undefined) | undefined;
   /** Reads again under the key that later requests have, once the key has been outgrown. */
   readonly reread?: (() => unknown) | undefined;
-  /**
-   * Returns a request for the same value whose load shares no state with this one and concerns no response, to compare a hit
-   * with its source. Undefined: the source cannot be called for that.
-   */
-  toSample?(): ReadRequest | undefined;
   /** Whether the caller wants a value that is loaded now, no matter what is stored. */
   readonly isForced?: boolean | undefined;
   /**
@@ -172,10 +161,6 @@ export interface ReadRequest {
    * stored as a whole, whose life would otherwise be what is left of the oldest.
    */
   readonly wantsYoung?: boolean | undefined;
-  /** Set by the tier if the read is answered by its source and only compared with what is stored. */
-  isObserved?: boolean;
-  /** Returns whether a stored value is the same as a loaded one, for such reads. Undefined: a deep comparison. */
-  readonly compare?: Compare | undefined;
   /** Returns plain data from which another process can make the same request. Undefined if none can. */
   readonly input?: (() => unknown) | undefined;
   /** Called when nothing is stored: resolves with false if the value does not exist, so that it is null. Never rejects. */

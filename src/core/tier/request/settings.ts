@@ -28,10 +28,6 @@ export interface TierSettings {
   readonly outageShareMs: number;
   /** Whether readers of a load wait until its value is stored. */
   readonly storeBeforeResponse: boolean | undefined;
-  /** The share of hits that are compared with their source; 0: none. */
-  readonly sampleRatio: number;
-  readonly maxSamplesPerSecond: number;
-  readonly maxConcurrentSamples: number;
   /** How long a write may be in progress. */
   readonly writeGuardMs: number;
 }

@@ -1,10 +1,10 @@
 import type { Mode } from "../../telemetry/events.js";
 
 /** All modes, from the least to the most use of the cache. */
-export const MODES: readonly Mode[] = ["off", "observe", "on"];
+export const MODES: readonly Mode[] = ["off", "on"];
 
 /** Why a read bypasses the cache because of a mode. */
-export type ModeReason = "MODE_OFF" | "MODE_OBSERVE";
+export type ModeReason = "MODE_OFF";
 
 /** A mode that was set, as the shared settings have it. */
 export interface ModeSetting {
@@ -62,7 +62,7 @@ export class Modes {
   reasonOf(coordinate: string): ModeReason | undefined {
     if (this.isUnrestricted) return undefined;
     const mode = this.of(coordinate);
-    return mode === "on" ? undefined : REASONS[mode];
+    return mode === "on" ? undefined : "MODE_OFF";
   }
 
   /** Takes over the modes of the shared settings, except those that are older than the known ones. */
@@ -96,8 +96,6 @@ export class Modes {
     return this.#isKnown ? (this.#settings.get(undefined)?.mode ?? "on") : this.#initial;
   }
 }
-
-const REASONS = { off: "MODE_OFF", observe: "MODE_OBSERVE" } as const satisfies Record<string, ModeReason>;
 
 /**
  * Returns the settings in these bytes; none in bytes that are no settings. Drops modes that are too far ahead of `storeNow`, the latest time

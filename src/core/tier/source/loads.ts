@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { asJob, type Clock, disableStorage, outsideOfRequests, within } from "../../base/clock.js";
+import { asJob, type Clock, disableStorage, within } from "../../base/clock.js";
 import { CachedError } from "../../base/errors.js";
 import { Multimap } from "../../base/multimap.js";
 import type { Packing } from "../../codec/packing.js";
@@ -27,7 +27,7 @@ import { type AdmittedLoad, type CallOutcome, isRefusal, type Sources } from "./
 /**
  * Runs loads. Measures them, limits how long readers wait for them, and tracks which loads call which.
  *
- * Here it is decided to whom a result belongs, whoever asked: a field, a loader, a reference, a refresh, a worker or an observed read. The request
+ * Here it is decided to whom a result belongs, whoever asked: a field, a loader, a reference, a refresh or a worker. The request
  * must still be that of the caller its key was made for when the load begins and ends (`ReadRequest.changed`). The scope of a load is the
  * narrowest of what it reads and of the hints that it sets. (P8)
  */
@@ -223,36 +223,6 @@ export class Loads {
       start.onTimeout?.();
     });
     return { waiters, completed, limited };
-  }
-
-  hasRoom(coordinate: string): boolean {
-    return this.#sources.sourceOf(coordinate).hasRoom;
-  }
-
-  /**
-   * Calls the source of a request beside its loads: nobody waits for the value, and it is not stored. Takes no slot, and is
-   * not reported as a load. Never rejects: undefined if the call fails, if its result depends on more than the key, or if it
-   * has skipped to be stored.
-   */
-  callBeside(request: ReadRequest): Promise<{ readonly value: unknown } | undefined> {
-    return outsideOfRequests.runInAsyncScope(async () => {
-      const waiters = Waiters.of(undefined);
-      const { coordinate } = request.key;
-      const control = new LoadControl({ coordinate, subjectsOf: this.#subjectsOf, readPrevious: undefined });
-      const enclosing = this.#enter(request.key, waiters, undefined);
-      try {
-        checkUnchanged(request);
-        const value: unknown = await this.#nesting.run(enclosing, () => request.load(waiters, control));
-        checkUnchanged(request);
-        const isSkipped = control.end()?.isSkipped === true;
-        return isSkipped || excessOf(request, enclosing) !== undefined ? undefined : { value };
-      } catch {
-        return undefined;
-      } finally {
-        control.end();
-        this.#leave(enclosing);
-      }
-    });
   }
 
   /** Starts to trace a load. A request that was not read, such as that of a worker, has no parent. */
