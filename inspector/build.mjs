@@ -68,7 +68,7 @@ const page = `<!doctype html>
 <style>${style}</style>
 </head>
 <body>
-<noscript><p>The inspector needs JavaScript. Without it: <code>npx graphql-cached top</code>.</p></noscript>
+<noscript><p>The inspector needs JavaScript. Without it, ask the same endpoint for <code>cacheInspection</code>.</p></noscript>
 <div id="app"></div>
 <script>${script}</script>
 <!--

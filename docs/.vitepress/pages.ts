@@ -4,7 +4,7 @@ export const PAGES: Readonly<Record<string, readonly string[]>> = {
   "Cache fields": ["cache-policies", "invalidation", "private-data", "resolvers", "loaders"],
   "Cache more at once": ["responses", "edge"],
   Stores: ["stores", "outbox"],
-  "In production": ["deploying", "operating", "inspection", "command-line"],
+  "In production": ["deploying", "operating", "inspection"],
   "Test and measure": ["testing", "performance"],
   Decide: ["comparison", "guarantees"],
   "Look up": ["reference"],

@@ -70,15 +70,6 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "objectIdType",
     "prismaResultType",
   ],
-  "src/tools/eslint/index.ts": [
-    "EslintConfig",
-    "EslintPlugin",
-    "EslintReport",
-    "EslintRule",
-    "EslintRuleContext",
-    "EslintSettings",
-    "eslintPlugin",
-  ],
   "src/servers/http/index.ts": ["HttpHandler", "InvalidationHandlerOptions", "invalidationHandler"],
   "src/servers/inspector/index.ts": [
     "EndpointHeaders",

@@ -189,33 +189,21 @@ export const GENERAL_SETTINGS: readonly string[] = Object.keys(CHECKS).filter(
  * Form: "`maxAge`: expected an integer of at least 0 (seconds), got -1". `null` and undefined count
  * as absent.
  */
-export const settingsMistakes = (...args: Parameters<typeof findSettingsMistakes>): string[] =>
-  findSettingsMistakes(...args).map(({ text }) => text);
-
-export interface SettingsMistake {
-  readonly text: string;
-  readonly isUnknownName: boolean;
-}
-
-export function findSettingsMistakes(
+export function settingsMistakes(
   settings: unknown,
   allowed: readonly string[] = Object.keys(CHECKS),
   meanings: Meanings = MEANINGS,
-): SettingsMistake[] {
+): string[] {
   if (typeof settings !== "object" || settings === null || Array.isArray(settings))
-    return [{ text: `expected an object of policy settings, got ${describeSetting(settings)}`, isUnknownName: false }];
-  const mistakes: SettingsMistake[] = [];
+    return [`expected an object of policy settings, got ${describeSetting(settings)}`];
+  const mistakes: string[] = [];
   for (const [setting, value] of Object.entries(settings)) {
     if (!allowed.includes(setting)) {
-      mistakes.push({ text: unknownName(setting, { kind: "setting", known: allowed, meanings }), isUnknownName: true });
+      mistakes.push(unknownName(setting, { kind: "setting", known: allowed, meanings }));
       continue;
     }
     const expected = isAbsent(value) ? undefined : CHECKS[setting as keyof PolicySettings](value);
-    if (expected !== undefined)
-      mistakes.push({
-        text: `\`${setting}\`: expected ${expected}, got ${describeSetting(value)}`,
-        isUnknownName: false,
-      });
+    if (expected !== undefined) mistakes.push(`\`${setting}\`: expected ${expected}, got ${describeSetting(value)}`);
   }
   return mistakes;
 }

@@ -95,10 +95,7 @@ export function shapeOf(schema: GraphQLSchema, { rules }: CacheParts): string {
 }
 
 /** Returns the query fields without entries whose responses are kept: only what their resolvers read through the cache invalidates such a response. */
-export function fieldsWithoutEntries(
-  schema: GraphQLSchema,
-  { fields }: Pick<SchemaRules, "fields">,
-): readonly string[] {
+function fieldsWithoutEntries(schema: GraphQLSchema, { fields }: Pick<SchemaRules, "fields">): readonly string[] {
   const root = schema.getQueryType();
   if (root == null) return [];
   return (

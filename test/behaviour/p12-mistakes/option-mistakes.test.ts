@@ -22,7 +22,6 @@ import { bloomGuard, redisStore } from "graphql-cached/redis";
 import { sqliteStore } from "graphql-cached/sqlite";
 import { useCached } from "graphql-cached/yoga";
 import { describe, expect, it } from "vitest";
-import { runCli } from "../../support/cli-terminal.js";
 
 const allow = (): boolean => true;
 const batch = async (ids: readonly number[]) => ids;
@@ -263,11 +262,6 @@ describe("a duration that looks like milliseconds", () => {
         `cache.loader("L"): ${expected}`,
         `@cached on \`T\`: ${hint("staleWhileRevalidate", given, duration, meant)}`,
         `@cached on \`Query.a\`: ${expected}`,
-      ]);
-      const { out } = await runCli(["check", "-", "--json"], { readInput: async () => sdl });
-      expect((JSON.parse(out) as { findings: object[] }).findings).toMatchObject([
-        { rule: "seconds", coordinate: "Query.a", message: expected },
-        { rule: "seconds", coordinate: "T", message: hint("staleWhileRevalidate", given, duration, meant) },
       ]);
     },
   );

@@ -17,8 +17,6 @@ import {
 } from "graphql-cached";
 import { describe, expect, it, vi } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";
-import { runCli } from "../../support/cli-terminal.js";
-import { sharedServer } from "../../support/shared-servers.js";
 
 const schemaOf = (sdl: string, resolvers: object = {}): GraphQLSchema =>
   makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl], resolvers: resolvers as IResolvers });
@@ -213,7 +211,7 @@ describe("a path that the types cannot have", () => {
   ];
 
   it.each(RESULTS)(
-    "is refused at start-up, in @cached, @invalidates and the check of the schema: a field of type %s, the path %s",
+    "is refused at start-up, in @cached and @invalidates: a field of type %s, the path %s",
     async (type, path, mistake) => {
       const args = "(id: ID, ids: [ID!], filter: Filter, filters: [Filter!])";
       const tags = `(tags: ["T:{${path}}"])`;
@@ -225,13 +223,6 @@ describe("a path that the types cannot have", () => {
       );
       expect(mistakeIn(cached)).toBe(`@cached on \`Query.a\`: ${mistake}`);
       expect(mistakeIn(mutation)).toBe(`@invalidates on \`Mutation.b\`: ${ofMutation}`);
-      for (const sdl of [cached, mutation]) {
-        const { out } = await runCli(["check", "-", "--json"], { readInput: async () => sdl });
-        const { findings } = JSON.parse(out) as { readonly findings: readonly { rule: string; message: string }[] };
-        expect(findings.filter(({ rule }) => rule === "policy").map(({ message }) => message)).toEqual([
-          sdl === cached ? `@cached: ${mistake}` : `@invalidates: ${ofMutation}`,
-        ]);
-      }
     },
   );
 
@@ -393,14 +384,6 @@ describe("a tag that cannot be meant", () => {
       });
       expect(events.filter((event) => event.name === "invalidation.finished")).toEqual([]);
     });
-
-  it.each(GIVEN)("is refused by the command line: %s", async (tag, problem) => {
-    const { host, port } = await sharedServer("redisStandalone");
-    const place = ["--redis", `redis://${host}:${port}`, "--prefix", "tag-mistakes"];
-    const { code, err } = await runCli(["invalidate", "--tag", tag, ...place]);
-    expect(code).toBe(2);
-    expect(err.replaceAll(/\s+/g, " ")).toContain(`\`tags\`: expected tags such as "Movie:7", ${problem}`);
-  });
 
   it.each(GIVEN)("is refused at start-up in @invalidates: %s", (tag, problem) => {
     expect(mistakeIn(`type Query { a: Int } type Mutation { b: Int @invalidates(tags: ["${tag}"]) }`)).toBe(

@@ -1,12 +1,7 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
 import { describe, expect, it } from "vitest";
-import { runCli } from "../../support/cli-terminal.js";
-import { sharedServer } from "../../support/shared-servers.js";
-import { dataOf, onEachStore, type Process, redisWorld, type World, waitForStores } from "../../support/world.js";
+import { dataOf, onEachStore, type Process, type World, waitForStores } from "../../support/world.js";
 
 /** Leading zeros of numbers do not count, nor does the case of anything. */
 const normalizeTag = (tag: string): string => tag.toLowerCase().replaceAll(/(?<=:)0+(?=\d)/g, "");
@@ -142,28 +137,6 @@ describe("normalizeTag", () => {
       `graphql-cached: createCache: \`invalidation.normalizeTag\`: expected a function that returns a non-empty string, ${problem}; until then such tags count as they are`,
     ]);
   });
-
-  it("is applied by the command line to a Redis server, from the options of the cache", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "graphql-cached-spellings-"));
-    const config = join(folder, "options.mjs");
-    const world = await redisWorld();
-    writeFileSync(
-      config,
-      `export default { prefix: ${JSON.stringify(world.prefix)}, invalidation: { normalizeTag: ${String(normalizeTag)} } };`,
-    );
-    const reader = start(world);
-    const ask = async (): Promise<unknown> => dataOf(reader.ask('{ movie(id: "7") { loads } }', {}));
-    await ask();
-    await waitForStores(reader);
-    const { host, port } = await sharedServer("redisStandalone");
-    const place = ["--redis", `redis://${host}:${port}`, "--config", config];
-    const { code, out } = await runCli(["invalidate", "--tag", "MOVIE:007", ...place]);
-    expect([code, out]).toEqual([0, "Invalidated entries with the tag MOVIE:007."]);
-    expect(await ask()).toEqual({ movie: { loads: 2 } });
-    const both = await runCli(["top", "--endpoint", "http://localhost:1", "--config", config]);
-    expect(both).toMatchObject({ code: 2, err: expect.stringContaining("expected --config with --redis") });
-    rmSync(folder, { recursive: true, force: true });
-  });
 });
 
 function fail(): never {
@@ -204,18 +177,9 @@ describe("a mutation with an id of the client in its tags, which returns the obj
       "Movie:{$result[].id}",
     ],
   ];
-  it.each(ADVISED)(
-    "is advised to use the id of the result, at start-up and by the check: m%s",
-    async (mutation, from, to) => {
-      expect(adviceFor(mutation)).toEqual([advised(from, to)]);
-      const sdl = `${types} type Mutation { m${mutation} }`;
-      const { out } = await runCli(["check", "-", "--json"], { readInput: async () => sdl });
-      const { notes } = JSON.parse(out) as { readonly notes: readonly string[] };
-      expect(notes).toContain(
-        `Mutation.m: write \`${to}\` in place of \`${from}\`: the client can spell an id in several ways, and the result has it as it is stored.`,
-      );
-    },
-  );
+  it.each(ADVISED)("is advised to use the id of the result, at start-up: m%s", async (mutation, from, to) => {
+    expect(adviceFor(mutation)).toEqual([advised(from, to)]);
+  });
 
   it.each([
     ['(id: Int!): Movie @invalidates(tags: ["Movie:{$args.id}"])', "an integer has one spelling"],

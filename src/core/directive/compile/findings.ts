@@ -10,7 +10,7 @@ import type { DirectiveNames } from "./directive-names.js";
 import type { Shapes } from "./shape.js";
 
 export class Findings {
-  readonly mistakes: PolicyMistake[] = [];
+  readonly mistakes: CachedError[] = [];
   readonly doubts: Doubt[] = [];
   readonly unusedTypes: Place[] = [];
   /** The fields with settings of their own that only read a property of their parent. */
@@ -31,12 +31,10 @@ export class Findings {
     { source, coordinate }: Place,
     given: string,
     code: "CACHED_POLICY_INVALID" | "CACHED_SCOPE_MISSING" = "CACHED_POLICY_INVALID",
-    isUnknownName = false,
   ): void {
     // A remedy must not name a directive that is not there.
     const text = this.outside.has(coordinate) ? given.replaceAll(`\`@${this.#names.directive}\``, "the policy") : given;
-    const error = new CachedError(code, `${source} on \`${coordinate}\`: ${text}`, { coordinate });
-    this.mistakes.push({ source, coordinate, text, isUnknownName, error });
+    this.mistakes.push(new CachedError(code, `${source} on \`${coordinate}\`: ${text}`, { coordinate }));
   }
 
   refuseCached(coordinate: string, text: string): void {
@@ -61,14 +59,6 @@ export interface Place {
   readonly coordinate: string;
 }
 
-export interface PolicyMistake extends Place {
-  readonly text: string;
-  /** Whether a setting or an argument of a directive is unknown. */
-  readonly isUnknownName: boolean;
-  readonly error: CachedError;
-}
-
 export interface Doubt extends Place {
-  readonly about: "seconds" | "key";
   readonly doubt: string;
 }

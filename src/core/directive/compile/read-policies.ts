@@ -11,7 +11,7 @@ import {
 } from "graphql";
 import { CachedError, messageOf } from "../../base/errors.js";
 import { closestTo } from "../../base/option-names.js";
-import { findSettingsMistakes, mergeSettings, type PolicySettings, secondsDoubts } from "../../policy/policy.js";
+import { mergeSettings, type PolicySettings, secondsDoubts, settingsMistakes } from "../../policy/policy.js";
 import type { FieldRule, InvalidationRule, SchemaRules } from "../../schema-rules.js";
 import { createEmbeddedFinder, isPartOfParent } from "../entities/embedded-fields.js";
 import { hasSingleValue } from "../entities/id-fields.js";
@@ -30,8 +30,9 @@ import { RuleMaker } from "./rule-maker.js";
  * lists all mistakes with their coordinates. A single mistake is thrown with its own code.
  */
 export function readPolicies(inputs: PolicyInputs): SchemaRules {
-  const { rules, findings } = collectPolicies(inputs);
-  const errors = findings.mistakes.map(({ error }) => error);
+  const findings = new Findings(inputs.names);
+  const rules = new PolicyReader(inputs, findings).read();
+  const errors = findings.mistakes;
   if (errors.length === 1) throw errors[0] as CachedError;
   if (errors.length > 1) {
     const list = errors.map(({ message, code }) => `- ${message} [${code}]`).join("\n");
@@ -53,12 +54,6 @@ export function readPolicies(inputs: PolicyInputs): SchemaRules {
       `${source} on \`${coordinate}\`: no field with a resolver of its own returns the type, so it has no effect; put ${source === POLICIES ? "the policy" : `\`${directive}\``} on the fields that load values, or remove it`,
     );
   return rules;
-}
-
-/** Does what `readPolicies` does, and returns the mistakes instead of throwing them. */
-export function collectPolicies(inputs: PolicyInputs): { readonly rules: SchemaRules; readonly findings: Findings } {
-  const findings = new Findings(inputs.names);
-  return { rules: new PolicyReader(inputs, findings).read(), findings };
 }
 
 type OutputType = GraphQLObjectType | GraphQLInterfaceType | GraphQLUnionType;
@@ -173,7 +168,6 @@ class PolicyReader {
     const names = leftOut.map(({ name }) => `\`$args.${name}\``).join(", ");
     this.#findings.doubts.push({
       ...this.#findings.cachedAt(coordinate),
-      about: "key",
       doubt: `\`key\` leaves out ${names}, which every call has to pass, so calls that differ only there share one value; add ${leftOut.length === 1 ? "it" : "them"}, or remove \`key\``,
     });
   }
@@ -258,12 +252,11 @@ class PolicyReader {
     if (inDirective === undefined && inExtensions === undefined) findings.outside.add(coordinate);
     const before = findings.mistakes.length;
     for (const [nth, source] of [POLICIES, directive, "extensions.cached"].entries())
-      for (const { text, isUnknownName } of layers[nth] === undefined ? [] : findSettingsMistakes(layers[nth]))
-        findings.refuse({ source, coordinate }, text, undefined, isUnknownName);
+      for (const text of layers[nth] === undefined ? [] : settingsMistakes(layers[nth]))
+        findings.refuse({ source, coordinate }, text);
     if (findings.mistakes.length > before) return undefined;
     const settings = mergeSettings(...layers);
-    for (const doubt of secondsDoubts(settings))
-      findings.doubts.push({ ...findings.cachedAt(coordinate), about: "seconds", doubt });
+    for (const doubt of secondsDoubts(settings)) findings.doubts.push({ ...findings.cachedAt(coordinate), doubt });
     return settings;
   }
 

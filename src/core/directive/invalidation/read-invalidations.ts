@@ -74,8 +74,7 @@ export class InvalidationReader {
     }
     for (const one of declared)
       for (const name of Object.keys(typeof one === "object" && one !== null ? one : {}))
-        if (name !== "tags")
-          this.#findings.refuse(place, unknownName(name, { kind: "argument", known: ["tags"] }), undefined, true);
+        if (name !== "tags") refuse(unknownName(name, { kind: "argument", known: ["tags"] }));
     return declared.flatMap((one) => {
       const given = (one as { tags?: unknown } | null)?.tags;
       if (Array.isArray(given) && given.every((tag) => typeof tag === "string")) {

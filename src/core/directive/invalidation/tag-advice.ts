@@ -18,14 +18,14 @@ import { typeAt } from "../compile/value-types.js";
 import type { EntityTypes } from "../entities/entity-types.js";
 import type { IdFields } from "../entities/id-fields.js";
 
-export interface TagAdvice {
+interface TagAdvice {
   readonly coordinate: string;
   readonly from: string;
   readonly to: string;
 }
 
 /** Returns the tags of mutations with an id as the client spells it (`007`), although the result has it in one spelling. None if tags are normalized. */
-export function adviceOnTags(
+function adviceOnTags(
   schema: GraphQLSchema,
   { invalidations }: SchemaRules,
   { keys }: CacheParts,
@@ -138,7 +138,7 @@ export function reportUnmatchedTags(
 }
 
 /** Whether a tag of `invalidated` can invalidate a value with one of `produced`, by the text before their first and after their last path. */
-export function canMatch(invalidated: TagTemplate, produced: TagTemplate): boolean {
+function canMatch(invalidated: TagTemplate, produced: TagTemplate): boolean {
   if (isText(invalidated)) return matchesTag(produced, invalidated.text) || namesTypeOf(produced, invalidated.text);
   if (isText(produced)) return matchesTag(invalidated, produced.text);
   const [first, second] = [endsOf(invalidated), endsOf(produced)];
