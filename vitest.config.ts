@@ -3,6 +3,7 @@ import { defineConfig, type TestProjectInlineConfiguration, type ViteUserConfig 
 import packageJson from "./package.json" with { type: "json" };
 
 const source = (file: string): string => fileURLToPath(new URL(`./src/${file}`, import.meta.url));
+const packages = fileURLToPath(new URL("./packages", import.meta.url));
 
 /** The entry points of the package as the sources that they are built from. */
 const entryPoints = Object.entries(packageJson.exports).flatMap(([name, target]) =>
@@ -16,7 +17,7 @@ const entryPoints = Object.entries(packageJson.exports).flatMap(([name, target])
       ],
 );
 
-const SLOW = "test/**/*.slow.test.ts";
+const SLOW = ["test/**/*.slow.test.ts", "packages/*/test/**/*.slow.test.ts"];
 /** Files that count the work of their process, or need a heap without the garbage of other files. */
 const ALONE = ["test/**/ten-thousand-keys.test.ts", "test/behaviour/p13-limits/worst-requests.test.ts"];
 
@@ -29,6 +30,7 @@ const config: ViteUserConfig = defineConfig({
   resolve: {
     alias: [
       ...entryPoints,
+      { find: /^@graphql-cached\/([\w-]+)$/, replacement: `${packages}/$1/src/index.ts` },
       { find: /^graphql-cached$/, replacement: source("index.ts") },
       // Vite resolves graphql to its .mjs files, Node to its .js files: two copies that reject each other's schemas.
       { find: /^graphql$/, replacement: fileURLToPath(import.meta.resolve("graphql")) },
@@ -38,9 +40,12 @@ const config: ViteUserConfig = defineConfig({
     projects: [
       project("alone", { include: ALONE, isolate: true }),
       // `npm run test:slow`: what takes long and has a smaller proof among the others. Each file has a process of its own.
-      project("slow", { include: [SLOW], isolate: true }),
+      project("slow", { include: SLOW, isolate: true }),
       // One project, so that each of its processes imports the sources once, and tests that wait run beside those that count.
-      project("shared", { include: ["test/**/*.test.ts", "examples/own-store/*.test.ts"], exclude: [...ALONE, SLOW] }),
+      project("shared", {
+        include: ["test/**/*.test.ts", "packages/*/test/**/*.test.ts", "examples/own-store/*.test.ts"],
+        exclude: [...ALONE, ...SLOW],
+      }),
     ],
     globalSetup: ["test/support/global-setup.ts"],
     setupFiles: ["test/support/validator.ts"],

@@ -4,6 +4,7 @@
  * Prints for values of several shapes the bytes of heap for an entry, what the cache counts for it, and their ratio.
  */
 import { randomBytes } from "node:crypto";
+import { FakeClock } from "../packages/testing/src/index.js";
 import { createKeySpace, type Key } from "../src/core/keys/key.js";
 import { compilePolicy } from "../src/core/policy/policy.js";
 import { NO_EPOCH } from "../src/core/store/entry.js";
@@ -13,7 +14,6 @@ import { InvalidationClock } from "../src/core/tier/shared/invalidation-clock.js
 import { SharedSettings } from "../src/core/tier/shared/shared-settings.js";
 import { Variants } from "../src/core/tier/shared/variants.js";
 import { memoryStore } from "../src/stores/memory/memory-store.js";
-import { FakeClock } from "../src/tools/testing/index.js";
 
 const collectGarbage = globalThis.gc as (() => void) | undefined;
 if (collectGarbage === undefined) throw new Error("run node with --expose-gc");

@@ -13,15 +13,16 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { packageNames } from "./build-packages.mjs";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const DECLARED =
   /^(?:export )?(?:default )?(?:declare )?(?:abstract )?(?:interface|class|function|const|let|type|enum|namespace) ([\w$]+)/;
 const COMMENT_OR_STRING = /("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|\/\*[\s\S]*?\*\/|\/\/.*$/gm;
 
-/** The entry points of the package and the files that declare them, relative to the folder of the declarations. */
-function entryPoints() {
-  const { name, exports } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
+/** The entry points of the package in `folder` and the files that declare them, relative to the folder of its declarations. */
+function entryPoints(folder) {
+  const { name, exports } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
   return Object.entries(exports)
     .filter(([, target]) => target.types !== undefined)
     .map(([path, { types }]) => ({ name: join(name, path), file: types.replace("./dist/", "") }));
@@ -112,8 +113,8 @@ class Declarations {
   }
 }
 
-/** Returns the text of each report by its file name. */
-function reportsOf(declarations, points) {
+/** Returns the text of each report by its file name. `rest`: the report of types that no entry point exports. */
+function reportsOf(declarations, points, rest) {
   const idOf = ({ path, name }) => `${path}#${name}`;
   const owners = new Map();
   const pending = [];
@@ -134,7 +135,7 @@ function reportsOf(declarations, points) {
         pending.push(...mentioned);
         return `${found.name === name ? "" : `// exported as ${name}\n`}export ${text}`;
       });
-    reports.set(`${point.replaceAll("/", ".")}.api.md`, report(point, blocks));
+    reports.set(`${point.replaceAll("/", ".").replace("@", "")}.api.md`, report(point, blocks));
   }
   const internal = new Map();
   for (const found of pending) {
@@ -144,7 +145,7 @@ function reportsOf(declarations, points) {
     pending.push(...mentioned);
   }
   const texts = [...internal.values()].sort().map((text) => text.slice(text.indexOf("\n") + 1));
-  return reports.set("internal.api.md", report("Types that exported declarations mention", texts));
+  return texts.length === 0 ? reports : reports.set(rest, report("Types that exported declarations mention", texts));
 }
 
 const work = mkdtempSync(join(tmpdir(), "graphql-cached-api-"));
@@ -157,7 +158,20 @@ try {
   const [committed, target] = [join(ROOT, "api"), isCheck ? join(work, "api") : join(ROOT, "api")];
   if (!isCheck) rmSync(committed, { recursive: true, force: true });
   mkdirSync(target, { recursive: true });
-  const reports = reportsOf(new Declarations(isBuilt ? join(ROOT, "dist") : join(work, "types")), entryPoints());
+  const reports = reportsOf(
+    new Declarations(isBuilt ? join(ROOT, "dist") : join(work, "types")),
+    entryPoints(ROOT),
+    "internal.api.md",
+  );
+  for (const name of packageNames()) {
+    const folder = join(ROOT, "packages", name);
+    const types = isBuilt ? join(folder, "dist") : join(work, name);
+    const emit = ["-p", join(folder, "tsconfig.build.json"), "--emitDeclarationOnly", "--outDir", types];
+    if (!isBuilt && spawnSync(join(ROOT, "node_modules/.bin/tsc"), emit, { stdio: "inherit" }).status !== 0)
+      process.exit(1);
+    const rest = `graphql-cached.${name}.internal.api.md`;
+    for (const [file, text] of reportsOf(new Declarations(types), entryPoints(folder), rest)) reports.set(file, text);
+  }
   for (const [name, text] of reports) writeFileSync(join(target, name), text);
   if (isCheck && existsSync(committed)) {
     const { status } = spawnSync("git", ["diff", "--no-index", committed, target], { stdio: "inherit" });

@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { createClient } from "redis";
+import { sqliteStore } from "../../packages/sqlite/src/index.js";
 import type { Store } from "../../src/core/store/index.js";
 import { type CacheOptions, createCache } from "../../src/index.js";
 import { redisStore } from "../../src/stores/redis/index.js";
-import { sqliteStore } from "../../src/stores/sqlite/index.js";
 import { sqliteFolder } from "../sqlite-folder.js";
 import { type Contender, type ContenderOptions, MAX_AGE_S } from "./contender.js";
 import type { Film } from "./source.js";

@@ -1,7 +1,7 @@
 import { composeServices } from "@apollo/composition";
+import { chaosStore } from "@graphql-cached/testing";
 import { graphql, parse } from "graphql";
 import { createCache, memoryStore } from "graphql-cached";
-import { chaosStore } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { twoProcesses } from "../../test/support/example-process.js";
 import { subgraphSchema } from "./subgraph.js";

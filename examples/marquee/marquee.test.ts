@@ -1,14 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { graphql } from "graphql";
-import { type Cache, memoryStore } from "graphql-cached";
+import { memoryStore } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import type { Store } from "graphql-cached/store";
-import { expectNoLeaks, expectOneLoad, expectSameResponse } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { sharedServer } from "../../test/support/shared-servers.js";
 import { type Database, simulatedDatabase } from "./database.js";
-import { type Context, createSiteCache, createSiteSchema, identify } from "./site.js";
+import { createSiteCache, createSiteSchema } from "./site.js";
 
 const HOME = "{ top(first: 3) { title stars director { name } } me { watched { title } } }";
 
@@ -100,30 +99,5 @@ describe("the film site", () => {
     const { errors } = await graphql({ schema, source, contextValue: { userId: "alice" } });
     expect(errors).toMatchObject([{ message, extensions: { code: "BAD_USER_INPUT" } }]);
     await cache.close();
-  });
-});
-
-describe("the film site, checked with graphql-cached/testing", () => {
-  const { database } = recordedDatabase();
-  const createSchema = (cache: Cache<Context>) => createSiteSchema(cache, database);
-  const as = (userId: string | undefined) => (): Context => ({ userId });
-  const options = { cache: { identify } };
-
-  it("loads each value once for a stampede on all processes", async () => {
-    const loads = await expectOneLoad(createSchema, HOME, { ...options, context: as("alice"), processes: 3 });
-    expect(loads).toMatchObject({ "Query.top": 1, Rating: 3, "Visitor.watched": 1 });
-  });
-
-  it("responds with the cache as without it", async () => {
-    const film = { query: "query Film($id: ID!) { film(id: $id) { title stars } }", variables: { id: 2 } };
-    await expectSameResponse(createSchema, [HOME, film, "{ film(id: 99) { title } }"], {
-      ...options,
-      context: as("bob"),
-    });
-  });
-
-  it("shows nobody what another visitor has watched", async () => {
-    const identities = { alice: as("alice"), bob: as("bob"), guest: as(undefined) };
-    await expectNoLeaks(createSchema, identities, [HOME, "{ catalogue { title isWatched } }"], options);
   });
 });

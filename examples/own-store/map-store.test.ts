@@ -1,5 +1,5 @@
+import { type ConformanceSubject, FakeClock, gate, settle, storeConformance } from "@graphql-cached/testing";
 import { createCache } from "graphql-cached";
-import { type ConformanceSubject, FakeClock, gate, settle, storeConformance } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { MapServer } from "./map-server.js";
 import { mapStore } from "./map-store.js";

@@ -1,8 +1,8 @@
 import { ApolloServer } from "@apollo/server";
 import { startStandaloneServer } from "@apollo/server/standalone";
+import { gate } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
-import { gate } from "graphql-cached/testing";
 import { expect, it } from "vitest";
 import { until } from "../support/redis-lab.js";
 

@@ -1,5 +1,6 @@
 import { ApolloServer } from "@apollo/server";
 import responseCachePlugin from "@apollo/server-plugin-response-cache";
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import fc from "fast-check";
 import { type GraphQLSchema, graphql } from "graphql";
@@ -14,7 +15,6 @@ import {
   type RefreshJob,
 } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
-import { FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { partsOf } from "../../src/core/parts.js";
 

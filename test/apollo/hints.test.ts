@@ -1,8 +1,8 @@
 import { ApolloServer } from "@apollo/server";
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { applyCached, cachedTypeDefs, createCache, memoryStore, resultControl } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
-import { FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 interface Context {

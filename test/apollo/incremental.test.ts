@@ -1,9 +1,9 @@
 import { ApolloServer, HeaderMap } from "@apollo/server";
+import { settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { execute, parse } from "graphql";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
-import { settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 const typeDefs = /* GraphQL */ `

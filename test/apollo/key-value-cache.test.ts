@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import { ApolloServer } from "@apollo/server";
 import responseCachePlugin from "@apollo/server-plugin-response-cache";
+import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
 import { type CacheOptions, memoryStore } from "graphql-cached";
 import { keyValueCache } from "graphql-cached/apollo";
-import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { memoryWorld, onEachStore, type Process, redisWorld, type World, waitForStores } from "../support/world.js";
 

@@ -1,10 +1,10 @@
 import { ApolloServer, type ApolloServerPlugin, type GraphQLRequestListener } from "@apollo/server";
+import { gate } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import type { IResolvers } from "@graphql-tools/utils";
 import { execute, type GraphQLFieldResolver, type GraphQLResolveInfo, parse } from "graphql";
 import { applyCached, cachedTypeDefs, createCache, inspectionResolvers, inspectionTypeDefs } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
-import { gate } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 
 interface Context {

@@ -1,9 +1,9 @@
 import { ApolloServer } from "@apollo/server";
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import type { GraphQLResolveInfo } from "graphql";
 import { applyCached, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
-import { FakeClock, settle } from "graphql-cached/testing";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { seededRandom } from "../../bench/seeded-random.js";
 import { SubtreeBuild } from "../../src/core/subtrees/build.js";

@@ -2,6 +2,7 @@ import { makeExecutableSchema } from "@graphql-tools/schema";
 import { buildSchema, Kind, parse, validate } from "graphql";
 import { applyCached, cachedTypeDefs, createCache, inspectionTypeDefs } from "graphql-cached";
 import { afterAll, describe, expect, it } from "vitest";
+import { packageNames } from "../../scripts/build-packages.mjs";
 import { filesIn, read } from "../project/source.js";
 import { acceptsThisGraphql } from "../support/graphql-17.js";
 import { type CodeBlock, codeBlocks } from "../support/markdown.js";
@@ -14,12 +15,14 @@ const pages = [
   "PROTOCOL.md",
   "ARCHITECTURE.md",
   ...filesIn("docs", ".md"),
+  ...packageNames().map((name) => `packages/${name}/README.md`),
 ];
 const blocks = pages.flatMap((page) => codeBlocks(read(page)).map((block, index) => ({ page, index, block })));
 /** A block without imports or exports is a module, too: its names are its own. */
 const asModule = (text: string): string => (/^(import|export) /m.test(text) ? text : `${text}\nexport {};\n`);
 
 const project = packedPackage("docs");
+project.installPackages();
 afterAll(() => project.remove());
 project.write("ambient.d.ts", read("test/docs/ambient.d.ts"));
 project.write("public-types.ts", read("test/types/public-types.ts"));
@@ -39,9 +42,11 @@ describe("code blocks of README and docs", () => {
     expect(project.compile()).toBe("");
   }, 120_000);
 
-  /** @apollo/subgraph loads graphql 17 a second time, as CommonJS: its peer range has graphql 16 only. */
+  /** @apollo/subgraph loads graphql 17 a second time, as CommonJS: its peer range has graphql 16 only. Node.js 20 has no SQLite. */
   const canRun = ({ text }: CodeBlock): boolean =>
-    !text.includes('from "@apollo/subgraph"') || acceptsThisGraphql("@apollo/subgraph");
+    (!text.includes('from "@apollo/subgraph"') || acceptsThisGraphql("@apollo/subgraph")) &&
+    (!text.includes('from "@graphql-cached/sqlite"') ||
+      process.getBuiltinModule("node:sqlite" as string) !== undefined);
   for (const { page, index, block } of blocks.filter(({ block }) => block.flags.includes("run") && canRun(block)))
     it(`prints what ${page} shows, for the program at line ${block.line}`, () => {
       const [, output] = codeBlocks(read(page)).slice(index);

@@ -68,7 +68,7 @@ describe("anchors", () => {
   };
   const linking = ["README", "ARCHITECTURE", "PROTOCOL", "CONTRIBUTING", "SECURITY", "CHANGELOG"]
     .map((name) => `${name}.md`)
-    .concat(pages, filesIn("examples", ".md"), filesIn("src", ".md"));
+    .concat(pages, filesIn("examples", ".md"), filesIn("src", ".md"), filesIn("packages", ".md"));
 
   it.each(linking)("of links in %s are headings of the page that they lead to", (page) => {
     for (const [, path = "", anchor = ""] of withoutCode(read(page)).matchAll(

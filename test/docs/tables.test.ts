@@ -71,7 +71,10 @@ describe("reference tables", () => {
 });
 
 describe("links", () => {
-  const pages = [...["", "docs", "examples", "bench", "src"].flatMap((folder) => pagesIn(folder)), "test/THREATS.md"];
+  const pages = [
+    ...["", "docs", "examples", "bench", "src", "packages"].flatMap((folder) => pagesIn(folder)),
+    "test/THREATS.md",
+  ];
 
   it.each(pages)("of %s lead to files that exist", (page) => {
     for (const [, target = ""] of read(page).matchAll(/\]\((?!https?:|#)([^)#]+)[^)]*\)/g))

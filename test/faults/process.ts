@@ -5,10 +5,11 @@
  *
  * Imports the package by its name, so that the same file runs against the sources and against a packed build.
  */
+
+import { memcachedStore } from "@graphql-cached/memcached";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { type DocumentNode, type GraphQLResolveInfo, graphql, parse } from "graphql";
 import { applyCached, type CacheEvent, cachedTypeDefs, createCache, resultControl } from "graphql-cached";
-import { memcachedStore } from "graphql-cached/memcached";
 import { redisStore } from "graphql-cached/redis";
 import { Cluster, Redis } from "ioredis";
 import { MemcacheClient } from "memcache-client";

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { type GraphQLResolveInfo, graphql } from "graphql";
 import { applyCached, cachedTypeDefs, createCache, memoryStore, resultControl } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import type { Store } from "graphql-cached/store";
-import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { until } from "../support/redis-lab.js";

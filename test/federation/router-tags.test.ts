@@ -1,8 +1,8 @@
 import { ApolloServer } from "@apollo/server";
+import { gate, settle } from "@graphql-cached/testing";
 import { GraphQLString } from "graphql";
 import type { CacheOptions } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
-import { gate, settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { nameOfSubject, type Subject } from "../../src/core/keys/key.js";
 import { EntityReads } from "../../src/servers/edge/router-tags.js";

@@ -1,6 +1,6 @@
 import { ApolloServer, type ApolloServerPlugin } from "@apollo/server";
+import { settle } from "@graphql-cached/testing";
 import { cachedPlugin } from "graphql-cached/apollo";
-import { settle } from "graphql-cached/testing";
 import { expect, it } from "vitest";
 import { onEachStore, type World } from "../support/world.js";
 

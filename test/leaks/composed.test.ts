@@ -1,11 +1,11 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { ApolloServer } from "@apollo/server";
+import { settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { type GraphQLResolveInfo, parse } from "graphql";
 import { applyCached, type Cache, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import type { Store } from "graphql-cached/store";
-import { settle } from "graphql-cached/testing";
 import { afterAll, expect, it } from "vitest";
 import { type Draw, drawOfSeed } from "../property/draw.js";
 

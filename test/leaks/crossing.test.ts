@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { chaosStore, gate } from "@graphql-cached/testing";
 import type { RefreshJob } from "graphql-cached";
 import { expect, it, vi } from "vitest";
-import { chaosStore } from "../../src/tools/testing/chaos-store.js";
-import { gate } from "../../src/tools/testing/gate.js";
 import { type Member, members, textOf } from "../support/members.js";
 import { dataOf, memoryWorld, onEachStore, redisWorld, type World, waitForStores } from "../support/world.js";
 

@@ -1,5 +1,5 @@
+import { gate } from "@graphql-cached/testing";
 import { expect, it, vi } from "vitest";
-import { gate } from "../../src/tools/testing/gate.js";
 import { type Member, members, textOf } from "../support/members.js";
 import { onEachStore, type World } from "../support/world.js";
 

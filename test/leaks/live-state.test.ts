@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
+import { chaosStore, gate, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { graphql } from "graphql";
 import { applyCached, cachedTypeDefs, createCache, inspectionResolvers, inspectionTypeDefs } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
-import { chaosStore, gate, settle } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { expect, it } from "vitest";
 import { partsOf } from "../../src/core/parts.js";

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { ApolloServer } from "@apollo/server";
+import { gate, settle } from "@graphql-cached/testing";
 import { cachedPlugin } from "graphql-cached/apollo";
-import { gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { dataOf, onEachStore, type World, waitForStores } from "../support/world.js";
 

@@ -1,3 +1,4 @@
+import { gate } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import type { IResolvers } from "@graphql-tools/utils";
 import { graphql } from "graphql";
@@ -5,7 +6,6 @@ import { applyCached, inspectionResolvers, inspectionTypeDefs } from "graphql-ca
 import { msgpackrCodec } from "graphql-cached/msgpackr";
 import { Redis } from "ioredis";
 import { expect, it, vi } from "vitest";
-import { gate } from "../../src/tools/testing/gate.js";
 import { type Member, members, textOf, withMixedReplies } from "../support/members.js";
 import { sharedServer } from "../support/shared-servers.js";
 import { dataOf, memoryWorld, onEachStore, redisWorld, type World, waitForStores } from "../support/world.js";

@@ -1,9 +1,9 @@
 import type { ChildProcess } from "node:child_process";
 import { randomUUID } from "node:crypto";
+import { chaosStore, FakeClock, gate } from "@graphql-cached/testing";
 import { type Cache, createCache, memoryStore } from "graphql-cached";
 import { invalidateFromOutbox, type OutboxOptions, outboxSql } from "graphql-cached/postgres";
 import { redisStore } from "graphql-cached/redis";
-import { chaosStore, FakeClock, gate } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { inspect } from "../support/inspection.js";

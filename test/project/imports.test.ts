@@ -43,8 +43,6 @@ const RANKS: Readonly<Record<string, number>> = {
 /** Adapters import modules up to a rank; nothing imports an adapter. */
 const ADAPTERS: Readonly<Record<string, number>> = {
   redis: 3,
-  memcached: 3,
-  sqlite: 3,
   apollo: 10,
   yoga: 10,
   mercurius: 10,
@@ -53,7 +51,6 @@ const ADAPTERS: Readonly<Record<string, number>> = {
   opentelemetry: 10,
   postgres: 10,
   prometheus: 10,
-  testing: 10,
   types: 2,
   cli: 10,
 };
@@ -84,7 +81,6 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
     "mercurius",
     "apollo",
     "inspector",
-    "testing",
     "cli",
   ],
   "@apollo/server": ["apollo"],
@@ -101,8 +97,6 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   servers: ["core", "servers", "tools"],
   tools: ["core", "tools"],
 };
-/** Tools that import stores. */
-const ABOVE: Readonly<Record<string, readonly string[]>> = { testing: ["stores"] };
 
 /** The folders of `src/core/tier`: each imports only from those before it, or itself. */
 const TIER = ["tick", "shared", "entry", "request", "source", "lease", "near", "invalidation", "read"];
@@ -132,9 +126,7 @@ describe("imports", () => {
       for (const { from, isOwn } of importsOf(file)) {
         const there = roomOf(from);
         if (!isOwn || there === undefined) continue;
-        expect([...(MAY_IMPORT[room] ?? []), ...(ABOVE[moduleOf(file)] ?? [])], `${file} imports ${from}`).toContain(
-          there,
-        );
+        expect(MAY_IMPORT[room], `${file} imports ${from}`).toContain(there);
       }
     }
   });

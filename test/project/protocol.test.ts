@@ -30,7 +30,7 @@ describe("the state table in PROTOCOL.md", () => {
   });
 
   it("has every row that a source file cites", () => {
-    const citations = [...filesIn("src"), ...filesIn("test")]
+    const citations = [...filesIn("src"), ...filesIn("packages"), ...filesIn("test")]
       .filter((file) => file !== "test/project/protocol.test.ts")
       .flatMap((file) => citedRows(file).map((number) => ({ file, number })));
     expect(citations.length).toBeGreaterThan(0);
@@ -38,7 +38,7 @@ describe("the state table in PROTOCOL.md", () => {
   });
 
   it("names functions and files that exist for every row", () => {
-    const existing = [...Object.keys(transitions), ...filesIn("src").map((file) => basename(file))];
+    const existing = [...Object.keys(transitions), ...[...filesIn("src"), ...filesIn("packages")].map((file) => basename(file))];
     for (const { number, implementedBy } of rows) {
       expect(implementedBy, `row ${number}`).not.toEqual([]);
       for (const name of implementedBy) expect(existing, `row ${number}`).toContain(name);

@@ -11,7 +11,7 @@ export function filesIn(folder: string, suffix = ".ts"): string[] {
   return readdirSync(join(ROOT, folder), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && entry.name.endsWith(suffix))
     .map((entry) => relative(ROOT, join(entry.parentPath, entry.name)))
-    .filter((path) => !/node_modules|\.vitepress/.test(path))
+    .filter((path) => !/node_modules|\.vitepress|^packages\/[\w-]+\/dist\//.test(path))
     .sort();
 }
 

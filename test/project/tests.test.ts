@@ -4,14 +4,14 @@ import { expect, it } from "vitest";
 import { CHECKS } from "../faults/checks.js";
 import { filesIn, ROOT, read } from "./source.js";
 
-const files = [...filesIn("test", ".test.ts"), ...filesIn("examples", ".test.ts")];
+const files = [...filesIn("test", ".test.ts"), ...filesIn("packages", ".test.ts"), ...filesIn("examples", ".test.ts")];
 const FOCUSED = /\b(?:it|test|describe)(?:\.\w+)*\.only\b|\bonly: true/;
 const SKIPPED = /\b(?:it|test|describe|context|ctx)(?:\.\w+)*\.(?:skip|skipIf|runIf|todo)\b|\b(?:skip|todo): /;
 
 it("every file of the suite asserts something, focuses nothing, and gives the reason where it skips", () => {
   for (const file of files) {
     const text = read(file);
-    expect(text, file).toContain("expect(");
+    expect(text, file).toMatch(/\bexpect\(|\bitKeepsTheRules\(/);
     for (const line of text.split("\n")) {
       expect(line, file).not.toMatch(FOCUSED);
       if (SKIPPED.test(line)) expect(line, `${file}: the reason is missing on this line`).toMatch(/\s\/\/ \w+/);
@@ -36,15 +36,15 @@ it("the behaviour tests are in folders by promise, numbered as in docs/guarantee
   );
 });
 
-it("scripts name files of src and test that exist", () => {
+it("scripts name files of src, packages and test that exist", () => {
   for (const script of filesIn("scripts", ".mjs"))
-    for (const [, file = ""] of read(script).matchAll(/"((?:src|test)\/[\w./-]+\.ts)"/g))
+    for (const [, file = ""] of read(script).matchAll(/"((?:src|packages|test)\/[\w./-]+\.ts)"/g))
       expect(existsSync(join(ROOT, file)), `${script}: ${file}`).toBe(true);
 });
 
 it("the READMEs of modules name files that exist", () => {
-  const sources = filesIn("src");
-  for (const readme of filesIn("src", "README.md"))
+  const sources = [...filesIn("src"), ...filesIn("packages")];
+  for (const readme of [...filesIn("src", "README.md"), ...filesIn("packages", "README.md")])
     for (const [, file = ""] of read(readme).matchAll(/`([a-z][a-z/-]*\.ts)`/g))
       expect(
         sources.filter((source) => `/${source}`.endsWith(`/${file}`)),

@@ -1,8 +1,8 @@
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import type { IResolvers } from "@graphql-tools/utils";
 import { graphql } from "graphql";
 import { applyCached, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
-import { FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { InvalidationClock } from "../../src/core/tier/shared/invalidation-clock.js";
 import { type Draw, drawOfSeed } from "./draw.js";

@@ -1,7 +1,7 @@
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { execute, type GraphQLSchema, parse, validate } from "graphql";
 import { applyCached, type Cache, type CacheOptions, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
-import { FakeClock, settle } from "graphql-cached/testing";
 import { expect } from "vitest";
 import { seededRandom } from "../../bench/seeded-random.js";
 import { partsOf } from "../../src/core/parts.js";

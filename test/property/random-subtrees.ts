@@ -1,3 +1,4 @@
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import {
   type DocumentNode,
@@ -11,7 +12,6 @@ import {
   validate,
 } from "graphql";
 import { applyCached, type Cache, type CacheEvent, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
-import { FakeClock, settle } from "graphql-cached/testing";
 import { expect } from "vitest";
 import { seededRandom } from "../../bench/seeded-random.js";
 import { partsOf } from "../../src/core/parts.js";

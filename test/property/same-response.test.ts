@@ -1,10 +1,10 @@
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import type { IResolvers } from "@graphql-tools/utils";
 import fc from "fast-check";
 import { type ExecutionResult, execute, type GraphQLSchema, parse, validate } from "graphql";
 import { applyCached, type Cache, type CacheOptions, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
-import { FakeClock, settle } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, it } from "vitest";
 import { sharedServer } from "../support/shared-servers.js";

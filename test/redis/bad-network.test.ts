@@ -1,4 +1,4 @@
-import { gate } from "graphql-cached/testing";
+import { gate } from "@graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import { acquire } from "../../src/stores/redis/scripts/acquire.js";

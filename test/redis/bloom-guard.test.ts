@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
+import { FakeClock, gate } from "@graphql-cached/testing";
 import { memoryStore } from "graphql-cached";
 import { type BloomGuard, bloomGuard, redisStore } from "graphql-cached/redis";
-import { FakeClock, gate } from "graphql-cached/testing";
 import { Cluster, Redis } from "ioredis";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import { until } from "../support/redis-lab.js";

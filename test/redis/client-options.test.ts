@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
+import { gate } from "@graphql-cached/testing";
 import { bloomGuard, redisStore } from "graphql-cached/redis";
 import type { Store } from "graphql-cached/store";
-import { gate } from "graphql-cached/testing";
 import { Cluster, Redis, type RedisOptions } from "ioredis";
 import { describe, expect, it, vi } from "vitest";
 import { sharedServer } from "../support/shared-servers.js";

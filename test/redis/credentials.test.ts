@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
+import { gate } from "@graphql-cached/testing";
 import { redisStore } from "graphql-cached/redis";
-import { gate } from "graphql-cached/testing";
 import { Cluster, Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { isConnected, NODE_REDIS, PACKAGES_OF_SLOW_TESTS, type StoreClient } from "../support/redis-clients.js";

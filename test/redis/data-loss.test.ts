@@ -1,6 +1,6 @@
+import { gate } from "@graphql-cached/testing";
 import type { CacheOptions } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
-import { gate } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Fleet } from "../support/fleet.js";

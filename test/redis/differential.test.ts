@@ -1,8 +1,8 @@
+import { FakeClock } from "@graphql-cached/testing";
 import fc from "fast-check";
 import { memoryStore } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import { type ClockHead, type ClockOrigin, readHead, type Store } from "graphql-cached/store";
-import { FakeClock } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readLog, writeRecord } from "../../src/core/store/clock-log.js";

@@ -1,5 +1,5 @@
+import { FakeClock } from "@graphql-cached/testing";
 import { redisStore } from "graphql-cached/redis";
-import { FakeClock } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, it } from "vitest";
 import { sharedServer } from "../support/shared-servers.js";

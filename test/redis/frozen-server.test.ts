@@ -1,4 +1,4 @@
-import { chaosStore, gate } from "graphql-cached/testing";
+import { chaosStore, gate } from "@graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { Fleet } from "../support/fleet.js";

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
+import { gate } from "@graphql-cached/testing";
 import { redisStore } from "graphql-cached/redis";
-import { gate } from "graphql-cached/testing";
 import { Cluster, Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { inspectedSite } from "../support/inspected-site.js";

@@ -1,5 +1,5 @@
+import { gate, settle } from "@graphql-cached/testing";
 import { redisStore } from "graphql-cached/redis";
-import { gate, settle } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { RedisLab, until } from "../support/redis-lab.js";

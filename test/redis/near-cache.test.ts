@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
+import { FakeClock } from "@graphql-cached/testing";
 import { type Cache, createCache } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
-import { FakeClock } from "graphql-cached/testing";
 import { Cluster, Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createKeySpace } from "../../src/core/keys/key.js";

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
+import { FakeClock } from "@graphql-cached/testing";
 import { redisStore } from "graphql-cached/redis";
-import { FakeClock } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { beforeEach, describe, expect, it } from "vitest";
 import { RedisFaults } from "../support/redis-faults.js";

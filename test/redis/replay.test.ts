@@ -1,5 +1,5 @@
+import { FakeClock } from "@graphql-cached/testing";
 import { redisStore } from "graphql-cached/redis";
-import { FakeClock } from "graphql-cached/testing";
 import { Cluster, Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type ReadRecord, readLog } from "../../src/core/store/clock-log.js";

@@ -1,6 +1,6 @@
+import { FakeClock } from "@graphql-cached/testing";
 import { redisStore } from "graphql-cached/redis";
 import type { Store } from "graphql-cached/store";
-import { FakeClock } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { readHead, readLog, writeRecord } from "../../src/core/store/clock-log.js";

@@ -1,4 +1,4 @@
-import { gate } from "graphql-cached/testing";
+import { gate } from "@graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { HASH_TAGS } from "../../src/core/keys/hash-tags.js";

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
+import { gate } from "@graphql-cached/testing";
 import { type CacheEvent, createCache } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
-import { gate } from "graphql-cached/testing";
 import { Cluster, Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { type LabNode, RedisLab } from "../support/redis-lab.js";

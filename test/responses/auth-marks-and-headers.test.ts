@@ -1,6 +1,6 @@
 import { ApolloServer, HeaderMap } from "@apollo/server";
+import { gate, settle } from "@graphql-cached/testing";
 import { cachedPlugin } from "graphql-cached/apollo";
-import { gate, settle } from "graphql-cached/testing";
 import { useCached } from "graphql-cached/yoga";
 import { createYoga, useExecutionCancellation } from "graphql-yoga";
 import { describe, expect, it, onTestFinished } from "vitest";

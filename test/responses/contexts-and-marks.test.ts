@@ -1,8 +1,8 @@
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { parse } from "graphql";
 import { applyCached, type Cache, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
-import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { expect, it, onTestFinished } from "vitest";
 import { readRecords } from "../../src/core/store/clock-log.js";
 import { HINTS } from "./site.js";

@@ -1,9 +1,9 @@
 import { ApolloServer } from "@apollo/server";
 import responseCachePlugin from "@apollo/server-plugin-response-cache";
+import { gate, settle } from "@graphql-cached/testing";
 import { createCache } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import { cachedHooks } from "graphql-cached/mercurius";
-import { gate, settle } from "graphql-cached/testing";
 import { useCached } from "graphql-cached/yoga";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { openSite, SERVERS, type SiteOptions } from "./site.js";

@@ -1,9 +1,9 @@
 import { ApolloServer } from "@apollo/server";
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { GraphQLScalarType, parse } from "graphql";
 import { applyCached, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
-import { FakeClock, settle } from "graphql-cached/testing";
 import { expect, it, onTestFinished } from "vitest";
 import { HINTS } from "./site.js";
 

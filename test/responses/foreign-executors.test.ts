@@ -1,8 +1,8 @@
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import * as tools from "@graphql-tools/utils";
 import { type GraphQLSchema, parse } from "graphql";
 import { applyCached, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
-import { FakeClock, settle } from "graphql-cached/testing";
 import { useCached } from "graphql-cached/yoga";
 import { createYoga } from "graphql-yoga";
 import { expect, it, onTestFinished } from "vitest";

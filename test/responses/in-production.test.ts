@@ -1,5 +1,5 @@
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { memoryStore } from "graphql-cached";
-import { FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { type Context, openSite, SERVERS } from "./site.js";
 

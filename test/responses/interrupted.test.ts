@@ -1,4 +1,4 @@
-import { settle } from "graphql-cached/testing";
+import { settle } from "@graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { openSite, type ServerName } from "./site.js";
 

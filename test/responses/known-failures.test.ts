@@ -1,5 +1,5 @@
+import { chaosStore, FakeClock, settle } from "@graphql-cached/testing";
 import { memoryStore } from "graphql-cached";
-import { chaosStore, FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { openSite, SERVERS, type SiteOptions } from "./site.js";
 

@@ -1,6 +1,6 @@
+import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
 import { GraphQLError } from "graphql";
 import { memoryStore } from "graphql-cached";
-import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { type Context, openSite, SERVERS } from "./site.js";
 

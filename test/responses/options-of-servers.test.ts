@@ -1,6 +1,6 @@
 import { ApolloServer } from "@apollo/server";
+import { gate, settle } from "@graphql-cached/testing";
 import { cachedPlugin } from "graphql-cached/apollo";
-import { gate, settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { openSite, SERVERS } from "./site.js";
 

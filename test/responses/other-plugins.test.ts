@@ -1,4 +1,4 @@
-import { settle } from "graphql-cached/testing";
+import { settle } from "@graphql-cached/testing";
 import { expect, it } from "vitest";
 import { openSite } from "./site.js";
 

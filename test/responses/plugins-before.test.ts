@@ -1,5 +1,5 @@
 import { ApolloServer } from "@apollo/server";
-import { settle } from "graphql-cached/testing";
+import { settle } from "@graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { openSite, SERVERS } from "./site.js";
 

@@ -1,7 +1,7 @@
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { buildSchema, parse } from "graphql";
 import { applyCached, cachedTypeDefs, createCache, memoryStore, type ResponsesOptions } from "graphql-cached";
-import { FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { HINTS, openSite, SERVERS } from "./site.js";
 

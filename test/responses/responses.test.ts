@@ -1,4 +1,4 @@
-import { settle } from "graphql-cached/testing";
+import { settle } from "@graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { openSite, SERVERS, type SiteOptions } from "./site.js";
 

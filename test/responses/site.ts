@@ -1,4 +1,5 @@
 import { ApolloServer } from "@apollo/server";
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { parse, validate } from "graphql";
 import {
@@ -12,7 +13,6 @@ import {
 } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import type { Store } from "graphql-cached/store";
-import { FakeClock, settle } from "graphql-cached/testing";
 import { useCached } from "graphql-cached/yoga";
 import { createYoga } from "graphql-yoga";
 import { onTestFinished } from "vitest";

@@ -1,5 +1,6 @@
 import { inspect, types } from "node:util";
 import { ApolloServer, type ApolloServerPlugin, HeaderMap } from "@apollo/server";
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import fc from "fast-check";
 import { parse } from "graphql";
@@ -14,7 +15,6 @@ import {
 import { cachedPlugin, stringifyResult } from "graphql-cached/apollo";
 import { msgpackrCodec } from "graphql-cached/msgpackr";
 import type { Reading, Store } from "graphql-cached/store";
-import { FakeClock, settle } from "graphql-cached/testing";
 import { useCached } from "graphql-cached/yoga";
 import { createYoga, type Plugin } from "graphql-yoga";
 import { describe, expect, it, onTestFinished, vi } from "vitest";

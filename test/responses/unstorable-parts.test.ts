@@ -1,7 +1,7 @@
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { parse } from "graphql";
 import { applyCached, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
-import { FakeClock, settle } from "graphql-cached/testing";
 import { expect, it, onTestFinished } from "vitest";
 
 const typeDefs = /* GraphQL */ `

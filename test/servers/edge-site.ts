@@ -1,4 +1,5 @@
 import { ApolloServer } from "@apollo/server";
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import fastify from "fastify";
 import type { GraphQLSchema } from "graphql";
@@ -15,7 +16,6 @@ import {
 import { cachedPlugin } from "graphql-cached/apollo";
 import { cachedHooks } from "graphql-cached/mercurius";
 import type { Store } from "graphql-cached/store";
-import { FakeClock, settle } from "graphql-cached/testing";
 import { useCached } from "graphql-cached/yoga";
 import { createYoga } from "graphql-yoga";
 import { mercurius } from "mercurius";

@@ -1,5 +1,5 @@
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { type Cache, memoryStore } from "graphql-cached";
-import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { redisWorld } from "../support/world.js";
 import { type Context, openSite, SERVERS, type SiteOptions } from "./edge-site.js";

@@ -1,11 +1,11 @@
 import { ApolloServer } from "@apollo/server";
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import fastify from "fastify";
 import { GraphQLError } from "graphql";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import { cachedHooks } from "graphql-cached/mercurius";
-import { FakeClock, settle } from "graphql-cached/testing";
 import { useCached } from "graphql-cached/yoga";
 import { createYoga } from "graphql-yoga";
 import { mercurius } from "mercurius";

@@ -1,7 +1,7 @@
 import { createServer, request as httpRequest } from "node:http";
+import { chaosStore, settle } from "@graphql-cached/testing";
 import { type Cache, type CacheEvent, type CacheOptions, memoryStore } from "graphql-cached";
 import { type HttpHandler, invalidationHandler } from "graphql-cached/http";
-import { chaosStore, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { listen, MOUNTS } from "../support/mounts.js";
 import { dataOf, memoryWorld } from "../support/world.js";

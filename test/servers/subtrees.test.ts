@@ -1,13 +1,13 @@
 import { createRequire } from "node:module";
 import { ApolloServer } from "@apollo/server";
 import { buildSubgraphSchema } from "@apollo/subgraph";
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import fastify from "fastify";
 import { type GraphQLSchema, parse, print } from "graphql";
 import { applyCached, type CacheEvent, cachedTypeDefs, createCache } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import { cachedHooks } from "graphql-cached/mercurius";
-import { FakeClock, settle } from "graphql-cached/testing";
 import { useCached } from "graphql-cached/yoga";
 import { createYoga } from "graphql-yoga";
 import { mercurius } from "mercurius";

@@ -1,6 +1,6 @@
+import { gate, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { applyCached, type Cache, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
-import { gate, settle } from "graphql-cached/testing";
 import { useCached } from "graphql-cached/yoga";
 import { createYoga, type Plugin } from "graphql-yoga";
 import { describe, expect, it } from "vitest";

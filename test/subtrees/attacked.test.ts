@@ -1,6 +1,6 @@
+import { FakeClock } from "@graphql-cached/testing";
 import { parse } from "graphql";
 import { memoryStore } from "graphql-cached";
-import { FakeClock } from "graphql-cached/testing";
 import { expect, it } from "vitest";
 import { MIN_READS } from "../../src/core/subtrees/hit-ratio.js";
 import { openSubtrees } from "./site.js";

@@ -1,8 +1,8 @@
+import { settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { MapperKind, mapSchema } from "@graphql-tools/utils";
 import { execute, GraphQLScalarType, graphql, introspectionFromSchema, parse, printSchema } from "graphql";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
-import { settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { openSubtrees, type SubtreeSiteOptions } from "./site.js";
 

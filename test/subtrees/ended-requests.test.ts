@@ -1,5 +1,5 @@
+import { gate, settle } from "@graphql-cached/testing";
 import { execute, parse } from "graphql";
-import { gate, settle } from "graphql-cached/testing";
 import { expect, it } from "vitest";
 import { itOnGraphql17 } from "../support/graphql-17.js";
 import { openSubtrees } from "./site.js";

@@ -1,7 +1,7 @@
+import { gate, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { GraphQLError, graphql } from "graphql";
 import { cachedTypeDefs } from "graphql-cached";
-import { gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { openSubtrees } from "./site.js";
 

@@ -1,7 +1,7 @@
+import { FakeClock } from "@graphql-cached/testing";
 import DataLoader from "dataloader";
 import { execute, GraphQLError, type GraphQLResolveInfo, type GraphQLSchema, parse, printSchema } from "graphql";
 import { memoryStore } from "graphql-cached";
-import { FakeClock } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { type Answer, openSubtrees, type SubtreeSiteOptions } from "./site.js";
 

@@ -1,5 +1,5 @@
+import { gate, settle } from "@graphql-cached/testing";
 import DataLoader from "dataloader";
-import { gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { openSubtrees } from "./site.js";
 

@@ -1,8 +1,8 @@
 import { setImmediate } from "node:timers/promises";
+import { gate } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { parse } from "graphql";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
-import { gate } from "graphql-cached/testing";
 import { expect, it, onTestFinished } from "vitest";
 
 const typeDefs = /* GraphQL */ `

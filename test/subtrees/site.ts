@@ -1,3 +1,4 @@
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { type GraphQLSchema, parse, validate } from "graphql";
 import {
@@ -11,7 +12,6 @@ import {
   memoryStore,
 } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
-import { FakeClock, settle } from "graphql-cached/testing";
 import { onTestFinished } from "vitest";
 
 export interface SubtreeContext {

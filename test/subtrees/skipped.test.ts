@@ -1,5 +1,5 @@
+import { settle } from "@graphql-cached/testing";
 import { GraphQLError, parse } from "graphql";
-import { settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { MIN_READS, PASSED } from "../../src/core/subtrees/hit-ratio.js";
 import { openSubtrees, type SubtreeSiteOptions } from "./site.js";

@@ -1,7 +1,7 @@
+import { FakeClock, gate } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { type ExecutionResult, parse } from "graphql";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
-import { FakeClock, gate } from "graphql-cached/testing";
 import { expect, it, onTestFinished } from "vitest";
 
 const typeDefs = `

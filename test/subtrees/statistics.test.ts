@@ -1,6 +1,6 @@
+import { FakeClock } from "@graphql-cached/testing";
 import { mapSchema } from "@graphql-tools/utils";
 import { memoryStore } from "graphql-cached";
-import { FakeClock } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { fieldsOf, watchedSite } from "./watched-site.js";
 

@@ -1,7 +1,7 @@
 import { ApolloServer } from "@apollo/server";
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { memoryStore } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
-import { FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { openSubtrees } from "./site.js";
 

@@ -1,7 +1,7 @@
 import { ApolloServer } from "@apollo/server";
+import { settle } from "@graphql-cached/testing";
 import { cachedPlugin } from "graphql-cached/apollo";
 import { collectMetrics } from "graphql-cached/prometheus";
-import { settle } from "graphql-cached/testing";
 import { Registry } from "prom-client";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type Context, watchedSite } from "./watched-site.js";

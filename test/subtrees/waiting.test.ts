@@ -1,7 +1,7 @@
+import { FakeClock, gate } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { type ExecutionResult, type GraphQLSchema, parse } from "graphql";
 import { applyCached, type Cache, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
-import { FakeClock, gate } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 interface Process {

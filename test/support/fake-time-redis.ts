@@ -1,4 +1,4 @@
-import type { FakeClock } from "graphql-cached/testing";
+import type { FakeClock } from "@graphql-cached/testing";
 import type { Redis } from "ioredis";
 import { acquire } from "../../src/stores/redis/scripts/acquire.js";
 import { appendClock } from "../../src/stores/redis/scripts/append-clock.js";

@@ -1,3 +1,4 @@
+import type { gate } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { graphql } from "graphql";
 import {
@@ -10,7 +11,6 @@ import {
   inspectionResolvers,
   inspectionTypeDefs,
 } from "graphql-cached";
-import type { gate } from "graphql-cached/testing";
 import { expect } from "vitest";
 import { afterCaches } from "./world.js";
 

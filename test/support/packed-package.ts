@@ -1,6 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { buildPackage, packageNames } from "../../scripts/build-packages.mjs";
 import { ROOT } from "../project/source.js";
 
 /** A project that has this package installed as users get it: built, with its `exports`, without the sources. */
@@ -15,6 +16,8 @@ export interface PackedPackage {
   /** Runs a TypeScript file of the project, once it is compiled, and returns what it prints. Throws if it fails. */
   run(path: string): string;
   remove(): void;
+  /** Also installs the packages in `packages/`, built. */
+  installPackages(): void;
 }
 
 const TSCONFIG = {
@@ -81,6 +84,18 @@ export function packedPackage(name: string, patches: readonly Patch[] = []): Pac
       });
       if (status !== 0) throw new Error(`${path} exited with ${status}:\n${stdout}\n${stderr}`);
       return stdout;
+    },
+    installPackages() {
+      for (const own of packageNames()) {
+        const folder = join(home, "node_modules/@graphql-cached", own);
+        cpSync(join(ROOT, "packages", own), folder, {
+          recursive: true,
+          filter: (path) => !/\/(dist|test)$/.test(path),
+        });
+        const extended = join(ROOT, "packages/tsconfig.build.json");
+        writeFileSync(join(folder, "tsconfig.build.json"), JSON.stringify({ extends: extended }));
+        buildPackage(folder);
+      }
     },
     remove: () => rmSync(home, { recursive: true, force: true }),
   };

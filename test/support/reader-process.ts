@@ -4,12 +4,13 @@
  * LEASE_MS, and MEMCACHED_PORT if the cache is on memcached instead of Redis, SQLITE_PATH and SQLITE_MODULE if it is in a file, or
  * NODE_REDIS if its client is one of node-redis. With STORE_FIRST, it stores values before it answers.
  */
+
+import { memcachedStore } from "@graphql-cached/memcached";
+import { sqliteStore } from "@graphql-cached/sqlite";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { parse } from "graphql";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
-import { memcachedStore } from "graphql-cached/memcached";
 import { redisStore } from "graphql-cached/redis";
-import { sqliteStore } from "graphql-cached/sqlite";
 import type { Store } from "graphql-cached/store";
 import { Redis } from "ioredis";
 import { MemcacheClient } from "memcache-client";

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { SqliteDatabase } from "graphql-cached/sqlite";
+import type { SqliteDatabase } from "@graphql-cached/sqlite";
 
 type DatabaseClass = new (file: string) => SqliteDatabase;
 

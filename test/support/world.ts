@@ -1,4 +1,6 @@
 import { randomUUID } from "node:crypto";
+import { memcachedStore } from "@graphql-cached/memcached";
+import { sqliteStore } from "@graphql-cached/sqlite";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import type { IResolvers } from "@graphql-tools/utils";
 import { type ExecutionResult, type GraphQLSchema, graphql } from "graphql";
@@ -12,9 +14,7 @@ import {
   createCache,
   memoryStore,
 } from "graphql-cached";
-import { memcachedStore } from "graphql-cached/memcached";
 import { redisStore } from "graphql-cached/redis";
-import { sqliteStore } from "graphql-cached/sqlite";
 import type { Store } from "graphql-cached/store";
 import { Redis } from "ioredis";
 import { MemcacheClient } from "memcache-client";

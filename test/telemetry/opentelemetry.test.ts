@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { context, metrics, SpanStatusCode, trace } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
@@ -14,7 +15,6 @@ import { applyCached, type Cache, cachedTypeDefs, createCache, memoryStore } fro
 import { instrumentCache } from "graphql-cached/opentelemetry";
 import { redisStore } from "graphql-cached/redis";
 import type { Store } from "graphql-cached/store";
-import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { METRICS } from "../../src/core/telemetry/metrics.js";

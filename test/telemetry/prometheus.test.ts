@@ -1,6 +1,6 @@
+import { chaosStore, settle } from "@graphql-cached/testing";
 import { type Cache, createCache, memoryStore } from "graphql-cached";
 import { collectMetrics } from "graphql-cached/prometheus";
-import { chaosStore, settle } from "graphql-cached/testing";
 import { Counter, Registry } from "prom-client";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { partsOf } from "../../src/core/parts.js";

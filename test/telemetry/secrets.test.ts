@@ -1,5 +1,6 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { ApolloServer } from "@apollo/server";
+import { chaosStore, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { context } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
@@ -9,7 +10,6 @@ import { applyCached, cachedTypeDefs, createCache, memoryStore } from "graphql-c
 import { cachedPlugin } from "graphql-cached/apollo";
 import { instrumentCache } from "graphql-cached/opentelemetry";
 import { collectMetrics } from "graphql-cached/prometheus";
-import { chaosStore, settle } from "graphql-cached/testing";
 import { Registry } from "prom-client";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { read } from "../project/source.js";

@@ -3,6 +3,7 @@
  * `test/docs/docs.test.ts`: each line after `@ts-expect-error` must not compile. Nothing here runs.
  */
 import { ApolloServer } from "@apollo/server";
+import { storeConformance } from "@graphql-cached/testing";
 import type { GraphQLResolveInfo, GraphQLSchema } from "graphql";
 import {
   applyCached,
@@ -24,7 +25,6 @@ import { type Codec, jsonCodec } from "graphql-cached/codec";
 import { cachedHooks, type MercuriusApp } from "graphql-cached/mercurius";
 import { redisStore } from "graphql-cached/redis";
 import type { Store, StoredEntry, transitions } from "graphql-cached/store";
-import { storeConformance } from "graphql-cached/testing";
 import { useCached } from "graphql-cached/yoga";
 import { Redis } from "ioredis";
 import { expectTypeOf } from "vitest";

@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { FakeClock } from "graphql-cached/testing";
+import { FakeClock } from "@graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { systemClock, within, withinParts } from "../../src/core/base/clock.js";
 

@@ -1,21 +1,30 @@
 /** The entry point `graphql-cached/store`: what a store of your own implements and may reuse. */
-export type { Cancel, Clock, Random } from "../base/clock.js";
+export { type Cancel, type Clock, type Random, systemClock, systemRandom, wallTimeOf } from "../base/clock.js";
+export { describeSetting } from "../base/errors.js";
+export { checkOptionNames } from "../base/option-names.js";
 export type { Subject } from "../keys/key.js";
 export type { ConnectionUse } from "../telemetry/events.js";
+export { asError, throwIfAllFailed, throwIfAnyFailed } from "./answers.js";
 export {
   appendToClock,
   appendToCopies,
   type ClockHead,
+  type ClockLog,
   type ClockRecord,
   type CopiedClock,
   HEAD_BYTES,
+  LOG_HEAD_BYTES,
   laterHead,
+  type ReadRecord,
   readHead,
+  readLog,
+  readRecords,
   type StoredClock,
   writeRecord,
 } from "./clock-log.js";
 export { type Entry, type EntryState, NO_EPOCH } from "./entry.js";
 export { readEntry, readStoredEntry, writeStoredEntry } from "./entry-layout.js";
+export { groupBy } from "./group-by.js";
 export type {
   History,
   HistoryLimits,
@@ -27,6 +36,13 @@ export type {
   ReportStore,
   WriteReply,
 } from "./report-store.js";
+export {
+  HISTORY_OVERHEAD_BYTES,
+  MAX_REPORTING,
+  REPORTS_KEPT_MS,
+  replyAt,
+} from "./report-store.js";
+export { learnOffset, type ServerOffset } from "./server-offset.js";
 export type {
   AcquireRequest,
   ClockListener,
@@ -43,5 +59,6 @@ export type {
   StoreRequest,
   Wake,
 } from "./store.js";
+export { areSameBytes, checkPrefix } from "./store.js";
 export type { ConnectionFailure, ConnectionListener, StoreReport } from "./store-state.js";
-export { type StoredEntry, transitions } from "./transitions.js";
+export { type Decision, decisions, newTokens, type StoredEntry, transitions } from "./transitions.js";

@@ -39,7 +39,7 @@ import type { ConnectionListener, StoreReport } from "./store-state.js";
  * **Loss.** A store may lose anything at any time. An absent entry is always safe. The clock and the settings have no
  * expiry. A clock that is lost begins another epoch, which makes every entry absent. A store that loses all of its copies makes every entry absent.
  *
- * `storeConformance` from `graphql-cached/testing` tests these rules.
+ * `storeConformance` from `@graphql-cached/testing` tests these rules.
  */
 export interface Store {
   /** What kind of store it is, as shown by the inspection: "memory", "redis", "memcached", "sqlite". */

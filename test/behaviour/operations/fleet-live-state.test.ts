@@ -1,3 +1,4 @@
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { graphql } from "graphql";
 import {
@@ -8,7 +9,6 @@ import {
   inspectionTypeDefs,
   memoryStore,
 } from "graphql-cached";
-import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { expect, it, onTestFinished } from "vitest";
 
 /** Two simulated processes on one store and clock, the first of which can be asked. */

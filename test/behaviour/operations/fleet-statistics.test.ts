@@ -1,4 +1,5 @@
 import { deflateRawSync } from "node:zlib";
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { graphql } from "graphql";
 import {
@@ -11,7 +12,6 @@ import {
   memoryStore,
 } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
-import { FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 const typeDefs = /* GraphQL */ `

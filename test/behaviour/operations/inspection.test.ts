@@ -1,3 +1,4 @@
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { graphql } from "graphql";
 import {
@@ -8,7 +9,6 @@ import {
   inspectionTypeDefs,
   memoryStore,
 } from "graphql-cached";
-import { FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 const typeDefs = /* GraphQL */ `

@@ -1,6 +1,7 @@
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
+import { settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { type GraphQLSchema, graphql } from "graphql";
 import {
@@ -15,7 +16,6 @@ import {
   invalidationTypeDefs,
 } from "graphql-cached";
 import { inspectorHandler } from "graphql-cached/inspector";
-import { settle } from "graphql-cached/testing";
 import { expect, it } from "vitest";
 import { call } from "../../support/inspector-calls.js";
 import { afterCaches } from "../../support/world.js";

@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import { gzipSync } from "node:zlib";
+import { settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { graphql } from "graphql";
 import { applyCached, type Cache, cachedTypeDefs, createCache } from "graphql-cached";
 import { type InspectorOptions, inspectorHandler } from "graphql-cached/inspector";
-import { settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { INSPECTOR_CSP, INSPECTOR_PAGE } from "../../../src/generated/inspector-page.js";
 import { call, PAGE_URL, post } from "../../support/inspector-calls.js";

@@ -1,3 +1,4 @@
+import { chaosStore, FakeClock } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { graphql } from "graphql";
 import {
@@ -9,7 +10,6 @@ import {
   memoryStore,
 } from "graphql-cached";
 import { keyValueCache } from "graphql-cached/apollo";
-import { chaosStore, FakeClock } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { dataOf, memoryWorld, onEachStore, type Process } from "../../support/world.js";
 

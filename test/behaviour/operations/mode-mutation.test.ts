@@ -1,3 +1,4 @@
+import { chaosStore, FakeClock } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { graphql } from "graphql";
 import {
@@ -10,7 +11,6 @@ import {
   inspectionTypeDefs,
   memoryStore,
 } from "graphql-cached";
-import { chaosStore, FakeClock } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 const typeDefs = /* GraphQL */ `

@@ -1,7 +1,7 @@
 import { ApolloServer } from "@apollo/server";
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { memoryStore } from "graphql-cached";
 import { cachedPlugin, keyValueCache } from "graphql-cached/apollo";
-import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { expect, it, vi } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";
 import { inspect } from "../../support/inspection.js";

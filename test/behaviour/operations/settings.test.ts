@@ -1,6 +1,6 @@
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { memoryStore, type RefreshJob } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
-import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { createKeySpace } from "../../../src/core/keys/key.js";
 import { VersionedSource } from "../../support/versioned-source.js";

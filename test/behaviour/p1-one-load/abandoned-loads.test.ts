@@ -1,5 +1,5 @@
+import { FakeClock, type Gate, gate, settle } from "@graphql-cached/testing";
 import type { GraphQLResolveInfo } from "graphql";
-import { FakeClock, type Gate, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it, vi } from "vitest";
 import { memoryWorld, onEachStore, type Process, type World, waitForStores } from "../../support/world.js";
 

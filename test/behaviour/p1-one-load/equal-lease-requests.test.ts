@@ -1,5 +1,5 @@
+import { FakeClock } from "@graphql-cached/testing";
 import { createCache, memoryStore } from "graphql-cached";
-import { FakeClock } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 
 /** A loader of one key that counts what it asks its store for, and what its source is called with. */

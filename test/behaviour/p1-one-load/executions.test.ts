@@ -1,3 +1,4 @@
+import { FakeClock, gate } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import {
   type ExecutionResult,
@@ -15,7 +16,6 @@ import {
   memoryStore,
   type RefreshJob,
 } from "graphql-cached";
-import { FakeClock, gate } from "graphql-cached/testing";
 import { describe, expect, it, vi } from "vitest";
 import { graphql17, itOnGraphql17, variablesOf } from "../../support/graphql-17.js";
 import { dataOf, memoryWorld, waitForStores } from "../../support/world.js";

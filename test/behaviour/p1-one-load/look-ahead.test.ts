@@ -1,3 +1,4 @@
+import { gate, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import {
   type DocumentNode,
@@ -18,7 +19,6 @@ import {
   validate,
 } from "graphql";
 import { applyCached, type CacheOptions, cachedTypeDefs, inspectionResolvers, type RefreshJob } from "graphql-cached";
-import { gate, settle } from "graphql-cached/testing";
 import { describe, expect, it, vi } from "vitest";
 import { graphql17, itOnGraphql17, variablesOf } from "../../support/graphql-17.js";
 import { dataOf, memoryWorld, onEachStore, type Process, type World, waitForStores } from "../../support/world.js";

@@ -1,8 +1,8 @@
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { MapperKind, mapSchema } from "@graphql-tools/utils";
 import { defaultFieldResolver, graphql } from "graphql";
 import { applyCached, type CachedLoader, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
-import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { expect, it } from "vitest";
 import { dataOf, memoryWorld, onEachStore } from "../../support/world.js";
 

@@ -1,5 +1,5 @@
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { type CachedError, memoryStore, type RefreshJob } from "graphql-cached";
-import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { expect, it } from "vitest";
 import { until } from "../../support/redis-lab.js";
 import { dataOf, memoryWorld, onEachStore, type Process, type World, waitForStores } from "../../support/world.js";

@@ -1,6 +1,6 @@
+import { chaosStore, FakeClock, type Gate, gate, settle } from "@graphql-cached/testing";
 import { type Cache, createCache, memoryStore } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
-import { chaosStore, FakeClock, type Gate, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it, vi } from "vitest";
 import { dataOf, memoryWorld, onEachStore, type Process } from "../../support/world.js";
 

@@ -1,8 +1,8 @@
+import { gate, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { execute, parse } from "graphql";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
 import { jsonCodec } from "graphql-cached/codec";
-import { gate, settle } from "graphql-cached/testing";
 import { describe, expect, it, vi } from "vitest";
 import { countParses } from "../../support/count-parses.js";
 import { dataOf, memoryWorld, waitForStores } from "../../support/world.js";

@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { FakeClock, gate, settle } from "graphql-cached/testing";
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { countParses } from "../../support/count-parses.js";
 import { withHeldWakes } from "../../support/held-wakes.js";

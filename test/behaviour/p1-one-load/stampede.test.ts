@@ -1,4 +1,4 @@
-import { gate, settle } from "graphql-cached/testing";
+import { gate, settle } from "@graphql-cached/testing";
 import { expect, it } from "vitest";
 import { dataOf, onEachStore } from "../../support/world.js";
 

@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { ApolloServer } from "@apollo/server";
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { buildSchema, parse } from "graphql";
 import { applyCached, type CacheOptions, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import type { Store } from "graphql-cached/store";
-import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { createYoga } from "graphql-yoga";
 import { describe, expect, it } from "vitest";
 import { HINTS } from "../../responses/site.js";

@@ -1,4 +1,4 @@
-import { gate } from "graphql-cached/testing";
+import { gate } from "@graphql-cached/testing";
 import { expect, it } from "vitest";
 import { VersionedSource } from "../../support/versioned-source.js";
 import { dataOf, onEachStore, type Process, type World, waitForStores } from "../../support/world.js";

@@ -1,7 +1,7 @@
+import { settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import type { GraphQLSchema } from "graphql";
 import { applyCached, type Cache, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
-import { settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 const schemaWith = (fields: string): GraphQLSchema =>

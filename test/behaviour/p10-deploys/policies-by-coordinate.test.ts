@@ -1,4 +1,5 @@
 import { buildSubgraphSchema } from "@apollo/subgraph";
+import { settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { GraphQLID, GraphQLObjectType, GraphQLSchema, GraphQLString, graphql, parse } from "graphql";
 import {
@@ -10,7 +11,6 @@ import {
   inspectionResolvers,
   inspectionTypeDefs,
 } from "graphql-cached";
-import { settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { checkServed } from "../../../src/core/directive/compile/served-schema.js";
 import { partsOf } from "../../../src/core/parts.js";

@@ -1,6 +1,6 @@
+import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
 import DataLoader from "dataloader";
 import { type CachedLoader, memoryStore } from "graphql-cached";
-import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { afterEach, describe, expect, it } from "vitest";
 import { dataOf, memoryWorld } from "../../support/world.js";
 

@@ -1,8 +1,8 @@
+import { settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { type GraphQLSchema, graphql } from "graphql";
 import { applyCached, type Cache, CachedError, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
-import { settle } from "graphql-cached/testing";
 import { afterEach, describe, expect, it, vi } from "vitest";
 
 const schemaOf = (top: () => unknown, type = "Int"): GraphQLSchema =>

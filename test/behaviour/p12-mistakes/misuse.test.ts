@@ -1,3 +1,4 @@
+import { chaosStore } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import {
   applyCached,
@@ -12,7 +13,6 @@ import {
 import { keyValueCache } from "graphql-cached/apollo";
 import { outboxSql } from "graphql-cached/postgres";
 import { bloomGuard, type RedisClient, redisStore } from "graphql-cached/redis";
-import { chaosStore } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 
 /** Returns the CachedError that `act` throws. */

@@ -1,4 +1,6 @@
 import { Readable } from "node:stream";
+import { memcachedStore } from "@graphql-cached/memcached";
+import { sqliteStore } from "@graphql-cached/sqlite";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import type { IResolvers } from "@graphql-tools/utils";
 import Fastify from "fastify";
@@ -16,10 +18,8 @@ import {
   memoryStore,
 } from "graphql-cached";
 import { cachedPlugin, keyValueCache } from "graphql-cached/apollo";
-import { memcachedStore } from "graphql-cached/memcached";
 import { cachedHooks } from "graphql-cached/mercurius";
 import { bloomGuard, redisStore } from "graphql-cached/redis";
-import { sqliteStore } from "graphql-cached/sqlite";
 import { useCached } from "graphql-cached/yoga";
 import { describe, expect, it } from "vitest";
 

@@ -1,7 +1,7 @@
+import { gate, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { graphql } from "graphql";
 import { applyCached, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
-import { gate, settle } from "graphql-cached/testing";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { AbortListeners } from "../../../src/core/tier/request/waiters.js";
 import { dataOf, memoryWorld } from "../../support/world.js";

@@ -1,4 +1,4 @@
-import { gate } from "graphql-cached/testing";
+import { gate } from "@graphql-cached/testing";
 import { expect, it } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";
 import { dataOf, onEachStore, type World } from "../../support/world.js";

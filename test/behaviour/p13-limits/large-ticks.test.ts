@@ -1,7 +1,7 @@
+import { gate } from "@graphql-cached/testing";
 import { createCache, memoryStore } from "graphql-cached";
 import { jsonCodec } from "graphql-cached/codec";
 import type { Store } from "graphql-cached/store";
-import { gate } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 
 const KEYS = Array.from({ length: 64 }, (_, id) => id);

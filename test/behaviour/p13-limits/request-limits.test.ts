@@ -1,7 +1,7 @@
 import { ApolloServer } from "@apollo/server";
+import { gate, settle } from "@graphql-cached/testing";
 import { createCache } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
-import { gate, settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { dataOf, memoryWorld } from "../../support/world.js";
 

@@ -1,6 +1,6 @@
+import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
 import { type CacheEvent, createCache, memoryStore } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
-import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { dataOf, memoryWorld, waitForStores } from "../../support/world.js";
 

@@ -1,5 +1,5 @@
+import { settle } from "@graphql-cached/testing";
 import type { RefreshJob } from "graphql-cached";
-import { settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { dataOf, memoryWorld, waitForStores } from "../../support/world.js";
 

@@ -1,8 +1,8 @@
+import { settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import type { IResolvers } from "@graphql-tools/utils";
 import { GraphQLID, GraphQLInt, GraphQLList, GraphQLObjectType, GraphQLSchema, graphql } from "graphql";
 import { type ApplyCachedOptions, applyCached, cachedTypeDefs, createCache } from "graphql-cached";
-import { settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 
 /** Applies a schema with entity tags. Returns what is logged. */

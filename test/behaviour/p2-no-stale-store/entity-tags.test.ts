@@ -1,7 +1,7 @@
 import { runInNewContext } from "node:vm";
+import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
 import { GraphQLScalarType } from "graphql";
 import { type CacheOptions, memoryStore } from "graphql-cached";
-import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";
 import type { ReadReport } from "../../../src/core/tier/request/request.js";

@@ -1,6 +1,6 @@
+import { settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
-import { settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { openSite, SERVERS } from "../../responses/site.js";
 import { dataOf, memoryWorld } from "../../support/world.js";

@@ -1,5 +1,5 @@
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { memoryStore } from "graphql-cached";
-import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { expect, it } from "vitest";
 import type { Store } from "../../../src/core/store/store.js";
 import { dataOf, memoryWorld, onEachStore, type Process, type World } from "../../support/world.js";

@@ -1,6 +1,6 @@
+import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
 import { memoryStore } from "graphql-cached";
 import { keyValueCache } from "graphql-cached/apollo";
-import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { VersionedSource } from "../../support/versioned-source.js";
 import { dataOf, memoryWorld, onEachStore, type Process, type World, waitForStores } from "../../support/world.js";

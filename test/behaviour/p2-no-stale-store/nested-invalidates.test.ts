@@ -1,7 +1,7 @@
+import { settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { GraphQLInt, GraphQLObjectType, GraphQLSchema, graphql } from "graphql";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
-import { settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { dataOf, memoryWorld } from "../../support/world.js";
 

@@ -1,5 +1,5 @@
+import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
 import { memoryStore } from "graphql-cached";
-import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { dataOf, memoryWorld, type Process } from "../../support/world.js";
 

@@ -1,5 +1,5 @@
+import { chaosStore, gate, settle } from "@graphql-cached/testing";
 import { memoryStore } from "graphql-cached";
-import { chaosStore, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";
 import type { ReadReport } from "../../../src/core/tier/request/request.js";

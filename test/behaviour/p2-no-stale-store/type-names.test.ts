@@ -1,6 +1,6 @@
+import { gate, settle } from "@graphql-cached/testing";
 import type { GraphQLResolveInfo } from "graphql";
 import { resultControl } from "graphql-cached";
-import { gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { dataOf, memoryWorld, onEachStore, type Process, type World, waitForStores } from "../../support/world.js";
 

@@ -1,6 +1,6 @@
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import type { GraphQLResolveInfo } from "graphql";
 import { type CacheOptions, memoryStore, resultControl } from "graphql-cached";
-import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { expect, it, vi } from "vitest";
 import { dataOf, memoryWorld, onEachStore, type Process, type World } from "../../support/world.js";
 

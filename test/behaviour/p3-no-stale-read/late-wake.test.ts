@@ -1,4 +1,4 @@
-import { gate, settle } from "graphql-cached/testing";
+import { gate, settle } from "@graphql-cached/testing";
 import { describe, expect, it, vi } from "vitest";
 import { withHeldWakes } from "../../support/held-wakes.js";
 import { dataOf, memoryWorld, redisWorld, type World, waitForStores } from "../../support/world.js";

@@ -1,5 +1,5 @@
+import { gate } from "@graphql-cached/testing";
 import { memoryStore } from "graphql-cached";
-import { gate } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { dataOf, memoryWorld, type Process, waitForStores } from "../../support/world.js";
 

@@ -1,6 +1,6 @@
+import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
 import { memoryStore } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
-import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { dataOf, memoryWorld, type Process, waitForStores } from "../../support/world.js";
 

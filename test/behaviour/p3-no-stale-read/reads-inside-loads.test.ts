@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from "node:async_hooks";
+import { FakeClock, type Gate, gate, settle } from "@graphql-cached/testing";
 import type { GraphQLObjectType, GraphQLResolveInfo } from "graphql";
 import { type CachedLoader, memoryStore } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
-import { FakeClock, type Gate, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { executeWithSignal } from "../../support/execution-signal.js";
 import { dataOf, memoryWorld } from "../../support/world.js";

@@ -1,8 +1,8 @@
+import { FakeClock } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { parse } from "graphql";
 import { applyCached, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
-import { FakeClock } from "graphql-cached/testing";
 import { expect, it, onTestFinished } from "vitest";
 
 const typeDefs = /* GraphQL */ `

@@ -1,8 +1,8 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import type { ExecutionResult } from "graphql";
 import { CachedError, memoryStore } from "graphql-cached";
-import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { afterEach, describe, expect, it } from "vitest";
 import { compiledPath } from "../../support/programs.js";
 import { memoryWorld } from "../../support/world.js";

@@ -1,4 +1,4 @@
-import { gate, settle } from "graphql-cached/testing";
+import { gate, settle } from "@graphql-cached/testing";
 import { expect, it, onTestFinished } from "vitest";
 import { memoryWorld, waitForStores } from "../../support/world.js";
 

@@ -1,3 +1,4 @@
+import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
 import type { GraphQLResolveInfo } from "graphql";
 import {
   type BatchCall,
@@ -7,7 +8,6 @@ import {
   type ResultControl,
   resultControl,
 } from "graphql-cached";
-import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";
 import type { ReadRequest } from "../../../src/core/tier/request/request.js";

@@ -1,7 +1,7 @@
 import { createServer } from "node:net";
+import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
 import { createCache, memoryStore } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
-import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { describe, expect, it } from "vitest";
 import { dataOf, memoryWorld } from "../../support/world.js";

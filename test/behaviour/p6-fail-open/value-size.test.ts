@@ -1,6 +1,6 @@
 import { deflateSync } from "node:zlib";
+import { FakeClock } from "@graphql-cached/testing";
 import { memoryStore } from "graphql-cached";
-import { FakeClock } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, it } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";

@@ -1,7 +1,7 @@
 import { getEventListeners, once } from "node:events";
+import { chaosStore, FakeClock, type Gate, gate, settle } from "@graphql-cached/testing";
 import type { GraphQLFieldResolver, GraphQLObjectType, GraphQLResolveInfo } from "graphql";
 import { memoryStore } from "graphql-cached";
-import { chaosStore, FakeClock, type Gate, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it, vi } from "vitest";
 import { executeWithSignal } from "../../support/execution-signal.js";
 import { dataOf, memoryWorld, onEachStore, type Process, waitForStores } from "../../support/world.js";

@@ -1,6 +1,6 @@
+import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
 import { GraphQLError } from "graphql";
 import { memoryStore } from "graphql-cached";
-import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it, vi } from "vitest";
 import { ANSWERS, FAILURES, REFUSALS } from "../../support/thrown-errors.js";
 import { dataOf, memoryWorld, onEachStore, type Process } from "../../support/world.js";

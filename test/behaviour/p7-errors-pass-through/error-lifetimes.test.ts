@@ -1,7 +1,7 @@
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { GraphQLError } from "graphql";
 import { type CacheOptions, memoryStore } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
-import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it, vi } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";
 import { memoryWorld, onEachStore } from "../../support/world.js";

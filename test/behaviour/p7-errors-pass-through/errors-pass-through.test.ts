@@ -1,6 +1,6 @@
+import { gate, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { GraphQLError, graphql } from "graphql";
-import { gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { dataOf, memoryWorld, onEachStore } from "../../support/world.js";
 

@@ -1,7 +1,7 @@
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { graphql } from "graphql";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
-import { FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 /** A loader whose source fails as long as `failure` is set: the whole batch, or each id with an error of its own. */

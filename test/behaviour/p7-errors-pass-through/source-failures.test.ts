@@ -1,6 +1,6 @@
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { GraphQLError } from "graphql";
 import { type CacheOptions, memoryStore } from "graphql-cached";
-import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it, vi } from "vitest";
 import { ANSWERS, FAILURES } from "../../support/thrown-errors.js";
 import { memoryWorld, onEachStore, type Process, waitForStores } from "../../support/world.js";

@@ -1,9 +1,9 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { inspect } from "node:util";
 import { ApolloServer } from "@apollo/server";
+import { FakeClock } from "@graphql-cached/testing";
 import { type CacheOptions, memoryStore } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
-import { FakeClock } from "graphql-cached/testing";
 import { useCached } from "graphql-cached/yoga";
 import { createYoga } from "graphql-yoga";
 import { describe, expect, it, vi } from "vitest";

@@ -1,6 +1,6 @@
+import { gate, settle } from "@graphql-cached/testing";
 import { GraphQLError } from "graphql";
 import type { CacheOptions } from "graphql-cached";
-import { gate, settle } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, it } from "vitest";
 import { sharedServer } from "../../support/shared-servers.js";

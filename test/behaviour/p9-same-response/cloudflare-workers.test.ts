@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { graphql } from "graphql";
-import { FakeClock, settle } from "graphql-cached/testing";
 import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
 
 /** As in Cloudflare Workers: no timers, randomness and I/O while modules are evaluated. */

@@ -1,3 +1,4 @@
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { ObjectId } from "bson";
 import { Decimal } from "decimal.js";
 import { GraphQLError, GraphQLScalarType, type ValueNode, valueFromASTUntyped } from "graphql";
@@ -8,7 +9,6 @@ import {
   memoryStore,
   type RefreshJob,
 } from "graphql-cached";
-import { FakeClock, settle } from "graphql-cached/testing";
 import { dateTimeType, decimalType, entityType, jsonType, objectIdType, prismaResultType } from "graphql-cached/types";
 import { DateTime } from "luxon";
 import { describe, expect, it } from "vitest";

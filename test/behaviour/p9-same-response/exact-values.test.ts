@@ -1,8 +1,8 @@
+import { settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { type GraphQLFieldResolver, graphql } from "graphql";
 import { applyCached, type CacheOptions, cachedTypeDefs, createCache } from "graphql-cached";
 import { msgpackrCodec } from "graphql-cached/msgpackr";
-import { settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { dataOf, memoryWorld, onEachStore } from "../../support/world.js";
 

@@ -1,6 +1,6 @@
 import { mock } from "node:test";
+import { chaosStore, FakeClock, settle } from "@graphql-cached/testing";
 import { memoryStore } from "graphql-cached";
-import { chaosStore, FakeClock, settle } from "graphql-cached/testing";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { dataOf, memoryWorld, onEachStore, type Process } from "../../support/world.js";
 

@@ -1,3 +1,4 @@
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { type ExecutionResult, graphql } from "graphql";
 import {
@@ -8,7 +9,6 @@ import {
   cachedTypeDefs,
   createCache,
 } from "graphql-cached";
-import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 const typeDefs = /* GraphQL */ `

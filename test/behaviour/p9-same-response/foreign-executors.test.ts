@@ -1,3 +1,4 @@
+import { settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { MapperKind, mapSchema } from "@graphql-tools/utils";
 import {
@@ -8,7 +9,6 @@ import {
   graphql,
 } from "graphql";
 import { applyCached, cachedTypeDefs, createCache, resultControl } from "graphql-cached";
-import { settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 
 const typeDefs = /* GraphQL */ `

@@ -1,6 +1,6 @@
+import { settle } from "@graphql-cached/testing";
 import type { CacheOptions } from "graphql-cached";
 import { msgpackrCodec } from "graphql-cached/msgpackr";
-import { settle } from "graphql-cached/testing";
 import { expect, it } from "vitest";
 import { dataOf, onEachStore, type Process, waitForStores } from "../../support/world.js";
 

@@ -1,5 +1,5 @@
+import { gate, settle } from "@graphql-cached/testing";
 import { type GraphQLResolveInfo, parse } from "graphql";
-import { gate, settle } from "graphql-cached/testing";
 import { expect, it, vi } from "vitest";
 import {
   describeOnGraphql17,

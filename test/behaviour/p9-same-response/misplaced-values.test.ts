@@ -1,5 +1,5 @@
+import { gate, settle } from "@graphql-cached/testing";
 import type { Cache, CacheEvent } from "graphql-cached";
-import { gate, settle } from "graphql-cached/testing";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { memoryWorld, onEachStore, type Process, type World } from "../../support/world.js";
 

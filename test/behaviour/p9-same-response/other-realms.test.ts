@@ -1,7 +1,7 @@
 import { runInNewContext } from "node:vm";
+import { settle } from "@graphql-cached/testing";
 import type { CacheOptions } from "graphql-cached";
 import { msgpackrCodec } from "graphql-cached/msgpackr";
-import { settle } from "graphql-cached/testing";
 import { prismaResultType } from "graphql-cached/types";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { errorTypeOf } from "../../../src/core/telemetry/error-type.js";

@@ -1,4 +1,4 @@
-import { FakeClock } from "graphql-cached/testing";
+import { FakeClock } from "@graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import type { ReportStore } from "../../../src/core/store/report-store.js";
 import { Channel } from "../../../src/core/telemetry/channel.js";

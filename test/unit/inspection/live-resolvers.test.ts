@@ -1,5 +1,5 @@
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { createCache } from "graphql-cached";
-import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type CacheParts, partsOf } from "../../../src/core/parts.js";
 import {

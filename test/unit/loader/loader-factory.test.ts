@@ -1,5 +1,5 @@
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { type BatchCall, createCache, memoryStore } from "graphql-cached";
-import { FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it, vi } from "vitest";
 
 describe("a loader made by cache.loader", () => {

@@ -1,4 +1,4 @@
-import { settle } from "graphql-cached/testing";
+import { settle } from "@graphql-cached/testing";
 import { describe, expect, it, vi } from "vitest";
 import type { Execution } from "../../../src/core/base/graphql-version.js";
 import type { FieldRequest } from "../../../src/core/loader/field-loader.js";

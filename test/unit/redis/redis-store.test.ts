@@ -1,6 +1,6 @@
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { type IoredisClient, type RedisPipeline, redisStore } from "graphql-cached/redis";
 import type { Store } from "graphql-cached/store";
-import { FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { appendToClock, writeRecord } from "../../../src/core/store/clock-log.js";
 import { appendClock } from "../../../src/stores/redis/scripts/append-clock.js";

@@ -1,5 +1,5 @@
 import { EventEmitter } from "node:events";
-import { FakeClock } from "graphql-cached/testing";
+import { FakeClock } from "@graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { IoredisPort } from "../../../src/stores/redis/ioredis-port.js";
 import { ReplicaWaitWriter, WriteConnection } from "../../../src/stores/redis/replica-wait-writer.js";

@@ -1,4 +1,4 @@
-import { FakeClock } from "graphql-cached/testing";
+import { FakeClock } from "@graphql-cached/testing";
 import { expect, it } from "vitest";
 import { Breaker } from "../../../src/core/store/breaker.js";
 

@@ -1,6 +1,6 @@
+import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
 import { memoryStore } from "graphql-cached";
 import type { AcquireRequest, Hold, Reading, Store, StoreRead, StoreRequest } from "graphql-cached/store";
-import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { appendToClock, writeRecord } from "../../../src/core/store/clock-log.js";
 import { FailOpenStore } from "../../../src/core/store/fail-open-store.js";

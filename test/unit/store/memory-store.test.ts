@@ -1,5 +1,5 @@
+import { FakeClock } from "@graphql-cached/testing";
 import { memoryStore } from "graphql-cached";
-import { FakeClock } from "graphql-cached/testing";
 import { expect, it } from "vitest";
 import { readHead, readLog, writeRecord } from "../../../src/core/store/clock-log.js";
 import { originOf } from "../../support/clock-origin.js";

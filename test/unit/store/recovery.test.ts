@@ -1,4 +1,4 @@
-import { FakeClock } from "graphql-cached/testing";
+import { FakeClock } from "@graphql-cached/testing";
 import { expect, it } from "vitest";
 import { FailOpenStore } from "../../../src/core/store/fail-open-store.js";
 import { Channel } from "../../../src/core/telemetry/channel.js";

@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import { chaosStore, gate, settle } from "@graphql-cached/testing";
 import { GraphQLError } from "graphql";
 import { createCache, memoryStore } from "graphql-cached";
-import { chaosStore, gate, settle } from "graphql-cached/testing";
 import { expect, it, onTestFinished } from "vitest";
 import { CachedError } from "../../../src/core/base/errors.js";
 import { Channel } from "../../../src/core/telemetry/channel.js";

@@ -1,4 +1,4 @@
-import { FakeClock } from "graphql-cached/testing";
+import { FakeClock } from "@graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { CachedError } from "../../../src/core/base/errors.js";
 import type { CacheEvent } from "../../../src/core/telemetry/events.js";

@@ -1,4 +1,4 @@
-import { FakeClock } from "graphql-cached/testing";
+import { FakeClock } from "@graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import type { Key } from "../../../src/core/keys/key.js";
 import { CallerErrors } from "../../../src/core/tier/source/error-signs.js";

@@ -1,5 +1,5 @@
 import { memoryUsage } from "node:process";
-import { FakeClock, gate, settle } from "graphql-cached/testing";
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import type { Subjects } from "../../../src/core/keys/key.js";
 import { appendToClock, readHead, readLog, type StoredClock, writeRecord } from "../../../src/core/store/clock-log.js";

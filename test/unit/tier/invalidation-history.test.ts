@@ -1,4 +1,4 @@
-import { FakeClock, gate, settle } from "graphql-cached/testing";
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import type { Subject } from "../../../src/core/keys/key.js";
 import type { Store } from "../../../src/core/store/store.js";

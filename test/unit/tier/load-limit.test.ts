@@ -1,4 +1,4 @@
-import { FakeClock, gate, settle } from "graphql-cached/testing";
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { LoadLimit } from "../../../src/core/tier/lease/load-sharing.js";
 

@@ -1,4 +1,4 @@
-import { FakeClock, settle } from "graphql-cached/testing";
+import { FakeClock, settle } from "@graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { LongTick, PER_TURN, turnOf } from "../../../src/core/tier/tick/long-tick.js";
 

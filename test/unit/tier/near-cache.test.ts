@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { FakeClock, gate } from "graphql-cached/testing";
+import { FakeClock, gate } from "@graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import type { Key } from "../../../src/core/keys/key.js";
 import { compilePolicy, type Policy } from "../../../src/core/policy/policy.js";

@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { FakeClock, gate, settle } from "graphql-cached/testing";
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { LongTick, PER_TURN } from "../../../src/core/tier/tick/long-tick.js";
 import { TickBatch } from "../../../src/core/tier/tick/tick-batch.js";

@@ -1,4 +1,4 @@
-import { FakeClock } from "graphql-cached/testing";
+import { FakeClock } from "@graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { Waiting, type Watch } from "../../../src/core/tier/lease/waiting.js";
 

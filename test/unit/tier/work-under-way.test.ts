@@ -1,4 +1,4 @@
-import { FakeClock, gate, settle } from "graphql-cached/testing";
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { expect, it } from "vitest";
 import { WorkUnderWay } from "../../../src/core/tier/tick/work-under-way.js";
 

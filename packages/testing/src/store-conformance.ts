@@ -1,0 +1,861 @@
+/** The rules that every store keeps. Longer than other files: it is a list, and a rule is found by its title. */
+import { deepStrictEqual, notStrictEqual, ok, strictEqual } from "node:assert";
+import {
+  type AcquireRequest,
+  type ClockHead,
+  type ClockLog,
+  type ClockOrigin,
+  type ClockRecord,
+  type Entry,
+  type Grant,
+  HISTORY_OVERHEAD_BYTES,
+  type HistoryLimits,
+  type LeaseTimes,
+  LOG_HEAD_BYTES,
+  type Release,
+  type ReportStore,
+  readHead,
+  readLog,
+  readRecords,
+  type Store,
+  type StoreReport,
+  type StoreRequest,
+  writeRecord,
+} from "graphql-cached/store";
+
+/** A store under test. */
+export interface ConformanceSubject {
+  /** The store, already opened with `store.open`. */
+  readonly store: Store;
+  /** All calls of the `wake` function that was passed to `store.open`, in order. */
+  readonly woken: { key: string | undefined; entry: Entry | undefined; gen?: string | undefined }[];
+  /** Resolves when at least `ms` milliseconds have passed on the store's clock. */
+  elapse(ms: number): Promise<void>;
+}
+
+/**
+ * A feature that a store may lack. `wakes`: the store has messages; without them waiters poll. `reports`: it keeps
+ * reports of processes; without it the inspection shows one process only. `history`: it keeps the history of
+ * invalidations; without it each process knows its own.
+ */
+export type StoreFeature = "wakes" | "reports" | "history";
+
+/** One rule that every store must keep. */
+export interface ConformanceCase {
+  /** The rule as a sentence, to be used as the title of the test. */
+  readonly title: string;
+  /** A store without this feature cannot keep the rule and may skip the case. */
+  readonly needs?: StoreFeature;
+  /**
+   * Rejects with an AssertionError if the store breaks the rule. All names used begin with `name`;
+   * give each case a unique one, so that all cases can share a server.
+   */
+  run(subject: ConformanceSubject, name: string): Promise<void>;
+}
+
+const TIMES: LeaseTimes = { leaseMs: 5_000, graceMs: 5_000, patienceMs: 5_000 };
+/** A lease short enough to wait for on a real server. */
+const BRIEF: LeaseTimes = { leaseMs: 40, graceMs: 5_000, patienceMs: 5_000 };
+const BODY = Buffer.from("body");
+
+type Granted = Extract<Grant, { kind: "granted" }>;
+
+/** A lease request, with what its caller knows of the clock in the place of what the store has now. */
+interface LeaseOptions extends Partial<AcquireRequest> {
+  readonly origin?: ClockOrigin;
+}
+
+/** One key of the store under test. */
+class TestedKey {
+  readonly subject: ConformanceSubject;
+  readonly store: Store;
+  readonly key: string;
+
+  constructor(subject: ConformanceSubject, key: string) {
+    this.subject = subject;
+    this.store = subject.store;
+    this.key = key;
+  }
+
+  /** Returns another key. */
+  at(suffix: string): TestedKey {
+    return new TestedKey(this.subject, `${this.key}:${suffix}`);
+  }
+
+  leaseRequest(more: Partial<AcquireRequest> = {}): AcquireRequest {
+    return { key: this.key, oldestPosition: 0, supersededAt: 0, ...more };
+  }
+
+  async acquire({ origin, ...more }: LeaseOptions = {}, times: LeaseTimes = TIMES): Promise<Grant> {
+    const [grant] = await this.store.acquire([this.leaseRequest(more)], times, origin ?? (await this.head()));
+    return grant as Grant;
+  }
+
+  async grant(options: LeaseOptions = {}, times: LeaseTimes = TIMES): Promise<Granted> {
+    const grant = await this.acquire(options, times);
+    strictEqual(grant.kind, "granted");
+    return grant as Granted;
+  }
+
+  storeRequest({ gen, grantedAt }: Granted, more: Partial<StoreRequest> = {}): StoreRequest {
+    const { key } = this;
+    return { key, gen, grantedAt, loadMs: 7, isNegative: false, freshMs: 10_000, ttlMs: 60_000, body: BODY, ...more };
+  }
+
+  /** Stores a value under a lease. Returns what became of it. */
+  async storeValue(grant: Granted, more: Partial<StoreRequest> = {}): Promise<string> {
+    const outcomes = await this.store.storeValues([this.storeRequest(grant, more)]);
+    strictEqual(outcomes.length, 1);
+    return outcomes[0] as string;
+  }
+
+  async acquireAndStore(more: Partial<StoreRequest> = {}): Promise<Granted> {
+    const grant = await this.grant();
+    strictEqual(await this.storeValue(grant, more), "stored");
+    return grant;
+  }
+
+  /** Releases a lease. Returns whether it was that of the holder. */
+  async release({ token }: Granted, outcome: Release["outcome"], holdMs = 5_000): Promise<boolean> {
+    const released = await this.store.release([{ key: this.key, token, outcome, holdMs, body: BODY }]);
+    strictEqual(released.length, 1);
+    return released[0] as boolean;
+  }
+
+  async entry(): Promise<Entry | undefined> {
+    const [reading] = (await this.store.read([this.key])).readings;
+    ok(reading?.kind === "read");
+    return reading.entry;
+  }
+
+  /** Returns the head of the clock, which begins if there is none. */
+  async head(): Promise<ClockHead> {
+    return headIn(await this.store.appendClock([]));
+  }
+
+  /** Invalidates subjects of no entry, and returns the head that shows it. */
+  async invalidate(record: Partial<ClockRecord> = {}): Promise<ClockHead> {
+    return headIn(await this.store.appendClock([writeRecord({ kind: "hard", subjects: [1], ...record })]));
+  }
+
+  async log(): Promise<ClockLog> {
+    const log = readLog(await this.store.readClock(0));
+    ok(log, "expected a log, got something else");
+    return log;
+  }
+
+  /** Waits for a wake of this key. */
+  async wake(): Promise<ConformanceSubject["woken"][number]> {
+    const find = () => this.subject.woken.find(({ key }) => key === this.key);
+    for (let turn = 0; turn < 20 && find() === undefined; turn++) await this.subject.elapse(5);
+    const wake = find();
+    ok(wake, "expected a wake for the key, got none");
+    return wake;
+  }
+}
+
+function headIn(bytes: Parameters<typeof readHead>[0]): ClockHead {
+  const head = readHead(bytes);
+  ok(head, "expected the head of a clock, got something else");
+  return head;
+}
+
+function isBody(body: Uint8Array | undefined, expected: Uint8Array = BODY): void {
+  deepStrictEqual(Buffer.from(body ?? []), expected);
+}
+
+/** Rules by their titles. */
+type Rules = Readonly<Record<string, (tested: TestedKey) => Promise<void>>>;
+
+const casesOf = (rules: Rules, needs?: StoreFeature): ConformanceCase[] =>
+  Object.entries(rules).map(([title, test]) => ({
+    title,
+    ...(needs === undefined ? {} : { needs }),
+    run: (subject, name) => test(new TestedKey(subject, name)),
+  }));
+
+const leaseRules: Rules = {
+  "grants the lease on an absent key to the first caller and makes the key pending": async (t) => {
+    const grant = await t.grant();
+    strictEqual(grant.isTakenOver, false);
+    const entry = await t.entry();
+    strictEqual(entry?.state, "pending");
+    strictEqual(entry.gen, grant.gen);
+  },
+  "answers busy to all other callers of a leased key, with the lease chain and the remaining time": async (t) => {
+    const { gen } = await t.grant();
+    const second = await t.acquire();
+    ok(second.kind === "busy");
+    strictEqual(second.gen, gen);
+    ok(second.remainingMs > 0 && second.remainingMs <= TIMES.leaseMs);
+  },
+  "lets another caller take over an expired lease, keeping its chain, so that the previous holder may still store its value":
+    async (t) => {
+      const previous = await t.grant({}, BRIEF);
+      await t.subject.elapse(BRIEF.leaseMs + 20);
+      const next = await t.grant();
+      ok(next.isTakenOver);
+      strictEqual(next.gen, previous.gen);
+      notStrictEqual(next.token, previous.token);
+      strictEqual(await t.storeValue(previous), "stored");
+      strictEqual(await t.storeValue(next), "refused");
+    },
+  "gives every lease a unique token": async (t) => {
+    const requests = ["1", "2", "3"].map((suffix) => t.at(suffix).leaseRequest());
+    const grants = await t.store.acquire(requests, TIMES, await t.head());
+    strictEqual(new Set(grants.map((grant) => (grant as Granted).token)).size, 3);
+  },
+  "extends a lease only for its holder": async (t) => {
+    const grant = await t.grant({}, BRIEF);
+    const holds = [grant.token, "x".repeat(16)].map((token) => ({ key: t.key, token }));
+    deepStrictEqual(await t.store.renew(holds, TIMES), [true, false]);
+    await t.subject.elapse(BRIEF.leaseMs + 20);
+    strictEqual((await t.acquire()).kind, "busy");
+  },
+};
+
+const storeRules: Rules = {
+  "returns a stored value unchanged, with its age counted from the grant of its lease": async (t) => {
+    const grant = await t.acquireAndStore({ isNegative: true });
+    const entry = await t.entry();
+    ok(entry?.state === "value");
+    isBody(entry.body);
+    strictEqual(entry.isNegative, true);
+    strictEqual(entry.loadMs, 7);
+    strictEqual(entry.grantedAt, grant.grantedAt);
+    strictEqual(entry.freshUntilAt, grant.grantedAt + 10_000);
+    strictEqual(entry.gen, "");
+  },
+  "returns a fresh value instead of a lease, unless the caller has marked that value as superseded": async (t) => {
+    const { grantedAt } = await t.acquireAndStore();
+    const grant = await t.acquire();
+    ok(grant.kind === "value");
+    isBody(grant.entry.body);
+    strictEqual((await t.acquire({ supersededAt: grantedAt })).kind, "granted");
+  },
+  "makes a fresh value stale with the lease of a caller that says so, and only then": async (t) => {
+    const { grantedAt } = await t.acquireAndStore();
+    const refresh = await t.grant({ supersededAt: grantedAt });
+    ok(((await t.entry())?.freshUntilAt ?? 0) > grantedAt);
+    strictEqual(await t.release(refresh, "abandoned"), true);
+    await t.grant({ supersededAt: grantedAt, endsFreshness: true });
+    strictEqual((await t.entry())?.freshUntilAt, 0);
+  },
+  "keeps a stale value while its refresh holds the lease, and replaces it when the refresh is stored": async (t) => {
+    await t.acquireAndStore({ freshMs: 0 });
+    const refresh = await t.grant();
+    strictEqual((await t.entry())?.state, "value");
+    strictEqual((await t.acquire()).kind, "busy");
+    strictEqual(await t.storeValue(refresh, { body: Buffer.from("new") }), "stored");
+    isBody((await t.entry())?.body, Buffer.from("new"));
+  },
+  "keeps the stored value if the load found it unchanged, and refuses that for an entry without a value": async (t) => {
+    await t.acquireAndStore({ freshMs: 0, isNegative: true });
+    const refresh = await t.grant();
+    const unchanged = { body: undefined, freshMs: 20_000, loadMs: 9 };
+    strictEqual(await t.storeValue(refresh, unchanged), "stored");
+    const entry = await t.entry();
+    ok(entry?.state === "value" && entry.gen === "");
+    isBody(entry.body);
+    deepStrictEqual(
+      [entry.isNegative, entry.hasRefreshFailed, entry.loadMs, entry.grantedAt, entry.freshUntilAt],
+      [true, false, 9, refresh.grantedAt, refresh.grantedAt + 20_000],
+    );
+    strictEqual((await t.acquire()).kind, "value");
+    await t.store.remove([t.key]);
+    const pending = await t.grant();
+    strictEqual(await t.storeValue(pending, unchanged), "refused");
+    strictEqual((await t.entry())?.state, "pending");
+  },
+  "stores nothing for a value whose ttl is 0: it ends the lease and removes the value that it replaces": async (t) => {
+    const none = { freshMs: 0, ttlMs: 0 };
+    strictEqual(await t.storeValue(await t.grant(), none), "expired");
+    strictEqual(await t.entry(), undefined);
+    await t.acquireAndStore({ freshMs: 0 });
+    strictEqual(await t.storeValue(await t.grant(), none), "expired");
+    strictEqual(await t.entry(), undefined);
+    strictEqual((await t.acquire()).kind, "granted");
+  },
+  "stores a value without a ttl until it is removed": async (t) => {
+    await t.acquireAndStore({ freshMs: 0, ttlMs: undefined });
+    strictEqual((await t.entry())?.state, "value");
+    await t.store.remove([t.key]);
+    strictEqual(await t.entry(), undefined);
+  },
+  "refuses a late store after its key was removed": async (t) => {
+    const grant = await t.grant();
+    await t.store.remove([t.key]);
+    strictEqual(await t.storeValue(grant), "refused");
+    strictEqual(await t.entry(), undefined);
+  },
+  "refuses a late store after its key was removed, when another caller has been granted the lease since": async (t) => {
+    const old = await t.grant();
+    await t.store.remove([t.key]);
+    const grant = await t.grant();
+    strictEqual(await t.storeValue(old), "refused");
+    strictEqual(await t.storeValue(grant), "stored");
+  },
+  "refuses a late refresh after its key was removed with the stale value": async (t) => {
+    await t.acquireAndStore({ freshMs: 0 });
+    const refresh = await t.grant();
+    await t.store.remove([t.key]);
+    strictEqual(await t.storeValue(refresh), "refused");
+    strictEqual(await t.entry(), undefined);
+  },
+  "keeps a value after a soft invalidation, marked as stale, and grants the next lease request for it": async (t) => {
+    await t.acquireAndStore();
+    await t.store.softInvalidate([t.key]);
+    const entry = await t.entry();
+    deepStrictEqual([entry?.state, entry?.freshUntilAt, entry?.gen], ["value", 0, ""]);
+    isBody(entry?.body);
+    strictEqual(await t.storeValue(await t.grant()), "stored");
+    ok(((await t.entry())?.freshUntilAt ?? 0) > 0);
+  },
+  "refuses late stores after a soft invalidation, which ends the lease on a value and removes a pending entry": async (
+    t,
+  ) => {
+    const pending = await t.grant();
+    await t.store.softInvalidate([t.key]);
+    strictEqual(await t.storeValue(pending), "refused");
+    strictEqual(await t.entry(), undefined);
+    await t.acquireAndStore({ freshMs: 0 });
+    const refresh = await t.grant();
+    await t.store.softInvalidate([t.key]);
+    strictEqual(await t.storeValue(refresh), "refused");
+    strictEqual((await t.entry())?.state, "value");
+  },
+  "stores the other values of a batch when one of them is refused": async (t) => {
+    const all = ["1", "2", "3"].map((suffix) => t.at(suffix));
+    const leases = all.map((one) => one.leaseRequest());
+    const grants = (await t.store.acquire(leases, TIMES, await t.head())) as Granted[];
+    await t.store.remove([t.at("2").key]);
+    const requests = all.map((one, nth) => one.storeRequest(grants[nth] as Granted));
+    deepStrictEqual(await t.store.storeValues(requests), ["stored", "refused", "stored"]);
+  },
+  "refuses a second store under the same lease": async (t) => {
+    const grant = await t.acquireAndStore();
+    strictEqual(await t.storeValue(grant), "refused");
+  },
+  "does not store a value whose ttl is over on arrival, and frees its lease": async (t) => {
+    const grant = await t.grant();
+    await t.subject.elapse(30);
+    strictEqual(await t.storeValue(grant, { freshMs: 10, ttlMs: 10 }), "expired");
+    strictEqual((await t.acquire()).kind, "granted");
+  },
+  "drops a value at the end of its ttl": async (t) => {
+    await t.acquireAndStore({ freshMs: 30, ttlMs: 50 });
+    await t.subject.elapse(80);
+    strictEqual(await t.entry(), undefined);
+  },
+};
+
+const releaseRules: Rules = {
+  "returns the failure of a load to all callers until its hold time is over, and then grants the lease again": async (
+    t,
+  ) => {
+    const grant = await t.grant();
+    strictEqual(await t.release(grant, "failed", 300), true);
+    const shared = await t.acquire();
+    ok(shared.kind === "failed");
+    isBody(shared.body);
+    await t.subject.elapse(330);
+    strictEqual((await t.acquire()).kind, "granted");
+  },
+  "returns a stale value for the hold time after its refresh has failed": async (t) => {
+    await t.acquireAndStore({ freshMs: 0 });
+    strictEqual(await t.release(await t.grant(), "failed"), true);
+    const entry = await t.entry();
+    ok(entry?.state === "value" && entry.hasRefreshFailed && entry.gen === "");
+    isBody(entry.body);
+    strictEqual((await t.acquire()).kind, "value");
+  },
+  "replaces a stale value by a failure that says that it is gone, and keeps one that is still fresh": async (t) => {
+    const { grantedAt } = await t.acquireAndStore();
+    const early = await t.grant({ supersededAt: grantedAt });
+    strictEqual(await t.release(early, "gone"), true);
+    strictEqual((await t.acquire()).kind, "value");
+    await t.store.softInvalidate([t.key]);
+    strictEqual(await t.release(await t.grant(), "gone"), true);
+    const shared = await t.acquire();
+    ok(shared.kind === "failed");
+    isBody(shared.body);
+  },
+  "grants no lease on an uncacheable key until its hold time is over": async (t) => {
+    await t.release(await t.grant(), "uncacheable", 300);
+    strictEqual((await t.acquire()).kind, "uncacheable");
+    isBody((await t.entry())?.body);
+    await t.subject.elapse(330);
+    strictEqual((await t.acquire()).kind, "granted");
+  },
+  "frees an abandoned lease at once, and lets only its holder abandon it": async (t) => {
+    const grant = await t.grant();
+    strictEqual(await t.release({ ...grant, token: "x".repeat(16) }, "abandoned"), false);
+    strictEqual(await t.release(grant, "abandoned"), true);
+    strictEqual((await t.acquire()).kind, "granted");
+  },
+};
+
+/** More than any log may hold before it drops its older records. */
+const MAX_LOG_BYTES = 32 * 1024 * 1024;
+
+/** The cases share the clock of the store, so each goes on from what it finds. */
+const clockRules: Rules = {
+  "begins the invalidation clock if there is none, and changes nothing without records": async (t) => {
+    const bytes = await t.store.appendClock([]);
+    ok(readHead(bytes));
+    deepStrictEqual(await t.store.appendClock([]), bytes);
+    const log = await t.log();
+    const head = await t.head();
+    deepStrictEqual([log.epoch, log.floor, log.beginsAt], [head.epoch, head.floor, head.beginsAt]);
+    deepStrictEqual([log.records.at(-1)?.position, log.records.at(-1)?.nonce], [head.position, head.nonce]);
+  },
+  "shows the head of the last invalidation in every read, whatever is read": async (t) => {
+    const names = Array.from({ length: 20 }, (_, nth) => `${t.key}:${nth}`);
+    for (let nth = 1; nth <= 2; nth++) {
+      const head = await t.invalidate();
+      for (const name of names) deepStrictEqual(readHead((await t.store.read([name])).clock), head);
+      deepStrictEqual(readHead((await t.store.read([])).clock), head);
+      deepStrictEqual(readHead((await t.store.read(names)).clock), head);
+    }
+  },
+  "gives every invalidation a later position than all before, in the same epoch": async (t) => {
+    const heads = [await t.head()];
+    for (let nth = 1; nth <= 5; nth++) heads.push(await t.invalidate());
+    strictEqual(new Set(heads.map(({ epoch }) => epoch)).size, 1);
+    for (const [nth, { position }] of heads.entries())
+      ok(position > (heads[nth - 1]?.position ?? 0), `position ${nth} is not later`);
+  },
+  "appends the records of one call in their order, with all that they contain": async (t) => {
+    const before = await t.head();
+    const writer = "writer 1";
+    const records: readonly ClockRecord[] = [
+      { kind: "hard", subjects: [1, 2 ** 52 - 1] },
+      { kind: "soft", subjects: [] },
+      { kind: "begin", subjects: [3], writer, guardMs: 1_234 },
+      { kind: "end", subjects: [3], writer },
+    ];
+    const head = readHead(await t.store.appendClock(records.map(writeRecord)));
+    const appended = (await t.log()).records.filter(({ position }) => position > before.position);
+    deepStrictEqual(
+      appended.map(({ kind, subjects, writer, guardMs }) => [kind, subjects, writer, guardMs]),
+      records.map(({ kind, subjects, writer = "", guardMs = 0 }) => [kind, subjects, writer, guardMs]),
+    );
+    for (const [nth, { position }] of appended.entries())
+      ok(position > (appended[nth - 1]?.position ?? before.position), `position ${nth} is not later`);
+    deepStrictEqual([appended.at(-1)?.position, appended.at(-1)?.nonce], [head?.position, head?.nonce]);
+  },
+  "returns what was appended to the log after the end that an earlier head shows": async (t) => {
+    const before = await t.head();
+    const after = await t.invalidate({ subjects: [7] });
+    strictEqual(after.beginsAt, before.beginsAt);
+    const bytes = await t.store.readClock(LOG_HEAD_BYTES + before.endsAt - before.beginsAt);
+    deepStrictEqual(
+      readRecords(bytes ?? Buffer.alloc(0))?.map(({ position, nonce, subjects }) => [position, nonce, subjects]),
+      [[after.position, after.nonce, [7]]],
+    );
+    strictEqual(bytes?.length, after.endsAt - before.endsAt);
+    const beyond = await t.store.readClock(LOG_HEAD_BYTES + after.endsAt - after.beginsAt);
+    strictEqual(beyond?.length ?? 0, 0);
+  },
+  "keeps the invalidations of concurrent calls, each at a position of its own": async (t) => {
+    const subjects = [11, 12, 13, 14, 15];
+    const before = await t.head();
+    let isPending = true;
+    const calls = Promise.all(subjects.map((subject) => t.invalidate({ subjects: [subject] }))).finally(() => {
+      isPending = false;
+    });
+    // A store may pause before it tries again.
+    while (isPending) await t.subject.elapse(5);
+    const heads = await calls;
+    const { records } = await t.log();
+    const appended = records.filter(({ position }) => position > before.position);
+    deepStrictEqual(appended.flatMap((record) => record.subjects).toSorted(), subjects);
+    strictEqual(new Set(appended.map(({ position }) => position)).size, subjects.length);
+    for (const [nth, { position, nonce }] of heads.entries())
+      deepStrictEqual(appended.find((record) => record.nonce === nonce)?.position, position, String(subjects[nth]));
+    deepStrictEqual((await t.head()).position, Math.max(...heads.map(({ position }) => position)));
+  },
+  "drops the older records of a log that becomes too large, and shows the position of the last of them": async (t) => {
+    const before = await t.head();
+    const subjects = Array.from({ length: 10_000 }, (_, nth) => nth);
+    let head = before;
+    for (let bytes = 0; head.floor === before.floor && bytes < MAX_LOG_BYTES; bytes += 80_000)
+      head = await t.invalidate({ subjects });
+    ok(head.floor > before.floor, `the log still has all records after ${MAX_LOG_BYTES} bytes`);
+    strictEqual(head.epoch, before.epoch);
+    ok(head.beginsAt > before.beginsAt && head.floor < head.position);
+    deepStrictEqual(readHead((await t.store.read([])).clock), head);
+    const { epoch, floor, beginsAt, records } = await t.log();
+    deepStrictEqual([epoch, floor, beginsAt], [head.epoch, head.floor, head.beginsAt]);
+    ok((records[0]?.position ?? 0) > floor);
+    strictEqual(records.at(-1)?.nonce, head.nonce);
+    strictEqual(
+      records.reduce((sum, { bytes }) => sum + bytes, 0),
+      head.endsAt - head.beginsAt,
+    );
+  },
+};
+
+/** What a later invalidation has to know of an entry: under which state of the clock its load began. */
+const positionRules: Rules = {
+  "grants a lease at the position of the call, although the clock has gone on": async (t) => {
+    const origin = await t.head();
+    await t.invalidate();
+    const grant = await t.grant({ origin });
+    strictEqual(grant.position, origin.position);
+    const entry = await t.entry();
+    deepStrictEqual([entry?.epoch, entry?.position], [origin.epoch, origin.position]);
+  },
+  "stores a value at the position of its lease, whatever has been invalidated during the load": async (t) => {
+    const origin = await t.head();
+    const grant = await t.grant({ origin });
+    await t.invalidate();
+    strictEqual(await t.storeValue(grant), "stored");
+    const entry = await t.entry();
+    deepStrictEqual([entry?.epoch, entry?.position], [origin.epoch, origin.position]);
+  },
+  "keeps the position of a stale value until its refresh is stored, which has the position of its lease": async (t) => {
+    const first = await t.acquireAndStore({ freshMs: 0 });
+    const origin = await t.invalidate();
+    const refresh = await t.grant({ origin });
+    strictEqual(refresh.position, origin.position);
+    strictEqual((await t.entry())?.position, first.position);
+    await t.storeValue(refresh, { freshMs: 0 });
+    strictEqual((await t.entry())?.position, origin.position);
+    const unchanged = await t.grant({ origin: await t.invalidate() });
+    strictEqual(await t.storeValue(unchanged, { body: undefined }), "stored");
+    strictEqual((await t.entry())?.position, unchanged.position);
+  },
+  "keeps the position of a stale value whose refresh is abandoned or fails": async (t) => {
+    const { position } = await t.acquireAndStore({ freshMs: 0 });
+    for (const outcome of ["abandoned", "failed"] as const) {
+      const refresh = await t.grant({ origin: await t.invalidate() });
+      notStrictEqual(refresh.position, position);
+      strictEqual(await t.release(refresh, outcome), true);
+      strictEqual((await t.entry())?.position, position);
+    }
+  },
+  "gives a failure and an uncacheable mark the position of their lease": async (t) => {
+    for (const outcome of ["failed", "uncacheable"] as const) {
+      const one = t.at(outcome);
+      const origin = await t.head();
+      const grant = await one.grant({ origin });
+      await t.invalidate();
+      await one.release(grant, outcome);
+      const entry = await one.entry();
+      deepStrictEqual([entry?.state, entry?.epoch, entry?.position], [outcome, origin.epoch, origin.position]);
+    }
+  },
+  "keeps the position of an expired lease that is taken over, whose previous holder may still store its value": async (
+    t,
+  ) => {
+    const previous = await t.grant({}, BRIEF);
+    const origin = await t.invalidate();
+    await t.subject.elapse(BRIEF.leaseMs + 20);
+    const next = await t.grant({ origin });
+    ok(next.isTakenOver);
+    strictEqual(next.position, previous.position);
+    strictEqual(await t.storeValue(previous), "stored");
+    strictEqual((await t.entry())?.position, previous.position);
+  },
+  "keeps the position of an expired lease for a refresh that is taken over": async (t) => {
+    await t.acquireAndStore({ freshMs: 0 });
+    const previous = await t.grant({ origin: await t.invalidate() }, BRIEF);
+    const origin = await t.invalidate();
+    await t.subject.elapse(BRIEF.leaseMs + 20);
+    const next = await t.grant({ origin });
+    ok(next.isTakenOver);
+    strictEqual(next.position, previous.position);
+    strictEqual(await t.storeValue(next), "stored");
+    strictEqual((await t.entry())?.position, previous.position);
+  },
+  "treats a value from before the oldest position of the request as absent, and refuses its late store": async (t) => {
+    const { position } = await t.acquireAndStore();
+    strictEqual((await t.acquire({ oldestPosition: position })).kind, "value");
+    const head = await t.invalidate();
+    const grant = await t.grant({ oldestPosition: head.position });
+    strictEqual(grant.isTakenOver, false);
+    strictEqual((await t.entry())?.state, "pending");
+    const refused = await t.invalidate();
+    const next = await t.grant({ oldestPosition: refused.position });
+    notStrictEqual(next.gen, grant.gen);
+    strictEqual(await t.storeValue(grant), "refused");
+    strictEqual(await t.storeValue(next), "stored");
+  },
+  "keeps a lease that is not older than the oldest position of another request": async (t) => {
+    const origin = await t.invalidate();
+    const { gen } = await t.grant({ origin });
+    const other = await t.acquire({ oldestPosition: origin.position });
+    ok(other.kind === "busy");
+    strictEqual(other.gen, gen);
+  },
+  "treats failures and uncacheable marks from before the oldest position of the request as absent": async (t) => {
+    for (const outcome of ["failed", "uncacheable"] as const) {
+      const one = t.at(outcome);
+      const grant = await one.grant();
+      await one.release(grant, outcome);
+      strictEqual((await one.acquire({ oldestPosition: grant.position })).kind, outcome);
+      const { position } = await t.invalidate();
+      strictEqual((await one.acquire({ oldestPosition: position })).kind, "granted");
+    }
+  },
+  "returns no value and no lease of another epoch": async (t) => {
+    const origin = { ...(await t.head()), epoch: "no epoch" };
+    await t.at("value").acquireAndStore();
+    await t.at("pending").grant();
+    for (const one of ["value", "pending", "absent"].map((suffix) => t.at(suffix))) {
+      const grant = await one.acquire({ origin });
+      // Only a store that reads its clock in the same step knows that the caller's is another one.
+      if (grant.kind === "expired") continue;
+      ok(grant.kind === "granted" && !grant.isTakenOver, `${one.key}: ${grant.kind}`);
+      strictEqual((await one.entry())?.epoch, origin.epoch);
+      strictEqual((await one.acquire()).kind, "granted");
+    }
+  },
+};
+
+const wakeRules: Rules = {
+  "tells who watches the clock of the heads of invalidations, if it can, until that is ended": async (t) => {
+    if (t.store.watchClock === undefined) return;
+    const heard: (ClockHead | undefined)[] = [];
+    const stop = t.store.watchClock((head) => void heard.push(readHead(head)));
+    // Messages are hints, and the first may come before it is known who listens.
+    let head = await t.invalidate();
+    const found = (): ClockHead | undefined => heard.find((one) => one?.nonce === head.nonce);
+    for (let nth = 0; nth < 100 && found() === undefined; nth++) {
+      head = await t.invalidate();
+      await t.subject.elapse(20);
+    }
+    deepStrictEqual(found(), head);
+    stop();
+    await t.subject.elapse(100);
+    heard.length = 0;
+    await t.invalidate();
+    await t.subject.elapse(100);
+    deepStrictEqual(heard, []);
+  },
+  "wakes the waiters of a key when it changes, and may send the new entry along": async (t) => {
+    const grant = await t.grant();
+    await t.acquire();
+    await t.storeValue(grant);
+    const wake = await t.wake();
+    if (wake.entry === undefined) return;
+    isBody(wake.entry.body);
+    strictEqual(wake.gen, grant.gen);
+  },
+  "sends no entry along with a wake unless the load of the ended lease chain has produced it": async (t) => {
+    await t.acquireAndStore({ freshMs: 0 });
+    const refresh = await t.grant();
+    strictEqual((await t.acquire()).kind, "busy");
+    await t.release(refresh, "abandoned");
+    strictEqual((await t.wake()).entry, undefined);
+  },
+};
+
+/** Replaces the settings, as the cache does. */
+async function changeSettings({ store, key }: TestedKey, text: string): Promise<void> {
+  const isReplaced = await store.replaceSettings(await store.readSettings(), Buffer.from(`${key} ${text}`));
+  ok(isReplaced, "expected a change, got a conflict");
+}
+
+/** Replaces the settings if they are `before`. */
+const replace = ({ store, key }: TestedKey, before: string, text: string): Promise<boolean> =>
+  store.replaceSettings(Buffer.from(`${key} ${before}`), Buffer.from(`${key} ${text}`));
+
+async function settingsAre({ store, key }: TestedKey, text: string | undefined): Promise<void> {
+  strictEqual(Buffer.from((await store.readSettings()) ?? []).toString(), `${key} ${text}`);
+}
+
+/** The cases share the settings of the store, so each goes on from what it finds. */
+const settingsRules: Rules = {
+  "returns the settings that were written last": async (t) => {
+    await changeSettings(t, "first");
+    await changeSettings(t, "second");
+    await settingsAre(t, "second");
+  },
+  "replaces the settings only if they are those that the caller expects": async (t) => {
+    await changeSettings(t, "before");
+    await changeSettings(t, "current");
+    strictEqual(await replace(t, "before", "late"), false);
+    strictEqual(await t.store.replaceSettings(undefined, Buffer.from(`${t.key} late`)), false);
+    await settingsAre(t, "current");
+  },
+  "takes a change of the settings that is sent twice for one": async (t) => {
+    await changeSettings(t, "before");
+    strictEqual(await replace(t, "before", "after"), true);
+    strictEqual(await replace(t, "before", "after"), true);
+    await changeSettings(t, "later");
+    strictEqual(await replace(t, "before", "after"), false);
+    await settingsAre(t, "later");
+  },
+  "lets one of several concurrent changes of the settings succeed": async (t) => {
+    await changeSettings(t, "before");
+    const texts = ["a", "b", "c", "d", "e"];
+    const results = await Promise.all(texts.map((text) => replace(t, "before", text)));
+    strictEqual(results.filter((isReplaced) => isReplaced).length, 1);
+    await settingsAre(t, texts[results.indexOf(true)]);
+  },
+};
+
+const inspectionRules: Rules = {
+  "reports the state of each node, if it has `inspect`, without names and values": async (t) => {
+    if (t.store.inspect === undefined) return;
+    await t.at("secret").acquireAndStore({ body: Buffer.from("secret") });
+    const nodes = t.store.nodes?.() ?? [""];
+    // Without its nodes, a store with several could not be asked.
+    strictEqual(t.store.nodeOf === undefined, t.store.nodes === undefined);
+    if (t.store.nodeOf !== undefined) ok(nodes.includes(t.store.nodeOf(t.key)));
+    const reports: StoreReport[] = [];
+    for (const node of nodes) {
+      const report = await t.store.inspect(node);
+      reports.push(report);
+      for (const [property, value] of Object.entries(report))
+        if (value !== undefined) strictEqual(typeof value, REPORT_TYPES[property as keyof StoreReport], property);
+      ok(!JSON.stringify(report).includes("secret"));
+    }
+    // The entry above is one of them.
+    if (reports.every(({ entries }) => entries !== undefined)) ok(reports.some(({ entries = 0 }) => entries > 0));
+  },
+};
+
+const textsAre = (parts: readonly { readonly text: string }[], expected: readonly string[]): void =>
+  deepStrictEqual(
+    parts.map(({ text }) => text),
+    expected,
+  );
+
+const historyRules: Rules = {
+  "returns what was appended to the history, oldest first, each with a time of its clock": async (t) => {
+    const { now: before, since } = await historyOf(t.store);
+    ok(since <= before);
+    for (const nth of [1, 2]) await appendTo(t.store, `${t.key} part ${nth}`);
+    const { now, parts } = await historyOf(t.store);
+    const own = parts.filter(({ text }) => text.startsWith(`${t.key} `));
+    textsAre(own, [`${t.key} part 1`, `${t.key} part 2`]);
+    for (const { at } of own) ok(at >= before && at <= now, `${at} is not between ${before} and ${now}`);
+  },
+  "forgets the oldest parts of a history that becomes too large, and says up to when": async (t) => {
+    const limits = { maxBytes: 3 * (1_000 + HISTORY_OVERHEAD_BYTES), keepMs: 60_000 };
+    const textOf = (nth: number): string => `${t.key} ${nth} `.padEnd(1_000, "x");
+    for (let nth = 0; nth < 10; nth++) await appendTo(t.store, textOf(nth), limits);
+    const { since, parts } = await historyOf(t.store);
+    textsAre(parts, [7, 8, 9].map(textOf));
+    ok(since <= (parts[0]?.at ?? 0));
+    await appendTo(t.store, "x", limits);
+    strictEqual((await historyOf(t.store)).since, parts[0]?.at);
+  },
+  "forgets the parts of a history that are too old, and says up to when": async (t) => {
+    await appendTo(t.store, `${t.key} old`);
+    const old = (await historyOf(t.store)).parts.at(-1);
+    await t.subject.elapse(1_500);
+    await appendTo(t.store, `${t.key} new`, { maxBytes: 100_000, keepMs: 1_000 });
+    const { since, parts } = await historyOf(t.store);
+    textsAre(parts, [`${t.key} new`]);
+    strictEqual(since, old?.at);
+  },
+};
+
+/** Returns the id of a process that no other case uses. */
+const processOf = (name: string, nth: number): string => `${name.replaceAll(/[^A-Za-z0-9]/g, "-")}-${nth}`;
+
+function reportsOf({ store: { reports } }: TestedKey): ReportStore {
+  ok(reports !== undefined, "the store keeps no reports");
+  return reports;
+}
+
+const partOf = (name: string, text: string, keepMs = 60_000) => ({ name, bytes: Buffer.from(text), keepMs });
+
+async function textAt(tested: TestedKey, process: string, part: string): Promise<string | undefined> {
+  const [bytes] = await reportsOf(tested).read([{ process, part }]);
+  return bytes === undefined ? undefined : Buffer.from(bytes).toString();
+}
+
+const reportRules: Rules = {
+  "keeps the parts of each process' report, and lists the processes with the time of their last report": async (t) => {
+    const reports = reportsOf(t);
+    const [first, second] = [processOf(t.key, 1), processOf(t.key, 2)];
+    const report = { process: first, sequence: 1, parts: [partOf("a", "1"), partOf("b", "2")] };
+    strictEqual((await reports.write(report)).isFirst, true);
+    const { now, isFirst } = await reports.write(report);
+    strictEqual(isFirst, false);
+    await t.subject.elapse(20);
+    const later = await reports.write({ process: second, sequence: 1, parts: [partOf("a", "3")] });
+    ok(later.now > now);
+    const wanted = [first, second].flatMap((process) => ["a", "b"].map((part) => ({ process, part })));
+    const texts = (await reports.read(wanted)).map((bytes) => bytes && Buffer.from(bytes).toString());
+    deepStrictEqual(texts, ["1", "2", "3", undefined]);
+    const { processes } = await reports.list();
+    const own = processes.filter(({ id }) => id === first || id === second);
+    deepStrictEqual(own, [
+      { id: second, reportedAt: later.now },
+      { id: first, reportedAt: now },
+    ]);
+  },
+  "replaces a part of a report by a later one, and by none that is written again with an earlier sequence": async (
+    t,
+  ) => {
+    const reports = reportsOf(t);
+    const process = processOf(t.key, 1);
+    const earlier = { process, sequence: 1, parts: [partOf("a", "earlier")] };
+    await reports.write(earlier);
+    await reports.write({ process, sequence: 2, parts: [partOf("a", "later")] });
+    strictEqual(await textAt(t, process, "a"), "later");
+    await reports.write(earlier);
+    strictEqual(await textAt(t, process, "a"), "later");
+  },
+  "drops a part of a report when its time is over, and no other": async (t) => {
+    const process = processOf(t.key, 1);
+    const parts = [partOf("brief", "1", 30), partOf("long", "2")];
+    await reportsOf(t).write({ process, sequence: 1, parts });
+    await t.subject.elapse(60);
+    strictEqual(await textAt(t, process, "brief"), undefined);
+    strictEqual(await textAt(t, process, "long"), "2");
+  },
+  "tells every process that reports that more is asked for, and until when": async (t) => {
+    const reports = reportsOf(t);
+    await reports.ask(50_000);
+    await reports.ask(10_000);
+    // On a Cluster, they are on different nodes.
+    for (let nth = 0; nth < 8; nth++) {
+      const { now, askedUntilAt } = await reports.write({ process: processOf(t.key, nth), sequence: 1, parts: [] });
+      ok(askedUntilAt - now > 10_000 && askedUntilAt - now <= 51_000, String(askedUntilAt - now));
+    }
+    ok((await reports.list()).askedUntilAt > 0);
+  },
+};
+
+const REPORT_TYPES: { readonly [Name in keyof Required<StoreReport>]: "string" | "number" } = {
+  version: "string",
+  role: "string",
+  entries: "number",
+  usedBytes: "number",
+  maxBytes: "number",
+  evictionPolicy: "string",
+  evictions: "number",
+};
+
+function appendTo(store: Store, text: string, limits: HistoryLimits = { maxBytes: 100_000, keepMs: 60_000 }) {
+  ok(store.appendHistory);
+  return store.appendHistory(Buffer.from(text), limits);
+}
+
+async function historyOf(store: Store) {
+  ok(store.readHistory);
+  const { now, since, parts } = await store.readHistory();
+  return { now, since, parts: parts.map(({ at, content }) => ({ at, text: Buffer.from(content).toString() })) };
+}
+
+/**
+ * The rules that every store must keep. Run each case with its own `name`, for example:
+ *
+ *     for (const [index, { title, run }] of storeConformance.entries())
+ *       it(title, () => run(store, `conformance:${index}`));
+ */
+export const storeConformance: readonly ConformanceCase[] = [
+  ...[leaseRules, storeRules, releaseRules, clockRules, positionRules].flatMap((rules) => casesOf(rules)),
+  ...casesOf(wakeRules, "wakes"),
+  ...casesOf(settingsRules),
+  ...casesOf(inspectionRules),
+  ...casesOf(reportRules, "reports"),
+  ...casesOf(historyRules, "history"),
+];

@@ -1,0 +1,2 @@
+export function packageNames(): string[];
+export function buildPackage(folder: string): void;

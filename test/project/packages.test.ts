@@ -1,0 +1,91 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { packageNames } from "../../scripts/build-packages.mjs";
+import { filesIn, importsOf, ROOT, read } from "./source.js";
+
+interface Manifest {
+  readonly name: string;
+  readonly version: string;
+  readonly license: string;
+  readonly engines: object;
+  readonly files: readonly string[];
+  readonly exports: Readonly<Record<string, string | { readonly require: object; readonly default: string }>>;
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly peerDependencies: Readonly<Record<string, string>>;
+  readonly peerDependenciesMeta?: Readonly<Record<string, { readonly optional: boolean }>>;
+}
+
+const manifestOf = (folder: string): Manifest =>
+  JSON.parse(readFileSync(join(ROOT, folder, "package.json"), "utf8")) as Manifest;
+const root = manifestOf(".");
+const names = packageNames();
+/** What a package may import of the root. */
+const PUBLIC = ["graphql-cached", "graphql-cached/store", "graphql-cached/redis", "graphql-cached/codec"];
+
+/** The packages that `@graphql-cached/NAME` imports, apart from modules of Node.js and the root. */
+const importedBy = (name: string): ReturnType<typeof importsOf> =>
+  filesIn(`packages/${name}/src`).flatMap((file) => importsOf(file));
+
+describe("the packages beside the root", () => {
+  it.each(names)("%s imports public entry points of the root and its own files only", (name) => {
+    for (const { from, isOwn } of importedBy(name))
+      if (isOwn) expect(from).toMatch(new RegExp(`^packages/${name}/src/`));
+      else if (from.startsWith("graphql-cached")) expect(PUBLIC).toContain(from);
+      else if (!from.startsWith("node:")) {
+        const { dependencies, peerDependencies } = manifestOf(`packages/${name}`);
+        expect(Object.keys({ ...dependencies, ...peerDependencies })).toContain(from);
+      }
+  });
+
+  it("are imported by nothing in the source of the root", () => {
+    for (const file of filesIn("src"))
+      for (const { from } of importsOf(file)) expect(from, file).not.toMatch(/^@graphql-cached\/|^packages\//);
+    expect(root.peerDependencies).not.toHaveProperty(
+      Object.keys(root.peerDependencies).find((one) => one.startsWith("@graphql-cached/")) ?? "none",
+    );
+  });
+
+  it.each(names)(
+    "%s has the version, the license and the engines of the root, and needs the root of its version",
+    (name) => {
+      const { name: own, version, license, engines, files, peerDependencies } = manifestOf(`packages/${name}`);
+      expect({ own, version, license, engines, files }).toEqual({
+        own: `@graphql-cached/${name}`,
+        version: root.version,
+        license: root.license,
+        engines: root.engines,
+        files: ["dist"],
+      });
+      expect(peerDependencies["graphql-cached"]).toBe(root.version);
+    },
+  );
+
+  it.each(names)("%s exports ES modules, CommonJS and types of each entry point", (name) => {
+    const { exports } = manifestOf(`packages/${name}`);
+    const points = Object.entries(exports).filter(([path]) => path !== "./package.json" && !path.endsWith(".json"));
+    expect(points.length).toBeGreaterThan(0);
+    for (const [, targets] of points) {
+      const file = (targets as { default: string }).default.replace(/^\.\/dist\/|\.js$/g, "");
+      const at = (folder: string) => ({ types: `${folder}/${file}.d.ts`, default: `${folder}/${file}.js` });
+      const esm = at("./dist");
+      expect(Object.entries(targets)).toEqual([
+        ["module-sync", esm],
+        ["require", at("./dist/cjs")],
+        ...Object.entries(esm),
+      ]);
+      expect(filesIn(`packages/${name}/src`)).toContain(`packages/${name}/src/${file}.ts`);
+    }
+  });
+
+  it.each(names)("%s can be loaded as CommonJS", (name) => {
+    for (const file of filesIn(`packages/${name}/src`))
+      expect(read(file), file).not.toMatch(/\bimport\.meta\b|^(?:const .* = )?await /m);
+  });
+
+  it.each(names)("%s has a README of at most 45 lines with a program that docs.test.ts runs", (name) => {
+    const readme = read(`packages/${name}/README.md`);
+    expect(readme.split("\n").length).toBeLessThanOrEqual(46);
+    expect(readme).toContain("```ts run\n");
+  });
+});
