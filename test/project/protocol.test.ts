@@ -38,7 +38,10 @@ describe("the state table in PROTOCOL.md", () => {
   });
 
   it("names functions and files that exist for every row", () => {
-    const existing = [...Object.keys(transitions), ...[...filesIn("src"), ...filesIn("packages")].map((file) => basename(file))];
+    const existing = [
+      ...Object.keys(transitions),
+      ...[...filesIn("src"), ...filesIn("packages")].map((file) => basename(file)),
+    ];
     for (const { number, implementedBy } of rows) {
       expect(implementedBy, `row ${number}`).not.toEqual([]);
       for (const name of implementedBy) expect(existing, `row ${number}`).toContain(name);
