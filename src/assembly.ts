@@ -17,7 +17,6 @@ import { TypeShapes } from "./core/loader/type-shapes.js";
 import { secondsDoubts } from "./core/policy/policy.js";
 import { AppliedRules } from "./core/schema-rules.js";
 import { FailOpenStore } from "./core/store/fail-open-store.js";
-import { Subtrees } from "./core/subtrees/subtrees.js";
 import { Channel, TagMistakes } from "./core/telemetry/channel.js";
 import { ContextReadLog } from "./core/telemetry/context-read-log.js";
 import { Counters } from "./core/telemetry/counters.js";
@@ -159,10 +158,6 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     isAuthDirective: authDirectives === undefined ? isAuthName : (name) => authDirectives.includes(name),
     requireScope,
     contextWatch,
-    subtreeSettings: options,
-    get subtrees() {
-      return subtrees;
-    },
     contextReads,
     rules: new AppliedRules(),
     knownTags,
@@ -177,7 +172,6 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     drain: () => underWay.drain(clock, DRAIN_MS),
     settled: () => underWay.drain(clock, options.loadTimeoutMs, (untilAt) => invalidation.settled(untilAt)),
   };
-  const subtrees = new Subtrees(parts);
   fleet.stateOf = () => processStateOf(parts);
   if (options.report === true) fleet.start();
   return {

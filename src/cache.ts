@@ -1,4 +1,4 @@
-import { type DocumentNode, type ExecutionArgs, type ExecutionResult, execute, type GraphQLSchema } from "graphql";
+import type { ExecutionArgs, ExecutionResult } from "graphql";
 import { assemble } from "./assembly.js";
 import { CachedError, describeSetting, optionInvalid } from "./core/base/errors.js";
 import { invalidatedSubjects } from "./core/directive/invalidation/invalidated-tags.js";
@@ -13,10 +13,9 @@ import { checkedTags } from "./core/keys/tag-template.js";
 import { createLoaderFactory } from "./core/loader/loader-factory.js";
 import type { CachedLoader, LoaderOptions } from "./core/loader/loader-options.js";
 import { CacheHandle, type CacheParts } from "./core/parts.js";
-import { checkExecutionArgs, executeStored, isOrdinary } from "./core/responses/execute.js";
+import { checkExecutionArgs, executeStored } from "./core/responses/execute.js";
 import { type ResponsesOptions, resolveResponses } from "./core/responses/options.js";
 import { ResponseCache } from "./core/responses/response-cache.js";
-import { executeWithSubtrees, restoreErrors } from "./core/subtrees/execute.js";
 import type { Mode } from "./core/telemetry/events.js";
 import type { InvalidationCause } from "./core/tier/invalidation/invalidation-history.js";
 import { type RefreshJob, readJob } from "./core/tier/lease/refresh-job.js";
@@ -136,15 +135,10 @@ export class Cache<Context = object> extends CacheHandle<Context> {
    * document must be valid. A query whose whole response is stored is not executed at all; which responses are, for how long and for whom follows from `@cacheControl`,
    * `@cached` and what was read. Mutations, subscriptions and everything else are executed as always.
    *
-   * `options`: pass the same object each time; false: no responses, only what fields with `subtree: true` select. Rejects as `execute`
-   * does, and with `CACHED_OPTION_INVALID` for invalid arguments.
+   * `options`: pass the same object each time. Rejects as `execute` does, and with `CACHED_OPTION_INVALID` for invalid arguments.
    */
-  async execute(args: ExecutionArgs, options: ResponsesOptions | false = DEFAULT_RESPONSES): Promise<ExecutionResult> {
+  async execute(args: ExecutionArgs, options: ResponsesOptions = DEFAULT_RESPONSES): Promise<ExecutionResult> {
     checkExecutionArgs(args, "cache.execute");
-    const { subtrees } = this.#parts;
-    const executeSubtrees = (given: ExecutionArgs): ReturnType<typeof execute> =>
-      executeWithSubtrees(given, subtrees, execute);
-    if (options === false) return isOrdinary(args) ? executeSubtrees(args) : execute(args);
     let responses = typeof options === "object" && options !== null ? this.#responses.get(options) : undefined;
     if (responses === undefined) {
       const resolved = resolveResponses(options, "cache.execute");
@@ -155,7 +149,7 @@ export class Cache<Context = object> extends CacheHandle<Context> {
       responses = new ResponseCache(this.#parts, resolved, true);
       this.#responses.set(options, responses);
     }
-    return executeStored(args, responses, executeSubtrees);
+    return executeStored(args, responses);
   }
 
   /**
@@ -166,29 +160,7 @@ export class Cache<Context = object> extends CacheHandle<Context> {
    * Rejects with `CACHED_OPTION_INVALID` for invalid options, and with `CACHED_SCHEMA_INVALID` if `schema` does not use the cache.
    */
   warmUp<Operation extends WarmUpOperation>(options: WarmUpOptions<Operation, Context>): Promise<WarmUpReport> {
-    return warmUp(options, this.#parts, (args) => this.execute(args, false));
-  }
-
-  /**
-   * Returns the document to compile in the place of one that was parsed and validated, for executors that compile documents, such as
-   * graphql-jit. Pass what each execution returns to `finish`, which returns it without what the client has not asked for. Compile again after a
-   * while, or after a change of modes: which fields are answered with subtrees is decided here.
-   *
-   * Throws `CACHED_OPTION_INVALID` for invalid arguments.
-   */
-  prepare(schema: GraphQLSchema, document: DocumentNode, operationName?: string): PreparedDocument {
-    checkExecutionArgs({ schema, document }, "cache.prepare");
-    const { subtrees } = this.#parts;
-    const rewritten = subtrees.rewrite({ schema, document, operationName, context: undefined });
-    return {
-      document: rewritten ?? document,
-      finish: (result) => {
-        if (rewritten === undefined) return result;
-        subtrees.finish((result as { readonly data?: unknown } | null | undefined)?.data);
-        restoreErrors(result);
-        return result;
-      },
-    };
+    return warmUp(options, this.#parts);
   }
 
   /**
@@ -320,13 +292,6 @@ export interface MutateTarget {
 export interface ModeTarget {
   /** The field, such as `Query.movie`, the name of a loader, or `responses`. Default: everything. */
   readonly coordinate?: string | undefined;
-}
-
-/** What `cache.prepare` returns. */
-export interface PreparedDocument {
-  readonly document: DocumentNode;
-  /** Returns the result of an execution of the document, changed in place. */
-  finish<Result>(result: Result): Result;
 }
 
 const DEFAULT_RESPONSES: ResponsesOptions = {};

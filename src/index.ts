@@ -2,7 +2,7 @@
 import { type DirectiveNames, renameDirectives, resolveNames } from "./core/directive/compile/directive-names.js";
 import { CACHED_SDL, CONTROL_SDL, INSPECTION_SDL, INVALIDATION_SDL } from "./generated/schema.js";
 
-export { type Cache, createCache, type PreparedDocument } from "./cache.js";
+export { type Cache, createCache } from "./cache.js";
 export { CachedError } from "./core/base/errors.js";
 export { type ApplyCachedOptions, applyCached } from "./core/directive/compile/wrap-fields.js";
 export type { EntityTagsOptions } from "./core/directive/entities/entity-types.js";

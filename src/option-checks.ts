@@ -28,7 +28,6 @@ import type {
   NearCacheOptions,
   PrivacyOptions,
   StorageOptions,
-  SubtreeOptions,
   TestingOptions,
 } from "./options.js";
 
@@ -190,9 +189,6 @@ export const OPTION_GROUPS = {
     maxCopyBytes: sizeBytes(8 * 1024 * 1024),
     maxTagCombinations: count(1_000, 1, MAX_COMBINATIONS),
   } satisfies Rules<LimitOptions>,
-  subtrees: {
-    maxSelections: count(64, 1, 10_000),
-  } satisfies Rules<SubtreeOptions>,
   inspection: {
     report: flag,
     reportEveryMs: durationMs(5_000, 100),
@@ -299,7 +295,7 @@ function policyMistakes(defaults: unknown, profiles: unknown): string[] {
   if (typeof profiles !== "object" || profiles === null || Array.isArray(profiles))
     return [...mistakes, `\`profiles\`: expected an object of policies, got ${describeSetting(profiles)}`];
   for (const [name, profile] of Object.entries(profiles))
-    for (const mistake of settingsMistakes(profile, [...GENERAL_SETTINGS, "key", "tags", "subtree", "version"]))
+    for (const mistake of settingsMistakes(profile, [...GENERAL_SETTINGS, "key", "tags", "version"]))
       mistakes.push(`\`profiles.${name}\`: ${mistake}`);
   return mistakes;
 }

@@ -31,7 +31,7 @@ export interface CacheOptions<Context = object> {
    */
   readonly identify?: ((context: Context) => string | number | bigint | null | undefined) | undefined;
   /** The policy of every cached field and loader, unless they set something else. Default: none. */
-  readonly defaults?: Omit<PolicySettings, "key" | "tags" | "subtree" | "profile" | "version"> | undefined;
+  readonly defaults?: Omit<PolicySettings, "key" | "tags" | "profile" | "version"> | undefined;
   /** Named policies, used with `@cached(profile: "name")`. Default: none. */
   readonly profiles?: Readonly<Record<string, PolicySettings>> | undefined;
   /** Keeps fresh values in the memory of this process as well. Pass `{}` for the default limits. Default: off. */
@@ -57,7 +57,6 @@ export interface CacheOptions<Context = object> {
   readonly invalidation?: InvalidationOptions | undefined;
   readonly privacy?: PrivacyOptions | undefined;
   readonly limits?: LimitOptions | undefined;
-  readonly subtrees?: SubtreeOptions | undefined;
   readonly inspection?: InspectionReportOptions | undefined;
   readonly testing?: TestingOptions | undefined;
 }
@@ -210,15 +209,6 @@ export interface LimitOptions {
    * invalidates everything. At most 10,000. Default: 1,000.
    */
   readonly maxTagCombinations?: number | undefined;
-}
-
-/** How the fields with `subtree: true` are cached. */
-export interface SubtreeOptions {
-  /**
-   * How many selections of a field this process keeps as subtrees. Others are cached field by field, until one that was not asked for
-   * in the last minute makes room. Default: 64.
-   */
-  readonly maxSelections?: number | undefined;
 }
 
 /** How this process reports its counts to the inspection of the others. */

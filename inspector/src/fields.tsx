@@ -3,7 +3,7 @@ import { useMemo, useState } from "preact/hooks";
 import { ask, type Polled } from "./api.js";
 import { bytes, count, duration, percent, plural, seconds, visible, words } from "./format.js";
 import { linkTo, NO_KEY } from "./key.js";
-import { callsPastCache, obstacleOf, skipMeaningOf } from "./obstacle.js";
+import { callsPastCache, obstacleOf } from "./obstacle.js";
 import {
   Column,
   Confirm,
@@ -17,7 +17,7 @@ import {
   TableBox,
   Waiting,
 } from "./parts.js";
-import type { Field, FieldPolicy, ModeSetting, Overview, Policies, Policy, RecentEvent, Subtrees } from "./types.js";
+import type { Field, FieldPolicy, ModeSetting, Overview, Policies, Policy, RecentEvent } from "./types.js";
 
 const PAGE = 100;
 
@@ -297,11 +297,6 @@ function Row(props: {
             <Name max={60}>{obstacle.name}</Name>
           </span>
         )}
-        {(field.subtrees?.stats.reads ?? 0) > 0 ? (
-          <span class="badge" title="Reads of subtrees are not among the others: open the row to see them.">
-            {`+ ${plural(field.subtrees?.stats.reads ?? 0, "subtree read")}`}
-          </span>
-        ) : null}
       </th>
       <td class="minor muted">{policyText(field, props.policy?.policy)}</td>
       <td class="minor">
@@ -430,7 +425,6 @@ function Details({
           </Item>
         ) : null}
       </dl>
-      {field.subtrees == null ? null : <SubtreeDetails subtrees={field.subtrees} />}
       {field.coordinate === "responses" ? null : (
         <a class="button" href={linkTo({ ...NO_KEY, coordinate: field.coordinate })}>
           Look up an entry
@@ -439,50 +433,6 @@ function Details({
     </div>
   );
 }
-
-/** Subtrees are entries with all that an operation selects below a field. They are counted apart. */
-function SubtreeDetails({ subtrees }: { readonly subtrees: Subtrees }) {
-  const { stats, selections, holes, skipped } = subtrees;
-  return (
-    <section class="subtrees" aria-label="Subtrees">
-      <h3>Subtrees</h3>
-      <dl>
-        <Item name="Reads">
-          {stats.reads === 0
-            ? "none"
-            : `${count(stats.reads)}, ${percent(hitRatio(subtrees))} of them served from an entry: ${count(stats.hit)} hit, ${count(stats.coalesced)} coalesced, ${count(stats.stale)} stale, ${count(stats.loaded)} loaded, ${count(stats.bypassed)} bypassed`}
-        </Item>
-        <Item name="Loads">
-          {`${count(stats.loads)} ran, ${count(stats.failedLoads)} failed${stats.loadMs === undefined || stats.loadMs.count === 0 ? "" : `, p50 ${duration(stats.loadMs.p50Ms)}, p99 ${duration(stats.loadMs.p99Ms)}`}`}
-        </Item>
-        <Item name="Selections">{`${count(selections)} kept now`}</Item>
-        <Item name="Stored">{bytes(stats.storedBytes)}</Item>
-        {holes.length === 0 ? null : (
-          <Item name="Holes">
-            <Name max={300}>{holes.join(", ")}</Name>: each request executes {holes.length === 1 ? "it" : "them"}
-          </Item>
-        )}
-        {skipped.length === 0 ? null : (
-          <Item name="Skipped">
-            <ul>
-              {skipped.slice(0, MAX_SKIPS).map(({ reason, subject, count: times }) => (
-                <li key={`${reason} ${subject}`}>
-                  {`${count(times)} × ${words(reason)} `}
-                  <Name max={120}>{subject}</Name>
-                  <span class="muted">{skipMeaningOf(reason) === undefined ? "" : `: ${skipMeaningOf(reason)}`}</span>
-                </li>
-              ))}
-            </ul>
-            {skipped.length > MAX_SKIPS ? `and ${count(skipped.length - MAX_SKIPS)} more` : null}
-          </Item>
-        )}
-      </dl>
-    </section>
-  );
-}
-
-/** The reasons that are shown, the most frequent first. */
-const MAX_SKIPS = 12;
 
 export const Item = ({ name, children }: { readonly name: string; readonly children: preact.ComponentChildren }) => (
   <div class="item">

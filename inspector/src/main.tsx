@@ -1,5 +1,5 @@
 import { render } from "preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { ActivityView } from "./activity.js";
 import { isDenied, type Problem, usePolled } from "./api.js";
 import { ratesOf, type Sample, withSample } from "./chart.js";
@@ -10,7 +10,7 @@ import { clock, plural, visible } from "./format.js";
 import { KeysView } from "./keys.js";
 import { OverviewView } from "./overview.js";
 import { ExportButton, Name } from "./parts.js";
-import type { Field, Fields, Overview, Policies, Store } from "./types.js";
+import type { Field, Overview, Policies, Store } from "./types.js";
 
 const VIEWS = {
   overview: "Overview",
@@ -45,13 +45,6 @@ function useHash(): string {
   return hash;
 }
 
-/** Returns the fields, each with its subtrees. */
-function withSubtrees(data: Fields | undefined): { readonly fields?: readonly Field[] } | undefined {
-  if (data?.fields === undefined) return data;
-  const subtrees = new Map((data.subtrees ?? []).map((one) => [one.coordinate, one.subtrees]));
-  return { fields: data.fields.map((field) => ({ ...field, subtrees: subtrees.get(field.coordinate) ?? null })) };
-}
-
 function App() {
   const hash = useHash();
   const view = viewIn(hash);
@@ -60,8 +53,7 @@ function App() {
   const [said, setSaid] = useState("");
   const [samples, setSamples] = useState<readonly Sample[]>([]);
   const overview = usePolled<Overview>("overview", { window }, { everyMs: 2_000, isOn });
-  const polledFields = usePolled<Fields>("fields", { window }, { everyMs: 4_000, isOn });
-  const fields = { ...polledFields, data: useMemo(() => withSubtrees(polledFields.data), [polledFields.data]) };
+  const fields = usePolled<{ readonly fields?: readonly Field[] }>("fields", { window }, { everyMs: 4_000, isOn });
   const policies = usePolled<Policies>("policies", {}, { everyMs: 60_000, isOn });
   const store = usePolled<{ readonly store?: Store }>("store", {}, { everyMs: 5_000, isOn });
   const total = overview.data?.total;

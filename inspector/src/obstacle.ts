@@ -1,5 +1,5 @@
 import { count, words } from "./format.js";
-import type { Bypass, Field, RecentEvent, Subtrees } from "./types.js";
+import type { Bypass, Field, RecentEvent } from "./types.js";
 
 /** Below this share of the reads, bypasses are not what keeps a field from its cache. */
 const MIN_SHARE = 0.2;
@@ -26,29 +26,6 @@ const REFUSALS: Readonly<Record<string, string>> = {
   CACHED_VALUE_UNSERIALIZABLE: "it cannot be serialized; the log says where",
   CACHED_VALUE_EXPIRED: "its load takes longer than `maxAge`",
 };
-
-/** Why a field is executed without its subtree, or that is not stored. `subject`: as the server says. */
-const SKIPS: Readonly<Record<string, string>> = {
-  NO_TWIN: "the server executes a copy of the schema that applyCached has returned",
-  CHANGED_RESOLVER: "this resolver was replaced after applyCached",
-  DIRECTIVE: "operations have this directive",
-  HOLE: "it belongs to one caller or is not cached, below a list whose objects are entries",
-  LIST_WITHOUT_ID: "it returns a list of objects without an id, above fields that each request executes",
-  MODE: "its mode is not on",
-  TOO_MANY_SELECTIONS: "there are more selections than `subtrees.maxSelections`",
-  HIT_RATIO: "a selection was rarely read twice",
-  ROOT_VALUE: "the server has a root value",
-  ERRORS: "its execution has had errors",
-  TOO_LARGE: "the value is larger than `storage.maxValueBytes`",
-  TOO_MANY_PARTS: "the value has too many tags",
-  PRIVATE: "a part of the value belongs to one caller",
-  CONTEXT_READ: "a resolver has read this property of the context, which is not in the key",
-  CONTEXT_FROZEN: "the context is frozen",
-  UNSTORABLE: "the value could not be stored",
-};
-
-/** Returns what the reason of a skipped subtree means, if it is known. */
-export const skipMeaningOf = (reason: string): string | undefined => SKIPS[reason];
 
 /** With fewer reads, a hit ratio says little. */
 const MIN_READS = 20;
@@ -81,9 +58,7 @@ export interface Obstacle {
 export function obstacleOf(field: Field, events: readonly RecentEvent[] | undefined): Obstacle | undefined {
   if (field.mode === "OFF") return { name: "mode off", text: "The mode is off: every read calls the source." };
   const [most] = field.bypasses ?? [];
-  // With subtrees, it is those that are read, and the entry of the field only by their loads.
-  const read = (field.subtrees?.stats.reads ?? 0) > 0 ? (field.subtrees as Subtrees) : field;
-  if (most === undefined || most.reads < MIN_SHARE * field.stats.reads) return rarelyHit(read);
+  if (most === undefined || most.reads < MIN_SHARE * field.stats.reads) return rarelyHit(field);
   const of = `${count(most.reads)} of ${count(field.stats.reads)} reads bypassed the cache`;
   const refused =
     most.reason === "UNCACHEABLE"

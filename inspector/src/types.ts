@@ -169,22 +169,6 @@ export interface Field {
   readonly mode?: string;
   readonly stats: Stats;
   readonly bypasses?: readonly Bypass[];
-  /** Missing if the field has none, or the server is of a release without them. */
-  readonly subtrees?: Subtrees | null;
-}
-
-/** What is known of the subtrees of a field. */
-export interface Subtrees {
-  readonly stats: Stats;
-  readonly selections: number;
-  readonly holes: readonly string[];
-  readonly skipped: readonly { readonly reason: string; readonly subject: string; readonly count: number }[];
-}
-
-/** The fields, and their subtrees, which servers of an older release do not know. */
-export interface Fields {
-  readonly fields?: readonly Field[];
-  readonly subtrees?: readonly Pick<Field, "coordinate" | "subtrees">[];
 }
 
 export interface Policy {

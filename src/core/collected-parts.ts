@@ -5,13 +5,10 @@ import type { Policy } from "./policy/policy.js";
 import type { NearKey } from "./tier/near/near-cache.js";
 import type { ReadReport } from "./tier/request/request.js";
 
-/** What a response or a subtree is made of, as far as it was read from the cache: the narrowest of all parts. What is unknown is not stored. */
+/** What a response is made of, as far as it was read from the cache: the narrowest of all parts. What is unknown is not stored. */
 export class CollectedParts implements PartCollector {
   readonly #parts: CacheParts;
   readonly #contextPaths: ReadonlySet<string>;
-  readonly #what: string;
-  readonly isBuild: boolean;
-  readonly wantsYoung: boolean;
   readonly #tags = new Set<Subject>();
   /** The tags of what belongs to no field. */
   readonly unplaced = new Set<Subject>();
@@ -27,20 +24,9 @@ export class CollectedParts implements PartCollector {
   readonly members: ReadonlySet<PartCollector> = new Set([this]);
   hasReads = false;
 
-  /** `what`: what the entry is called in messages. `contextPaths`: the paths into the context that are part of its key. */
-  constructor(
-    parts: CacheParts,
-    {
-      what,
-      contextPaths,
-      isBuild,
-      wantsYoung = true,
-    }: { what: string; contextPaths: Iterable<string>; isBuild: boolean; wantsYoung?: boolean },
-  ) {
+  /** `contextPaths`: the paths into the context that are part of its key. */
+  constructor(parts: CacheParts, contextPaths: Iterable<string>) {
     this.#parts = parts;
-    this.wantsYoung = wantsYoung;
-    this.#what = what;
-    this.isBuild = isBuild;
     this.#contextPaths = new Set(contextPaths);
   }
 
@@ -88,7 +74,7 @@ export class CollectedParts implements PartCollector {
 
   addUncached(coordinate: string, isPrivate: boolean): void {
     if (isPrivate) this.isPrivate = true;
-    if (!this.isBuild) this.pass(`\`${coordinate}\` is not cached`);
+    this.pass(`\`${coordinate}\` is not cached`);
   }
 
   addTags(subjects: readonly Subject[]): void {
@@ -103,10 +89,8 @@ export class CollectedParts implements PartCollector {
   /** The same for a mistake in how the cache is used, which is logged once. */
   refuse(reason: string): void {
     this.pass(reason);
-    // A read that could belong to several builds is no mistake.
-    if (this.isBuild) return;
     this.#parts.onceLog.warn(
-      `graphql-cached: ${this.#what} is not stored: expected to know everything that it is made of, but ${reason}; create one context per request, and call loaders with that context in resolvers`,
+      `graphql-cached: a response is not stored: expected to know everything that it is made of, but ${reason}; create one context per request, and call loaders with that context in resolvers`,
     );
   }
 

@@ -1,4 +1,3 @@
-import type { DocumentNode, GraphQLSchema } from "graphql";
 import type { Clock } from "./base/clock.js";
 import { CachedError, describeSetting } from "./base/errors.js";
 import type { KnownResolvers } from "./base/known-resolvers.js";
@@ -17,7 +16,6 @@ import type { FailOpenStore } from "./store/fail-open-store.js";
 import type { Channel, TagMistakes } from "./telemetry/channel.js";
 import type { ContextReadLog } from "./telemetry/context-read-log.js";
 import type { Counters } from "./telemetry/counters.js";
-import type { SkipReason } from "./telemetry/events.js";
 import type { Logger } from "./telemetry/log-listener.js";
 import type { RecentEvents } from "./telemetry/recent-events.js";
 import type { Invalidation } from "./tier/invalidation/invalidate.js";
@@ -51,36 +49,6 @@ export function partsOf(cache: unknown, caller: string): CacheParts {
 
 /** Recreates a request from the input of a refresh job. Throws what making its key throws. */
 export type RequestFactory = (input: unknown, context: never) => ReadRequest;
-
-/** An operation that a server is about to execute. Its document is valid. */
-export interface RewritableOperation {
-  readonly schema: GraphQLSchema;
-  readonly document: DocumentNode;
-  readonly operationName: string | null | undefined;
-  readonly context: unknown;
-}
-
-/** A field with `subtree: true` in an operation. */
-export interface ExplainedSubtree {
-  readonly coordinate: string;
-  readonly responseKey: string;
-  /** Why it is not answered with a subtree. Undefined: it is. */
-  readonly obstacle: { readonly reason: SkipReason; readonly subject: string } | undefined;
-  /** The coordinates of what each request executes, since it belongs to one caller or is not cached. */
-  readonly holes: readonly string[];
-}
-
-/** Lets a server execute other documents than those of its clients. */
-export interface OperationRewriter {
-  /** Prepares for a schema when a server starts, before the server changes it. */
-  prepare(schema: GraphQLSchema): void;
-  /** Returns the document to execute in the place of that of an operation. Undefined: none. */
-  rewrite(operation: RewritableOperation): DocumentNode | undefined;
-  /** Removes from the data of a rewritten document what its client has not asked for. */
-  finish(data: unknown): void;
-  /** Returns what becomes of the fields with subtrees of an operation, as far as that is known before it is executed. Counts nothing. */
-  explain(operation: Omit<RewritableOperation, "context">): readonly ExplainedSubtree[];
-}
 
 /** The parts that only the inspection reads. */
 export interface LiveParts {
@@ -134,9 +102,6 @@ export interface CacheParts {
   readonly requestFactories: Map<string, RequestFactory>;
   readonly identify: ((context: never) => unknown) | undefined;
   readonly contextWatch: ContextWatch;
-  /** How many selections of a field this process keeps as subtrees. */
-  readonly subtreeSettings: { readonly maxSelections: number };
-  readonly subtrees: OperationRewriter;
   /** Returns whether a directive restricts who may see a field. */
   readonly isAuthDirective: (name: string) => boolean;
   /** Whether every cached field has to declare its scope. Undefined: if the schema has any auth mark. */

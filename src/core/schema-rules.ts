@@ -11,9 +11,6 @@ export class AppliedRules implements SchemaRules {
   readonly invalidations = new Map<string, InvalidationRule>();
   /** By coordinate: the resolver that was there before. Those of references are left out. */
   readonly wrapped = new Map<string, { readonly name: string }>();
-  /** The query types of the schemas that `applyCached` has returned. Copies of them are others. */
-  readonly queryTypes = new WeakSet<object>();
-  hasSubtrees = false;
   readonly directives = new Set<string>();
   /** The policies that were not written in a schema. */
   readonly policies = new Map<string, PolicySettings>();
@@ -22,10 +19,7 @@ export class AppliedRules implements SchemaRules {
   add({ fields, invalidations }: SchemaRules, policies: ReadonlyMap<string, PolicySettings>): void {
     this.isEmpty = false;
     for (const [coordinate, policy] of policies) this.policies.set(coordinate, policy);
-    for (const [coordinate, rule] of fields) {
-      this.fields.set(coordinate, rule);
-      if (rule.subtree !== undefined) this.hasSubtrees = true;
-    }
+    for (const [coordinate, rule] of fields) this.fields.set(coordinate, rule);
     for (const [coordinate, rule] of invalidations) this.invalidations.set(coordinate, rule);
   }
 }
@@ -100,7 +94,7 @@ export interface ReferenceRule {
 /** Reports a template that has yielded no tag, if that is a mistake. */
 export type EmptyTagReporter = (template: BoundTemplate, roots: PathRoots) => void;
 
-/** One cached field, references to one entity type, or objects of one type in lists. */
+/** One cached field, or references to one entity type. */
 export interface FieldRule {
   readonly coordinate: string;
   readonly policy: Policy;
@@ -131,22 +125,8 @@ export interface FieldRule {
    */
   readonly canKeySelection: boolean;
   readonly queryUse: QueryUse;
-  /** Undefined for fields and objects. For references, the source is the representation. */
+  /** Undefined for fields. For references, the source is the representation. */
   readonly reference: ReferenceRule | undefined;
-  /** Undefined unless what is selected below the field can be an entry with it. The coordinate of objects in lists is the name of their type. */
-  readonly subtree: SubtreeRule | undefined;
-  /** What it is the rule of. Default: a field or a reference. */
-  readonly kind?: "subtree";
-}
-
-export interface ObjectIds {
-  of(typeName: string): readonly string[];
-}
-
-export interface SubtreeRule {
-  /** Returns whether the objects of a type are entities whose tags an entry with them has. */
-  tagsEntity(typeName: string): boolean;
-  readonly idFields: ObjectIds;
 }
 
 /** What a mutation field invalidates when its resolver has succeeded. */

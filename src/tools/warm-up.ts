@@ -1,7 +1,7 @@
 import {
   type DocumentNode,
   type ExecutionArgs,
-  type ExecutionResult,
+  execute as executeQuery,
   type GraphQLSchema,
   isSchema,
   Kind,
@@ -15,11 +15,10 @@ import { checkOptionNames } from "../core/base/option-names.js";
 import { checkServed } from "../core/directive/compile/served-schema.js";
 import type { CacheParts } from "../core/parts.js";
 
-/** Does what `Cache.warmUp` says. `executeQuery` executes with the cache. */
+/** Does what `Cache.warmUp` says. */
 export async function warmUp<Operation extends WarmUpOperation, Context>(
   options: WarmUpOptions<Operation, Context>,
   parts: CacheParts,
-  executeQuery: (args: ExecutionArgs) => Promise<ExecutionResult>,
 ): Promise<WarmUpReport> {
   checkOptions(options, parts);
   const { clock, channel } = parts;

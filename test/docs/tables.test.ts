@@ -43,13 +43,6 @@ describe("reference tables", () => {
     );
   });
 
-  it("say what to do for every reason why a field is not cached with its subtree", () => {
-    const [, reasons = ""] = /export type SkipReason =([^;]*);/.exec(read("src/core/telemetry/events.ts")) ?? [];
-    const rows = tableUnder("Why a field has no subtree", read("docs/responses.md"));
-    expect(rows.map(([name]) => unquoted(name))).toEqual([...reasons.matchAll(/"(\w+)"/g)].map(([, reason]) => reason));
-    for (const [reason, , remedy] of rows) expect(remedy, reason).not.toBe("");
-  });
-
   it("say what to do for every reason why an entry is not served", () => {
     const [, reasons = ""] = /enum CacheEntryReason \{([^}]*)\}/.exec(read("schema/inspection.graphql")) ?? [];
     const rows = tableUnder("The entry is not served", read("docs/operating.md")).map(([seen]) => seen);

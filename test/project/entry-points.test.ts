@@ -20,7 +20,6 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "Purge",
     "PurgeFunction",
     "RefreshJob",
-    "PreparedDocument",
     "ResponsesOptions",
     "ResultControl",
     "ResultSettings",

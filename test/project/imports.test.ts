@@ -27,7 +27,6 @@ const RANKS: Readonly<Record<string, number>> = {
   "parts.ts": 6,
   directive: 7,
   "collected-parts.ts": 7,
-  subtrees: 8,
   inspection: 8,
   responses: 8,
   edge: 8.5,
@@ -62,7 +61,7 @@ const GENERATED_READERS = ["directive", "inspection", "index.ts", ...Object.keys
 /** The modules that may import a package. */
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   dataloader: ["loader"],
-  "lru-cache": ["keys", "loader", "memory", "responses", "store", "subtrees", "tier"],
+  "lru-cache": ["keys", "loader", "memory", "responses", "store", "tier"],
   graphql: [
     "adapter",
     "graphql-version.ts",
@@ -72,8 +71,6 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
     "edge",
     "inspection",
     "responses",
-    "subtrees",
-    "parts.ts",
     "cache.ts",
     "warm-up.ts",
     "generated",

@@ -24,19 +24,6 @@ describe.each(PACKAGES_OF_SLOW_TESTS)("A group of processes on one Redis, with c
     expect(await loads()).toBe(1);
   }, 30_000);
 
-  it("builds a subtree once more when the process that builds it is killed", async () => {
-    const { processes, loads, hasWaiters } = await start(3);
-    const holder = processAt(processes, 0);
-    const loading = waitForMessage(holder, "loading");
-    holder.send({ do: "subtree", times: 1, loadMs: 60_000 } satisfies Command);
-    await loading;
-    const waiting = processes.slice(1).map((child) => run(child, { do: "subtree", times: 50, loadMs: 50 }));
-    await until("a process waits", () => hasWaiters("Query.posts"));
-    holder.kill("SIGKILL");
-    for (const { values } of await Promise.all(waiting)) expect(values).toEqual(["version 1"]);
-    expect(await loads()).toBe(2);
-  }, 30_000);
-
   it("executes an operation once more when the process that executes it is killed", async () => {
     const { processes, loads, hasWaiters } = await start(3);
     const holder = processAt(processes, 0);

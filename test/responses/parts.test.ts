@@ -211,16 +211,4 @@ describe.each(SERVERS)("what a response is made of, on %s", (server) => {
     expect((await asked).data).toMatchObject({ page: { first: { title: "Movie 0" } } });
     expect((await ask(query)).data).toMatchObject({ page: { first: { title: "Renamed" } } });
   });
-
-  it("is loaded again in the second half of its life, so that pages live at least half as long", async () => {
-    const { ask, loads, clock, executions } = open(server);
-    const query = "{ page { movies { title } } }";
-    await ask("{ page { first { title } } }");
-    await clock.advance(40_000);
-    await ask(query);
-    expect(loads).toEqual([0, 0, 1, 2]);
-    await clock.advance(55_000);
-    await ask(query);
-    expect(executions()).toBe(2);
-  });
 });

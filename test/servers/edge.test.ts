@@ -443,21 +443,6 @@ describe("at the edge, on Redis", () => {
   });
 });
 
-describe("at the edge, subtrees", () => {
-  it("have the tags of everything in them, built or from the store", async () => {
-    const withSubtree = typeDefs.replace('tags: ["Movie:{$args.id}"])', 'tags: ["Movie:{$args.id}"], subtree: true)');
-    const { ask, cache } = await openSite("Apollo Server", withSubtree, {
-      ...resolvers,
-      Movie: { director: (source: { id: string }) => ({ id: source.id, name: "Lang" }) },
-    });
-    const query = "{ movie(id: 7) { title director { name } } }";
-    for (const _ of [1, 2, 3]) {
-      const { tags } = await ask(query);
-      expect(tags).toEqual(expect.arrayContaining(cache.edgeTags(["Movie:7", "Director:7"]).slice(0, 2)));
-    }
-  });
-});
-
 describe("at the edge, mistakes in the option", () => {
   it.each([
     [7, "`edge`: expected true, false or an object of options, got 7"],

@@ -3,7 +3,6 @@ import { randomUUID } from "node:crypto";
 import { createCache } from "graphql-cached";
 import { inspectorHandler } from "graphql-cached/inspector";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { watchedSite } from "../subtrees/watched-site.js";
 import { Chromium, findChromium, type Page, type PageSettings } from "../support/chromium.js";
 import { inspectedServer, serve } from "../support/inspector-site.js";
 import { startProgram } from "../support/programs.js";
@@ -179,23 +178,6 @@ describeIfChromium("the inspector page in Chromium", () => {
     for (const { pid } of alive) expect(text).toMatch(new RegExp(`\\s${pid}\\s+reports`));
     await page.goTo("#overview");
     await see(page, /Processes\s+3\s+that report/);
-    expect(page.complaints).toEqual([]);
-  });
-
-  it("shows at a field what its subtrees did, their holes, and why it had none", async () => {
-    const { ask, cache } = watchedSite();
-    for (let nth = 0; nth < 4; nth++) await ask("{ posts { id liked } }");
-    await ask("{ posts @live { id } }");
-    const page = await open(await serve(inspectorHandler({ cache, allow: () => true })));
-    await page.goTo("#fields");
-    await see(page, /Query\.posts\s+\+ 4 subtree reads/);
-    await page.click("▸\nQuery.posts");
-    const text = await see(page, /Subtrees\s+Reads\s+4, 75 % of them served from an entry: 3 hit/);
-    expect(text).toMatch(/Selections\s+1 kept now/);
-    expect(text).toMatch(/Holes\s+Post\.liked: each request executes it/);
-    expect(text).toMatch(/Skipped\s+1 × directive @live: operations have this directive/);
-    await page.click("▸\nQuery.top");
-    expect(await see(page, /Query\.top[\s\S]*Look up an entry/)).not.toContain("Subtrees");
     expect(page.complaints).toEqual([]);
   });
 

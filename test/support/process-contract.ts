@@ -31,17 +31,6 @@ export function processContract({ client, start, leaseMs, longLoad, untilOneWait
     expect(await loads()).toBe(1);
   }, 30_000);
 
-  it("executes what is below a field once for 200 concurrent requests of its subtree in four processes", async () => {
-    const { prefix, processes, loads } = await start(4);
-    const ask = () => Promise.all(processes.map((child) => run(child, { do: "subtree", times: 50, loadMs: 300 })));
-    for (const { values } of await ask()) expect(values).toEqual(["version 1"]);
-    expect(await loads()).toBe(1);
-    await client.set(`${prefix}:version`, 2, "PX", 60_000);
-    await run(processAt(processes, 3), { do: "invalidate", tag: "Posts" });
-    for (const { values } of await ask()) expect(values).toEqual(["version 2"]);
-    expect(await loads()).toBe(2);
-  }, 30_000);
-
   it("renews a lease that is shorter than the load", async () => {
     const { processes, loads } = await start(2);
     const reports = await Promise.all(

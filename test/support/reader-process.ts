@@ -9,7 +9,7 @@ import { memcachedStore } from "@graphql-cached/memcached";
 import { sqliteStore } from "@graphql-cached/sqlite";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { parse } from "graphql";
-import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
+import { createCache } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import type { Store } from "graphql-cached/store";
 import { Redis } from "ioredis";
@@ -22,8 +22,6 @@ export type Command =
   | { readonly do: "read"; readonly key: string; readonly times: number; readonly loadMs: number }
   /** Asks for the page `times` times in parallel. An execution takes `loadMs`, and is counted as a load. */
   | { readonly do: "execute"; readonly times: number; readonly loadMs: number }
-  /** Asks for a field with its subtree `times` times in parallel. An execution of what is below it is counted as a load. */
-  | { readonly do: "subtree"; readonly times: number; readonly loadMs: number }
   /** Reads `key`, and stops this process with its answer, as serverless platforms do. First awaits `cache.settled()` if it `settles`. */
   | { readonly do: "answer"; readonly key: string; readonly loadMs: number; readonly settles: boolean }
   | { readonly do: "invalidate"; readonly tag: string }
@@ -87,35 +85,6 @@ async function askForPage({ times, loadMs }: Extract<Command, { do: "execute" }>
   return { values: [...new Set(results.map(({ data, errors }) => errors?.[0]?.message ?? data?.page))] };
 }
 
-const posts = applyCached(
-  makeExecutableSchema({
-    typeDefs: [
-      cachedTypeDefs,
-      `type Query { posts: [Post!]! @cached(maxAge: 60, subtree: true, tags: ["Posts"]) }
-       type Post { id: ID! text: String! }`,
-    ],
-    resolvers: {
-      Query: { posts: () => [{ id: "1" }] },
-      Post: { text: (_: unknown, __: unknown, context: { readonly loadMs: number }) => load(context) },
-    },
-  }),
-  cache,
-);
-const postsDocument = parse("{ posts { text } }");
-
-async function askForPosts({ times, loadMs }: Extract<Command, { do: "subtree" }>): Promise<Report> {
-  const results = await Promise.all(
-    Array.from({ length: times }, () =>
-      cache.execute({ schema: posts, document: postsDocument, contextValue: { loadMs } }, false),
-    ),
-  );
-  const texts = results.map(({ data, errors }) => {
-    const [post] = (data?.posts ?? []) as { readonly text: unknown }[];
-    return errors?.[0]?.message ?? post?.text;
-  });
-  return { values: [...new Set(texts)] };
-}
-
 async function read({ key, times, loadMs }: Extract<Command, { do: "read" }>): Promise<Report> {
   // One request per read, so that none is answered from the memory of a request.
   const values = await Promise.all(Array.from({ length: times }, () => loader({ loadMs }).load(key)));
@@ -133,7 +102,6 @@ process.on("message", async (command: Command) => {
   if (command.do === "answer") await answer(command);
   else if (command.do === "read") process.send?.(await read(command));
   else if (command.do === "execute") process.send?.(await askForPage(command));
-  else if (command.do === "subtree") process.send?.(await askForPosts(command));
   else if (command.do === "setMode")
     process.send?.(await cache.setMode(command.mode, { coordinate: "Key" }).then(() => ({ values: [] })));
   else process.send?.(await cache.invalidateTags([command.tag]).then(() => ({ values: [] })));

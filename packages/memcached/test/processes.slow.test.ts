@@ -16,14 +16,14 @@ const start = (count: number): Promise<ReaderProcesses> =>
 describe("A group of processes on one memcached", () => {
   processContract({ client, start, leaseMs: LEASE_MS, longLoad: 4 });
 
-  it("builds a subtree once more when the process that builds it is killed", async () => {
+  it("executes an operation once more when the process that executes it is killed", async () => {
     const { processes, loads } = await start(3);
     const holder = processAt(processes, 0);
     const loading = waitForMessage(holder, "loading");
-    holder.send({ do: "subtree", times: 1, loadMs: 60_000 } satisfies Command);
+    holder.send({ do: "execute", times: 1, loadMs: 60_000 } satisfies Command);
     await loading;
     holder.kill("SIGKILL");
-    const others = processes.slice(1).map((child) => run(child, { do: "subtree", times: 20, loadMs: 50 }));
+    const others = processes.slice(1).map((child) => run(child, { do: "execute", times: 20, loadMs: 50 }));
     for (const { values } of await Promise.all(others)) expect(values).toEqual(["version 1"]);
     expect(await loads()).toBe(2);
   }, 30_000);

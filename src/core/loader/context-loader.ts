@@ -159,7 +159,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
   ): Promise<Value> {
     const inLoad = load && this.#memoInLoads.get(memoKey, load);
     const known = (load === undefined ? this.#memo.get(memoKey) : inLoad?.value) as Promise<Value> | undefined;
-    if (known === undefined || this.#requests.mustReadAgain(known)) {
+    if (known === undefined) {
       const value = this.#readOnTime(id, names, load === undefined ? "none" : "other-load");
       this.#requests.remembered(value);
       if (this.#remembers && load !== undefined) this.#memoInLoads.set(memoKey, value, load, this.#tier.loads.starts);

@@ -124,7 +124,6 @@ export class ContextRequests<Id, Value, Context> {
       // The loads of one request are one call.
       batch: this,
       owner: this,
-      wantsYoung: observer?.collector?.wantsYoung === true,
       caller: undefined,
       input: this.#isPrivate ? undefined : () => id,
       mayExist: mayExist && (() => mayExist(id)),
@@ -182,13 +181,6 @@ export class ContextRequests<Id, Value, Context> {
     for (const collector of this.#observer?.collector?.members ?? [])
       if (!this.#isIn(value, collector))
         collector.refuse(`\`${this.coordinate}\` had read an id before the operation was executed`);
-  }
-
-  /** Whether a value that the context remembers has to be read again, to be a part of what is collected now. */
-  mustReadAgain(value: object): boolean {
-    const { collector } = this.#observer ?? {};
-    if (collector?.isBuild !== true) return false;
-    return [...collector.members].some((member) => member.isBuild && !this.#isIn(value, member));
   }
 
   #isIn(value: object, collector: PartCollector): boolean {

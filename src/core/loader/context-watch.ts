@@ -1,34 +1,24 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { inspect, types } from "node:util";
-import { isObjectPrototype, isPlainObject } from "../base/built-in.js";
+import { inspect } from "node:util";
+import { isObjectPrototype } from "../base/built-in.js";
 import { disableStorage } from "../base/clock.js";
-import { getOrMake } from "../base/multimap.js";
 import type { Channel } from "../telemetry/channel.js";
 
 /**
  * Reports which context properties the loads of public values read outside of their keys: once per
- * coordinate and property, by name, never by value. Loads of single values are watched in development, builds of subtrees always: what
- * these read keeps their value from being shared.
+ * coordinate and property, by name, never by value.
  *
- * For a load, the watch replaces the properties of the context by accessors. It does not wrap the context in a
+ * The watch replaces the properties of the context by accessors. It does not wrap the context in a
  * Proxy, because a Proxy is a different object: whatever is keyed by the context (a WeakMap of
  * DataLoaders, `===`, #private fields) would stop matching. The asynchronous context identifies the
  * running load, so reads by concurrent code are not reported. Frozen contexts and contexts that are
  * not objects are not watched. A watched context is printed as if it was not.
- *
- * A build gets a Proxy of a context that is a plain object, and is watched by that: it must not share what is keyed by the context, such
- * as DataLoaders, with the rest of its request, since a batch runs in the asynchronous context of whoever was first. Other contexts can have #private
- * fields, so they are watched as for a load; what anybody reads of them during the build counts.
  */
 export class ContextWatch {
   readonly #channel: Channel;
   readonly #sharedKeys: readonly string[];
   readonly #watchesLoads: boolean;
   readonly #running = new AsyncLocalStorage<WatchedLoad | typeof PAUSED | undefined>();
-  /** The Proxies that builds have as their context. */
-  readonly #views = new WeakSet<object>();
-  /** The running builds of contexts that are no plain objects. */
-  readonly #builds = new WeakMap<object, Set<WatchedBuild>>();
   /** Whether anything was ever watched: asking for the running load costs something. */
   #isUsed = false;
   readonly #watched = new WeakMap<object, WatchedContext>();
@@ -43,61 +33,9 @@ export class ContextWatch {
   /** Runs `load`. Properties of `context` that it reads, now or asynchronously, are reported unless they are in `keyProperties`. */
   run<T>(coordinate: string, keyProperties: readonly string[], context: unknown, load: () => T): T {
     if (!this.#watchesLoads || typeof context !== "object" || context === null) return load();
-    if (!this.#views.has(context)) this.#watch(context);
+    this.#watch(context);
     this.#isUsed = true;
-    const outer = this.#running.getStore();
-    const build = outer === undefined || outer === PAUSED ? undefined : outer.build;
-    return this.#running.run({ coordinate, keyProperties, build }, load);
-  }
-
-  /**
-   * Watches a build: its `onRead` is called with each property of `context` that it reads and that is neither shared by all callers nor
-   * in its `keyProperties`. Undefined if the context cannot be watched.
-   */
-  watchBuild(given: WatchedBuild, context: unknown): BuildWatch | undefined {
-    this.#isUsed = true;
-    const build: WatchedBuild = {
-      ...given,
-      onRead: given.onRead.bind(given),
-      get build() {
-        return build;
-      },
-    };
-    const run: BuildWatch["run"] = (work) => this.#running.run(build, work);
-    // Without a context there is nothing to read. One that is no object cannot be watched.
-    if (context === undefined || context === null) return { context, run };
-    if (typeof context !== "object") return undefined;
-    if (isPlainObject(context)) return { context: this.#viewOf(context, build), run };
-    if (!this.#watchAll(context)) return undefined;
-    const builds = getOrMake(this.#builds, context, () => new Set());
-    return {
-      context,
-      run: async (work) => {
-        builds.add(build);
-        try {
-          return await run(work);
-        } finally {
-          builds.delete(build);
-        }
-      },
-    };
-  }
-
-  /** Returns a Proxy of a context that notes what is read of it. What is written goes to the context. */
-  #viewOf(context: object, build: WatchedBuild): object {
-    const note = (property: PropertyKey): void => {
-      if (!isTelling(context, property)) return;
-      const load = this.#running.getStore();
-      if (load === PAUSED) return;
-      if (load !== undefined && load !== build) this.#report(load, property);
-      this.#report(build, property);
-    };
-    const view = reportingReads(context, note, () => {
-      // That one caller's context lacks what another's has is as telling as a value.
-      if (this.#running.getStore() !== PAUSED) this.#report(build, "the names of its properties");
-    });
-    this.#views.add(view);
-    return view;
+    return this.#running.run({ coordinate, keyProperties }, load);
   }
 
   /** Ends the watch. In Node.js 20 and 22, a used AsyncLocalStorage slows down every promise of the process until it is disabled. */
@@ -110,47 +48,27 @@ export class ContextWatch {
     return this.#isUsed ? this.#running.run(PAUSED, read) : read();
   }
 
-  /** Watches all properties that a context has now. Returns whether each of them can be watched. */
-  #watch(context: object): boolean {
+  /** Watches all properties that a context has now, as far as they can be watched. */
+  #watch(context: object): void {
     const known = this.#watched.get(context);
     if (known !== undefined) {
       this.#watchNew(context, known, new Set());
-      return known.isComplete;
+      return;
     }
-    const inherited = inheritedNames(context);
-    const canInherit = Object.isExtensible(context) || inherited.size === 0;
-    const isComplete = canInherit && !types.isProxy(context);
-    const watched: WatchedContext = { replaced: new Map(), names: new Set(), hasPrototype: false, isComplete };
+    const watched: WatchedContext = { replaced: new Map(), names: new Set() };
     this.#watched.set(context, watched);
-    this.#watchNew(context, watched, canInherit ? inherited : new Set());
-    return watched.isComplete;
-  }
-
-  /**
-   * Watches a context, and the names that it does not have: that one caller's context lacks what another's has is as telling
-   * as a value. Returns whether nothing of it can be read unnoticed.
-   */
-  #watchAll(context: object): boolean {
-    if (!this.#watch(context)) return false;
-    const watched = this.#watched.get(context) as WatchedContext;
-    watched.isComplete = watchMissing(
-      context,
-      watched,
-      (name) => this.#onRead(context, name),
-      () => this.#watchNew(context, watched, new Set()),
-    );
-    return watched.isComplete;
+    this.#watchNew(context, watched, Object.isExtensible(context) ? inheritedNames(context) : new Set());
   }
 
   #watchNew(context: object, watched: WatchedContext, inherited: ReadonlySet<string>): void {
-    const onRead = (property: PropertyKey): void => this.#onRead(context, property);
+    const onRead = (property: PropertyKey): void => this.#onRead(property);
     const { replaced, names } = watched;
     const isFirst = names.size === 0;
     try {
       for (const property of Reflect.ownKeys(context)) {
         if (names.has(property) || isOfLibrary(context, property)) continue;
         names.add(property);
-        if (!watchOwn(context, property, onRead, replaced)) watched.isComplete = false;
+        watchOwn(context, property, onRead, replaced);
       }
       for (const property of inherited) {
         names.add(property);
@@ -159,24 +77,16 @@ export class ContextWatch {
       if (isFirst && Object.isExtensible(context)) printUnwatched(context, replaced);
     } catch {
       // Exotic contexts, such as a Proxy that rejects definitions, stay unwatched.
-      watched.isComplete = false;
     }
   }
 
   /** A context that is watched itself was read. A batch function can be called by any of those that have asked it for something. */
-  #onRead(context: object, property: PropertyKey): void {
+  #onRead(name: PropertyKey): void {
     const load = this.#running.getStore();
-    if (load === PAUSED) return;
-    const running = new Set<WatchedLoad>(this.#builds.get(context));
-    if (load !== undefined) running.add(load).add(load.build ?? load);
-    for (const one of running) this.#report(one, property);
-  }
-
-  #report(load: WatchedLoad, name: PropertyKey): void {
+    if (load === undefined || load === PAUSED) return;
     const property = String(name);
     if (load.keyProperties.includes(property) || this.#sharedKeys.includes(property)) return;
     const { coordinate } = load;
-    if (load === load.build) load.build.onRead(property);
     const report = `${coordinate} ${property}`;
     if (this.#reported.has(report) || this.#reported.size >= MAX_REPORTS) return;
     this.#reported.add(report);
@@ -214,18 +124,6 @@ export const reportingReads = <T extends object>(
 interface WatchedLoad {
   readonly coordinate: string;
   readonly keyProperties: readonly string[];
-  readonly build?: WatchedBuild | undefined;
-}
-
-export interface WatchedBuild extends WatchedLoad {
-  /** Called with each other property that it reads. */
-  onRead(property: string): void;
-}
-
-export interface BuildWatch {
-  readonly context: unknown;
-  /** Runs it. It does not end before all that it has started. */
-  run<T>(build: () => Promise<T>): Promise<T>;
 }
 
 /** In the place of a load: what is read now is not read by it. */
@@ -239,18 +137,14 @@ type OnRead = (property: PropertyKey) => void;
 interface WatchedContext {
   readonly replaced: Watched;
   readonly names: Set<PropertyKey>;
-  /** Whether its prototype was replaced by one that notes what the context lacks. */
-  hasPrototype: boolean;
-  /** Whether each of them is watched. */
-  isComplete: boolean;
 }
 
 /** What each accessor of the watch has replaced: a property of the context, or nothing if that is inherited. */
 type Watched = Map<unknown, () => PropertyDescriptor | undefined>;
 
-function watchOwn(context: object, property: PropertyKey, onRead: OnRead, watched: Watched): boolean {
+function watchOwn(context: object, property: PropertyKey, onRead: OnRead, watched: Watched): void {
   const own = Object.getOwnPropertyDescriptor(context, property);
-  if (own === undefined || !own.configurable) return false;
+  if (own === undefined || !own.configurable) return;
   const { get, set, enumerable = false } = own;
   let { value } = own as { value: unknown };
   const isField = "value" in own;
@@ -273,7 +167,6 @@ function watchOwn(context: object, property: PropertyKey, onRead: OnRead, watche
         : undefined
       : set,
   });
-  return true;
 }
 
 /** Watches a member of the context's class. Methods are included, since #private fields are read through them. */
@@ -296,47 +189,9 @@ function watchInherited(context: object, property: string, onRead: OnRead, watch
   });
 }
 
-/** What all objects have, and what the language itself asks of any. */
-const ORDINARY = new Set<PropertyKey>([...Object.getOwnPropertyNames(Object.prototype), "then", "toJSON"]);
-
-/** Whether a property of a plain context can tell callers apart. */
-const isTelling = (context: object, property: PropertyKey): boolean =>
-  typeof property === "symbol"
-    ? !isOfLibrary(context, property)
-    : Object.hasOwn(context, property) || !ORDINARY.has(property);
-
 /** Servers keep state of their own on contexts, under symbols that are not enumerable, and ask all contexts for it. */
 const isOfLibrary = (context: object, property: PropertyKey): boolean =>
   typeof property === "symbol" && Object.getOwnPropertyDescriptor(context, property)?.enumerable !== true;
-
-/**
- * Reports what is read of a context that it does not have, and calls `onNew` when it gets a property. Its prototype is replaced by a Proxy that
- * inherits from it, so the context stays the object that it is. Returns whether that was possible.
- */
-function watchMissing(context: object, watched: WatchedContext, onRead: OnRead, onNew: () => void): boolean {
-  if (watched.hasPrototype) return true;
-  const empty = Object.create(Object.getPrototypeOf(context) as object | null) as object;
-  const note = (property: PropertyKey): void => {
-    if (typeof property === "string" && !ORDINARY.has(property)) onRead(property);
-  };
-  const prototype = new Proxy(empty, {
-    get(_empty, property, receiver) {
-      note(property);
-      return Reflect.get(empty, property, receiver) as unknown;
-    },
-    has(_empty, property) {
-      note(property);
-      return Reflect.has(empty, property);
-    },
-    set(_empty, property, value, receiver) {
-      const isSet = Reflect.set(empty, property, value, receiver);
-      if (receiver === context) onNew();
-      return isSet;
-    },
-  });
-  watched.hasPrototype = Reflect.setPrototypeOf(context, prototype);
-  return watched.hasPrototype;
-}
 
 /**
  * Makes `console.log` print the context as if it was not watched, unless it has an inspection of its own. The

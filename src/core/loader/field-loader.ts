@@ -19,10 +19,8 @@ export class FieldLoader {
   /** The same for fields that loads of this execution ask for. */
   readonly #firstInLoads = new MemoInLoads<FirstRead>();
 
-  /** `budget`: that of the execution that this one is a part of. */
-  constructor(tier: Reads, invalidations: InvalidationCount, limits: ExecutionLimits, budget?: ExecutionBudget) {
+  constructor(tier: Reads, invalidations: InvalidationCount, limits: ExecutionLimits) {
     this.#limits = limits;
-    this.#budget = budget;
     this.#tier = tier;
     this.#invalidations = invalidations;
     this.#countAtStart = invalidations.count;

@@ -42,7 +42,7 @@ export interface BatchCall {
 }
 
 /** The options of `cache.loader`: a name, a batch function, and policy settings in seconds. */
-export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, "key" | "tags" | "subtree"> {
+export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, "key" | "tags"> {
   /** Names the loader's entries in all processes. Must be a GraphQL name. */
   readonly name: string;
   /**

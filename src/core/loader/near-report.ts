@@ -21,6 +21,6 @@ export function reportNear(
   // Read first: a listener that invalidates the entry takes the value from it.
   const value = near.decode === undefined ? near.value : near.decode();
   channel.served(coordinate, key, "hit");
-  requestStates.observerOf(context, info)?.onRead(coordinate, tier.nearReport(near, policy), info, key);
+  requestStates.observerOf(context)?.onRead(coordinate, tier.nearReport(near, policy), info, key);
   return value;
 }

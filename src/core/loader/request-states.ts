@@ -6,9 +6,8 @@ import type { Entry } from "../store/entry.js";
 import type { NearKey } from "../tier/near/near-cache.js";
 import type { Reads } from "../tier/read/reads.js";
 import type { ReadReport, ReadRequest } from "../tier/request/request.js";
-import type { EnclosingLoad } from "../tier/request/waiters.js";
 import type { InvalidationCount } from "../tier/shared/unconfirmed-invalidations.js";
-import { type ExecutionBudget, type ExecutionLimits, FieldLoader } from "./field-loader.js";
+import { type ExecutionLimits, FieldLoader } from "./field-loader.js";
 
 /**
  * The state of each request: field loader, observer and override. It lives as long as the request. A field
@@ -24,7 +23,6 @@ export class RequestStates {
   readonly #overrides = new WeakMap<object, Override>();
   /** The collectors of the responses that are being executed. Replaced when it changes: observers refer to it. */
   #collectors: ReadonlySet<PartCollector> = new Set();
-  readonly #builds = new Set<Build>();
   /** What observed a context before an observer with a collector did. */
   readonly #before = new WeakMap<Observer, Observer>();
   /** Whether there ever was an override, or an observer. */
@@ -45,7 +43,7 @@ export class RequestStates {
     const loaders = this.#loaders.get(signal ?? owner) ?? this.#loadersOf(signal ?? owner);
     let loader = loaders.get(owner);
     if (loader === undefined) {
-      loader = new FieldLoader(this.#tier, this.#invalidations, this.#limits, observer?.budget);
+      loader = new FieldLoader(this.#tier, this.#invalidations, this.#limits);
       loaders.set(owner, loader);
       observer?.onExecution?.(loader);
     }
@@ -102,45 +100,13 @@ export class RequestStates {
     this.isCollecting = collectors.length > 0;
   }
 
-  begin(build: Build): () => boolean {
-    this.hasObservers = true;
-    this.#builds.add(build);
-    if (hasView(build)) {
-      const [view, original] = [build.context as object, build.original as object];
-      this.#observers.set(view, build.observer);
-      const override = this.#overrides.get(original);
-      if (override !== undefined) this.#overrides.set(view, override);
-    }
-    return () => this.#builds.delete(build);
-  }
-
-  /** Adds the builds that a read of a loader belongs to, or may belong to. */
-  #withBuilds(observer: Observer | undefined, context: unknown): Observer | undefined {
-    const load = this.#tier.loads.enclosing();
-    const certain: Build[] = [];
-    const possible: Build[] = [];
-    for (const build of this.#builds)
-      if (hasView(build) && build.context === context) certain.push(build);
-      else if (build.load !== undefined && load?.isWithin(build.load) === true) certain.push(build);
-      else if (build.original === context || observer === undefined) possible.push(build);
-    return certain.length + possible.length === 0 ? observer : new BuildsObserver(observer, certain, possible);
-  }
-
   /**
-   * Returns the observer of a context with which a field or loader is read. `info`: that of the field. What is read with a context that nobody observes could
-   * be a part of any response that is being executed, as with loaders that are made before the server copies the context. So it
+   * Returns the observer of a context with which a field or loader is read. What is read with a context that nobody observes could be a part of any response that is being executed, as with loaders that are made before the server copies the context. So it
    * counts as a part of all of them.
    */
-  observerOf(context: unknown, info?: unknown): Observer | undefined {
+  observerOf(context: unknown): Observer | undefined {
     if (!this.hasObservers) return undefined;
     const observer = this.observer(context);
-    if (this.#builds.size > 0) {
-      // A field says itself which execution it belongs to.
-      const build = buildOf(info);
-      if (build !== undefined) return build.observer;
-      const inBuilds = info === undefined ? this.#withBuilds(observer, context) : observer;
-      if (inBuilds !== observer) return inBuilds;
-    }
     if (observer === NOBODY) return undefined;
     return observer !== undefined || this.#collectors.size === 0 ? observer : new EveryCollector(this.#collectors);
   }
@@ -172,36 +138,7 @@ export interface Observer {
   onExecution?(execution: Readable): void;
   /** What is read is to be stored as a part of a larger entry, such as a response. */
   readonly collector?: PartCollector | undefined;
-  /** What the execution that it observes has used of the limits of another one, which it is a part of. Undefined: its own. */
-  readonly budget?: ExecutionBudget | undefined;
 }
-
-/** A running build of a subtree: an execution inside of another one. */
-export interface Build {
-  readonly coordinate: string;
-  /** That of the request, or a view of it that only the build has. */
-  readonly context: unknown;
-  /** That of the request. */
-  readonly original: unknown;
-  readonly observer: Observer & { readonly collector: PartCollector };
-  /** The load that the build is. */
-  readonly load: EnclosingLoad | undefined;
-  /** Notes that a field is executed in it, on a server with cache hints. `info`: that of the field. */
-  executed(info: object): void;
-}
-
-/** Leads from the operation of a nested execution to the build that it belongs to. */
-const BUILD: unique symbol = Symbol("graphql-cached.build");
-
-/** Returns a copy of the operation that a build executes, by which its reads are recognised. */
-export const operationOf = <Operation extends object>(build: Build, operation: Operation): Operation => ({
-  ...operation,
-  [BUILD]: build,
-});
-
-/** Returns the build that an execution belongs to. Undefined if it belongs to none. `info`: that of a field. */
-export const buildOf = (info: unknown): Build | undefined =>
-  (info as { readonly operation?: { readonly [BUILD]?: Build } | undefined } | undefined)?.operation?.[BUILD];
 
 /** Collects what becomes a part of a larger entry. It must miss nothing: what is invalidated later has to reach the entry. */
 export interface PartCollector {
@@ -209,13 +146,6 @@ export interface PartCollector {
   readonly members: ReadonlySet<PartCollector>;
   /** Adds what was read by whoever it belongs to, which could be another request. */
   addUnattributed(coordinate: string, served: ReadReport, key: Key | undefined): void;
-  /**
-   * Whether it collects for a build. What the request had read before is read again for it; for a response, it keeps that from being
-   * stored. And a build can contain what is not cached.
-   */
-  readonly isBuild: boolean;
-  /** Whether what it collects is stored, so that it should not be about to become stale. */
-  readonly wantsYoung: boolean;
   addPrimed(names: NearKey | undefined, policy: Policy): void;
   addUncached(coordinate: string, isPrivate: boolean): void;
   /** Adds the tags of what was read without the cache. */
@@ -239,13 +169,9 @@ export interface Miss extends Pick<ReadRequest, "key" | "policy" | "tags"> {
 
 class EveryCollector implements Observer, PartCollector {
   readonly members: ReadonlySet<PartCollector>;
-  readonly isBuild: boolean;
-  readonly wantsYoung: boolean;
 
   constructor(members: ReadonlySet<PartCollector>) {
     this.members = members;
-    this.isBuild = [...members].some((member) => member.isBuild);
-    this.wantsYoung = [...members].some((member) => member.wantsYoung);
   }
 
   get collector(): PartCollector {
@@ -266,10 +192,9 @@ class EveryCollector implements Observer, PartCollector {
       else member.addPrimed(names, policy);
   }
 
-  addUncached(coordinate: string, isPrivate: boolean): void {
+  addUncached(coordinate: string): void {
     for (const member of this.members)
-      if (member.isBuild) member.addUncached(coordinate, isPrivate);
-      else member.refuse(`\`${coordinate}\`, which is not cached, was read with a context of no request`);
+      member.refuse(`\`${coordinate}\`, which is not cached, was read with a context of no request`);
   }
 
   addTags(subjects: readonly Subject[]): void {
@@ -278,44 +203,6 @@ class EveryCollector implements Observer, PartCollector {
 
   refuse(reason: string): void {
     for (const member of this.members) member.refuse(reason);
-  }
-}
-
-/** Whether a build has a context of its own, with which it shares no DataLoaders with its request, except for those in `sharedContextKeys`. */
-const hasView = ({ context, original }: Build): boolean => context !== original;
-
-/**
- * Observes a read of a loader that has no `info`. It could belong to each build of its request, as the batch function of a
- * DataLoader runs in the asynchronous context of whoever was first. In doubt, it is a part of all of them.
- */
-class BuildsObserver implements Observer {
-  readonly collector: PartCollector;
-  readonly #around: Observer | undefined;
-  /** Those around the read and those with its context. */
-  readonly #certain: readonly Build[];
-  readonly #possible: readonly Build[];
-
-  constructor(around: Observer | undefined, certain: readonly Build[], possible: readonly Build[]) {
-    this.#around = around;
-    this.#certain = certain;
-    this.#possible = possible;
-    const builds = [...certain, ...possible.filter((build) => !hasView(build))];
-    const collectors = builds.map(({ observer }) => observer.collector);
-    this.collector = new EveryCollector(new Set([...(around?.collector?.members ?? []), ...collectors]));
-  }
-
-  onRead(coordinate: string, served: ReadReport, info: unknown, key?: Key): void {
-    for (const build of this.#possible)
-      if (!hasView(build) || !served.isPrivate) build.observer.collector.addUnattributed(coordinate, served, key);
-    const [first, ...others] = this.#certain;
-    for (const { observer } of others) observer.collector.addUnattributed(coordinate, served, key);
-    // Tells the observer of the request as well.
-    if (first === undefined) this.#around?.onRead(coordinate, served, info, key);
-    else first.observer.onRead(coordinate, served, info, key);
-  }
-
-  onMiss(miss: Miss): void {
-    this.#around?.onMiss?.(miss);
   }
 }
 

@@ -80,7 +80,6 @@ export interface PolicySettings {
   readonly readOnly?: boolean;
   readonly key?: readonly string[];
   readonly tags?: readonly string[];
-  readonly subtree?: boolean;
   readonly profile?: string;
   readonly version?: string;
 }
@@ -155,7 +154,6 @@ const CHECKS: Readonly<Record<keyof PolicySettings, Check>> = {
   readOnly: flag,
   key: strings,
   tags: strings,
-  subtree: flag,
   profile: nonEmptyString,
   version: nonEmptyString,
 };
@@ -180,7 +178,7 @@ export const MEANINGS: Meanings = {
 
 /** The settings allowed in every policy, including policies that are not written for one field. */
 export const GENERAL_SETTINGS: readonly string[] = Object.keys(CHECKS).filter(
-  (setting) => !["key", "tags", "subtree", "profile", "version"].includes(setting),
+  (setting) => !["key", "tags", "profile", "version"].includes(setting),
 );
 
 /**

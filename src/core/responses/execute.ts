@@ -6,20 +6,15 @@ import type { ResponseCache } from "./response-cache.js";
 import type { ExecutedResponse, Operation, ResponseExecution } from "./response-execution.js";
 import { resultOf } from "./stored-response.js";
 
-export async function executeStored(
-  args: ExecutionArgs,
-  responses: ResponseCache,
-  executeSubtrees: (args: ExecutionArgs) => ExecutionResult | PromiseLike<ExecutionResult>,
-): Promise<ExecutionResult> {
+export async function executeStored(args: ExecutionArgs, responses: ResponseCache): Promise<ExecutionResult> {
   const { schema, document, operationName, variableValues: variables, contextValue: context } = args;
-  if (!isOrdinary(args)) return execute(args);
-  if (typeof context !== "object" || context === null) return executeSubtrees(args);
+  if (!isOrdinary(args) || typeof context !== "object" || context === null) return execute(args);
   const operation = { schema, document, operationName, variables, context };
   const begun = await responses.begin(operation);
   try {
-    if (begun === undefined) return await executeSubtrees(args);
+    if (begun === undefined) return await execute(args);
     if (begun.kind === "served") return resultOf(begun.response, begun.response.data);
-    return await endWith(begun.execution, responses, operation, () => executeSubtrees(args));
+    return await endWith(begun.execution, responses, operation, () => execute(args));
   } finally {
     responses.ended(context);
   }

@@ -189,7 +189,7 @@ export class ResponseCache {
     },
   ): ReturnType<typeof leasedExecution> {
     const { clock, errorBackoffMs, requestStates } = this.#parts;
-    const parts = new CollectedParts(this.#parts, { what: "a response", contextPaths, isBuild: false });
+    const parts = new CollectedParts(this.#parts, contextPaths);
     return leasedExecution({
       ...load,
       parts,

@@ -75,21 +75,21 @@ export class Channel {
    * `readBytes`: the size of the stored value that the read was served from.
    */
   served(coordinate: string, key: ServedKey, outcome: Exclude<ReadOutcome, "bypassed">, readBytes = 0): void {
-    this.#counters?.countServed(coordinate, outcome, readBytes, key.kind === "subtree");
+    this.#counters?.countServed(coordinate, outcome, readBytes);
     if (this.hotKeys !== undefined) this.hotKeys.add(coordinate, key.digest, key.input);
     if (this.#frequentListeners["entry.served"].length > 0 || this.#served.hasSubscribers)
       this.#deliver(
-        { name: "entry.served", ...subjectOf({ coordinate, digest: key.digest, kind: key.kind }), outcome },
+        { name: "entry.served", coordinate, digest: key.digest, outcome },
         this.#frequentListeners["entry.served"],
       );
   }
 
   /** Publishes `wait.finished`. Thousands may wait for one load, so the event is made only if it is listened to. */
   waited(coordinate: string, key: ServedKey, waitMs: number, isLocal: boolean): void {
-    this.#counters?.countWait(coordinate, waitMs, key.kind === "subtree");
+    this.#counters?.countWait(coordinate, waitMs);
     if (this.#frequentListeners["wait.finished"].length > 0 || this.#waitFinished.hasSubscribers)
       this.#deliver(
-        { name: "wait.finished", ...subjectOf({ coordinate, digest: key.digest, kind: key.kind }), waitMs, isLocal },
+        { name: "wait.finished", coordinate, digest: key.digest, waitMs, isLocal },
         this.#frequentListeners["wait.finished"],
       );
   }
@@ -123,19 +123,10 @@ export class Channel {
 }
 
 /** Returns what all events of a key have. */
-export const subjectOf = ({ coordinate, digest, kind }: ReportedKey): Subject =>
-  kind === "subtree" ? { coordinate, digest, isSubtree: true } : { coordinate, digest };
-
-/** The key of an entry, as far as events show it. */
-interface ReportedKey {
-  readonly coordinate: string;
-  readonly digest: string;
-  readonly kind?: string | undefined;
-}
+export const subjectOf = ({ coordinate, digest }: Subject): Subject => ({ coordinate, digest });
 
 /** What is read of a key if somebody listens. */
 interface ServedKey {
-  readonly kind?: string;
   readonly digest: string;
   readonly input?: string;
 }

@@ -1,9 +1,8 @@
-import type { BypassReason, CacheEvent, FrequentEvent, ReadOutcome, ServedEvent, SkipReason } from "./events.js";
+import type { BypassReason, CacheEvent, FrequentEvent, ReadOutcome, ServedEvent } from "./events.js";
 
-/** Counts the events of this process by coordinate, since it started: those of subtrees apart from those of the entries of their field. */
+/** Counts the events of this process by coordinate, since it started. */
 export class Counters {
   readonly #byCoordinate = new Map<string, Counts>();
-  readonly #subtrees = new Map<string, SubtreeCounts>();
   #storeFailures = 0;
 
   get storeFailures(): number {
@@ -11,9 +10,8 @@ export class Counters {
   }
 
   /** Counts a read that was served, from `readBytes` bytes of the store. Called once for every hit. */
-  countServed(coordinate: string, outcome: ServedEvent["outcome"], readBytes: number, isSubtree = false): void {
-    const known = isSubtree ? undefined : this.#byCoordinate.get(coordinate);
-    const counts = known ?? this.of(coordinate, isSubtree);
+  countServed(coordinate: string, outcome: ServedEvent["outcome"], readBytes: number): void {
+    const counts = this.#byCoordinate.get(coordinate) ?? this.of(coordinate);
     counts.reads++;
     counts.readBytes += readBytes;
     // A name that is written out is found faster.
@@ -22,25 +20,15 @@ export class Counters {
   }
 
   /** Counts a read that has waited for the load of another. */
-  countWait(coordinate: string, waitMs: number, isSubtree = false): void {
-    this.of(coordinate, isSubtree).waitMs.add(waitMs);
-  }
-
-  /** Counts that a field with subtrees was executed field by field, or that its subtree was not stored. */
-  countSkip(coordinate: string, reason: SkipReason, subject: string): void {
-    const { skips } = this.subtreesOf(coordinate);
-    const id = `${reason} ${subject}`;
-    const skip = skips.get(id);
-    if (skip === undefined) skips.set(id, { reason, subject, count: 1 });
-    else skip.count++;
+  countWait(coordinate: string, waitMs: number): void {
+    this.of(coordinate).waitMs.add(waitMs);
   }
 
   /** Counts any other event. */
   count(event: Exclude<CacheEvent, FrequentEvent>): void {
     if (event.name === "store.failed") this.#storeFailures++;
     if (!("coordinate" in event) || event.name === "mode.changed" || event.name === "tag.mistaken") return;
-    if (event.name === "subtree.skipped") return;
-    const counts = this.of(event.coordinate, "isSubtree" in event && event.isSubtree);
+    const counts = this.of(event.coordinate);
     switch (event.name) {
       case "resolver.bypassed":
         counts.reads++;
@@ -70,22 +58,7 @@ export class Counters {
     return this.#byCoordinate;
   }
 
-  /** The same of the subtrees of fields. */
-  allSubtrees(): Iterable<[coordinate: string, counts: SubtreeCounts]> {
-    return this.#subtrees;
-  }
-
-  subtreesOf(coordinate: string): SubtreeCounts {
-    let subtrees = this.#subtrees.get(coordinate);
-    if (subtrees === undefined) {
-      subtrees = { counts: emptyCounts(), selections: 0, holes: new Set(), skips: new Map() };
-      this.#subtrees.set(coordinate, subtrees);
-    }
-    return subtrees;
-  }
-
-  of(coordinate: string, isSubtree = false): Counts {
-    if (isSubtree) return this.subtreesOf(coordinate).counts;
+  of(coordinate: string): Counts {
     let counts = this.#byCoordinate.get(coordinate);
     if (counts === undefined) {
       counts = emptyCounts();
@@ -94,12 +67,10 @@ export class Counters {
     return counts;
   }
 
-  /** The sum over all coordinates and their subtrees, of numbers only. */
+  /** The sum over all coordinates, of numbers only. */
   total(): Pick<Counts, (typeof COUNTERS)[number]> {
     const total = emptyCounts();
-    const subtrees = [...this.#subtrees.values()].map(({ counts }) => counts);
-    for (const counts of [...this.#byCoordinate.values(), ...subtrees])
-      for (const name of COUNTERS) total[name] += counts[name];
+    for (const counts of this.#byCoordinate.values()) for (const name of COUNTERS) total[name] += counts[name];
     return total;
   }
 }
@@ -121,24 +92,6 @@ export interface Counts extends Record<ReadOutcome, number> {
   readonly loadMs: Durations;
   /** How long reads have waited for the loads of others. */
   readonly waitMs: Durations;
-}
-
-/** What is known of the subtrees of one field. */
-export interface SubtreeCounts {
-  readonly counts: Counts;
-  /** How many selections of the field are kept now. */
-  selections: number;
-  /** The fields that are parts of no subtree. */
-  readonly holes: Set<string>;
-  /** How often there was no subtree, or none was stored, by reason and subject. */
-  readonly skips: Map<string, Skip>;
-}
-
-/** Why a field with subtrees was executed field by field, or its subtree was not stored. */
-export interface Skip {
-  readonly reason: SkipReason;
-  readonly subject: string;
-  count: number;
 }
 
 export const COUNTERS = [

@@ -55,25 +55,6 @@ export const CALLS_SOURCE: Readonly<Record<BypassReason, boolean>> = {
   CLOSED: false,
 };
 
-/** Why a subtree is not read or not stored; `CacheSubtreeSkipReason` in the inspection SDL describes each reason. */
-export type SkipReason =
-  | "NO_TWIN"
-  | "CHANGED_RESOLVER"
-  | "DIRECTIVE"
-  | "LIST_WITHOUT_ID"
-  | "HOLE"
-  | "MODE"
-  | "TOO_MANY_SELECTIONS"
-  | "HIT_RATIO"
-  | "ROOT_VALUE"
-  | "ERRORS"
-  | "TOO_LARGE"
-  | "TOO_MANY_PARTS"
-  | "PRIVATE"
-  | "CONTEXT_READ"
-  | "CONTEXT_FROZEN"
-  | "UNSTORABLE";
-
 /**
  * The call that asked for an invalidation.
  *
@@ -104,8 +85,6 @@ export interface Subject {
   readonly coordinate: string;
   /** The digest of the key; empty if no key could be built. */
   readonly digest: string;
-  /** Set if the key is that of a subtree. The entry of the field itself has the same coordinate. */
-  readonly isSubtree?: true;
 }
 
 /** What a connection of a store's own is for. Messages to waiters (`wake-ups`) and near caches can share one. */
@@ -145,11 +124,6 @@ export type CacheEvent =
   | ({ readonly name: "value.refused"; readonly error: CachedError } & Subject)
   /** A stored entry cannot be decoded, or GraphQL would refuse its value; it is loaded again. */
   | ({ readonly name: "entry.corrupt"; readonly error: CachedError } & Subject)
-  /**
-   * A field with `subtree: true` was cached field by field, or its subtree was not stored. `subject`: what it is about, such as the
-   * coordinate of a field or a property of the context. Published once for each reason and subject.
-   */
-  | ({ readonly name: "subtree.skipped"; readonly reason: SkipReason; readonly subject: string } & Subject)
   /** The lease of a running load is gone: the key was invalidated, or another process took it over. */
   | ({ readonly name: "lease.lost" } & Subject)
   /**

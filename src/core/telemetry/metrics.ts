@@ -2,7 +2,7 @@ import type { Cancel } from "../base/clock.js";
 import type { Channel } from "./channel.js";
 import type { Counters, Counts } from "./counters.js";
 import { ErrorTypes } from "./error-type.js";
-import type { CacheEvent, ReadOutcome, Subject } from "./events.js";
+import type { CacheEvent, ReadOutcome } from "./events.js";
 
 /** What a metric counts, or the durations it collects. Every metric also has the attribute `cache`. */
 export interface Metric {
@@ -29,25 +29,21 @@ const STORE_BOUNDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025
 
 /** All metrics of a cache, by their names in OpenTelemetry. */
 export const METRICS = {
-  "graphql_cached.reads": counter(
-    "read",
-    "Reads of cached fields and loaders, by outcome",
-    "coordinate outcome subtree",
-  ),
-  "graphql_cached.bypasses": counter("read", "Reads that bypassed the cache, by reason", "coordinate reason subtree"),
-  "graphql_cached.loads": counter("load", "Loads from the source that have begun", "coordinate subtree"),
-  "graphql_cached.load.failures": counter("load", "Loads that failed", "coordinate subtree"),
+  "graphql_cached.reads": counter("read", "Reads of cached fields and loaders, by outcome", "coordinate outcome"),
+  "graphql_cached.bypasses": counter("read", "Reads that bypassed the cache, by reason", "coordinate reason"),
+  "graphql_cached.loads": counter("load", "Loads from the source that have begun", "coordinate"),
+  "graphql_cached.load.failures": counter("load", "Loads that failed", "coordinate"),
   "graphql_cached.write.refusals": counter(
     "value",
     "Loaded values that the store did not take: invalidated meanwhile, lease lost, no reply",
-    "coordinate subtree",
+    "coordinate",
   ),
   "graphql_cached.value.refusals": counter(
     "value",
     "Loaded values that cannot be cached, by error code",
-    "coordinate error.type subtree",
+    "coordinate error.type",
   ),
-  "graphql_cached.lease.losses": counter("lease", "Leases that ended before their load", "coordinate subtree"),
+  "graphql_cached.lease.losses": counter("lease", "Leases that ended before their load", "coordinate"),
   "graphql_cached.invalidations": counter(
     "invalidation",
     "Invalidations, by what asked for them",
@@ -58,20 +54,15 @@ export const METRICS = {
     "Store operations that failed or exceeded their time budget",
     "operation",
   ),
-  "graphql_cached.subtree.skips": counter(
-    "request",
-    "Requests that were executed without the subtree of a field, or whose subtree was not stored, by reason",
-    "coordinate reason",
-  ),
   "graphql_cached.load.duration": histogram(
     "How long loads took; error.type is set if they failed",
     SOURCE_BOUNDS,
-    "coordinate error.type subtree",
+    "coordinate error.type",
   ),
   "graphql_cached.wait.duration": histogram(
     "How long callers waited for a load that was not their own, in this process (local) or another one (remote)",
     SOURCE_BOUNDS,
-    "coordinate holder subtree",
+    "coordinate holder",
   ),
   "graphql_cached.store.duration": histogram(
     "How long store operations took; error.type is set if they failed",
@@ -141,30 +132,23 @@ export class MetricsSource {
   collect(observe: Observe): void {
     const cache = this.#cache;
     for (const [coordinate, counts] of this.#counters.all()) collectCounts(counts, { cache, coordinate }, observe);
-    for (const [coordinate, { counts, skips }] of this.#counters.allSubtrees()) {
-      collectCounts(counts, { cache, coordinate, subtree: "true" }, observe);
-      const byReason = new Map<string, number>();
-      for (const { reason, count } of skips.values()) byReason.set(reason, (byReason.get(reason) ?? 0) + count);
-      for (const [reason, count] of byReason)
-        observe("graphql_cached.subtree.skips", count, { cache, coordinate, reason });
-    }
     for (const { name, count, attributes } of this.#counts.values()) observe(name, count, attributes);
   }
 
   #on(event: CacheEvent): void {
     switch (event.name) {
       case "load.finished":
-        this.#measure("graphql_cached.load.duration", event.loadMs, subjectAttributes(event));
+        this.#measure("graphql_cached.load.duration", event.loadMs, { coordinate: event.coordinate });
         break;
       case "load.failed":
         this.#measure("graphql_cached.load.duration", event.loadMs, {
-          ...subjectAttributes(event),
+          coordinate: event.coordinate,
           "error.type": this.#errorTypes.of(event.error),
         });
         break;
       case "wait.finished":
         this.#measure("graphql_cached.wait.duration", event.waitMs, {
-          ...subjectAttributes(event),
+          coordinate: event.coordinate,
           holder: event.isLocal ? "local" : "remote",
         });
         break;
@@ -181,12 +165,12 @@ export class MetricsSource {
         break;
       case "value.refused":
         this.#count("graphql_cached.value.refusals", {
-          ...subjectAttributes(event),
+          coordinate: event.coordinate,
           "error.type": event.error.code,
         });
         break;
       case "lease.lost":
-        this.#count("graphql_cached.lease.losses", subjectAttributes(event));
+        this.#count("graphql_cached.lease.losses", { coordinate: event.coordinate });
         break;
       case "invalidation.finished":
         this.#count("graphql_cached.invalidations", {
@@ -230,10 +214,6 @@ export class MetricsSource {
     else known.count++;
   }
 }
-
-/** Subtrees have an attribute that nothing else has. */
-const subjectAttributes = ({ coordinate, isSubtree }: Subject): Attributes =>
-  isSubtree === true ? { coordinate, subtree: "true" } : { coordinate };
 
 function collectCounts(counts: Counts, own: Attributes, observe: Observe): void {
   for (const outcome of OUTCOMES)

@@ -54,10 +54,7 @@ export function openAdapter<Context>(
     responses,
     edge: forEdge !== undefined || routerTags ? new Edge(parts, forEdge, routerTags) : undefined,
     check: (schema) => checkServed(schema, parts, caller),
-    prepare(schema) {
-      parts.subtrees.prepare(schema);
-      responses?.prepare(schema);
-    },
+    prepare: (schema) => responses?.prepare(schema),
   };
 }
 

@@ -21,25 +21,15 @@ export const secondsLeft = (freshForMs: number, ageMs: number): number =>
 export class NarrowestPolicy {
   #maxAge = Number.POSITIVE_INFINITY;
   #isPrivate = false;
-  /** By the hints of the fields in subtrees. */
-  #hinted = Number.POSITIVE_INFINITY;
 
-  /** `subtree`: whether the fields in it, or in an object of a list, were not executed, so that Apollo knows no hints of them. */
-  add(report: ReadReport, subtree: "value" | "field" | "object"): void {
+  add(report: ReadReport): void {
     if (report.isPrivate) this.#isPrivate = true;
     if (report.outcome === "bypassed") return;
     this.#maxAge = Math.min(this.#maxAge, secondsLeft(report.freshForMs, report.ageMs));
-    if (subtree === "value" || report.hint === undefined) return;
-    // The list around an object was executed, and has its own hint.
-    const { maxAge = subtree === "object" ? undefined : 0, scope } = report.hint;
-    if (scope === "PRIVATE") this.#isPrivate = true;
-    if (maxAge === undefined) return;
-    this.#hinted = Math.min(this.#hinted, Math.max(0, maxAge - Math.floor(report.ageMs / 1_000)));
   }
 
   /** Only narrows: a response without a maxAge gets none. */
   restrict(policy: CacheHint): void {
-    if (Number.isFinite(this.#hinted)) policy.restrict({ maxAge: this.#hinted });
     if (this.#isPrivate) policy.restrict({ scope: "PRIVATE" });
     if (policy.maxAge !== undefined && Number.isFinite(this.#maxAge)) policy.restrict({ maxAge: this.#maxAge });
   }

@@ -7,9 +7,8 @@ import type {
   GraphQLRequestListener,
   GraphQLResponse,
 } from "@apollo/server";
-import type { DocumentNode } from "graphql";
 import type { Cache } from "../../cache.js";
-import { buildOf, type Observer, OVERRIDES, type Readable } from "../../core/loader/request-states.js";
+import { type Observer, OVERRIDES, type Readable } from "../../core/loader/request-states.js";
 import type { ResponsesOptions } from "../../core/responses/options.js";
 import type { ExecutedResponse, ResponseAge, ResponseExecution } from "../../core/responses/response-execution.js";
 import { resultOf } from "../../core/responses/stored-response.js";
@@ -71,9 +70,9 @@ export function cachedPlugin<Context extends BaseContext>(
       const observer: Observer = {
         onRead(coordinate, report, info, key, source) {
           atEdge?.entities?.add(report, key, info, source);
-          narrowest.add(report, key?.kind !== "subtree" ? "value" : coordinate.includes(".") ? "field" : "object");
+          narrowest.add(report);
           if (info !== undefined) restrictHint(info as HintedInfo, report);
-          trace?.onRead(coordinate, report, info, key);
+          trace?.onRead(coordinate, report);
         },
         ...(atEdge?.entities === undefined ? {} : { onShared: atEdge.entities.addShared.bind(atEdge.entities) }),
         ...(trace === undefined ? {} : { onMiss: trace.onMiss.bind(trace) }),
@@ -102,35 +101,27 @@ export function cachedPlugin<Context extends BaseContext>(
         execution = begun?.execution;
         if (execution !== undefined) {
           underExecution.set(contextValue, execution);
-          executed = watchResult(operation, (data) => parts.subtrees.finish(data));
+          executed = watchResult(operation);
         }
         before = new Map(operation.response.http.headers);
         return null;
       };
       // Not earlier: a field that sets a hint replaces what was restricted before.
-      const executionDidStart = async (requestContext: ExecutedRequest<Context>) => {
+      const executionDidStart = async (requestContext: GraphQLRequestContextExecutionDidStart<Context>) => {
         const { overallCachePolicy, response, schema, document, operationName } = requestContext;
         isExecuted = true;
         const operation = { schema, document, operationName, context: contextValue };
         if (edge !== undefined && atEdge !== undefined)
           collections.set(contextValue, edge.execute(atEdge, operation, observer, execution));
-        const rewritten = parts.subtrees.rewrite(operation);
-        if (rewritten !== undefined) requestContext.document = rewritten;
         const executionDidEnd = async (): Promise<void> => {
           const result = response.body?.kind === "single" ? response.body.singleResult : undefined;
           if (result !== undefined) atEdge?.executed(result);
-          if (rewritten !== undefined) {
-            requestContext.document = document;
-            parts.subtrees.finish(result?.data);
-          }
           collections.get(contextValue)?.();
           narrowest.restrict(overallCachePolicy);
           after = new Map(response.http.headers);
           if (execution?.isPrivate === true) overallCachePolicy.restrict({ scope: "PRIVATE" });
         };
-        if (rewritten === undefined) return { executionDidEnd };
-        const willResolveField = ({ info }: { readonly info: object }): void => buildOf(info)?.executed(info);
-        return { executionDidEnd, willResolveField };
+        return { executionDidEnd };
       };
       return {
         ...(responses === undefined ? {} : { responseForOperation }),
@@ -203,10 +194,6 @@ export interface CachedPluginOptions<Context extends BaseContext> extends TraceO
   readonly allow?: TraceOptions<Context>["allow"];
 }
 
-/** The operation whose execution begins. Its document is what is executed. */
-type ExecutedRequest<Context extends BaseContext> = GraphQLRequestContextExecutionDidStart<Context> & {
-  document: DocumentNode;
-};
 type Asked = Pick<GraphQLRequestContextResponseForOperation<BaseContext>, "response" | "overallCachePolicy">;
 type Answered = Pick<GraphQLRequestContextWillSendResponse<BaseContext>, "response" | "overallCachePolicy">;
 
@@ -221,10 +208,7 @@ const headersOf = ({ headers }: Answered["response"]["http"]): ResponseHeaders =
 });
 
 /** Returns what gets the result of the execution. Plugins whose `willSendResponse` comes first can replace it, or change its data, for one caller. */
-function watchResult(
-  { response, overallCachePolicy }: Asked,
-  finish: (data: unknown) => void,
-): () => ExecutedResponse | undefined {
+function watchResult({ response, overallCachePolicy }: Asked): () => ExecutedResponse | undefined {
   let executed: ExecutedResponse | undefined;
   let current = response.body;
   Object.defineProperty(response, "body", {
@@ -234,7 +218,6 @@ function watchResult(
     set: (body: GraphQLResponse["body"]) => {
       if (executed === undefined && body.kind === "single") {
         const { data, errors, extensions } = body.singleResult;
-        finish(data);
         // What is not stored need not be copied.
         const isKept = (errors ?? []).length === 0 && overallCachePolicy.policyIfCacheable() !== null;
         executed = { data: isKept ? copyOfData(data) : data, errors, extensions: extensions && { ...extensions } };

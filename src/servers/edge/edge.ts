@@ -154,8 +154,7 @@ export class EdgeResponse {
     if (this.#origin === undefined) return () => undefined;
     this.#plan = plan;
     const contextPaths = execution?.contextPaths ?? plan?.contextPaths.map(({ text }) => text) ?? [];
-    const settings = { what: "a response for the edge", contextPaths, isBuild: false, wantsYoung: false };
-    const parts = execution?.parts ?? new CollectedParts(this.#parts, settings);
+    const parts = execution?.parts ?? new CollectedParts(this.#parts, contextPaths);
     const isUnknown = (): boolean => !parts.hasReads && plan?.coordinates.length !== 0;
     this.#contents = () => ({
       subjects: parts.subjects(),

@@ -94,11 +94,6 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
         older:
           "fields { coordinate maxAge stats { reads hit stale staleIfError loaded coalesced bypassed loads failedLoads } }",
       },
-      {
-        name: "subtrees",
-        text: `subtrees: fields(window: $window) { coordinate subtrees { stats { ${COUNTS} storedBytes loadMs { ${DURATIONS} } }
-          selections holes skipped { reason subject count } } }`,
-      },
     ],
   },
   policies: {

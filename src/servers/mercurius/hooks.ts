@@ -34,24 +34,16 @@ export function cachedHooks<Context>(
       "CACHED_OPTION_INVALID",
       "cachedHooks: `responses`: Mercurius has no hook that can answer an operation before it is executed; cache fields with @cached, or use Apollo Server, GraphQL Yoga or cache.execute for whole responses",
     );
-  const { parts, edge, check, prepare } = openAdapter(cache, options, "cachedHooks", ["edge"], true);
+  const { parts, edge, check } = openAdapter(cache, options, "cachedHooks", ["edge"], true);
   const hooks = (app as Partial<MercuriusApp> | undefined)?.graphql as GraphQLHooks | undefined;
   if (typeof hooks?.addHook !== "function")
     throw new CachedError(
       "CACHED_OPTION_INVALID",
       `cachedHooks: expected a Fastify application on which Mercurius is registered, got ${describeSetting(app)}; call it after \`await app.register(mercurius, …)\``,
     );
-  // Before operations are rewritten.
   if (edge !== undefined) addEdgeHooks(app, hooks, edge);
-  let rewrites = false;
   const checkSchema = (): void => {
-    const { schema } = hooks;
-    if (schema === undefined) return;
-    check(schema);
-    prepare(schema);
-    if (!parts.rules.hasSubtrees || rewrites) return;
-    rewrites = true;
-    rewriteOperations(hooks, parts);
+    if (hooks.schema !== undefined) check(hooks.schema);
   };
   checkSchema();
   refuseLoaders(app, hooks, parts);
@@ -105,11 +97,7 @@ interface GraphQLHooks {
   ): void;
   addHook(
     name: "preExecution",
-    hook: (
-      schema: GraphQLSchema,
-      document: DocumentNode,
-      context: OperationContext,
-    ) => Promise<{ readonly document: DocumentNode } | undefined>,
+    hook: (schema: GraphQLSchema, document: DocumentNode, context: OperationContext) => Promise<void>,
   ): void;
   addHook(name: "onResolution", hook: (execution: Result, context: OperationContext) => Promise<void>): void;
 }
@@ -131,7 +119,6 @@ function addTraceHooks<Context>(hooks: GraphQLHooks, parts: CacheParts, options:
   hooks.addHook("preExecution", async (_schema, _document, context) => {
     const trace = traceOf(parts, context, requestedTrace(requestedExtensions(context)));
     if (trace !== undefined) traces.set(context, trace);
-    return undefined;
   });
   hooks.addHook("onResolution", async (execution, context) => {
     const trace = traces.get(context);
@@ -160,10 +147,9 @@ function addEdgeHooks(app: MercuriusApp, hooks: GraphQLHooks, edge: Edge): void 
     const header = (name: string) => headers[name.toLowerCase()] as string | undefined;
     const isTraced = requestedTrace(requestedExtensions(context)) !== undefined;
     const atEdge = await edge.begin(context, { method, header, isTraced });
-    if (request === undefined || atEdge === undefined) return undefined;
+    if (request === undefined || atEdge === undefined) return;
     const operation = { schema, document, operationName: requestedOperation(context), context };
     answers.set(request, { atEdge, stop: edge.execute(atEdge, operation, undefined) });
-    return undefined;
   });
   hooks.addHook("onResolution", async (execution, { reply }) => {
     const answer = answers.get(reply?.request ?? {});
@@ -174,21 +160,6 @@ function addEdgeHooks(app: MercuriusApp, hooks: GraphQLHooks, edge: Edge): void 
     const answer = answers.get(request);
     answer?.stop?.();
     if (answer !== undefined) await addEdgeHeaders(headersOf(reply), answer.atEdge, answer.result);
-  });
-}
-
-function rewriteOperations(hooks: GraphQLHooks, { subtrees }: CacheParts): void {
-  const rewritten = new WeakSet<object>();
-  hooks.addHook("preExecution", async (schema, document, context) => {
-    // Mercurius executes the only operation of a document, or the one that the request names.
-    const operationName = requestedOperation(context);
-    const other = subtrees.rewrite({ schema, document, operationName, context });
-    if (other === undefined) return undefined;
-    rewritten.add(context);
-    return { document: other };
-  });
-  hooks.addHook("onResolution", async (execution, context) => {
-    if (rewritten.has(context)) subtrees.finish(execution.data);
   });
 }
 

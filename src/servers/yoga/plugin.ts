@@ -5,7 +5,6 @@ import { endWith, isOrdinary, isSingle } from "../../core/responses/execute.js";
 import type { ResponsesOptions } from "../../core/responses/options.js";
 import type { Operation, ResponseExecution } from "../../core/responses/response-execution.js";
 import { unreadResultOf } from "../../core/responses/stored-response.js";
-import { executeWithSubtrees } from "../../core/subtrees/execute.js";
 import { requestedTrace, type TraceOptions, TraceRecorder, tracedExtensions } from "../../tools/inspection/trace.js";
 import { addEdgeHeaders, appendHeaders, openAdapter, type RequestedTrace, traceOf } from "../adapter/adapter.js";
 import type { EdgeResponse } from "../edge/edge.js";
@@ -46,19 +45,15 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
       const context = args.contextValue as YogaContext | null | undefined;
       const trace = context == null ? undefined : traceOf(parts, context, requestedTrace(context.params?.extensions));
       let isServed = false;
-      const executeSubtrees = (given: Execution["args"]): unknown => {
-        if (executeFn === undefined || !isOrdinary(given as object)) return executeFn?.(given);
-        return executeWithSubtrees(given, parts.subtrees, executeFn);
-      };
       const executeWith = async (given: Execution["args"], atEdge: EdgeResponse | undefined): Promise<unknown> => {
         const operation = operationOf(given);
-        if (operation === undefined) return executeSubtrees(given);
+        if (operation === undefined) return executeFn?.(given);
         const observer = trace instanceof TraceRecorder ? trace : undefined;
         const execute = async (execution?: ResponseExecution): Promise<unknown> => {
-          if (edge === undefined || atEdge === undefined) return executeSubtrees(given);
+          if (edge === undefined || atEdge === undefined) return executeFn?.(given);
           const stop = edge.execute(atEdge, operation, observer, execution);
           try {
-            const result = await executeSubtrees(given);
+            const result = await executeFn?.(given);
             if (isSingle(result)) atEdge.executed(result);
             return result;
           } finally {
@@ -86,7 +81,6 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
           if (atEdge !== undefined) atEdgeOf.set(request, atEdge);
           return executeWith(given, atEdge);
         });
-      else if (parts.rules.hasSubtrees && executeFn !== undefined) setExecuteFn?.(executeSubtrees);
       if (trace === undefined && responses === undefined && (unasked.isDecided || args.document === undefined))
         return undefined;
       return {

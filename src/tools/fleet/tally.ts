@@ -1,5 +1,5 @@
 import type { Durations } from "../../core/telemetry/counters.js";
-import { COUNTERS, type Counters, type Counts, type SubtreeCounts } from "../../core/telemetry/counters.js";
+import { COUNTERS, type Counters, type Counts } from "../../core/telemetry/counters.js";
 
 /** Counts of one coordinate by name, without those that are 0: see `tallyOf`. */
 export type Tally = Readonly<Record<string, number>>;
@@ -10,11 +10,6 @@ export type Tallies = ReadonlyMap<string, Tally>;
 export type SumOfTallies = Map<string, Record<string, number>>;
 
 const NOTHING: Tally = {};
-
-/** What the names of the counts of the subtrees of a field begin with, in the tally of the field. */
-export const SUBTREE = "subtree.";
-/** What the names of those begin with that count when there was no subtree. Behind it are the reason and the subject. */
-export const SUBTREE_SKIP = "subtreeSkip.";
 
 /** What is counted for the process as a whole is under this coordinate. */
 const NO_COORDINATE = "";
@@ -42,18 +37,8 @@ function addDurations(tally: Record<string, number>, name: string, { buckets, su
 export function talliesOf(counters: Counters): Tallies {
   const tallies = new Map<string, Tally>();
   for (const [coordinate, counts] of counters.all()) tallies.set(coordinate, tallyOf(counts));
-  for (const [coordinate, subtrees] of counters.allSubtrees())
-    tallies.set(coordinate, { ...tallies.get(coordinate), ...subtreeTallyOf(subtrees) });
   if (counters.storeFailures > 0) tallies.set(NO_COORDINATE, { storeFailures: counters.storeFailures });
   return tallies;
-}
-
-/** Returns the counts of subtrees. Releases that do not know their names add them, and show none of them. */
-function subtreeTallyOf({ counts, skips }: SubtreeCounts): Tally {
-  const tally: Record<string, number> = {};
-  for (const [name, count] of Object.entries(tallyOf(counts))) tally[`${SUBTREE}${name}`] = count;
-  for (const { reason, subject, count } of skips.values()) tally[`${SUBTREE_SKIP}${reason} ${subject}`] = count;
-  return tally;
 }
 
 /** Returns what has been counted since `before`; empty if nothing has. */
@@ -87,9 +72,6 @@ export function sumOf(tallies: Iterable<Tally>): Tally {
   for (const tally of tallies) addTally(sum, tally);
   return sum;
 }
-
-/** Returns the counts of the subtrees of a field, by the names that those of the field have. */
-export const subtreeTally = (tally: Tally): Tally => Object.fromEntries(countsUnder(tally, SUBTREE));
 
 /** Thousands of numbers are added with every report, so nothing is copied. */
 function addTally(sum: Record<string, number>, tally: Tally): void {

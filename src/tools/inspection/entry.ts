@@ -60,7 +60,7 @@ export async function describeEntry(parts: InspectedParts, args: CacheInspection
   const freshForMs = entry.freshUntilAt === 0 ? 0 : entry.freshUntilAt - now;
   return {
     ...explanationOf(parts, notFresh, remembered),
-    ...describePlace(parts, place, value?.resultTags.length ?? 0),
+    ...describePlace(place, value?.resultTags.length ?? 0),
     state: entry.state.toUpperCase().replaceAll("-", "_") as CacheEntryState,
     use,
     negative: entry.isNegative,
@@ -89,7 +89,7 @@ async function describeAbsent(parts: InspectedParts, place: NamedPlace, now: num
     return null;
   return {
     ...explanationOf(parts, notFresh, remembered),
-    ...describePlace(parts, place, 0),
+    ...describePlace(place, 0),
     state: "ABSENT",
     use: "NONE",
     negative: false,
@@ -106,14 +106,12 @@ async function describeAbsent(parts: InspectedParts, place: NamedPlace, now: num
 }
 
 const describePlace = (
-  { rules }: InspectedParts,
   { key, tagTexts }: NamedPlace,
   resultCount: number,
-): Pick<CacheEntry, "tags" | "variant" | "digest" | "hasSubtrees"> => ({
+): Pick<CacheEntry, "tags" | "variant" | "digest"> => ({
   tags: tagTexts.length + resultCount === 0 ? null : { static: tagTexts, resultCount },
   variant: key.variantId,
   digest: key.digest,
-  hasSubtrees: rules.fields.get(key.coordinate)?.subtree !== undefined,
 });
 
 /** The reasons for which a value is stale and can still be served. */

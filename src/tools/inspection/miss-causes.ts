@@ -20,10 +20,9 @@ export async function causesOf(
     const query = queries[nth];
     const record = query === undefined ? undefined : causeOf(remembered, query)?.record;
     if (record === undefined || wouldBeGone(miss, record)) continue;
-    const { coordinate, kind } = miss.key;
-    const name = kind === "subtree" ? subtreeName(coordinate) : coordinate;
-    const ofCoordinate = counts.get(name) ?? new Map<InvalidationRecord, number>();
-    counts.set(name, ofCoordinate.set(record, (ofCoordinate.get(record) ?? 0) + 1));
+    const { coordinate } = miss.key;
+    const ofCoordinate = counts.get(coordinate) ?? new Map<InvalidationRecord, number>();
+    counts.set(coordinate, ofCoordinate.set(record, (ofCoordinate.get(record) ?? 0) + 1));
   }
   for (const [coordinate, ofCoordinate] of counts)
     causes.set(
@@ -41,9 +40,6 @@ export interface TracedCause extends Pick<CacheInvalidation, "via" | "kind" | "a
   readonly mutation?: string;
   readonly reads: number;
 }
-
-/** Returns what the subtrees of a field are called in a trace, in which the entry of the field itself can be as well. */
-export const subtreeName = (coordinate: string): string => `${coordinate} (subtree)`;
 
 /** Whether an entry that is not there would have ended by now without the invalidation that has removed it. */
 function wouldBeGone({ entry, now, policy }: Miss, { endedAt }: InvalidationRecord): boolean {

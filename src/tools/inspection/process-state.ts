@@ -15,20 +15,10 @@ import type {
 /** Returns whether `value`, which another process has sent, is a state that this release can read. */
 export function isProcessState(value: unknown): value is ProcessState {
   if (typeof value !== "object" || value === null) return false;
-  const {
-    format,
-    leases,
-    sources,
-    limits,
-    nodes,
-    queues,
-    unconfirmed,
-    events,
-    subtrees = [],
-  } = value as Partial<ProcessState>;
+  const { format, leases, sources, limits, nodes, queues, unconfirmed, events } = value as Partial<ProcessState>;
   return (
     format === FORMAT &&
-    [leases?.oldest, sources, nodes, events, subtrees].every((list) => Array.isArray(list) && list.every(isObject)) &&
+    [leases?.oldest, sources, nodes, events].every((list) => Array.isArray(list) && list.every(isObject)) &&
     [limits, queues, unconfirmed].every(isObject)
   );
 }
@@ -77,8 +67,6 @@ export interface ProcessState {
   readonly nearCache: CacheNearCache | null;
   readonly queues: CacheQueues;
   readonly unconfirmed: Omit<CacheUnconfirmedInvalidations, "since"> & { readonly since: string | null };
-  /** How many selections of a field have subtrees, the most first. Undefined: the process is of a release without subtrees. */
-  readonly subtrees?: readonly { readonly coordinate: string; readonly selections: number }[];
   readonly events: readonly Omit<CacheRecentEvent, "process">[];
 }
 
@@ -95,7 +83,7 @@ const MAX_LISTED = 50;
 
 /** Returns the state of this process. Costs time for what it lists, and does not ask the store. */
 export function processStateOf(parts: CacheParts, maxListed: number = MAX_LISTED): ProcessState {
-  const { clock, counters, invalidation, leases, live, processId, store, tier } = parts;
+  const { clock, invalidation, leases, live, processId, store, tier } = parts;
   const now = clock.now();
   const date = (at: number | undefined): string | null => (at === undefined ? null : dateOf(clock, at));
   const breakerOf = ({ state, sinceAt }: BreakerStatus): BreakerState => ({
@@ -147,9 +135,6 @@ export function processStateOf(parts: CacheParts, maxListed: number = MAX_LISTED
       waitingKeys: live.waiting.waitingKeys,
     },
     unconfirmed: { ...unconfirmed, since: date(sinceAt) },
-    subtrees: Array.from(counters.allSubtrees(), ([coordinate, { selections }]) => ({ coordinate, selections }))
-      .sort((a, b) => b.selections - a.selections)
-      .slice(0, maxListed),
     events: live.recentEvents.newest(maxListed).map((event) => ({
       ...event,
       at: dateOf(clock, event.at),

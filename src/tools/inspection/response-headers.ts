@@ -23,7 +23,7 @@ export class ResponseSummary {
     this.#isForced = isForced;
   }
 
-  /** `name`: the coordinate, or a token for the subtrees of one. `outcome`: with the reason of a bypass, as in the trace. */
+  /** `name`: the coordinate. `outcome`: with the reason of a bypass, as in the trace. */
   add(name: string, outcome: string, report: ReadReport): void {
     const field = this.#fields.get(name) ?? { counts: new Map(), loadMs: undefined };
     this.#fields.set(name, field);

@@ -9,22 +9,19 @@ import type {
   CacheFieldStats,
   CachePolicy,
   CacheStats,
-  CacheSubtreeSkip,
-  CacheSubtreeSkipReason,
-  CacheSubtreeStats,
 } from "../../generated/schema.js";
 import type { FleetCounts } from "../fleet/fleet.js";
-import { countsUnder, SUBTREE_SKIP, subtreeTally, sumOf, type Tally } from "../fleet/tally.js";
+import { countsUnder, sumOf, type Tally } from "../fleet/tally.js";
 import type { InspectedParts } from "./inspected-parts.js";
 import { breakersOf, bulkheadsOf } from "./live-resolvers.js";
 import { modeOf } from "./mode-setting.js";
 import type { ProcessState } from "./process-state.js";
 import { isoTimeOf } from "./times.js";
 
-/** Returns the sum over all coordinates and their subtrees, or what is given as `tally`. */
+/** Returns the sum over all coordinates, or what is given as `tally`. */
 export function statsOf(
   { tallies, sinceAt, untilAt, processes, missing }: FleetCounts,
-  tally: Tally = totalOf([...tallies.values()]),
+  tally: Tally = sumOf(tallies.values()),
 ): CacheStats {
   const countOf = (name: string): number => tally[name] ?? 0;
   const counts = Object.fromEntries(COUNTERS.map((name) => [name, countOf(name)])) as Record<
@@ -47,8 +44,6 @@ export function statsOf(
   };
 }
 
-const totalOf = (tallies: readonly Tally[]): Tally => sumOf([...tallies, ...tallies.map(subtreeTally)]);
-
 export interface Declared {
   readonly coordinate: string;
   readonly policy: Policy;
@@ -56,7 +51,6 @@ export interface Declared {
   readonly variant: Variant;
   readonly key: readonly string[] | null;
   readonly tags: readonly string[] | null;
-  readonly hasSubtrees: boolean;
 }
 
 /** Returns the fields of this process and then its loaders, by coordinate. */
@@ -66,7 +60,6 @@ export function declaredIn(parts: InspectedParts): ReadonlyMap<string, Declared>
       ...rule,
       key: rule.keyPaths.map(({ text }) => text),
       tags: rule.tags.map(({ text }) => text),
-      hasSubtrees: rule.subtree !== undefined,
     }),
   );
   const loaders = [...parts.loaders.values()].map(
@@ -77,7 +70,6 @@ export function declaredIn(parts: InspectedParts): ReadonlyMap<string, Declared>
       variant: variantOf(),
       key: null,
       tags: null,
-      hasSubtrees: false,
     }),
   );
   return new Map([...fields, ...loaders].map((declared) => [declared.coordinate, declared]));
@@ -106,7 +98,6 @@ export function fieldStatsOf(
       stats,
       bypasses: stats.bypasses,
       mode: modeOf(parts, coordinate),
-      subtrees: subtreesOf(parts, counts, states, { coordinate, tally, isDeclared: declared?.hasSubtrees === true }),
       // With many fields and processes these are long lists, so they are made only if they are asked for.
       get breaker() {
         return breakersOf(states, coordinate);
@@ -116,30 +107,6 @@ export function fieldStatsOf(
       },
     };
   });
-}
-
-/** Returns null if this process has the field without subtrees, and no other process has counted any. */
-function subtreesOf(
-  { counters }: InspectedParts,
-  counts: FleetCounts,
-  states: readonly ProcessState[],
-  { coordinate, tally, isDeclared }: { coordinate: string; tally: Tally; isDeclared: boolean },
-): CacheSubtreeStats | null {
-  const own = subtreeTally(tally);
-  const skips = countsUnder(tally, SUBTREE_SKIP);
-  if (!isDeclared && skips.length === 0 && Object.keys(own).length === 0) return null;
-  const inProcesses = states.flatMap(({ subtrees = [] }) => subtrees.filter((one) => one.coordinate === coordinate));
-  return {
-    stats: statsOf(counts, own),
-    selections: Math.max(0, ...inProcesses.map(({ selections }) => selections)),
-    holes: isDeclared ? [...counters.subtreesOf(coordinate).holes].sort() : [],
-    skipped: skips
-      .flatMap(([id, count]): CacheSubtreeSkip[] => {
-        const [reason = "", ...subject] = id.split(" ");
-        return isSkipReason(reason) ? [{ reason, subject: subject.join(" "), count }] : [];
-      })
-      .sort((a, b) => b.count - a.count),
-  };
 }
 
 function policyOf({ policy, settings, key, tags }: Declared): CachePolicy {
@@ -186,23 +153,4 @@ function durationsOf(tally: Tally, name: string): CacheDurations {
   };
 }
 
-const SKIP_REASONS: Readonly<Record<CacheSubtreeSkipReason, true>> = {
-  NO_TWIN: true,
-  CHANGED_RESOLVER: true,
-  DIRECTIVE: true,
-  LIST_WITHOUT_ID: true,
-  HOLE: true,
-  MODE: true,
-  TOO_MANY_SELECTIONS: true,
-  HIT_RATIO: true,
-  ROOT_VALUE: true,
-  ERRORS: true,
-  TOO_LARGE: true,
-  TOO_MANY_PARTS: true,
-  PRIVATE: true,
-  CONTEXT_READ: true,
-  CONTEXT_FROZEN: true,
-  UNSTORABLE: true,
-};
-const isSkipReason = (reason: string): reason is CacheSubtreeSkipReason => Object.hasOwn(SKIP_REASONS, reason);
 const isKnown = (reason: string): reason is CacheBypassReason => Object.hasOwn(CALLS_SOURCE, reason);

@@ -1,11 +1,10 @@
 import { describeSetting, optionInvalid } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
-import type { Key } from "../../core/keys/key.js";
 import { type Miss, type Observer, OVERRIDES } from "../../core/loader/request-states.js";
 import type { CacheParts } from "../../core/parts.js";
 import type { ReadReport } from "../../core/tier/request/request.js";
 import { isAllowed } from "./access.js";
-import { causesOf, subtreeName, type TracedCause } from "./miss-causes.js";
+import { causesOf, type TracedCause } from "./miss-causes.js";
 import { ResponseSummary } from "./response-headers.js";
 
 /**
@@ -59,14 +58,12 @@ export class TraceRecorder implements Observer {
     this.#summary = new ResponseSummary(parts.clock, isForced);
   }
 
-  onRead(coordinate: string, report: ReadReport, _info?: unknown, key?: Pick<Key, "kind">): void {
-    const isSubtree = key?.kind === "subtree" || (report.outcome === "bypassed" && report.isSubtree === true);
-    const name = isSubtree ? subtreeName(coordinate) : coordinate;
+  onRead(coordinate: string, report: ReadReport): void {
     const outcome = report.outcome === "bypassed" ? `bypassed(${report.reason})` : report.outcome;
-    this.#trace[name] ??= {};
-    const outcomes = this.#trace[name] as Record<string, number>;
+    this.#trace[coordinate] ??= {};
+    const outcomes = this.#trace[coordinate] as Record<string, number>;
     outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
-    this.#summary.add(isSubtree ? `${coordinate}.subtree` : coordinate, outcome, report);
+    this.#summary.add(coordinate, outcome, report);
   }
 
   /** Returns the headers of the response by name; none if it has read nothing. */
@@ -121,7 +118,7 @@ export interface CoordinateTrace {
   [outcome: string]: number | readonly TracedCause[];
 }
 
-/** What the cached fields and loaders of a response did, by coordinate. A subtree has that of its field with ` (subtree)` behind it. */
+/** What the cached fields and loaders of a response did, by coordinate. */
 export type Trace = Record<string, CoordinateTrace>;
 
 /** What is wrong with the `extensions.cached` of a request; it takes the place of the trace. */

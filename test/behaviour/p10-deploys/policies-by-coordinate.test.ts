@@ -15,7 +15,6 @@ import { describe, expect, it } from "vitest";
 import { checkServed } from "../../../src/core/directive/compile/served-schema.js";
 import { partsOf } from "../../../src/core/parts.js";
 import { HINTS, openSite } from "../../responses/site.js";
-import { openSubtrees } from "../../subtrees/site.js";
 import { memoryWorld } from "../../support/world.js";
 
 type Policies = NonNullable<ApplyCachedOptions["policies"]>;
@@ -156,28 +155,6 @@ describe("policies by coordinate", () => {
     expect(await ask("{ viewer }", { user: "ann" })).toEqual({ viewer: "ann 1" });
     expect(await ask("{ viewer }", { user: "bob" })).toEqual({ viewer: "bob 2" });
     expect(await ask("{ viewer }", { user: "ann" })).toEqual({ viewer: "ann 1" });
-  });
-
-  it("make a field with its selection one entry, without the holes that they name", async () => {
-    for (const [more, stars] of [
-      [{}, 1],
-      [{ "Movie.stars": { maxAge: 0 } }, 3],
-    ] as const) {
-      const loads = { movie: 0, stars: 0 };
-      const { ask } = openSubtrees({
-        typeDefs: generated,
-        resolvers: {
-          Query: { movie: () => ({ id: "7", title: `movie ${++loads.movie}` }) },
-          Movie: { stars: () => ++loads.stars },
-        },
-        applied: { policies: { "Query.movie": { maxAge: 60, subtree: true }, ...more } },
-      });
-      for (let nth = 1; nth <= 3; nth++)
-        expect(await ask('{ movie(id: "7") { title stars } }')).toEqual({
-          data: { movie: { title: "movie 1", stars: Math.min(nth, stars) } },
-        });
-      expect(loads).toEqual({ movie: 1, stars });
-    }
   });
 
   it("keep a response out of the store if they turn one of its fields off", async () => {

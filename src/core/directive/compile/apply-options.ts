@@ -52,11 +52,6 @@ export function resolvePolicies(given: unknown): ReadonlyMap<string, PolicySetti
 
 /** Returns what is wrong with the coordinate of an option for cached fields. Undefined if nothing is. */
 export function mistakeInCoordinate(option: string, coordinate: string, { fields }: SchemaRules): string | undefined {
-  const rule = fields.get(coordinate);
-  const place = `\`${option}["${coordinate}"]\``;
-  if (rule === undefined)
-    return `${place}: expected the coordinate of a cached field of the schema; known fields: ${[...fields.keys()].join(", ") || "none"}`;
-  return rule.subtree === undefined
-    ? undefined
-    : `${place}: expected a field without \`subtree: true\`, whose entries are not what its resolver returns; remove one of the two`;
+  if (fields.has(coordinate)) return undefined;
+  return `\`${option}["${coordinate}"]\`: expected the coordinate of a cached field of the schema; known fields: ${[...fields.keys()].join(", ") || "none"}`;
 }

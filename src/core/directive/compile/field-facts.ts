@@ -75,12 +75,6 @@ export class SchemaFacts {
     return true;
   }
 
-  /** Whether an auth mark is on a field, its type or its parent, and the field does not declare itself that it is PUBLIC. */
-  isGuarded(parent: GraphQLObjectType, field: AnyField): boolean {
-    if (this.#marks.markOf(parent, field) === undefined) return false;
-    return this.#declaredAt(`${parent.name}.${field.name}`, field).scope !== "PUBLIC";
-  }
-
   /** Returns the policy of a field itself. With `maxAge: 0`, it makes no rule. */
   #declaredAt(coordinate: string, field: AnyField): PolicySettings {
     const { directives, policies } = this.#parts.rules;

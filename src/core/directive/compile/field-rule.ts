@@ -13,11 +13,11 @@ import { isOnlyKey, keyPartOf, keyPathsOf } from "./key-set.js";
 
 /** Returns the key of one field call. Throws `CACHED_KEY_UNUSABLE` if a part is missing and `CACHED_KEY_UNSERIALIZABLE` if one has no canonical text. */
 export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undefined, keys: KeySpace): Key {
-  const { coordinate, kind = "field" } = rule;
+  const { coordinate } = rule;
   try {
     if (rule.reference?.keys !== undefined) keyRootsOf(rule, rule.reference.keys, roots);
     const parts = writeParts(rule, rule.keyPaths, roots) + queryParts(rule, roots);
-    return keys.entry({ kind, coordinate, identity, parts }, rule.variant);
+    return keys.entry({ kind: "field", coordinate, identity, parts }, rule.variant);
   } catch (cause) {
     throw keyMistake(coordinate, cause);
   }

@@ -1,6 +1,5 @@
 import {
   type GraphQLInterfaceType,
-  type GraphQLNamedType,
   type GraphQLObjectType,
   type GraphQLUnionType,
   getNamedType,
@@ -14,7 +13,6 @@ import { closestTo } from "../../base/option-names.js";
 import { mergeSettings, type PolicySettings, secondsDoubts, settingsMistakes } from "../../policy/policy.js";
 import type { FieldRule, InvalidationRule, SchemaRules } from "../../schema-rules.js";
 import { createEmbeddedFinder, isPartOfParent } from "../entities/embedded-fields.js";
-import { hasSingleValue } from "../entities/id-fields.js";
 import { InvalidationReader } from "../invalidation/read-invalidations.js";
 import { POLICIES } from "./apply-options.js";
 import { directivesAt, expectedArgument } from "./directive-names.js";
@@ -67,8 +65,6 @@ class PolicyReader {
   readonly #coordinates = new Set<string>();
   readonly #typeSettings = new Map<string, PolicySettings>();
   readonly #used = new Set<string>();
-  /** The types whose objects are entries in lists, with their settings. */
-  readonly #listed = new Map<GraphQLNamedType, PolicySettings>();
 
   constructor(inputs: PolicyInputs, findings: Findings) {
     this.#inputs = inputs;
@@ -94,7 +90,6 @@ class PolicyReader {
       if (isUnionType(type)) this.#checkIsUsed(type);
       else this.#readReference(type as GraphQLObjectType | GraphQLInterfaceType, settings);
     }
-    for (const [type, own] of this.#listed) this.#add(this.#rules.ofObject(type as GraphQLObjectType, own));
     this.#checkEmbeddedPrivate();
     this.#checkCoordinates();
     this.#rules.checkUnscoped();
@@ -131,7 +126,8 @@ class PolicyReader {
     }
     // Settings of the returned type alone apply only to fields with a resolver: reading the
     // parent object saves nothing.
-    const returned = own !== undefined || hasOwnResolver(field) ? this.#ofReturnedType(field) : undefined;
+    const returned =
+      own !== undefined || hasOwnResolver(field) ? this.#typeSettings.get(getNamedType(field.type).name) : undefined;
     if (returned !== undefined) this.#used.add(getNamedType(field.type).name);
     if (own !== undefined && own.maxAge !== 0 && !hasOwnResolver(field) && this.#needsResolver(type, field))
       this.#findings.unresolved.push(coordinate);
@@ -181,7 +177,7 @@ class PolicyReader {
   /** Notes the settings of a type that apply to nothing, and refuses those of a federation entity. A stitched schema has some that apply elsewhere. */
   #checkIsUsed(type: OutputType): void {
     const { schema, names } = this.#inputs;
-    if (this.#used.has(type.name) || this.#listed.has(type) || isStitched(schema)) return;
+    if (this.#used.has(type.name) || isStitched(schema)) return;
     let why: string | undefined;
     if (!isUnionType(type)) {
       if (referenceResolverOf(type) !== undefined)
@@ -260,37 +256,9 @@ class PolicyReader {
     return settings;
   }
 
-  /** Reads the settings of a type. Its fields are not all on the query type, so `subtree` is about its objects in lists. */
   #readType(type: OutputType): void {
-    const { schema, idFields } = this.#inputs;
     const settings = this.#settings(type, type.name);
-    if (settings === undefined) return;
-    const { subtree, ...others } = settings;
-    this.#typeSettings.set(type.name, subtree === true ? others : settings);
-    if (subtree !== true) return;
-    const refuse = (text: string): void => this.#findings.refuseCached(type.name, `\`subtree\`: ${text}`);
-    if (!isObjectType(type))
-      refuse(
-        "expected an object type, got an interface or a union; set it on the object types whose lists are selected",
-      );
-    else if (type === schema.getQueryType())
-      refuse("expected a type whose objects are in lists, got the query type; set it on its fields");
-    else if (
-      idFields.in(type)?.every((field) => hasSingleValue(field) && !field.args.some(isRequiredArgument)) !== true
-    )
-      refuse(
-        "expected a type with an `id` without arguments, which each entry has in its key; add one, or name other fields in `idFields` of applyCached",
-      );
-    else this.#listed.set(type, settings);
-  }
-
-  /** Returns the settings of the type that a field returns. In those with `subtree: true`, `$source` is the object, of which fields can return many. */
-  #ofReturnedType({ type }: AnyField): PolicySettings | undefined {
-    const named = getNamedType(type);
-    const settings = this.#typeSettings.get(named.name);
-    if (settings?.tags === undefined || !this.#listed.has(named)) return settings;
-    const result = `$result${"[]".repeat(String(type).split("[").length - 1)}`;
-    return { ...settings, tags: settings.tags?.map((text) => text.replaceAll("$source", () => result)) ?? null };
+    if (settings !== undefined) this.#typeSettings.set(type.name, settings);
   }
 
   #checkInterface(type: GraphQLInterfaceType): void {

@@ -86,7 +86,7 @@ export function referenceField(type: KeyedType): AnyField {
   return field as AnyField;
 }
 
-/** Returns the field of a coordinate, and its type. For references, and for objects in lists, whose coordinate is a type, the field that stands for them. Undefined if there is none. */
+/** Returns the field of a coordinate, and its type. For references, the field that stands for them. Undefined if there is none. */
 export function fieldAt(
   schema: GraphQLSchema,
   coordinate: string,
@@ -94,7 +94,7 @@ export function fieldAt(
   const [typeName = "", fieldName = ""] = coordinate.split(".");
   const type = schema.getType(typeName);
   if (!isObjectType(type) && !isInterfaceType(type)) return undefined;
-  const field = fieldName === REFERENCE || fieldName === "" ? referenceField(type) : type.getFields()[fieldName];
+  const field = fieldName === REFERENCE ? referenceField(type) : type.getFields()[fieldName];
   return field === undefined ? undefined : { type, field };
 }
 

@@ -11,7 +11,7 @@ import { isStitched } from "./own-resolver.js";
 import { REFERENCE, referenceField, referenceKeyTemplates, referenceTagsOf, requiredPathsOf } from "./reference.js";
 import { emptyTagReporter, TemplateReader } from "./template-reader.js";
 
-/** Makes the rules of fields, of references to entity types, and of objects in lists. Reports why there is none. */
+/** Makes the rules of fields and of references to entity types. Reports why there is none. */
 export class RuleMaker {
   readonly templates: TemplateReader;
   readonly #inputs: PolicyInputs;
@@ -28,29 +28,24 @@ export class RuleMaker {
   }
 
   ofField(parent: GraphQLObjectType, field: AnyField, settings: FieldSettings): FieldRule | undefined {
-    return this.#make("field", parent, field, settings);
+    return this.#make(parent, field, settings);
   }
 
   /** `entityKeys`: the keys by which this subgraph is asked for the type. */
   ofReference(type: GraphQLObjectType, own: PolicySettings, entityKeys: readonly KeyFields[]): FieldRule | undefined {
-    return this.#make("reference", type, referenceField(type), { own }, entityKeys);
-  }
-
-  ofObject(type: GraphQLObjectType, own: PolicySettings): FieldRule | undefined {
-    return this.#make("object", type, referenceField(type), { own });
+    return this.#make(type, referenceField(type), { own }, entityKeys);
   }
 
   #make(
-    kind: "field" | "reference" | "object",
     parent: GraphQLObjectType,
     field: AnyField,
     { own, returned, hinted }: FieldSettings,
     entityKeys: readonly KeyFields[] = [],
   ): FieldRule | undefined {
-    const { schema, parts, shapes, entities, idFields } = this.#inputs;
-    const [isObject, isReference] = [kind === "object", kind === "reference"];
+    const { schema, parts, shapes, entities } = this.#inputs;
+    const isReference = field.name === REFERENCE;
     const before = this.#findings.mistakes.length;
-    const coordinate = isObject ? parent.name : `${parent.name}.${field.name}`;
+    const coordinate = `${parent.name}.${field.name}`;
     const place = this.#findings.cachedAt(isReference ? parent.name : coordinate);
     const refuse = (text: string, code?: "CACHED_SCOPE_MISSING"): void => this.#findings.refuse(place, text, code);
     const { profiles, defaults, identify, keys, channel, tagMistakes } = parts;
@@ -61,8 +56,6 @@ export class RuleMaker {
       defaults,
     });
     for (const mistake of mistakes) refuse(mistake);
-    if (settings.maxAge === 0 && own?.subtree === true)
-      refuse("`subtree`: expected `maxAge` of at least 1, got 0, which turns caching off; remove one of the two");
     if (settings.maxAge === 0 && mistakes.length === 0) return undefined;
     if (policy.scope === "PRIVATE" && identify === undefined)
       refuse(
@@ -75,13 +68,8 @@ export class RuleMaker {
     else if (policy.scope === "PUBLIC" && !declaresScope) this.#unscoped.push(place);
     const isRoot = parent === schema.getQueryType();
     const at = { parent, field, isRoot, place };
-    const keyPaths = this.templates.keyPaths(at, ...this.#keyOf(kind, parent, field, settings.key));
-    let declaredTags = settings.tags ?? [];
-    // `$source` is the object itself, which has neither arguments nor another value.
-    if (isObject)
-      declaredTags = declaredTags
-        .filter((text) => !text.includes("$args"))
-        .map((text) => text.replaceAll(/\$result(\[\])*/g, () => "$source"));
+    const keyPaths = this.templates.keyPaths(at, ...this.#keyOf(parent, field, settings.key));
+    const declaredTags = settings.tags ?? [];
     const entityTags = isReference ? referenceTagsOf(parent, entityKeys) : this.templates.parentTag(parent, keyPaths);
     const tags = this.templates.tags(at, [...declaredTags, ...entityTags]);
     if (isReference && this.#findings.mistakes.length === before)
@@ -89,9 +77,6 @@ export class RuleMaker {
     const hasSelection = isCompositeType(getNamedType(field.type));
     const ofNames = namesOfRule(keyPaths, tags, isReference);
     const { declaresSelection } = ofNames;
-    if (settings.subtree === true)
-      for (const mistake of this.#subtreeMistakes(kind, isRoot, hasSelection, declaresSelection))
-        refuse(`\`subtree\`: ${mistake}`);
     if (this.#findings.mistakes.length > before) return undefined;
     const write = keys.writers.exact;
     return {
@@ -111,7 +96,7 @@ export class RuleMaker {
       isRoot,
       ...ofNames,
       reportEmptyTag: emptyTagReporter(place, declaredTags, tagMistakes),
-      entities: isObject ? undefined : entities?.finderOf(field.type, coordinate),
+      entities: entities?.finderOf(field.type, coordinate),
       args: field.args,
       canKeySelection: hasSelection || declaresSelection,
       queryUse: new LookAhead(
@@ -120,7 +105,7 @@ export class RuleMaker {
           hasSelection,
           declaresSelection,
           isStitched: isStitched(schema),
-          isReference: kind !== "field",
+          isReference,
         },
         channel,
         write,
@@ -128,47 +113,19 @@ export class RuleMaker {
       reference: isReference
         ? { type: field.type, keys: settings.key === undefined ? entityKeys : undefined }
         : undefined,
-      subtree:
-        settings.subtree === true
-          ? { tagsEntity: (typeName) => entities?.isEntityName(typeName) === true, idFields }
-          : undefined,
     };
   }
 
   /** Returns what a key is made of: its paths, or undefined for the default, and what has to be among them. */
   #keyOf(
-    kind: "field" | "reference" | "object",
     parent: GraphQLObjectType,
     field: AnyField,
     key: readonly string[] | undefined,
   ): [key: readonly string[] | undefined, required: readonly string[]] {
-    if (kind === "object")
-      return [[...this.templates.idPaths(parent), ...(key ?? []).filter((text) => text.startsWith("$context"))], []];
-    const fields = kind === "reference" ? Object.values(parent.getFields()) : [field];
+    const isReference = field.name === REFERENCE;
+    const fields = isReference ? Object.values(parent.getFields()) : [field];
     const required = fields.flatMap((one) => requiredPathsOf(this.#inputs.schema, parent, one));
-    return [kind === "reference" ? (key ?? ["$source"]) : key, required];
-  }
-
-  #subtreeMistakes(
-    kind: "field" | "reference" | "object",
-    isRoot: boolean,
-    hasSelection: boolean,
-    isDeclared: boolean,
-  ): string[] {
-    const mistakes: string[] = [];
-    if (kind === "reference" || (kind === "field" && !isRoot))
-      mistakes.push(
-        "expected a field of the query type, got another one; remove it: this field is part of the subtrees of the query fields that lead to it",
-      );
-    else if (!hasSelection)
-      mistakes.push(
-        "expected a field that returns objects, got one that returns a leaf, whose entry is complete without it; remove it",
-      );
-    if (isDeclared)
-      mistakes.push("the selection is part of the key of a subtree in any case; remove `$selection` from `key`");
-    if (isStitched(this.#inputs.schema))
-      mistakes.push("expected a schema that is executed here, got a stitched one; cache subtrees in the subschemas");
-    return mistakes;
+    return [isReference ? (key ?? ["$source"]) : key, required];
   }
 
   /** Returns why a field must not be PUBLIC as it is. Only the field itself can declare so under an auth mark: nothing else was written with it in view. */

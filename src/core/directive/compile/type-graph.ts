@@ -8,7 +8,6 @@ import {
   isInterfaceType,
   isObjectType,
 } from "graphql";
-import type { AnyField } from "./field-rule.js";
 
 /** Returns what can be reached from `start`, that included. */
 export function reached<Node>(start: Iterable<Node>, next: (node: Node) => Iterable<Node>): ReadonlySet<Node> {
@@ -21,11 +20,6 @@ export function reached<Node>(start: Iterable<Node>, next: (node: Node) => Itera
 /** Returns the object types that a value of a type can have. */
 export const objectsOf = (schema: GraphQLSchema, type: GraphQLNamedType): readonly GraphQLObjectType[] =>
   isAbstractType(type) ? schema.getPossibleTypes(type) : isObjectType(type) ? [type] : [];
-
-export const objectsBelow = (schema: GraphQLSchema, root: AnyField): ReadonlySet<GraphQLObjectType> =>
-  reached(objectsOf(schema, getNamedType(root.type)), (type) =>
-    Object.values(type.getFields()).flatMap((field) => objectsOf(schema, getNamedType(field.type))),
-  );
 
 /** The types that operations of each kind can reach, by name. */
 export interface ReachableTypes {

@@ -3,8 +3,6 @@ import {
   type GraphQLObjectType,
   type GraphQLOutputType,
   type GraphQLSchema,
-  getNamedType,
-  isCompositeType,
   isOutputType,
 } from "graphql";
 import { CachedError, describeSetting } from "../../base/errors.js";
@@ -20,7 +18,6 @@ import { CacheControlHints, type CacheControlOptions, resolveCacheControl } from
 import { reportAdvice, reportUnmatchedTags } from "../invalidation/tag-advice.js";
 import { cachedResolver, type FieldFunctions, requestFactoryOf } from "../run/cached-field.js";
 import { asField, cachedReference, collectingResolver, invalidatingResolver } from "../run/cached-resolver.js";
-import { writtenInfo } from "../run/written-nodes.js";
 import { type PoliciesOption, resolvePolicies } from "./apply-options.js";
 import { type DirectiveNames, resolveNames } from "./directive-names.js";
 import type { AnyField } from "./field-rule.js";
@@ -95,9 +92,8 @@ export function applyCached(
   parts.rules.add(rules, policies);
   const fields = [...rules.fields.values()];
   for (const { coordinate, variant } of fields) parts.variants.declare(coordinate, variant);
-  const hasSubtrees = fields.some(({ subtree }) => subtree !== undefined);
   if (fields.length > 0)
-    parts.knownTags.addSchema([...fields.flatMap(({ tags }) => tags), ...(entities?.templates(hasSubtrees) ?? [])]);
+    parts.knownTags.addSchema([...fields.flatMap(({ tags }) => tags), ...(entities?.templates() ?? [])]);
   reportUnmatchedTags(rules, parts, entities);
   reportAdvice(schema, rules, parts, idFields);
   const appliedWith = JSON.stringify({
@@ -173,20 +169,8 @@ export function applyCached(
     addFactory(rule, type, referenceField(type), inner);
     return marked(cachedReference(rule, resolve, parts, functionsOf(coordinate)), inner);
   };
-  /** Documents are rewritten where lists are selected, which resolvers that look ahead must not see. */
-  const wrapLookAhead = (field: AnyField, type: GraphQLObjectType): Resolver | undefined => {
-    const outer = wrapField(field, type);
-    const resolve = outer ?? field.resolve;
-    if (resolve === undefined || notRead.includes(type) || !isCompositeType(getNamedType(field.type))) return outer;
-    if (outer === undefined && !isUnwrapped(field, type)) return outer;
-    const written: Resolver = (source, args, context, info) => resolve(source, args, context, writtenInfo(info));
-    return marked(written, wrappedBy(resolve)?.inner ?? resolve);
-  };
-  const hasListed = fields.some(({ coordinate, subtree }) => subtree !== undefined && !coordinate.includes("."));
-  const applied = withResolvers(schema, hasListed ? wrapLookAhead : wrapField, wrapReference);
+  const applied = withResolvers(schema, wrapField, wrapReference);
   parts.resolvers.addApplied(applied);
-  const queryType = applied.getQueryType();
-  if (queryType != null) parts.rules.queryTypes.add(queryType);
   markApplied(applied, parts, wrapped);
   for (const name of Object.values(names)) parts.rules.directives.add(name);
   return applied;
@@ -210,8 +194,8 @@ export interface ApplyCachedOptions extends DirectiveNames {
    */
   readonly entityTags?: boolean | EntityTagsOptions | undefined;
   /**
-   * By type: the field, or fields, that identify its objects, in entity tags, in the default keys of its fields and
-   * in subtrees: `{ Movie: "slug", Rating: ["movieId", "userId"] }`. Default: `id`.
+   * By type: the field, or fields, that identify its objects, in entity tags, and in the default keys of its
+   * fields: `{ Movie: "slug", Rating: ["movieId", "userId"] }`. Default: `id`.
    */
   readonly idFields?: Readonly<Record<string, string | readonly string[]>> | undefined;
   /**

@@ -78,12 +78,6 @@ export class EntityTypes {
     return (fields ?? []).filter(hasOwnResolver).map(({ name }) => name);
   }
 
-  /** Whether the objects of the type of a name have a tag in what is completed: there, an `id` with a resolver is as good. */
-  isEntityName(typeName: string): boolean {
-    const type = this.#schema.getType(typeName);
-    return isObjectType(type) && this.#canBeEntity(type);
-  }
-
   #canBeEntity(type: GraphQLObjectType): boolean {
     const areLeaves = this.#idFields.in(type)?.every((field) => isLeafType(getNamedType(field.type)));
     return areLeaves === true && !this.#roots.has(type) && !this.#except.has(type.name);
@@ -110,23 +104,16 @@ export class EntityTypes {
   }
 
   tagsOf(coordinates: Iterable<string>): readonly TagTemplate[] {
-    const reached = this.reachedFrom([...coordinates].map((coordinate) => this.typeAt(coordinate)));
-    return this.#templatesOf(reached, (type) => this.isEntity(type));
+    return this.#templatesOf(this.reachedFrom([...coordinates].map((coordinate) => this.typeAt(coordinate))));
   }
 
-  /** Returns those of all entities. `hasSubtrees`: whether entries have completed values, see `isEntityName`. */
-  templates(hasSubtrees: boolean): readonly TagTemplate[] {
-    return this.#templatesOf(
-      Object.values(this.#schema.getTypeMap()),
-      (type) => this.isEntity(type) || (hasSubtrees && this.#canBeEntity(type)),
-    );
+  /** Returns those of all entities. */
+  templates(): readonly TagTemplate[] {
+    return this.#templatesOf(Object.values(this.#schema.getTypeMap()));
   }
 
-  #templatesOf(
-    types: Iterable<GraphQLNamedType>,
-    isTagged: (type: GraphQLObjectType) => boolean,
-  ): readonly TagTemplate[] {
-    const tagged = [...types].filter((type) => isObjectType(type) && isTagged(type));
+  #templatesOf(types: Iterable<GraphQLNamedType>): readonly TagTemplate[] {
+    const tagged = [...types].filter((type) => isObjectType(type) && this.isEntity(type));
     return tagged.flatMap(({ name }) => parseTagTemplate(this.#idFields.templateOf(name, "result")) ?? []);
   }
 

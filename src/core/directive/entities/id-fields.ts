@@ -94,7 +94,7 @@ function mistakeInField(fields: Readonly<Record<string, AnyField>>, name: unknow
     : undefined;
 }
 
-export const hasSingleValue = ({ type }: Pick<AnyField, "type">): boolean =>
+const hasSingleValue = ({ type }: Pick<AnyField, "type">): boolean =>
   isLeafType(getNamedType(type)) && !isListType(getNullableType(type));
 
 const DEFAULT: readonly string[] = ["id"];

@@ -43,7 +43,7 @@ export class AuthMarks {
   coverOf(parent: GraphQLObjectType, field: AnyField): string | undefined {
     if (this.first === undefined) return undefined;
     const returned = getNamedType(field.type);
-    const mark = this.markOf(parent, field);
+    const mark = this.#marksAround(parent, field)[0] ?? this.#marksOnReturned(returned)[0];
     if (mark !== undefined) return `${mark.text} covers it`;
     this.#embeddedIn ??= createEmbeddedFinder(
       this.#schema,
@@ -54,12 +54,6 @@ export class AuthMarks {
     return embedded === undefined
       ? undefined
       : `its value contains \`${embedded}\`, which ${this.#textAt(embedded)} covers`;
-  }
-
-  /** Returns the first mark on a field, its parent or what it returns. What is embedded in its value does not count. */
-  markOf(parent: GraphQLObjectType, field: AnyField): AuthMark | undefined {
-    if (this.first === undefined) return undefined;
-    return this.#marksAround(parent, field)[0] ?? this.#marksOnReturned(getNamedType(field.type))[0];
   }
 
   /** Returns the mark that is checked by the very resolver that is to be cached, where a hit would skip the check. Undefined if there is none. */

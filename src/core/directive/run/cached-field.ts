@@ -5,13 +5,12 @@ import type { Key } from "../../keys/key.js";
 import type { FieldRequest } from "../../loader/field-loader.js";
 import { contextChanged, type Identity, identityMistake, identityOf } from "../../loader/identity.js";
 import { reportNear } from "../../loader/near-report.js";
-import { buildOf, type Observer } from "../../loader/request-states.js";
+import type { Observer } from "../../loader/request-states.js";
 import type { CacheParts, RequestFactory } from "../../parts.js";
 import type { Policy } from "../../policy/policy.js";
 import type { FieldRule, ObservedLoad, QueryExtent } from "../../schema-rules.js";
 import type { ResponseHint } from "../../store/body.js";
 import type { Entry } from "../../store/entry.js";
-import { subjectOf } from "../../telemetry/channel.js";
 import type { BypassReason } from "../../telemetry/events.js";
 import type { NearKey } from "../../tier/near/near-cache.js";
 import type { Excess } from "../../tier/request/loaded.js";
@@ -29,7 +28,6 @@ import {
 } from "../compile/field-rule.js";
 import type { ExistenceCheck } from "../existence/field-existence.js";
 import { type CollectedHints, collectHints, detachedCacheControl } from "../hints/response-hint.js";
-import { runNoticingShield, shieldExcess } from "../permissions/inner-shield.js";
 import { FieldKeys } from "./field-keys.js";
 import { withResultControl } from "./result-control.js";
 import { ResultValidator } from "./result-validator.js";
@@ -106,12 +104,10 @@ export class CachedField {
   ): unknown {
     const { tier, requestStates } = this.parts;
     const names = this.#names.of(source, args, context, info, identity);
-    const observer = requestStates.hasObservers ? requestStates.observerOf(context, info) : undefined;
-    const isPart = observer?.collector !== undefined;
-    const build = isPart ? buildOf(info) : undefined;
+    const observer = requestStates.hasObservers ? requestStates.observerOf(context) : undefined;
     // What is stored as a part of a response must not be outdated for as long as in a near cache.
-    const skipsNear = isForced || !tier.hasNear || (isPart && build?.load === undefined);
-    const near = skipsNear ? undefined : tier.near(names, this.rule.policy, build?.load);
+    const skipsNear = isForced || !tier.hasNear || observer?.collector !== undefined;
+    const near = skipsNear ? undefined : tier.near(names, this.rule.policy);
     if (near !== undefined && this.validator.isNearPlausible(near, this.rule.reference?.type ?? info.returnType, info))
       return reportNear(near, names.key, this.rule, this.parts, context, info);
     const call = new FieldCall(this, names, source, args, context, info, identity, isForced, observer);
@@ -154,20 +150,17 @@ export class CachedField {
 
   #reportBypass(context: unknown, info: GraphQLResolveInfo, reason: BypassReason, error?: CachedError): void {
     const { channel, requestStates } = this.parts;
-    const { coordinate, kind } = this.rule;
+    const { coordinate } = this.rule;
     channel.publish({
       name: "resolver.bypassed",
-      ...subjectOf({ coordinate, digest: "", kind }),
+      coordinate,
+      digest: "",
       reason,
       ...(error === undefined ? {} : { error }),
     });
     requestStates
-      .observerOf(context, info)
-      ?.onRead(
-        coordinate,
-        { outcome: "bypassed", isPrivate: this.isPrivate, reason, isSubtree: kind === "subtree" },
-        info,
-      );
+      .observerOf(context)
+      ?.onRead(coordinate, { outcome: "bypassed", isPrivate: this.isPrivate, reason }, info);
   }
 }
 
@@ -178,10 +171,6 @@ export type Resolver = GraphQLFieldResolver<unknown, unknown, Args>;
 export interface FieldFunctions {
   /** Checks on a miss whether there is anything to load. */
   readonly existence: ExistenceCheck | undefined;
-  /** Called when a read of the field has ended that was not answered by the near cache. */
-  readonly onRead?: ((report: ReadReport, info: GraphQLResolveInfo) => void) | undefined;
-  /** See `ReadRequest.onMiss`. */
-  readonly onMiss?: ((entry: Entry | undefined, info: GraphQLResolveInfo) => void) | undefined;
 }
 
 export function cachedResolver(
@@ -215,7 +204,6 @@ class FieldCall implements FieldRequest {
   readonly contextParts: readonly string[];
   readonly mayExist: (() => Promise<boolean>) | undefined;
   readonly onRead: ((report: ReadReport) => void) | undefined;
-  readonly wantsYoung: boolean;
   readonly validator: Validator;
   readonly call: Pick<GraphQLResolveInfo, "returnType">;
   /** Whether its load belongs to no query, so that its context has no request either: see `detachedRequest`. */
@@ -224,7 +212,6 @@ class FieldCall implements FieldRequest {
   caller: ReadRequest["caller"] = undefined;
   recorded: CollectedHints<GraphQLResolveInfo> | undefined = undefined;
   observed: ObservedLoad | undefined = undefined;
-  isShielded = false;
 
   /** The arguments of the resolver one by one: an object of them would be one more object for each hit. */
   constructor(
@@ -255,8 +242,7 @@ class FieldCall implements FieldRequest {
     this.validator = field.validator;
     this.call = rule.reference === undefined ? info : { ...info, returnType: rule.reference.type };
     this.mayExist = functions?.existence?.(this);
-    this.onRead = this.observer === undefined && functions?.onRead === undefined ? undefined : reportRead;
-    this.wantsYoung = this.observer?.collector?.wantsYoung === true;
+    this.onRead = this.observer === undefined ? undefined : reportRead;
   }
 
   get input(): (() => unknown) | undefined {
@@ -283,15 +269,7 @@ class FieldCall implements FieldRequest {
     this.observed = rule.queryUse.observe(own, this.extent);
     if (this.field.hasResultTags) this.tags = tagsBeforeLoad(rule, this.tags, this, parts.keys);
     const { info } = this.observed;
-    if (this.field.isPrivate) return this.field.load(this, info);
-    return runNoticingShield(
-      this.context,
-      parts.contextWatch,
-      () => this.field.load(this, info),
-      () => {
-        this.isShielded = true;
-      },
-    );
+    return this.field.load(this, info);
   }
 
   changed(): CachedError | undefined {
@@ -317,14 +295,12 @@ class FieldCall implements FieldRequest {
 
   excess(): Excess | undefined {
     const { rule } = this.field;
-    if (this.isShielded) return shieldExcess(rule.coordinate);
     return this.observed?.excess() ?? hintExcess(rule, this.recorded?.hint());
   }
 
   onMiss(entry: Entry | undefined, now: number): void {
     const { key, policy, tags } = this;
     this.observer?.onMiss?.({ key, policy, tags, entry, now });
-    this.field.functions?.onMiss?.(entry, this.info);
   }
 
   reread(): unknown {
@@ -362,7 +338,6 @@ function inputOf(this: FieldCall): unknown {
 
 function reportRead(this: FieldCall, report: ReadReport): void {
   this.observer?.onRead(this.key.coordinate, report, this.info, this.key, this.source);
-  this.field.functions?.onRead?.(report, this.info);
 }
 
 function reportShared(this: FieldCall): void {

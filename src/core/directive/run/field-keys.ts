@@ -35,7 +35,7 @@ export class FieldKeys {
     const text = this.#textOf(roots, identity);
     const known = text === undefined ? undefined : this.#known.get(text);
     if (known !== undefined) return known;
-    const { budget } = this.#requestStates.loader(executionOf(info), this.#requestStates.observerOf(context, info));
+    const { budget } = this.#requestStates.loader(executionOf(info), this.#requestStates.observerOf(context));
     budget.checkKeys(coordinate);
     const key = keyOf(this.#rule, roots, identity, this.#keys);
     budget.addKey(key);

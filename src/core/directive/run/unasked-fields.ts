@@ -32,7 +32,7 @@ export class UnaskedFields {
     const answered = rootFieldsIn(schema, document, operationName, data).filter(isCached);
     if (answered.length === 0) return;
     this.#isDecided = true;
-    for (const [coordinate] of [...counters.all(), ...counters.allSubtrees()]) if (rules.fields.has(coordinate)) return;
+    for (const [coordinate] of counters.all()) if (rules.fields.has(coordinate)) return;
     logger.warn(
       `graphql-cached: ${this.#caller}: \`${answered[0]}\` was answered without its resolver, so nothing is cached: another server executes the queries, as with a gateway in proxy mode, or a response cache has answered; use the cache in the service that has the resolvers, or in a gateway with resolvers, such as one of subgraphs or wrapSchema()`,
     );

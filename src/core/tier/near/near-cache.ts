@@ -119,13 +119,6 @@ export class NearCache {
     return now < expiryOf(near, policy) && !isDueEarly(near, policy, now, this.#parts.random);
   }
 
-  /** Whether a value that `get` has returned is in the first half of its life: see `ReadRequest.wantsYoung`. */
-  isYoung(value: NearValue, policy: Policy): boolean {
-    const near = value as NearEntry;
-    const now = this.#parts.clock.now() + near.offsetMs;
-    return now - near.grantedAt <= expiryOf(near, policy) - now;
-  }
-
   /** Returns how a value that `get` has returned was served. */
   reportOf(value: NearValue, policy: Policy): ReadReport {
     const near = value as NearEntry;

@@ -112,10 +112,7 @@ export class Hits implements ReadPath {
     }
   }
 
-  /**
-   * Serves a value, and refreshes it in the background if that is due, unless the request wants another one than a stale one, or a young
-   * one.
-   */
+  /** Serves a value, and refreshes it in the background if that is due, unless the request wants another one than a stale one. */
   #serve(request: ReadRequest, readResult: ReadResult, served: ServableValue, deadlineAt: number | undefined): unknown {
     const { entry, freshness, isSoft, decoded } = served;
     const { leases, loads, near, packing, random, responder } = this.#parts;
@@ -123,10 +120,9 @@ export class Hits implements ReadPath {
     const ageMs = now - entry.grantedAt;
     const isFresh = freshness === "fresh";
     const isStale = freshness === "stale-while-revalidate";
-    const isOld = isFresh && request.wantsYoung === true && ageMs > entry.freshUntilAt - now;
     // What a load returns is stored as fresh, so that a soft invalidation of both would never take effect. It gets the stale value only if
     // the source fails.
-    if (isOld || (isStale && loads.isEnclosing)) {
+    if (isStale && loads.isEnclosing) {
       const missed: Missed = { freshness: "stale-if-error", superseded: entry, endsFreshness: isSoft };
       return this.#share(request, readResult, missed, deadlineAt);
     }

@@ -166,8 +166,7 @@ export class Misses {
   #deadlineOf(freshness: Freshness): number {
     const { clock, loads, settings } = this.#parts;
     const hasStale = freshness === "stale-while-revalidate" || freshness === "stale-if-error";
-    const isNested = loads.isEnclosing && loads.enclosing()?.isBuild === false;
-    const leaseWaitMs = isNested ? settings.nestedWaitMs : settings.leaseWaitMs;
+    const leaseWaitMs = loads.isEnclosing ? settings.nestedWaitMs : settings.leaseWaitMs;
     return clock.now() + Math.min(leaseWaitMs, hasStale ? (settings.softTimeoutMs ?? leaseWaitMs) : leaseWaitMs);
   }
 }

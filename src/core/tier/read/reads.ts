@@ -3,7 +3,6 @@ import type { NearCache, NearKey } from "../near/near-cache.js";
 import type { NearValue } from "../near/near-entries.js";
 import type { ReadEnding, ReadReport, ReadRequest } from "../request/request.js";
 import { verdictOf } from "../request/verdict.js";
-import type { EnclosingLoad } from "../request/waiters.js";
 import type { Loads } from "../source/loads.js";
 import { Hits } from "./hit.js";
 import type { ReadParts } from "./read-parts.js";
@@ -34,18 +33,16 @@ export class Reads extends Hits {
 
   /**
    * Returns what the near cache has of an entry, synchronously and without a request, for a caller who
-   * wants a fresh value. Undefined if the store has to be read. `build`: the load that the value becomes a part of, with its tags. What is
-   * stored then counts from a position that the near cache has been compared with, so that an invalidation that it does not know yet reaches both.
+   * wants a fresh value. Undefined if the store has to be read.
    */
-  near(names: NearKey, policy: Policy, build?: EnclosingLoad): NearValue | undefined {
+  near(names: NearKey, policy: Policy): NearValue | undefined {
     const { sharedSettings, loads, near, unconfirmed } = this.#parts;
     // Nothing is served before a change of the settings has been read.
     if (near === undefined || !sharedSettings.areCurrent) return undefined;
     if (!this.modes.isUnrestricted && this.restrictionOf(names.key) !== undefined) return undefined;
     // What a load reads is stored with its value, also where nothing is outdated for as long as in a near cache.
-    if ((loads.isEnclosing && loads.enclosing() !== build) || unconfirmed.has(names.key, names.tags)) return undefined;
-    const value = near.get(names, policy);
-    return build === undefined || value === undefined || near.isYoung(value, policy) ? value : undefined;
+    if (loads.isEnclosing || unconfirmed.has(names.key, names.tags)) return undefined;
+    return near.get(names, policy);
   }
 
   /** Returns a promise of a value of the near cache, the same for all readers. */
@@ -96,8 +93,6 @@ export class Reads extends Hits {
 
   /** Keeps the load of `request` from waiting for a slot, since a caller inside another load waits for `read`. */
   expedite({ key }: Pick<ReadRequest, "key">, read: Promise<unknown>): void {
-    const { loads } = this.#parts;
-    // A build holds no slot.
-    if (loads.enclosing()?.isBuild !== true) loads.expedite(key, read);
+    this.#parts.loads.expedite(key, read);
   }
 }

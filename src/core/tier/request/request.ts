@@ -92,13 +92,7 @@ export type ReadReport =
       /** All tags of the value: known before its load or derived from it. */
       readonly subjects: readonly Subject[];
     }
-  | {
-      readonly outcome: "bypassed";
-      readonly isPrivate: boolean;
-      readonly reason: BypassReason;
-      /** Set for a subtree whose key was not made. */
-      readonly isSubtree?: boolean;
-    };
+  | { readonly outcome: "bypassed"; readonly isPrivate: boolean; readonly reason: BypassReason };
 
 /** Checks values against the type of a field. Messages do not name the value. */
 export interface Validator {
@@ -156,11 +150,6 @@ export interface ReadRequest {
   readonly reread?: (() => unknown) | undefined;
   /** Whether the caller wants a value that is loaded now, no matter what is stored. */
   readonly isForced?: boolean | undefined;
-  /**
-   * Whether a stored value is served only in the first half of its life, unless its load fails. For parts of what is
-   * stored as a whole, whose life would otherwise be what is left of the oldest.
-   */
-  readonly wantsYoung?: boolean | undefined;
   /** Returns plain data from which another process can make the same request. Undefined if none can. */
   readonly input?: (() => unknown) | undefined;
   /** Called when nothing is stored: resolves with false if the value does not exist, so that it is null. Never rejects. */

@@ -266,8 +266,6 @@ export interface EnclosingLoad {
   readonly outer: EnclosingLoad | undefined;
   /** What it has started, such as a timer, can go on afterwards, and is not inside of it any more. */
   readonly hasEnded: boolean;
-  /** Whether it is the build of a subtree. No other load waits for one, so that what is read in it can wait as long as a request. */
-  readonly isBuild: boolean;
   /** Notes that it has read a PRIVATE value, which `coordinate` names. */
   readPrivate(coordinate: string): void;
   /** Returns whether it is `load`, or inside of it. */
@@ -280,19 +278,12 @@ export class SingleLoad implements EnclosingLoad {
   readonly start: number;
   readonly waiters: Waiters;
   readonly outer: EnclosingLoad | undefined;
-  readonly isBuild: boolean;
   hasEnded = false;
   /** The field or loader of the first PRIVATE value that it has read. Undefined: it has read none. */
   privateCoordinate: string | undefined = undefined;
 
-  constructor(
-    { name, kind }: Pick<Key, "name" | "kind">,
-    start: number,
-    waiters: Waiters,
-    outer: EnclosingLoad | undefined,
-  ) {
+  constructor({ name }: Pick<Key, "name">, start: number, waiters: Waiters, outer: EnclosingLoad | undefined) {
     this.keys = new Set([...(outer?.keys ?? []), name]);
-    this.isBuild = kind === "subtree";
     this.start = start;
     this.waiters = waiters;
     this.outer = outer;
@@ -317,7 +308,6 @@ export class JointLoad implements EnclosingLoad {
   #keys: ReadonlySet<string> | undefined;
   #waiters: Waiters | undefined;
   readonly outer = undefined;
-  readonly isBuild = false;
 
   constructor(loads: readonly EnclosingLoad[]) {
     this.#loads = loads;

@@ -22,7 +22,7 @@ import {
 import { ByteTurns } from "../tick/long-tick.js";
 import { ask, CallerErrors, saysNotAllowed, saysSourceFailed } from "./error-signs.js";
 import { excessOf, loadedOf } from "./load-result.js";
-import { type AdmittedLoad, type CallOutcome, isRefusal, type Sources } from "./sources.js";
+import { type CallOutcome, isRefusal, type Sources } from "./sources.js";
 
 /**
  * Runs loads. Measures them, limits how long readers wait for them, and tracks which loads call which.
@@ -178,15 +178,10 @@ export class Loads {
     // Nobody inside another load waits for a refresh.
     const outer = isRefresh || this.#running === 0 ? undefined : this.enclosing();
     const enclosing = this.#enter(request.key, waiters, outer);
-    const needsNoSlot =
-      (outer !== undefined && !outer.isBuild) || request.needsNoSlot === true || this.#awaitedInside.has(name);
-    const { outcome, expire, expedite } = this.#nesting.run(enclosing, (): AdmittedLoad => {
-      // A build is no call of a source: what is loaded in it takes slots, and counts for the breaker.
-      if (enclosing.isBuild) return { outcome: call(), expire: () => undefined, expedite: undefined };
-      return this.#sources
-        .sourceOf(coordinate)
-        .run(needsNoSlot, { run: call, batch: request.batch, owner: request.owner });
-    });
+    const needsNoSlot = outer !== undefined || request.needsNoSlot === true || this.#awaitedInside.has(name);
+    const { outcome, expire, expedite } = this.#nesting.run(enclosing, () =>
+      this.#sources.sourceOf(coordinate).run(needsNoSlot, { run: call, batch: request.batch, owner: request.owner }),
+    );
     if (expedite !== undefined) {
       this.#queued.add(name, expedite);
       // It fails at once, as nobody waits for it, rather than keeping its lease and its place in the queue.
