@@ -7,7 +7,7 @@ import { brotliCompressSync, brotliDecompressSync, constants, deflateSync, infla
 import type { Codec } from "../src/core/codec/codec.js";
 import { createEncryption } from "../src/core/codec/encryption.js";
 import { jsonCodec } from "../src/core/codec/json-codec.js";
-import { msgpackrCodec } from "../src/tools/msgpackr/msgpackr-codec.js";
+import { msgpackrCodec } from "../test/support/msgpackr-codec.js";
 import { median } from "./statistics.js";
 
 const ROUNDS = 200;

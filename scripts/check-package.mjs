@@ -9,17 +9,9 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
-const PEERS = [
-  "ioredis@6",
-  "iovalkey@0",
-  "redis@6",
-  "@apollo/server@5",
-  "msgpackr@2",
-  "@opentelemetry/api@1",
-  "prom-client@15",
-];
+const PEERS = ["ioredis@6", "iovalkey@0", "redis@6", "@apollo/server@5", "@opentelemetry/api@1", "prom-client@15"];
 /** The entry points that load a package which only their users install. */
-const NEEDS_PEER = ["graphql-cached/msgpackr", "graphql-cached/opentelemetry", "graphql-cached/prometheus"];
+const NEEDS_PEER = ["graphql-cached/opentelemetry", "graphql-cached/prometheus"];
 
 function run(command, args, cwd, env = process.env) {
   const { status, stdout, stderr } = spawnSync(command, args, { cwd, env, encoding: "utf8" });

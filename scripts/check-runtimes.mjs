@@ -11,7 +11,7 @@ import { setupRedis } from "./setup-redis.mjs";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 /** From the npm registry, whose packages contain the programs. */
 const RUNTIMES = { bun: "1.4.5", deno: "2.9.6" };
-const PEERS = ["graphql@16", "@apollo/server@5", "graphql-yoga@5", "ioredis@6", "msgpackr@2", "redis@6"];
+const PEERS = ["graphql@16", "@apollo/server@5", "graphql-yoga@5", "ioredis@6", "redis@6"];
 const TIMEOUT_MS = 180_000;
 
 /** Installs packages into a folder, and adds an empty project to it if necessary. */

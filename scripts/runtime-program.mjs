@@ -21,7 +21,6 @@ import { sqliteStore } from "@graphql-cached/sqlite";
 import { buildSchema, graphql } from "graphql";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
-import { msgpackrCodec } from "graphql-cached/msgpackr";
 import { redisStore } from "graphql-cached/redis";
 import { useCached } from "graphql-cached/yoga";
 import { createYoga } from "graphql-yoga";
@@ -69,13 +68,12 @@ const typeDefs = `
 const ofRequest = new AsyncLocalStorage();
 
 /** One server process. Its values are compressed and encrypted. */
-async function startProcess(storeName, prefix, codec) {
+async function startProcess(storeName, prefix) {
   const { store, end } = await STORES[storeName]();
   const outcomes = [];
   const cache = createCache({
     store,
     prefix,
-    codec,
     nearCache: {},
     logger: { info: () => undefined, warn: (line) => console.error(line) },
     storage: { storeTimeoutMs: 5_000, compressAboveBytes: 1_000 },
@@ -209,7 +207,7 @@ async function askTwice(url, outcomes, settled) {
 const CHECKS = {
   ...Object.fromEntries(Object.keys(STORES).map((name) => [name, () => checkStore(name)])),
   "Apollo Server": async () => {
-    const { schema, cache, outcomes, end } = await startProcess("ioredis", randomUUID(), msgpackrCodec());
+    const { schema, cache, outcomes, end } = await startProcess("ioredis", randomUUID());
     const server = new ApolloServer({ schema, plugins: [cachedPlugin(cache)] });
     const { url } = await startStandaloneServer(server, {
       listen: { port: 0, host: "127.0.0.1" },
@@ -221,7 +219,7 @@ const CHECKS = {
     return result;
   },
   "GraphQL Yoga": async () => {
-    const { schema, cache, outcomes, end } = await startProcess("node-redis", randomUUID(), msgpackrCodec());
+    const { schema, cache, outcomes, end } = await startProcess("node-redis", randomUUID());
     const yoga = createYoga({ schema, plugins: [useCached(cache)], context: { userId: "ann" }, logging: false });
     const server = SERVERS[runtime]((request) => yoga.fetch(request));
     const result = await askTwice(`http://127.0.0.1:${await server.port()}/graphql`, outcomes, () => cache.settled());

@@ -23,7 +23,6 @@ import { resolveOptions } from "./option-checks.js";
 import type { CacheOptions } from "./options.js";
 import { type CacheHealth, healthOf } from "./tools/inspection/health.js";
 import { setMode } from "./tools/inspection/mode-setting.js";
-import { type WarmUpOperation, type WarmUpOptions, type WarmUpReport, warmUp } from "./tools/warm-up.js";
 
 /** A cache, made by `createCache`. `Context` is the type of the GraphQL context. */
 export class Cache<Context = object> extends CacheHandle<Context> {
@@ -150,17 +149,6 @@ export class Cache<Context = object> extends CacheHandle<Context> {
       this.#responses.set(options, responses);
     }
     return executeStored(args, responses);
-  }
-
-  /**
-   * Executes queries before the process takes traffic, so that what they read is loaded and in the near cache. What the store has is
-   * read, not loaded, and of several processes one loads each value. Resolves when that is stored, or when `timeoutMs` is over.
-   * Whatever is wrong with an operation, which must be a query, is in the report.
-   *
-   * Rejects with `CACHED_OPTION_INVALID` for invalid options, and with `CACHED_SCHEMA_INVALID` if `schema` does not use the cache.
-   */
-  warmUp<Operation extends WarmUpOperation>(options: WarmUpOptions<Operation, Context>): Promise<WarmUpReport> {
-    return warmUp(options, this.#parts);
   }
 
   /**

@@ -22,7 +22,6 @@ export { controlResolvers } from "./tools/inspection/control-resolvers.js";
 export type { CacheHealth } from "./tools/inspection/health.js";
 export { invalidationResolvers } from "./tools/inspection/invalidation-resolvers.js";
 export { inspectionResolvers } from "./tools/inspection/resolvers.js";
-export type { WarmUpReport } from "./tools/warm-up.js";
 
 /** The SDL of `@cached` and `@invalidates`, to add to the type definitions of a schema. */
 export const cachedTypeDefs: string = CACHED_SDL;

@@ -309,7 +309,7 @@ function combinationMistakes({ prefix }: CacheOptions, { store, codec, types }: 
     );
   if (types !== undefined && codec !== undefined && codec.withTypes === undefined)
     mistakes.push(
-      "`types`: expected a codec with the method withTypes, such as msgpackrCodec(), got one without; encode these classes in your codec, or remove `codec`",
+      "`types`: expected a codec with the method withTypes, got one without; encode these classes in your codec, or remove `codec`",
     );
   return mistakes;
 }

@@ -7,5 +7,5 @@ export const PAGES: Readonly<Record<string, readonly string[]>> = {
   "In production": ["deploying", "operating", "inspection"],
   "Test and measure": ["testing", "performance"],
   Decide: ["comparison", "guarantees"],
-  "Look up": ["reference"],
+  "Look up": ["recipes", "reference"],
 };

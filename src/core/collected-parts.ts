@@ -10,8 +10,6 @@ export class CollectedParts implements PartCollector {
   readonly #parts: CacheParts;
   readonly #contextPaths: ReadonlySet<string>;
   readonly #tags = new Set<Subject>();
-  /** The tags of what belongs to no field. */
-  readonly unplaced = new Set<Subject>();
   readonly #entries = new Map<string, Set<Subject>>();
   readonly #forms = new Map<string, Subject>();
   /** Why the entry is not stored. Undefined if it may be. */
@@ -79,7 +77,6 @@ export class CollectedParts implements PartCollector {
 
   addTags(subjects: readonly Subject[]): void {
     for (const tag of subjects) this.#tags.add(tag);
-    for (const tag of subjects) this.unplaced.add(tag);
   }
 
   pass(reason: string): void {
@@ -131,11 +128,10 @@ export function collecting(
 ): Observer & { readonly collector: CollectedParts } {
   return {
     collector,
-    onRead(coordinate, report, info, key, source) {
+    onRead(coordinate, report, info, key) {
       collector.add(coordinate, report, key);
-      observer?.onRead(coordinate, report, info, key, source);
+      observer?.onRead(coordinate, report, info, key);
     },
-    ...(observer?.onShared === undefined ? {} : { onShared: observer.onShared.bind(observer) }),
     onHint: (hint, info) => observer?.onHint?.(hint, info),
     onMiss: (miss) => observer?.onMiss?.(miss),
     onExecution: (execution) => observer?.onExecution?.(execution),

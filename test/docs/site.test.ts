@@ -19,9 +19,9 @@ describe("the documentation site", () => {
     ).toEqual(pages);
   });
 
-  it("has at most 20 pages and 35,000 words, code and tables included", () => {
+  it("has at most 21 pages and 35,000 words, code and tables included", () => {
     const words = pages.map((page) => read(page).match(/\S*[\p{L}\p{N}]\S*/gu)?.length ?? 0);
-    expect(pages.length).toBeLessThanOrEqual(20);
+    expect(pages.length).toBeLessThanOrEqual(21);
     expect(words.reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(35_000);
   });
 

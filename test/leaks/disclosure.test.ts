@@ -14,7 +14,7 @@ import {
   inspectionResolvers,
   inspectionTypeDefs,
 } from "graphql-cached";
-import { cachedPlugin, keyValueCache } from "graphql-cached/apollo";
+import { cachedPlugin } from "graphql-cached/apollo";
 import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
 import { describe, expect, it, vi } from "vitest";
@@ -224,9 +224,6 @@ describe("private data", () => {
       } as never);
       await cache.invalidateTags([SECRETS.tag], { soft: true });
       await cache.mutate({ tags: [SECRETS.tag] }, () => undefined);
-      const texts = keyValueCache(cache);
-      await texts.set(SECRETS.id, SECRETS.value);
-      await texts.delete(SECRETS.id);
       await cache.clear();
       // Writes the last report.
       await cache.close();

@@ -3,10 +3,10 @@ import { makeExecutableSchema } from "@graphql-tools/schema";
 import type { IResolvers } from "@graphql-tools/utils";
 import { graphql } from "graphql";
 import { applyCached, inspectionResolvers, inspectionTypeDefs } from "graphql-cached";
-import { msgpackrCodec } from "graphql-cached/msgpackr";
 import { Redis } from "ioredis";
 import { expect, it, vi } from "vitest";
 import { type Member, members, textOf, withMixedReplies } from "../support/members.js";
+import { msgpackrCodec } from "../support/msgpackr-codec.js";
 import { sharedServer } from "../support/shared-servers.js";
 import { dataOf, memoryWorld, onEachStore, redisWorld, type World, waitForStores } from "../support/world.js";
 

@@ -35,7 +35,6 @@ const RANKS: Readonly<Record<string, number>> = {
   "option-checks.ts": 8,
   http: 9,
   "assembly.ts": 9,
-  "warm-up.ts": 9,
   "cache.ts": 10,
   "index.ts": 11,
 };
@@ -46,11 +45,9 @@ const ADAPTERS: Readonly<Record<string, number>> = {
   yoga: 10,
   mercurius: 10,
   inspector: 10,
-  msgpackr: 2,
   opentelemetry: 10,
   postgres: 10,
   prometheus: 10,
-  types: 2,
   cli: 10,
 };
 /** Modules that may import less than their rank allows. */
@@ -72,7 +69,6 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
     "inspection",
     "responses",
     "cache.ts",
-    "warm-up.ts",
     "generated",
     "yoga",
     "mercurius",
@@ -81,7 +77,6 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
     "cli",
   ],
   "@apollo/server": ["apollo"],
-  msgpackr: ["msgpackr"],
   "@opentelemetry/api": ["opentelemetry"],
   "prom-client": ["prometheus"],
 };

@@ -1,4 +1,3 @@
-import { entityType } from "graphql-cached/types";
 import { describe, expect, it } from "vitest";
 import { type Context, openSite, SERVERS } from "./site.js";
 
@@ -65,8 +64,14 @@ class Movie {
 describe.each(["GraphQL Yoga", "cache.execute"] as const)("one caller's response on %s", (server) => {
   it("is not given to another caller if an instance of one of `types` has a method that gets the context", async () => {
     const resolvers = { Query: { movie: () => new Movie(1) } };
-    const types = { Movie: entityType(Movie as never) };
-    const { ask } = openSite({ typeDefs: cachedDefs, resolvers, server, cache: { types: types as never } });
+    const types = {
+      Movie: {
+        is: (value: object) => value instanceof Movie,
+        encode: ({ id }: Movie) => id,
+        decode: (id: number) => new Movie(id),
+      },
+    };
+    const { ask } = openSite({ typeDefs: cachedDefs, resolvers, server, cache: { types } });
     for (const user of ["ann", "bob", "ann"]) {
       const { data, errors } = await ask("{ movie { note } }", { user });
       expect([data, errors]).toEqual([{ movie: { note: `note of ${user}` } }, undefined]);

@@ -13,12 +13,12 @@ import {
   type ResponsesOptions,
 } from "graphql-cached";
 import { cachedPlugin, stringifyResult } from "graphql-cached/apollo";
-import { msgpackrCodec } from "graphql-cached/msgpackr";
 import type { Reading, Store } from "graphql-cached/store";
 import { useCached } from "graphql-cached/yoga";
 import { createYoga, type Plugin } from "graphql-yoga";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { stringifyWith } from "../../src/core/responses/stored-response.js";
+import { msgpackrCodec } from "../support/msgpackr-codec.js";
 import { HINTS } from "./site.js";
 
 const QUERY = "{ films { title stars note more } __proto__: count }";

@@ -52,7 +52,6 @@ export interface SiteOptions {
   readonly cache?: CacheOptions<Context>;
   /** Of Apollo Server or Yoga. */
   readonly plugins?: readonly unknown[];
-  readonly routerTags?: boolean;
 }
 
 type Header = (name: string) => string | null | undefined;

@@ -20,7 +20,7 @@ import {
   type ResultSettings,
   resultControl,
 } from "graphql-cached";
-import { cachedPlugin, keyValueCache } from "graphql-cached/apollo";
+import { cachedPlugin } from "graphql-cached/apollo";
 import { type Codec, jsonCodec } from "graphql-cached/codec";
 import { cachedHooks, type MercuriusApp } from "graphql-cached/mercurius";
 import { redisStore } from "graphql-cached/redis";
@@ -48,8 +48,6 @@ export function acceptsOnlyCachesOfCreateCache(given: GraphQLSchema): void {
   applyCached(given, new Date());
   // @ts-expect-error: an empty object is not a cache
   cachedPlugin({});
-  // @ts-expect-error: a URL is not a cache
-  keyValueCache("redis://localhost");
   // @ts-expect-error: a number is not a cache
   useCached(42);
   // @ts-expect-error: a Map is not a cache
@@ -74,7 +72,6 @@ export function infersTheContextFromTheCache(given: GraphQLSchema): void {
   createCache<MyContext>({ identify: ({ user }) => user });
   // A cache without a context type fits a server with any.
   new ApolloServer<MyContext>({ schema: given, plugins: [cachedPlugin(createCache())] });
-  keyValueCache(mine);
 }
 
 export async function infersTheTypesOfLoaders(mine: Cache<MyContext>): Promise<void> {

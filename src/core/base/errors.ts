@@ -54,8 +54,7 @@ export const CODES = {
   CACHED_RESULT_INVALID: "A load used the control of its result incorrectly, so it failed.",
   CACHED_ENTRY_CORRUPT: "A stored entry cannot be read; it is treated as a miss.",
   CACHED_STORE_UNAVAILABLE: "The store failed or did not reply within its time budget.",
-  CACHED_LOAD_TIMEOUT:
-    "A load did not finish within `loadTimeoutMs`, or an operation of a warm-up within its `timeoutMs`.",
+  CACHED_LOAD_TIMEOUT: "A load did not finish within `loadTimeoutMs`.",
   CACHED_SOURCE_UNAVAILABLE: "A load was refused: its source is overloaded or has failed repeatedly.",
   CACHED_PURGE_TIMEOUT: "A purge of a CDN did not finish within `purgeTimeoutMs`.",
   CACHED_INSPECTION_DENIED: "The caller of the inspection query was not admitted by `allow`.",

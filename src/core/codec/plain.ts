@@ -330,8 +330,7 @@ function restoreTagged(type: unknown, content: unknown, { dialect, types, restor
 
 /** Returns what to do about an object that cannot be stored because of its class. Undefined: nothing beyond plain data. */
 export function remedyFor(value: object): string | undefined {
-  if (types.isProxy(value))
-    return "return a copy, such as { ...record }, or add `Record: prismaResultType()` from graphql-cached/types to createCache({ types }) if Prisma returned it";
+  if (types.isProxy(value)) return "return a copy, such as { ...record }";
   if (isStream(value)) return "a stream can be read once; read it to its end and return the data";
   if (isBody(value)) return "read it, with .json() or .text(), and return the data";
   const { constructor: type, toJSON } = value as { constructor?: { name?: unknown }; toJSON?: unknown };
@@ -340,20 +339,8 @@ export function remedyFor(value: object): string | undefined {
   if (isOfPlatform(name, type) && typeof toJSON !== "function") return "return plain data made of it";
   if (isMongooseDocument(value)) return "add .lean() to the query, or return document.toObject()";
   if (isSequelizeModel(value)) return "add { raw: true } to the query, or return model.get({ plain: true })";
-  const entry =
-    READY_MADE[name] !== undefined
-      ? `${READY_MADE[name]}(${name})`
-      : typeof toJSON === "function"
-        ? `jsonType(${name}, (json) => …)`
-        : `entityType(${name})`;
-  return `add \`${name}: ${entry}\` from graphql-cached/types to createCache({ types }), or return plain data`;
+  return `add \`${name}: { is, encode, decode }\` to createCache({ types }), or return plain data`;
 }
-
-const READY_MADE: Readonly<Record<string, string>> = {
-  Decimal: "decimalType",
-  ObjectId: "objectIdType",
-  DateTime: "dateTimeType",
-};
 
 /** Whether a class comes with JavaScript: what its instances hold is not in their properties. */
 const isNative = (type: unknown): boolean =>

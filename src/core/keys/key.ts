@@ -108,9 +108,9 @@ export interface Key {
 /** What identifies an entry in all variants. */
 export type EntryIdentity = Pick<Key, "name" | "coordinate" | "variantId" | "form" | "digest">;
 
-/** `kind` separates fields, loaders of the same name, texts of the key-value cache, and whole responses. */
+/** `kind` separates fields, loaders of the same name, and whole responses. */
 export interface KeyInput {
-  readonly kind: "field" | "loader" | "text" | "response";
+  readonly kind: "field" | "loader" | "response";
   readonly coordinate: string;
   /** The caller's identity for PRIVATE values; undefined for PUBLIC ones. */
   readonly identity: string | undefined;

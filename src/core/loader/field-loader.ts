@@ -49,7 +49,6 @@ export class FieldLoader {
       own.result = value;
     } else {
       first.isShared = true;
-      request.onShared?.();
       value = this.#tier.readAgain(request, first, first.result);
     }
     if (nesting === "other-load") this.#tier.expedite(request, value);
@@ -75,8 +74,6 @@ export class FieldLoader {
 
 export interface FieldRequest extends ReadRequest {
   ending?: ReadEnding | undefined;
-  /** Called if the key was read before in the execution, so that the read is not reported. */
-  readonly onShared?: (() => void) | undefined;
 }
 
 /** The first read of a key in an execution. It refers to no request: parts of ended executions can stay in memory for long (see README.md). */

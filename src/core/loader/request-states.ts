@@ -125,11 +125,9 @@ export class RequestStates {
 export interface Observer {
   /**
    * `coordinate`: the field, or the name of the loader. `info`: that of the field; undefined for a loader. `key`: undefined for
-   * what has bypassed the cache before its key was made. `source`: the parent of the field.
+   * what has bypassed the cache before its key was made.
    */
-  onRead(coordinate: string, served: ReadReport, info: unknown, key?: Key, source?: unknown): void;
-  /** Notes that a field shares what another one of its execution has read, which is not reported again. */
-  onShared?(key: Key, info: unknown, source: unknown): void;
+  onRead(coordinate: string, served: ReadReport, info: unknown, key?: Key): void;
   /** Receives the hint of a load that a field shares although it did not read the value itself. */
   onHint?(hint: ResponseHint, info: unknown): void;
   /** Receives what `ReadRequest.onMiss` does. */

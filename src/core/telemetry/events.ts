@@ -76,8 +76,6 @@ export type InvalidationVia =
   | "cacheClear"
   | "outbox"
   | "invalidationHandler"
-  | "set"
-  | "delete"
   | "retry";
 
 /** The subject of an event. Never contains a value, an argument or a whole key. */
@@ -192,7 +190,7 @@ export type CacheEvent =
       readonly via: InvalidationVia;
       /** The mutation field that was executed, for `@invalidates` and `entityTags`. */
       readonly mutation?: string;
-      readonly kind: "hard" | "soft" | "replace";
+      readonly kind: "hard" | "soft";
       readonly isConfirmed: boolean;
       readonly invalidationMs: number;
       readonly tagCount: number;

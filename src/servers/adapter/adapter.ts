@@ -2,7 +2,7 @@
 import type { GraphQLSchema } from "graphql";
 import { checkServed } from "../../core/directive/compile/served-schema.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../../core/parts.js";
-import { rejectOption, resolveResponses } from "../../core/responses/options.js";
+import { resolveResponses } from "../../core/responses/options.js";
 import { ResponseCache } from "../../core/responses/response-cache.js";
 import type { ExecutedResponse, ResponseAge } from "../../core/responses/response-execution.js";
 import { appended } from "../../tools/inspection/response-headers.js";
@@ -21,7 +21,6 @@ import { resolveEdge } from "../edge/options.js";
 interface AdapterOptions {
   readonly responses?: unknown;
   readonly edge?: unknown;
-  readonly routerTags?: unknown;
 }
 
 export interface Adapter {
@@ -47,12 +46,10 @@ export function openAdapter<Context>(
   const stored = resolveResponses(options.responses, caller);
   const responses = stored && new ResponseCache(parts, stored, usesPolicies);
   const forEdge = resolveEdge(options.edge, caller, parts);
-  const { routerTags = false } = options;
-  if (typeof routerTags !== "boolean") rejectOption(`${caller}: \`routerTags\``, "true or false", routerTags);
   return {
     parts,
     responses,
-    edge: forEdge !== undefined || routerTags ? new Edge(parts, forEdge, routerTags) : undefined,
+    edge: forEdge && new Edge(parts, forEdge),
     check: (schema) => checkServed(schema, parts, caller),
     prepare: (schema) => responses?.prepare(schema),
   };

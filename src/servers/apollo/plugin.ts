@@ -39,7 +39,7 @@ export function cachedPlugin<Context extends BaseContext>(
   cache: Cache<Context>,
   options: CachedPluginOptions<Context> = {},
 ): ApolloServerPlugin<Context> {
-  const adapter = openAdapter(cache, options, "cachedPlugin", ["responses", "edge", "routerTags"], false);
+  const adapter = openAdapter(cache, options, "cachedPlugin", ["responses", "edge"], false);
   const { parts, responses, edge } = adapter;
   parts.contextReads.collectByRequest();
   const servedResults = new ServedResults();
@@ -68,13 +68,11 @@ export function cachedPlugin<Context extends BaseContext>(
       let [before, after] = [NO_HEADERS, NO_HEADERS];
       let executed: () => ExecutedResponse | undefined = () => undefined;
       const observer: Observer = {
-        onRead(coordinate, report, info, key, source) {
-          atEdge?.entities?.add(report, key, info, source);
+        onRead(coordinate, report, info) {
           narrowest.add(report);
           if (info !== undefined) restrictHint(info as HintedInfo, report);
           trace?.onRead(coordinate, report);
         },
-        ...(atEdge?.entities === undefined ? {} : { onShared: atEdge.entities.addShared.bind(atEdge.entities) }),
         ...(trace === undefined ? {} : { onMiss: trace.onMiss.bind(trace) }),
         onHint: (hint, info) => (info as HintedInfo).cacheControl?.setCacheHint(hint),
         onExecution: (one) => executions.push(one),
@@ -182,11 +180,6 @@ export interface CachedPluginOptions<Context extends BaseContext> extends TraceO
    */
   readonly edge?: boolean | EdgeOptions | undefined;
   /**
-   * Names what is in the responses of a subgraph in `extensions.apolloCacheTags` and `extensions.apolloEntityCacheTags`, for the response
-   * cache of Apollo Router. What cannot be named is not to be kept: `no-store`. Default: false.
-   */
-  readonly routerTags?: boolean | undefined;
-  /**
    * Decides which callers may send `extensions: { cached: true }` to get `extensions.cached` in the
    * response. With `{ cached: "BYPASS" }` or `{ cached: "REFRESH" }` they also override the cache,
    * as `cache.override` does. Default: no caller may.
@@ -259,19 +252,12 @@ async function endExecution(
   overallCachePolicy.restrict({ maxAge: 0 });
 }
 
-/** Tells a CDN, or Apollo Router, what it may keep: never more than the `Cache-Control` of Apollo Server, which this replaces. */
+/** Tells a CDN what it may keep: never more than the `Cache-Control` of Apollo Server, which this replaces. */
 async function sendToEdge(atEdge: EdgeResponse, { response, overallCachePolicy }: Answered): Promise<void> {
   const { body, http } = response;
   const result = body.kind === "single" && body.singleResult.errors === undefined ? body.singleResult : undefined;
   const allowed = result && ageIn(http.headers.get("cache-control"), overallCachePolicy.policyIfCacheable());
   const isReplaced = result !== undefined && atEdge.isReplaced(result);
-  if (atEdge.entities !== undefined) {
-    if (result === undefined || allowed === undefined) return;
-    const extensions = isReplaced ? undefined : await atEdge.routerExtensions(result.data);
-    if (extensions === undefined) http.headers.set("cache-control", "no-store");
-    else result.extensions = { ...result.extensions, ...extensions };
-    return;
-  }
   const isOfCaller = isReplaced || hasStatus(http) || http.headers.has("set-cookie");
   const age = allowed && { ...allowed, isPrivate: allowed.isPrivate || isOfCaller };
   await setEdgeHeaders(headersOf(http), atEdge, age, () => age !== undefined);

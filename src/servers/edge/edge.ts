@@ -15,40 +15,34 @@ import type {
 } from "../../core/responses/response-execution.js";
 import type { ClockOrigin } from "../../core/store/store.js";
 import type { ResolvedEdge } from "./options.js";
-import { EntityReads, type RouterExtensions } from "./router-tags.js";
 
 /** Makes the headers by which CDNs keep responses, and find them again when something in them is invalidated. */
 export class Edge {
   readonly #parts: CacheParts;
-  readonly #options: ResolvedEdge | undefined;
-  readonly #isForRouter: boolean;
+  readonly #options: ResolvedEdge;
   readonly #planners = new WeakMap<GraphQLSchema, OperationPlanner>();
 
-  /** `options`: those for CDNs; undefined: none. `isForRouter`: whether requests that no CDN answers are those of Apollo Router. */
-  constructor(parts: CacheParts, options: ResolvedEdge | undefined, isForRouter = false) {
+  constructor(parts: CacheParts, options: ResolvedEdge) {
     this.#parts = parts;
     this.#options = options;
-    this.#isForRouter = isForRouter;
   }
 
-  /** Begins the response to a request; undefined for one that neither a CDN nor Apollo Router answers. Never rejects. */
+  /** Begins the response to a request; undefined for one that no CDN answers. Never rejects. */
   async begin(context: unknown, request: EdgeRequest | undefined): Promise<EdgeResponse | undefined> {
     const { invalidations, requestStates } = this.#parts;
     // What it reads is a part of no other response.
     requestStates.own(context);
-    const options = request !== undefined && this.isFor(request) ? this.#options : undefined;
-    if (options === undefined && !this.#isForRouter) return undefined;
+    if (request === undefined || !this.isFor(request)) return undefined;
     const isOfCaller =
-      options !== undefined &&
-      (mayBeSignedIn(this.#parts, context) || request?.header("authorization") != null || request?.isTraced === true);
+      mayBeSignedIn(this.#parts, context) || request.header("authorization") != null || request.isTraced;
     // What is read was invalidated later, if at all, than what this process knows now.
     const origin = !isOfCaller && (await invalidations.follow()) ? invalidations.origin : undefined;
-    return new EdgeResponse(this.#parts, options, origin, context);
+    return new EdgeResponse(this.#parts, this.#options, origin, context);
   }
 
   /** Whether a CDN may answer such requests. */
   isFor({ method }: Pick<EdgeRequest, "method">): boolean {
-    return this.#options !== undefined && ["GET", "HEAD"].includes(method);
+    return ["GET", "HEAD"].includes(method);
   }
 
   /** Returns the response to a request that was never executed. Nobody may keep it. */
@@ -86,8 +80,6 @@ interface Contents {
   /** Why not all of it is known. Undefined: it is. */
   readonly refusal: string | undefined;
   readonly contextPaths: readonly string[];
-  /** The tags among them of what belongs to no field. */
-  readonly unplaced: Iterable<Subject>;
 }
 
 /** Whether a caller has an identity, or one that is not known because of a mistake in `identify`, which is logged once. */
@@ -101,12 +93,10 @@ function mayBeSignedIn({ identify, onceLog }: CacheParts, context: unknown): boo
   return true;
 }
 
-/** One response that a CDN, or Apollo Router, may keep. */
+/** One response that a CDN may keep. */
 export class EdgeResponse {
-  /** What each entity in it is made of. Undefined: it is for a CDN. */
-  readonly entities: EntityReads | undefined;
   readonly #parts: CacheParts;
-  readonly #options: ResolvedEdge | undefined;
+  readonly #options: ResolvedEdge;
   readonly #origin: ClockOrigin | undefined;
   readonly #context: unknown;
   #plan: OperationPlan | undefined;
@@ -114,9 +104,8 @@ export class EdgeResponse {
   #isServed = false;
   #result: ExecutedResponse | undefined;
 
-  /** `options`: undefined for Apollo Router. `origin`: what had been invalidated when the request began; undefined: nobody may keep the response. */
-  constructor(parts: CacheParts, options: ResolvedEdge | undefined, origin: ClockOrigin | undefined, context: unknown) {
-    this.entities = options === undefined ? new EntityReads(parts.keys) : undefined;
+  /** `origin`: what had been invalidated when the request began; undefined: nobody may keep the response. */
+  constructor(parts: CacheParts, options: ResolvedEdge, origin: ClockOrigin | undefined, context: unknown) {
     this.#parts = parts;
     this.#options = options;
     this.#origin = origin;
@@ -140,7 +129,6 @@ export class EdgeResponse {
       isPrivate,
       contextPaths,
       refusal: undefined,
-      unplaced: subjects,
     };
     this.#contents = () => contents;
   }
@@ -163,7 +151,6 @@ export class EdgeResponse {
       isPrivate: parts.isPrivate,
       refusal: isUnknown() ? "none of its cached fields was read" : parts.refusal,
       contextPaths,
-      unplaced: parts.unplaced,
     });
     if (execution?.parts !== undefined) return () => undefined;
     return this.#parts.requestStates.collect(context, collecting(observer, parts));
@@ -195,7 +182,7 @@ export class EdgeResponse {
 
   /** Returns the headers of the response by name, `Cache-Control` as it has to be for `age`. Never rejects. */
   async headers(age: ResponseAge | undefined): Promise<Readonly<Record<string, string>>> {
-    const { vary = [], clientMaxAge = 0 } = this.#options ?? {};
+    const { vary, clientMaxAge } = this.#options;
     const varying = vary.length === 0 ? {} : { Vary: vary.join(", ") };
     const contents = this.#contents?.();
     const isKept = age !== undefined && age.maxAge > 0;
@@ -211,17 +198,9 @@ export class EdgeResponse {
     return { ...varying, ...tags, "Cache-Control": [...directives, "public"].join(", ") };
   }
 
-  /** Returns the extensions of a result for Apollo Router. Undefined: the router must not keep it. Never rejects. */
-  async routerExtensions(data: unknown): Promise<RouterExtensions | undefined> {
-    const contents = this.#contents?.();
-    const subjects = await this.#currentSubjects(contents);
-    if (subjects === undefined || subjects === "outdated") return undefined;
-    return this.entities?.extensions(data, subjects, contents?.unplaced ?? []);
-  }
-
   /** Returns the headers with the tags. Undefined: the response is for no CDN. */
   async #tagHeaders(contents: Contents | undefined): Promise<Record<string, string> | "outdated" | undefined> {
-    const { tagHeaders, maxTags, maxTagBytes, contextPaths } = this.#options as ResolvedEdge;
+    const { tagHeaders, maxTags, maxTagBytes, contextPaths } = this.#options;
     if (contents === undefined || contents.isPrivate || this.#plan?.isPrivate === true) return undefined;
     // Hooks and resolvers can have found out who is asking.
     if (mayBeSignedIn(this.#parts, this.#context)) return undefined;

@@ -9,7 +9,6 @@ import {
   invalidationTypeDefs,
   memoryStore,
 } from "graphql-cached";
-import { keyValueCache } from "graphql-cached/apollo";
 import { describe, expect, it } from "vitest";
 import { dataOf, memoryWorld, onEachStore, type Process } from "../../support/world.js";
 
@@ -58,11 +57,6 @@ onEachStore("events of invalidations", (world) => {
       "entity tags",
       ({ ask }: Process) => dataOf(ask("mutation { rename(id: 7) { id } }")),
       { via: "entityTags", mutation: "Mutation.rename", tagCount: expect.any(Number) as number },
-    ],
-    [
-      "keyValueCache.set",
-      ({ cache }: Process) => keyValueCache(cache, { maxAge: 60 }).set("key", "value"),
-      { via: "set", kind: "replace", entryCount: 1, coordinates: ["KeyValueCache"] },
     ],
   ])("publishes one event for %s", async (_title, invalidate, expected) => {
     const process = start();

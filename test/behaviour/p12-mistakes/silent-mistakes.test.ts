@@ -11,7 +11,7 @@ import {
   createCache,
   inspectionResolvers,
 } from "graphql-cached";
-import { cachedPlugin, keyValueCache } from "graphql-cached/apollo";
+import { cachedPlugin } from "graphql-cached/apollo";
 import { cachedHooks } from "graphql-cached/mercurius";
 import { useCached } from "graphql-cached/yoga";
 import { createYoga } from "graphql-yoga";
@@ -44,7 +44,6 @@ describe("values that are not a cache", () => {
   const callers: Readonly<Record<string, (cache: never) => unknown>> = {
     applyCached: (cache) => applyCached(createSchema(), cache),
     cachedPlugin: (cache) => cachedPlugin(cache),
-    keyValueCache: (cache) => keyValueCache(cache),
     useCached: (cache) => useCached(cache),
     inspectionResolvers: (cache) => inspectionResolvers(cache, { allow }),
     cachedHooks: (cache) => cachedHooks(Fastify() as never, cache),

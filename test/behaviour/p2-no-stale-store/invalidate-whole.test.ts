@@ -1,6 +1,5 @@
 import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
 import { memoryStore } from "graphql-cached";
-import { keyValueCache } from "graphql-cached/apollo";
 import { describe, expect, it } from "vitest";
 import { VersionedSource } from "../../support/versioned-source.js";
 import { dataOf, memoryWorld, onEachStore, type Process, type World, waitForStores } from "../../support/world.js";
@@ -118,21 +117,18 @@ onEachStore("cache.invalidate of a whole field", (world) => {
     expect(await readAll(one)).toEqual([3, 3, 4, 4]);
   });
 
-  it("clears everything under the prefix: fields, loaders and the key-value cache, and nothing of another prefix", async () => {
+  it("clears everything under the prefix: fields and loaders, and nothing of another prefix", async () => {
     const shared = world();
     const source = new Source();
     const shop = source.start(shared);
     const stranger = source.start(world());
-    const texts = keyValueCache(shop.cache as never);
     const read = async ({ load, read }: Shop) => [await read("{ product(id: 1) mine(id: 1) }", "ann"), await load(1)];
     await read(stranger);
     await read(shop);
-    await texts.set("key", "text");
     await waitForStores(shop, 3);
     await waitForStores(stranger, 3);
     source.version = 2;
     await shop.cache.clear();
-    expect(await texts.get("key")).toBeUndefined();
     expect(await read(shop)).toEqual([{ product: 2, mine: 2 }, 2]);
     expect(await read(stranger)).toEqual([{ product: 1, mine: 1 }, 1]);
   });

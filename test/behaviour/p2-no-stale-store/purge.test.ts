@@ -132,14 +132,4 @@ describe("the purge of a CDN", () => {
     await clock.advance(10_000);
     expect(purged).toHaveLength(2);
   });
-
-  it("does not run for values of the key-value cache, which no response contains", async () => {
-    const { keyValueCache } = await import("graphql-cached/apollo");
-    const purges: Purge[] = [];
-    const { cache } = start((purge) => purges.push(purge));
-    const texts = keyValueCache(cache);
-    await texts.set("key", "value");
-    await texts.delete("key");
-    expect(purges).toEqual([]);
-  });
 });

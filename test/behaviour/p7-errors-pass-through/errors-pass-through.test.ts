@@ -99,7 +99,7 @@ describe("unserializable values", () => {
     const refused = events.find((event) => event.name === "value.refused");
     expect(refused).toMatchObject({ coordinate: "Query.value", error: { code: "CACHED_VALUE_UNSERIALIZABLE" } });
     expect(refused?.error.message).toBe(
-      "`Query.value`: the value is not cached: expected plain data, Date, BigInt, Map, Set or Buffer, got an instance of Thing at `result`; add `Thing: entityType(Thing)` from graphql-cached/types to createCache({ types }), or return plain data",
+      "`Query.value`: the value is not cached: expected plain data, Date, BigInt, Map, Set or Buffer, got an instance of Thing at `result`; add `Thing: { is, encode, decode }` to createCache({ types }), or return plain data",
     );
   });
 });

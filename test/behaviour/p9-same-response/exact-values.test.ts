@@ -2,8 +2,8 @@ import { settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { type GraphQLFieldResolver, graphql } from "graphql";
 import { applyCached, type CacheOptions, cachedTypeDefs, createCache } from "graphql-cached";
-import { msgpackrCodec } from "graphql-cached/msgpackr";
 import { describe, expect, it } from "vitest";
+import { msgpackrCodec } from "../../support/msgpackr-codec.js";
 import { dataOf, memoryWorld, onEachStore } from "../../support/world.js";
 
 /** As in Pothos: `brandWithType` marks objects with a symbol property that is not enumerable. */

@@ -1,7 +1,7 @@
 import { settle } from "@graphql-cached/testing";
 import type { CacheOptions } from "graphql-cached";
-import { msgpackrCodec } from "graphql-cached/msgpackr";
 import { expect, it } from "vitest";
+import { msgpackrCodec } from "../../support/msgpackr-codec.js";
 import { dataOf, onEachStore, type Process, waitForStores } from "../../support/world.js";
 
 class Money {

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { Codec } from "../../../src/core/codec/codec.js";
 import { jsonCodec } from "../../../src/core/codec/json-codec.js";
 import type { ValueTypes } from "../../../src/core/codec/value-type.js";
-import { msgpackrCodec } from "../../../src/tools/msgpackr/msgpackr-codec.js";
+import { msgpackrCodec } from "../../support/msgpackr-codec.js";
 
 /** Created anew for each call, since one process reads what another one wrote. */
 const CODECS: Readonly<Record<string, () => Codec>> = { JSON: () => jsonCodec, msgpackr: () => msgpackrCodec() };

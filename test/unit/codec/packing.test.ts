@@ -3,7 +3,7 @@ import { deflateSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { type Codec, Unreadable } from "../../../src/core/codec/codec.js";
 import { createPacking, type PackingSettings, StoredText } from "../../../src/core/codec/packing.js";
-import { msgpackrCodec } from "../../../src/tools/msgpackr/msgpackr-codec.js";
+import { msgpackrCodec } from "../../support/msgpackr-codec.js";
 
 const packing = (settings: Partial<PackingSettings> = {}): ReturnType<typeof createPacking> =>
   createPacking({

@@ -249,10 +249,6 @@ class FieldCall implements FieldRequest {
     return this.field.isPortable && this.extent === "none" ? inputOf : undefined;
   }
 
-  get onShared(): (() => void) | undefined {
-    return this.observer?.onShared === undefined ? undefined : reportShared;
-  }
-
   get onHint(): ((hint: ResponseHint) => void) | undefined {
     return this.observer?.onHint === undefined ? undefined : reportHint;
   }
@@ -337,11 +333,7 @@ function inputOf(this: FieldCall): unknown {
 }
 
 function reportRead(this: FieldCall, report: ReadReport): void {
-  this.observer?.onRead(this.key.coordinate, report, this.info, this.key, this.source);
-}
-
-function reportShared(this: FieldCall): void {
-  this.observer?.onShared?.(this.key, this.info, this.source);
+  this.observer?.onRead(this.key.coordinate, report, this.info, this.key);
 }
 
 function reportHint(this: FieldCall, hint: ResponseHint): void {

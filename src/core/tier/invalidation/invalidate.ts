@@ -62,8 +62,7 @@ export class Invalidation {
       await this.#applyOrRetry(names, kind, cause);
       if (kind === "hard") await this.#holdOff(names);
     } finally {
-      // No response contains a value of the key-value cache.
-      if (cause.via !== "set" && cause.via !== "delete") await this.#purge(names, kind === "soft");
+      await this.#purge(names, kind === "soft");
     }
   }
 
@@ -175,8 +174,7 @@ export class Invalidation {
 
   #preempt(names: InvalidationNames, kind: InvalidationKind): void {
     // Once everything has to be invalidated, this process serves nothing that it knows, and the names would only add up.
-    if (!this.#parts.unconfirmed.counts.everything)
-      this.#parts.invalidations.preempt(this.#invalidatedBy(names), kind === "soft" ? "soft" : "hard");
+    if (!this.#parts.unconfirmed.counts.everything) this.#parts.invalidations.preempt(this.#invalidatedBy(names), kind);
   }
 
   /** Adds the fields and loaders of which this process also has keys in another form: which of those are meant is not known. */
@@ -252,7 +250,7 @@ export class Invalidation {
 
   /** Removing entries frees their memory, and wakes those who wait for their loads. */
   async #write(names: InvalidationNames, kind: InvalidationKind): Promise<void> {
-    await this.#parts.invalidations.append({ kind: kind === "soft" ? "soft" : "hard", ...this.#invalidatedBy(names) });
+    await this.#parts.invalidations.append({ kind: kind, ...this.#invalidatedBy(names) });
     if (names.keys.length > 0 && kind !== "soft")
       await this.#parts.store.remove(this.#namesOf(names.keys)).catch(() => undefined);
   }
@@ -307,12 +305,8 @@ export class Invalidation {
 
 const RETRY_MS = 250;
 
-/**
- * What an invalidation does with values. `hard` removes them. `soft` makes them stale, to be served
- * while they are loaded again. `replace` removes them for a new value that the caller stores at
- * once, so that there is no hold-off for replica lag.
- */
-export type InvalidationKind = "hard" | "soft" | "replace";
+/** What an invalidation does with values. `hard` removes them. `soft` makes them stale, to be served while they are loaded again. */
+export type InvalidationKind = "hard" | "soft";
 
 /** `sinceAt`: on the clock of this process; undefined if there are none. */
 export interface UnconfirmedStatus extends UnconfirmedCounts {

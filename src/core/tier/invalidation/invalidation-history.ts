@@ -188,7 +188,7 @@ export interface ProcessIdentity {
  * What an invalidation did with values: see `InvalidationKind`. A write (`cache.mutate`) has two records: it
  * invalidates when it begins and when it ends.
  */
-export type RecordedKind = "hard" | "soft" | "replace" | "write";
+export type RecordedKind = "hard" | "soft" | "write";
 
 /** What is remembered of an invalidation. Digests stand for keys and tags; there are no arguments, ids or texts of tags. */
 interface RecordContent extends InvalidationCause {
@@ -291,7 +291,7 @@ function readPart(content: Uint8Array): (Part & { readonly isIncomplete: boolean
   }
 }
 
-const KINDS: Readonly<Record<RecordedKind, true>> = { hard: true, soft: true, replace: true, write: true };
+const KINDS: Readonly<Record<RecordedKind, true>> = { hard: true, soft: true, write: true };
 const isInt = (value: unknown): boolean => typeof value === "number" && (value | 0) === value;
 const isText = (value: unknown): boolean => typeof value === "string";
 const isFlag = (value: unknown): boolean => typeof value === "boolean";

@@ -1,13 +1,7 @@
+import { type Codec, type Dialect, fromPlain, toPlain, type ValueTypes } from "graphql-cached/codec";
 import { Packr } from "msgpackr";
-import type { Codec } from "../../core/codec/codec.js";
-import { type Dialect, fromPlain, toPlain } from "../../core/codec/plain.js";
-import type { ValueTypes } from "../../core/codec/value-type.js";
 
-/**
- * Returns a codec that writes MessagePack records with the package msgpackr. Smaller than JSON, and
- * faster to read for lists of many objects of one shape, whose field names are written once. Stores
- * and rejects the same values as the JSON codec.
- */
+/** Returns a codec that writes bytes, with the package msgpackr. Stores and rejects the same values as the JSON codec. */
 export function msgpackrCodec(): Codec {
   return codecWith({});
 }

@@ -1,2 +1,0 @@
-/** The entry point `graphql-cached/msgpackr`. */
-export { msgpackrCodec } from "./msgpackr-codec.js";
