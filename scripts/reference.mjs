@@ -95,7 +95,6 @@ const BLOCKS = {
       "Invalidation",
       "Privacy",
       "Limit",
-      "Subtree",
       "Sampling",
       "InspectionReport",
       "Testing",

@@ -110,10 +110,7 @@ export const responseCache: PageContender = {
 const silentLogger = { info: (): void => undefined, warn: (): void => undefined };
 
 /** graphql-cached around the resolvers of "DataLoader only". */
-function graphqlCached(
-  name: string,
-  { isNear = false, hasTags = true, hasResponses = false, hasSubtrees = false, hasObjects = false },
-): PageContender {
+function graphqlCached(name: string, { isNear = false, hasTags = true, hasResponses = false }): PageContender {
   return {
     name,
     open: async ({ client, prefix, source, library }) => {
@@ -124,16 +121,14 @@ function graphqlCached(
         logger: silentLogger,
         ...(isNear ? { nearCache: {} } : {}),
       });
-      const policy = (tag: string, more = ""): string =>
-        `@cached(maxAge: ${MAX_AGE_S}${hasTags && tag !== "" ? `, tags: ["${tag}"]` : ""}${more})`;
+      const policy = (tag: string): string =>
+        `@cached(maxAge: ${MAX_AGE_S}${hasTags && tag !== "" ? `, tags: ["${tag}"]` : ""})`;
       const hint = hasResponses ? `@cacheControl(maxAge: ${MAX_AGE_S})` : "";
       const directives: Directives = {
-        category: `${policy("Category:{$args.id}", hasSubtrees ? ", subtree: true" : "")} ${hint}`,
+        category: `${policy("Category:{$args.id}")} ${hint}`,
         recommendations: `${policy("")} ${hint}`,
         items: hint,
-        itemType: hasObjects ? policy("Item:{$source.id}", ", subtree: true") : "",
         item: `${policy("Item:{$source.id}")} ${hint}`,
-        liked: "@cached(maxAge: 0)",
       };
       const invalidateKeys = (id: string): Promise<unknown> =>
         Promise.all(
@@ -161,18 +156,6 @@ export const responsesNear: PageContender = graphqlCached("graphql-cached, respo
   hasResponses: true,
 });
 
-export const subtreesRedis: PageContender = graphqlCached("graphql-cached, subtree, Redis", { hasSubtrees: true });
-export const subtreesNear: PageContender = graphqlCached("graphql-cached, subtree, near cache", {
-  isNear: true,
-  hasSubtrees: true,
-});
-
-export const objectsRedis: PageContender = graphqlCached("graphql-cached, objects, Redis", { hasObjects: true });
-export const objectsNear: PageContender = graphqlCached("graphql-cached, objects, near cache", {
-  isNear: true,
-  hasObjects: true,
-});
-
 /** In the order of the tables. */
 export const PAGE_CONTENDERS: readonly PageContender[] = [
   byHand,
@@ -190,16 +173,5 @@ export const RESPONSE_CONTENDERS: readonly PageContender[] = [
   responsesRedis,
   responsesNear,
   responseCache,
-  dataLoaderOnly,
-];
-/** Those whose categories are subtrees, or whose items are entries, are measured beside fields alone: see `scenarios/subtrees.ts`. */
-export const SUBTREE_CONTENDERS: readonly PageContender[] = [
-  byHand,
-  cachedRedis,
-  cachedNear,
-  subtreesRedis,
-  subtreesNear,
-  objectsRedis,
-  objectsNear,
   dataLoaderOnly,
 ];

@@ -2,7 +2,7 @@
 import { ApolloServer } from "@apollo/server";
 import type { Redis } from "ioredis";
 import { type Random, seededRandom } from "../seeded-random.js";
-import { PAGE_CONTENDERS, RESPONSE_CONTENDERS, SUBTREE_CONTENDERS } from "./contenders.js";
+import { PAGE_CONTENDERS, RESPONSE_CONTENDERS } from "./contenders.js";
 import {
   countStale,
   firstItemOf,
@@ -10,7 +10,6 @@ import {
   ITEMS,
   MUTATION,
   type PageOfCategory,
-  PERSONAL_QUERIES,
   QUERIES,
   type ShopContext,
   ShopSource,
@@ -32,10 +31,6 @@ export interface Visit {
   readonly callMs: number;
   /** Decides what is requested, in which order. */
   readonly seed: number;
-  /** The share of mutations. Default: 0.02. */
-  readonly mutationShare?: number;
-  /** Whether queries select a field that depends on the user. Default: false. */
-  readonly isPersonal?: boolean;
 }
 
 export interface VisitReport {
@@ -60,11 +55,8 @@ const MUTATION_SHARE = 0.02;
 type Request = { readonly category: number; readonly query: string } | { readonly item: number };
 
 /** Returns a function that makes requests. Their ids are by Zipf's law: rank r is 1 / (r + 1) as frequent as the first. */
-function requestsOf(
-  random: Random,
-  { mutationShare = MUTATION_SHARE, isPersonal = false }: Pick<Visit, "mutationShare" | "isPersonal">,
-): () => Request {
-  const [query, otherQuery] = isPersonal ? PERSONAL_QUERIES : QUERIES;
+function requestsOf(random: Random): () => Request {
+  const [query, otherQuery] = QUERIES;
   const sums = new Float64Array(IDS);
   let total = 0;
   for (let rank = 0; rank < IDS; rank++) sums[rank] = total += 1 / (rank + 1);
@@ -79,16 +71,14 @@ function requestsOf(
     return low;
   };
   return () => {
-    if (random() < mutationShare) return { item: id() };
+    if (random() < MUTATION_SHARE) return { item: id() };
     return { category: id(), query: random() < OTHER_QUERY_SHARE ? otherQuery : query };
   };
 }
 
 export async function open(setup: PageSetup, client: Redis) {
   const { contender: name, prefix, library } = setup;
-  const contender = [...PAGE_CONTENDERS, ...RESPONSE_CONTENDERS, ...SUBTREE_CONTENDERS].find(
-    (one) => one.name === name,
-  );
+  const contender = [...PAGE_CONTENDERS, ...RESPONSE_CONTENDERS].find((one) => one.name === name);
   if (contender === undefined) throw new Error(`page: expected a contender, got ${name}`);
   const source = new ShopSource();
   const shop = await contender.open({ client, prefix, source, ...(library === undefined ? {} : { library }) });
@@ -99,12 +89,11 @@ export async function open(setup: PageSetup, client: Redis) {
     await shop.invalidate?.(id);
     return version;
   };
-  const likes = (id: string): boolean => id.endsWith("7");
   /** The version of each item whose invalidation has been confirmed to a caller. */
   const confirmed = new Int32Array(IDS);
 
   const execute = async <Data>(query: string, id: number): Promise<Data> => {
-    const contextValue = { loaders: shop.loaders(), sell, likes };
+    const contextValue = { loaders: shop.loaders(), sell };
     const { body } = await server.executeOperation({ query, variables: { id: String(id) } }, { contextValue });
     if (body.kind !== "single") throw new Error("expected a single result");
     if (body.singleResult.errors !== undefined) throw new Error(body.singleResult.errors[0]?.message);
@@ -114,7 +103,7 @@ export async function open(setup: PageSetup, client: Redis) {
   const visit = async (visit: Visit): Promise<VisitReport> => {
     const { callers, requests = Number.POSITIVE_INFINITY, forMs, callMs, seed } = visit;
     source.callMs = callMs;
-    const next = requestsOf(seededRandom(seed), visit);
+    const next = requestsOf(seededRandom(seed));
     const waits: number[] = [];
     const endedAt: number[] = [];
     let [started, values, staleValues, errors] = [0, 0, 0, 0];

@@ -10,17 +10,14 @@ export const ITEMS = 20;
 export const firstItemOf = (category: number): number => (category * ITEMS) % IDS;
 const RECOMMENDATIONS = 10;
 
-/** `ofItem`: what else is selected of the items. */
-const queryOf = (field: string, ofItem = ""): string => /* GraphQL */ `
+const queryOf = (field: string): string => /* GraphQL */ `
   query ($id: ID!) {
-    category(id: $id) { id name items { id film { title ${field} version } stars stock ${ofItem} } }
+    category(id: $id) { id name items { id film { title ${field} version } stars stock } }
     recommendations(id: $id) { id title }
   }
 `;
 /** Two queries that differ in one field of the films, as those of two clients. */
 export const QUERIES = [queryOf("year"), queryOf("rating")] as const;
-/** The same with a field of each item that depends on the user. */
-export const PERSONAL_QUERIES = [queryOf("year", "liked"), queryOf("rating", "liked")] as const;
 export const MUTATION = /* GraphQL */ `mutation ($id: ID!) { sell(id: $id) { id version } }`;
 
 /** Directives of the fields of the shop. Default: none. */
@@ -29,29 +26,18 @@ export interface Directives {
   readonly recommendations?: string;
   /** Of the list of items, which comes with its category. */
   readonly items?: string;
-  /** Of the type of the items. */
-  readonly itemType?: string;
   /** Of each of the three cached fields of an item. */
   readonly item?: string;
-  /** Of the field of an item that depends on the user. */
-  readonly liked?: string;
 }
 
-const typeDefsOf = ({
-  category = "",
-  recommendations = "",
-  items = "",
-  itemType = "",
-  item = "",
-  liked = "",
-}: Directives): string => `
+const typeDefsOf = ({ category = "", recommendations = "", items = "", item = "" }: Directives): string => `
   type Query {
     category(id: ID!): Category ${category}
     recommendations(id: ID!): [Recommendation!]! ${recommendations}
   }
   type Mutation { sell(id: ID!): Sale! }
   type Category { id: ID! name: String! items: [Item!]! ${items} }
-  type Item ${itemType} { id: ID! price: Int! film: Film ${item} stars: Float ${item} stock: Int ${item} liked: Boolean! ${liked} }
+  type Item { id: ID! price: Int! film: Film ${item} stars: Float ${item} stock: Int ${item} }
   type Film { title: String! year: Int! rating: Float! version: Int! }
   type Recommendation { id: ID! title: String! }
   type Sale { id: ID! version: Int! }
@@ -77,8 +63,6 @@ export interface ShopContext {
   readonly loaders: Loaders;
   /** Changes an item and invalidates what is cached of it. Resolves to its new version. */
   sell(id: string): Promise<number>;
-  /** Whether the user likes an item. */
-  likes(id: string): boolean;
 }
 
 /** Returns the schema of the shop with some directives, which `typeDefs` defines. */
@@ -103,7 +87,6 @@ export function shopSchema(directives: Directives, typeDefs: readonly string[] =
         film: ofItem("film"),
         stars: ofItem("stars"),
         stock: ofItem("stock"),
-        liked: ({ id }: Args, _: unknown, { likes }: ShopContext) => likes(id),
       },
     },
   });

@@ -10,7 +10,6 @@ import { page } from "./page.js";
 import { responses, responsesMixed } from "./responses.js";
 import { servers } from "./servers.js";
 import { staleReads } from "./stale-reads.js";
-import { subtreeMisses, subtrees, subtreesPage } from "./subtrees.js";
 import { nearKey, nearKeys, newKeys, warmKey, warmKeys } from "./warm-keys.js";
 
 /** All scenarios, in the order in which they run. To add one, add its file and a line here. */
@@ -26,9 +25,6 @@ export const SCENARIOS: readonly Scenario[] = [
   servers,
   responses,
   responsesMixed,
-  subtrees,
-  subtreesPage,
-  subtreeMisses,
   coldKey,
   bigTick,
   invalidations,

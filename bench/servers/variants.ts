@@ -11,7 +11,7 @@ import { byHand } from "../loaders/by-hand.js";
 import { MAX_AGE_S } from "../loaders/contender.js";
 import { type Film, Source } from "../loaders/source.js";
 import { responseCacheOnRedis, responseCachePlugin } from "../page/contenders.js";
-import { type CachedFilms, type FilmSource, filmSchema, IDS } from "./films.js";
+import { type FilmSource, filmSchema, IDS } from "./films.js";
 
 /** What a variant uses. */
 export interface VariantOptions {
@@ -35,14 +35,13 @@ const silentLogger = { info: (): void => undefined, warn: (): void => undefined 
 interface CachedVariant extends Pick<CacheOptions, "nearCache"> {
   readonly responses?: boolean;
   readonly sendsText?: boolean;
-  readonly films?: CachedFilms;
 }
 
 const cached =
-  ({ responses = false, sendsText = false, films: cachedFilms, ...more }: CachedVariant = {}) =>
+  ({ responses = false, sendsText = false, ...more }: CachedVariant = {}) =>
   ({ client, prefix, films }: VariantOptions): ServedSchema => {
     const cache = createCache({ store: redisStore({ client }), prefix, logger: silentLogger, ...more });
-    const schema = filmSchema(({ id }) => films.load(id), cachedFilms);
+    const schema = filmSchema(({ id }) => films.load(id));
     return {
       schema: applyCached(schema, cache),
       apollo: cachedPlugin(cache, { responses }),
@@ -52,9 +51,6 @@ const cached =
   };
 
 const plain = ({ films }: VariantOptions): ServedSchema => ({ schema: filmSchema(({ id }) => films.load(id)) });
-
-/** Pages are subtrees, over the cached fields of their films. */
-const SUBTREE: CachedFilms = { page: `@cached(maxAge: ${MAX_AGE_S}, subtree: true)` };
 
 /** Ways to cache on a server. */
 export const VARIANTS = {
@@ -75,8 +71,6 @@ export const VARIANTS = {
   "graphql-cached, responses, near cache": cached({ nearCache: {}, responses: true }),
   "graphql-cached, responses as text, Redis": cached({ responses: true, sendsText: true }),
   "graphql-cached, responses as text, near cache": cached({ nearCache: {}, responses: true, sendsText: true }),
-  "graphql-cached, subtree, Redis": cached({ films: SUBTREE }),
-  "graphql-cached, subtree, near cache": cached({ nearCache: {}, films: SUBTREE }),
   /** Whole responses on an Apollo server. Its memory cache has Apollo's default size of 30 MB. */
   "Apollo's response cache, memory": (options) => ({ ...plain(options), apollo: responseCachePlugin() }),
   "Apollo's response cache, Redis": (options) => ({

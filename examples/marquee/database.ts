@@ -21,7 +21,6 @@ export interface Statement {
 }
 
 export const TOP_FILMS = "SELECT film_id AS id FROM ratings GROUP BY film_id ORDER BY avg(stars) DESC LIMIT $1";
-export const ALL_FILMS = "SELECT id FROM films ORDER BY title";
 export const FILMS_BY_ID = 'SELECT id, title, year, director_id AS "directorId" FROM films WHERE id IN ($1, …)';
 export const RATINGS_BY_FILM =
   "SELECT film_id AS id, avg(stars) AS average FROM ratings WHERE film_id IN ($1, …) GROUP BY film_id";
@@ -48,10 +47,6 @@ export function simulatedDatabase(onStatement: (statement: Statement) => void): 
         FILMS.toSorted((one, other) => averageOf(other.id) - averageOf(one.id))
           .slice(0, Number(limit))
           .map(({ id }) => ({ id })),
-    ],
-    [ALL_FILMS]: [
-      40,
-      () => FILMS.toSorted((one, other) => one.title.localeCompare(other.title)).map(({ id }) => ({ id })),
     ],
     [FILMS_BY_ID]: [25, (ids) => ids.flatMap((id) => films.get(id) ?? [])],
     [RATINGS_BY_FILM]: [40, (ids) => ids.filter((id) => ratings.has(id)).map((id) => ({ id, average: averageOf(id) }))],

@@ -40,8 +40,6 @@ interface Ask {
   readonly process?: number;
   /** Whether it is sent to the server with `responses: true`. */
   readonly responses?: boolean;
-  /** Whether the answer says how many resolvers were called. */
-  readonly counted?: true;
   /** What to do with the cache: `true` traces the request, "BYPASS" goes past the cache. */
   readonly cached?: true | "BYPASS";
 }
@@ -54,15 +52,7 @@ interface Answer {
 }
 
 /** Sends a GraphQL request to a process, as a browser would. */
-async function send({
-  process: index = 0,
-  responses = false,
-  user,
-  query,
-  variables,
-  cached,
-  counted,
-}: Ask): Promise<Answer> {
+async function send({ process: index = 0, responses = false, user, query, variables, cached }: Ask): Promise<Answer> {
   const site = await processes[index];
   if (site === undefined) throw new Error(`expected the index of one of ${processes.length} processes, got ${index}`);
   const headers = { "content-type": "application/json", ...(user === undefined ? {} : { "x-user": user }) };
@@ -73,7 +63,7 @@ async function send({
       resolve({ pid: site.pid, tookMs: performance.now() - startedAt, body });
     })
       .once("error", reject)
-      .end(JSON.stringify({ query, variables, extensions: { cached, counted } }));
+      .end(JSON.stringify({ query, variables, extensions: { cached } }));
   });
 }
 

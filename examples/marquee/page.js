@@ -5,9 +5,6 @@ const HOME = `query Home {
   me { watched { title } }
 }`;
 const TOP = "{ top { title year stars director { name } } }";
-const CATALOGUE = `query Catalogue {
-  catalogue { title year stars director { name } isWatched }
-}`;
 const RATE = "mutation Rate($film: ID!, $stars: Int!) { rate(film: $film, stars: $stars) { id title } }";
 const NAMES = { guest: "a guest", alice: "Alice", bob: "Bob" };
 
@@ -265,59 +262,6 @@ onClick("whole", "whole-result", async () => {
   ];
 });
 
-onClick("page", "page-result", async () => {
-  await act("clear");
-  const rows = [];
-  const open = async (user, title) => {
-    const reply = await act("ask", { query: CATALOGUE, user, counted: true });
-    const resolvers = reply.body.extensions.resolvers.toLocaleString("en");
-    rows.push([title, resolvers, sqlOf(reply), milliseconds(reply.tookMs)]);
-    return reply.body.data.catalogue;
-  };
-  const forAlice = await open("alice", "Alice, on an empty cache");
-  const forBob = await open("bob", "Bob");
-  await open("alice", "Alice again");
-  const { body } = await act("ask", { query: RATE, variables: { film: "8", stars: 10 }, user: "alice" });
-  const { title } = body.data.rate;
-  const later = await open("bob", `Bob, after ${title} was rated`);
-  await open("alice", "Alice, after that");
-  const starsOf = (films) => films.find((film) => film.title === title).stars.toFixed(2);
-  const mark = (isWatched) => element("td", {}, isWatched ? "watched" : "–");
-  const personal = forAlice.flatMap((film, nth) => {
-    if (!film.isWatched && !forBob[nth].isWatched) return [];
-    return [
-      element("tr", {}, element("th", { scope: "row" }, film.title), mark(film.isWatched), mark(forBob[nth].isWatched)),
-    ];
-  });
-  const cells = rows.map((row) => element("tr", {}, ...row.map((text) => element("td", {}, text))));
-  return [
-    element(
-      "div",
-      { class: "columns" },
-      element(
-        "div",
-        { class: "answer" },
-        element("h3", {}, "What ran"),
-        table(["Request", "Resolvers called", "SQL", "Time"], cells),
-      ),
-      element(
-        "div",
-        { class: "answer" },
-        element("h3", {}, "What differs"),
-        table(["Film", "Alice", "Bob"], personal),
-        element("p", { class: "note" }, `All ${forAlice.length} films are in one entry, which both have shared.`),
-      ),
-    ),
-    element(
-      "p",
-      { class: "note" },
-      `The rating of ${title} was ${starsOf(forBob)} and is ${starsOf(later)}: the mutation invalidates the tag `,
-      element("code", {}, "Film:8"),
-      ", and with it every entry that contains this film, as the page does. The next request builds the page again, and loads nothing but this rating.",
-    ),
-  ];
-});
-
 onClick("rate", "rate-result", async () => {
   const film = at("film").value;
   await ask("guest"); // so that the cache is warm, whatever was clicked before
@@ -407,7 +351,6 @@ async function showState() {
 
 setBusy(true); // until the first process has started
 at("query").textContent = HOME;
-at("page-query").textContent = CATALOGUE;
 at("schema").textContent = cachedFields(await (await fetch("schema.graphql")).text());
 const { store, films: choices, connections } = await showState();
 setBusy(false);

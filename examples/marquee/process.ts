@@ -2,12 +2,11 @@
  * One server process of the demo. Its parent starts it and has the database, since all processes share one, as in
  * production: a statement is sent to the parent, and its rows come back.
  */
-import type { ApolloServerPlugin } from "@apollo/server";
 import { memoryStore } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
 import type { Database } from "./database.js";
-import { type Context, createSiteCache, createSiteSchema, serveSite } from "./site.js";
+import { createSiteCache, createSiteSchema, serveSite } from "./site.js";
 
 /** From a process to its parent. */
 export type FromProcess =
@@ -39,26 +38,10 @@ const store =
   REDIS === undefined
     ? memoryStore()
     : redisStore({ client: new Redis(REDIS, { maxRetriesPerRequest: 0, enableOfflineQueue: false }) });
-/** Counts the fields that are executed, each of which calls a resolver, for requests that ask for the count. */
-const counter: ApolloServerPlugin<Context> = {
-  async requestDidStart({ request }) {
-    if (request.extensions?.counted !== true) return {};
-    let resolvers = 0;
-    return {
-      async executionDidStart() {
-        return { willResolveField: () => void resolvers++ };
-      },
-      async willSendResponse({ response: { body } }) {
-        if (body.kind !== "single") return;
-        body.singleResult.extensions = { ...body.singleResult.extensions, resolvers };
-      },
-    };
-  },
-};
 const cache = createSiteCache(store, PREFIX);
 const schema = createSiteSchema(cache, database);
 const [fields, responses] = await Promise.all([
-  serveSite(schema, cache, { responses: false, plugins: [counter] }),
+  serveSite(schema, cache, { responses: false }),
   serveSite(schema, cache, { responses: true }),
 ]);
 send({ fields, responses });

@@ -1,6 +1,6 @@
 /** The film site: its cache, its loaders, its resolvers and its server. This is the file to copy from. */
 import { readFileSync } from "node:fs";
-import { ApolloServer, type ApolloServerPlugin } from "@apollo/server";
+import { ApolloServer } from "@apollo/server";
 import { startStandaloneServer } from "@apollo/server/standalone";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { GraphQLError, type GraphQLSchema } from "graphql";
@@ -17,7 +17,6 @@ import {
 import { cachedPlugin, stringifyResult } from "graphql-cached/apollo";
 import type { Store } from "graphql-cached/store";
 import {
-  ALL_FILMS,
   type Database,
   FILMS_BY_ID,
   INSERT_RATING,
@@ -66,13 +65,6 @@ export function createSiteSchema(cache: Cache<Context>, database: Database): Gra
     maxAge: 3600,
     batch: async (ids: readonly number[]) => inOrder(ids, await database.query<Person>(PEOPLE_BY_ID, ids)),
   });
-  const watched = cache.loader({
-    name: "Watched",
-    maxAge: 300,
-    scope: "PRIVATE",
-    batch: async (users: readonly string[]) => Promise.all(users.map(watchedBy)),
-  });
-  const watchedBy = (user: string): Promise<{ id: number }[]> => database.query(WATCHED_BY_USER, [user]);
   const filmsOf = async (rows: readonly { id: number }[], context: Context): Promise<Film[]> =>
     (await Promise.all(rows.map(({ id }) => films(context).load(id)))).filter((film) => film !== null);
 
@@ -83,8 +75,6 @@ export function createSiteSchema(cache: Cache<Context>, database: Database): Gra
         if (first < 1 || first > 100) throw badInput(`first: expected an integer from 1 to 100, got ${first}`);
         return filmsOf(await database.query<{ id: number }>(TOP_FILMS, [first]), context);
       },
-      catalogue: async (_: unknown, __: unknown, context: Context) =>
-        filmsOf(await database.query<{ id: number }>(ALL_FILMS, []), context),
       // GraphQL passes an ID as text. Loaders tell 7 and "7" apart, so it is converted in one place.
       film: (_: unknown, { id }: { id: string }, context: Context) => films(context).load(Number(id)),
       me: (_: unknown, __: unknown, { userId }: Context) => (userId === undefined ? null : { id: userId }),
@@ -101,11 +91,10 @@ export function createSiteSchema(cache: Cache<Context>, database: Database): Gra
     Film: {
       stars: async ({ id }: Film, _: unknown, context: Context) => (await ratings(context).load(id))?.average,
       director: ({ directorId }: Film, _: unknown, context: Context) => people(context).load(directorId),
-      isWatched: async ({ id }: Film, _: unknown, context: Context) =>
-        context.userId !== undefined && (await watched(context).load(context.userId)).some((film) => film.id === id),
     },
     Visitor: {
-      watched: async ({ id }: { id: string }, _: unknown, context: Context) => filmsOf(await watchedBy(id), context),
+      watched: async ({ id }: { id: string }, _: unknown, context: Context) =>
+        filmsOf(await database.query<{ id: number }>(WATCHED_BY_USER, [id]), context),
     },
   };
   const schema = makeExecutableSchema({
@@ -129,15 +118,15 @@ function inOrder<Row extends { readonly id: number }>(ids: readonly number[], ro
 const badInput = (message: string): GraphQLError =>
   new GraphQLError(message, { extensions: { code: "BAD_USER_INPUT" } });
 
-/** Serves the schema on a free port and returns the URL. With `responses`, whole responses are cached as well as fields and subtrees. */
+/** Serves the schema on a free port and returns the URL. With `responses`, whole responses are cached as well as fields. */
 export async function serveSite(
   schema: GraphQLSchema,
   cache: Cache<Context>,
-  { responses, plugins = [] }: { readonly responses: boolean; readonly plugins?: ApolloServerPlugin<Context>[] },
+  { responses }: { readonly responses: boolean },
 ): Promise<string> {
   const server = new ApolloServer<Context>({
     schema,
-    plugins: [cachedPlugin(cache, { allow, responses }), ...plugins],
+    plugins: [cachedPlugin(cache, { allow, responses })],
     stringifyResult, // sends a stored response as it is stored
   });
   const { url } = await startStandaloneServer(server, {
