@@ -186,7 +186,6 @@ export const OPTION_GROUPS = {
   } satisfies Rules<PrivacyOptions>,
   limits: {
     maxKeyBytes: sizeBytes(4 * 1024 * 1024),
-    maxCopyBytes: sizeBytes(8 * 1024 * 1024),
     maxTagCombinations: count(1_000, 1, MAX_COMBINATIONS),
   } satisfies Rules<LimitOptions>,
   inspection: {

@@ -202,8 +202,6 @@ export interface PrivacyOptions {
 export interface LimitOptions {
   /** The most bytes of arguments in the keys of an execution that are not remembered from earlier ones. Default: 4 MiB. */
   readonly maxKeyBytes?: number | undefined;
-  /** The most bytes of values that are copied for a key that is asked for repeatedly; then one frozen value is shared. Default: 8 MiB. */
-  readonly maxCopyBytes?: number | undefined;
   /**
    * The most tags that templates with several lists make in an execution, and of one result. A mutation that exceeds it
    * invalidates everything. At most 10,000. Default: 1,000.

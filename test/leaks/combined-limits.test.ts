@@ -40,7 +40,7 @@ function startServer(world: World, version: string): ApolloServer<Viewer> {
     {
       version,
       identify: ({ userId }: Viewer) => userId,
-      limits: { maxKeyBytes: 5_000, maxCopyBytes: 500 },
+      limits: { maxKeyBytes: 5_000 },
     },
   );
   const notes = cache.loader<number, string, Viewer>({

@@ -2,7 +2,7 @@ import { gate, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { applyCached, type Cache, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
 import { useCached } from "graphql-cached/yoga";
-import { createYoga, type Plugin } from "graphql-yoga";
+import { createYoga } from "graphql-yoga";
 import { describe, expect, it } from "vitest";
 import { until } from "../support/redis-lab.js";
 import { serverContract } from "./contract.js";
@@ -74,33 +74,6 @@ describe("the Yoga plugin", () => {
     expect(lines).toEqual([]);
     await yoga.dispose();
     await cache.close();
-  });
-
-  it("reports once that another server answers the queries, as in proxy mode, and nothing else", async () => {
-    const ask = async (upstream: boolean, ...queries: string[]): Promise<readonly string[]> => {
-      const lines: string[] = [];
-      const cache = createCache({ logger: { info: () => undefined, warn: (line) => void lines.push(line) } });
-      const schema = applyCached(
-        makeExecutableSchema({
-          typeDefs: [cachedTypeDefs, "type Query { top: Int @cached(maxAge: 60) other: Int }"],
-          resolvers: upstream ? {} : { Query: { top: () => 7 } },
-        }),
-        cache,
-      );
-      const proxy: Plugin = {
-        onExecute: ({ setExecuteFn }) => setExecuteFn(async () => ({ data: { top: 7, first: 7, other: null } })),
-      };
-      const yoga = createYoga({ schema, plugins: [useCached(cache), ...(upstream ? [proxy] : [])] });
-      for (const query of queries) await (await yoga.fetch("http://shop/graphql", post({ query }))).json();
-      await yoga.dispose();
-      await cache.close();
-      return lines;
-    };
-    const line = expect.stringContaining("useCached: `Query.top` was answered without its resolver");
-    expect(await ask(true, "{ other }", "{ top }", "{ first: top }")).toEqual([line]);
-    expect(await ask(true, "{ first: top }")).toEqual([line]);
-    expect(await ask(true, "{ other __typename }")).toEqual([]);
-    expect(await ask(false, "{ other }", "{ top }", "{ top }")).toEqual([]);
   });
 
   it("keeps other extensions and leaves incremental responses unchanged", async () => {

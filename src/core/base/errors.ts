@@ -50,7 +50,6 @@ export const CODES = {
   CACHED_VALUE_TOO_LARGE: "A value is larger than `maxValueBytes`, so it is not cached.",
   CACHED_VALUE_EXPIRED: "A load took longer than its value is fresh, so the value is not cached.",
   CACHED_VALUE_INVALID: "A value does not match the type of its field, so it is not cached.",
-  CACHED_VALUE_MISPLACED: "A batch function returned a value in the place of another id, so it is not cached.",
   CACHED_RESULT_INVALID: "A load used the control of its result incorrectly, so it failed.",
   CACHED_ENTRY_CORRUPT: "A stored entry cannot be read; it is treated as a miss.",
   CACHED_STORE_UNAVAILABLE: "The store failed or did not reply within its time budget.",

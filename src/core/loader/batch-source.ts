@@ -1,10 +1,8 @@
 import DataLoader from "dataloader";
-import type { CachedError } from "../base/errors.js";
 import { InertControl, type ResultControl } from "../tier/request/result-control.js";
 import { type CallSignals, type EnclosingLoad, Waiters } from "../tier/request/waiters.js";
 import { type LongTick, PER_TURN } from "../tier/tick/long-tick.js";
 import type { BatchCall, CachedLoader, LoaderOptions } from "./loader-options.js";
-import { givenIds, type Placement } from "./placement.js";
 
 /** A load through the cache: who waits for it, and the control of its result. */
 interface CachedLoad {
@@ -16,8 +14,6 @@ export interface IdLoad<Id> {
   readonly id: Id;
   readonly cached: CachedLoad | undefined;
   readonly enclosing: EnclosingLoad | undefined;
-  /** Set if the value that was returned for it is misplaced. */
-  mistake?: CachedError | undefined;
   /** For DataLoader's message about a batch function that returns too few values. */
   toString(): string;
 }
@@ -30,7 +26,6 @@ export interface BatchSource<Id, Value, Context> {
   readonly loader: CachedLoader<Id, Value>;
   readonly longTick: LongTick;
   readonly isProduction: boolean;
-  readonly placement: Placement<Id, Value>;
   signals(): CallSignals | undefined;
   /** Runs a call as a part of several loads. */
   together<T>(loads: readonly EnclosingLoad[], work: () => T): T;
@@ -39,7 +34,7 @@ export interface BatchSource<Id, Value, Context> {
 export function createBatchSource<Id, Value, Context>(
   source: BatchSource<Id, Value, Context>,
 ): DataLoader<IdLoad<Id>, Value, unknown> {
-  const { options, longTick, placement } = source;
+  const { options, longTick } = source;
   const { name, batch, maxBatchSize } = options;
   return new DataLoader<IdLoad<Id>, Value, unknown>(
     (loads) => {
@@ -55,8 +50,6 @@ export function createBatchSource<Id, Value, Context>(
       if (typeof (results as { then?: unknown } | undefined)?.then !== "function") return results;
       return results.then((values) => {
         if (!isArrayLike(values) || values.length !== ids.length) return values;
-        for (const [index, mistake] of placement.mistakesIn(ids, given, values).entries())
-          (loads[index] as IdLoad<Id>).mistake = mistake;
         // Each of many results is encoded, stored and answers callers.
         return values.length <= PER_TURN ? values : (longTick.inTurns(Array.from(values)) as (Value | Error)[]);
       });
@@ -68,6 +61,13 @@ export function createBatchSource<Id, Value, Context>(
     },
   );
 }
+
+/**
+ * Returns the ids that a function of the user gets: a list of its own, which it can change without effect on what the
+ * cache takes its results for. `isFrozen`: it cannot sort or shorten them, which throws at the place of the mistake.
+ */
+export const givenIds = <Id>(ids: readonly Id[], isFrozen: boolean): readonly Id[] =>
+  isFrozen ? Object.freeze(ids.slice()) : ids.slice();
 
 /** Returns what belongs to a call for `loads`, each undefined for a load without the cache. */
 export function batchCall(

@@ -1,5 +1,4 @@
 import DataLoader from "dataloader";
-import { Deferred } from "../base/deferred.js";
 import { asError } from "../store/answers.js";
 import type { Nesting } from "../tier/read/hit.js";
 import type { Reads } from "../tier/read/reads.js";
@@ -35,11 +34,8 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
   readonly #known = new Set<string>();
   /** How many invalidations this process had made when each key was read, or last compared with them. */
   readonly #countAtRead = new Map<string, number>();
-  /** Resolves when what is asked for now is to be read. Undefined: at once. */
-  readonly #dispatched: (() => Promise<void>) | undefined;
 
-  /** `loader`: the one of the context, for the user's functions. */
-  constructor(requests: ContextRequests<Id, Value, Context>, loader: CachedLoader<Id, Value>) {
+  constructor(requests: ContextRequests<Id, Value, Context>) {
     const { options, parts } = requests.definition;
     this.name = options.name;
     this.#requests = requests;
@@ -47,8 +43,6 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     this.#invalidations = parts.invalidation.made;
     this.#countAtStart = this.#invalidations.count;
     this.#remembers = options.cache !== false;
-    const { batchScheduleFn } = options;
-    this.#dispatched = batchScheduleFn && scheduleOf(batchScheduleFn.bind(loader));
   }
 
   load(id: Id): Promise<Value> {
@@ -56,7 +50,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     if (id === undefined || id === null) return refusing(this.name).load(id as never);
     const names = this.#requests.namesOf(id);
     const tier = this.#tier;
-    if (this.#isForgotten(names)) return this.#readOnTime(id, names, "none");
+    if (this.#isForgotten(names)) return this.#read(id, names, "none");
     if (typeof names === "string") return this.#remembered(memoKeyOf(id, names), id, names, tier.loads.enclosing());
     this.#forgetInvalidated(id, names);
     const { memoKey } = names;
@@ -160,7 +154,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     const inLoad = load && this.#memoInLoads.get(memoKey, load);
     const known = (load === undefined ? this.#memo.get(memoKey) : inLoad?.value) as Promise<Value> | undefined;
     if (known === undefined) {
-      const value = this.#readOnTime(id, names, load === undefined ? "none" : "other-load");
+      const value = this.#read(id, names, load === undefined ? "none" : "other-load");
       this.#requests.remembered(value);
       if (this.#remembers && load !== undefined) this.#memoInLoads.set(memoKey, value, load, this.#tier.loads.starts);
       else if (this.#remembers) this.#memo.set(memoKey, value);
@@ -179,11 +173,6 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
   /** Whether nothing is remembered of an id: without an identity, nothing tells a PRIVATE value from that of the next caller of the same context. */
   #isForgotten(names: IdKey | LoaderBypassReason): boolean {
     return typeof names === "string" && this.#requests.policy.scope === "PRIVATE";
-  }
-
-  #readOnTime(id: Id, names: IdKey | LoaderBypassReason, nesting: Nesting): Promise<Value> {
-    if (this.#dispatched === undefined) return this.#read(id, names, nesting);
-    return this.#dispatched().then(() => this.#read(id, names, nesting));
   }
 
   #read(id: Id, names: IdKey | LoaderBypassReason, nesting: Nesting): Promise<Value> {
@@ -207,24 +196,6 @@ const hasRejected = (promise: Promise<unknown>): Promise<boolean> =>
     () => false,
     () => true,
   );
-
-/** Returns what resolves when what is asked for now is to be read, as DataLoader's `batchScheduleFn` says. Throws what that throws. */
-function scheduleOf(schedule: (dispatch: () => void) => void): () => Promise<void> {
-  let next: Promise<void> | undefined;
-  return () => {
-    if (next !== undefined) return next;
-    let hasDispatched = false;
-    const { promise, resolve } = new Deferred<void>();
-    schedule(() => {
-      hasDispatched = true;
-      // It may be called again, when others are asked for.
-      if (next === promise) next = undefined;
-      resolve();
-    });
-    if (!hasDispatched) next = promise;
-    return promise;
-  };
-}
 
 /** Returns a DataLoader for arguments that it refuses. */
 const refusing = (name: string): DataLoader<never, never> => new DataLoader(() => Promise.resolve([]), { name });

@@ -18,7 +18,6 @@ import type { IdKey, LoaderKeys } from "./loader-keys.js";
 import type { CachedLoader, LoaderOptions } from "./loader-options.js";
 import type { LoaderRule } from "./loader-rule.js";
 import { reportNear } from "./near-report.js";
-import type { Placement } from "./placement.js";
 import type { RequestSignals } from "./request-signals.js";
 import type { Observer, PartCollector, RequestStates } from "./request-states.js";
 import type { TypeShapes } from "./type-shapes.js";
@@ -45,7 +44,7 @@ export class ContextRequests<Id, Value, Context> {
     loader: CachedLoader<Id, Value>,
     identity: Identity | undefined,
   ) {
-    const { options, policy, placement, parts } = definition;
+    const { options, policy, parts } = definition;
     this.definition = definition;
     this.coordinate = options.name;
     this.policy = policy;
@@ -60,7 +59,6 @@ export class ContextRequests<Id, Value, Context> {
       loader,
       longTick: parts.longTick,
       isProduction: parts.isProduction,
-      placement,
       signals: () => parts.signals.of(options.name, context),
       together: (loads, work) => parts.tier.loads.together(loads, work),
     });
@@ -115,7 +113,6 @@ export class ContextRequests<Id, Value, Context> {
     const tags = this.#resultTags === undefined ? names.tags : new ResultTags(names.tags, this.#resultTags);
     // That of the caller now, when it asks.
     const observer = this.#observer;
-    let load: IdLoad<Id> | undefined;
     return {
       key,
       policy,
@@ -127,12 +124,8 @@ export class ContextRequests<Id, Value, Context> {
       caller: undefined,
       input: this.#isPrivate ? undefined : () => id,
       mayExist: mayExist && (() => mayExist(id)),
-      load: (waiters, result) => {
-        load = this.#idLoad(id, { waiters, result });
-        return this.#source.load(load);
-      },
+      load: (waiters, result) => this.#source.load(this.#idLoad(id, { waiters, result })),
       changed: () => (this.readIdentity() === identity ? undefined : contextChanged(coordinate, "identity")),
-      excess: () => load?.mistake && { kind: "unkeyable", error: load.mistake },
       signals: () => parts.signals.of(coordinate, this.#context),
       onRead: observer && ((report) => observer.onRead(coordinate, report, undefined, key)),
       onMiss: (entry, now) => observer?.onMiss?.({ key, policy, tags, entry, now }),
@@ -221,7 +214,6 @@ export interface LoaderDefinition<Id, Value, Context> {
   readonly names: LoaderKeys<Id>;
   readonly variantOf: () => Variant;
   readonly mayExist: ((id: Id) => Promise<boolean>) | undefined;
-  readonly placement: Placement<Id, Value>;
   readonly parts: LoaderParts;
 }
 

@@ -1,7 +1,7 @@
 import { type Clock, outsideOfRequests, within } from "../base/clock.js";
 import type { LongTick } from "../tier/tick/long-tick.js";
 import { TickBatch } from "../tier/tick/tick-batch.js";
-import { areUnchanged, givenIds } from "./placement.js";
+import { givenIds } from "./batch-source.js";
 
 /**
  * Returns a function that checks one id. The checks of a tick are one call of the guard. If it fails, returns
@@ -15,7 +15,8 @@ export function batchExistence<Id>(
   const ask = async (ids: readonly Id[]): Promise<readonly boolean[]> => {
     const given = givenIds(ids, !isProduction);
     const answers = await guard.has(given);
-    return areUnchanged(given, ids) && answers.length === ids.length ? answers : [];
+    const isUnchanged = given.length === ids.length && given.every((id, index) => Object.is(id, ids[index]));
+    return isUnchanged && answers.length === ids.length ? answers : [];
   };
   const batch = new TickBatch<Id, boolean>(
     longTick,

@@ -41,7 +41,7 @@ export class FieldLoader {
     const first = load === undefined ? this.#firstOf.get(name) : this.#firstInLoads.get(name, load)?.value;
     let value: Promise<unknown>;
     if (first === undefined || this.#mayBeInvalidated(first, request)) {
-      const own = new FirstRead(request, this);
+      const own = new FirstRead(request);
       request.ending = own;
       if (load === undefined) this.#firstOf.set(name, own);
       else this.#firstInLoads.set(name, own, load, this.#tier.loads.starts);
@@ -80,25 +80,18 @@ export interface FieldRequest extends ReadRequest {
 class FirstRead implements ReadEnding {
   readonly tags: RequestTags;
   readonly isReadOnly: boolean;
-  readonly loader: FieldLoader;
   isShared = false;
   origin: Entry | Loaded | undefined = undefined;
   hint: ResponseHint | undefined = undefined;
   decoded: DecodedToShare | undefined = undefined;
-  shared: ReadEnding["shared"] = undefined;
   /** Undefined once there is an entry that other readers get values of their own from. */
   result: Promise<unknown> | undefined = undefined;
   /** How many invalidations this process had made when the read was last compared with them. Undefined: never. */
   comparedAt: number | undefined = undefined;
 
-  constructor({ tags, policy }: ReadRequest, loader: FieldLoader) {
-    this.loader = loader;
+  constructor({ tags, policy }: ReadRequest) {
     this.tags = tags.known;
     this.isReadOnly = policy.readOnly === true;
-  }
-
-  mayCopy(bytes: number): boolean {
-    return this.loader.budget.mayCopy(bytes);
   }
 
   endWith(origin: Entry | Loaded): void {
@@ -110,18 +103,16 @@ class FirstRead implements ReadEnding {
 /** What one execution may make the cache do, beyond what grows with the request itself. See `LimitOptions`. */
 export interface ExecutionLimits {
   readonly maxKeyBytes: number;
-  readonly maxCopyBytes: number;
   readonly maxTagCombinations: number;
 }
 
 /**
  * What an execution has used of its limits. A request of a few kilobytes can name one large variable in thousands of
- * aliases, ask for one large value as often, or multiply the members of two lists. (P13)
+ * aliases, or multiply the members of two lists. (P13)
  */
 export class ExecutionBudget {
   readonly #limits: ExecutionLimits;
   #keyBytes = 0;
-  #copyBytes = 0;
   #combinations = 0;
 
   constructor(limits: ExecutionLimits) {
@@ -154,12 +145,6 @@ export class ExecutionBudget {
       `at most ${maxTagCombinations} tags of templates with several lists in one execution`,
       "maxTagCombinations",
     );
-  }
-
-  /** Counts a copy of a value that was read before. Returns whether it may be made; otherwise its readers share one. */
-  mayCopy(bytes: number): boolean {
-    this.#copyBytes += bytes;
-    return this.#copyBytes <= this.#limits.maxCopyBytes;
   }
 }
 

@@ -3,7 +3,7 @@ import { CachedError, checkOptionsObject } from "../base/errors.js";
 import { getOrMake } from "../base/multimap.js";
 import type { Variant } from "../keys/key.js";
 import { compilePolicy, type Policy, secondsDoubts } from "../policy/policy.js";
-import { batchCall } from "./batch-source.js";
+import { batchCall, givenIds } from "./batch-source.js";
 import { ContextLoader } from "./context-loader.js";
 import { ContextRequests, type LoaderDefinition, type LoaderParts } from "./context-requests.js";
 import { batchExistence } from "./existence.js";
@@ -18,7 +18,6 @@ import {
   profileMistakes,
   settingMistakes,
 } from "./loader-options.js";
-import { givenIds, Placement } from "./placement.js";
 
 /**
  * Creates a loader from a batch function, backed by the shared tier. Returns a function from a
@@ -67,7 +66,6 @@ export function createLoaderFactory<Id, Value, Context>(
     names,
     variantOf: variantSource(options, policy, versions, parts),
     mayExist: exists && batchExistence(exists, parts),
-    placement: new Placement(name, options.idOf),
     parts,
   };
   loaders.set(name, {
@@ -149,7 +147,7 @@ function callerLoader<Id, Value, Context>(
     if (known !== undefined) return known;
     const made =
       policy.maxAgeMs > 0
-        ? new ContextLoader(requestsOf(definition, context, loader, caller), loader)
+        ? new ContextLoader(requestsOf(definition, context, loader, caller))
         : uncachedLoader(definition, context, loader, caller);
     loaders.set(caller, made);
     if (loaders.size > MAX_IDENTITIES) loaders.delete(loaders.keys().next().value);
@@ -193,8 +191,6 @@ function uncachedLoader<Id, Value, Context>(
 ): CachedLoader<Id, Value> {
   const { requestStates, longTick } = parts;
   const { name, batch, cacheKeyFn, maxBatchSize } = options;
-  // DataLoader's own schedule would stop with fake timers.
-  const { batchScheduleFn = (dispatch: () => void) => longTick.afterTick(dispatch) } = options;
   const isPrivate = policy.scope === "PRIVATE";
   // Nothing tells a PRIVATE value of an unknown caller from that of the next one.
   const cache = isPrivate && caller === undefined ? false : (options.cache ?? true);
@@ -207,7 +203,8 @@ function uncachedLoader<Id, Value, Context>(
     {
       name,
       cache,
-      batchScheduleFn: batchScheduleFn.bind(loader),
+      // DataLoader's own schedule would stop with fake timers.
+      batchScheduleFn: (dispatch) => longTick.afterTick(dispatch),
       ...(cacheKeyFn === undefined ? {} : { cacheKeyFn }),
       ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
     },

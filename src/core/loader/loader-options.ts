@@ -3,7 +3,6 @@ import type { Meanings } from "../base/option-names.js";
 import { GENERAL_SETTINGS, MEANINGS, type PolicySettings, settingsMistakes } from "../policy/policy.js";
 import type { ResultControl } from "../tier/request/result-control.js";
 import type { ExistenceGuard } from "./existence.js";
-import type { IdOf } from "./placement.js";
 
 /** A DataLoader of one request, backed by the shared tier. */
 export interface CachedLoader<Id, Value> {
@@ -64,21 +63,10 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
   /** The maximum number of ids per call of `batch`. Default: no limit. */
   readonly maxBatchSize?: number;
   /**
-   * Returns the id that a value has. A value with another id than the one that it was loaded by is reported and not stored.
-   * False: the ids of values are not those of the loader. Default: the property `id`, if the first values show that it is
-   * what they are loaded by, and among the ids of one call.
-   */
-  readonly idOf?: IdOf<Value>;
-  /**
    * Whether a request remembers what it has read. False: each `load` asks the shared cache again, and
    * `prime` has no effect. Default: true.
    */
   readonly cache?: boolean;
-  /**
-   * Called once for the ids of a request that are asked for together; reads them when it calls
-   * `dispatch`. Called with the loader of the request as `this`. Default: at the end of the tick.
-   */
-  readonly batchScheduleFn?: (dispatch: () => void) => void;
   /**
    * The GraphQL type of the values. A release in which the type has another shape keeps entries of
    * its own. Default: none; then set `version`, and change it whenever the values change.
@@ -100,9 +88,7 @@ const OWN_OPTIONS: Readonly<Record<OwnOption, (value: unknown) => string | undef
     typeof (value as { readonly has?: unknown } | null)?.has === "function"
       ? undefined
       : "an object with the method has",
-  batchScheduleFn: aFunction,
   maxBatchSize: (value) => (Number.isInteger(value) && (value as number) >= 1 ? undefined : "an integer of at least 1"),
-  idOf: (value) => (typeof value === "function" || value === false ? undefined : "a function or false"),
   cache: (value) =>
     typeof value === "boolean" ? undefined : "true or false, whether a request remembers what it has read",
   type: (value) => (typeof value === "string" && value !== "" ? undefined : "the name of a GraphQL type"),

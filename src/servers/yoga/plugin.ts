@@ -1,6 +1,5 @@
-import type { GraphQLSchema } from "graphql";
+import type { DocumentNode, GraphQLSchema } from "graphql";
 import type { Cache } from "../../cache.js";
-import { type ExecutedOperation, UnaskedFields } from "../../core/directive/run/unasked-fields.js";
 import { endWith, isOrdinary, isSingle } from "../../core/responses/execute.js";
 import type { ResponsesOptions } from "../../core/responses/options.js";
 import type { Operation, ResponseExecution } from "../../core/responses/response-execution.js";
@@ -21,7 +20,6 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
   const adapter = openAdapter(cache, options, "useCached", ["responses", "edge"], true);
   const { parts, responses, edge } = adapter;
   parts.contextReads.collectByRequest();
-  const unasked = new UnaskedFields(parts, "useCached");
   /** The headers of responses that are not sent yet, by request. A batch has one response, which gets none. */
   const headersOf = new WeakMap<object, Readonly<Record<string, string>>>();
   const atEdgeOf = new WeakMap<object, EdgeResponse>();
@@ -44,7 +42,6 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
     onExecute({ args, executeFn, setExecuteFn }) {
       const context = args.contextValue as YogaContext | null | undefined;
       const trace = context == null ? undefined : traceOf(parts, context, requestedTrace(context.params?.extensions));
-      let isServed = false;
       const executeWith = async (given: Execution["args"], atEdge: EdgeResponse | undefined): Promise<unknown> => {
         const operation = operationOf(given);
         if (operation === undefined) return executeFn?.(given);
@@ -64,7 +61,6 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
         if (responses === undefined || begun === undefined) return execute();
         if (begun.kind === "execute")
           return endWith(begun.execution, responses, operation, () => execute(begun.execution) as Promise<object>);
-        isServed = true;
         const result = unreadResultOf(begun.response);
         atEdge?.served(begun, result);
         return result;
@@ -81,16 +77,12 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
           if (atEdge !== undefined) atEdgeOf.set(request, atEdge);
           return executeWith(given, atEdge);
         });
-      if (trace === undefined && responses === undefined && (unasked.isDecided || args.document === undefined))
-        return undefined;
+      if (trace === undefined && responses === undefined) return undefined;
       return {
         async onExecuteDone(executed) {
           const { result } = executed;
-          if (isSingle(result)) {
-            if (responses !== undefined && typeof context === "object" && context !== null) responses.ended(context);
-            if (!isServed && !unasked.isDecided && args.schema !== undefined && args.document !== undefined)
-              unasked.check(args as ExecutedOperation, result.data);
-          }
+          if (responses !== undefined && isSingle(result) && typeof context === "object" && context !== null)
+            responses.ended(context);
           if (context != null && trace !== undefined) await addTrace(executed, context, trace);
         },
       };
@@ -132,9 +124,11 @@ interface YogaContext {
 interface Execution {
   readonly args: {
     readonly contextValue?: unknown;
+    readonly schema?: GraphQLSchema;
+    readonly document?: DocumentNode;
     readonly operationName?: string | null | undefined;
     readonly variableValues?: Readonly<Record<string, unknown>> | null | undefined;
-  } & Partial<ExecutedOperation>;
+  };
   /** What executes the operation, and replaces that. */
   readonly executeFn?: ((args: Execution["args"]) => unknown) | undefined;
   setExecuteFn?(executeFn: (args: Execution["args"]) => unknown): void;

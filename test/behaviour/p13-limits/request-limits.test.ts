@@ -106,31 +106,6 @@ describe("a small request", () => {
     expect(() => create(10_001)).toThrow("`limits.maxTagCombinations`: expected an integer from 1 to 10000, got 10001");
   });
 
-  it("cannot have one value copied for each of its aliases: from a bound on, they share a frozen one", async () => {
-    const seen = new Set<unknown>();
-    const text = "x".repeat(1_000);
-    const { ask } = memoryWorld().process(
-      "type Query { page: Page @cached(maxAge: 60) } type Page { text: String }",
-      {
-        Query: { page: () => ({ text }) },
-        Page: {
-          text: (page: { text: string }) => {
-            seen.add(page);
-            return page.text;
-          },
-        },
-      },
-      { limits: { maxCopyBytes: 10_000 } },
-    );
-    const query = `{ ${Array.from({ length: 500 }, (_, n) => `a${n}: page { text }`).join(" ")} }`;
-    for (let round = 0; round < 2; round++) {
-      seen.clear();
-      expect(Object.keys((await dataOf(ask(query))) as object)).toHaveLength(500);
-      expect(seen.size).toBeLessThan(15);
-      await settle();
-    }
-  });
-
   it("cannot have one large variable copied into the keys of all its aliases", async () => {
     const { ask, outcomes } = memoryWorld().process(
       "type Query { find(text: String, nth: Int): Int @cached(maxAge: 60) }",

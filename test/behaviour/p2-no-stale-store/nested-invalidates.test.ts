@@ -190,14 +190,4 @@ describe("tags of a schema that do not match", () => {
       "@invalidates on `Movies.rate`: no cached field has a tag like `Movies:{$args.id}`",
     );
   });
-
-  it("are reported if fields have what no mutation of the schema invalidates, unless it invalidates nothing", () => {
-    const query =
-      'type Query { top(id: ID): Int @cached(maxAge: 9, tags: ["Movie:{$args.id}", "Top", "Stars"]) other: Int @cached(maxAge: 9, tags: ["Top"]) }';
-    const lines = logOf(`${query} type Mutation { rate(id: ID): Int @invalidates(tags: ["Movie:{$args.id}"]) }`);
-    expect(lines).toEqual([
-      "info graphql-cached: no @invalidates of the schema has a tag like `Stars` (Query.top), `Top` (Query.other, Query.top); only cache.invalidateTags can invalidate them",
-    ]);
-    expect(logOf(query)).toEqual([]);
-  });
 });

@@ -83,7 +83,7 @@ function outcome(make: () => unknown): unknown {
 const requestStates = new RequestStates(
   {} as Reads,
   { count: 0, hasChangedSince: () => false },
-  { maxKeyBytes: 1_000_000, maxCopyBytes: 1_000_000, maxTagCombinations: 1_000_000 },
+  { maxKeyBytes: 1_000_000, maxTagCombinations: 1_000_000 },
 );
 
 describe("the names of field calls", () => {

@@ -9,7 +9,7 @@ import { NO_TAGS, type ReadEnding } from "../../../src/core/tier/request/request
 const entry = { state: "value" } as Entry;
 const loaded = { kind: "loaded" } as Loaded;
 
-const LIMITS = { maxKeyBytes: 1_000_000, maxCopyBytes: 1_000_000, maxTagCombinations: 1_000 };
+const LIMITS = { maxKeyBytes: 1_000_000, maxTagCombinations: 1_000 };
 
 /** A field loader, and what it has passed on for those who read a key again. */
 function createLoader() {

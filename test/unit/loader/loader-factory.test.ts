@@ -1,4 +1,4 @@
-import { FakeClock, settle } from "@graphql-cached/testing";
+import { FakeClock } from "@graphql-cached/testing";
 import { type BatchCall, createCache, memoryStore } from "graphql-cached";
 import { describe, expect, it, vi } from "vitest";
 
@@ -259,51 +259,6 @@ describe("the DataLoader options of cache.loader", () => {
     expect(await films.load(object)).toBe("object object");
   });
 
-  it("read the ids of a request together when batchScheduleFn dispatches them", async () => {
-    const dispatches: (() => void)[] = [];
-    const { calls, loader } = createSite({ batchScheduleFn: (dispatch: () => void) => void dispatches.push(dispatch) });
-    const context = {};
-    const first = loader(context).load(1);
-    await settle();
-    const second = loader(context).load(2);
-    await settle();
-    expect([dispatches.length, calls.length]).toEqual([1, 0]);
-    dispatches[0]?.();
-    expect(await Promise.all([first, second])).toEqual(["film 1, load 1", "film 2, load 1"]);
-    expect(calls).toEqual([[1, 2]]);
-  });
-
-  it("wait for the schedule of their own batch if that of an earlier one dispatches twice", async () => {
-    const dispatches: (() => void)[] = [];
-    const { calls, loader } = createSite({ batchScheduleFn: (dispatch: () => void) => void dispatches.push(dispatch) });
-    const context = {};
-    const first = loader(context).load(1);
-    dispatches[0]?.();
-    await first;
-    const second = loader(context).load(2);
-    dispatches[0]?.();
-    const third = loader(context).load(3);
-    expect(dispatches).toHaveLength(2);
-    dispatches[1]?.();
-    expect(await Promise.all([second, third])).toHaveLength(2);
-    expect(calls).toEqual([[1], [2, 3]]);
-  });
-
-  it("read ids in a batch of their own after those that batchScheduleFn has dispatched at once, or has failed to schedule", async () => {
-    let schedules = 0;
-    const { calls, loader } = createSite({
-      batchScheduleFn: (dispatch: () => void) => {
-        if (++schedules === 1) throw new Error("cannot schedule");
-        dispatch();
-      },
-    });
-    const context = {};
-    expect(() => loader(context).load(1)).toThrow("cannot schedule");
-    expect(await loader(context).load(1)).toBe("film 1, load 1");
-    expect(await loader(context).load(2)).toBe("film 2, load 2");
-    expect([schedules, calls]).toEqual([3, [[1], [2]]]);
-  });
-
   it("apply to a loader that is not cached", async () => {
     const { calls, loader } = createSite({ maxAge: 0, cache: false });
     await loader({}).loadMany([1, 1]);
@@ -311,8 +266,8 @@ describe("the DataLoader options of cache.loader", () => {
   });
 
   it("are refused if they have the wrong type", () => {
-    expect(() => createSite({ cache: "no", batchScheduleFn: 1 })).toThrow(
-      'cache.loader("Film"): `batchScheduleFn`: expected a function, got 1; `cache`: expected true or false, whether a request remembers what it has read, got "no"',
+    expect(() => createSite({ cache: "no" })).toThrow(
+      'cache.loader("Film"): `cache`: expected true or false, whether a request remembers what it has read, got "no"',
     );
   });
 
@@ -332,14 +287,10 @@ describe("the DataLoader options of cache.loader", () => {
           callers.push(this);
           return ids.map(String);
         },
-        batchScheduleFn(dispatch: () => void) {
-          callers.push(this);
-          queueMicrotask(dispatch);
-        },
       });
       const context = {};
       await loader(context).load(1);
-      expect(callers.map((caller) => caller === loader(context))).toEqual([true, true]);
+      expect(callers.map((caller) => caller === loader(context))).toEqual([true]);
       expect(loader(context).name).toBe("Film");
     },
   );

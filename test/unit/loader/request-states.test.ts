@@ -7,7 +7,7 @@ import type { Reads } from "../../../src/core/tier/read/reads.js";
 import { NO_TAGS } from "../../../src/core/tier/request/request.js";
 import { collectGarbage } from "../../support/collect-garbage.js";
 
-const LIMITS = { maxKeyBytes: 1_000_000, maxCopyBytes: 1_000_000, maxTagCombinations: 1_000 };
+const LIMITS = { maxKeyBytes: 1_000_000, maxTagCombinations: 1_000 };
 const NO_INVALIDATIONS = { count: 0, hasChangedSince: () => false };
 const newRequestStates = (): RequestStates => new RequestStates({} as Reads, NO_INVALIDATIONS, LIMITS);
 const executionOf = (owner: object, signal?: object): Execution => ({ owner, signal });

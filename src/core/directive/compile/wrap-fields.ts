@@ -15,7 +15,7 @@ import { type EntityTagsOptions, EntityTypes, resolveEntityTags } from "../entit
 import { resolveIdFields } from "../entities/id-fields.js";
 import { existenceChecks, type FieldExistence } from "../existence/field-existence.js";
 import { CacheControlHints, type CacheControlOptions, resolveCacheControl } from "../hints/cache-control.js";
-import { reportAdvice, reportUnmatchedTags } from "../invalidation/tag-advice.js";
+import { reportUnmatchedTags } from "../invalidation/unmatched-tags.js";
 import { cachedResolver, type FieldFunctions, requestFactoryOf } from "../run/cached-field.js";
 import { asField, cachedReference, collectingResolver, invalidatingResolver } from "../run/cached-resolver.js";
 import { type PoliciesOption, resolvePolicies } from "./apply-options.js";
@@ -95,7 +95,6 @@ export function applyCached(
   if (fields.length > 0)
     parts.knownTags.addSchema([...fields.flatMap(({ tags }) => tags), ...(entities?.templates() ?? [])]);
   reportUnmatchedTags(rules, parts, entities);
-  reportAdvice(schema, rules, parts, idFields);
   const appliedWith = JSON.stringify({
     ...names,
     cacheControl: cacheControl ?? false,

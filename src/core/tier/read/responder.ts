@@ -4,7 +4,7 @@ import type { Entry } from "../../store/entry.js";
 import { type Channel, subjectOf } from "../../telemetry/channel.js";
 import type { BypassReason, ReadOutcome } from "../../telemetry/events.js";
 import { type DecodedValue, decodeFailure } from "../entry/entry-decoder.js";
-import { freezePlain } from "../entry/freeze-plain.js";
+
 import type { UnleasedLoads } from "../lease/load-sharing.js";
 import { freshMsOf, isUnshareable, type Loaded, type LoadedValue } from "../request/loaded.js";
 import {
@@ -44,7 +44,6 @@ export class Responder {
     const { origin } = first;
     if (belongsToFirst()) return this.#respondAlone(request, origin as Loaded);
     if (first.hint !== undefined) request.onHint?.(first.hint);
-    if (first.shared !== undefined) return first.shared.value;
     const isPrimitive = (typeof value !== "object" || value === null) && typeof value !== "function";
     if (isPrimitive && result !== undefined) return value;
     if (origin !== undefined && !("kind" in origin)) {
@@ -53,19 +52,13 @@ export class Responder {
       } else {
         // How many more readers there will be is not known, so none of them is the last.
         const decoded = this.#parts.decoder.decodeForMany(request, origin, first);
-        if (decoded.kind === "value") return this.#ownOrShared(first, decoded.value, origin.body.length);
+        if (decoded.kind === "value") return decoded.value;
       }
     } else if (origin?.kind === "loaded" && origin.content !== undefined) {
       const copy = this.#copyOf(request, origin);
-      if (copy !== UNCOPIED) return this.#ownOrShared(first, copy, origin.content.length);
+      if (copy !== UNCOPIED) return copy;
     }
     return this.bypass(request, "UNCACHEABLE", false);
-  }
-
-  /** Returns a copy of a value, which later readers share if no more may be made. */
-  #ownOrShared(first: ReadEnding, copy: unknown, bytes: number): unknown {
-    if (!first.mayCopy(bytes)) first.shared = { value: freezePlain(copy) };
-    return copy;
   }
 
   /**

@@ -184,10 +184,6 @@ export interface ReadEnding extends DecodedHolder {
   hint: ResponseHint | undefined;
   /** Whether the key has been read again, so that copies of the value are wanted. */
   readonly isShared: boolean;
-  /** The frozen value that further readers share, once no more copies may be made. */
-  shared?: { readonly value: unknown } | undefined;
-  /** Returns whether a copy of so many bytes may be made. */
-  mayCopy(bytes: number): boolean;
   /** Sets `origin`. */
   endWith(origin: Entry | Loaded): void;
 }
