@@ -6,7 +6,6 @@ import { KnownResolvers } from "./core/base/known-resolvers.js";
 import { VERSION } from "./core/base/version.js";
 import { createPacking } from "./core/codec/packing.js";
 import { keyFormsOf } from "./core/codec/value-type.js";
-import { isAuthName } from "./core/directive/permissions/auth-names.js";
 import { createKeySpace } from "./core/keys/key.js";
 import { KnownTags } from "./core/keys/known-tags.js";
 import { type TagNormalizer, tagNormalizer } from "./core/keys/tag-template.js";
@@ -125,8 +124,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   const isShared = options.store !== undefined && options.store.isShared !== false;
   const fleet = new Fleet({ ...base, counters, store: { reports: store.reports, isShared }, identity });
   const requestStates = new RequestStates(tier, invalidation.made, options);
-  const { profiles, defaults, identify, authDirectives, requireScope, isProduction, leaseWaitMs, errorBackoffMs } =
-    options;
+  const { profiles, defaults, identify, isProduction, leaseWaitMs, errorBackoffMs } = options;
   const contextWatch = new ContextWatch(
     channel,
     options.sharedContextKeys,
@@ -155,8 +153,6 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     profiles,
     defaults,
     identify,
-    isAuthDirective: authDirectives === undefined ? isAuthName : (name) => authDirectives.includes(name),
-    requireScope,
     contextWatch,
     contextReads,
     rules: new AppliedRules(),

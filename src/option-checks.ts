@@ -179,8 +179,6 @@ export const OPTION_GROUPS = {
     purgeTimeoutMs: durationMs(2_000, 1),
   } satisfies Rules<InvalidationOptions>,
   privacy: {
-    requireScope: flag,
-    authDirectives: names(undefined),
     warnOnContextReads: flag,
     sharedContextKeys: names([]),
   } satisfies Rules<PrivacyOptions>,

@@ -179,16 +179,6 @@ export interface InvalidationOptions {
 
 /** What is checked so that private data is not shared. */
 export interface PrivacyOptions {
-  /**
-   * Whether every field with `@cached` has to declare its `scope`. Default: true if the schema has any auth mark, such as
-   * `@auth`.
-   */
-  readonly requireScope?: boolean | undefined;
-  /**
-   * The directives that restrict who may see a field, without `@`, such as `["members"]`. Default: those whose name says so,
-   * such as `@auth`, `@hasRole` and `@isAuthenticated`.
-   */
-  readonly authDirectives?: readonly string[] | undefined;
   /** Warn when a PUBLIC field reads a context property that is not part of its key. Default: true unless NODE_ENV is production. */
   readonly warnOnContextReads?: boolean | undefined;
   /** Context properties that are the same for every caller, such as `["db", "log"]`. Default: none. */

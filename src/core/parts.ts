@@ -102,10 +102,6 @@ export interface CacheParts {
   readonly requestFactories: Map<string, RequestFactory>;
   readonly identify: ((context: never) => unknown) | undefined;
   readonly contextWatch: ContextWatch;
-  /** Returns whether a directive restricts who may see a field. */
-  readonly isAuthDirective: (name: string) => boolean;
-  /** Whether every cached field has to declare its scope. Undefined: if the schema has any auth mark. */
-  readonly requireScope: boolean | undefined;
   /** What it has found, until it is logged. Adapters log it when a request has ended. */
   readonly contextReads: Pick<ContextReadLog, "collectByRequest" | "flush">;
   readonly live: LiveParts;

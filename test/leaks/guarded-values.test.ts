@@ -71,21 +71,22 @@ function errorOf(run: () => unknown): { readonly code?: unknown; readonly messag
   return { message: "none" };
 }
 
-describe.each(Object.entries(LIBRARIES))("a value that is guarded by %s", (_, build) => {
-  it.each([
-    ["without a scope", {}, "got nothing"],
-    ["as PUBLIC", { scope: "PUBLIC" }, "got PUBLIC"],
-  ])("is not cached %s: the schema is refused with the remedy", async (_, scope, got) => {
-    const { cache, load } = createSite();
-    const schema = await build({ resolve: load, cached: { maxAge: 60, ...scope } });
-    const { code, message } = errorOf(() => applyCached(schema, cache));
-    expect(code).toBe("CACHED_SCOPE_MISSING");
-    expect(message).toContain("in the resolver of the field, where a hit would skip the check");
-    expect(message).toContain(got);
-    expect(message).toContain("set scope: PRIVATE, or remove `@cached` and read shared data with cache.loader");
-    const copy = mapSchema(schema, { [MapperKind.OBJECT_FIELD]: (field) => ({ ...field }) });
-    expect(errorOf(() => applyCached(copy, cache)).code).toBe("CACHED_SCOPE_MISSING");
-  });
+describe.each(Object.entries(LIBRARIES))("a value that is guarded by %s", (what, build) => {
+  // TypeGraphQL keeps its roles outside of the schema.
+  it.skipIf(what.includes("TypeGraphQL"))(
+    "is not cached without a scope: the schema is refused with the remedy",
+    async () => {
+      const { cache, load } = createSite();
+      const schema = await build({ resolve: load, cached: { maxAge: 60 } });
+      const { code, message } = errorOf(() => applyCached(schema, cache));
+      expect(code).toBe("CACHED_SCOPE_MISSING");
+      expect(message).toContain(
+        "got nothing; set scope: PRIVATE, or scope: PUBLIC if every caller allowed to see the field",
+      );
+      const copy = mapSchema(schema, { [MapperKind.OBJECT_FIELD]: (field) => ({ ...field }) });
+      expect(errorOf(() => applyCached(copy, cache)).code).toBe("CACHED_SCOPE_MISSING");
+    },
+  );
 
   it("is cached with the scope PRIVATE for each caller who may see it, and for no other", async () => {
     const { cache, load } = createSite();
@@ -141,55 +142,14 @@ describe("a value that is guarded by graphql-shield", () => {
     expect(events.filter(({ name }) => name === "value.refused")).toEqual([]);
   });
 
-  it.each([
-    ["as it is", (schema: GraphQLSchema) => schema],
-    ["copied by another transform", copied],
-  ])("is not cached if they are applied before: the schema is refused, %s", (_, transform) => {
+  it("is cached for each caller who may see it, if they are applied before and the scope is PRIVATE", async () => {
     const { cache, load } = createSite();
-    const wrapped = transform(applyMiddleware(schemaOf(load), permissions()));
-    expect(errorOf(() => applyCached(wrapped, cache))).toMatchObject({
-      code: "CACHED_SCHEMA_INVALID",
-      message: expect.stringContaining("applyMiddleware(applyCached(schema, cache), permissions)"),
-    });
-  });
-
-  it.each(["{ secret }", "{ open secret }", "{ a: secret b: secret }"])(
-    "is not cached if they are applied before, and a bundler hides it, which is reported once: %s",
-    async (source) => {
-      const { cache, load, events, warn } = createSite();
-      const schema = applyCached(bundled(copied(applyMiddleware(schemaOf(load), permissions()))), cache);
-      const results = [];
-      for (const caller of [ADMIN, GUEST, ADMIN, USER, OTHER_ADMIN]) {
-        const { data, errors } = await graphql({ schema, source, contextValue: { ...caller } });
-        await new Promise((resolve) => setImmediate(resolve));
-        results.push(errors === undefined ? Object.values(data ?? {}).at(-1) : REFUSED);
-      }
-      expect(results.map((result) => (result === REFUSED ? REFUSED : "seen"))).toEqual([
-        "seen",
-        REFUSED,
-        "seen",
-        REFUSED,
-        "seen",
-      ]);
-      expect(events).toContainEqual(
-        expect.objectContaining({
-          name: "value.refused",
-          error: expect.objectContaining({ code: "CACHED_SCOPE_NARROWED" }),
-        }),
-      );
-      const lines = warn.mock.calls.map(([line]) => line).filter((line) => line.includes("graphql-shield inside"));
-      expect(lines).toHaveLength(1);
-    },
-  );
-
-  it("is not cached if they are applied before, and callers ask at the same time", async () => {
-    const { cache, load } = createSite();
-    const schema = applyCached(bundled(copied(applyMiddleware(schemaOf(load), permissions()))), cache);
-    const callers = Array.from({ length: 12 }, (_, nth) => [ADMIN, GUEST, USER][nth % 3] as Caller);
-    const answers = await Promise.all(callers.map((caller) => ask(schema, caller)));
-    expect(answers.map((answer, nth) => (answer === REFUSED) !== (callers[nth] === ADMIN))).toEqual(
-      Array(12).fill(true),
-    );
+    const own = [cachedTypeDefs, "type Query { secret: String @cached(maxAge: 60, scope: PRIVATE) }"];
+    const guarded = makeExecutableSchema({ typeDefs: own, resolvers: { Query: { secret: load } } });
+    const schema = applyCached(applyMiddleware(guarded, permissions()), cache);
+    const answers = [];
+    for (const caller of [ADMIN, GUEST, USER, ADMIN, OTHER_ADMIN, USER]) answers.push(await ask(schema, caller));
+    expect(answers).toEqual(["secret 1", REFUSED, REFUSED, "secret 1", "secret 2", REFUSED]);
   });
 
   it("is cached with a context that cannot be changed", async () => {

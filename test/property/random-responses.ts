@@ -211,7 +211,6 @@ export async function differences(
         ...shared.options(random),
         logger: quiet,
         identify: ({ user }) => user,
-        privacy: { requireScope: false },
         onEvent: (event) => {
           if (event.name === "entry.served" && event.coordinate === "responses" && event.outcome === "hit") hits++;
         },

@@ -42,7 +42,7 @@ function open(server: SiteOptions["server"], options: Partial<SiteOptions> = {})
     Parent: { resolved: (_: unknown, __: unknown, { user }: { user?: string }) => user?.length ?? 0 },
   };
   const logger = { info: (line: string) => lines.push(line), warn: (line: string) => lines.push(line) };
-  const cache = { logger, privacy: { requireScope: false }, ...options.cache };
+  const cache = { logger, ...options.cache };
   return { ...openSite({ typeDefs, resolvers, server, ...options, cache }), held, lines, executions: () => executions };
 }
 

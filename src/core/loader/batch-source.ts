@@ -2,6 +2,7 @@ import DataLoader from "dataloader";
 import { InertControl, type ResultControl } from "../tier/request/result-control.js";
 import { type CallSignals, type EnclosingLoad, Waiters } from "../tier/request/waiters.js";
 import { type LongTick, PER_TURN } from "../tier/tick/long-tick.js";
+import { givenIds } from "./existence.js";
 import type { BatchCall, CachedLoader, LoaderOptions } from "./loader-options.js";
 
 /** A load through the cache: who waits for it, and the control of its result. */
@@ -61,13 +62,6 @@ export function createBatchSource<Id, Value, Context>(
     },
   );
 }
-
-/**
- * Returns the ids that a function of the user gets: a list of its own, which it can change without effect on what the
- * cache takes its results for. `isFrozen`: it cannot sort or shorten them, which throws at the place of the mistake.
- */
-export const givenIds = <Id>(ids: readonly Id[], isFrozen: boolean): readonly Id[] =>
-  isFrozen ? Object.freeze(ids.slice()) : ids.slice();
 
 /** Returns what belongs to a call for `loads`, each undefined for a load without the cache. */
 export function batchCall(

@@ -1,5 +1,4 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { inspect } from "node:util";
 import { isObjectPrototype } from "../base/built-in.js";
 import { disableStorage } from "../base/clock.js";
 import type { Channel } from "../telemetry/channel.js";
@@ -12,16 +11,17 @@ import type { Channel } from "../telemetry/channel.js";
  * Proxy, because a Proxy is a different object: whatever is keyed by the context (a WeakMap of
  * DataLoaders, `===`, #private fields) would stop matching. The asynchronous context identifies the
  * running load, so reads by concurrent code are not reported. Frozen contexts and contexts that are
- * not objects are not watched. A watched context is printed as if it was not.
+ * not objects are not watched.
  */
 export class ContextWatch {
   readonly #channel: Channel;
   readonly #sharedKeys: readonly string[];
   readonly #watchesLoads: boolean;
-  readonly #running = new AsyncLocalStorage<WatchedLoad | typeof PAUSED | undefined>();
+  readonly #running = new AsyncLocalStorage<WatchedLoad | undefined>();
   /** Whether anything was ever watched: asking for the running load costs something. */
   #isUsed = false;
-  readonly #watched = new WeakMap<object, WatchedContext>();
+  /** The properties of each context that are watched. */
+  readonly #watched = new WeakMap<object, Set<PropertyKey>>();
   readonly #reported = new Set<string>();
 
   constructor(channel: Channel, sharedKeys: readonly string[], watchesLoads: boolean) {
@@ -45,45 +45,34 @@ export class ContextWatch {
 
   /** Runs `read` without reporting what it reads. */
   pause<T>(read: () => T): T {
-    return this.#isUsed ? this.#running.run(PAUSED, read) : read();
+    return this.#isUsed ? this.#running.run(undefined, read) : read();
   }
 
   /** Watches all properties that a context has now, as far as they can be watched. */
   #watch(context: object): void {
-    const known = this.#watched.get(context);
-    if (known !== undefined) {
-      this.#watchNew(context, known, new Set());
-      return;
-    }
-    const watched: WatchedContext = { replaced: new Map(), names: new Set() };
-    this.#watched.set(context, watched);
-    this.#watchNew(context, watched, Object.isExtensible(context) ? inheritedNames(context) : new Set());
-  }
-
-  #watchNew(context: object, watched: WatchedContext, inherited: ReadonlySet<string>): void {
     const onRead = (property: PropertyKey): void => this.#onRead(property);
-    const { replaced, names } = watched;
-    const isFirst = names.size === 0;
+    const known = this.#watched.get(context);
+    const names = known ?? new Set<PropertyKey>();
+    this.#watched.set(context, names);
+    const inherited = known === undefined && Object.isExtensible(context) ? inheritedNames(context) : [];
     try {
       for (const property of Reflect.ownKeys(context)) {
         if (names.has(property) || isOfLibrary(context, property)) continue;
         names.add(property);
-        watchOwn(context, property, onRead, replaced);
+        watchOwn(context, property, onRead);
       }
       for (const property of inherited) {
         names.add(property);
-        watchInherited(context, property, onRead, replaced);
+        watchInherited(context, property, onRead);
       }
-      if (isFirst && Object.isExtensible(context)) printUnwatched(context, replaced);
     } catch {
       // Exotic contexts, such as a Proxy that rejects definitions, stay unwatched.
     }
   }
 
-  /** A context that is watched itself was read. A batch function can be called by any of those that have asked it for something. */
   #onRead(name: PropertyKey): void {
     const load = this.#running.getStore();
-    if (load === undefined || load === PAUSED) return;
+    if (load === undefined) return;
     const property = String(name);
     if (load.keyProperties.includes(property) || this.#sharedKeys.includes(property)) return;
     const { coordinate } = load;
@@ -94,68 +83,29 @@ export class ContextWatch {
   }
 }
 
-/** Returns an object behind a Proxy that reports the names that are read, whether they exist or not, and reads of all names. */
-export const reportingReads = <T extends object>(
-  target: T,
-  onName: (property: PropertyKey) => void,
-  onAll: () => void,
-): T =>
-  new Proxy(target, {
-    get(_target, property) {
-      onName(property);
-      return Reflect.get(target, property) as unknown;
-    },
-    has(_target, property) {
-      onName(property);
-      return Reflect.has(target, property);
-    },
-    getOwnPropertyDescriptor(_target, property) {
-      onName(property);
-      return Reflect.getOwnPropertyDescriptor(target, property);
-    },
-    ownKeys() {
-      onAll();
-      return Reflect.ownKeys(target);
-    },
-    set: (_target, property, value) => Reflect.set(target, property, value),
-  });
-
 /** A running load of a public value, and the properties of the context that are part of its key. */
 interface WatchedLoad {
   readonly coordinate: string;
   readonly keyProperties: readonly string[];
 }
 
-/** In the place of a load: what is read now is not read by it. */
-const PAUSED = "paused";
-
 /** Bounds the memory of past reports: a context with one property per user would otherwise exhaust it. */
 const MAX_REPORTS = 1_000;
 
 type OnRead = (property: PropertyKey) => void;
 
-interface WatchedContext {
-  readonly replaced: Watched;
-  readonly names: Set<PropertyKey>;
-}
-
-/** What each accessor of the watch has replaced: a property of the context, or nothing if that is inherited. */
-type Watched = Map<unknown, () => PropertyDescriptor | undefined>;
-
-function watchOwn(context: object, property: PropertyKey, onRead: OnRead, watched: Watched): void {
+function watchOwn(context: object, property: PropertyKey, onRead: OnRead): void {
   const own = Object.getOwnPropertyDescriptor(context, property);
   if (own === undefined || !own.configurable) return;
   const { get, set, enumerable = false } = own;
   let { value } = own as { value: unknown };
   const isField = "value" in own;
-  const watchedGet = function (this: object): unknown {
-    onRead(property);
-    return isField ? value : get?.call(this);
-  };
-  watched.set(watchedGet, () => (isField ? { ...own, value } : own));
   define(context, property, {
     enumerable,
-    get: watchedGet,
+    get(this: object) {
+      onRead(property);
+      return isField ? value : get?.call(this);
+    },
     // Assigning to an object that inherits from the context creates its own property, as with a
     // plain field.
     set: isField
@@ -170,21 +120,19 @@ function watchOwn(context: object, property: PropertyKey, onRead: OnRead, watche
 }
 
 /** Watches a member of the context's class. Methods are included, since #private fields are read through them. */
-function watchInherited(context: object, property: string, onRead: OnRead, watched: Watched): void {
+function watchInherited(context: object, property: string, onRead: OnRead): void {
   const prototype = Object.getPrototypeOf(context) as object;
-  const watchedGet = function (this: object): unknown {
-    onRead(property);
-    return Reflect.get(prototype, property, this) as unknown;
-  };
-  watched.set(watchedGet, () => undefined);
   define(context, property, {
     enumerable: false,
-    get: watchedGet,
+    get(this: object) {
+      onRead(property);
+      return Reflect.get(prototype, property, this) as unknown;
+    },
     set(this: object, next: unknown) {
       const isOwn = this === context && Reflect.deleteProperty(context, property);
       if (!Reflect.set(isOwn ? context : prototype, property, next, this))
         throw new TypeError(`Cannot assign to read only property '${property}' of the context`);
-      if (isOwn && !Object.hasOwn(context, property)) watchInherited(context, property, onRead, watched);
+      if (isOwn && !Object.hasOwn(context, property)) watchInherited(context, property, onRead);
     },
   });
 }
@@ -192,29 +140,6 @@ function watchInherited(context: object, property: string, onRead: OnRead, watch
 /** Servers keep state of their own on contexts, under symbols that are not enumerable, and ask all contexts for it. */
 const isOfLibrary = (context: object, property: PropertyKey): boolean =>
   typeof property === "symbol" && Object.getOwnPropertyDescriptor(context, property)?.enumerable !== true;
-
-/**
- * Makes `console.log` print the context as if it was not watched, unless it has an inspection of its own. The
- * same object is printed each time, so that a reference of the context to itself is printed as one.
- */
-function printUnwatched(context: object, watched: Watched): void {
-  if (inspect.custom in context) return;
-  const printed = Object.create(Object.getPrototypeOf(context) as object | null) as object;
-  const print = function (this: object): object {
-    // A context that inherits from this one.
-    if (this !== context) return this;
-    for (const property of Reflect.ownKeys(printed)) Reflect.deleteProperty(printed, property);
-    for (const property of Reflect.ownKeys(context)) {
-      if (property === inspect.custom) continue;
-      const own = Object.getOwnPropertyDescriptor(context, property) as PropertyDescriptor;
-      const replaced = watched.get(own.get);
-      const shown = replaced === undefined ? own : replaced();
-      if (shown !== undefined) Object.defineProperty(printed, property, { ...shown, configurable: true });
-    }
-    return printed;
-  };
-  define(context, inspect.custom, { value: print, writable: true, enumerable: false });
-}
 
 function inheritedNames(context: object): Set<string> {
   const names = new Set<string>();

@@ -3,10 +3,10 @@ import { CachedError, checkOptionsObject } from "../base/errors.js";
 import { getOrMake } from "../base/multimap.js";
 import type { Variant } from "../keys/key.js";
 import { compilePolicy, type Policy, secondsDoubts } from "../policy/policy.js";
-import { batchCall, givenIds } from "./batch-source.js";
+import { batchCall } from "./batch-source.js";
 import { ContextLoader } from "./context-loader.js";
 import { ContextRequests, type LoaderDefinition, type LoaderParts } from "./context-requests.js";
-import { batchExistence } from "./existence.js";
+import { batchExistence, givenIds } from "./existence.js";
 import { type Identity, identityOf } from "./identity.js";
 import { LoaderKeys } from "./loader-keys.js";
 import {

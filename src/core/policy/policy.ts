@@ -10,8 +10,6 @@ export function compilePolicy(sources: PolicySources): {
   settings: PolicySettings;
   policy: Policy;
   versions: string[];
-  /** Whether the scope is declared by more than the defaults. */
-  declaresScope: boolean;
   mistakes: string[];
 } {
   const mistakes: string[] = [];
@@ -58,8 +56,7 @@ export function compilePolicy(sources: PolicySources): {
     ...(sources.declared[0]?.scope === "PUBLIC" ? { isDeclaredPublic: true } : {}),
   };
   const versions = [...sources.declared, profile].map((layer) => layer?.version ?? "");
-  const declaresScope = mergeSettings(explicit, sources.hinted).scope !== undefined;
-  return { settings, policy, versions, declaresScope, mistakes };
+  return { settings, policy, versions, mistakes };
 }
 
 /**

@@ -1,5 +1,4 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { inspect } from "node:util";
 import { ApolloServer } from "@apollo/server";
 import { FakeClock } from "@graphql-cached/testing";
 import { type CacheOptions, memoryStore } from "graphql-cached";
@@ -290,48 +289,6 @@ describe("context tracking", () => {
 });
 
 describe("the context of a request", () => {
-  class Session {
-    readonly #secret = "hidden";
-    userId = "alice";
-    get secret(): string {
-      return this.#secret;
-    }
-  }
-
-  it("is printed as without the watch, though its properties are accessors", async () => {
-    const context = {
-      userId: "alice",
-      db: { url: "local" },
-      get now() {
-        return 1;
-      },
-    };
-    const expected = inspect(context);
-    const site = createSite(({ userId }) => String(userId));
-    await site.ask("{ top }", context);
-    expect(Object.getOwnPropertyDescriptor(context, "userId")?.get).toBeDefined();
-    expect(inspect(context)).toBe(expected);
-    context.userId = "bob";
-    expect(inspect(context)).toBe(expected.replace("alice", "bob"));
-    const session = new Session();
-    const printed = inspect(session);
-    await site.cache.invalidate({ coordinate: "Query.top" });
-    await site.ask("{ top }", session);
-    expect(inspect(session)).toBe(printed);
-  });
-
-  it("is printed with a reference to itself, and by its own inspection if it has one", async () => {
-    const circular: { userId: string; self?: object } = { userId: "alice" };
-    circular.self = circular;
-    const site = createSite(({ userId }) => String(userId));
-    await site.ask("{ top }", circular);
-    expect(inspect(circular, { depth: null })).toBe("<ref *1> { userId: 'alice', self: [Circular *1] }");
-    const own = { userId: "bob", [inspect.custom]: () => "mine" };
-    await site.cache.invalidate({ coordinate: "Query.top" });
-    await site.ask("{ top }", own);
-    expect(inspect(own)).toBe("mine");
-  });
-
   it.each([true, false])(
     "has the same properties in a copy as before the request, with context reads watched: %s",
     async (warnOnContextReads) => {

@@ -4,7 +4,7 @@ import type { CacheParts } from "../../parts.js";
 import { mergeSettings, type PolicySettings } from "../../policy/policy.js";
 import type { FieldRule } from "../../schema-rules.js";
 import { hasPublicHint, hintOf } from "../hints/cache-control.js";
-import { AuthMarks } from "../permissions/auth-marks.js";
+import { authMarkOf } from "../permissions/auth-marks.js";
 import { directivesAt } from "./directive-names.js";
 import type { AnyField } from "./field-rule.js";
 import { isStitched } from "./own-resolver.js";
@@ -27,14 +27,12 @@ export interface FieldFacts {
 export class SchemaFacts {
   readonly #schema: GraphQLSchema;
   readonly #parts: CacheParts;
-  readonly #marks: AuthMarks;
   readonly #fields = new Map<string, FieldFacts>();
   #hasWarned = false;
 
   constructor(schema: GraphQLSchema, parts: CacheParts) {
     this.#schema = schema;
     this.#parts = parts;
-    this.#marks = new AuthMarks(schema, parts.isAuthDirective, [...parts.rules.directives]);
   }
 
   of(parent: GraphQLObjectType, field: AnyField): FieldFacts {
@@ -57,7 +55,7 @@ export class SchemaFacts {
       // A check around the resolver of a cached field runs on every hit of the field, and on none of what contains it.
       isCovered:
         !hasPublicHint(field, { scope: "PUBLIC" }) &&
-        (this.#marks.coverOf(parent, field) !== undefined || this.#isWrapped(coordinate, field)),
+        (authMarkOf(this.#schema, parent, field) !== undefined || this.#isWrapped(coordinate, field)),
       // A method of an instance is a resolver.
       hasResolver: this.#parts.hasValueTypes || this.#parts.resolvers.has(field),
       returned: getNamedType(field.type),

@@ -92,7 +92,6 @@ class PolicyReader {
     }
     this.#checkEmbeddedPrivate();
     this.#checkCoordinates();
-    this.#rules.checkUnscoped();
     return { fields: this.#fields, invalidations };
   }
 

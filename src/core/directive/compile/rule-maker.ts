@@ -3,9 +3,9 @@ import { compilePolicy, type PolicySettings } from "../../policy/policy.js";
 import type { FieldRule, KeyFields } from "../../schema-rules.js";
 import { hasPublicHint } from "../hints/cache-control.js";
 import { LookAhead } from "../look-ahead/look-ahead.js";
-import { AuthMarks } from "../permissions/auth-marks.js";
+import { authMarkOf } from "../permissions/auth-marks.js";
 import { type AnyField, namesOfRule } from "./field-rule.js";
-import type { Findings, Place, PolicyInputs } from "./findings.js";
+import type { Findings, PolicyInputs } from "./findings.js";
 import { keyTemplateOf } from "./key-template.js";
 import { isStitched } from "./own-resolver.js";
 import { REFERENCE, referenceField, referenceKeyTemplates, referenceTagsOf, requiredPathsOf } from "./reference.js";
@@ -16,15 +16,11 @@ export class RuleMaker {
   readonly templates: TemplateReader;
   readonly #inputs: PolicyInputs;
   readonly #findings: Findings;
-  readonly #authMarks: AuthMarks;
-  /** The PUBLIC fields for which nothing but the defaults can have said so. */
-  readonly #unscoped: Place[] = [];
 
   constructor(inputs: PolicyInputs, findings: Findings) {
     this.#inputs = inputs;
     this.#findings = findings;
     this.templates = new TemplateReader(inputs, findings);
-    this.#authMarks = new AuthMarks(inputs.schema, inputs.parts.isAuthDirective, Object.values(inputs.names));
   }
 
   ofField(parent: GraphQLObjectType, field: AnyField, settings: FieldSettings): FieldRule | undefined {
@@ -49,7 +45,7 @@ export class RuleMaker {
     const place = this.#findings.cachedAt(isReference ? parent.name : coordinate);
     const refuse = (text: string, code?: "CACHED_SCOPE_MISSING"): void => this.#findings.refuse(place, text, code);
     const { profiles, defaults, identify, keys, channel, tagMistakes } = parts;
-    const { settings, policy, versions, declaresScope, mistakes } = compilePolicy({
+    const { settings, policy, versions, mistakes } = compilePolicy({
       declared: [own, returned],
       profiles,
       hinted,
@@ -63,9 +59,8 @@ export class RuleMaker {
         "CACHED_SCOPE_MISSING",
       );
     const isPublicItself = own?.scope === "PUBLIC" || hasPublicHint(field, hinted);
-    const scopeMistake = policy.scope === "PUBLIC" ? this.#scopeMistake(parent, field, isPublicItself) : undefined;
+    const scopeMistake = policy.scope === "PUBLIC" && !isPublicItself ? this.#scopeMistake(parent, field) : undefined;
     if (scopeMistake !== undefined) refuse(`\`scope\`: ${scopeMistake}`, "CACHED_SCOPE_MISSING");
-    else if (policy.scope === "PUBLIC" && !declaresScope) this.#unscoped.push(place);
     const isRoot = parent === schema.getQueryType();
     const at = { parent, field, isRoot, place };
     const keyPaths = this.templates.keyPaths(at, ...this.#keyOf(parent, field, settings.key));
@@ -128,38 +123,15 @@ export class RuleMaker {
     return [isReference ? (key ?? ["$source"]) : key, required];
   }
 
-  /** Returns why a field must not be PUBLIC as it is. Only the field itself can declare so under an auth mark: nothing else was written with it in view. */
-  #scopeMistake(parent: GraphQLObjectType, field: AnyField, isPublicItself: boolean): string | undefined {
-    const inside = this.#authMarks.checkedInside(parent, field);
-    if (inside !== undefined)
-      return `expected PRIVATE, since ${inside.checkedBy} checks ${inside.text} in the resolver of the field, where a hit would skip the check, got ${isPublicItself ? "PUBLIC" : "nothing"}; set scope: PRIVATE, or remove \`@${this.#inputs.names.directive}\` and read shared data with cache.loader in the resolver, after the check`;
-    if (isPublicItself) return undefined;
+  /** Returns why a field must say its scope itself: nothing else was written with the mark in view. */
+  #scopeMistake(parent: GraphQLObjectType, field: AnyField): string | undefined {
     const what = field.name === REFERENCE ? "type" : "field";
-    const cover = this.#authMarks.coverOf(parent, field);
-    return cover === undefined
+    const mark = authMarkOf(this.#inputs.schema, parent, field);
+    return mark === undefined
       ? undefined
-      : `expected a declaration on the ${what} itself, since ${cover}, got nothing; set scope: PRIVATE, or scope: PUBLIC if every caller allowed to see the ${what} gets the same value`;
-  }
-
-  /** Reports the fields without a scope as one mistake, if each has to have one and nothing else is wrong. */
-  checkUnscoped(): void {
-    const { first } = this.#authMarks;
-    const [place, ...others] = this.#unscoped;
-    const isRequired = this.#inputs.parts.requireScope ?? first !== undefined;
-    if (place === undefined || this.#findings.mistakes.length > 0 || !isRequired) return;
-    const why = first === undefined ? "`requireScope` is set" : `the schema has ${first}`;
-    const named = others.slice(0, MAX_NAMED).map(({ coordinate }) => `\`${coordinate}\``);
-    if (others.length > MAX_NAMED) named.push(`${others.length - MAX_NAMED} more`);
-    const got = named.length === 0 ? "nothing" : `nothing, and nothing on ${named.join(", ")}`;
-    this.#findings.refuse(
-      place,
-      `\`scope\`: expected a declaration, since ${why}, got ${got}; set scope: PUBLIC where every caller gets the same value, otherwise scope: PRIVATE, or turn this check off with createCache({ privacy: { requireScope: false } })`,
-      "CACHED_SCOPE_MISSING",
-    );
+      : `expected a declaration on the ${what} itself, since \`${mark}\` covers it, got nothing; set scope: PRIVATE, or scope: PUBLIC if every caller allowed to see the ${what} gets the same value and its resolver does not check that`;
   }
 }
-
-const MAX_NAMED = 20;
 
 export interface FieldSettings {
   readonly own: PolicySettings | undefined;

@@ -9,7 +9,7 @@ import { CachedError, describeSetting } from "../../base/errors.js";
 import { getOrMake } from "../../base/multimap.js";
 import type { TypeFacts } from "../../loader/type-shapes.js";
 import { type CacheHandle, partsOf } from "../../parts.js";
-import type { FieldRule, InvalidationRule, SchemaRules } from "../../schema-rules.js";
+import type { FieldRule, InvalidationRule } from "../../schema-rules.js";
 import { reportEntities } from "../entities/entity-reports.js";
 import { type EntityTagsOptions, EntityTypes, resolveEntityTags } from "../entities/entity-types.js";
 import { resolveIdFields } from "../entities/id-fields.js";
@@ -31,7 +31,7 @@ import {
   wrappedBy,
 } from "./own-resolver.js";
 import { readPolicies } from "./read-policies.js";
-import { fieldAt, type KeyedType, REFERENCE, type ReferenceResolver, referenceField } from "./reference.js";
+import { type KeyedType, REFERENCE, type ReferenceResolver, referenceField } from "./reference.js";
 import { Shapes } from "./shape.js";
 import { withResolvers } from "./with-resolvers.js";
 
@@ -57,7 +57,6 @@ export function applyCached(
       "CACHED_OPTION_INVALID",
       `applyCached: expected a GraphQLSchema as the first argument, got ${describeSetting(schema)}`,
     );
-  if ("fragmentReplacements" in schema) throw withMiddleware("one that it has wrapped");
   const other = readThroughAnother(schema, parts);
   // The fields would go on to use the other cache, and this one would have no effect.
   if (other !== undefined)
@@ -80,7 +79,6 @@ export function applyCached(
   const policies = resolvePolicies(given.policies);
   const rules = readPolicies({ schema, parts, names, shapes, hints, entities, policies, idFields });
   hints?.report(parts);
-  checkNoMiddleware(schema, rules);
   if (entities !== undefined) reportEntities(schema, rules, entities, parts);
   const existence = existenceChecks(given.exists, rules, schema, parts);
   parts.typeShapes.add(
@@ -231,27 +229,6 @@ function factsLookup(
       return { shape: shapes.of(type), entityTagsIn };
     });
 }
-
-/**
- * The resolvers that graphql-middleware makes are recognised by their text, where no bundler has changed it: it leaves no mark
- * on them, and its mark on the schema is lost when another transform copies the schema. See `runNoticingShield` for the rest.
- */
-const MIDDLEWARE = /=>\s*middleware\(\(_parent = parent/;
-
-/** Permissions of graphql-shield would be checked on a load only. */
-function checkNoMiddleware(schema: GraphQLSchema, { fields }: SchemaRules): void {
-  for (const coordinate of fields.keys()) {
-    const resolve = fieldAt(schema, coordinate)?.field.resolve;
-    if (resolve === undefined || !MIDDLEWARE.test(Function.prototype.toString.call(resolve))) continue;
-    throw withMiddleware(`one whose \`${coordinate}\` it has wrapped`);
-  }
-}
-
-const withMiddleware = (given: string): CachedError =>
-  new CachedError(
-    "CACHED_SCHEMA_INVALID",
-    `applyCached: expected a schema without graphql-middleware (graphql-shield), got ${given}; its permissions would not be checked on a hit. Apply the cache first: applyMiddleware(applyCached(schema, cache), permissions)`,
-  );
 
 const sorted = (entries: readonly (readonly [string, unknown])[]): object =>
   Object.fromEntries([...entries].sort(([one], [other]) => (one < other ? -1 : 1)));

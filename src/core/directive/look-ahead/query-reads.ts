@@ -1,7 +1,6 @@
 import type { FieldNode, GraphQLResolveInfo } from "graphql";
 import { isPlainObject } from "../../base/built-in.js";
 import { infoWith, mapVariables } from "../../base/graphql-version.js";
-import { reportingReads } from "../../loader/context-watch.js";
 import type { QueryExtent } from "../../schema-rules.js";
 import type { Outline } from "./selection.js";
 
@@ -175,3 +174,29 @@ function observedRecord<T extends object>(
   };
   return reportingReads(record, report, onAll);
 }
+
+/** Returns an object behind a Proxy that reports the names that are read, whether they exist or not, and reads of all names. */
+const reportingReads = <T extends object>(
+  target: T,
+  onName: (property: PropertyKey) => void,
+  onAll: () => void,
+): T =>
+  new Proxy(target, {
+    get(_target, property) {
+      onName(property);
+      return Reflect.get(target, property) as unknown;
+    },
+    has(_target, property) {
+      onName(property);
+      return Reflect.has(target, property);
+    },
+    getOwnPropertyDescriptor(_target, property) {
+      onName(property);
+      return Reflect.getOwnPropertyDescriptor(target, property);
+    },
+    ownKeys() {
+      onAll();
+      return Reflect.ownKeys(target);
+    },
+    set: (_target, property, value) => Reflect.set(target, property, value),
+  });
