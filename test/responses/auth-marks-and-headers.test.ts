@@ -14,14 +14,12 @@ const typeDefs = /* GraphQL */ `
     level: Level @cacheControl(maxAge: 60)
     token: Token @cacheControl(maxAge: 60)
     byArg(of: Int @auth): String @cacheControl(maxAge: 60)
-    byInput(of: Of): String @cacheControl(maxAge: 60)
     node: Node @cacheControl(maxAge: 60)
     any: Any @cacheControl(maxAge: 60)
     deep: Deep @cacheControl(maxAge: 60)
   }
   enum Level @auth { LOW HIGH }
   scalar Token @auth
-  input Of { id: Int @auth }
   interface Node { id: String }
   type Secret implements Node @auth { id: String }
   union Any = Secret
@@ -36,7 +34,6 @@ const resolvers = {
     level: (_: unknown, __: unknown, { user }: Context) => (user === "ann" ? "HIGH" : "LOW"),
     token: own,
     byArg: own,
-    byInput: own,
     node: secret,
     any: secret,
     deep: () => ({}),
@@ -49,7 +46,6 @@ describe.each(SERVERS)("on %s", (server) => {
     "{ level }",
     "{ token }",
     "{ byArg(of: 1) }",
-    "{ byInput(of: { id: 1 }) }",
     "{ node { id } }",
     "{ node { ... on Secret { id } } }",
     "{ any { ... on Node { id } } }",

@@ -309,7 +309,7 @@ describe("schema mistakes", () => {
     "a field under an auth directive without a scope": [
       "type Query { a: Int @auth @cached(maxAge: 1) }",
       "CACHED_SCOPE_MISSING",
-      "@cached on `Query.a`: `scope`: expected a declaration on the field itself, since `@auth` covers it, got nothing; set scope: PRIVATE, or scope: PUBLIC if every caller allowed to see the field gets the same value",
+      "@cached on `Query.a`: `scope`: expected a declaration on the field itself, since `@auth` covers it, got nothing; set scope: PRIVATE, or scope: PUBLIC if every caller allowed to see the field gets the same value and its resolver does not check that",
     ],
     "@cached on a field of an interface": [
       "interface I { a: Int @cached(maxAge: 1) } type Query implements I { a: Int }",

@@ -139,7 +139,7 @@ describe("a name that other caches use", () => {
   it("is reported by applyCached with all options that there are", () => {
     const apply = (options: object) => () => applyCached(schemaOf("type Query { a: Int }"), createCache(), options);
     const known =
-      "expected one of `directive`, `invalidates`, `policies`, `cacheControl`, `entityTags`, `idFields`, `exists`, `compare`";
+      "expected one of `directive`, `invalidates`, `policies`, `cacheControl`, `entityTags`, `idFields`, `exists`";
     expect(messageOf(apply({ directives: "x" }))).toBe(
       `applyCached: \`directives\`: unknown option; ${known}; did you mean \`directive\`?`,
     );

@@ -7,7 +7,7 @@ const MARK = /auth|role|permission|policy|scope/i;
 
 /**
  * Returns what says that not every caller may see a field, such as `@auth`: a directive, or a setting in `extensions` or in the
- * options that Pothos and Nexus keep there. It is on the field, its parent type, the interfaces of that, or what the field
+ * options that Pothos and Nexus keep there. It is on the field, its arguments, its parent type, the interfaces of that, or what the field
  * returns. Undefined if there is none.
  */
 export function authMarkOf(schema: GraphQLSchema, parent: GraphQLObjectType, field: AnyField): string | undefined {
@@ -15,6 +15,7 @@ export function authMarkOf(schema: GraphQLSchema, parent: GraphQLObjectType, fie
   const returned = getNamedType(field.type);
   const places: Annotated[] = [
     field,
+    ...field.args,
     parent,
     ...interfaces,
     ...interfaces.flatMap((type) => type.getFields()[field.name] ?? []),
