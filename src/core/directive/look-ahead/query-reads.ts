@@ -176,11 +176,7 @@ function observedRecord<T extends object>(
 }
 
 /** Returns an object behind a Proxy that reports the names that are read, whether they exist or not, and reads of all names. */
-const reportingReads = <T extends object>(
-  target: T,
-  onName: (property: PropertyKey) => void,
-  onAll: () => void,
-): T =>
+const reportingReads = <T extends object>(target: T, onName: (property: PropertyKey) => void, onAll: () => void): T =>
   new Proxy(target, {
     get(_target, property) {
       onName(property);
