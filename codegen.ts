@@ -18,10 +18,9 @@ async function generate(): Promise<string> {
   const cached = sdl("cached");
   const inspection = sdl("inspection");
   const invalidation = sdl("invalidation");
-  const control = sdl("control");
   // These extend the user's root types, so parsing them alone requires some.
   const roots = parse("type Query type Mutation");
-  const document = concatAST([roots, parse(cached), parse(inspection), parse(invalidation), parse(control)]);
+  const document = concatAST([roots, parse(cached), parse(inspection), parse(invalidation)]);
   const types = await codegen({
     filename: "schema.ts",
     schema: document,
@@ -45,7 +44,6 @@ async function generate(): Promise<string> {
     `export const CACHED_SDL: string = ${JSON.stringify(cached)};`,
     `export const INSPECTION_SDL: string = ${JSON.stringify(inspection)};`,
     `export const INVALIDATION_SDL: string = ${JSON.stringify(invalidation)};`,
-    `export const CONTROL_SDL: string = ${JSON.stringify(control)};`,
     "",
   ].join("\n");
 }

@@ -11,8 +11,6 @@ import { NO_EPOCH } from "../src/core/store/entry.js";
 import { NearCache } from "../src/core/tier/near/near-cache.js";
 import { TagsBeforeLoad } from "../src/core/tier/request/request.js";
 import { InvalidationClock } from "../src/core/tier/shared/invalidation-clock.js";
-import { SharedSettings } from "../src/core/tier/shared/shared-settings.js";
-import { Variants } from "../src/core/tier/shared/variants.js";
 import { memoryStore } from "../src/stores/memory/memory-store.js";
 
 const collectGarbage = globalThis.gc as (() => void) | undefined;
@@ -71,9 +69,8 @@ function measure(what: string, shape: (id: number) => unknown, tagsOf: (id: numb
   const before = heapUsed();
   const store = memoryStore({ clock });
   const invalidations = new InvalidationClock(store, keys.subjects, clock, () => 0.5);
-  const sharedSettings = new SharedSettings(store, invalidations, clock, new Variants(), keys.settings);
   const settings = { maxBytes: 4e9, maxEntries: 1e6, isFrozen: true };
-  const near = new NearCache({ clock, random: () => 0.5, store, sharedSettings, invalidations, settings });
+  const near = new NearCache({ clock, random: () => 0.5, store, invalidations, settings });
   for (let id = 0; id < count; id++) {
     const texts = tagsOf(id);
     // The text of a key in the store: the prefix, the variant and a digest.

@@ -87,8 +87,6 @@ export const SCRIPT_MUTANTS = [
   ["acquire", "'PX', ttlMs, 'NX')", "'PX', ttlMs)"],
   ["release", "token == ARGV[at]", "token ~= ''"],
   ["renew", "token == ARGV[first + i - 1]", "token ~= ''"],
-  ["replace-settings", "if current ~= expected then return 0 end", ""],
-  ["replace-settings", "redis.call('PERSIST', KEYS[1])", "", "test/redis/settings.test.ts"],
   ["soft-invalidate", "elseif state and state ~= 'unknown' then", "elseif false then"],
   ["store-values", "gen ~= ARGV[at] or", "false or"],
   ["store-values", "elseif remainingMs and remainingMs <= 0 then", "elseif false then"],

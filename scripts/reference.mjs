@@ -87,21 +87,12 @@ const OPTION = ["option", "meaning"];
 const BLOCKS = {
   options: () => table(OPTION, optionsOf("CacheOptions<Context = object>")),
   ...Object.fromEntries(
-    [
-      "NearCache",
-      "Load",
-      "Lease",
-      "Storage",
-      "Invalidation",
-      "Privacy",
-      "Limit",
-      "Sampling",
-      "InspectionReport",
-      "Testing",
-    ].map((name) => [
-      `${name}Options`,
-      () => table(OPTION, optionsOf(`${name}Options${name === "Load" ? "<Context = object>" : ""}`)),
-    ]),
+    ["NearCache", "Load", "Lease", "Storage", "Invalidation", "Privacy", "Limit", "InspectionReport", "Testing"].map(
+      (name) => [
+        `${name}Options`,
+        () => table(OPTION, optionsOf(`${name}Options${name === "Load" ? "<Context = object>" : ""}`)),
+      ],
+    ),
   ),
   "@cached": () =>
     table(["argument", "meaning"], describedIn("schema/cached.graphql", "directive @cached(", "\n) on", "(\\w+):")),

@@ -32,7 +32,6 @@ import { Responder } from "./core/tier/read/responder.js";
 import { ValueDecoder } from "./core/tier/request/value-decoder.js";
 import { InvalidationClock } from "./core/tier/shared/invalidation-clock.js";
 import { Modes } from "./core/tier/shared/modes.js";
-import { SharedSettings } from "./core/tier/shared/shared-settings.js";
 import { UnconfirmedInvalidations } from "./core/tier/shared/unconfirmed-invalidations.js";
 import { Variants } from "./core/tier/shared/variants.js";
 import { Loads } from "./core/tier/source/loads.js";
@@ -81,12 +80,9 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     return keys.tags(tags);
   });
   const variants = new Variants();
-  const modes = new Modes(options.initialMode, ({ coordinate = null, ...change }) =>
-    channel.publish({ name: "mode.changed", coordinate, ...change }),
-  );
+  const modes = new Modes();
   const invalidations = new InvalidationClock(store, keys.subjects, clock, random);
-  const sharedSettings = new SharedSettings(store, invalidations, clock, variants, keys.settings, modes);
-  const base = { store, sharedSettings, invalidations, clock, random, channel, packing, longTick, settings: options };
+  const base = { store, modes, invalidations, clock, random, channel, packing, longTick, settings: options };
   const near = nearCacheOf(base, options);
   const limit = new LoadLimit(clock, options);
   const unconfirmed = new UnconfirmedInvalidations();
@@ -118,7 +114,6 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   });
   store.onReconnect = () => invalidation.retryNow();
   const closeStore = store.open(keys, waiting.wake);
-  sharedSettings.open();
   const closeNear = near?.open();
   // The store must be open: a cache that reports in any case begins at once.
   const isShared = options.store !== undefined && options.store.isShared !== false;
@@ -179,7 +174,6 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
       await leases.held.close();
       await invalidation.close();
       invalidations.close();
-      sharedSettings.close();
       closeNear?.();
       await fleet.close();
       closeStore();

@@ -8,7 +8,7 @@ import {
   namesOfInvalidation,
   namesOfOneEntry,
 } from "./core/directive/invalidation/invalidation-target.js";
-import { nameOfSubject } from "./core/keys/key.js";
+import { nameOfSubject, RESPONSES } from "./core/keys/key.js";
 import { checkedTags } from "./core/keys/tag-template.js";
 import { createLoaderFactory } from "./core/loader/loader-factory.js";
 import type { CachedLoader, LoaderOptions } from "./core/loader/loader-options.js";
@@ -16,13 +16,12 @@ import { CacheHandle, type CacheParts } from "./core/parts.js";
 import { checkExecutionArgs, executeStored } from "./core/responses/execute.js";
 import { type ResponsesOptions, resolveResponses } from "./core/responses/options.js";
 import { ResponseCache } from "./core/responses/response-cache.js";
-import type { Mode } from "./core/telemetry/events.js";
 import type { InvalidationCause } from "./core/tier/invalidation/invalidation-history.js";
 import { type RefreshJob, readJob } from "./core/tier/lease/refresh-job.js";
+import type { Mode } from "./core/tier/shared/modes.js";
 import { resolveOptions } from "./option-checks.js";
 import type { CacheOptions } from "./options.js";
 import { type CacheHealth, healthOf } from "./tools/inspection/health.js";
-import { setMode } from "./tools/inspection/mode-setting.js";
 
 /** A cache, made by `createCache`. `Context` is the type of the GraphQL context. */
 export class Cache<Context = object> extends CacheHandle<Context> {
@@ -166,22 +165,15 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   }
 
   /**
-   * Sets how a field or loader uses the cache, or whole responses with the coordinate `responses`, or everything if
-   * `target` has no coordinate, in all processes that share the store and the prefix. `off`: neither look up nor store.
-   * `on`: use the cache. If both everything and a coordinate have a mode, the one with less use of the cache counts. Other processes follow within two seconds of the returned promise.
+   * Sets how this process uses the cache for a field, a loader, whole responses (`responses`), or everything if there is no
+   * coordinate, from the next read on. `off`: neither look up nor store, each read calls its source. `on`: use the cache. While
+   * everything is off, nothing is on. Invalidations work in both modes.
    *
-   * Rejects with `CACHED_OPTION_INVALID` or `CACHED_COORDINATE_UNKNOWN` for invalid arguments, and with
-   * `CACHED_STORE_UNAVAILABLE` if the store did not confirm; then call it again.
+   * Throws `CACHED_OPTION_INVALID` for another mode, and `CACHED_COORDINATE_UNKNOWN` for a coordinate that this cache does not have.
    */
-  async setMode(mode: Mode, target: ModeTarget = {}): Promise<void> {
-    if (typeof target !== "object" || target === null)
-      throw optionInvalid(
-        `cache.setMode: expected a target such as { coordinate: "Query.movie" }, got ${describeSetting(target)}`,
-      );
-    const unknown = Object.keys(target).find((name) => name !== "coordinate");
-    if (unknown !== undefined)
-      throw optionInvalid(`cache.setMode: \`${unknown}\`: unknown property; the only one is coordinate`);
-    await setMode(this.#parts, { mode, coordinate: target.coordinate }, "cache.setMode");
+  setMode(mode: Mode, coordinate?: string): void {
+    const { rules, loaders, tier } = this.#parts;
+    tier.modes.set(mode, coordinate, new Set([...rules.fields.keys(), ...loaders.keys(), RESPONSES]));
   }
 
   /**
@@ -215,7 +207,7 @@ export class Cache<Context = object> extends CacheHandle<Context> {
 
   /**
    * Waits up to two seconds for loads and `@invalidates` mutations under way, releases leases and closes connections that the
-   * cache has opened. The store's client stays open. Fields then resolve without the cache; invalidations and `setMode`
+   * cache has opened. The store's client stays open. Fields then resolve without the cache; invalidations
    * still take effect in the processes that share the store.
    * Calling it again returns the same promise.
    */
@@ -274,12 +266,6 @@ export interface MutateTarget {
   readonly tags?: readonly string[] | undefined;
   /** Each names one entry. */
   readonly entries?: readonly InvalidateTarget[] | undefined;
-}
-
-/** What `cache.setMode` sets the mode of. */
-export interface ModeTarget {
-  /** The field, such as `Query.movie`, the name of a loader, or `responses`. Default: everything. */
-  readonly coordinate?: string | undefined;
 }
 
 const DEFAULT_RESPONSES: ResponsesOptions = {};

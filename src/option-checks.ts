@@ -12,12 +12,11 @@ import {
   settingsMistakes,
 } from "./core/policy/policy.js";
 import type { Store } from "./core/store/store.js";
-import type { Listener, Mode } from "./core/telemetry/events.js";
+import type { Listener } from "./core/telemetry/events.js";
 import type { Logger } from "./core/telemetry/log-listener.js";
 import type { PurgeFunction } from "./core/tier/invalidation/purge.js";
 import type { RefreshQueue } from "./core/tier/lease/refresh-job.js";
 import type { ErrorMaxAgeMs } from "./core/tier/lease/settlement.js";
-import { MODES } from "./core/tier/shared/modes.js";
 import type {
   CacheOptions,
   InspectionReportOptions,
@@ -131,7 +130,6 @@ export const OPTIONS = {
     remedy: (value: unknown) =>
       value === true ? "write nearCache: {} for the default limits" : value === false ? "omit it" : undefined,
   },
-  initialMode: rule<Mode>("on", "one of the modes off and on", (value) => MODES.some((mode) => mode === value)),
   onEvent: functionRule<Listener>(),
   logger: objectWith<Logger>("an object with the methods info and warn", "info", "warn"),
   codec: { fallback: undefined as Codec | undefined, expected: expectedOfCodec },

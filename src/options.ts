@@ -4,7 +4,7 @@ import type { EncryptionOptions } from "./core/codec/encryption.js";
 import type { ValueTypes } from "./core/codec/value-type.js";
 import type { PolicySettings } from "./core/policy/policy.js";
 import type { Store } from "./core/store/store.js";
-import type { Listener, Mode } from "./core/telemetry/events.js";
+import type { Listener } from "./core/telemetry/events.js";
 import type { Logger } from "./core/telemetry/log-listener.js";
 import type { PurgeFunction } from "./core/tier/invalidation/purge.js";
 import type { RefreshQueue } from "./core/tier/lease/refresh-job.js";
@@ -36,11 +36,6 @@ export interface CacheOptions<Context = object> {
   readonly profiles?: Readonly<Record<string, PolicySettings>> | undefined;
   /** Keeps fresh values in the memory of this process as well. Pass `{}` for the default limits. Default: off. */
   readonly nearCache?: NearCacheOptions | undefined;
-  /**
-   * The mode of everything until this process has reached the store, which knows the modes that were set with
-   * `cache.setMode`: `off` or `on`. Default: `on`.
-   */
-  readonly initialMode?: Mode | undefined;
   /** Called with every event of the cache. Exceptions it throws are ignored. Default: none. */
   readonly onEvent?: Listener | undefined;
   /** Receives the few events worth a log line. Default: `console`. */

@@ -198,5 +198,4 @@ mounts[INSPECTOR] = inspectorHandler({
   endpoint: (await first).fields,
   allow: () => true,
   allowInvalidation: () => true,
-  allowModes: () => true,
 });

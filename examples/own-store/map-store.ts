@@ -42,7 +42,6 @@ class MapStore implements Store {
   readonly isShared = false;
   readonly #server: MapServer;
   #clockName = "";
-  #settingsName = "";
 
   constructor(server: MapServer) {
     this.#server = server;
@@ -55,19 +54,6 @@ class MapStore implements Store {
       readings: entries.map((item): Reading => ({ kind: "read", entry: entryOf(item), now })),
       clock: clockOf(clock)?.head,
     };
-  }
-
-  async readSettings(): Promise<Uint8Array | undefined> {
-    return (await this.#server.get(this.#settingsName))?.bytes;
-  }
-
-  async replaceSettings(expected: Uint8Array | undefined, content: Uint8Array): Promise<boolean> {
-    const [isReplaced] = await this.#change([this.#settingsName], (_, item) =>
-      areSame(item?.bytes, expected)
-        ? write(true, { bytes: Buffer.from(content), dropAt: NEVER })
-        : keep(areSame(item?.bytes, content)),
-    );
-    return isReplaced === true;
   }
 
   /** The head and the log are one item, so they never differ. */
@@ -137,9 +123,8 @@ class MapStore implements Store {
     });
   }
 
-  open({ clock, settings }: StoreNames, wake: Wake): Cancel {
+  open({ clock }: StoreNames, wake: Wake): Cancel {
     this.#clockName = clock;
-    this.#settingsName = settings;
     return this.#server.subscribe((name) => wake(name, undefined));
   }
 
@@ -173,10 +158,7 @@ const entryOf = (item: Item | undefined): StoredEntry | undefined =>
 const itemOf = (stored: StoredEntry | undefined): Item | undefined =>
   stored === undefined ? undefined : { bytes: writeStoredEntry(stored), dropAt: stored.dropAt };
 
-const areSame = (one: Uint8Array | undefined, other: Uint8Array | undefined): boolean =>
-  one === undefined || other === undefined ? one === other : Buffer.compare(one, other) === 0;
-
-/** The clock and the settings never expire. */
+/** The clock never expires. */
 const NEVER = Number.POSITIVE_INFINITY;
 
 /** The clock is its head, then its log. */

@@ -1,23 +1,11 @@
 import { Fragment } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import { ask, type Polled } from "./api.js";
+import type { Polled } from "./api.js";
 import { bytes, count, duration, percent, plural, seconds, visible, words } from "./format.js";
 import { linkTo, NO_KEY } from "./key.js";
 import { callsPastCache, obstacleOf } from "./obstacle.js";
-import {
-  Column,
-  Confirm,
-  Empty,
-  ExportButton,
-  Filter,
-  Meter,
-  MissingNote,
-  Name,
-  Panel,
-  TableBox,
-  Waiting,
-} from "./parts.js";
-import type { Field, FieldPolicy, ModeSetting, Overview, Policies, Policy, RecentEvent } from "./types.js";
+import { Column, Empty, ExportButton, Filter, Meter, MissingNote, Name, Panel, TableBox, Waiting } from "./parts.js";
+import type { Field, FieldPolicy, Overview, Policies, Policy, RecentEvent } from "./types.js";
 
 const PAGE = 100;
 
@@ -60,7 +48,6 @@ export function FieldsView(props: {
   const [filter, setFilter] = useState("");
   const [limit, setLimit] = useState(PAGE);
   const [open, setOpen] = useState<string>();
-  const [wish, setWish] = useState<{ readonly coordinate: string | null; readonly mode: string }>();
   const all = props.fields.data?.fields;
   const policies = useMemo(
     () => new Map((props.policies.data?.fields ?? []).map((one) => [one.coordinate, one])),
@@ -75,8 +62,6 @@ export function FieldsView(props: {
       ),
     [all, wanted, order],
   );
-  const maySet = props.policies.data?.may.setModes === true;
-  const ofEverything = props.overview.data?.modes?.find(({ coordinate }) => coordinate === null);
   const column = (name: Order, text: string, title: string, isMinor = false) => (
     <Column
       numeric={name !== "coordinate"}
@@ -107,15 +92,6 @@ export function FieldsView(props: {
             ? ""
             : `${plural(shown.length, "row")}${shown.length === all.length ? "" : ` of ${count(all.length)}`}, ${props.windowText}`}
         </span>
-        <span class="toolbar-end">
-          Mode of everything:{" "}
-          <ModeSwitch
-            label="Mode of everything"
-            mode={ofEverything?.mode ?? "ON"}
-            isAllowed={maySet}
-            onChange={(mode) => setWish({ coordinate: null, mode })}
-          />
-        </span>
       </div>
       <MissingNote missing={props.fields.missing} of="fields" />
       {all === undefined ? (
@@ -130,7 +106,6 @@ export function FieldsView(props: {
               <tr>
                 {column("coordinate", "Name", "Sort by name")}
                 <Column minor>Policy</Column>
-                <Column minor>Mode</Column>
                 {column("reads", "Reads", "Sort by reads")}
                 {column("hit", "Hit ratio", "Sort by hit ratio, the worst first")}
                 {column("stale", "Stale", "Share of reads that were served stale", true)}
@@ -148,20 +123,12 @@ export function FieldsView(props: {
                     policy={policies.get(field.coordinate)}
                     events={props.overview.data?.events}
                     isOpen={open === field.coordinate}
-                    maySet={maySet}
                     onToggle={() => setOpen(open === field.coordinate ? undefined : field.coordinate)}
-                    onMode={(mode) => setWish({ coordinate: field.coordinate, mode })}
                   />
                   {open === field.coordinate ? (
                     <tr class="details">
-                      <td colSpan={11}>
-                        <Details
-                          field={field}
-                          policy={policies.get(field.coordinate)}
-                          modes={props.overview.data?.modes}
-                          maySet={maySet}
-                          onMode={(mode) => setWish({ coordinate: field.coordinate, mode })}
-                        />
+                      <td colSpan={9}>
+                        <Details field={field} policy={policies.get(field.coordinate)} />
                       </td>
                     </tr>
                   ) : null}
@@ -177,83 +144,7 @@ export function FieldsView(props: {
           Show {Math.min(PAGE, shown.length - limit)} more of {count(shown.length - limit)}
         </button>
       ) : null}
-      {props.policies.data !== undefined && !maySet ? (
-        <p class="note">Modes are shown only: the option `allowModes` decides who may change them.</p>
-      ) : null}
-      {wish === undefined ? null : (
-        <ModeDialog
-          wish={wish}
-          onEnd={(text) => {
-            setWish(undefined);
-            if (text === undefined) return;
-            props.say(text);
-            props.fields.refresh();
-            props.overview.refresh();
-          }}
-        />
-      )}
     </Panel>
-  );
-}
-
-function ModeSwitch(props: {
-  readonly label: string;
-  readonly mode: string;
-  readonly isAllowed: boolean;
-  readonly onChange: (mode: string) => void;
-}) {
-  if (!props.isAllowed) return <span class={`mode ${visible(props.mode)}`}>{words(props.mode)}</span>;
-  return (
-    <select
-      aria-label={props.label}
-      class={`mode ${visible(props.mode)}`}
-      value={props.mode}
-      onChange={(event) => {
-        const { value } = event.currentTarget;
-        // It shows the mode that is in force, until that has changed.
-        event.currentTarget.value = props.mode;
-        props.onChange(value);
-      }}
-    >
-      <option value="ON">on</option>
-      <option value="OFF">off</option>
-    </select>
-  );
-}
-
-const MODE_MEANS: Readonly<Record<string, string>> = {
-  ON: "The cache is used.",
-  OFF: "Nothing is looked up or stored. Every read calls its source, which has to bear that load.",
-};
-
-function ModeDialog({
-  wish,
-  onEnd,
-}: {
-  readonly wish: { readonly coordinate: string | null; readonly mode: string };
-  readonly onEnd: (text?: string) => void;
-}) {
-  const [isBusy, setIsBusy] = useState(false);
-  const what = wish.coordinate === null ? "everything" : visible(wish.coordinate, 120);
-  const run = async (): Promise<void> => {
-    setIsBusy(true);
-    const reply = await ask("setMode", wish);
-    onEnd(
-      reply.error === undefined
-        ? `The mode of ${what} is ${words(wish.mode)} now. All processes follow within two seconds.`
-        : `The mode of ${what} was not changed. ${visible(reply.error.message)}`,
-    );
-  };
-  return (
-    <Confirm
-      title={`Set the mode of ${what} to ${words(wish.mode)}?`}
-      action={`Set to ${words(wish.mode)}`}
-      isBusy={isBusy}
-      onConfirm={() => void run()}
-      onCancel={() => onEnd()}
-    >
-      <p>{MODE_MEANS[wish.mode]} This holds for all processes that share the store.</p>
-    </Confirm>
   );
 }
 
@@ -272,14 +163,11 @@ function Row(props: {
   readonly policy: FieldPolicy | undefined;
   readonly events: readonly RecentEvent[] | undefined;
   readonly isOpen: boolean;
-  readonly maySet: boolean;
   readonly onToggle: () => void;
-  readonly onMode: (mode: string) => void;
 }) {
   const { field } = props;
   const { stats } = field;
   const ratio = hitRatio(field);
-  const mode = field.mode ?? "ON";
   const obstacle = obstacleOf(field, props.events);
   const openBreakers = (props.policy?.breaker ?? []).filter(({ state }) => state !== "CLOSED").length;
   return (
@@ -299,14 +187,6 @@ function Row(props: {
         )}
       </th>
       <td class="minor muted">{policyText(field, props.policy?.policy)}</td>
-      <td class="minor">
-        <ModeSwitch
-          label={`Mode of ${visible(field.coordinate, 120)}`}
-          mode={mode}
-          isAllowed={props.maySet}
-          onChange={props.onMode}
-        />
-      </td>
       <td class="num">{count(stats.reads)}</td>
       <td class="num">
         {ratio === undefined ? null : <Meter ratio={ratio} />}
@@ -321,21 +201,8 @@ function Row(props: {
   );
 }
 
-function Details({
-  field,
-  policy,
-  modes,
-  maySet,
-  onMode,
-}: {
-  readonly maySet: boolean;
-  readonly onMode: (mode: string) => void;
-  readonly field: Field;
-  readonly policy: FieldPolicy | undefined;
-  readonly modes: readonly ModeSetting[] | undefined;
-}) {
+function Details({ field, policy }: { readonly field: Field; readonly policy: FieldPolicy | undefined }) {
   const { stats } = field;
-  const mode = modes?.find(({ coordinate }) => coordinate === field.coordinate);
   const settings = policy?.policy;
   return (
     <div class="details-grid">
@@ -360,20 +227,6 @@ function Details({
         <Item name="Stored">{bytes(stats.storedBytes)}</Item>
       </dl>
       <dl>
-        <Item name="Mode">
-          <ModeSwitch
-            label={`Mode of ${visible(field.coordinate, 120)}`}
-            mode={field.mode ?? "ON"}
-            isAllowed={maySet}
-            onChange={onMode}
-          />
-          {mode === undefined ? null : (
-            <span class="muted">
-              {" "}
-              set by <Name>{mode.setBy ?? "an unknown process"}</Name>
-            </span>
-          )}
-        </Item>
         {settings === null || settings === undefined ? (
           <Item name="Policy">The process that answers does not have it.</Item>
         ) : (

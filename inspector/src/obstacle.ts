@@ -56,7 +56,6 @@ export interface Obstacle {
 
 /** Returns why many reads of a field or loader make no use of the cache. Undefined if few bypass it. */
 export function obstacleOf(field: Field, events: readonly RecentEvent[] | undefined): Obstacle | undefined {
-  if (field.mode === "OFF") return { name: "mode off", text: "The mode is off: every read calls the source." };
   const [most] = field.bypasses ?? [];
   if (most === undefined || most.reads < MIN_SHARE * field.stats.reads) return rarelyHit(field);
   const of = `${count(most.reads)} of ${count(field.stats.reads)} reads bypassed the cache`;

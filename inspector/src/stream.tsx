@@ -11,7 +11,7 @@ interface Happening {
   readonly where: string;
 }
 
-const CHANGES = new Set(["mode.changed", "breaker.closed", "store.recovered"]);
+const CHANGES = new Set(["breaker.closed", "store.recovered"]);
 
 /** What an invalidation concerned. */
 export function subjectOf({ isClear, coordinates, nameCount }: Invalidation): string {

@@ -107,13 +107,6 @@ export interface Process extends ProcessRef {
   readonly missing: string | null;
 }
 
-export interface ModeSetting {
-  readonly coordinate: string | null;
-  readonly mode: string;
-  readonly setAt: string;
-  readonly setBy: string | null;
-}
-
 export interface RecentEvent {
   readonly process: string;
   readonly name: string;
@@ -157,7 +150,6 @@ export interface Overview {
   readonly leases?: readonly Lease[];
   readonly states?: readonly ProcessState[];
   readonly processes?: readonly Process[];
-  readonly modes?: readonly ModeSetting[];
   readonly events?: readonly RecentEvent[];
   readonly invalidations?: Invalidations | null;
 }
@@ -166,7 +158,6 @@ export interface Field {
   readonly coordinate: string;
   readonly maxAge?: number | null;
   readonly scope?: string | null;
-  readonly mode?: string;
   readonly stats: Stats;
   readonly bypasses?: readonly Bypass[];
 }
@@ -199,7 +190,7 @@ export interface FieldPolicy {
 
 export interface Policies {
   readonly fields?: readonly FieldPolicy[];
-  readonly may: { readonly invalidate: boolean; readonly setModes: boolean };
+  readonly may: { readonly invalidate: boolean };
 }
 
 export interface Failure {

@@ -92,14 +92,14 @@ export class CollectedParts implements PartCollector {
   }
 
   #addEntry(key: Key): void {
-    const { anyOf, entry, formOf, mode, coordinate } = this.#parts.keys.subjects;
+    const { anyOf, entry, formOf, coordinate } = this.#parts.keys.subjects;
     let entries = this.#entries.get(key.coordinate);
     if (entries === undefined) {
       entries = new Set();
       this.#entries.set(key.coordinate, entries);
       this.#forms.set(key.coordinate, key.form);
       const whole = coordinate(key.coordinate);
-      for (const tag of [mode(key.coordinate), whole, formOf(whole, key.form)]) this.#tags.add(tag);
+      this.#tags.add(whole).add(formOf(whole, key.form));
     }
     // What invalidates entries in one form does not show which of those in others are meant.
     if (this.#forms.get(key.coordinate) !== key.form) this.#tags.add(anyOf(key.coordinate));

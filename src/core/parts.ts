@@ -27,7 +27,6 @@ import type { NearCache } from "./tier/near/near-cache.js";
 import type { Reads } from "./tier/read/reads.js";
 import type { ReadRequest } from "./tier/request/request.js";
 import type { InvalidationClock } from "./tier/shared/invalidation-clock.js";
-import type { SharedSettings } from "./tier/shared/shared-settings.js";
 import type { Variants } from "./tier/shared/variants.js";
 import type { SourceSettings, Sources } from "./tier/source/sources.js";
 import type { LongTick } from "./tier/tick/long-tick.js";
@@ -93,7 +92,6 @@ export interface CacheParts {
   readonly knownTags: KnownTags;
   readonly tagMistakes: TagMistakes;
   readonly variants: Variants;
-  readonly sharedSettings: SharedSettings;
   readonly invalidations: InvalidationClock;
   /** The shapes of the types of applied schemas, for loaders. */
   readonly typeShapes: TypeShapes;

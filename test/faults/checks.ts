@@ -19,8 +19,8 @@ export const CHECKS: Readonly<Record<string, Patch>> = {
   /** A read does not have the process learn what is new in the clock. */
   head: {
     file: "src/core/tier/read/hit.ts",
-    from: "(invalidations.isAt(read.clock) && sharedSettings.areCurrent);",
-    to: "(sharedSettings.areCurrent && (invalidations.isAt(read.clock) || true));",
+    from: "first === undefined || invalidations.isAt(read.clock);",
+    to: "true;",
   },
   /** Those who join a load do not ask whether its result was invalidated meanwhile. */
   join: {

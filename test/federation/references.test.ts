@@ -53,12 +53,12 @@ describe("references to an entity type with @cached", () => {
   it("have a mode: off, each is loaded", async () => {
     const { loads, resolvers } = source();
     const { cache, entities } = subgraph(PRODUCT, resolvers);
-    await cache.setMode("off", { coordinate: "Product.__resolveReference" });
+    cache.setMode("off", "Product.__resolveReference");
     for (const nth of [1, 2]) {
       expect(await entities([product(7)], SELECTION)).toEqual([{ id: "7", loads: nth }]);
       await settle();
     }
-    await cache.setMode("on", { coordinate: "Product.__resolveReference" });
+    cache.setMode("on", "Product.__resolveReference");
     for (const _ of [1, 2]) {
       expect(await entities([product(7)], SELECTION)).toEqual([{ id: "7", loads: 3 }]);
       await settle();

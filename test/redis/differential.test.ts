@@ -294,7 +294,7 @@ describe("the memory store and the Redis scripts", () => {
         const fakeTimeClient = new FakeTimeRedis(client, clock);
         const stores = [memoryStore({ clock }), redisStore({ client: fakeTimeClient, clock })];
         const ends = stores.map((store) =>
-          store.open({ wakeChannel: "wake", invalidationLog: "log", clock: "clock", settings: "" }, () => undefined),
+          store.open({ wakeChannel: "wake", invalidationLog: "log", clock: "clock" }, () => undefined),
         );
         const startedAt = clock.now();
         const memory = new Player(stores[0] as Store, clock);

@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => client.quit());
 
-it("gives every Redis key a TTL, except entries with neverExpires, the clock and the settings", async () => {
+it("gives every Redis key a TTL, except entries with neverExpires, the clock", async () => {
   const world = await redisWorld();
   const typeDefs = `
     type Query {
@@ -38,7 +38,6 @@ it("gives every Redis key a TTL, except entries with neverExpires, the clock and
   expect(lasting.filter((key) => key !== undefined).sort()).toEqual([
     `${world.prefix}:#clock`,
     `${world.prefix}:#clock:log`,
-    `${world.prefix}:#settings`,
     expect.stringContaining(":Query.forever:"),
   ]);
   expect(keys.filter((key) => key.includes(":Off:"))).toEqual([]);

@@ -164,7 +164,6 @@ it("Reports need no command and no name that the documented ACL does not grant",
     wakeChannel: `${user}:#wake`,
     invalidationLog: `${user}:#log`,
     clock: `${user}:#clock`,
-    settings: `${user}:#settings`,
   });
   const parts = [{ name: "total", bytes: Buffer.from("x"), keepMs: 60_000 }];
   expect(await reports.write({ process: "p", sequence: 1, parts })).toMatchObject({ isFirst: true });

@@ -9,7 +9,7 @@ import { FakeTimeRedis } from "../support/fake-time-redis.js";
 import { RedisLab } from "../support/redis-lab.js";
 
 const TIMES = { leaseMs: 3_000, graceMs: 6_000, patienceMs: 1_000_000 };
-const NAMES = { wakeChannel: "wake", invalidationLog: "log", clock: "clock", settings: "settings" };
+const NAMES = { wakeChannel: "wake", invalidationLog: "log", clock: "clock" };
 
 const lab = new RedisLab();
 let client: Redis;
@@ -42,25 +42,6 @@ const acquire = async (store: Store, key: string) =>
   (await store.acquire([{ key, oldestPosition: 0, supersededAt: 0 }], TIMES, await originOf(store)))[0];
 
 describe("a command that the client sends again after a reconnect", () => {
-  it("changes the settings once, and brings back none that were replaced", async () => {
-    const { store, sentBy } = subject();
-    const [first, second, third] = ["first", "second", "third"].map((text) => Buffer.from(text));
-    const create = await sentBy(() => store.replaceSettings(undefined, first as Buffer));
-    await create.resend();
-    expect([create.result, await store.readSettings()]).toEqual([true, first]);
-    const change = await sentBy(() => store.replaceSettings(first, second as Buffer));
-    await change.resend();
-    expect([change.result, await store.readSettings()]).toEqual([true, second]);
-    expect(await store.replaceSettings(first, third as Buffer)).toBe(false);
-    expect(await store.replaceSettings(second, third as Buffer)).toBe(true);
-    for (const { resend } of [create, change]) await resend();
-    expect(await store.readSettings()).toEqual(third);
-    // A conflict that is sent again stays one.
-    const late = await sentBy(() => store.replaceSettings(first, Buffer.from("late")));
-    await late.resend();
-    expect([late.result, await store.readSettings()]).toEqual([false, third]);
-  });
-
   it("invalidates once more, at a later position, when it is an invalidation", async () => {
     const { clock, store, sentBy } = subject();
     const record = writeRecord({ kind: "hard", subjects: [1] });

@@ -65,9 +65,9 @@ describe.each(SERVERS)("the response cache on %s", (server) => {
   it("serves no response with a field that is switched off, and serves it again once the field is on", async () => {
     const { ask, cache } = open(server);
     await ask("{ cached plain }");
-    await cache.setMode("off", { coordinate: "Query.cached" });
+    cache.setMode("off", "Query.cached");
     expect((await ask("{ cached plain }")).data).toEqual({ cached: 3, plain: 4 });
-    await cache.setMode("on", { coordinate: "Query.cached" });
+    cache.setMode("on", "Query.cached");
     await ask("{ cached plain }");
     const { data } = await ask("{ cached plain }");
     expect((await ask("{ cached plain }")).data).toEqual(data);
@@ -78,9 +78,9 @@ describe.each(SERVERS)("the response cache on %s", (server) => {
     await ask("{ plain }");
     await cache.invalidate({ coordinate: "responses" });
     expect((await ask("{ plain }")).data).toEqual({ plain: 2 });
-    await cache.setMode("off", { coordinate: "responses" });
+    cache.setMode("off", "responses");
     expect((await ask("{ plain }")).data).toEqual({ plain: 3 });
-    await cache.setMode("on", { coordinate: "responses" });
+    cache.setMode("on", "responses");
     expect((await ask("{ plain }")).data).toEqual({ plain: 2 });
   });
 

@@ -209,7 +209,7 @@ describe.each(SERVERS)("at the edge, behind %s", (server) => {
 
   it("is private while a field is bypassed", async () => {
     const { ask, cache } = await open();
-    await cache.setMode("off", { coordinate: "Query.movie" });
+    cache.setMode("off", "Query.movie");
     expect(await ask(MOVIE)).toMatchObject({ tags: [] });
     expect((await ask(MOVIE)).cacheControl).not.toMatch(/public/);
   });

@@ -65,7 +65,7 @@ describeIfChromium("the inspector page in Chromium", () => {
 
   it("says at each field why it is not cached: its mode, no identity, a refused value, keys that are not read twice", async () => {
     const { ask, cache, url } = await inspectedServer(await sharedServer("redisStandalone"), `page-${randomUUID()}`);
-    await cache.setMode("off", { coordinate: "Query.prices" });
+    cache.setMode("off", "Query.prices");
     await ask("{ basket large prices movie(id: 7) }");
     await ask("{ basket large prices movie(id: 7) }");
     for (let nth = 0; nth < 20; nth++) await ask(`{ top(genre: "${nth}") }`);
@@ -84,7 +84,10 @@ describeIfChromium("the inspector page in Chromium", () => {
     await page.goTo("#entry?coordinate=Query.large&args=%7B%7D");
     await see(page, /is refused with CACHED_VALUE_TOO_LARGE, since it is larger than `storage\.maxValueBytes`/);
     await page.goTo("#entry?coordinate=Query.prices&args=%7B%7D");
-    await see(page, /Query\.prices: The mode is off: every read calls the source\.[\s\S]*Not in the store/);
+    await see(
+      page,
+      /Query\.prices: 2 of 2 reads bypassed the cache: every read calls the source\.[\s\S]*Not in the store/,
+    );
     expect(page.complaints).toEqual([]);
   });
 
@@ -106,24 +109,6 @@ describeIfChromium("the inspector page in Chromium", () => {
     await page.click("Invalidate");
     await see(page, /Invalidated the entry Query\.movie \{"id":7\}\./);
     expect(await see(page, /Not in the store/)).toMatch(/Who invalidated it\s+cacheInvalidate in process/);
-    expect(page.complaints).toEqual([]);
-  });
-
-  it("switches the mode of a field after a confirmation", async () => {
-    const { url } = await inspectedServer(await sharedServer("redisStandalone"), `page-${randomUUID()}`);
-    const page = await open(`${url}#fields`);
-    await see(page, /Query\.movie/);
-    await page.evaluate(`(() => {
-      const select = document.querySelector("select[aria-label='Mode of Query.movie']");
-      select.value = "OFF";
-      select.dispatchEvent(new Event("change", { bubbles: true }));
-    })()`);
-    await see(page, /Set the mode of Query\.movie to off\?/);
-    await page.click("Set to off");
-    await see(page, /The mode of Query\.movie is off now/);
-    await expect
-      .poll(() => page.evaluate(`document.querySelector("select[aria-label='Mode of Query.movie']").value`))
-      .toBe("OFF");
     expect(page.complaints).toEqual([]);
   });
 
@@ -207,7 +192,6 @@ describeIfChromium("the inspector page in Chromium", () => {
           endpoint: await hostileEndpoint(),
           allow: () => true,
           allowInvalidation: () => true,
-          allowModes: () => true,
         }),
       ),
     );
@@ -344,7 +328,7 @@ const AT = "2026-11-26T00:00:00.000Z";
 const DURATIONS = { count: 1, meanMs: 1, p50Ms: 1, p90Ms: 1, p99Ms: 1 };
 
 const fieldNamed = (coordinate: string, reads: number) => ({
-  ...{ coordinate, maxAge: 60, scope: "PUBLIC", mode: "ON", stats: stats(reads), bypasses: [], observed: null },
+  ...{ coordinate, maxAge: 60, scope: "PUBLIC", stats: stats(reads), bypasses: [] },
   ...{ variant: "v", breaker: [], policy: null },
 });
 
@@ -424,29 +408,10 @@ function hostileEndpoint(): Promise<string> {
   const breaker = { process: t, state: t, since: AT };
   const failure = { at: AT, message: t };
   const bypasses = [{ reason: t, reads: 1 }];
-  const observed = {
-    reads: 1,
-    hit: 1,
-    stale: 1,
-    miss: 1,
-    bypassed: 1,
-    hitRatio: 1,
-    compared: 1,
-    different: 1,
-    differentRatio: 1,
-    comparedStale: 1,
-    differentStale: 1,
-  };
-  const lifetimes = { maxAge: 1, staleWhileRevalidate: 0, loadsPerSecond: 1, staleRatio: 0, maxStaleRatio: 0 };
-  const saving = { loadsPerSecond: 1, loadMsPerSecond: 1 };
   return endpoint({
     total: stats(1),
     stats: { ...stats(1), bypasses, missing: [t] },
-    advice: [
-      { coordinate: t, kind: t, reason: t, diff: `- ${t}\n+ ${t}`, current: lifetimes, proposed: lifetimes, saving },
-      { coordinate: `${t} 2`, kind: "NONE", reason: t, diff: null, current: lifetimes, proposed: null, saving: null },
-    ],
-    fields: [{ ...fieldNamed(t, 1), mode: t, scope: t, variant: t, policy, breaker: [breaker], bypasses, observed }],
+    fields: [{ ...fieldNamed(t, 1), scope: t, variant: t, policy, breaker: [breaker], bypasses }],
     hotKeys: {
       keys: [{ coordinate: t, digest: t, reads: 1, maxError: 0, args: { [t]: t }, source: { [t]: t }, id: t }],
       reads: 1,
@@ -465,7 +430,6 @@ function hostileEndpoint(): Promise<string> {
       },
     ],
     processes: [process],
-    modes: [{ coordinate: t, mode: t, setAt: t, setBy: t }],
     events: [
       { process: t, name: t, at: AT, firstAt: t, count: 2, coordinate: t, digest: t, node: t, detail: t, error: t },
     ],

@@ -9,14 +9,13 @@ import { raiseClock } from "../../src/stores/redis/scripts/raise-clock.js";
 import { release } from "../../src/stores/redis/scripts/release.js";
 import { remove } from "../../src/stores/redis/scripts/remove.js";
 import { renew } from "../../src/stores/redis/scripts/renew.js";
-import { replaceSettings } from "../../src/stores/redis/scripts/replace-settings.js";
 import { softInvalidate } from "../../src/stores/redis/scripts/soft-invalidate.js";
 import { storeValues } from "../../src/stores/redis/scripts/store-values.js";
 import { writeReport } from "../../src/stores/redis/scripts/write-report.js";
 
 const SCRIPTS = [
   ...[acquire, storeValues, renew, release, remove, softInvalidate],
-  ...[appendClock, raiseClock, replaceSettings],
+  ...[appendClock, raiseClock],
   ...[writeReport, listReports, askProcesses, appendHistory],
 ];
 const TIME = "redis.call('TIME')";

@@ -24,8 +24,7 @@ export type Command =
   | { readonly do: "execute"; readonly times: number; readonly loadMs: number }
   /** Reads `key`, and stops this process with its answer, as serverless platforms do. First awaits `cache.settled()` if it `settles`. */
   | { readonly do: "answer"; readonly key: string; readonly loadMs: number; readonly settles: boolean }
-  | { readonly do: "invalidate"; readonly tag: string }
-  | { readonly do: "setMode"; readonly mode: "off" | "on" };
+  | { readonly do: "invalidate"; readonly tag: string };
 
 export interface Report {
   /** The distinct values that were read. */
@@ -102,8 +101,6 @@ process.on("message", async (command: Command) => {
   if (command.do === "answer") await answer(command);
   else if (command.do === "read") process.send?.(await read(command));
   else if (command.do === "execute") process.send?.(await askForPage(command));
-  else if (command.do === "setMode")
-    process.send?.(await cache.setMode(command.mode, { coordinate: "Key" }).then(() => ({ values: [] })));
   else process.send?.(await cache.invalidateTags([command.tag]).then(() => ({ values: [] })));
 });
 process.once("disconnect", () => process.exit(0));

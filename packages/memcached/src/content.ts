@@ -18,7 +18,6 @@ export function readContent(bytes: Buffer | undefined, now: number): Content {
     return { kind: "clock", clock: { head: rest.subarray(MAGIC_BYTES, logAt), log: rest.subarray(logAt) } };
   }
   if (readHead(rest) !== undefined) return { kind: "head", head: rest };
-  if (magic === SETTINGS_MAGIC) return { kind: "settings", content: rest.subarray(MAGIC_BYTES) };
   const stored = readStoredEntry(rest, bytes.readDoubleLE(0));
   if (stored === undefined) return { kind: "unknown-format" };
   return now < stored.dropAt ? { kind: "entry", stored } : undefined;
@@ -28,8 +27,7 @@ export function readContent(bytes: Buffer | undefined, now: number): Content {
 export type KnownContent =
   | { readonly kind: "entry"; readonly stored: StoredEntry }
   | { readonly kind: "head"; readonly head: Buffer }
-  | { readonly kind: "clock"; readonly clock: StoredClock }
-  | { readonly kind: "settings"; readonly content: Uint8Array };
+  | { readonly kind: "clock"; readonly clock: StoredClock };
 
 /** What is under a name. Undefined stands for absent. */
 export type Content = KnownContent | { readonly kind: "unknown-format" } | undefined;
@@ -38,7 +36,6 @@ const INSTANT_BYTES = 8;
 const MAGIC_BYTES = 4;
 /** The first bytes of an invalidation clock, which its head and its log follow. */
 const WHOLE_CLOCK_MAGIC = "gq1 ";
-const SETTINGS_MAGIC = "gk1 ";
 /**
  * Stored under an absent name before the content itself is written with `cas`. It counts as absent:
  * its instant of expiry is 0.
@@ -56,8 +53,6 @@ export function writeContent(content: KnownContent): Buffer {
       return Buffer.concat([dropAt, content.head]);
     case "clock":
       return Buffer.concat([dropAt, Buffer.from(WHOLE_CLOCK_MAGIC), content.clock.head, content.clock.log]);
-    case "settings":
-      return Buffer.concat([dropAt, Buffer.from(SETTINGS_MAGIC), content.content]);
   }
 }
 

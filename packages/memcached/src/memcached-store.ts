@@ -2,7 +2,6 @@ import { CachedError } from "graphql-cached";
 import {
   type AcquireRequest,
   appendToCopies,
-  areSameBytes,
   type Clock,
   type ClockHead,
   checkOptionNames,
@@ -29,7 +28,7 @@ import {
   throwIfAnyFailed,
   transitions,
 } from "graphql-cached/store";
-import { type Content, headOf, storedEntryOf, writeContent } from "./content.js";
+import { headOf, storedEntryOf, writeContent } from "./content.js";
 import { hasSeveralServers, type MemcachedClient } from "./memcached-client.js";
 import { type Change, keep, put, Server, type ServerTime } from "./server.js";
 import { MemcachedClock, Servers } from "./servers.js";
@@ -84,7 +83,7 @@ export function memcachedStore(options: MemcachedStoreOptions): Store {
       describeSetting(maxEntryBytes),
       "pass the server's item size limit (-I) less the key and header, or omit it",
     );
-  // The first one has the log of the clock and the settings: the same one for all processes.
+  // The first one has the log of the clock: the same one for all processes.
   const serversByName = new Map(
     clients
       .toSorted(([one], [other]) => (one < other ? -1 : 1))
@@ -126,7 +125,6 @@ function invalid(where: string, expected: string, got: string, remedy: string): 
 
 function storeOn(servers: Servers, clock: Clock, maxEntryBytes: number): Store {
   const invalidations = new MemcachedClock(servers);
-  let settingsName = "";
   let opened: string | undefined;
 
   const isTooLarge = (stored: StoredEntry): boolean => writeContent({ kind: "entry", stored }).length > maxEntryBytes;
@@ -149,12 +147,12 @@ function storeOn(servers: Servers, clock: Clock, maxEntryBytes: number): Store {
     name: "memcached",
     nodeOf: servers.isOne ? undefined : (name) => servers.idOf(name),
     nodes: servers.isOne ? undefined : () => servers.ids,
-    clockNode: servers.isOne ? undefined : () => servers.idOf(settingsName),
+    clockNode: servers.isOne ? undefined : () => servers.idOf(invalidations.logName),
     inspect: (node) => servers.inspect(node),
     async read(keys) {
       let head: Buffer | undefined;
       // Without keys, one server is asked.
-      const asked = keys.length > 0 ? keys : [settingsName];
+      const asked = keys.length > 0 ? keys : [invalidations.logName];
       const items = await servers.forEachServer(asked, async (server, names) => {
         // It is known from when the store is opened for a cache.
         const copy = invalidations.on(server);
@@ -168,15 +166,6 @@ function storeOn(servers: Servers, clock: Clock, maxEntryBytes: number): Store {
         return { kind: "read", entry: storedEntryOf(item.content), now: item.now };
       });
       return { clock: head, readings };
-    },
-    readSettings: async () => settingsOf(await servers.readOne(settingsName)),
-    async replaceSettings(expected, content) {
-      const [isReplaced] = await servers.swap([settingsName], (held) => {
-        const current = settingsOf(held);
-        if (areSameBytes(current, content)) return keep(true);
-        return areSameBytes(current, expected) ? put({ kind: "settings", content }, true) : keep(false);
-      });
-      return isReplaced === true;
     },
     appendClock: (records) => appendToCopies(invalidations, records),
     readClock: (from) => invalidations.read(from),
@@ -250,7 +239,6 @@ function storeOn(servers: Servers, clock: Clock, maxEntryBytes: number): Store {
     open(names) {
       checkPrefix(opened, names.clock, "memcachedStore");
       opened = names.clock;
-      [settingsName = ""] = servers.pinToEach(names.settings).values();
       invalidations.open(names.clock);
       return () => undefined;
     },
@@ -265,6 +253,3 @@ const changeOf = <Result>({ result, change }: Decision<Result>): Change<Result> 
 
 /** Extends leases by the uncertainty of this process's time, so that one that knows it better does not see them end early. */
 const withSlack = (times: LeaseTimes, slackMs: number): LeaseTimes => ({ ...times, leaseMs: times.leaseMs + slackMs });
-
-const settingsOf = (content: Content): Uint8Array | undefined =>
-  content?.kind === "settings" ? content.content : undefined;

@@ -118,7 +118,8 @@ export class MemcachedClock implements CopiedClock {
   readonly #servers: Servers;
   #copyOn: ReadonlyMap<Server, string> = new Map();
   #copies: readonly string[] = [];
-  #whole = "";
+  /** The item with the log, which is on the first server. */
+  logName = "";
 
   constructor(servers: Servers) {
     this.#servers = servers;
@@ -127,7 +128,7 @@ export class MemcachedClock implements CopiedClock {
   open(name: string): void {
     this.#copyOn = this.#servers.pinToEach(name);
     this.#copies = [...this.#copyOn.values()];
-    [this.#whole = ""] = this.#servers.pinToEach(`${name}:log`).values();
+    [this.logName = ""] = this.#servers.pinToEach(`${name}:log`).values();
   }
 
   /** Returns the copy on a server. Undefined if the store has not been opened for a cache. */
@@ -152,7 +153,7 @@ export class MemcachedClock implements CopiedClock {
   }
 
   async append(records: readonly Buffer[], after: number): Promise<Buffer> {
-    const [head] = await this.#servers.swap([this.#whole], (content, now) => {
+    const [head] = await this.#servers.swap([this.logName], (content, now) => {
       const before = content?.kind === "clock" ? content.clock : undefined;
       const clock = appendToClock(before, records, Math.max(Math.floor(now * 1000), after + 1), MAX_LOG_BYTES);
       return clock === before ? keep(clock.head) : put({ kind: "clock", clock }, clock.head);
@@ -168,7 +169,7 @@ export class MemcachedClock implements CopiedClock {
   }
 
   async read(from: number): Promise<Buffer | undefined> {
-    const content = await this.#servers.readOne(this.#whole);
+    const content = await this.#servers.readOne(this.logName);
     return content?.kind === "clock" ? content.clock.log.subarray(from) : undefined;
   }
 }

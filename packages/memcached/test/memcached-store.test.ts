@@ -8,7 +8,7 @@ import { fakeServer } from "./fake-memcached.js";
 
 const TIMES: LeaseTimes = { leaseMs: 1_000, graceMs: 1_000, patienceMs: 500 };
 const leaseRequest = (key: string) => ({ key, oldestPosition: 0, supersededAt: 0 });
-const NAMES = { wakeChannel: "wake", invalidationLog: "log", clock: "clock", settings: "" };
+const NAMES = { wakeChannel: "wake", invalidationLog: "log", clock: "clock" };
 /** What a store that is not opened for a cache knows of a clock. */
 const ORIGIN: ClockOrigin = { epoch: "an epoch", position: 1 };
 
@@ -43,15 +43,9 @@ describe("memcachedStore", () => {
 
   it("refuses to serve caches with different prefixes", () => {
     const store = memcachedStore({ client: fakeServer().client });
-    store.open(
-      { wakeChannel: "a:wakeChannel", invalidationLog: "a:recent", clock: "a:clock", settings: "a:" },
-      () => undefined,
-    );
+    store.open({ wakeChannel: "a:wakeChannel", invalidationLog: "a:recent", clock: "a:clock" }, () => undefined);
     expect(() =>
-      store.open(
-        { wakeChannel: "b:wakeChannel", invalidationLog: "b:recent", clock: "b:clock", settings: "b:" },
-        () => undefined,
-      ),
+      store.open({ wakeChannel: "b:wakeChannel", invalidationLog: "b:recent", clock: "b:clock" }, () => undefined),
     ).toThrow("another `prefix`");
   });
 
@@ -137,7 +131,7 @@ describe("memcachedStore", () => {
     expect(kept).toHaveLength(300 - servers.b.table.size);
   });
 
-  it("keeps one clock and one item of settings, in whatever order the processes list the servers", async () => {
+  it("keeps one clock, in whatever order the processes list the servers", async () => {
     const [a, b] = [fakeServer().client, fakeServer().client];
     const clock = new FakeClock();
     const [one, other] = [
@@ -148,11 +142,6 @@ describe("memcachedStore", () => {
     const head = await one.appendClock([writeRecord({ kind: "hard", subjects: [1] })]);
     expect(await other.appendClock([])).toEqual(head);
     expect(await other.readClock(0)).toEqual(await one.readClock(0));
-    const content = Buffer.from("content");
-    expect(await one.replaceSettings(undefined, content)).toBe(true);
-    expect(await other.replaceSettings(undefined, Buffer.from("other"))).toBe(false);
-    expect(await other.readSettings()).toEqual(content);
-    expect(await other.replaceSettings(content, Buffer.from("other"))).toBe(true);
   });
 
   it("brings nothing back when the client carries its writes out again", async () => {

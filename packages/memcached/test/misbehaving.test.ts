@@ -184,7 +184,6 @@ describe("A misbehaving memcached", () => {
         wakeChannel: "two:wakeChannel",
         invalidationLog: "two:recent",
         clock: "two:clock",
-        settings: "two:",
       },
       () => undefined,
     );

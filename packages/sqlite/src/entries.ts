@@ -96,7 +96,7 @@ const MAX_LOG_BYTES = 1024 * 1024;
 /** A log is stored in parts of this size, of which an invalidation writes the last one only. */
 const PART_BYTES = 16 * 1024;
 
-export function writeContent(db: Connection, name: string, content: Uint8Array): void {
+function writeContent(db: Connection, name: string, content: Uint8Array): void {
   db.run("INSERT OR REPLACE INTO names (name, content) VALUES (?, ?)", name, content);
 }
 

@@ -1,7 +1,6 @@
 import { resolve } from "node:path";
 import { CachedError } from "graphql-cached";
 import {
-  areSameBytes,
   type Clock,
   checkOptionNames,
   checkPrefix,
@@ -39,7 +38,6 @@ import {
   removeEntry,
   sizeOf,
   usedBytes,
-  writeContent,
   writeInstant,
 } from "./entries.js";
 import { Transactions } from "./transactions.js";
@@ -123,7 +121,6 @@ function storeIn(file: DatabaseFile, clock: Clock, maxBytes: number): Store {
   let names: StoreNames | undefined;
   let uses = 0;
   const clockName = (): string => names?.clock ?? "";
-  const settingsName = (): string => names?.settings ?? "";
   const logName = (): string => names?.invalidationLog ?? "";
 
   /** Decides about each item in turn. */
@@ -161,14 +158,6 @@ function storeIn(file: DatabaseFile, clock: Clock, maxBytes: number): Store {
         readings: keys.map((key) => ({ kind: "read", entry: knownEntry(work, key), now: work.now })),
         clock: readContent(work.db, clockName()),
       })),
-    readSettings: () => transactions.read(({ db }) => readContent(db, settingsName())),
-    replaceSettings: (expected, content) =>
-      transactions.write(({ db }) => {
-        const current = readContent(db, settingsName());
-        if (!areSameBytes(current, expected)) return areSameBytes(current, content);
-        writeContent(db, settingsName(), content);
-        return true;
-      }),
     appendClock: (records) => transactions.write((work) => appendClock(work, clockName(), records)),
     readClock: (from) => transactions.read(({ db }) => readLogFrom(db, clockName(), from)),
     async acquire(requests, times, { epoch, position }, holder) {

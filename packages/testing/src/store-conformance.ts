@@ -652,51 +652,6 @@ const wakeRules: Rules = {
   },
 };
 
-/** Replaces the settings, as the cache does. */
-async function changeSettings({ store, key }: TestedKey, text: string): Promise<void> {
-  const isReplaced = await store.replaceSettings(await store.readSettings(), Buffer.from(`${key} ${text}`));
-  ok(isReplaced, "expected a change, got a conflict");
-}
-
-/** Replaces the settings if they are `before`. */
-const replace = ({ store, key }: TestedKey, before: string, text: string): Promise<boolean> =>
-  store.replaceSettings(Buffer.from(`${key} ${before}`), Buffer.from(`${key} ${text}`));
-
-async function settingsAre({ store, key }: TestedKey, text: string | undefined): Promise<void> {
-  strictEqual(Buffer.from((await store.readSettings()) ?? []).toString(), `${key} ${text}`);
-}
-
-/** The cases share the settings of the store, so each goes on from what it finds. */
-const settingsRules: Rules = {
-  "returns the settings that were written last": async (t) => {
-    await changeSettings(t, "first");
-    await changeSettings(t, "second");
-    await settingsAre(t, "second");
-  },
-  "replaces the settings only if they are those that the caller expects": async (t) => {
-    await changeSettings(t, "before");
-    await changeSettings(t, "current");
-    strictEqual(await replace(t, "before", "late"), false);
-    strictEqual(await t.store.replaceSettings(undefined, Buffer.from(`${t.key} late`)), false);
-    await settingsAre(t, "current");
-  },
-  "takes a change of the settings that is sent twice for one": async (t) => {
-    await changeSettings(t, "before");
-    strictEqual(await replace(t, "before", "after"), true);
-    strictEqual(await replace(t, "before", "after"), true);
-    await changeSettings(t, "later");
-    strictEqual(await replace(t, "before", "after"), false);
-    await settingsAre(t, "later");
-  },
-  "lets one of several concurrent changes of the settings succeed": async (t) => {
-    await changeSettings(t, "before");
-    const texts = ["a", "b", "c", "d", "e"];
-    const results = await Promise.all(texts.map((text) => replace(t, "before", text)));
-    strictEqual(results.filter((isReplaced) => isReplaced).length, 1);
-    await settingsAre(t, texts[results.indexOf(true)]);
-  },
-};
-
 const inspectionRules: Rules = {
   "reports the state of each node, if it has `inspect`, without names and values": async (t) => {
     if (t.store.inspect === undefined) return;
@@ -854,7 +809,6 @@ async function historyOf(store: Store) {
 export const storeConformance: readonly ConformanceCase[] = [
   ...[leaseRules, storeRules, releaseRules, clockRules, positionRules].flatMap((rules) => casesOf(rules)),
   ...casesOf(wakeRules, "wakes"),
-  ...casesOf(settingsRules),
   ...casesOf(inspectionRules),
   ...casesOf(reportRules, "reports"),
   ...casesOf(historyRules, "history"),

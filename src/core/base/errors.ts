@@ -57,7 +57,6 @@ export const CODES = {
   CACHED_SOURCE_UNAVAILABLE: "A load was refused: its source is overloaded or has failed repeatedly.",
   CACHED_PURGE_TIMEOUT: "A purge of a CDN did not finish within `purgeTimeoutMs`.",
   CACHED_INSPECTION_DENIED: "The caller of the inspection query was not admitted by `allow`.",
-  CACHED_CONTROL_DENIED: "The caller of the mutation that changes modes was not admitted by `allow`.",
   CACHED_INVALIDATION_DENIED: "The caller of a mutation that invalidates was not admitted by `allow`.",
 } as const;
 

@@ -71,7 +71,6 @@ export function createKeySpace(
     invalidationLog: `${prefix}:#log`,
     clock: `${prefix}:#clock`,
     wakeChannel: `${prefix}:#wake`,
-    settings: `${prefix}:#settings`,
   };
 }
 
@@ -255,8 +254,6 @@ const SUBJECTS = {
   anyOf: (coordinate: string): Subject => subjectOf(`\u0000\u0000any ${coordinate}`),
   /** What a value has as well that contains entries of a coordinate, for the form of their keys. Never invalidated itself. */
   formOf: (coordinate: Subject, form: Subject): Subject => subjectOf(`\u0000\u0000form ${coordinate} ${form}`),
-  /** What contains an entry of a coordinate: invalidated when its entries must not be served any more although they are current. */
-  mode: (coordinate: string): Subject => subjectOf(`\u0000\u0000mode ${coordinate}`),
 };
 
 export type Subjects = typeof SUBJECTS;

@@ -179,8 +179,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     const requests = this.#requests;
     const tier = this.#tier;
     if (typeof names === "string") return requests.bypass(id, names);
-    const reason = tier.modes.reasonOf(this.name);
-    if (reason !== undefined) return requests.bypass(id, reason);
+    if (tier.modes.isOff(this.name)) return requests.bypass(id, "MODE_OFF");
     const cleared = this.#cleared.get(names.memoKey);
     const read = (isForced: boolean): Promise<Value> =>
       tier.read(requests.requestOf(id, names, isForced), nesting) as Promise<Value>;

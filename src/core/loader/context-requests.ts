@@ -8,7 +8,6 @@ import type { Logger } from "../telemetry/log-listener.js";
 import type { Invalidation } from "../tier/invalidation/invalidate.js";
 import type { Reads } from "../tier/read/reads.js";
 import { type ReadRequest, type RequestTags, ResultTags } from "../tier/request/request.js";
-import type { ModeReason } from "../tier/shared/modes.js";
 import type { Variants } from "../tier/shared/variants.js";
 import { createBatchSource, type IdLoad } from "./batch-source.js";
 import type { ContextWatch } from "./context-watch.js";
@@ -217,4 +216,4 @@ export interface LoaderDefinition<Id, Value, Context> {
   readonly parts: LoaderParts;
 }
 
-export type LoaderBypassReason = "NO_IDENTITY" | "KEY_UNUSABLE" | "REQUESTED" | ModeReason;
+export type LoaderBypassReason = "NO_IDENTITY" | "KEY_UNUSABLE" | "REQUESTED" | "MODE_OFF";

@@ -82,14 +82,15 @@ export class ResponseCache {
   }
 
   #begin(operation: Operation, observer: Observer | undefined): Promise<Begun> | undefined {
-    const { requestStates, tier, identify, clock } = this.#parts;
+    const { requestStates, tier, identify, clock, loaders } = this.#parts;
     const { planner, variant } = this.#stateOf(operation.schema);
     const plan = planner.plan(operation.document, operation.operationName);
     if (plan === undefined || plan.obstacle !== undefined) return undefined;
     const override = requestStates.overrideOf(operation.context);
     if (override === "BYPASS" || tier.loads.enclosing() !== undefined) return undefined;
-    if ([RESPONSES, ...plan.coordinates].some((coordinate) => tier.modes.reasonOf(coordinate) !== undefined))
-      return undefined;
+    // Which loaders its resolvers call is not known.
+    const read = tier.modes.isUnrestricted ? [] : [RESPONSES, ...plan.coordinates, ...loaders.keys()];
+    if (read.some((coordinate) => tier.modes.isOff(coordinate))) return undefined;
     const learned = getOrMake(this.#learned, plan.digest, () => ({ isCacheable: undefined, isPrivate: false }));
     const isExpected = (this.#usesPolicies ? plan.ownMaxAge : plan.hintedMaxAge) > 0;
     if (!(learned.isCacheable ?? isExpected)) {

@@ -47,7 +47,7 @@ export const MAX_POSITION = 2 ** 53;
 export const MAGIC = Buffer.from("gc clk\x00\x01", "latin1");
 
 /** What an invalidation does. Their numbers in the log are their places here. */
-const RECORD_KINDS = ["epoch", "hard", "soft", "begin", "end", "settings"] as const;
+const RECORD_KINDS = ["epoch", "hard", "soft", "begin", "end"] as const;
 export type RecordKind = (typeof RECORD_KINDS)[number];
 
 /** A process whose keys of this coordinate have another form cannot tell which of them are meant, so that all of them are. */
@@ -56,7 +56,7 @@ export interface InvalidatedForm {
   readonly form: Subject;
 }
 
-/** One invalidation, or a change of the settings. */
+/** One invalidation. */
 export interface ClockRecord {
   readonly kind: Exclude<RecordKind, "epoch">;
   readonly subjects: readonly Subject[];

@@ -143,20 +143,6 @@ export class FailOpenStore implements Store {
     return ask(() => this.#inner.clockNode?.()) ?? "";
   }
 
-  readSettings(): Promise<Uint8Array | undefined> {
-    const read = async (): Promise<Uint8Array | undefined> => {
-      const content = await promised(this.#inner.readSettings());
-      if (content === undefined || content instanceof Uint8Array) return content;
-      throw new TypeError(`expected bytes of the settings, or undefined, got another value; ${CHECK_STORE}`);
-    };
-    return this.#calls.run(this.#clockNode, "readSettings", read);
-  }
-
-  replaceSettings(expected: Uint8Array | undefined, content: Uint8Array): Promise<boolean> {
-    const replace = (): Promise<boolean> => this.#inner.replaceSettings(expected, content);
-    return this.#calls.run(this.#clockNode, "replaceSettings", replace, { budgets: CONFIRMED_BUDGETS });
-  }
-
   acquire(
     requests: readonly AcquireRequest[],
     times: LeaseTimes,
@@ -251,7 +237,7 @@ export class FailOpenStore implements Store {
       },
       onOwn: (failure) => this.#own.report(failure),
     });
-    this.#probedName = `${names.settings}:probe`;
+    this.#probedName = `${names.clock}:probe`;
     const close = this.#inner.open(names, wake);
     return () => {
       this.#calls.isClosed = true;

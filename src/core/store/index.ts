@@ -59,6 +59,6 @@ export type {
   StoreRequest,
   Wake,
 } from "./store.js";
-export { areSameBytes, checkPrefix } from "./store.js";
+export { checkPrefix } from "./store.js";
 export type { ConnectionFailure, ConnectionListener, StoreReport } from "./store-state.js";
 export { type Decision, decisions, newTokens, type StoredEntry, transitions } from "./transitions.js";

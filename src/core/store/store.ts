@@ -17,7 +17,7 @@ import type { ConnectionListener, StoreReport } from "./store-state.js";
  * one refused or failed key does not affect the others. If a key occurs twice in one call, its
  * requests apply one after the other.
  *
- * **Names.** Keys, the clock, the channel and the settings never share a name. Names consist of visible ASCII
+ * **Names.** Keys, the clock and the channel never share a name. Names consist of visible ASCII
  * characters. Byte strings (`gen`, `token`, `epoch`) hold one byte
  * per character, as in `latin1`, and must be returned unchanged.
  *
@@ -36,7 +36,7 @@ import type { ConnectionListener, StoreReport } from "./store-state.js";
  * without harm. A repeated `acquire` may return the same grant again or `busy`; two requests of the
  * cache never get the same token, and a lease chain that has ended never returns.
  *
- * **Loss.** A store may lose anything at any time. An absent entry is always safe. The clock and the settings have no
+ * **Loss.** A store may lose anything at any time. An absent entry is always safe. The clock has no
  * expiry. A clock that is lost begins another epoch, which makes every entry absent. A store that loses all of its copies makes every entry absent.
  *
  * `storeConformance` from `@graphql-cached/testing` tests these rules.
@@ -55,14 +55,6 @@ export interface Store {
    * reads the head alone.
    */
   read(keys: readonly string[]): Promise<StoreRead>;
-  /** Reads the settings of the prefix. Undefined if there are none. Rejects if that is not known. */
-  readSettings(): Promise<Uint8Array | undefined>;
-  /**
-   * Replaces the settings if they are `expected`, byte by byte (undefined: if there are none), in one atomic step. Resolves to whether
-   * they are `content` then; if not, nothing has changed. A content never returns once it was replaced, so a call that is carried out
-   * twice changes nothing the second time.
-   */
-  replaceSettings(expected: Uint8Array | undefined, content: Uint8Array): Promise<boolean>;
   /**
    * Appends records to the invalidation clock in one atomic step, as `appendToClock` does; a clock that is not there, or not whole,
    * begins a new epoch. Without records, it returns the head that is there, or that of a new epoch. `records`: as `writeRecord`
@@ -125,7 +117,7 @@ export interface Store {
    * cache calls the store once for each node, so that a failing node affects only its own keys.
    */
   readonly nodeOf?: ((name: string) => string) | undefined;
-  /** Returns the id of the node that has the log of the clock and the settings. Undefined if the store is one node. */
+  /** Returns the id of the node that has the log of the clock. Undefined if the store is one node. */
   readonly clockNode?: (() => string) | undefined;
   /**
    * Returns why the store is not connected to a node, such as a refused connection or a wrong
@@ -344,8 +336,6 @@ export interface StoreNames {
   readonly invalidationLog: string;
   /** The invalidation clock. A store that needs several names for it lets all of them begin with this. */
   readonly clock: string;
-  /** The settings of the prefix. */
-  readonly settings: string;
 }
 
 /** Throws `CACHED_OPTION_INVALID` if a store was opened with another name than this: that of another prefix. */
@@ -379,7 +369,3 @@ export interface StoreRead {
   /** See clock-log.ts. Undefined: there is none, or it could not be read. */
   readonly clock: Buffer | undefined;
 }
-
-/** Returns whether both are the same bytes, or both are undefined. */
-export const areSameBytes = (one: Uint8Array | undefined, other: Uint8Array | undefined): boolean =>
-  one === undefined || other === undefined ? one === other : Buffer.compare(one, other) === 0;

@@ -27,7 +27,7 @@ export class Counters {
   /** Counts any other event. */
   count(event: Exclude<CacheEvent, FrequentEvent>): void {
     if (event.name === "store.failed") this.#storeFailures++;
-    if (!("coordinate" in event) || event.name === "mode.changed" || event.name === "tag.mistaken") return;
+    if (!("coordinate" in event) || event.name === "tag.mistaken") return;
     const counts = this.of(event.coordinate);
     switch (event.name) {
       case "resolver.bypassed":

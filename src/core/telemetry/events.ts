@@ -1,11 +1,6 @@
 import type { CachedError } from "../base/errors.js";
 
 /**
- * How a field, a loader or everything uses the cache. `off`: neither look up nor store. `on`: use the cache.
- */
-export type Mode = "off" | "on";
-
-/**
  * How a read ended.
  *
  * - `hit`: a fresh value from the store, or from the near cache.
@@ -182,8 +177,6 @@ export type CacheEvent =
     }
   /** All connections that the store has opened for itself can be used again. */
   | { readonly name: "connection.recovered" }
-  /** This process has seen another mode. `coordinate` is null if it is that of everything. */
-  | { readonly name: "mode.changed"; readonly coordinate: string | null; readonly mode: Mode; readonly previous: Mode }
   /** An invalidation has ended. Unless it is confirmed, it is repeated. */
   | {
       readonly name: "invalidation.finished";

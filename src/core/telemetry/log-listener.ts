@@ -29,9 +29,6 @@ export function logListener(logger: Logger, contextReads: ContextReads): Listene
       logger.info("graphql-cached: all connections of the store can be used again");
     } else if (event.name === "invalidations.overflowed") {
       logger.warn(`graphql-cached: ${event.error.message}`);
-    } else if (event.name === "mode.changed") {
-      const what = event.coordinate === null ? "the cache" : `\`${event.coordinate}\``;
-      logger.info(`graphql-cached: the mode of ${what} is ${event.mode} now; it was ${event.previous}`);
     } else if (event.name === "purge.failed") {
       warnOnce(event.name, PURGE_FAILED);
     } else if (event.name === "context.read") {

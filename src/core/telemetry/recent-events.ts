@@ -91,7 +91,6 @@ const KEPT: ReadonlySet<CacheEvent["name"]> = new Set<CacheEvent["name"]>([
   "store.recovered",
   "connection.failed",
   "connection.recovered",
-  "mode.changed",
   "purge.failed",
   "invalidations.overflowed",
 ]);
@@ -100,6 +99,5 @@ function detailOf(event: CacheEvent): string | undefined {
   if ("operation" in event) return event.operation;
   if ("use" in event) return event.use;
   if ("reason" in event) return event.reason;
-  if (event.name === "mode.changed") return event.mode;
   return "property" in event ? event.property : undefined;
 }

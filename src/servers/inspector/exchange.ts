@@ -64,20 +64,14 @@ export class Inspector {
     if (operation.kind === "query") {
       const found = await askFor(ask, operation, variables);
       if (name !== "policies") return { data: found.sections, missing: found.missing };
-      const may = { invalidate: await permissions.mayInvalidate(), setModes: await permissions.maySetModes() };
+      const may = { invalidate: await permissions.mayInvalidate() };
       return { data: { ...found.sections, may }, missing: found.missing };
     }
-    const isMode = operation.field === "cacheSetMode";
-    if (!(await (isMode ? permissions.maySetModes() : permissions.mayInvalidate())))
-      throw isMode
-        ? new Refusal(
-            "CACHED_CONTROL_DENIED",
-            "You may not set modes: the option `allowModes` of inspectorHandler does not admit this request.",
-          )
-        : new Refusal(
-            "CACHED_INVALIDATION_DENIED",
-            "You may not invalidate: the option `allowInvalidation` of inspectorHandler does not admit this request.",
-          );
+    if (!(await permissions.mayInvalidate()))
+      throw new Refusal(
+        "CACHED_INVALIDATION_DENIED",
+        "You may not invalidate: the option `allowInvalidation` of inspectorHandler does not admit this request.",
+      );
     return { data: { [operation.field]: await runMutation(ask, operation, variables) }, missing: [] };
   }
 }

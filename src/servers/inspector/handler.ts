@@ -27,12 +27,11 @@ export function inspectorHandler<Caller = InspectorRequest>(options: InspectorOp
   if (cache !== undefined && headers !== undefined)
     throw invalid("`headers`: expected none with `cache`, since they are sent to an endpoint; remove it");
   const logger: Logger = cache === undefined ? console : partsOf(cache, "inspectorHandler").logger;
-  const permission = (option: "allow" | "allowInvalidation" | "allowModes", fallback?: Allow): Allow =>
+  const permission = (option: "allow" | "allowInvalidation", fallback?: Allow): Allow =>
     checkedPermission(options[option] ?? fallback, { caller: "inspectorHandler", option, subject: "request", logger });
   const rules: Rules = {
     allow: permission("allow"),
     allowInvalidation: permission("allowInvalidation", nobody),
-    allowModes: permission("allowModes", nobody),
   };
   const source = cache === undefined ? endpointSource(endpoint, headersOf(headers)) : cacheSource(cache);
   const inspector = new Inspector({ source, rules, logger });
@@ -51,8 +50,6 @@ export interface InspectorAccess<Caller> {
   readonly allow: (request: Caller, detail?: AccessDetail) => boolean | PromiseLike<boolean>;
   /** Decides which of them may invalidate. Default: none. */
   readonly allowInvalidation?: ((request: Caller) => boolean | PromiseLike<boolean>) | undefined;
-  /** Decides which of them may set modes. Default: none. */
-  readonly allowModes?: ((request: Caller) => boolean | PromiseLike<boolean>) | undefined;
 }
 
 /** A request as a server passes it: of the Fetch API, of node:http and Express, or of Fastify. */
@@ -85,13 +82,12 @@ export type InspectorOptions<Caller = InspectorRequest> = InspectorAccess<Caller
 /** Serves the inspector page at one URL, under servers of the Fetch API, of node:http and Express, and of Fastify. */
 export type InspectorHandler = HttpHandler;
 
-const OPTIONS = ["cache", "endpoint", "headers", "allow", "allowInvalidation", "allowModes"];
+const OPTIONS = ["cache", "endpoint", "headers", "allow", "allowInvalidation"];
 
 /** Returns a source that runs the resolvers of the inspection on a cache of this process. */
 function cacheSource(cache: CacheHandle<never>): Source {
   const schema = inspectionSchema<Permissions>(cache as never, {
     inspection: (permissions, detail) => permissions.mayLook(detail),
-    control: (permissions) => permissions.maySetModes(),
     invalidation: (permissions) => permissions.mayInvalidate(),
   });
   return ({ permissions }) =>

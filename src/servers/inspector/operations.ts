@@ -71,7 +71,6 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
         name: "processes",
         text: "processes { id isThis host pid version nodeVersion startedAt reportedAt isAlive missing }",
       },
-      { name: "modes", text: "modes { coordinate mode setAt setBy }" },
       {
         name: "events",
         text: "events(first: 100) { process name at firstAt count coordinate digest node detail error }",
@@ -88,7 +87,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     sections: [
       {
         name: "fields",
-        text: `fields(window: $window) { coordinate maxAge scope mode
+        text: `fields(window: $window) { coordinate maxAge scope
           stats { ${COUNTS} refusedStores storedBytes loadMs { ${DURATIONS} } waitMs { ${DURATIONS} } }
           bypasses { reason reads } }`,
         older:
@@ -161,11 +160,4 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     "tags",
     "soft",
   ]),
-  setMode: mutation(
-    "cacheSetMode",
-    "controlTypeDefs",
-    { mode: "CacheMode!", coordinate: "String" },
-    ["mode", "coordinate"],
-    "{ coordinate mode setAt setBy }",
-  ),
 };

@@ -19,16 +19,10 @@ export class Permissions {
 
   /** Whether the caller may look and invalidate. */
   mayInvalidate(): Promise<boolean> {
-    return this.#once("invalidate", () => this.#lookAnd(this.#rules.allowInvalidation));
-  }
-
-  /** Whether the caller may look and set modes. */
-  maySetModes(): Promise<boolean> {
-    return this.#once("mode", () => this.#lookAnd(this.#rules.allowModes));
-  }
-
-  async #lookAnd(allow: Allow): Promise<boolean> {
-    return (await this.mayLook()) && isAllowed(allow, this.#request);
+    return this.#once(
+      "invalidate",
+      async () => (await this.mayLook()) && isAllowed(this.#rules.allowInvalidation, this.#request),
+    );
   }
 
   #once(question: string, ask: () => Promise<boolean>): Promise<boolean> {
@@ -44,5 +38,4 @@ export class Permissions {
 export interface Rules {
   readonly allow: Allow;
   readonly allowInvalidation: Allow;
-  readonly allowModes: Allow;
 }

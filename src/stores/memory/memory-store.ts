@@ -12,7 +12,7 @@ import {
   type ReportStore,
   replyAt,
 } from "../../core/store/report-store.js";
-import { areSameBytes, type ClockListener, checkPrefix, type Store, type Wake } from "../../core/store/store.js";
+import { type ClockListener, checkPrefix, type Store, type Wake } from "../../core/store/store.js";
 import { type Decision, decisions, newTokens, type StoredEntry, transitions } from "../../core/store/transitions.js";
 
 /**
@@ -33,7 +33,6 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
   const wakes = new Set<Wake>();
   const clockListeners = new Set<ClockListener>();
   let invalidations: StoredClock | undefined;
-  let settings: Uint8Array | undefined;
   let opened: string | undefined;
 
   /** Returns the entry at `key`. Drops it first if its time is over. */
@@ -80,14 +79,6 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
         readings: keys.map((key) => ({ kind: "read", entry: live(key, now), now })),
         clock: invalidations?.head,
       };
-    },
-    async readSettings() {
-      return settings;
-    },
-    async replaceSettings(expected, content) {
-      if (!areSameBytes(settings, expected)) return areSameBytes(settings, content);
-      settings = content;
-      return true;
     },
     async appendClock(records) {
       const before = invalidations;

@@ -5,10 +5,8 @@ import { type CopiedClock, HEAD_BYTES, nonceOf, readHead } from "../../core/stor
 import type { ClientPort, Command } from "./client-port.js";
 import { nodeOf, runScript, send, sendScripts } from "./pipeline.js";
 import type { ReplicaWaitWriter } from "./replica-wait-writer.js";
-import { integerOf } from "./replies.js";
 import { appendClock } from "./scripts/append-clock.js";
 import { raiseClock } from "./scripts/raise-clock.js";
-import { replaceSettings as replaceScript } from "./scripts/replace-settings.js";
 
 /**
  * The invalidation clock in Redis: its head and its log. On a Cluster, both are on one master, and copies of the head on all of them, which
@@ -106,29 +104,3 @@ export class RedisClock implements CopiedClock {
 const COPIES_EACH = 4;
 
 export const readHeadOf = (copy: string): Command => ({ name: "GETRANGE", args: [copy, 0, HEAD_BYTES - 1] });
-
-/** The settings of a prefix in Redis: one key, which on a Cluster is on the node of the log of the invalidation clock. */
-
-export const settingsKey = ({ cluster }: ClientPort, name: string): string =>
-  cluster === undefined ? name : `${name}:{${HASH_TAGS[0]}}`;
-
-export async function readSettings(port: ClientPort, key: string): Promise<Uint8Array | undefined> {
-  const [reply] = await send(port, [{ name: "GET", args: [key] }]);
-  // Anything else at the key counts as no settings, as in `replace-settings`.
-  if (reply instanceof Error && reply.message.startsWith("WRONGTYPE")) return undefined;
-  throwIfAnyFailed([reply]);
-  return Buffer.isBuffer(reply) ? reply : undefined;
-}
-
-export async function replaceSettings(
-  { port, trailing }: ReplicaWaitWriter,
-  key: string,
-  expected: Uint8Array | undefined,
-  content: Uint8Array,
-): Promise<boolean> {
-  const values = { expected: Buffer.from(expected ?? []), content: Buffer.from(content) };
-  const args = replaceScript.argumentsFor([key], values);
-  const [reply] = await sendScripts(port, [{ script: replaceScript, args }], trailing);
-  throwIfAnyFailed([reply]);
-  return integerOf(reply) === 1;
-}

@@ -24,7 +24,7 @@ import { EntryReader, ServerTimes } from "./entry-reader.js";
 import { isClient, portOf, problemOfClient } from "./known-clients.js";
 import { ConnectionErrors } from "./own-connection.js";
 import { nodeOf, runScript } from "./pipeline.js";
-import { RedisClock, readSettings, replaceSettings, settingsKey } from "./redis-clock.js";
+import { RedisClock } from "./redis-clock.js";
 import { type ReplicaWait, ReplicaWaitWriter, WriteConnection } from "./replica-wait-writer.js";
 import { checkReply, integerOf, isMissingRight, readGrant, readWakeup } from "./replies.js";
 import { appendHistory, readHistory, redisReports } from "./reports.js";
@@ -126,7 +126,6 @@ function storeOn(
   /** The last report of each connection that cannot be used. */
   const failures = new Map<string, ConnectionFailure>();
   let names: StoreNames | undefined;
-  const settings = (): string => settingsKey(port, names?.settings ?? "");
   const history = (): string => `${names?.invalidationLog ?? ""}:history`;
 
   function reportOwn(use: ConnectionFailure["use"], error: Error | undefined): void {
@@ -146,8 +145,6 @@ function storeOn(
     clockNode: cluster && (() => nodeOf(cluster, invalidations.logKey)),
     reports: redisReports(port, () => `${names?.invalidationLog ?? ""}:report`),
     read: reader.read.bind(reader),
-    readSettings: () => readSettings(port, settings()),
-    replaceSettings: (expected, content) => replaceSettings(writer, settings(), expected, content),
     appendClock: (records) => appendToCopies(invalidations, records),
     readClock: (from) => invalidations.read(from),
     async acquire(requests, { leaseMs, graceMs, patienceMs }, origin, holder) {

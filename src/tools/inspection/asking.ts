@@ -96,7 +96,6 @@ export function operationParts(kind: "query" | "mutation", variables: Variables)
 export const DENIED_BY: Readonly<Record<string, string>> = {
   CACHED_INSPECTION_DENIED: "inspectionResolvers",
   CACHED_INVALIDATION_DENIED: "invalidationResolvers",
-  CACHED_CONTROL_DENIED: "controlResolvers",
 };
 
 /** The codes with which other software denies access. */

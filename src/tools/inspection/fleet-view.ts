@@ -10,7 +10,6 @@ export class FleetView {
   readonly #parts: InspectedParts;
   readonly #byWindow = new Map<WindowName, Promise<FleetCounts>>();
   #processes: Promise<readonly FleetProcess[]> | undefined;
-  #following: Promise<void> | undefined;
 
   constructor(parts: InspectedParts) {
     this.#parts = parts;
@@ -27,12 +26,6 @@ export class FleetView {
   processes(): Promise<readonly FleetProcess[]> {
     this.#processes ??= this.#parts.fleet.processes();
     return this.#processes;
-  }
-
-  /** Resolves when this process knows the modes that others have set, or the store does not reply. Never rejects. */
-  followModes(): Promise<void> {
-    this.#following ??= this.#parts.sharedSettings.follow();
-    return this.#following;
   }
 
   /**

@@ -18,12 +18,12 @@ import type {
 import { checkedFirst } from "./live-resolvers.js";
 
 /** Reads the invalidations that are remembered. Rejects if the store does not reply. */
-export function readInvalidations({ history, sharedSettings }: CacheParts): Promise<RememberedInvalidations> {
-  return history.read(() =>
-    sharedSettings.readTime().catch(() => {
-      throw storeUnavailable();
-    }),
-  );
+export function readInvalidations({ history, store, keys }: CacheParts): Promise<RememberedInvalidations> {
+  return history.read(async () => {
+    const [reading] = (await store.read([`${keys.clock}:time`])).readings;
+    if (reading?.kind !== "read") throw storeUnavailable();
+    return reading.now;
+  });
 }
 
 /** By how much the time of an invalidation may be earlier in its record than on the node of the entry. */

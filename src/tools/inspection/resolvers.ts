@@ -13,7 +13,6 @@ import type {
   CacheInspectionStatsArgs,
   CacheInvalidations,
   CacheLease,
-  CacheModeSetting,
   CacheProcess,
   CacheProcessState,
   CacheRecentEvent,
@@ -25,7 +24,6 @@ import { describeProcesses, FleetView } from "./fleet-view.js";
 import { describeHotKeys } from "./hot-keys.js";
 import { inspectedPartsOf } from "./inspected-parts.js";
 import { eventsOf, type LiveStore, leasesOf, processStatesOf, storeOf } from "./live-resolvers.js";
-import { modeSettings } from "./mode-setting.js";
 import { describeInvalidations } from "./provenance.js";
 import { fieldStatsOf, statsOf } from "./statistics.js";
 
@@ -52,10 +50,8 @@ export function inspectionResolvers<Context>(
     },
     CacheInspection: {
       stats: async (view, { window = "SINCE_START" }) => statsOf(await view.counts(window)),
-      fields: async (view, { window = "SINCE_START" }) => {
-        await view.followModes();
-        return fieldStatsOf(parts, await view.counts(window), await view.states());
-      },
+      fields: async (view, { window = "SINCE_START" }) =>
+        fieldStatsOf(parts, await view.counts(window), await view.states()),
       hotKeys: (_source, args, context) =>
         describeHotKeys(parts, args, (coordinate) => isAllowed(allow, context, { kind: "arguments", coordinate })),
       processes: async (view) => describeProcesses(await view.processes()),
@@ -64,10 +60,6 @@ export function inspectionResolvers<Context>(
       store: async (view) => storeOf(parts.store, await view.states()),
       events: (view, args) => coded(() => eventsOf(view, args)),
       states: async (view) => processStatesOf(await view.states()),
-      modes: async (view) => {
-        await view.followModes();
-        return modeSettings(parts);
-      },
       invalidations: (_source, args) => coded(() => describeInvalidations(parts, args)),
     },
     CacheArguments: untypedScalar("CacheArguments"),
@@ -94,7 +86,6 @@ export type InspectionResolvers = {
     readonly fields: Resolver<FleetView, CacheInspectionFieldsArgs, readonly CacheFieldStats[]>;
     readonly hotKeys: Resolver<unknown, CacheInspectionHotKeysArgs, CacheHotKeys>;
     readonly processes: Resolver<FleetView, unknown, readonly CacheProcess[]>;
-    readonly modes: Resolver<FleetView, unknown, readonly CacheModeSetting[]>;
     readonly entry: Resolver<unknown, CacheInspectionEntryArgs, CacheEntry | null>;
     readonly leases: Resolver<FleetView, CacheInspectionLeasesArgs, readonly CacheLease[]>;
     readonly store: Resolver<FleetView, unknown, LiveStore>;

@@ -1,7 +1,6 @@
 import { buildSchema, type GraphQLSchema, isObjectType, isScalarType } from "graphql";
 import type { CacheHandle } from "../../core/parts.js";
-import { CONTROL_SDL, INSPECTION_SDL, INVALIDATION_SDL } from "../../generated/schema.js";
-import { type ControlAccess, controlResolvers } from "./control-resolvers.js";
+import { INSPECTION_SDL, INVALIDATION_SDL } from "../../generated/schema.js";
 import { type InvalidationAccess, invalidationResolvers } from "./invalidation-resolvers.js";
 import { type InspectionOptions, inspectionResolvers } from "./resolvers.js";
 
@@ -10,12 +9,9 @@ import { type InspectionOptions, inspectionResolvers } from "./resolvers.js";
  * object, which is what `access` gets.
  */
 export function inspectionSchema<Context>(cache: CacheHandle<Context>, access: SchemaAccess<Context>): GraphQLSchema {
-  const schema = buildSchema(
-    ["type Query type Mutation", INSPECTION_SDL, CONTROL_SDL, INVALIDATION_SDL, SCOPE].join("\n"),
-  );
+  const schema = buildSchema(["type Query type Mutation", INSPECTION_SDL, INVALIDATION_SDL, SCOPE].join("\n"));
   const resolvers = [
     inspectionResolvers(cache, { allow: access.inspection }),
-    controlResolvers(cache, { allow: access.control }),
     invalidationResolvers(cache, { allow: access.invalidation }),
   ];
   for (const [typeName, given] of resolvers.flatMap((one) => Object.entries(one))) {
@@ -32,7 +28,6 @@ export function inspectionSchema<Context>(cache: CacheHandle<Context>, access: S
 
 export interface SchemaAccess<Context> {
   readonly inspection: InspectionOptions<Context>["allow"];
-  readonly control: ControlAccess<Context>["allow"];
   readonly invalidation: InvalidationAccess<Context>["allow"];
 }
 

@@ -14,7 +14,6 @@ import type { FleetCounts } from "../fleet/fleet.js";
 import { countsUnder, sumOf, type Tally } from "../fleet/tally.js";
 import type { InspectedParts } from "./inspected-parts.js";
 import { breakersOf, bulkheadsOf } from "./live-resolvers.js";
-import { modeOf } from "./mode-setting.js";
 import type { ProcessState } from "./process-state.js";
 import { isoTimeOf } from "./times.js";
 
@@ -97,7 +96,6 @@ export function fieldStatsOf(
       variant: declared?.variant.id ?? null,
       stats,
       bypasses: stats.bypasses,
-      mode: modeOf(parts, coordinate),
       // With many fields and processes these are long lists, so they are made only if they are asked for.
       get breaker() {
         return breakersOf(states, coordinate);

@@ -115,7 +115,7 @@ describe("cacheInspection.stats", () => {
     const { ask, inspect, cache } = process();
     await ask("{ movie(id: 1) }");
     await ask("{ movie(id: 1) }");
-    await cache.setMode("off", { coordinate: "Query.movie" });
+    cache.setMode("off", "Query.movie");
     for (let nth = 0; nth < 5; nth++) await ask("{ movie(id: 1) }");
     expect(await inspect("stats { reads bypassed loads refreshes loadsSaved }")).toEqual({
       stats: { reads: 7, bypassed: 5, loads: 1, refreshes: 0, loadsSaved: 1 },

@@ -7,8 +7,6 @@ import { type GraphQLSchema, graphql } from "graphql";
 import {
   applyCached,
   cachedTypeDefs,
-  controlResolvers,
-  controlTypeDefs,
   createCache,
   inspectionResolvers,
   inspectionTypeDefs,
@@ -70,11 +68,10 @@ async function serveAll() {
   const typeDefs = "type Query { movie(id: ID!): String @cached(maxAge: 60) } type Mutation";
   const schema = applyCached(
     makeExecutableSchema({
-      typeDefs: [cachedTypeDefs, inspectionTypeDefs, controlTypeDefs, invalidationTypeDefs, typeDefs],
+      typeDefs: [cachedTypeDefs, inspectionTypeDefs, invalidationTypeDefs, typeDefs],
       resolvers: [
         { Query: { movie: () => "Ran" } },
         inspectionResolvers(cache, { allow }),
-        controlResolvers(cache, { allow }),
         invalidationResolvers(cache, { allow }),
       ],
     }),
@@ -98,7 +95,6 @@ it("asks a GraphQL endpoint, with the headers that the option returns for a requ
     }),
     allow: yes,
     allowInvalidation: yes,
-    allowModes: yes,
   });
   const operator = { authorization: "Bearer operator" };
   const { data, missing } = await call(handler, "overview", WINDOW, operator);
@@ -113,8 +109,6 @@ it("asks a GraphQL endpoint, with the headers that the option returns for a requ
     reason: "REMOVED",
     invalidation: { via: "cacheInvalidate" },
   });
-  const mode = { mode: "OFF", coordinate: "Query.movie" };
-  expect((await call(handler, "setMode", mode, operator)).data?.cacheSetMode).toMatchObject([{ mode: "OFF" }]);
 });
 
 it("says that the endpoint denies this process, and how to pass credentials", async () => {
@@ -190,7 +184,7 @@ it("shows what a server of an older release knows, and names what it lacks", asy
     },
   });
   const { url } = await serveSchema(makeExecutableSchema({ typeDefs, resolvers: { Query: { cacheInspection } } }));
-  const handler = inspectorHandler({ endpoint: url, allow: yes, allowModes: yes });
+  const handler = inspectorHandler({ endpoint: url, allow: yes });
   const { data, missing } = await call(handler, "overview", WINDOW);
   expect(data?.stats).toMatchObject({ reads: 3, hit: 2 });
   expect(missing?.map(({ section }) => section)).toEqual([
@@ -199,7 +193,6 @@ it("shows what a server of an older release knows, and names what it lacks", asy
     "leases",
     "states",
     "processes",
-    "modes",
     "events",
     "invalidations",
   ]);
@@ -210,9 +203,6 @@ it("shows what a server of an older release knows, and names what it lacks", asy
   });
   expect((await call(handler, "fields", WINDOW)).data?.fields).toHaveLength(1);
   expect((await call(handler, "entry", { coordinate: "Query.movie" })).data?.entry).toMatchObject({ state: "VALUE" });
-  expect((await call(handler, "setMode", { mode: "OFF", coordinate: null })).error?.message).toMatch(
-    /refuses the mutation `cacheSetMode`: its schema lacks controlTypeDefs/,
-  );
 });
 
 it("says that a server has no inspection", async () => {

@@ -170,7 +170,7 @@ describe("access to the inspector", () => {
     expect(JSON.stringify(data)).not.toContain("of a user");
   });
 
-  it("does not include invalidating and setting modes unless their own options grant that", async () => {
+  it("does not include invalidating unless its own option grants that", async () => {
     const site = createSite();
     await site.ask("{ movie(id: 7) }");
     const handler = inspectorHandler({ cache: site.cache, allow: yes });
@@ -179,10 +179,9 @@ describe("access to the inspector", () => {
       ["invalidateEntry", { ...entry, soft: false }, "CACHED_INVALIDATION_DENIED"],
       ["invalidateAll", { coordinate: "Query.movie", soft: false }, "CACHED_INVALIDATION_DENIED"],
       ["invalidateTags", { tags: ["Movie:7"], soft: false }, "CACHED_INVALIDATION_DENIED"],
-      ["setMode", { mode: "OFF", coordinate: null }, "CACHED_CONTROL_DENIED"],
     ] as const)
       expect((await call(handler, operation, variables)).error?.code, operation).toBe(code);
-    expect((await call(handler, "policies")).data?.may).toEqual({ invalidate: false, setModes: false });
+    expect((await call(handler, "policies")).data?.may).toEqual({ invalidate: false });
     await site.ask("{ movie(id: 7) }");
     expect(site.loads).toBe(1);
   });
@@ -205,7 +204,7 @@ describe("the questions of the page", () => {
     });
     const fields = (await call(handler, "fields", { window: "SINCE_START" })).data?.fields;
     expect(fields).toContainEqual(
-      expect.objectContaining({ coordinate: "Query.movie", mode: "ON", stats: expect.objectContaining({ reads: 2 }) }),
+      expect.objectContaining({ coordinate: "Query.movie", stats: expect.objectContaining({ reads: 2 }) }),
     );
     expect((await call(handler, "store")).data).toMatchObject({ store: { name: "memory" } });
     const { data } = await call(handler, "entry", { coordinate: "Query.movie", args: { id: 7 } });
@@ -241,18 +240,7 @@ describe("the questions of the page", () => {
       reason: "TAG_INVALIDATED",
       invalidation: { via: "cacheInvalidateTags", process: { isThis: true } },
     });
-    expect((await call(handler, "policies")).data?.may).toEqual({ invalidate: true, setModes: false });
-  });
-
-  it("set the mode of a field and of everything", async () => {
-    const site = createSite();
-    const handler = inspectorHandler({ cache: site.cache, allow: yes, allowModes: yes });
-    await call(handler, "setMode", { mode: "OFF", coordinate: "Query.movie" });
-    const { data } = await call(handler, "setMode", { mode: "OBSERVE", coordinate: null });
-    expect(data?.cacheSetMode).toMatchObject([
-      { coordinate: null, mode: "OBSERVE" },
-      { coordinate: "Query.movie", mode: "OFF" },
-    ]);
+    expect((await call(handler, "policies")).data?.may).toEqual({ invalidate: true });
   });
 
   it("are refused if they are none of the page's, so that nothing else can be executed", async () => {
@@ -265,7 +253,6 @@ describe("the questions of the page", () => {
       { operation: "constructor" },
       { operation: "overview", variables: { window: "ONE_MINUTE", more: 1 } },
       { operation: "overview", variables: [] },
-      { operation: "setMode", variables: { mode: "OFF" } },
       { operation: "invalidateEntry", variables: { coordinate: "Query.movie", args: { id: 7 } } },
     ]) {
       const response = await post(handler, body);
@@ -321,13 +308,17 @@ describe("mistakes in the options of inspectorHandler", () => {
     ["neither a cache nor an endpoint", { allow: yes }, "expected exactly one of them, got none"],
     ["both", { cache, endpoint: "http://a.test", allow: yes }, "expected exactly one of them, got both"],
     ["no allow", { cache }, "`allow`: expected a function that returns true or false for a request, got undefined"],
-    ["a permission that is no function", { cache, allow: yes, allowModes: true }, "`allowModes`: expected a function"],
+    [
+      "a permission that is no function",
+      { cache, allow: yes, allowInvalidation: true },
+      "`allowInvalidation`: expected a function",
+    ],
     ["something else than a cache", { cache: {}, allow: yes }, "expected a cache made by createCache()"],
     ["a path as endpoint", { endpoint: "/graphql", allow: yes }, "`endpoint`: expected the http or https URL"],
     ["credentials in the endpoint", { endpoint: "http://me:secret@a.test", allow: yes }, "without a user name"],
     ["headers for a cache", { cache, allow: yes, headers: {} }, "`headers`: expected none with `cache`"],
     ["headers that are text", { endpoint: "http://a.test", allow: yes, headers: "a" }, "`headers`: expected an object"],
-    ["an unknown option", { cache, allow: yes, allowMode: yes }, "did you mean `allowModes`?"],
+    ["an unknown option", { cache, allow: yes, allowInvalidations: yes }, "did you mean `allowInvalidation`?"],
   ])("are named: %s", (_name, options, message) => {
     expect(() => inspectorHandler(options as unknown as InspectorOptions)).toThrow(
       expect.objectContaining({ code: "CACHED_OPTION_INVALID", message: expect.stringContaining(message) }),

@@ -1,6 +1,5 @@
 import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
-import { type CachedError, type CacheOptions, memoryStore, type RefreshJob } from "graphql-cached";
-import type { Store } from "graphql-cached/store";
+import { type CacheOptions, memoryStore, type RefreshJob } from "graphql-cached";
 import { describe, expect, it } from "vitest";
 import { VersionedSource } from "../../support/versioned-source.js";
 import { dataOf, memoryWorld, onEachStore, type Process, type World, waitForStores } from "../../support/world.js";
@@ -16,12 +15,6 @@ class Source extends VersionedSource {
 
 const read = async ({ ask }: Pick<Process, "ask">, query = '{ value(id: "7") }', context?: object): Promise<unknown> =>
   ((await dataOf(ask(query, context))) as { value: unknown }).value;
-
-const codeOf = (promise: Promise<unknown>): Promise<unknown> =>
-  promise.then(
-    () => "no error",
-    (error: CachedError) => error.code,
-  );
 
 /** A memory store and processes on it, on a clock that the test moves. */
 function fakeWorld() {
@@ -39,20 +32,18 @@ function fakeWorld() {
 }
 
 onEachStore("a field that is switched off", (world) => {
-  it("is loaded by every read in every process, is not stored, and has its old entries again when it is on", async () => {
+  it("is loaded by every read of its process alone, is not stored, and has its old entries again when it is on", async () => {
     const shared = world();
     const source = new Source();
     const [one, other] = [source.start(shared), source.start(shared)];
     expect(await read(one)).toBe(1);
     await waitForStores(one);
-    await one.cache.setMode("off", { coordinate: COORDINATE });
+    one.cache.setMode("off", COORDINATE);
     source.version = 2;
-    // The other process learns it with its first read.
-    expect([await read(one), await read(other), await read(other), source.loads]).toEqual([2, 2, 2, 4]);
-    expect(other.outcomes()).toEqual({ "bypassed(MODE_OFF)": 2 });
-    await one.cache.setMode("on", { coordinate: COORDINATE });
-    expect([await read(one), source.loads]).toEqual([1, 4]);
-    await expect.poll(() => read(other), { timeout: 2_000 }).toBe(1);
+    expect([await read(one), await read(one), await read(other), source.loads]).toEqual([2, 2, 1, 3]);
+    expect(one.outcomes()).toEqual({ loaded: 1, "bypassed(MODE_OFF)": 2 });
+    one.cache.setMode("on", COORDINATE);
+    expect([await read(one), source.loads]).toEqual([1, 3]);
   });
 
   it("is still invalidated, so that it has no outdated entry when it is on again", async () => {
@@ -60,10 +51,10 @@ onEachStore("a field that is switched off", (world) => {
     const process = source.start(world());
     expect(await read(process)).toBe(1);
     await waitForStores(process);
-    await process.cache.setMode("off", { coordinate: COORDINATE });
+    process.cache.setMode("off", COORDINATE);
     source.version = 2;
     await process.cache.invalidate({ coordinate: COORDINATE, args: { id: "7" } });
-    await process.cache.setMode("on", { coordinate: COORDINATE });
+    process.cache.setMode("on", COORDINATE);
     expect(await read(process)).toBe(2);
   });
 });
@@ -78,7 +69,7 @@ describe("the mode off", () => {
       maxAge: 60,
       batch: async (ids) => (batches.push(ids), ids.map((id) => id * 10)),
     });
-    await process.cache.setMode("off");
+    process.cache.setMode("off");
     await dataOf(process.ask('{ a: value(id: "1") b: value(id: "2") c: value(id: "2") }'));
     expect(source.loads).toBe(3);
     for (const context of [{}, {}]) {
@@ -107,19 +98,19 @@ describe("the mode off", () => {
       return source.loads - before;
     };
     expect(await loadsOfTwoReads()).toBe(1);
-    await cache.setMode("off");
-    await cache.setMode("on", { coordinate: COORDINATE });
+    cache.setMode("off");
+    cache.setMode("on", COORDINATE);
     expect(await loadsOfTwoReads()).toBe(2);
-    await cache.setMode("on");
+    cache.setMode("on");
     expect(await loadsOfTwoReads()).toBe(1);
-    await cache.setMode("off", { coordinate: COORDINATE });
+    cache.setMode("off", COORDINATE);
     expect(await loadsOfTwoReads()).toBe(2);
   });
 
   it("leaves other fields as they are", async () => {
     const { source, start } = fakeWorld();
     const process = start({}, `${FIELD.slice(0, -1)} other: Int @cached(maxAge: 60) }`);
-    await process.cache.setMode("off", { coordinate: "Query.other" });
+    process.cache.setMode("off", "Query.other");
     for (const _ of [1, 2]) {
       expect(await read(process)).toBe(1);
       await settle();
@@ -131,7 +122,7 @@ describe("the mode off", () => {
     const { source, start, storeReads } = fakeWorld();
     const typeDefs = 'type Query { value(id: ID!): Int @cached(maxAge: 60, scope: PRIVATE, key: ["$context.tenant"]) }';
     const process = start({ identify: () => undefined }, typeDefs);
-    await process.cache.setMode("off");
+    process.cache.setMode("off");
     const before = storeReads();
     expect([await read(process, undefined, {}), source.loads, storeReads()]).toEqual([1, 1, before]);
     expect(process.outcomes()).toEqual({ "bypassed(MODE_OFF)": 1 });
@@ -140,7 +131,7 @@ describe("the mode off", () => {
   it("takes precedence over REFRESH, and BYPASS over it", async () => {
     const { start } = fakeWorld();
     const process = start();
-    await process.cache.setMode("off");
+    process.cache.setMode("off");
     for (const override of ["REFRESH", "BYPASS"] as const) {
       const context = {};
       process.cache.override(context, override);
@@ -156,12 +147,12 @@ describe("the mode off", () => {
     source.hold = held.passed;
     const reads = [read(process), read(process)];
     await settle();
-    await process.cache.setMode("off", { coordinate: COORDINATE });
+    process.cache.setMode("off", COORDINATE);
     held.open();
     expect(await Promise.all(reads)).toEqual([1, 1]);
     await settle();
     expect(process.events.map(({ name }) => name)).not.toContain("write.finished");
-    await process.cache.setMode("on", { coordinate: COORDINATE });
+    process.cache.setMode("on", COORDINATE);
     expect([await read(process), source.loads]).toEqual([1, 2]);
   });
 
@@ -177,7 +168,7 @@ describe("the mode off", () => {
     expect(source.loads).toBe(1);
     source.hold = undefined;
     source.version = 2;
-    await loading.cache.setMode("off");
+    waiting.cache.setMode("off");
     // The next poll of the waiter reads the store.
     await clock.advance(1_000);
     expect([await second, source.loads]).toEqual([2, 2]);
@@ -196,10 +187,10 @@ describe("the mode off", () => {
     await clock.advance(2_000);
     await read(web);
     await settle();
-    await web.cache.setMode("off", { coordinate: COORDINATE });
+    worker.cache.setMode("off", COORDINATE);
     expect([await worker.cache.refresh(jobs[0] as RefreshJob), source.loads]).toEqual([false, 1]);
     expect(store.chaos.calls.get("release")).toBe(1);
-    await web.cache.setMode("on", { coordinate: COORDINATE });
+    worker.cache.setMode("on", COORDINATE);
     // The lease is free, so the next stale read is refreshed at once.
     await read(web);
     await settle();
@@ -228,201 +219,53 @@ describe("the mode off", () => {
     }
     const before = storeReads();
     expect([await readBoth(), source.loads, storeReads()]).toEqual([[1, 1], 1, before]);
-    await process.cache.setMode("off");
+    process.cache.setMode("off");
     source.version++;
     expect(await readBoth()).toEqual([source.version, source.version]);
   });
 });
 
-describe("a process that reads nothing, since its fields are off", () => {
-  it("learns of a change by reading the settings once a second, and stops when all modes are on", async () => {
-    const { clock, start, storeReads } = fakeWorld();
-    const [one, other] = [start(), start()];
-    await read(other);
-    await one.cache.setMode("off");
-    await read(other, '{ value(id: "8") }');
-    expect(other.outcomes()).toMatchObject({ "bypassed(MODE_OFF)": 1 });
-    const before = storeReads();
-    await clock.advance(3_000);
-    expect(storeReads() - before).toBe(2 * 3);
-    await one.cache.setMode("on");
-    await clock.advance(1_000);
-    expect(other.events.filter(({ name }) => name === "mode.changed")).toEqual([
-      { name: "mode.changed", coordinate: null, previous: "on", mode: "off" },
-      { name: "mode.changed", coordinate: null, previous: "off", mode: "on" },
-    ]);
-    const after = storeReads();
-    await clock.advance(60_000);
-    expect(storeReads()).toBe(after);
-  });
-
-  it("stops reading when its cache is closed", async () => {
-    const { clock, start, storeReads } = fakeWorld();
-    const { cache } = start();
-    await cache.setMode("off");
-    await cache.close();
-    const before = storeReads();
-    await clock.advance(60_000);
-    expect(storeReads()).toBe(before);
-  });
-
-  it("keeps its modes while the store is away, and goes on asking", async () => {
-    const { clock, start, store } = fakeWorld();
-    const [one, other] = [start(), start()];
-    await one.cache.setMode("off");
-    await read(other);
-    store.chaos.mode = "throws";
-    await clock.advance(60_000);
-    await read(other);
-    expect(other.outcomes()).toEqual({ "bypassed(MODE_OFF)": 2 });
-    store.chaos.mode = undefined;
-    // The breaker of the store lets a probe through after five seconds at most.
-    await clock.advance(7_000);
-    await one.cache.setMode("on");
-    await clock.advance(1_000);
-    await read(other);
-    expect(other.outcomes()).toMatchObject({ loaded: 1 });
-  });
-});
-
-describe("settings that are lost", () => {
-  it("gets the modes again that processes have seen, with the latest of each", async () => {
-    const clock = new FakeClock();
-    let inner = memoryStore({ clock });
-    const losing = new Proxy({} as Store, {
-      get: (_, property) => {
-        const value: unknown = Reflect.get(inner, property, inner);
-        return typeof value === "function" ? value.bind(inner) : value;
-      },
-    });
-    const source = new Source();
-    const start = (): Process =>
-      source.start(
-        memoryWorld(() => losing),
-        { prefix: "lost", testing: { clock } },
-      );
-    const [one, other] = [start(), start()];
-    await one.cache.setMode("off", { coordinate: COORDINATE });
-    await read(other);
-    expect(other.outcomes()).toEqual({ "bypassed(MODE_OFF)": 1 });
-    inner = memoryStore({ clock });
-    const fresh = start();
-    await clock.advance(1_000);
-    await read(fresh);
-    await read(other);
-    expect([fresh.outcomes(), other.outcomes()]).toEqual([{ "bypassed(MODE_OFF)": 1 }, { "bypassed(MODE_OFF)": 2 }]);
-    // A later change counts, also for a process that comes back with an earlier one.
-    await fresh.cache.setMode("on", { coordinate: COORDINATE });
-    inner = memoryStore({ clock });
-    await clock.advance(3_000);
-    for (const process of [one, other, fresh]) await read(process);
-    const modes = [one, other, fresh].map(({ outcomes }) => outcomes()["bypassed(MODE_OFF)"]);
-    expect(modes).toEqual([undefined, 2, 1]);
-  });
-});
-
 describe("cache.setMode", () => {
-  it("keeps the changes of two processes that are made at the same time", async () => {
-    const { start, source } = fakeWorld();
-    const typeDefs = `${FIELD.slice(0, -1)} other: Int @cached(maxAge: 60) }`;
-    const [one, other] = [start({}, typeDefs), start({}, typeDefs)];
-    await Promise.all([
-      one.cache.setMode("off", { coordinate: COORDINATE }),
-      other.cache.setMode("off", { coordinate: "Query.other" }),
-      one.cache.setMode("off"),
-    ]);
-    const reader = start({}, typeDefs);
-    for (const process of [one, other, reader]) {
-      await dataOf(process.ask('{ value(id: "7") other }'));
-      await settle();
-      await dataOf(process.ask('{ value(id: "7") other }'));
-    }
-    expect(reader.outcomes()["bypassed(MODE_OFF)"]).toBeGreaterThanOrEqual(3);
-    expect(source.loads).toBe(6);
-    await start({}, typeDefs).cache.setMode("on");
-    await dataOf(reader.ask('{ value(id: "7") other }'));
-    expect(reader.outcomes()["bypassed(MODE_OFF)"]).toBeGreaterThanOrEqual(5);
-  });
-
-  it("takes fields of other releases, and refuses what no release has, and other invalid arguments", async () => {
+  it("takes fields, loaders and responses, and refuses anything else", () => {
     const { start } = fakeWorld();
-    const [one, other] = [start(), start({}, `${FIELD.slice(0, -1)} later: Int @cached(maxAge: 60) }`)];
-    await other.ask("{ later }");
-    await settle();
-    await one.cache.setMode("off", { coordinate: "Query.later" });
-    expect(await codeOf(one.cache.setMode("off", { coordinate: "Query.values" }))).toBe("CACHED_COORDINATE_UNKNOWN");
-    await expect(one.cache.setMode("off", { coordinate: "Query.values" })).rejects.toThrow(
-      "known are Query.later, Query.value",
-    );
-    for (const [mode, target] of [
-      ["OFF", {}],
-      [undefined, {}],
-      ["off", null],
-      ["off", { coordinate: null }],
-      ["off", { field: COORDINATE }],
-    ] as const)
-      expect(await codeOf(one.cache.setMode(mode as never, target as never))).toBe("CACHED_OPTION_INVALID");
-  });
-
-  it("rejects if the store does not confirm", async () => {
-    const { start, store } = fakeWorld();
     const { cache } = start();
-    store.chaos.mode = "throws";
-    expect(await codeOf(cache.setMode("off"))).toBe("CACHED_STORE_UNAVAILABLE");
+    cache.loader<number, number>({ name: "Thing", maxAge: 60, batch: async (ids) => ids });
+    for (const coordinate of [COORDINATE, "Thing", "responses", undefined]) cache.setMode("on", coordinate);
+    const refusal = (...given: unknown[]): unknown => {
+      try {
+        return (cache.setMode as (...args: unknown[]) => unknown)(...given);
+      } catch (error) {
+        return error;
+      }
+    };
+    expect(refusal.call(cache, "off", "Query.values")).toMatchObject({
+      code: "CACHED_COORDINATE_UNKNOWN",
+      message: expect.stringContaining("known are Query.value, Thing, responses"),
+    });
+    for (const given of [["OFF"], [undefined], ["off", null], ["off", { coordinate: COORDINATE }]])
+      expect(refusal(...given)).toMatchObject({ code: "CACHED_OPTION_INVALID" });
   });
 
-  it("is changed for the other processes by one whose cache is closed, as entries are invalidated by it", async () => {
-    const { start, source } = fakeWorld();
-    const [one, other] = [start(), start()];
-    expect(await read(other)).toBe(1);
-    await one.cache.close();
-    source.version = 2;
-    await one.cache.invalidate({ coordinate: COORDINATE, args: { id: "7" } });
-    expect(await read(other)).toBe(2);
-    await one.cache.setMode("off");
-    await read(other);
-    expect(other.outcomes()).toEqual({ loaded: 2, "bypassed(MODE_OFF)": 1 });
-  });
-
-  it("is logged by each process that learns of the change", async () => {
-    const lines: string[] = [];
-    const { start } = fakeWorld();
-    const { cache } = start({ logger: { info: (line) => lines.push(line), warn: () => undefined } });
-    await cache.setMode("off", { coordinate: COORDINATE });
-    await cache.setMode("off");
-    expect(lines).toEqual([
-      "graphql-cached: the mode of `Query.value` is off now; it was on",
-      "graphql-cached: the mode of the cache is off now; it was on",
-    ]);
-  });
-});
-
-describe("the options for modes", () => {
-  it("are checked when they are given", () => {
-    const { start } = fakeWorld();
-    expect(() => start({ initialMode: "ON" as never })).toThrow(
-      '`initialMode`: expected one of the modes off and on, got "ON"',
-    );
-  });
-});
-
-describe("the option initialMode", () => {
-  it("counts until the process has reached the store, which no request waits for", async () => {
-    const { clock, source, start, store } = fakeWorld();
+  it("takes effect at once, also for a read that waits for the store", async () => {
+    const { source, start, store, clock } = fakeWorld();
+    const process = start();
     store.chaos.mode = "hangs";
-    const process = start({ initialMode: "off" });
-    await read(process);
-    await clock.advance(30_000);
-    await read(process);
-    expect(process.outcomes()).toEqual({ "bypassed(MODE_OFF)": 2 });
-    store.chaos.mode = undefined;
-    await clock.advance(7_000);
-    await read(process);
+    const waiting = read(process);
     await settle();
-    expect([await read(process), source.loads, process.outcomes()]).toEqual([
-      1,
-      3,
-      { "bypassed(MODE_OFF)": 2, loaded: 1, hit: 1 },
-    ]);
+    process.cache.setMode("off");
+    store.chaos.mode = undefined;
+    await clock.advance(1_000);
+    expect([await waiting, source.loads]).toEqual([1, 1]);
+    expect(await read(process)).toBe(1);
+    expect(process.outcomes()).toMatchObject({ "bypassed(MODE_OFF)": expect.any(Number) });
+  });
+
+  it("can be called when the cache is closed", async () => {
+    const { start } = fakeWorld();
+    const process = start();
+    await process.cache.close();
+    process.cache.setMode("on");
+    await read(process);
+    expect(process.outcomes()).toEqual({ "bypassed(CLOSED)": 1 });
   });
 });

@@ -9,8 +9,6 @@ import {
   applyCached,
   type CachedError,
   cachedTypeDefs,
-  controlResolvers,
-  controlTypeDefs,
   createCache,
   inspectionResolvers,
   invalidationResolvers,
@@ -209,11 +207,6 @@ describe("a name that other caches use", () => {
       () => invalidationResolvers(cache, { Allow: allow } as never),
       "`Allow`: unknown option; expected one of `allow`; did you mean `allow`?",
     ],
-    [
-      "controlResolvers",
-      () => controlResolvers(cache, { allow, roles: [] } as never),
-      "`roles`: unknown option; expected one of `allow`",
-    ],
   ];
   it.each(OTHERS)("is reported by %s", (caller, call, unknown) => {
     expect(messageOf(call)).toBe(`${caller}: ${unknown}`);
@@ -321,16 +314,14 @@ describe("messages that name a remedy", () => {
       typeDefs: [
         cachedTypeDefs,
         invalidationTypeDefs,
-        controlTypeDefs,
-        "type Query { movie: Movie @cached(maxAge: 60) cacheInspection: Int } type Mutation { remove(id: ID): Boolean } type Movie { id: ID! }",
-        "enum CacheMode { ON } type CacheModeSetting { mode: CacheMode }",
+        "type Query { movie: Movie @cached(maxAge: 60) } type Mutation { remove(id: ID): Boolean } type Movie { id: ID! }",
       ],
       resolvers: { Query: { movie: () => ({ id: 1 }) } },
     });
     applyCached(schema, cache, { entityTags: true });
     const line = lines.find((one) => one.includes("changes that entity tags do not cover"));
     expect(line).toContain("`Mutation.remove`");
-    for (const own of ["cacheInvalidate", "cacheInvalidateAll", "cacheInvalidateTags", "cacheClear", "cacheSetMode"])
+    for (const own of ["cacheInvalidate", "cacheInvalidateAll", "cacheInvalidateTags", "cacheClear"])
       expect(line).not.toContain(own);
   });
 

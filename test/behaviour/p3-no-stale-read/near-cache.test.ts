@@ -275,10 +275,10 @@ describe("a near cache", () => {
     const { clock, source, other, ask, warm } = createFleet();
     await warm();
     source.version = 2;
-    await other.cache.setMode("off");
+    other.cache.setMode("off");
     await clock.advance(500);
     expect(await ask()).toEqual(both(2));
-    await other.cache.setMode("on");
+    other.cache.setMode("on");
     await clock.advance(2_000);
     expect(await ask()).toEqual(both(1));
   });

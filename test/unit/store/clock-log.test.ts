@@ -34,7 +34,6 @@ describe("a record of the invalidation clock", () => {
       { kind: "soft", subjects: [] },
       { kind: "begin", subjects: [3, 4], writer: "\u0000writer\u00ff", guardMs: 1_234.5 },
       { kind: "end", subjects: [3], writer: "\u0000writer\u00ff" },
-      { kind: "settings", subjects: [] },
       { kind: "hard", subjects: [1, 2], forms: [{ coordinate: 5, form: 2 ** 52 - 1 }] },
       { kind: "soft", subjects: [], forms: FORMS },
       { kind: "begin", subjects: [3], forms: FORMS, writer: "writer 1", guardMs: 5 },
@@ -57,7 +56,6 @@ describe("a record of the invalidation clock", () => {
 
   it.each<[string, ClockRecord, forms: number]>([
     ["has one subject", { kind: "hard", subjects: [1] }, 1],
-    ["has no slots", { kind: "settings", subjects: [] }, 1],
     ["needs its slots for the writer", { kind: "end", subjects: [1], writer: "writer 1" }, 1],
     ["needs its slots for the writer and the guard", { kind: "begin", subjects: [1, 2], writer: "w", guardMs: 1 }, 2],
     ["has two forms", { kind: "hard", subjects: [], forms: FORMS }, 3],

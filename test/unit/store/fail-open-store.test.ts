@@ -423,14 +423,6 @@ describe("a store of a user that does not keep to the interface", () => {
       );
   });
 
-  it.each<readonly [string, unknown]>([
-    ...WRONG.filter(([title]) => title !== "a promise of nothing"),
-    ["a promise of text", async () => "{}"],
-  ])("fails to read the settings if that returns %s", async (_, method) => {
-    const reading = withMethod("readSettings", method).store.readSettings();
-    await expect(reading).rejects.toThrow("store: `readSettings` failed: ");
-  });
-
   it("confirms no invalidation by the head of another one, and returns nothing but bytes as its log", async () => {
     const other = appendToClock(undefined, [], 1_000, 10_000).head;
     const { store } = withMethods({ appendClock: async () => other, readClock: async () => [] });

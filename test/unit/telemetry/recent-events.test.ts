@@ -36,13 +36,6 @@ describe("recent events", () => {
     ]);
   });
 
-  it("show which mode was set, last and before", () => {
-    const recent = new RecentEvents(new FakeClock());
-    recent.record({ name: "mode.changed", coordinate: "Query.a", mode: "off", previous: "on" });
-    recent.record({ name: "mode.changed", coordinate: "Query.a", mode: "on", previous: "off" });
-    expect(recent.newest(9)).toMatchObject([{ detail: "on" }, { detail: "off" }]);
-  });
-
   it("show of an error only what kind it is", () => {
     const recent = new RecentEvents(new FakeClock());
     recent.record(failed("Query.a", Object.assign(new TypeError("ada@example.org"), { code: "ada" })));

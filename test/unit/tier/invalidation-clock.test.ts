@@ -20,7 +20,6 @@ const SUBJECTS: Subjects = {
   everything: EVERYTHING,
   anyOf: () => OTHER,
   formOf: (coordinate, form) => 1e7 * form + coordinate,
-  mode: () => OTHER,
 };
 
 /** A store with an invalidation clock and nothing else, which can go back, lose it, fail, and hold its replies. */
@@ -533,27 +532,6 @@ describe("an invalidation of keys in another form", () => {
     await process.append({ kind: "hard", subjects, forms: [OTHER_FORM] });
     expect(log().map(({ forms }) => forms)).toEqual([[OTHER_FORM], []]);
     expect(process.counts(origin, KEY)).toBe(false);
-  });
-});
-
-describe("the settings", () => {
-  it("may have changed with each record of kind settings, and whenever the whole log is read again", async () => {
-    const { server, start, read, append, invalidate } = createServer();
-    const process = start();
-    await read(process);
-    const before = process.settingsChanges;
-    invalidate(A);
-    await read(process);
-    expect(process.settingsChanges).toBe(before);
-    append({ kind: "settings", subjects: [] });
-    await read(process);
-    expect(process.settingsChanges).toBe(before + 1);
-    await process.append({ kind: "settings", subjects: [] });
-    expect(process.settingsChanges).toBeGreaterThan(before + 1);
-    const { settingsChanges } = process;
-    server.stored = undefined;
-    await read(process);
-    expect(process.settingsChanges).toBeGreaterThan(settingsChanges);
   });
 });
 

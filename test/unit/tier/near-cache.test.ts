@@ -10,7 +10,6 @@ import type { NearValue } from "../../../src/core/tier/near/near-entries.js";
 import { NO_TAGS, type ReadRequest } from "../../../src/core/tier/request/request.js";
 import type { InvalidationClock } from "../../../src/core/tier/shared/invalidation-clock.js";
 import type { TagsState } from "../../../src/core/tier/shared/known-positions.js";
-import type { SharedSettings } from "../../../src/core/tier/shared/shared-settings.js";
 import { collectGarbage } from "../../support/collect-garbage.js";
 
 /** How far the store's clock is ahead of the clock of the process. */
@@ -82,7 +81,6 @@ function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number; isFroze
     clock,
     random: () => 0.5,
     store,
-    sharedSettings: { areCurrent: true, catchUp: async () => true } as unknown as SharedSettings,
     invalidations: invalidations as unknown as InvalidationClock,
     settings: { maxBytes: 100_000, maxEntries: 100, isFrozen: true, ...bounds },
   });

@@ -7,7 +7,7 @@ import {
   Kind,
   parse,
 } from "graphql";
-import { CONTROL_SDL, INVALIDATION_SDL } from "../../../generated/schema.js";
+import { INVALIDATION_SDL } from "../../../generated/schema.js";
 import type { CacheParts } from "../../parts.js";
 import type { SchemaRules } from "../../schema-rules.js";
 import { hasOwnResolver } from "../compile/own-resolver.js";
@@ -91,12 +91,10 @@ function mutationsWithoutEntity(schema: GraphQLSchema, { invalidations }: Schema
 /** The mutations of this package, which change no entity. */
 const ownMutations = (): ReadonlySet<string> =>
   new Set(
-    [INVALIDATION_SDL, CONTROL_SDL].flatMap((sdl) =>
-      parse(sdl).definitions.flatMap((node) =>
-        node.kind === Kind.OBJECT_TYPE_EXTENSION && node.name.value === "Mutation"
-          ? (node.fields ?? []).map((field) => field.name.value)
-          : [],
-      ),
+    parse(INVALIDATION_SDL).definitions.flatMap((node) =>
+      node.kind === Kind.OBJECT_TYPE_EXTENSION && node.name.value === "Mutation"
+        ? (node.fields ?? []).map((field) => field.name.value)
+        : [],
     ),
   );
 

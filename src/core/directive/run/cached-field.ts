@@ -68,8 +68,7 @@ export class CachedField {
     if (this.isPrivate) tier.loads.readPrivate(this.rule.coordinate);
     const override = requestStates.hasOverrides ? requestStates.overrideOf(context) : undefined;
     if (override === "BYPASS") return this.#bypass(source, args, context, info, "REQUESTED");
-    const modeReason = tier.modes.isUnrestricted ? undefined : tier.modes.reasonOf(this.rule.coordinate);
-    if (modeReason !== undefined) return this.#bypass(source, args, context, info, modeReason);
+    if (tier.modes.isOff(this.rule.coordinate)) return this.#bypass(source, args, context, info, "MODE_OFF");
     const identity = this.isPrivate ? identityOf(identify, context) : undefined;
     if (this.isPrivate && identity === undefined) {
       const mistake = identityMistake(identify, context, this.rule.coordinate);

@@ -61,7 +61,7 @@ export class Leases {
    * If the lease is lost, or the mode is off, returns false without loading. Never rejects.
    */
   async adopt(request: ReadRequest, lease: Handover): Promise<boolean> {
-    const { store, sharedSettings, clock } = this.#parts;
+    const { store, modes, clock } = this.#parts;
     const { name, coordinate } = request.key;
     const read = await store.read([name]);
     const [reading] = read.readings;
@@ -70,7 +70,7 @@ export class Leases {
     if (!(await prepareFor(read, this.#parts))) return false;
     if (!isCurrentAt(request, reading.entry, reading.entry.leasePosition ?? 0, this.#parts)) return false;
     const hold = { key: name, token: lease.token };
-    if (sharedSettings.modes.of(coordinate) === "off") {
+    if (modes.isOff(coordinate)) {
       // Its worker may end when this call has.
       await this.held.tryRelease(abandon(hold));
       return false;

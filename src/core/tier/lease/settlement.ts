@@ -14,7 +14,7 @@ import type { ReadRequest } from "../request/request.js";
 import { areSameSubjects, subjectsOfLoaded } from "../request/served-report.js";
 import type { TierSettings } from "../request/settings.js";
 import type { InvalidationClock } from "../shared/invalidation-clock.js";
-import type { SharedSettings } from "../shared/shared-settings.js";
+import type { Modes } from "../shared/modes.js";
 import type { Loads } from "../source/loads.js";
 import { isRefusal } from "../source/sources.js";
 import { TickBatch } from "../tick/tick-batch.js";
@@ -55,7 +55,7 @@ export class Settlement {
   /** Returns how the lease ends. Undefined: with the value, which can be stored. */
   #endOf(inFlight: InFlightLoad, loaded: Loaded): LeaseEnd | undefined {
     const { request, isRefresh } = inFlight;
-    const { sharedSettings, loads, packing, settings } = this.#parts;
+    const { modes, loads, packing, settings } = this.#parts;
     const { refusal, loadMs } = loaded;
     if (loaded.isCallersOwn) {
       // If the loads fail for most callers, all of them load now, rather than one after the other. Not
@@ -63,7 +63,7 @@ export class Settlement {
       if (isRefresh || !loads.callerErrors.isUnshared(request.key)) return ABANDONED;
       return { outcome: "uncacheable", holdMs: this.holdMsOf(loadMs), body: UNSERIALIZABLE_MARK };
     }
-    if (refusal === "outgrown-key" || sharedSettings.modes.of(request.key.coordinate) === "off") return ABANDONED;
+    if (refusal === "outgrown-key" || modes.isOff(request.key.coordinate)) return ABANDONED;
     if (loaded.kind === "failed") {
       if (refusal !== undefined) return this.#unkept(inFlight, loadMs);
       if (isRefusal(loaded.error)) return ABANDONED;
@@ -260,7 +260,7 @@ export type ErrorMaxAgeMs = (error: unknown, coordinate: string) => number | und
 /** The parts that `Settlement` uses. */
 export interface SettlementParts {
   readonly store: Store;
-  readonly sharedSettings: SharedSettings;
+  readonly modes: Modes;
   readonly invalidations: InvalidationClock;
   readonly clock: Clock;
   readonly random: Random;

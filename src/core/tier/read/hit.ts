@@ -27,7 +27,7 @@ export class Hits implements ReadPath {
 
   constructor(parts: ReadParts) {
     this.#parts = parts;
-    this.modes = parts.sharedSettings.modes;
+    this.modes = parts.modes;
     this.#reads = new TickBatch(parts.clock, (requests) => this.#readStore(requests), parts.longTick);
     this.misses = new Misses(parts, this);
   }
@@ -58,19 +58,18 @@ export class Hits implements ReadPath {
 
   /** Reads the keys of the requests of one tick, each once, with one store read. Requests for the same key share a result. */
   async #readStore(requests: readonly ReadRequest[]): Promise<readonly ReadResult[]> {
-    const { store, clock, invalidations, sharedSettings, unconfirmed } = this.#parts;
+    const { store, clock, invalidations, unconfirmed } = this.#parts;
     const places = new Map<string, number>();
     for (const { key } of requests) if (!places.has(key.name)) places.set(key.name, places.size);
     const sentAt = clock.now();
-    const { changeCount: modeChanges } = this.modes;
     const read = await store.read([...places.keys()]);
     // Without a result, there is nothing to evaluate.
     const first = read.readings.find((reading) => reading.kind === "read");
     if (first !== undefined) invalidations.noteTime(first.now);
-    const isReady = first === undefined || (invalidations.isAt(read.clock) && sharedSettings.areCurrent);
+    const isReady = first === undefined || invalidations.isAt(read.clock);
     const isPrepared = isReady || (await prepareFor(read, this.#parts));
     if (first !== undefined && isPrepared) invalidations.confirm(sentAt);
-    const mayServe = isReady || (this.modes.changeCount === modeChanges && unconfirmed.allowReads);
+    const mayServe = isReady || unconfirmed.allowReads;
     const ofKey: ReadResult[] = [];
     const results: ReadResult[] = [];
     for (const request of requests) {
@@ -82,14 +81,9 @@ export class Hits implements ReadPath {
         shared.readersLeft++;
       }
       const result = ofKey[place] as ReadResult;
-      results.push(mayServe || this.#isUnrestricted(request) ? result : new ReadResult(FAILED, sentAt));
+      results.push(mayServe || !unconfirmed.has(request.key, request.tags) ? result : new ReadResult(FAILED, sentAt));
     }
     return results;
-  }
-
-  /** Whether the mode of a request has not changed while the store was read, and the store has lost no invalidation of it. */
-  #isUnrestricted({ key, tags }: ReadRequest): boolean {
-    return this.restrictionOf(key) === undefined && !this.#parts.unconfirmed.has(key, tags);
   }
 
   /**
@@ -179,9 +173,9 @@ export class Hits implements ReadPath {
     return unconfirmed.has(key, tags) ? "STORE_UNAVAILABLE" : undefined;
   }
 
-  /** Returns why no request of a field or loader may read the store: the cache is closed, or its mode is not on. */
+  /** Returns why no request of a field or loader may read the store: the cache is closed, or it is off. */
   restrictionOf({ coordinate }: Key): BypassReason | undefined {
-    return this.#isClosed ? "CLOSED" : this.modes.reasonOf(coordinate);
+    return this.#isClosed ? "CLOSED" : this.modes.isOff(coordinate) ? "MODE_OFF" : undefined;
   }
 
   get isClosed(): boolean {

@@ -98,7 +98,7 @@ export class Miss implements SharedMiss {
   /** Resolves the miss, from what the read has shown. Watches the key before any lease is requested. */
   async #resolve(): Promise<Respond> {
     const request = this.request;
-    const { clock, sharedSettings, loads, responder, waiting } = this.#parts;
+    const { clock, modes, loads, responder, waiting } = this.#parts;
     const { open, isJoinable } = this.#start;
     let { freshness, entry: current } = this.#start;
     open?.pending.add(this);
@@ -130,8 +130,7 @@ export class Miss implements SharedMiss {
         if (clock.now() >= this.deadlineAt)
           return this.#isNested ? this.#bypass("NESTED") : await this.#fallBack(this.#bypass("WAIT_TIMEOUT"), "stale");
         const readResult = await this.#path.readResultOf(request);
-        const modeReason = sharedSettings.modes.reasonOf(request.key.coordinate);
-        if (modeReason !== undefined) return this.#bypass(modeReason);
+        if (modes.isOff(request.key.coordinate)) return this.#bypass("MODE_OFF");
         if (readResult.reading.kind === "failed") return await this.#fallBack(this.#bypass("STORE_UNAVAILABLE"));
         ({ entry: current, now } = readResult.reading);
         const verdict = this.#verdictOn(current, now, this.#isAwaited(current));

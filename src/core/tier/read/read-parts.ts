@@ -9,7 +9,7 @@ import type { ReadRequest, ReadResult } from "../request/request.js";
 import type { TierSettings } from "../request/settings.js";
 import type { ValueDecoder } from "../request/value-decoder.js";
 import type { VerdictParts } from "../request/verdict.js";
-import type { SharedSettings } from "../shared/shared-settings.js";
+import type { Modes } from "../shared/modes.js";
 import type { Loads } from "../source/loads.js";
 import type { LongTick } from "../tick/long-tick.js";
 import type { Responder } from "./responder.js";
@@ -17,7 +17,7 @@ import type { Responder } from "./responder.js";
 /** What all ways to read work with. */
 export interface ReadParts extends VerdictParts {
   readonly store: Store;
-  readonly sharedSettings: SharedSettings;
+  readonly modes: Modes;
   readonly clock: Clock;
   readonly random: Random;
   readonly channel: Channel;

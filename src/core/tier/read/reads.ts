@@ -36,9 +36,8 @@ export class Reads extends Hits {
    * wants a fresh value. Undefined if the store has to be read.
    */
   near(names: NearKey, policy: Policy): NearValue | undefined {
-    const { sharedSettings, loads, near, unconfirmed } = this.#parts;
-    // Nothing is served before a change of the settings has been read.
-    if (near === undefined || !sharedSettings.areCurrent) return undefined;
+    const { loads, near, unconfirmed } = this.#parts;
+    if (near === undefined) return undefined;
     if (!this.modes.isUnrestricted && this.restrictionOf(names.key) !== undefined) return undefined;
     // What a load reads is stored with its value, also where nothing is outdated for as long as in a near cache.
     if (loads.isEnclosing || unconfirmed.has(names.key, names.tags)) return undefined;

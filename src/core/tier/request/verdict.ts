@@ -5,7 +5,6 @@ import { type Decoded, type DecodedValue, readOwnFreshness } from "../entry/entr
 import { evaluateFreshness, type Freshness, isServable, type Servable } from "../entry/freshness.js";
 import type { InvalidationClock } from "../shared/invalidation-clock.js";
 import type { TagsState } from "../shared/known-positions.js";
-import type { SharedSettings } from "../shared/shared-settings.js";
 import type { UnconfirmedInvalidations } from "../shared/unconfirmed-invalidations.js";
 import type { ReadRequest, ReadResult } from "./request.js";
 
@@ -47,7 +46,6 @@ export function verdictOf(
 
 /** What has to be known before entries are evaluated. */
 export interface KnownInvalidations {
-  readonly sharedSettings: SharedSettings;
   readonly invalidations: InvalidationClock;
 }
 
@@ -94,23 +92,15 @@ export type Verdict =
   | { readonly kind: "unknown" };
 
 /** Of an error: what was read cannot be evaluated. */
-export const UNPREPARED = "the invalidation clock or the settings could not be read";
+export const UNPREPARED = "the invalidation clock could not be read";
 
 /**
- * Reads what is missing of the invalidation clock, and the settings if they have changed, before entries are evaluated that were read with
+ * Reads what is missing of the invalidation clock before entries are evaluated that were read with
  * another head of the clock. Resolves to false if that could not be done. Never rejects.
  */
-export async function prepareFor(
-  read: StoreRead,
-  { sharedSettings, invalidations }: KnownInvalidations,
-): Promise<boolean> {
-  // Before the settings are read: it says which modes are too far ahead of it.
+export async function prepareFor(read: StoreRead, { invalidations }: KnownInvalidations): Promise<boolean> {
   for (const reading of read.readings) if (reading.kind === "read") invalidations.noteTime(reading.now);
-  const [isCaughtUp] = await Promise.all([
-    invalidations.isAt(read.clock) || invalidations.catchUp(read.clock),
-    sharedSettings.catchUp(),
-  ]);
-  return isCaughtUp && (await sharedSettings.catchUp());
+  return invalidations.isAt(read.clock) || invalidations.catchUp(read.clock);
 }
 
 /**

@@ -39,8 +39,6 @@ export class InvalidationClock extends KnownPositions {
   #isOutrunning = false;
   #isClosed = false;
   #storeNow = 0;
-  /** Changes whenever the settings may have changed. */
-  settingsChanges = 0;
   /** On its own clock: this process knows everything that was invalidated, and confirmed, before then. */
   asOf = Number.NEGATIVE_INFINITY;
   /**
@@ -247,7 +245,6 @@ export class InvalidationClock extends KnownPositions {
     this.positions = { hard: new Map(), soft: new Map() };
     // Marks that the log has lost stay: they end by themselves.
     this.note(records);
-    this.settingsChanges++;
     if (this.#known !== undefined) this.restartedAt = this.#time.now();
     this.changes++;
     // Nothing of another epoch counts, whatever was invalidated then.
@@ -305,11 +302,6 @@ export class InvalidationClock extends KnownPositions {
         this.positions[kind].set(subject, position);
       this.#lost[kind].delete(subject);
     }
-  }
-
-  protected override note(records: readonly ReadRecord[]): void {
-    this.settingsChanges += records.filter(({ kind }) => kind === "settings").length;
-    super.note(records);
   }
 
   #noteShown({ epoch, position }: ClockHead): void {

@@ -194,7 +194,7 @@ export type InvalidatingKind = (typeof KINDS)[number];
 
 /** What a record does with what it names. Undefined: nothing. */
 export const effectOf = ({ kind }: ReadRecord): InvalidatingKind | undefined =>
-  kind === "epoch" || kind === "settings" ? undefined : kind === "soft" ? "soft" : "hard";
+  kind === "epoch" ? undefined : kind === "soft" ? "soft" : "hard";
 
 function latestIn(positions: Positions, subjects: readonly Subject[], least: number): number {
   let latest = least;

@@ -5,13 +5,11 @@ import type { Subject, Variant } from "../../keys/key.js";
  * with different shapes were applied.
  */
 export class Variants {
-  size = 0;
   readonly #declared = new Map<string, Map<string, Variant>>();
 
   declare(coordinate: string, variant: Variant): void {
     const declared = this.#declared.get(coordinate) ?? new Map<string, Variant>();
     this.#declared.set(coordinate, declared.set(variant.id, variant));
-    this.size = this.#declared.size;
   }
 
   /** Returns the variants of a coordinate, in the order in which they were first declared. */
@@ -23,10 +21,6 @@ export class Variants {
   hasOtherForm(coordinate: string, form: Subject): boolean {
     for (const variant of this.#declared.get(coordinate)?.values() ?? []) if (variant.form !== form) return true;
     return false;
-  }
-
-  get coordinates(): readonly string[] {
-    return [...this.#declared.keys()];
   }
 }
 

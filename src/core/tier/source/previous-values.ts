@@ -6,7 +6,6 @@ import type { PreviousValue } from "../request/result-control.js";
 import type { ValueDecoder } from "../request/value-decoder.js";
 import { fallbackOf, prepareFor, UNPREPARED, type VerdictParts, verdictOf } from "../request/verdict.js";
 import type { InvalidationClock } from "../shared/invalidation-clock.js";
-import type { SharedSettings } from "../shared/shared-settings.js";
 import type { UnconfirmedInvalidations } from "../shared/unconfirmed-invalidations.js";
 import { TickBatch } from "../tick/tick-batch.js";
 
@@ -51,7 +50,6 @@ export class PreviousValues {
 
 export interface PreviousValueParts {
   readonly store: Store;
-  readonly sharedSettings: SharedSettings;
   readonly invalidations: InvalidationClock;
   readonly clock: Clock;
   readonly packing: Packing;
