@@ -73,11 +73,6 @@ const GROUPS = [
     ],
     minScore: 87,
   },
-  {
-    file: "src/servers/http/invalidation-handler.ts",
-    tests: ["test/servers/invalidation-handler.test.ts"],
-    minScore: 95,
-  },
 ];
 
 /** Mutants of Lua scripts: a text, in which white space stands for any, what replaces it, and the tests if others than those of `CONFORMANCE`. */

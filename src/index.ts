@@ -12,7 +12,6 @@ export { resultControl } from "./core/directive/run/result-control.js";
 export type { BatchCall, CachedLoader, LoaderOptions } from "./core/loader/loader-options.js";
 export type { ResponsesOptions } from "./core/responses/options.js";
 export type { CacheEvent } from "./core/telemetry/events.js";
-export type { Purge, PurgeFunction } from "./core/tier/invalidation/purge.js";
 export type { RefreshJob } from "./core/tier/lease/refresh-job.js";
 export type { ResultControl, ResultSettings } from "./core/tier/request/result-control.js";
 export type { CacheOptions } from "./options.js";

@@ -14,7 +14,6 @@ import {
 import type { Store } from "./core/store/store.js";
 import type { Listener } from "./core/telemetry/events.js";
 import type { Logger } from "./core/telemetry/log-listener.js";
-import type { PurgeFunction } from "./core/tier/invalidation/purge.js";
 import type { RefreshQueue } from "./core/tier/lease/refresh-job.js";
 import type { ErrorMaxAgeMs } from "./core/tier/lease/settlement.js";
 import type {
@@ -173,8 +172,6 @@ export const OPTION_GROUPS = {
     replicaLagMs: durationMs(0, 0),
     writeGuardMs: durationMs(3_000, 100),
     normalizeTag: functionRule<(tag: string) => string>(),
-    purge: functionRule<PurgeFunction>(),
-    purgeTimeoutMs: durationMs(2_000, 1),
   } satisfies Rules<InvalidationOptions>,
   privacy: {
     warnOnContextReads: flag,

@@ -6,7 +6,6 @@ import type { PolicySettings } from "./core/policy/policy.js";
 import type { Store } from "./core/store/store.js";
 import type { Listener } from "./core/telemetry/events.js";
 import type { Logger } from "./core/telemetry/log-listener.js";
-import type { PurgeFunction } from "./core/tier/invalidation/purge.js";
 import type { RefreshQueue } from "./core/tier/lease/refresh-job.js";
 import type { ErrorMaxAgeMs } from "./core/tier/lease/settlement.js";
 
@@ -163,13 +162,6 @@ export interface InvalidationOptions {
    * of values and of invalidations. Synchronous, and the same in all processes; change `version` with it. Default: none.
    */
   readonly normalizeTag?: ((tag: string) => string) | undefined;
-  /**
-   * Purges a CDN of the responses with any of `tags`, after each invalidation by this process. It is awaited before the
-   * mutation is answered; its failure is the event `purge.failed`. Default: none.
-   */
-  readonly purge?: PurgeFunction | undefined;
-  /** How long an invalidation waits for `purge`. Default: 2,000. */
-  readonly purgeTimeoutMs?: number | undefined;
 }
 
 /** What is checked so that private data is not shared. */

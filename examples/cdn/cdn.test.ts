@@ -16,6 +16,7 @@ async function open() {
   };
   return {
     log,
+    purged: site.purged,
     wait: (ms: number) => {
       now += ms;
     },
@@ -28,14 +29,14 @@ const FILM = "{ film(id: 1) { title } }";
 const film = (title: string) => ({ data: { film: { title } } });
 
 it("answers a query from the CDN until a mutation has changed what is in it", async () => {
-  const { log, get, mutate } = await open();
+  const { log, get, mutate, purged } = await open();
   expect(await get(FILM)).toEqual({ ...film("Metropolis"), cache: "MISS" });
   expect(await get(FILM)).toEqual({ ...film("Metropolis"), cache: "HIT" });
   await get("{ film(id: 2) { title } }");
   expect(await mutate('mutation { rename(id: 1, title: "Metropolis (1927)") { title } }')).toMatchObject({
     data: { rename: { title: "Metropolis (1927)" } },
   });
-  // The purge has ended before the mutation was answered.
+  await purged();
   expect(log).toEqual(["loads film 1", "loads film 2", "purges"]);
   expect(await get(FILM)).toEqual({ ...film("Metropolis (1927)"), cache: "MISS" });
   expect(await get(FILM)).toEqual({ ...film("Metropolis (1927)"), cache: "HIT" });

@@ -1,7 +1,7 @@
 import { ApolloServer } from "@apollo/server";
 import { startStandaloneServer } from "@apollo/server/standalone";
 import { makeExecutableSchema } from "@graphql-tools/schema";
-import { applyCached, cachedTypeDefs, createCache, type PurgeFunction } from "graphql-cached";
+import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import { type Cdn, startCdn } from "./cdn.js";
 
@@ -31,6 +31,8 @@ export interface Site {
   readonly cdn: Cdn;
   /** The server itself, which clients do not know. */
   readonly origin: string;
+  /** Resolves when the CDN has purged what was invalidated last. */
+  purged(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -43,13 +45,20 @@ export async function startSite(log: (what: string) => void, now?: () => number,
   const filmOf = (id: string) => ({ id, title: films.get(id) ?? "?" });
   let origin = "";
   const cdn = await startCdn(() => origin, now);
+  let purged: Promise<void> = Promise.resolve();
   /** With a real CDN: a request to its API. */
-  const purge: PurgeFunction = async ({ tags, signal }) => {
+  async function purge(tags: readonly string[]): Promise<void> {
     log("purges");
-    const { ok, status } = await fetch(cdn.url, { method: "PURGE", headers: { "cache-tag": tags.join(",") }, signal });
+    const { ok, status } = await fetch(cdn.url, { method: "PURGE", headers: { "cache-tag": tags.join(",") } });
     if (!ok) throw new Error(`the CDN has answered ${status}`);
-  };
-  const cache = createCache<Context>({ identify: ({ user }) => user, invalidation: { purge } });
+  }
+  const cache = createCache<Context>({
+    identify: ({ user }) => user,
+    onEvent: (event) => {
+      if (event.name === "invalidation.finished") purged = purge(event.tags);
+      return purged;
+    },
+  });
   const schema = makeExecutableSchema({
     typeDefs: [cachedTypeDefs, typeDefs],
     resolvers: {
@@ -83,6 +92,7 @@ export async function startSite(log: (what: string) => void, now?: () => number,
   return {
     cdn,
     origin,
+    purged: () => purged,
     close: async () => {
       cdn.close();
       await server.stop();

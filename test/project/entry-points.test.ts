@@ -17,8 +17,6 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "EdgeOptions",
     "EntityTagsOptions",
     "LoaderOptions",
-    "Purge",
-    "PurgeFunction",
     "RefreshJob",
     "ResponsesOptions",
     "ResultControl",
@@ -48,7 +46,6 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "jsonCodec",
     "toPlain",
   ],
-  "src/servers/http/index.ts": ["HttpHandler", "InvalidationHandlerOptions", "invalidationHandler"],
   "src/servers/inspector/index.ts": [
     "EndpointHeaders",
     "InspectorAccess",

@@ -33,7 +33,6 @@ const RANKS: Readonly<Record<string, number>> = {
   adapter: 8.7,
   "options.ts": 8,
   "option-checks.ts": 8,
-  http: 9,
   "assembly.ts": 9,
   "cache.ts": 10,
   "index.ts": 11,

@@ -1,5 +1,5 @@
 import { FakeClock, gate, settle } from "@graphql-cached/testing";
-import { type Cache, memoryStore } from "graphql-cached";
+import { type Cache, type CacheEvent, memoryStore } from "graphql-cached";
 import { describe, expect, it } from "vitest";
 import { redisWorld } from "../support/world.js";
 import { type Context, openSite, SERVERS, type SiteOptions } from "./edge-site.js";
@@ -42,6 +42,11 @@ const resolvers = {
   Mutation: { rate: movie },
   Movie: { director: () => ({ name: "Lang" }) },
 };
+const purgingInto =
+  (purged: string[]) =>
+  (event: CacheEvent): void => {
+    if (event.name === "invalidation.finished") purged.push(...event.tags);
+  };
 const MOVIE = "{ movie(id: 7) { title } }";
 const EDGE = "max-age=0, s-maxage=60, stale-while-revalidate=30, public";
 const PRIVATE = "max-age=0, private";
@@ -68,7 +73,7 @@ describe.each(SERVERS)("at the edge, behind %s", (server) => {
     ["everything", undefined],
   ])("names what an invalidation of %s purges", async (_what, target) => {
     const purged: string[] = [];
-    const { ask, cache } = await open({ cache: { invalidation: { purge: ({ tags }) => purged.push(...tags) } } });
+    const { ask, cache } = await open({ cache: { onEvent: purgingInto(purged) } });
     const [seven, eight] = [(await ask(MOVIE)).tags, (await ask("{ movie(id: 8) { title } }")).tags];
     if (target === undefined) await cache.clear();
     else if ("tags" in target) await cache.invalidateTags(target.tags as string[]);
@@ -428,8 +433,7 @@ describe("at the edge, on Redis", () => {
   it("a response has the same tags in all processes, and one process purges those of the others", async () => {
     const { store, prefix } = await redisWorld();
     const purged: string[] = [];
-    const purge = ({ tags }: { tags: readonly string[] }) => purged.push(...tags);
-    const options = { cache: { prefix, storage: { storeTimeoutMs: 1_000 }, invalidation: { purge } } };
+    const options = { cache: { prefix, storage: { storeTimeoutMs: 1_000 }, onEvent: purgingInto(purged) } };
     const [here, there] = [
       await openSite("Apollo Server", typeDefs, resolvers, { ...options, store: store() }),
       await openSite("Apollo Server", typeDefs, resolvers, { ...options, store: store() }),

@@ -2,12 +2,12 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import fastify from "fastify";
-import type { HttpHandler } from "graphql-cached/http";
+import type { InspectorHandler } from "graphql-cached/inspector";
 import { createSchema, createYoga } from "graphql-yoga";
 import { afterCaches } from "./world.js";
 
 /** Each returns the URL of the handler, which is mounted as docs/inspector.md says. */
-export const MOUNTS: Readonly<Record<string, (handler: HttpHandler) => Promise<string>>> = {
+export const MOUNTS: Readonly<Record<string, (handler: InspectorHandler) => Promise<string>>> = {
   "node:http": (handler) => listen(createServer(handler)),
   "a middleware that has parsed the body": (handler) =>
     listen(

@@ -55,7 +55,6 @@ export const CODES = {
   CACHED_STORE_UNAVAILABLE: "The store failed or did not reply within its time budget.",
   CACHED_LOAD_TIMEOUT: "A load did not finish within `loadTimeoutMs`.",
   CACHED_SOURCE_UNAVAILABLE: "A load was refused: its source is overloaded or has failed repeatedly.",
-  CACHED_PURGE_TIMEOUT: "A purge of a CDN did not finish within `purgeTimeoutMs`.",
   CACHED_INSPECTION_DENIED: "The caller of the inspection query was not admitted by `allow`.",
   CACHED_INVALIDATION_DENIED: "The caller of a mutation that invalidates was not admitted by `allow`.",
 } as const;

@@ -70,7 +70,6 @@ export type InvalidationVia =
   | "cacheInvalidateTags"
   | "cacheClear"
   | "outbox"
-  | "invalidationHandler"
   | "retry";
 
 /** The subject of an event. Never contains a value, an argument or a whole key. */
@@ -193,11 +192,9 @@ export type CacheEvent =
       readonly coordinates: readonly string[];
       /** Whether everything under the prefix was invalidated. */
       readonly isClear: boolean;
-      /** What a CDN has to purge: everything that was invalidated, as the headers `Cache-Tag` and `Surrogate-Key` name it. */
+      /** Everything that was invalidated, as `cache.edgeTags` and the headers `Cache-Tag` and `Surrogate-Key` name it: what a CDN has to purge. */
       readonly tags: readonly string[];
     }
-  /** The option `purge` threw or rejected, or took too long. */
-  | { readonly name: "purge.failed"; readonly tagCount: number; readonly error: unknown }
   /** More invalidations wait to be repeated than are kept, so everything under the prefix is invalidated. */
   | { readonly name: "invalidations.overflowed"; readonly error: CachedError };
 

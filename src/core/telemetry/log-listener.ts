@@ -29,8 +29,6 @@ export function logListener(logger: Logger, contextReads: ContextReads): Listene
       logger.info("graphql-cached: all connections of the store can be used again");
     } else if (event.name === "invalidations.overflowed") {
       logger.warn(`graphql-cached: ${event.error.message}`);
-    } else if (event.name === "purge.failed") {
-      warnOnce(event.name, PURGE_FAILED);
     } else if (event.name === "context.read") {
       contextReads.add(event.coordinate, event.property);
     } else if (event.name === "selection.read" || event.name === "tag.mistaken") {
@@ -110,10 +108,6 @@ const MEANWHILE = {
   "near-cache": "the near cache learns of invalidations when it asks, every half second",
   invalidations: "invalidations are repeated until they are confirmed",
 } as const;
-
-/** What a function of the application throws may contain credentials. */
-const PURGE_FAILED =
-  "`invalidation.purge` has failed, so a CDN can serve what was invalidated until its time is over; listen to the event `purge.failed` to see why";
 
 const unsharedMessage = (coordinate: string, error: unknown): string =>
   `\`${coordinate}\`: two loads of a key in a row failed with an error that concerns one caller only, so for a moment each caller loads for itself: ${inOneLine(messageOf(error))}; ` +

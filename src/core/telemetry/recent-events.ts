@@ -91,7 +91,6 @@ const KEPT: ReadonlySet<CacheEvent["name"]> = new Set<CacheEvent["name"]>([
   "store.recovered",
   "connection.failed",
   "connection.recovered",
-  "purge.failed",
   "invalidations.overflowed",
 ]);
 

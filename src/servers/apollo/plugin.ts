@@ -175,8 +175,8 @@ export interface CachedPluginOptions<Context extends BaseContext> extends TraceO
    */
   readonly responses?: boolean | ResponsesOptions | undefined;
   /**
-   * Lets CDNs keep the responses to GET requests, and name what is in them in the headers `Cache-Tag` and `Surrogate-Key`, for
-   * `invalidation.purge`. Never more public, nor longer, than Apollo's `Cache-Control` says. Default: false.
+   * Lets CDNs keep the responses to GET requests, and names what is in them in the headers `Cache-Tag` and `Surrogate-Key`. It
+   * purges nothing: a listener of `invalidation.finished` does, with the `tags` of the event. Never more public, nor longer, than Apollo's `Cache-Control` says. Default: false.
    */
   readonly edge?: boolean | EdgeOptions | undefined;
   /**

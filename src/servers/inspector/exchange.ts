@@ -1,6 +1,7 @@
 import { inOneLine, messageOf } from "../../core/base/errors.js";
 import type { Logger } from "../../core/telemetry/log-listener.js";
 import { INSPECTOR_CSP, INSPECTOR_PAGE } from "../../generated/inspector-page.js";
+import { askFor, Refusal, runMutation, type Source } from "./ask.js";
 import {
   BadRequest,
   COMMON_HEADERS,
@@ -9,8 +10,7 @@ import {
   JSON_HEADERS,
   type Outgoing,
   readObject,
-} from "../http/exchange.js";
-import { askFor, Refusal, runMutation, type Source } from "./ask.js";
+} from "./http.js";
 import { OPERATIONS, type Operation } from "./operations.js";
 import { Permissions, type Rules } from "./permissions.js";
 

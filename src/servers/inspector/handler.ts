@@ -5,10 +5,10 @@ import type { Logger } from "../../core/telemetry/log-listener.js";
 import { type AccessDetail, type Allow, checkedPermission } from "../../tools/inspection/access.js";
 import { askSchema } from "../../tools/inspection/asking.js";
 import { inspectionSchema } from "../../tools/inspection/schema.js";
-import { type HttpHandler, type HttpRequest, handlerOf } from "../http/servers.js";
 import type { Source } from "./ask.js";
 import { endpointSource, type HeadersOf } from "./endpoint-source.js";
 import { Inspector } from "./exchange.js";
+import { type HttpHandler, type HttpRequest, handlerOf } from "./http.js";
 import type { Permissions, Rules } from "./permissions.js";
 
 /**

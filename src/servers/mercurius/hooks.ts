@@ -58,7 +58,8 @@ export interface CachedHooksOptions<Context> extends TraceOptions<Context> {
   readonly responses?: never;
   /**
    * Lets CDNs keep the responses to GET requests, for as long and for whom `@cacheControl`, `@cached` and what was read say, and
-   * names what is in them in the headers `Cache-Tag` and `Surrogate-Key`, for `invalidation.purge`. Default: false.
+   * names what is in them in the headers `Cache-Tag` and `Surrogate-Key`. It purges nothing: a listener of
+   * `invalidation.finished` does, with the `tags` of the event. Default: false.
    */
   readonly edge?: boolean | EdgeOptions | undefined;
 }

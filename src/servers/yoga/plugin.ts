@@ -110,7 +110,8 @@ export interface CachedYogaOptions<Context> extends TraceOptions<Context> {
   readonly responses?: boolean | ResponsesOptions | undefined;
   /**
    * Lets CDNs keep the responses to GET requests, for as long and for whom `@cacheControl`, `@cached` and what was read say, and
-   * names what is in them in the headers `Cache-Tag` and `Surrogate-Key`, for `invalidation.purge`. Yoga only. Default: false.
+   * names what is in them in the headers `Cache-Tag` and `Surrogate-Key`. It purges nothing: a listener of
+   * `invalidation.finished` does, with the `tags` of the event. Yoga only. Default: false.
    */
   readonly edge?: boolean | EdgeOptions | undefined;
 }

@@ -18,7 +18,6 @@ import {
 import type { Variants } from "../shared/variants.js";
 import type { WorkUnderWay } from "../tick/work-under-way.js";
 import { type InvalidationCause, type InvalidationHistory, RETRY, type RecordedKind } from "./invalidation-history.js";
-import { type PurgeSettings, purge } from "./purge.js";
 
 /**
  * Invalidates keys and tags in the store and in this process, and protects writes to the source. A key is invalidated in all variants of its form
@@ -58,16 +57,8 @@ export class Invalidation {
   }
 
   async #run(names: InvalidationNames, kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
-    try {
-      await this.#applyOrRetry(names, kind, cause);
-      if (kind === "hard") await this.#holdOff(names);
-    } finally {
-      await this.#purge(names, kind === "soft");
-    }
-  }
-
-  #purge(names: InvalidationNames, isSoft: boolean): Promise<void> {
-    return purge(this.#invalidatedBy(this.#inThisProcess(names)).subjects, isSoft, this.#parts);
+    await this.#applyOrRetry(names, kind, cause);
+    if (kind === "hard") await this.#holdOff(names);
   }
 
   clear(kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
@@ -95,7 +86,6 @@ export class Invalidation {
       await this.#parts.invalidations
         .append({ kind: "end", ...invalidated, writer })
         .catch(() => this.#retryLater(this.#inThisProcess(names)));
-      await this.#purge(names, false);
     }
   }
 
@@ -241,7 +231,7 @@ export class Invalidation {
         entryCount: keys.length,
         coordinates: [...new Set([...keys.map(({ coordinate }) => coordinate), ...coordinates])],
         isClear,
-        tags: this.#invalidatedBy(names).subjects.map(nameOfSubject),
+        tags: this.#invalidatedBy(this.#inThisProcess(names)).subjects.map(nameOfSubject),
       });
       if (isConfirmed || cause !== RETRY)
         this.#parts.history.add(names, { kind: recordedAs, cause, beganAt, isConfirmed });
@@ -283,7 +273,6 @@ export class Invalidation {
       await this.#holdOff(names);
       if (names.isClear) this.#parts.unleasedLoads.detach(undefined);
       names.confirm();
-      await this.#purge(names, false);
     } catch {
       // Retried below.
     }
@@ -324,7 +313,7 @@ export interface InvalidationParts {
   readonly history: InvalidationHistory;
   readonly underWay: WorkUnderWay;
   readonly keys: Pick<KeySpace, "subjects" | "nameUnder">;
-  readonly settings: TierSettings & PurgeSettings;
+  readonly settings: TierSettings;
 }
 
 const NO_NAMES: InvalidationNames = { keys: [], tags: [] };
