@@ -4,9 +4,9 @@
  * Prints the time from a commit to the end of the invalidation with and without notifications, what
  * the triggers add to an UPDATE, and how long the consumer takes for the tags.
  */
-import { createCache } from "../src/index.js";
-import { invalidateFromOutbox, outboxSql } from "../src/tools/postgres/index.js";
-import { findPostgres, postgres } from "../test/support/postgres-lab.js";
+import { invalidateFromOutbox, outboxSql } from "@graphql-cached/postgres";
+import { createCache } from "graphql-cached";
+import { findPostgres, postgres } from "../packages/postgres/test/postgres-lab.js";
 import { median } from "./statistics.js";
 
 const program = findPostgres();

@@ -14,6 +14,7 @@ export type { ResponsesOptions } from "./core/responses/options.js";
 export type { CacheEvent } from "./core/telemetry/events.js";
 export type { RefreshJob } from "./core/tier/lease/refresh-job.js";
 export type { ResultControl, ResultSettings } from "./core/tier/request/result-control.js";
+export { type CacheExtension, extensionOf } from "./extension.js";
 export type { CacheOptions } from "./options.js";
 export type { EdgeOptions } from "./servers/edge/options.js";
 export { memoryStore } from "./stores/memory/memory-store.js";

@@ -7,6 +7,7 @@ import { filesIn, read } from "../project/source.js";
 import { acceptsThisGraphql } from "../support/graphql-17.js";
 import { type CodeBlock, codeBlocks } from "../support/markdown.js";
 import { packedPackage } from "../support/packed-package.js";
+import { sharedServer } from "../support/shared-servers.js";
 
 const pages = [
   "README.md",
@@ -36,6 +37,20 @@ const programs = new Map(
     ]),
 );
 
+/** The servers that a program asks for by an environment variable. */
+async function serversOf(text: string): Promise<Record<string, string>> {
+  const env: Record<string, string> = {};
+  if (text.includes("env.REDIS_URL")) {
+    const { host, port } = await sharedServer("redisStandalone");
+    env.REDIS_URL = `redis://${host}:${port}`;
+  }
+  if (text.includes("env.MEMCACHED")) {
+    const [{ host, port }] = await sharedServer("memcached");
+    env.MEMCACHED = `${host}:${port}`;
+  }
+  return env;
+}
+
 describe("code blocks of README and docs", () => {
   it("compile in strict TypeScript against the packed types, as do the type tests", () => {
     expect(programs.size).toBeGreaterThan(0);
@@ -48,10 +63,10 @@ describe("code blocks of README and docs", () => {
     (!text.includes('from "@graphql-cached/sqlite"') ||
       process.getBuiltinModule("node:sqlite" as string) !== undefined);
   for (const { page, index, block } of blocks.filter(({ block }) => block.flags.includes("run") && canRun(block)))
-    it(`prints what ${page} shows, for the program at line ${block.line}`, () => {
+    it(`prints what ${page} shows, for the program at line ${block.line}`, async () => {
       const [, output] = codeBlocks(read(page)).slice(index);
       expect(output?.language, "a `text` block with the output follows").toBe("text");
-      expect(project.run(programs.get(block) as string)).toBe(output?.text);
+      expect(project.run(programs.get(block) as string, await serversOf(block.text))).toBe(output?.text);
     }, 60_000);
 
   it.each(

@@ -20,7 +20,7 @@ const RANKS: Readonly<Record<string, number>> = {
   store: 3,
   memory: 3.5,
   fleet: 4,
-  "option-rules.ts": 4,
+  "option-rules.ts": 1.7,
   tier: 4,
   loader: 5,
   "schema-rules.ts": 5,
@@ -35,6 +35,7 @@ const RANKS: Readonly<Record<string, number>> = {
   "option-checks.ts": 8,
   "assembly.ts": 9,
   "cache.ts": 10,
+  "extension.ts": 10.5,
   "index.ts": 11,
 };
 /** Adapters import modules up to a rank; nothing imports an adapter. */
@@ -45,7 +46,6 @@ const ADAPTERS: Readonly<Record<string, number>> = {
   mercurius: 10,
   inspector: 10,
   opentelemetry: 10,
-  postgres: 10,
   prometheus: 10,
   cli: 10,
 };

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
+import { bloomGuard } from "@graphql-cached/redis-bloom";
 import { gate } from "@graphql-cached/testing";
-import { bloomGuard, redisStore } from "graphql-cached/redis";
+import { redisStore } from "graphql-cached/redis";
 import type { Store } from "graphql-cached/store";
 import { Cluster, Redis, type RedisOptions } from "ioredis";
 import { describe, expect, it, vi } from "vitest";

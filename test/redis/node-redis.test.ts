@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { bloomGuard, type RedisClient, redisStore } from "graphql-cached/redis";
+import { bloomGuard } from "@graphql-cached/redis-bloom";
+import { type RedisClient, redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
 import { createClient, createClientPool, createCluster, createSentinel, type RedisClientType } from "redis";
 import * as redis5 from "redis-5";

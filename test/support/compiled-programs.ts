@@ -7,10 +7,9 @@ import { filesIn, ROOT } from "../project/source.js";
 
 /** With their packages, since one file loads in half the time of hundreds. */
 const BUNDLED = [
+  "packages/postgres/test/outbox-process.ts",
   "test/faults/process.ts",
-  ...["counting", "outbox", "provenance", "reader", "release", "unclosed"].map(
-    (name) => `test/support/${name}-process.ts`,
-  ),
+  ...["counting", "provenance", "reader", "release", "unclosed"].map((name) => `test/support/${name}-process.ts`),
 ];
 /** Without their packages, which others load as well, or which find files beside them. */
 const UNBUNDLED = [

@@ -14,7 +14,7 @@ export interface PackedPackage {
    */
   compile(): string;
   /** Runs a TypeScript file of the project, once it is compiled, and returns what it prints. Throws if it fails. */
-  run(path: string): string;
+  run(path: string, env?: Readonly<Record<string, string>>): string;
   remove(): void;
   /** Also installs the packages in `packages/`, built. */
   installPackages(): void;
@@ -75,11 +75,12 @@ export function packedPackage(name: string, patches: readonly Patch[] = []): Pac
   return {
     write,
     compile,
-    run(path) {
+    run(path, env = {}) {
       compile();
       const { status, stdout, stderr } = spawnSync(process.execPath, [path.replace(/\.ts$/, ".js")], {
         cwd: home,
         encoding: "utf8",
+        env: { ...process.env, ...env },
         timeout: 60_000,
       });
       if (status !== 0) throw new Error(`${path} exited with ${status}:\n${stdout}\n${stderr}`);

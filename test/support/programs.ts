@@ -8,7 +8,9 @@ export async function compiledPath(file: string): Promise<string> {
   return join(folder, file.replace(/\.ts$/, ".js"));
 }
 
-/** Starts a program of `test/support`, such as "reader-process", with more environment variables. */
+/** Starts a program of `test/support`, such as "reader-process", or with its folder, with more environment variables. */
 export async function startProgram(name: string, env: Readonly<Record<string, string>>): Promise<ChildProcess> {
-  return fork(await compiledPath(`test/support/${name}.ts`), { env: { ...process.env, ...env } });
+  return fork(await compiledPath(name.includes("/") ? `${name}.ts` : `test/support/${name}.ts`), {
+    env: { ...process.env, ...env },
+  });
 }

@@ -1,7 +1,18 @@
 /** The entry point `graphql-cached/store`: what a store of your own implements and may reuse. */
-export { type Cancel, type Clock, type Random, systemClock, systemRandom, wallTimeOf } from "../base/clock.js";
-export { describeSetting } from "../base/errors.js";
+export {
+  type Cancel,
+  type Clock,
+  EXPECTED_TIMER_MS,
+  isTimerMs,
+  type Random,
+  systemClock,
+  systemRandom,
+  wallTimeOf,
+  within,
+} from "../base/clock.js";
+export { describeSetting, inOneLine, messageOf } from "../base/errors.js";
 export { checkOptionNames } from "../base/option-names.js";
+export { checkOptionRules, type OptionRules } from "../base/option-rules.js";
 export type { Subject } from "../keys/key.js";
 export type { ConnectionUse } from "../telemetry/events.js";
 export { asError, throwIfAllFailed, throwIfAnyFailed } from "./answers.js";

@@ -141,7 +141,7 @@ export class ClientEvents {
   }
 }
 
-/** A client that `redisStore` and `bloomGuard` take. Nothing is imported from any of them, not even types. */
+/** A client that `redisStore` takes. Nothing is imported from any of them, not even types. */
 export type RedisClient = IoredisClient | NodeRedisClient;
 
 /**

@@ -1,8 +1,8 @@
 import { type MeterProvider, metrics, type TracerProvider, trace } from "@opentelemetry/api";
 import type { Cache } from "../../cache.js";
 import { optionInvalid } from "../../core/base/errors.js";
+import { checkOptionRules, hasMethod, isName, type OptionRules } from "../../core/base/option-rules.js";
 import { partsOf } from "../../core/parts.js";
-import { checkOptionRules, hasMethod, isName, type OptionRules } from "../option-rules.js";
 import { observeMetrics } from "./observe-metrics.js";
 import { SpanTracing } from "./span-tracing.js";
 

@@ -2,9 +2,9 @@ import { Counter, Histogram, type Registry } from "prom-client";
 import type { Cache } from "../../cache.js";
 import type { Cancel } from "../../core/base/clock.js";
 import { describeSetting, optionInvalid } from "../../core/base/errors.js";
+import { checkOptionRules, hasMethod, isName, type OptionRules } from "../../core/base/option-rules.js";
 import { type CacheParts, partsOf } from "../../core/parts.js";
 import { type Attributes, METRICS, type Metric, type MetricName, MetricsSource } from "../../core/telemetry/metrics.js";
-import { checkOptionRules, hasMethod, isName, type OptionRules } from "../option-rules.js";
 
 /**
  * Adds the metrics of a cache to a Prometheus registry, as `collectDefaultMetrics` does with those of Node.js.

@@ -1,6 +1,6 @@
+import { invalidateFromOutbox } from "@graphql-cached/postgres";
 import { graphql } from "graphql";
 import { createCache, memoryStore } from "graphql-cached";
-import { invalidateFromOutbox } from "graphql-cached/postgres";
 import { collectMetrics } from "graphql-cached/prometheus";
 import { Registry } from "prom-client";
 import { describe, expect, it, vi } from "vitest";

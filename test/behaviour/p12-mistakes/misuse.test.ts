@@ -1,3 +1,5 @@
+import { outboxSql } from "@graphql-cached/postgres";
+import { bloomGuard } from "@graphql-cached/redis-bloom";
 import { chaosStore } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import {
@@ -10,8 +12,7 @@ import {
   inspectionResolvers,
   memoryStore,
 } from "graphql-cached";
-import { outboxSql } from "graphql-cached/postgres";
-import { bloomGuard, type RedisClient, redisStore } from "graphql-cached/redis";
+import { type RedisClient, redisStore } from "graphql-cached/redis";
 import { describe, expect, it } from "vitest";
 
 /** Returns the CachedError that `act` throws. */

@@ -1,5 +1,6 @@
 import { Readable } from "node:stream";
 import { memcachedStore } from "@graphql-cached/memcached";
+import { bloomGuard } from "@graphql-cached/redis-bloom";
 import { sqliteStore } from "@graphql-cached/sqlite";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import type { IResolvers } from "@graphql-tools/utils";
@@ -17,7 +18,7 @@ import {
 } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import { cachedHooks } from "graphql-cached/mercurius";
-import { bloomGuard, redisStore } from "graphql-cached/redis";
+import { redisStore } from "graphql-cached/redis";
 import { useCached } from "graphql-cached/yoga";
 import { describe, expect, it } from "vitest";
 

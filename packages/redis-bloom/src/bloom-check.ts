@@ -1,4 +1,4 @@
-import { defineScript } from "../define-script.js";
+import { defineScript } from "graphql-cached/redis";
 
 /**
  * Returns 1 for each id that may exist and 0 for each that cannot, from `bitsPerId` bit offsets per

@@ -1,7 +1,8 @@
 /** Repeating what fails: how long to wait, and what is said of it. */
-import type { Random } from "../../core/base/clock.js";
-import { inOneLine, messageOf } from "../../core/base/errors.js";
-import type { Logger } from "../../core/telemetry/log-listener.js";
+import type { CacheExtension } from "graphql-cached";
+import { inOneLine, messageOf, type Random } from "graphql-cached/store";
+
+type Logger = CacheExtension["logger"];
 
 const FIRST_MS = 100;
 const MAX_MS = 5_000;

@@ -1,12 +1,13 @@
 import { randomUUID } from "node:crypto";
+import { type BloomGuard, bloomGuard } from "@graphql-cached/redis-bloom";
 import { FakeClock, gate } from "@graphql-cached/testing";
 import { memoryStore } from "graphql-cached";
-import { type BloomGuard, bloomGuard, redisStore } from "graphql-cached/redis";
+import { redisStore } from "graphql-cached/redis";
 import { Cluster, Redis } from "ioredis";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
-import { until } from "../support/redis-lab.js";
-import { sharedServer } from "../support/shared-servers.js";
-import { memoryWorld } from "../support/world.js";
+import { until } from "../../../test/support/redis-lab.js";
+import { sharedServer } from "../../../test/support/shared-servers.js";
+import { memoryWorld } from "../../../test/support/world.js";
 
 const client = new Redis(await sharedServer("redisStandalone"));
 afterAll(() => client.quit());

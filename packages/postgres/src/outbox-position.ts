@@ -1,4 +1,4 @@
-import { type Clock, within } from "../../core/base/clock.js";
+import { type Clock, within } from "graphql-cached/store";
 import type { OutboxQueries, OutboxRow, UnwatchedRow } from "./outbox-queries.js";
 
 /**

@@ -1,4 +1,4 @@
-import { type Cancel, type Clock, within } from "../../core/base/clock.js";
+import { type Cancel, type Clock, within } from "graphql-cached/store";
 import type { Retrying } from "./retrying.js";
 
 /** Keeps a connection for notifications, and replaces it when it is lost. Returns what ends that. */

@@ -1,4 +1,4 @@
-import { defineScript } from "../define-script.js";
+import { defineScript } from "graphql-cached/redis";
 
 /**
  * Runs one step of building a filter. The keys are the filter under construction and its lock,

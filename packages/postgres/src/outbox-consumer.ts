@@ -1,8 +1,13 @@
 import { randomUUID } from "node:crypto";
-import type { Cache } from "../../cache.js";
-import { type Clock, EXPECTED_TIMER_MS, isTimerMs, systemRandom } from "../../core/base/clock.js";
-import { partsOf } from "../../core/parts.js";
-import { checkOptionRules, hasMethod, type OptionRules } from "../option-rules.js";
+import { type Cache, type CacheExtension, extensionOf } from "graphql-cached";
+import {
+  type Clock,
+  checkOptionRules,
+  EXPECTED_TIMER_MS,
+  isTimerMs,
+  type OptionRules,
+  systemRandom,
+} from "graphql-cached/store";
 import { keepListening, type Listen } from "./listening.js";
 import { type OutboxDatabase, OutboxPosition } from "./outbox-position.js";
 import { outboxQueries, type UnwatchedRow } from "./outbox-queries.js";
@@ -17,14 +22,15 @@ import { Retrying } from "./retrying.js";
  * Throws `CACHED_OPTION_INVALID` with every mistake in `options`.
  */
 export function invalidateFromOutbox<Context>(options: OutboxOptions<Context>): OutboxConsumer {
-  const { clock, logger } = partsOf(options?.cache, "invalidateFromOutbox: `cache`");
+  const extension = extensionOf(options?.cache, "invalidateFromOutbox: `cache`");
+  const { clock, logger } = extension;
   checkOptionRules(options, "invalidateFromOutbox", RULES, ["database"]);
-  const { cache, database, listen, consumer = "default", schema = DEFAULT_SCHEMA, onError } = options;
+  const { database, listen, consumer = "default", schema = DEFAULT_SCHEMA, onError } = options;
   const { pollMs = 1_000, leaseMs = 5_000, batchSize = 500 } = options;
   const settings = { consumer, leader: randomUUID(), leaseMs, pageSize: batchSize };
   const position = new OutboxPosition(database, outboxQueries(schema), clock, settings);
   const retrying = (subject: string): Retrying => new Retrying(subject, logger, onError, systemRandom);
-  const loop = new ConsumerLoop(cache, position, {
+  const loop = new ConsumerLoop(extension, position, {
     clock,
     pollMs,
     leaseMs,
@@ -96,7 +102,7 @@ interface LoopParts {
 
 /** Reads, invalidates and advances until it is stopped. */
 class ConsumerLoop {
-  readonly #cache: Pick<Cache, "invalidateTags">;
+  readonly #cache: CacheExtension;
   readonly #position: OutboxPosition;
   readonly #parts: LoopParts;
   readonly #ended: Promise<void>;
@@ -113,7 +119,7 @@ class ConsumerLoop {
   /** What was reported about watched tables, and still holds. */
   #unwatched: readonly string[] = [];
 
-  constructor(cache: Pick<Cache, "invalidateTags">, position: OutboxPosition, parts: LoopParts) {
+  constructor(cache: CacheExtension, position: OutboxPosition, parts: LoopParts) {
     this.#cache = cache;
     this.#position = position;
     this.#parts = parts;
@@ -160,7 +166,7 @@ class ConsumerLoop {
     if (!(await this.#keepLead())) return false;
     const page = await this.#position.read();
     if (page === undefined) return this.#lose();
-    if (page.tags.length > 0) await this.#cache.invalidateTags(page.tags, {}, { via: "outbox" });
+    if (page.tags.length > 0) await this.#cache.invalidateTags(page.tags, "outbox");
     if (!(await page.advance())) return this.#lose();
     if (page.hasMore) return true;
     await this.#maintain();
@@ -215,7 +221,10 @@ const isFunction = (value: unknown): boolean => typeof value === "function";
 
 const RULES: OptionRules = {
   cache: [() => true, "a cache"],
-  database: [(value) => hasMethod(value, "query"), "an object with a method query(text, values), such as a Pool of pg"],
+  database: [
+    (value) => isFunction((value as Partial<OutboxDatabase> | null | undefined)?.query),
+    "an object with a method query(text, values), such as a Pool of pg",
+  ],
   listen: [isFunction, "a function, such as listenWith(() => new Client(config))"],
   consumer: [(value) => typeof value === "string" && /^[^\0]{1,200}$/.test(value), "a string of 1 to 200 characters"],
   schema: [isSchema, EXPECTED_SCHEMA],

@@ -1,16 +1,20 @@
 import { hash, randomBytes } from "node:crypto";
-import { type Clock, EXPECTED_TIMER_MS, isTimerMs, systemClock, within } from "../../core/base/clock.js";
-import { CachedError, describeSetting, messageOf } from "../../core/base/errors.js";
-import { checkOptionNames } from "../../core/base/option-names.js";
-import type { RedisClient } from "./client-port.js";
-import type { Script, ScriptArguments } from "./define-script.js";
-import { portOf, problemOfClient } from "./known-clients.js";
-import { chunksOf, sendScripts } from "./pipeline.js";
-import { integerOf } from "./replies.js";
-import { bloomAdd } from "./scripts/bloom-add.js";
-import { bloomBuild } from "./scripts/bloom-build.js";
-import { bloomCheck } from "./scripts/bloom-check.js";
-import { bloomSwap } from "./scripts/bloom-swap.js";
+import { CachedError } from "graphql-cached";
+import { problemOfClient, type RedisClient, runScripts, type Script, type ScriptArguments } from "graphql-cached/redis";
+import {
+  type Clock,
+  checkOptionNames,
+  describeSetting,
+  EXPECTED_TIMER_MS,
+  isTimerMs,
+  messageOf,
+  systemClock,
+  within,
+} from "graphql-cached/store";
+import { bloomAdd } from "./bloom-add.js";
+import { bloomBuild } from "./bloom-build.js";
+import { bloomCheck } from "./bloom-check.js";
+import { bloomSwap } from "./bloom-swap.js";
 
 /**
  * Creates a Bloom filter in Redis that tells which ids cannot exist, so that requests for them
@@ -111,7 +115,7 @@ class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard
 
   async has(ids: readonly Id[]): Promise<readonly boolean[]> {
     const { clock, timeoutMs } = this.#options;
-    const chunks = chunksOf(ids, IDS_PER_CALL);
+    const chunks = chunksOf(ids);
     const pending = this.#call(bloomCheck, [this.#filter], { bitsPerId: this.#size.bitsPerId }, chunks);
     const inTime = { ms: timeoutMs, otherwise: (): readonly unknown[] => [] };
     const replies = (await within(clock, pending.catch(inTime.otherwise), inTime)) as readonly (unknown[] | null)[];
@@ -121,7 +125,7 @@ class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard
 
   async add(ids: readonly Id[]): Promise<void> {
     for (const id of ids) this.#checkId(id);
-    await this.#call(bloomAdd, [this.#filter, this.#building], {}, chunksOf(ids, IDS_PER_CALL));
+    await this.#call(bloomAdd, [this.#filter, this.#building], {}, chunksOf(ids));
   }
 
   async rebuild(ids: Iterable<Id> | AsyncIterable<Id>): Promise<number> {
@@ -168,7 +172,7 @@ class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard
   ): Promise<readonly unknown[]> {
     const offsetsOf = (id: Id): number[] => bloomOffsets(String(id), this.#size);
     const calls = chunks.map((ids) => ({ script, args: script.argumentsFor(keys, args, ids.flatMap(offsetsOf)) }));
-    const replies = await sendScripts(portOf(this.#options.client), calls as never);
+    const replies = await runScripts(this.#options.client, calls as never);
     const failed = replies.find((reply) => reply instanceof Error);
     if (failed !== undefined) throw this.#unavailable(messageOf(failed), failed);
     return replies;
@@ -187,6 +191,15 @@ class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard
     return new CachedError("CACHED_STORE_UNAVAILABLE", message, { cause });
   }
 }
+
+function chunksOf<Id>(ids: readonly Id[]): (readonly Id[])[] {
+  return Array.from({ length: Math.ceil(ids.length / IDS_PER_CALL) }, (_, nth) =>
+    ids.slice(nth * IDS_PER_CALL, (nth + 1) * IDS_PER_CALL),
+  );
+}
+
+/** A reply as a number. Clients may be told to return numbers as strings. */
+const integerOf = (reply: unknown): number => Number(reply);
 
 const isId = (id: unknown): boolean => ["string", "number", "bigint"].includes(typeof id);
 

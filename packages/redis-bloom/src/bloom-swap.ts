@@ -1,4 +1,4 @@
-import { defineScript } from "../define-script.js";
+import { defineScript } from "graphql-cached/redis";
 
 /**
  * Ends the building of a filter. The keys are the filter under construction, its lock, and the

@@ -1,5 +1,5 @@
-import { checkOptionsObject, describeSetting, optionInvalid } from "../core/base/errors.js";
-import { unknownOption } from "../core/base/option-names.js";
+import { checkOptionsObject, describeSetting, optionInvalid } from "./errors.js";
+import { unknownOption } from "./option-names.js";
 
 /** The options of a function by name, each with a test and with what it expects. */
 export type OptionRules<Name extends string = string> = Readonly<

@@ -1,4 +1,4 @@
-import { defineScript } from "../define-script.js";
+import { defineScript } from "graphql-cached/redis";
 
 /**
  * Sets the bits of ids in the filter in use and in the one under construction, which are the keys.

@@ -1,17 +1,17 @@
 import type { ChildProcess } from "node:child_process";
 import { randomUUID } from "node:crypto";
+import { invalidateFromOutbox, type OutboxOptions, outboxSql } from "@graphql-cached/postgres";
 import { chaosStore, FakeClock, gate } from "@graphql-cached/testing";
 import { type Cache, createCache, memoryStore } from "graphql-cached";
-import { invalidateFromOutbox, type OutboxOptions, outboxSql } from "graphql-cached/postgres";
 import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
-import { inspect } from "../support/inspection.js";
-import { findPostgres, pglite, postgres, type TestDatabase } from "../support/postgres-lab.js";
-import { startProgram } from "../support/programs.js";
-import { waitForMessage } from "../support/real-processes.js";
-import { until } from "../support/server-lab.js";
-import { sharedServer } from "../support/shared-servers.js";
+import { inspect } from "../../../test/support/inspection.js";
+import { startProgram } from "../../../test/support/programs.js";
+import { waitForMessage } from "../../../test/support/real-processes.js";
+import { until } from "../../../test/support/server-lab.js";
+import { sharedServer } from "../../../test/support/shared-servers.js";
+import { findPostgres, pglite, postgres, type TestDatabase } from "./postgres-lab.js";
 
 const program = findPostgres();
 const DATABASES: readonly (readonly [string, (() => Promise<TestDatabase>) | undefined])[] = [
@@ -439,7 +439,7 @@ function testsOn(open: () => Promise<TestDatabase>, isServer: boolean): void {
             PREFIX: prefix,
             SCHEMA: schema,
           };
-          const child = await startProgram("outbox-process", { ...env, ...settings });
+          const child = await startProgram("packages/postgres/test/outbox-process", { ...env, ...settings });
           stops.push(async () => void child.kill("SIGKILL"));
           return child;
         };

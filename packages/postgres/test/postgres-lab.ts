@@ -4,9 +4,9 @@ import { chown, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { PGlite } from "@electric-sql/pglite";
+import { type Listen, listenWith } from "@graphql-cached/postgres";
 import pg from "pg";
-import { type Listen, listenWith } from "../../src/tools/postgres/index.js";
-import { freePorts, HOST, type LabNode, ServerLab } from "./server-lab.js";
+import { freePorts, HOST, type LabNode, ServerLab } from "../../../test/support/server-lab.js";
 
 /** A PostgreSQL for tests: PGlite, or a server. */
 export interface TestDatabase {

@@ -3,8 +3,9 @@
  * environment provides REDIS_PORT, POSTGRES_PORT, PREFIX and SCHEMA. With STOPS_AT, the process sends
  * "stopped" instead of running a statement that contains this text, and waits to be killed.
  */
+
+import { invalidateFromOutbox } from "@graphql-cached/postgres";
 import { createCache } from "graphql-cached";
-import { invalidateFromOutbox } from "graphql-cached/postgres";
 import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
 import pg from "pg";

@@ -1,4 +1,4 @@
-import { checkOptionRules } from "../option-rules.js";
+import { checkOptionRules } from "graphql-cached/store";
 
 /**
  * Returns the SQL of a migration that creates the outbox: two tables, and the functions

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { bloomOffsets, bloomSize } from "../../../src/stores/redis/bloom-guard.js";
+import { bloomOffsets, bloomSize } from "../src/bloom-guard.js";
 
 it("a filter has the size that its capacity and ratio need, unless that exceeds a Redis string", () => {
   expect(bloomSize(5_000, 0.02)).toEqual({ bits: 40_712, bitsPerId: 6 });

@@ -1,0 +1,2 @@
+/** The package `@graphql-cached/redis-bloom`. */
+export { type BloomGuard, type BloomGuardOptions, bloomGuard } from "./bloom-guard.js";
