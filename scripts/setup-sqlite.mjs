@@ -45,4 +45,17 @@ export function setupSqlite(wanted = process.env.SQLITE_PACKAGE) {
   return createRequire(join(home, "package.json")).resolve(name);
 }
 
+/**
+ * Gives a project what programs with @graphql-cached/sqlite need where Node.js has no SQLite: that package in the place of better-sqlite3,
+ * which has to be compiled.
+ */
+export function installSqlite(project) {
+  const found = setupSqlite();
+  if (found === "node:sqlite") return;
+  const folder = join(project, "node_modules/better-sqlite3");
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, "package.json"), '{ "name": "better-sqlite3", "version": "12.0.0", "main": "index.js" }');
+  writeFileSync(join(folder, "index.js"), `module.exports = require(${JSON.stringify(found)}).DatabaseSync;`);
+}
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) console.log(setupSqlite());

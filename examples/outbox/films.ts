@@ -1,8 +1,8 @@
 import { PGlite } from "@electric-sql/pglite";
+import { invalidateFromOutbox, outboxSql } from "@graphql-cached/postgres";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import type { GraphQLSchema } from "graphql";
 import { applyCached, type Cache, cachedTypeDefs, createCache } from "graphql-cached";
-import { invalidateFromOutbox, outboxSql } from "@graphql-cached/postgres";
 
 /** What migrations contain. The list needs a tag of its own, since a new film is in no cached list yet. */
 const MIGRATIONS = `

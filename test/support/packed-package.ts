@@ -2,6 +2,7 @@ import { spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { buildPackage, packageNames } from "../../scripts/build-packages.mjs";
+import { installSqlite } from "../../scripts/setup-sqlite.mjs";
 import { ROOT } from "../project/source.js";
 
 /** A project that has this package installed as users get it: built, with its `exports`, without the sources. */
@@ -87,6 +88,7 @@ export function packedPackage(name: string, patches: readonly Patch[] = []): Pac
       return stdout;
     },
     installPackages() {
+      installSqlite(home);
       for (const own of packageNames()) {
         const folder = join(home, "node_modules/@graphql-cached", own);
         cpSync(join(ROOT, "packages", own), folder, {
