@@ -57,11 +57,9 @@ describe("code blocks of README and docs", () => {
     expect(project.compile()).toBe("");
   }, 120_000);
 
-  /** @apollo/subgraph loads graphql 17 a second time, as CommonJS: its peer range has graphql 16 only. Node.js 20 has no SQLite. */
+  /** @apollo/subgraph loads graphql 17 a second time, as CommonJS: its peer range has graphql 16 only. */
   const canRun = ({ text }: CodeBlock): boolean =>
-    (!text.includes('from "@apollo/subgraph"') || acceptsThisGraphql("@apollo/subgraph")) &&
-    (!text.includes('from "@graphql-cached/sqlite"') ||
-      process.getBuiltinModule("node:sqlite" as string) !== undefined);
+    !text.includes('from "@apollo/subgraph"') || acceptsThisGraphql("@apollo/subgraph");
   for (const { page, index, block } of blocks.filter(({ block }) => block.flags.includes("run") && canRun(block)))
     it(`prints what ${page} shows, for the program at line ${block.line}`, async () => {
       const [, output] = codeBlocks(read(page)).slice(index);

@@ -54,7 +54,7 @@ describe("reference tables", () => {
   it("list every command of the Redis scripts in the ACL, and no other for scripts", () => {
     const [, block = ""] = /ACL SETUSER(.+?)```/s.exec(read("docs/stores.md")) ?? [];
     const [, , ...lines] = block.split("\n").map((line) => [...line.matchAll(/\+(\w+)/g)].map(([, name]) => name));
-    const called = filesIn("src/stores/redis").flatMap((file) =>
+    const called = [...filesIn("src/stores/redis"), ...filesIn("packages/redis-bloom/src")].flatMap((file) =>
       [...read(file).matchAll(/redis\.p?call\('([A-Z]+)'/g)].map(([, name = ""]) => name.toLowerCase()),
     );
     expect(called.filter((name) => name !== "time" && !lines.flat().includes(name))).toEqual([]);
