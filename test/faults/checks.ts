@@ -6,7 +6,7 @@ export const CHECKS: Readonly<Record<string, Patch>> = {
   gen: { file: "src/stores/redis/scripts/store-values.ts", from: "gen ~= ARGV[at]", to: "false" },
   /** What is made of entries stays as it is when one of them is invalidated by its key. */
   parts: {
-    file: "src/core/collected-parts.ts",
+    file: "src/core/responses/collected-parts.ts",
     from: "if (key !== undefined) this.#addEntry(key);",
     to: "if (key === undefined) this.#addEntry(key as never);",
   },

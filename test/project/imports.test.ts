@@ -26,7 +26,6 @@ const RANKS: Readonly<Record<string, number>> = {
   "schema-rules.ts": 5,
   "parts.ts": 6,
   directive: 7,
-  "collected-parts.ts": 7,
   inspection: 8,
   responses: 8,
   edge: 8.5,

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { CollectedParts } from "../../src/core/collected-parts.js";
+import { CollectedParts } from "../../src/core/responses/collected-parts.js";
 import { partsOf } from "../../src/core/parts.js";
 import { OperationPlanner } from "../../src/core/responses/operation-plan.js";
 import { differences, type Process } from "./random-responses.js";

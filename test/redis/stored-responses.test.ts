@@ -3,7 +3,7 @@ import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { seededRandom } from "../../bench/seeded-random.js";
-import { CollectedParts } from "../../src/core/collected-parts.js";
+import { CollectedParts } from "../../src/core/responses/collected-parts.js";
 import { differences, type Shared } from "../property/random-responses.js";
 import { sharedServer } from "../support/shared-servers.js";
 

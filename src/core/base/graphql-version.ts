@@ -124,25 +124,11 @@ interface Info extends Pick<GraphQLResolveInfo, "operation" | "path" | "variable
  */
 export function executionOf(info: GraphQLResolveInfo): Execution {
   const { [EXECUTION]: ofLoad, operation, path, variableValues } = info as Info;
-  const known = ofLoad ?? (operation as PartOfExecution | undefined)?.[EXECUTION];
-  if (known !== undefined) return known;
+  if (ofLoad !== undefined) return ofLoad;
   if (operation?.operation === "subscription" && isObject(path)) return { owner: rootOf(path), signal: undefined };
   const signal = (info as Info).getAbortSignal?.();
   return { owner: variableValues, signal: typeof signal === "object" ? (signal ?? undefined) : undefined };
 }
-
-interface PartOfExecution {
-  readonly [EXECUTION]?: Execution;
-}
-
-/** Returns a copy of an operation whose execution is a part of the one that `info` belongs to: with the same values in memory, and the same limits. */
-export const partOfExecution = <Operation extends object>(
-  operation: Operation,
-  info: GraphQLResolveInfo,
-): Operation => ({
-  ...operation,
-  [EXECUTION]: executionOf(info),
-});
 
 function rootOf(path: GraphQLResolveInfo["path"]): object {
   let root = path;

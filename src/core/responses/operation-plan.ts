@@ -15,13 +15,12 @@ import {
   type SelectionSetNode,
 } from "graphql";
 import { getOrMake } from "../base/multimap.js";
-import { INCREMENTAL, operationIn } from "../directive/compile/document-operation.js";
-import { SchemaFacts } from "../directive/compile/field-facts.js";
 import type { AnyField } from "../directive/compile/field-rule.js";
 import { REFERENCE } from "../directive/compile/reference.js";
 import { objectsOf } from "../directive/compile/type-graph.js";
 import type { Path } from "../keys/path.js";
 import type { CacheParts } from "../parts.js";
+import { SchemaFacts } from "./field-facts.js";
 
 export interface OperationPlan {
   /** The digest of the operation and its fragments, printed. What cannot change the response is not part of it. */
@@ -198,3 +197,26 @@ function planOperation(
     contextPaths: [...contextPaths.values()],
   };
 }
+
+/** Returns the operation of a name; an empty name stands for the only one. Undefined if the document has no such operation. */
+function operationIn(
+  document: DocumentNode,
+  name: string,
+):
+  | {
+      readonly operation: OperationDefinitionNode;
+      readonly fragments: ReadonlyMap<string, FragmentDefinitionNode>;
+    }
+  | undefined {
+  const fragments = new Map<string, FragmentDefinitionNode>();
+  const operations: OperationDefinitionNode[] = [];
+  for (const definition of document.definitions) {
+    if (definition.kind === Kind.FRAGMENT_DEFINITION) fragments.set(definition.name.value, definition);
+    if (definition.kind === Kind.OPERATION_DEFINITION) operations.push(definition);
+  }
+  const operation = name === "" ? operations[0] : operations.find((one) => one.name?.value === name);
+  return operation === undefined || (name === "" && operations.length > 1) ? undefined : { operation, fragments };
+}
+
+/** Directives with which a response has more than one part. */
+const INCREMENTAL: ReadonlySet<string> = new Set(["defer", "stream", "live"]);

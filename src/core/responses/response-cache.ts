@@ -2,7 +2,6 @@ import type { GraphQLSchema } from "graphql";
 import { LRUCache } from "lru-cache";
 import { getOrMake } from "../base/multimap.js";
 import { StoredText } from "../codec/packing.js";
-import { CollectedParts, collecting } from "../collected-parts.js";
 import { RESPONSES, type Variant } from "../keys/key.js";
 import { identityOf } from "../loader/identity.js";
 import type { Observer } from "../loader/request-states.js";
@@ -10,6 +9,7 @@ import type { CacheParts } from "../parts.js";
 import type { Policy } from "../policy/policy.js";
 import { NO_TAGS, type ReadReport, type ReadRequest, type RequestTags, ResultTags } from "../tier/request/request.js";
 import { Admission } from "./admission.js";
+import { CollectedParts, collecting } from "./collected-parts.js";
 import { type OperationPlan, OperationPlanner } from "./operation-plan.js";
 import type { ResolvedResponses } from "./options.js";
 import {

@@ -1,9 +1,9 @@
 import type { DocumentNode, GraphQLSchema } from "graphql";
 import { Deferred } from "../base/deferred.js";
 import type { StoredText } from "../codec/packing.js";
-import type { CollectedParts } from "../collected-parts.js";
 import type { Subject } from "../keys/key.js";
 import { LoadControl, type ResultControl } from "../tier/request/result-control.js";
+import type { CollectedParts } from "./collected-parts.js";
 import type { ResolvedResponses } from "./options.js";
 import { StoredResponse } from "./stored-response.js";
 

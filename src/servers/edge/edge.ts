@@ -1,10 +1,10 @@
 import type { GraphQLSchema } from "graphql";
 import { getOrMake } from "../../core/base/multimap.js";
-import { CollectedParts, collecting } from "../../core/collected-parts.js";
 import { nameOfSubject, RESPONSES, type Subject } from "../../core/keys/key.js";
 import { identityMistake, identityOf } from "../../core/loader/identity.js";
 import type { Observer } from "../../core/loader/request-states.js";
 import type { CacheParts } from "../../core/parts.js";
+import { CollectedParts, collecting } from "../../core/responses/collected-parts.js";
 import { type OperationPlan, OperationPlanner } from "../../core/responses/operation-plan.js";
 import type { Begun } from "../../core/responses/response-cache.js";
 import type {

@@ -37,33 +37,32 @@ import { ResultValidator } from "./result-validator.js";
  * execution. A hit of the near cache makes nothing but its value. A call without a usable key
  * resolves as if the field were not cached.
  */
-export class CachedField {
+class CachedField {
   readonly rule: FieldRule;
   readonly parts: CacheParts;
   readonly functions: FieldFunctions | undefined;
   readonly isPrivate: boolean;
   readonly isPortable: boolean;
   readonly validator: ResultValidator;
-  readonly #keyProperties: readonly string[];
-  readonly #resolver: Resolver;
+  readonly keyProperties: readonly string[];
+  readonly resolver: Resolver;
   readonly #names: FieldKeys;
   readonly hasResultTags: boolean;
 
   constructor(rule: FieldRule, resolver: Resolver, parts: CacheParts, functions: FieldFunctions | undefined) {
     this.rule = rule;
-    this.#resolver = resolver;
+    this.resolver = resolver;
     this.parts = parts;
     this.functions = functions;
     this.validator = new ResultValidator(parts.resolvers);
     this.isPrivate = rule.policy.scope === "PRIVATE";
     this.isPortable = canRunElsewhere(rule);
     this.hasResultTags = hasResultTags(rule);
-    this.#keyProperties = rule.keyPaths.flatMap(({ root, steps }) => (root === "context" ? steps.slice(0, 1) : []));
+    this.keyProperties = rule.keyPaths.flatMap(({ root, steps }) => (root === "context" ? steps.slice(0, 1) : []));
     this.#names = new FieldKeys(rule, parts.keys, parts.requestStates);
   }
 
-  /** `isForced`: whether the value is loaded now, whatever is stored. */
-  resolve(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo, isForced = false): unknown {
+  resolve(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo): unknown {
     const { requestStates, identify, tier } = this.parts;
     if (this.isPrivate) tier.loads.readPrivate(this.rule.coordinate);
     const override = requestStates.hasOverrides ? requestStates.overrideOf(context) : undefined;
@@ -75,24 +74,14 @@ export class CachedField {
       return this.#bypass(source, args, context, info, "NO_IDENTITY", mistake);
     }
     try {
-      return this.read(source, args, context, info, identity, isForced || override === "REFRESH");
+      return this.read(source, args, context, info, identity, override === "REFRESH");
     } catch (error) {
       const mistake = error instanceof CachedError ? error : keyMistake(this.rule.coordinate, error);
       return this.#bypass(source, args, context, info, "KEY_UNUSABLE", mistake);
     }
   }
 
-  keyOf(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo): Key | undefined {
-    const identity = this.isPrivate ? identityOf(this.parts.identify, context) : undefined;
-    if (this.isPrivate && identity === undefined) return undefined;
-    try {
-      return this.#names.of(source, args, context, info, identity).key;
-    } catch {
-      return undefined;
-    }
-  }
-
-  /** Reads under the key that requests have now. Throws if there is no usable key. */
+  /** Reads under the key that requests have now. `isForced`: the value is loaded now, whatever is stored. Throws if there is no usable key. */
   read(
     source: unknown,
     args: Args,
@@ -112,15 +101,7 @@ export class CachedField {
     const call = new FieldCall(this, names, source, args, context, info, identity, isForced, observer);
     if (near !== undefined && tier.acceptsNear(call, near))
       return reportNear(near, names.key, this.rule, this.parts, context, info);
-    return requestStates.loader(executionOf(info), call.observer).read(call);
-  }
-
-  load(call: FieldCall, info: GraphQLResolveInfo): unknown {
-    const { source, args, context } = call;
-    const { contextWatch } = this.parts;
-    const begin = (): unknown => this.#resolver(source, args, context, info);
-    if (this.isPrivate || call.isDetached) return begin();
-    return contextWatch.run(this.rule.coordinate, this.#keyProperties, context, begin);
+    return requestStates.loader(executionOf(info), observer).read(call);
   }
 
   /** Returns the request of a load that belongs to no query, and depends on nothing of it. Throws if there is no usable key. */
@@ -143,23 +124,13 @@ export class CachedField {
     reason: BypassReason,
     error?: CachedError,
   ): unknown {
-    this.#reportBypass(context, info, reason, error);
-    return this.#resolver(source, args, context, info);
-  }
-
-  #reportBypass(context: unknown, info: GraphQLResolveInfo, reason: BypassReason, error?: CachedError): void {
     const { channel, requestStates } = this.parts;
     const { coordinate } = this.rule;
-    channel.publish({
-      name: "resolver.bypassed",
-      coordinate,
-      digest: "",
-      reason,
-      ...(error === undefined ? {} : { error }),
-    });
-    requestStates
-      .observerOf(context)
-      ?.onRead(coordinate, { outcome: "bypassed", isPrivate: this.isPrivate, reason }, info);
+    const mistake = error === undefined ? {} : { error };
+    channel.publish({ name: "resolver.bypassed", coordinate, digest: "", reason, ...mistake });
+    const report = { outcome: "bypassed", isPrivate: this.isPrivate, reason } as const;
+    requestStates.observerOf(context)?.onRead(coordinate, report, info);
+    return this.resolver(source, args, context, info);
   }
 }
 
@@ -241,7 +212,7 @@ class FieldCall implements FieldRequest {
     this.validator = field.validator;
     this.call = rule.reference === undefined ? info : { ...info, returnType: rule.reference.type };
     this.mayExist = functions?.existence?.(this);
-    this.onRead = this.observer === undefined ? undefined : reportRead;
+    this.onRead = observer === undefined ? undefined : reportRead;
   }
 
   get input(): (() => unknown) | undefined {
@@ -260,11 +231,14 @@ class FieldCall implements FieldRequest {
     this.recorded = collectHints(this.info);
     // Observed last: a copy of an observed `info` would read from it.
     const own = withResultControl(withLoadSignal(this.recorded.info, waiters), result);
-    const { rule, parts } = this.field;
+    const { rule, parts, keyProperties, resolver, hasResultTags, isPrivate } = this.field;
     this.observed = rule.queryUse.observe(own, this.extent);
-    if (this.field.hasResultTags) this.tags = tagsBeforeLoad(rule, this.tags, this, parts.keys);
+    if (hasResultTags) this.tags = tagsBeforeLoad(rule, this.tags, this, parts.keys);
+    const { source, args, context } = this;
     const { info } = this.observed;
-    return this.field.load(this, info);
+    const begin = (): unknown => resolver(source, args, context, info);
+    if (isPrivate || this.isDetached) return begin();
+    return parts.contextWatch.run(rule.coordinate, keyProperties, context, begin);
   }
 
   changed(): CachedError | undefined {

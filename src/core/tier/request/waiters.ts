@@ -268,8 +268,6 @@ export interface EnclosingLoad {
   readonly hasEnded: boolean;
   /** Notes that it has read a PRIVATE value, which `coordinate` names. */
   readPrivate(coordinate: string): void;
-  /** Returns whether it is `load`, or inside of it. */
-  isWithin(load: EnclosingLoad): boolean;
 }
 
 /** One load of one key. */
@@ -292,10 +290,6 @@ export class SingleLoad implements EnclosingLoad {
   readPrivate(coordinate: string): void {
     this.privateCoordinate ??= coordinate;
     this.outer?.readPrivate(coordinate);
-  }
-
-  isWithin(load: EnclosingLoad): boolean {
-    return this === load || this.outer?.isWithin(load) === true;
   }
 }
 
@@ -336,9 +330,5 @@ export class JointLoad implements EnclosingLoad {
 
   readPrivate(coordinate: string): void {
     for (const load of this.#loads) load.readPrivate(coordinate);
-  }
-
-  isWithin(load: EnclosingLoad): boolean {
-    return this === load || this.#loads.some((one) => one.isWithin(load));
   }
 }

@@ -1,15 +1,15 @@
 import { type GraphQLNamedType, type GraphQLObjectType, type GraphQLSchema, getNamedType } from "graphql";
-import { getOrMake } from "../../base/multimap.js";
-import type { CacheParts } from "../../parts.js";
-import { mergeSettings, type PolicySettings } from "../../policy/policy.js";
-import type { FieldRule } from "../../schema-rules.js";
-import { hasPublicHint, hintOf } from "../hints/cache-control.js";
-import { authMarkOf } from "../permissions/auth-marks.js";
-import { directivesAt } from "./directive-names.js";
-import type { AnyField } from "./field-rule.js";
-import { isStitched } from "./own-resolver.js";
+import { getOrMake } from "../base/multimap.js";
+import { directivesAt } from "../directive/compile/directive-names.js";
+import type { AnyField } from "../directive/compile/field-rule.js";
+import { isStitched } from "../directive/compile/own-resolver.js";
+import { hasPublicHint, hintOf } from "../directive/hints/cache-control.js";
+import { authMarkOf } from "../directive/permissions/auth-marks.js";
+import type { CacheParts } from "../parts.js";
+import { mergeSettings, type PolicySettings } from "../policy/policy.js";
+import type { FieldRule } from "../schema-rules.js";
 
-export interface FieldFacts {
+interface FieldFacts {
   readonly coordinate: string;
   readonly rule: FieldRule | undefined;
   readonly hintedMaxAge: number | undefined;

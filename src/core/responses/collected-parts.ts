@@ -1,9 +1,9 @@
-import type { Key, Subject } from "./keys/key.js";
-import type { Observer, PartCollector } from "./loader/request-states.js";
-import type { CacheParts } from "./parts.js";
-import type { Policy } from "./policy/policy.js";
-import type { NearKey } from "./tier/near/near-cache.js";
-import type { ReadReport } from "./tier/request/request.js";
+import type { Key, Subject } from "../keys/key.js";
+import type { Observer, PartCollector } from "../loader/request-states.js";
+import type { CacheParts } from "../parts.js";
+import type { Policy } from "../policy/policy.js";
+import type { NearKey } from "../tier/near/near-cache.js";
+import type { ReadReport } from "../tier/request/request.js";
 
 /** What a response is made of, as far as it was read from the cache: the narrowest of all parts. What is unknown is not stored. */
 export class CollectedParts implements PartCollector {
