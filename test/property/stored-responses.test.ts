@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { CollectedParts } from "../../src/core/responses/collected-parts.js";
 import { partsOf } from "../../src/core/parts.js";
+import { CollectedParts } from "../../src/core/responses/collected-parts.js";
 import { OperationPlanner } from "../../src/core/responses/operation-plan.js";
 import { differences, type Process } from "./random-responses.js";
 

@@ -30,12 +30,6 @@ export class KnownResolvers {
   has(field: AnyField): boolean {
     return this.#known.get(field)?.has ?? hasResolver(field);
   }
-
-  /** Whether a field has another resolver now, or was never added. */
-  isReplaced(field: AnyField): boolean {
-    const known = this.#known.get(field);
-    return known === undefined || known.resolve !== field.resolve;
-  }
 }
 
 type AnyField = GraphQLField<unknown, unknown>;

@@ -101,7 +101,8 @@ export class RequestStates {
   }
 
   /**
-   * Returns the observer of a context with which a field or loader is read. What is read with a context that nobody observes could be a part of any response that is being executed, as with loaders that are made before the server copies the context. So it
+   * Returns the observer of a context with which a field or loader is read. What is read with a context that nobody observes could
+   * be a part of any response that is being executed, as with loaders that are made before the server copies the context. So it
    * counts as a part of all of them.
    */
   observerOf(context: unknown): Observer | undefined {
