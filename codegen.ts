@@ -17,10 +17,9 @@ const sdl = (name: string): string => readFileSync(new URL(`./schema/${name}.gra
 async function generate(): Promise<string> {
   const cached = sdl("cached");
   const inspection = sdl("inspection");
-  const invalidation = sdl("invalidation");
   // These extend the user's root types, so parsing them alone requires some.
   const roots = parse("type Query type Mutation");
-  const document = concatAST([roots, parse(cached), parse(inspection), parse(invalidation)]);
+  const document = concatAST([roots, parse(cached), parse(inspection)]);
   const types = await codegen({
     filename: "schema.ts",
     schema: document,
@@ -43,7 +42,6 @@ async function generate(): Promise<string> {
     types.trim(),
     `export const CACHED_SDL: string = ${JSON.stringify(cached)};`,
     `export const INSPECTION_SDL: string = ${JSON.stringify(inspection)};`,
-    `export const INVALIDATION_SDL: string = ${JSON.stringify(invalidation)};`,
     "",
   ].join("\n");
 }

@@ -85,7 +85,6 @@ export const SCRIPT_MUTANTS = [
   ["soft-invalidate", "elseif state and state ~= 'unknown' then", "elseif false then"],
   ["store-values", "gen ~= ARGV[at] or", "false or"],
   ["store-values", "elseif remainingMs and remainingMs <= 0 then", "elseif false then"],
-  ["write-report", "struct.unpack('>I8', head) <= tonumber(sequence)", "true"],
 ];
 
 /** Reports what each mutant did. Throws if too many of them survived. */

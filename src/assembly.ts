@@ -20,9 +20,7 @@ import { Channel, TagMistakes } from "./core/telemetry/channel.js";
 import { ContextReadLog } from "./core/telemetry/context-read-log.js";
 import { Counters } from "./core/telemetry/counters.js";
 import { infallible, logListener, OnceLog } from "./core/telemetry/log-listener.js";
-import { RecentEvents } from "./core/telemetry/recent-events.js";
 import { Invalidation } from "./core/tier/invalidation/invalidate.js";
-import { InvalidationHistory } from "./core/tier/invalidation/invalidation-history.js";
 import { Leases } from "./core/tier/lease/leases.js";
 import { LoadLimit, UnleasedLoads } from "./core/tier/lease/load-sharing.js";
 import { Waiting } from "./core/tier/lease/waiting.js";
@@ -41,9 +39,9 @@ import { LongTick } from "./core/tier/tick/long-tick.js";
 import { WorkUnderWay } from "./core/tier/tick/work-under-way.js";
 import type { ResolvedOptions } from "./option-checks.js";
 import { memoryStore } from "./stores/memory/memory-store.js";
-import { Fleet, type ProcessIdentity } from "./tools/fleet/fleet.js";
-import type { InspectedParts } from "./tools/inspection/inspected-parts.js";
-import { processStateOf } from "./tools/inspection/process-state.js";
+import { RecentEvents } from "./tools/inspection/recent-events.js";
+import { type ProcessIdentity, Reports } from "./tools/inspection/reports.js";
+import type { InspectedParts } from "./tools/inspection/resolvers.js";
 
 /** Creates the parts of a cache, and the function that shuts them down. */
 export function assemble(options: ResolvedOptions): { parts: InspectedParts; close(): Promise<void> } {
@@ -101,13 +99,11 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   const previousValues = new PreviousValues({ ...base, decoder, unconfirmed });
   const leases = new Leases({ ...base, loads, limit, previousValues, underWay, holder });
   const tier = new Reads({ ...base, loads, leases, decoder, responder, waiting, unconfirmed, near });
-  const history = new InvalidationHistory(store, clock, identity);
   const invalidation = new Invalidation({
     ...base,
     variants,
     unleasedLoads,
     unconfirmed,
-    history,
     underWay,
     keys,
     settings: options,
@@ -115,9 +111,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   store.onReconnect = () => invalidation.retryNow();
   const closeStore = store.open(keys, waiting.wake);
   const closeNear = near?.open();
-  // The store must be open: a cache that reports in any case begins at once.
-  const isShared = options.store !== undefined && options.store.isShared !== false;
-  const fleet = new Fleet({ ...base, counters, store: { reports: store.reports, isShared }, identity });
+  const reports = new Reports({ ...base, counters, events: recentEvents, identity });
   const requestStates = new RequestStates(tier, invalidation.made, options);
   const { profiles, defaults, identify, isProduction, leaseWaitMs, errorBackoffMs } = options;
   const contextWatch = new ContextWatch(
@@ -133,7 +127,6 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     tier,
     leases,
     invalidation,
-    history,
     requestStates,
     signals: new RequestSignals(options.abortSignal, channel, contextWatch),
     keys,
@@ -141,7 +134,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     hasValueTypes: Object.keys(options.types ?? {}).length > 0,
     errorBackoffMs,
     counters,
-    fleet,
+    reports,
     logger,
     isProduction,
     onceLog: new OnceLog(logger),
@@ -158,13 +151,12 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     resolvers: new KnownResolvers(),
     loaders: new Map(),
     requestFactories: new Map(),
-    live: { sources, limits: options, unleasedLoads, waiting, near, recentEvents },
+    live: { sources, limits: options, near },
     underWay,
     drain: () => underWay.drain(clock, DRAIN_MS),
     settled: () => underWay.drain(clock, options.loadTimeoutMs, (untilAt) => invalidation.settled(untilAt)),
   };
-  fleet.stateOf = () => processStateOf(parts);
-  if (options.report === true) fleet.start();
+  if (options.report === true) reports.start();
   return {
     parts,
     close: async () => {
@@ -175,7 +167,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
       await invalidation.close();
       invalidations.close();
       closeNear?.();
-      await fleet.close();
+      reports.close();
       closeStore();
       contextWatch.close();
     },

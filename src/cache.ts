@@ -16,7 +16,7 @@ import { CacheHandle, type CacheParts } from "./core/parts.js";
 import { checkExecutionArgs, executeStored } from "./core/responses/execute.js";
 import { type ResponsesOptions, resolveResponses } from "./core/responses/options.js";
 import { ResponseCache } from "./core/responses/response-cache.js";
-import type { InvalidationCause } from "./core/tier/invalidation/invalidation-history.js";
+import type { InvalidationCause } from "./core/telemetry/events.js";
 import { type RefreshJob, readJob } from "./core/tier/lease/refresh-job.js";
 import type { Mode } from "./core/tier/shared/modes.js";
 import { resolveOptions } from "./option-checks.js";
@@ -198,7 +198,7 @@ export class Cache<Context = object> extends CacheHandle<Context> {
 
   /**
    * Resolves when what this process has begun is done: what was loaded is stored, stale values are refreshed, and invalidations
-   * are confirmed and recorded. For `waitUntil` of a serverless platform, which freezes the process afterwards. Never rejects;
+   * are confirmed. For `waitUntil` of a serverless platform, which freezes the process afterwards. Never rejects;
    * resolves after `loadTimeoutMs` in any case.
    */
   settled(): Promise<void> {

@@ -1,6 +1,6 @@
 /** The entry point `graphql-cached`. */
 import { type DirectiveNames, renameDirectives, resolveNames } from "./core/directive/compile/directive-names.js";
-import { CACHED_SDL, INSPECTION_SDL, INVALIDATION_SDL } from "./generated/schema.js";
+import { CACHED_SDL, INSPECTION_SDL } from "./generated/schema.js";
 
 export { type Cache, createCache } from "./cache.js";
 export { CachedError } from "./core/base/errors.js";
@@ -19,7 +19,6 @@ export type { CacheOptions } from "./options.js";
 export type { EdgeOptions } from "./servers/edge/options.js";
 export { memoryStore } from "./stores/memory/memory-store.js";
 export type { CacheHealth } from "./tools/inspection/health.js";
-export { invalidationResolvers } from "./tools/inspection/invalidation-resolvers.js";
 export { inspectionResolvers } from "./tools/inspection/resolvers.js";
 
 /** The SDL of `@cached` and `@invalidates`, to add to the type definitions of a schema. */
@@ -32,5 +31,3 @@ export const cachedTypeDefsAs = (names: DirectiveNames): string =>
   renameDirectives(CACHED_SDL, resolveNames(names, "cachedTypeDefsAs"));
 /** The SDL of the inspection query; it extends the type `Query`. */
 export const inspectionTypeDefs: string = INSPECTION_SDL;
-/** The SDL of the mutations that invalidate; it extends the type `Mutation`, which the schema must have. */
-export const invalidationTypeDefs: string = INVALIDATION_SDL;

@@ -183,7 +183,6 @@ export const OPTION_GROUPS = {
   } satisfies Rules<LimitOptions>,
   inspection: {
     report: flag,
-    reportEveryMs: durationMs(5_000, 100),
   } satisfies Rules<InspectionReportOptions>,
   testing: {
     clock: objectWith<Clock>("an object with the methods now, after and afterTick", "now", "after", "afterTick"),

@@ -189,12 +189,10 @@ export interface LimitOptions {
 /** How this process reports its counts to the inspection of the others. */
 export interface InspectionReportOptions {
   /**
-   * Whether it reports. Default: once `inspectionResolvers` was called with this cache, if other processes can use the
-   * store.
+   * Whether it reports. Default: once `inspectionResolvers` was called with this cache. Pass true for processes without it, such as
+   * workers.
    */
   readonly report?: boolean | undefined;
-  /** How often. Default: 5,000. */
-  readonly reportEveryMs?: number | undefined;
 }
 
 /** Time and randomness as arguments, for tests. */

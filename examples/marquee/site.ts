@@ -11,8 +11,6 @@ import {
   createCache,
   inspectionResolvers,
   inspectionTypeDefs,
-  invalidationResolvers,
-  invalidationTypeDefs,
 } from "graphql-cached";
 import { cachedPlugin, stringifyResult } from "graphql-cached/apollo";
 import type { Store } from "graphql-cached/store";
@@ -98,8 +96,8 @@ export function createSiteSchema(cache: Cache<Context>, database: Database): Gra
     },
   };
   const schema = makeExecutableSchema({
-    typeDefs: [cachedTypeDefs, inspectionTypeDefs, invalidationTypeDefs, typeDefs],
-    resolvers: [resolvers, inspectionResolvers(cache, { allow }), invalidationResolvers(cache, { allow })],
+    typeDefs: [cachedTypeDefs, inspectionTypeDefs, typeDefs],
+    resolvers: [resolvers, inspectionResolvers(cache, { allow })],
   });
   return applyCached(schema, cache);
 }

@@ -15,8 +15,8 @@ function subject(): ConformanceSubject {
 }
 
 describe("the map store", () => {
-  // It keeps no reports and no history of invalidations, which only the inspection reads.
-  for (const { title, run } of storeConformance.filter(({ needs }) => needs !== "reports" && needs !== "history"))
+  // It keeps no reports, which only the inspection reads.
+  for (const { title, run } of storeConformance.filter(({ needs }) => needs !== "reports"))
     it(title, async () => {
       await expect(run(subject(), "key")).resolves.toBeUndefined();
     });

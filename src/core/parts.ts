@@ -17,12 +17,8 @@ import type { Channel, TagMistakes } from "./telemetry/channel.js";
 import type { ContextReadLog } from "./telemetry/context-read-log.js";
 import type { Counters } from "./telemetry/counters.js";
 import type { Logger } from "./telemetry/log-listener.js";
-import type { RecentEvents } from "./telemetry/recent-events.js";
 import type { Invalidation } from "./tier/invalidation/invalidate.js";
-import type { InvalidationHistory } from "./tier/invalidation/invalidation-history.js";
 import type { Leases } from "./tier/lease/leases.js";
-import type { UnleasedLoads } from "./tier/lease/load-sharing.js";
-import type { Waiting } from "./tier/lease/waiting.js";
 import type { NearCache } from "./tier/near/near-cache.js";
 import type { Reads } from "./tier/read/reads.js";
 import type { ReadRequest } from "./tier/request/request.js";
@@ -49,14 +45,11 @@ export function partsOf(cache: unknown, caller: string): CacheParts {
 /** Recreates a request from the input of a refresh job. Throws what making its key throws. */
 export type RequestFactory = (input: unknown, context: never) => ReadRequest;
 
-/** The parts that only the inspection reads. */
+/** The parts that only `cache.health()` reads. */
 export interface LiveParts {
   readonly sources: Sources;
   readonly limits: SourceSettings;
-  readonly unleasedLoads: UnleasedLoads;
-  readonly waiting: Waiting;
   readonly near: NearCache | undefined;
-  readonly recentEvents: RecentEvents;
 }
 
 export interface CacheParts {
@@ -65,7 +58,6 @@ export interface CacheParts {
   readonly tier: Reads;
   readonly leases: Leases;
   readonly invalidation: Invalidation;
-  readonly history: InvalidationHistory;
   readonly requestStates: RequestStates;
   readonly signals: RequestSignals;
   readonly keys: KeySpace;

@@ -66,6 +66,8 @@ export interface Obstacle {
 }
 
 export interface EntityFinder {
+  /** The types of the entities that can be found. */
+  readonly typeNames: ReadonlySet<string>;
   /** Returns the tags of a value that is stored: at most 100, unless it has entities of more types. */
   tagsIn(value: unknown, call: EntityCall): readonly string[];
   /** The same for a value that is not stored itself. Undefined if something in it cannot be looked into. */

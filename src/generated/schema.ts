@@ -12,8 +12,6 @@ export type Scalars = {
   CacheArguments: { input: Readonly<Record<string, unknown>>; output: Readonly<Record<string, unknown>>; }
   /** The id of a loader's entry: a number, a string, or any other value, written as GraphQL or JSON. */
   CacheId: { input: unknown; output: unknown; }
-  /** A part of a key: an object or any other value, written as GraphQL or JSON. */
-  CacheKeyPart: { input: unknown; output: unknown; }
 };
 
 export type Query = {
@@ -24,45 +22,6 @@ export type Query = {
 
 export type Mutation = {
   readonly __typename?: 'Mutation';
-  /**
-   * Invalidates one entry of a field or loader. Returns true when no request that starts afterwards can get the old
-   * value. Denied unless the server's `allow` function returns true.
-   */
-  readonly cacheInvalidate: Scalars['Boolean']['output'];
-  /** Invalidates every entry of a field or loader, as `cacheInvalidate` does one. */
-  readonly cacheInvalidateAll: Scalars['Boolean']['output'];
-  /** Invalidates every entry with one of these tags, as `cacheInvalidate` does one. */
-  readonly cacheInvalidateTags: Scalars['Boolean']['output'];
-  /** Invalidates everything under the prefix of the cache, as `cacheInvalidate` does one entry. */
-  readonly cacheClear: Scalars['Boolean']['output'];
-};
-
-
-export type MutationCacheInvalidateArgs = {
-  coordinate: Scalars['String']['input'];
-  args?: InputMaybe<Scalars['CacheKeyPart']['input']>;
-  source?: InputMaybe<Scalars['CacheKeyPart']['input']>;
-  context?: InputMaybe<Scalars['CacheKeyPart']['input']>;
-  id?: InputMaybe<Scalars['CacheKeyPart']['input']>;
-  private?: InputMaybe<Scalars['ID']['input']>;
-  soft?: Scalars['Boolean']['input'];
-};
-
-
-export type MutationCacheInvalidateAllArgs = {
-  coordinate: Scalars['String']['input'];
-  soft?: Scalars['Boolean']['input'];
-};
-
-
-export type MutationCacheInvalidateTagsArgs = {
-  tags: ReadonlyArray<Scalars['String']['input']>;
-  soft?: Scalars['Boolean']['input'];
-};
-
-
-export type MutationCacheClearArgs = {
-  soft?: Scalars['Boolean']['input'];
 };
 
 /** Which callers wait for the refresh of a stale value. */
@@ -79,69 +38,29 @@ export type CachedScope =
   /** Each identity has its own value. Without an identity, nothing is cached. */
   | 'PRIVATE';
 
-/** The state of the cache: states, times and counts. Never contains values; arguments only in `hotKeys`, if `allow` grants them. */
+/** The state of the cache: policies, states, times and counts. Never contains values or arguments. */
 export type CacheInspection = {
   readonly __typename?: 'CacheInspection';
-  /** The counts of all fields and loaders. */
-  readonly stats: CacheStats;
   /**
-   * The policy and the counts of each field and loader: those of this process, and then those that only other processes
-   * have.
-   */
-  readonly fields: ReadonlyArray<CacheFieldStats>;
-  /**
-   * The keys that are read most. Reads are counted by key from the first time that somebody asks for this until ten
-   * minutes after the last time, so the first answer is empty.
-   */
-  readonly hotKeys: CacheHotKeys;
-  /** This process, and then all others that have reported in the last 70 minutes, the last report first. At most 1,000. */
-  readonly processes: ReadonlyArray<CacheProcess>;
-  /**
-   * The entry of one key as the store has it, and why it is not served. Null if the store has none, and no invalidation
-   * that has removed it is remembered. Does not count as a read and does not start a load. Arguments that name no entry are an error,
-   * with its code in `extensions.code`; so are those of a field that is cached by selection.
+   * The entry of one key as the store has it, and why it is not served. Does not count as a read and does not start a load.
+   * Arguments that name no entry are an error, with its code in `extensions.code`; so are those of a field that is cached by
+   * selection. Null only with an error.
    */
   readonly entry?: Maybe<CacheEntry>;
-  /** The leases of the processes, oldest first: loads under way, and values that are being stored. */
-  readonly leases: ReadonlyArray<CacheLease>;
-  /** The nodes of the store, and how the processes reach them. */
-  readonly store: CacheStoreState;
-  /**
-   * Trouble that the processes have reported lately, the newest first: 100 different events of each process at most. Equal events
-   * of one field, loader or node are one, with a count.
-   */
-  readonly events: ReadonlyArray<CacheRecentEvent>;
-  /** What else each process is doing now: its queues, its near cache, its unconfirmed invalidations. */
-  readonly states: ReadonlyArray<CacheProcessState>;
-  /**
-   * The newest invalidations of all processes, which a bounded log in the store remembers within half a second. Digests
-   * stand for keys and tags. Null, with an error, if the store does not reply.
-   */
-  readonly invalidations?: Maybe<CacheInvalidations>;
+  /** The cached fields and the loaders of this process, with the policies in force. The fields come first, by name. */
+  readonly policies: ReadonlyArray<CacheFieldPolicy>;
+  /** What was counted. */
+  readonly counts: CacheCounts;
+  /** This process, and then all others that have reported in the last minute, the last report first. At most 1,000. */
+  readonly processes: ReadonlyArray<CacheProcess>;
+  /** Why the answer lacks the other processes, in words. Null if it does not. */
+  readonly missing?: Maybe<Scalars['String']['output']>;
+  /** Invalidations and trouble that the processes have reported, the newest first: at most 100 of each process. */
+  readonly events: ReadonlyArray<CacheEvent>;
 };
 
 
-/** The state of the cache: states, times and counts. Never contains values; arguments only in `hotKeys`, if `allow` grants them. */
-export type CacheInspectionStatsArgs = {
-  window?: CacheWindow;
-};
-
-
-/** The state of the cache: states, times and counts. Never contains values; arguments only in `hotKeys`, if `allow` grants them. */
-export type CacheInspectionFieldsArgs = {
-  window?: CacheWindow;
-};
-
-
-/** The state of the cache: states, times and counts. Never contains values; arguments only in `hotKeys`, if `allow` grants them. */
-export type CacheInspectionHotKeysArgs = {
-  window?: CacheWindow;
-  coordinate?: InputMaybe<Scalars['String']['input']>;
-  first?: Scalars['Int']['input'];
-};
-
-
-/** The state of the cache: states, times and counts. Never contains values; arguments only in `hotKeys`, if `allow` grants them. */
+/** The state of the cache: policies, states, times and counts. Never contains values or arguments. */
 export type CacheInspectionEntryArgs = {
   coordinate: Scalars['String']['input'];
   args?: InputMaybe<Scalars['CacheArguments']['input']>;
@@ -152,249 +71,174 @@ export type CacheInspectionEntryArgs = {
 };
 
 
-/** The state of the cache: states, times and counts. Never contains values; arguments only in `hotKeys`, if `allow` grants them. */
-export type CacheInspectionLeasesArgs = {
-  first?: Scalars['Int']['input'];
+/** The state of the cache: policies, states, times and counts. Never contains values or arguments. */
+export type CacheInspectionCountsArgs = {
+  process?: InputMaybe<Scalars['ID']['input']>;
 };
 
 
-/** The state of the cache: states, times and counts. Never contains values; arguments only in `hotKeys`, if `allow` grants them. */
+/** The state of the cache: policies, states, times and counts. Never contains values or arguments. */
 export type CacheInspectionEventsArgs = {
   first?: Scalars['Int']['input'];
+  coordinate?: InputMaybe<Scalars['String']['input']>;
 };
 
-
-/** The state of the cache: states, times and counts. Never contains values; arguments only in `hotKeys`, if `allow` grants them. */
-export type CacheInspectionInvalidationsArgs = {
-  first?: Scalars['Int']['input'];
-};
-
-/** A span up to now. It can begin earlier, by up to a sixth of it and one reporting interval: see `since` in CacheStats. */
-export type CacheWindow =
-  /**
-   * Everything since the processes started that have reported in the last 70 minutes. Those that ended earlier are
-   * forgotten.
-   */
-  | 'SINCE_START'
-  /** The last minute. */
-  | 'ONE_MINUTE'
-  /** The last ten minutes. */
-  | 'TEN_MINUTES'
-  /** The last hour. */
-  | 'ONE_HOUR';
-
-/**
- * Counts of reads by outcome. Every read has exactly one outcome: hit, stale, staleIfError, loaded, coalesced or bypassed.
- * The counts of the process that answers are exact up to now, those of others up to their last report. All parts of one answer
- * show the same counts.
- */
-export type CacheStats = {
-  readonly __typename?: 'CacheStats';
-  /** All reads. */
-  readonly reads: Scalars['Float']['output'];
-  /** Reads served from a fresh entry. */
-  readonly hit: Scalars['Float']['output'];
-  /** Reads served from a stale entry while a refresh ran. */
-  readonly stale: Scalars['Float']['output'];
-  /** Reads served from a stale entry because the load failed. */
-  readonly staleIfError: Scalars['Float']['output'];
-  /** Reads that loaded the value themselves. */
-  readonly loaded: Scalars['Float']['output'];
-  /** Reads that shared a load started by another read, in this process or another. */
-  readonly coalesced: Scalars['Float']['output'];
-  /** Reads that bypassed the cache. */
-  readonly bypassed: Scalars['Float']['output'];
-  /** Why reads bypassed the cache, most frequent reason first. */
-  readonly bypasses: ReadonlyArray<CacheBypass>;
-  /** The share of reads that were served from an entry, fresh or stale, from 0 to 1. Null if there were no reads. */
-  readonly hitRatio?: Maybe<Scalars['Float']['output']>;
-  /**
-   * Loads started, including refreshes. A read that bypasses the cache for its mode, its identity, its key or on request
-   * calls its source, which is no load.
-   */
-  readonly loads: Scalars['Float']['output'];
-  /** Loads that refresh a stored value in the background. */
-  readonly refreshes: Scalars['Float']['output'];
-  /**
-   * Reads that were hits, stale or coalesced, minus the refreshes: how many more loads there would have been without the
-   * cache. Negative if refreshes outnumber them.
-   */
-  readonly loadsSaved: Scalars['Float']['output'];
-  /** Loads that failed. */
-  readonly failedLoads: Scalars['Float']['output'];
-  /** How long the loads took that ended with a value, in milliseconds. */
-  readonly loadMs: CacheDurations;
-  /** How long reads waited for loads of other reads or processes, in milliseconds, also those that gave up. */
-  readonly waitMs: CacheDurations;
-  /**
-   * Loaded values that were not stored because their key was invalidated during the load, or because the store did not
-   * take them.
-   */
-  readonly refusedStores: Scalars['Float']['output'];
-  /** Bytes of the values that were stored, as they are in the store. */
-  readonly storedBytes: Scalars['Float']['output'];
-  /** Bytes of the stored values that reads were served from. Hits of the near cache read none. */
-  readonly readBytes: Scalars['Float']['output'];
-  /** Store operations that failed or timed out. Of the whole cache, so 0 for one field or loader. */
-  readonly storeFailures: Scalars['Float']['output'];
-  /** The beginning of the span that is counted. Processes can have started later. */
-  readonly since: Scalars['String']['output'];
-  /** The end of the span, which is now. */
-  readonly until: Scalars['String']['output'];
-  /** The number of processes whose counts are included. */
-  readonly processes: Scalars['Int']['output'];
-  /** What the counts lack, in words, such as the last interval of a process that was killed. Empty if they are complete. */
-  readonly missing: ReadonlyArray<Scalars['String']['output']>;
-};
-
-/**
- * Durations, of which the percentiles are known to within 9.1 %, or an eighth of a millisecond for the shortest. Null if there
- * are none.
- */
-export type CacheDurations = {
-  readonly __typename?: 'CacheDurations';
-  /** The number of durations. */
-  readonly count: Scalars['Float']['output'];
-  /** The mean, in milliseconds. It is exact. */
-  readonly meanMs?: Maybe<Scalars['Float']['output']>;
-  /** The duration that half of them do not exceed, in milliseconds. */
-  readonly p50Ms?: Maybe<Scalars['Float']['output']>;
-  /** The duration that 90 % of them do not exceed, in milliseconds. */
-  readonly p90Ms?: Maybe<Scalars['Float']['output']>;
-  /** The duration that 99 % of them do not exceed, in milliseconds. */
-  readonly p99Ms?: Maybe<Scalars['Float']['output']>;
-};
-
-/** The keys that are read most, of all processes. */
-export type CacheHotKeys = {
-  readonly __typename?: 'CacheHotKeys';
-  /** The keys, the most read one first. */
-  readonly keys: ReadonlyArray<CacheHotKey>;
-  /** All reads that were counted by key. */
-  readonly reads: Scalars['Float']['output'];
-  /**
-   * By how many reads a count can be too high, at most; at most 1 % of `reads`. A key that was read more often than this
-   * is never left out, unless `first` or `coordinate` leaves it out.
-   */
-  readonly maxError: Scalars['Float']['output'];
-  /** Since when reads were counted by key. Processes learn that they are counted with their next report. */
-  readonly since: Scalars['String']['output'];
-};
-
-/** A key and how often it was read. */
-export type CacheHotKey = {
-  readonly __typename?: 'CacheHotKey';
-  /** The coordinate of the field, or the name of the loader. */
-  readonly coordinate: Scalars['String']['output'];
-  /** The digest of the key, as in events and in the names of entries. */
+/** One entry, as the store has it. */
+export type CacheEntry = {
+  readonly __typename?: 'CacheEntry';
+  /** The state of the entry. */
+  readonly state: CacheEntryState;
+  /** What a request for it gets now, by its policy. */
+  readonly use: CacheEntryUse;
+  /** Why its value is not served, or not as a fresh one: the reason that decides comes first. Empty if it is fresh. */
+  readonly reasons: ReadonlyArray<CacheEntryReason>;
+  /** Whether its value is null or an empty list. */
+  readonly negative: Scalars['Boolean']['output'];
+  /** Milliseconds since its load started. Null without a value. */
+  readonly ageMs?: Maybe<Scalars['Float']['output']>;
+  /** Milliseconds until it becomes stale by its policy, zero or less if it is. Null without a value. */
+  readonly freshForMs?: Maybe<Scalars['Float']['output']>;
+  /** Milliseconds until its value is not served any more, not even as a stale one. Null if there is no such time, or no value that can be served. */
+  readonly servableForMs?: Maybe<Scalars['Float']['output']>;
+  /** Milliseconds that its load took. Null without a value. */
+  readonly loadMs?: Maybe<Scalars['Float']['output']>;
+  /** Bytes of the stored value. Null without a value. */
+  readonly storedBytes?: Maybe<Scalars['Int']['output']>;
+  /** Its tags: those that are known before its load, and then those that are derived from its value. */
+  readonly tags: ReadonlyArray<CacheEntryTag>;
+  /** The lease on it, or null if no process holds one. */
+  readonly lease?: Maybe<CacheEntryLease>;
+  /** The variant in its name: see CacheFieldPolicy.variant. */
+  readonly variant: Scalars['String']['output'];
+  /** The digest in its name, which events name as well. */
   readonly digest: Scalars['String']['output'];
-  /** How often it was read, at most. */
-  readonly reads: Scalars['Float']['output'];
-  /** By how many reads `reads` can be too high, at most. */
-  readonly maxError: Scalars['Float']['output'];
-  /**
-   * The arguments in the key, to be passed to `entry`. Null for loaders, if the process that answers has not read the key
-   * since reads are counted by key, if every read of it has bypassed the cache, or if `allow` does not grant them.
-   */
-  readonly args?: Maybe<Scalars['CacheArguments']['output']>;
-  /** The properties of the parent object in the key. Null as `args` is. */
-  readonly source?: Maybe<Scalars['CacheArguments']['output']>;
-  /** The id of a loader's entry. Null as `args` is, and if the loader has a cacheKeyFn. */
-  readonly id?: Maybe<Scalars['CacheId']['output']>;
 };
 
-/** A process that uses the cache. Each cache object counts as one. */
-export type CacheProcess = {
-  readonly __typename?: 'CacheProcess';
-  /** A random id. */
-  readonly id: Scalars['ID']['output'];
-  /** Whether it answers this query. */
-  readonly isThis: Scalars['Boolean']['output'];
-  /** The name of its host. Empty if its report cannot be read. */
-  readonly host: Scalars['String']['output'];
-  /** The id of the process on its host. */
-  readonly pid: Scalars['Int']['output'];
-  /** The version of graphql-cached. */
-  readonly version: Scalars['String']['output'];
-  /** The version of Node.js. */
-  readonly nodeVersion: Scalars['String']['output'];
-  /** When its cache was created. */
-  readonly startedAt: Scalars['String']['output'];
-  /** When its last report arrived; now for the process that answers. */
-  readonly reportedAt: Scalars['String']['output'];
-  /** Whether it still reports: false once its cache is closed, and about two seconds after a report that did not come. */
-  readonly isAlive: Scalars['Boolean']['output'];
-  /** What answers lack of it, in words, such as the last interval of a process that was killed. Null if they lack nothing. */
-  readonly missing?: Maybe<Scalars['String']['output']>;
+/** The state of an entry. */
+export type CacheEntryState =
+  /** There is no entry. */
+  | 'ABSENT'
+  /** The first load is running. */
+  | 'PENDING'
+  /** The entry holds a value. */
+  | 'VALUE'
+  /** The last load failed. The next one starts after a short backoff. */
+  | 'FAILED'
+  /** The last value could not be stored, or its load has skipped that. For a short time, callers load without a lease. */
+  | 'UNCACHEABLE';
+
+/** What a request for an entry gets. */
+export type CacheEntryUse =
+  /** The stored value, which is fresh. */
+  | 'FRESH'
+  /** The stored value, which is stale, while it is loaded again; with refresh: FOREGROUND, only while another request loads it. */
+  | 'STALE'
+  /** A loaded value, and the stored one if the load fails. */
+  | 'STALE_IF_ERROR'
+  /** A loaded value, or the result of a load that is running. */
+  | 'NONE';
+
+/** One reason why the value of an entry is not served, or not as a fresh one. */
+export type CacheEntryReason = {
+  readonly __typename?: 'CacheEntryReason';
+  /** The reason. */
+  readonly reason: CacheEntryReasonCode;
+  /** Since when, ISO 8601 in UTC, by the store's clock. Null if that is not known. */
+  readonly since?: Maybe<Scalars['String']['output']>;
+  /** The tag that was invalidated, for TAG_INVALIDATED: its text, or its digest if it is derived from the value. */
+  readonly tag?: Maybe<Scalars['String']['output']>;
+  /** Who has invalidated it, as long as the report of a process remembers it. Null for all other reasons. */
+  readonly invalidation?: Maybe<CacheEvent>;
 };
 
-/** The policy and the counts of one field or loader. */
-export type CacheFieldStats = {
-  readonly __typename?: 'CacheFieldStats';
+/** Why the value of an entry is not served, or not as a fresh one. */
+export type CacheEntryReasonCode =
+  /** It was invalidated by its key after its load began. An entry that is absent has mostly been removed by that. */
+  | 'KEY_INVALIDATED'
+  /** One of its tags was invalidated after its load began. */
+  | 'TAG_INVALIDATED'
+  /** Its field or loader was invalidated as a whole after its load began, or one of its entries by a release with other keys. */
+  | 'FIELD_INVALIDATED'
+  /** Everything under the prefix was invalidated after its load began. */
+  | 'CLEARED'
+  /** The store has lost its record of invalidations since its load began, or the record does not go back as far any more. */
+  | 'INVALIDATIONS_LOST'
+  /** It was invalidated softly: by key, by a tag, or with its field, its loader or everything. */
+  | 'SOFTLY_INVALIDATED'
+  /** A write to it, or to one of its tags, is in progress. */
+  | 'WRITE_IN_PROGRESS'
+  /** The process that serves this query has invalidated it, and the store has not confirmed that yet. */
+  | 'UNCONFIRMED'
+  /** Its maxAge is over, or the time for which its state lasts. */
+  | 'EXPIRED'
+  /** Its last refresh failed. */
+  | 'REFRESH_FAILED'
+  /** It is being loaded, or what was loaded is being stored, and there is no older value. */
+  | 'LOADING'
+  /** Its last load failed. Readers share its error for `errorBackoffMs`, until the next load. */
+  | 'FAILED'
+  /** Its last value could not be stored, or its load has skipped that. */
+  | 'UNCACHEABLE'
+  /** The stored bytes cannot be read as a value of this key: another key of encryption, or damage. */
+  | 'UNREADABLE';
+
+/** One tag of an entry. Texts of tags are shown to callers whom `allow` admits, like everything here. */
+export type CacheEntryTag = {
+  readonly __typename?: 'CacheEntryTag';
+  /** Its text. Null if it is derived from the value, of which entries have digests only. */
+  readonly text?: Maybe<Scalars['String']['output']>;
+  /** Its digest, as in CacheEvent.tags. */
+  readonly digest: Scalars['String']['output'];
+  /** When it was last invalidated, ISO 8601 in UTC, by the store's clock. Null if that was not since the log of invalidations goes back. */
+  readonly invalidatedAt?: Maybe<Scalars['String']['output']>;
+  /** Whether that made values stale rather than removed them. */
+  readonly isSoft: Scalars['Boolean']['output'];
+};
+
+/** The lease on an entry: the right to load it. */
+export type CacheEntryLease = {
+  readonly __typename?: 'CacheEntryLease';
+  /** The id of the process that holds it, or that has handed the refresh to `refreshQueue`. Null if the store does not show it. */
+  readonly process?: Maybe<Scalars['ID']['output']>;
+  /** Since when it is held, also by a process before this one whose lease ended. ISO 8601 in UTC. Null if the store does not show it. */
+  readonly since?: Maybe<Scalars['String']['output']>;
+  /** Milliseconds until it ends unless it is renewed. */
+  readonly endsInMs: Scalars['Float']['output'];
+  /** Whether a caller waits for the load. Stores without messages do not show it. */
+  readonly hasWaiters: Scalars['Boolean']['output'];
+};
+
+/** The policy of one field or loader in the process that answers. */
+export type CacheFieldPolicy = {
+  readonly __typename?: 'CacheFieldPolicy';
   /** The coordinate of the field, such as Query.movie, or the name of the loader. */
   readonly coordinate: Scalars['String']['output'];
-  /** How long a value is fresh, in seconds. Null if only other processes have the field or loader. */
-  readonly maxAge?: Maybe<Scalars['Float']['output']>;
-  /** Which callers share a value. Null as `maxAge` is. */
-  readonly scope?: Maybe<CachedScope>;
-  /** The whole policy in force in the process that answers. Null as `maxAge` is. */
-  readonly policy?: Maybe<CachePolicy>;
+  /** What it is. */
+  readonly kind: CacheFieldKind;
+  /** The whole policy in force. */
+  readonly policy: CachePolicy;
   /**
    * The variant of the entries: it changes with the shape of the values, version, key, tags and codec. Releases with
-   * different variants do not share entries. Null as `maxAge` is.
+   * different variants do not share entries. Null for a loader whose type is not known yet.
    */
   readonly variant?: Maybe<Scalars['String']['output']>;
-  /** The counts of this field or loader. */
-  readonly stats: CacheStats;
-  /** Why its reads bypassed the cache, most frequent reason first. */
-  readonly bypasses: ReadonlyArray<CacheBypass>;
-  /** The circuit breaker in front of its source, one per process. Empty unless `breakerThreshold` is set. */
-  readonly breaker: ReadonlyArray<CacheBreaker>;
-  /** How many of its loads run and wait, one per process. */
-  readonly bulkhead: ReadonlyArray<CacheBulkhead>;
+  /**
+   * The mutation fields that invalidate entries of it by tag, with @invalidates or as they return entities: those whose tag
+   * templates can yield a tag that one of its own can yield. Empty for loaders, which compute their tags.
+   */
+  readonly invalidatedBy: ReadonlyArray<Scalars['String']['output']>;
 };
 
-/** A circuit breaker of one process. */
-export type CacheBreaker = {
-  readonly __typename?: 'CacheBreaker';
-  /** The process. */
-  readonly process: Scalars['ID']['output'];
-  /** What it does with calls. */
-  readonly state: CacheBreakerState;
-  /** When it was opened or closed, ISO 8601 in UTC. Null if it was never open. */
-  readonly since?: Maybe<Scalars['String']['output']>;
-};
+/** What is cached. */
+export type CacheFieldKind =
+  /** A field with @cached. */
+  | 'FIELD'
+  /** References to an entity type of Apollo Federation. */
+  | 'REFERENCE'
+  /** A loader. */
+  | 'LOADER';
 
-/** What a circuit breaker does with calls. */
-export type CacheBreakerState =
-  /** All calls are made. */
-  | 'CLOSED'
-  /** No calls are made, because too many have failed in a row. */
-  | 'OPEN'
-  /** The next call is a probe. If it succeeds, the breaker closes. */
-  | 'HALF_OPEN';
-
-/** The loads of one field or loader in one process. A batch of a loader counts as one load. */
-export type CacheBulkhead = {
-  readonly __typename?: 'CacheBulkhead';
-  /** The process. */
-  readonly process: Scalars['ID']['output'];
-  /** Loads that run. */
-  readonly running: Scalars['Int']['output'];
-  /** Loads that wait for a free place. */
-  readonly queued: Scalars['Int']['output'];
-  /** Loads that have exceeded `loadTimeoutMs` and still run. Their places are free again. */
-  readonly overdue: Scalars['Int']['output'];
-  /** How many may run: `maxConcurrentLoads`. */
-  readonly maxRunning: Scalars['Float']['output'];
-  /** How many may wait: `maxQueuedLoads`. Further loads are refused. */
-  readonly maxQueued: Scalars['Float']['output'];
-};
-
-/**
- * The policy of one field or loader, with the settings of its type, its profile and the defaults applied. Durations are in
- * seconds.
- */
+/** The policy of one field or loader, with the settings of its type and the defaults applied. Durations are in seconds. */
 export type CachePolicy = {
   readonly __typename?: 'CachePolicy';
   /** How long a value is fresh, in seconds. */
@@ -423,12 +267,93 @@ export type CachePolicy = {
   readonly key?: Maybe<ReadonlyArray<Scalars['String']['output']>>;
   /** The tag templates of a field, those that follow from its types included. Null for loaders, which compute their tags. */
   readonly tags?: Maybe<ReadonlyArray<Scalars['String']['output']>>;
-  /** The profile that is used, if any. */
-  readonly profile?: Maybe<Scalars['String']['output']>;
   /** The version that is set, if any. */
   readonly version?: Maybe<Scalars['String']['output']>;
   /** Whether maxAge comes from a cache hint of the schema, which a hint of a load can shorten. */
   readonly followsHints: Scalars['Boolean']['output'];
+};
+
+/** What was counted, in all processes or in one. */
+export type CacheCounts = {
+  readonly __typename?: 'CacheCounts';
+  /** The start of the process that runs longest. ISO 8601 in UTC. */
+  readonly since: Scalars['String']['output'];
+  /** How many processes are in it. */
+  readonly processes: Scalars['Int']['output'];
+  /** The sum of all fields and loaders. */
+  readonly total: CacheCountSeries;
+  /** The counts of each field and loader that has some, by name. */
+  readonly fields: ReadonlyArray<CacheCountSeries>;
+};
+
+/** Counts since the start, and by minute. */
+export type CacheCountSeries = {
+  readonly __typename?: 'CacheCountSeries';
+  /** The coordinate of the field, or the name of the loader. Null for the sum. */
+  readonly coordinate?: Maybe<Scalars['String']['output']>;
+  /** Since the processes started. */
+  readonly sinceStart: CacheCount;
+  /** The last ten minutes of the clock that have counts, the oldest first. The last one is not over. */
+  readonly minutes: ReadonlyArray<CacheMinute>;
+};
+
+/** What was counted in one minute. */
+export type CacheMinute = {
+  readonly __typename?: 'CacheMinute';
+  /** The beginning of the minute, ISO 8601 in UTC. */
+  readonly at: Scalars['String']['output'];
+  /** The counts. */
+  readonly count: CacheCount;
+};
+
+/** Counts of reads by outcome. Every read has exactly one outcome: hit, stale, staleIfError, loaded, coalesced or bypassed. */
+export type CacheCount = {
+  readonly __typename?: 'CacheCount';
+  /** All reads. */
+  readonly reads: Scalars['Float']['output'];
+  /** Reads served from a fresh entry. */
+  readonly hit: Scalars['Float']['output'];
+  /** Reads served from a stale entry while a refresh ran. */
+  readonly stale: Scalars['Float']['output'];
+  /** Reads served from a stale entry because the load failed. */
+  readonly staleIfError: Scalars['Float']['output'];
+  /** Reads that loaded the value themselves. */
+  readonly loaded: Scalars['Float']['output'];
+  /** Reads that shared a load started by another read, in this process or another. */
+  readonly coalesced: Scalars['Float']['output'];
+  /** Reads that bypassed the cache. */
+  readonly bypassed: Scalars['Float']['output'];
+  /** Those of them that were meant to: on request, by the mode of the process, or with maxAge 0. */
+  readonly bypassedOnPurpose: Scalars['Float']['output'];
+  /** Why reads bypassed the cache, most frequent reason first. */
+  readonly bypasses: ReadonlyArray<CacheBypass>;
+  /** The share of the reads that were hits, stale or coalesced, of all that were not bypassed on purpose, from 0 to 1. Null if there were none. */
+  readonly servedWithoutLoad?: Maybe<Scalars['Float']['output']>;
+  /** Loads started, including refreshes. */
+  readonly loads: Scalars['Float']['output'];
+  /** Loads that refresh a stored value in the background. */
+  readonly refreshes: Scalars['Float']['output'];
+  /** Loads that failed. */
+  readonly failedLoads: Scalars['Float']['output'];
+  /** Loaded values that were not stored because their key was invalidated during the load, or because the store did not take them. */
+  readonly refusedStores: Scalars['Float']['output'];
+  /** How long the loads took that ended with a value, in milliseconds. */
+  readonly loadMs: CacheDurations;
+};
+
+/** Durations, of which the percentiles are known to within 9.1 %, or an eighth of a millisecond for the shortest. Null if there are none. */
+export type CacheDurations = {
+  readonly __typename?: 'CacheDurations';
+  /** The number of durations. */
+  readonly count: Scalars['Float']['output'];
+  /** The mean, in milliseconds. It is exact. */
+  readonly meanMs?: Maybe<Scalars['Float']['output']>;
+  /** The duration that half of them do not exceed, in milliseconds. */
+  readonly p50Ms?: Maybe<Scalars['Float']['output']>;
+  /** The duration that 90 % of them do not exceed, in milliseconds. */
+  readonly p90Ms?: Maybe<Scalars['Float']['output']>;
+  /** The duration that 99 % of them do not exceed, in milliseconds. */
+  readonly p99Ms?: Maybe<Scalars['Float']['output']>;
 };
 
 /** The number of reads that bypassed the cache for one reason. */
@@ -458,9 +383,9 @@ export type CacheBypassReason =
   | 'NESTED'
   /** The `exists` guard of the field or loader excluded the id, so the value is null and nothing was loaded. */
   | 'DOES_NOT_EXIST'
-  /** The request was marked to bypass the cache. */
+  /** The request was marked to bypass the cache, or maxAge is 0. */
   | 'REQUESTED'
-  /** The mode of the field, the loader or everything is OFF. */
+  /** The mode of the field, the loader or everything is off. */
   | 'MODE_OFF'
   /** The entry under this key was built from a different input. */
   | 'KEY_COLLISION'
@@ -469,402 +394,78 @@ export type CacheBypassReason =
   /** The cache is closed. */
   | 'CLOSED';
 
-/** One entry, as the store has it, and why it is not served. */
-export type CacheEntry = {
-  readonly __typename?: 'CacheEntry';
-  /** The state of the entry. */
-  readonly state: CacheEntryState;
-  /** What a request for it gets now, by its policy. */
-  readonly use: CacheEntryUse;
-  /** Why its value is not served, or not as a fresh one. Null if it is fresh. */
-  readonly reason?: Maybe<CacheEntryReason>;
-  /** The same in words, with the invalidation that is the cause, or the time from which on invalidations are known. */
-  readonly explanation: Scalars['String']['output'];
-  /**
-   * The invalidation that is the cause, if it is remembered: the first one since the load, or for an entry that was removed the
-   * last one.
-   */
-  readonly invalidation?: Maybe<CacheInvalidation>;
-  /** Whether its value is null or an empty list. */
-  readonly negative: Scalars['Boolean']['output'];
-  /** Milliseconds since its load started. Zero without a value. */
-  readonly ageMs: Scalars['Float']['output'];
-  /** Milliseconds until it becomes stale. Zero or less if it is stale. */
-  readonly freshForMs: Scalars['Float']['output'];
-  /**
-   * Milliseconds until its value is not served any more, not even as a stale one. Null if there is no such time, or no
-   * value that can be served.
-   */
-  readonly servableForMs?: Maybe<Scalars['Float']['output']>;
-  /** Milliseconds that its load took. */
-  readonly loadMs: Scalars['Float']['output'];
-  /** Bytes of the stored value. */
-  readonly valueBytes: Scalars['Int']['output'];
-  /** Milliseconds until the lease on it ends, or null if no process holds one. */
-  readonly leaseForMs?: Maybe<Scalars['Float']['output']>;
-  /** The lease on it, or null if no process holds one. */
-  readonly lease?: Maybe<CacheEntryLease>;
-  /** Its tags. Null if it has none. */
-  readonly tags?: Maybe<CacheEntryTags>;
-  /** The variant of its name: see CacheFieldStats.variant. */
-  readonly variant: Scalars['String']['output'];
-  /** The digest in its name, which events name as well. */
-  readonly digest: Scalars['String']['output'];
-  /** Whether it will not be served, because one of its tags, its field, its loader or everything has been invalidated. */
-  readonly outdated: Scalars['Boolean']['output'];
-  /** Whether its value is stale: its maxAge is over, or it has been invalidated softly. It may be served while it is loaded again. */
-  readonly stale: Scalars['Boolean']['output'];
+/** A process that uses the cache. Each cache object counts as one. */
+export type CacheProcess = {
+  readonly __typename?: 'CacheProcess';
+  /** A random id. */
+  readonly id: Scalars['ID']['output'];
+  /** Whether it answers this query. */
+  readonly isThis: Scalars['Boolean']['output'];
+  /** The name of its host. */
+  readonly host: Scalars['String']['output'];
+  /** The id of the process on its host. */
+  readonly pid: Scalars['Int']['output'];
+  /** The version of graphql-cached. */
+  readonly version: Scalars['String']['output'];
+  /** The version of Node.js. */
+  readonly nodeVersion: Scalars['String']['output'];
+  /** When its cache was created, ISO 8601 in UTC. */
+  readonly startedAt: Scalars['String']['output'];
+  /** When it last reported, ISO 8601 in UTC; now for the process that answers. */
+  readonly reportedAt: Scalars['String']['output'];
+  /** Whether its counts and events are known. False for a few seconds after nobody has inspected for a while. */
+  readonly isComplete: Scalars['Boolean']['output'];
 };
 
-/** The state of an entry. */
-export type CacheEntryState =
-  /** There is no entry. It is shown only if a write is in progress, or an invalidation is remembered that has removed it. */
-  | 'ABSENT'
-  /** The first load is running. */
-  | 'PENDING'
-  /** The entry holds a value. */
-  | 'VALUE'
-  /** The last load failed. The next one starts after a short backoff. */
-  | 'FAILED'
-  /** The last value could not be stored, or its load has skipped that. For a short time, callers load without a lease. */
-  | 'UNCACHEABLE';
-
-/** A lease that a process holds. */
-export type CacheLease = {
-  readonly __typename?: 'CacheLease';
-  /** The process. */
+/** An invalidation, or trouble that a process has reported. Contains no arguments, identities or values, and no texts of errors. */
+export type CacheEvent = {
+  readonly __typename?: 'CacheEvent';
+  /** The id of the process that has reported it. */
   readonly process: Scalars['ID']['output'];
-  /** The coordinate of the field, or the name of the loader. */
-  readonly coordinate: Scalars['String']['output'];
-  /** The digest of the key. */
-  readonly digest: Scalars['String']['output'];
-  /** What the process does with it. */
-  readonly state: CacheLeaseState;
-  /** When the load began, ISO 8601 in UTC. */
-  readonly since: Scalars['String']['output'];
-  /** Milliseconds since the load began. */
-  readonly forMs: Scalars['Float']['output'];
-  /** Whether it refreshes a stale value in the background. */
-  readonly isRefresh: Scalars['Boolean']['output'];
-  /** Callers in this process that wait for it. */
-  readonly waiters: Scalars['Int']['output'];
-};
-
-/** What a process does with a lease. */
-export type CacheLeaseState =
-  /** The load runs, or waits for a place in the bulkhead. */
-  | 'LOADING'
-  /** The value is being stored. */
-  | 'STORING';
-
-/** The store. */
-export type CacheStoreState = {
-  readonly __typename?: 'CacheStoreState';
-  /** What kind of store it is, such as redis. */
-  readonly name: Scalars['String']['output'];
-  /** Its nodes: one, or the servers of a Cluster. */
-  readonly nodes: ReadonlyArray<CacheStoreNode>;
-};
-
-/** One node of the store. */
-export type CacheStoreNode = {
-  readonly __typename?: 'CacheStoreNode';
-  /** Its address or name. Empty if the store is one node. */
-  readonly node: Scalars['String']['output'];
-  /** What the server says of itself. Null if it does not, or does not reply in time. */
-  readonly server?: Maybe<CacheStoreServer>;
-  /** Why `server` is null. */
-  readonly serverMissing?: Maybe<Scalars['String']['output']>;
-  /** How each process reaches it. */
-  readonly connections: ReadonlyArray<CacheStoreConnection>;
-};
-
-/** What a server says of itself. Null where it does not say. */
-export type CacheStoreServer = {
-  readonly __typename?: 'CacheStoreServer';
-  /** The program and its version. */
-  readonly version?: Maybe<Scalars['String']['output']>;
-  /** Its role in replication, such as master. */
-  readonly role?: Maybe<Scalars['String']['output']>;
-  /** The number of keys, those of other applications included. */
-  readonly entries?: Maybe<Scalars['Float']['output']>;
-  /** Memory in use, in bytes. */
-  readonly usedBytes?: Maybe<Scalars['Float']['output']>;
-  /** The most memory that it uses, in bytes. Null if there is no limit. */
-  readonly maxBytes?: Maybe<Scalars['Float']['output']>;
-  /** What it drops if there is no memory, such as allkeys-lru. */
-  readonly evictionPolicy?: Maybe<Scalars['String']['output']>;
-  /** Entries dropped for lack of memory since it started. */
-  readonly evictions?: Maybe<Scalars['Float']['output']>;
-};
-
-/** How one process reaches one node of the store. */
-export type CacheStoreConnection = {
-  readonly __typename?: 'CacheStoreConnection';
-  /** The process. */
-  readonly process: Scalars['ID']['output'];
-  /** The circuit breaker in front of the node. */
-  readonly breaker: CacheBreaker;
-  /** How long recent operations took. Null if there was none. */
-  readonly latency?: Maybe<CacheLatency>;
-  /** Operations since the process started. */
-  readonly operations: Scalars['Float']['output'];
-  /** Operations that failed or exceeded their time budget, since the process started. */
-  readonly failures: Scalars['Float']['output'];
-  /** The last of them. */
-  readonly lastFailure?: Maybe<CacheStoreFailure>;
-  /** The last operation that failed because the process was not connected to the store, on whichever node. */
-  readonly lastConnectionError?: Maybe<CacheStoreFailure>;
-};
-
-/** How long the last 256 operations took, from the call to the reply. Those that exceeded their time budget count with it. */
-export type CacheLatency = {
-  readonly __typename?: 'CacheLatency';
-  /** How many operations were counted. */
-  readonly operations: Scalars['Int']['output'];
-  /** Milliseconds that half of them took at most. */
-  readonly p50Ms: Scalars['Float']['output'];
-  /** Milliseconds that 95 % of them took at most. */
-  readonly p95Ms: Scalars['Float']['output'];
-  /** Milliseconds that 99 % of them took at most. */
-  readonly p99Ms: Scalars['Float']['output'];
-  /** Milliseconds that the slowest took. */
-  readonly maxMs: Scalars['Float']['output'];
-};
-
-/** A failure of the store. */
-export type CacheStoreFailure = {
-  readonly __typename?: 'CacheStoreFailure';
-  /** When it happened, ISO 8601 in UTC. */
-  readonly at: Scalars['String']['output'];
-  /** What the store, its client or the cache said. */
-  readonly message: Scalars['String']['output'];
-};
-
-/** Trouble that a process has reported. Contains no arguments, identities or values, and no texts of errors. */
-export type CacheRecentEvent = {
-  readonly __typename?: 'CacheRecentEvent';
-  /** The process. */
-  readonly process: Scalars['ID']['output'];
-  /** The name of the event, such as store.failed. */
+  /** The name of the event, such as invalidation.finished, value.refused or store.failed. */
   readonly name: Scalars['String']['output'];
   /** When it was last reported, ISO 8601 in UTC. */
   readonly at: Scalars['String']['output'];
-  /** When it was first reported, ISO 8601 in UTC. */
-  readonly firstAt: Scalars['String']['output'];
-  /** How often it was reported. */
+  /** How often it was reported. Equal events of one field, loader or node are one, except for invalidations. */
   readonly count: Scalars['Float']['output'];
-  /** The coordinate of the field, or the name of the loader. */
-  readonly coordinate?: Maybe<Scalars['String']['output']>;
-  /** The digest of the key that it last concerned. */
+  /** The fields and loaders that it concerns: those of an invalidation by key or as a whole, or the one of any other event. */
+  readonly coordinates: ReadonlyArray<Scalars['String']['output']>;
+  /** The digest of the key that it last concerned. Null for invalidations. */
   readonly digest?: Maybe<Scalars['String']['output']>;
   /** The node of the store. Empty if the store is one node. */
   readonly node?: Maybe<Scalars['String']['output']>;
-  /** The operation of the store, the reason of the bypass, the property of the context, or the mode. */
+  /** The operation of the store, the reason of the bypass, or the property of the context. */
   readonly detail?: Maybe<Scalars['String']['output']>;
   /** The code of the error, if it is written like a constant, else the name of its class. */
   readonly error?: Maybe<Scalars['String']['output']>;
-};
-
-/** What one process is doing. */
-export type CacheProcessState = {
-  readonly __typename?: 'CacheProcessState';
-  /** The process. */
-  readonly process: Scalars['ID']['output'];
-  /** When this was read, ISO 8601 in UTC. */
-  readonly at: Scalars['String']['output'];
-  /** Leases that it holds. */
-  readonly leases: Scalars['Int']['output'];
-  /** What waits in it. */
-  readonly queues: CacheQueues;
-  /** Its near cache. Null if it has none. */
-  readonly nearCache?: Maybe<CacheNearCache>;
-  /** Its invalidations that the store has not confirmed. It repeats them, and does not read the entries from the store until then. */
-  readonly unconfirmedInvalidations: CacheUnconfirmedInvalidations;
-};
-
-/** What waits in one process. */
-export type CacheQueues = {
-  readonly __typename?: 'CacheQueues';
-  /** Readers that wait for a load of this process or another. */
-  readonly waitingReaders: Scalars['Int']['output'];
-  /** Keys for which readers wait for the load of another process. */
-  readonly waitingKeys: Scalars['Int']['output'];
-  /** Keys with a load that runs without a lease. */
-  readonly unleasedRunning: Scalars['Int']['output'];
-  /** Keys with a load without a lease that waits until the running one has ended. */
-  readonly unleasedQueued: Scalars['Int']['output'];
-  /** Refresh jobs that `refreshQueue` has not taken yet. */
-  readonly enqueuing: Scalars['Int']['output'];
-};
-
-/** The near cache of one process. */
-export type CacheNearCache = {
-  readonly __typename?: 'CacheNearCache';
-  /** Values that it holds. */
-  readonly entries: Scalars['Int']['output'];
-  /** The most values that it holds. */
-  readonly maxEntries: Scalars['Float']['output'];
-  /** The memory that they take, as estimated, in bytes. */
-  readonly bytes: Scalars['Float']['output'];
-  /** The most memory that they may take, in bytes. */
-  readonly maxBytes: Scalars['Float']['output'];
-  /** Reads that it has served since the process started. */
-  readonly hits: Scalars['Float']['output'];
-  /** Whether it serves values now: it does for two seconds after `confirmedAt`. One that is not used confirms nothing. */
-  readonly isLive: Scalars['Boolean']['output'];
-  /** When the process last confirmed that it knows all invalidations, ISO 8601 in UTC. */
-  readonly confirmedAt?: Maybe<Scalars['String']['output']>;
-};
-
-/** The invalidations of one process that the store has not confirmed. */
-export type CacheUnconfirmedInvalidations = {
-  readonly __typename?: 'CacheUnconfirmedInvalidations';
-  /** Entries. */
-  readonly keys: Scalars['Int']['output'];
-  /** Tags. */
-  readonly tags: Scalars['Int']['output'];
-  /** Whole fields and loaders. */
-  readonly coordinates: Scalars['Int']['output'];
-  /** Whether everything under the prefix is invalidated. The other counts are then 0. */
-  readonly everything: Scalars['Boolean']['output'];
-  /** Since when there have been some without interruption, ISO 8601 in UTC. Null if there are none. */
-  readonly since?: Maybe<Scalars['String']['output']>;
-};
-
-/** What a request for an entry gets. */
-export type CacheEntryUse =
-  /** The stored value, which is fresh. */
-  | 'FRESH'
-  /** The stored value, which is stale, while it is loaded again; with refresh: FOREGROUND, only while another request loads it. */
-  | 'STALE'
-  /** A loaded value, and the stored one if the load fails. */
-  | 'STALE_IF_ERROR'
-  /** A loaded value, or the result of a load that is running. */
-  | 'NONE';
-
-/** Why the value of an entry is not served, or not as a fresh one. */
-export type CacheEntryReason =
-  /**
-   * It was invalidated by its key, and mostly removed: its state is then ABSENT. A value that was loaded since has expired or was
-   * evicted.
-   */
-  | 'REMOVED'
-  /** Everything under the prefix was invalidated after its load began. */
-  | 'CLEARED'
-  /** Its field or loader was invalidated as a whole after its load began, or one of its entries by a release with other keys. */
-  | 'FIELD_INVALIDATED'
-  /** The store has lost its record of invalidations since its load began, or the record does not go back as far any more. */
-  | 'INVALIDATIONS_LOST'
-  /** One of its tags was invalidated after its load began. */
-  | 'TAG_INVALIDATED'
-  /** The same for a tag that is derived from its value. */
-  | 'RESULT_TAG_INVALIDATED'
-  /** It was invalidated softly: by key, by a tag, or with its field, its loader or everything. */
-  | 'SOFTLY_INVALIDATED'
-  /** A write to it, or to one of its tags, is in progress. */
-  | 'WRITE_IN_PROGRESS'
-  /** The process that serves this query has invalidated it, and the store has not confirmed that yet. */
-  | 'UNCONFIRMED'
-  /** Its maxAge is over, or the time for which its state lasts. */
-  | 'EXPIRED'
-  /** Its last refresh failed. */
-  | 'REFRESH_FAILED'
-  /** It is being loaded, or what was loaded is being stored, and there is no older value. */
-  | 'LOADING'
-  /** Its last load failed. Readers share its error for `errorBackoffMs`, until the next load. */
-  | 'FAILED'
-  /** Its last value could not be stored, or its load has skipped that. */
-  | 'UNCACHEABLE'
-  /** The stored bytes cannot be read as a value of this key: another key of encryption, or damage. */
-  | 'UNREADABLE';
-
-/** The tags of an entry. Their texts are shown to callers whom `allow` admits, like everything here. */
-export type CacheEntryTags = {
-  readonly __typename?: 'CacheEntryTags';
-  /** The texts of the tags that are known before its load. */
-  readonly static: ReadonlyArray<Scalars['String']['output']>;
-  /** How many tags are derived from its value, and names of types that they begin with. */
-  readonly resultCount: Scalars['Int']['output'];
-};
-
-/** The lease on an entry: the right to load it. */
-export type CacheEntryLease = {
-  readonly __typename?: 'CacheEntryLease';
-  /**
-   * The process that holds it, or that has handed the refresh to `refreshQueue`. Null if the store does not show it. Its host is
-   * known if it reports, or has invalidated something lately.
-   */
-  readonly process?: Maybe<CacheProcessRef>;
-  /** Since when it is held, also by a process before this one whose lease ended. ISO 8601 in UTC. Null if the store does not show it. */
-  readonly since?: Maybe<Scalars['String']['output']>;
-  /** Milliseconds until it ends unless it is renewed. */
-  readonly endsInMs: Scalars['Float']['output'];
-  /** Whether a caller waits for the load. Stores without messages do not show it. */
-  readonly hasWaiters: Scalars['Boolean']['output'];
-  /** How many callers of that process wait for it: now for the process that answers, and by their last reports for others. Null if it is not known. */
-  readonly waiters?: Maybe<Scalars['Int']['output']>;
-};
-
-/** A process that uses the cache. */
-export type CacheProcessRef = {
-  readonly __typename?: 'CacheProcessRef';
-  /** Identifies it: random, made when its cache is created. */
-  readonly id: Scalars['ID']['output'];
-  /** Whether it is the process that serves this query. */
-  readonly isThis: Scalars['Boolean']['output'];
-  /** The name of its host. Null if it is not known. */
-  readonly host?: Maybe<Scalars['String']['output']>;
-  /** The id of the process on its host. Null if it is not known. */
-  readonly pid?: Maybe<Scalars['Int']['output']>;
-};
-
-/** The invalidations that are remembered. */
-export type CacheInvalidations = {
-  readonly __typename?: 'CacheInvalidations';
-  /** Earlier invalidations may have been forgotten. ISO 8601 in UTC. */
-  readonly since: Scalars['String']['output'];
-  /** Whether only those of the process that serves this query are known, since the store keeps no log. */
-  readonly isThisProcessOnly: Scalars['Boolean']['output'];
-  /** How many are remembered. */
-  readonly count: Scalars['Int']['output'];
-  /** The one that ended last first. */
-  readonly items: ReadonlyArray<CacheInvalidation>;
+  /** What was invalidated. Null for all other events. */
+  readonly invalidation?: Maybe<CacheInvalidation>;
 };
 
 /** An invalidation that took place. */
 export type CacheInvalidation = {
   readonly __typename?: 'CacheInvalidation';
-  /** The same in the answers of all processes. */
-  readonly id: Scalars['ID']['output'];
-  /** When it began. ISO 8601 in UTC. */
-  readonly at: Scalars['String']['output'];
-  /** Milliseconds until the store had confirmed it, or failed to. */
-  readonly tookMs: Scalars['Float']['output'];
   /** What it did with values. */
   readonly kind: CacheInvalidationKind;
   /**
    * What asked for it: cache.invalidate, cache.invalidateTags, cache.clear, cache.mutate, @invalidates, entityTags, outbox,
-   * one of the mutations cacheInvalidate, cacheInvalidateAll, cacheInvalidateTags and cacheClear,
    * or retry: an earlier one that the store had not confirmed or may have lost.
    */
   readonly via: Scalars['String']['output'];
   /** The mutation field, if @invalidates or entity tags asked for it. */
   readonly mutation?: Maybe<Scalars['String']['output']>;
-  /** The process that made it. */
-  readonly process: CacheProcessRef;
+  /** Milliseconds until the store had confirmed it, or failed to. */
+  readonly tookMs: Scalars['Float']['output'];
   /** Whether the store has confirmed it. If not, it is repeated as a retry. */
   readonly isConfirmed: Scalars['Boolean']['output'];
   /** Whether it concerned everything under the prefix. */
   readonly isClear: Scalars['Boolean']['output'];
-  /** The fields and loaders of which it concerned every entry. */
-  readonly coordinates: ReadonlyArray<Scalars['String']['output']>;
-  /** The entries: coordinate, colon, and the first 12 characters of the digest in the entry's name. At most 1,000. */
-  readonly keys: ReadonlyArray<Scalars['String']['output']>;
-  /** The first 12 characters of the digests of its tags. At most 1,000. */
+  /** The digests of its tags, and of what else it concerned, as CacheEntryTag.digest has them. At most 100. */
   readonly tags: ReadonlyArray<Scalars['String']['output']>;
-  /** How many entries and tags it concerned. */
-  readonly nameCount: Scalars['Int']['output'];
+  /** How many tags it concerned. */
+  readonly tagCount: Scalars['Int']['output'];
+  /** How many entries it concerned that were named one by one. */
+  readonly entryCount: Scalars['Int']['output'];
 };
 
 /** What an invalidation did with values. */
@@ -872,9 +473,6 @@ export type CacheInvalidationKind =
   /** Removed them. */
   | 'HARD'
   /** Made them stale. */
-  | 'SOFT'
-  /** Removed them when a write (cache.mutate) began, or when it ended. */
-  | 'WRITE';
+  | 'SOFT';
 export const CACHED_SDL: string = "\"\"\"\nCaches what the field's resolver returns, shared by all processes. Each key is loaded once, by the first caller.\nOn an object type, an interface or a union, the policy applies to every field that returns the type and has its own\nresolver; settings on the field take precedence. On an entity type of a federation subgraph, it applies to __resolveReference\nas well. Not allowed on fields of the mutation and subscription types.\n\"\"\"\ndirective @cached(\n  \"How long a value is fresh, in seconds, counted from the start of its load. 0 disables caching of the field.\"\n  maxAge: Int\n  \"The longest maxAge, in seconds, that a load may set for its result. Default: maxAge.\"\n  maxAgeLimit: Int\n  \"How long after maxAge, in seconds, the stale value may be served while one refresh runs. Default: 0.\"\n  staleWhileRevalidate: Int\n  \"Which callers wait for that refresh. Default: BACKGROUND.\"\n  refresh: CachedRefresh\n  \"\"\"\n  Keeps serving the old value until it is evicted or invalidated. After maxAge, it is refreshed in the\n  background. Default: false.\n  \"\"\"\n  neverExpires: Boolean\n  \"How long after maxAge, in seconds, the stale value may be served if its source is in trouble. Default: 0.\"\n  staleIfError: Int\n  \"How long null or an empty list is fresh, in seconds. At most maxAge. Default: the smaller of maxAge and 10.\"\n  negativeMaxAge: Int\n  \"\"\"\n  Maximum share of maxAge, from 0 to 1, by which the lifetime of each entry is randomly shortened, so that\n  entries do not expire together. Default: 0.1.\n  \"\"\"\n  jitter: Float\n  \"\"\"\n  How eagerly values are refreshed shortly before maxAge, by chance (the beta of XFetch). 0 disables early\n  refreshes. Default: 1.\n  \"\"\"\n  earlyRefresh: Float\n  \"Whether all callers share a value, or each identity has its own. Default: PUBLIC.\"\n  scope: CachedScope\n  \"\"\"\n  Whether readers share one frozen value, which they must not modify, instead of getting a copy each. Default: false.\n  \"\"\"\n  readOnly: Boolean\n  \"\"\"\n  The inputs of the key, such as $args, $args.id, $source.authorId, $context.locale or $selection. Default: all\n  arguments, and $source.id if the field is not on a root type; the whole representation for __resolveReference.\n  \"\"\"\n  key: [String!]\n  \"\"\"\n  Tags by which values are invalidated together, such as Movie:{$args.id}, Movie:{$result.id}\n  or Movie:{$result[].id}. Default: none; for __resolveReference, the type and its key, such as Movie:7.\n  \"\"\"\n  tags: [String!]\n  \"The name of a policy from createCache({ profiles }). Settings given here take precedence. Default: none.\"\n  profile: String\n  \"\"\"\n  The version of the values: entries of another version are not served. Change it when values change in a way\n  that the schema does not show, for example inside a custom scalar. The versions of a type, a profile and the\n  cache count as well. Default: none.\n  \"\"\"\n  version: String\n) on FIELD_DEFINITION | OBJECT | INTERFACE | UNION\n\n\"\"\"\nInvalidates tags after the mutation field has succeeded and before its result is returned.\nTags can contain arguments and parts of the result, such as Movie:{$args.id} or Movie:{$result.id}.\n\"\"\"\ndirective @invalidates(\"The tags to invalidate.\" tags: [String!]!) repeatable on FIELD_DEFINITION\n\n\"Which callers wait for the refresh of a stale value.\"\nenum CachedRefresh {\n  \"No caller waits. All callers get the stale value while one refresh runs.\"\n  BACKGROUND\n  \"The caller that holds the lease waits for the new value. All others get the stale value.\"\n  FOREGROUND\n}\n\n\"Which callers share a cached value.\"\nenum CachedScope {\n  \"All callers with the same key.\"\n  PUBLIC\n  \"Each identity has its own value. Without an identity, nothing is cached.\"\n  PRIVATE\n}\n";
-export const INSPECTION_SDL: string = "extend type Query {\n  \"The state of the cache. Denied unless the server's `allow` function returns true.\"\n  cacheInspection: CacheInspection!\n}\n\n\"\"\"\nThe state of the cache: states, times and counts. Never contains values; arguments only in `hotKeys`, if `allow` grants them.\n\"\"\"\ntype CacheInspection {\n  \"The counts of all fields and loaders.\"\n  stats(\"The span that is counted, up to now.\" window: CacheWindow! = SINCE_START): CacheStats!\n  \"\"\"\n  The policy and the counts of each field and loader: those of this process, and then those that only other processes\n  have.\n  \"\"\"\n  fields(\"The span that is counted, up to now.\" window: CacheWindow! = SINCE_START): [CacheFieldStats!]!\n  \"\"\"\n  The keys that are read most. Reads are counted by key from the first time that somebody asks for this until ten\n  minutes after the last time, so the first answer is empty.\n  \"\"\"\n  hotKeys(\n    \"The span that is counted, up to now.\"\n    window: CacheWindow! = TEN_MINUTES\n    \"The field or loader whose keys are wanted. Default: all.\"\n    coordinate: String\n    \"The number of keys, from 1 to 100.\"\n    first: Int! = 20\n  ): CacheHotKeys!\n  \"This process, and then all others that have reported in the last 70 minutes, the last report first. At most 1,000.\"\n  processes: [CacheProcess!]!\n  \"\"\"\n  The entry of one key as the store has it, and why it is not served. Null if the store has none, and no invalidation\n  that has removed it is remembered. Does not count as a read and does not start a load. Arguments that name no entry are an error,\n  with its code in `extensions.code`; so are those of a field that is cached by selection.\n  \"\"\"\n  entry(\n    \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n    coordinate: String!\n    \"The arguments of the field. Defaults of the schema are applied.\"\n    args: CacheArguments\n    \"The properties of the parent object that the key needs, such as {id: 7}.\"\n    source: CacheArguments\n    \"The properties of the context that the key needs, such as {locale: \\\"de\\\"}.\"\n    context: CacheArguments\n    \"The id of a loader's entry, as the loader gets it: 7 and \\\"7\\\" are two ids. Required for loaders.\"\n    id: CacheId\n    \"The identity that owns the entry. Required for fields and loaders with scope PRIVATE.\"\n    private: ID\n  ): CacheEntry\n  \"The leases of the processes, oldest first: loads under way, and values that are being stored.\"\n  leases(\"How many to show at most.\" first: Int! = 50): [CacheLease!]!\n  \"The nodes of the store, and how the processes reach them.\"\n  store: CacheStoreState!\n  \"\"\"\n  Trouble that the processes have reported lately, the newest first: 100 different events of each process at most. Equal events\n  of one field, loader or node are one, with a count.\n  \"\"\"\n  events(\"How many to show at most.\" first: Int! = 50): [CacheRecentEvent!]!\n  \"What else each process is doing now: its queues, its near cache, its unconfirmed invalidations.\"\n  states: [CacheProcessState!]!\n  \"\"\"\n  The newest invalidations of all processes, which a bounded log in the store remembers within half a second. Digests\n  stand for keys and tags. Null, with an error, if the store does not reply.\n  \"\"\"\n  invalidations(\"How many to return at most.\" first: Int! = 50): CacheInvalidations\n}\n\n\"An object of argument values, written as GraphQL or JSON.\"\nscalar CacheArguments\n\n\"The id of a loader's entry: a number, a string, or any other value, written as GraphQL or JSON.\"\nscalar CacheId\n\n\"A span up to now. It can begin earlier, by up to a sixth of it and one reporting interval: see `since` in CacheStats.\"\nenum CacheWindow {\n  \"\"\"\n  Everything since the processes started that have reported in the last 70 minutes. Those that ended earlier are\n  forgotten.\n  \"\"\"\n  SINCE_START\n  \"The last minute.\"\n  ONE_MINUTE\n  \"The last ten minutes.\"\n  TEN_MINUTES\n  \"The last hour.\"\n  ONE_HOUR\n}\n\n\"\"\"\nCounts of reads by outcome. Every read has exactly one outcome: hit, stale, staleIfError, loaded, coalesced or bypassed.\nThe counts of the process that answers are exact up to now, those of others up to their last report. All parts of one answer\nshow the same counts.\n\"\"\"\ntype CacheStats {\n  \"All reads.\"\n  reads: Float!\n  \"Reads served from a fresh entry.\"\n  hit: Float!\n  \"Reads served from a stale entry while a refresh ran.\"\n  stale: Float!\n  \"Reads served from a stale entry because the load failed.\"\n  staleIfError: Float!\n  \"Reads that loaded the value themselves.\"\n  loaded: Float!\n  \"Reads that shared a load started by another read, in this process or another.\"\n  coalesced: Float!\n  \"Reads that bypassed the cache.\"\n  bypassed: Float!\n  \"Why reads bypassed the cache, most frequent reason first.\"\n  bypasses: [CacheBypass!]!\n  \"The share of reads that were served from an entry, fresh or stale, from 0 to 1. Null if there were no reads.\"\n  hitRatio: Float\n  \"\"\"\n  Loads started, including refreshes. A read that bypasses the cache for its mode, its identity, its key or on request\n  calls its source, which is no load.\n  \"\"\"\n  loads: Float!\n  \"Loads that refresh a stored value in the background.\"\n  refreshes: Float!\n  \"\"\"\n  Reads that were hits, stale or coalesced, minus the refreshes: how many more loads there would have been without the\n  cache. Negative if refreshes outnumber them.\n  \"\"\"\n  loadsSaved: Float!\n  \"Loads that failed.\"\n  failedLoads: Float!\n  \"How long the loads took that ended with a value, in milliseconds.\"\n  loadMs: CacheDurations!\n  \"How long reads waited for loads of other reads or processes, in milliseconds, also those that gave up.\"\n  waitMs: CacheDurations!\n  \"\"\"\n  Loaded values that were not stored because their key was invalidated during the load, or because the store did not\n  take them.\n  \"\"\"\n  refusedStores: Float!\n  \"Bytes of the values that were stored, as they are in the store.\"\n  storedBytes: Float!\n  \"Bytes of the stored values that reads were served from. Hits of the near cache read none.\"\n  readBytes: Float!\n  \"Store operations that failed or timed out. Of the whole cache, so 0 for one field or loader.\"\n  storeFailures: Float!\n  \"The beginning of the span that is counted. Processes can have started later.\"\n  since: String!\n  \"The end of the span, which is now.\"\n  until: String!\n  \"The number of processes whose counts are included.\"\n  processes: Int!\n  \"What the counts lack, in words, such as the last interval of a process that was killed. Empty if they are complete.\"\n  missing: [String!]!\n}\n\n\"\"\"\nDurations, of which the percentiles are known to within 9.1 %, or an eighth of a millisecond for the shortest. Null if there\nare none.\n\"\"\"\ntype CacheDurations {\n  \"The number of durations.\"\n  count: Float!\n  \"The mean, in milliseconds. It is exact.\"\n  meanMs: Float\n  \"The duration that half of them do not exceed, in milliseconds.\"\n  p50Ms: Float\n  \"The duration that 90 % of them do not exceed, in milliseconds.\"\n  p90Ms: Float\n  \"The duration that 99 % of them do not exceed, in milliseconds.\"\n  p99Ms: Float\n}\n\n\"The keys that are read most, of all processes.\"\ntype CacheHotKeys {\n  \"The keys, the most read one first.\"\n  keys: [CacheHotKey!]!\n  \"All reads that were counted by key.\"\n  reads: Float!\n  \"\"\"\n  By how many reads a count can be too high, at most; at most 1 % of `reads`. A key that was read more often than this\n  is never left out, unless `first` or `coordinate` leaves it out.\n  \"\"\"\n  maxError: Float!\n  \"Since when reads were counted by key. Processes learn that they are counted with their next report.\"\n  since: String!\n}\n\n\"A key and how often it was read.\"\ntype CacheHotKey {\n  \"The coordinate of the field, or the name of the loader.\"\n  coordinate: String!\n  \"The digest of the key, as in events and in the names of entries.\"\n  digest: String!\n  \"How often it was read, at most.\"\n  reads: Float!\n  \"By how many reads `reads` can be too high, at most.\"\n  maxError: Float!\n  \"\"\"\n  The arguments in the key, to be passed to `entry`. Null for loaders, if the process that answers has not read the key\n  since reads are counted by key, if every read of it has bypassed the cache, or if `allow` does not grant them.\n  \"\"\"\n  args: CacheArguments\n  \"The properties of the parent object in the key. Null as `args` is.\"\n  source: CacheArguments\n  \"The id of a loader's entry. Null as `args` is, and if the loader has a cacheKeyFn.\"\n  id: CacheId\n}\n\n\"A process that uses the cache. Each cache object counts as one.\"\ntype CacheProcess {\n  \"A random id.\"\n  id: ID!\n  \"Whether it answers this query.\"\n  isThis: Boolean!\n  \"The name of its host. Empty if its report cannot be read.\"\n  host: String!\n  \"The id of the process on its host.\"\n  pid: Int!\n  \"The version of graphql-cached.\"\n  version: String!\n  \"The version of Node.js.\"\n  nodeVersion: String!\n  \"When its cache was created.\"\n  startedAt: String!\n  \"When its last report arrived; now for the process that answers.\"\n  reportedAt: String!\n  \"Whether it still reports: false once its cache is closed, and about two seconds after a report that did not come.\"\n  isAlive: Boolean!\n  \"What answers lack of it, in words, such as the last interval of a process that was killed. Null if they lack nothing.\"\n  missing: String\n}\n\n\"The policy and the counts of one field or loader.\"\ntype CacheFieldStats {\n  \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n  coordinate: String!\n  \"How long a value is fresh, in seconds. Null if only other processes have the field or loader.\"\n  maxAge: Float\n  \"Which callers share a value. Null as `maxAge` is.\"\n  scope: CachedScope\n  \"The whole policy in force in the process that answers. Null as `maxAge` is.\"\n  policy: CachePolicy\n  \"\"\"\n  The variant of the entries: it changes with the shape of the values, version, key, tags and codec. Releases with\n  different variants do not share entries. Null as `maxAge` is.\n  \"\"\"\n  variant: String\n  \"The counts of this field or loader.\"\n  stats: CacheStats!\n  \"Why its reads bypassed the cache, most frequent reason first.\"\n  bypasses: [CacheBypass!]!\n  \"The circuit breaker in front of its source, one per process. Empty unless `breakerThreshold` is set.\"\n  breaker: [CacheBreaker!]!\n  \"How many of its loads run and wait, one per process.\"\n  bulkhead: [CacheBulkhead!]!\n}\n\n\"A circuit breaker of one process.\"\ntype CacheBreaker {\n  \"The process.\"\n  process: ID!\n  \"What it does with calls.\"\n  state: CacheBreakerState!\n  \"When it was opened or closed, ISO 8601 in UTC. Null if it was never open.\"\n  since: String\n}\n\n\"What a circuit breaker does with calls.\"\nenum CacheBreakerState {\n  \"All calls are made.\"\n  CLOSED\n  \"No calls are made, because too many have failed in a row.\"\n  OPEN\n  \"The next call is a probe. If it succeeds, the breaker closes.\"\n  HALF_OPEN\n}\n\n\"The loads of one field or loader in one process. A batch of a loader counts as one load.\"\ntype CacheBulkhead {\n  \"The process.\"\n  process: ID!\n  \"Loads that run.\"\n  running: Int!\n  \"Loads that wait for a free place.\"\n  queued: Int!\n  \"Loads that have exceeded `loadTimeoutMs` and still run. Their places are free again.\"\n  overdue: Int!\n  \"How many may run: `maxConcurrentLoads`.\"\n  maxRunning: Float!\n  \"How many may wait: `maxQueuedLoads`. Further loads are refused.\"\n  maxQueued: Float!\n}\n\n\"\"\"\nThe policy of one field or loader, with the settings of its type, its profile and the defaults applied. Durations are in\nseconds.\n\"\"\"\ntype CachePolicy {\n  \"How long a value is fresh, in seconds.\"\n  maxAge: Float!\n  \"The longest maxAge that a load can set for its result, in seconds. Null: that of the policy.\"\n  maxAgeLimit: Float\n  \"How long after that a stale value is served while it is refreshed, in seconds.\"\n  staleWhileRevalidate: Float!\n  \"Who waits for a refresh: BACKGROUND, nobody, or FOREGROUND, the caller that loads.\"\n  refresh: String!\n  \"Whether values are kept, and served as stale ones, for ever.\"\n  neverExpires: Boolean!\n  \"How long a stale value is served if its load fails, in seconds.\"\n  staleIfError: Float!\n  \"How long null and empty lists are fresh, in seconds.\"\n  negativeMaxAge: Float!\n  \"The share of maxAge by which it is randomly shortened, from 0 to 1.\"\n  jitter: Float!\n  \"How eagerly values are refreshed before they are stale. 0: never.\"\n  earlyRefresh: Float!\n  \"Which callers share a value.\"\n  scope: CachedScope!\n  \"Whether readers share one frozen value.\"\n  readOnly: Boolean!\n  \"The parts of the key of a field. Null for loaders, whose key is the id.\"\n  key: [String!]\n  \"The tag templates of a field, those that follow from its types included. Null for loaders, which compute their tags.\"\n  tags: [String!]\n  \"The profile that is used, if any.\"\n  profile: String\n  \"The version that is set, if any.\"\n  version: String\n  \"Whether maxAge comes from a cache hint of the schema, which a hint of a load can shorten.\"\n  followsHints: Boolean!\n}\n\n\"The number of reads that bypassed the cache for one reason.\"\ntype CacheBypass {\n  \"The reason.\"\n  reason: CacheBypassReason!\n  \"The number of reads.\"\n  reads: Float!\n}\n\n\"Why a read bypassed the cache.\"\nenum CacheBypassReason {\n  \"A part of the key is missing in the parent object or the context, or cannot be part of a key.\"\n  KEY_UNUSABLE\n  \"The field is PRIVATE and the caller has no identity.\"\n  NO_IDENTITY\n  \"The last value could not be stored, or its load has skipped that. For a short time, callers load without a lease.\"\n  UNCACHEABLE\n  \"A write to the key is in progress.\"\n  WRITE_IN_PROGRESS\n  \"The store failed or timed out.\"\n  STORE_UNAVAILABLE\n  \"The load of another caller did not end within the maximum wait.\"\n  WAIT_TIMEOUT\n  \"The load requested its own key, or a key whose load waits for it.\"\n  NESTED\n  \"The `exists` guard of the field or loader excluded the id, so the value is null and nothing was loaded.\"\n  DOES_NOT_EXIST\n  \"The request was marked to bypass the cache.\"\n  REQUESTED\n  \"The mode of the field, the loader or everything is OFF.\"\n  MODE_OFF\n  \"The entry under this key was built from a different input.\"\n  KEY_COLLISION\n  \"The caller's request was aborted before there was a value. Nothing was loaded for it.\"\n  ABORTED\n  \"The cache is closed.\"\n  CLOSED\n}\n\n\"One entry, as the store has it, and why it is not served.\"\ntype CacheEntry {\n  \"The state of the entry.\"\n  state: CacheEntryState!\n  \"What a request for it gets now, by its policy.\"\n  use: CacheEntryUse!\n  \"Why its value is not served, or not as a fresh one. Null if it is fresh.\"\n  reason: CacheEntryReason\n  \"The same in words, with the invalidation that is the cause, or the time from which on invalidations are known.\"\n  explanation: String!\n  \"\"\"\n  The invalidation that is the cause, if it is remembered: the first one since the load, or for an entry that was removed the\n  last one.\n  \"\"\"\n  invalidation: CacheInvalidation\n  \"Whether its value is null or an empty list.\"\n  negative: Boolean!\n  \"Milliseconds since its load started. Zero without a value.\"\n  ageMs: Float!\n  \"Milliseconds until it becomes stale. Zero or less if it is stale.\"\n  freshForMs: Float!\n  \"\"\"\n  Milliseconds until its value is not served any more, not even as a stale one. Null if there is no such time, or no\n  value that can be served.\n  \"\"\"\n  servableForMs: Float\n  \"Milliseconds that its load took.\"\n  loadMs: Float!\n  \"Bytes of the stored value.\"\n  valueBytes: Int!\n  \"Milliseconds until the lease on it ends, or null if no process holds one.\"\n  leaseForMs: Float\n  \"The lease on it, or null if no process holds one.\"\n  lease: CacheEntryLease\n  \"Its tags. Null if it has none.\"\n  tags: CacheEntryTags\n  \"The variant of its name: see CacheFieldStats.variant.\"\n  variant: String!\n  \"The digest in its name, which events name as well.\"\n  digest: String!\n  \"Whether it will not be served, because one of its tags, its field, its loader or everything has been invalidated.\"\n  outdated: Boolean!\n  \"Whether its value is stale: its maxAge is over, or it has been invalidated softly. It may be served while it is loaded again.\"\n  stale: Boolean!\n}\n\n\"The state of an entry.\"\nenum CacheEntryState {\n  \"There is no entry. It is shown only if a write is in progress, or an invalidation is remembered that has removed it.\"\n  ABSENT\n  \"The first load is running.\"\n  PENDING\n  \"The entry holds a value.\"\n  VALUE\n  \"The last load failed. The next one starts after a short backoff.\"\n  FAILED\n  \"The last value could not be stored, or its load has skipped that. For a short time, callers load without a lease.\"\n  UNCACHEABLE\n}\n\n\"A lease that a process holds.\"\ntype CacheLease {\n  \"The process.\"\n  process: ID!\n  \"The coordinate of the field, or the name of the loader.\"\n  coordinate: String!\n  \"The digest of the key.\"\n  digest: String!\n  \"What the process does with it.\"\n  state: CacheLeaseState!\n  \"When the load began, ISO 8601 in UTC.\"\n  since: String!\n  \"Milliseconds since the load began.\"\n  forMs: Float!\n  \"Whether it refreshes a stale value in the background.\"\n  isRefresh: Boolean!\n  \"Callers in this process that wait for it.\"\n  waiters: Int!\n}\n\n\"What a process does with a lease.\"\nenum CacheLeaseState {\n  \"The load runs, or waits for a place in the bulkhead.\"\n  LOADING\n  \"The value is being stored.\"\n  STORING\n}\n\n\"The store.\"\ntype CacheStoreState {\n  \"What kind of store it is, such as redis.\"\n  name: String!\n  \"Its nodes: one, or the servers of a Cluster.\"\n  nodes: [CacheStoreNode!]!\n}\n\n\"One node of the store.\"\ntype CacheStoreNode {\n  \"Its address or name. Empty if the store is one node.\"\n  node: String!\n  \"What the server says of itself. Null if it does not, or does not reply in time.\"\n  server: CacheStoreServer\n  \"Why `server` is null.\"\n  serverMissing: String\n  \"How each process reaches it.\"\n  connections: [CacheStoreConnection!]!\n}\n\n\"What a server says of itself. Null where it does not say.\"\ntype CacheStoreServer {\n  \"The program and its version.\"\n  version: String\n  \"Its role in replication, such as master.\"\n  role: String\n  \"The number of keys, those of other applications included.\"\n  entries: Float\n  \"Memory in use, in bytes.\"\n  usedBytes: Float\n  \"The most memory that it uses, in bytes. Null if there is no limit.\"\n  maxBytes: Float\n  \"What it drops if there is no memory, such as allkeys-lru.\"\n  evictionPolicy: String\n  \"Entries dropped for lack of memory since it started.\"\n  evictions: Float\n}\n\n\"How one process reaches one node of the store.\"\ntype CacheStoreConnection {\n  \"The process.\"\n  process: ID!\n  \"The circuit breaker in front of the node.\"\n  breaker: CacheBreaker!\n  \"How long recent operations took. Null if there was none.\"\n  latency: CacheLatency\n  \"Operations since the process started.\"\n  operations: Float!\n  \"Operations that failed or exceeded their time budget, since the process started.\"\n  failures: Float!\n  \"The last of them.\"\n  lastFailure: CacheStoreFailure\n  \"The last operation that failed because the process was not connected to the store, on whichever node.\"\n  lastConnectionError: CacheStoreFailure\n}\n\n\"How long the last 256 operations took, from the call to the reply. Those that exceeded their time budget count with it.\"\ntype CacheLatency {\n  \"How many operations were counted.\"\n  operations: Int!\n  \"Milliseconds that half of them took at most.\"\n  p50Ms: Float!\n  \"Milliseconds that 95 % of them took at most.\"\n  p95Ms: Float!\n  \"Milliseconds that 99 % of them took at most.\"\n  p99Ms: Float!\n  \"Milliseconds that the slowest took.\"\n  maxMs: Float!\n}\n\n\"A failure of the store.\"\ntype CacheStoreFailure {\n  \"When it happened, ISO 8601 in UTC.\"\n  at: String!\n  \"What the store, its client or the cache said.\"\n  message: String!\n}\n\n\"Trouble that a process has reported. Contains no arguments, identities or values, and no texts of errors.\"\ntype CacheRecentEvent {\n  \"The process.\"\n  process: ID!\n  \"The name of the event, such as store.failed.\"\n  name: String!\n  \"When it was last reported, ISO 8601 in UTC.\"\n  at: String!\n  \"When it was first reported, ISO 8601 in UTC.\"\n  firstAt: String!\n  \"How often it was reported.\"\n  count: Float!\n  \"The coordinate of the field, or the name of the loader.\"\n  coordinate: String\n  \"The digest of the key that it last concerned.\"\n  digest: String\n  \"The node of the store. Empty if the store is one node.\"\n  node: String\n  \"The operation of the store, the reason of the bypass, the property of the context, or the mode.\"\n  detail: String\n  \"The code of the error, if it is written like a constant, else the name of its class.\"\n  error: String\n}\n\n\"What one process is doing.\"\ntype CacheProcessState {\n  \"The process.\"\n  process: ID!\n  \"When this was read, ISO 8601 in UTC.\"\n  at: String!\n  \"Leases that it holds.\"\n  leases: Int!\n  \"What waits in it.\"\n  queues: CacheQueues!\n  \"Its near cache. Null if it has none.\"\n  nearCache: CacheNearCache\n  \"Its invalidations that the store has not confirmed. It repeats them, and does not read the entries from the store until then.\"\n  unconfirmedInvalidations: CacheUnconfirmedInvalidations!\n}\n\n\"What waits in one process.\"\ntype CacheQueues {\n  \"Readers that wait for a load of this process or another.\"\n  waitingReaders: Int!\n  \"Keys for which readers wait for the load of another process.\"\n  waitingKeys: Int!\n  \"Keys with a load that runs without a lease.\"\n  unleasedRunning: Int!\n  \"Keys with a load without a lease that waits until the running one has ended.\"\n  unleasedQueued: Int!\n  \"Refresh jobs that `refreshQueue` has not taken yet.\"\n  enqueuing: Int!\n}\n\n\"The near cache of one process.\"\ntype CacheNearCache {\n  \"Values that it holds.\"\n  entries: Int!\n  \"The most values that it holds.\"\n  maxEntries: Float!\n  \"The memory that they take, as estimated, in bytes.\"\n  bytes: Float!\n  \"The most memory that they may take, in bytes.\"\n  maxBytes: Float!\n  \"Reads that it has served since the process started.\"\n  hits: Float!\n  \"Whether it serves values now: it does for two seconds after `confirmedAt`. One that is not used confirms nothing.\"\n  isLive: Boolean!\n  \"When the process last confirmed that it knows all invalidations, ISO 8601 in UTC.\"\n  confirmedAt: String\n}\n\n\"The invalidations of one process that the store has not confirmed.\"\ntype CacheUnconfirmedInvalidations {\n  \"Entries.\"\n  keys: Int!\n  \"Tags.\"\n  tags: Int!\n  \"Whole fields and loaders.\"\n  coordinates: Int!\n  \"Whether everything under the prefix is invalidated. The other counts are then 0.\"\n  everything: Boolean!\n  \"Since when there have been some without interruption, ISO 8601 in UTC. Null if there are none.\"\n  since: String\n}\n\n\"What a request for an entry gets.\"\nenum CacheEntryUse {\n  \"The stored value, which is fresh.\"\n  FRESH\n  \"The stored value, which is stale, while it is loaded again; with refresh: FOREGROUND, only while another request loads it.\"\n  STALE\n  \"A loaded value, and the stored one if the load fails.\"\n  STALE_IF_ERROR\n  \"A loaded value, or the result of a load that is running.\"\n  NONE\n}\n\n\"Why the value of an entry is not served, or not as a fresh one.\"\nenum CacheEntryReason {\n  \"\"\"\n  It was invalidated by its key, and mostly removed: its state is then ABSENT. A value that was loaded since has expired or was\n  evicted.\n  \"\"\"\n  REMOVED\n  \"Everything under the prefix was invalidated after its load began.\"\n  CLEARED\n  \"Its field or loader was invalidated as a whole after its load began, or one of its entries by a release with other keys.\"\n  FIELD_INVALIDATED\n  \"The store has lost its record of invalidations since its load began, or the record does not go back as far any more.\"\n  INVALIDATIONS_LOST\n  \"One of its tags was invalidated after its load began.\"\n  TAG_INVALIDATED\n  \"The same for a tag that is derived from its value.\"\n  RESULT_TAG_INVALIDATED\n  \"It was invalidated softly: by key, by a tag, or with its field, its loader or everything.\"\n  SOFTLY_INVALIDATED\n  \"A write to it, or to one of its tags, is in progress.\"\n  WRITE_IN_PROGRESS\n  \"The process that serves this query has invalidated it, and the store has not confirmed that yet.\"\n  UNCONFIRMED\n  \"Its maxAge is over, or the time for which its state lasts.\"\n  EXPIRED\n  \"Its last refresh failed.\"\n  REFRESH_FAILED\n  \"It is being loaded, or what was loaded is being stored, and there is no older value.\"\n  LOADING\n  \"Its last load failed. Readers share its error for `errorBackoffMs`, until the next load.\"\n  FAILED\n  \"Its last value could not be stored, or its load has skipped that.\"\n  UNCACHEABLE\n  \"The stored bytes cannot be read as a value of this key: another key of encryption, or damage.\"\n  UNREADABLE\n}\n\n\"The tags of an entry. Their texts are shown to callers whom `allow` admits, like everything here.\"\ntype CacheEntryTags {\n  \"The texts of the tags that are known before its load.\"\n  static: [String!]!\n  \"How many tags are derived from its value, and names of types that they begin with.\"\n  resultCount: Int!\n}\n\n\"The lease on an entry: the right to load it.\"\ntype CacheEntryLease {\n  \"\"\"\n  The process that holds it, or that has handed the refresh to `refreshQueue`. Null if the store does not show it. Its host is\n  known if it reports, or has invalidated something lately.\n  \"\"\"\n  process: CacheProcessRef\n  \"Since when it is held, also by a process before this one whose lease ended. ISO 8601 in UTC. Null if the store does not show it.\"\n  since: String\n  \"Milliseconds until it ends unless it is renewed.\"\n  endsInMs: Float!\n  \"Whether a caller waits for the load. Stores without messages do not show it.\"\n  hasWaiters: Boolean!\n  \"How many callers of that process wait for it: now for the process that answers, and by their last reports for others. Null if it is not known.\"\n  waiters: Int\n}\n\n\"A process that uses the cache.\"\ntype CacheProcessRef {\n  \"Identifies it: random, made when its cache is created.\"\n  id: ID!\n  \"Whether it is the process that serves this query.\"\n  isThis: Boolean!\n  \"The name of its host. Null if it is not known.\"\n  host: String\n  \"The id of the process on its host. Null if it is not known.\"\n  pid: Int\n}\n\n\"The invalidations that are remembered.\"\ntype CacheInvalidations {\n  \"Earlier invalidations may have been forgotten. ISO 8601 in UTC.\"\n  since: String!\n  \"Whether only those of the process that serves this query are known, since the store keeps no log.\"\n  isThisProcessOnly: Boolean!\n  \"How many are remembered.\"\n  count: Int!\n  \"The one that ended last first.\"\n  items: [CacheInvalidation!]!\n}\n\n\"An invalidation that took place.\"\ntype CacheInvalidation {\n  \"The same in the answers of all processes.\"\n  id: ID!\n  \"When it began. ISO 8601 in UTC.\"\n  at: String!\n  \"Milliseconds until the store had confirmed it, or failed to.\"\n  tookMs: Float!\n  \"What it did with values.\"\n  kind: CacheInvalidationKind!\n  \"\"\"\n  What asked for it: cache.invalidate, cache.invalidateTags, cache.clear, cache.mutate, @invalidates, entityTags, outbox,\n  one of the mutations cacheInvalidate, cacheInvalidateAll, cacheInvalidateTags and cacheClear,\n  or retry: an earlier one that the store had not confirmed or may have lost.\n  \"\"\"\n  via: String!\n  \"The mutation field, if @invalidates or entity tags asked for it.\"\n  mutation: String\n  \"The process that made it.\"\n  process: CacheProcessRef!\n  \"Whether the store has confirmed it. If not, it is repeated as a retry.\"\n  isConfirmed: Boolean!\n  \"Whether it concerned everything under the prefix.\"\n  isClear: Boolean!\n  \"The fields and loaders of which it concerned every entry.\"\n  coordinates: [String!]!\n  \"The entries: coordinate, colon, and the first 12 characters of the digest in the entry's name. At most 1,000.\"\n  keys: [String!]!\n  \"The first 12 characters of the digests of its tags. At most 1,000.\"\n  tags: [String!]!\n  \"How many entries and tags it concerned.\"\n  nameCount: Int!\n}\n\n\"What an invalidation did with values.\"\nenum CacheInvalidationKind {\n  \"Removed them.\"\n  HARD\n  \"Made them stale.\"\n  SOFT\n  \"Removed them when a write (cache.mutate) began, or when it ended.\"\n  WRITE\n}\n";
-export const INVALIDATION_SDL: string = "extend type Mutation {\n  \"\"\"\n  Invalidates one entry of a field or loader. Returns true when no request that starts afterwards can get the old\n  value. Denied unless the server's `allow` function returns true.\n  \"\"\"\n  cacheInvalidate(\n    \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n    coordinate: String!\n    \"The arguments of the field, such as {id: 7}. Defaults of the schema are applied.\"\n    args: CacheKeyPart\n    \"The properties of the parent object that the key needs, such as {id: 7}.\"\n    source: CacheKeyPart\n    \"The properties of the context that the key needs, such as {locale: \\\"de\\\"}.\"\n    context: CacheKeyPart\n    \"The id of a loader's entry, as the loader gets it: 7 and \\\"7\\\" are two ids. Required for loaders.\"\n    id: CacheKeyPart\n    \"The identity that owns the entry. Required for fields and loaders with scope PRIVATE.\"\n    private: ID\n    \"Whether the old value is served until it has been loaded again.\"\n    soft: Boolean! = false\n  ): Boolean!\n  \"Invalidates every entry of a field or loader, as `cacheInvalidate` does one.\"\n  cacheInvalidateAll(\n    \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n    coordinate: String!\n    \"Whether the old values are served until they have been loaded again.\"\n    soft: Boolean! = false\n  ): Boolean!\n  \"Invalidates every entry with one of these tags, as `cacheInvalidate` does one.\"\n  cacheInvalidateTags(\n    \"The tags, such as Movie:7.\"\n    tags: [String!]!\n    \"Whether the old values are served until they have been loaded again.\"\n    soft: Boolean! = false\n  ): Boolean!\n  \"Invalidates everything under the prefix of the cache, as `cacheInvalidate` does one entry.\"\n  cacheClear(\"Whether the old values are served until they have been loaded again.\" soft: Boolean! = false): Boolean!\n}\n\n\"A part of a key: an object or any other value, written as GraphQL or JSON.\"\nscalar CacheKeyPart\n";
+export const INSPECTION_SDL: string = "extend type Query {\n  \"The state of the cache. Denied unless the server's `allow` function returns true.\"\n  cacheInspection: CacheInspection!\n}\n\n\"The state of the cache: policies, states, times and counts. Never contains values or arguments.\"\ntype CacheInspection {\n  \"\"\"\n  The entry of one key as the store has it, and why it is not served. Does not count as a read and does not start a load.\n  Arguments that name no entry are an error, with its code in `extensions.code`; so are those of a field that is cached by\n  selection. Null only with an error.\n  \"\"\"\n  entry(\n    \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n    coordinate: String!\n    \"The arguments of the field. Defaults of the schema are applied.\"\n    args: CacheArguments\n    \"The properties of the parent object that the key needs, such as {id: 7}.\"\n    source: CacheArguments\n    \"The properties of the context that the key needs, such as {locale: \\\"de\\\"}.\"\n    context: CacheArguments\n    \"The id of a loader's entry, as the loader gets it: 7 and \\\"7\\\" are two ids. Required for loaders.\"\n    id: CacheId\n    \"The identity that owns the entry. Required for fields and loaders with scope PRIVATE.\"\n    private: ID\n  ): CacheEntry\n  \"The cached fields and the loaders of this process, with the policies in force. The fields come first, by name.\"\n  policies: [CacheFieldPolicy!]!\n  \"What was counted.\"\n  counts(\"The id of the process whose counts are wanted. Default: the sum of all processes.\" process: ID): CacheCounts!\n  \"This process, and then all others that have reported in the last minute, the last report first. At most 1,000.\"\n  processes: [CacheProcess!]!\n  \"Why the answer lacks the other processes, in words. Null if it does not.\"\n  missing: String\n  \"Invalidations and trouble that the processes have reported, the newest first: at most 100 of each process.\"\n  events(\n    \"How many to return at most.\"\n    first: Int! = 100\n    \"The field or loader that they concern. Default: all events.\"\n    coordinate: String\n  ): [CacheEvent!]!\n}\n\n\"An object of argument values, written as GraphQL or JSON.\"\nscalar CacheArguments\n\n\"The id of a loader's entry: a number, a string, or any other value, written as GraphQL or JSON.\"\nscalar CacheId\n\n\"One entry, as the store has it.\"\ntype CacheEntry {\n  \"The state of the entry.\"\n  state: CacheEntryState!\n  \"What a request for it gets now, by its policy.\"\n  use: CacheEntryUse!\n  \"Why its value is not served, or not as a fresh one: the reason that decides comes first. Empty if it is fresh.\"\n  reasons: [CacheEntryReason!]!\n  \"Whether its value is null or an empty list.\"\n  negative: Boolean!\n  \"Milliseconds since its load started. Null without a value.\"\n  ageMs: Float\n  \"Milliseconds until it becomes stale by its policy, zero or less if it is. Null without a value.\"\n  freshForMs: Float\n  \"Milliseconds until its value is not served any more, not even as a stale one. Null if there is no such time, or no value that can be served.\"\n  servableForMs: Float\n  \"Milliseconds that its load took. Null without a value.\"\n  loadMs: Float\n  \"Bytes of the stored value. Null without a value.\"\n  storedBytes: Int\n  \"Its tags: those that are known before its load, and then those that are derived from its value.\"\n  tags: [CacheEntryTag!]!\n  \"The lease on it, or null if no process holds one.\"\n  lease: CacheEntryLease\n  \"The variant in its name: see CacheFieldPolicy.variant.\"\n  variant: String!\n  \"The digest in its name, which events name as well.\"\n  digest: String!\n}\n\n\"The state of an entry.\"\nenum CacheEntryState {\n  \"There is no entry.\"\n  ABSENT\n  \"The first load is running.\"\n  PENDING\n  \"The entry holds a value.\"\n  VALUE\n  \"The last load failed. The next one starts after a short backoff.\"\n  FAILED\n  \"The last value could not be stored, or its load has skipped that. For a short time, callers load without a lease.\"\n  UNCACHEABLE\n}\n\n\"What a request for an entry gets.\"\nenum CacheEntryUse {\n  \"The stored value, which is fresh.\"\n  FRESH\n  \"The stored value, which is stale, while it is loaded again; with refresh: FOREGROUND, only while another request loads it.\"\n  STALE\n  \"A loaded value, and the stored one if the load fails.\"\n  STALE_IF_ERROR\n  \"A loaded value, or the result of a load that is running.\"\n  NONE\n}\n\n\"One reason why the value of an entry is not served, or not as a fresh one.\"\ntype CacheEntryReason {\n  \"The reason.\"\n  reason: CacheEntryReasonCode!\n  \"Since when, ISO 8601 in UTC, by the store's clock. Null if that is not known.\"\n  since: String\n  \"The tag that was invalidated, for TAG_INVALIDATED: its text, or its digest if it is derived from the value.\"\n  tag: String\n  \"Who has invalidated it, as long as the report of a process remembers it. Null for all other reasons.\"\n  invalidation: CacheEvent\n}\n\n\"Why the value of an entry is not served, or not as a fresh one.\"\nenum CacheEntryReasonCode {\n  \"It was invalidated by its key after its load began. An entry that is absent has mostly been removed by that.\"\n  KEY_INVALIDATED\n  \"One of its tags was invalidated after its load began.\"\n  TAG_INVALIDATED\n  \"Its field or loader was invalidated as a whole after its load began, or one of its entries by a release with other keys.\"\n  FIELD_INVALIDATED\n  \"Everything under the prefix was invalidated after its load began.\"\n  CLEARED\n  \"The store has lost its record of invalidations since its load began, or the record does not go back as far any more.\"\n  INVALIDATIONS_LOST\n  \"It was invalidated softly: by key, by a tag, or with its field, its loader or everything.\"\n  SOFTLY_INVALIDATED\n  \"A write to it, or to one of its tags, is in progress.\"\n  WRITE_IN_PROGRESS\n  \"The process that serves this query has invalidated it, and the store has not confirmed that yet.\"\n  UNCONFIRMED\n  \"Its maxAge is over, or the time for which its state lasts.\"\n  EXPIRED\n  \"Its last refresh failed.\"\n  REFRESH_FAILED\n  \"It is being loaded, or what was loaded is being stored, and there is no older value.\"\n  LOADING\n  \"Its last load failed. Readers share its error for `errorBackoffMs`, until the next load.\"\n  FAILED\n  \"Its last value could not be stored, or its load has skipped that.\"\n  UNCACHEABLE\n  \"The stored bytes cannot be read as a value of this key: another key of encryption, or damage.\"\n  UNREADABLE\n}\n\n\"One tag of an entry. Texts of tags are shown to callers whom `allow` admits, like everything here.\"\ntype CacheEntryTag {\n  \"Its text. Null if it is derived from the value, of which entries have digests only.\"\n  text: String\n  \"Its digest, as in CacheEvent.tags.\"\n  digest: String!\n  \"When it was last invalidated, ISO 8601 in UTC, by the store's clock. Null if that was not since the log of invalidations goes back.\"\n  invalidatedAt: String\n  \"Whether that made values stale rather than removed them.\"\n  isSoft: Boolean!\n}\n\n\"The lease on an entry: the right to load it.\"\ntype CacheEntryLease {\n  \"The id of the process that holds it, or that has handed the refresh to `refreshQueue`. Null if the store does not show it.\"\n  process: ID\n  \"Since when it is held, also by a process before this one whose lease ended. ISO 8601 in UTC. Null if the store does not show it.\"\n  since: String\n  \"Milliseconds until it ends unless it is renewed.\"\n  endsInMs: Float!\n  \"Whether a caller waits for the load. Stores without messages do not show it.\"\n  hasWaiters: Boolean!\n}\n\n\"The policy of one field or loader in the process that answers.\"\ntype CacheFieldPolicy {\n  \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n  coordinate: String!\n  \"What it is.\"\n  kind: CacheFieldKind!\n  \"The whole policy in force.\"\n  policy: CachePolicy!\n  \"\"\"\n  The variant of the entries: it changes with the shape of the values, version, key, tags and codec. Releases with\n  different variants do not share entries. Null for a loader whose type is not known yet.\n  \"\"\"\n  variant: String\n  \"\"\"\n  The mutation fields that invalidate entries of it by tag, with @invalidates or as they return entities: those whose tag\n  templates can yield a tag that one of its own can yield. Empty for loaders, which compute their tags.\n  \"\"\"\n  invalidatedBy: [String!]!\n}\n\n\"What is cached.\"\nenum CacheFieldKind {\n  \"A field with @cached.\"\n  FIELD\n  \"References to an entity type of Apollo Federation.\"\n  REFERENCE\n  \"A loader.\"\n  LOADER\n}\n\n\"\"\"\nThe policy of one field or loader, with the settings of its type and the defaults applied. Durations are in seconds.\n\"\"\"\ntype CachePolicy {\n  \"How long a value is fresh, in seconds.\"\n  maxAge: Float!\n  \"The longest maxAge that a load can set for its result, in seconds. Null: that of the policy.\"\n  maxAgeLimit: Float\n  \"How long after that a stale value is served while it is refreshed, in seconds.\"\n  staleWhileRevalidate: Float!\n  \"Who waits for a refresh: BACKGROUND, nobody, or FOREGROUND, the caller that loads.\"\n  refresh: String!\n  \"Whether values are kept, and served as stale ones, for ever.\"\n  neverExpires: Boolean!\n  \"How long a stale value is served if its load fails, in seconds.\"\n  staleIfError: Float!\n  \"How long null and empty lists are fresh, in seconds.\"\n  negativeMaxAge: Float!\n  \"The share of maxAge by which it is randomly shortened, from 0 to 1.\"\n  jitter: Float!\n  \"How eagerly values are refreshed before they are stale. 0: never.\"\n  earlyRefresh: Float!\n  \"Which callers share a value.\"\n  scope: CachedScope!\n  \"Whether readers share one frozen value.\"\n  readOnly: Boolean!\n  \"The parts of the key of a field. Null for loaders, whose key is the id.\"\n  key: [String!]\n  \"The tag templates of a field, those that follow from its types included. Null for loaders, which compute their tags.\"\n  tags: [String!]\n  \"The version that is set, if any.\"\n  version: String\n  \"Whether maxAge comes from a cache hint of the schema, which a hint of a load can shorten.\"\n  followsHints: Boolean!\n}\n\n\"What was counted, in all processes or in one.\"\ntype CacheCounts {\n  \"The start of the process that runs longest. ISO 8601 in UTC.\"\n  since: String!\n  \"How many processes are in it.\"\n  processes: Int!\n  \"The sum of all fields and loaders.\"\n  total: CacheCountSeries!\n  \"The counts of each field and loader that has some, by name.\"\n  fields: [CacheCountSeries!]!\n}\n\n\"Counts since the start, and by minute.\"\ntype CacheCountSeries {\n  \"The coordinate of the field, or the name of the loader. Null for the sum.\"\n  coordinate: String\n  \"Since the processes started.\"\n  sinceStart: CacheCount!\n  \"The last ten minutes of the clock that have counts, the oldest first. The last one is not over.\"\n  minutes: [CacheMinute!]!\n}\n\n\"What was counted in one minute.\"\ntype CacheMinute {\n  \"The beginning of the minute, ISO 8601 in UTC.\"\n  at: String!\n  \"The counts.\"\n  count: CacheCount!\n}\n\n\"Counts of reads by outcome. Every read has exactly one outcome: hit, stale, staleIfError, loaded, coalesced or bypassed.\"\ntype CacheCount {\n  \"All reads.\"\n  reads: Float!\n  \"Reads served from a fresh entry.\"\n  hit: Float!\n  \"Reads served from a stale entry while a refresh ran.\"\n  stale: Float!\n  \"Reads served from a stale entry because the load failed.\"\n  staleIfError: Float!\n  \"Reads that loaded the value themselves.\"\n  loaded: Float!\n  \"Reads that shared a load started by another read, in this process or another.\"\n  coalesced: Float!\n  \"Reads that bypassed the cache.\"\n  bypassed: Float!\n  \"Those of them that were meant to: on request, by the mode of the process, or with maxAge 0.\"\n  bypassedOnPurpose: Float!\n  \"Why reads bypassed the cache, most frequent reason first.\"\n  bypasses: [CacheBypass!]!\n  \"The share of the reads that were hits, stale or coalesced, of all that were not bypassed on purpose, from 0 to 1. Null if there were none.\"\n  servedWithoutLoad: Float\n  \"Loads started, including refreshes.\"\n  loads: Float!\n  \"Loads that refresh a stored value in the background.\"\n  refreshes: Float!\n  \"Loads that failed.\"\n  failedLoads: Float!\n  \"Loaded values that were not stored because their key was invalidated during the load, or because the store did not take them.\"\n  refusedStores: Float!\n  \"How long the loads took that ended with a value, in milliseconds.\"\n  loadMs: CacheDurations!\n}\n\n\"Durations, of which the percentiles are known to within 9.1 %, or an eighth of a millisecond for the shortest. Null if there are none.\"\ntype CacheDurations {\n  \"The number of durations.\"\n  count: Float!\n  \"The mean, in milliseconds. It is exact.\"\n  meanMs: Float\n  \"The duration that half of them do not exceed, in milliseconds.\"\n  p50Ms: Float\n  \"The duration that 90 % of them do not exceed, in milliseconds.\"\n  p90Ms: Float\n  \"The duration that 99 % of them do not exceed, in milliseconds.\"\n  p99Ms: Float\n}\n\n\"The number of reads that bypassed the cache for one reason.\"\ntype CacheBypass {\n  \"The reason.\"\n  reason: CacheBypassReason!\n  \"The number of reads.\"\n  reads: Float!\n}\n\n\"Why a read bypassed the cache.\"\nenum CacheBypassReason {\n  \"A part of the key is missing in the parent object or the context, or cannot be part of a key.\"\n  KEY_UNUSABLE\n  \"The field is PRIVATE and the caller has no identity.\"\n  NO_IDENTITY\n  \"The last value could not be stored, or its load has skipped that. For a short time, callers load without a lease.\"\n  UNCACHEABLE\n  \"A write to the key is in progress.\"\n  WRITE_IN_PROGRESS\n  \"The store failed or timed out.\"\n  STORE_UNAVAILABLE\n  \"The load of another caller did not end within the maximum wait.\"\n  WAIT_TIMEOUT\n  \"The load requested its own key, or a key whose load waits for it.\"\n  NESTED\n  \"The `exists` guard of the field or loader excluded the id, so the value is null and nothing was loaded.\"\n  DOES_NOT_EXIST\n  \"The request was marked to bypass the cache, or maxAge is 0.\"\n  REQUESTED\n  \"The mode of the field, the loader or everything is off.\"\n  MODE_OFF\n  \"The entry under this key was built from a different input.\"\n  KEY_COLLISION\n  \"The caller's request was aborted before there was a value. Nothing was loaded for it.\"\n  ABORTED\n  \"The cache is closed.\"\n  CLOSED\n}\n\n\"A process that uses the cache. Each cache object counts as one.\"\ntype CacheProcess {\n  \"A random id.\"\n  id: ID!\n  \"Whether it answers this query.\"\n  isThis: Boolean!\n  \"The name of its host.\"\n  host: String!\n  \"The id of the process on its host.\"\n  pid: Int!\n  \"The version of graphql-cached.\"\n  version: String!\n  \"The version of Node.js.\"\n  nodeVersion: String!\n  \"When its cache was created, ISO 8601 in UTC.\"\n  startedAt: String!\n  \"When it last reported, ISO 8601 in UTC; now for the process that answers.\"\n  reportedAt: String!\n  \"Whether its counts and events are known. False for a few seconds after nobody has inspected for a while.\"\n  isComplete: Boolean!\n}\n\n\"An invalidation, or trouble that a process has reported. Contains no arguments, identities or values, and no texts of errors.\"\ntype CacheEvent {\n  \"The id of the process that has reported it.\"\n  process: ID!\n  \"The name of the event, such as invalidation.finished, value.refused or store.failed.\"\n  name: String!\n  \"When it was last reported, ISO 8601 in UTC.\"\n  at: String!\n  \"How often it was reported. Equal events of one field, loader or node are one, except for invalidations.\"\n  count: Float!\n  \"The fields and loaders that it concerns: those of an invalidation by key or as a whole, or the one of any other event.\"\n  coordinates: [String!]!\n  \"The digest of the key that it last concerned. Null for invalidations.\"\n  digest: String\n  \"The node of the store. Empty if the store is one node.\"\n  node: String\n  \"The operation of the store, the reason of the bypass, or the property of the context.\"\n  detail: String\n  \"The code of the error, if it is written like a constant, else the name of its class.\"\n  error: String\n  \"What was invalidated. Null for all other events.\"\n  invalidation: CacheInvalidation\n}\n\n\"An invalidation that took place.\"\ntype CacheInvalidation {\n  \"What it did with values.\"\n  kind: CacheInvalidationKind!\n  \"\"\"\n  What asked for it: cache.invalidate, cache.invalidateTags, cache.clear, cache.mutate, @invalidates, entityTags, outbox,\n  or retry: an earlier one that the store had not confirmed or may have lost.\n  \"\"\"\n  via: String!\n  \"The mutation field, if @invalidates or entity tags asked for it.\"\n  mutation: String\n  \"Milliseconds until the store had confirmed it, or failed to.\"\n  tookMs: Float!\n  \"Whether the store has confirmed it. If not, it is repeated as a retry.\"\n  isConfirmed: Boolean!\n  \"Whether it concerned everything under the prefix.\"\n  isClear: Boolean!\n  \"The digests of its tags, and of what else it concerned, as CacheEntryTag.digest has them. At most 100.\"\n  tags: [String!]!\n  \"How many tags it concerned.\"\n  tagCount: Int!\n  \"How many entries it concerned that were named one by one.\"\n  entryCount: Int!\n}\n\n\"What an invalidation did with values.\"\nenum CacheInvalidationKind {\n  \"Removed them.\"\n  HARD\n  \"Made them stale.\"\n  SOFT\n}\n";

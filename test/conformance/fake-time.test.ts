@@ -27,7 +27,7 @@ const stores: Record<string, TestedStore> = {
     },
   },
   "the Redis store": {
-    lacks: { wakes: "the fake client receives no messages" },
+    lacks: { wakes: "the fake client receives no messages", reports: "they expire on the time of the server" },
     make: async () => {
       const clock = new FakeClock();
       const fakeTimeClient = new FakeTimeRedis(client, clock);

@@ -10,7 +10,7 @@ import {
 import { describe, expect, it } from "vitest";
 import { ROOT, read } from "./source.js";
 
-const documents = ["cached", "inspection", "invalidation"].map((name) => parse(read(`schema/${name}.graphql`)));
+const documents = ["cached", "inspection"].map((name) => parse(read(`schema/${name}.graphql`)));
 type Described = ASTNode & {
   readonly name: { readonly value: string };
   readonly description?: { readonly value: string } | undefined;

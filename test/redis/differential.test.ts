@@ -16,7 +16,6 @@ const TIMES = { leaseMs: 3_000, graceMs: 6_000, patienceMs: 1_000_000 };
 /** No schedule passes more. */
 const MAX_PASSED_MS = 49_000;
 /** Few parts, and longer than a schedule. */
-const HISTORY_LIMITS = { maxBytes: 1_000, keepMs: 60_000 };
 
 /**
  * One step of a schedule. The numbers select the key, or one of the leases granted so far.
@@ -36,7 +35,7 @@ const OPERATIONS = [
     "remove",
     "softInvalidate",
   ],
-  ...["appendClock", "appendClock", "appendClock", "appendHistory"],
+  ...["appendClock", "appendClock", "appendClock"],
   ...["advanceClock", "advanceClock", "advanceClock", "again", "again", "again"],
 ];
 const steps = fc.tuple(fc.constantFrom(...OPERATIONS), fc.nat(63), fc.nat(63));
@@ -104,14 +103,11 @@ class Player {
   readonly #origins: ClockOrigin[] = [];
   /** The calls that may be carried out again. */
   readonly #calls: { readonly run: () => unknown; readonly sent: Sent }[] = [];
-  readonly #clock: FakeClock;
-  #appendedAt: number | undefined;
   readonly #client: FakeTimeRedis | undefined;
 
   /** With `client`, the store is on Redis, and its script calls are carried out again literally. */
-  constructor(store: Store, clock: FakeClock, client?: FakeTimeRedis) {
+  constructor(store: Store, client?: FakeTimeRedis) {
     this.#store = store;
-    this.#clock = clock;
     this.#client = client;
   }
 
@@ -156,10 +152,8 @@ class Player {
         return () => store.remove([key]);
       case "softInvalidate":
         return () => store.softInvalidate([key]);
-      case "appendClock":
-        return this.#appendClock(which, other);
       default:
-        return () => this.#appendHistory(`part ${which} `.padEnd(20 * (other % 20), "x"));
+        return this.#appendClock(which, other);
     }
   }
 
@@ -181,17 +175,6 @@ class Player {
   /** Returns the number of a position: how late it is exactly depends on the store. */
   #at(position: number | undefined): string {
     return position === undefined || position === 0 ? "none" : this.#positions.of(String(position));
-  }
-
-  /** Returns the history without the time at which it began, which a store may know or not. */
-  async #appendHistory(text: string): Promise<unknown> {
-    await this.#store.appendHistory?.(Buffer.from(text), HISTORY_LIMITS);
-    this.#appendedAt ??= this.#clock.now();
-    const history = await this.#store.readHistory?.();
-    return {
-      since: Math.max(this.#appendedAt, history?.since ?? 0),
-      parts: history?.parts.map(({ at, content }) => [at, Buffer.from(content).toString()]),
-    };
   }
 
   /** Returns everything that a reader can see now. */
@@ -297,8 +280,8 @@ describe("the memory store and the Redis scripts", () => {
           store.open({ wakeChannel: "wake", invalidationLog: "log", clock: "clock" }, () => undefined),
         );
         const startedAt = clock.now();
-        const memory = new Player(stores[0] as Store, clock);
-        const redis = new Player(stores[1] as Store, clock, fakeTimeClient);
+        const memory = new Player(stores[0] as Store);
+        const redis = new Player(stores[1] as Store, fakeTimeClient);
         expect(redis.noteHead(await (stores[1] as Store).appendClock([]))).toEqual(
           memory.noteHead(await (stores[0] as Store).appendClock([])),
         );

@@ -18,14 +18,14 @@ export type CountingCommand =
   | { readonly do: "inspect"; readonly selection: string }
   | { readonly do: "close" };
 
-const { PORTS = "", PREFIX = "", REPORT_EVERY_MS, REPORT } = process.env;
+const { PORTS = "", PREFIX = "", REPORT } = process.env;
 const addresses = PORTS.split(",").map((port) => ({ host: "127.0.0.1", port: Number(port) }));
 const client = addresses.length === 1 ? new Redis(addresses[0] ?? {}) : new Cluster(addresses);
 const cache = createCache({
   store: redisStore({ client }),
   prefix: PREFIX,
   defaults: { jitter: 0, earlyRefresh: 0 },
-  inspection: { reportEveryMs: Number(REPORT_EVERY_MS), ...(REPORT === undefined ? {} : { report: true }) },
+  ...(REPORT === undefined ? {} : { inspection: { report: true } }),
   storage: { storeTimeoutMs: 1_000 },
   logger: { info: () => undefined, warn: () => undefined },
 });

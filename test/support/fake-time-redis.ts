@@ -2,22 +2,14 @@ import type { FakeClock } from "@graphql-cached/testing";
 import type { Redis } from "ioredis";
 import { acquire } from "../../src/stores/redis/scripts/acquire.js";
 import { appendClock } from "../../src/stores/redis/scripts/append-clock.js";
-import { appendHistory } from "../../src/stores/redis/scripts/append-history.js";
-import { askProcesses } from "../../src/stores/redis/scripts/ask-processes.js";
-import { listReports } from "../../src/stores/redis/scripts/list-reports.js";
 import { raiseClock } from "../../src/stores/redis/scripts/raise-clock.js";
 import { release } from "../../src/stores/redis/scripts/release.js";
 import { remove } from "../../src/stores/redis/scripts/remove.js";
 import { renew } from "../../src/stores/redis/scripts/renew.js";
 import { softInvalidate } from "../../src/stores/redis/scripts/soft-invalidate.js";
 import { storeValues } from "../../src/stores/redis/scripts/store-values.js";
-import { writeReport } from "../../src/stores/redis/scripts/write-report.js";
 
-const SCRIPTS = [
-  ...[acquire, storeValues, renew, release, remove, softInvalidate],
-  ...[appendClock, raiseClock],
-  ...[writeReport, listReports, askProcesses, appendHistory],
-];
+const SCRIPTS = [...[acquire, storeValues, renew, release, remove, softInvalidate], ...[appendClock, raiseClock]];
 const TIME = "redis.call('TIME')";
 
 type Argument = string | Buffer | number;

@@ -72,6 +72,6 @@ export async function inspectedServer(redis: Address, prefix: string) {
     if (errors?.[0] !== undefined) throw errors[0];
     await settle();
   };
-  const url = await serve(inspectorHandler({ cache, allow: () => true, allowInvalidation: () => true }));
+  const url = await serve(inspectorHandler({ cache, allow: () => true }));
   return { cache, ask, url };
 }

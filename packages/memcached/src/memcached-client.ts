@@ -1,5 +1,3 @@
-import type { StoreReport } from "graphql-cached/store";
-
 /**
  * The part of a client's interface that the store uses. `MemcacheClient` of memcache-client 1.x has
  * it; nothing is imported from that package. Each client connects to one server.
@@ -39,23 +37,6 @@ export function readItems(reply: unknown): ReadonlyMap<string, StoredItem> {
     items.set(key, { bytes, casUniq: item.casUniq });
   }
   return items;
-}
-
-export function readReport(reply: unknown): StoreReport {
-  const stats = new Map(statsOf(reply));
-  const numberOf = (name: string): number | undefined => {
-    const value = Number(stats.get(name) ?? Number.NaN);
-    return Number.isFinite(value) ? value : undefined;
-  };
-  const version = stats.get("version");
-  return {
-    version: version && `memcached ${version}`,
-    entries: numberOf("curr_items"),
-    usedBytes: numberOf("bytes"),
-    maxBytes: numberOf("limit_maxbytes"),
-    evictionPolicy: "lru",
-    evictions: numberOf("evictions"),
-  };
 }
 
 const statsOf = (reply: unknown): readonly (readonly [string, string])[] =>

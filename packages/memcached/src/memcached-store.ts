@@ -15,6 +15,7 @@ import {
   laterHead,
   newTokens,
   type Random,
+  REPORTS_WANTED_MS,
   type Reading,
   type Release,
   readHead,
@@ -28,7 +29,7 @@ import {
   throwIfAnyFailed,
   transitions,
 } from "graphql-cached/store";
-import { headOf, storedEntryOf, writeContent } from "./content.js";
+import { type Content, headOf, storedEntryOf, writeContent } from "./content.js";
 import { hasSeveralServers, type MemcachedClient } from "./memcached-client.js";
 import { type Change, keep, put, Server, type ServerTime } from "./server.js";
 import { MemcachedClock, Servers } from "./servers.js";
@@ -125,6 +126,7 @@ function invalid(where: string, expected: string, got: string, remedy: string): 
 
 function storeOn(servers: Servers, clock: Clock, maxEntryBytes: number): Store {
   const invalidations = new MemcachedClock(servers);
+  let reportsName = "";
   let opened: string | undefined;
 
   const isTooLarge = (stored: StoredEntry): boolean => writeContent({ kind: "entry", stored }).length > maxEntryBytes;
@@ -143,12 +145,22 @@ function storeOn(servers: Servers, clock: Clock, maxEntryBytes: number): Store {
     return results.map((result) => (result instanceof Error ? otherwise(result) : result));
   }
 
+  /** Replaces a report, or the index of reports, unless `decide` returns undefined. */
+  async function swapReport(
+    name: string,
+    decide: (time: ServerTime, held: Content) => { readonly dropAt: number; readonly content: Uint8Array } | undefined,
+  ): Promise<void> {
+    const results = await servers.change<void>([name], (_, held, time) => {
+      const report = decide(time, held);
+      return report === undefined ? keep(undefined) : put({ kind: "report", ...report }, undefined);
+    });
+    throwIfAnyFailed(results);
+  }
+
   return {
     name: "memcached",
     nodeOf: servers.isOne ? undefined : (name) => servers.idOf(name),
-    nodes: servers.isOne ? undefined : () => servers.ids,
     clockNode: servers.isOne ? undefined : () => servers.idOf(invalidations.logName),
-    inspect: (node) => servers.inspect(node),
     async read(keys) {
       let head: Buffer | undefined;
       // Without keys, one server is asked.
@@ -236,9 +248,36 @@ function storeOn(servers: Servers, clock: Clock, maxEntryBytes: number): Store {
         await servers.change(keys, (_, content) => changeOf(decisions.softInvalidate(storedEntryOf(content)))),
       );
     },
+    async writeReport(process, report, ttlMs) {
+      let isWanted = false;
+      await swapReport(`${reportsName}:${process}`, ({ now }) => ({ dropAt: now + ttlMs, content: report }));
+      await swapReport(reportsName, ({ now }, held) => {
+        const { wantedUntil, processes } = readIndex(held);
+        isWanted = now < wantedUntil;
+        // Written anew only from time to time: all processes share it.
+        const [, knownUntil = 0] = processes.find(([known]) => known === process) ?? [];
+        if (knownUntil > now + ttlMs / 2) return undefined;
+        const others = processes.filter(([known, dropAt]) => known !== process && dropAt > now);
+        return indexOf(now, { wantedUntil, processes: [...others.slice(1 - MAX_REPORTS), [process, now + ttlMs]] });
+      });
+      return isWanted;
+    },
+    async readReports() {
+      let index = NO_REPORTS;
+      await swapReport(reportsName, ({ now }, held) => {
+        index = readIndex(held);
+        return index.wantedUntil > now + REPORTS_WANTED_MS / 2
+          ? undefined
+          : indexOf(now, { ...index, wantedUntil: now + REPORTS_WANTED_MS });
+      });
+      const names = index.processes.map(([process]) => `${reportsName}:${process}`);
+      const found = await servers.forEachServer(names, async (server, own) => (await server.read(own)).contents);
+      return found.flatMap((report) => (report instanceof Error || report?.kind !== "report" ? [] : [report.content]));
+    },
     open(names) {
       checkPrefix(opened, names.clock, "memcachedStore");
       opened = names.clock;
+      reportsName = `${names.invalidationLog}:reports`;
       invalidations.open(names.clock);
       return () => undefined;
     },
@@ -253,3 +292,32 @@ const changeOf = <Result>({ result, change }: Decision<Result>): Change<Result> 
 
 /** Extends leases by the uncertainty of this process's time, so that one that knows it better does not see them end early. */
 const withSlack = (times: LeaseTimes, slackMs: number): LeaseTimes => ({ ...times, leaseMs: times.leaseMs + slackMs });
+
+/** The most processes whose reports are listed. */
+const MAX_REPORTS = 1_000;
+
+/** Until when reports are wanted, and which processes have left one, and until when. */
+interface ReportIndex {
+  readonly wantedUntil: number;
+  readonly processes: readonly (readonly [process: string, dropAt: number])[];
+}
+
+const NO_REPORTS: ReportIndex = { wantedUntil: 0, processes: [] };
+
+function readIndex(held: Content): ReportIndex {
+  try {
+    const { wantedUntil, processes } = JSON.parse(
+      held?.kind === "report" ? Buffer.from(held.content).toString() : "",
+    ) as ReportIndex;
+    const isValid = ([process, dropAt]: ReportIndex["processes"][number]): boolean =>
+      typeof process === "string" && typeof dropAt === "number";
+    return { wantedUntil: Number(wantedUntil), processes: processes.filter(isValid) };
+  } catch {
+    return NO_REPORTS;
+  }
+}
+
+const indexOf = (now: number, index: ReportIndex): { readonly dropAt: number; readonly content: Uint8Array } => ({
+  dropAt: Math.max(now + REPORTS_WANTED_MS, ...index.processes.map(([, dropAt]) => dropAt)),
+  content: Buffer.from(JSON.stringify(index)),
+});

@@ -1,21 +1,7 @@
 import { hash } from "node:crypto";
-import {
-  asError,
-  type Clock,
-  learnOffset,
-  type Random,
-  type ServerOffset,
-  type StoreReport,
-} from "graphql-cached/store";
+import { asError, type Clock, learnOffset, type Random, type ServerOffset } from "graphql-cached/store";
 import { type Content, dropAtOf, type KnownContent, RESERVATION, readContent, writeContent } from "./content.js";
-import {
-  isLostRace,
-  type MemcachedClient,
-  readItems,
-  readReport,
-  readServerSeconds,
-  type StoredItem,
-} from "./memcached-client.js";
+import { isLostRace, type MemcachedClient, readItems, readServerSeconds, type StoredItem } from "./memcached-client.js";
 
 /** One memcached server. Every change is a read, a decision, and a write that is refused if the item changed in between. */
 export class Server {
@@ -89,10 +75,6 @@ export class Server {
       for (const index of remaining) results[index] = asError(error);
     }
     return results;
-  }
-
-  async inspect(): Promise<StoreReport> {
-    return readReport(await this.#client.cmd("stats"));
   }
 
   async #fetch(names: readonly string[]): Promise<readonly (StoredItem | undefined)[]> {

@@ -7,7 +7,6 @@ import {
   type CopiedClock,
   groupBy,
   laterHead,
-  type StoreReport,
   throwIfAnyFailed,
 } from "graphql-cached/store";
 import { type Content, headOf } from "./content.js";
@@ -30,11 +29,6 @@ export class Servers {
 
   get ids(): readonly string[] {
     return [...this.#servers.keys()];
-  }
-
-  inspect(id: string): Promise<StoreReport> {
-    const server = this.isOne ? this.#servers.values().next().value : this.#servers.get(id);
-    return (server as Server).inspect();
   }
 
   /** Returns a name for each server that begins with `name` and belongs to that server. */

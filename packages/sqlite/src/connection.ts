@@ -109,18 +109,12 @@ const SCHEMA = `
   CREATE TABLE IF NOT EXISTS clock_log (name TEXT NOT NULL, part INTEGER NOT NULL, bytes BLOB NOT NULL, PRIMARY KEY (name, part));
   CREATE TABLE IF NOT EXISTS entries_1 (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, drop_at REAL NOT NULL, bytes BLOB NOT NULL);
   CREATE INDEX IF NOT EXISTS entries_1_by_end ON entries_1 (drop_at);
-  CREATE TABLE IF NOT EXISTS history_1 (
-    id INTEGER PRIMARY KEY, name TEXT NOT NULL, at REAL NOT NULL, total INTEGER NOT NULL, content BLOB NOT NULL);
-  CREATE INDEX IF NOT EXISTS history_1_by_name ON history_1 (name, id);
-  CREATE TABLE IF NOT EXISTS processes_1 (
-    name TEXT NOT NULL, process TEXT NOT NULL, reported_at REAL NOT NULL, PRIMARY KEY (name, process)) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS reports_1 (
-    name TEXT NOT NULL, process TEXT NOT NULL, part TEXT NOT NULL, sequence INTEGER NOT NULL, drop_at REAL NOT NULL, bytes BLOB NOT NULL,
-    PRIMARY KEY (name, process, part));
+    name TEXT NOT NULL, process TEXT NOT NULL, drop_at REAL NOT NULL, bytes BLOB NOT NULL, PRIMARY KEY (name, process));
 `;
-const TABLES = 6;
+const TABLES = 4;
 const COUNT_TABLES =
-  "SELECT count(*) AS count FROM sqlite_schema WHERE name IN ('names', 'clock_log', 'entries_1', 'history_1', 'processes_1', 'reports_1')";
+  "SELECT count(*) AS count FROM sqlite_schema WHERE name IN ('names', 'clock_log', 'entries_1', 'reports_1')";
 
 /** A file that is no database of this store, although its pointer says so. */
 class NoStore extends Error {

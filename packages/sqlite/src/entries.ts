@@ -1,12 +1,4 @@
-import {
-  appendToClock,
-  HISTORY_OVERHEAD_BYTES,
-  type History,
-  type HistoryLimits,
-  readStoredEntry,
-  type StoredEntry,
-  writeStoredEntry,
-} from "graphql-cached/store";
+import { appendToClock, readStoredEntry, type StoredEntry, writeStoredEntry } from "graphql-cached/store";
 import { bufferOf, type Connection, type Work } from "./connection.js";
 
 /** A transaction that has written this many entries deletes up to twice as many and these that have expired. */
@@ -82,9 +74,6 @@ export function usedBytes(db: Connection): number {
   return (pages - free) * (db.get<{ page_size: number }>("PRAGMA page_size")?.page_size ?? 0);
 }
 
-export const countEntries = (db: Connection): number =>
-  db.get<{ count: number }>("SELECT count(*) AS count FROM entries_1")?.count ?? 0;
-
 /** Returns what is kept under a name besides entries and reports: the head of a clock, the settings, or an instant. Undefined if there is nothing. */
 export function readContent(db: Connection, name: string): Buffer | undefined {
   const row = db.get<{ readonly content: Uint8Array }>("SELECT content FROM names WHERE name = ?", name);
@@ -142,38 +131,3 @@ function writeLog(db: Connection, name: string, before: Buffer, after: Buffer): 
   }
   if (before.length > after.length) db.run("DELETE FROM clock_log WHERE name = ? AND part >= ?", name, parts);
 }
-
-/** Appends a part to the history of `name`, and deletes the oldest ones beyond `limits`. `total`: the size of a part and of all before it. */
-export function appendHistory({ db, now }: Work, name: string, content: Uint8Array, limits: HistoryLimits): void {
-  const { last = 0 } = db.get<{ last?: number }>(LAST_TOTAL, name) ?? {};
-  const total = last + content.byteLength + HISTORY_OVERHEAD_BYTES;
-  db.run("INSERT INTO history_1 (name, at, total, content) VALUES (?, ?, ?, ?)", name, now, total, content);
-  if (readInstant(db, sinceOf(name)) === 0) writeInstant(db, sinceOf(name), now);
-  const beginsAt = total - limits.maxBytes;
-  const oldest = now - limits.keepMs;
-  const kept = db.get<{ id: number }>(FIRST_KEPT, name, oldest, HISTORY_OVERHEAD_BYTES, beginsAt);
-  const dropped = db.get<{ id: number; at: number }>(LAST_BEFORE, name, kept?.id ?? Number.MAX_SAFE_INTEGER);
-  if (dropped === undefined) return;
-  db.run("DELETE FROM history_1 WHERE name = ? AND id <= ?", name, dropped.id);
-  writeInstant(db, sinceOf(name), Math.max(readInstant(db, sinceOf(name)), dropped.at));
-}
-
-const LAST_TOTAL = "SELECT total AS last FROM history_1 WHERE name = ? ORDER BY id DESC LIMIT 1";
-/** Hardly ever more than the oldest row is looked at. */
-const FIRST_KEPT = `SELECT id FROM history_1
-  WHERE name = ? AND at >= ? AND total - length(content) - ? >= ? ORDER BY id LIMIT 1`;
-/** The latest time is not that of the last, if the time of day was set back. */
-const LAST_BEFORE = "SELECT max(id) AS id, max(at) AS at FROM history_1 WHERE name = ? AND id < ? GROUP BY name";
-
-export function readHistory({ db, now }: Work, name: string): History {
-  const sql = "SELECT at, content FROM history_1 WHERE name = ? ORDER BY id";
-  const rows = db.all<{ readonly at: number; readonly content: Uint8Array }>(sql, name);
-  const since = readInstant(db, sinceOf(name));
-  return {
-    now,
-    since: since === 0 ? now : since,
-    parts: rows.map(({ at, content }) => ({ at, content: bufferOf(content) })),
-  };
-}
-
-const sinceOf = (name: string): string => `${name}:since`;

@@ -8,12 +8,9 @@ import {
   decisions,
   describeSetting,
   type Grant,
-  MAX_REPORTING,
   newTokens,
-  REPORTS_KEPT_MS,
-  type ReportStore,
+  REPORTS_WANTED_MS,
   readHead,
-  replyAt,
   type Store,
   type StoredEntry,
   type StoreNames,
@@ -21,23 +18,19 @@ import {
   transitions,
 } from "graphql-cached/store";
 import { AwaitedLoads } from "./awaited-loads.js";
-import { bufferOf, failureOf, findDatabase, type OpenDatabase, type Work } from "./connection.js";
+import { failureOf, findDatabase, type OpenDatabase, type Work } from "./connection.js";
 import { DatabaseFile, ForeignFile, readPointer } from "./database-file.js";
 import {
   appendClock,
-  appendHistory,
-  countEntries,
   findEntry,
   knownEntry,
   makeRoom,
   putEntry,
   readContent,
-  readHistory,
   readInstant,
   readLogFrom,
   removeEntry,
   sizeOf,
-  usedBytes,
   writeInstant,
 } from "./entries.js";
 import { Transactions } from "./transactions.js";
@@ -152,7 +145,6 @@ function storeIn(file: DatabaseFile, clock: Clock, maxBytes: number): Store {
 
   return {
     name: "sqlite",
-    reports: sqliteReports(transactions, logName),
     read: (keys) =>
       transactions.read((work) => ({
         readings: keys.map((key) => ({ kind: "read", entry: knownEntry(work, key), now: work.now })),
@@ -199,16 +191,19 @@ function storeIn(file: DatabaseFile, clock: Clock, maxBytes: number): Store {
       const items = keys.map((key) => ({ key }));
       await transitionsOf(items, decisions.softInvalidate);
     },
-    inspect: () =>
-      transactions.read(({ db }) => ({
-        version: `sqlite ${db.get<{ version: string }>("SELECT sqlite_version() AS version")?.version}`,
-        entries: countEntries(db),
-        usedBytes: usedBytes(db),
-        maxBytes,
-        evictionPolicy: "oldest",
-      })),
-    appendHistory: (content, limits) => transactions.write((work) => appendHistory(work, logName(), content, limits)),
-    readHistory: () => transactions.read((work) => readHistory(work, logName())),
+    writeReport: (process, report, ttlMs) =>
+      transactions.write(({ db, now }) => {
+        db.run("DELETE FROM reports_1 WHERE drop_at <= ?", now);
+        const sql = "INSERT OR REPLACE INTO reports_1 (name, process, drop_at, bytes) VALUES (?, ?, ?, ?)";
+        db.run(sql, logName(), process, now + ttlMs, report);
+        return now < readInstant(db, `${logName()}:wanted`);
+      }),
+    readReports: () =>
+      transactions.write(({ db, now }) => {
+        writeInstant(db, `${logName()}:wanted`, now + REPORTS_WANTED_MS);
+        const sql = "SELECT bytes FROM reports_1 WHERE name = ? AND drop_at > ?";
+        return db.all<{ readonly bytes: Uint8Array }>(sql, logName(), now).map(({ bytes }) => bytes);
+      }),
     isMissingRight: (error) => failureOf(error) === "forbidden",
     open(opened, wake) {
       checkPrefix(names?.clock, opened.clock, "sqliteStore");
@@ -226,64 +221,3 @@ function storeIn(file: DatabaseFile, clock: Clock, maxBytes: number): Store {
     },
   };
 }
-
-/** Keeps the reports of the processes of one prefix, whose `StoreNames.invalidationLog` is `prefixName()`. */
-export function sqliteReports(transactions: Transactions, prefixName: () => string): ReportStore {
-  const asked = (): string => `${prefixName()}:asked`;
-
-  function dropOld({ db, now }: Work): void {
-    const sql =
-      "DELETE FROM reports_1 WHERE rowid IN (SELECT rowid FROM reports_1 WHERE name = ? AND drop_at <= ? LIMIT ?)";
-    db.run(sql, prefixName(), now, EXPIRED);
-    db.run("DELETE FROM processes_1 WHERE name = ? AND reported_at <= ?", prefixName(), now - REPORTS_KEPT_MS);
-  }
-
-  return {
-    write: ({ process, sequence, parts }) =>
-      transactions.write((work) => {
-        const { db, now } = work;
-        const prefix = prefixName();
-        dropOld(work);
-        const known = db.get("SELECT 1 FROM processes_1 WHERE name = ? AND process = ?", prefix, process);
-        db.run(
-          "INSERT OR REPLACE INTO processes_1 (name, process, reported_at) VALUES (?, ?, ?)",
-          prefix,
-          process,
-          now,
-        );
-        const sql = `INSERT INTO reports_1 (name, process, part, sequence, drop_at, bytes) VALUES (?, ?, ?, ?, ?, ?)
-          ON CONFLICT (name, process, part) DO UPDATE
-          SET sequence = excluded.sequence, drop_at = excluded.drop_at, bytes = excluded.bytes WHERE sequence <= excluded.sequence`;
-        for (const { name, bytes, keepMs } of parts) db.run(sql, prefix, process, name, sequence, now + keepMs, bytes);
-        return { ...replyAt(now, readInstant(db, asked())), isFirst: known === undefined };
-      }),
-    list: () =>
-      transactions.read(({ db, now }) => {
-        const sql = `SELECT process AS id, reported_at AS reportedAt FROM processes_1
-          WHERE name = ? AND reported_at > ? ORDER BY reported_at DESC LIMIT ?`;
-        const processes = db.all<{ id: string; reportedAt: number }>(
-          sql,
-          prefixName(),
-          now - REPORTS_KEPT_MS,
-          MAX_REPORTING,
-        );
-        return {
-          ...replyAt(now, readInstant(db, asked())),
-          processes: processes.map(({ id, reportedAt }) => ({ id, reportedAt })),
-        };
-      }),
-    read: (wanted) =>
-      transactions.read(({ db, now }) => {
-        const sql = "SELECT bytes FROM reports_1 WHERE name = ? AND process = ? AND part = ? AND drop_at > ?";
-        return wanted.map(({ process, part }) => {
-          const row = db.get<{ readonly bytes: Uint8Array }>(sql, prefixName(), process, part, now);
-          return row && bufferOf(row.bytes);
-        });
-      }),
-    ask: (ms) =>
-      transactions.write(({ db, now }) => writeInstant(db, asked(), Math.max(readInstant(db, asked()), now + ms))),
-  };
-}
-
-/** A report deletes this many parts at most that have expired. */
-const EXPIRED = 100;

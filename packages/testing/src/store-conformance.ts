@@ -8,17 +8,13 @@ import {
   type ClockRecord,
   type Entry,
   type Grant,
-  HISTORY_OVERHEAD_BYTES,
-  type HistoryLimits,
   type LeaseTimes,
   LOG_HEAD_BYTES,
   type Release,
-  type ReportStore,
   readHead,
   readLog,
   readRecords,
   type Store,
-  type StoreReport,
   type StoreRequest,
   writeRecord,
 } from "graphql-cached/store";
@@ -35,10 +31,9 @@ export interface ConformanceSubject {
 
 /**
  * A feature that a store may lack. `wakes`: the store has messages; without them waiters poll. `reports`: it keeps
- * reports of processes; without it the inspection shows one process only. `history`: it keeps the history of
- * invalidations; without it each process knows its own.
+ * reports of processes; without it the inspection shows one process only.
  */
-export type StoreFeature = "wakes" | "reports" | "history";
+export type StoreFeature = "wakes" | "reports";
 
 /** One rule that every store must keep. */
 export interface ConformanceCase {
@@ -652,153 +647,41 @@ const wakeRules: Rules = {
   },
 };
 
-const inspectionRules: Rules = {
-  "reports the state of each node, if it has `inspect`, without names and values": async (t) => {
-    if (t.store.inspect === undefined) return;
-    await t.at("secret").acquireAndStore({ body: Buffer.from("secret") });
-    const nodes = t.store.nodes?.() ?? [""];
-    // Without its nodes, a store with several could not be asked.
-    strictEqual(t.store.nodeOf === undefined, t.store.nodes === undefined);
-    if (t.store.nodeOf !== undefined) ok(nodes.includes(t.store.nodeOf(t.key)));
-    const reports: StoreReport[] = [];
-    for (const node of nodes) {
-      const report = await t.store.inspect(node);
-      reports.push(report);
-      for (const [property, value] of Object.entries(report))
-        if (value !== undefined) strictEqual(typeof value, REPORT_TYPES[property as keyof StoreReport], property);
-      ok(!JSON.stringify(report).includes("secret"));
-    }
-    // The entry above is one of them.
-    if (reports.every(({ entries }) => entries !== undefined)) ok(reports.some(({ entries = 0 }) => entries > 0));
-  },
-};
-
-const textsAre = (parts: readonly { readonly text: string }[], expected: readonly string[]): void =>
-  deepStrictEqual(
-    parts.map(({ text }) => text),
-    expected,
-  );
-
-const historyRules: Rules = {
-  "returns what was appended to the history, oldest first, each with a time of its clock": async (t) => {
-    const { now: before, since } = await historyOf(t.store);
-    ok(since <= before);
-    for (const nth of [1, 2]) await appendTo(t.store, `${t.key} part ${nth}`);
-    const { now, parts } = await historyOf(t.store);
-    const own = parts.filter(({ text }) => text.startsWith(`${t.key} `));
-    textsAre(own, [`${t.key} part 1`, `${t.key} part 2`]);
-    for (const { at } of own) ok(at >= before && at <= now, `${at} is not between ${before} and ${now}`);
-  },
-  "forgets the oldest parts of a history that becomes too large, and says up to when": async (t) => {
-    const limits = { maxBytes: 3 * (1_000 + HISTORY_OVERHEAD_BYTES), keepMs: 60_000 };
-    const textOf = (nth: number): string => `${t.key} ${nth} `.padEnd(1_000, "x");
-    for (let nth = 0; nth < 10; nth++) await appendTo(t.store, textOf(nth), limits);
-    const { since, parts } = await historyOf(t.store);
-    textsAre(parts, [7, 8, 9].map(textOf));
-    ok(since <= (parts[0]?.at ?? 0));
-    await appendTo(t.store, "x", limits);
-    strictEqual((await historyOf(t.store)).since, parts[0]?.at);
-  },
-  "forgets the parts of a history that are too old, and says up to when": async (t) => {
-    await appendTo(t.store, `${t.key} old`);
-    const old = (await historyOf(t.store)).parts.at(-1);
-    await t.subject.elapse(1_500);
-    await appendTo(t.store, `${t.key} new`, { maxBytes: 100_000, keepMs: 1_000 });
-    const { since, parts } = await historyOf(t.store);
-    textsAre(parts, [`${t.key} new`]);
-    strictEqual(since, old?.at);
-  },
-};
-
 /** Returns the id of a process that no other case uses. */
-const processOf = (name: string, nth: number): string => `${name.replaceAll(/[^A-Za-z0-9]/g, "-")}-${nth}`;
+const processOf = (name: string, nth: number): string => `${name.replaceAll(/[^A-Za-z0-9]/g, "")}n${nth}`;
 
-function reportsOf({ store: { reports } }: TestedKey): ReportStore {
-  ok(reports !== undefined, "the store keeps no reports");
-  return reports;
-}
+const writeReport = ({ store }: TestedKey, process: string, text: string, ttlMs = 60_000): Promise<boolean> => {
+  ok(store.writeReport !== undefined, "the store keeps no reports");
+  return store.writeReport(process, Buffer.from(`${process} ${text}`), ttlMs);
+};
 
-const partOf = (name: string, text: string, keepMs = 60_000) => ({ name, bytes: Buffer.from(text), keepMs });
-
-async function textAt(tested: TestedKey, process: string, part: string): Promise<string | undefined> {
-  const [bytes] = await reportsOf(tested).read([{ process, part }]);
-  return bytes === undefined ? undefined : Buffer.from(bytes).toString();
+/** Checks what the reports of processes are whose ids begin with `process`, in any order. */
+async function reportsAre({ store }: TestedKey, process: string, expected: readonly string[]): Promise<void> {
+  const reports = (await store.readReports?.()) ?? [];
+  const texts = reports.map((report) => Buffer.from(report).toString()).filter((text) => text.startsWith(process));
+  deepStrictEqual(texts.sort(), [...expected].sort());
 }
 
 const reportRules: Rules = {
-  "keeps the parts of each process' report, and lists the processes with the time of their last report": async (t) => {
-    const reports = reportsOf(t);
+  "keeps the last report of each process": async (t) => {
     const [first, second] = [processOf(t.key, 1), processOf(t.key, 2)];
-    const report = { process: first, sequence: 1, parts: [partOf("a", "1"), partOf("b", "2")] };
-    strictEqual((await reports.write(report)).isFirst, true);
-    const { now, isFirst } = await reports.write(report);
-    strictEqual(isFirst, false);
-    await t.subject.elapse(20);
-    const later = await reports.write({ process: second, sequence: 1, parts: [partOf("a", "3")] });
-    ok(later.now > now);
-    const wanted = [first, second].flatMap((process) => ["a", "b"].map((part) => ({ process, part })));
-    const texts = (await reports.read(wanted)).map((bytes) => bytes && Buffer.from(bytes).toString());
-    deepStrictEqual(texts, ["1", "2", "3", undefined]);
-    const { processes } = await reports.list();
-    const own = processes.filter(({ id }) => id === first || id === second);
-    deepStrictEqual(own, [
-      { id: second, reportedAt: later.now },
-      { id: first, reportedAt: now },
-    ]);
+    await writeReport(t, first, "earlier");
+    await writeReport(t, second, "own");
+    await writeReport(t, first, "later");
+    await reportsAre(t, processOf(t.key, 0).slice(0, -1), [`${first} later`, `${second} own`]);
   },
-  "replaces a part of a report by a later one, and by none that is written again with an earlier sequence": async (
-    t,
-  ) => {
-    const reports = reportsOf(t);
-    const process = processOf(t.key, 1);
-    const earlier = { process, sequence: 1, parts: [partOf("a", "earlier")] };
-    await reports.write(earlier);
-    await reports.write({ process, sequence: 2, parts: [partOf("a", "later")] });
-    strictEqual(await textAt(t, process, "a"), "later");
-    await reports.write(earlier);
-    strictEqual(await textAt(t, process, "a"), "later");
+  "drops a report when its time is over, and no other": async (t) => {
+    const [first, second] = [processOf(t.key, 1), processOf(t.key, 2)];
+    await writeReport(t, first, "brief", 1_000);
+    await writeReport(t, second, "long");
+    await t.subject.elapse(1_500);
+    await reportsAre(t, processOf(t.key, 0).slice(0, -1), [`${second} long`]);
   },
-  "drops a part of a report when its time is over, and no other": async (t) => {
-    const process = processOf(t.key, 1);
-    const parts = [partOf("brief", "1", 30), partOf("long", "2")];
-    await reportsOf(t).write({ process, sequence: 1, parts });
-    await t.subject.elapse(60);
-    strictEqual(await textAt(t, process, "brief"), undefined);
-    strictEqual(await textAt(t, process, "long"), "2");
-  },
-  "tells every process that reports that more is asked for, and until when": async (t) => {
-    const reports = reportsOf(t);
-    await reports.ask(50_000);
-    await reports.ask(10_000);
-    // On a Cluster, they are on different nodes.
-    for (let nth = 0; nth < 8; nth++) {
-      const { now, askedUntilAt } = await reports.write({ process: processOf(t.key, nth), sequence: 1, parts: [] });
-      ok(askedUntilAt - now > 10_000 && askedUntilAt - now <= 51_000, String(askedUntilAt - now));
-    }
-    ok((await reports.list()).askedUntilAt > 0);
+  "tells every process that reports that somebody has read them": async (t) => {
+    await t.store.readReports?.();
+    for (const nth of [1, 2]) strictEqual(await writeReport(t, processOf(t.key, nth), ""), true);
   },
 };
-
-const REPORT_TYPES: { readonly [Name in keyof Required<StoreReport>]: "string" | "number" } = {
-  version: "string",
-  role: "string",
-  entries: "number",
-  usedBytes: "number",
-  maxBytes: "number",
-  evictionPolicy: "string",
-  evictions: "number",
-};
-
-function appendTo(store: Store, text: string, limits: HistoryLimits = { maxBytes: 100_000, keepMs: 60_000 }) {
-  ok(store.appendHistory);
-  return store.appendHistory(Buffer.from(text), limits);
-}
-
-async function historyOf(store: Store) {
-  ok(store.readHistory);
-  const { now, since, parts } = await store.readHistory();
-  return { now, since, parts: parts.map(({ at, content }) => ({ at, text: Buffer.from(content).toString() })) };
-}
 
 /**
  * The rules that every store must keep. Run each case with its own `name`, for example:
@@ -809,7 +692,5 @@ async function historyOf(store: Store) {
 export const storeConformance: readonly ConformanceCase[] = [
   ...[leaseRules, storeRules, releaseRules, clockRules, positionRules].flatMap((rules) => casesOf(rules)),
   ...casesOf(wakeRules, "wakes"),
-  ...casesOf(inspectionRules),
   ...casesOf(reportRules, "reports"),
-  ...casesOf(historyRules, "history"),
 ];

@@ -127,7 +127,6 @@ export class ContextRequests<Id, Value, Context> {
       changed: () => (this.readIdentity() === identity ? undefined : contextChanged(coordinate, "identity")),
       signals: () => parts.signals.of(coordinate, this.#context),
       onRead: observer && ((report) => observer.onRead(coordinate, report, undefined, key)),
-      onMiss: (entry, now) => observer?.onMiss?.({ key, policy, tags, entry, now }),
     };
   }
 

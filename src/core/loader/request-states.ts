@@ -2,10 +2,9 @@ import type { Execution } from "../base/graphql-version.js";
 import type { Key, Subject } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
 import type { ResponseHint } from "../store/body.js";
-import type { Entry } from "../store/entry.js";
 import type { NearKey } from "../tier/near/near-cache.js";
 import type { Reads } from "../tier/read/reads.js";
-import type { ReadReport, ReadRequest } from "../tier/request/request.js";
+import type { ReadReport } from "../tier/request/request.js";
 import type { InvalidationCount } from "../tier/shared/unconfirmed-invalidations.js";
 import { type ExecutionLimits, FieldLoader } from "./field-loader.js";
 
@@ -131,8 +130,6 @@ export interface Observer {
   onRead(coordinate: string, served: ReadReport, info: unknown, key?: Key): void;
   /** Receives the hint of a load that a field shares although it did not read the value itself. */
   onHint?(hint: ResponseHint, info: unknown): void;
-  /** Receives what `ReadRequest.onMiss` does. */
-  onMiss?(miss: Miss): void;
   /** Receives each execution of the request that reads cached fields, when it begins to. */
   onExecution?(execution: Readable): void;
   /** What is read is to be stored as a part of a larger entry, such as a response. */
@@ -157,13 +154,6 @@ export interface PartCollector {
 export interface Readable {
   /** Forgets it. Called when the execution has ended: graphql 16 can keep parts of it in memory for long. */
   clear(): void;
-}
-
-/** A read that has found nothing that can be served, or a stale value. */
-export interface Miss extends Pick<ReadRequest, "key" | "policy" | "tags"> {
-  readonly entry: Entry | undefined;
-  /** The store's time. */
-  readonly now: number;
 }
 
 class EveryCollector implements Observer, PartCollector {

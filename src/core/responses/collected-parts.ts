@@ -133,7 +133,6 @@ export function collecting(
       observer?.onRead(coordinate, report, info, key);
     },
     onHint: (hint, info) => observer?.onHint?.(hint, info),
-    onMiss: (miss) => observer?.onMiss?.(miss),
     onExecution: (execution) => observer?.onExecution?.(execution),
   };
 }

@@ -30,17 +30,16 @@ import {
   KEYS_PER_BUDGET,
   promised,
   StoreCalls,
-  unavailable,
 } from "./store-calls.js";
-import type { ConnectionFailure, StoreReport } from "./store-state.js";
+import type { ConnectionFailure } from "./store-state.js";
 
 /**
  * Wraps a store so that its failures become misses. An operation fails if it exceeds its time
  * budget, if the store rejects it, or if the breaker is open; an open breaker does not call the
  * store.
  *
- * `read`, `acquire`, `storeValues`, `renew` and `release` never reject. `inspect` rejects with
- * the error of the store, and `watchClock` and `reports` are those of the store. All other operations reject with
+ * `read`, `acquire`, `storeValues`, `renew` and `release` never reject. `watchClock` is that
+ * of the store. All other operations reject with
  * `CACHED_STORE_UNAVAILABLE`. Each node of the store has a breaker of its own, so that a
  * failing node affects only its own keys.
  */
@@ -48,10 +47,8 @@ export class FailOpenStore implements Store {
   readonly isShared: Store["isShared"];
   readonly nodeOf: Store["nodeOf"];
   readonly watchClock: Store["watchClock"];
-  /** Not limited here: no request waits for reports, and their failures say nothing about entries. */
-  readonly reports: Store["reports"];
-  readonly appendHistory: Store["appendHistory"];
-  readonly readHistory: Store["readHistory"];
+  readonly writeReport: Store["writeReport"];
+  readonly readReports: Store["readReports"];
   readonly #inner: Store;
   readonly #clock: Clock;
   readonly #calls: StoreCalls;
@@ -65,12 +62,10 @@ export class FailOpenStore implements Store {
     this.#inner = inner;
     this.isShared = inner.isShared;
     this.watchClock = inner.watchClock?.bind(inner);
-    this.reports = inner.reports;
-    const { appendHistory, readHistory } = inner;
-    this.appendHistory =
-      appendHistory &&
-      ((content, limits) => this.#calls.beside("appendHistory", () => appendHistory.call(inner, content, limits)));
-    this.readHistory = readHistory && (() => this.#calls.beside("readHistory", () => readHistory.call(inner)));
+    const { writeReport, readReports } = inner;
+    this.writeReport =
+      writeReport && ((...report) => this.#calls.beside("writeReport", () => writeReport.apply(inner, report)));
+    this.readReports = readReports && (() => this.#calls.beside("readReports", () => readReports.call(inner)));
     this.#clock = clock;
     this.#calls = new StoreCalls(inner, clock, channel, budgetMs);
     this.nodeOf = this.#calls.nodeOf;
@@ -246,13 +241,9 @@ export class FailOpenStore implements Store {
     };
   }
 
-  /** The ids of all nodes; of a store that does not say, those that were asked. A store that is one node has an empty id. */
-  nodes(): readonly string[] {
-    return ask(() => this.#inner.nodes?.()) ?? (this.nodeOf === undefined ? [""] : this.#calls.nodes);
-  }
-
+  /** Of the nodes that were asked. A store that is one node has an empty id. */
   health(): readonly NodeHealth[] {
-    return this.nodes().map((node) => this.#calls.stateOf(node).health());
+    return this.#calls.nodes.map((node) => this.#calls.stateOf(node).health());
   }
 
   get ownFailures(): readonly ConnectionFailure[] {
@@ -260,7 +251,7 @@ export class FailOpenStore implements Store {
   }
 
   get refusals(): readonly Refusal[] {
-    return this.nodes().flatMap((node) => this.#calls.stateOf(node).refusals());
+    return this.#calls.nodes.flatMap((node) => this.#calls.stateOf(node).refusals());
   }
 
   get lastConnectionError(): StoreFailure | undefined {
@@ -269,13 +260,9 @@ export class FailOpenStore implements Store {
 
   /**
    * Reads one of 64 names that no entry has on each node that has one, through its breaker and within a time budget. Never
-   * rejects. Returns one probe at least.
+   * rejects. Returns one probe at least, and one for each name whose node is not known.
    */
   probe(): Promise<readonly Probe[]> {
-    if (ask(() => this.#inner.nodes?.())?.length === 0) {
-      const error = unavailable("read", "the client does not know the nodes of the store yet");
-      return Promise.resolve([{ node: "", replyMs: undefined, error }]);
-    }
     const names = HASH_TAGS.map((tag) => `${this.#probedName}:{${tag}}`);
     const nodes = groupBy(names, (name) => this.nodeOf?.(name) ?? "");
     return Promise.all(
@@ -293,14 +280,6 @@ export class FailOpenStore implements Store {
         }
       }),
     );
-  }
-
-  /** Neither asks the breaker nor counts as an operation. Rejects if the store cannot say, or not within a time budget. */
-  inspect(node: string): Promise<StoreReport> {
-    const inspect = this.#inner.inspect?.bind(this.#inner);
-    if (inspect === undefined) return Promise.reject(new Error(`the ${this.name} store does not report its state`));
-    if (!this.nodes().includes(node)) return Promise.reject(new Error("this process does not know the node"));
-    return this.#calls.inTime("inspect", () => inspect(node));
   }
 
   async #everywhere(

@@ -36,23 +36,6 @@ export {
 export { type Entry, type EntryState, NO_EPOCH } from "./entry.js";
 export { readEntry, readStoredEntry, writeStoredEntry } from "./entry-layout.js";
 export { groupBy } from "./group-by.js";
-export type {
-  History,
-  HistoryLimits,
-  HistoryPart,
-  ProcessReport,
-  ReportingProcess,
-  ReportPart,
-  ReportReply,
-  ReportStore,
-  WriteReply,
-} from "./report-store.js";
-export {
-  HISTORY_OVERHEAD_BYTES,
-  MAX_REPORTING,
-  REPORTS_KEPT_MS,
-  replyAt,
-} from "./report-store.js";
 export { learnOffset, type ServerOffset } from "./server-offset.js";
 export type {
   AcquireRequest,
@@ -70,6 +53,6 @@ export type {
   StoreRequest,
   Wake,
 } from "./store.js";
-export { checkPrefix } from "./store.js";
-export type { ConnectionFailure, ConnectionListener, StoreReport } from "./store-state.js";
+export { checkPrefix, REPORTS_WANTED_MS } from "./store.js";
+export type { ConnectionFailure, ConnectionListener } from "./store-state.js";
 export { type Decision, decisions, newTokens, type StoredEntry, transitions } from "./transitions.js";

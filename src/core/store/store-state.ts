@@ -1,26 +1,5 @@
 import type { ConnectionUse } from "../telemetry/events.js";
 
-/**
- * What a server, or the one node of a store, says of itself. A store leaves out what it does not know. Contains no
- * names of entries and no values.
- */
-export interface StoreReport {
-  /** The program and its version, such as `redis 7.2.4`. */
-  readonly version?: string | undefined;
-  /** What the server says of its part in replication, such as `master`. */
-  readonly role?: string | undefined;
-  /** The number of keys, those of other applications included. */
-  readonly entries?: number | undefined;
-  /** The memory in use. */
-  readonly usedBytes?: number | undefined;
-  /** The most memory that the server uses. Undefined: there is no limit. */
-  readonly maxBytes?: number | undefined;
-  /** What is dropped if there is no memory, such as `allkeys-lru`. */
-  readonly evictionPolicy?: string | undefined;
-  /** The number of entries dropped for lack of memory since the server started. */
-  readonly evictions?: number | undefined;
-}
-
 /** A connection that a store has opened for itself. `error`: why it cannot be used; undefined: it can again. */
 export interface ConnectionFailure {
   readonly use: ConnectionUse;

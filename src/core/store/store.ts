@@ -1,8 +1,7 @@
 import type { Cancel } from "../base/clock.js";
 import { CachedError } from "../base/errors.js";
 import type { Entry } from "./entry.js";
-import type { History, HistoryLimits, ReportStore } from "./report-store.js";
-import type { ConnectionListener, StoreReport } from "./store-state.js";
+import type { ConnectionListener } from "./store-state.js";
 
 /**
  * Where entries and the invalidation clock are kept: the lease protocol as atomic operations. Implement this
@@ -99,13 +98,13 @@ export interface Store {
    */
   softInvalidate(keys: readonly string[]): Promise<void>;
   /**
-   * Appends to the history of invalidations, which the inspection reads, and drops the oldest parts beyond `limits`. The
-   * history is for people: nothing that is served depends on it, and a store may lose it. Rejects if it was not written.
-   * Undefined, like `readHistory`, if the store keeps none; each process then remembers its own invalidations only.
+   * Keeps the report of a process for the inspection, in the place of its earlier one, for `ttlMs` from now. `process`: letters and
+   * digits. Resolves to whether the reports were read in the last `REPORTS_WANTED_MS`. Nothing that is served depends on reports, and a
+   * store may lose them. Undefined, like `readReports`, if the store keeps none; the inspection then shows one process only.
    */
-  readonly appendHistory?: ((content: Uint8Array, limits: HistoryLimits) => Promise<void>) | undefined;
-  /** Returns the history. Rejects if it could not be read. */
-  readonly readHistory?: (() => Promise<History>) | undefined;
+  readonly writeReport?: ((process: string, report: Uint8Array, ttlMs: number) => Promise<boolean>) | undefined;
+  /** Returns the reports of all processes, and notes that they are wanted. */
+  readonly readReports?: (() => Promise<readonly Uint8Array[]>) | undefined;
   /**
    * Calls `listener` soon after the invalidation clock has changed, whichever process has changed it. A hint: a call may be late, repeated,
    * lost or forged. Only a cache with a near cache listens, after `open`. Returns a function that ends the calls.
@@ -140,21 +139,6 @@ export interface Store {
    * outage. Undefined: not known.
    */
   readonly receivedFrom?: ((node: string) => unknown) | undefined;
-  /**
-   * Returns the ids of all nodes, as `nodeOf` returns them. Needed for `inspect` if there is `nodeOf`. Undefined: the
-   * store is one node, whose id is empty.
-   */
-  readonly nodes?: (() => readonly string[]) | undefined;
-  /**
-   * Asks a node for its state, for the inspection. Changes nothing. Rejects if the node does not say; the message of
-   * the error is shown as the reason.
-   */
-  readonly inspect?: ((node: string) => Promise<StoreReport>) | undefined;
-  /**
-   * Where processes leave reports for each other. Undefined if the store keeps none; the inspection then
-   * shows one process only.
-   */
-  readonly reports?: ReportStore | undefined;
   /**
    * Takes the store into use for one cache. Called before any other operation, and once for each
    * cache that shares the store object; a store may refuse caches with different `names`.
@@ -369,3 +353,6 @@ export interface StoreRead {
   /** See clock-log.ts. Undefined: there is none, or it could not be read. */
   readonly clock: Buffer | undefined;
 }
+
+/** For how long processes write whole reports after somebody has read them. */
+export const REPORTS_WANTED_MS = 30_000;

@@ -5,7 +5,6 @@ import type { CachedError } from "../base/errors.js";
 import type { Counters } from "./counters.js";
 import { errorTypeOf } from "./error-type.js";
 import type { CacheEvent, FrequentEvent, Listener, ReadOutcome, Subject } from "./events.js";
-import type { HotKeys } from "./hot-keys.js";
 import type { Tracing } from "./tracing.js";
 
 /**
@@ -13,8 +12,6 @@ import type { Tracing } from "./tracing.js";
  * throws or rejects affects neither the cache nor the other listeners; `reportFailure` gets its first error.
  */
 export class Channel {
-  /** Counts reads by key. Undefined unless somebody has asked for hot keys. */
-  hotKeys: HotKeys | undefined = undefined;
   /** Follows loads, waits and store operations; undefined unless an adapter does. A property, because hits read it. */
   tracing: Tracing | undefined = undefined;
   /** The prefix of the cache. */
@@ -65,8 +62,6 @@ export class Channel {
 
   publish(event: Exclude<CacheEvent, FrequentEvent>): void {
     this.#counters?.count(event);
-    if (this.hotKeys !== undefined && event.name === "resolver.bypassed" && event.digest !== "")
-      this.hotKeys.add(event.coordinate, event.digest);
     this.#deliver(event, this.#listeners);
   }
 
@@ -76,7 +71,6 @@ export class Channel {
    */
   served(coordinate: string, key: ServedKey, outcome: Exclude<ReadOutcome, "bypassed">, readBytes = 0): void {
     this.#counters?.countServed(coordinate, outcome, readBytes);
-    if (this.hotKeys !== undefined) this.hotKeys.add(coordinate, key.digest, key.input);
     if (this.#frequentListeners["entry.served"].length > 0 || this.#served.hasSubscribers)
       this.#deliver(
         { name: "entry.served", coordinate, digest: key.digest, outcome },
@@ -128,7 +122,6 @@ export const subjectOf = ({ coordinate, digest }: Subject): Subject => ({ coordi
 /** What is read of a key if somebody listens. */
 interface ServedKey {
   readonly digest: string;
-  readonly input?: string;
 }
 
 /** Publishes each mistake in a tag once, by its message. */

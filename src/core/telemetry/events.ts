@@ -54,7 +54,6 @@ export const CALLS_SOURCE: Readonly<Record<BypassReason, boolean>> = {
  * The call that asked for an invalidation.
  *
  * - `entityTags`: a mutation has returned the entities.
- * - `cacheInvalidate` and the other names of mutations: an operator.
  * - `set` and `delete`: the key-value cache.
  * - `retry`: an earlier invalidation that the store had not confirmed, or may have lost.
  */
@@ -65,12 +64,15 @@ export type InvalidationVia =
   | "cache.mutate"
   | "@invalidates"
   | "entityTags"
-  | "cacheInvalidate"
-  | "cacheInvalidateAll"
-  | "cacheInvalidateTags"
-  | "cacheClear"
   | "outbox"
   | "retry";
+
+/** Who asked for an invalidation. Contains no user data. */
+export interface InvalidationCause {
+  readonly via: InvalidationVia;
+  /** The mutation field that asked for it with `@invalidates` or entity tags, such as `Mutation.updateMovie`. */
+  readonly mutation?: string;
+}
 
 /** The subject of an event. Never contains a value, an argument or a whole key. */
 export interface Subject {

@@ -73,7 +73,6 @@ export function cachedPlugin<Context extends BaseContext>(
           if (info !== undefined) restrictHint(info as HintedInfo, report);
           trace?.onRead(coordinate, report);
         },
-        ...(trace === undefined ? {} : { onMiss: trace.onMiss.bind(trace) }),
         onHint: (hint, info) => (info as HintedInfo).cacheControl?.setCacheHint(hint),
         onExecution: (one) => executions.push(one),
       };

@@ -4,11 +4,9 @@ import {
   type Ask,
   askSections,
   DENIED_BY,
-  operationParts,
   type Variables,
 } from "../../tools/inspection/asking.js";
 import type { Operation } from "./operations.js";
-import type { Permissions } from "./permissions.js";
 
 /** Why a request gets no data: a code for programs and a sentence for the page. */
 export class Refusal extends Error {
@@ -22,27 +20,17 @@ export class Refusal extends Error {
 }
 
 /**
- * Returns what answers a caller's queries of the inspection: the cache of this process, or a GraphQL endpoint. It rejects with a
- * `Refusal` if there is no answer.
+ * Returns what answers the queries of a request: the cache of this process, or a GraphQL endpoint. It rejects with a `Refusal` if there
+ * is no answer.
  */
-export type Source = (caller: PageCaller) => Ask;
-
-/** The caller of the page, and what it has sent. */
-export interface PageCaller {
-  readonly permissions: Permissions;
-  readonly request: unknown;
-}
+export type Source = (request: unknown) => Ask;
 
 /**
  * Asks for all sections, and for older forms of them if the server does not know these. Rejects with a `Refusal` if there is
  * nothing to show.
  */
-export async function askFor(
-  ask: Ask,
-  { sections, variables: types }: Extract<Operation, { kind: "query" }>,
-  given: Given,
-): Promise<Found> {
-  const { parts } = await askSections(ask, sections, typed(types, Object.keys(types), given), checkAccess);
+export async function askFor(ask: Ask, { sections, variables: types }: Operation, given: Given): Promise<Found> {
+  const { parts } = await askSections(ask, sections, typed(types, given), checkAccess);
   // What other software denies of one section only is missing.
   checkAccess(parts.flatMap(({ error }) => (error === undefined || (error.path?.length ?? 0) > 1 ? [] : [error])));
   if (parts.every(({ known }) => known === "none")) await checkInspection(ask);
@@ -75,29 +63,8 @@ export interface Found {
 const UNKNOWN_PART = "INSPECTION_OLDER";
 const NOTHING = "The server has sent neither an answer nor an error.";
 
-const typed = (types: Readonly<Record<string, string>>, names: readonly string[], given: Given): Variables =>
-  Object.fromEntries(names.map((name) => [name, [types[name] ?? "", given[name]]]));
-
-/** Runs a mutation. Returns what its field has returned. Rejects with a `Refusal`. */
-export async function runMutation(
-  ask: Ask,
-  { field, selection, typeDefs, variables: types }: Extract<Operation, { kind: "mutation" }>,
-  given: Given,
-): Promise<unknown> {
-  const { header, passed, values } = operationParts("mutation", typed(types, Object.keys(given), given));
-  const { data, errors } = await ask(`${header} { ${field}(${passed}) ${selection} }`, values);
-  const result = data?.[field];
-  if (errors.length === 0 && result !== undefined) return result;
-  checkAccess(errors);
-  const [error] = errors;
-  const isLacking = error !== undefined && error.path === undefined && !error.code?.startsWith("CACHED_");
-  throw isLacking
-    ? new Refusal(
-        "MUTATION_MISSING",
-        `The GraphQL endpoint refuses the mutation \`${field}\`: its schema lacks ${typeDefs}, or the variables have other types.`,
-      )
-    : new Refusal(error?.code ?? "FAILED", error?.message ?? NOTHING);
-}
+const typed = (types: Readonly<Record<string, string>>, given: Given): Variables =>
+  Object.fromEntries(Object.entries(types).map(([name, type]) => [name, [type, given[name]]]));
 
 async function checkInspection(ask: Ask): Promise<void> {
   const { data, errors } = await ask("query GraphqlCached { cacheInspection { __typename } }", {});

@@ -1,7 +1,6 @@
 import { describeSetting, inOneLine, messageOf, optionInvalid } from "../../core/base/errors.js";
-import { type Answer, failureOf, type Posted, post } from "../../tools/inspection/asking.js";
+import { failureOf, type Posted, post } from "../../tools/inspection/asking.js";
 import { Refusal, type Source } from "./ask.js";
-import type { Permissions } from "./permissions.js";
 
 /**
  * Returns a source that sends queries to a GraphQL endpoint with the inspection in its schema. Throws
@@ -11,13 +10,13 @@ export function endpointSource(endpoint: unknown, headersOf: HeadersOf): Source 
   const target = targetOf(endpoint);
   // The page shows it, so without credentials and query.
   const name = `${target.origin}${target.pathname}`;
-  return ({ permissions, request }) =>
+  return (request) =>
     async (...operation) => {
       const headers = await requestHeaders(headersOf, request);
       const posted = await post(target, headers, operation, TIMEOUT_MS).catch((error: unknown) => {
         throw new Refusal("ENDPOINT_UNREACHABLE", `${name} cannot be reached: ${reasonOf(error)}.`);
       });
-      return withoutArguments(posted.answer ?? refuse(name, posted), permissions);
+      return posted.answer ?? refuse(name, posted);
     };
 }
 
@@ -69,26 +68,4 @@ function refuse(name: string, { status, type = "no content type" }: Posted): nev
     "ENDPOINT_INVALID",
     `${name} sent no answer of a GraphQL server, but ${inOneLine(type, 60)} (HTTP ${status}); is it the URL of the GraphQL endpoint?`,
   );
-}
-
-interface HotKey {
-  readonly coordinate?: unknown;
-}
-
-/**
- * Leaves out the arguments that the caller of the page may not see: the endpoint has decided about the caller that this
- * process is to it.
- */
-async function withoutArguments({ data, errors }: Answer, permissions: Permissions): Promise<Answer> {
-  const inspection = data?.cacheInspection as { readonly hotKeys?: { readonly keys?: unknown } } | null | undefined;
-  const keys = inspection?.hotKeys?.keys;
-  if (!Array.isArray(keys)) return { data, errors };
-  const shown = await Promise.all(
-    keys.map(async (key: HotKey) => {
-      const coordinate = String(key?.coordinate);
-      const isGranted = await permissions.mayLook({ kind: "arguments", coordinate });
-      return isGranted ? key : { ...key, args: null, source: null, id: null };
-    }),
-  );
-  return { data: { cacheInspection: { ...inspection, hotKeys: { ...inspection?.hotKeys, keys: shown } } }, errors };
 }

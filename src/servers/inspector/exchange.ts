@@ -1,7 +1,8 @@
 import { inOneLine, messageOf } from "../../core/base/errors.js";
 import type { Logger } from "../../core/telemetry/log-listener.js";
 import { INSPECTOR_CSP, INSPECTOR_PAGE } from "../../generated/inspector-page.js";
-import { askFor, Refusal, runMutation, type Source } from "./ask.js";
+import { type Allow, isAllowed } from "../../tools/inspection/access.js";
+import { askFor, Refusal, type Source } from "./ask.js";
 import {
   BadRequest,
   COMMON_HEADERS,
@@ -12,17 +13,16 @@ import {
   readObject,
 } from "./http.js";
 import { OPERATIONS, type Operation } from "./operations.js";
-import { Permissions, type Rules } from "./permissions.js";
 
 /** Answers the requests of the page. */
 export class Inspector {
   readonly #source: Source;
-  readonly #rules: Rules;
+  readonly #allow: Allow;
   readonly #logger: Logger;
 
-  constructor(parts: { readonly source: Source; readonly rules: Rules; readonly logger: Logger }) {
+  constructor(parts: { readonly source: Source; readonly allow: Allow; readonly logger: Logger }) {
     this.#source = parts.source;
-    this.#rules = parts.rules;
+    this.#allow = parts.allow;
     this.#logger = parts.logger;
   }
 
@@ -37,8 +37,8 @@ export class Inspector {
     }
     try {
       checkOrigin(incoming);
-      const { name, operation, variables } = readCall(await readObject(incoming, MAX_BODY_BYTES));
-      return json(await this.#run(name, operation, variables, incoming.request));
+      const { operation, variables } = readCall(await readObject(incoming, MAX_BODY_BYTES));
+      return json(await this.#run(operation, variables, incoming.request));
     } catch (error) {
       if (error instanceof BadRequest) return { ...failure("BAD_REQUEST", error.message), status: error.status };
       // Status 200: a browser reports any other one as an error, and the page says in words what is wrong.
@@ -48,31 +48,14 @@ export class Inspector {
     }
   }
 
-  async #run(
-    name: string,
-    operation: Operation,
-    variables: Readonly<Record<string, unknown>>,
-    request: unknown,
-  ): Promise<object> {
-    const permissions = new Permissions(this.#rules, request);
-    const ask = this.#source({ permissions, request });
-    if (!(await permissions.mayLook()))
+  async #run(operation: Operation, variables: Readonly<Record<string, unknown>>, request: unknown): Promise<object> {
+    if (!(await isAllowed(this.#allow, request)))
       throw new Refusal(
         "CACHED_INSPECTION_DENIED",
         "You may not look at this cache: the option `allow` of inspectorHandler does not admit this request.",
       );
-    if (operation.kind === "query") {
-      const found = await askFor(ask, operation, variables);
-      if (name !== "policies") return { data: found.sections, missing: found.missing };
-      const may = { invalidate: await permissions.mayInvalidate() };
-      return { data: { ...found.sections, may }, missing: found.missing };
-    }
-    if (!(await permissions.mayInvalidate()))
-      throw new Refusal(
-        "CACHED_INVALIDATION_DENIED",
-        "You may not invalidate: the option `allowInvalidation` of inspectorHandler does not admit this request.",
-      );
-    return { data: { [operation.field]: await runMutation(ask, operation, variables) }, missing: [] };
+    const { sections, missing } = await askFor(this.#source(request), operation, variables);
+    return { data: sections, missing };
   }
 }
 
@@ -116,7 +99,6 @@ function isOwnOrigin({ header, hosts }: Incoming): boolean {
 }
 
 interface Call {
-  readonly name: string;
   readonly operation: Operation;
   readonly variables: Readonly<Record<string, unknown>>;
 }
@@ -130,8 +112,5 @@ function readCall({ operation: name, variables: values = {} }: Readonly<Record<s
   const unknown = Object.keys(values).find((one) => !Object.hasOwn(operation.variables, one));
   if (unknown !== undefined)
     throw new BadRequest(400, `expected variables of ${Object.keys(operation.variables).join(", ")}, got another one`);
-  const lacking =
-    operation.kind === "mutation" ? operation.required.find((one) => !Object.hasOwn(values, one)) : undefined;
-  if (lacking !== undefined) throw new BadRequest(400, `expected the variable ${lacking}, got none`);
-  return { name: name as string, operation, variables: values as Call["variables"] };
+  return { operation, variables: values as Call["variables"] };
 }

@@ -2,14 +2,13 @@ import { type CachedError, optionInvalid } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
 import { type CacheHandle, partsOf } from "../../core/parts.js";
 import type { Logger } from "../../core/telemetry/log-listener.js";
-import { type AccessDetail, type Allow, checkedPermission } from "../../tools/inspection/access.js";
+import { checkedPermission } from "../../tools/inspection/access.js";
 import { askSchema } from "../../tools/inspection/asking.js";
 import { inspectionSchema } from "../../tools/inspection/schema.js";
 import type { Source } from "./ask.js";
 import { endpointSource, type HeadersOf } from "./endpoint-source.js";
 import { Inspector } from "./exchange.js";
 import { type HttpHandler, type HttpRequest, handlerOf } from "./http.js";
-import type { Permissions, Rules } from "./permissions.js";
 
 /**
  * Returns a handler that serves the inspector page, and answers its questions, at the URL where it is mounted. It never
@@ -27,14 +26,14 @@ export function inspectorHandler<Caller = InspectorRequest>(options: InspectorOp
   if (cache !== undefined && headers !== undefined)
     throw invalid("`headers`: expected none with `cache`, since they are sent to an endpoint; remove it");
   const logger: Logger = cache === undefined ? console : partsOf(cache, "inspectorHandler").logger;
-  const permission = (option: "allow" | "allowInvalidation", fallback?: Allow): Allow =>
-    checkedPermission(options[option] ?? fallback, { caller: "inspectorHandler", option, subject: "request", logger });
-  const rules: Rules = {
-    allow: permission("allow"),
-    allowInvalidation: permission("allowInvalidation", nobody),
-  };
+  const allow = checkedPermission(options.allow, {
+    caller: "inspectorHandler",
+    option: "allow",
+    subject: "request",
+    logger,
+  });
   const source = cache === undefined ? endpointSource(endpoint, headersOf(headers)) : cacheSource(cache);
-  const inspector = new Inspector({ source, rules, logger });
+  const inspector = new Inspector({ source, allow, logger });
   return handlerOf((incoming) => inspector.answer(incoming));
 }
 
@@ -43,13 +42,8 @@ export function inspectorHandler<Caller = InspectorRequest>(options: InspectorOp
  * `IncomingMessage` of node:http (in Express with what other middleware has added), or the request of Fastify.
  */
 export interface InspectorAccess<Caller> {
-  /**
-   * Decides which callers may look. Required: there is no default. With `detail`, it decides whether an allowed caller may
-   * also see the arguments of hot keys.
-   */
-  readonly allow: (request: Caller, detail?: AccessDetail) => boolean | PromiseLike<boolean>;
-  /** Decides which of them may invalidate. Default: none. */
-  readonly allowInvalidation?: ((request: Caller) => boolean | PromiseLike<boolean>) | undefined;
+  /** Decides which callers may look. Required: there is no default. */
+  readonly allow: (request: Caller) => boolean | PromiseLike<boolean>;
 }
 
 /** A request as a server passes it: of the Fetch API, of node:http and Express, or of Fastify. */
@@ -82,20 +76,15 @@ export type InspectorOptions<Caller = InspectorRequest> = InspectorAccess<Caller
 /** Serves the inspector page at one URL, under servers of the Fetch API, of node:http and Express, and of Fastify. */
 export type InspectorHandler = HttpHandler;
 
-const OPTIONS = ["cache", "endpoint", "headers", "allow", "allowInvalidation"];
+const OPTIONS = ["cache", "endpoint", "headers", "allow"];
 
 /** Returns a source that runs the resolvers of the inspection on a cache of this process. */
 function cacheSource(cache: CacheHandle<never>): Source {
-  const schema = inspectionSchema<Permissions>(cache as never, {
-    inspection: (permissions, detail) => permissions.mayLook(detail),
-    invalidation: (permissions) => permissions.mayInvalidate(),
-  });
-  return ({ permissions }) =>
+  const schema = inspectionSchema(cache);
+  return () =>
     (...operation) =>
-      askSchema(schema, operation, permissions);
+      askSchema(schema, operation, {});
 }
-
-const nobody = (): boolean => false;
 
 function headersOf(headers: unknown): HeadersOf {
   if (typeof headers === "function") return headers as HeadersOf;

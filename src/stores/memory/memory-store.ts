@@ -3,16 +3,7 @@ import { asJob, type Clock, systemClock } from "../../core/base/clock.js";
 import { CachedError, describeSetting } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
 import { appendToClock, readHead, type StoredClock } from "../../core/store/clock-log.js";
-import {
-  HISTORY_OVERHEAD_BYTES,
-  type HistoryLimits,
-  type HistoryPart,
-  MAX_REPORTING,
-  REPORTS_KEPT_MS,
-  type ReportStore,
-  replyAt,
-} from "../../core/store/report-store.js";
-import { type ClockListener, checkPrefix, type Store, type Wake } from "../../core/store/store.js";
+import { type ClockListener, checkPrefix, REPORTS_WANTED_MS, type Store, type Wake } from "../../core/store/store.js";
 import { type Decision, decisions, newTokens, type StoredEntry, transitions } from "../../core/store/transitions.js";
 
 /**
@@ -29,7 +20,8 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
       `memoryStore: \`maxBytes\`: expected an integer of at least 1024, got ${describeSetting(maxBytes)}; pass a number of bytes`,
     );
   const entries = new LRUCache<string, StoredEntry>({ maxSize: maxBytes, sizeCalculation: sizeOf });
-  const history = new MemoryHistory(clock.now());
+  const reports = new Map<string, { readonly report: Uint8Array; readonly dropAt: number }>();
+  let reportsWantedUntil = Number.NEGATIVE_INFINITY;
   const wakes = new Set<Wake>();
   const clockListeners = new Set<ClockListener>();
   let invalidations: StoredClock | undefined;
@@ -72,7 +64,6 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
   return {
     name: "memory",
     isShared: false,
-    reports: memoryReports(clock),
     async read(keys) {
       const now = clock.now();
       return {
@@ -119,14 +110,15 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
     async softInvalidate(keys) {
       changeEach(keys.map(itemOf), decisions.softInvalidate);
     },
-    async inspect() {
-      return { entries: entries.size, usedBytes: entries.calculatedSize, maxBytes, evictionPolicy: "lru" };
+    async writeReport(process, report, ttlMs) {
+      reports.set(process, { report, dropAt: clock.now() + ttlMs });
+      return clock.now() < reportsWantedUntil;
     },
-    async appendHistory(content, limits) {
-      history.append(content, limits, clock.now());
-    },
-    async readHistory() {
-      return { now: clock.now(), since: history.since, parts: [...history.parts] };
+    async readReports() {
+      const now = clock.now();
+      reportsWantedUntil = now + REPORTS_WANTED_MS;
+      for (const [process, { dropAt }] of reports) if (dropAt <= now) reports.delete(process);
+      return [...reports.values()].map(({ report }) => report);
     },
     open(names, wake) {
       checkPrefix(opened, names.clock, "memoryStore");
@@ -160,71 +152,3 @@ const DEFAULT_MAX_BYTES = 64 * 1024 * 1024;
 const itemOf = (key: string): { readonly key: string } => ({ key });
 
 const sizeOf = ({ body }: StoredEntry, key: string): number => OVERHEAD_BYTES + key.length + body.byteLength;
-
-class MemoryHistory {
-  readonly parts: HistoryPart[] = [];
-  since: number;
-  #bytes = 0;
-
-  constructor(now: number) {
-    this.since = now;
-  }
-
-  append(content: Uint8Array, { maxBytes, keepMs }: HistoryLimits, now: number): void {
-    this.parts.push({ at: now, content });
-    this.#bytes += content.byteLength + HISTORY_OVERHEAD_BYTES;
-    for (;;) {
-      const [oldest] = this.parts;
-      if (oldest === undefined || (this.#bytes <= maxBytes && oldest.at >= now - keepMs)) return;
-      this.parts.shift();
-      this.#bytes -= oldest.content.byteLength + HISTORY_OVERHEAD_BYTES;
-      this.since = Math.max(this.since, oldest.at);
-    }
-  }
-}
-
-/** Keeps the reports of the caches that share a memory store. */
-export function memoryReports(clock: Clock): ReportStore {
-  const byProcess = new Map<string, KeptReport>();
-  let askedUntilAt = 0;
-
-  function dropOld(now: number): void {
-    for (const [process, { reportedAt, parts }] of byProcess) {
-      for (const [name, { dropAt }] of parts) if (dropAt <= now) parts.delete(name);
-      if (reportedAt + REPORTS_KEPT_MS <= now) byProcess.delete(process);
-    }
-  }
-
-  return {
-    async write({ process, sequence, parts: written }) {
-      const now = clock.now();
-      dropOld(now);
-      const known = byProcess.get(process);
-      const parts: KeptReport["parts"] = known?.parts ?? new Map();
-      byProcess.set(process, { reportedAt: now, parts });
-      for (const { name, bytes, keepMs } of written)
-        if ((parts.get(name)?.sequence ?? -1) <= sequence) parts.set(name, { sequence, bytes, dropAt: now + keepMs });
-      return { ...replyAt(now, askedUntilAt), isFirst: known === undefined };
-    },
-    async list() {
-      const now = clock.now();
-      dropOld(now);
-      const processes = [...byProcess]
-        .map(([id, { reportedAt }]) => ({ id, reportedAt }))
-        .sort((a, b) => b.reportedAt - a.reportedAt);
-      return { ...replyAt(now, askedUntilAt), processes: processes.slice(0, MAX_REPORTING) };
-    },
-    async read(wanted) {
-      dropOld(clock.now());
-      return wanted.map(({ process, part }) => byProcess.get(process)?.parts.get(part)?.bytes);
-    },
-    async ask(ms) {
-      askedUntilAt = Math.max(askedUntilAt, clock.now() + ms);
-    },
-  };
-}
-
-interface KeptReport {
-  readonly reportedAt: number;
-  readonly parts: Map<string, { readonly sequence: number; readonly bytes: Uint8Array; readonly dropAt: number }>;
-}

@@ -19,8 +19,6 @@ export interface ClientPort {
   sendMoved(command: Command): Promise<unknown>;
   /** Sends one MGET, what every hit waits for. Rejects if it fails. */
   mget(keys: readonly string[]): Promise<unknown>;
-  /** Sends a command that has no key to a node. Rejects if it fails. */
-  ask(node: string, command: Command): Promise<unknown>;
   /** Returns how many bytes have arrived from a node on its present connection. Undefined if the client does not say. */
   bytesReceivedFrom(node: string): number | undefined;
   /**
@@ -54,7 +52,6 @@ export interface Command {
 
 /** The masters of a Cluster, by address. */
 export interface ClusterNodes {
-  masters(): readonly string[];
   masterOf(slot: number): string | undefined;
   isConnectedTo(node: string): boolean;
 }

@@ -73,12 +73,6 @@ export class IoredisPort implements ClientPort {
     return this.#isAutoPipelined ? sendOne(this, { name: "MGET", args: keys }) : this.#client.mgetBuffer(...keys);
   }
 
-  async ask(node: string, command: Command): Promise<unknown> {
-    const server = this.#serverOf(node);
-    if (server === undefined) throw new Error("the client has no connection to this node");
-    return sendOne(server === this.#client ? this : new IoredisPort(server), command);
-  }
-
   bytesReceivedFrom(node: string): number | undefined {
     const server = this.cluster === undefined ? this.#client : this.#serverOf(node);
     return server?.stream?.bytesRead;
@@ -143,7 +137,6 @@ const isAutoPipelined = ({ options }: IoredisClient): boolean =>
   (options as { readonly enableAutoPipelining?: boolean } | undefined)?.enableAutoPipelining === true;
 
 const clusterNodes = (client: IoredisCluster): ClusterNodes => ({
-  masters: () => [...new Set(client.slots.flatMap((nodes) => nodes?.[0] ?? []))],
   masterOf: (slot) => client.slots[slot]?.[0],
   isConnectedTo: (node) => nodeAt(client, node)?.status === "ready",
 });

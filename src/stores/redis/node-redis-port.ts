@@ -45,7 +45,6 @@ function portOf(kind: NodeRedisKind): ClientPort {
     send,
     sendMoved: kind.sendMoved ?? (async (command) => (await send([command]))[0]),
     mget: async (keys) => sendTo(await serverFor(keys[0]), { name: "MGET", args: keys }),
-    ask: async (node, command) => sendTo(await (kind.serverAt ?? serverFor)(node), command),
     bytesReceivedFrom: () => undefined,
     openSubscriber(events, onMessage) {
       const client = original();
@@ -96,8 +95,6 @@ interface NodeRedisKind {
   readonly cluster?: ClusterNodes;
   /** Returns the client of the server that a key is on; without a key, of any. */
   readonly serverFor: (key: string | undefined) => NodeRedisServer | Promise<NodeRedisServer>;
-  /** Returns the client of a node. Default: that of the only one. */
-  readonly serverAt?: (node: string) => NodeRedisServer | Promise<NodeRedisServer>;
   /** Returns what connections for messages and writes are duplicated from. Undefined: there is no server to connect to yet. */
   readonly original: () => NodeRedisServer | undefined;
   readonly sendMoved?: (command: Command) => Promise<unknown>;
@@ -160,7 +157,6 @@ export function clusterPort(client: NodeRedisCluster, connecting?: Promise<unkno
       return listen(client, "node-error", (error: Error, { host, port }: Place) => deliver(error, `${host}:${port}`));
     }),
     cluster: {
-      masters: () => client.masters.map(({ address }) => address),
       masterOf: (slot) => client.slots[slot]?.master.address,
       isConnectedTo: (node) => nodeAt(node)?.client?.isReady === true,
     },
@@ -168,7 +164,6 @@ export function clusterPort(client: NodeRedisCluster, connecting?: Promise<unkno
       if (status() === "connecting") await connecting;
       return serverOf(key === undefined ? anyMaster() : client.slots[slotOfKey(key)]?.master);
     },
-    serverAt: (node) => serverOf(nodeAt(node)),
     original: () => anyMaster()?.client,
     // The Cluster client follows the redirection, and learns from it.
     sendMoved: (command) =>

@@ -9,6 +9,7 @@ import {
   type AcquireRequest,
   checkPrefix,
   type Hold,
+  REPORTS_WANTED_MS,
   type Release,
   type Store,
   type StoreNames,
@@ -16,18 +17,17 @@ import {
   type StoreRequest,
   type Wake,
 } from "../../core/store/store.js";
-import type { ConnectionFailure, ConnectionListener, StoreReport } from "../../core/store/store-state.js";
+import type { ConnectionFailure, ConnectionListener } from "../../core/store/store-state.js";
 import { newTokens, newValue } from "../../core/store/transitions.js";
-import type { ClientPort, RedisClient } from "./client-port.js";
+import type { ClientPort, Command, RedisClient } from "./client-port.js";
 import type { ScriptArgument } from "./define-script.js";
 import { EntryReader, ServerTimes } from "./entry-reader.js";
 import { isClient, portOf, problemOfClient } from "./known-clients.js";
 import { ConnectionErrors } from "./own-connection.js";
-import { nodeOf, runScript } from "./pipeline.js";
+import { nodeOf, runScript, send } from "./pipeline.js";
 import { RedisClock } from "./redis-clock.js";
 import { type ReplicaWait, ReplicaWaitWriter, WriteConnection } from "./replica-wait-writer.js";
 import { checkReply, integerOf, isMissingRight, readGrant, readWakeup } from "./replies.js";
-import { appendHistory, readHistory, redisReports } from "./reports.js";
 import { acquire } from "./scripts/acquire.js";
 import { release } from "./scripts/release.js";
 import { remove } from "./scripts/remove.js";
@@ -126,7 +126,14 @@ function storeOn(
   /** The last report of each connection that cannot be used. */
   const failures = new Map<string, ConnectionFailure>();
   let names: StoreNames | undefined;
-  const history = (): string => `${names?.invalidationLog ?? ""}:history`;
+  /** The names of processes that report, and what the names of their reports begin with: all of one slot. */
+  const reports = (): string => `${names?.invalidationLog ?? ""}:{reports}`;
+
+  async function sendAll(commands: readonly Command[]): Promise<readonly unknown[]> {
+    const replies = await send(port, commands);
+    throwIfAnyFailed(replies);
+    return replies;
+  }
 
   function reportOwn(use: ConnectionFailure["use"], error: Error | undefined): void {
     if (error?.message === failures.get(use)?.error?.message) return;
@@ -141,9 +148,7 @@ function storeOn(
   return {
     name: cluster === undefined ? "redis" : "redis cluster",
     nodeOf: cluster && ((key) => nodeOf(cluster, key)),
-    nodes: cluster && (() => cluster.masters()),
     clockNode: cluster && (() => nodeOf(cluster, invalidations.logKey)),
-    reports: redisReports(port, () => `${names?.invalidationLog ?? ""}:report`),
     read: reader.read.bind(reader),
     appendClock: (records) => appendToCopies(invalidations, records),
     readClock: (from) => invalidations.read(from),
@@ -205,8 +210,25 @@ function storeOn(
       const replies = await runScript(port, { script: softInvalidate, keys, argsOf });
       throwIfAnyFailed(replies.map((reply) => checkReply(reply, callerId)));
     },
-    appendHistory: (content, limits) => appendHistory(port, history(), content, limits),
-    readHistory: () => readHistory(port, history()),
+    async writeReport(process, report, ttlMs) {
+      const replies = await sendAll([
+        { name: "SADD", args: [reports(), process] },
+        { name: "PEXPIRE", args: [reports(), ttlMs] },
+        { name: "SET", args: [`${reports()}:${process}`, Buffer.from(report), "PX", ttlMs] },
+        { name: "EXISTS", args: [`${reports()}?`] },
+      ]);
+      return integerOf(replies[3]) === 1;
+    },
+    async readReports() {
+      const wanted = { name: "SET", args: [`${reports()}?`, 1, "PX", REPORTS_WANTED_MS] };
+      const [, members] = await sendAll([wanted, { name: "SMEMBERS", args: [reports()] }]);
+      const processes = (members as readonly Buffer[]).map(String).slice(0, MAX_REPORTS);
+      if (processes.length === 0) return [];
+      const [found] = await sendAll([{ name: "MGET", args: processes.map((process) => `${reports()}:${process}`) }]);
+      const ended = processes.filter((_, nth) => (found as readonly unknown[])[nth] === null);
+      if (ended.length > 0) await sendAll([{ name: "SREM", args: [reports(), ...ended] }]);
+      return (found as readonly (Buffer | null)[]).filter((report) => report !== null);
+    },
     open(opened, wake) {
       checkPrefix(names?.wakeChannel, opened.wakeChannel, "redisStore");
       names = opened;
@@ -238,11 +260,13 @@ function storeOn(
       };
     },
     receivedFrom: port.bytesReceivedFrom.bind(port),
-    inspect: (node) => readServerInfo(port, node),
     watchClock: (onMessage) =>
       subscriber.listen(names?.clock ?? "", { onMessage, onFailure: (error) => reportOwn("near-cache", error) }),
   };
 }
+
+/** The most reports that are read at once. */
+const MAX_REPORTS = 1_000;
 
 const LOST: Parameters<Wake> = [undefined, undefined, undefined];
 
@@ -251,30 +275,4 @@ function doubleOf(number: number): Buffer {
   const bytes = Buffer.alloc(8);
   bytes.writeDoubleLE(number);
   return bytes;
-}
-
-/** Asks a server for its state with the command INFO. Rejects if it may not be run, or if there is no connection. */
-export async function readServerInfo(port: ClientPort, node: string): Promise<StoreReport> {
-  return parseInfo(String(await port.ask(node, { name: "INFO", args: [] })));
-}
-
-/** Parses the reply to INFO: lines of the form `name:value`, such as `db0:keys=3,expires=1` for each database that has keys. */
-export function parseInfo(info: string): StoreReport {
-  const fields = new Map([...info.matchAll(/^(\w+):(.*?)\r?$/gm)].map(([, name = "", value = ""]) => [name, value]));
-  const numberOf = (name: string): number | undefined => {
-    const value = Number(fields.get(name) ?? Number.NaN);
-    return Number.isFinite(value) ? value : undefined;
-  };
-  const [redis, valkey] = [fields.get("redis_version"), fields.get("valkey_version")];
-  return {
-    // Valkey has a version of Redis as well, for its clients.
-    version: valkey === undefined ? redis && `redis ${redis}` : `valkey ${valkey}`,
-    role: fields.get("role"),
-    entries: [...info.matchAll(/^db\d+:keys=(\d+)/gm)].reduce((sum, [, keys]) => sum + Number(keys), 0),
-    usedBytes: numberOf("used_memory"),
-    // 0 stands for no limit.
-    maxBytes: numberOf("maxmemory") || undefined,
-    evictionPolicy: fields.get("maxmemory_policy"),
-    evictions: numberOf("evicted_keys"),
-  };
 }

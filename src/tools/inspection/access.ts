@@ -13,15 +13,7 @@ export function checkedAllow(options: unknown, caller: string, logger: Logger): 
   return checkedPermission(allow, { caller, option: "allow", subject: "context", logger });
 }
 
-/** What a caller wants to see besides states, times and counts. */
-export interface AccessDetail {
-  /** The arguments, the parent's properties and the ids in keys. */
-  readonly kind: "arguments";
-  /** The field or loader that they belong to. */
-  readonly coordinate: string;
-}
-
-export type Allow = (context: never, detail?: AccessDetail) => unknown;
+export type Allow = (context: never) => unknown;
 
 /** The same for one `option`, whose function decides about a `subject`. */
 export function checkedPermission(
@@ -34,9 +26,9 @@ export function checkedPermission(
       `${caller}: \`${option}\`: expected a function that returns true or false for a ${subject}, got ${describeSetting(allow)}`,
     );
   let isReported = false;
-  return async (...args) => {
+  return async (context) => {
     try {
-      return await (allow as Allow)(...args);
+      return await (allow as Allow)(context);
     } catch (error) {
       if (!isReported)
         logger.warn(
@@ -48,10 +40,10 @@ export function checkedPermission(
   };
 }
 
-/** Whether `allow` returns exactly true for this context, and for `detail` if there is one. Never rejects. */
-export async function isAllowed(allow: Allow, context: unknown, detail?: AccessDetail): Promise<boolean> {
+/** Whether `allow` returns exactly true for this context. Never rejects. */
+export async function isAllowed(allow: Allow, context: unknown): Promise<boolean> {
   try {
-    return (await (detail === undefined ? allow(context as never) : allow(context as never, detail))) === true;
+    return (await allow(context as never)) === true;
   } catch {
     return false;
   }

@@ -95,7 +95,6 @@ export function operationParts(kind: "query" | "mutation", variables: Variables)
 /** The resolvers whose `allow` refuses a caller, by the code of the error. */
 export const DENIED_BY: Readonly<Record<string, string>> = {
   CACHED_INSPECTION_DENIED: "inspectionResolvers",
-  CACHED_INVALIDATION_DENIED: "invalidationResolvers",
 };
 
 /** The codes with which other software denies access. */

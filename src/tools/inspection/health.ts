@@ -1,8 +1,8 @@
 import { dateOf } from "../../core/base/clock.js";
 import { messageOf } from "../../core/base/errors.js";
 import type { CacheParts } from "../../core/parts.js";
-import type { Latency } from "../../core/store/node-state.js";
-import { type BreakerState, type FailureState, type ProcessState, processStateOf } from "./process-state.js";
+import type { BreakerStatus } from "../../core/store/breaker.js";
+import type { Latency, StoreFailure } from "../../core/store/node-state.js";
 
 /** The codes of what is wrong with a cache, and what they mean. */
 export const HEALTH_CODES = {
@@ -31,6 +31,17 @@ export interface HealthReason {
   readonly node?: string;
   /** The field or loader that it concerns. */
   readonly coordinate?: string;
+}
+
+/** A circuit breaker. `since`: when it was opened or closed; null: closed since the process started. */
+export interface BreakerState {
+  readonly state: "CLOSED" | "OPEN" | "HALF_OPEN";
+  readonly since: string | null;
+}
+
+export interface FailureState {
+  readonly at: string;
+  readonly message: string;
 }
 
 /** How this process reaches one node of the store. */
@@ -73,34 +84,64 @@ export interface CacheHealth {
  * Returns the health of a cache. Reads from each node of the store, within its time budget. Never rejects.
  */
 export async function healthOf(parts: CacheParts, isClosed: boolean): Promise<CacheHealth> {
-  const probes = new Map(isClosed ? [] : (await parts.store.probe()).map((probe) => [probe.node, probe]));
-  const state = processStateOf(parts);
-  const { nearCache, unconfirmed } = state;
-  const nodes = state.nodes.map(({ node, breaker, latency, lastFailure }): StoreNodeHealth => {
-    const probe = probes.get(node);
-    const isReachable = probe === undefined ? breaker.state === "CLOSED" : probe.replyMs !== undefined;
-    return { node, isReachable, replyMs: probe?.replyMs ?? null, breaker, latency, lastFailure };
+  const { clock, invalidation, leases, live, store, tier } = parts;
+  const probes = isClosed ? [] : await store.probe();
+  const date = (at: number | undefined): string | null => (at === undefined ? null : dateOf(clock, at));
+  const nodes = store.health().flatMap(({ node, breaker, latency = null, lastFailure }): StoreNodeHealth[] => {
+    const probe = probes.find((one) => one.node === node);
+    // A node that was asked, and is none of the store's any more.
+    if (probe === undefined && !isClosed) return [];
+    return [
+      {
+        node,
+        isReachable: probe === undefined ? breaker.state === "closed" : probe.replyMs !== undefined,
+        replyMs: probe?.replyMs ?? null,
+        breaker: { state: BREAKER_STATES[breaker.state], since: date(breaker.sinceAt) },
+        latency,
+        lastFailure: failureOf(lastFailure, date),
+      },
+    ];
   });
-  const unreachable = [...probes.values()].filter(({ replyMs }) => replyMs === undefined);
+  const { keys, tags, coordinates, everything, sinceAt } = invalidation.unconfirmed;
+  const since = date(sinceAt);
+  const near = live.near?.status;
+  const unreachable = probes.filter(({ replyMs }) => replyMs === undefined);
   const reasons: HealthReason[] = [
     ...(isClosed ? [reasonOf("CLOSED")] : []),
-    ...unreachable.map(({ node, error }) => reasonOf("STORE_UNREACHABLE", messageOf(error), { node })),
-    ...(isClosed ? [] : storeReasons(parts.store)),
-    ...(unconfirmed.since === null ? [] : [reasonOf("INVALIDATIONS_UNCONFIRMED", `since ${unconfirmed.since}`)]),
-    ...sourceReasons(state),
+    ...unreachable
+      .slice(0, MAX_NODES)
+      .map(({ node, error }) => reasonOf("STORE_UNREACHABLE", messageOf(error), { node })),
+    ...(isClosed ? [] : storeReasons(store)),
+    ...(since === null ? [] : [reasonOf("INVALIDATIONS_UNCONFIRMED", `since ${since}`)]),
+    ...sourceReasons(live),
   ];
-  const isUnavailable = isClosed || unreachable.length === probes.size;
+  const isUnavailable = isClosed || unreachable.length === probes.length;
   return {
     status: isUnavailable ? "unavailable" : reasons.length > 0 ? "degraded" : "ok",
     reasons,
-    at: dateOf(parts.clock, parts.clock.now()),
-    store: { name: parts.store.name, nodes },
-    unconfirmedInvalidations: { count: countOf(unconfirmed), since: unconfirmed.since },
-    leases: state.leases.total,
-    waitingReaders: state.queues.waitingReaders,
-    nearCache: nearCache && { isLive: nearCache.isLive, confirmedAt: nearCache.confirmedAt ?? null },
+    at: dateOf(clock, clock.now()),
+    store: { name: store.name, nodes: nodes.slice(0, MAX_NODES) },
+    // An invalidation of everything counts as one.
+    unconfirmedInvalidations: { count: keys + tags + coordinates + (everything ? 1 : 0), since },
+    leases: leases.held.size,
+    waitingReaders: tier.waitingReaders,
+    nearCache: near === undefined ? null : { isLive: near.isLive, confirmedAt: date(near.confirmedAt) },
   };
 }
+
+/** The most nodes that are listed. */
+const MAX_NODES = 50;
+/** Messages of a store's client can be long. */
+const MAX_MESSAGE = 300;
+
+const BREAKER_STATES: Readonly<Record<BreakerStatus["state"], BreakerState["state"]>> = {
+  closed: "CLOSED",
+  open: "OPEN",
+  "half-open": "HALF_OPEN",
+};
+
+const failureOf = (failure: StoreFailure | undefined, date: (at: number) => string | null): FailureState | null =>
+  failure === undefined ? null : { at: date(failure.at) ?? "", message: failure.message.slice(0, MAX_MESSAGE) };
 
 function storeReasons({ ownFailures, refusals }: CacheParts["store"]): HealthReason[] {
   return [
@@ -113,11 +154,12 @@ function storeReasons({ ownFailures, refusals }: CacheParts["store"]): HealthRea
   ];
 }
 
-function sourceReasons({ sources, limits }: ProcessState): HealthReason[] {
-  return sources.flatMap(({ coordinate, running, queued, overdue, breaker }): HealthReason[] => {
-    if (breaker?.state === "OPEN") return [reasonOf("SOURCE_BREAKER_OPEN", `\`${coordinate}\``, { coordinate })];
-    const isFull = running >= limits.maxRunning && queued >= limits.maxQueued;
-    if (!isFull && overdue <= limits.maxRunning) return [];
+function sourceReasons({ sources, limits }: CacheParts["live"]): HealthReason[] {
+  const { maxConcurrentLoads, maxQueuedLoads } = limits;
+  return sources.statuses().flatMap(({ coordinate, running, queued, overdue, breaker }): HealthReason[] => {
+    if (breaker?.state === "open") return [reasonOf("SOURCE_BREAKER_OPEN", `\`${coordinate}\``, { coordinate })];
+    const isFull = running >= maxConcurrentLoads && queued >= maxQueuedLoads;
+    if (!isFull && overdue <= maxConcurrentLoads) return [];
     const detail = `\`${coordinate}\`: ${running} run, ${queued} wait, ${overdue} are overdue`;
     return [reasonOf("SOURCE_OVERLOADED", detail, { coordinate })];
   });
@@ -130,7 +172,3 @@ function reasonOf(
 ): HealthReason {
   return { code, message: HEALTH_CODES[code] + (detail === undefined ? "" : ` (${detail})`), ...where };
 }
-
-/** An invalidation of everything counts as one. */
-const countOf = ({ keys, tags, coordinates, everything }: ProcessState["unconfirmed"]): number =>
-  keys + tags + coordinates + (everything ? 1 : 0);

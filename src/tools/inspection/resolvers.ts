@@ -1,31 +1,23 @@
 import { GraphQLError, type GraphQLScalarType } from "graphql";
-import type { CacheHandle } from "../../core/parts.js";
+import { wallTimeOf } from "../../core/base/clock.js";
+import { optionInvalid } from "../../core/base/errors.js";
+import { type CacheHandle, type CacheParts, partsOf } from "../../core/parts.js";
 import type {
+  CacheCounts,
   CacheEntry,
-  CacheFieldStats,
-  CacheHotKeys,
+  CacheEvent,
+  CacheFieldPolicy,
+  CacheInspectionCountsArgs,
   CacheInspectionEntryArgs,
   CacheInspectionEventsArgs,
-  CacheInspectionFieldsArgs,
-  CacheInspectionHotKeysArgs,
-  CacheInspectionInvalidationsArgs,
-  CacheInspectionLeasesArgs,
-  CacheInspectionStatsArgs,
-  CacheInvalidations,
-  CacheLease,
   CacheProcess,
-  CacheProcessState,
-  CacheRecentEvent,
-  CacheStats,
 } from "../../generated/schema.js";
-import { type AccessDetail, checkedAllow, isAllowed, untypedScalar, withCode } from "./access.js";
+import { checkedAllow, isAllowed, untypedScalar, withCode } from "./access.js";
+import { describeCounts } from "./counts.js";
 import { describeEntry } from "./entry.js";
-import { describeProcesses, FleetView } from "./fleet-view.js";
-import { describeHotKeys } from "./hot-keys.js";
-import { inspectedPartsOf } from "./inspected-parts.js";
-import { eventsOf, type LiveStore, leasesOf, processStatesOf, storeOf } from "./live-resolvers.js";
-import { describeInvalidations } from "./provenance.js";
-import { fieldStatsOf, statsOf } from "./statistics.js";
+import { describePolicies } from "./policies.js";
+import type { KnownReports, Reports } from "./reports.js";
+import { isoTimeOf } from "./times.js";
 
 /**
  * Returns the resolvers of the inspection query. Callers that `allow` does not admit, and every
@@ -38,29 +30,35 @@ export function inspectionResolvers<Context>(
   cache: CacheHandle<Context>,
   options: InspectionOptions<Context>,
 ): InspectionResolvers {
-  const parts = inspectedPartsOf(cache, "inspectionResolvers");
+  // Only `assemble` makes parts, and it makes them with reports.
+  const parts = partsOf(cache, "inspectionResolvers") as InspectedParts;
   const allow = checkedAllow(options, "inspectionResolvers", parts.logger);
-  parts.fleet.start();
+  parts.reports.start();
   return {
     Query: {
       cacheInspection: async (_source, _args, context) => {
         if (!(await isAllowed(allow, context))) throw denied();
-        return new FleetView(parts);
+        let reading: Promise<KnownReports> | undefined;
+        // All parts of one answer show the same reports.
+        return { reports: () => (reading ??= parts.reports.read()) };
       },
     },
     CacheInspection: {
-      stats: async (view, { window = "SINCE_START" }) => statsOf(await view.counts(window)),
-      fields: async (view, { window = "SINCE_START" }) =>
-        fieldStatsOf(parts, await view.counts(window), await view.states()),
-      hotKeys: (_source, args, context) =>
-        describeHotKeys(parts, args, (coordinate) => isAllowed(allow, context, { kind: "arguments", coordinate })),
-      processes: async (view) => describeProcesses(await view.processes()),
-      entry: (_source, args) => coded(() => describeEntry(parts, args)),
-      leases: (view, args) => coded(() => leasesOf(view, args)),
-      store: async (view) => storeOf(parts.store, await view.states()),
-      events: (view, args) => coded(() => eventsOf(view, args)),
-      states: async (view) => processStatesOf(await view.states()),
-      invalidations: (_source, args) => coded(() => describeInvalidations(parts, args)),
+      entry: (view, args) => coded(() => describeEntry(parts, args, () => eventsIn(view))),
+      policies: () => describePolicies(parts),
+      counts: (view, { process }) =>
+        coded(async () => describeCounts((await view.reports()).reports, process, wallTimeOf(parts.clock))),
+      processes: async (view) => describeProcesses(await view.reports(), parts),
+      missing: async (view) => (await view.reports()).missing,
+      events: (view, { first = 100, coordinate }) =>
+        coded(async () => {
+          if (first < 0)
+            throw optionInvalid(`cacheInspection.events: \`first\`: expected an integer of at least 0, got ${first}`);
+          const events = await eventsIn(view);
+          const concerns = ({ coordinates, invalidation }: CacheEvent): boolean =>
+            coordinate == null || coordinates.includes(coordinate) || invalidation?.isClear === true;
+          return events.filter(concerns).slice(0, first);
+        }),
     },
     CacheArguments: untypedScalar("CacheArguments"),
     CacheId: untypedScalar("CacheId"),
@@ -69,11 +67,18 @@ export function inspectionResolvers<Context>(
 
 /** Options of `inspectionResolvers`. */
 export interface InspectionOptions<Context = never> {
-  /**
-   * Decides which callers may use the inspection query. Required: there is no default. With `detail`, it decides whether
-   * an allowed caller may also see the arguments of hot keys.
-   */
-  readonly allow: (context: Context, detail?: AccessDetail) => boolean | PromiseLike<boolean>;
+  /** Decides which callers may use the inspection query. Required: there is no default. */
+  readonly allow: (context: Context) => boolean | PromiseLike<boolean>;
+}
+
+/** The parts of a cache as `createCache` assembles them: those of the core, and the reports of all processes. */
+export interface InspectedParts extends CacheParts {
+  readonly reports: Reports;
+}
+
+/** What one answer shows. */
+interface View {
+  reports(): Promise<KnownReports>;
 }
 
 type Resolver<Source, Args, Result> = (source: Source, args: Args, context: unknown) => Result | Promise<Result>;
@@ -82,23 +87,37 @@ type Resolver<Source, Args, Result> = (source: Source, args: Args, context: unkn
 export type InspectionResolvers = {
   readonly Query: { readonly cacheInspection: Resolver<unknown, unknown, object> };
   readonly CacheInspection: {
-    readonly stats: Resolver<FleetView, CacheInspectionStatsArgs, CacheStats>;
-    readonly fields: Resolver<FleetView, CacheInspectionFieldsArgs, readonly CacheFieldStats[]>;
-    readonly hotKeys: Resolver<unknown, CacheInspectionHotKeysArgs, CacheHotKeys>;
-    readonly processes: Resolver<FleetView, unknown, readonly CacheProcess[]>;
-    readonly entry: Resolver<unknown, CacheInspectionEntryArgs, CacheEntry | null>;
-    readonly leases: Resolver<FleetView, CacheInspectionLeasesArgs, readonly CacheLease[]>;
-    readonly store: Resolver<FleetView, unknown, LiveStore>;
-    readonly events: Resolver<FleetView, CacheInspectionEventsArgs, readonly CacheRecentEvent[]>;
-    readonly states: Resolver<FleetView, unknown, readonly CacheProcessState[]>;
-    readonly invalidations: Resolver<unknown, CacheInspectionInvalidationsArgs, CacheInvalidations>;
+    readonly entry: Resolver<View, CacheInspectionEntryArgs, CacheEntry>;
+    readonly policies: Resolver<View, unknown, readonly CacheFieldPolicy[]>;
+    readonly counts: Resolver<View, CacheInspectionCountsArgs, CacheCounts>;
+    readonly processes: Resolver<View, unknown, readonly CacheProcess[]>;
+    readonly missing: Resolver<View, unknown, string | null>;
+    readonly events: Resolver<View, Partial<CacheInspectionEventsArgs>, readonly CacheEvent[]>;
   };
   readonly CacheArguments: GraphQLScalarType;
   readonly CacheId: GraphQLScalarType;
 };
 
+const describeProcesses = ({ reports }: KnownReports, { processId }: CacheParts): CacheProcess[] =>
+  reports.map(({ info, details }) => ({
+    ...info,
+    isThis: info.id === processId,
+    startedAt: isoTimeOf(info.startedAt),
+    reportedAt: isoTimeOf(info.reportedAt),
+    isComplete: details !== undefined,
+  }));
+
+/** Returns the events of all processes, the newest first. */
+async function eventsIn(view: View): Promise<readonly CacheEvent[]> {
+  const { reports } = await view.reports();
+  return reports
+    .flatMap(({ info, details }) => (details?.events ?? []).map((event) => ({ process: info.id, event })))
+    .sort((a, b) => b.event.at - a.event.at)
+    .map(({ process, event: { at, ...event } }) => ({ ...event, process, at: isoTimeOf(at) }));
+}
+
 /** Rejects with an error that servers send to clients, if it is one of this package. */
-async function coded<Result>(run: () => Result | Promise<Result>): Promise<Result> {
+async function coded<Result>(run: () => Promise<Result>): Promise<Result> {
   try {
     return await run();
   } catch (error) {

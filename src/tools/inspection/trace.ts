@@ -1,10 +1,9 @@
 import { describeSetting, optionInvalid } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
-import { type Miss, type Observer, OVERRIDES } from "../../core/loader/request-states.js";
+import { type Observer, OVERRIDES } from "../../core/loader/request-states.js";
 import type { CacheParts } from "../../core/parts.js";
 import type { ReadReport } from "../../core/tier/request/request.js";
 import { isAllowed } from "./access.js";
-import { causesOf, type TracedCause } from "./miss-causes.js";
 import { ResponseSummary } from "./response-headers.js";
 
 /**
@@ -43,25 +42,19 @@ export function mistakeInTrace(requested: unknown, overrides: readonly string[])
   return { error: `extensions.cached: expected ${known}, got ${describeSetting(requested)}${remedy}` };
 }
 
-/** The most misses of one response whose causes are looked up. */
-const MAX_MISSES = 100;
-
 export class TraceRecorder implements Observer {
-  readonly #parts: CacheParts;
-  readonly #trace: Trace = {};
-  readonly #misses: Miss[] = [];
+  readonly trace: Trace = {};
   readonly #summary: ResponseSummary;
 
   /** `isForced`: the request asked for everything to be loaded anew. */
-  constructor(parts: CacheParts, isForced = false) {
-    this.#parts = parts;
-    this.#summary = new ResponseSummary(parts.clock, isForced);
+  constructor({ clock }: CacheParts, isForced = false) {
+    this.#summary = new ResponseSummary(clock, isForced);
   }
 
   onRead(coordinate: string, report: ReadReport): void {
     const outcome = report.outcome === "bypassed" ? `bypassed(${report.reason})` : report.outcome;
-    this.#trace[coordinate] ??= {};
-    const outcomes = this.#trace[coordinate] as Record<string, number>;
+    this.trace[coordinate] ??= {};
+    const outcomes = this.trace[coordinate];
     outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
     this.#summary.add(coordinate, outcome, report);
   }
@@ -69,18 +62,6 @@ export class TraceRecorder implements Observer {
   /** Returns the headers of the response by name; none if it has read nothing. */
   headers(): Readonly<Record<string, string>> {
     return this.#summary.headers();
-  }
-
-  onMiss(miss: Miss): void {
-    if (this.#misses.length < MAX_MISSES) this.#misses.push(miss);
-  }
-
-  /** Returns the trace, with the causes of misses as far as they are remembered. Never rejects. */
-  async result(): Promise<Trace> {
-    const causes = await causesOf(this.#parts, this.#misses).catch(() => undefined);
-    for (const [coordinate, invalidatedBy] of causes ?? [])
-      this.#trace[coordinate] = { ...this.#trace[coordinate], invalidatedBy };
-    return this.#trace;
   }
 }
 
@@ -98,7 +79,7 @@ export async function tracedExtensions<Context>(
   context: Context,
 ): Promise<Record<string, unknown> | undefined> {
   if (allow === undefined || !(await isAllowed(allow, context))) return undefined;
-  return { ...extensions, cached: trace instanceof TraceRecorder ? await trace.result() : trace };
+  return { ...extensions, cached: trace instanceof TraceRecorder ? trace.trace : trace };
 }
 
 /** Options of every server adapter. */
@@ -110,16 +91,8 @@ export interface TraceOptions<Context> {
   readonly allow?: ((context: Context) => boolean | PromiseLike<boolean>) | undefined;
 }
 
-/**
- * What a cached field or loader did: outcome → count, where a bypass includes its reason. `invalidatedBy`: the
- * invalidations, as far as they are remembered, for which values were loaded or were stale.
- */
-export interface CoordinateTrace {
-  [outcome: string]: number | readonly TracedCause[];
-}
-
-/** What the cached fields and loaders of a response did, by coordinate. */
-export type Trace = Record<string, CoordinateTrace>;
+/** What the cached fields and loaders of a response did, by coordinate: outcome → count, where a bypass includes its reason. */
+export type Trace = Record<string, Record<string, number>>;
 
 /** What is wrong with the `extensions.cached` of a request; it takes the place of the trace. */
 export interface TraceMistake {

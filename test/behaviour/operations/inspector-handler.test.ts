@@ -112,14 +112,12 @@ describe("access to the inspector", () => {
   it("is denied unless allow returns true, with a sentence and no error of HTTP", async () => {
     const { cache } = createSite();
     for (const answer of [false, undefined, 1, "yes", Promise.resolve(false)]) {
-      const handler = inspectorHandler({ cache, allow: () => answer as boolean, allowInvalidation: yes });
-      const response = await post(handler, { operation: "overview", variables: { window: "ONE_MINUTE" } });
+      const handler = inspectorHandler({ cache, allow: () => answer as boolean });
+      const response = await post(handler, { operation: "overview" });
       expect(response.status).toBe(200);
       expect(await response.json()).toEqual({
         error: { code: "CACHED_INSPECTION_DENIED", message: expect.stringContaining("`allow`") },
       });
-      const invalidated = await call(handler, "invalidateAll", { coordinate: "Query.movie", soft: false });
-      expect(invalidated.error?.code).toBe("CACHED_INSPECTION_DENIED");
     }
   });
 
@@ -130,7 +128,7 @@ describe("access to the inspector", () => {
     };
     const handler = inspectorHandler({ cache, allow });
     for (let nth = 0; nth < 2; nth++)
-      expect((await call(handler, "fields", { window: "ONE_MINUTE" })).error?.code).toBe("CACHED_INSPECTION_DENIED");
+      expect((await call(handler, "policies")).error?.code).toBe("CACHED_INSPECTION_DENIED");
     expect(lines.filter((line) => line.includes("inspectorHandler"))).toEqual([
       "graphql-cached: inspectorHandler: `allow` threw, which denies access: no session",
     ]);
@@ -146,44 +144,9 @@ describe("access to the inspector", () => {
         return request.headers.get("authorization") === "Bearer operator";
       },
     });
-    expect((await call(handler, "store", {}, { authorization: "Bearer operator" })).data?.store).toBeDefined();
-    expect((await call(handler, "store")).error?.code).toBe("CACHED_INSPECTION_DENIED");
+    expect((await call(handler, "policies", {}, { authorization: "Bearer operator" })).data?.policies).toBeDefined();
+    expect((await call(handler, "policies")).error?.code).toBe("CACHED_INSPECTION_DENIED");
     expect(seen).toEqual(["Bearer operator", null]);
-  });
-
-  it("includes the arguments of hot keys for the coordinates that allow grants", async () => {
-    const { cache, ask } = createSite();
-    const handler = inspectorHandler({
-      cache,
-      allow: (_request, detail) => detail === undefined || detail.coordinate === "Query.movie",
-    });
-    await call(handler, "overview", { window: "TEN_MINUTES" });
-    await ask('{ movie(id: 7) secret(text: "of a user") }');
-    const { data } = (await call(handler, "overview", { window: "TEN_MINUTES" })) as {
-      data: { hotKeys: { keys: { coordinate: string; args: unknown }[] } };
-    };
-    const { keys } = data.hotKeys;
-    expect(Object.fromEntries(keys.map(({ coordinate, args }) => [coordinate, args]))).toEqual({
-      "Query.movie": { id: "7" },
-      "Query.secret": null,
-    });
-    expect(JSON.stringify(data)).not.toContain("of a user");
-  });
-
-  it("does not include invalidating unless its own option grants that", async () => {
-    const site = createSite();
-    await site.ask("{ movie(id: 7) }");
-    const handler = inspectorHandler({ cache: site.cache, allow: yes });
-    const entry = { coordinate: "Query.movie", args: { id: 7 } };
-    for (const [operation, variables, code] of [
-      ["invalidateEntry", { ...entry, soft: false }, "CACHED_INVALIDATION_DENIED"],
-      ["invalidateAll", { coordinate: "Query.movie", soft: false }, "CACHED_INVALIDATION_DENIED"],
-      ["invalidateTags", { tags: ["Movie:7"], soft: false }, "CACHED_INVALIDATION_DENIED"],
-    ] as const)
-      expect((await call(handler, operation, variables)).error?.code, operation).toBe(code);
-    expect((await call(handler, "policies")).data?.may).toEqual({ invalidate: false });
-    await site.ask("{ movie(id: 7) }");
-    expect(site.loads).toBe(1);
   });
 });
 
@@ -193,23 +156,22 @@ describe("the questions of the page", () => {
     const handler = inspectorHandler({ cache, allow: yes });
     await ask("{ movie(id: 7) }");
     await ask("{ movie(id: 7) }");
-    const overview = await call(handler, "overview", { window: "SINCE_START" });
+    const overview = await call(handler, "overview");
     expect(overview.missing).toEqual([]);
     expect(overview.data).toMatchObject({
-      total: { reads: 2, hit: 1, loaded: 1 },
-      stats: { hitRatio: 0.5, loads: 1, loadsSaved: 1 },
-      processes: [{ isThis: true, isAlive: true }],
-      leases: [],
-      invalidations: { items: [] },
+      counts: {
+        total: { sinceStart: { reads: 2, hit: 1, loaded: 1, servedWithoutLoad: 0.5 } },
+        fields: [{ coordinate: "Query.movie" }],
+      },
+      processes: [{ isThis: true, isComplete: true }],
+      missing: null,
+      events: [],
     });
-    const fields = (await call(handler, "fields", { window: "SINCE_START" })).data?.fields;
-    expect(fields).toContainEqual(
-      expect.objectContaining({ coordinate: "Query.movie", stats: expect.objectContaining({ reads: 2 }) }),
-    );
-    expect((await call(handler, "store")).data).toMatchObject({ store: { name: "memory" } });
+    const { policies } = (await call(handler, "policies")).data ?? {};
+    expect(policies).toContainEqual(expect.objectContaining({ coordinate: "Query.movie", kind: "FIELD" }));
     const { data } = await call(handler, "entry", { coordinate: "Query.movie", args: { id: 7 } });
-    expect(data?.entry).toMatchObject({ state: "VALUE", use: "FRESH", tags: { static: ["Movie:7"] } });
-    expect(JSON.stringify([overview, fields, data])).not.toContain("value 1");
+    expect(data?.entry).toMatchObject({ state: "VALUE", use: "FRESH", tags: [{ text: "Movie:7" }] });
+    expect(JSON.stringify([overview, policies, data])).not.toContain("value 1");
   });
 
   it("say why an entry cannot be named", async () => {
@@ -220,40 +182,16 @@ describe("the questions of the page", () => {
     ]);
   });
 
-  it("invalidate an entry, a field and a tag, after which the inspection names who did it", async () => {
-    const site = createSite();
-    const handler = inspectorHandler({ cache: site.cache, allow: yes, allowInvalidation: yes });
-    const entry = { coordinate: "Query.movie", args: { id: 7 } };
-    let loads = 0;
-    for (const [operation, variables] of [
-      ["invalidateEntry", entry],
-      ["invalidateAll", { coordinate: "Query.movie" }],
-      ["invalidateTags", { tags: ["Movie:7"] }],
-    ] as const) {
-      await site.ask("{ movie(id: 7) }");
-      expect(site.loads, operation).toBe(++loads);
-      expect(await call(handler, operation, { ...variables, soft: false })).toMatchObject({ missing: [] });
-    }
-    const { data } = await call(handler, "entry", entry);
-    expect(data?.entry).toMatchObject({
-      use: "NONE",
-      reason: "TAG_INVALIDATED",
-      invalidation: { via: "cacheInvalidateTags", process: { isThis: true } },
-    });
-    expect((await call(handler, "policies")).data?.may).toEqual({ invalidate: true });
-  });
-
   it("are refused if they are none of the page's, so that nothing else can be executed", async () => {
-    const handler = inspectorHandler({ cache: createSite().cache, allow: yes, allowInvalidation: yes });
+    const handler = inspectorHandler({ cache: createSite().cache, allow: yes });
     for (const body of [
       "{",
       "null",
       "[]",
-      { query: "{ cacheInspection { stats { reads } } }" },
+      { query: "{ cacheInspection { missing } }" },
       { operation: "constructor" },
-      { operation: "overview", variables: { window: "ONE_MINUTE", more: 1 } },
+      { operation: "entry", variables: { coordinate: "Query.movie", more: 1 } },
       { operation: "overview", variables: [] },
-      { operation: "invalidateEntry", variables: { coordinate: "Query.movie", args: { id: 7 } } },
     ]) {
       const response = await post(handler, body);
       expect([response.status, await response.json()], JSON.stringify(body)).toEqual([
@@ -268,7 +206,7 @@ describe("the questions of the page", () => {
 describe("a request of another site", () => {
   const { cache } = createSite();
   const handler = inspectorHandler({ cache, allow: yes });
-  const question = { operation: "store" };
+  const question = { operation: "policies" };
 
   it.each([
     ["without the header of the page", { "x-graphql-cached-inspector": undefined }, 403],
@@ -308,17 +246,12 @@ describe("mistakes in the options of inspectorHandler", () => {
     ["neither a cache nor an endpoint", { allow: yes }, "expected exactly one of them, got none"],
     ["both", { cache, endpoint: "http://a.test", allow: yes }, "expected exactly one of them, got both"],
     ["no allow", { cache }, "`allow`: expected a function that returns true or false for a request, got undefined"],
-    [
-      "a permission that is no function",
-      { cache, allow: yes, allowInvalidation: true },
-      "`allowInvalidation`: expected a function",
-    ],
     ["something else than a cache", { cache: {}, allow: yes }, "expected a cache made by createCache()"],
     ["a path as endpoint", { endpoint: "/graphql", allow: yes }, "`endpoint`: expected the http or https URL"],
     ["credentials in the endpoint", { endpoint: "http://me:secret@a.test", allow: yes }, "without a user name"],
     ["headers for a cache", { cache, allow: yes, headers: {} }, "`headers`: expected none with `cache`"],
     ["headers that are text", { endpoint: "http://a.test", allow: yes, headers: "a" }, "`headers`: expected an object"],
-    ["an unknown option", { cache, allow: yes, allowInvalidations: yes }, "did you mean `allowInvalidation`?"],
+    ["an unknown option", { cache, allow: yes, allows: yes }, "did you mean `allow`?"],
   ])("are named: %s", (_name, options, message) => {
     expect(() => inspectorHandler(options as unknown as InspectorOptions)).toThrow(
       expect.objectContaining({ code: "CACHED_OPTION_INVALID", message: expect.stringContaining(message) }),

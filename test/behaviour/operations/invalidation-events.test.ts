@@ -1,14 +1,5 @@
 import { chaosStore, FakeClock } from "@graphql-cached/testing";
-import { makeExecutableSchema } from "@graphql-tools/schema";
-import { graphql } from "graphql";
-import {
-  applyCached,
-  cachedTypeDefs,
-  createCache,
-  invalidationResolvers,
-  invalidationTypeDefs,
-  memoryStore,
-} from "graphql-cached";
+import { memoryStore } from "graphql-cached";
 import { describe, expect, it } from "vitest";
 import { dataOf, memoryWorld, onEachStore, type Process } from "../../support/world.js";
 
@@ -111,30 +102,5 @@ describe("events of invalidations that the store does not confirm", () => {
       { via: "cache.invalidateTags", isConfirmed: false, tagCount: 1, tags },
       { via: "retry", isConfirmed: true, tagCount: 1, tags },
     ]);
-  });
-});
-
-describe("events of the mutations for operators", () => {
-  it("name the mutation", async () => {
-    const vias: string[] = [];
-    const cache = createCache({
-      onEvent: (event) => void (event.name === "invalidation.finished" && vias.push(event.via)),
-    });
-    const schema = applyCached(
-      makeExecutableSchema({
-        typeDefs: [cachedTypeDefs, invalidationTypeDefs, "type Query { top: Int @cached(maxAge: 60) } type Mutation"],
-        resolvers: [{ Query: { top: () => 1 } }, invalidationResolvers(cache, { allow: () => true })],
-      }),
-      cache,
-    );
-    const source = `mutation {
-      cacheInvalidate(coordinate: "Query.top")
-      cacheInvalidateAll(coordinate: "Query.top")
-      cacheInvalidateTags(tags: ["Movie:7"])
-      cacheClear
-    }`;
-    expect(await graphql({ schema, source })).toMatchObject({ data: { cacheClear: true } });
-    expect(vias).toEqual(["cacheInvalidate", "cacheInvalidateAll", "cacheInvalidateTags", "cacheClear"]);
-    await cache.close();
   });
 });

@@ -561,10 +561,10 @@ describe("a resolver of a cached field", () => {
     const site = siteOf(memoryWorld(), (info) => (isLooking ? bySelection(info) : "nothing"));
     let isLooking = false;
     const { entry } = inspectionResolvers(site.cache, { allow: () => true }).CacheInspection;
-    const describeEntry = async (id: number) => entry({}, { coordinate: "Query.movie", args: { id } }, {});
+    const describeEntry = async (id: number) => entry({} as never, { coordinate: "Query.movie", args: { id } }, {});
     await movieOf(site, "title");
     await waitForStores(site);
-    expect(await describeEntry(7)).toMatchObject({ state: "VALUE", outdated: false });
+    expect(await describeEntry(7)).toMatchObject({ state: "VALUE", use: "FRESH" });
     isLooking = true;
     await site.ask("{ movie(id: 8) { title } }", {});
     await expect(describeEntry(7)).rejects.toMatchObject({ extensions: { code: "CACHED_KEY_UNUSABLE" } });

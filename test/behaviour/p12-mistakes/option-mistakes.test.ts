@@ -12,8 +12,6 @@ import {
   cachedTypeDefs,
   createCache,
   inspectionResolvers,
-  invalidationResolvers,
-  invalidationTypeDefs,
   memoryStore,
 } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
@@ -203,11 +201,6 @@ describe("a name that other caches use", () => {
       () => inspectionResolvers(cache, { allow, alowArguments: allow } as never),
       "`alowArguments`: unknown option; expected one of `allow`",
     ],
-    [
-      "invalidationResolvers",
-      () => invalidationResolvers(cache, { Allow: allow } as never),
-      "`Allow`: unknown option; expected one of `allow`; did you mean `allow`?",
-    ],
   ];
   it.each(OTHERS)("is reported by %s", (caller, call, unknown) => {
     expect(messageOf(call)).toBe(`${caller}: ${unknown}`);
@@ -306,24 +299,6 @@ describe("messages that name a remedy", () => {
     expect(lines[0]).toContain("`Movie`");
     expect(lines[0]).toContain("id of the loader");
     expect(lines[0]).not.toContain("`key`");
-  });
-
-  it("do not list the library's own mutations among those that entity tags do not cover", () => {
-    const { lines, logger } = log();
-    const cache = createCache({ logger });
-    const schema = makeExecutableSchema({
-      typeDefs: [
-        cachedTypeDefs,
-        invalidationTypeDefs,
-        "type Query { movie: Movie @cached(maxAge: 60) } type Mutation { remove(id: ID): Boolean } type Movie { id: ID! }",
-      ],
-      resolvers: { Query: { movie: () => ({ id: 1 }) } },
-    });
-    applyCached(schema, cache, { entityTags: true });
-    const line = lines.find((one) => one.includes("changes that entity tags do not cover"));
-    expect(line).toContain("`Mutation.remove`");
-    for (const own of ["cacheInvalidate", "cacheInvalidateAll", "cacheInvalidateTags", "cacheClear"])
-      expect(line).not.toContain(own);
   });
 
   it.each([

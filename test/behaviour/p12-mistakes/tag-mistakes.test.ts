@@ -11,8 +11,6 @@ import {
   type CacheOptions,
   cachedTypeDefs,
   createCache,
-  invalidationResolvers,
-  invalidationTypeDefs,
   resultControl,
 } from "graphql-cached";
 import { describe, expect, it, vi } from "vitest";
@@ -338,21 +336,10 @@ describe("a path that the types cannot have", () => {
   });
 });
 
-/** The ways to name a tag in a call: from code, around a write, and for operators. */
+/** The ways to name a tag in a call: from code, and around a write. */
 const CALLS: Readonly<Record<string, (cache: Cache, tags: readonly string[]) => Promise<unknown>>> = {
   "cache.invalidateTags": (cache, tags) => cache.invalidateTags(tags),
   "cache.mutate": (cache, tags) => cache.mutate({ tags }, () => "written"),
-  cacheInvalidateTags: async (cache, tags) => {
-    const allow = (): boolean => true;
-    const sdl = "type Query { a: Int } type Mutation { b: Int }";
-    const schema = makeExecutableSchema({
-      typeDefs: [sdl, invalidationTypeDefs],
-      resolvers: invalidationResolvers(cache, { allow }) as IResolvers,
-    });
-    const source = "mutation ($tags: [String!]!) { cacheInvalidateTags(tags: $tags) }";
-    const { errors } = await graphql({ schema, source, variableValues: { tags }, contextValue: {} });
-    if (errors?.[0] !== undefined) throw Object.assign(errors[0], { code: errors[0].extensions.code });
-  },
 };
 
 describe("a tag that cannot be meant", () => {

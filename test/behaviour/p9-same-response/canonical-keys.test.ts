@@ -217,7 +217,7 @@ describe("the inspection of an entry", () => {
       { coordinate: "Query.top", args: null },
       { coordinate: "Query.top", args: { n: 3, genre: "DRAMA" } },
     ])
-      expect(await entry({}, target as never, {})).toMatchObject({ state: "VALUE", outdated: false });
+      expect(await entry({} as never, target as never, {})).toMatchObject({ state: "VALUE", use: "FRESH" });
   });
 });
 

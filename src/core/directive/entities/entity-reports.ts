@@ -1,13 +1,4 @@
-import {
-  type GraphQLNamedType,
-  type GraphQLSchema,
-  getNamedType,
-  isAbstractType,
-  isObjectType,
-  Kind,
-  parse,
-} from "graphql";
-import { INVALIDATION_SDL } from "../../../generated/schema.js";
+import { type GraphQLNamedType, type GraphQLSchema, getNamedType, isAbstractType, isObjectType } from "graphql";
 import type { CacheParts } from "../../parts.js";
 import type { SchemaRules } from "../../schema-rules.js";
 import { hasOwnResolver } from "../compile/own-resolver.js";
@@ -73,13 +64,12 @@ function mutationsWithoutEntity(schema: GraphQLSchema, { invalidations }: Schema
     .map((name) => schema.getType(name))
     .filter(isObjectType)
     .filter((type) => type === schema.getMutationType() || Object.values(type.getFields()).every(hasOwnResolver));
-  const ofLibrary = ownMutations();
   const isNamespace = (type: GraphQLNamedType): boolean => isObjectType(type) && namespaces.includes(type);
   return namespaces.flatMap((type) =>
     Object.values(type.getFields())
       .filter(
         ({ name, type: returned }) =>
-          !isNamespace(getNamedType(returned)) && !invalidations.has(`${type.name}.${name}`) && !ofLibrary.has(name),
+          !isNamespace(getNamedType(returned)) && !invalidations.has(`${type.name}.${name}`),
       )
       .map(
         ({ name }) =>
@@ -87,15 +77,5 @@ function mutationsWithoutEntity(schema: GraphQLSchema, { invalidations }: Schema
       ),
   );
 }
-
-/** The mutations of this package, which change no entity. */
-const ownMutations = (): ReadonlySet<string> =>
-  new Set(
-    parse(INVALIDATION_SDL).definitions.flatMap((node) =>
-      node.kind === Kind.OBJECT_TYPE_EXTENSION && node.name.value === "Mutation"
-        ? (node.fields ?? []).map((field) => field.name.value)
-        : [],
-    ),
-  );
 
 const asList = (lines: readonly string[]): string => lines.map((line) => `- ${line}`).join("\n");

@@ -19,6 +19,19 @@ export class PlaceFinder implements EntityFinder {
     this.#clock = clock;
   }
 
+  get typeNames(): ReadonlySet<string> {
+    const found = new Set<ObjectPlan>();
+    const pending = [this.#place.plan];
+    for (let plan = pending.pop(); plan !== undefined; plan = pending.pop()) {
+      if ("possible" in plan) pending.push(...[...plan.possible.values()].filter((one) => one !== undefined));
+      else if (!found.has(plan)) {
+        found.add(plan);
+        pending.push(...plan.members.map(({ place }) => place.plan));
+      }
+    }
+    return new Set([...found].flatMap(({ typeName, idFields }) => (idFields === undefined ? [] : [typeName])));
+  }
+
   #walk(value: unknown, call: EntityCall, maxIdsPerType: number): EntityWalk {
     const walk = new EntityWalk(call, this.#keyFormOf, maxIdsPerType);
     walk.add(value, this.#place);

@@ -10,7 +10,6 @@ import type { CacheParts, RequestFactory } from "../../parts.js";
 import type { Policy } from "../../policy/policy.js";
 import type { FieldRule, ObservedLoad, QueryExtent } from "../../schema-rules.js";
 import type { ResponseHint } from "../../store/body.js";
-import type { Entry } from "../../store/entry.js";
 import type { BypassReason } from "../../telemetry/events.js";
 import type { NearKey } from "../../tier/near/near-cache.js";
 import type { Excess } from "../../tier/request/loaded.js";
@@ -265,11 +264,6 @@ class FieldCall implements FieldRequest {
   excess(): Excess | undefined {
     const { rule } = this.field;
     return this.observed?.excess() ?? hintExcess(rule, this.recorded?.hint());
-  }
-
-  onMiss(entry: Entry | undefined, now: number): void {
-    const { key, policy, tags } = this;
-    this.observer?.onMiss?.({ key, policy, tags, entry, now });
   }
 
   reread(): unknown {

@@ -4,6 +4,7 @@ import { CachedError } from "../../base/errors.js";
 import { type EntryIdentity, type KeySpace, nameOfSubject, type Subject } from "../../keys/key.js";
 import type { Store } from "../../store/store.js";
 import type { Channel } from "../../telemetry/channel.js";
+import type { InvalidationCause } from "../../telemetry/events.js";
 import type { UnleasedLoads } from "../lease/load-sharing.js";
 import type { TierSettings } from "../request/settings.js";
 import type { InvalidationClock } from "../shared/invalidation-clock.js";
@@ -17,7 +18,6 @@ import {
 } from "../shared/unconfirmed-invalidations.js";
 import type { Variants } from "../shared/variants.js";
 import type { WorkUnderWay } from "../tick/work-under-way.js";
-import { type InvalidationCause, type InvalidationHistory, RETRY, type RecordedKind } from "./invalidation-history.js";
 
 /**
  * Invalidates keys and tags in the store and in this process, and protects writes to the source. A key is invalidated in all variants of its form
@@ -73,14 +73,14 @@ export class Invalidation {
    */
   async around<T>(names: InvalidationNames, write: () => T | PromiseLike<T>, cause: InvalidationCause): Promise<T> {
     const writer = newWriterId();
-    await this.#applyOrRetry(names, "hard", cause, "write").catch(() => undefined);
+    await this.#applyOrRetry(names, "hard", cause).catch(() => undefined);
     const invalidated = this.#invalidatedBy(names);
     const stopRenewing = await this.#keepMarked(invalidated, writer);
     try {
       return await write();
     } finally {
       await stopRenewing();
-      await this.#applyOrRetry(names, "hard", cause, "write").catch(() => undefined);
+      await this.#applyOrRetry(names, "hard", cause).catch(() => undefined);
       // The hold-off precedes the end of the write, so that nothing is stored between the two.
       await this.#holdOff(names).catch(() => undefined);
       await this.#parts.invalidations
@@ -123,11 +123,10 @@ export class Invalidation {
     void this.#retryUnconfirmed();
   }
 
-  /** Resolves when none is unconfirmed and all are in the history, as far as the store replies, or after `untilAt`. */
+  /** Resolves when none is unconfirmed, or after `untilAt`. */
   async settled(untilAt: number): Promise<void> {
     while (!this.#isClosed && this.#parts.clock.now() < untilAt && this.#parts.unconfirmed.size > 0)
       await new Promise<void>((resolve) => this.#parts.clock.after(RETRY_MS, resolve));
-    await this.#parts.history.flush();
   }
 
   /** Makes a last attempt. If it fails, outdated entries last until their ttl. */
@@ -135,21 +134,15 @@ export class Invalidation {
     this.#isClosed = true;
     this.#retryTimer?.();
     if (this.#parts.unconfirmed.size > 0) await this.#retryUnconfirmed();
-    await this.#parts.history.close();
   }
 
-  async #applyOrRetry(
-    names: InvalidationNames,
-    kind: InvalidationKind,
-    cause: InvalidationCause,
-    recordedAs: RecordedKind = kind,
-  ): Promise<void> {
+  async #applyOrRetry(names: InvalidationNames, kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
     const local = this.#inThisProcess(names);
     this.made.add(local);
     this.#endSharing(local);
     this.#preempt(names, kind);
     try {
-      await this.#writeReported(names, kind, cause, recordedAs);
+      await this.#writeReported(names, kind, cause);
     } catch (error) {
       // The near cache may have got what was read meanwhile.
       this.#preempt(names, kind);
@@ -207,13 +200,8 @@ export class Invalidation {
     return [...new Set(names)];
   }
 
-  /** Publishes and records how that has ended; of the attempts to repeat an invalidation, the one that succeeds. */
-  async #writeReported(
-    names: InvalidationNames,
-    kind: InvalidationKind,
-    cause: InvalidationCause,
-    recordedAs: RecordedKind = kind,
-  ): Promise<void> {
+  /** Publishes how that has ended. */
+  async #writeReported(names: InvalidationNames, kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
     const beganAt = this.#parts.clock.now();
     let isConfirmed = false;
     try {
@@ -233,8 +221,6 @@ export class Invalidation {
         isClear,
         tags: this.#invalidatedBy(this.#inThisProcess(names)).subjects.map(nameOfSubject),
       });
-      if (isConfirmed || cause !== RETRY)
-        this.#parts.history.add(names, { kind: recordedAs, cause, beganAt, isConfirmed });
     }
   }
 
@@ -269,7 +255,7 @@ export class Invalidation {
     this.#isRetrying = true;
     const names = this.#parts.unconfirmed.snapshot();
     try {
-      await this.#writeReported(names, "hard", RETRY);
+      await this.#writeReported(names, "hard", { via: "retry" });
       await this.#holdOff(names);
       if (names.isClear) this.#parts.unleasedLoads.detach(undefined);
       names.confirm();
@@ -310,7 +296,6 @@ export interface InvalidationParts {
   readonly channel: Channel;
   readonly unleasedLoads: UnleasedLoads;
   readonly unconfirmed: UnconfirmedInvalidations;
-  readonly history: InvalidationHistory;
   readonly underWay: WorkUnderWay;
   readonly keys: Pick<KeySpace, "subjects" | "nameUnder">;
   readonly settings: TierSettings;

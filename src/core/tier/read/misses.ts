@@ -40,7 +40,6 @@ export class Misses {
     const { freshness, superseded, endsFreshness = false, isForced = false } = missed;
     const { reading } = readResult;
     const read = reading.kind === "read" ? reading : undefined;
-    if (read !== undefined) request.onMiss?.(read.entry, read.now);
     const mayShare = !isForced && freshness !== "stale-while-revalidate" && !loads.isEnclosing;
     const entry = isForced ? undefined : read?.entry;
     const until = deadlineAt ?? this.#deadlineOf(freshness);
@@ -109,7 +108,6 @@ export class Misses {
    */
   refresh(request: ReadRequest, entry: Entry, now: number, endsFreshness: boolean): void {
     const { name } = request.key;
-    request.onMiss?.(entry, now);
     if (entry.untilAt > now || this.#refreshing.has(name)) return;
     this.#refreshing.add(name);
     void this.#parts.leases

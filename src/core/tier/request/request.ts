@@ -167,8 +167,6 @@ export interface ReadRequest {
   trace?: ReadTrace | undefined;
   /** Called when the read has ended. */
   readonly onRead?: ((report: ReadReport) => void) | undefined;
-  /** Called with what a read has found that cannot be served, or is stale; undefined: nothing. `now`: the store's time. */
-  onMiss?(entry: Entry | undefined, now: number): void;
   /** Called with the cache hint of a load of another request whose value this one gets, unless `onRead` was. */
   readonly onHint?: ((hint: ResponseHint) => void) | undefined;
 }

@@ -35,6 +35,11 @@ export class KnownPositions {
     return latestIn(this.positions.hard, subjects, this.floor);
   }
 
+  /** Returns the position at which one of these subjects was last invalidated, as far as that is known; else 0. */
+  lastOf(kind: InvalidatingKind, subjects: readonly Subject[]): number {
+    return latestIn(this.positions[kind], subjects, 0);
+  }
+
   /** Returns the position before which no entry of a request counts, whatever its own tags. */
   oldestOf({ key, tags }: Written): number {
     return this.latestOf([...tags.subjects, ...this.#subjectsOf(key)]);

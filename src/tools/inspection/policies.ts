@@ -1,0 +1,96 @@
+import type { TagTemplate } from "../../core/keys/tag-template.js";
+import type { CacheParts } from "../../core/parts.js";
+import type { Policy, PolicySettings } from "../../core/policy/policy.js";
+import type { EntityFinder, SchemaRules } from "../../core/schema-rules.js";
+import type { CacheFieldPolicy, CachePolicy } from "../../generated/schema.js";
+
+/** Returns the policies of the fields of this process, and then of its loaders, by name. */
+export function describePolicies({ rules, loaders }: CacheParts): CacheFieldPolicy[] {
+  const fields = [...rules.fields.values()].map((rule): CacheFieldPolicy => {
+    const texts = { key: rule.keyPaths.map(({ text }) => text), tags: rule.tags.map(({ text }) => text) };
+    return {
+      coordinate: rule.coordinate,
+      kind: rule.reference === undefined ? "FIELD" : "REFERENCE",
+      policy: policyOf(rule.policy, rule.settings, texts),
+      variant: rule.variant.id,
+      invalidatedBy: invalidatorsOf(rule, rules),
+    };
+  });
+  const ofLoaders = [...loaders.values()].map(
+    ({ name, policy, settings, variantOf }): CacheFieldPolicy => ({
+      coordinate: name,
+      kind: "LOADER",
+      policy: policyOf(policy, settings),
+      get variant() {
+        try {
+          return variantOf().id;
+        } catch {
+          return null;
+        }
+      },
+      invalidatedBy: [],
+    }),
+  );
+  const byName = (a: CacheFieldPolicy, b: CacheFieldPolicy): number => (a.coordinate < b.coordinate ? -1 : 1);
+  return [...fields.sort(byName), ...ofLoaders.sort(byName)];
+}
+
+function policyOf(policy: Policy, settings: PolicySettings, texts?: Pick<CachePolicy, "key" | "tags">): CachePolicy {
+  return {
+    maxAge: policy.maxAgeMs / 1000,
+    maxAgeLimit: policy.maxAgeLimitMs === undefined ? null : policy.maxAgeLimitMs / 1000,
+    staleWhileRevalidate: policy.staleWhileRevalidateMs / 1000,
+    refresh: policy.refresh,
+    neverExpires: policy.neverExpires,
+    staleIfError: policy.staleIfErrorMs / 1000,
+    negativeMaxAge: policy.negativeMaxAgeMs / 1000,
+    jitter: policy.jitterRatio,
+    earlyRefresh: policy.earlyRefreshBeta,
+    scope: policy.scope,
+    readOnly: policy.readOnly === true,
+    key: texts?.key ?? null,
+    tags: texts?.tags ?? null,
+    version: settings.version ?? null,
+    followsHints: policy.followsHints === true,
+  };
+}
+
+/** What has tags: a cached field, or a mutation field that invalidates them. */
+interface Tagged {
+  readonly tags: readonly TagTemplate[];
+  readonly entities: EntityFinder | undefined;
+}
+
+/** Returns the mutation fields that invalidate tags which values of a field can have. */
+const invalidatorsOf = (field: Tagged, { invalidations }: SchemaRules): string[] =>
+  [...invalidations]
+    .flatMap(([coordinate, rule]) => {
+      const starts = startsOf(field);
+      return startsOf(rule).some((start) => starts.some((own) => canMeet(start, own))) ? [coordinate] : [];
+    })
+    .sort();
+
+/** Returns what the tags begin with, up to the first path; of a tag without one, the whole tag and `isWhole`. */
+const startsOf = ({ tags, entities }: Tagged): readonly Start[] => [
+  ...tags.map(({ pieces }): Start => {
+    const [start] = pieces;
+    return {
+      text: typeof start === "string" ? start : "",
+      isWhole: pieces.every((piece) => typeof piece === "string"),
+    };
+  }),
+  ...[...(entities?.typeNames ?? [])].map((name): Start => ({ text: `${name}:`, isWhole: false })),
+];
+
+interface Start {
+  readonly text: string;
+  readonly isWhole: boolean;
+}
+
+/** Whether a tag that is invalidated can be one that a value has, or the name of its type. */
+function canMeet(invalidated: Start, own: Start): boolean {
+  if (invalidated.isWhole && own.text.startsWith(`${invalidated.text}:`)) return true;
+  if (invalidated.isWhole && own.isWhole) return invalidated.text === own.text;
+  const [shorter, longer] = [invalidated, own].sort((a, b) => a.text.length - b.text.length) as [Start, Start];
+  return !shorter.isWhole && longer.text.startsWith(shorter.text);
+}

@@ -1,0 +1,119 @@
+import { type Clock, wallTimeOf } from "../../core/base/clock.js";
+import { errorTypeOf } from "../../core/telemetry/error-type.js";
+import type { CacheEvent as AnyEvent } from "../../core/telemetry/events.js";
+import type { CacheEvent, CacheInvalidation } from "../../generated/schema.js";
+
+/**
+ * Keeps the last 100 events of this process that report an invalidation, trouble, or its end. What happens for every hit or every load
+ * is not kept, so that a cache that works costs nothing. Equal events of one field, loader or node are one, with a count.
+ */
+export class RecentEvents {
+  readonly #clock: Clock;
+  /** By what makes them equal; the one that was reported last comes last. */
+  readonly #events = new Map<string, RecentEvent>();
+  #invalidations = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** A listener for all events but the frequent ones. */
+  readonly record = (event: AnyEvent): void => {
+    if (!isKept(event)) return;
+    const { name, coordinate, digest, node } = event as Partial<Record<string, string>>;
+    const invalidation = event.name === "invalidation.finished" ? describe(event) : null;
+    const recent: RecentEvent = {
+      name: event.name,
+      at: wallTimeOf(this.#clock),
+      count: 1,
+      coordinates: "coordinates" in event ? event.coordinates.slice(0, MAX_NAMES) : coordinate ? [coordinate] : [],
+      digest: digest || null,
+      node: node ?? null,
+      detail: detailOf(event),
+      error: "error" in event ? errorTypeOf(event.error) : null,
+      invalidation,
+    };
+    const identity =
+      invalidation === null
+        ? [name, coordinate, node, recent.detail, recent.error].join("\n")
+        : `${++this.#invalidations}`;
+    const count = 1 + (this.#events.get(identity)?.count ?? 0);
+    this.#events.delete(identity);
+    this.#events.set(identity, { ...recent, count });
+    if (this.#events.size > MAX_EVENTS) this.#events.delete(this.#events.keys().next().value as string);
+  };
+
+  /** The one that was reported last comes first. */
+  get newest(): readonly RecentEvent[] {
+    return [...this.#events.values()].reverse();
+  }
+}
+
+/** An event as reports have it. Contains no user data: of an error of the source it has only the code or class. */
+export interface RecentEvent extends Omit<CacheEvent, "__typename" | "process" | "at"> {
+  /** When it was last reported, in milliseconds since 1970. */
+  readonly at: number;
+}
+
+/** How many events are kept. */
+export const MAX_EVENTS = 100;
+/** How many coordinates and digests of tags an event has at most. */
+const MAX_NAMES = 100;
+
+/** The events that are kept in any case. One that is published for every read, load or operation must not be among them. */
+const KEPT: ReadonlySet<AnyEvent["name"]> = new Set<AnyEvent["name"]>([
+  "load.failed",
+  "load.refused",
+  "sharing.suspended",
+  "lifetime.refused",
+  "signal.refused",
+  "value.refused",
+  "entry.corrupt",
+  "lease.lost",
+  "context.read",
+  "selection.read",
+  "tag.mistaken",
+  "refresh.rejected",
+  "store.failed",
+  "store.recovered",
+  "connection.failed",
+  "connection.recovered",
+  "invalidations.overflowed",
+]);
+
+function isKept(event: AnyEvent): boolean {
+  switch (event.name) {
+    case "resolver.bypassed":
+      // Bypasses are trouble if there is a mistake to correct.
+      return event.error !== undefined;
+    case "write.finished":
+      return !event.isStored;
+    case "invalidation.finished":
+      // Of the attempts to repeat one, the last one.
+      return event.isConfirmed || event.via !== "retry";
+    default:
+      return KEPT.has(event.name);
+  }
+}
+
+function describe(event: Extract<AnyEvent, { name: "invalidation.finished" }>): CacheInvalidation {
+  const { kind, via, mutation = null, invalidationMs, isConfirmed, isClear, tags, tagCount, entryCount } = event;
+  return {
+    kind: kind.toUpperCase() as CacheInvalidation["kind"],
+    via,
+    mutation,
+    tookMs: invalidationMs,
+    isConfirmed,
+    isClear,
+    tags: tags.slice(0, MAX_NAMES),
+    tagCount,
+    entryCount,
+  };
+}
+
+function detailOf(event: AnyEvent): string | null {
+  if ("operation" in event) return event.operation;
+  if ("use" in event) return event.use;
+  if ("reason" in event) return event.reason;
+  return "property" in event ? event.property : null;
+}
