@@ -61,7 +61,7 @@ function heapUsed(): number {
 
 const clock = new FakeClock();
 const keys = createKeySpace("gc");
-const { policy } = compilePolicy({ declared: [{ maxAge: 10 }], profiles: {}, defaults: {} });
+const { policy } = compilePolicy({ declared: [{ maxAge: 10 }], defaults: {} });
 
 function measure(what: string, shape: (id: number) => unknown, tagsOf: (id: number) => readonly string[]): void {
   const { length } = JSON.stringify(shape(0));

@@ -47,9 +47,8 @@ import type { InspectedParts } from "./tools/inspection/resolvers.js";
 export function assemble(options: ResolvedOptions): { parts: InspectedParts; close(): Promise<void> } {
   const { clock = systemClock, random = systemRandom, onEvent } = options;
   const logger = infallible(options.logger ?? console);
-  const profiled = Object.entries(options.profiles).map(([name, profile]) => [`profiles.${name}`, profile] as const);
-  for (const [place, settings] of [["defaults", options.defaults], ...profiled] as const)
-    for (const doubt of secondsDoubts(settings)) logger.warn(`graphql-cached: createCache: \`${place}\`: ${doubt}`);
+  for (const doubt of secondsDoubts(options.defaults))
+    logger.warn(`graphql-cached: createCache: \`defaults\`: ${doubt}`);
   const counters = new Counters();
   const channel = new Channel(counters, options.prefix, (error) =>
     logger.warn(
@@ -113,7 +112,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   const closeNear = near?.open();
   const reports = new Reports({ ...base, counters, events: recentEvents, identity });
   const requestStates = new RequestStates(tier, invalidation.made, options);
-  const { profiles, defaults, identify, isProduction, leaseWaitMs, errorBackoffMs } = options;
+  const { defaults, identify, isProduction, leaseWaitMs, errorBackoffMs } = options;
   const contextWatch = new ContextWatch(
     channel,
     options.sharedContextKeys,
@@ -138,7 +137,6 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     logger,
     isProduction,
     onceLog: new OnceLog(logger),
-    profiles,
     defaults,
     identify,
     contextWatch,

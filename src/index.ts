@@ -1,5 +1,4 @@
 /** The entry point `graphql-cached`. */
-import { type DirectiveNames, renameDirectives, resolveNames } from "./core/directive/compile/directive-names.js";
 import { CACHED_SDL, INSPECTION_SDL } from "./generated/schema.js";
 
 export { type Cache, createCache } from "./cache.js";
@@ -23,11 +22,5 @@ export { inspectionResolvers } from "./tools/inspection/resolvers.js";
 
 /** The SDL of `@cached` and `@invalidates`, to add to the type definitions of a schema. */
 export const cachedTypeDefs: string = CACHED_SDL;
-/**
- * Returns the same SDL with renamed directives; pass the same names to `applyCached`.
- * Throws `CACHED_OPTION_INVALID`.
- */
-export const cachedTypeDefsAs = (names: DirectiveNames): string =>
-  renameDirectives(CACHED_SDL, resolveNames(names, "cachedTypeDefsAs"));
 /** The SDL of the inspection query; it extends the type `Query`. */
 export const inspectionTypeDefs: string = INSPECTION_SDL;

@@ -37,7 +37,6 @@ export function resolveOptions(given: unknown): ResolvedOptions {
   const values: Record<string, unknown> = {
     isProduction: process.env.NODE_ENV === "production",
     defaults: options.defaults ?? {},
-    profiles: options.profiles ?? {},
   };
   readRules("", options, OPTIONS, values, mistakes);
   for (const [group, rules] of Object.entries(OPTION_GROUPS)) {
@@ -51,7 +50,7 @@ export function resolveOptions(given: unknown): ResolvedOptions {
       if (!Object.hasOwn(rules, name)) mistakes.push(unknownOption(`${group}.${name}`, Object.keys(rules)));
   }
   for (const name of Object.keys(options)) if (!TOP_LEVEL.includes(name)) mistakes.push(unknownOption(name, TOP_LEVEL));
-  mistakes.push(...policyMistakes(values.defaults, values.profiles));
+  mistakes.push(...settingsMistakes(values.defaults, GENERAL_SETTINGS).map((mistake) => `\`defaults\`: ${mistake}`));
   mistakes.push(...combinationMistakes(options, values as unknown as ResolvedOptions));
   if (mistakes.length > 0) throw new CachedError("CACHED_OPTION_INVALID", `createCache: ${mistakes.join("; ")}`);
   return Object.freeze(values) as unknown as ResolvedOptions;
@@ -138,7 +137,7 @@ export const OPTIONS = {
     expected: expectedOfEncryption,
     isSecret: true,
   },
-} as const satisfies Rules<Omit<CacheOptions, "defaults" | "profiles" | keyof typeof OPTION_GROUPS>>;
+} as const satisfies Rules<Omit<CacheOptions, "defaults" | keyof typeof OPTION_GROUPS>>;
 
 /** The options in groups. Their names are unique across groups. */
 export const OPTION_GROUPS = {
@@ -221,12 +220,11 @@ type Intersection<Union> = (Union extends unknown ? (member: Union) => void : ne
 export type ResolvedOptions = Fallbacks<typeof OPTIONS> &
   Intersection<GroupFallbacks[keyof GroupFallbacks]> & {
     readonly defaults: PolicySettings;
-    readonly profiles: Readonly<Record<string, PolicySettings>>;
     /** Whether NODE_ENV is `production`. */
     readonly isProduction: boolean;
   };
 
-const TOP_LEVEL: readonly string[] = [...Object.keys(OPTIONS), "defaults", "profiles", ...Object.keys(OPTION_GROUPS)];
+const TOP_LEVEL: readonly string[] = [...Object.keys(OPTIONS), "defaults", ...Object.keys(OPTION_GROUPS)];
 
 function readRules(
   path: string,
@@ -279,16 +277,6 @@ function meaningOf(setting: string): string {
   const [, name = "", unit = ""] = /^`(.*)`(.*)$/.exec(setting) ?? [];
   const isDuration = /Age|stale/.test(name);
   return `\`defaults: { ${name} }\`${unit === "" && isDuration ? ", in seconds" : unit}`;
-}
-
-function policyMistakes(defaults: unknown, profiles: unknown): string[] {
-  const mistakes = settingsMistakes(defaults, GENERAL_SETTINGS).map((mistake) => `\`defaults\`: ${mistake}`);
-  if (typeof profiles !== "object" || profiles === null || Array.isArray(profiles))
-    return [...mistakes, `\`profiles\`: expected an object of policies, got ${describeSetting(profiles)}`];
-  for (const [name, profile] of Object.entries(profiles))
-    for (const mistake of settingsMistakes(profile, [...GENERAL_SETTINGS, "key", "tags", "version"]))
-      mistakes.push(`\`profiles.${name}\`: ${mistake}`);
-  return mistakes;
 }
 
 /** Options that are valid by themselves but not together. */

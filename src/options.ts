@@ -30,9 +30,7 @@ export interface CacheOptions<Context = object> {
    */
   readonly identify?: ((context: Context) => string | number | bigint | null | undefined) | undefined;
   /** The policy of every cached field and loader, unless they set something else. Default: none. */
-  readonly defaults?: Omit<PolicySettings, "key" | "tags" | "profile" | "version"> | undefined;
-  /** Named policies, used with `@cached(profile: "name")`. Default: none. */
-  readonly profiles?: Readonly<Record<string, PolicySettings>> | undefined;
+  readonly defaults?: Omit<PolicySettings, "key" | "tags" | "version"> | undefined;
   /** Keeps fresh values in the memory of this process as well. Pass `{}` for the default limits. Default: off. */
   readonly nearCache?: NearCacheOptions | undefined;
   /** Called with every event of the cache. Exceptions it throws are ignored. Default: none. */

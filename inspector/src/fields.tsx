@@ -257,11 +257,6 @@ function Details({ field, policy }: { readonly field: Field; readonly policy: Fi
                 <Name>{settings.tags.join(", ")}</Name>
               </Item>
             )}
-            {settings.profile === null ? null : (
-              <Item name="Profile">
-                <Name>{settings.profile}</Name>
-              </Item>
-            )}
           </>
         )}
         {policy?.variant == null ? null : (

@@ -176,7 +176,6 @@ export interface Policy {
   readonly readOnly: boolean;
   readonly key: readonly string[] | null;
   readonly tags: readonly string[] | null;
-  readonly profile: string | null;
   readonly version: string | null;
   readonly followsHints: boolean;
 }

@@ -76,7 +76,6 @@ export interface CacheParts {
   readonly logger: Logger;
   readonly isProduction: boolean;
   readonly onceLog: Logger;
-  readonly profiles: Readonly<Record<string, PolicySettings>>;
   readonly defaults: PolicySettings;
   readonly rules: AppliedRules;
   readonly resolvers: KnownResolvers;

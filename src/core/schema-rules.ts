@@ -11,7 +11,6 @@ export class AppliedRules implements SchemaRules {
   readonly invalidations = new Map<string, InvalidationRule>();
   /** By coordinate: the resolver that was there before. Those of references are left out. */
   readonly wrapped = new Map<string, { readonly name: string }>();
-  readonly directives = new Set<string>();
   /** The policies that were not written in a schema. */
   readonly policies = new Map<string, PolicySettings>();
   isEmpty = true;

@@ -24,7 +24,6 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "ResultSettings",
     "applyCached",
     "cachedTypeDefs",
-    "cachedTypeDefsAs",
     "createCache",
     "extensionOf",
     "inspectionResolvers",

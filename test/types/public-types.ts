@@ -11,8 +11,6 @@ import {
   type Cache,
   type CachedLoader,
   type CacheEvent,
-  type CacheOptions,
-  cachedTypeDefsAs,
   createCache,
   inspectionResolvers,
   memoryStore,
@@ -122,20 +120,15 @@ export function checksLoaderOptions(mine: Cache<MyContext>): void {
 }
 
 export function checksPolicies(): void {
-  const profiles: CacheOptions["profiles"] = {
-    hot: { maxAge: 60, refresh: "FOREGROUND", scope: "PRIVATE", key: ["$args"], tags: ["T"] },
-  };
-  createCache({ defaults: { maxAge: 60 }, profiles });
+  createCache({ defaults: { maxAge: 60, refresh: "FOREGROUND", scope: "PRIVATE" } });
   // @ts-expect-error: PUBLIC or PRIVATE
   createCache({ defaults: { scope: "SHARED" } });
   // @ts-expect-error: BACKGROUND or FOREGROUND
-  createCache({ profiles: { hot: { refresh: "LATER" } } });
+  createCache({ defaults: { refresh: "LATER" } });
   // @ts-expect-error: defaults have no tags
   createCache({ defaults: { tags: ["T"] } });
-  // @ts-expect-error: defaults name no profile
-  createCache({ defaults: { profile: "hot" } });
   // @ts-expect-error: there is no such setting
-  createCache({ profiles: { hot: { ttl: 9 } } });
+  createCache({ defaults: { ttl: 9 } });
 }
 
 export function checksOptions(other: { get(key: string): Promise<string> }): void {
@@ -222,14 +215,11 @@ export async function checksTheControlOfResults(mine: Cache<MyContext>, info: Gr
 }
 
 export function checksSchemas(mine: Cache<MyContext>, given: GraphQLSchema): void {
-  expectTypeOf(applyCached(given, mine, { directive: "cacheField" })).toEqualTypeOf<GraphQLSchema>();
-  expectTypeOf(cachedTypeDefsAs({ invalidates: "evicts" })).toEqualTypeOf<string>();
+  expectTypeOf(applyCached(given, mine, { entityTags: true })).toEqualTypeOf<GraphQLSchema>();
   // @ts-expect-error: SDL is not a schema
   applyCached("type Query { a: Int }", mine);
-  // @ts-expect-error: a directive's name is a string
-  applyCached(given, mine, { directive: true });
-  // @ts-expect-error: there is no such directive
-  cachedTypeDefsAs({ cache: "cacheField" });
+  // @ts-expect-error: a policy is an object
+  applyCached(given, mine, { policies: { "Query.a": true } });
   // @ts-expect-error: `allow` is required
   inspectionResolvers(mine);
   // @ts-expect-error: `allow` is a function

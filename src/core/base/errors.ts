@@ -31,8 +31,7 @@ export class CachedError extends Error {
  */
 export const CODES = {
   CACHED_OPTION_INVALID: "An option or argument is unknown, has the wrong type, or is out of range.",
-  CACHED_POLICY_INVALID:
-    "A policy from `@cached`, `@invalidates`, `extensions.cached`, `policies` or a profile is invalid.",
+  CACHED_POLICY_INVALID: "A policy from `@cached`, `@invalidates`, `extensions.cached` or `policies` is invalid.",
   CACHED_SCHEMA_INVALID: "A schema uses the cache incorrectly; the message lists every mistake.",
   CACHED_SCOPE_MISSING:
     "A PRIVATE field lacks `identify`, or a PUBLIC field does not declare its `scope` although an auth mark covers it.",

@@ -192,7 +192,6 @@ export interface LoaderParts extends ExistenceParts {
   readonly signals: RequestSignals;
   readonly channel: Channel;
   readonly logger: Logger;
-  readonly profiles: Readonly<Record<string, PolicySettings>>;
   readonly defaults: PolicySettings;
   readonly identify: ((context: never) => unknown) | undefined;
   readonly contextWatch: ContextWatch;

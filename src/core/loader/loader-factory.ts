@@ -15,7 +15,6 @@ import {
   ownMistakes,
   placeOf,
   policySettingsOf,
-  profileMistakes,
   settingMistakes,
 } from "./loader-options.js";
 
@@ -30,19 +29,18 @@ export function createLoaderFactory<Id, Value, Context>(
   parts: LoaderParts,
 ): (context: Context) => CachedLoader<Id, Value> {
   checkOptionsObject(options, "cache.loader");
-  const { profiles, defaults, identify, logger, loaders } = parts;
+  const { defaults, identify, logger, loaders } = parts;
   const { name, type, exists } = options;
   const settings = policySettingsOf(options);
   const mistakes = settingMistakes(settings);
   // Only valid settings can be merged.
-  const compiled = mistakes.length > 0 ? undefined : compilePolicy({ declared: [settings], profiles, defaults });
+  const compiled = mistakes.length > 0 ? undefined : compilePolicy({ declared: [settings], defaults });
   const other = loaders.get(name);
   // A second loader of the name would get the values of the first one.
   const isReplacement = other !== undefined && other.batch !== options.batch;
   mistakes.push(
     ...ownMistakes(options),
     ...(compiled?.policy.scope === "PRIVATE" && identify === undefined ? [IDENTIFY_MISSING] : []),
-    ...profileMistakes(options.profile, profiles),
     ...(parts.isProduction && isReplacement ? [NAME_TAKEN] : []),
     ...(compiled?.mistakes ?? []),
     ...(typeof type === "string" && type !== "" ? [parts.typeShapes.want(name, type) ?? []].flat() : []),

@@ -114,7 +114,7 @@ export const policySettingsOf = (options: object): PolicySettings =>
 
 export function settingMistakes(given: object): string[] {
   const { cacheMap, ...settings } = given as Readonly<Record<string, unknown>>;
-  const known = [...GENERAL_SETTINGS, "profile", "version", ...Object.keys(OWN_OPTIONS)];
+  const known = [...GENERAL_SETTINGS, "version", ...Object.keys(OWN_OPTIONS)];
   const mistakes = settingsMistakes(settings, known, MEANINGS_OF_OPTIONS);
   if (cacheMap !== undefined)
     mistakes.push(
@@ -132,17 +132,6 @@ export function ownMistakes(options: object): string[] {
     const remedy = option === "batch" && value === false ? "; use `maxBatchSize: 1` for calls with one id each" : "";
     return [`\`${option}\`: expected ${expected}, got ${describeSetting(value)}${remedy}`];
   });
-}
-
-/** The key of a loader is its id and its tags are a function, so those of a profile would have no effect. */
-export function profileMistakes(name: unknown, profiles: Readonly<Record<string, PolicySettings>>): string[] {
-  const profile = typeof name === "string" && Object.hasOwn(profiles, name) ? profiles[name] : undefined;
-  return (["key", "tags"] as const)
-    .filter((setting) => profile?.[setting] !== undefined && profile[setting] !== null)
-    .map(
-      (setting) =>
-        `\`profile\`: expected a profile without \`${setting}\`, which loaders do not use, got ${JSON.stringify(name)}; use ${setting === "tags" ? "the loader's `tags` function" : "`cacheKeyFn`"} instead`,
-    );
 }
 
 export const placeOf = (name: unknown): string =>

@@ -2,7 +2,7 @@ import { describeSetting } from "../base/errors.js";
 import { type Meanings, unknownName } from "../base/option-names.js";
 
 /**
- * Merges declared settings, profile and defaults, in this order of precedence, and converts seconds
+ * Merges declared settings and defaults, in this order of precedence, and converts seconds
  * to milliseconds. `versions`: those of all sources; the one of a field must not hide that the one of its type has changed.
  * `mistakes`: those that show only after merging.
  */
@@ -14,18 +14,10 @@ export function compilePolicy(sources: PolicySources): {
 } {
   const mistakes: string[] = [];
   const declared = mergeSettings(...sources.declared);
-  const { profile: profileName } = declared;
-  const isKnown = profileName !== undefined && Object.hasOwn(sources.profiles, profileName);
-  const profile = isKnown ? sources.profiles[profileName] : undefined;
-  if (profileName !== undefined && profile === undefined)
+  const settings = mergeSettings(declared, sources.hinted, sources.defaults);
+  if (settings.maxAge === undefined)
     mistakes.push(
-      `\`profile\`: expected the name of a profile, got ${describeSetting(profileName)}; createCache({ profiles }) defines ${listNames(Object.keys(sources.profiles))}`,
-    );
-  const explicit = mergeSettings(declared, profile);
-  const settings = mergeSettings(explicit, sources.hinted, sources.defaults);
-  if (settings.maxAge === undefined && mistakes.length === 0)
-    mistakes.push(
-      "`maxAge`: expected an integer of at least 0 (seconds), got nothing; set it here, in a profile or in createCache({ defaults })",
+      "`maxAge`: expected an integer of at least 0 (seconds), got nothing; set it here or in createCache({ defaults })",
     );
   const maxAge = settings.maxAge ?? 0;
   // An inherited negativeMaxAge yields to a shorter maxAge, and an inherited maxAgeLimit to a longer one.
@@ -52,15 +44,15 @@ export function compilePolicy(sources: PolicySources): {
     earlyRefreshBeta: settings.earlyRefresh ?? 1,
     scope: settings.scope ?? "PUBLIC",
     readOnly: settings.readOnly ?? false,
-    ...(explicit.maxAge === undefined && sources.hinted?.maxAge !== undefined ? { followsHints: true } : {}),
+    ...(declared.maxAge === undefined && sources.hinted?.maxAge !== undefined ? { followsHints: true } : {}),
     ...(sources.declared[0]?.scope === "PUBLIC" ? { isDeclaredPublic: true } : {}),
   };
-  const versions = [...sources.declared, profile].map((layer) => layer?.version ?? "");
+  const versions = sources.declared.map((layer) => layer?.version ?? "");
   return { settings, policy, versions, mistakes };
 }
 
 /**
- * The caching settings of a field, a type, a loader or a profile. Durations are whole seconds, as
+ * The caching settings of a field, a type or a loader. Durations are whole seconds, as
  * in the SDL.
  */
 export interface PolicySettings {
@@ -77,7 +69,6 @@ export interface PolicySettings {
   readonly readOnly?: boolean;
   readonly key?: readonly string[];
   readonly tags?: readonly string[];
-  readonly profile?: string;
   readonly version?: string;
 }
 
@@ -151,7 +142,6 @@ const CHECKS: Readonly<Record<keyof PolicySettings, Check>> = {
   readOnly: flag,
   key: strings,
   tags: strings,
-  profile: nonEmptyString,
   version: nonEmptyString,
 };
 
@@ -175,7 +165,7 @@ export const MEANINGS: Meanings = {
 
 /** The settings allowed in every policy, including policies that are not written for one field. */
 export const GENERAL_SETTINGS: readonly string[] = Object.keys(CHECKS).filter(
-  (setting) => !["key", "tags", "profile", "version"].includes(setting),
+  (setting) => !["key", "tags", "version"].includes(setting),
 );
 
 /**
@@ -217,15 +207,10 @@ export function mergeSettings(...layers: readonly (PolicySettings | undefined)[]
 export interface PolicySources {
   /** The settings of the field and of its type, highest precedence first. */
   readonly declared: readonly (PolicySettings | undefined)[];
-  /** The profiles that the settings can refer to by name. */
-  readonly profiles: Readonly<Record<string, PolicySettings>>;
   /** What the cache hints of the schema say, with precedence over the defaults only. */
   readonly hinted?: PolicySettings | undefined;
   readonly defaults: PolicySettings;
 }
-
-const listNames = (names: readonly string[]): string =>
-  names.length === 0 ? "none" : names.map((name) => `\`${name}\``).join(", ");
 
 const DURATIONS = ["maxAge", "maxAgeLimit", "staleWhileRevalidate", "staleIfError", "negativeMaxAge"] as const;
 

@@ -1,6 +1,6 @@
 import { type GraphQLNamedType, type GraphQLObjectType, type GraphQLSchema, getNamedType } from "graphql";
 import { getOrMake } from "../base/multimap.js";
-import { directivesAt } from "../directive/compile/directive-names.js";
+import { directivesAt } from "../directive/compile/directives.js";
 import type { AnyField } from "../directive/compile/field-rule.js";
 import { isStitched } from "../directive/compile/own-resolver.js";
 import { hasPublicHint, hintOf } from "../directive/hints/cache-control.js";
@@ -75,9 +75,8 @@ export class SchemaFacts {
 
   /** Returns the policy of a field itself. With `maxAge: 0`, it makes no rule. */
   #declaredAt(coordinate: string, field: AnyField): PolicySettings {
-    const { directives, policies } = this.#parts.rules;
+    const { policies } = this.#parts.rules;
     const { cached } = field.extensions as { readonly cached?: PolicySettings };
-    const inSdl = [...directives].flatMap((name): PolicySettings[] => [...directivesAt(this.#schema, field, name)]);
-    return mergeSettings(policies.get(coordinate), ...inSdl, cached);
+    return mergeSettings(policies.get(coordinate), ...directivesAt(this.#schema, field, "cached"), cached);
   }
 }

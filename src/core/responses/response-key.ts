@@ -2,7 +2,7 @@
 import { hash as hashOf } from "node:crypto";
 import { type GraphQLSchema, print, printSchema } from "graphql";
 import { variablesOf } from "../base/graphql-version.js";
-import { directivesOn } from "../directive/compile/directive-names.js";
+import { directivesOn } from "../directive/compile/directives.js";
 import type { AnyField } from "../directive/compile/field-rule.js";
 import { wrappedBy } from "../directive/compile/own-resolver.js";
 import { listOf } from "../directive/compile/served-schema.js";

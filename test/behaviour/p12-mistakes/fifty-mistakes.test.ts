@@ -15,7 +15,7 @@ const SHARED =
 const FIELDS: readonly [directives: string, mistake: string][] = [
   [
     "@cached",
-    "`maxAge`: expected an integer of at least 0 (seconds), got nothing; set it here, in a profile or in createCache({ defaults })",
+    "`maxAge`: expected an integer of at least 0 (seconds), got nothing; set it here or in createCache({ defaults })",
   ],
   ["@cached(maxAge: -1)", `\`maxAge\`: ${SECONDS} -1`],
   ["@cached(maxAge: 1, staleWhileRevalidate: -2)", `\`staleWhileRevalidate\`: ${SECONDS} -2`],
@@ -34,11 +34,8 @@ const FIELDS: readonly [directives: string, mistake: string][] = [
   ['@cached(maxAge: 1, jitter: "some")', UNREADABLE],
   ["@cached(maxAge: 1, tags: 7)", UNREADABLE],
   ['@cached(maxAge: 1, earlyRefresh: "eager")', UNREADABLE],
-  [
-    '@cached(profile: "cold")',
-    '`profile`: expected the name of a profile, got "cold"; createCache({ profiles }) defines `hot`',
-  ],
-  ['@cached(profile: "")', '`profile`: expected a non-empty string, got ""'],
+  ["@cached(maxAge: 1, jitter: -1)", "`jitter`: expected a number from 0 to 1, got -1"],
+  ['@cached(maxAge: 1, version: "")', '`version`: expected a non-empty string, got ""'],
   [
     "@cached(maxAge: 1, scope: PRIVATE)",
     "`scope`: PRIVATE requires the `identify` option; pass createCache({ identify: (context) => context.userId })",
@@ -126,7 +123,7 @@ it("reports all fifty mistakes of a schema at once, each with its coordinate", (
   Object.assign(schema.getQueryType()?.getFields().codeFirst ?? {}, {
     extensions: { cached: { maxAge: 1, tagz: ["T"] } },
   });
-  const cache = createCache({ profiles: { hot: { maxAge: 9 } } });
+  const cache = createCache();
   let thrown: unknown;
   try {
     applyCached(schema, cache);

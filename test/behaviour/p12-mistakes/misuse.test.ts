@@ -125,9 +125,9 @@ describe("invalid options", () => {
     for (const store of [undefined, memoryStore(), chaosStore(memoryStore())]) createCache({ store });
   });
 
-  it("names the profile that has an invalid setting", () => {
-    expect(errorOf(() => createCache({ profiles: { hot: { jitter: 2 } } })).message).toBe(
-      "createCache: `profiles.hot`: `jitter`: expected a number from 0 to 1, got 2",
+  it("names the invalid setting of the defaults", () => {
+    expect(errorOf(() => createCache({ defaults: { jitter: 2 } })).message).toBe(
+      "createCache: `defaults`: `jitter`: expected a number from 0 to 1, got 2",
     );
   });
 
@@ -143,15 +143,6 @@ describe("invalid options", () => {
     const { message } = errorOf(() => createCache({ store, version: "" }));
     expect(message).toContain("`version`: expected");
     expect(message).toContain("`prefix`: expected a name for this application");
-  });
-
-  it("rejects a profile whose key or tags a loader would ignore", () => {
-    const cache = createCache({ profiles: { hot: { maxAge: 1, tags: ["Hot"], key: ["$args"] } } });
-    const { message } = errorOf(() =>
-      cache.loader({ name: "A", profile: "hot", batch: async (ids: readonly number[]) => ids }),
-    );
-    expect(message).toContain('`profile`: expected a profile without `tags`, which loaders do not use, got "hot"');
-    expect(message).toContain("expected a profile without `key`");
   });
 
   it("names the store that has an invalid option", () => {
@@ -198,12 +189,12 @@ describe("invalid options", () => {
         });
       });
 
-  it("rejects an object without a prototype as the name or the profile of a loader", () => {
+  it("rejects an object without a prototype as the name or the version of a loader", () => {
     const bare = Object.create(null) as never;
     const batch = async (ids: readonly number[]) => ids;
-    const { message } = errorOf(() => createCache().loader({ name: bare, batch, profile: bare }));
+    const { message } = errorOf(() => createCache().loader({ name: bare, batch, version: bare }));
     expect(message).toBe(
-      "cache.loader: `profile`: expected a non-empty string, got an object; `name`: expected a GraphQL name, got an object",
+      "cache.loader: `version`: expected a non-empty string, got an object; `name`: expected a GraphQL name, got an object",
     );
   });
 
@@ -300,12 +291,7 @@ describe("schema mistakes", () => {
     "a missing maxAge": [
       "type Query { a: Int @cached }",
       "CACHED_POLICY_INVALID",
-      "@cached on `Query.a`: `maxAge`: expected an integer of at least 0 (seconds), got nothing; set it here, in a profile or in createCache({ defaults })",
-    ],
-    "an unknown profile": [
-      'type Query { a: Int @cached(profile: "hot") }',
-      "CACHED_POLICY_INVALID",
-      '@cached on `Query.a`: `profile`: expected the name of a profile, got "hot"; createCache({ profiles }) defines none',
+      "@cached on `Query.a`: `maxAge`: expected an integer of at least 0 (seconds), got nothing; set it here or in createCache({ defaults })",
     ],
     "a field under an auth directive without a scope": [
       "type Query { a: Int @auth @cached(maxAge: 1) }",

@@ -61,7 +61,6 @@ describe("a name that other caches use", () => {
     ["onEvents", "`onEvent`"],
     ["log", "`logger`"],
     ["serializer", "`codec`"],
-    ["profile", "`profiles`"],
   ])("is reported with the name that createCache has for it: %s", (name, meant) => {
     expect(messageOf(() => createCache({ [name]: {} }))).toMatch(
       new RegExp(`^createCache: \`${name}\`: unknown option; expected one of .*`),
@@ -99,7 +98,7 @@ describe("a name that other caches use", () => {
         'cache.loader("L"): ',
         messageOf(() => createCache().loader({ name: "L", maxAge: 1, batch, [name]: 1 } as never)),
       ],
-      ["createCache: `profiles.hot`: ", messageOf(() => createCache({ profiles: { hot: { [name]: 1 } } }))],
+      ["createCache: `defaults`: ", messageOf(() => createCache({ defaults: { [name]: 1 } }))],
     ] as const) {
       expect(message).toContain(where + unknown);
       expect(message).toContain(`; did you mean ${meant}?`);
@@ -135,11 +134,7 @@ describe("a name that other caches use", () => {
 
   it("is reported by applyCached with all options that there are", () => {
     const apply = (options: object) => () => applyCached(schemaOf("type Query { a: Int }"), createCache(), options);
-    const known =
-      "expected one of `directive`, `invalidates`, `policies`, `cacheControl`, `entityTags`, `idFields`, `exists`";
-    expect(messageOf(apply({ directives: "x" }))).toBe(
-      `applyCached: \`directives\`: unknown option; ${known}; did you mean \`directive\`?`,
-    );
+    const known = "expected one of `policies`, `cacheControl`, `entityTags`, `idFields`, `exists`";
     expect(messageOf(apply({ entitytags: true }))).toBe(
       `applyCached: \`entitytags\`: unknown option; ${known}; did you mean \`entityTags\`?`,
     );
@@ -229,24 +224,20 @@ describe("a duration that looks like milliseconds", () => {
     [86_400_000, "1000 days", 86_400],
   ];
 
-  it.each(GIVEN)(
-    "is reported for fields, types, loaders, profiles and defaults: %d",
-    async (given, duration, meant) => {
-      const expected = hint("maxAge", given, duration, meant);
-      const { lines, logger } = log();
-      const cache = createCache({ logger, profiles: { hot: { maxAge: given } }, defaults: { staleIfError: given } });
-      cache.loader({ name: "L", maxAge: given, batch });
-      const sdl = `type Query { a: Int @cached(maxAge: ${given}) b: T } type T @cached(maxAge: 1, staleWhileRevalidate: ${given}) { id: Int }`;
-      applyCached(schemaOf(sdl, { Query: { a: () => 1, b: () => ({}) } }), cache);
-      expect(lines).toEqual([
-        `createCache: \`defaults\`: ${hint("staleIfError", given, duration, meant)}`,
-        `createCache: \`profiles.hot\`: ${expected}`,
-        `cache.loader("L"): ${expected}`,
-        `@cached on \`T\`: ${hint("staleWhileRevalidate", given, duration, meant)}`,
-        `@cached on \`Query.a\`: ${expected}`,
-      ]);
-    },
-  );
+  it.each(GIVEN)("is reported for fields, types, loaders and defaults: %d", async (given, duration, meant) => {
+    const expected = hint("maxAge", given, duration, meant);
+    const { lines, logger } = log();
+    const cache = createCache({ logger, defaults: { staleIfError: given } });
+    cache.loader({ name: "L", maxAge: given, batch });
+    const sdl = `type Query { a: Int @cached(maxAge: ${given}) b: T } type T @cached(maxAge: 1, staleWhileRevalidate: ${given}) { id: Int }`;
+    applyCached(schemaOf(sdl, { Query: { a: () => 1, b: () => ({}) } }), cache);
+    expect(lines).toEqual([
+      `createCache: \`defaults\`: ${hint("staleIfError", given, duration, meant)}`,
+      `cache.loader("L"): ${expected}`,
+      `@cached on \`T\`: ${hint("staleWhileRevalidate", given, duration, meant)}`,
+      `@cached on \`Query.a\`: ${expected}`,
+    ]);
+  });
 
   it.each([
     0, 60, 1_000, 5_000, 3_600, 10_800, 18_000, 36_000, 86_400, 432_000, 604_800, 2_592_000, 31_536_000, 12_345,

@@ -53,7 +53,7 @@ describe("a tag that is written as a key is, or as text of JavaScript", () => {
     ["Movie:{args.id}", "Movie:{$args.id}"],
     ["Movie:{ $args.id }", "Movie:{$args.id}"],
     ["Movie:{{$args.id}}", "Movie:{$args.id}"],
-  ])("is refused with the remedy in @cached, @invalidates, extensions and profiles: %s", (tag, remedy) => {
+  ])("is refused with the remedy in @cached, @invalidates and extensions: %s", (tag, remedy) => {
     const mistake = `\`tags\`: ${expected} "${tag}"; did you mean "${remedy}"?`;
     const args = "(id: ID, part: ID)";
     expect(
@@ -61,10 +61,6 @@ describe("a tag that is written as a key is, or as text of JavaScript", () => {
     ).toBe(`@cached on \`Query.a\`: ${mistake}`);
     const mutation = `type Query { a: Int } type Mutation { b${args}: [Thing] @invalidates(tags: ["${tag}"]) } type Thing { id: ID }`;
     expect(mistakeIn(mutation)).toBe(`@invalidates on \`Mutation.b\`: ${mistake}`);
-    const profiled = `type Query { a${args}: [Thing] @cached(profile: "hot") } type Thing { id: ID }`;
-    expect(mistakeIn(profiled, {}, { profiles: { hot: { maxAge: 1, tags: [tag] } } })).toBe(
-      `@cached on \`Query.a\`: ${mistake}`,
-    );
     const schema = schemaOf(`type Query { a${args}: [Thing] } type Thing { id: ID }`);
     Object.assign(schema.getQueryType()?.getFields().a ?? {}, { extensions: { cached: { maxAge: 1, tags: [tag] } } });
     expect(() => applyCached(schema, listen().cache)).toThrow(`@cached on \`Query.a\`: ${mistake}`);

@@ -132,10 +132,9 @@ describe("public fields under an auth directive", () => {
     }
   });
 
-  it("rejects a field under an auth directive when only a profile or the defaults set scope PUBLIC", () => {
-    const sdl = 'type Query { a: Int @auth @cached(profile: "hot") }';
-    expect(rejectionOf(sdl, { profiles: { hot: { maxAge: 1, scope: "PUBLIC" } } })).toContain("`@auth`");
-    expect(rejectionOf(sdl, { profiles: { hot: { maxAge: 1 } }, defaults: { scope: "PUBLIC" } })).toContain("`@auth`");
+  it("rejects a field under an auth directive when only the defaults set scope PUBLIC", () => {
+    const sdl = "type Query { a: Int @auth @cached(maxAge: 1) }";
+    expect(rejectionOf(sdl, { defaults: { scope: "PUBLIC" } })).toContain("`@auth`");
   });
 
   it("accepts a field under an auth directive that sets a scope itself", () => {

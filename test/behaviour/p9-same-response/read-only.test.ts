@@ -23,7 +23,7 @@ function startProcess(settings: object = { readOnly: true }, makeFilm: () => unk
   };
   const typeDefs = /* GraphQL */ `
     type Query {
-      film(id: Int): Film @cached(maxAge: 60, profile: "film")
+      film(id: Int): Film @cached(maxAge: 60)
     }
     type Film {
       title: String
@@ -37,7 +37,7 @@ function startProcess(settings: object = { readOnly: true }, makeFilm: () => unk
       renamed: (film: { title: string }) => (film.title = "renamed"),
     },
   };
-  const { cache, events, ask } = memoryWorld().process(typeDefs, resolvers, { profiles: { film: settings } });
+  const { cache, events, ask } = memoryWorld().process(typeDefs, resolvers, { defaults: settings });
   const films = cache.loader<number, Film, object>({
     name: "Film",
     batch: async (ids) => ids.map(load),

@@ -93,29 +93,19 @@ describe("an unrelated directive", () => {
 });
 
 describe("the policy of a field", () => {
-  const profiles = { hot: { maxAge: 40, staleIfError: 40, jitter: 0.4, earlyRefresh: 4 } };
-  const defaults = { maxAge: 50, staleIfError: 50, jitter: 0.5, earlyRefresh: 5, staleWhileRevalidate: 50 };
+  const defaults = { maxAge: 50, jitter: 0.5, earlyRefresh: 5, staleWhileRevalidate: 50 };
 
-  it("takes each setting from the field, then the type, then the profile, then the defaults", () => {
+  it("takes each setting from the field, then the type, then the defaults", () => {
     const { "Query.a": policy } = policiesOf(
-      'type Movie @cached(profile: "hot", maxAge: 30, jitter: 0.3) { id: ID } type Query { a: Movie @cached(maxAge: 20) }',
-      { profiles, defaults },
+      "type Movie @cached(maxAge: 30, jitter: 0.3) { id: ID } type Query { a: Movie @cached(maxAge: 20) }",
+      { defaults },
     );
     expect(policy).toMatchObject({
       maxAgeMs: 20_000,
       jitterRatio: 0.3,
-      earlyRefreshBeta: 4,
-      staleIfErrorMs: 40_000,
+      earlyRefreshBeta: 5,
       staleWhileRevalidateMs: 50_000,
     });
-  });
-
-  it("prefers the profile of the field to that of the type, and the arguments of the type to any profile", () => {
-    const { "Query.a": policy } = policiesOf(
-      'type Movie @cached(profile: "cold", jitter: 0.3) { id: ID } type Query { a: Movie @cached(profile: "hot") }',
-      { profiles: { ...profiles, cold: { maxAge: 1 } } },
-    );
-    expect(policy).toMatchObject({ maxAgeMs: 40_000, jitterRatio: 0.3 });
   });
 
   it("can be set in extensions.cached of types and fields, where the directive takes precedence", () => {

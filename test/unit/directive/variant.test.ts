@@ -131,8 +131,7 @@ describe("the variant of a field", () => {
     expect(partsOf(cache, "test").variants.declared("Query.a")).toHaveLength(1);
   });
 
-  it("changes with scope, key, tags, the `version` of field, type, profile and cache, and the entry format", () => {
-    const profiles = { p: { staleIfError: 1 } };
+  it("changes with scope, key, tags, the `version` of field, type and cache, and the entry format", () => {
     const variants = [
       variantOf(withPolicy("")),
       variantOf(withPolicy(", scope: PRIVATE")),
@@ -141,7 +140,6 @@ describe("the variant of a field", () => {
       variantOf(withPolicy(', tags: ["A:{$result.id}"]')),
       variantOf(withPolicy(', version: "2"')),
       variantOf(withPolicy("").replace("type A", 'type A @cached(version: "2")')),
-      variantOf(withPolicy(', profile: "p"'), {}, { profiles: { p: { version: "2" } } }),
       variantOf(withPolicy(', version: "2"').replace("type A", 'type A @cached(version: "2")')),
       variantOf(withPolicy(""), {}, { version: "2" }),
       variantOf(withPolicy(""), {}, { encryption: { keys: [{ id: "k", key: Buffer.alloc(32) }] } }),
@@ -149,7 +147,6 @@ describe("the variant of a field", () => {
     expect(new Set(variants).size).toBe(variants.length);
     const same = [
       variantOf(withPolicy(", staleWhileRevalidate: 9, jitter: 0.5")),
-      variantOf(withPolicy(', profile: "p"'), {}, { profiles }),
       variantOf(withPolicy(""), {}, { storage: { compressAboveBytes: 0 } }),
     ];
     for (const { id } of same) expect(id).toBe(variants[0]);

@@ -1,16 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { compilePolicy, mergeSettings, settingsMistakes } from "../../../src/core/policy/policy.js";
 
-const compile = (declared: readonly object[], profiles = {}, defaults = {}) =>
-  compilePolicy({ declared, profiles, defaults });
+const compile = (declared: readonly object[], defaults = {}) => compilePolicy({ declared, defaults });
 
 describe("compilePolicy", () => {
   it("takes each setting from the layer of highest precedence and converts it to milliseconds", () => {
-    const { policy, mistakes } = compile(
-      [{ maxAge: 10 }, { maxAge: 20, staleIfError: 5, profile: "hot" }],
-      { hot: { staleIfError: 6, jitter: 0 } },
-      { jitter: 1, staleWhileRevalidate: 2 },
-    );
+    const { policy, mistakes } = compile([{ maxAge: 10 }, { maxAge: 20, staleIfError: 5, jitter: 0 }], {
+      jitter: 1,
+      staleWhileRevalidate: 2,
+    });
     expect(mistakes).toEqual([]);
     expect(policy).toMatchObject({
       maxAgeMs: 10_000,
@@ -30,7 +28,7 @@ describe("compilePolicy", () => {
   });
 
   it("raises an inherited maxAgeLimit to maxAge, and reports a declared one that is smaller or has no effect", () => {
-    expect(compile([{ maxAge: 9 }], {}, { maxAgeLimit: 5 })).toMatchObject({
+    expect(compile([{ maxAge: 9 }], { maxAgeLimit: 5 })).toMatchObject({
       mistakes: [],
       policy: { maxAgeLimitMs: 9_000 },
     });
@@ -43,18 +41,12 @@ describe("compilePolicy", () => {
   });
 
   it("reduces an inherited negativeMaxAge to maxAge, and reports a declared one that is larger", () => {
-    expect(compile([{ maxAge: 5 }], {}, { negativeMaxAge: 9 })).toMatchObject({
+    expect(compile([{ maxAge: 5 }], { negativeMaxAge: 9 })).toMatchObject({
       mistakes: [],
       policy: { negativeMaxAgeMs: 5_000 },
     });
     expect(compile([{ maxAge: 5, negativeMaxAge: 9 }]).mistakes).toEqual([
       "`negativeMaxAge`: expected an integer of at most `maxAge` (5), got 9",
-    ]);
-  });
-
-  it("does not take a profile from the prototype of the profiles object", () => {
-    expect(compile([{ maxAge: 1, profile: "toString" }]).mistakes).toEqual([
-      '`profile`: expected the name of a profile, got "toString"; createCache({ profiles }) defines none',
     ]);
   });
 
@@ -68,7 +60,7 @@ describe("compilePolicy", () => {
         neverExpires: 1,
         tags: [1],
         earlyRefresh: -1,
-        profile: "",
+        version: "",
       }),
     ).toEqual([
       '`maxAge`: expected an integer of at least 0 (seconds), got "60s"',
@@ -78,7 +70,7 @@ describe("compilePolicy", () => {
       "`neverExpires`: expected true or false, got 1",
       "`tags`: expected an array of strings, got an array",
       "`earlyRefresh`: expected a number of at least 0, got -1",
-      '`profile`: expected a non-empty string, got ""',
+      '`version`: expected a non-empty string, got ""',
     ]);
     expect(settingsMistakes({ maxAge: 1.5 })).toEqual([
       "`maxAge`: expected an integer of at least 0 (seconds), got 1.5",

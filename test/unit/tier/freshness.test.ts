@@ -4,8 +4,7 @@ import { compilePolicy, type PolicySettings } from "../../../src/core/policy/pol
 import { type Entry, NO_EPOCH } from "../../../src/core/store/entry.js";
 import { evaluateFreshness } from "../../../src/core/tier/entry/freshness.js";
 
-const policyOf = (settings: PolicySettings) =>
-  compilePolicy({ declared: [settings], profiles: {}, defaults: {} }).policy;
+const policyOf = (settings: PolicySettings) => compilePolicy({ declared: [settings], defaults: {} }).policy;
 const entryOf = (more: Partial<Entry> = {}): Entry => ({
   state: "value",
   isNegative: false,

@@ -90,7 +90,7 @@ function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number; isFroze
   const tell = (head: Buffer | undefined): void => {
     for (const listener of listeners) listener(head);
   };
-  const { policy } = compilePolicy({ declared: [{ maxAge: 10, earlyRefresh: 0 }], profiles: {}, defaults: {} });
+  const { policy } = compilePolicy({ declared: [{ maxAge: 10, earlyRefresh: 0 }], defaults: {} });
   const request = (name: string, ...subjects: number[]): ReadRequest => ({
     key: { name, variantId: "v", coordinate: "Query.a", digest: name, hash: name, input: name } as Key,
     policy,

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { compilePolicy } from "../../../src/core/policy/policy.js";
 import { NearEntries, type NearEntry } from "../../../src/core/tier/near/near-entries.js";
 
-const { policy } = compilePolicy({ declared: [{ maxAge: 10 }], profiles: {}, defaults: {} });
+const { policy } = compilePolicy({ declared: [{ maxAge: 10 }], defaults: {} });
 
 function entryOf(value: unknown, bytes: number): NearEntry {
   return {

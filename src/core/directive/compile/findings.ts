@@ -6,7 +6,6 @@ import type { EntityTypes } from "../entities/entity-types.js";
 import type { IdFields } from "../entities/id-fields.js";
 import type { CacheControlHints } from "../hints/cache-control.js";
 import { POLICIES } from "./apply-options.js";
-import type { DirectiveNames } from "./directive-names.js";
 import type { Shapes } from "./shape.js";
 
 export class Findings {
@@ -17,14 +16,9 @@ export class Findings {
   readonly unresolved: string[] = [];
   /** The coordinates with a policy in `policies` alone. */
   readonly outside = new Set<string>();
-  readonly #names: Required<DirectiveNames>;
-
-  constructor(names: Required<DirectiveNames>) {
-    this.#names = names;
-  }
 
   cachedAt(coordinate: string): Place {
-    return { source: this.outside.has(coordinate) ? POLICIES : `@${this.#names.directive}`, coordinate };
+    return { source: this.outside.has(coordinate) ? POLICIES : "@cached", coordinate };
   }
 
   refuse(
@@ -33,7 +27,7 @@ export class Findings {
     code: "CACHED_POLICY_INVALID" | "CACHED_SCOPE_MISSING" = "CACHED_POLICY_INVALID",
   ): void {
     // A remedy must not name a directive that is not there.
-    const text = this.outside.has(coordinate) ? given.replaceAll(`\`@${this.#names.directive}\``, "the policy") : given;
+    const text = this.outside.has(coordinate) ? given.replaceAll("`@cached`", "the policy") : given;
     this.mistakes.push(new CachedError(code, `${source} on \`${coordinate}\`: ${text}`, { coordinate }));
   }
 
@@ -45,7 +39,6 @@ export class Findings {
 export interface PolicyInputs {
   readonly schema: GraphQLSchema;
   readonly parts: CacheParts;
-  readonly names: Required<DirectiveNames>;
   readonly shapes: Shapes;
   readonly idFields: IdFields;
   readonly policies: ReadonlyMap<string, PolicySettings>;

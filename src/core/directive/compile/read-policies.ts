@@ -15,7 +15,7 @@ import type { FieldRule, InvalidationRule, SchemaRules } from "../../schema-rule
 import { createEmbeddedFinder, isPartOfParent } from "../entities/embedded-fields.js";
 import { InvalidationReader } from "../invalidation/read-invalidations.js";
 import { POLICIES } from "./apply-options.js";
-import { directivesAt, expectedArgument } from "./directive-names.js";
+import { directivesAt, expectedArgument } from "./directives.js";
 import type { AnyField } from "./field-rule.js";
 import { Findings, type PolicyInputs } from "./findings.js";
 import { hasOwnResolver, hasPlan, isStitched } from "./own-resolver.js";
@@ -28,7 +28,7 @@ import { RuleMaker } from "./rule-maker.js";
  * lists all mistakes with their coordinates. A single mistake is thrown with its own code.
  */
 export function readPolicies(inputs: PolicyInputs): SchemaRules {
-  const findings = new Findings(inputs.names);
+  const findings = new Findings();
   const rules = new PolicyReader(inputs, findings).read();
   const errors = findings.mistakes;
   if (errors.length === 1) throw errors[0] as CachedError;
@@ -41,15 +41,14 @@ export function readPolicies(inputs: PolicyInputs): SchemaRules {
     );
   }
   const warn = (text: string): void => inputs.parts.logger.warn(`graphql-cached: ${text}`);
-  const directive = `@${inputs.names.directive}`;
   for (const { source, coordinate, doubt } of findings.doubts) warn(`${source} on \`${coordinate}\`: ${doubt}`);
   if (findings.unresolved.length > 0)
     warn(
-      `${directive} on fields without a resolver, which read a property of their parent, so that nothing is saved: ${findings.unresolved.map((coordinate) => `\`${coordinate}\``).join(", ")}; give them a resolver, or cache the field that loads the parent; it is right if the property is a method, as with rootValue`,
+      `@cached on fields without a resolver, which read a property of their parent, so that nothing is saved: ${findings.unresolved.map((coordinate) => `\`${coordinate}\``).join(", ")}; give them a resolver, or cache the field that loads the parent; it is right if the property is a method, as with rootValue`,
     );
   for (const { source, coordinate } of findings.unusedTypes)
     warn(
-      `${source} on \`${coordinate}\`: no field with a resolver of its own returns the type, so it has no effect; put ${source === POLICIES ? "the policy" : `\`${directive}\``} on the fields that load values, or remove it`,
+      `${source} on \`${coordinate}\`: no field with a resolver of its own returns the type, so it has no effect; put ${source === POLICIES ? "the policy" : `\`@cached\``} on the fields that load values, or remove it`,
     );
   return rules;
 }
@@ -100,26 +99,26 @@ class PolicyReader {
   }
 
   #readField(type: GraphQLObjectType, field: AnyField, invalidations: Map<string, InvalidationRule>): void {
-    const { schema, names, hints } = this.#inputs;
+    const { schema, hints } = this.#inputs;
     const coordinate = `${type.name}.${field.name}`;
     const refuse = (text: string): void => this.#findings.refuseCached(coordinate, text);
     const own = this.#settings(field, coordinate);
     const isUncacheable = type === schema.getMutationType() || type === schema.getSubscriptionType();
     if (isUncacheable && own !== undefined)
-      refuse(`mutation and subscription fields are never cached; remove \`@${names.directive}\``);
+      refuse(`mutation and subscription fields are never cached; remove \`@cached\``);
     const invalidates = this.#invalidations.read(type, field, own === undefined, invalidations);
     if (isUncacheable) return;
     if (invalidates && own !== undefined)
       this.#findings.refuse(
-        { source: `@${names.invalidates}`, coordinate },
-        `the field is cached as well, and a hit would invalidate nothing; remove \`@${names.directive}\``,
+        { source: "@invalidates", coordinate },
+        `the field is cached as well, and a hit would invalidate nothing; remove \`@cached\``,
       );
     if (invalidates) return;
     // What types and hints say does not apply to nested mutation fields: they would not run on a hit.
     if (this.#invalidations.isOfMutationsOnly(type)) {
       if (own !== undefined)
         refuse(
-          `only mutations can ask for this field, and a hit would skip what it does; remove \`@${names.directive}\`, or move the field to a type that queries reach`,
+          `only mutations can ask for this field, and a hit would skip what it does; remove \`@cached\`, or move the field to a type that queries reach`,
         );
       return;
     }
@@ -175,7 +174,7 @@ class PolicyReader {
 
   /** Notes the settings of a type that apply to nothing, and refuses those of a federation entity. A stitched schema has some that apply elsewhere. */
   #checkIsUsed(type: OutputType): void {
-    const { schema, names } = this.#inputs;
+    const { schema } = this.#inputs;
     if (this.#used.has(type.name) || isStitched(schema)) return;
     let why: string | undefined;
     if (!isUnionType(type)) {
@@ -189,7 +188,7 @@ class PolicyReader {
     else
       this.#findings.refuseCached(
         type.name,
-        `expected a type whose values are loaded, got one that no field with a resolver of its own returns, and ${why}; put \`@${names.directive}\` on the fields that load values, or remove it`,
+        `expected a type whose values are loaded, got one that no field with a resolver of its own returns, and ${why}; put \`@cached\` on the fields that load values, or remove it`,
       );
   }
 
@@ -227,17 +226,16 @@ class PolicyReader {
 
   /** Returns the settings of one field or type. Of `policies`, the directive and `extensions.cached`, the first that sets an argument wins. */
   #settings(target: AnyField | OutputType, coordinate: string): PolicySettings | undefined {
-    const { schema, names, policies } = this.#inputs;
+    const { schema, policies } = this.#inputs;
     const findings = this.#findings;
     this.#coordinates.add(coordinate);
-    const directive = `@${names.directive}`;
     let inDirective: Record<string, unknown> | undefined;
     try {
-      [inDirective] = directivesAt(schema, target, names.directive);
+      [inDirective] = directivesAt(schema, target, "cached");
     } catch (error) {
       findings.refuse(
-        { source: directive, coordinate },
-        `invalid argument: ${messageOf(error)}${expectedArgument(schema, target, names.directive)}`,
+        { source: "@cached", coordinate },
+        `invalid argument: ${messageOf(error)}${expectedArgument(schema, target, "cached")}`,
       );
       return undefined;
     }
@@ -246,7 +244,7 @@ class PolicyReader {
     if (layers.every((layer) => layer === undefined)) return undefined;
     if (inDirective === undefined && inExtensions === undefined) findings.outside.add(coordinate);
     const before = findings.mistakes.length;
-    for (const [nth, source] of [POLICIES, directive, "extensions.cached"].entries())
+    for (const [nth, source] of [POLICIES, "@cached", "extensions.cached"].entries())
       for (const text of layers[nth] === undefined ? [] : settingsMistakes(layers[nth]))
         findings.refuse({ source, coordinate }, text);
     if (findings.mistakes.length > before) return undefined;
@@ -266,7 +264,7 @@ class PolicyReader {
       if (this.#settings(field, coordinate) !== undefined)
         this.#findings.refuseCached(
           coordinate,
-          `interface fields have no resolver; put \`@${this.#inputs.names.directive}\` on the fields of the object types`,
+          `interface fields have no resolver; put \`@cached\` on the fields of the object types`,
         );
       this.#invalidations.read(type, field, false, new Map());
     }

@@ -15,7 +15,7 @@ import { isPlainObject } from "../../base/built-in.js";
 import type { ValueWriter } from "../../keys/canonical.js";
 import { parsePath } from "../../keys/path.js";
 import type { KeyFields } from "../../schema-rules.js";
-import { directivesAt, federationNames } from "./directive-names.js";
+import { directivesAt, federationNames } from "./directives.js";
 import type { AnyField } from "./field-rule.js";
 import { keyFieldsOf, keyPathsOf, parseSelection } from "./key-set.js";
 import { typeAt } from "./value-types.js";

@@ -44,10 +44,9 @@ export class RuleMaker {
     const coordinate = `${parent.name}.${field.name}`;
     const place = this.#findings.cachedAt(isReference ? parent.name : coordinate);
     const refuse = (text: string, code?: "CACHED_SCOPE_MISSING"): void => this.#findings.refuse(place, text, code);
-    const { profiles, defaults, identify, keys, channel, tagMistakes } = parts;
+    const { defaults, identify, keys, channel, tagMistakes } = parts;
     const { settings, policy, versions, mistakes } = compilePolicy({
       declared: [own, returned],
-      profiles,
       hinted,
       defaults,
     });

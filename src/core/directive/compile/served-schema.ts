@@ -1,7 +1,7 @@
 import { type GraphQLSchema, getNamedType, isInterfaceType, isObjectType, isUnionType } from "graphql";
 import { CachedError } from "../../base/errors.js";
 import type { CacheParts } from "../../parts.js";
-import { type Annotated, directivesAt } from "./directive-names.js";
+import { type Annotated, directivesAt } from "./directives.js";
 import type { AnyField } from "./field-rule.js";
 import { hasOwnResolver, isStitched, markedFields, readThroughAnother, wrappedBy } from "./own-resolver.js";
 import { fieldAt } from "./reference.js";
@@ -21,7 +21,6 @@ export function checkServed(schema: GraphQLSchema, parts: CacheParts, caller: st
 
 const MAX_NAMED = 10;
 
-/** Renamed directives are not recognised. */
 function assertNotCached(schema: GraphQLSchema, parts: CacheParts, caller: string): void {
   const other = readThroughAnother(schema, parts);
   if (other !== undefined && parts.loaders.size > 0) return;
@@ -106,7 +105,7 @@ function hasPolicy(schema: GraphQLSchema, coordinate: string, field: AnyField, {
   const isMarked = (target: Annotated): boolean =>
     target.extensions?.cached !== undefined ||
     target.extensions?.invalidates !== undefined ||
-    [...rules.directives].some((name) => directivesAt(schema, target, name).length > 0);
+    ["cached", "invalidates"].some((name) => directivesAt(schema, target, name).length > 0);
   const returned = getNamedType(field.type);
   return (
     [coordinate, returned.name].some((name) => rules.policies.has(name)) ||

@@ -69,7 +69,7 @@ export class TemplateReader {
 
   tags(at: TemplatePlace, tags: readonly string[]): TagTemplate[] {
     const { parent, field, place } = at;
-    const isOfValue = !place.source.endsWith(this.#inputs.names.invalidates);
+    const isOfValue = !place.source.endsWith("invalidates");
     // Sorted, so that releases which differ in the order of their tags read each other's entries.
     return [...new Set(tags)].sort().flatMap((text) => {
       const template = parseTagTemplate(text);
@@ -126,8 +126,8 @@ export class TemplateReader {
   }
 
   #mistakeIn(path: Parameters<typeof mistakeInPath>[0], use: PathPlace["use"], at: TemplatePlace): string | undefined {
-    const { schema, names } = this.#inputs;
-    const otherProperties = at.place.source.endsWith(names.invalidates)
+    const { schema } = this.#inputs;
+    const otherProperties = at.place.source.endsWith("invalidates")
       ? "call cache.invalidateTags in the resolver"
       : "add the tag with resultControl(info).set({ tags })";
     return mistakeInPath(path, { ...at, use, schema, otherProperties });

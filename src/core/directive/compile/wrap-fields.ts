@@ -7,6 +7,7 @@ import {
 } from "graphql";
 import { CachedError, describeSetting } from "../../base/errors.js";
 import { getOrMake } from "../../base/multimap.js";
+import { checkOptionNames } from "../../base/option-names.js";
 import type { TypeFacts } from "../../loader/type-shapes.js";
 import { type CacheHandle, partsOf } from "../../parts.js";
 import type { FieldRule, InvalidationRule } from "../../schema-rules.js";
@@ -19,7 +20,6 @@ import { reportUnmatchedTags } from "../invalidation/unmatched-tags.js";
 import { cachedResolver, type FieldFunctions, requestFactoryOf } from "../run/cached-field.js";
 import { asField, cachedReference, collectingResolver, invalidatingResolver } from "../run/cached-resolver.js";
 import { type PoliciesOption, resolvePolicies } from "./apply-options.js";
-import { type DirectiveNames, resolveNames } from "./directive-names.js";
 import type { AnyField } from "./field-rule.js";
 import {
   hasOwnResolver,
@@ -40,8 +40,7 @@ import { withResolvers } from "./with-resolvers.js";
  * changed.
  *
  * Apply the cache first and schema transforms that check permissions after it: the outer transform runs on every
- * request, the inner resolver only on a load. `options` are the names given to `cachedTypeDefsAs`, if the directives
- * were renamed, and whether the hints of `@cacheControl` count.
+ * request, the inner resolver only on a load.
  *
  * Throws `CACHED_OPTION_INVALID` for an invalid argument, and `CACHED_SCHEMA_INVALID`, `CACHED_POLICY_INVALID` or
  * `CACHED_SCOPE_MISSING` with every mistake in the schema.
@@ -65,8 +64,8 @@ export function applyCached(
       `applyCached: expected a schema that no other cache was applied to, got one whose \`${other.coordinate}\` reads through another cache; pass the schema from before applyCached`,
       { coordinate: other.coordinate },
     );
-  const names = resolveNames(options, "applyCached", OPTION_NAMES);
-  const given = options ?? {};
+  const given: ApplyCachedOptions = options ?? {};
+  checkOptionNames(given, "applyCached", OPTION_NAMES);
   const cacheControl = resolveCacheControl(given.cacheControl);
   const idFields = resolveIdFields(given.idFields, schema);
   const hints = cacheControl === undefined ? undefined : new CacheControlHints(schema, cacheControl, idFields);
@@ -77,7 +76,7 @@ export function applyCached(
       : new EntityTypes(schema, { exceptTypes, idFields }, parts.keys.keyFormOf, parts.clock);
   const shapes = new Shapes(schema, entities === undefined ? undefined : (type) => entities.markOf(type));
   const policies = resolvePolicies(given.policies);
-  const rules = readPolicies({ schema, parts, names, shapes, hints, entities, policies, idFields });
+  const rules = readPolicies({ schema, parts, shapes, hints, entities, policies, idFields });
   hints?.report(parts);
   if (entities !== undefined) reportEntities(schema, rules, entities, parts);
   const existence = existenceChecks(given.exists, rules, schema, parts);
@@ -94,7 +93,6 @@ export function applyCached(
     parts.knownTags.addSchema([...fields.flatMap(({ tags }) => tags), ...(entities?.templates() ?? [])]);
   reportUnmatchedTags(rules, parts, entities);
   const appliedWith = JSON.stringify({
-    ...names,
     cacheControl: cacheControl ?? false,
     entityTags: exceptTypes === undefined ? false : { exceptTypes: [...exceptTypes].sort() },
     ...(policies.size === 0
@@ -169,12 +167,11 @@ export function applyCached(
   const applied = withResolvers(schema, wrapField, wrapReference);
   parts.resolvers.addApplied(applied);
   markApplied(applied, parts, wrapped);
-  for (const name of Object.values(names)) parts.rules.directives.add(name);
   return applied;
 }
 
 /** Options of `applyCached`. */
-export interface ApplyCachedOptions extends DirectiveNames {
+export interface ApplyCachedOptions {
   /**
    * Policies by the coordinate of a field or type, such as `Query.movie`, for a schema that cannot be annotated. Each
    * argument takes precedence over that of `@cached` and `extensions.cached` at the same coordinate. Default: none.
@@ -203,8 +200,6 @@ export interface ApplyCachedOptions extends DirectiveNames {
 }
 
 const OPTION_NAMES: readonly string[] = [
-  "directive",
-  "invalidates",
   "policies",
   "cacheControl",
   "entityTags",

@@ -13,7 +13,7 @@ import { describeSetting } from "../../base/errors.js";
 import type { CacheParts } from "../../parts.js";
 import type { PolicySettings } from "../../policy/policy.js";
 import { featureOption, refuseMistakes } from "../compile/apply-options.js";
-import { directivesOn } from "../compile/directive-names.js";
+import { directivesOn } from "../compile/directives.js";
 import type { AnyField } from "../compile/field-rule.js";
 import { hasOwnResolver } from "../compile/own-resolver.js";
 import type { IdFields } from "../entities/id-fields.js";

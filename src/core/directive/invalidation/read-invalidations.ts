@@ -2,7 +2,7 @@ import { type GraphQLInterfaceType, type GraphQLObjectType, isInterfaceType } fr
 import { describeSetting, messageOf } from "../../base/errors.js";
 import { unknownName } from "../../base/option-names.js";
 import type { InvalidationRule } from "../../schema-rules.js";
-import { directivesAt, expectedArgument } from "../compile/directive-names.js";
+import { directivesAt, expectedArgument } from "../compile/directives.js";
 import type { AnyField } from "../compile/field-rule.js";
 import type { Findings, Place, PolicyInputs } from "../compile/findings.js";
 import { hasOwnResolver, hasPlan } from "../compile/own-resolver.js";
@@ -28,9 +28,9 @@ export class InvalidationReader {
     findsEntities: boolean,
     rules: Map<string, InvalidationRule>,
   ): boolean {
-    const { schema, parts, names, entities } = this.#inputs;
+    const { schema, parts, entities } = this.#inputs;
     const coordinate = `${type.name}.${field.name}`;
-    const place = { source: `@${names.invalidates}`, coordinate };
+    const place = { source: "@invalidates", coordinate };
     const isRoot = type === schema.getMutationType();
     const declared = this.#declaredAt(type, field, place);
     const reportEmptyTag = emptyTagReporter(place, declared ?? [], parts.tagMistakes);
@@ -56,14 +56,14 @@ export class InvalidationReader {
     field: AnyField,
     place: Place,
   ): readonly string[] | undefined {
-    const { schema, names } = this.#inputs;
+    const { schema } = this.#inputs;
     const refuse = (text: string): void => this.#findings.refuse(place, text);
     let declared: readonly unknown[];
     try {
       const inExtensions = (field.extensions as { invalidates?: unknown } | undefined)?.invalidates ?? [];
-      declared = [...directivesAt(schema, field, names.invalidates), ...[inExtensions].flat()];
+      declared = [...directivesAt(schema, field, "invalidates"), ...[inExtensions].flat()];
     } catch (error) {
-      refuse(`invalid argument: ${messageOf(error)}${expectedArgument(schema, field, names.invalidates)}`);
+      refuse(`invalid argument: ${messageOf(error)}${expectedArgument(schema, field, "invalidates")}`);
       return [];
     }
     if (declared.length === 0) return undefined;
@@ -93,7 +93,7 @@ export class InvalidationReader {
   /** Returns why a field of `type` cannot invalidate. Undefined if it can. */
   #notOfMutations(type: GraphQLObjectType | GraphQLInterfaceType): string | undefined {
     if (isInterfaceType(type))
-      return `interface fields have no resolver; put \`@${this.#inputs.names.invalidates}\` on the fields of the object types`;
+      return `interface fields have no resolver; put \`@invalidates\` on the fields of the object types`;
     if (this.isOfMutationsOnly(type)) return undefined;
     const why = this.#reachableTypes.others.has(type.name)
       ? `queries and subscriptions reach \`${type.name}\` as well`

@@ -1,5 +1,5 @@
 import { type GraphQLObjectType, type GraphQLSchema, getNamedType, isAbstractType } from "graphql";
-import { type Annotated, directivesOn } from "../compile/directive-names.js";
+import { type Annotated, directivesOn } from "../compile/directives.js";
 import type { AnyField } from "../compile/field-rule.js";
 
 /** What the name of a directive, or of a setting in `extensions`, contains that restricts who may see something. */

@@ -8,49 +8,6 @@ import {
   valueFromAST,
   valueFromASTUntyped,
 } from "graphql";
-import { CachedError, describeSetting } from "../../base/errors.js";
-import { unknownName } from "../../base/option-names.js";
-
-/** The names of the directives in a schema that uses the default names for something else. */
-export interface DirectiveNames {
-  /** The name of `@cached`. */
-  readonly directive?: string;
-  /** The name of `@invalidates`. */
-  readonly invalidates?: string;
-}
-
-const DEFAULTS: Required<DirectiveNames> = { directive: "cached", invalidates: "invalidates" };
-
-/** Applies the defaults. Throws `CACHED_OPTION_INVALID` with all mistakes, after the name `where` of the caller. `known`: its other options. */
-export function resolveNames(given: unknown, where: string, known?: readonly string[]): Required<DirectiveNames> {
-  const mistakes: string[] = [];
-  const names = (given ?? {}) as DirectiveNames;
-  if (typeof names !== "object") mistakes.push(`expected an object, got ${describeSetting(names)}`);
-  for (const [option, name] of Object.entries(names)) {
-    if (Object.hasOwn(DEFAULTS, option)) {
-      if (name !== undefined && (typeof name !== "string" || !/^(?!__)[A-Za-z_][A-Za-z0-9_]*$/.test(name)))
-        mistakes.push(`\`${option}\`: expected a GraphQL name without the @, got ${describeSetting(name)}`);
-    } else if (known === undefined)
-      mistakes.push(
-        `\`${option}\`: unknown option; expected \`directive\` or \`invalidates\`, the names of @cached and @invalidates`,
-      );
-    else if (!known.includes(option)) mistakes.push(unknownName(option, { kind: "option", known }));
-  }
-  const { directive = DEFAULTS.directive, invalidates = DEFAULTS.invalidates } = names;
-  if (directive === invalidates)
-    mistakes.push(
-      `\`invalidates\`: expected another name than \`directive\`, got ${describeSetting(invalidates)} for both`,
-    );
-  if (mistakes.length > 0) throw new CachedError("CACHED_OPTION_INVALID", `${where}: ${mistakes.join("; ")}`);
-  return { directive, invalidates };
-}
-
-/** Renames the two directives in `sdl`. Their enum types keep their names. */
-export function renameDirectives(sdl: string, { directive, invalidates }: Required<DirectiveNames>): string {
-  return sdl
-    .replace(`directive @${DEFAULTS.directive}(`, `directive @${directive}(`)
-    .replace(`directive @${DEFAULTS.invalidates}(`, `directive @${invalidates}(`);
-}
 
 type AnnotatedNode = ASTNode & { readonly directives?: readonly DirectiveNode[] | undefined };
 
