@@ -23,9 +23,6 @@ function drawOf(int: (max: number) => number): Draw {
   };
 }
 
-/** Choices from numbers between 0 (included) and 1 (excluded). */
-export const drawOfRandom = (random: () => number): Draw => drawOf((max) => Math.floor(random() * (max + 1)));
-
 /** Random choices that fast-check generates and shrinks. */
 export const drawFrom = (gen: GeneratorValue): Draw => drawOf((max) => gen(fc.nat, { max }));
 

@@ -27,10 +27,8 @@ export interface Adapter {
   readonly parts: CacheParts;
   readonly responses: ResponseCache | undefined;
   readonly edge: Edge | undefined;
-  /** Checks a schema that the server is going to execute. Throws `CACHED_SCHEMA_INVALID`. */
+  /** Checks a schema that the server is going to execute, and prepares for it. Throws `CACHED_SCHEMA_INVALID`. */
   check(schema: GraphQLSchema): void;
-  /** Prepares for it, before the server changes it. */
-  prepare(schema: GraphQLSchema): void;
 }
 
 /** Checks the arguments of an adapter with the options `names`. `usesPolicies`: whether policies decide how long responses are kept. Throws `CACHED_OPTION_INVALID`. */
@@ -50,8 +48,10 @@ export function openAdapter<Context>(
     parts,
     responses,
     edge: forEdge && new Edge(parts, forEdge),
-    check: (schema) => checkServed(schema, parts, caller),
-    prepare: (schema) => responses?.prepare(schema),
+    check(schema) {
+      checkServed(schema, parts, caller);
+      responses?.prepare(schema);
+    },
   };
 }
 

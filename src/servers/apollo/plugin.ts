@@ -160,7 +160,6 @@ export function cachedPlugin<Context extends BaseContext>(
       adapter.check(schema);
       // Before the server replaces the resolvers of a schema that was copied after it had been applied.
       parts.resolvers.add(schema);
-      adapter.prepare(schema);
       return { drainServer: () => parts.drain() };
     },
   };

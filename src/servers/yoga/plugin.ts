@@ -35,10 +35,7 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
     headersOf.set(request, headersOf.has(request) ? {} : trace.headers());
   };
   return {
-    onSchemaChange({ schema }) {
-      adapter.check(schema);
-      adapter.prepare(schema);
-    },
+    onSchemaChange: ({ schema }) => adapter.check(schema),
     onExecute({ args, executeFn, setExecuteFn }) {
       const context = args.contextValue as YogaContext | null | undefined;
       const trace = context == null ? undefined : traceOf(parts, context, requestedTrace(context.params?.extensions));

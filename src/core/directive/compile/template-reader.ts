@@ -40,7 +40,7 @@ export class TemplateReader {
         `\`key\`: the default key needs \`${parent.name}.id\`, which does not exist; name what identifies the parent, such as key: ["$args", "$source.code"], or for all of its fields, in \`idFields\` of applyCached`,
       );
     const requiredTexts = [...new Set(required)].map((path) => `$source.${path}`);
-    const texts = key ?? (isRoot ? ["$args"] : ["$args", ...this.idPaths(parent), ...requiredTexts]);
+    const texts = key ?? (isRoot ? ["$args"] : ["$args", ...this.#idPaths(parent), ...requiredTexts]);
     if (key !== undefined) this.#checkRequired(place, requiredTexts, key);
     return texts.flatMap((text) => {
       const path = parsePath(text);
@@ -63,7 +63,7 @@ export class TemplateReader {
     });
   }
 
-  idPaths({ name }: GraphQLObjectType): string[] {
+  #idPaths({ name }: GraphQLObjectType): string[] {
     return this.#inputs.idFields.of(name).map((field) => `$source.${field}`);
   }
 
