@@ -30,6 +30,7 @@ const config: ViteUserConfig = defineConfig({
   resolve: {
     alias: [
       ...entryPoints,
+      { find: /^@graphql-cached\/observability\/(\w+)$/, replacement: `${packages}/observability/src/$1/index.ts` },
       { find: /^@graphql-cached\/([\w-]+)$/, replacement: `${packages}/$1/src/index.ts` },
       { find: /^graphql-cached$/, replacement: source("index.ts") },
       // Vite resolves graphql to its .mjs files, Node to its .js files: two copies that reject each other's schemas.

@@ -10,7 +10,9 @@ export type { CacheControlOptions } from "./core/directive/hints/cache-control.j
 export { resultControl } from "./core/directive/run/result-control.js";
 export type { BatchCall, CachedLoader, LoaderOptions } from "./core/loader/loader-options.js";
 export type { ResponsesOptions } from "./core/responses/options.js";
+export type { Counts } from "./core/telemetry/counters.js";
 export type { CacheEvent } from "./core/telemetry/events.js";
+export type { Tracing } from "./core/telemetry/tracing.js";
 export type { RefreshJob } from "./core/tier/lease/refresh-job.js";
 export type { ResultControl, ResultSettings } from "./core/tier/request/result-control.js";
 export { type CacheExtension, extensionOf } from "./extension.js";

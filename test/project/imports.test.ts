@@ -44,8 +44,6 @@ const ADAPTERS: Readonly<Record<string, number>> = {
   yoga: 10,
   mercurius: 10,
   inspector: 10,
-  opentelemetry: 10,
-  prometheus: 10,
   cli: 10,
 };
 /** Modules that may import less than their rank allows. */
@@ -75,8 +73,6 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
     "cli",
   ],
   "@apollo/server": ["apollo"],
-  "@opentelemetry/api": ["opentelemetry"],
-  "prom-client": ["prometheus"],
 };
 const TYPES_ONLY = ["@apollo/server"];
 

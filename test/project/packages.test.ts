@@ -55,7 +55,7 @@ describe("the packages beside the root", () => {
         version: root.version,
         license: root.license,
         engines: root.engines,
-        files: ["dist"],
+        files: name === "observability" ? ["dist", "grafana-dashboard.json"] : ["dist"],
       });
       expect(peerDependencies["graphql-cached"]).toBe(root.version);
     },

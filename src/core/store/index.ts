@@ -14,6 +14,7 @@ export { describeSetting, inOneLine, messageOf } from "../base/errors.js";
 export { checkOptionNames } from "../base/option-names.js";
 export { checkOptionRules, type OptionRules } from "../base/option-rules.js";
 export type { Subject } from "../keys/key.js";
+export { errorTypeOf } from "../telemetry/error-type.js";
 export type { ConnectionUse } from "../telemetry/events.js";
 export { asError, throwIfAllFailed, throwIfAnyFailed } from "./answers.js";
 export {

@@ -1,7 +1,7 @@
+import { collectMetrics } from "@graphql-cached/observability/prometheus";
 import { invalidateFromOutbox } from "@graphql-cached/postgres";
 import { graphql } from "graphql";
 import { createCache, memoryStore } from "graphql-cached";
-import { collectMetrics } from "graphql-cached/prometheus";
 import { Registry } from "prom-client";
 import { describe, expect, it, vi } from "vitest";
 import { memoryWorld } from "../../support/world.js";

@@ -1,9 +1,9 @@
+import { collectMetrics } from "@graphql-cached/observability/prometheus";
 import { createCache } from "graphql-cached";
-import { collectMetrics } from "graphql-cached/prometheus";
 import { Registry } from "prom-client";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { METRICS } from "../../src/core/telemetry/metrics.js";
-import { read, tableUnder } from "../project/source.js";
+import { read, tableUnder } from "../../../test/project/source.js";
+import { METRICS } from "../src/metrics.js";
 
 /** The metrics that are registered in Prometheus, with their labels. */
 async function registeredMetrics() {
@@ -25,7 +25,7 @@ interface Dashboard {
   readonly templating: { readonly list: readonly { readonly definition?: string }[] };
 }
 
-const dashboard = JSON.parse(read("docs/grafana-dashboard.json")) as Dashboard;
+const dashboard = JSON.parse(read("packages/observability/grafana-dashboard.json")) as Dashboard;
 const expressions = [
   ...dashboard.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr)),
   ...dashboard.templating.list.flatMap(({ definition }) => definition ?? []),

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { instrumentCache } from "@graphql-cached/observability/opentelemetry";
 import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { context, metrics, SpanStatusCode, trace } from "@opentelemetry/api";
@@ -12,13 +13,12 @@ import {
 } from "@opentelemetry/sdk-trace-base";
 import { graphql } from "graphql";
 import { applyCached, type Cache, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
-import { instrumentCache } from "graphql-cached/opentelemetry";
 import { redisStore } from "graphql-cached/redis";
 import type { Store } from "graphql-cached/store";
 import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
-import { METRICS } from "../../src/core/telemetry/metrics.js";
-import { sharedServer } from "../support/shared-servers.js";
+import { sharedServer } from "../../../test/support/shared-servers.js";
+import { METRICS } from "../src/metrics.js";
 
 const silent = { info: () => undefined, warn: () => undefined };
 

@@ -1,10 +1,10 @@
 import type { Histogram, Meter, ObservableCounter } from "@opentelemetry/api";
-import type { Cancel } from "../../core/base/clock.js";
-import type { CacheParts } from "../../core/parts.js";
-import { METRICS, type MetricName, MetricsSource } from "../../core/telemetry/metrics.js";
+import type { CacheExtension } from "graphql-cached";
+import type { Cancel } from "graphql-cached/store";
+import { METRICS, type MetricName, MetricsSource } from "../metrics.js";
 
 /** Reports the metrics of a cache to a meter, which reads the counters when it collects. Returns what ends it. */
-export function observeMetrics(parts: CacheParts, name: string, meter: Meter): Cancel {
+export function observeMetrics(extension: CacheExtension, name: string, meter: Meter): Cancel {
   const counters = new Map<MetricName, ObservableCounter>();
   const histograms = new Map<MetricName, Histogram>();
   for (const [metric, { kind, unit, description, bounds }] of Object.entries(METRICS)) {
@@ -15,7 +15,7 @@ export function observeMetrics(parts: CacheParts, name: string, meter: Meter): C
       histograms.set(metric as MetricName, meter.createHistogram(metric, { ...own, advice }));
     }
   }
-  const source = new MetricsSource(parts, name, (metric, seconds, attributes) =>
+  const source = new MetricsSource(extension, name, (metric, seconds, attributes) =>
     histograms.get(metric)?.record(seconds, attributes),
   );
   const observables = [...counters.values()];

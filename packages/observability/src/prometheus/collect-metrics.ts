@@ -1,10 +1,7 @@
+import { type Cache, CachedError, extensionOf } from "graphql-cached";
+import { type Cancel, checkOptionRules, describeSetting, type OptionRules } from "graphql-cached/store";
 import { Counter, Histogram, type Registry } from "prom-client";
-import type { Cache } from "../../cache.js";
-import type { Cancel } from "../../core/base/clock.js";
-import { describeSetting, optionInvalid } from "../../core/base/errors.js";
-import { checkOptionRules, hasMethod, isName, type OptionRules } from "../../core/base/option-rules.js";
-import { type CacheParts, partsOf } from "../../core/parts.js";
-import { type Attributes, METRICS, type Metric, type MetricName, MetricsSource } from "../../core/telemetry/metrics.js";
+import { type Attributes, METRICS, type Metric, type MetricName, MetricsSource } from "../metrics.js";
 
 /**
  * Adds the metrics of a cache to a Prometheus registry, as `collectDefaultMetrics` does with those of Node.js.
@@ -14,11 +11,11 @@ import { type Attributes, METRICS, type Metric, type MetricName, MetricsSource }
  * registry has other metrics of these names.
  */
 export function collectMetrics<Context>(cache: Cache<Context>, options: CollectOptions): MetricsCollection {
-  const parts = partsOf(cache, "collectMetrics");
+  const extension = extensionOf(cache, "collectMetrics");
   checkOptionRules(options, "collectMetrics", RULES, ["register"]);
-  const { register, name = parts.channel.prefix } = options;
+  const { register, name = extension.prefix } = options;
   const metrics = new Map(Object.keys(METRICS).map((metric) => [metric, sharedMetric(metric as MetricName, register)]));
-  const collected = collectedOf(parts, name, metrics);
+  const collected = collectedOf(cache, name, metrics);
   collected.users++;
   let isStopped = false;
   const stop: Cancel = () => {
@@ -51,7 +48,7 @@ export interface MetricsCollection {
 /** The metrics of one cache in a registry, however often they are asked for. */
 interface CollectedSource {
   readonly source: MetricsSource;
-  readonly parts: CacheParts;
+  readonly cache: object;
   readonly name: string;
   users: number;
 }
@@ -62,19 +59,24 @@ type SharedMetric = (Counter | Histogram) & { readonly [SOURCES]: Set<CollectedS
 const SOURCES: unique symbol = Symbol("graphql-cached.sources");
 
 /** Returns the metrics of a cache in a registry, and adds them if it has none. */
-function collectedOf(parts: CacheParts, name: string, metrics: ReadonlyMap<string, SharedMetric>): CollectedSource {
+function collectedOf<Context>(
+  cache: Cache<Context>,
+  name: string,
+  metrics: ReadonlyMap<string, SharedMetric>,
+): CollectedSource {
   const [any] = metrics.values();
   for (const known of any?.[SOURCES] ?? []) {
-    if (known.parts !== parts) continue;
+    if (known.cache !== cache) continue;
     if (known.name === name) return known;
-    throw optionInvalid(
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
       `collectMetrics: \`name\`: expected ${describeSetting(known.name)}, under which the registry has this cache, got ${describeSetting(name)}`,
     );
   }
-  const source = new MetricsSource(parts, name, (metric, seconds, attributes) => {
+  const source = new MetricsSource(extensionOf(cache, "collectMetrics"), name, (metric, seconds, attributes) => {
     (metrics.get(metric) as unknown as Histogram).observe(labelsOf(attributes), seconds);
   });
-  const collected = { source, parts, name, users: 0 };
+  const collected = { source, cache, name, users: 0 };
   for (const metric of metrics.values()) metric[SOURCES].add(collected);
   return collected;
 }
@@ -94,7 +96,8 @@ function sharedMetric(metric: MetricName, register: Registry): SharedMetric {
   const known = register.getSingleMetric(name);
   if (known !== undefined && SOURCES in known) return known as unknown as SharedMetric;
   if (known !== undefined)
-    throw optionInvalid(
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
       `collectMetrics: \`register\`: expected a registry without a metric \`${name}\`, got one that has it; pass another registry`,
     );
   const { kind, description, attributes, bounds }: Metric = METRICS[metric];
@@ -125,6 +128,9 @@ function sharedMetric(metric: MetricName, register: Registry): SharedMetric {
 }
 
 const RULES: OptionRules = {
-  register: [(value) => hasMethod(value, "getSingleMetric"), "a Registry of prom-client"],
-  name: [isName, "a non-empty string"],
+  register: [
+    (value) => typeof (value as Partial<Registry> | null | undefined)?.getSingleMetric === "function",
+    "a Registry of prom-client",
+  ],
+  name: [(value) => typeof value === "string" && value !== "", "a non-empty string"],
 };

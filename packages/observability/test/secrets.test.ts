@@ -1,5 +1,7 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { ApolloServer } from "@apollo/server";
+import { instrumentCache } from "@graphql-cached/observability/opentelemetry";
+import { collectMetrics } from "@graphql-cached/observability/prometheus";
 import { chaosStore, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { context } from "@opentelemetry/api";
@@ -8,11 +10,9 @@ import { MeterProvider, MetricReader } from "@opentelemetry/sdk-metrics";
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from "@opentelemetry/sdk-trace-base";
 import { applyCached, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
-import { instrumentCache } from "graphql-cached/opentelemetry";
-import { collectMetrics } from "graphql-cached/prometheus";
 import { Registry } from "prom-client";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
-import { read } from "../project/source.js";
+import { read } from "../../../test/project/source.js";
 
 /** What a user's data looks like here: in ids, arguments, identities, context, tags, values and errors. */
 const SECRET = /planted/i;

@@ -1,2 +1,2 @@
-/** The entry point `graphql-cached/opentelemetry`. */
+/** The entry point `@graphql-cached/observability/opentelemetry`. */
 export { type Instrumentation, instrumentCache, type OpenTelemetryOptions } from "./instrument-cache.js";

@@ -1,10 +1,10 @@
+import { collectMetrics } from "@graphql-cached/observability/prometheus";
 import { chaosStore, settle } from "@graphql-cached/testing";
 import { type Cache, createCache, memoryStore } from "graphql-cached";
-import { collectMetrics } from "graphql-cached/prometheus";
 import { Counter, Registry } from "prom-client";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { partsOf } from "../../src/core/parts.js";
-import { METRICS } from "../../src/core/telemetry/metrics.js";
+import { partsOf } from "../../../src/core/parts.js";
+import { METRICS } from "../src/metrics.js";
 
 function startCache(options: Parameters<typeof createCache>[0] = {}) {
   const cache = createCache({ logger: { info: () => undefined, warn: () => undefined }, ...options });

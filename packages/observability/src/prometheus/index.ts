@@ -1,2 +1,2 @@
-/** The entry point `graphql-cached/prometheus`. */
+/** The entry point `@graphql-cached/observability/prometheus`. */
 export { type CollectOptions, collectMetrics, type MetricsCollection } from "./collect-metrics.js";

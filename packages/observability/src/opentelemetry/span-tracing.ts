@@ -9,9 +9,12 @@ import {
   type Tracer,
   trace,
 } from "@opentelemetry/api";
-import type { Clock } from "../../core/base/clock.js";
-import { errorTypeOf } from "../../core/telemetry/error-type.js";
-import type { LoadTrace, StoreTrace, TracedWait, Tracing } from "../../core/telemetry/tracing.js";
+import type { Tracing } from "graphql-cached";
+import { type Clock, errorTypeOf } from "graphql-cached/store";
+
+type LoadTrace = ReturnType<Tracing["startLoad"]>;
+type StoreTrace = ReturnType<Tracing["startStore"]>;
+type TracedWait = Parameters<Tracing["waited"]>[0];
 
 /**
  * Makes spans of the loads, waits and store operations of one cache. Their names and attributes contain

@@ -1,8 +1,5 @@
-import type { Cancel } from "../base/clock.js";
-import type { Channel } from "./channel.js";
-import type { Counters, Counts } from "./counters.js";
-import { ErrorTypes } from "./error-type.js";
-import type { CacheEvent, ReadOutcome } from "./events.js";
+import type { CacheEvent, CacheExtension, Counts } from "graphql-cached";
+import { type Cancel, errorTypeOf } from "graphql-cached/store";
 
 /** What a metric counts, or the durations it collects. Every metric also has the attribute `cache`. */
 export interface Metric {
@@ -81,23 +78,19 @@ type Observe = (name: MetricName, value: number, attributes: Attributes) => void
 /** How many durations of one store operation are kept before they are recorded. */
 const MAX_KEPT = 256;
 
-const OUTCOMES: readonly ReadOutcome[] = ["hit", "stale", "staleIfError", "loaded", "coalesced", "bypassed"];
+const OUTCOMES = ["hit", "stale", "staleIfError", "loaded", "coalesced", "bypassed"] as const;
 
-/** The parts of a cache that `MetricsSource` uses. */
-export interface MetricsParts {
-  readonly counters: Counters;
-  readonly channel: Channel;
-  readonly store: { readonly isShared?: boolean | undefined };
-}
+/** How many types of errors are told apart, since the number of labels has to be bounded. Others are `_OTHER`. */
+const MAX_ERROR_TYPES = 50;
 
 /**
  * Collects the metrics of one cache. Reads and loads are counted by the cache in any case, and are only read when
  * metrics are collected, so that a hit costs nothing more. Everything else is counted here from when it is created.
  */
 export class MetricsSource {
-  readonly #counters: Counters;
+  readonly #extension: CacheExtension;
   readonly #cache: string;
-  readonly #errorTypes = new ErrorTypes();
+  readonly #errorTypes = new Set<string>();
   readonly #counts = new Map<string, { readonly name: MetricName; readonly attributes: Attributes; count: number }>();
   /** The durations of store operations that are not recorded yet, in milliseconds, by operation. */
   readonly #storeMs = new Map<string, number[]>();
@@ -110,16 +103,16 @@ export class MetricsSource {
    * the memory of this process are not measured: each would take longer to record than the read that it measures.
    */
   constructor(
-    { counters, channel, store }: MetricsParts,
+    extension: CacheExtension,
     cache: string,
     record: (name: MetricName, seconds: number, attributes: Attributes) => void,
   ) {
-    this.#counters = counters;
+    this.#extension = extension;
     this.#cache = cache;
     this.#record = record;
-    this.stop = channel.listen(
+    this.stop = extension.listen(
       (event) => this.#on(event),
-      ["wait.finished", ...(store.isShared === false ? [] : ["store.finished" as const])],
+      ["wait.finished", ...(extension.isShared ? ["store.finished" as const] : [])],
     );
   }
 
@@ -131,7 +124,7 @@ export class MetricsSource {
   /** Calls `observe` with the current value of every counter. */
   collect(observe: Observe): void {
     const cache = this.#cache;
-    for (const [coordinate, counts] of this.#counters.all()) collectCounts(counts, { cache, coordinate }, observe);
+    for (const [coordinate, counts] of this.#extension.counts()) collectCounts(counts, { cache, coordinate }, observe);
     for (const { name, count, attributes } of this.#counts.values()) observe(name, count, attributes);
   }
 
@@ -143,7 +136,7 @@ export class MetricsSource {
       case "load.failed":
         this.#measure("graphql_cached.load.duration", event.loadMs, {
           coordinate: event.coordinate,
-          "error.type": this.#errorTypes.of(event.error),
+          "error.type": this.#errorTypeOf(event.error),
         });
         break;
       case "wait.finished":
@@ -157,7 +150,7 @@ export class MetricsSource {
         else
           this.#measure("graphql_cached.store.duration", event.storeMs, {
             operation: event.operation,
-            "error.type": this.#errorTypes.of(event.error),
+            "error.type": this.#errorTypeOf(event.error),
           });
         break;
       case "store.failed":
@@ -181,6 +174,14 @@ export class MetricsSource {
         break;
       default:
     }
+  }
+
+  #errorTypeOf(error: unknown): string {
+    const type = errorTypeOf(error);
+    if (this.#errorTypes.has(type)) return type;
+    if (this.#errorTypes.size >= MAX_ERROR_TYPES) return "_OTHER";
+    this.#errorTypes.add(type);
+    return type;
   }
 
   /**

@@ -1,8 +1,6 @@
 import { type MeterProvider, metrics, type TracerProvider, trace } from "@opentelemetry/api";
-import type { Cache } from "../../cache.js";
-import { optionInvalid } from "../../core/base/errors.js";
-import { checkOptionRules, hasMethod, isName, type OptionRules } from "../../core/base/option-rules.js";
-import { partsOf } from "../../core/parts.js";
+import { type Cache, CachedError, extensionOf } from "graphql-cached";
+import { checkOptionRules, type OptionRules } from "graphql-cached/store";
 import { observeMetrics } from "./observe-metrics.js";
 import { SpanTracing } from "./span-tracing.js";
 
@@ -12,30 +10,31 @@ import { SpanTracing } from "./span-tracing.js";
  * Throws `CACHED_OPTION_INVALID` for an invalid argument, and if spans of the cache are reported already.
  */
 export function instrumentCache<Context>(cache: Cache<Context>, options: OpenTelemetryOptions = {}): Instrumentation {
-  const parts = partsOf(cache, "instrumentCache");
+  const extension = extensionOf(cache, "instrumentCache");
   checkOptionRules(options, "instrumentCache", RULES);
-  const { channel, store, clock } = parts;
-  const { name = channel.prefix, serverAddress, serverPort } = options;
+  const { name = extension.prefix, serverAddress, serverPort } = options;
   const { meterProvider = metrics.getMeterProvider(), tracerProvider = trace.getTracerProvider() } = options;
-  if (tracerProvider !== false && channel.tracing !== undefined)
-    throw optionInvalid(
+  if (tracerProvider !== false && extension.tracing !== undefined)
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
       "instrumentCache: expected a cache whose spans are not reported yet, got one that is instrumented; call it once, or stop() first",
     );
-  const stopMetrics = meterProvider === false ? undefined : observeMetrics(parts, name, meterProvider.getMeter(SCOPE));
+  const stopMetrics =
+    meterProvider === false ? undefined : observeMetrics(extension, name, meterProvider.getMeter(SCOPE));
   const tracing =
     tracerProvider === false
       ? undefined
-      : new SpanTracing(tracerProvider.getTracer(SCOPE), clock, {
+      : new SpanTracing(tracerProvider.getTracer(SCOPE), extension.clock, {
           name,
-          system: store.name,
+          system: extension.storeName,
           serverAddress,
           serverPort,
         });
-  if (tracing !== undefined) channel.tracing = tracing;
+  if (tracing !== undefined) extension.tracing = tracing;
   return {
     stop() {
       stopMetrics?.();
-      if (channel.tracing === tracing) channel.tracing = undefined;
+      if (extension.tracing === tracing) extension.tracing = undefined;
     },
   };
 }
@@ -60,6 +59,10 @@ export interface Instrumentation {
 }
 
 const SCOPE = "graphql-cached";
+
+const isName = (value: unknown): boolean => typeof value === "string" && value !== "";
+const hasMethod = (value: unknown, method: string): boolean =>
+  typeof (value as Readonly<Record<string, unknown>> | null | undefined)?.[method] === "function";
 
 const RULES: OptionRules<keyof OpenTelemetryOptions> = {
   name: [isName, "a non-empty string"],
