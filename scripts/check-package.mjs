@@ -236,7 +236,6 @@ export function checkPackage(tarball, env = process.env, graphqlMajor = 16, isCo
     if (graphqlMajor !== 16) return entryPoints;
     // Not engine-strict: on Node 20, dependencies of @apollo/server itself ask for a later version.
     run("npm", ["install", "--silent", ...PEERS], project, env);
-    load(entryPoints);
     checkClients(project, env);
     if (!isComplete) return entryPoints;
     checkOlder(project, env);
