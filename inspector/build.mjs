@@ -16,7 +16,7 @@ const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const TARGET = here("../src/generated/inspector-page.ts");
 
 /** The licences of what is inside the page ask for their notices. */
-const NOTICES = ["preact", "uplot"].map((name) => {
+const NOTICES = ["preact"].map((name) => {
   const { version } = JSON.parse(readFileSync(here(`node_modules/${name}/package.json`), "utf8"));
   const licence = readFileSync(here(`node_modules/${name}/LICENSE`), "utf8");
   return `${name} ${version}\n\n${licence.trim()}`;
@@ -32,7 +32,7 @@ const { outputFiles } = await build({
   legalComments: "none",
   charset: "utf8",
   format: "iife",
-  target: ["chrome111", "firefox113", "safari16.4"],
+  target: ["chrome123", "firefox120", "safari17.5"],
   jsx: "automatic",
   jsxImportSource: "preact",
 });

@@ -197,5 +197,4 @@ const { inspectorHandler } = await import("graphql-cached/inspector");
 mounts[INSPECTOR] = inspectorHandler({
   endpoint: (await first).fields,
   allow: () => true,
-  allowInvalidation: () => true,
 });

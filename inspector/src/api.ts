@@ -1,20 +1,13 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
-/** A part of an answer that the server lacks or could not find out. */
-export interface Missing {
-  readonly section: string;
-  readonly code?: string | null;
-  readonly message: string;
-}
-
 export interface Problem {
   readonly code: string;
   readonly message: string;
 }
 
 export type Reply<Data> =
-  | { readonly data: Data; readonly missing: readonly Missing[]; readonly error?: undefined }
-  | { readonly error: Problem };
+  | { readonly data: Data; readonly error?: undefined }
+  | { readonly data?: undefined; readonly error: Problem };
 
 /** Sends a question to the URL of this page. Never rejects. */
 export async function ask<Data>(operation: string, variables: object = {}): Promise<Reply<Data>> {
@@ -46,43 +39,29 @@ export async function ask<Data>(operation: string, variables: object = {}): Prom
 /** The last good answer, and what has gone wrong since. */
 export interface Polled<Data> {
   readonly data: Data | undefined;
-  readonly missing: readonly Missing[];
   readonly error: Problem | undefined;
   /** When the last good answer came, in milliseconds. Undefined: never. */
   readonly at: number | undefined;
-  refresh(): void;
 }
 
 export const isDenied = (error: Problem | undefined): boolean => error?.code === "CACHED_INSPECTION_DENIED";
 
 /** Asks again and again while the page is visible, one question at a time. */
-export function usePolled<Data>(
-  operation: string,
-  variables: object,
-  { everyMs, isOn }: { readonly everyMs: number; readonly isOn: boolean },
-): Polled<Data> {
-  const [state, setState] = useState<Omit<Polled<Data>, "refresh">>({
-    data: undefined,
-    missing: [],
-    error: undefined,
-    at: undefined,
-  });
-  const [round, setRound] = useState(0);
+export function usePolled<Data>(operation: string, everyMs: number, isOn: boolean): Polled<Data> {
+  const [state, setState] = useState<Polled<Data>>({ data: undefined, error: undefined, at: undefined });
   const hasAsked = useRef(false);
-  const text = JSON.stringify(variables);
   useEffect(() => {
-    if (!isOn && hasAsked.current && round === 0) return;
+    if (!isOn && hasAsked.current) return;
     let isCurrent = true;
     let timer: ReturnType<typeof setTimeout> | undefined;
     const next = async (): Promise<void> => {
       if (!document.hidden || !hasAsked.current) {
-        const reply = await ask<Data>(operation, JSON.parse(text) as object);
+        const reply = await ask<Data>(operation);
         if (!isCurrent) return;
         hasAsked.current = true;
-        if (reply.error === undefined)
-          setState({ data: reply.data, missing: reply.missing ?? [], error: undefined, at: Date.now() });
+        if (reply.error === undefined) setState({ data: reply.data, error: undefined, at: Date.now() });
         else setState((before) => ({ ...before, error: reply.error }));
-        // Whoever is denied has to sign in first.
+        // A caller that is denied has to sign in first.
         if (isDenied(reply.error)) return;
       }
       if (isOn) timer = setTimeout(() => void next(), everyMs);
@@ -92,6 +71,6 @@ export function usePolled<Data>(
       isCurrent = false;
       clearTimeout(timer);
     };
-  }, [operation, text, everyMs, isOn, round]);
-  return { ...state, refresh: () => setRound((one) => one + 1) };
+  }, [operation, everyMs, isOn]);
+  return state;
 }

@@ -1,290 +1,241 @@
 import { Fragment } from "preact";
-import { useMemo, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import type { Polled } from "./api.js";
-import { bytes, count, duration, percent, plural, seconds, visible, words } from "./format.js";
-import { linkTo, NO_KEY } from "./key.js";
-import { callsPastCache, obstacleOf } from "./obstacle.js";
-import { Column, Empty, ExportButton, Filter, Meter, MissingNote, Name, Panel, TableBox, Waiting } from "./parts.js";
-import type { Field, FieldPolicy, Overview, Policies, Policy, RecentEvent } from "./types.js";
+import { Legend, MinuteChart } from "./chart.js";
+import { countsIn, servedWithoutLoad, WINDOWS, type Window } from "./counts.js";
+import { count, duration, percent, plural, seconds, visible, words } from "./format.js";
+import { linkTo } from "./key.js";
+import { type Column, DataTable, Empty, Facts, Filter, Meter, Name, Panel, Waiting } from "./parts.js";
+import type { Counts, FieldPolicy, Overview, Policies, Policy, Series } from "./types.js";
 
 const PAGE = 100;
 
-const staleShare = ({ stats }: Field): number | undefined =>
-  stats.reads === 0 ? undefined : (stats.stale + stats.staleIfError) / stats.reads;
-
-const hitRatio = ({ stats }: Pick<Field, "stats">): number | undefined =>
-  stats.hitRatio ?? (stats.reads === 0 ? undefined : (stats.hit + stats.stale + stats.staleIfError) / stats.reads);
-
-const ORDERS = {
-  coordinate: (one: Field) => one.coordinate,
-  reads: ({ stats }: Field) => stats.reads,
-  hit: (field: Field) => 1 - (hitRatio(field) ?? 2),
-  stale: (field: Field) => staleShare(field) ?? -1,
-  loads: ({ stats }: Field) => stats.loads,
-  saved: ({ stats }: Field) => stats.loadsSaved ?? -1,
-  time: ({ stats }: Field) => stats.loadMs?.p90Ms ?? -1,
-  failed: ({ stats }: Field) => stats.failedLoads,
-} as const;
-type Order = keyof typeof ORDERS;
-
-function sorted(fields: readonly Field[], order: Order): readonly Field[] {
-  const rank = ORDERS[order];
-  return fields.toSorted((one, other) => {
-    const [a, b] = [rank(one), rank(other)];
-    if (typeof a === "string" || typeof b === "string") return String(a) < String(b) ? -1 : 1;
-    return b - a || (one.coordinate < other.coordinate ? -1 : 1);
-  });
+interface Row {
+  readonly coordinate: string;
+  readonly series: Series | undefined;
+  readonly counts: Counts;
+  readonly policy: FieldPolicy | undefined;
 }
 
-/** Fields, responses and loaders: what their policies achieve. */
+/** The columns that sort: a heading, its meaning, the rank of a row, and whether a phone goes without it. */
+const COLUMNS = {
+  coordinate: ["Name", "Sort by name", () => 0],
+  reads: ["Reads", "Sort by reads", ({ counts }: Row) => counts.reads],
+  served: [
+    "Without a load",
+    "Hits, stale and coalesced reads, of all that were not bypassed on purpose: the worst first",
+    ({ counts }: Row) => 1 - (servedWithoutLoad(counts) ?? 2),
+  ],
+  loads: ["Loads", "Loads that ran, refreshes included", ({ counts }: Row) => counts.loads],
+  time: ["Load p90", "90 % of the loads since the start took at most this", (row: Row) => p90Of(row) ?? -1, true],
+  failed: ["Failed", "Loads that failed", ({ counts }: Row) => counts.failedLoads, true],
+} as const;
+type Order = keyof typeof COLUMNS;
+
+const p90Of = ({ series }: Row): number | null | undefined => series?.sinceStart.loadMs.p90Ms;
+
+/** Returns everything that is cached or was counted, by one of the columns. */
+function rowsOf(
+  overview: Overview | undefined,
+  policies: Policies | undefined,
+  window: Window,
+  order: Order,
+): readonly Row[] {
+  const series = new Map((overview?.counts.fields ?? []).map((one) => [one.coordinate ?? "", one]));
+  const known = new Map((policies?.policies ?? []).map((one) => [one.coordinate, one]));
+  const rows = [...new Set([...known.keys(), ...series.keys()])].map((coordinate) => ({
+    coordinate,
+    series: series.get(coordinate),
+    counts: countsIn(series.get(coordinate), window),
+    policy: known.get(coordinate),
+  }));
+  const [, , rank] = COLUMNS[order];
+  return rows.toSorted((one, other) => rank(other) - rank(one) || (one.coordinate < other.coordinate ? -1 : 1));
+}
+
+const columnsOf = (order: Order, sortBy: (order: Order) => void): readonly Column[] => [
+  ...(Object.keys(COLUMNS) as Order[]).map((name) => {
+    const [text, title, , isMinor = false] = COLUMNS[name];
+    const sorting = { isSorted: order === name, onSort: () => sortBy(name) };
+    return { text, title, isMinor, isNumeric: name !== "coordinate", ...sorting };
+  }),
+  { text: "Policy", isMinor: true },
+];
+
+/** Fields and loaders: what their policies achieve, and which mutations reach them. */
 export function FieldsView(props: {
-  readonly fields: Polled<{ readonly fields?: readonly Field[] }>;
-  readonly policies: Polled<Policies>;
   readonly overview: Polled<Overview>;
-  readonly windowText: string;
-  readonly say: (text: string) => void;
+  readonly policies: Polled<Policies>;
+  readonly window: Window;
 }) {
   const [order, setOrder] = useState<Order>("loads");
   const [filter, setFilter] = useState("");
   const [limit, setLimit] = useState(PAGE);
   const [open, setOpen] = useState<string>();
-  const all = props.fields.data?.fields;
-  const policies = useMemo(
-    () => new Map((props.policies.data?.fields ?? []).map((one) => [one.coordinate, one])),
-    [props.policies.data],
-  );
+  const all = rowsOf(props.overview.data, props.policies.data, props.window, order);
   const wanted = filter.trim().toLowerCase();
-  const shown = useMemo(
-    () =>
-      sorted(
-        (all ?? []).filter(({ coordinate }) => coordinate.toLowerCase().includes(wanted)),
-        order,
-      ),
-    [all, wanted, order],
-  );
-  const column = (name: Order, text: string, title: string, isMinor = false) => (
-    <Column
-      numeric={name !== "coordinate"}
-      minor={isMinor}
-      title={title}
-      sorted={order === name}
-      onSort={() => setOrder(name)}
-    >
-      {text}
-    </Column>
-  );
+  const shown = all.filter(({ coordinate }) => coordinate.toLowerCase().includes(wanted));
   return (
-    <Panel
-      title="Fields, responses and loaders"
-      id="fields-title"
-      wide
-      actions={
-        <ExportButton
-          name="fields"
-          value={all && { window: props.windowText, fields: all, policies: props.policies.data?.fields }}
-        />
-      }
-    >
-      <div class="toolbar">
-        <Filter value={filter} example="Query.movie" onChange={setFilter} />
-        <span class="muted">
-          {all === undefined
-            ? ""
-            : `${plural(shown.length, "row")}${shown.length === all.length ? "" : ` of ${count(all.length)}`}, ${props.windowText}`}
-        </span>
-      </div>
-      <MissingNote missing={props.fields.missing} of="fields" />
-      {all === undefined ? (
-        <Waiting polled={props.fields} />
-      ) : all.length === 0 ? (
-        <Empty>Nothing is cached yet: no field has `@cached`, and no loader was created.</Empty>
-      ) : (
-        <TableBox label="Fields, responses and loaders">
-          <table class="data fields">
-            <caption class="sr-only">Fields, responses and loaders, {props.windowText}. The headings sort.</caption>
-            <thead>
-              <tr>
-                {column("coordinate", "Name", "Sort by name")}
-                <Column minor>Policy</Column>
-                {column("reads", "Reads", "Sort by reads")}
-                {column("hit", "Hit ratio", "Sort by hit ratio, the worst first")}
-                {column("stale", "Stale", "Share of reads that were served stale", true)}
-                {column("loads", "Loads", "Loads that ran, refreshes included")}
-                {column("saved", "Saved", "Loads that the cache has saved", true)}
-                {column("time", "Load p90", "90 % of the loads took at most this", true)}
-                {column("failed", "Failed", "Loads that failed", true)}
-              </tr>
-            </thead>
-            <tbody>
-              {shown.slice(0, limit).map((field) => (
-                <Fragment key={field.coordinate}>
-                  <Row
-                    field={field}
-                    policy={policies.get(field.coordinate)}
-                    events={props.overview.data?.events}
-                    isOpen={open === field.coordinate}
-                    onToggle={() => setOpen(open === field.coordinate ? undefined : field.coordinate)}
-                  />
-                  {open === field.coordinate ? (
-                    <tr class="details">
-                      <td colSpan={9}>
-                        <Details field={field} policy={policies.get(field.coordinate)} />
-                      </td>
-                    </tr>
-                  ) : null}
-                </Fragment>
-              ))}
-            </tbody>
-          </table>
-          {shown.length === 0 ? <Empty>No name contains this text.</Empty> : null}
-        </TableBox>
-      )}
-      {shown.length > limit ? (
-        <button type="button" onClick={() => setLimit(limit + PAGE)}>
-          Show {Math.min(PAGE, shown.length - limit)} more of {count(shown.length - limit)}
-        </button>
-      ) : null}
-    </Panel>
+    <div class="stack">
+      <Panel title="Fields and loaders" id="fields">
+        <div class="row">
+          <Filter value={filter} example="Query.movie" onChange={setFilter} />
+          <span class="muted">{`${plural(shown.length, "row")}${wanted === "" ? "" : ` of ${count(all.length)}`}`}</span>
+        </div>
+        {props.overview.data === undefined && props.policies.data === undefined ? (
+          <Waiting polled={props.overview} />
+        ) : shown.length === 0 ? (
+          <Empty>
+            {wanted === ""
+              ? "Nothing is cached yet: no field has `@cached`, and no loader was created."
+              : "No name contains this text."}
+          </Empty>
+        ) : (
+          <DataTable
+            label={`Fields and loaders, ${WINDOWS[props.window]}. The headings sort.`}
+            columns={columnsOf(order, setOrder)}
+          >
+            {shown.slice(0, limit).map((row) => (
+              <Fragment key={row.coordinate}>
+                <FieldRow
+                  row={row}
+                  isOpen={open === row.coordinate}
+                  onToggle={() => setOpen(open === row.coordinate ? undefined : row.coordinate)}
+                />
+                {open === row.coordinate ? (
+                  <tr class="details">
+                    <td colSpan={7}>
+                      <Details row={row} />
+                    </td>
+                  </tr>
+                ) : null}
+              </Fragment>
+            ))}
+          </DataTable>
+        )}
+        {shown.length > limit ? (
+          <button type="button" onClick={() => setLimit(limit + PAGE)}>
+            Show {Math.min(PAGE, shown.length - limit)} more of {count(shown.length - limit)}
+          </button>
+        ) : null}
+      </Panel>
+      <Mutations policies={props.policies} />
+    </div>
   );
 }
 
-function policyText(field: Field, policy: Policy | null | undefined): string {
-  if (policy === null || policy === undefined)
-    return field.maxAge === null || field.maxAge === undefined ? "of other processes" : seconds(field.maxAge);
-  return [
-    policy.neverExpires ? `${seconds(policy.maxAge)}, never expires` : seconds(policy.maxAge),
-    ...(policy.staleWhileRevalidate > 0 ? [`+${seconds(policy.staleWhileRevalidate)} stale`] : []),
-    ...(policy.scope === "PRIVATE" ? ["private"] : []),
-  ].join(", ");
-}
-
-function Row(props: {
-  readonly field: Field;
-  readonly policy: FieldPolicy | undefined;
-  readonly events: readonly RecentEvent[] | undefined;
-  readonly isOpen: boolean;
-  readonly onToggle: () => void;
-}) {
-  const { field } = props;
-  const { stats } = field;
-  const ratio = hitRatio(field);
-  const obstacle = obstacleOf(field, props.events);
-  const openBreakers = (props.policy?.breaker ?? []).filter(({ state }) => state !== "CLOSED").length;
+function FieldRow(props: { readonly row: Row; readonly isOpen: boolean; readonly onToggle: () => void }) {
+  const { row, isOpen, onToggle } = props;
+  const { coordinate, counts, policy } = row;
+  const ratio = servedWithoutLoad(counts);
   return (
     <tr>
       <th scope="row">
-        <button type="button" class="row-toggle" aria-expanded={props.isOpen} onClick={props.onToggle}>
-          <span aria-hidden="true" class="arrow">
-            {props.isOpen ? "▾" : "▸"}
-          </span>
-          <Name max={120}>{field.coordinate}</Name>
+        <button type="button" class="plain" aria-expanded={isOpen} onClick={onToggle}>
+          {isOpen ? "▾\u00a0" : "▸\u00a0"}
+          <Name max={120}>{coordinate}</Name>
         </button>
-        {openBreakers > 0 ? <span class="badge trouble">breaker open</span> : null}
-        {obstacle === undefined ? null : (
-          <span class="badge trouble" title={obstacle.text}>
-            <Name max={60}>{obstacle.name}</Name>
-          </span>
-        )}
       </th>
-      <td class="minor muted">{policyText(field, props.policy?.policy)}</td>
-      <td class="num">{count(stats.reads)}</td>
+      <td class="num">{count(counts.reads)}</td>
       <td class="num">
         {ratio === undefined ? null : <Meter ratio={ratio} />}
-        <span class="ratio">{percent(ratio)}</span>
+        {percent(ratio).padStart(5, "\u2007")}
       </td>
-      <td class="num minor">{percent(staleShare(field))}</td>
-      <td class="num">{count(stats.loads)}</td>
-      <td class="num minor">{count(stats.loadsSaved)}</td>
-      <td class="num minor">{duration(stats.loadMs?.p90Ms)}</td>
-      <td class={stats.failedLoads > 0 ? "num minor bad" : "num minor"}>{count(stats.failedLoads)}</td>
+      <td class="num">{count(counts.loads)}</td>
+      <td class="num minor">{duration(p90Of(row))}</td>
+      <td class={counts.failedLoads > 0 ? "num minor bad" : "num minor"}>{count(counts.failedLoads)}</td>
+      <td class="minor muted">{policy === undefined ? "of other processes" : policyText(policy.policy)}</td>
     </tr>
   );
 }
 
-function Details({ field, policy }: { readonly field: Field; readonly policy: FieldPolicy | undefined }) {
-  const { stats } = field;
-  const settings = policy?.policy;
+const policyText = (policy: Policy): string =>
+  [
+    policy.neverExpires ? `${seconds(policy.maxAge)}, never expires` : seconds(policy.maxAge),
+    ...(policy.staleWhileRevalidate > 0 ? [`+${seconds(policy.staleWhileRevalidate)} stale`] : []),
+    ...(policy.scope === "PRIVATE" ? ["private"] : []),
+  ].join(", ");
+
+function Details({ row }: { readonly row: Row }) {
+  const { coordinate, counts, policy, series } = row;
+  const all = series?.sinceStart;
   return (
-    <div class="details-grid">
-      <dl>
-        <Item name="Reads">
-          {`${count(stats.hit)} hit, ${count(stats.coalesced)} coalesced, ${count(stats.stale)} stale, ${count(stats.staleIfError)} stale because the load failed, ${count(stats.loaded)} loaded, ${count(stats.bypassed)} bypassed`}
-        </Item>
-        {(field.bypasses ?? []).length === 0 ? null : (
-          <Item name="Bypassed">
-            {field.bypasses?.map(({ reason, reads }) => `${words(reason)} ${count(reads)}`).join(", ")}
-          </Item>
-        )}
-        <Item name="Loads">
-          {`${count(stats.loads)} ran, ${count(stats.failedLoads)} failed, ${count(stats.refusedStores)} outdated before they were stored${callsPastCache(field) > 0 ? `; ${plural(callsPastCache(field), "read has", "reads have")} called the source past the cache` : ""}`}
-        </Item>
-        {stats.loadMs === undefined ? null : (
-          <Item name="Load time">{`p50 ${duration(stats.loadMs.p50Ms)}, p90 ${duration(stats.loadMs.p90Ms)}, p99 ${duration(stats.loadMs.p99Ms)}`}</Item>
-        )}
-        {stats.waitMs === undefined || stats.waitMs.count === 0 ? null : (
-          <Item name="Waited">{`${plural(stats.waitMs.count, "read")}, p50 ${duration(stats.waitMs.p50Ms)}, p99 ${duration(stats.waitMs.p99Ms)}`}</Item>
-        )}
-        <Item name="Stored">{bytes(stats.storedBytes)}</Item>
-      </dl>
-      <dl>
-        {settings === null || settings === undefined ? (
-          <Item name="Policy">The process that answers does not have it.</Item>
-        ) : (
-          <>
-            <Item name="Fresh for">{`${seconds(settings.maxAge)}${settings.jitter > 0 ? `, up to ${percent(settings.jitter)} shorter` : ""}`}</Item>
-            <Item name="Then stale">
-              {settings.neverExpires
-                ? "for ever, while it is refreshed"
-                : settings.staleWhileRevalidate > 0
-                  ? `${seconds(settings.staleWhileRevalidate)}, refreshed in the ${words(settings.refresh)}`
-                  : "never served"}
-            </Item>
-            {settings.staleIfError > 0 ? (
-              <Item name="If loads fail">{`stale for ${seconds(settings.staleIfError)}`}</Item>
-            ) : null}
-            <Item name="Scope">{words(settings.scope)}</Item>
-            <Item name="Key">
-              {settings.key === null ? (
-                "the id of the loader"
-              ) : settings.key.length === 0 ? (
-                "the same for all calls"
-              ) : (
-                <Name>{settings.key.join(", ")}</Name>
-              )}
-            </Item>
-            {settings.tags === null || settings.tags.length === 0 ? null : (
-              <Item name="Tags">
-                <Name>{settings.tags.join(", ")}</Name>
-              </Item>
-            )}
-          </>
-        )}
-        {policy?.variant == null ? null : (
-          <Item name="Variant">
-            <code>{visible(policy.variant)}</code>
-          </Item>
-        )}
-        {(policy?.breaker ?? []).some(({ state }) => state !== "CLOSED") ? (
-          <Item name="Breaker">
-            {policy?.breaker
-              ?.filter(({ state }) => state !== "CLOSED")
-              .map(({ state, process }) => `${words(state)} in ${visible(process, 16)}`)
-              .join(", ")}
-          </Item>
-        ) : null}
-      </dl>
-      {field.coordinate === "responses" ? null : (
-        <a class="button" href={linkTo({ ...NO_KEY, coordinate: field.coordinate })}>
-          Look up an entry
-        </a>
+    <div class="grid">
+      {series === undefined ? (
+        <p class="muted">It was not read yet.</p>
+      ) : (
+        <div class="wide chart-box">
+          <MinuteChart minutes={series.minutes} label={`Reads of ${visible(coordinate, 120)} by minute and outcome`} />
+          <Legend counts={counts} />
+        </div>
+      )}
+      {all === undefined ? null : (
+        <Facts
+          of={[
+            [
+              "Loads",
+              `${count(all.loads)} since the start, ${count(all.refreshes)} of them refreshes; ${count(all.failedLoads)} failed, ${count(all.refusedStores)} not stored`,
+            ],
+            [
+              "Load time",
+              `p50 ${duration(all.loadMs.p50Ms)}, p90 ${duration(all.loadMs.p90Ms)}, p99 ${duration(all.loadMs.p99Ms)}`,
+            ],
+            [
+              "Bypassed",
+              all.bypasses.map(({ reason, reads }) => `${words(reason)} ${count(reads)}`).join(", ") || "never",
+            ],
+            ["Entries", <a href={linkTo({ coordinate })}>Look up an entry</a>],
+          ]}
+        />
+      )}
+      {policy === undefined ? (
+        <p class="muted">The process that answers does not have its policy.</p>
+      ) : (
+        <Facts of={factsOf(policy)} />
       )}
     </div>
   );
 }
 
-export const Item = ({ name, children }: { readonly name: string; readonly children: preact.ComponentChildren }) => (
-  <div class="item">
-    <dt>{name}</dt>
-    <dd>{children}</dd>
-  </div>
-);
+function factsOf({ policy, invalidatedBy, variant }: FieldPolicy): readonly (readonly [string, string | undefined])[] {
+  const stale = `${seconds(policy.staleWhileRevalidate)}, refreshed in the ${words(policy.refresh)}`;
+  const listed = (names: readonly string[] | null, ofLoader: string, none: string): string =>
+    names === null ? ofLoader : visible(names.join(", ") || none, 1_000);
+  return [
+    ["Fresh for", `${seconds(policy.maxAge)}${policy.jitter > 0 ? `, up to ${percent(policy.jitter)} shorter` : ""}`],
+    ["Then stale", policy.neverExpires ? "for ever" : policy.staleWhileRevalidate > 0 ? stale : "never served"],
+    ["If loads fail", policy.staleIfError > 0 ? `stale for ${seconds(policy.staleIfError)}` : undefined],
+    ["Scope", `${words(policy.scope)}${policy.readOnly ? ", read only" : ""}`],
+    ["Key", listed(policy.key, "the id of the loader", "the same for all calls")],
+    ["Tags", listed(policy.tags, "computed by the loader", "none")],
+    ["Invalidated by", listed(policy.tags && invalidatedBy, "what has the tags of the loader", "no mutation by tag")],
+    ["Version", policy.version === null ? undefined : visible(policy.version)],
+    ["Variant", variant === null ? undefined : visible(variant)],
+  ];
+}
+
+/** Which fields a mutation reaches, by the tags of the schema. */
+function Mutations({ policies }: { readonly policies: Polled<Policies> }) {
+  const reached = new Map<string, string[]>();
+  for (const { coordinate, invalidatedBy } of policies.data?.policies ?? [])
+    for (const mutation of invalidatedBy) reached.set(mutation, [...(reached.get(mutation) ?? []), coordinate]);
+  return (
+    <Panel
+      title="What mutations invalidate"
+      id="mutations"
+      note="By the rules of the schema: the fields whose tags a mutation can name. Loaders compute their tags, so they are not listed."
+    >
+      {policies.data === undefined ? (
+        <Waiting polled={policies} />
+      ) : reached.size === 0 ? (
+        <Empty>No mutation of the schema invalidates by tag: none has `@invalidates` or returns tagged entities.</Empty>
+      ) : (
+        <Facts
+          of={[...reached]
+            .toSorted(([one], [other]) => (one < other ? -1 : 1))
+            .map(([mutation, fields]) => [mutation, visible(fields.join(", "), 2_000)])}
+        />
+      )}
+    </Panel>
+  );
+}

@@ -1,21 +1,12 @@
 /** Numbers, times and names in words. */
 
 const plain = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
-/** Returns a count in a few characters, such as 12,345 or 1.2 M. */
+/** Returns a count in a few characters, such as 12,345 or 1.2M. */
 export function count(value: number | null | undefined): string {
   if (typeof value !== "number" || !Number.isFinite(value)) return "–";
-  const size = Math.abs(value);
-  if (size < 100_000) return plain.format(value);
-  const [divisor, unit] = size < 1e6 ? [1e3, "k"] : size < 1e9 ? [1e6, "M"] : [1e9, "G"];
-  const scaled = value / (divisor as number);
-  return `${scaled.toFixed(Math.abs(scaled) < 10 ? 1 : 0)} ${unit}`;
-}
-
-/** Returns a rate a second. */
-export function rate(value: number | undefined): string {
-  if (value === undefined || !Number.isFinite(value)) return "–";
-  return value > 0 && value < 10 ? value.toFixed(1) : count(Math.round(value));
+  return (value < 100_000 ? plain : compact).format(value);
 }
 
 /** Returns a duration, such as 850 ms, 12 s or 3 h. */
@@ -41,21 +32,24 @@ export const percent = (ratio: number | null | undefined): string =>
       ? "<1 %"
       : `${Math.floor(ratio * 100)} %`;
 
-export function bytes(value: number | null | undefined): string {
-  if (typeof value !== "number") return "–";
-  if (value < 1_024) return `${Math.round(value)} B`;
-  const [divisor, unit] =
-    value < 1_048_576 ? [1_024, "KiB"] : value < 1_073_741_824 ? [1_048_576, "MiB"] : [1_073_741_824, "GiB"];
-  const scaled = value / (divisor as number);
-  return `${scaled.toFixed(scaled < 10 ? 1 : 0)} ${unit}`;
-}
+export const bytes = (value: number): string =>
+  value < 1_024
+    ? `${value} B`
+    : value < 1_048_576
+      ? `${(value / 1_024).toFixed(1)} KiB`
+      : `${(value / 1_048_576).toFixed(1)} MiB`;
+
+const two = (value: number): string => String(value).padStart(2, "0");
+
+/** Returns the hour and the minute. */
+export const timeOfDay = (at: Date | number): string =>
+  `${two(new Date(at).getHours())}:${two(new Date(at).getMinutes())}`;
 
 /** Returns the time of day, with the date if it is another one than today. */
-export function clock(at: string | number | null | undefined): string {
-  const date = new Date(at ?? Number.NaN);
+export function clock(at: string | number): string {
+  const date = new Date(at);
   if (Number.isNaN(date.getTime())) return "–";
-  const two = (value: number): string => String(value).padStart(2, "0");
-  const time = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+  const time = `${timeOfDay(date)}:${two(date.getSeconds())}`;
   if (date.toDateString() === new Date().toDateString()) return time;
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${time}`;
 }
@@ -81,6 +75,3 @@ export const words = (constant: string): string => visible(constant).toLowerCase
 
 export const plural = (value: number, one: string, many = `${one}s`): string =>
   `${count(value)} ${value === 1 ? one : many}`;
-
-/** Returns a message of elsewhere with a capital, as the beginning of a sentence. */
-export const sentence = (message: string): string => `${message.slice(0, 1).toUpperCase()}${message.slice(1)}`;

@@ -1,8 +1,7 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import type { Missing, Polled } from "./api.js";
-import { sentence, visible } from "./format.js";
-import type { Process, ProcessRef } from "./types.js";
+import type { Polled } from "./api.js";
+import { plural, visible } from "./format.js";
+import type { Process } from "./types.js";
 
 /** Text of elsewhere: a name, a key, a tag, an error. It is a text node, isolated from the direction of its surroundings. */
 export const Name = ({ children, max }: { readonly children: unknown; readonly max?: number }) => (
@@ -20,7 +19,7 @@ export function Panel(props: {
 }) {
   return (
     <section class={props.wide ? "panel wide" : "panel"} aria-labelledby={props.id}>
-      <header class="panel-head">
+      <header class="row">
         <h2 id={props.id}>{props.title}</h2>
         {props.actions}
       </header>
@@ -30,71 +29,60 @@ export function Panel(props: {
   );
 }
 
-/** Says why a part of the answer is missing. */
-export function MissingNote({ missing, of }: { readonly missing: readonly Missing[]; readonly of: string }) {
-  const found = missing.find(({ section }) => section === of);
-  if (found === undefined) return null;
-  return (
-    <p class="warning">
-      <Name>{sentence(found.message)}</Name>
-    </p>
-  );
-}
-
 /** What stands where an answer will be. */
-export const Waiting = ({ polled }: { readonly polled: Pick<Polled<unknown>, "missing" | "error"> }) => (
-  <Empty>{polled.error !== undefined || polled.missing.length > 0 ? "There is no answer to show." : "Asking …"}</Empty>
+export const Waiting = ({ polled }: { readonly polled: Polled<unknown> }) => (
+  <Empty>{polled.error === undefined ? "Asking …" : "There is no answer to show."}</Empty>
 );
 
 export const Empty = ({ children }: { readonly children: ComponentChildren }) => <p class="empty">{children}</p>;
 
-/** A table that scrolls sideways in its own box, which the keyboard can reach. */
-export function TableBox({ label, children }: { readonly label: string; readonly children: ComponentChildren }) {
-  const box = useRef<HTMLDivElement>(null);
-  const [isWide, setIsWide] = useState(false);
-  useEffect(() => {
-    const { current } = box;
-    if (current === null) return undefined;
-    const measure = (): void => setIsWide(current.scrollWidth > current.clientWidth + 1);
-    const observer = new ResizeObserver(measure);
-    observer.observe(current);
-    measure();
-    return () => observer.disconnect();
-  }, []);
-  return (
-    <div
-      class="table-box"
-      ref={box}
-      {...(isWide ? { tabIndex: 0, role: "region", "aria-label": `${label}, scrolls sideways` } : {})}
-    >
-      {children}
-    </div>
-  );
+/** A column of a table. With `onSort`, its heading is a button. */
+export interface Column {
+  readonly text: string;
+  readonly isNumeric?: boolean;
+  /** Whether a phone goes without it. */
+  readonly isMinor?: boolean;
+  readonly title?: string;
+  readonly isSorted?: boolean;
+  readonly onSort?: () => void;
 }
 
-/** A column of a table: with `sort`, its heading is a button. */
-export function Column(props: {
+/** A table that scrolls sideways in its own box, which the keyboard can reach. */
+export const DataTable = (props: {
+  readonly label: string;
+  readonly columns: readonly Column[];
   readonly children: ComponentChildren;
-  readonly numeric?: boolean;
-  readonly minor?: boolean;
-  readonly title?: string;
-  readonly sorted?: boolean;
-  readonly onSort?: () => void;
-}) {
-  const classes = `${props.numeric ? "num" : ""} ${props.minor ? "minor" : ""}`.trim();
-  return (
-    <th scope="col" class={classes} title={props.title} {...(props.sorted ? { "aria-sort": "descending" } : {})}>
-      {props.onSort === undefined ? (
-        props.children
-      ) : (
-        <button type="button" class="sort" onClick={props.onSort}>
-          {props.children}
-          <span aria-hidden="true">{props.sorted ? " ↓" : ""}</span>
-        </button>
-      )}
-    </th>
-  );
-}
+}) => (
+  // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls needs the focus.
+  <section class="table-box" tabIndex={0} aria-label={props.label}>
+    <table>
+      <caption class="sr-only">{props.label}</caption>
+      <thead>
+        <tr>
+          {props.columns.map(({ text, isNumeric, isMinor, title, isSorted, onSort }) => (
+            <th
+              scope="col"
+              key={text}
+              class={`${isNumeric ? "num" : ""} ${isMinor ? "minor" : ""}`}
+              title={title}
+              aria-sort={isSorted ? "descending" : "none"}
+            >
+              {onSort === undefined ? (
+                text
+              ) : (
+                <button type="button" class="plain" onClick={onSort}>
+                  {text}
+                  <span aria-hidden="true">{isSorted ? " ↓" : ""}</span>
+                </button>
+              )}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>{props.children}</tbody>
+    </table>
+  </section>
+);
 
 /** The text that the rows below have to contain. */
 export const Filter = (props: {
@@ -116,83 +104,61 @@ export const Filter = (props: {
 /** A part of a whole as a bar. The number stands beside it. */
 export const Meter = ({ ratio, tone = "hit" }: { readonly ratio: number; readonly tone?: string }) => (
   <span class="meter" aria-hidden="true">
-    <span class={`meter-fill ${tone}`} style={{ width: `${Math.max(0, Math.min(1, ratio)) * 100}%` }} />
+    <span style={{ width: `${Math.max(0, Math.min(1, ratio)) * 100}%`, background: `var(--${tone})` }} />
   </span>
 );
 
-export const processText = (process: ProcessRef | null | undefined): string =>
-  process === null || process === undefined
-    ? "an unknown process"
-    : process.host
-      ? `process ${process.pid ?? "?"} on ${visible(process.host, 60)}`
-      : `process ${visible(process.id, 16)}`;
+/** Facts with their names. Those that are undefined are left out. */
+export const Facts = ({ of }: { readonly of: readonly (readonly [name: string, fact: ComponentChildren])[] }) => (
+  <dl>
+    {of.map(([name, fact]) =>
+      fact === undefined ? null : (
+        <div class="item" key={name}>
+          <dt>
+            <Name max={120}>{name}</Name>
+          </dt>
+          <dd>{fact}</dd>
+        </div>
+      ),
+    )}
+  </dl>
+);
 
-/** Returns a function that names a process by its id. */
-export function processNames(processes: readonly Process[] | undefined): (id: string) => string {
+/** A spot in the colour of what it says. */
+export const Dot = ({ tone }: { readonly tone: string }) => (
+  <span class="dot" style={{ background: `var(--${tone})` }} aria-hidden="true" />
+);
+
+/** The rows with the highest numbers, as bars. */
+export const Ranking = (props: {
+  readonly rows: readonly { readonly key: string; readonly label: ComponentChildren; readonly value: number }[];
+  readonly unit: string;
+  readonly tone: string;
+  readonly empty: string;
+}) => {
+  const shown = props.rows.toSorted((one, other) => other.value - one.value).slice(0, 6);
+  if (shown.length === 0) return <Empty>{props.empty}</Empty>;
+  return (
+    <ol class="ranking">
+      {shown.map(({ key, label, value }) => (
+        <li key={key}>
+          <span>{label}</span>
+          <Meter ratio={value / (shown[0]?.value ?? 1)} tone={props.tone} />
+          <span class="num">{plural(value, props.unit)}</span>
+        </li>
+      ))}
+    </ol>
+  );
+};
+
+/** Names a process by its id. */
+export type NameOf = (id: string | null) => string;
+
+export function processNames(processes: readonly Process[] | undefined): NameOf {
   const known = new Map((processes ?? []).map((process) => [process.id, process]));
   return (id) => {
+    if (id === null) return "an unknown process";
     const process = known.get(id);
-    return process === undefined || !process.host ? visible(id, 16) : `${visible(process.host, 40)}:${process.pid}`;
+    return process === undefined ? visible(id, 16) : `${visible(process.host, 40)}:${process.pid}`;
   };
 }
-
-/** Asks before something is done. The focus goes back to where it was. */
-export function Confirm(props: {
-  readonly title: string;
-  readonly children: ComponentChildren;
-  readonly action: string;
-  readonly isBusy: boolean;
-  readonly onConfirm: () => void;
-  readonly onCancel: () => void;
-}) {
-  const dialog = useRef<HTMLDialogElement>(null);
-  const cancel = useRef<HTMLButtonElement>(null);
-  useLayoutEffect(() => {
-    const { current } = dialog;
-    const before = document.activeElement;
-    current?.showModal();
-    cancel.current?.focus();
-    return () => {
-      current?.close();
-      // The browser gives the focus back only while the dialog is in the page.
-      if (before instanceof HTMLElement) before.focus();
-    };
-  }, []);
-  return (
-    <dialog
-      ref={dialog}
-      aria-labelledby="confirm-title"
-      onCancel={(event) => {
-        event.preventDefault();
-        if (!props.isBusy) props.onCancel();
-      }}
-    >
-      <h2 id="confirm-title">{props.title}</h2>
-      {props.children}
-      <div class="dialog-actions">
-        <button type="button" ref={cancel} onClick={props.onCancel} disabled={props.isBusy}>
-          Cancel
-        </button>
-        <button type="button" class="danger" onClick={props.onConfirm} disabled={props.isBusy}>
-          {props.isBusy ? "Working …" : props.action}
-        </button>
-      </div>
-    </dialog>
-  );
-}
-
-/** Offers a value as a file. */
-export function exportJson(name: string, value: unknown): void {
-  const url = URL.createObjectURL(new Blob([`${JSON.stringify(value, undefined, 2)}\n`], { type: "application/json" }));
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = `graphql-cached-${name}-${new Date().toISOString().slice(0, 19).replaceAll(":", "-")}.json`;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 10_000);
-}
-
-export const ExportButton = ({ name, value }: { readonly name: string; readonly value: unknown }) => (
-  <button type="button" class="quiet" disabled={value === undefined} onClick={() => exportJson(name, value)}>
-    Export JSON
-  </button>
-);

@@ -49,7 +49,6 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
   ],
   "src/servers/inspector/index.ts": [
     "EndpointHeaders",
-    "InspectorAccess",
     "InspectorHandler",
     "InspectorOptions",
     "InspectorRequest",

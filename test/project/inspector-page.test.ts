@@ -2,7 +2,6 @@ import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { CALLS_SOURCE } from "../../src/core/telemetry/events.js";
 import { ROOT, read } from "./source.js";
 
 const isInstalled = existsSync(join(ROOT, "inspector/node_modules/.package-lock.json"));
@@ -20,14 +19,8 @@ it("the tools of the inspector page are no dependencies of the package", () => {
     devDependencies?: Record<string, string>;
   };
   const tools = Object.keys((JSON.parse(read("inspector/package.json")) as { dependencies: object }).dependencies);
-  expect(tools).toEqual(["esbuild", "preact", "uplot"]);
+  expect(tools).toEqual(["esbuild", "preact"]);
   for (const name of tools) expect(dependencies).not.toHaveProperty(name);
   // esbuild also compiles the programs of the tests, and is installed with tsx in any case.
   for (const name of tools.slice(1)) expect(devDependencies).not.toHaveProperty(name);
-});
-
-it("the inspector page and the library agree on the reasons for which a source is called without a load", () => {
-  const [, listed = ""] = /WITHOUT_LOAD = new Set\(\[(.*)\]\)/.exec(read("inspector/src/obstacle.ts")) ?? [];
-  const reasons = Object.entries(CALLS_SOURCE).flatMap(([reason, isCalled]) => (isCalled ? [reason] : []));
-  expect(new Set([...listed.matchAll(/"(\w+)"/g)].map(([, reason]) => reason))).toEqual(new Set(reasons));
 });

@@ -13,7 +13,7 @@ function open(): Cache {
   return cache;
 }
 
-const question = JSON.stringify({ operation: "store" });
+const question = JSON.stringify({ operation: "policies" });
 const ask = async (url: string, headers: Readonly<Record<string, string>> = {}): Promise<Reply> => {
   const response = await fetch(url, { method: "POST", headers: { ...PAGE_HEADERS, ...headers }, body: question });
   return (await response.json()) as Reply;
@@ -36,7 +36,7 @@ describe.each(Object.entries(MOUNTS))("the inspector under %s", (_name, start) =
     expect(await page.text()).toContain("<title>graphql-cached inspector</title>");
     const head = await fetch(url, { method: "HEAD" });
     expect([head.status, await head.text()]).toEqual([200, ""]);
-    expect((await ask(url, { authorization: "operator" })).data?.store).toMatchObject({ name: "memory" });
+    expect((await ask(url, { authorization: "operator" })).data?.policies).toEqual([]);
     expect((await ask(url)).error?.code).toBe("CACHED_INSPECTION_DENIED");
     expect((await fetch(url, { method: "PUT", headers: PAGE_HEADERS, body: question })).status).toBe(405);
   });
@@ -57,7 +57,7 @@ describe.each(Object.entries(MOUNTS))("the inspector under %s", (_name, start) =
 
 it("refuses a body that is too large, and survives a caller that hangs up", async () => {
   const url = await listen(createServer(inspectorHandler({ cache: open(), allow: () => true })));
-  const large = JSON.stringify({ operation: "store", variables: { x: "x".repeat(100_000) } });
+  const large = JSON.stringify({ operation: "policies", variables: { x: "x".repeat(100_000) } });
   const refused = await fetch(url, { method: "POST", headers: PAGE_HEADERS, body: large }).then(
     ({ status }) => status,
     () => "connection closed",
@@ -68,7 +68,7 @@ it("refuses a body that is too large, and survives a caller that hangs up", asyn
     half.on("error", () => resolve());
     half.write("{", () => half.destroy(new Error("hung up")));
   });
-  expect((await ask(url)).data?.store).toBeDefined();
+  expect((await ask(url)).data?.policies).toBeDefined();
 });
 
 it("says that a middleware has taken the body", async () => {

@@ -1,7 +1,7 @@
 /**
  * One process of a fleet whose statistics are inspected: a schema with a cached field and a loader on a real Redis. It
  * runs the commands that its parent process sends. The environment provides PORTS, of one server or of a Cluster, PREFIX,
- * REPORT_EVERY_MS, and REPORT if the process reports without inspection resolvers.
+ * and REPORT if the process reports without inspection resolvers.
  */
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { graphql } from "graphql";

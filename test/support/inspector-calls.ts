@@ -7,7 +7,6 @@ export const PAGE_HEADERS = { "content-type": "application/json", "x-graphql-cac
 
 export interface Reply {
   readonly data?: Readonly<Record<string, unknown>>;
-  readonly missing?: readonly { readonly section: string; readonly code?: string; readonly message: string }[];
   readonly error?: { readonly code: string; readonly message: string };
 }
 

@@ -83,8 +83,8 @@ it("asks a GraphQL endpoint, with the headers that the option returns for a requ
     allow: yes,
   });
   const operator = { authorization: "Bearer operator" };
-  const { data, missing } = await call(handler, "overview", {}, operator);
-  expect([data?.counts, missing]).toMatchObject([{ total: { sinceStart: { reads: 1, loaded: 1 } } }, []]);
+  const { data } = await call(handler, "overview", {}, operator);
+  expect(data?.counts).toMatchObject({ total: { sinceStart: { reads: 1, loaded: 1 } } });
   expect(received).toHaveLength(1);
   expect(received[0]?.headers).toMatchObject({ authorization: "Bearer operator", "content-type": "application/json" });
   expect(received[0]?.headers).not.toHaveProperty("none");
@@ -97,24 +97,7 @@ it("says that the endpoint denies this process, and how to pass credentials", as
   const handler = inspectorHandler({ endpoint: url, allow: yes });
   expect((await call(handler, "overview")).error).toEqual({
     code: "CACHED_INSPECTION_DENIED",
-    message: expect.stringMatching(/^The GraphQL endpoint denies this: .*`headers`/),
-  });
-});
-
-it("names what the inspection of a server lacks", async () => {
-  const typeDefs = /* GraphQL */ `
-    type Query { cacheInspection: Inspection }
-    type Inspection { missing: String }
-  `;
-  const cacheInspection = () => ({ missing: "nothing" });
-  const { url } = await serveSchema(makeExecutableSchema({ typeDefs, resolvers: { Query: { cacheInspection } } }));
-  const { data, missing } = await call(inspectorHandler({ endpoint: url, allow: yes }), "overview");
-  expect(data?.missing).toBe("nothing");
-  expect(missing?.map(({ section }) => section)).toEqual(["counts", "processes", "events"]);
-  expect(missing?.[0]).toEqual({
-    section: "counts",
-    code: "INSPECTION_OLDER",
-    message: "The inspection of this server has no `counts`, or an older form of it; update graphql-cached there.",
+    message: expect.stringMatching(/^The GraphQL endpoint denies access .*`headers`/),
   });
 });
 
@@ -127,6 +110,16 @@ it("asks the endpoint nothing for a caller whom its own allow does not admit", a
   });
   expect((await call(handler, "overview")).error?.code).toBe("CACHED_INSPECTION_DENIED");
   expect(received).toEqual([]);
+});
+
+it("says that a server has the inspection of another release", async () => {
+  const typeDefs = "type Query { cacheInspection: Inspection } type Inspection { stats: Int }";
+  const { url } = await serveSchema(makeExecutableSchema({ typeDefs }));
+  const { error } = await call(inspectorHandler({ endpoint: url, allow: yes }), "overview");
+  expect(error).toEqual({
+    code: "INSPECTION_MISSING",
+    message: expect.stringMatching(/or update graphql-cached there\. It says: Cannot query field "counts"/),
+  });
 });
 
 it("says that a server has no inspection", async () => {
@@ -149,7 +142,7 @@ it.each([
     { text: '{"errors":[{"message":"x","extensions":{"code":"UNAUTHENTICATED"}}]}' },
     /UNAUTHENTICATED/,
   ],
-  ["errors that are no objects", { text: '{"errors":[null, 7]}' }, /has no inspection of graphql-cached/],
+  ["errors that are no objects", { text: '{"errors":[null, 7]}' }, /has no inspection of this release/],
 ])("says what is wrong with an endpoint that sends %s", async (_name, answer, message) => {
   const { url } = await serve(async () => answer);
   const { error, data } = await call(inspectorHandler({ endpoint: url, allow: yes }), "overview");
