@@ -33,7 +33,6 @@ import { Modes } from "./core/tier/shared/modes.js";
 import { UnconfirmedInvalidations } from "./core/tier/shared/unconfirmed-invalidations.js";
 import { Variants } from "./core/tier/shared/variants.js";
 import { Loads } from "./core/tier/source/loads.js";
-import { PreviousValues } from "./core/tier/source/previous-values.js";
 import { Sources } from "./core/tier/source/sources.js";
 import { LongTick } from "./core/tier/tick/long-tick.js";
 import { WorkUnderWay } from "./core/tier/tick/work-under-way.js";
@@ -95,13 +94,11 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   });
   const underWay = new WorkUnderWay();
   const holder = (): string => Buffer.from(identity.id, "hex").toString("latin1");
-  const previousValues = new PreviousValues({ ...base, decoder, unconfirmed });
-  const leases = new Leases({ ...base, loads, limit, previousValues, underWay, holder });
+  const leases = new Leases({ ...base, loads, limit, underWay, holder });
   const tier = new Reads({ ...base, loads, leases, decoder, responder, waiting, unconfirmed, near });
   const invalidation = new Invalidation({
     ...base,
     variants,
-    unleasedLoads,
     unconfirmed,
     underWay,
     keys,

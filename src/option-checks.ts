@@ -162,7 +162,6 @@ export const OPTION_GROUPS = {
   } satisfies Rules<LeaseOptions>,
   storage: {
     storeTimeoutMs: durationMs(100, 1),
-    outageShareMs: durationMs(0, 0),
     maxValueBytes: sizeBytes(1024 * 1024),
     compressAboveBytes: sizeBytes(undefined),
     storeBeforeResponse: flag,

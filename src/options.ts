@@ -132,12 +132,6 @@ export interface LeaseOptions {
 export interface StorageOptions {
   /** The time budget of one store operation; invalidations get ten times as much. Default: 100. */
   readonly storeTimeoutMs?: number | undefined;
-  /**
-   * While the store is unavailable, the maximum age of a load that later callers in this process
-   * share. They may get values that other processes have invalidated meanwhile. Default: 0; callers
-   * then share only a load that begins after they asked.
-   */
-  readonly outageShareMs?: number | undefined;
   /** The largest encoded value, before compression, that is stored. Default: 1 MiB. */
   readonly maxValueBytes?: number | undefined;
   /** Encoded values larger than this are compressed where that saves space. Default: never. */

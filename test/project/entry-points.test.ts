@@ -77,7 +77,6 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "RedisClient",
     "RedisPipeline",
     "RedisStoreOptions",
-    "ReplicaWait",
     "Script",
     "ScriptArgument",
     "ScriptArguments",

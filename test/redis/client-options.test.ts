@@ -85,7 +85,7 @@ function startPair(connect: Connect, options: RedisOptions) {
     const client = connect(options);
     client.on("error", () => undefined);
     afterCaches(async () => client.disconnect());
-    const store = redisStore({ client, waitForReplicas: { replicas: 1, timeoutMs: 5 } });
+    const store = redisStore({ client });
     const lines: string[] = [];
     const log = (line: string): void => void lines.push(line);
     const process = memoryWorld(() => store).process(

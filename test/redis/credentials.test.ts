@@ -9,7 +9,7 @@ import { afterCaches, dataOf, memoryWorld, type Process } from "../support/world
 
 /** As docs/stores.md lists them. */
 const COMMANDS =
-  "+mget +time +evalsha +eval +subscribe +info +get +set +del +unlink +append +getrange +setrange +strlen +exists +pexpire +persist +pttl +publish +zadd +zcard +zrange +zrangebyscore +zrevrangebyscore +zremrangebyscore +zscore +wait +cluster|slots +cluster|info +client|setname +asking +unsubscribe";
+  "+mget +time +evalsha +eval +subscribe +info +get +set +del +unlink +append +getrange +setrange +strlen +exists +pexpire +persist +pttl +publish +zadd +zcard +zrange +zrangebyscore +zrevrangebyscore +zremrangebyscore +zscore +cluster|slots +cluster|info +client|setname +asking +unsubscribe";
 const BOUND_MS = 5_000;
 const typeDefs = /* GraphQL */ `
   type Query {
@@ -123,7 +123,7 @@ describe.each(SITES.filter(isTested))("redisStore on $name", ({ start, connect, 
     afterCaches(async () => client.disconnect());
     const lines: string[] = [];
     const log = (line: string): void => void lines.push(line);
-    const store = redisStore({ client, waitForReplicas: { replicas: 1, timeoutMs: 5 } });
+    const store = redisStore({ client });
     const state = { loads: 0, hold: undefined as Promise<void> | undefined };
     const value = async (): Promise<number> => {
       const nth = ++state.loads;

@@ -238,7 +238,7 @@ class Player {
 function storeRequestOf(grant: { key: string; gen: string; grantedAt: number }, other: number) {
   const ttlMs = [undefined, 0, 4_000, 6_000, 8_000][other % 5];
   const { key, gen, grantedAt } = grant;
-  const body = other % 7 === 0 ? undefined : Buffer.from(`value ${other}`);
+  const body = Buffer.from(`value ${other}`);
   return { key, gen, grantedAt, loadMs: other, isNegative: other % 2 === 0, freshMs: 1_000 * (other % 6), ttlMs, body };
 }
 

@@ -18,11 +18,11 @@ const typeDefs = /* GraphQL */ `
 `;
 
 /** Starts a process on a client. */
-function startProcess(client: RedisClient, prefix: string, options: object = {}, storeOptions: object = {}) {
+function startProcess(client: RedisClient, prefix: string, options: object = {}) {
   const state = { loads: 0 };
   const lines: string[] = [];
   const log = (line: string): void => void lines.push(line);
-  const process = memoryWorld(() => redisStore({ client, ...storeOptions })).process(
+  const process = memoryWorld(() => redisStore({ client })).process(
     typeDefs,
     { Query: { value: () => ++state.loads } },
     { prefix, logger: { info: log, warn: log }, ...options },
@@ -179,7 +179,7 @@ describe("A connection of node-redis", () => {
         credentials: async () => ({ username: "late", password: passwords.at(-1) as string }),
       },
     });
-    const process = startProcess(client, prefix, { nearCache: {} }, { waitForReplicas: { replicas: 1, timeoutMs: 5 } });
+    const process = startProcess(client, prefix, { nearCache: {} });
     expect(await process.ask("a")).toEqual({ value: 1 });
     await until("the log says why", async () => {
       await process.ask("a");
@@ -203,7 +203,7 @@ describe("A connection of node-redis", () => {
   it("needs no right besides those that are documented", async () => {
     const [prefix, username] = [randomUUID(), `user-${randomUUID()}`];
     const commands =
-      "+mget +time +evalsha +eval +subscribe +unsubscribe +info +get +set +del +unlink +append +getrange +setrange +strlen +exists +pexpire +persist +pttl +publish +zadd +zrange +zrangebyscore +zrevrangebyscore +zremrangebyscore +zscore +wait +hello";
+      "+mget +time +evalsha +eval +subscribe +unsubscribe +info +get +set +del +unlink +append +getrange +setrange +strlen +exists +pexpire +persist +pttl +publish +zadd +zrange +zrangebyscore +zrevrangebyscore +zremrangebyscore +zscore +hello";
     const channels = ["resetchannels", `&${prefix}:#wake`, `&${prefix}:#clock`];
     await admin.call(
       "ACL",
@@ -216,12 +216,7 @@ describe("A connection of node-redis", () => {
       "-@all",
       ...commands.split(" "),
     );
-    const process = startProcess(
-      connecting({ username, password: "one" }),
-      prefix,
-      { nearCache: {} },
-      { waitForReplicas: { replicas: 1, timeoutMs: 5 } },
-    );
+    const process = startProcess(connecting({ username, password: "one" }), prefix, { nearCache: {} });
     await process.untilHit("a");
     await until(
       "the channel is subscribed",
@@ -240,7 +235,7 @@ describe("A connection of node-redis", () => {
   it.each(["close", "destroy"] as const)("ends its others with %s(), also if the caches go on", async (method) => {
     const prefix = randomUUID();
     const client = connecting();
-    const process = startProcess(client, prefix, { nearCache: {} }, { waitForReplicas: { replicas: 1, timeoutMs: 5 } });
+    const process = startProcess(client, prefix, { nearCache: {} });
     await process.untilHit("a");
     const subscribers = async (): Promise<number> => Number((await admin.pubsub("NUMSUB", `${prefix}:#clock`))[1]);
     await until("the channel is subscribed", async () => (await subscribers()) === 1);
@@ -274,7 +269,7 @@ describe("Clients of node-redis", () => {
     return { name, sentinelRootNodes: [...sentinels] };
   };
 
-  it.each(CLIENTS)("of %s share values, messages and invalidations that wait for replicas", async (_name, create) => {
+  it.each(CLIENTS)("of %s share values, messages and invalidations", async (_name, create) => {
     const prefix = randomUUID();
     const clients = [await create(), await create()] as const;
     for (const client of clients) {
@@ -283,8 +278,7 @@ describe("Clients of node-redis", () => {
       afterCaches(async () => client.destroy());
     }
     const options = { nearCache: {}, storage: { storeTimeoutMs: 1_000 } };
-    const wait = { waitForReplicas: { replicas: 1, timeoutMs: 5 } };
-    const [one, two] = clients.map((client) => startProcess(client, prefix, options, wait)) as [
+    const [one, two] = clients.map((client) => startProcess(client, prefix, options)) as [
       ReturnType<typeof startProcess>,
       ReturnType<typeof startProcess>,
     ];
@@ -328,7 +322,7 @@ it.each<[string, (options: object) => unknown]>([
       const ignore = (): void => undefined;
       const onReady = (): void => resolve("ready");
       const onError = (error: Error): void => resolve(error.message);
-      duplicate(client, { onConnect: ignore, onReady, onError, onNodeError: ignore, onEnd: ignore }).close();
+      duplicate(client, { onConnect: ignore, onReady, onError, onEnd: ignore }).close();
     });
     expect(outcome).toMatch(/abort/);
   },

@@ -11,7 +11,7 @@ const client =
   addresses.length > 1 ? new Cluster(addresses) : new Redis(addresses[0] as { host: string; port: number });
 const caches = ["one", "other"].map((prefix) =>
   createCache({
-    store: redisStore({ client, waitForReplicas: { replicas: 1, timeoutMs: 5 } }),
+    store: redisStore({ client }),
     prefix: `unclosed-${prefix}`,
     nearCache: {},
   }),

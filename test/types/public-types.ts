@@ -7,7 +7,6 @@ import { storeConformance } from "@graphql-cached/testing";
 import type { GraphQLResolveInfo, GraphQLSchema } from "graphql";
 import {
   applyCached,
-  type BatchCall,
   type Cache,
   type CachedLoader,
   type CacheEvent,
@@ -180,9 +179,6 @@ export async function checksCalls(mine: Cache<MyContext>): Promise<void> {
 export async function checksTheControlOfResults(mine: Cache<MyContext>, info: GraphQLResolveInfo): Promise<void> {
   const control = resultControl(info);
   expectTypeOf(control).toEqualTypeOf<ResultControl>();
-  expectTypeOf(await control.previous<Film>()).toEqualTypeOf<Film | undefined>();
-  expectTypeOf(await control.previous()).toEqualTypeOf<unknown>();
-  expectTypeOf(control.unchanged<Film>()).toEqualTypeOf<Film>();
   expectTypeOf(control.set).parameter(0).toEqualTypeOf<ResultSettings>();
   control.set({ maxAge: 5, staleWhileRevalidate: undefined, tags: ["T"] });
   // @ts-expect-error: seconds are a number
@@ -207,11 +203,6 @@ export async function checksTheControlOfResults(mine: Cache<MyContext>, info: Gr
   });
   // The values are inferred from what the batch function returns.
   expectTypeOf(films).toEqualTypeOf<(context: MyContext) => CachedLoader<number, Film>>();
-  const loadAll = async (ids: readonly number[], _: MyContext, { results }: BatchCall): Promise<Film[]> =>
-    ids.flatMap((_id, index) => results[index]?.unchanged<Film>() ?? []);
-  expectTypeOf(mine.loader({ name: "Same", maxAge: 60, batch: loadAll })).toEqualTypeOf<
-    (context: MyContext) => CachedLoader<number, Film>
-  >();
 }
 
 export function checksSchemas(mine: Cache<MyContext>, given: GraphQLSchema): void {

@@ -244,24 +244,6 @@ const storeRules: Rules = {
     strictEqual(await t.storeValue(refresh, { body: Buffer.from("new") }), "stored");
     isBody((await t.entry())?.body, Buffer.from("new"));
   },
-  "keeps the stored value if the load found it unchanged, and refuses that for an entry without a value": async (t) => {
-    await t.acquireAndStore({ freshMs: 0, isNegative: true });
-    const refresh = await t.grant();
-    const unchanged = { body: undefined, freshMs: 20_000, loadMs: 9 };
-    strictEqual(await t.storeValue(refresh, unchanged), "stored");
-    const entry = await t.entry();
-    ok(entry?.state === "value" && entry.gen === "");
-    isBody(entry.body);
-    deepStrictEqual(
-      [entry.isNegative, entry.hasRefreshFailed, entry.loadMs, entry.grantedAt, entry.freshUntilAt],
-      [true, false, 9, refresh.grantedAt, refresh.grantedAt + 20_000],
-    );
-    strictEqual((await t.acquire()).kind, "value");
-    await t.store.remove([t.key]);
-    const pending = await t.grant();
-    strictEqual(await t.storeValue(pending, unchanged), "refused");
-    strictEqual((await t.entry())?.state, "pending");
-  },
   "stores nothing for a value whose ttl is 0: it ends the lease and removes the value that it replaces": async (t) => {
     const none = { freshMs: 0, ttlMs: 0 };
     strictEqual(await t.storeValue(await t.grant(), none), "expired");
@@ -517,9 +499,6 @@ const positionRules: Rules = {
     strictEqual((await t.entry())?.position, first.position);
     await t.storeValue(refresh, { freshMs: 0 });
     strictEqual((await t.entry())?.position, origin.position);
-    const unchanged = await t.grant({ origin: await t.invalidate() });
-    strictEqual(await t.storeValue(unchanged, { body: undefined }), "stored");
-    strictEqual((await t.entry())?.position, unchanged.position);
   },
   "keeps the position of a stale value whose refresh is abandoned or fails": async (t) => {
     const { position } = await t.acquireAndStore({ freshMs: 0 });

@@ -160,7 +160,7 @@ export class FailOpenStore implements Store {
       items: requests,
       nameOf: keyOf,
       budgets: BACKGROUND_BUDGETS,
-      bytesOf: ({ body }) => body?.byteLength ?? 0,
+      bytesOf: ({ body }) => body.byteLength,
       run: (part) => this.#inner.storeValues(part),
       onFailure: () => "unavailable",
     });

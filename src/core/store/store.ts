@@ -254,11 +254,7 @@ export interface StoreRequest {
    * Undefined: it never expires; the store drops it only if it needs the memory.
    */
   readonly ttlMs: number | undefined;
-  /**
-   * Undefined: the stored value is still current, so it keeps its body and `isNegative`. Refused if the
-   * entry holds no value.
-   */
-  readonly body: Uint8Array | undefined;
+  readonly body: Uint8Array;
 }
 
 /**

@@ -136,29 +136,20 @@ function takeOver(current: StoredEntry, token: string, times: LeaseTimes, origin
   };
 }
 
-/** Rows 10 and 11. Without a body in the request, the stored one stays. */
+/** Rows 10 and 11. */
 function storeValue(
   current: StoredEntry | undefined,
   request: StoreRequest,
   now: number,
 ): { stored: StoredEntry | undefined; outcome: StoreOutcome } {
-  if (
-    current === undefined ||
-    current.gen === "" ||
-    current.gen !== request.gen ||
-    (current.state !== "value" && (current.state !== "pending" || request.body === undefined))
-  )
+  if (current === undefined || current.gen === "" || current.gen !== request.gen)
     return { stored: current, outcome: "refused" };
   const dropAt = request.ttlMs === undefined ? NEVER : request.grantedAt + request.ttlMs;
   if (dropAt <= now) return { stored: undefined, outcome: "expired" };
-  const { isNegative, body } = request.body === undefined ? current : { ...request, body: request.body };
-  return {
-    stored: { ...newValue(request), ...originOf(current), isNegative, body, dropAt },
-    outcome: "stored",
-  };
+  return { stored: { ...newValue(request), ...originOf(current), dropAt }, outcome: "stored" };
 }
 
-export function newValue({ grantedAt, freshMs, loadMs, isNegative, body = EMPTY }: StoreRequest): StoredEntry {
+export function newValue({ grantedAt, freshMs, loadMs, isNegative, body }: StoreRequest): StoredEntry {
   return { ...blank, state: "value", isNegative, loadMs, grantedAt, freshUntilAt: grantedAt + freshMs, body };
 }
 

@@ -82,7 +82,7 @@ export interface Subject {
 }
 
 /** What a connection of a store's own is for. Messages to waiters (`wake-ups`) and near caches can share one. */
-export type ConnectionUse = "wake-ups" | "near-cache" | "invalidations";
+export type ConnectionUse = "wake-ups" | "near-cache";
 
 /** Every event of the cache. Names have the form `noun.participle`. */
 export type CacheEvent =
@@ -112,7 +112,7 @@ export type CacheEvent =
   | ({ readonly name: "lifetime.refused"; readonly error: CachedError } & Subject)
   /** The option `abortSignal` threw, or returned something other than an abort signal. */
   | ({ readonly name: "signal.refused"; readonly error: CachedError } & Subject)
-  /** `storedBytes`: the size of the value in the store; 0 if it was not stored, or confirmed as unchanged. */
+  /** `storedBytes`: the size of the value in the store; 0 if it was not stored. */
   | ({ readonly name: "write.finished"; readonly isStored: boolean; readonly storedBytes: number } & Subject)
   /** A value cannot be restored exactly, is too large, would be refused by GraphQL, or depends on more than its key. */
   | ({ readonly name: "value.refused"; readonly error: CachedError } & Subject)

@@ -106,7 +106,6 @@ export class OnceLog implements Logger {
 const MEANWHILE = {
   "wake-ups": "callers that wait for another process poll the store",
   "near-cache": "the near cache learns of invalidations when it asks, every half second",
-  invalidations: "invalidations are repeated until they are confirmed",
 } as const;
 
 const unsharedMessage = (coordinate: string, error: unknown): string =>

@@ -26,8 +26,6 @@ export interface ClientPort {
    * used. Undefined: there is no server to connect to yet.
    */
   openSubscriber(events: ConnectionEvents, onMessage: OnMessage, attempt: number): SubscriberConnection | undefined;
-  /** Opens a connection for writes, with the options that the client has now. Undefined: there is no server to connect to yet. */
-  openWriter(events: ConnectionEvents): WriterConnection | undefined;
 }
 
 /**
@@ -63,29 +61,19 @@ export interface ConnectionEvents {
   onReady(): void;
   /** `onEnd` follows if the connection has ended. */
   onError(error: Error): void;
-  /** A node of a Cluster cannot be reached. The connection lasts. */
-  onNodeError(error: Error): void;
   onEnd(): void;
 }
 
 export type OnMessage = (channel: string, message: Buffer) => void;
 
-/** A connection that a store opens besides its client. */
-export interface OwnConnectionPort {
+/** A connection for messages, which a store opens besides its client. */
+export interface SubscriberConnection {
   close(): void;
-}
-
-/** A connection for messages. */
-export interface SubscriberConnection extends OwnConnectionPort {
   /** Rejects with what the server replies if it refuses. May be called again for a channel that is subscribed. */
   subscribe(channel: string): Promise<unknown>;
   unsubscribe(channel: string): Promise<unknown>;
   /** Resolves when the server has replied to anything. Undefined: `subscribe` asks it each time. */
   ping?(): Promise<unknown>;
-}
-
-export interface WriterConnection extends OwnConnectionPort {
-  readonly port: ClientPort;
 }
 
 export interface ClientEvent {

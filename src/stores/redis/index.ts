@@ -4,5 +4,4 @@ export { defineScript, type Script, type ScriptArgument, type ScriptArguments } 
 export { problemOfClient } from "./known-clients.js";
 export type { ScriptCall } from "./pipeline.js";
 export { type RedisStoreOptions, redisStore } from "./redis-store.js";
-export type { ReplicaWait } from "./replica-wait-writer.js";
 export { runScripts } from "./run-scripts.js";

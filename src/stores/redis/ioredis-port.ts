@@ -11,7 +11,6 @@ import {
   type IoredisEvent,
   type OnMessage,
   type SubscriberConnection,
-  type WriterConnection,
 } from "./client-port.js";
 import type { ScriptArgument } from "./define-script.js";
 
@@ -89,13 +88,6 @@ export class IoredisPort implements ClientPort {
       unsubscribe: (channel) => connection.unsubscribe(channel),
       close: () => connection.disconnect(),
     };
-  }
-
-  openWriter(events: ConnectionEvents): WriterConnection {
-    const client = this.#client;
-    const connection = isCluster(client) ? duplicateCluster(client) : duplicate(client);
-    tell(connection, events);
-    return { port: new IoredisPort(connection), close: () => connection.disconnect() };
   }
 
   #serverOf(node: string): IoredisClient | undefined {
@@ -177,8 +169,6 @@ const OWN_OPTIONS = {
 
 function tell(connection: IoredisDuplicate, events: ConnectionEvents): void {
   connection.on("error", (error) => events.onError(error));
-  // A Cluster client opens connections to nodes by itself.
-  connection.on("node error", (error) => events.onNodeError(error));
   connection.on("connect", () => events.onConnect());
   connection.on("ready", () => events.onReady());
   connection.on("end", () => events.onEnd());
@@ -211,16 +201,4 @@ function duplicateNode(cluster: IoredisCluster, node: IoredisClient, attempt: nu
 interface Credentials {
   readonly username?: string;
   readonly password?: string;
-}
-
-function duplicateCluster(cluster: IoredisCluster): IoredisDuplicate {
-  const { enableOfflineQueue, lazyConnect, ...redisOptions } = OWN_OPTIONS;
-  const options = {
-    enableOfflineQueue,
-    lazyConnect,
-    enableAutoPipelining: false,
-    clusterRetryStrategy: null,
-    redisOptions,
-  };
-  return (cluster.duplicate as (nodes: [], options: object) => IoredisDuplicate).call(cluster, [], options);
 }

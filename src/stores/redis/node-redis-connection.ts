@@ -1,6 +1,6 @@
 import type { Cancel } from "../../core/base/clock.js";
 import { asError } from "../../core/store/answers.js";
-import type { Command, ConnectionEvents, OnMessage, OwnConnectionPort, SubscriberConnection } from "./client-port.js";
+import type { Command, ConnectionEvents, OnMessage, SubscriberConnection } from "./client-port.js";
 import type { ScriptArgument } from "./define-script.js";
 import { isMissingRight } from "./replies.js";
 
@@ -80,12 +80,13 @@ export function duplicate(client: NodeRedisServer, events: ConnectionEvents): No
   return { connection, close };
 }
 
-interface NodeRedisDuplicate extends OwnConnectionPort {
+interface NodeRedisDuplicate {
   readonly connection: NodeRedisServer;
+  close(): void;
 }
 
 /** Closes a client, whether or not it has ended: node-redis 5 throws if it has, and some clients do so later. */
-export function destroyQuietly(client: { destroy(): unknown }): void {
+function destroyQuietly(client: { destroy(): unknown }): void {
   new Promise((resolve) => resolve(client.destroy())).catch(() => undefined);
 }
 

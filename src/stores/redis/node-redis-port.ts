@@ -1,20 +1,10 @@
 import { randomInt } from "node:crypto";
 import type { Cancel } from "../../core/base/clock.js";
 import { asError } from "../../core/store/answers.js";
-import {
-  ClientEvents,
-  type ClientPort,
-  type ClientStatus,
-  type ClusterNodes,
-  type Command,
-  type ConnectionEvents,
-  type WriterConnection,
-} from "./client-port.js";
+import { ClientEvents, type ClientPort, type ClientStatus, type ClusterNodes, type Command } from "./client-port.js";
 import {
   argsOf,
   COMMAND_OPTIONS,
-  destroyQuietly,
-  duplicate,
   listen,
   type NodeRedisServer,
   openSubscriberOf,
@@ -49,13 +39,6 @@ function portOf(kind: NodeRedisKind): ClientPort {
     openSubscriber(events, onMessage) {
       const client = original();
       return client && openSubscriberOf(client, events, onMessage);
-    },
-    openWriter(events) {
-      if (kind.openWriter !== undefined) return kind.openWriter(events);
-      const client = original();
-      if (client === undefined) return undefined;
-      const { connection, close } = duplicate(client, events);
-      return { port: serverPort(connection), close };
     },
   };
 }
@@ -95,11 +78,9 @@ interface NodeRedisKind {
   readonly cluster?: ClusterNodes;
   /** Returns the client of the server that a key is on; without a key, of any. */
   readonly serverFor: (key: string | undefined) => NodeRedisServer | Promise<NodeRedisServer>;
-  /** Returns what connections for messages and writes are duplicated from. Undefined: there is no server to connect to yet. */
+  /** Returns what connections for messages are duplicated from. Undefined: there is no server to connect to yet. */
   readonly original: () => NodeRedisServer | undefined;
   readonly sendMoved?: (command: Command) => Promise<unknown>;
-  /** Default: a connection to the server of `original`. */
-  readonly openWriter?: (events: ConnectionEvents) => WriterConnection;
 }
 
 /** For a client of one server: that of `createClient`. */
@@ -168,24 +149,6 @@ export function clusterPort(client: NodeRedisCluster, connecting?: Promise<unkno
     // The Cluster client follows the redirection, and learns from it.
     sendMoved: (command) =>
       client.sendCommand(firstKeyOf([command]) ?? "", false, argsOf(command), COMMAND_OPTIONS).catch(asError),
-    // Its connections to nodes reconnect by themselves, since their options cannot be changed.
-    openWriter: (events) => {
-      const own = client.duplicate();
-      listen(own, "error", (error: Error) => events.onError(error));
-      listen(own, "node-error", (error: Error) => events.onNodeError(error));
-      const connected = own.connect();
-      connected.then(
-        () => {
-          events.onConnect();
-          events.onReady();
-        },
-        (error: unknown) => {
-          events.onError(asError(error));
-          events.onEnd();
-        },
-      );
-      return { port: clusterPort(own, connected), close: () => destroyQuietly(own) };
-    },
   });
 }
 

@@ -1,7 +1,7 @@
 import type { Cancel, Clock } from "../../core/base/clock.js";
 import { messageOf } from "../../core/base/errors.js";
 import { asError } from "../../core/store/answers.js";
-import type { ClientPort, ClientStatus, ConnectionEvents, OwnConnectionPort } from "./client-port.js";
+import type { ClientPort, ClientStatus, ConnectionEvents, SubscriberConnection } from "./client-port.js";
 import { isRefusal } from "./replies.js";
 
 /**
@@ -9,12 +9,12 @@ import { isRefusal } from "./replies.js";
  * is duplicated from the client, after a pause, or at once when the client itself has connected again. A connection that
  * cannot be opened while the client has none either is the client's trouble, and not reported here.
  */
-export class OwnConnection<Connection extends OwnConnectionPort> {
+export class OwnConnection {
   readonly #port: ClientPort;
   readonly #clock: Clock;
-  readonly #purpose: ConnectionPurpose<Connection>;
+  readonly #purpose: ConnectionPurpose;
   readonly #stops: Cancel[];
-  #open: Connection | undefined;
+  #open: SubscriberConnection | undefined;
   #liveAt: number | undefined;
   /** Since the last connection that could be used for a while. */
   #failedAttempts = 0;
@@ -22,7 +22,7 @@ export class OwnConnection<Connection extends OwnConnectionPort> {
   #retryTimer: Cancel | undefined;
   #timer: Cancel = () => undefined;
 
-  constructor(port: ClientPort, clock: Clock, purpose: ConnectionPurpose<Connection>) {
+  constructor(port: ClientPort, clock: Clock, purpose: ConnectionPurpose) {
     this.#port = port;
     this.#clock = clock;
     this.#purpose = purpose;
@@ -55,15 +55,10 @@ export class OwnConnection<Connection extends OwnConnectionPort> {
   #connect(): void {
     this.#retryTimer = undefined;
     let lastError = new Error("the connection was closed");
-    const connection: Connection | undefined = this.#purpose.connect(
+    const connection: SubscriberConnection | undefined = this.#purpose.connect(
       {
         onError: (error) => {
           lastError = withoutNesting(error);
-        },
-        // A Cluster client opens connections to nodes by itself, with the credentials that it was made with. The next one
-        // may have others.
-        onNodeError: (error) => {
-          if (isRefusal(error)) this.#drop(connection, error, false);
         },
         onConnect: () => {
           if (this.#open === connection)
@@ -81,22 +76,18 @@ export class OwnConnection<Connection extends OwnConnectionPort> {
     if (connection === undefined) this.#retryLater();
   }
 
-  async #prepare(connection: Connection): Promise<void> {
-    await this.#purpose.prepare?.(connection);
+  async #prepare(connection: SubscriberConnection): Promise<void> {
+    await this.#purpose.prepare(connection);
     if (this.#open !== connection) return;
     this.#timer();
     this.#liveAt = this.#clock.now();
-    // Otherwise with the first reply, so that connections which break at once are not reported again and again.
-    if (this.#purpose.check === undefined) this.#report(undefined);
     this.#checkLater(connection);
   }
 
-  #checkLater(connection: Connection): void {
-    const { check } = this.#purpose;
-    if (check === undefined) return;
-    this.#timer = this.#clock.after(check.everyMs, () => {
-      this.#timer = this.#clock.after(check.timeoutMs, () => this.#drop(connection, new Error(UNANSWERED)));
-      check.ask(connection).then(
+  #checkLater(connection: SubscriberConnection): void {
+    this.#timer = this.#clock.after(CHECK_EVERY_MS, () => {
+      this.#timer = this.#clock.after(CHECK_TIMEOUT_MS, () => this.#drop(connection, new Error(UNANSWERED)));
+      this.#purpose.ask(connection).then(
         () => {
           if (this.#open !== connection) return;
           this.#timer();
@@ -108,15 +99,15 @@ export class OwnConnection<Connection extends OwnConnectionPort> {
     });
   }
 
-  /** Gives up a connection that has ended, or is of no use, and opens another one later. `isLasting`: so would be the next one. */
-  #drop(connection: Connection | undefined, error: Error, isLasting = isRefusal(error)): void {
+  /** Gives up a connection that has ended, or is of no use, and opens another one later. */
+  #drop(connection: SubscriberConnection | undefined, error: Error): void {
     if (connection === undefined || this.#open !== connection) return;
     const liveAt = this.#liveAt;
     this.#release();
     this.#failedAttempts =
       liveAt !== undefined && this.#clock.now() - liveAt >= MAX_RETRY_MS ? 0 : this.#failedAttempts + 1;
     // Anything else may be over with the next attempt.
-    const isReported = isLasting || this.#failedAttempts >= REPORTED_ATTEMPTS;
+    const isReported = isRefusal(error) || this.#failedAttempts >= REPORTED_ATTEMPTS;
     if (isReported && this.#port.status === "ready") this.#report(error);
     this.#retryLater();
   }
@@ -145,7 +136,7 @@ export class OwnConnection<Connection extends OwnConnectionPort> {
     this.#liveAt = undefined;
     if (connection === undefined) return;
     connection.close();
-    this.#purpose.onEnd?.();
+    this.#purpose.onEnd();
   }
 }
 
@@ -157,20 +148,20 @@ const REPORTED_ATTEMPTS = 3;
 /** How long a server that has accepted a connection may take until the connection can be used. */
 const READY_MS = 5_000;
 
-export interface ConnectionPurpose<Connection> {
+/** All who listen poll as well, so it is enough to notice a broken connection after a while. */
+const CHECK_EVERY_MS = 1_000;
+const CHECK_TIMEOUT_MS = 2_000;
+
+export interface ConnectionPurpose {
   /** Opens a connection with the options that the client has now. Undefined: there is no server to connect to yet. */
-  connect(events: ConnectionEvents, attempt: number): Connection | undefined;
+  connect(events: ConnectionEvents, attempt: number): SubscriberConnection | undefined;
   /** Makes a new connection usable. If it rejects, the connection is closed. */
-  prepare?(connection: Connection): Promise<unknown>;
-  onEnd?(): void;
+  prepare(connection: SubscriberConnection): Promise<unknown>;
+  onEnd(): void;
   /** Attempts fail although the client is connected; undefined: no more. Called once for each change of the message. */
   onFailure(error: Error | undefined): void;
-  /** Asks the server something, to see whether it replies: a connection can break without an event. Default: never. */
-  readonly check?: {
-    readonly everyMs: number;
-    readonly timeoutMs: number;
-    ask(connection: Connection): Promise<unknown>;
-  };
+  /** Asks the server something, to see whether it replies: a connection can break without an event. */
+  ask(connection: SubscriberConnection): Promise<unknown>;
 }
 
 const UNANSWERED = "the server does not reply";

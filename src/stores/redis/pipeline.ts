@@ -44,17 +44,13 @@ export interface ScriptCall {
 }
 
 /**
- * Sends script calls to one node by hash, in one round trip, followed by `trailing`. Calls of
+ * Sends script calls to one node by hash, in one round trip. Calls of
  * scripts that the server does not have are sent once more, the first of each with its source. Returns one reply per
- * call; the replies to `trailing` are dropped.
+ * call.
  */
-export async function sendScripts(
-  port: ClientPort,
-  calls: readonly ScriptCall[],
-  trailing: readonly Command[] = [],
-): Promise<readonly unknown[]> {
+export async function sendScripts(port: ClientPort, calls: readonly ScriptCall[]): Promise<readonly unknown[]> {
   const byHash = ({ script, args }: ScriptCall): Command => ({ name: "EVALSHA", args: [script.sha, ...args] });
-  const replies = (await send(port, [...calls.map(byHash), ...trailing])).slice(0, calls.length);
+  const replies = [...(await send(port, calls.map(byHash)))];
   const missing = calls.flatMap((call, index) => (isNoScript(replies[index]) ? [{ call, index }] : []));
   if (missing.length === 0) return replies;
   // The source is sent once: the server keeps the script for the calls that follow.
@@ -64,7 +60,7 @@ export async function sendScripts(
     sent.add(call.script.sha);
     return { name: "EVAL", args: [call.script.lua, ...call.args] };
   });
-  const repeated = await send(port, [...again, ...trailing]);
+  const repeated = await send(port, again);
   for (const [nth, { index }] of missing.entries()) replies[index] = repeated[nth];
   return replies;
 }
@@ -102,8 +98,6 @@ export interface ScriptRun<Args extends readonly string[]> {
   readonly valuesOf?: (index: number) => readonly ScriptArgument[];
   /** Keys that follow those of each call. */
   readonly moreKeys?: readonly string[];
-  /** Commands that follow the calls of each node. */
-  readonly trailing?: readonly Command[];
 }
 
 /**
@@ -112,7 +106,7 @@ export interface ScriptRun<Args extends readonly string[]> {
  */
 export async function runScript<Args extends readonly string[]>(
   port: ClientPort,
-  { script, keys, argsOf, valuesOf, moreKeys, trailing }: ScriptRun<Args>,
+  { script, keys, argsOf, valuesOf, moreKeys }: ScriptRun<Args>,
 ): Promise<readonly unknown[]> {
   const replies = new Array<unknown>(keys.length);
   const pipelines = groupByNode(port, keys).map(async ({ node, calls }) => {
@@ -121,7 +115,7 @@ export async function runScript<Args extends readonly string[]>(
       const values = valuesOf === undefined ? [] : indexes.flatMap(valuesOf);
       return { script, args: script.argumentsFor(names, argsOf(node), values, moreKeys) };
     });
-    for (const [at, reply] of (await sendScripts(port, scriptCalls as never, trailing)).entries())
+    for (const [at, reply] of (await sendScripts(port, scriptCalls as never)).entries())
       for (const [place, index] of (calls[at] as readonly number[]).entries())
         replies[index] = Array.isArray(reply) ? (reply as unknown[])[place] : reply;
   });

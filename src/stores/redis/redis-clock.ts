@@ -4,7 +4,6 @@ import { throwIfAnyFailed } from "../../core/store/answers.js";
 import { type CopiedClock, HEAD_BYTES, nonceOf, readHead } from "../../core/store/clock-log.js";
 import type { ClientPort, Command } from "./client-port.js";
 import { nodeOf, runScript, send, sendScripts } from "./pipeline.js";
-import type { ReplicaWaitWriter } from "./replica-wait-writer.js";
 import { appendClock } from "./scripts/append-clock.js";
 import { raiseClock } from "./scripts/raise-clock.js";
 
@@ -16,15 +15,13 @@ export class RedisClock implements CopiedClock {
   /** The key of the head on a server that is no Cluster, if the store has been opened for a cache. */
   key: string | undefined = undefined;
   readonly #port: ClientPort;
-  readonly #writer: ReplicaWaitWriter;
   #head = "";
   #log = "";
   #channel = "";
   #copies: readonly string[] = [];
 
-  constructor(port: ClientPort, writer: ReplicaWaitWriter) {
+  constructor(port: ClientPort) {
     this.#port = port;
-    this.#writer = writer;
   }
 
   /** Sets the name with which all its keys begin. It is also that of the channel on which each new head is published. */
@@ -68,8 +65,7 @@ export class RedisClock implements CopiedClock {
       { callerId: randomBytes(8), after, channel: this.#channel },
       records,
     );
-    const { port, trailing } = this.#writer;
-    const [reply] = await sendScripts(port, [{ script: appendClock, args }], trailing);
+    const [reply] = await sendScripts(this.#port, [{ script: appendClock, args }]);
     throwIfAnyFailed([reply]);
     const head = Buffer.isBuffer(reply) ? reply : undefined;
     const read = readHead(head);
@@ -82,13 +78,7 @@ export class RedisClock implements CopiedClock {
 
   async raise(head: Buffer): Promise<readonly Buffer[]> {
     if (this.#copies.length === 0) return [];
-    const { port, trailing } = this.#writer;
-    const replies = await runScript(port, {
-      script: raiseClock,
-      keys: this.#copies,
-      argsOf: () => ({ head }),
-      trailing,
-    });
+    const replies = await runScript(this.#port, { script: raiseClock, keys: this.#copies, argsOf: () => ({ head }) });
     throwIfAnyFailed(replies);
     return replies as readonly Buffer[];
   }

@@ -26,7 +26,6 @@ import { isClient, portOf, problemOfClient } from "./known-clients.js";
 import { ConnectionErrors } from "./own-connection.js";
 import { nodeOf, runScript, send } from "./pipeline.js";
 import { RedisClock } from "./redis-clock.js";
-import { type ReplicaWait, ReplicaWaitWriter, WriteConnection } from "./replica-wait-writer.js";
 import { checkReply, integerOf, isMissingRight, readGrant, readWakeup } from "./replies.js";
 import { acquire } from "./scripts/acquire.js";
 import { release } from "./scripts/release.js";
@@ -41,8 +40,7 @@ import { Subscriber } from "./subscriber.js";
  * entry is a single string, so the store works the same on a Cluster and on a single server. The
  * client is never closed; the connections that the store duplicates from it are closed with the
  * last cache that uses the store.
- * Throws `CACHED_OPTION_INVALID` if `client` is not a client that can be used, such as one with a `keyPrefix`, or if
- * `waitForReplicas` is invalid.
+ * Throws `CACHED_OPTION_INVALID` if `client` is not a client that can be used, such as one with a `keyPrefix`.
  */
 export function redisStore(options: RedisStoreOptions): Store {
   if (isClient(options))
@@ -50,11 +48,11 @@ export function redisStore(options: RedisStoreOptions): Store {
       "CACHED_OPTION_INVALID",
       "redisStore: expected an object of options, got a client; pass redisStore({ client })",
     );
-  checkOptionNames(options, "redisStore", ["client", "waitForReplicas", "clock"], {
+  checkOptionNames(options, "redisStore", ["client", "clock"], {
     url: "`client: new Redis(url)`",
     redis: "`client`",
   });
-  const { client, clock = systemClock, waitForReplicas } = options;
+  const { client, clock = systemClock } = options;
   const problem = problemOfClient(client);
   if (problem !== undefined) throw new CachedError("CACHED_OPTION_INVALID", `redisStore: \`client\`: ${problem}`);
   if ((client as { options?: { keyPrefix?: string } }).options?.keyPrefix)
@@ -64,7 +62,7 @@ export function redisStore(options: RedisStoreOptions): Store {
     );
   const port = portOf(client);
   const connections = connectionsOf(port, clock);
-  return storeOn(port, clock, connections, new ReplicaWaitWriter(port, connections.writes, waitForReplicas));
+  return storeOn(port, clock, connections);
 }
 
 const keyOf = ({ key }: { readonly key: string }): string => key;
@@ -82,13 +80,6 @@ export interface RedisStoreOptions {
    * never closed. One of node-redis has to be connected or connecting.
    */
   readonly client: RedisClient;
-  /**
-   * Makes each invalidation wait until `replicas` replicas have it, for at most `timeoutMs`
-   * milliseconds. Such invalidations use a connection of their own. This makes it less likely that
-   * a failover loses one.
-   * Default: do not wait.
-   */
-  readonly waitForReplicas?: ReplicaWait;
   /** Source of time and timers. Default: the system clock. */
   readonly clock?: Clock;
 }
@@ -96,7 +87,6 @@ export interface RedisStoreOptions {
 interface ClientConnections {
   readonly errors: ConnectionErrors;
   readonly subscriber: Subscriber;
-  readonly writes: WriteConnection;
 }
 
 const CONNECTIONS: unique symbol = Symbol("graphql-cached.connections");
@@ -107,19 +97,13 @@ function connectionsOf(port: ClientPort, clock: Clock): ClientConnections {
   shared[CONNECTIONS] ??= {
     errors: new ConnectionErrors(port),
     subscriber: new Subscriber(port, clock),
-    writes: new WriteConnection(port, clock),
   };
   return shared[CONNECTIONS];
 }
 
-function storeOn(
-  port: ClientPort,
-  clock: Clock,
-  { errors, subscriber }: ClientConnections,
-  writer: ReplicaWaitWriter,
-): Store {
+function storeOn(port: ClientPort, clock: Clock, { errors, subscriber }: ClientConnections): Store {
   const { cluster } = port;
-  const invalidations = new RedisClock(port, writer);
+  const invalidations = new RedisClock(port);
   const times = new ServerTimes(clock);
   const reader = new EntryReader(port, clock, times, invalidations);
   const watchers = new Set<ConnectionListener>();
@@ -171,10 +155,10 @@ function storeOn(
     async storeValues(requests) {
       const valuesOf = (index: number): readonly ScriptArgument[] => {
         const request = requests[index] as StoreRequest;
-        const { gen, grantedAt, ttlMs, body } = request;
+        const { gen, grantedAt, ttlMs } = request;
         const [start, rest] = splitAtOrigin(writeStoredEntry(newValue(request)));
         const dropAt = ttlMs === undefined ? "never" : grantedAt + ttlMs;
-        return [Buffer.from(gen, "latin1"), dropAt, body === undefined ? "kept" : start, rest];
+        return [Buffer.from(gen, "latin1"), dropAt, start, rest];
       };
       const replies = await runScript(port, {
         script: storeValues,
@@ -238,11 +222,7 @@ function storeOn(
         if (event !== undefined) wake(...event);
       };
       const onFailure = (error: Error | undefined): void => reportOwn("wake-ups", error);
-      const stops = [
-        errors.watch(),
-        subscriber.listen(opened.wakeChannel, { onMessage, onFailure }),
-        writer.open((error) => reportOwn("invalidations", error)),
-      ];
+      const stops = [errors.watch(), subscriber.listen(opened.wakeChannel, { onMessage, onFailure })];
       return () => {
         for (const stop of stops.splice(0)) stop();
       };

@@ -12,7 +12,7 @@ export class Subscriber {
   readonly #port: ClientPort;
   readonly #clock: Clock;
   readonly #channels = new Map<string, Channel>();
-  #own: OwnConnection<SubscriberConnection> | undefined;
+  #own: OwnConnection | undefined;
   /** The connection, while channels can be subscribed on it. */
   #connection: SubscriberConnection | undefined;
   #failure: Error | undefined;
@@ -40,7 +40,7 @@ export class Subscriber {
   }
 
   #open(): void {
-    this.#own = new OwnConnection<SubscriberConnection>(this.#port, this.#clock, {
+    this.#own = new OwnConnection(this.#port, this.#clock, {
       connect: (events, attempt) =>
         this.#port.openSubscriber(events, (name, message) => this.#pass(this.#channels.get(name), message), attempt),
       prepare: (connection) => {
@@ -56,7 +56,7 @@ export class Subscriber {
         for (const channel of this.#channels.values()) report(channel, error);
       },
       // Replied to without a right that the store needs for nothing else, and tries again what the server has refused.
-      check: { ...CHECK, ask: (connection) => Promise.all([this.#subscribeAll(connection), connection.ping?.()]) },
+      ask: (connection) => Promise.all([this.#subscribeAll(connection), connection.ping?.()]),
     });
   }
 
@@ -91,9 +91,6 @@ export class Subscriber {
     for (const listener of channel?.listeners ?? []) listener.onMessage(message);
   }
 }
-
-/** All who listen poll as well, so it is enough to notice a broken connection after a while. */
-const CHECK = { everyMs: 1_000, timeoutMs: 2_000 };
 
 export interface ChannelListener {
   /** Undefined: messages may have been lost. Any client of the server may publish on the channel. */

@@ -147,7 +147,7 @@ describe("a schema or loader that is given to a cache again", () => {
   });
 
   /** Reads through schemas of one cache that make the keys of a field in different ways. Invalidations use the keys of `last`. */
-  function twoKeyForms(store: Store, storage: object = {}) {
+  function twoKeyForms(store: Store) {
     const state = { value: 1 };
     const schema = (key: string): GraphQLSchema =>
       makeExecutableSchema({
@@ -156,7 +156,7 @@ describe("a schema or loader that is given to a cache again", () => {
       });
     const byId = ', key: ["$args.id"]';
     const logger = { info: () => undefined, warn: () => undefined };
-    const cache = createCache({ prefix: "forms", store, storage, logger });
+    const cache = createCache({ prefix: "forms", store, logger });
     const other = applyCached(schema(byId), cache);
     const last = applyCached(schema(""), cache);
     const foreign = createCache({ prefix: "forms", store, logger });
@@ -193,21 +193,6 @@ describe("a schema or loader that is given to a cache again", () => {
     });
     expect([await read(other), await read(last)]).toEqual([2, 2]);
     failing = 0;
-    await Promise.all([cache.close(), foreign.close()]);
-  });
-
-  it("shares no loads of an outage in keys of another form that began before an invalidation by key", async () => {
-    let isAway = false;
-    const store = storeWith((inner) => ({
-      read: (keys) => (isAway ? Promise.reject(new Error("away")) : inner.read(keys)),
-    }));
-    const { state, cache, other, foreign } = twoKeyForms(store, { outageShareMs: 60_000 });
-    isAway = true;
-    expect(await read(other)).toBe(1);
-    state.value = 2;
-    expect(await read(other)).toBe(1);
-    await cache.invalidate({ coordinate: "Query.top", args: { id: 1 } });
-    expect(await read(other)).toBe(2);
     await Promise.all([cache.close(), foreign.close()]);
   });
 });

@@ -153,13 +153,8 @@ describe("a name that other caches use", () => {
     ],
     [
       "redisStore",
-      () => redisStore({ client, waitForReplica: {} } as never),
-      "`waitForReplica`: unknown option; expected one of `client`, `waitForReplicas`, `clock`; did you mean `waitForReplicas`?",
-    ],
-    [
-      "redisStore",
       () => redisStore({ url: "redis://localhost" } as never),
-      "`url`: unknown option; expected one of `client`, `waitForReplicas`, `clock`; did you mean `client: new Redis(url)`?",
+      "`url`: unknown option; expected one of `client`, `clock`; did you mean `client: new Redis(url)`?",
     ],
     [
       "memcachedStore",

@@ -31,9 +31,6 @@ const typeDefs = /* GraphQL */ `
     nth: Int
   }
 `;
-interface Page {
-  readonly nth: number;
-}
 const FIELDS = ["page", "windowed", "waited", "forever", "early", "spread", "missing", "listed", "limited", "plain"];
 type Load = (control: ResultControl, nth: number) => unknown;
 
@@ -65,12 +62,6 @@ async function read({ ask }: Pick<ReturnType<typeof createProcess>, "ask">, fiel
   await settle();
   return Object.values(data)[0];
 }
-
-/** Declares the previous value unchanged, if there is one. */
-const revalidate: Load = async (control, nth) => {
-  const previous = await control.previous<Page>();
-  return previous === undefined ? { nth } : control.unchanged<Page>();
-};
 
 onEachStore("the control of a result", (world) => {
   it("sets lifetimes that are no whole number of milliseconds, beside others of the same tick", async () => {
@@ -142,61 +133,6 @@ onEachStore("the control of a result", (world) => {
     expect(await second).toEqual({ nth: 3 });
   });
 
-  it("shows the previous value after a soft invalidation, and none after a hard one", async () => {
-    const process = createProcess(world());
-    const seen: unknown[] = [];
-    process.state.load = async (control, nth) => {
-      seen.push(await control.previous());
-      return { nth };
-    };
-    const target = { coordinate: "Query.page", args: { id: 1 } };
-    await read(process, "page");
-    await waitForStores(process, 1);
-    await process.cache.invalidate(target, { soft: true });
-    await read(process, "page");
-    await waitForStores(process, 2);
-    await process.cache.invalidate(target);
-    await read(process, "page");
-    expect(seen).toEqual([undefined, { nth: 1 }, undefined]);
-  });
-
-  it("keeps a previous value that is unchanged, for readers in every process", async () => {
-    const shared = world();
-    const [one, other] = [createProcess(shared), createProcess(shared)];
-    one.state.load = other.state.load = revalidate;
-    await read(one, "page");
-    await waitForStores(one, 1);
-    await one.cache.invalidate({ coordinate: "Query.page", args: { id: 1 } }, { soft: true });
-    expect(await read(one, "page")).toEqual({ nth: 1 });
-    await waitForStores(one, 2);
-    expect(await read(other, "page")).toEqual({ nth: 1 });
-    expect([one.state.loads, other.state.loads]).toEqual([2, 0]);
-    expect(other.outcomes()).toEqual({ hit: 1 });
-  });
-
-  it("does not store an unchanged value that was invalidated meanwhile", async () => {
-    const process = createProcess(world());
-    const { passed, open } = gate();
-    process.state.load = revalidate;
-    await read(process, "page");
-    await waitForStores(process, 1);
-    const target = { coordinate: "Query.page", args: { id: 1 } };
-    await process.cache.invalidate(target, { soft: true });
-    process.state.load = async (control) => {
-      const value = (await control.previous(), control.unchanged());
-      await passed;
-      return value;
-    };
-    const revalidating = read(process, "page");
-    await until("the load has begun", () => process.state.loads === 2);
-    await until("it has its previous value", async () => (await settle(), true));
-    await process.cache.invalidate(target);
-    open();
-    await revalidating;
-    process.state.load = (_, nth) => ({ nth });
-    expect(await read(process, "page")).toEqual({ nth: 3 });
-  });
-
   it("works for each id of a loader on its own", async () => {
     const { cache, events } = createProcess(world());
     const batches: (readonly number[])[] = [];
@@ -207,11 +143,9 @@ onEachStore("the control of a result", (world) => {
       tags: (id: number) => [`Id:${id}`],
       async batch(ids: readonly number[], _context: object, { results }): Promise<string[]> {
         batches.push(ids);
-        const previous = await Promise.all(results.map((result) => result.previous<string>()));
         return ids.map((id, index) => {
-          const result = results[index] as ResultControl;
-          if (id === 1) result.skip();
-          return previous[index] === undefined ? `${id} of batch ${batches.length}` : result.unchanged<string>();
+          if (id === 1) results[index]?.skip();
+          return `${id} of batch ${batches.length}`;
         });
       },
     });
@@ -325,9 +259,7 @@ describe("the lifetime of a result", () => {
     expect(await read(spread, "spread")).toEqual({ nth: 2 });
 
     const early = createTimed(() => 0.999);
-    const previous: unknown[] = [];
     early.state.load = async (control, nth) => {
-      previous.push(await control.previous());
       control.set({ maxAge: 8 });
       if (nth === 1) await early.clock.advance(1_000);
       return { nth };
@@ -336,7 +268,6 @@ describe("the lifetime of a result", () => {
     await early.clock.advance(2_000);
     expect(await read(early, "early")).toEqual({ nth: 1 });
     expect(early.state.loads).toBe(2);
-    expect(previous).toEqual([undefined, { nth: 1 }]);
   });
 
   it("is at most negativeMaxAge for null", async () => {
@@ -469,31 +400,6 @@ describe("a skipped result", () => {
       expect(await later).toEqual({ nth: 2 });
     }
   });
-
-  it("is not shared with later requests during an outage", async () => {
-    const clock = new FakeClock();
-    const store = chaosStore(memoryStore({ clock }));
-    const options = { testing: { clock }, storage: { outageShareMs: 5_000 } };
-    const { state, ...process } = createProcess(
-      memoryWorld(() => store),
-      options,
-    );
-    store.chaos.mode = "throws";
-    state.load = (_, nth) => ({ nth });
-    await read(process, "page");
-    expect(await read(process, "page")).toEqual({ nth: 1 });
-    await clock.advance(6_000);
-    state.load = (control, nth) => {
-      if (nth === 2) control.skip();
-      else control.set({ maxAge: 1 });
-      return { nth };
-    };
-    expect(await read(process, "page")).toEqual({ nth: 2 });
-    expect(await read(process, "page")).toEqual({ nth: 3 });
-    expect(await read(process, "page")).toEqual({ nth: 3 });
-    await clock.advance(1_100);
-    expect(await read(process, "page")).toEqual({ nth: 4 });
-  });
 });
 
 it("a value with tags of its result is looked up without a load only while none of them has been invalidated", async () => {
@@ -519,163 +425,6 @@ it("a value with tags of its result is looked up without a load only while none 
   expect(await peek()).toBeUndefined();
   expect(batches).toEqual([[1], [2]]);
   await cache.close();
-});
-
-describe("a previous value", () => {
-  it("is read from the store only if the load asks for it", async () => {
-    const { clock, store, state, ...process } = createTimed();
-    const readsOf = async (): Promise<number | undefined> => {
-      await clock.advance(60_000);
-      store.chaos.calls.clear();
-      await read(process, "page");
-      return store.chaos.calls.get("read");
-    };
-    await readsOf();
-    const plain = await readsOf();
-    state.load = revalidate;
-    expect(await readsOf()).toBe((plain ?? 0) + 1);
-  });
-
-  it("is not sent to the store again if it is unchanged and nothing else is set", async () => {
-    const clock = new FakeClock();
-    const inner = memoryStore({ clock });
-    const bodies: boolean[] = [];
-    const store = new Proxy(inner, {
-      get: (target, property) => {
-        const value: unknown = Reflect.get(target, property, target);
-        if (typeof value !== "function") return value;
-        if (property !== "storeValues") return value.bind(target) as unknown;
-        return (requests: Parameters<typeof target.storeValues>[0]) => {
-          bodies.push(...requests.map(({ body }) => body !== undefined));
-          return target.storeValues(requests);
-        };
-      },
-    });
-    const process = createProcess(
-      memoryWorld(() => store),
-      { testing: { clock } },
-    );
-    process.state.load = async (control, nth) => {
-      if (nth >= 3) control.set({ maxAge: 20 });
-      return revalidate(control, nth);
-    };
-    for (let nth = 1; nth <= 4; nth++) {
-      expect(await read(process, "page")).toEqual({ nth: 1 });
-      await clock.advance(60_000);
-    }
-    expect(bodies).toEqual([true, false, true, false]);
-  });
-
-  it("is fresh again if it is unchanged, with the tags and times that it had", async () => {
-    const { clock, state, ...process } = createTimed();
-    state.load = async (control, nth) => {
-      if (nth > 2) return revalidate(control, nth);
-      control.set({ maxAge: 30, staleWhileRevalidate: 10, tags: ["Author:7"] });
-      return { nth };
-    };
-    await read(process, "plain");
-    await read(process, "windowed");
-    await process.cache.invalidate({ coordinate: "Query.windowed" });
-    state.loads = 1;
-    await read(process, "windowed");
-    await clock.advance(31_000);
-    await read(process, "windowed");
-    expect(state.loads).toBe(3);
-    await clock.advance(29_000);
-    expect(await read(process, "windowed")).toEqual({ nth: 2 });
-    expect(state.loads).toBe(3);
-    await clock.advance(2_000);
-    expect(await read(process, "windowed")).toEqual({ nth: 2 });
-    expect(state.loads).toBe(4);
-    await process.cache.invalidateTags(["Author:7"]);
-    expect(await read(process, "windowed")).toEqual({ nth: 5 });
-    await clock.advance(31_000);
-    await read(process, "windowed");
-    await clock.advance(41_000);
-    expect(await read(process, "windowed")).toEqual({ nth: 5 });
-    expect(state.loads).toBe(6);
-  });
-
-  it("is not available if a tag of its result or of its policy was invalidated, also during the load", async () => {
-    for (const tag of ["Page:1", "Pages"]) {
-      const { clock, state, ...process } = createTimed();
-      state.load = (_, nth) => [{ nth }];
-      await read(process, "listed");
-      await clock.advance(60_000);
-      const seen: unknown[] = [];
-      state.load = async (control, nth) => {
-        await process.cache.invalidateTags([tag]);
-        seen.push(await control.previous());
-        return [{ nth }];
-      };
-      await read(process, "listed");
-      expect(seen, tag).toEqual([undefined]);
-    }
-  });
-
-  it("is never one that was stored after an invalidation of the load's lease", async () => {
-    const shared = memoryWorld();
-    const [one, other] = [createProcess(shared), createProcess(shared)];
-    const target = { coordinate: "Query.page", args: { id: 1 } };
-    await read(one, "page");
-    await one.cache.invalidate(target, { soft: true });
-    const { passed, open } = gate();
-    const seen: unknown[] = [];
-    one.state.load = async (control, nth) => {
-      await passed;
-      seen.push(await control.previous());
-      return { nth };
-    };
-    const first = read(one, "page");
-    await settle();
-    await other.cache.invalidate(target);
-    other.state.load = () => ({ nth: 100 });
-    expect(await read(other, "page")).toEqual({ nth: 100 });
-    open();
-    await first;
-    await until("the refresh has asked for its previous value", () => seen.length === 1);
-    expect(seen).toEqual([undefined]);
-    expect(await read(other, "page")).toEqual({ nth: 100 });
-  });
-
-  it("is not available while the store is away", async () => {
-    const { clock, store, state, ...process } = createTimed();
-    await read(process, "page");
-    await clock.advance(60_000);
-    store.chaos.mode = "throws";
-    const seen: unknown[] = [];
-    state.load = async (control, nth) => {
-      seen.push(await control.previous());
-      return { nth };
-    };
-    await read(process, "page");
-    expect(seen).toEqual([undefined]);
-  });
-
-  it("can be revalidated by a refresh in the background and by a worker", async () => {
-    const jobs: unknown[] = [];
-    const clock = new FakeClock();
-    const shared = memoryWorld((store = memoryStore({ clock })) => store);
-    const options = { testing: { clock } };
-    const web = createProcess(shared, { ...options, loads: { refreshQueue: (job: unknown) => void jobs.push(job) } });
-    const worker = createProcess(shared, options);
-    await read(web, "windowed");
-    await clock.advance(61_000);
-    await read(web, "windowed");
-    worker.state.load = revalidate;
-    expect(await worker.cache.refresh(jobs[0] as never)).toBe(true);
-    expect(worker.state.loads).toBe(1);
-    expect(await read(web, "windowed")).toEqual({ nth: 1 });
-    expect(web.outcomes()).toEqual({ loaded: 1, stale: 1, hit: 1 });
-
-    const alone = createTimed();
-    await read(alone, "windowed");
-    await alone.clock.advance(61_000);
-    alone.state.load = revalidate;
-    await read(alone, "windowed");
-    expect(await read(alone, "windowed")).toEqual({ nth: 1 });
-    expect(alone.outcomes()).toEqual({ loaded: 1, stale: 1, hit: 1 });
-  });
 });
 
 describe("the control of a result reports mistakes", () => {
@@ -707,25 +456,6 @@ describe("the control of a result reports mistakes", () => {
     expect(await messageOfSet(5)).toContain("expected an object such as { maxAge: 30 }, got 5");
   });
 
-  it("if a value is declared unchanged that does not exist, or another one is returned", async () => {
-    expect(await messageOf((control) => control.unchanged())).toBe(
-      "`Query.page`: expected unchanged() after previous() has resolved to a value, got a call without one; await previous() first, and load the value if it is undefined",
-    );
-    const { clock, state, ...process } = createTimed();
-    await read(process, "windowed");
-    await clock.advance(61_000);
-    state.load = async (control) => {
-      await control.previous();
-      control.unchanged();
-      return null;
-    };
-    await read(process, "windowed");
-    const failed = process.events.find(({ name }) => name === "load.failed");
-    expect(String((failed as { error?: Error } | undefined)?.error?.message)).toContain(
-      "expected the load to return what unchanged() has returned, got another value",
-    );
-  });
-
   it("if it is used after the load has ended", async () => {
     const process = createProcess();
     let used: ResultControl | undefined;
@@ -737,8 +467,6 @@ describe("the control of a result reports mistakes", () => {
     const message = "`Query.page`: expected skip() before the load has ended, got a call after it";
     expect(() => used?.skip()).toThrow(message);
     expect(() => used?.set({ maxAge: 1 })).toThrow("expected set() before the load has ended");
-    await expect(used?.previous()).rejects.toThrow("expected previous() before the load has ended");
-    expect(() => used?.unchanged()).toThrow("expected unchanged() before the load has ended");
   });
 
   it("if what it is given is not the info of a resolver", () => {
@@ -752,29 +480,22 @@ describe("the control of a result reports mistakes", () => {
 describe("the control of a result that is not cached", () => {
   it("has no effect in a field without a policy and in a load that bypasses the cache", async () => {
     const process = createProcess();
-    const seen: unknown[] = [];
-    process.state.load = async (control, nth) => {
+    process.state.load = (control, nth) => {
       control.skip();
       control.set({ maxAge: 5, tags: ["Author:7"] });
-      seen.push(await control.previous());
       return { nth };
     };
     expect(await read(process, "plain")).toEqual({ nth: 1 });
     const context = {};
     process.cache.override(context, "BYPASS");
     expect(await dataOf(process.ask("{ page { nth } }", context))).toEqual({ page: { nth: 2 } });
-    expect(seen).toEqual([undefined, undefined]);
   });
 
-  it("still refuses invalid settings, and unchanged without a previous value", async () => {
+  it("still refuses invalid settings", async () => {
     const process = createProcess();
     process.state.load = (control) => control.set({ maxAge: -1 });
     expect((await process.ask("{ plain { nth } }")).errors?.[0]?.message).toContain(
       "`Query.plain`: set() of its result",
-    );
-    process.state.load = (control) => control.unchanged();
-    expect((await process.ask("{ plain { nth } }")).errors?.[0]?.message).toContain(
-      "`Query.plain`: expected unchanged()",
     );
   });
 

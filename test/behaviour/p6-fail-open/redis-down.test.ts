@@ -72,19 +72,6 @@ describe("an unavailable store", () => {
     expect(state.loads).toBe(1);
   });
 
-  it("shares a value loaded during an outage within the process for outageShareMs", async () => {
-    const { chaos, clock, state, cache, ask } = createChaoticProcess({ storage: { outageShareMs: 1_000 } });
-    chaos.mode = "throws";
-    expect(await dataOf(ask("{ top }"))).toEqual({ top: 1 });
-    await clock.advance(900);
-    expect(await dataOf(ask("{ top }"))).toEqual({ top: 1 });
-    await clock.advance(200);
-    expect(await dataOf(ask("{ top }"))).toEqual({ top: 2 });
-    await cache.invalidate({ coordinate: "Query.top" }).catch(() => undefined);
-    expect(await dataOf(ask("{ top }"))).toEqual({ top: 3 });
-    expect(state.loads).toBe(3);
-  });
-
   it.each([0, 1])(
     "serves no value under a tag of its result whose invalidation failed, after %i hits",
     async (hits) => {
@@ -108,30 +95,6 @@ describe("an unavailable store", () => {
       expect([outcomes().hit ?? 0, state.loads]).toEqual([hits, 2]);
     },
   );
-
-  it("does not share a value during an outage after an invalidation by tag", async () => {
-    const { chaos, cache, ask } = createChaoticProcess({ storage: { outageShareMs: 1_000 } });
-    chaos.mode = "throws";
-    expect(await dataOf(ask("{ top }"))).toEqual({ top: 1 });
-    expect(await dataOf(ask("{ top }"))).toEqual({ top: 1 });
-    await cache.invalidateTags(["Top"]).catch(() => undefined);
-    expect(await dataOf(ask("{ top }"))).toEqual({ top: 2 });
-  });
-
-  it("does not join a load older than outageShareMs, because other processes may have invalidated it", async () => {
-    const { chaos, clock, state, ask } = createChaoticProcess({ storage: { outageShareMs: 1_000 } });
-    chaos.mode = "throws";
-    const loadGate = gate();
-    state.hold = loadGate.passed;
-    const first = dataOf(ask("{ top }"));
-    await clock.advance(900);
-    const joined = dataOf(ask("{ top }"));
-    await clock.advance(200);
-    const second = dataOf(ask("{ top }"));
-    await settle();
-    loadGate.open();
-    expect(await Promise.all([first, joined, second])).toEqual([{ top: 1 }, { top: 1 }, { top: 2 }]);
-  });
 
   it("repeats an unconfirmed invalidation when the cache closes", async () => {
     const { chaos, cache, ask } = createChaoticProcess();

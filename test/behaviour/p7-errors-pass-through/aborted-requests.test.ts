@@ -172,14 +172,6 @@ describe("a request that is aborted without a lease", () => {
     await abortLeader(memoryWorld().process(typeDefs, resolvers, { store }), source);
   });
 
-  it("leaves its load to others while outage sharing keeps loads", async () => {
-    const { source, resolvers } = createSource(ofRequest);
-    const store = chaosStore(memoryStore());
-    store.chaos.mode = "throws";
-    const options = { store, storage: { outageShareMs: 1_000 } };
-    await abortLeader(memoryWorld().process(typeDefs, resolvers, options), source);
-  });
-
   it("leaves its load to others during a write in progress", async () => {
     const { source, resolvers } = createSource(ofRequest);
     const process = memoryWorld().process(typeDefs, resolvers);

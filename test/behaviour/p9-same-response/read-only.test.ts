@@ -105,26 +105,6 @@ describe("a read-only value", () => {
   });
 });
 
-it("gives a load the read-only value that it replaces as an object of its own, which it may modify", async () => {
-  const { cache, events } = memoryWorld().process("type Query { unused: Int }", {});
-  const films = cache.loader<number, { seen: number[] }, object>({
-    name: "Film",
-    batch: async (ids, _, { results }) => {
-      const previous = await results[0]?.previous<{ seen: number[] }>();
-      previous?.seen.push(previous.seen.length);
-      return ids.map(() => previous ?? { seen: [0] });
-    },
-    maxAge: 60,
-    staleWhileRevalidate: 60,
-    refresh: "FOREGROUND",
-    readOnly: true,
-  });
-  expect(await films({}).load(1)).toEqual({ seen: [0] });
-  await waitForStores({ events });
-  await cache.invalidate({ loader: "Film", id: 1 }, { soft: true });
-  expect(await films({}).load(1)).toEqual({ seen: [0, 1] });
-});
-
 it("gives a reader who may modify the value an object of its own, also in a tick with readers who share it", async () => {
   const { cache, events } = memoryWorld().process("type Query { unused: Int }", {});
   const batch = async (ids: readonly number[]) => ids.map(newFilm);

@@ -412,9 +412,11 @@ describe("a store of a user that does not keep to the interface", () => {
     expect(await withMethod("acquire", method).store.acquire([request], TIMES, ORIGIN)).toMatchObject([
       { kind: "unavailable" },
     ]);
-    expect(await withMethod("storeValues", method).store.storeValues([{ key: "k" } as StoreRequest])).toEqual([
-      "unavailable",
-    ]);
+    expect(
+      await withMethod("storeValues", method).store.storeValues([
+        { key: "k", body: Buffer.alloc(0) } as unknown as StoreRequest,
+      ]),
+    ).toEqual(["unavailable"]);
     expect(await withMethod("renew", method).store.renew([{ key: "k" } as Hold], TIMES)).toEqual([true]);
     const records = [writeRecord({ kind: "hard", subjects: [1] })];
     for (const appended of [[], records])

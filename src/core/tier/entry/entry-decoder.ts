@@ -59,11 +59,6 @@ export class DecodedValue {
     return this.parts.freshness;
   }
 
-  /** The value as it is packed in the store. */
-  get packed(): Buffer {
-    return this.body.subarray(this.parts.valueAt);
-  }
-
   /** Returns what makes the value once more, each time it is called. Keeps nothing of the store's reply. */
   again(packing: Packing): () => unknown {
     const { content: given } = this;

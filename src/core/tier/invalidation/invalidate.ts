@@ -5,7 +5,6 @@ import { type EntryIdentity, type KeySpace, nameOfSubject, type Subject } from "
 import type { Store } from "../../store/store.js";
 import type { Channel } from "../../telemetry/channel.js";
 import type { InvalidationCause } from "../../telemetry/events.js";
-import type { UnleasedLoads } from "../lease/load-sharing.js";
 import type { TierSettings } from "../request/settings.js";
 import type { InvalidationClock } from "../shared/invalidation-clock.js";
 import type { Invalidated } from "../shared/known-positions.js";
@@ -139,7 +138,6 @@ export class Invalidation {
   async #applyOrRetry(names: InvalidationNames, kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
     const local = this.#inThisProcess(names);
     this.made.add(local);
-    this.#endSharing(local);
     this.#preempt(names, kind);
     try {
       await this.#writeReported(names, kind, cause);
@@ -151,7 +149,6 @@ export class Invalidation {
     } finally {
       // What was read meanwhile may be older.
       this.made.add(local);
-      this.#endSharing(local);
     }
   }
 
@@ -166,11 +163,6 @@ export class Invalidation {
     const others = keys.filter((key) => this.#parts.variants.hasOtherForm(key.coordinate, key.form));
     if (others.length === 0) return names;
     return { ...names, coordinates: [...new Set([...coordinates, ...others.map((key) => key.coordinate)])] };
-  }
-
-  #endSharing({ keys, tags, coordinates = [], isClear = false }: InvalidationNames): void {
-    const isOfKeys = !isClear && tags.length + coordinates.length === 0;
-    this.#parts.unleasedLoads.detach(isOfKeys ? this.#namesOf(keys) : undefined);
   }
 
   #invalidatedBy({ keys, tags, coordinates = [], isClear = false }: InvalidationNames): Invalidated {
@@ -257,7 +249,6 @@ export class Invalidation {
     try {
       await this.#writeReported(names, "hard", { via: "retry" });
       await this.#holdOff(names);
-      if (names.isClear) this.#parts.unleasedLoads.detach(undefined);
       names.confirm();
     } catch {
       // Retried below.
@@ -269,7 +260,6 @@ export class Invalidation {
 
   #overflow(): void {
     this.#parts.unconfirmed.addClear();
-    this.#parts.unleasedLoads.detach(undefined);
     const error = new CachedError(
       "CACHED_STORE_UNAVAILABLE",
       `more than ${MAX_NAMES} keys or tags were invalidated that the store has not confirmed; everything under the prefix is invalidated instead, and this process loads without the store until that is confirmed; check the store`,
@@ -294,7 +284,6 @@ export interface InvalidationParts {
   readonly invalidations: InvalidationClock;
   readonly clock: Clock;
   readonly channel: Channel;
-  readonly unleasedLoads: UnleasedLoads;
   readonly unconfirmed: UnconfirmedInvalidations;
   readonly underWay: WorkUnderWay;
   readonly keys: Pick<KeySpace, "subjects" | "nameUnder">;

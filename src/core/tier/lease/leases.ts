@@ -7,7 +7,6 @@ import type { ReadRequest } from "../request/request.js";
 import { isCurrentAt, prepareFor, UNPREPARED } from "../request/verdict.js";
 import { Waiters } from "../request/waiters.js";
 import type { RunningLoad } from "../source/loads.js";
-import type { PreviousValues } from "../source/previous-values.js";
 import { type LongTick, PER_TURN, turnOf } from "../tick/long-tick.js";
 import { TickBatch } from "../tick/tick-batch.js";
 import type { WorkUnderWay } from "../tick/work-under-way.js";
@@ -204,7 +203,7 @@ export class Leases {
   }
 
   #load(leaseRequest: QueuedRequest, lease: Handover, startedAt: number): InFlightLoad {
-    const { loads, limit, previousValues, underWay, settings } = this.#parts;
+    const { loads, limit, underWay, settings } = this.#parts;
     const { request, isRefresh, hasValue, waiters = Waiters.of(undefined) } = leaseRequest;
     const { gen, token, grantedAt, position } = lease;
     if (request.trace !== undefined) request.trace.gen = gen;
@@ -215,7 +214,6 @@ export class Leases {
       isRefresh,
       waiters,
       lingerMs: settings.abandonedLoadMs,
-      readPrevious: () => previousValues.read(request, gen),
       // Later readers wait for the lease to end, and take it over.
       onTimeout: endJoining,
     });
@@ -303,7 +301,6 @@ async function whenSettled({ limited, completed }: RunningLoad, settled: Promise
 /** What the leases of a process work with. */
 export interface LeasesParts extends SettlementParts {
   readonly limit: LoadLimit;
-  readonly previousValues: PreviousValues;
   readonly longTick: LongTick;
   /** Has the lease requests, and the loads that are not yet stored or released. */
   readonly underWay: WorkUnderWay;

@@ -1,10 +1,8 @@
 import { AsyncResource } from "node:async_hooks";
-import { LRUCache } from "lru-cache";
 import { type Cancel, type Clock, within } from "../../base/clock.js";
 import { Deferred } from "../../base/deferred.js";
 import { Multimap } from "../../base/multimap.js";
-import type { BypassReason } from "../../telemetry/events.js";
-import { freshMsOf, type Loaded } from "../request/loaded.js";
+import type { Loaded } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
 import type { TierSettings } from "../request/settings.js";
 import { Waiters } from "../request/waiters.js";
@@ -25,7 +23,6 @@ import type { LongTick } from "../tick/long-tick.js";
  * | value too large to be stored                       | the next load without a lease  | 1 + 1     |
  * | result that its load has skipped, for as long as it took | the next load without a lease | 1 + 1 |
  * | store unavailable, wait too long, cache closed     | the next load without a lease  | 1 + 1     |
- * | store unavailable or wait too long, with `outageShareMs` (opt-in) | a load that began that recently | 1 |
  * | value that cannot be encoded                       | nothing; the bulkhead bounds   | 1 a reader|
  * | value that depends on more than its key            | nothing; it reads a wider key, or loads | 1 a reader|
  * | a load that asks for its own key                   | nothing; it would wait for itself | 1      |
@@ -51,7 +48,6 @@ export class UnleasedLoads {
   readonly #byKey = new Map<string, KeyLoads>();
   /** The keys whose next load begins at the end of this tick. */
   #starting: KeyLoads[] = [];
-  readonly #recent = new LRUCache<string, UnleasedLoad>({ max: MAX_RECENT_LOADS });
 
   /** `longTick` says when the readers of a tick have asked. */
   constructor(clock: Clock, longTick: LongTick, limit: LoadLimit, settings: TierSettings) {
@@ -75,52 +71,20 @@ export class UnleasedLoads {
    * If it is `request` itself, `begin` was called, in the asynchronous context of this call. A failure
    * that concerns only the caller of another request is never returned.
    */
-  async share(request: ReadRequest, reason: BypassReason, isNested: boolean, begin: Begin): Promise<SharedLoad> {
-    const isOutage = this.#settings.outageShareMs > 0 && OUTAGE_REASONS.includes(reason);
+  async share(request: ReadRequest, isNested: boolean, begin: Begin): Promise<SharedLoad> {
     for (let nth = 0; nth < MAX_LOADS_OF_OTHERS; nth++) {
-      const recent = isOutage && request.isForced !== true ? this.#recentLoad(request) : undefined;
-      const load = recent ?? this.#nextLoad(request, begin);
-      if (recent === undefined) {
-        const leave = load.waiters.add(request.caller);
-        if (isOutage) this.#remember(load);
-        if (isNested && !(await this.#begins(load))) {
-          // The running load may wait for this reader, so the reader cannot wait for it any longer.
-          leave();
-          break;
-        }
+      const load = this.#nextLoad(request, begin);
+      const leave = load.waiters.add(request.caller);
+      if (isNested && !(await this.#begins(load))) {
+        // The running load may wait for this reader, so the reader cannot wait for it any longer.
+        leave();
+        break;
       }
       const loaded = await load.loaded.promise;
       if (load.request === request || !loaded.isCallersOwn || request.caller?.hasLeft === true)
         return { request: load.request, loaded };
     }
     return { request, loaded: await begin(Waiters.of(request.caller)) };
-  }
-
-  /** Later requests share no loads of `keys`, by their names in the store, that began before. Undefined: no loads at all. */
-  detach(keys: readonly string[] | undefined): void {
-    if (keys === undefined) this.#recent.clear();
-    else for (const key of keys) this.#recent.delete(key);
-  }
-
-  #recentLoad({ key, policy }: ReadRequest): UnleasedLoad | undefined {
-    const recent = this.#recent.get(key.name);
-    if (recent === undefined || recent.request.key.input !== key.input) return undefined;
-    const { maxAgeMs, negativeMaxAgeMs } = policy;
-    const freshMs = Number.isFinite(recent.freshMs) ? recent.freshMs : Math.min(maxAgeMs, negativeMaxAgeMs);
-    const isRecent = this.#clock.now() - recent.startedAt <= Math.min(this.#settings.outageShareMs, freshMs);
-    return isRecent ? recent : undefined;
-  }
-
-  /** Failures and values that cannot be stored are shared only while they load. */
-  #remember(load: UnleasedLoad): void {
-    const { key, policy } = load.request;
-    if (this.#recent.get(key.name) === load) return;
-    this.#recent.set(key.name, load);
-    void load.loaded.promise.then((loaded) => {
-      const canShare = loaded.kind === "loaded" && loaded.refusal === undefined && loaded.settings?.isSkipped !== true;
-      if (canShare) load.freshMs = freshMsOf(policy, loaded);
-      else if (this.#recent.get(key.name) === load) this.#recent.delete(key.name);
-    });
   }
 
   /** Returns the load that waits to run, and arranges for one if there is none. */
@@ -141,8 +105,6 @@ export class UnleasedLoads {
       loaded,
       hasBegun,
       waiters,
-      startedAt: this.#clock.now(),
-      freshMs: Number.POSITIVE_INFINITY,
     };
     if (loads.running === undefined) this.#startAfterTick(loads);
     else loads.cancelStart = this.#clock.after(this.#settings.leaseMs, () => this.#start(loads));
@@ -181,7 +143,6 @@ export class UnleasedLoads {
       return;
     }
     loads.running = load;
-    load.startedAt = this.#clock.now();
     load.begin();
     this.#limit.add(load.request.key.name, load.loaded.promise);
     void load.loaded.promise.then(() => {
@@ -235,9 +196,6 @@ interface UnleasedLoad {
   readonly loaded: Deferred<Loaded>;
   readonly hasBegun: Deferred<true>;
   readonly waiters: Waiters;
-  startedAt: number;
-  /** How long its result is fresh. Infinite while that is not known. */
-  freshMs: number;
 }
 
 /** The loads of one key: at most one runs and one waits to run, unless a load exceeds `leaseMs`. */
@@ -250,12 +208,6 @@ interface KeyLoads {
 
 /** How many shared loads may fail with an error of their own caller before a reader loads for itself. Bounds its wait. */
 const MAX_LOADS_OF_OTHERS = 2;
-
-/** Maximum number of loads remembered for `outageShareMs`. The least recently used are dropped. */
-const MAX_RECENT_LOADS = 1_000;
-
-/** Reasons to load without a lease for which `outageShareMs` applies. */
-const OUTAGE_REASONS: readonly BypassReason[] = ["STORE_UNAVAILABLE", "WAIT_TIMEOUT"];
 
 /** Begins a load for those who wait for it. Never rejects. */
 type Begin = (waiters: Waiters) => Promise<Loaded>;

@@ -11,7 +11,7 @@ import { failureAad, writeFailure } from "../entry/failure.js";
 import { ownPolicy, valueTtlMs } from "../entry/freshness.js";
 import { freshMsOf, isNegative, type Loaded, type LoadedValue } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
-import { areSameSubjects, subjectsOfLoaded } from "../request/served-report.js";
+import { subjectsOfLoaded } from "../request/served-report.js";
 import type { TierSettings } from "../request/settings.js";
 import type { InvalidationClock } from "../shared/invalidation-clock.js";
 import type { Modes } from "../shared/modes.js";
@@ -99,7 +99,7 @@ export class Settlement {
   async #store(inFlight: InFlightLoad, loaded: LoadedValue): Promise<boolean> {
     const { key, policy } = inFlight.request;
     // In bytes or characters.
-    const size = loaded.settings?.unchanged === undefined ? (loaded.content?.length ?? 0) : 0;
+    const size = loaded.content?.length ?? 0;
     let isStored = false;
     let storedBytes = 0;
     const room = this.#room.enter(size);
@@ -108,7 +108,7 @@ export class Settlement {
       if (request !== undefined) inFlight.isStoring = true;
       const outcome = request && (await this.#storeRequests.add(request));
       isStored = outcome === "stored" && request !== undefined && request.grantedAt + request.freshMs >= 0;
-      if (isStored) storedBytes = request?.body?.byteLength ?? 0;
+      if (isStored) storedBytes = (request as StoreRequest).body.byteLength;
       else if (outcome === "stored" && freshMsOf(policy, loaded) > 0)
         this.#reportRefused(inFlight.request, outlived(key.coordinate, loaded.loadMs));
       // The store may not have received the value, or cannot take it.
@@ -134,22 +134,17 @@ export class Settlement {
     const { gen, grantedAt, startedAt, position } = inFlight;
     const { key, policy, tags } = inFlight.request;
     const { value, content, hint, settings, loadMs } = loaded;
-    const unchanged = settings?.unchanged;
     const maxAgeMs = freshMsOf(policy, loaded);
     // At once, like the encoding of the value: its source may go on to change it.
     const subjects = subjectsOfLoaded(tags, loaded);
     if (room !== undefined) await room;
-    const packed = unchanged?.packed ?? (await packing.pack(content as Encoded));
+    const packed = await packing.pack(content as Encoded);
     const elapsedMs = clock.now() - startedAt;
     if (invalidations.stateOf(subjects, position) === "changed") return undefined;
     if (invalidations.isWritten({ key, tags: { subjects } }, grantedAt + elapsedMs)) return undefined;
     const own: OwnFreshness | undefined = settings?.freshness;
     const freshness = own?.maxAgeMs === undefined ? own : { ...own, maxAgeMs };
     const body: Body = { subjects, hint, freshness, value: packed };
-    const isSameBody =
-      unchanged !== undefined &&
-      areSameSubjects(unchanged.subjects, subjects) &&
-      JSON.stringify([unchanged.hint, unchanged.freshness]) === JSON.stringify([hint, freshness]);
     const random = randomNow();
     const keptMs = valueTtlMs(freshness === undefined ? policy : ownPolicy(policy, freshness), maxAgeMs, random);
     const isForWaiters = maxAgeMs === 0 || (keptMs !== undefined && keptMs <= elapsedMs);
@@ -163,7 +158,7 @@ export class Settlement {
       freshMs: isForWaiters ? freshMsForWaiters(grantedAt) : jittered(maxAgeMs, policy.jitterRatio, random),
       // At least until those who wait for the value have read it.
       ttlMs: ttlMs === undefined ? undefined : Math.max(ttlMs, Math.ceil(elapsedMs) + FOR_WAITERS_MS),
-      body: isSameBody ? undefined : packing.seal(writeBody(body, key), key.name),
+      body: packing.seal(writeBody(body, key), key.name),
     };
   }
 

@@ -172,7 +172,7 @@ export class Responder {
       return this.#valueOfBypass(request, loaded, true);
     }
     const askedAt = this.#parts.clock.now();
-    const shared = await this.#parts.unleasedLoads.share(request, reason, enclosingKeys.size > 0, begin);
+    const shared = await this.#parts.unleasedLoads.share(request, enclosingKeys.size > 0, begin);
     reportWait(request, shared, this.#parts.clock.now() - askedAt, this.#parts.channel);
     const isOwn = shared.request === request;
     const isShared = isOwn || !isUnshareable(shared.loaded);

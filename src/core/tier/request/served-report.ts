@@ -69,9 +69,8 @@ const subjectsOf = (tags: RequestTags, served: ServedValue): readonly Subject[] 
 /** Returns all tags of a loaded value, each once: those known before its load, and those derived from it. */
 export function subjectsOfLoaded(tags: RequestTags, { value, settings }: LoadedValue): readonly Subject[] {
   const { subjects, subjectsOf: derivedFrom } = tags;
-  const kept = settings?.unchanged?.subjects;
   if (derivedFrom === undefined && settings === undefined) return subjects;
-  return [...new Set([...subjects, ...(derivedFrom?.(value) ?? []), ...(kept ?? []), ...(settings?.tags ?? [])])];
+  return [...new Set([...subjects, ...(derivedFrom?.(value) ?? []), ...(settings?.tags ?? [])])];
 }
 
 /** Returns whether two lists have the same subjects in the same order. */

@@ -21,11 +21,6 @@ export interface TierSettings {
    * no limit.
    */
   readonly softTimeoutMs: number | undefined;
-  /**
-   * While the store is unavailable: how old a load may be that is shared within this process; 0:
-   * readers share only a load that begins after they asked.
-   */
-  readonly outageShareMs: number;
   /** Whether readers of a load wait until its value is stored. */
   readonly storeBeforeResponse: boolean | undefined;
   /** How long a write may be in progress. */

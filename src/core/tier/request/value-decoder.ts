@@ -26,11 +26,6 @@ export class ValueDecoder {
     return this.#validated(request, decoded);
   }
 
-  /** The same for the load that replaces the value. It belongs to that load alone, which may modify it. */
-  decodePrevious(request: ReadRequest, entry: Entry): Decoded {
-    return this.#validated(request, decodeEntry(entry, request.key, this.#packing, this.#channel));
-  }
-
   #validated(request: ReadRequest, decoded: Decoded): Decoded {
     if (decoded.kind !== "value") return decoded;
     const mistake = request.validator?.mistakeIn(decoded.value, request);

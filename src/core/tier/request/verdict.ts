@@ -9,8 +9,8 @@ import type { UnconfirmedInvalidations } from "../shared/unconfirmed-invalidatio
 import type { ReadRequest, ReadResult } from "./request.js";
 
 /*
- * Whether an entry may be served, and how: decided here for every way in which an entry comes, be it from a read, a grant, a message, as a
- * fallback, or as the previous value of a load.
+ * Whether an entry may be served, and how: decided here for every way in which an entry comes, be it from a read, a grant or a message, or as
+ * a fallback.
  */
 
 /**
@@ -134,7 +134,7 @@ export const isCurrentAt = (
 ): boolean => invalidations.counts({ epoch, position }, key) && position >= invalidations.latestOf(tags.subjects);
 
 /**
- * Returns the value of an entry that may be served if the source fails, or revalidated. Undefined if it cannot be, as it was invalidated
+ * Returns the value of an entry that may be served if the source fails. Undefined if it cannot be, as it was invalidated
  * since it was read.
  */
 export function fallbackOf(request: ReadRequest, entry: Entry, parts: VerdictParts): DecodedValue | undefined {

@@ -23,20 +23,16 @@ export function loadedOf(
   enclosing: SingleLoad,
   { packing, channel }: { readonly packing: Packing; readonly channel: Channel },
 ): LoadedValue {
-  const unchanged = settings?.unchanged;
   const excess = excessOf(request, enclosing);
   const isNarrowed = excess?.kind === "unkeyable" && excess.isNarrowed === true;
   if (isNarrowed) enclosing.outer?.readPrivate(request.key.coordinate);
-  const ownHint = isNarrowed ? { ...request.hintOf?.(), scope: "PRIVATE" as const } : request.hintOf?.();
-  const hint = unchanged?.hint === undefined ? ownHint : { ...unchanged.hint, ...ownHint };
+  const hint = isNarrowed ? { ...request.hintOf?.(), scope: "PRIVATE" as const } : request.hintOf?.();
   const loaded = (content: Encoded | undefined, refusal?: Refusal): LoadedValue =>
     new LoadedValue(value, content, refusal, { hint, settings, loadMs });
   const report = (error: CachedError): void =>
     channel.publish({ name: "value.refused", ...subjectOf(request.key), error });
   if (excess?.kind === "unkeyable") report(excess.error);
   if (excess !== undefined) return loaded(undefined, excess.kind);
-  // It was read from the store, so it can be stored.
-  if (unchanged !== undefined) return loaded(unchanged.content);
   // Only if others want it, and at once: the source, or the caller, can go on to change the value.
   const contentForCopies = (): Encoded | undefined => {
     if (waiters.count <= 1 && request.ending?.isShared !== true) return undefined;

@@ -8,7 +8,7 @@ import { type Channel, subjectOf } from "../../telemetry/channel.js";
 import type { LoadTrace, Tracing } from "../../telemetry/tracing.js";
 import type { Loaded } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
-import { type ControlledLoad, LoadControl } from "../request/result-control.js";
+import { LoadControl } from "../request/result-control.js";
 import type { TierSettings } from "../request/settings.js";
 import {
   AbortListeners,
@@ -142,8 +142,7 @@ export class Loads {
     const { isRefresh, isUncacheable = false, lingerMs = 0 } = start;
     const { coordinate, name } = request.key;
     const subject = subjectOf(request.key);
-    const { readPrevious } = start;
-    const control = new LoadControl({ coordinate, subjectsOf: this.#subjectsOf, readPrevious });
+    const control = new LoadControl(coordinate, this.#subjectsOf);
     let startedAt = this.#clock.now();
     let hasStarted = false;
     const waiters = lingerMs === 0 ? start.waiters : lingering(start, lingerMs, this.#clock, () => hasStarted);
@@ -164,7 +163,6 @@ export class Loads {
           ? request.load(waiters, control)
           : trace.run(() => request.load(waiters, control)));
         checkUnchanged(request);
-        control.checkReturned(value);
         trace?.end();
         return { kind: "returned", value };
       } catch (error) {
@@ -285,8 +283,6 @@ export interface LoadStart {
   readonly waiters: Waiters;
   /** Whether the value is known not to be storable. Default: false. */
   readonly isUncacheable?: boolean;
-  /** Reads the value that it replaces. Undefined: it replaces none. */
-  readonly readPrevious?: ControlledLoad["readPrevious"];
   /** How long it goes on when nobody waits for it any more, once it has begun. Default: not at all. */
   readonly lingerMs?: number;
   readonly onTimeout?: () => void;
