@@ -30,19 +30,12 @@ export interface KeyPath extends Path {
   readonly isOptional: boolean;
 }
 
-/** How much of the query a value depends on: nothing, the selection below its field, or the operation with its variables. */
-export type QueryExtent = "none" | "selection" | "operation";
-
-/** What the loads of a field were seen to read of the query, in this process. */
+/** What a field has of the query. */
 export interface QueryUse {
-  /** Part of the keys of later requests. It only grows. */
-  readonly extent: QueryExtent;
-  /** Returns what the query selects below the field, with variables, and what else the key has to distinguish because of it. */
-  selectionText(info: GraphQLResolveInfo, context: unknown): string;
-  /** Returns the whole operation, with variables. */
-  operationText(info: GraphQLResolveInfo): string;
-  /** Begins to watch a load whose key contains `keyed` of the query. */
-  observe(info: GraphQLResolveInfo, keyed: QueryExtent): ObservedLoad;
+  /** Returns what the query selects below the field, with variables. */
+  selectionText(info: GraphQLResolveInfo): string;
+  /** Begins to watch a load. */
+  observe(info: GraphQLResolveInfo): ObservedLoad;
 }
 
 /** A load that is watched for what it reads of the query. */
@@ -119,12 +112,6 @@ export interface FieldRule {
   /** Undefined if values have no tags of their entities. */
   readonly entities: EntityFinder | undefined;
   readonly args: readonly GraphQLArgument[];
-  /**
-   * Whether keys can contain the selection: it is declared, or the field returns a type with fields.
-   * An invalidation of such a field reaches the entries of all selections, and of references those of all
-   * representations with the same key.
-   */
-  readonly canKeySelection: boolean;
   readonly queryUse: QueryUse;
   /** Undefined for fields. For references, the source is the representation. */
   readonly reference: ReferenceRule | undefined;

@@ -42,8 +42,7 @@ export const CODES = {
     "The identity of the context, or a value of it in a key or a tag, changed during a load, so the load failed.",
   CACHED_KEY_UNUSABLE: "A part of the key is missing or invalid, so the value is not cached.",
   CACHED_KEY_UNSERIALIZABLE: "A part of the key has no canonical text, so the value is not cached.",
-  CACHED_SELECTION_READ:
-    "A resolver read more of the query than its key contains; from then on, the field is cached by what it read.",
+  CACHED_SELECTION_READ: "A resolver read the selection, which its key does not contain, so its value is not cached.",
   CACHED_QUERY_READ: "A resolver read a part of the query that no key contains, so its value is not cached.",
   CACHED_VALUE_UNSERIALIZABLE: "A value cannot be restored exactly from the store, so it is not cached.",
   CACHED_VALUE_TOO_LARGE: "A value is larger than `maxValueBytes`, so it is not cached.",

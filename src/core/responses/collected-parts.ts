@@ -36,8 +36,7 @@ export class CollectedParts implements PartCollector {
       return;
     }
     const { refusal, hint } = report;
-    if (refusal === "unkeyable" || refusal === "outgrown-key")
-      this.pass(`the value of \`${coordinate}\` belongs to one caller`);
+    if (refusal === "unkeyable") this.pass(`the value of \`${coordinate}\` belongs to one caller`);
     if (refusal === "unserializable") this.pass(`the value of \`${coordinate}\` cannot be searched for its tags`);
     if (hint?.scope === "PRIVATE") this.isPrivate = true;
     const missing = this.#parts.rules.fields

@@ -126,11 +126,6 @@ export type CacheEvent =
    */
   | ({ readonly name: "context.read"; readonly property: string } & Subject)
   /**
-   * A load read more of the query than its key contains; the keys of later requests contain it.
-   * Published once per field and process for the selection, and once more for the whole operation.
-   */
-  | ({ readonly name: "selection.read"; readonly error: CachedError } & Subject)
-  /**
    * A tag is probably a mistake: a template of a field has yielded no tag, since its path leads to a property that is
    * missing, or a call has named a tag that no value can have; `coordinate` is null then. Published once for each.
    */

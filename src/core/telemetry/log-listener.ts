@@ -31,7 +31,7 @@ export function logListener(logger: Logger, contextReads: ContextReads): Listene
       logger.warn(`graphql-cached: ${event.error.message}`);
     } else if (event.name === "context.read") {
       contextReads.add(event.coordinate, event.property);
-    } else if (event.name === "selection.read" || event.name === "tag.mistaken") {
+    } else if (event.name === "tag.mistaken") {
       warnOnce(`${event.coordinate} ${event.error.message}`, event.error.message);
     } else if (event.name === "sharing.suspended") {
       warnOnce(`${event.coordinate} ${event.name}`, unsharedMessage(event.coordinate, event.error));

@@ -71,7 +71,6 @@ const KEPT: ReadonlySet<AnyEvent["name"]> = new Set<AnyEvent["name"]>([
   "entry.corrupt",
   "lease.lost",
   "context.read",
-  "selection.read",
   "tag.mistaken",
   "refresh.rejected",
   "store.failed",

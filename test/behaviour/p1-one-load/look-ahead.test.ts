@@ -18,7 +18,7 @@ import {
   type SelectionSetNode,
   validate,
 } from "graphql";
-import { applyCached, type CacheOptions, cachedTypeDefs, inspectionResolvers, type RefreshJob } from "graphql-cached";
+import { applyCached, type CacheOptions, cachedTypeDefs, type RefreshJob } from "graphql-cached";
 import { describe, expect, it, vi } from "vitest";
 import { graphql17, itOnGraphql17, variablesOf } from "../../support/graphql-17.js";
 import { dataOf, memoryWorld, onEachStore, type Process, type World, waitForStores } from "../../support/world.js";
@@ -36,6 +36,9 @@ const typeDefs = /* GraphQL */ `
   type Movie { id: ID! title: String stars: Int seen: String reviews(first: Int = 2): [Review!] }
   type Review { id: ID! text: String by: String }
 `;
+
+/** The same with the selection in its key. */
+const keyedTypeDefs = typeDefs.replace("maxAge: 60,", 'maxAge: 60, key: ["$args", "$selection"],');
 
 /** Returns the tree of selected fields with their arguments, as the look-ahead libraries do. */
 function selected(info: Info, sets: readonly (SelectionSetNode | undefined)[], type: GraphQLObjectType): object {
@@ -87,10 +90,11 @@ const LOOKS: Readonly<Record<string, Look>> = {
     bySelection({ ...info, fieldNodes: fieldNodes.map((node) => ({ ...node })) }),
   "`info` after an await": async (info) => (await Promise.resolve(), await settle(), bySelection(info)),
   "what delegation forwards": byDelegation,
+  "the directives of its field node": ({ fieldNodes }) => fieldNodes[0]?.directives?.map(print),
 };
 
-/** Resolvers whose result depends on the query beyond the selection of their own field. */
-const WIDER_LOOKS: Readonly<Record<string, Look>> = {
+/** Resolvers whose result depends on what no key contains. */
+const UNKEYABLE_LOOKS: Readonly<Record<string, Look>> = {
   "the selection of the operation": ({ operation }) => print(operation.selectionSet),
   "the directives of the operation": ({ operation }) => (operation.directives ?? []).length,
   "its variable definitions": ({ operation }) => operation.variableDefinitions?.map(print),
@@ -101,11 +105,6 @@ const WIDER_LOOKS: Readonly<Record<string, Look>> = {
   "a variable of the selection by its name": (info) => variablesOf(info).first ?? "none",
   "the names of all fragments": ({ fragments }) => Object.keys(fragments),
   "a fragment of another field": ({ fragments }) => fragments.Elsewhere && print(fragments.Elsewhere),
-  "the directives of its field node": ({ fieldNodes }) => fieldNodes[0]?.directives?.map(print),
-};
-
-/** Resolvers whose result depends on what no key contains. */
-const UNKEYABLE_LOOKS: Readonly<Record<string, Look>> = {
   "the name of the operation": ({ operation }) => operation.name?.value ?? "anonymous",
   "the text of the query": ({ operation }) => operation.loc?.source.body,
   "the text of the query by its field node": ({ fieldNodes }) => fieldNodes[0]?.loc?.source.body,
@@ -181,6 +180,9 @@ function siteOf(world: World, look: Look, options: CacheOptions<never> = {}, sdl
   return { ...world.process(sdl, resolversOf(look, loads), options), loads };
 }
 
+const keyedSiteOf = (world: World, look: Look, options: CacheOptions<never> = {}): Site =>
+  siteOf(world, look, options, keyedTypeDefs);
+
 const documents = new Map([...new Set(ASKS.map(({ source }) => source))].map((source) => [source, parse(source)]));
 
 const answerOf = async (schema: Process["schema"], { source, variables, rootValue }: Ask): Promise<unknown> => {
@@ -190,7 +192,12 @@ const answerOf = async (schema: Process["schema"], { source, variables, rootValu
 };
 
 /** Asks every query of two processes three times, and compares each answer with the one without a cache. */
-async function expectSameAnswers(world: World, look: Look, asks = ASKS): Promise<readonly Site[]> {
+async function expectSameAnswers(
+  world: World,
+  look: Look,
+  sdl: string,
+  asks: readonly Ask[] = ASKS,
+): Promise<readonly Site[]> {
   const uncached = makeExecutableSchema({
     typeDefs: [cachedTypeDefs, typeDefs],
     resolvers: resolversOf(look, []),
@@ -200,7 +207,7 @@ async function expectSameAnswers(world: World, look: Look, asks = ASKS): Promise
     expect(validate(uncached, documents.get(ask.source) as DocumentNode)).toEqual([]);
     expected.set(ask, await answerOf(uncached, ask));
   }
-  const sites = [siteOf(world, look), siteOf(world, look)];
+  const sites = [siteOf(world, look, {}, sdl), siteOf(world, look, {}, sdl)];
   for (let nth = 0; nth < 3; nth++)
     for (const site of sites)
       for (const ask of nth === 1 ? asks.toReversed() : asks) {
@@ -211,9 +218,7 @@ async function expectSameAnswers(world: World, look: Look, asks = ASKS): Promise
 }
 
 const refusals = ({ events }: Pick<Process, "events">): string[] =>
-  events.flatMap((event) =>
-    event.name === "selection.read" || event.name === "value.refused" ? [`${event.name} ${event.error.code}`] : [],
-  );
+  events.flatMap((event) => (event.name === "value.refused" ? [event.error.code] : []));
 
 const movieOf = async (site: Process, fields: string): Promise<unknown> =>
   ((await dataOf(site.ask(`{ movie(id: 7) { ${fields} } }`, {}))) as { movie: unknown }).movie;
@@ -230,51 +235,38 @@ function gatedLook(look: Look = bySelection, isEarly = true) {
 }
 
 describe("a resolver that looks beyond the selection of its field", () => {
-  for (const [what, look] of Object.entries(WIDER_LOOKS))
-    it(`answers every query as without the cache when it reads ${what}`, async () => {
-      const sites = await expectSameAnswers(memoryWorld(), look);
-      for (const { outcomes } of sites) expect(outcomes().hit).toBeGreaterThan(ASKS.length);
-    });
-
   for (const [what, look] of Object.entries(UNKEYABLE_LOOKS))
     it(`answers every query as without the cache when it reads ${what}, and is not cached then`, async () => {
       const asks = ["x", "y"].flatMap((tenant) => ASKS.map((ask) => ({ ...ask, rootValue: { tenant } })));
-      const sites = await expectSameAnswers(memoryWorld(), look, asks);
-      for (const site of sites) expect(refusals(site)).toContain("value.refused CACHED_QUERY_READ");
+      const sites = await expectSameAnswers(memoryWorld(), look, keyedTypeDefs, asks);
+      for (const site of sites) expect(refusals(site)).toContain("CACHED_QUERY_READ");
     });
 });
 
 onEachStore("a resolver that looks ahead", (world) => {
-  for (const [what, look] of Object.entries(LOOKS))
+  for (const [what, look] of Object.entries(LOOKS)) {
     it(`answers every query as without the cache when it reads ${what}, and is cached by selection`, async () => {
-      const sites = await expectSameAnswers(world(), look);
+      const sites = await expectSameAnswers(world(), look, keyedTypeDefs);
       for (const { outcomes } of sites) expect(outcomes().hit).toBeGreaterThan(ASKS.length);
-      for (const site of sites.slice(0, 1)) expect(refusals(site)).toEqual(["selection.read CACHED_SELECTION_READ"]);
+      for (const site of sites) expect(refusals(site)).toEqual([]);
     });
 
-  it("loads each selection once across two processes as soon as both have seen it look ahead", async () => {
+    it(`answers every query as without the cache when it reads ${what}, and is not cached without $selection`, async () => {
+      const sites = await expectSameAnswers(world(), look, typeDefs);
+      for (const { outcomes } of sites) expect(outcomes().hit).toBeUndefined();
+      for (const site of sites) expect(new Set(refusals(site))).toEqual(new Set(["CACHED_SELECTION_READ"]));
+    });
+  }
+
+  it("loads each selection once across two processes", async () => {
     const shared = world();
-    const [one, two] = [siteOf(shared, bySelection), siteOf(shared, bySelection)];
-    for (const site of [one, two]) await movieOf(site, "id");
+    const [one, two] = [keyedSiteOf(shared, bySelection), keyedSiteOf(shared, bySelection)];
     for (const fields of ["title", "stars"])
       for (const site of [one, two, one, two]) {
         expect(await movieOf(site, fields)).toEqual({ title: { title: "Alien" }, stars: { stars: 5 } }[fields]);
         await settle();
       }
-    // One load each to see it, and one for each selection.
-    expect(one.loads.length + two.loads.length).toBe(4);
-  });
-
-  it("does not make other processes bypass the cache", async () => {
-    const shared = world();
-    const [one, two] = [siteOf(shared, bySelection), siteOf(shared, bySelection)];
-    await movieOf(one, "title");
-    await settle();
-    await movieOf(two, "stars");
-    await movieOf(two, "stars");
-    await waitForStores(two);
-    expect(await movieOf(two, "stars")).toEqual({ stars: 5 });
-    expect([...Object.keys(one.outcomes()), ...Object.keys(two.outcomes())].join()).not.toContain("bypassed");
+    expect(one.loads.length + two.loads.length).toBe(2);
   });
 
   it("gives no other reader the value of a load that turns out to have looked ahead, in its process or another", async () => {
@@ -288,8 +280,6 @@ onEachStore("a resolver that looks ahead", (world) => {
     await settle();
     hold.open();
     expect(await Promise.all(answers)).toEqual([{ title: "Alien" }, { stars: 5 }, { stars: 5 }, { id: "7", stars: 5 }]);
-    // The load that looked ahead, one for `stars`, which two readers share, and one of the other process.
-    expect(one.loads.length + two.loads.length).toBe(3);
   });
 
   it("shares no error with queries that select something else", async () => {
@@ -332,9 +322,9 @@ onEachStore("a resolver that looks ahead", (world) => {
     });
   });
 
-  it("is invalidated for every selection by a process that has not seen it look ahead", async () => {
+  it("is invalidated for every selection by a process that has loaded none", async () => {
     const shared = world();
-    const [knowing, fresh] = [siteOf(shared, bySelection), siteOf(shared, bySelection)];
+    const [knowing, fresh] = [keyedSiteOf(shared, bySelection), keyedSiteOf(shared, bySelection)];
     const askAll = async (): Promise<void> => {
       for (const fields of ["id", "title", "stars"]) await movieOf(knowing, fields);
       await settle();
@@ -362,10 +352,10 @@ onEachStore("a resolver that looks ahead", (world) => {
     expect(knowing.loads).toHaveLength(length + 12);
   });
 
-  it("does not store a value that is invalidated during its load by a process that has not seen it look ahead", async () => {
+  it("does not store a value that is invalidated during its load by a process that has loaded none", async () => {
     const shared = world();
     const { state, look } = gatedLook();
-    const [knowing, fresh] = [siteOf(shared, look), siteOf(shared, look)];
+    const [knowing, fresh] = [keyedSiteOf(shared, look), keyedSiteOf(shared, look)];
     await movieOf(knowing, "id");
     const hold = gate();
     state.hold = hold.passed;
@@ -380,18 +370,18 @@ onEachStore("a resolver that looks ahead", (world) => {
   });
 
   it("is loaded again for its own selection by a request with REFRESH", async () => {
-    const site = siteOf(world(), bySelection);
-    for (const fields of ["id", "title", "stars"]) await movieOf(site, fields);
+    const site = keyedSiteOf(world(), bySelection);
+    for (const fields of ["title", "stars"]) await movieOf(site, fields);
     await waitForStores(site, 2);
     const context = {};
     site.cache.override(context, "REFRESH");
     await site.ask("{ movie(id: 7) { title } }", context);
     await waitForStores(site, 3);
     for (const fields of ["title", "stars"]) await movieOf(site, fields);
-    expect(site.loads).toHaveLength(4);
+    expect(site.loads).toHaveLength(3);
   });
 
-  it("is not refreshed by a worker, neither once it is known to look ahead nor before", async () => {
+  it("is not refreshed by a worker", async () => {
     const shared = world();
     const jobs: RefreshJob[] = [];
     let isLooking = false;
@@ -410,20 +400,7 @@ onEachStore("a resolver that looks ahead", (world) => {
       { timeout: 5_000, interval: 100 },
     );
     expect(await worker.cache.refresh(jobs[0] as RefreshJob)).toBe(false);
-    expect(refusals(worker)).toEqual(["selection.read CACHED_SELECTION_READ"]);
-    const title = await dataOf(web.ask("{ movie(id: 8) { title } }", {}));
-    expect(title).toEqual({ movie: { title: "Alien" } });
-    await dataOf(web.ask("{ movie(id: 8) { title } }", {}));
-    await waitForStores(web, 2);
-    await vi.waitFor(
-      async () => {
-        await web.ask("{ movie(id: 8) { title } }", {});
-        expect(web.outcomes().stale).toBeGreaterThan(1);
-      },
-      { timeout: 5_000, interval: 100 },
-    );
-    await settle();
-    expect(jobs).toHaveLength(1);
+    expect(refusals(worker)).toEqual(["CACHED_SELECTION_READ"]);
   });
 });
 
@@ -456,7 +433,7 @@ describe("a resolver of a cached field", () => {
     expect(loads).toBe(1);
   });
 
-  it("is not cached if it returns a leaf that depends on variables, unless its key has the selection", async () => {
+  it("is not cached if it returns a leaf that depends on variables", async () => {
     const top = (_: unknown, __: unknown, ___: unknown, info: Info): unknown => variablesOf(info).n ?? 0;
     const site = memoryWorld().process(
       'type Query { top: Int @cached(maxAge: 60) keyed: Int @cached(maxAge: 60, key: ["$selection"]) one(n: Int): Int }',
@@ -465,16 +442,13 @@ describe("a resolver of a cached field", () => {
     const source = "query ($n: Int) { top keyed one(n: $n) }";
     for (const n of [1, 1, 2, 2, 1, 2])
       expect(await dataOf(site.ask(source, {}, { n }))).toEqual({ top: n, keyed: n, one: null });
-    const hits = site.events.filter((event) => event.name === "entry.served" && event.outcome === "hit");
-    expect(new Set(hits.map((event) => (event as { coordinate: string }).coordinate))).toEqual(
-      new Set(["Query.keyed"]),
-    );
+    expect(site.outcomes().hit).toBeUndefined();
   });
 
   itOnGraphql17("is keyed by the arguments of fragments, if it looks ahead", async () => {
     const look: Look = async ({ fieldNodes }) =>
       fieldNodes.map(({ selectionSet }) => selectionSet && print(selectionSet));
-    const site = siteOf(memoryWorld(), look);
+    const site = keyedSiteOf(memoryWorld(), look);
     const seenWith = async (first: string, fallback: string): Promise<unknown> => {
       const source = `query ($n: Int = 3) { movie(id: 7) { ...R(first: ${first}) ...S } }
         fragment R($first: Int) on Movie { reviews(first: $first) { id } }
@@ -484,7 +458,6 @@ describe("a resolver of a cached field", () => {
       await settle();
       return (data as { movie: { seen: string } }).movie.seen;
     };
-    await movieOf(site, "id");
     const all = [
       ["1", "1"],
       ["2", "1"],
@@ -496,7 +469,7 @@ describe("a resolver of a cached field", () => {
     for (const [nth, [first, fallback]] of all.entries()) expect(await seenWith(first, fallback)).toBe(seen[nth]);
     expect(seen[1]).toContain("...R(first: 2)");
     expect(seen[3]).toContain("...R(first: $n)");
-    expect(site.loads).toHaveLength(1 + all.length);
+    expect(site.loads).toHaveLength(all.length);
   });
 
   it("is keyed by the kind of the operation, also where two operations of a document share its node", async () => {
@@ -524,11 +497,10 @@ describe("a resolver of a cached field", () => {
     const warn = vi.fn<(message: string) => void>();
     const site = siteOf(memoryWorld(), bySelection, { logger: { info: () => undefined, warn } });
     for (const fields of ["id", "title", "stars", "id title"]) await movieOf(site, fields);
-    const reports = site.events.filter((event) => event.name === "selection.read");
-    expect(reports).toEqual([
-      { name: "selection.read", coordinate: "Query.movie", digest: "", error: expect.any(Error) as Error },
+    expect(warn.mock.calls).toEqual([
+      [expect.stringMatching(/`Query\.movie`.*set key: \["\$args", "\$selection"\]/) as string],
     ]);
-    expect(warn.mock.calls).toEqual([[expect.stringMatching(/`Query\.movie`.*add `\$selection` to `key`/) as string]]);
+    expect(site.loads).toHaveLength(4);
   });
 
   it("is reported once if it reads what no key contains", async () => {
@@ -540,7 +512,7 @@ describe("a resolver of a cached field", () => {
     expect(site.loads).toHaveLength(3);
   });
 
-  it("starts out keyed by selection in a stitched schema", async () => {
+  it("is keyed by selection in a stitched schema", async () => {
     const world = memoryWorld();
     const process = world.process("type Query { a: Int }", {});
     const loads: string[] = [];
@@ -555,19 +527,6 @@ describe("a resolver of a cached field", () => {
       await graphql({ schema: stitched, source: `{ movie(id: 7) { ${fields} } }`, contextValue: {} });
     expect(loads).toHaveLength(2);
     expect(refusals(process)).toEqual([]);
-  });
-
-  it("is inspected by key until it is seen to look ahead", async () => {
-    const site = siteOf(memoryWorld(), (info) => (isLooking ? bySelection(info) : "nothing"));
-    let isLooking = false;
-    const { entry } = inspectionResolvers(site.cache, { allow: () => true }).CacheInspection;
-    const describeEntry = async (id: number) => entry({} as never, { coordinate: "Query.movie", args: { id } }, {});
-    await movieOf(site, "title");
-    await waitForStores(site);
-    expect(await describeEntry(7)).toMatchObject({ state: "VALUE", use: "FRESH" });
-    isLooking = true;
-    await site.ask("{ movie(id: 8) { title } }", {});
-    await expect(describeEntry(7)).rejects.toMatchObject({ extensions: { code: "CACHED_KEY_UNUSABLE" } });
   });
 });
 

@@ -129,33 +129,6 @@ describe("the fields that identify objects of a type", () => {
 });
 
 describe.each(SERVERS)("whole responses on %s", (server) => {
-  it("are what a mutation is advised to take from its result, if it is one field", () => {
-    const lines: string[] = [];
-    const cache = createCache({ logger: { info: (line) => lines.push(line), warn: (line) => lines.push(line) } });
-    onTestFinished(() => cache.close());
-    const schema = makeExecutableSchema({
-      typeDefs: [
-        cachedTypeDefs,
-        `type Query { movie(slug: String!): Movie @cached(maxAge: 60, tags: ["Movie:{$args.slug}"]) rating(id: ID!): Rating @cached(maxAge: 60, tags: ["Rating:{$args.id}"]) }
-         type Mutation {
-           rename(slug: String!): Movie @invalidates(tags: ["Movie:{$args.slug}"])
-           change(slug: String!): Payload @invalidates(tags: ["Movie:{$args.slug}"])
-           rate(id: ID!): Rating @invalidates(tags: ["Rating:{$args.id}"])
-         }
-         type Payload { movie: Movie }
-         type Movie { id: ID! slug: String! }
-         type Rating { id: ID! movieId: ID! userId: ID! }`,
-      ],
-      resolvers: { Query: { movie: () => null, rating: () => null } },
-    });
-    applyCached(schema, cache, { idFields });
-    expect(lines.filter((line) => line.includes("in place of"))).toEqual([
-      expect.stringMatching(
-        /write `Movie:\{\$result\.slug\}` in place of `Movie:\{\$args\.slug\}`\n.*write `Movie:\{\$result\.movie\.slug\}` in place of `Movie:\{\$args\.slug\}`$/,
-      ),
-    ]);
-  });
-
   it("are invalidated by what identifies their objects, whatever was selected", async () => {
     let executions = 0;
     const { ask } = openSite({

@@ -434,35 +434,6 @@ describe("a request that is aborted", () => {
     expect(signals).toHaveLength(1);
   });
 
-  it("leaves a load that has looked ahead to the others, which read under their own keys and report once", async () => {
-    const source = { loads: 0, loadGate: gate() };
-    const film = async (_: unknown, __: unknown, { request }: Client, info: Info): Promise<unknown> => {
-      const names = info.fieldNodes[0]?.selectionSet?.selections.map((node) => "name" in node && node.name.value);
-      const load = ++source.loads;
-      await upstream(source.loadGate, request.signal);
-      return Object.fromEntries((names ?? []).map((name) => [name, load]));
-    };
-    const sdl = "type Film { id: Int, stars: Int } type Query { film: Film @cached(maxAge: 60) }";
-    const process = memoryWorld().process(sdl, { Query: { film } }, patient);
-    const [leader, sharer] = [client(), client()];
-    const errors = [leader, sharer].map(
-      async (caller) => (await process.ask("{ film { id } }", caller)).errors?.[0]?.message,
-    );
-    const others = [dataOf(process.ask("{ film { stars } }", client()))];
-    await vi.waitFor(() => expect(source.loads).toBe(1));
-    others.push(dataOf(process.ask("{ film { stars } }", client())));
-    await settle();
-    leader.hangUp();
-    await vi.waitFor(() => expect(source.loads).toBe(3));
-    sharer.hangUp();
-    expect(await Promise.all(errors)).toEqual(Array(2).fill("the client has hung up"));
-    source.loadGate.open();
-    // One load for each selection, and none under the key without a selection.
-    expect(await Promise.all(others)).toEqual(Array(2).fill({ film: { stars: expect.any(Number) as number } }));
-    expect(source.loads).toBe(3);
-    expect(process.outcomes()).toMatchObject({ "bypassed(ABORTED)": 2 });
-  });
-
   it("is recognised by the option abortSignal", async () => {
     const { source, resolvers } = createSource(ofLoad);
     const abortSignal = (context: { readonly controller: AbortController }): AbortSignal => context.controller.signal;

@@ -62,7 +62,7 @@ const siteTypes = /* GraphQL */ `
     byId(id: ObjectID!): String @cached(maxAge: 60)
     within(range: Range!): String @cached(maxAge: 60)
     follow(to: Reference!): String @cached(maxAge: 60)
-    ahead(price: Decimal!): Film @cached(maxAge: 60)
+    ahead(price: Decimal!): Film @cached(maxAge: 60, key: ["$args", "$selection"])
     film: Film
     named: Film @cached(maxAge: 60, tags: ["Film:{$result.id}"])
     old(price: Decimal!): String @cached(maxAge: 1, staleWhileRevalidate: 600)
@@ -164,13 +164,12 @@ describe("arguments that are instances of classes", () => {
     const site = filmSite();
     const ask = (price: string) =>
       dataOf(site.ask("query ($p: Decimal!) { ahead(price: 1) { id rank(min: $p) } }", {}, { p: price }));
-    await ask("2");
     await ask("2.0");
     await waitForStores(site);
     await ask("2.00");
-    expect(site.names()).toEqual(["ahead", "ahead"]);
+    expect(site.names()).toEqual(["ahead"]);
     await ask("3");
-    expect(site.names()).toEqual(["ahead", "ahead", "ahead"]);
+    expect(site.names()).toEqual(["ahead", "ahead"]);
   });
 
   it("travel in refresh jobs", async () => {

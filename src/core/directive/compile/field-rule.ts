@@ -6,7 +6,7 @@ import type { Key, KeyInput, KeySpace, Subject } from "../../keys/key.js";
 import { type Path, readPath } from "../../keys/path.js";
 import { type BoundTemplate, bindTemplate, type TagTemplate, writeTags } from "../../keys/tag-template.js";
 import type { Identity } from "../../loader/identity.js";
-import type { FieldRule, KeyFields, KeyPath, QueryExtent } from "../../schema-rules.js";
+import type { FieldRule, KeyFields, KeyPath } from "../../schema-rules.js";
 import { NO_TAGS, type RequestTags, ResultTags, TagsBeforeLoad } from "../../tier/request/request.js";
 import type { InvalidationNames } from "../../tier/shared/unconfirmed-invalidations.js";
 import { isOnlyKey, keyPartOf, keyPathsOf } from "./key-set.js";
@@ -16,7 +16,7 @@ export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | u
   const { coordinate } = rule;
   try {
     if (rule.reference?.keys !== undefined) keyRootsOf(rule, rule.reference.keys, roots);
-    const parts = writeParts(rule, rule.keyPaths, roots) + queryParts(rule, roots);
+    const parts = writeParts(rule, rule.keyPaths, roots);
     return keys.entry({ kind: "field", coordinate, identity, parts }, rule.variant);
   } catch (cause) {
     throw keyMistake(coordinate, cause);
@@ -30,8 +30,6 @@ export interface FieldRoots {
   readonly context: unknown;
   /** Undefined outside of an execution; `$selection` cannot be read then. */
   readonly info: GraphQLResolveInfo | undefined;
-  /** How much of the query is in the key besides what is declared. Undefined: nothing. */
-  readonly extent?: QueryExtent | undefined;
 }
 
 function orKeyMistake<Result>({ coordinate }: FieldRule, make: () => Result): Result {
@@ -60,19 +58,17 @@ function groupTagsOf(
   identity: Identity | undefined,
   keys: KeySpace,
 ): readonly Subject[] {
-  const hasSelection = rule.declaresSelection || (roots.extent ?? "none") !== "none";
   const entityKeys = rule.reference?.keys;
   const hasMoreFields = entityKeys?.every((fields) => !isOnlyKey(fields, roots.source as object)) === true;
-  if (!hasSelection && !hasMoreFields) return [];
+  if (!rule.declaresSelection && !hasMoreFields) return [];
   return orKeyMistake(rule, () => groupsOf(rule, roots, identity).map((group) => keys.groupTag(group)));
 }
 
 /**
- * Returns what an invalidation of one field call concerns: its key without the selection, and the tag of its entries
- * by selection if it can have some. Such entries can exist although this process has seen no resolver look ahead:
- * others may have. If the selection is a declared part of the key, there is no entry of the key without it, but it
- * leads to the releases that make their keys in another way. References concern the same for each `@key` that the
- * representation has the fields of. Throws what `keyOf` throws.
+ * Returns what an invalidation of one field call concerns: its key without the selection, and the tag of the entries that
+ * have more in their key. If the selection is a part of it, there is no entry of the key without it, but it leads to the
+ * releases that make their keys in another way. References concern the same for each `@key` that the representation has
+ * the fields of. Throws what `keyOf` throws.
  */
 export function invalidationNamesOf(
   rule: FieldRule,
@@ -82,9 +78,10 @@ export function invalidationNamesOf(
 ): InvalidationNames {
   return orKeyMistake(rule, () => {
     const groups = groupsOf(rule, roots, identity);
+    const hasGroups = rule.declaresSelection || rule.reference?.keys !== undefined;
     return {
       keys: groups.map((group) => keys.entry(group, rule.variant)),
-      tags: rule.canKeySelection ? groups.map((group) => keys.groupTag(group)) : [],
+      tags: hasGroups ? groups.map((group) => keys.groupTag(group)) : [],
     };
   });
 }
@@ -156,22 +153,12 @@ function writeParts(rule: FieldRule, paths: readonly KeyPath[], roots: FieldRoot
   return parts;
 }
 
-/** Returns the parts of a key that are not declared: what loads were seen to read of the query. */
-function queryParts(
-  { declaresSelection, queryUse }: FieldRule,
-  { info, context, extent = "none" }: FieldRoots,
-): string {
-  if (info === undefined || extent === "none") return "";
-  const selection = declaresSelection ? "" : `$selection:${queryUse.selectionText(info, context)},`;
-  return extent === "selection" ? selection : `${selection}$operation:${queryUse.operationText(info)},`;
-}
-
 function partOf(rule: FieldRule, path: KeyPath, roots: FieldRoots): string {
   let part: string | undefined;
   if (path.root === "args") {
     part = path.steps.length === 0 ? path.write(roots.args, 0) : writeOptional(path, roots.args);
   } else if (path.root === "selection") {
-    part = roots.info === undefined ? undefined : rule.queryUse.selectionText(roots.info, roots.context);
+    part = roots.info === undefined ? undefined : rule.queryUse.selectionText(roots.info);
   } else if (path.isOptional) {
     part = writeOptional(path, roots.source ?? undefined);
     // Who names an entry has to say which.

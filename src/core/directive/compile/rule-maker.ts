@@ -44,7 +44,7 @@ export class RuleMaker {
     const coordinate = `${parent.name}.${field.name}`;
     const place = this.#findings.cachedAt(isReference ? parent.name : coordinate);
     const refuse = (text: string, code?: "CACHED_SCOPE_MISSING"): void => this.#findings.refuse(place, text, code);
-    const { defaults, identify, keys, channel, tagMistakes } = parts;
+    const { defaults, identify, keys, tagMistakes } = parts;
     const { settings, policy, versions, mistakes } = compilePolicy({
       declared: [own, returned],
       hinted,
@@ -63,16 +63,17 @@ export class RuleMaker {
     const isRoot = parent === schema.getQueryType();
     const at = { parent, field, isRoot, place };
     const keyPaths = this.templates.keyPaths(at, ...this.#keyOf(parent, field, settings.key));
+    const hasSelection = isCompositeType(getNamedType(field.type));
+    const write = keys.writers.exact;
+    // Resolvers of a stitched schema delegate, and to delegate is to look ahead.
+    if (hasSelection && isStitched(schema) && !keyPaths.some(({ root }) => root === "selection"))
+      keyPaths.push({ text: "$selection", root: "selection", steps: [], write, isOptional: false });
     const declaredTags = settings.tags ?? [];
     const entityTags = isReference ? referenceTagsOf(parent, entityKeys) : this.templates.parentTag(parent, keyPaths);
     const tags = this.templates.tags(at, [...declaredTags, ...entityTags]);
     if (isReference && this.#findings.mistakes.length === before)
       this.templates.checkReference(place, entityKeys, keyPaths);
-    const hasSelection = isCompositeType(getNamedType(field.type));
-    const ofNames = namesOfRule(keyPaths, tags, isReference);
-    const { declaresSelection } = ofNames;
     if (this.#findings.mistakes.length > before) return undefined;
-    const write = keys.writers.exact;
     return {
       coordinate,
       policy,
@@ -88,20 +89,12 @@ export class RuleMaker {
         tagTemplates: tags.map(({ text }) => text),
       }),
       isRoot,
-      ...ofNames,
+      ...namesOfRule(keyPaths, tags, isReference),
       reportEmptyTag: emptyTagReporter(place, declaredTags, tagMistakes),
       entities: entities?.finderOf(field.type, coordinate),
       args: field.args,
-      canKeySelection: hasSelection || declaresSelection,
       queryUse: new LookAhead(
-        {
-          coordinate,
-          hasSelection,
-          declaresSelection,
-          isStitched: isStitched(schema),
-          isReference,
-        },
-        channel,
+        { coordinate, hasSelection, keyTexts: keyPaths.map(({ text }) => text), isReference },
         write,
       ),
       reference: isReference

@@ -1,9 +1,9 @@
 import type { FieldNode, GraphQLResolveInfo } from "graphql";
 import { isPlainObject } from "../../base/built-in.js";
 import { infoWith, mapVariables } from "../../base/graphql-version.js";
-import type { QueryExtent } from "../../schema-rules.js";
 import type { Outline } from "./selection.js";
 
+/** What one load has read of the query. */
 export class QueryReads {
   readonly #read = new Set<QueryPart>();
   #unkeyable: string | undefined;
@@ -13,15 +13,19 @@ export class QueryReads {
     this.#outline = outline;
   }
 
-  get extent(): QueryExtent {
-    const needsRest = this.#read.has("rest") || this.#read.has("definitions") || this.#read.has("allFragments");
-    if (this.#read.has("operation") || (needsRest && !this.#delegates)) return "operation";
-    return needsRest || this.#read.has("selection") || this.#read.has("name") ? "selection" : "none";
+  /** Whether it has read something that follows from the selection of its field, or more. */
+  get hasSelection(): boolean {
+    return this.#read.size > 0;
   }
 
-  /** What the load has read that no key contains, as a path into `info`. */
-  get unkeyable(): string | undefined {
-    return this.#unkeyable ?? (this.#read.has("name") && !this.#delegates ? "info.operation.name" : undefined);
+  /** What the load has read that no key contains. Undefined: nothing. */
+  get beyondSelection(): string | undefined {
+    if (this.#unkeyable !== undefined || this.#delegates) return this.#unkeyable;
+    if (this.#read.has("name")) return "`info.operation.name`";
+    const hasMore = (["operation", "rest", "definitions", "allFragments"] as const).some((part) =>
+      this.#read.has(part),
+    );
+    return hasMore ? "the query beyond the selection of its field (other fields, variables or fragments)" : undefined;
   }
 
   /**
@@ -44,7 +48,7 @@ export class QueryReads {
 
   /** Records that something was read that no key contains. */
   addUnkeyable(path: string): void {
-    this.#unkeyable ??= path;
+    this.#unkeyable ??= `\`${path}\``;
   }
 }
 

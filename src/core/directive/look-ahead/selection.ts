@@ -4,21 +4,23 @@ import {
   type DirectiveNode,
   type FieldNode,
   type FragmentDefinitionNode,
-  type FragmentSpreadNode,
   type GraphQLResolveInfo,
-  type InlineFragmentNode,
-  type OperationDefinitionNode,
   print,
   type SelectionSetNode,
   type ValueNode,
 } from "graphql";
 import { coercedVariables } from "../../base/graphql-version.js";
+import { getOrMake } from "../../base/multimap.js";
 import type { ValueWriter } from "../../keys/canonical.js";
 
-/** Writes what queries select, as part of keys. Outlines are memoized per node, so that a server that caches documents makes each once. */
+/**
+ * Writes what queries select, as part of keys. Each selection set, and each fragment, is written once for an execution, with a
+ * digest in the place of what is below it. What has no fragments is remembered for as long as its document.
+ */
 export class Selections {
-  readonly #ofFields = new WeakMap<object, Outline>();
-  readonly #ofOperations = new WeakMap<OperationDefinitionNode, Outline>();
+  readonly #ofDocuments = new WeakMap<object, Outline>();
+  /** By the fragments of an execution: which definition a name stands for can differ in another one that shares nodes. */
+  readonly #ofExecutions = new WeakMap<object, Map<object, Outline>>();
   readonly #writeVariable: ValueWriter;
   readonly #hasArguments: boolean;
 
@@ -33,35 +35,84 @@ export class Selections {
    * Variables are written by name and value, since a resolver can read them by either.
    */
   textOf(info: QueryInfo): string {
-    return kindOf(info) + textOf(this.outlineOf(info), info, this.#writeVariable);
-  }
-
-  /** Returns what the whole operation asks for, without its name. */
-  operationTextOf(info: QueryInfo): string {
-    const { operation, fragments } = info;
-    let outline = this.#ofOperations.get(operation);
-    if (outline?.fragments.size !== Object.keys(fragments).length || !hasSameFragments(outline, fragments)) {
-      const { name: _name, loc: _loc, ...unnamed } = operation;
-      const used = new Map(Object.entries(fragments).sort(([a], [b]) => byText(a, b)));
-      const text = [unnamed, ...used.values()].map((node) => print(node)).join("\n");
-      const variables = new Set((operation.variableDefinitions ?? []).map(({ variable }) => variable.name.value));
-      outline = { digest: digestOf(text), variables, fragments: used };
-      this.#ofOperations.set(operation, outline);
-    }
-    return textOf(outline, info, this.#writeVariable);
+    const { digest, variables } = this.outlineOf(info);
+    const text = kindOf(info) + digest;
+    if (variables.size === 0) return text;
+    const values = coercedVariables(info.variableValues);
+    const given = Array.from(variables, (name) => (Object.hasOwn(values, name) ? [name, values[name]] : [name]));
+    return text + this.#writeVariable(given, 0);
   }
 
   outlineOf({ fieldNodes, fragments }: QueryInfo): Outline {
     // Without merged fields, the node is the longest-lived object: the array is made per execution.
     const owner = fieldNodes.length === 1 ? (fieldNodes[0] as FieldNode) : fieldNodes;
-    const known = this.#ofFields.get(owner);
-    // A document that was transformed can share nodes with another that has other fragments.
-    if (known !== undefined && hasSameFragments(known, fragments)) return known;
-    const writer = new OutlineWriter(fragments);
-    for (const node of fieldNodes) writer.addFieldNode(node, this.#hasArguments);
-    const outline = { digest: digestOf(writer.text), variables: writer.variables, fragments: writer.used };
-    this.#ofFields.set(owner, outline);
+    return this.#outlineOf(owner, fragments, (draft) => {
+      for (const node of fieldNodes) this.#addFieldNode(draft, node, fragments);
+    });
+  }
+
+  #outlineOf(owner: object, fragments: QueryInfo["fragments"], write: (draft: Draft) => void): Outline {
+    const lasting = this.#ofDocuments.get(owner);
+    if (lasting !== undefined) return lasting;
+    const ofExecution = getOrMake(this.#ofExecutions, fragments, () => new Map<object, Outline>());
+    const known = ofExecution.get(owner);
+    if (known !== undefined) return known;
+    // A document that was not validated can have fragments that contain themselves.
+    ofExecution.set(owner, { digest: String(ofExecution.size), variables: NONE, fragments: NONE });
+    const draft = new Draft();
+    write(draft);
+    const outline = draft.outline();
+    if (outline.fragments.size === 0) this.#ofDocuments.set(owner, outline);
+    else ofExecution.set(owner, outline);
     return outline;
+  }
+
+  /** Writes a node of the field itself. The values of its arguments are in the key as far as that says; here are the places of variables in them. */
+  #addFieldNode(draft: Draft, node: FieldNode, fragments: QueryInfo["fragments"]): void {
+    const { arguments: args = [], directives = [], selectionSet } = node;
+    const places = this.#hasArguments ? args.map(({ name, value }) => `${name.value}:${draft.placesIn(value)}`) : [];
+    const own = directives.filter(({ name }) => !CONDITIONS.includes(name.value));
+    draft.text += `(${places.sort(byText).join()})${draft.directives(own)}`;
+    this.#addSet(draft, selectionSet, fragments);
+    draft.text += " ";
+  }
+
+  #addSet(draft: Draft, set: SelectionSetNode | undefined, fragments: QueryInfo["fragments"]): void {
+    if (set === undefined) return;
+    draft.add(this.#outlineOf(set, fragments, (inner) => this.#writeSet(inner, set, fragments)));
+  }
+
+  #writeSet(draft: Draft, { selections }: SelectionSetNode, fragments: QueryInfo["fragments"]): void {
+    for (const selection of selections) {
+      if (selection.kind === "Field") {
+        const { name, alias, arguments: args, directives, selectionSet } = selection;
+        const label = alias === undefined ? name.value : `${alias.value}:${name.value}`;
+        draft.text += label + draft.arguments(args) + draft.directives(directives);
+        this.#addSet(draft, selectionSet, fragments);
+      } else if (selection.kind === "InlineFragment") {
+        draft.text += `... on ${selection.typeCondition?.name.value ?? ""}${draft.directives(selection.directives)}`;
+        this.#addSet(draft, selection.selectionSet, fragments);
+      } else {
+        // Those of a fragment, which graphql 17 parses as an experiment.
+        const { arguments: args } = selection as object as { readonly arguments?: readonly ArgumentNode[] };
+        const name = selection.name.value;
+        draft.fragments.add(name);
+        draft.text += `...${draft.arguments(args)}${draft.directives(selection.directives)}`;
+        const definition = fragments[name];
+        if (definition !== undefined)
+          draft.add(
+            this.#outlineOf(definition, fragments, (inner) => this.#writeFragment(inner, definition, fragments)),
+          );
+      }
+      draft.text += " ";
+    }
+  }
+
+  #writeFragment(draft: Draft, definition: FragmentDefinitionNode, fragments: QueryInfo["fragments"]): void {
+    const { typeCondition, directives, variableDefinitions = [], selectionSet } = definition;
+    draft.text += ` on ${typeCondition.name.value}${draft.directives(directives)}`;
+    draft.text += variableDefinitions.map((node) => print(node)).join();
+    this.#addSet(draft, selectionSet, fragments);
   }
 }
 
@@ -71,127 +122,63 @@ export type QueryInfo = Pick<GraphQLResolveInfo, "fieldNodes" | "fragments" | "o
 /** A part of a query document, as far as it does not depend on the values of variables. */
 export interface Outline {
   readonly digest: string;
-  /** The variables in it, in the order of their first use. */
+  /** The variables in it. */
   readonly variables: ReadonlySet<string>;
-  readonly fragments: ReadonlyMap<string, FragmentDefinitionNode | undefined>;
+  /** The names of the fragments in it. */
+  readonly fragments: ReadonlySet<string>;
 }
 
+const NONE: ReadonlySet<string> = new Set();
+
 const byText = (one: string, other: string): number => (one < other ? -1 : 1);
-
-const digestOf = (text: string): string => hash("sha256", text, "base64url");
-
-const hasSameFragments = (outline: Outline, fragments: QueryInfo["fragments"]): boolean =>
-  [...outline.fragments].every(([name, definition]) => fragments[name] === definition);
 
 /** Not part of outlines, which operations of one document share. A worker has no operation. */
 const kindOf = ({ operation }: QueryInfo): string =>
   operation === undefined || operation.operation === "query" ? "" : operation.operation;
 
-function textOf({ digest, variables }: Outline, { variableValues }: QueryInfo, write: ValueWriter): string {
-  if (variables.size === 0) return digest;
-  const values = coercedVariables(variableValues);
-  const given = Array.from(variables, (name) => (Object.hasOwn(values, name) ? [name, values[name]] : [name]));
-  return digest + write(given, 0);
-}
-
 /** Directives that decide whether a field is resolved at all: for a resolver that runs, they say nothing. */
 export const CONDITIONS: readonly string[] = ["skip", "include"];
 
-/**
- * Writes an outline. A named fragment is written where it is first spread, as an inline fragment would be. Where it
- * is spread again, its number follows. Numbers count all fragments in the order in which they begin in the text,
- * inline ones included. The text is therefore no longer than the document, and stands for one selection only,
- * although fragments that spread others repeatedly can stand for exponentially many fields.
- */
-class OutlineWriter {
-  readonly variables = new Set<string>();
-  readonly used = new Map<string, FragmentDefinitionNode | undefined>();
-  /** Grows by concatenation: joining the parts of each level would copy the innermost ones once per level. */
+/** An outline that is being written. */
+class Draft {
   text = "";
-  readonly #fragments: QueryInfo["fragments"];
-  readonly #numbers = new Map<string, number>();
-  #fragmentCount = 0;
+  readonly variables = new Set<string>();
+  readonly fragments = new Set<string>();
 
-  constructor(fragments: QueryInfo["fragments"]) {
-    this.#fragments = fragments;
+  outline(): Outline {
+    const { text, variables, fragments } = this;
+    return { digest: hash("sha256", text, "base64url"), variables, fragments };
   }
 
-  /** Writes a node of the field itself. The values of its arguments are in the key as far as that says; here are the places of variables in them. */
-  addFieldNode({ arguments: args = [], directives = [], selectionSet }: FieldNode, hasArguments: boolean): void {
-    const places = hasArguments ? args.map(({ name, value }) => `${name.value}:${this.#placesIn(value)}`) : [];
-    const own = directives.filter(({ name }) => !CONDITIONS.includes(name.value));
-    this.text += `(${places.sort(byText).join()})${this.#directives(own)}`;
-    this.#addSelectionSet(selectionSet);
-    this.text += " ";
+  add({ digest, variables, fragments }: Outline): void {
+    this.text += `{${digest}}`;
+    for (const name of variables) this.variables.add(name);
+    for (const name of fragments) this.fragments.add(name);
   }
 
-  #addSelectionSet(set: SelectionSetNode | undefined): void {
-    if (set === undefined) return;
-    this.text += "{";
-    for (const selection of set.selections) {
-      if (selection.kind === "Field") {
-        const { name, alias, arguments: args, directives, selectionSet } = selection;
-        const label = alias === undefined ? name.value : `${alias.value}:${name.value}`;
-        this.text += label + this.#arguments(args) + this.#directives(directives);
-        this.#addSelectionSet(selectionSet);
-      } else if (selection.kind === "InlineFragment") {
-        this.#addFragment(selection, this.#directives(selection.directives));
-      } else {
-        this.#addSpread(selection);
-      }
-      this.text += " ";
-    }
-    this.text += "}";
-  }
-
-  #addSpread(spread: FragmentSpreadNode): void {
-    const name = spread.name.value;
-    // Those of a fragment, which graphql 17 parses as an experiment.
-    const { arguments: args } = spread as object as { readonly arguments?: readonly ArgumentNode[] };
-    const given = this.#arguments(args) + this.#directives(spread.directives);
-    const definition = this.#fragments[name];
-    const number = this.#numbers.get(name);
-    this.used.set(name, definition);
-    if (definition === undefined || number !== undefined) {
-      this.text += `...${number ?? ""}${given}`;
-      return;
-    }
-    // Before its selections, since a document that was not validated can have cycles.
-    this.#numbers.set(name, this.#fragmentCount);
-    const { directives, variableDefinitions = [] } = definition;
-    const own = this.#directives(directives) + variableDefinitions.map((node) => print(node)).join();
-    this.#addFragment(definition, own === "" ? given : `${given}:${own}`);
-  }
-
-  #addFragment({ typeCondition, selectionSet }: InlineFragmentNode | FragmentDefinitionNode, details: string): void {
-    this.#fragmentCount++;
-    this.text += `... on ${typeCondition?.name.value ?? ""}${details}`;
-    this.#addSelectionSet(selectionSet);
-  }
-
-  #directives(directives: readonly DirectiveNode[] = []): string {
-    return directives.map(({ name, arguments: args }) => `@${name.value}${this.#arguments(args)}`).join("");
+  directives(directives: readonly DirectiveNode[] = []): string {
+    return directives.map(({ name, arguments: args }) => `@${name.value}${this.arguments(args)}`).join("");
   }
 
   /** The order of arguments does not matter, since the schema fixes them. */
-  #arguments(args: readonly ArgumentNode[] = []): string {
+  arguments(args: readonly ArgumentNode[] = []): string {
     if (args.length === 0) return "";
-    for (const { value } of args) this.#placesIn(value);
+    for (const { value } of args) this.placesIn(value);
     return `(${args
       .map((arg) => print(arg))
       .sort(byText)
       .join()})`;
   }
 
-  #placesIn(value: ValueNode): string {
+  placesIn(value: ValueNode): string {
     switch (value.kind) {
       case "Variable":
         this.variables.add(value.name.value);
         return `$${value.name.value}`;
       case "ListValue":
-        return `[${value.values.map((member) => this.#placesIn(member)).join()}]`;
+        return `[${value.values.map((member) => this.placesIn(member)).join()}]`;
       case "ObjectValue":
-        return `{${value.fields.map((field) => `${field.name.value}:${this.#placesIn(field.value)}`).join()}}`;
+        return `{${value.fields.map((field) => `${field.name.value}:${this.placesIn(field.value)}`).join()}}`;
       default:
         return "";
     }

@@ -8,7 +8,7 @@ import { reportNear } from "../../loader/near-report.js";
 import type { Observer } from "../../loader/request-states.js";
 import type { CacheParts, RequestFactory } from "../../parts.js";
 import type { Policy } from "../../policy/policy.js";
-import type { FieldRule, ObservedLoad, QueryExtent } from "../../schema-rules.js";
+import type { FieldRule, ObservedLoad } from "../../schema-rules.js";
 import type { ResponseHint } from "../../store/body.js";
 import type { BypassReason } from "../../telemetry/events.js";
 import type { NearKey } from "../../tier/near/near-cache.js";
@@ -111,7 +111,6 @@ class CachedField {
     const names = { key, tags: knownTagsOf(rule, roots, undefined, parts.keys), near: undefined };
     const call = new FieldCall(this, names, source, args, context, info, undefined, false, undefined);
     call.isDetached = true;
-    call.extent = "none";
     return call;
   }
 
@@ -167,8 +166,6 @@ class FieldCall implements FieldRequest {
   readonly policy: Policy;
   tags: RequestTags;
   readonly isForced: boolean;
-  /** How much of the query is in the key besides what is declared. */
-  extent: QueryExtent;
   /** See `contextPartsOf`. */
   readonly contextParts: readonly string[];
   readonly mayExist: (() => Promise<boolean>) | undefined;
@@ -206,7 +203,6 @@ class FieldCall implements FieldRequest {
     this.policy = rule.policy;
     this.tags = field.hasResultTags ? requestTagsOf(rule, tags, this, parts.keys) : tags;
     this.isForced = isForced;
-    this.extent = rule.queryUse.extent;
     this.contextParts = rule.contextPaths.length === 0 ? NO_PARTS : contextPartsOf(rule, context, parts.keys);
     this.validator = field.validator;
     this.call = rule.reference === undefined ? info : { ...info, returnType: rule.reference.type };
@@ -215,7 +211,7 @@ class FieldCall implements FieldRequest {
   }
 
   get input(): (() => unknown) | undefined {
-    return this.field.isPortable && this.extent === "none" ? inputOf : undefined;
+    return this.field.isPortable ? inputOf : undefined;
   }
 
   get onHint(): ((hint: ResponseHint) => void) | undefined {
@@ -231,7 +227,7 @@ class FieldCall implements FieldRequest {
     // Observed last: a copy of an observed `info` would read from it.
     const own = withResultControl(withLoadSignal(this.recorded.info, waiters), result);
     const { rule, parts, keyProperties, resolver, hasResultTags, isPrivate } = this.field;
-    this.observed = rule.queryUse.observe(own, this.extent);
+    this.observed = rule.queryUse.observe(own);
     if (hasResultTags) this.tags = tagsBeforeLoad(rule, this.tags, this, parts.keys);
     const { source, args, context } = this;
     const { info } = this.observed;
@@ -264,10 +260,6 @@ class FieldCall implements FieldRequest {
   excess(): Excess | undefined {
     const { rule } = this.field;
     return this.observed?.excess() ?? hintExcess(rule, this.recorded?.hint());
-  }
-
-  reread(): unknown {
-    return this.field.read(this.source, this.args, this.context, this.info, this.identity, this.isForced);
   }
 }
 

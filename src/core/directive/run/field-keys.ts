@@ -30,8 +30,8 @@ export class FieldKeys {
   }
 
   of(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo, identity: Identity | undefined): NearKey {
-    const { queryUse, coordinate, knownTags } = this.#rule;
-    const roots = { source, args, context, info, extent: queryUse.extent };
+    const { coordinate, knownTags } = this.#rule;
+    const roots = { source, args, context, info };
     const text = this.#textOf(roots, identity);
     const known = text === undefined ? undefined : this.#known.get(text);
     if (known !== undefined) return known;
@@ -57,12 +57,10 @@ export class FieldKeys {
       if (text === undefined || part === undefined) return undefined;
       text += part;
     }
-    const { info, context, extent = "none" } = roots;
     const { queryUse, declaresSelection } = this.#rule;
-    if (text === undefined || (extent === "none" && !declaresSelection)) return text;
-    const selection = memoText(queryUse.selectionText(info, context));
-    const operation = extent === "operation" ? memoText(queryUse.operationText(info)) : "";
-    return selection === undefined || operation === undefined ? undefined : `${text}${extent} ${selection}${operation}`;
+    if (text === undefined || !declaresSelection) return text;
+    const selection = memoText(queryUse.selectionText(roots.info));
+    return selection === undefined ? undefined : text + selection;
   }
 }
 

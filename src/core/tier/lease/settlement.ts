@@ -63,7 +63,7 @@ export class Settlement {
       if (isRefresh || !loads.callerErrors.isUnshared(request.key)) return ABANDONED;
       return { outcome: "uncacheable", holdMs: this.holdMsOf(loadMs), body: UNSERIALIZABLE_MARK };
     }
-    if (refusal === "outgrown-key" || modes.isOff(request.key.coordinate)) return ABANDONED;
+    if (modes.isOff(request.key.coordinate)) return ABANDONED;
     if (loaded.kind === "failed") {
       if (refusal !== undefined) return this.#unkept(inFlight, loadMs);
       if (isRefusal(loaded.error)) return ABANDONED;

@@ -42,7 +42,7 @@ export class Responder {
       if (!belongsToFirst()) throw error;
     });
     const { origin } = first;
-    if (belongsToFirst()) return this.#respondAlone(request, origin as Loaded);
+    if (belongsToFirst()) return this.bypass(request, "UNCACHEABLE", false);
     if (first.hint !== undefined) request.onHint?.(first.hint);
     const isPrimitive = (typeof value !== "object" || value === null) && typeof value !== "function";
     if (isPrimitive && result !== undefined) return value;
@@ -111,7 +111,7 @@ export class Responder {
    * for example.
    */
   respondLoaded(request: ReadRequest, loaded: Loaded, outcome: "loaded" | "coalesced"): unknown {
-    if (outcome === "coalesced" && isUnshareable(loaded)) return this.#respondAlone(request, loaded);
+    if (outcome === "coalesced" && isUnshareable(loaded)) return this.bypass(request, "UNCACHEABLE", false);
     if (loaded.kind === "failed") {
       request.ending?.endWith(loaded);
       return this.respondFailed(request, loaded.error, outcome);
@@ -121,14 +121,6 @@ export class Responder {
     const freshForMs = freshMsOf(request.policy, loaded) - loaded.loadMs;
     this.reportServed(request, outcome, freshForMs, loaded.loadMs, loaded);
     return value;
-  }
-
-  /** Returns a value for a request that cannot have the result of `loaded`, which it has waited for. */
-  #respondAlone(request: ReadRequest, { refusal }: Loaded): unknown {
-    if (refusal !== "outgrown-key" || request.reread === undefined) return this.bypass(request, "UNCACHEABLE", false);
-    // The other read reports its own outcome, also if the caller leaves meanwhile.
-    if (request.caller !== undefined) request.caller.isReported = true;
-    return request.reread();
   }
 
   /** Rejects with an error of the source, unchanged. */

@@ -44,16 +44,13 @@ export type Refusal = "unserializable" | "too-large" | "invalid" | Excess["kind"
 
 /**
  * A load has read more than its key contains, so its result belongs to its own reader alone.
- * `outgrown-key`: later requests have a key that contains it. `unkeyable`: none has.
  */
-export type Excess =
-  | { readonly kind: "outgrown-key" }
-  | {
-      readonly kind: "unkeyable";
-      /** Whether it is PRIVATE although its policy is PUBLIC, so that what contains it is PRIVATE as well. */
-      readonly isNarrowed?: boolean;
-      readonly error: CachedError;
-    };
+export interface Excess {
+  readonly kind: "unkeyable";
+  /** Whether it is PRIVATE although its policy is PUBLIC, so that what contains it is PRIVATE as well. */
+  readonly isNarrowed?: boolean;
+  readonly error: CachedError;
+}
 
 /** The result of a load. */
 export type Loaded =
@@ -74,13 +71,10 @@ export type Loaded =
     };
 
 /**
- * Whether a result belongs to the reader that loaded it, and to no other. Others do not load under
- * the same key again: they read under a wider key, or load for themselves.
+ * Whether a result belongs to the reader that loaded it, and to no other. Others load for themselves.
  */
 export const isUnshareable = (loaded: Loaded): boolean =>
-  loaded.refusal === "outgrown-key" ||
-  loaded.refusal === "unkeyable" ||
-  (loaded.kind === "loaded" && loaded.content === undefined);
+  loaded.refusal === "unkeyable" || (loaded.kind === "loaded" && loaded.content === undefined);
 
 /** Returns how long a loaded value is fresh, before jitter. 0: it is not stored. */
 export function freshMsOf(policy: Policy, { value, settings, hint }: LoadedValue): number {

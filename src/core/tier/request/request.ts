@@ -146,8 +146,6 @@ export interface ReadRequest {
   changed?(): CachedError | undefined;
   /** Returns in what way the load that this request ran depends on more than the key. Undefined: it never does. */
   readonly excess?: (() => Excess | undefined) | undefined;
-  /** Reads again under the key that later requests have, once the key has been outgrown. */
-  readonly reread?: (() => unknown) | undefined;
   /** Whether the caller wants a value that is loaded now, no matter what is stored. */
   readonly isForced?: boolean | undefined;
   /** Returns plain data from which another process can make the same request. Undefined if none can. */
