@@ -4,7 +4,7 @@ import type { Nesting } from "../tier/read/hit.js";
 import type { Reads } from "../tier/read/reads.js";
 import { type EnclosingLoad, isAbandonment } from "../tier/request/waiters.js";
 import type { InvalidationCount } from "../tier/shared/unconfirmed-invalidations.js";
-import { isArrayLike } from "./batch-source.js";
+import { isArrayLike } from "./batch-call.js";
 import type { ContextRequests, LoaderBypassReason } from "./context-requests.js";
 import type { IdKey } from "./loader-keys.js";
 import type { CachedLoader } from "./loader-options.js";

@@ -1,4 +1,4 @@
-import type DataLoader from "dataloader";
+import DataLoader from "dataloader";
 import type { CachedError } from "../base/errors.js";
 import type { KeySpace, Variant } from "../keys/key.js";
 import type { KnownTags } from "../keys/known-tags.js";
@@ -8,10 +8,12 @@ import type { Logger } from "../telemetry/log-listener.js";
 import type { Invalidation } from "../tier/invalidation/invalidate.js";
 import type { Reads } from "../tier/read/reads.js";
 import { type ReadRequest, type RequestTags, ResultTags } from "../tier/request/request.js";
+import type { EnclosingLoad } from "../tier/request/waiters.js";
 import type { Variants } from "../tier/shared/variants.js";
-import { createBatchSource, type IdLoad } from "./batch-source.js";
+import { PER_TURN } from "../tier/tick/long-tick.js";
+import { batchCall, type CachedLoad, isArrayLike } from "./batch-call.js";
 import type { ContextWatch } from "./context-watch.js";
-import type { ExistenceParts } from "./existence.js";
+import { type ExistenceParts, givenIds } from "./existence.js";
 import { contextChanged, type Identity, identityMistake, identityOf } from "./identity.js";
 import type { IdKey, LoaderKeys } from "./loader-keys.js";
 import type { CachedLoader, LoaderOptions } from "./loader-options.js";
@@ -29,6 +31,8 @@ export class ContextRequests<Id, Value, Context> {
   /** See `SourceBatch`. */
   readonly maxSize: number | undefined;
   readonly #context: Context;
+  /** The `this` of the batch function. */
+  readonly #loader: CachedLoader<Id, Value>;
   readonly #identity: Identity | undefined;
   readonly #variant: Variant;
   readonly #resultTags: RequestTags["subjectsOf"];
@@ -52,14 +56,34 @@ export class ContextRequests<Id, Value, Context> {
     this.#identity = identity;
     this.#variant = definition.variantOf();
     this.#resultTags = options.type === undefined ? undefined : this.#resultTagsOf(options.type);
-    this.#source = createBatchSource({
-      options,
-      context,
-      loader,
-      longTick: parts.longTick,
-      isProduction: parts.isProduction,
-      signals: () => parts.signals.of(options.name, context),
-      together: (loads, work) => parts.tier.loads.together(loads, work),
+    const { maxBatchSize } = options;
+    this.#loader = loader;
+    this.#source = new DataLoader((loads) => this.#callBatch(loads), {
+      cache: false,
+      batchScheduleFn: (dispatch) => parts.longTick.afterTick(dispatch),
+      ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
+    });
+  }
+
+  /** All ids of a tick are one call. */
+  #callBatch(loads: readonly IdLoad<Id>[]): PromiseLike<ArrayLike<Value | Error>> {
+    const { options, parts } = this.definition;
+    const ids = loads.map(({ id }) => id);
+    const given = givenIds(ids, !parts.isProduction);
+    const call = batchCall(
+      this.coordinate,
+      loads.map(({ cached }) => cached),
+      () => parts.signals.of(this.coordinate, this.#context),
+    );
+    const enclosing = loads.flatMap((load) => load.enclosing ?? []);
+    const results = parts.tier.loads.together(enclosing, () =>
+      options.batch.call(this.#loader as never, given, this.#context, call),
+    );
+    if (typeof (results as { then?: unknown } | undefined)?.then !== "function") return results;
+    return results.then((values) => {
+      if (!isArrayLike(values) || values.length !== ids.length) return values;
+      // Each of many results is encoded, stored and answers callers.
+      return values.length <= PER_TURN ? values : (parts.longTick.inTurns(Array.from(values)) as (Value | Error)[]);
     });
   }
 
@@ -181,6 +205,14 @@ export class ContextRequests<Id, Value, Context> {
   primed(names: IdKey | undefined): void {
     this.#observer?.collector?.addPrimed(names, this.policy);
   }
+}
+
+interface IdLoad<Id> {
+  readonly id: Id;
+  readonly cached: CachedLoad | undefined;
+  readonly enclosing: EnclosingLoad | undefined;
+  /** For DataLoader's message about a batch function that returns too few values. */
+  toString(): string;
 }
 
 export interface LoaderParts extends ExistenceParts {

@@ -3,7 +3,7 @@ import { CachedError, checkOptionsObject } from "../base/errors.js";
 import { getOrMake } from "../base/multimap.js";
 import type { Variant } from "../keys/key.js";
 import { compilePolicy, type Policy, secondsDoubts } from "../policy/policy.js";
-import { batchCall } from "./batch-source.js";
+import { batchCall } from "./batch-call.js";
 import { ContextLoader } from "./context-loader.js";
 import { ContextRequests, type LoaderDefinition, type LoaderParts } from "./context-requests.js";
 import { batchExistence, givenIds } from "./existence.js";
@@ -192,7 +192,7 @@ function uncachedLoader<Id, Value, Context>(
   const isPrivate = policy.scope === "PRIVATE";
   // Nothing tells a PRIVATE value of an unknown caller from that of the next one.
   const cache = isPrivate && caller === undefined ? false : (options.cache ?? true);
-  const signals = { signals: () => parts.signals.of(name, context) };
+  const signals = () => parts.signals.of(name, context);
   const plain = new DataLoader<Id, Value, unknown>(
     (ids) => {
       const call = batchCall(name, new Array<undefined>(ids.length).fill(undefined), signals);

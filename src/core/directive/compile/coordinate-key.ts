@@ -37,7 +37,7 @@ export interface ResolvedTarget {
  * caches the field, and `CACHED_KEY_UNUSABLE` if the identity or an argument is missing or has the wrong type, or if
  * there is an identity for a PUBLIC field.
  */
-export function resolveTarget(parts: CacheParts, target: CoordinateTarget): ResolvedTarget {
+function resolveTarget(parts: CacheParts, target: CoordinateTarget): ResolvedTarget {
   const { coordinate } = target;
   const { fields } = parts.rules;
   const rule = fields.get(coordinate);

@@ -17,7 +17,7 @@ import { resolveIdFields } from "../entities/id-fields.js";
 import { existenceChecks, type FieldExistence } from "../existence/field-existence.js";
 import { CacheControlHints, type CacheControlOptions, resolveCacheControl } from "../hints/cache-control.js";
 import { reportUnmatchedTags } from "../invalidation/unmatched-tags.js";
-import { cachedResolver, type FieldFunctions, requestFactoryOf } from "../run/cached-field.js";
+import { cachedResolver, requestFactoryOf } from "../run/cached-field.js";
 import { asField, cachedReference, collectingResolver, invalidatingResolver } from "../run/cached-resolver.js";
 import { type PoliciesOption, resolvePolicies } from "./apply-options.js";
 import type { AnyField } from "./field-rule.js";
@@ -118,9 +118,6 @@ export function applyCached(
     markWrapped(outer, { inner, cache: parts, options: appliedWith });
     return outer;
   };
-  const functionsOf = (coordinate: string): FieldFunctions => ({
-    existence: existence.get(coordinate),
-  });
   const addFactory = (rule: FieldRule, parentType: KeyedType, { name: fieldName, type }: AnyField, inner: Resolver) => {
     const info = { fieldName, parentType, returnType: type, schema, ...NO_QUERY };
     const factory = requestFactoryOf(rule, inner, info, parts);
@@ -149,7 +146,7 @@ export function applyCached(
     if (rule === undefined)
       return marked(invalidatingResolver(invalidation as InvalidationRule, resolve, parts), resolve);
     addFactory(rule, type, field, resolve);
-    return marked(cachedResolver(rule, resolve, parts, functionsOf(coordinate)), resolve);
+    return marked(cachedResolver(rule, resolve, parts, existence.get(coordinate)), resolve);
   };
   const wrapReference = (resolve: ReferenceResolver, type: KeyedType): ReferenceResolver => {
     const coordinate = `${type.name}.${REFERENCE}`;
@@ -162,7 +159,7 @@ export function applyCached(
     }
     const inner = asField(resolve);
     addFactory(rule, type, referenceField(type), inner);
-    return marked(cachedReference(rule, resolve, parts, functionsOf(coordinate)), inner);
+    return marked(cachedReference(rule, resolve, parts, existence.get(coordinate)), inner);
   };
   const applied = withResolvers(schema, wrapField, wrapReference);
   parts.resolvers.addApplied(applied);

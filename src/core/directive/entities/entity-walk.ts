@@ -232,7 +232,7 @@ const tagsOfEntities = (ids: ReadonlyMap<string, ReadonlySet<string>>): string[]
   [...ids].flatMap(([typeName, some]) => [...some].map((id) => entityTag(typeName, id)));
 
 /** Returns the tags of a value with these entities, by type. Beyond the limit, the types with the most entities have one tag each. */
-export function tagsOfValue(ids: ReadonlyMap<string, ReadonlySet<string>>): string[] {
+function tagsOfValue(ids: ReadonlyMap<string, ReadonlySet<string>>): string[] {
   let count = [...ids.values()].reduce((sum, { size }) => sum + size, 0);
   const kept = new Map(ids);
   const tags: string[] = [];

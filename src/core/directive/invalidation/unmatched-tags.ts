@@ -24,7 +24,7 @@ export function reportUnmatchedTags(
 }
 
 /** Whether a tag of `invalidated` can invalidate a value with one of `produced`, by the text before their first and after their last path. */
-export function canMatch(invalidated: TagTemplate, produced: TagTemplate): boolean {
+function canMatch(invalidated: TagTemplate, produced: TagTemplate): boolean {
   if (isText(invalidated)) return matchesTag(produced, invalidated.text) || namesTypeOf(produced, invalidated.text);
   if (isText(produced)) return matchesTag(invalidated, produced.text);
   const [first, second] = [endsOf(invalidated), endsOf(produced)];

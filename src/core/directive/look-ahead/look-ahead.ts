@@ -47,7 +47,7 @@ export class LookAhead implements QueryUse {
   }
 }
 
-export interface LookAheadField {
+interface LookAheadField {
   readonly coordinate: string;
   readonly hasSelection: boolean;
   /** The paths of its key. */

@@ -137,7 +137,7 @@ const kindOf = ({ operation }: QueryInfo): string =>
   operation === undefined || operation.operation === "query" ? "" : operation.operation;
 
 /** Directives that decide whether a field is resolved at all: for a resolver that runs, they say nothing. */
-export const CONDITIONS: readonly string[] = ["skip", "include"];
+const CONDITIONS: readonly string[] = ["skip", "include"];
 
 /** An outline that is being written. */
 class Draft {

@@ -39,7 +39,7 @@ import { ResultValidator } from "./result-validator.js";
 class CachedField {
   readonly rule: FieldRule;
   readonly parts: CacheParts;
-  readonly functions: FieldFunctions | undefined;
+  readonly existence: ExistenceCheck | undefined;
   readonly isPrivate: boolean;
   readonly isPortable: boolean;
   readonly validator: ResultValidator;
@@ -48,11 +48,11 @@ class CachedField {
   readonly #names: FieldKeys;
   readonly hasResultTags: boolean;
 
-  constructor(rule: FieldRule, resolver: Resolver, parts: CacheParts, functions: FieldFunctions | undefined) {
+  constructor(rule: FieldRule, resolver: Resolver, parts: CacheParts, existence: ExistenceCheck | undefined) {
     this.rule = rule;
     this.resolver = resolver;
     this.parts = parts;
-    this.functions = functions;
+    this.existence = existence;
     this.validator = new ResultValidator(parts.resolvers);
     this.isPrivate = rule.policy.scope === "PRIVATE";
     this.isPortable = canRunElsewhere(rule);
@@ -73,15 +73,15 @@ class CachedField {
       return this.#bypass(source, args, context, info, "NO_IDENTITY", mistake);
     }
     try {
-      return this.read(source, args, context, info, identity, override === "REFRESH");
+      return this.#read(source, args, context, info, identity, override === "REFRESH");
     } catch (error) {
       const mistake = error instanceof CachedError ? error : keyMistake(this.rule.coordinate, error);
       return this.#bypass(source, args, context, info, "KEY_UNUSABLE", mistake);
     }
   }
 
-  /** Reads under the key that requests have now. `isForced`: the value is loaded now, whatever is stored. Throws if there is no usable key. */
-  read(
+  /** `isForced`: the value is loaded now, whatever is stored. Throws if there is no usable key. */
+  #read(
     source: unknown,
     args: Args,
     context: unknown,
@@ -135,19 +135,13 @@ class CachedField {
 export type Args = Record<string, unknown>;
 export type Resolver = GraphQLFieldResolver<unknown, unknown, Args>;
 
-/** What the options of `applyCached` say about one field. */
-export interface FieldFunctions {
-  /** Checks on a miss whether there is anything to load. */
-  readonly existence: ExistenceCheck | undefined;
-}
-
 export function cachedResolver(
   rule: FieldRule,
   resolve: Resolver,
   parts: CacheParts,
-  functions?: FieldFunctions,
+  existence?: ExistenceCheck,
 ): Resolver {
-  const field = new CachedField(rule, resolve, parts, functions);
+  const field = new CachedField(rule, resolve, parts, existence);
   return (source, args, context, info) => field.resolve(source, args, context, info);
 }
 
@@ -191,7 +185,7 @@ class FieldCall implements FieldRequest {
     isForced: boolean,
     observer: Observer | undefined,
   ) {
-    const { rule, parts, functions } = field;
+    const { rule, parts, existence } = field;
     this.field = field;
     this.source = source;
     this.args = args;
@@ -206,7 +200,7 @@ class FieldCall implements FieldRequest {
     this.contextParts = rule.contextPaths.length === 0 ? NO_PARTS : contextPartsOf(rule, context, parts.keys);
     this.validator = field.validator;
     this.call = rule.reference === undefined ? info : { ...info, returnType: rule.reference.type };
-    this.mayExist = functions?.existence?.(this);
+    this.mayExist = existence?.(this);
     this.onRead = observer === undefined ? undefined : reportRead;
   }
 

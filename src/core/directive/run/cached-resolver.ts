@@ -8,16 +8,17 @@ import type { EmptyTagReporter, EntityFinder, FieldRule, InvalidationRule, Obsta
 import type { InvalidationVia } from "../../telemetry/events.js";
 import { boundTemplates, type FieldRoots, tagTexts } from "../compile/field-rule.js";
 import { type ReferenceResolver, toExtensible } from "../compile/reference.js";
-import { type Args, cachedResolver, type FieldFunctions, type Resolver } from "./cached-field.js";
+import type { ExistenceCheck } from "../existence/field-existence.js";
+import { type Args, cachedResolver, type Resolver } from "./cached-field.js";
 
 /** Wraps the `__resolveReference` of an entity type, as a field of which the representation is the parent. */
 export function cachedReference(
   rule: FieldRule,
   resolve: ReferenceResolver,
   parts: CacheParts,
-  functions?: FieldFunctions,
+  existence?: ExistenceCheck,
 ): ReferenceResolver {
-  const read = cachedResolver(rule, asField(resolve), parts, functions);
+  const read = cachedResolver(rule, asField(resolve), parts, existence);
   const mayBeFrozen = parts.tier.hasNear || rule.policy.readOnly === true;
   return (representation, context, info) => {
     const entity = read(representation, {}, context, info);

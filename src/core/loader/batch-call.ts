@@ -1,0 +1,53 @@
+import { InertControl, type ResultControl } from "../tier/request/result-control.js";
+import { type CallSignals, Waiters } from "../tier/request/waiters.js";
+import type { BatchCall } from "./loader-options.js";
+
+/** A load through the cache: who waits for it, and the control of its result. */
+export interface CachedLoad {
+  readonly waiters: Waiters;
+  readonly result: ResultControl;
+}
+
+/** Returns what belongs to a call for `loads`, each undefined for a load without the cache. */
+export function batchCall(
+  coordinate: string,
+  loads: readonly (CachedLoad | undefined)[],
+  signals: () => CallSignals | undefined,
+): BatchCall {
+  let signal: AbortSignal | undefined;
+  let results: readonly ResultControl[] | undefined;
+  const requestSignal = (): AbortSignal => signals()?.request[0] ?? new AbortController().signal;
+  return {
+    get results() {
+      results ??= loads.map((load) => load?.result ?? new InertControl(coordinate));
+      return results;
+    },
+    // Asked for by the batch function, so none of the loads has ended yet.
+    get signal() {
+      signal ??= signalOf(loads, requestSignal);
+      return signal;
+    },
+  };
+}
+
+/** Loads without the cache are waited for by their request alone. */
+function signalOf(loads: readonly (CachedLoad | undefined)[], requestSignal: () => AbortSignal): AbortSignal {
+  const cached = loads.filter((load) => load !== undefined);
+  if (cached.length === 0) return requestSignal();
+  const joined = new Waiters();
+  for (const { waiters } of cached) joined.addAll(waiters);
+  if (cached.length === loads.length) return joined.signal;
+  const controller = new AbortController();
+  // No listener before then: it would remain at the signal until the request has ended.
+  joined.onGone(() => {
+    const signal = requestSignal();
+    const abort = (): void => controller.abort(joined.signal.reason);
+    if (signal.aborted) abort();
+    else signal.addEventListener("abort", abort, { once: true });
+  });
+  return controller.signal;
+}
+
+/** What DataLoader accepts: an array, or an object that has as many members as its length says. */
+export const isArrayLike = (value: unknown): value is ArrayLike<unknown> =>
+  typeof value === "object" && value !== null && typeof (value as { length?: unknown }).length === "number";
