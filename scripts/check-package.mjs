@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
-const PEERS = ["ioredis@6", "iovalkey@0", "redis@6", "@apollo/server@5", "@opentelemetry/api@1", "prom-client@15"];
+const PEERS = ["ioredis@6", "iovalkey@0", "redis@6", "@apollo/server@5"];
 
 function run(command, args, cwd, env = process.env) {
   const { status, stdout, stderr } = spawnSync(command, args, { cwd, env, encoding: "utf8" });
@@ -18,17 +18,15 @@ function run(command, args, cwd, env = process.env) {
 }
 
 /** Builds and packs the package, and returns the path of the tarball. */
-export function pack(root) {
+export function pack(root, ...options) {
   const folder = mkdtempSync(join(tmpdir(), "graphql-cached-pack-"));
-  const output = run("npm", ["pack", "--json", "--silent", "--pack-destination", folder], root);
+  const output = run("npm", ["pack", "--json", "--silent", "--pack-destination", folder, ...options], root);
   const [{ filename }] = JSON.parse(output.slice(output.indexOf("[")));
   return join(folder, filename);
 }
 
-/** Runs the linters of packages on the tarball. */
-function lintPackage(tarball) {
-  const { exports } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
-  const withoutTypes = Object.keys(exports).filter((path) => /\.(json|graphql)$/.test(path));
+/** Runs the linters of packages on a tarball. `withoutTypes`: what it exports that is no code. */
+export function lintPackage(tarball, withoutTypes) {
   console.log(run("npx", ["--no-install", "publint", "run", tarball, "--strict"], ROOT));
   console.log(run("npx", ["--no-install", "attw", tarball, "--exclude-entrypoints", ...withoutTypes], ROOT));
 }
@@ -191,6 +189,25 @@ function checkProgram(project, env) {
     throw new Error(`npx graphql-cached check: expected "${expected}", got "${sound}; ${mistaken}"`);
 }
 
+/** Loads entry points in a project by `import` and by `require`, which must be one copy. */
+export function loadEntryPoints(names, project, env) {
+  for (const name of names) {
+    const exported = (expression) =>
+      run(
+        "node",
+        ["-e", `(async () => console.log(Object.keys(${expression}).sort().join(" ")))()`],
+        project,
+        env,
+      ).replace("__esModule ", "");
+    const [imported, required] = [exported(`await import("${name}")`), exported(`require("${name}")`)];
+    if (imported === "" || imported !== required)
+      throw new Error(`${name}: import exports "${imported}", require exports "${required}"`);
+    const isOneCopy = `(async () => console.log(Object.entries(await import("${name}")).every(([key, value]) => require("${name}")[key] === value)))()`;
+    if (run("node", ["-e", isOneCopy], project, env) !== "true")
+      throw new Error(`${name}: import and require load two copies`);
+  }
+}
+
 /**
  * Installs the tarball into an empty project as a user would: with `engine-strict` and a major version
  * of graphql, then, if that is one that all of them accept, with every peer. Loads each entry point by
@@ -204,27 +221,10 @@ export function checkPackage(tarball, env = process.env, graphqlMajor = 16, isCo
   const entryPoints = Object.keys(exports)
     .filter((path) => !path.endsWith(".json") && !path.endsWith(".graphql"))
     .map((path) => path.replace(".", "graphql-cached"));
-  const load = (names) => {
-    for (const name of names) {
-      const exported = (expression) =>
-        run(
-          "node",
-          ["-e", `(async () => console.log(Object.keys(${expression}).sort().join(" ")))()`],
-          project,
-          env,
-        ).replace("__esModule ", "");
-      const [imported, required] = [exported(`await import("${name}")`), exported(`require("${name}")`)];
-      if (imported === "" || imported !== required)
-        throw new Error(`${name}: import exports "${imported}", require exports "${required}"`);
-      const isOneCopy = `(async () => console.log(Object.entries(await import("${name}")).every(([key, value]) => require("${name}")[key] === value)))()`;
-      if (run("node", ["-e", isOneCopy], project, env) !== "true")
-        throw new Error(`${name}: import and require load two copies`);
-    }
-  };
   try {
     writeFileSync(join(project, "package.json"), JSON.stringify({ name: "empty", private: true }));
     run("npm", ["install", "--silent", "--engine-strict", tarball, `graphql@${graphqlMajor}`], project, env);
-    load(entryPoints);
+    loadEntryPoints(entryPoints, project, env);
     for (const [name, text] of Object.entries(PROGRAMS)) {
       writeFileSync(join(project, name), text);
       const [printed, expected] = [run("node", [name], project, env), `${graphqlMajor} loaded 4 hit 4 loaded 5`];
@@ -247,7 +247,11 @@ export function checkPackage(tarball, env = process.env, graphqlMajor = 16, isCo
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const tarball = pack(ROOT);
-  lintPackage(tarball);
+  const { exports } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
+  lintPackage(
+    tarball,
+    Object.keys(exports).filter((path) => /\.(json|graphql)$/.test(path)),
+  );
   const entryPoints = checkPackage(tarball, process.env, 16, process.argv.includes("--complete"));
   console.log(`installs engine-strict, caches and loads: ${entryPoints.join(", ")}`);
 }

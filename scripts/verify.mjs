@@ -3,6 +3,8 @@
  *
  *   package  packs the package and installs it engine-strict into an empty project, on every Node version
  *            and with every major version of graphql that accepts it
+ *   packages packs the packages beside the root and installs each into an empty project, on every Node version, where the program
+ *            of its README runs
  *   runtimes installs the packed package into an empty project and runs a program on Bun and Deno: graphql-js, Apollo
  *            Server and Yoga, several processes on ioredis, node-redis and SQLite, the command line
  *   nodes    runs both commands of the README on a fresh clone of HEAD, on every Node version
@@ -24,6 +26,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { checkModels } from "./check-models.mjs";
 import { checkPackage, pack } from "./check-package.mjs";
+import { checkPackages, packAll } from "./check-packages.mjs";
 import { checkRuntimes } from "./check-runtimes.mjs";
 import { runMutants } from "./mutants.mjs";
 import { environmentOf } from "./node-version.mjs";
@@ -50,7 +53,12 @@ const GRAPHQL_VERSIONS = [
   { version: "17.1.0", excluded: ["test/apollo", "test/servers/apollo.test.ts", "test/servers/mercurius.test.ts"] },
 ];
 const RANDOM_TESTS = ["test/property", "test/leaks/composed.test.ts", "test/redis/stored-responses.test.ts"];
-const FAULT_TESTS = ["test/redis", "test/memcached", "test/sqlite", "test/behaviour/p6-fail-open/redis-down.test.ts"];
+const FAULT_TESTS = [
+  "test/redis",
+  "packages/memcached",
+  "packages/sqlite",
+  "test/behaviour/p6-fail-open/redis-down.test.ts",
+];
 
 function run(command, args, { cwd = ROOT, env = process.env } = {}) {
   const { status, stdout, stderr } = spawnSync(command, args, { cwd, env, encoding: "utf8", maxBuffer: 2 ** 27 });
@@ -75,6 +83,13 @@ async function verifyPackage(report) {
       );
     }
   }
+}
+
+async function verifyPackages(report) {
+  const rootTarball = pack(ROOT);
+  const tarballs = packAll();
+  for (const version of NODE_VERSIONS)
+    await checkPackages(rootTarball, tarballs, environmentOf(version), (line) => report(`Node ${version}, ${line}`));
 }
 
 async function verifyNodes(report) {
@@ -227,6 +242,7 @@ function testsIn(output) {
 
 const STEPS = {
   package: verifyPackage,
+  packages: verifyPackages,
   runtimes: (report) => checkRuntimes(pack(ROOT), report),
   nodes: verifyNodes,
   graphql: verifyGraphql,
