@@ -6,12 +6,16 @@
  *   npm run changeset -- version            prepares a release: sets the version everywhere, and moves what is unreleased and the
  *                                           text of all changesets under a heading with the version in CHANGELOG.md
  *
+ * Changesets name the package graphql-cached only: the packages in packages/ always have its version. So Changesets ignores them, which would
+ * take a new version of their peer for a breaking change.
+ *
  * The first release takes the version of package.json and needs no changesets: "Unreleased" describes it as a whole.
  */
 import { spawnSync } from "node:child_process";
 import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { packageNames } from "./build-packages.mjs";
 import { noteOf, unreleasedIn, versionsIn, withRelease } from "./changelog.mjs";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -49,6 +53,11 @@ function check(base) {
   if (isFirstRelease())
     return console.log('Nothing is released yet: describe the change under "Unreleased" in CHANGELOG.md');
   changeset("status", `--since=${base}`);
+  const changed = spawnSync("git", ["diff", "--name-only", `${base}...HEAD`], { cwd: ROOT, encoding: "utf8" }).stdout;
+  if (/^packages\/[\w-]+\/src\//m.test(changed) && pendingChangesets().length === 0) {
+    console.error("Packages in packages/ have changed without a changeset of graphql-cached: run `npm run changeset`");
+    process.exit(1);
+  }
 }
 
 /** Prepares a release. The changes are left to be reviewed and committed. */
@@ -66,6 +75,15 @@ function prepare() {
   const lock = JSON.parse(read("package-lock.json"));
   lock.version = version;
   lock.packages[""].version = version;
+  for (const name of packageNames()) {
+    const path = join(ROOT, "packages", name, "package.json");
+    const manifest = JSON.parse(readFileSync(path, "utf8"));
+    for (const one of [manifest, lock.packages[`packages/${name}`]]) {
+      one.version = version;
+      one.peerDependencies["graphql-cached"] = version;
+    }
+    writeFileSync(path, `${JSON.stringify(manifest, null, 2)}\n`);
+  }
   writeFileSync(join(ROOT, "package-lock.json"), `${JSON.stringify(lock, null, 2)}\n`);
   const files = spawnSync("git", ["ls-files", "src"], { cwd: ROOT, encoding: "utf8" }).stdout.split("\n");
   const source = files.find((path) => basename(path) === "version.ts");

@@ -50,12 +50,12 @@ async function startRedis() {
   return { port, stop: () => server.kill() };
 }
 
-/** Installs a tarball of the package into an empty project, and runs the same program on each runtime. */
-export async function checkRuntimes(tarball, report) {
+/** Installs the tarballs of the root and of @graphql-cached/sqlite into an empty project, and runs the same program on each runtime. */
+export async function checkRuntimes(tarballs, report) {
   const project = mkdtempSync(join(tmpdir(), "graphql-cached-runtimes-"));
   const { port, stop } = await startRedis();
   try {
-    install(project, [tarball, ...PEERS]);
+    install(project, [...tarballs, ...PEERS]);
     copyFileSync(join(ROOT, "scripts/runtime-program.mjs"), join(project, "program.mjs"));
     for (const name of Object.keys(RUNTIMES)) {
       const folder = mkdtempSync(join(project, "folder-"));

@@ -1,5 +1,5 @@
 /**
- * Publishes the package to npm, or shows what would be published.
+ * Publishes the package and those in packages/ to npm, or shows what would be published.
  *
  *   npm run release                checks and packs the package, and prints what `npm publish --dry-run` says
  *   npm run release -- --built     the same, with `dist` as it is, and without the checks that `.ci/run` has made before
@@ -8,14 +8,14 @@
  * A dry run also lists what would keep the commit from being published, and succeeds.
  */
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { packageNames } from "./build-packages.mjs";
 import { unreleasedIn, versionsIn } from "./changelog.mjs";
 import { pendingChangesets } from "./changesets.mjs";
-import { checkPackage } from "./check-package.mjs";
+import { checkPackage, pack } from "./check-package.mjs";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const { values: options } = parseArgs({
@@ -31,8 +31,8 @@ function run(command, ...args) {
   if (status !== 0) throw new Error(`${command} ${args.join(" ")} exited with ${status}`);
 }
 
-function output(command, ...args) {
-  const { status, stdout, stderr } = capture(command, args);
+function outputIn(cwd, command, ...args) {
+  const { status, stdout, stderr } = spawnSync(command, args, { cwd, encoding: "utf8" });
   if (status !== 0) throw new Error(`${command} ${args.join(" ")} exited with ${status}:\n${stdout}${stderr}`);
   return stdout;
 }
@@ -56,16 +56,11 @@ function obstacles() {
   ].filter(Boolean);
 }
 
-/** Packs what is built and returns the path of the tarball. */
-function pack(folder) {
-  const [{ filename }] = JSON.parse(
-    output("npm", "pack", "--json", "--silent", "--ignore-scripts", "--pack-destination", folder),
-  );
-  return join(folder, filename);
-}
+/** The folders of what is published: the root first, which the others need. */
+const FOLDERS = [ROOT, ...packageNames().map((name) => join(ROOT, "packages", name))];
 
 /** Packs what is built as `npm publish` does, and says what it would send. */
-function summary() {
+function summary(folder) {
   const args = [
     "publish",
     "--dry-run",
@@ -77,8 +72,8 @@ function summary() {
     "--access",
     "public",
   ];
-  const published = JSON.parse(output("npm", ...args));
-  const { id, size, unpackedSize, entryCount } = published[name] ?? published;
+  const published = JSON.parse(outputIn(folder, "npm", ...args));
+  const { id, size, unpackedSize, entryCount } = published.id === undefined ? Object.values(published)[0] : published;
   return `${id}: ${entryCount} files, ${Math.round(size / 1024)} KiB, unpacked ${Math.round(unpackedSize / 1024)} KiB`;
 }
 
@@ -90,18 +85,14 @@ if (options.publish && refused.length > 0) {
 }
 if (options.built && !existsSync(join(ROOT, "dist/index.js")))
   throw new Error("--built: expected dist/, run `npm run build`");
-if (!options.built) run("npm", "run", "--silent", "check:package");
+if (!options.built) for (const script of ["check:package", "check:packages"]) run("npm", "run", "--silent", script);
 run(process.execPath, "scripts/api-report.mjs", "--check", "--built");
-if (options.built) console.log(summary());
+if (options.built) for (const folder of FOLDERS) console.log(summary(folder));
 else {
-  const folder = mkdtempSync(join(tmpdir(), "graphql-cached-release-"));
-  try {
-    const tarball = pack(folder);
-    checkPackage(tarball, process.env, 16, false);
+  const tarballs = FOLDERS.map((folder) => pack(folder, "--ignore-scripts"));
+  checkPackage(tarballs[0], process.env, 16, false);
+  for (const tarball of tarballs)
     run("npm", "publish", tarball, "--provenance", "--access", "public", ...(options.publish ? [] : ["--dry-run"]));
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
 }
 if (options.publish) console.log(`published ${name} ${version}`);
 else if (refused.length === 0) console.log(`dry run: ${name} ${version} can be published`);

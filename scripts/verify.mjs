@@ -243,7 +243,7 @@ function testsIn(output) {
 const STEPS = {
   package: verifyPackage,
   packages: verifyPackages,
-  runtimes: (report) => checkRuntimes(pack(ROOT), report),
+  runtimes: (report) => checkRuntimes([pack(ROOT), pack(join(ROOT, "packages/sqlite"))], report),
   nodes: verifyNodes,
   graphql: verifyGraphql,
   ioredis: verifyIoredis,
