@@ -108,8 +108,7 @@ export function cachedPlugin<Context extends BaseContext>(
         const { overallCachePolicy, response, schema, document, operationName } = requestContext;
         isExecuted = true;
         const operation = { schema, document, operationName, context: contextValue };
-        if (edge !== undefined && atEdge !== undefined)
-          collections.set(contextValue, edge.execute(atEdge, operation, observer, execution));
+        if (atEdge !== undefined) collections.set(contextValue, atEdge.execute(operation, observer, execution));
         const executionDidEnd = async (): Promise<void> => {
           const result = response.body?.kind === "single" ? response.body.singleResult : undefined;
           if (result !== undefined) atEdge?.executed(result);

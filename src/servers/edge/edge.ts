@@ -32,36 +32,30 @@ export class Edge {
     const { invalidations, requestStates } = this.#parts;
     // What it reads is a part of no other response.
     requestStates.own(context);
-    if (request === undefined || !this.isFor(request)) return undefined;
+    if (request === undefined || !isForEdge(request)) return undefined;
     const isOfCaller =
       mayBeSignedIn(this.#parts, context) || request.header("authorization") != null || request.isTraced;
     // What is read was invalidated later, if at all, than what this process knows now.
     const origin = !isOfCaller && (await invalidations.follow()) ? invalidations.origin : undefined;
-    return new EdgeResponse(this.#parts, this.#options, origin, context);
-  }
-
-  /** Whether a CDN may answer such requests. */
-  isFor({ method }: Pick<EdgeRequest, "method">): boolean {
-    return ["GET", "HEAD"].includes(method);
+    return this.#respond(origin, context);
   }
 
   /** Returns the response to a request that was never executed. Nobody may keep it. */
   unexecuted(): EdgeResponse {
-    return new EdgeResponse(this.#parts, this.#options, undefined, undefined);
+    return this.#respond(undefined, undefined);
   }
 
-  /** Notes that `response` is executed. `execution`: that of the response cache. Returns what ends it. */
-  execute(
-    response: EdgeResponse,
-    operation: Omit<Operation, "variables">,
-    observer: Observer | undefined,
-    execution?: ResponseExecution,
-  ): () => void {
-    const { schema, document, operationName } = operation;
-    const planner = getOrMake(this.#planners, schema, () => new OperationPlanner(schema, this.#parts));
-    return response.execute(operation.context, planner.plan(document, operationName), observer, execution);
+  #respond(origin: ClockOrigin | undefined, context: unknown): EdgeResponse {
+    const planOf = ({ schema, document, operationName }: Executed): OperationPlan | undefined =>
+      getOrMake(this.#planners, schema, () => new OperationPlanner(schema, this.#parts)).plan(document, operationName);
+    return new EdgeResponse({ parts: this.#parts, options: this.#options, planOf, origin, context });
   }
 }
+
+/** Whether a CDN may answer such requests. */
+export const isForEdge = ({ method }: Pick<EdgeRequest, "method">): boolean => ["GET", "HEAD"].includes(method);
+
+type Executed = Omit<Operation, "variables">;
 
 export interface EdgeRequest {
   readonly method: string;
@@ -95,26 +89,19 @@ function mayBeSignedIn({ identify, onceLog }: CacheParts, context: unknown): boo
 
 /** One response that a CDN may keep. */
 export class EdgeResponse {
-  readonly #parts: CacheParts;
-  readonly #options: ResolvedEdge;
-  readonly #origin: ClockOrigin | undefined;
-  readonly #context: unknown;
+  readonly #given: EdgeParts;
   #plan: OperationPlan | undefined;
   #contents: (() => Contents) | undefined;
   #isServed = false;
   #result: ExecutedResponse | undefined;
 
-  /** `origin`: what had been invalidated when the request began; undefined: nobody may keep the response. */
-  constructor(parts: CacheParts, options: ResolvedEdge, origin: ClockOrigin | undefined, context: unknown) {
-    this.#parts = parts;
-    this.#options = options;
-    this.#origin = origin;
-    this.#context = context;
+  constructor(given: EdgeParts) {
+    this.#given = given;
   }
 
   /** Whether it may be kept, so that it must not be outdated for as long as in a near cache. */
   get skipsNear(): boolean {
-    return this.#origin !== undefined;
+    return this.#given.origin !== undefined;
   }
 
   /** Notes that the response was stored before. `result`: what it became, if other plugins can replace that. */
@@ -122,38 +109,28 @@ export class EdgeResponse {
     this.#result = result;
     this.#isServed = true;
     const { subjects = [], freshForMs = 0, staleForMs = 0 } = report.outcome === "bypassed" ? {} : report;
-    const contents = {
-      subjects,
-      freshForMs,
-      staleForMs,
-      isPrivate,
-      contextPaths,
-      refusal: undefined,
-    };
-    this.#contents = () => contents;
+    this.#contents = () => ({ subjects, freshForMs, staleForMs, isPrivate, contextPaths, refusal: undefined });
   }
 
-  execute(
-    context: object,
-    plan: OperationPlan | undefined,
-    observer: Observer | undefined,
-    execution: ResponseExecution | undefined,
-  ): () => void {
-    if (this.#origin === undefined) return () => undefined;
+  /** Notes that it is executed. `execution`: that of the response cache. Returns what ends it. */
+  execute(operation: Executed, observer: Observer | undefined, execution?: ResponseExecution): () => void {
+    const { parts: all, planOf, origin } = this.#given;
+    if (origin === undefined) return () => undefined;
+    const plan = planOf(operation);
     this.#plan = plan;
     const contextPaths = execution?.contextPaths ?? plan?.contextPaths.map(({ text }) => text) ?? [];
-    const parts = execution?.parts ?? new CollectedParts(this.#parts, contextPaths);
+    const parts = execution?.parts ?? new CollectedParts(all, contextPaths);
     const isUnknown = (): boolean => !parts.hasReads && plan?.coordinates.length !== 0;
     this.#contents = () => ({
       subjects: parts.subjects(),
-      freshForMs: parts.freshUntilAt - this.#parts.clock.now(),
+      freshForMs: parts.freshUntilAt - all.clock.now(),
       staleForMs: parts.staleForMs,
       isPrivate: parts.isPrivate,
       refusal: isUnknown() ? "none of its cached fields was read" : parts.refusal,
       contextPaths,
     });
     if (execution?.parts !== undefined) return () => undefined;
-    return this.#parts.requestStates.collect(context, collecting(observer, parts));
+    return all.requestStates.collect(operation.context, collecting(observer, parts));
   }
 
   executed({ data }: ExecutedResponse): void {
@@ -173,7 +150,7 @@ export class EdgeResponse {
    */
   ageOf(sent: ExecutedResponse): ResponseAge | undefined {
     const contents = this.#contents?.();
-    if (contents === undefined || this.#origin === undefined || (sent.errors ?? []).length > 0) return undefined;
+    if (contents === undefined || this.#given.origin === undefined || (sent.errors ?? []).length > 0) return undefined;
     if (this.isReplaced(sent) || (!this.#isServed && sent.data == null)) return undefined;
     const { ownMaxAge = Number.POSITIVE_INFINITY, isPrivate = false } = this.#plan ?? {};
     const maxAge = Math.min(ownMaxAge, Math.floor(contents.freshForMs / 1_000));
@@ -182,7 +159,7 @@ export class EdgeResponse {
 
   /** Returns the headers of the response by name, `Cache-Control` as it has to be for `age`. Never rejects. */
   async headers(age: ResponseAge | undefined): Promise<Readonly<Record<string, string>>> {
-    const { vary, clientMaxAge } = this.#options;
+    const { vary, clientMaxAge } = this.#given.options;
     const varying = vary.length === 0 ? {} : { Vary: vary.join(", ") };
     const contents = this.#contents?.();
     const isKept = age !== undefined && age.maxAge > 0;
@@ -198,35 +175,40 @@ export class EdgeResponse {
     return { ...varying, ...tags, "Cache-Control": [...directives, "public"].join(", ") };
   }
 
-  /** Returns the headers with the tags. Undefined: the response is for no CDN. */
+  /**
+   * Returns the headers with the tags. Undefined: the response is for no CDN, or not all of it is known. `outdated`: it was
+   * invalidated meanwhile.
+   */
   async #tagHeaders(contents: Contents | undefined): Promise<Record<string, string> | "outdated" | undefined> {
-    const { tagHeaders, maxTags, maxTagBytes, contextPaths } = this.#options;
-    if (contents === undefined || contents.isPrivate || this.#plan?.isPrivate === true) return undefined;
-    // Hooks and resolvers can have found out who is asking.
-    if (mayBeSignedIn(this.#parts, this.#context)) return undefined;
-    if (contents.contextPaths.some((path) => !contextPaths.has(path))) return undefined;
-    const subjects = await this.#currentSubjects(contents);
-    if (subjects === undefined || subjects === "outdated") return subjects;
-    const names = subjects.map(nameOfSubject);
-    const headers = tagHeaders.map(({ name, separator }) => [name, names.join(separator)] as const);
-    if (names.length <= maxTags && headers.every(([, { length }]) => length <= maxTagBytes))
-      return Object.fromEntries(headers);
-    this.#parts.onceLog.warn(
-      `graphql-cached: \`edge\`: a response is private, since it has more tags than a header may have (maxTags: ${maxTags}, maxTagBytes: ${maxTagBytes}); raise the limits as far as your CDN allows, or give its parts fewer tags`,
-    );
-    return undefined;
-  }
-
-  /** Returns what an invalidation can name to reach the response. Undefined: not all of it is known. `outdated`: it was invalidated meanwhile. */
-  async #currentSubjects(contents: Contents | undefined): Promise<readonly Subject[] | "outdated" | undefined> {
-    const { keys, invalidations } = this.#parts;
-    const origin = this.#origin;
+    const { parts, options, origin, context } = this.#given;
+    const { tagHeaders, maxTags, maxTagBytes, contextPaths } = options;
+    const { keys, invalidations } = parts;
     if (origin === undefined || contents?.subjects === undefined || contents.refusal !== undefined) return undefined;
-    if (this.#plan?.obstacle !== undefined) return undefined;
+    if (contents.isPrivate || this.#plan?.isPrivate === true || this.#plan?.obstacle !== undefined) return undefined;
+    // Hooks and resolvers can have found out who is asking.
+    if (mayBeSignedIn(parts, context)) return undefined;
+    if (contents.contextPaths.some((path) => !contextPaths.has(path))) return undefined;
     const { everything, coordinate } = keys.subjects;
     const subjects = [...new Set([everything, coordinate(RESPONSES), ...contents.subjects])];
     // What was invalidated meanwhile was purged before this response is kept.
     if (!(await invalidations.follow()) || invalidations.origin?.epoch !== origin.epoch) return undefined;
-    return invalidations.stateOf(subjects, origin.position) === "current" ? subjects : "outdated";
+    if (invalidations.stateOf(subjects, origin.position) !== "current") return "outdated";
+    const names = subjects.map(nameOfSubject);
+    const headers = tagHeaders.map(({ name, separator }) => [name, names.join(separator)] as const);
+    if (names.length <= maxTags && headers.every(([, { length }]) => length <= maxTagBytes))
+      return Object.fromEntries(headers);
+    parts.onceLog.warn(
+      `graphql-cached: \`edge\`: a response is private, since it has more tags than a header may have (maxTags: ${maxTags}, maxTagBytes: ${maxTagBytes}); raise the limits as far as your CDN allows, or give its parts fewer tags`,
+    );
+    return undefined;
   }
+}
+
+interface EdgeParts {
+  readonly parts: CacheParts;
+  readonly options: ResolvedEdge;
+  readonly planOf: (operation: Executed) => OperationPlan | undefined;
+  /** What had been invalidated when the request began. Undefined: nobody may keep the response. */
+  readonly origin: ClockOrigin | undefined;
+  readonly context: unknown;
 }

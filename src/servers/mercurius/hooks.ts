@@ -11,7 +11,7 @@ import {
   type ResponseHeaders,
   traceOf,
 } from "../adapter/adapter.js";
-import type { Edge, EdgeResponse } from "../edge/edge.js";
+import { type Edge, type EdgeResponse, isForEdge } from "../edge/edge.js";
 import type { EdgeOptions } from "../edge/options.js";
 import { refuseLoaders } from "./loader-check.js";
 
@@ -139,7 +139,7 @@ function addEdgeHooks(app: MercuriusApp, hooks: GraphQLHooks, edge: Edge): void 
   /** By request. `stop` ends the collection of what a response is made of. Without a result, it is an error, and was not executed. */
   const answers = new WeakMap<object, { readonly atEdge: EdgeResponse; readonly stop?: () => void; result?: Result }>();
   hooks.addHook("preParsing", async (_schema, _source, { reply: { request } = {} }) => {
-    if (request !== undefined && edge.isFor({ method: request.method ?? "" }))
+    if (request !== undefined && isForEdge({ method: request.method ?? "" }))
       answers.set(request, { atEdge: edge.unexecuted() });
   });
   hooks.addHook("preExecution", async (schema, document, context) => {
@@ -150,7 +150,7 @@ function addEdgeHooks(app: MercuriusApp, hooks: GraphQLHooks, edge: Edge): void 
     const atEdge = await edge.begin(context, { method, header, isTraced });
     if (request === undefined || atEdge === undefined) return;
     const operation = { schema, document, operationName: requestedOperation(context), context };
-    answers.set(request, { atEdge, stop: edge.execute(atEdge, operation, undefined) });
+    answers.set(request, { atEdge, stop: atEdge.execute(operation, undefined) });
   });
   hooks.addHook("onResolution", async (execution, { reply }) => {
     const answer = answers.get(reply?.request ?? {});

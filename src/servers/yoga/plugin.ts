@@ -6,7 +6,7 @@ import type { Operation, ResponseExecution } from "../../core/responses/response
 import { unreadResultOf } from "../../core/responses/stored-response.js";
 import { requestedTrace, type TraceOptions, TraceRecorder, tracedExtensions } from "../../tools/inspection/trace.js";
 import { addEdgeHeaders, appendHeaders, openAdapter, type RequestedTrace, traceOf } from "../adapter/adapter.js";
-import type { EdgeResponse } from "../edge/edge.js";
+import { type EdgeResponse, isForEdge } from "../edge/edge.js";
 import type { EdgeOptions } from "../edge/options.js";
 
 /**
@@ -44,8 +44,8 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
         if (operation === undefined) return executeFn?.(given);
         const observer = trace instanceof TraceRecorder ? trace : undefined;
         const execute = async (execution?: ResponseExecution): Promise<unknown> => {
-          if (edge === undefined || atEdge === undefined) return executeFn?.(given);
-          const stop = edge.execute(atEdge, operation, observer, execution);
+          if (atEdge === undefined) return executeFn?.(given);
+          const stop = atEdge.execute(operation, observer, execution);
           try {
             const result = await executeFn?.(given);
             if (isSingle(result)) atEdge.executed(result);
@@ -85,7 +85,7 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
       };
     },
     onResultProcess({ request, result }) {
-      if (edge?.isFor(request) === true) sentOf.set(request, result);
+      if (edge !== undefined && isForEdge(request)) sentOf.set(request, result);
     },
     onResponse({ request, response: { headers } }) {
       parts.contextReads.flush();
