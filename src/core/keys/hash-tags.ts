@@ -9,6 +9,3 @@ export const HASH_TAGS: readonly string[] =
 
 /** The 64 characters of base64url, by the 6 bits that each stands for. */
 export const BASE64URL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-/** Returns the hash tag for a digest in base64url. */
-export const hashTagOf = (digest: string): string => HASH_TAGS[BASE64URL.indexOf(digest.charAt(0))] as string;

@@ -72,9 +72,7 @@ export function createLoaderFactory<Id, Value, Context>(
     batch: options.batch,
     policy,
     settings: merged,
-    hasIdInKey: options.cacheKeyFn === undefined,
     variantOf: definition.variantOf,
-    tagsOf: (id) => names.tagsOf(id as Id),
     tagTextsOf: (id) => names.tagTextsOf(id as Id),
     keyOf: (id, identity) => names.keyOf(id as Id, identity, definition.variantOf()),
   });

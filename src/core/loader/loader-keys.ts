@@ -6,7 +6,7 @@ import { type Key, type KeySpace, memoText, type Variant } from "../keys/key.js"
 import type { KnownTags } from "../keys/known-tags.js";
 import { checkTagsOfValue } from "../keys/tag-template.js";
 import type { NearKey } from "../tier/near/near-cache.js";
-import { NO_TAGS, type RequestTags, TagsBeforeLoad } from "../tier/request/request.js";
+import { NO_TAGS, TagsBeforeLoad } from "../tier/request/request.js";
 import type { Identity } from "./identity.js";
 import { type LoaderOptions, placeOf } from "./loader-options.js";
 
@@ -54,11 +54,6 @@ export class LoaderKeys<Id> {
 
   keyOf(id: Id, identity: Identity | undefined, variant: Variant): Key {
     return this.#keyOf(this.#partsOf(id), identity, variant);
-  }
-
-  tagsOf(id: Id): RequestTags {
-    const texts = this.tagTextsOf(id);
-    return this.#options.tags === undefined ? NO_TAGS : new TagsBeforeLoad(texts, this.#keys, this.#haveIdsOneKey);
   }
 
   tagTextsOf(id: Id): readonly string[] {

@@ -205,14 +205,6 @@ function remedyOf(root: Path["root"], reference: FieldRule["reference"]): string
   return reference === undefined ? "return it from the parent's resolver" : "pass it in the representation";
 }
 
-/** Returns the tags of one field call. Throws what `keyOf` throws. */
-export const tagsOf = (
-  rule: FieldRule,
-  roots: FieldRoots,
-  identity: Identity | undefined,
-  keys: KeySpace,
-): RequestTags => requestTagsOf(rule, knownTagsOf(rule, roots, identity, keys), roots, keys);
-
 /** Returns those of the tags that are known before the load. Throws what `keyOf` throws. */
 export function knownTagsOf(
   rule: FieldRule,

@@ -19,7 +19,14 @@ import { directivesAt, expectedArgument } from "./directives.js";
 import type { AnyField } from "./field-rule.js";
 import { Findings, type PolicyInputs } from "./findings.js";
 import { hasOwnResolver, hasPlan, isStitched } from "./own-resolver.js";
-import { entityKeysOf, fieldAt, hasOtherReferenceResolver, REFERENCE, referenceResolverOf } from "./reference.js";
+import {
+  entityKeysOf,
+  fieldAt,
+  hasOtherReferenceResolver,
+  REFERENCE,
+  referenceField,
+  referenceResolverOf,
+} from "./reference.js";
 import { RuleMaker } from "./rule-maker.js";
 
 /**
@@ -137,7 +144,7 @@ class PolicyReader {
       refuse(
         "Grafast answers the field by its plan (`extensions.grafast`), which a resolver would replace; use cache.loader in the step of the plan, as the function of loadOne",
       );
-    this.#add(this.#rules.ofField(type, field, { own, returned, hinted }));
+    this.#add(this.#rules.make(type, field, { own, returned, hinted }));
   }
 
   #checkCoordinates(): void {
@@ -169,7 +176,7 @@ class PolicyReader {
   #readReference(type: GraphQLObjectType | GraphQLInterfaceType, settings: PolicySettings): void {
     const keys = referenceResolverOf(type) === undefined ? [] : entityKeysOf(this.#inputs.schema, type);
     if (keys.length === 0) this.#checkIsUsed(type);
-    else this.#add(this.#rules.ofReference(type as GraphQLObjectType, settings, keys));
+    else this.#add(this.#rules.make(type as GraphQLObjectType, referenceField(type), { own: settings }, keys));
   }
 
   /** Notes the settings of a type that apply to nothing, and refuses those of a federation entity. A stitched schema has some that apply elsewhere. */

@@ -8,7 +8,7 @@ import { type AnyField, namesOfRule } from "./field-rule.js";
 import type { Findings, PolicyInputs } from "./findings.js";
 import { keyTemplateOf } from "./key-template.js";
 import { isStitched } from "./own-resolver.js";
-import { REFERENCE, referenceField, referenceKeyTemplates, referenceTagsOf, requiredPathsOf } from "./reference.js";
+import { REFERENCE, referenceKeyTemplates, referenceTagsOf, requiredPathsOf } from "./reference.js";
 import { emptyTagReporter, TemplateReader } from "./template-reader.js";
 
 /** Makes the rules of fields and of references to entity types. Reports why there is none. */
@@ -23,16 +23,8 @@ export class RuleMaker {
     this.templates = new TemplateReader(inputs, findings);
   }
 
-  ofField(parent: GraphQLObjectType, field: AnyField, settings: FieldSettings): FieldRule | undefined {
-    return this.#make(parent, field, settings);
-  }
-
-  /** `entityKeys`: the keys by which this subgraph is asked for the type. */
-  ofReference(type: GraphQLObjectType, own: PolicySettings, entityKeys: readonly KeyFields[]): FieldRule | undefined {
-    return this.#make(type, referenceField(type), { own }, entityKeys);
-  }
-
-  #make(
+  /** `entityKeys`: for a reference, the keys by which this subgraph is asked for the type. */
+  make(
     parent: GraphQLObjectType,
     field: AnyField,
     { own, returned, hinted }: FieldSettings,
