@@ -162,7 +162,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
       await invalidation.close();
       invalidations.close();
       closeNear?.();
-      reports.close();
+      await reports.close();
       closeStore();
       contextWatch.close();
     },

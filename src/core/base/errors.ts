@@ -54,7 +54,6 @@ export const CODES = {
   CACHED_LOAD_TIMEOUT: "A load did not finish within `loadTimeoutMs`.",
   CACHED_SOURCE_UNAVAILABLE: "A load was refused: its source is overloaded or has failed repeatedly.",
   CACHED_INSPECTION_DENIED: "The caller of the inspection query was not admitted by `allow`.",
-  CACHED_INVALIDATION_DENIED: "The caller of a mutation that invalidates was not admitted by `allow`.",
 } as const;
 
 export type ErrorCode = keyof typeof CODES;

@@ -44,9 +44,11 @@ export class Reports {
     this.#tick();
   }
 
-  close(): void {
-    this.#isClosed = true;
+  /** Reports for the last time. Never rejects. */
+  async close(): Promise<void> {
     this.#timer?.();
+    if (this.#isStarted && !this.#isClosed) await this.#write();
+    this.#isClosed = true;
   }
 
   /** Returns the reports: that of this process, and then the others, the last one first. Never rejects. */
