@@ -8,7 +8,7 @@ function subject(): ConformanceSubject {
   const clock = new FakeClock();
   const store = mapStore(new MapServer(() => clock.now()));
   const woken: ConformanceSubject["woken"] = [];
-  store.open({ wakeChannel: "wake", invalidationLog: "log", clock: "clock" }, (key, entry, gen) =>
+  store.open({ wakeChannel: "wake", reports: "reports", clock: "clock" }, (key, entry, gen) =>
     woken.push({ key, entry, gen }),
   );
   return { store, woken, elapse: (ms) => clock.advance(ms) };

@@ -217,7 +217,9 @@ describe("the cache-inspection query", () => {
 
   it("shows that there is no entry and rejects a field that is not cached", async () => {
     const { ask } = createSite();
-    expect((await ask(query, { userId: "admin" })).data).toMatchObject({ cacheInspection: { entry: { state: "ABSENT" } } });
+    expect((await ask(query, { userId: "admin" })).data).toMatchObject({
+      cacheInspection: { entry: { state: "ABSENT" } },
+    });
     const { errors } = await ask('{ cacheInspection { entry(coordinate: "Query.nope") { state } } }', {
       userId: "admin",
     });

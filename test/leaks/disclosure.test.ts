@@ -235,7 +235,7 @@ describe("private data", () => {
     for (const coordinate of ["Query.mine", "Query.ours", "Secret"]) expect(sent).toContain(coordinate);
     expect(sent).not.toMatch(/s3cr3t/);
     const reports: string[] = [];
-    for (const name of await client.keys(`${prefix}:#log:{reports}:*`))
+    for (const name of await client.keys(`${prefix}:#reports:{0}:*`))
       reports.push(inflateRawSync((await client.getBuffer(name)) ?? "").toString());
     expect(reports.join()).toMatch(/"total":.*Query\.mine.*"events":.*invalidation\.finished/);
     expect(reports.join()).not.toMatch(/s3cr3t/);

@@ -277,7 +277,7 @@ describe("the memory store and the Redis scripts", () => {
         const fakeTimeClient = new FakeTimeRedis(client, clock);
         const stores = [memoryStore({ clock }), redisStore({ client: fakeTimeClient, clock })];
         const ends = stores.map((store) =>
-          store.open({ wakeChannel: "wake", invalidationLog: "log", clock: "clock" }, () => undefined),
+          store.open({ wakeChannel: "wake", reports: "reports", clock: "clock" }, () => undefined),
         );
         const startedAt = clock.now();
         const memory = new Player(stores[0] as Store);

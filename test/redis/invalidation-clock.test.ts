@@ -35,7 +35,7 @@ afterAll(async () => {
 });
 
 const hard = (...subjects: number[]): Buffer => writeRecord({ kind: "hard", subjects });
-const NAMES = { wakeChannel: "wake", invalidationLog: "log", clock: "clock" };
+const NAMES = { wakeChannel: "wake", reports: "reports", clock: "clock" };
 const LOG = "clock:log";
 
 function open(name = "ioredis"): Store {

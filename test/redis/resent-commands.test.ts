@@ -9,7 +9,7 @@ import { FakeTimeRedis } from "../support/fake-time-redis.js";
 import { RedisLab } from "../support/redis-lab.js";
 
 const TIMES = { leaseMs: 3_000, graceMs: 6_000, patienceMs: 1_000_000 };
-const NAMES = { wakeChannel: "wake", invalidationLog: "log", clock: "clock" };
+const NAMES = { wakeChannel: "wake", reports: "reports", clock: "clock" };
 
 const lab = new RedisLab();
 let client: Redis;

@@ -34,7 +34,7 @@ export function subjectOf(store: Store, elapse: (ms: number) => Promise<void>): 
   const prefix = `conformance-${process.pid}-${++subjects}`;
   const names = {
     wakeChannel: `${prefix}:wake`,
-    invalidationLog: `${prefix}:log`,
+    reports: `${prefix}:reports`,
     clock: `${prefix}:clock`,
     settings: `${prefix}:`,
   };

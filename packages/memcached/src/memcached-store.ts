@@ -277,7 +277,7 @@ function storeOn(servers: Servers, clock: Clock, maxEntryBytes: number): Store {
     open(names) {
       checkPrefix(opened, names.clock, "memcachedStore");
       opened = names.clock;
-      reportsName = `${names.invalidationLog}:reports`;
+      reportsName = names.reports;
       invalidations.open(names.clock);
       return () => undefined;
     },

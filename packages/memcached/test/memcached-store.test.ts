@@ -8,7 +8,7 @@ import { fakeServer } from "./fake-memcached.js";
 
 const TIMES: LeaseTimes = { leaseMs: 1_000, graceMs: 1_000, patienceMs: 500 };
 const leaseRequest = (key: string) => ({ key, oldestPosition: 0, supersededAt: 0 });
-const NAMES = { wakeChannel: "wake", invalidationLog: "log", clock: "clock" };
+const NAMES = { wakeChannel: "wake", reports: "reports", clock: "clock" };
 /** What a store that is not opened for a cache knows of a clock. */
 const ORIGIN: ClockOrigin = { epoch: "an epoch", position: 1 };
 
@@ -43,9 +43,9 @@ describe("memcachedStore", () => {
 
   it("refuses to serve caches with different prefixes", () => {
     const store = memcachedStore({ client: fakeServer().client });
-    store.open({ wakeChannel: "a:wakeChannel", invalidationLog: "a:recent", clock: "a:clock" }, () => undefined);
+    store.open({ wakeChannel: "a:wakeChannel", reports: "a:reports", clock: "a:clock" }, () => undefined);
     expect(() =>
-      store.open({ wakeChannel: "b:wakeChannel", invalidationLog: "b:recent", clock: "b:clock" }, () => undefined),
+      store.open({ wakeChannel: "b:wakeChannel", reports: "b:reports", clock: "b:clock" }, () => undefined),
     ).toThrow("another `prefix`");
   });
 

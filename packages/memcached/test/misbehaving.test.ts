@@ -182,7 +182,7 @@ describe("A misbehaving memcached", () => {
     store.open(
       {
         wakeChannel: "two:wakeChannel",
-        invalidationLog: "two:recent",
+        reports: "two:reports",
         clock: "two:clock",
       },
       () => undefined,

@@ -114,7 +114,7 @@ function storeIn(file: DatabaseFile, clock: Clock, maxBytes: number): Store {
   let names: StoreNames | undefined;
   let uses = 0;
   const clockName = (): string => names?.clock ?? "";
-  const logName = (): string => names?.invalidationLog ?? "";
+  const reportsName = (): string => names?.reports ?? "";
 
   /** Decides about each item in turn. */
   function changeEach<Item extends { readonly key: string }, Result>(
@@ -195,14 +195,14 @@ function storeIn(file: DatabaseFile, clock: Clock, maxBytes: number): Store {
       transactions.write(({ db, now }) => {
         db.run("DELETE FROM reports_1 WHERE drop_at <= ?", now);
         const sql = "INSERT OR REPLACE INTO reports_1 (name, process, drop_at, bytes) VALUES (?, ?, ?, ?)";
-        db.run(sql, logName(), process, now + ttlMs, report);
-        return now < readInstant(db, `${logName()}:wanted`);
+        db.run(sql, reportsName(), process, now + ttlMs, report);
+        return now < readInstant(db, `${reportsName()}:wanted`);
       }),
     readReports: () =>
       transactions.write(({ db, now }) => {
-        writeInstant(db, `${logName()}:wanted`, now + REPORTS_WANTED_MS);
+        writeInstant(db, `${reportsName()}:wanted`, now + REPORTS_WANTED_MS);
         const sql = "SELECT bytes FROM reports_1 WHERE name = ? AND drop_at > ?";
-        return db.all<{ readonly bytes: Uint8Array }>(sql, logName(), now).map(({ bytes }) => bytes);
+        return db.all<{ readonly bytes: Uint8Array }>(sql, reportsName(), now).map(({ bytes }) => bytes);
       }),
     isMissingRight: (error) => failureOf(error) === "forbidden",
     open(opened, wake) {

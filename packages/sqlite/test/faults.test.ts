@@ -10,7 +10,7 @@ import { shared } from "../../../test/support/shared-servers.js";
 import { opensWith, sqliteFolder } from "../../../test/support/sqlite-files.js";
 
 const open = opensWith(await shared("sqlite"));
-const NAMES = { wakeChannel: "wake", invalidationLog: "log", clock: "clock" };
+const NAMES = { wakeChannel: "wake", reports: "reports", clock: "clock" };
 const TIMES = { leaseMs: 3_000, graceMs: 3_000, patienceMs: 500 };
 const BODY = Buffer.from("value");
 

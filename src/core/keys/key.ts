@@ -68,7 +68,7 @@ export function createKeySpace(
      */
     groupTag: (keyInput: KeyInput): Subject => subjectOf(`\u0000${inputOf(keyInput)}`),
     subjects: SUBJECTS,
-    invalidationLog: `${prefix}:#log`,
+    reports: `${prefix}:#reports`,
     clock: `${prefix}:#clock`,
     wakeChannel: `${prefix}:#wake`,
   };

@@ -312,8 +312,8 @@ export type ClockListener = (head: Buffer | undefined) => void;
 export interface StoreNames {
   /** The channel on which waiters are woken. */
   readonly wakeChannel: string;
-  /** What records of invalidations begin with that are neither entries nor the clock. */
-  readonly invalidationLog: string;
+  /** What the names of reports begin with. */
+  readonly reports: string;
   /** The invalidation clock. A store that needs several names for it lets all of them begin with this. */
   readonly clock: string;
 }

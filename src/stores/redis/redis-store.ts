@@ -111,7 +111,7 @@ function storeOn(port: ClientPort, clock: Clock, { errors, subscriber }: ClientC
   const failures = new Map<string, ConnectionFailure>();
   let names: StoreNames | undefined;
   /** The names of processes that report, and what the names of their reports begin with: all of one slot. */
-  const reports = (): string => `${names?.invalidationLog ?? ""}:{reports}`;
+  const reports = (): string => `${names?.reports ?? ""}:{0}`;
 
   async function sendAll(commands: readonly Command[]): Promise<readonly unknown[]> {
     const replies = await send(port, commands);

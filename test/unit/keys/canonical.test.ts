@@ -141,10 +141,10 @@ describe("a key name", () => {
 
 describe("tags, and the names of the logs and of the channel", () => {
   it("contain neither the format nor a variant, so that all releases have them in common", () => {
-    const { tags, groupTag, clock, invalidationLog, wakeChannel } = createKeySpace("gc", "a release");
+    const { tags, groupTag, clock, reports, wakeChannel } = createKeySpace("gc", "a release");
     const other = createKeySpace("gc", "another release");
     const call = { kind: "field", coordinate: "Query.me", identity: undefined, parts: "{}" } as const;
-    expect([clock, invalidationLog, wakeChannel]).toEqual(["gc:#clock", "gc:#log", "gc:#wake"]);
+    expect([clock, reports, wakeChannel]).toEqual(["gc:#clock", "gc:#reports", "gc:#wake"]);
     expect([tags(["Movie:7"]), groupTag(call)]).toEqual([other.tags(["Movie:7"]), other.groupTag(call)]);
     for (const subject of [...tags(["Movie:7"]), groupTag(call)]) expect(Number.isSafeInteger(subject)).toBe(true);
   });

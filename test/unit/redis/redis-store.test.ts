@@ -123,7 +123,7 @@ describe("a redisStore whose client mixes up replies", () => {
     };
     const client = { ...clientWith(), callBuffer: async () => reply, pipeline: () => pipeline };
     const store = redisStore({ client: { ...client, duplicate: () => ({ on: () => undefined }) } as never });
-    store.open({ wakeChannel: "wake", invalidationLog: "log", clock: "clock" }, () => undefined);
+    store.open({ wakeChannel: "wake", reports: "reports", clock: "clock" }, () => undefined);
     return store;
   };
 
@@ -160,7 +160,7 @@ describe("redisStore.open", () => {
     const subscriber = { on: () => undefined, subscribe: async () => undefined, disconnect: () => undefined };
     const store = redisStore({ client: { ...clientWith(), duplicate: () => subscriber } });
     const open = (wakeChannel: string) => () =>
-      store.open({ wakeChannel, invalidationLog: "log", clock: "clock" }, () => undefined);
+      store.open({ wakeChannel, reports: "reports", clock: "clock" }, () => undefined);
     expect(open("a")).not.toThrow();
     expect(open("a")).not.toThrow();
     expect(open("b")).toThrow("createCache: `store`: expected a store that no cache with another `prefix` uses");
@@ -175,7 +175,7 @@ describe("redisStore.open", () => {
       disconnect: () => undefined,
     };
     const store = redisStore({ client: { ...clientWith(), duplicate: () => subscriber } });
-    store.open({ wakeChannel: "wake", invalidationLog: "log", clock: "clock" }, (...event) => woken.push(event));
+    store.open({ wakeChannel: "wake", reports: "reports", clock: "clock" }, (...event) => woken.push(event));
     for (const connection of [1, 2]) {
       listeners.get("ready")?.();
       await settle();
@@ -194,7 +194,7 @@ describe("redisStore.open", () => {
       disconnect: () => undefined,
     };
     const store = redisStore({ client: { ...clientWith(), duplicate: () => subscriber } });
-    store.open({ wakeChannel: "wake", invalidationLog: "log", clock: "clock" }, (...event) => woken.push(event));
+    store.open({ wakeChannel: "wake", reports: "reports", clock: "clock" }, (...event) => woken.push(event));
     const length = (bytes: number): Buffer => Buffer.from([bytes, 0]);
     const foreign = [
       Buffer.alloc(0),
