@@ -1,5 +1,6 @@
 import { axisLabel, axisSteps, lastMinutes } from "./counts.js";
 import { count, percent, timeOfDay } from "./format.js";
+import { Dot } from "./parts.js";
 import { type Counts, type Minute, OUTCOMES, type Outcome } from "./types.js";
 
 export const OUTCOME_WORDS: Readonly<Record<Outcome, readonly [name: string, meaning: string]>> = {
@@ -58,7 +59,7 @@ export const Legend = ({ counts }: { readonly counts: Counts }) => (
   <ul class="legend" aria-label="Reads by outcome">
     {OUTCOMES.map((name) => (
       <li key={name} title={OUTCOME_WORDS[name][1]}>
-        <span class="swatch" style={{ background: `var(--${name})` }} aria-hidden="true" />
+        <Dot tone={name} />
         <span>{OUTCOME_WORDS[name][0]}</span>
         <span class="num">{count(counts[name])}</span>
         <span class="num muted">{counts.reads === 0 ? "" : percent(counts[name] / counts.reads)}</span>

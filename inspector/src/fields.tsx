@@ -6,7 +6,7 @@ import { countsIn, servedWithoutLoad, WINDOWS, type Window } from "./counts.js";
 import { count, duration, percent, plural, seconds, visible, words } from "./format.js";
 import { linkTo } from "./key.js";
 import { type Column, DataTable, Empty, Facts, Filter, Meter, Name, Panel, Waiting } from "./parts.js";
-import type { Counts, FieldPolicy, Overview, Policies, Policy, Series } from "./types.js";
+import type { Counts, FieldPolicy, Overview, Policies, Series } from "./types.js";
 
 const PAGE = 100;
 
@@ -53,14 +53,12 @@ function rowsOf(
   return rows.toSorted((one, other) => rank(other) - rank(one) || (one.coordinate < other.coordinate ? -1 : 1));
 }
 
-const columnsOf = (order: Order, sortBy: (order: Order) => void): readonly Column[] => [
-  ...(Object.keys(COLUMNS) as Order[]).map((name) => {
+const columnsOf = (order: Order, sortBy: (order: Order) => void): readonly Column[] =>
+  (Object.keys(COLUMNS) as Order[]).map((name) => {
     const [text, title, , isMinor = false] = COLUMNS[name];
     const sorting = { isSorted: order === name, onSort: () => sortBy(name) };
     return { text, title, isMinor, isNumeric: name !== "coordinate", ...sorting };
-  }),
-  { text: "Policy", isMinor: true },
-];
+  });
 
 /** Fields and loaders: what their policies achieve, and which mutations reach them. */
 export function FieldsView(props: {
@@ -104,7 +102,7 @@ export function FieldsView(props: {
                 />
                 {open === row.coordinate ? (
                   <tr class="details">
-                    <td colSpan={7}>
+                    <td colSpan={6}>
                       <Details row={row} />
                     </td>
                   </tr>
@@ -126,7 +124,7 @@ export function FieldsView(props: {
 
 function FieldRow(props: { readonly row: Row; readonly isOpen: boolean; readonly onToggle: () => void }) {
   const { row, isOpen, onToggle } = props;
-  const { coordinate, counts, policy } = row;
+  const { coordinate, counts } = row;
   const ratio = servedWithoutLoad(counts);
   return (
     <tr>
@@ -144,17 +142,9 @@ function FieldRow(props: { readonly row: Row; readonly isOpen: boolean; readonly
       <td class="num">{count(counts.loads)}</td>
       <td class="num minor">{duration(p90Of(row))}</td>
       <td class={counts.failedLoads > 0 ? "num minor bad" : "num minor"}>{count(counts.failedLoads)}</td>
-      <td class="minor muted">{policy === undefined ? "of other processes" : policyText(policy.policy)}</td>
     </tr>
   );
 }
-
-const policyText = (policy: Policy): string =>
-  [
-    policy.neverExpires ? `${seconds(policy.maxAge)}, never expires` : seconds(policy.maxAge),
-    ...(policy.staleWhileRevalidate > 0 ? [`+${seconds(policy.staleWhileRevalidate)} stale`] : []),
-    ...(policy.scope === "PRIVATE" ? ["private"] : []),
-  ].join(", ");
 
 function Details({ row }: { readonly row: Row }) {
   const { coordinate, counts, policy, series } = row;

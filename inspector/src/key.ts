@@ -35,13 +35,11 @@ export function variablesOf(
     variables[name] = value;
   }
   const id = parts.id.trim();
-  if (id !== "") {
-    try {
-      variables.id = JSON.parse(id);
-    } catch {
-      // A word is an id of its own; a number that is a string has quotes.
-      variables.id = id;
-    }
+  try {
+    if (id !== "") variables.id = JSON.parse(id);
+  } catch {
+    // A word is an id of its own; a number that is a string has quotes.
+    variables.id = id;
   }
   if (parts.private.trim() !== "") variables.private = parts.private.trim();
   return { variables };

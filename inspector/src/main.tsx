@@ -54,7 +54,9 @@ function App() {
         <h1>graphql-cached inspector</h1>
         <p>{visible(problem.message)}</p>
         <p class="muted">Sign in with an account that it admits. Nothing of the cache was sent to this browser.</p>
-        <Reload />
+        <button type="button" onClick={() => location.reload()}>
+          Reload
+        </button>
       </main>
     );
   const nameOf = processNames(data?.processes);
@@ -101,17 +103,13 @@ function App() {
         </nav>
       </header>
       <main id="main" tabIndex={-1}>
-        {problem === undefined ? null : (
-          <p class="warning" role="alert">
-            <Name max={600}>{problem.message}</Name>
-            {overview.at === undefined ? "" : ` What follows is from ${clock(overview.at)}.`}
-            {isDenied(problem) ? <Reload /> : null}
-          </p>
-        )}
-        {data?.missing == null ? null : (
-          <p class="warning" role="alert">
-            <Name max={600}>{data.missing}</Name>
-          </p>
+        {[problem?.message, data?.missing].map((text) =>
+          text == null ? null : (
+            <p class="warning" role="alert" key={text}>
+              <Name max={600}>{text}</Name>
+              {overview.at === undefined ? "" : ` What follows is from ${clock(overview.at)}.`}
+            </p>
+          ),
         )}
         {view === "overview" ? (
           <OverviewView overview={overview} window={window} nameOf={nameOf} />
@@ -128,11 +126,5 @@ function App() {
     </>
   );
 }
-
-const Reload = () => (
-  <button type="button" onClick={() => location.reload()}>
-    Reload
-  </button>
-);
 
 render(<App />, document.getElementById("app") as HTMLElement);

@@ -1,16 +1,11 @@
 import type { Polled } from "./api.js";
 import { ago, clock, visible } from "./format.js";
-import { type Column, DataTable, Name, Panel, Waiting } from "./parts.js";
+import { DataTable, Name, Panel, Waiting } from "./parts.js";
 import type { Overview } from "./types.js";
 
-const COLUMNS: readonly Column[] = [
-  { text: "Host" },
-  { text: "PID", isNumeric: true },
-  { text: "Version" },
-  { text: "Node.js", isMinor: true },
-  { text: "Started", isMinor: true },
-  { text: "Last report" },
-];
+const HEADINGS = ["Host", "PID", "Version", "Node.js", "Started", "Last report"];
+const MINOR = ["Node.js", "Started"];
+const COLUMNS = HEADINGS.map((text) => ({ text, isNumeric: text === "PID", isMinor: MINOR.includes(text) }));
 
 /** The processes that use the cache, and their releases. */
 export function ProcessesView({ overview }: { readonly overview: Polled<Overview> }) {

@@ -1,9 +1,9 @@
 import { inOneLine, messageOf } from "../../core/base/errors.js";
 import type { Logger } from "../../core/telemetry/log-listener.js";
 import { INSPECTOR_CSP, INSPECTOR_PAGE } from "../../generated/inspector-page.js";
-import { BadRequest, type Incoming, type Outgoing, readObject } from "./http.js";
+import { badRequest, type Incoming, type Outgoing, Refusal, readObject } from "./http.js";
 import { OPERATIONS, type Operation } from "./operations.js";
-import { inspectionIn, Refusal, type Source, type Variables } from "./sources.js";
+import { inspectionIn, type Source, type Variables } from "./sources.js";
 
 export interface InspectorParts {
   readonly source: Source;
@@ -15,8 +15,8 @@ export interface InspectorParts {
 /** Answers a request of the page. Never rejects. The page itself holds no data, so everyone gets it; every other answer needs `allow`. */
 export async function answer({ source, isAllowed, logger }: InspectorParts, incoming: Incoming): Promise<Outgoing> {
   const { method, request } = incoming;
-  if (method === "GET") return { status: 200, headers: PAGE_HEADERS, body: INSPECTOR_PAGE };
-  if (method === "HEAD") return { status: 200, headers: PAGE_HEADERS, body: "" };
+  if (["GET", "HEAD"].includes(method))
+    return { status: 200, headers: PAGE_HEADERS, body: method === "GET" ? INSPECTOR_PAGE : "" };
   if (method !== "POST") {
     const { body } = failure("METHOD_NOT_ALLOWED", `expected GET, HEAD or POST, got ${inOneLine(method, 20)}`);
     return { status: 405, headers: { ...JSON_HEADERS, allow: "GET, HEAD, POST" }, body };
@@ -32,9 +32,7 @@ export async function answer({ source, isAllowed, logger }: InspectorParts, inco
     const { operation, variables } = readCall(await readObject(incoming, MAX_BODY_BYTES));
     return json({ data: inspectionIn(await source(request, operation.query, variables)) });
   } catch (error) {
-    if (error instanceof BadRequest) return { ...failure("BAD_REQUEST", error.message), status: error.status };
-    // Status 200: a browser reports any other one as an error, and the page says in words what is wrong.
-    if (error instanceof Refusal) return failure(error.code, error.message);
+    if (error instanceof Refusal) return { ...failure(error.code, error.message), status: error.status };
     logger.warn(`graphql-cached: inspectorHandler: a request failed: ${inOneLine(messageOf(error))}`);
     return failure("FAILED", "The request failed; the log of the server says why.");
   }
@@ -66,19 +64,17 @@ const json = (value: unknown): Outgoing => ({ status: 200, headers: JSON_HEADERS
 const failure = (code: string, message: string): Outgoing => json({ error: { code, message } });
 
 /**
- * Throws a `BadRequest` for what a page of another origin can make a browser send. Such a page can neither set the header
+ * Throws a `Refusal` for what a page of another origin can make a browser send. Such a page can neither set the header
  * nor this content type without asking first, and is never given permission; and browsers say where a request comes from.
  */
 function checkOrigin(incoming: Incoming): void {
   // A form of another site cannot say that it is JSON.
   if (incoming.header("content-type")?.split(";")[0]?.trim().toLowerCase() !== "application/json")
-    throw new BadRequest(415, "expected a body of the type application/json, got another one");
-  if (incoming.header(PAGE_HEADER) === undefined)
-    throw new BadRequest(403, `expected the header ${PAGE_HEADER}, got none`);
+    throw badRequest(415, "expected a body of the type application/json, got another one");
+  if (incoming.header(PAGE_HEADER) === undefined) throw badRequest(403, `expected the header ${PAGE_HEADER}, got none`);
   const site = incoming.header("sec-fetch-site");
   const isSameOrigin = site === undefined ? isOwnOrigin(incoming) : site === "same-origin";
-  if (!isSameOrigin)
-    throw new BadRequest(403, "expected a request of the inspector page itself, got one of another site");
+  if (!isSameOrigin) throw badRequest(403, "expected a request of the inspector page itself, got one of another site");
 }
 
 /** Browsers send `Sec-Fetch-Site` over HTTPS and to localhost only. Programs send neither header. */
@@ -92,10 +88,10 @@ function isOwnOrigin({ header, host }: Incoming): boolean {
 function readCall({ operation: name, variables = {} }: Variables): { operation: Operation; variables: Variables } {
   const operation = typeof name === "string" && Object.hasOwn(OPERATIONS, name) ? OPERATIONS[name] : undefined;
   if (operation === undefined)
-    throw new BadRequest(400, `expected an operation of ${Object.keys(OPERATIONS).join(", ")}, got another one`);
+    throw badRequest(400, `expected an operation of ${Object.keys(OPERATIONS).join(", ")}, got another one`);
   if (typeof variables !== "object" || variables === null || Array.isArray(variables))
-    throw new BadRequest(400, "expected an object of variables, got something else");
+    throw badRequest(400, "expected an object of variables, got something else");
   if (Object.keys(variables).some((one) => !operation.variables.includes(one)))
-    throw new BadRequest(400, `expected variables of ${operation.variables.join(", ") || "none"}, got another one`);
+    throw badRequest(400, `expected variables of ${operation.variables.join(", ") || "none"}, got another one`);
   return { operation, variables: variables as Variables };
 }

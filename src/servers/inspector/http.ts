@@ -19,17 +19,9 @@ export function handlerOf(answer: (incoming: Incoming) => Promise<Outgoing>): Ht
   return handle as HttpHandler;
 }
 
-/** What is used of a request of Fastify. */
-export interface FastifyRequestLike {
-  readonly raw: IncomingMessage;
-  readonly body?: unknown;
-}
-
-/** What is used of a reply of Fastify. */
-export interface FastifyReplyLike {
-  readonly raw: ServerResponse;
-  hijack(): unknown;
-}
+/** What is used of a request and a reply of Fastify. */
+export type FastifyRequestLike = { readonly raw: IncomingMessage; readonly body?: unknown };
+export type FastifyReplyLike = { readonly raw: ServerResponse; hijack(): unknown };
 
 /** A request as a server passes it: of the Fetch API, of node:http and Express, or of Fastify. */
 export type HttpRequest = Request | IncomingMessage | FastifyRequestLike;
@@ -48,7 +40,7 @@ export interface Incoming {
   header(name: string): string | undefined;
   /** The host of this server, where no header has it. */
   readonly host: string | undefined;
-  /** Returns the body: its chunks, or what a parser has made of it. Throws a `BadRequest`. */
+  /** Returns the body: its chunks, or what a parser has made of it. Throws a `Refusal`. */
   body(): unknown;
   /** The request as the server has passed it, for `allow`. */
   readonly request: unknown;
@@ -60,15 +52,23 @@ export interface Outgoing {
   readonly body: string;
 }
 
-/** A request that is refused for what it is, in words for its sender. */
-export class BadRequest extends Error {
+/**
+ * Why a request gets no data: a code for programs and a sentence for the page. The status is 200 for what the page can send: a browser
+ * reports any other one as an error.
+ */
+export class Refusal extends Error {
   readonly status: number;
+  readonly code: string;
 
-  constructor(status: number, message: string) {
+  constructor(code: string, message: string, status = 200) {
     super(message);
+    this.code = code;
     this.status = status;
   }
 }
+
+/** A refusal of what the page never sends. */
+export const badRequest = (status: number, message: string): Refusal => new Refusal("BAD_REQUEST", message, status);
 
 function fromFetch(request: Request): Incoming {
   const { method, headers, url } = request;
@@ -82,15 +82,12 @@ function fromNode(message: IncomingMessage, request: FastifyRequestLike): Incomi
   const body = (): unknown => {
     // Express and Fastify parse JSON before a handler is called, if they were told to.
     if (request.body !== undefined || !message.readableEnded) return request.body ?? message;
-    throw new BadRequest(
-      400,
-      "expected a body, got one that a middleware has read before without leaving it in `body`",
-    );
+    throw badRequest(400, "expected a body, got one that a middleware has read before without leaving it in `body`");
   };
   return { method: message.method ?? "GET", header, host: header(":authority"), body, request };
 }
 
-/** Returns the object in the body of a request. Rejects with a `BadRequest`. */
+/** Returns the object in the body of a request. Rejects with a `Refusal`. */
 export async function readObject(incoming: Incoming, maxBytes: number): Promise<Readonly<Record<string, unknown>>> {
   let given = incoming.body();
   if (typeof given === "object" && given !== null && Symbol.asyncIterator in given)
@@ -98,10 +95,10 @@ export async function readObject(incoming: Incoming, maxBytes: number): Promise<
   try {
     if (typeof given === "string") given = JSON.parse(given);
   } catch {
-    throw new BadRequest(400, "expected JSON, got text that cannot be parsed");
+    throw badRequest(400, "expected JSON, got text that cannot be parsed");
   }
   if (typeof given === "object" && given !== null && !Array.isArray(given)) return given as Record<string, unknown>;
-  throw new BadRequest(400, "expected a JSON object, got something else");
+  throw badRequest(400, "expected a JSON object, got something else");
 }
 
 async function textOf(chunks: AsyncIterable<Uint8Array>, maxBytes: number): Promise<string> {
@@ -110,12 +107,12 @@ async function textOf(chunks: AsyncIterable<Uint8Array>, maxBytes: number): Prom
   try {
     for await (const chunk of chunks) {
       bytes += chunk.byteLength;
-      if (bytes > maxBytes) throw new BadRequest(413, `expected at most ${maxBytes} bytes, got more`);
+      if (bytes > maxBytes) throw badRequest(413, `expected at most ${maxBytes} bytes, got more`);
       read.push(chunk);
     }
   } catch (error) {
     // A caller that hangs up is no failure of this server.
-    throw error instanceof BadRequest ? error : new BadRequest(400, "expected a body, got one that ended early");
+    throw error instanceof Refusal ? error : badRequest(400, "expected a body, got one that ended early");
   }
   return Buffer.concat(read).toString("utf8");
 }

@@ -4,17 +4,7 @@ import { describeSetting, inOneLine, messageOf } from "../../core/base/errors.js
 import type { CacheHandle } from "../../core/parts.js";
 import { INSPECTION_SDL } from "../../generated/schema.js";
 import { inspectionResolvers } from "../../tools/inspection/resolvers.js";
-
-/** Why a request gets no data: a code for programs and a sentence for the page. */
-export class Refusal extends Error {
-  override readonly name = "Refusal";
-  readonly code: string;
-
-  constructor(code: string, message: string) {
-    super(message);
-    this.code = code;
-  }
-}
+import { Refusal } from "./http.js";
 
 /** Answers a query for a request. It rejects with a `Refusal` if there is no answer of a GraphQL server. */
 export type Source = (request: unknown, query: string, variables: Variables) => Promise<Answer>;
@@ -65,12 +55,12 @@ export function endpointSource(endpoint: unknown, headersOf: HeadersOf, invalid:
   return async (request, query, variables) => {
     const headers = await requestHeaders(headersOf, request);
     const signal = AbortSignal.timeout(TIMEOUT_MS);
-    const sent = { method: "POST", headers, body: JSON.stringify({ query, variables }), signal };
     let response: Response;
     let text: string;
     try {
       // Another server must not get the headers.
-      response = await fetch(target, { ...sent, redirect: "error" });
+      const body = JSON.stringify({ query, variables });
+      response = await fetch(target, { method: "POST", headers, body, signal, redirect: "error" });
       text = await response.text();
     } catch (error) {
       const { name: kind, cause = error } = error as Error;
