@@ -1,5 +1,5 @@
 /**
- * Installs the tools of the inspector page, unless they are installed, and builds it into src/generated/inspector-page.ts.
+ * Installs the tools of the inspector page, unless they are installed, and builds it into packages/inspector/src/generated/inspector-page.ts.
  *
  *   node scripts/build-inspector.mjs            type-checks the sources and writes the file
  *   node scripts/build-inspector.mjs --check    the same, but fails if the file is out of date
@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
-const INSPECTOR = join(ROOT, "inspector");
+const INSPECTOR = join(ROOT, "packages/inspector/page");
 const installed = join(INSPECTOR, "node_modules/.package-lock.json");
 
 function run(command, args, cwd) {

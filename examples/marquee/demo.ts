@@ -193,7 +193,7 @@ const port = typeof address === "object" ? address?.port : PORT;
 console.log(`The demo is at http://127.0.0.1:${port}/. Stop it with Ctrl+C.`);
 
 // It starts long after the page can be opened, like the processes whose cache it shows.
-const { inspectorHandler } = await import("graphql-cached/inspector");
+const { inspectorHandler } = await import("@graphql-cached/inspector");
 mounts[INSPECTOR] = inspectorHandler({
   endpoint: (await first).fields,
   allow: () => true,

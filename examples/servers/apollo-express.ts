@@ -8,7 +8,7 @@ import { expressMiddleware } from "@as-integrations/express5";
 import express from "express";
 import { applyCached } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
-import { inspectorHandler } from "graphql-cached/inspector";
+import { inspectorHandler } from "@graphql-cached/inspector";
 import { type Context, contextOf, HOST, isAdmin, openCache, PORT, runUntilSignal, shopSchema } from "./shop.js";
 
 const { cache, close } = await openCache();

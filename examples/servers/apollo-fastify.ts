@@ -5,7 +5,7 @@ import fastifyApollo, { fastifyApolloDrainPlugin } from "@as-integrations/fastif
 import fastify, { type FastifyRequest } from "fastify";
 import { applyCached } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
-import { inspectorHandler } from "graphql-cached/inspector";
+import { inspectorHandler } from "@graphql-cached/inspector";
 import { type Context, contextOf, HOST, isAdmin, openCache, PORT, runUntilSignal, shopSchema } from "./shop.js";
 
 const { cache, close } = await openCache();

@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { useAPQ } from "@graphql-yoga/plugin-apq";
 import { applyCached } from "graphql-cached";
-import { inspectorHandler } from "graphql-cached/inspector";
+import { inspectorHandler } from "@graphql-cached/inspector";
 import { useCached } from "graphql-cached/yoga";
 import { createYoga } from "graphql-yoga";
 import { type Context, contextOf, HOST, isAdmin, openCache, PORT, runUntilSignal, shopSchema } from "./shop.js";

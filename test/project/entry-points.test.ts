@@ -47,7 +47,7 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "jsonCodec",
     "toPlain",
   ],
-  "src/servers/inspector/index.ts": [
+  "packages/inspector/src/index.ts": [
     "EndpointHeaders",
     "InspectorHandler",
     "InspectorOptions",

@@ -43,7 +43,6 @@ const ADAPTERS: Readonly<Record<string, number>> = {
   apollo: 10,
   yoga: 10,
   mercurius: 10,
-  inspector: 10,
   cli: 10,
 };
 /** Modules that may import less than their rank allows. */
@@ -69,7 +68,6 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
     "yoga",
     "mercurius",
     "apollo",
-    "inspector",
     "cli",
   ],
   "@apollo/server": ["apollo"],

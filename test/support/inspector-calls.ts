@@ -1,4 +1,4 @@
-import type { InspectorHandler } from "graphql-cached/inspector";
+import type { InspectorHandler } from "@graphql-cached/inspector";
 
 export const PAGE_URL = "http://inspector.test/cache";
 

@@ -1,10 +1,10 @@
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
+import { inspectorHandler } from "@graphql-cached/inspector";
 import { settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { graphql } from "graphql";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
-import { inspectorHandler } from "graphql-cached/inspector";
 import { Redis } from "ioredis";
 import { redisStore } from "../../src/stores/redis/index.js";
 import type { Address } from "./server-lab.js";

@@ -1,8 +1,8 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
+import type { InspectorHandler } from "@graphql-cached/inspector";
 import fastify from "fastify";
-import type { InspectorHandler } from "graphql-cached/inspector";
 import { createSchema, createYoga } from "graphql-yoga";
 import { afterCaches } from "./world.js";
 

@@ -1,4 +1,4 @@
-/** The entry point `graphql-cached/inspector`. */
+/** The entry point `@graphql-cached/inspector`. */
 export {
   type EndpointHeaders,
   type InspectorHandler,

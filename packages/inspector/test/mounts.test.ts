@@ -1,11 +1,11 @@
 import { createServer, request as httpRequest, type IncomingMessage } from "node:http";
 import { text } from "node:stream/consumers";
+import { inspectorHandler } from "@graphql-cached/inspector";
 import { type Cache, createCache } from "graphql-cached";
-import { inspectorHandler } from "graphql-cached/inspector";
 import { describe, expect, it } from "vitest";
-import { PAGE_HEADERS, type Reply } from "../support/inspector-calls.js";
-import { listen, MOUNTS } from "../support/mounts.js";
-import { afterCaches } from "../support/world.js";
+import { PAGE_HEADERS, type Reply } from "../../../test/support/inspector-calls.js";
+import { listen, MOUNTS } from "../../../test/support/mounts.js";
+import { afterCaches } from "../../../test/support/world.js";
 
 function open(): Cache {
   const cache = createCache();

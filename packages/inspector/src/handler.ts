@@ -1,7 +1,5 @@
-import { describeSetting, inOneLine, messageOf, optionInvalid } from "../../core/base/errors.js";
-import { checkOptionNames } from "../../core/base/option-names.js";
-import { type CacheHandle, partsOf } from "../../core/parts.js";
-import type { Logger } from "../../core/telemetry/log-listener.js";
+import { type Cache, CachedError, type CacheExtension, extensionOf } from "graphql-cached";
+import { checkOptionNames, describeSetting, inOneLine, messageOf } from "graphql-cached/store";
 import { answer } from "./exchange.js";
 import { type HttpHandler, type HttpRequest, handlerOf } from "./http.js";
 import { cacheSource, endpointSource, type HeadersOf } from "./sources.js";
@@ -15,7 +13,7 @@ import { cacheSource, endpointSource, type HeadersOf } from "./sources.js";
 export function inspectorHandler<Caller = InspectorRequest>(options: InspectorOptions<Caller>): InspectorHandler {
   checkOptionNames(options, "inspectorHandler", ["cache", "endpoint", "headers", "allow"]);
   const { cache, endpoint, headers = {}, allow } = options;
-  const invalid = (mistake: string): Error => optionInvalid(`inspectorHandler: ${mistake}`);
+  const invalid = (mistake: string): Error => new CachedError("CACHED_OPTION_INVALID", `inspectorHandler: ${mistake}`);
   if ((cache === undefined) === (endpoint === undefined))
     throw invalid(
       `\`cache\`, \`endpoint\`: expected exactly one of them, got ${cache === undefined ? "none" : "both"}`,
@@ -28,7 +26,8 @@ export function inspectorHandler<Caller = InspectorRequest>(options: InspectorOp
     throw invalid(
       `\`allow\`: expected a function that returns true or false for a request, got ${describeSetting(allow)}`,
     );
-  const logger: Logger = cache === undefined ? console : partsOf(cache, "inspectorHandler").logger;
+  const logger: CacheExtension["logger"] =
+    cache === undefined ? console : extensionOf(cache, "inspectorHandler").logger;
   const headersOf = typeof headers === "function" ? (headers as HeadersOf) : () => headers;
   const source = cache === undefined ? endpointSource(endpoint, headersOf, invalid) : cacheSource(cache);
   let isReported = false;
@@ -61,7 +60,7 @@ export type InspectorOptions<Caller = InspectorRequest> = {
 } & (
   | {
       /** The cache of this process. It shows all processes that share its store. */
-      readonly cache: CacheHandle<never>;
+      readonly cache: Cache<never>;
       readonly endpoint?: never;
       readonly headers?: never;
     }

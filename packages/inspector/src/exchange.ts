@@ -1,6 +1,6 @@
-import { inOneLine, messageOf } from "../../core/base/errors.js";
-import type { Logger } from "../../core/telemetry/log-listener.js";
-import { INSPECTOR_CSP, INSPECTOR_PAGE } from "../../generated/inspector-page.js";
+import type { CacheExtension } from "graphql-cached";
+import { inOneLine, messageOf } from "graphql-cached/store";
+import { INSPECTOR_CSP, INSPECTOR_PAGE } from "./generated/inspector-page.js";
 import { badRequest, type Incoming, type Outgoing, Refusal, readObject } from "./http.js";
 import { OPERATIONS, type Operation } from "./operations.js";
 import { inspectionIn, type Source, type Variables } from "./sources.js";
@@ -9,7 +9,7 @@ export interface InspectorParts {
   readonly source: Source;
   /** Whether a request may look. Never rejects. */
   readonly isAllowed: (request: unknown) => Promise<boolean>;
-  readonly logger: Logger;
+  readonly logger: CacheExtension["logger"];
 }
 
 /** Answers a request of the page. Never rejects. The page itself holds no data, so everyone gets it; every other answer needs `allow`. */

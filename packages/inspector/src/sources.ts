@@ -1,9 +1,7 @@
 /** What answers the queries of the page: the cache of this process, or a GraphQL endpoint. */
 import { buildSchema, type GraphQLObjectType, graphql } from "graphql";
-import { describeSetting, inOneLine, messageOf } from "../../core/base/errors.js";
-import type { CacheHandle } from "../../core/parts.js";
-import { INSPECTION_SDL } from "../../generated/schema.js";
-import { inspectionResolvers } from "../../tools/inspection/resolvers.js";
+import { type Cache, inspectionResolvers, inspectionTypeDefs } from "graphql-cached";
+import { describeSetting, inOneLine, messageOf } from "graphql-cached/store";
 import { Refusal } from "./http.js";
 
 /** Answers a query for a request. It rejects with a `Refusal` if there is no answer of a GraphQL server. */
@@ -23,11 +21,11 @@ interface AnswerError {
 }
 
 /** Returns a source that runs the resolvers of the inspection on a cache of this process. */
-export function cacheSource(cache: CacheHandle<never>): Source {
+export function cacheSource(cache: Cache<never>): Source {
   // The enum is one of `@cached`.
-  const schema = buildSchema(["type Query", INSPECTION_SDL, "enum CachedScope { PUBLIC PRIVATE }"].join("\n"));
+  const schema = buildSchema(["type Query", inspectionTypeDefs, "enum CachedScope { PUBLIC PRIVATE }"].join("\n"));
   // The handler has asked `allow` before.
-  const resolvers = inspectionResolvers(cache as CacheHandle<unknown>, { allow: () => true });
+  const resolvers = inspectionResolvers(cache, { allow: () => true });
   for (const typeName of ["Query", "CacheInspection"] as const) {
     const fields = (schema.getType(typeName) as GraphQLObjectType).getFields();
     for (const [name, resolve] of Object.entries(resolvers[typeName])) Object.assign(fields[name] ?? {}, { resolve });

@@ -1,14 +1,14 @@
 import { createHash } from "node:crypto";
 import { gzipSync } from "node:zlib";
+import { type InspectorOptions, inspectorHandler } from "@graphql-cached/inspector";
 import { settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { graphql } from "graphql";
 import { applyCached, type Cache, cachedTypeDefs, createCache } from "graphql-cached";
-import { type InspectorOptions, inspectorHandler } from "graphql-cached/inspector";
 import { describe, expect, it } from "vitest";
-import { INSPECTOR_CSP, INSPECTOR_PAGE } from "../../../src/generated/inspector-page.js";
-import { call, PAGE_HEADERS, PAGE_URL, post, type Reply } from "../../support/inspector-calls.js";
-import { afterCaches } from "../../support/world.js";
+import { call, PAGE_HEADERS, PAGE_URL, post, type Reply } from "../../../test/support/inspector-calls.js";
+import { afterCaches } from "../../../test/support/world.js";
+import { INSPECTOR_CSP, INSPECTOR_PAGE } from "../src/generated/inspector-page.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {

@@ -1,14 +1,14 @@
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
+import { inspectorHandler } from "@graphql-cached/inspector";
 import { settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { type GraphQLSchema, graphql } from "graphql";
 import { applyCached, cachedTypeDefs, createCache, inspectionResolvers, inspectionTypeDefs } from "graphql-cached";
-import { inspectorHandler } from "graphql-cached/inspector";
 import { expect, it } from "vitest";
-import { call } from "../../support/inspector-calls.js";
-import { afterCaches } from "../../support/world.js";
+import { call } from "../../../test/support/inspector-calls.js";
+import { afterCaches } from "../../../test/support/world.js";
 
 const yes = (): boolean => true;
 

@@ -1,14 +1,14 @@
 import { randomUUID } from "node:crypto";
+import { inspectorHandler } from "@graphql-cached/inspector";
 import { createCache } from "graphql-cached";
-import { inspectorHandler } from "graphql-cached/inspector";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { Chromium, findChromium, type Page, type PageSettings } from "../support/chromium.js";
-import { inspectedServer, serve } from "../support/inspector-site.js";
-import { startProgram } from "../support/programs.js";
-import { waitForMessage } from "../support/real-processes.js";
-import { RedisLab } from "../support/redis-lab.js";
-import { sharedServer } from "../support/shared-servers.js";
-import { afterCaches } from "../support/world.js";
+import { Chromium, findChromium, type Page, type PageSettings } from "../../../test/support/chromium.js";
+import { inspectedServer, serve } from "../../../test/support/inspector-site.js";
+import { startProgram } from "../../../test/support/programs.js";
+import { waitForMessage } from "../../../test/support/real-processes.js";
+import { RedisLab } from "../../../test/support/redis-lab.js";
+import { sharedServer } from "../../../test/support/shared-servers.js";
+import { afterCaches } from "../../../test/support/world.js";
 
 const path = findChromium();
 if (path === undefined)

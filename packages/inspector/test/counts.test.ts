@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { axisLabel, axisSteps, lastMinutes, servedWithoutLoad } from "../../inspector/src/counts.js";
+import { axisLabel, axisSteps, lastMinutes, servedWithoutLoad } from "../page/src/counts.js";
 
 const none = {
   ...{ reads: 0, hit: 0, stale: 0, staleIfError: 0, loaded: 0, coalesced: 0, bypassed: 0 },
