@@ -2,10 +2,10 @@
 import type { AddressInfo } from "node:net";
 import { ApolloServer } from "@apollo/server";
 import fastifyApollo, { fastifyApolloDrainPlugin } from "@as-integrations/fastify";
+import { inspectorHandler } from "@graphql-cached/inspector";
 import fastify, { type FastifyRequest } from "fastify";
 import { applyCached } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
-import { inspectorHandler } from "@graphql-cached/inspector";
 import { type Context, contextOf, HOST, isAdmin, openCache, PORT, runUntilSignal, shopSchema } from "./shop.js";
 
 const { cache, close } = await openCache();

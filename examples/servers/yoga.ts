@@ -2,9 +2,9 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { inspectorHandler } from "@graphql-cached/inspector";
 import { useAPQ } from "@graphql-yoga/plugin-apq";
 import { applyCached } from "graphql-cached";
-import { inspectorHandler } from "@graphql-cached/inspector";
 import { useCached } from "graphql-cached/yoga";
 import { createYoga } from "graphql-yoga";
 import { type Context, contextOf, HOST, isAdmin, openCache, PORT, runUntilSignal, shopSchema } from "./shop.js";
