@@ -82,8 +82,8 @@ export const SCRIPT_MUTANTS = [
   ["acquire", "'PX', ttlMs, 'NX')", "'PX', ttlMs)"],
   ["release", "token == ARGV[at]", "token ~= ''"],
   ["renew", "token == ARGV[first + i - 1]", "token ~= ''"],
-  ["soft-invalidate", "elseif state and state ~= 'unknown' then", "elseif false then"],
-  ["store-values", "gen ~= ARGV[at] or", "false or"],
+  ["remove", "elseif soft ~= '1' or (state and state ~= 'unknown') then", "elseif soft ~= '1' then"],
+  ["store-values", "not gen or gen ~= ARGV[at] then", "not gen then"],
   ["store-values", "elseif remainingMs and remainingMs <= 0 then", "elseif false then"],
 ];
 

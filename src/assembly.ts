@@ -104,9 +104,11 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     keys,
     settings: options,
   });
-  store.onReconnect = () => invalidation.retryNow();
-  const closeStore = store.open(keys, waiting.wake);
-  const closeNear = near?.open();
+  const closeStore = store.open(keys, {
+    wake: waiting.wake,
+    clockChanged: near && ((head) => near.hear(head)),
+    reconnected: () => invalidation.retryNow(),
+  });
   const reports = new Reports({ ...base, counters, events: recentEvents, identity });
   const requestStates = new RequestStates(tier, invalidation.made, options);
   const { defaults, identify, isProduction, leaseWaitMs, errorBackoffMs } = options;
@@ -161,7 +163,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
       await leases.held.close();
       await invalidation.close();
       invalidations.close();
-      closeNear?.();
+      near?.close();
       await reports.close();
       closeStore();
       contextWatch.close();

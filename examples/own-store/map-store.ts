@@ -15,12 +15,12 @@ import {
   type Store,
   type StoredClock,
   type StoredEntry,
+  type StoreListener,
   type StoreNames,
   type StoreOutcome,
   type StoreRead,
   type StoreRequest,
   transitions,
-  type Wake,
   writeStoredEntry,
 } from "graphql-cached/store";
 import type { Item, MapServer } from "./map-server.js";
@@ -111,19 +111,15 @@ class MapStore implements Store {
     });
   }
 
-  async remove(keys: readonly string[]): Promise<void> {
-    await this.#change(keys, () => write(undefined, undefined));
-  }
-
-  async softInvalidate(keys: readonly string[]): Promise<void> {
+  async remove(keys: readonly string[], { soft = false } = {}): Promise<void> {
     await this.#change(keys, (_, item) => {
       const before = entryOf(item);
-      if (before === undefined) return keep(undefined);
-      return write(undefined, itemOf(transitions.softInvalidate(before)));
+      if (!soft) return write(undefined, undefined);
+      return before === undefined ? keep(undefined) : write(undefined, itemOf(transitions.softInvalidate(before)));
     });
   }
 
-  open({ clock }: StoreNames, wake: Wake): Cancel {
+  open({ clock }: StoreNames, { wake }: StoreListener): Cancel {
     this.#clockName = clock;
     return this.#server.subscribe((name) => wake(name, undefined));
   }

@@ -19,6 +19,8 @@ afterAll(async () => {
   await lab.stop();
 });
 
+const NO_MESSAGES = "the fake client receives no messages";
+
 const stores: Record<string, TestedStore> = {
   "the memory store": {
     make: async () => {
@@ -27,7 +29,7 @@ const stores: Record<string, TestedStore> = {
     },
   },
   "the Redis store": {
-    lacks: { wakes: "the fake client receives no messages", reports: "they expire on the time of the server" },
+    lacks: { wakes: NO_MESSAGES, heads: NO_MESSAGES, reports: "they expire on the time of the server" },
     make: async () => {
       const clock = new FakeClock();
       const fakeTimeClient = new FakeTimeRedis(client, clock);

@@ -46,7 +46,7 @@ describe.each(PACKAGES)("The invalidation clock of a Cluster, with a client of $
   beforeEach(() => {
     keys = createKeySpace(randomUUID());
     store = redisStore({ client });
-    store.open(keys, () => undefined);
+    store.open(keys, { wake: () => undefined });
   });
 
   /** Returns the keys of the clock on a master. */

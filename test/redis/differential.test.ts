@@ -151,7 +151,7 @@ class Player {
       case "remove":
         return () => store.remove([key]);
       case "softInvalidate":
-        return () => store.softInvalidate([key]);
+        return () => store.remove([key], { soft: true });
       default:
         return this.#appendClock(which, other);
     }
@@ -277,7 +277,7 @@ describe("the memory store and the Redis scripts", () => {
         const fakeTimeClient = new FakeTimeRedis(client, clock);
         const stores = [memoryStore({ clock }), redisStore({ client: fakeTimeClient, clock })];
         const ends = stores.map((store) =>
-          store.open({ wakeChannel: "wake", reports: "reports", clock: "clock" }, () => undefined),
+          store.open({ wakeChannel: "wake", reports: "reports", clock: "clock" }, { wake: () => undefined }),
         );
         const startedAt = clock.now();
         const memory = new Player(stores[0] as Store);

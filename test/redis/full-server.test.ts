@@ -148,7 +148,7 @@ describe("A full Redis that evicts nothing", () => {
       if (key === "leased") await store.acquire([{ ...request, supersededAt: Number.MAX_SAFE_INTEGER }], times, ORIGIN);
     }
     await refuseWrites();
-    await store.softInvalidate(keys);
+    await store.remove(keys, { soft: true });
     const { readings } = await store.read(keys);
     for (const reading of readings)
       expect(reading).toMatchObject({ entry: { state: "value", gen: "", freshUntilAt: 0, body } });

@@ -40,7 +40,7 @@ const LOG = "clock:log";
 
 function open(name = "ioredis"): Store {
   const store = redisStore({ client: storeClients.get(name) as StoreClient });
-  store.open(NAMES, () => undefined);
+  store.open(NAMES, { wake: () => undefined });
   return store;
 }
 

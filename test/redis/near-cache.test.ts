@@ -240,7 +240,7 @@ describe.each(PACKAGES)("The near cache with a client of $name", ({ server, clus
     await until("the client is connected", () => isConnected(client));
     const prefix = randomUUID();
     const store = redisStore({ client });
-    const close = store.open(createKeySpace(prefix), () => undefined);
+    const close = store.open(createKeySpace(prefix), { wake: () => undefined });
     const head = await store.appendClock([]);
     expect((await store.read([])).clock).toEqual(head);
     close();

@@ -28,7 +28,7 @@ function subject() {
   const clock = new FakeClock();
   const fakeTimeClient = new FakeTimeRedis(client, clock);
   const store = redisStore({ client: fakeTimeClient, clock });
-  store.open(NAMES, () => undefined);
+  store.open(NAMES, { wake: () => undefined });
   const sentBy = async <T>(call: () => Promise<T>): Promise<{ result: T; resend: () => Promise<void> }> => {
     const from = fakeTimeClient.sent.length;
     const result = await call();

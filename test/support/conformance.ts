@@ -36,12 +36,15 @@ export function subjectOf(store: Store, elapse: (ms: number) => Promise<void>): 
     wakeChannel: `${prefix}:wake`,
     reports: `${prefix}:reports`,
     clock: `${prefix}:clock`,
-    settings: `${prefix}:`,
   };
   const woken: ConformanceSubject["woken"] = [];
-  const end = store.open(names, (key, entry, gen) => woken.push({ key, entry, gen }));
+  const heard: ConformanceSubject["heard"] = [];
+  const end = store.open(names, {
+    wake: (key, entry, gen) => woken.push({ key, entry, gen }),
+    clockChanged: (head) => heard.push(head),
+  });
   closing.push(async () => end());
-  return { store, woken, elapse };
+  return { store, woken, heard, elapse };
 }
 
 export const closing: (() => Promise<unknown>)[] = [];

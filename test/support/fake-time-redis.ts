@@ -6,10 +6,9 @@ import { raiseClock } from "../../src/stores/redis/scripts/raise-clock.js";
 import { release } from "../../src/stores/redis/scripts/release.js";
 import { remove } from "../../src/stores/redis/scripts/remove.js";
 import { renew } from "../../src/stores/redis/scripts/renew.js";
-import { softInvalidate } from "../../src/stores/redis/scripts/soft-invalidate.js";
 import { storeValues } from "../../src/stores/redis/scripts/store-values.js";
 
-const SCRIPTS = [...[acquire, storeValues, renew, release, remove, softInvalidate], ...[appendClock, raiseClock]];
+const SCRIPTS = [...[acquire, storeValues, renew, release, remove], ...[appendClock, raiseClock]];
 const TIME = "redis.call('TIME')";
 
 type Argument = string | Buffer | number;

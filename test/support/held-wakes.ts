@@ -8,10 +8,11 @@ export function withHeldWakes(inner: Store) {
   const held: Parameters<Wake>[] = [];
   const state = { busy: 0, wake: (() => undefined) as Wake };
   const overrides: Partial<Store> = {
-    open: (names, wake) => {
-      state.wake = wake;
-      const hold: Wake = (key, ...rest) => (key === undefined ? wake(key, ...rest) : void held.push([key, ...rest]));
-      return inner.open(names, hold);
+    open: (names, listener) => {
+      state.wake = listener.wake;
+      const wake: Wake = (key, ...rest) =>
+        key === undefined ? listener.wake(key, ...rest) : void held.push([key, ...rest]);
+      return inner.open(names, { ...listener, wake });
     },
     acquire: async (requests, ...how) => {
       const grants = await inner.acquire(requests, ...how);

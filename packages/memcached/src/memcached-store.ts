@@ -237,15 +237,12 @@ function storeOn(servers: Servers, clock: Clock, maxEntryBytes: number): Store {
         () => false,
         (end, before, { now, slackMs }) => decisions.release(before, { ...end, holdMs: end.holdMs + slackMs }, now),
       ),
-    async remove(keys) {
-      const removed = await servers.change<void>(keys, (_, content) =>
-        content === undefined ? keep(undefined) : put(undefined, undefined),
-      );
-      throwIfAnyFailed(removed);
-    },
-    async softInvalidate(keys) {
+    async remove(keys, { soft = false } = {}) {
       throwIfAnyFailed(
-        await servers.change(keys, (_, content) => changeOf(decisions.softInvalidate(storedEntryOf(content)))),
+        await servers.change<void>(keys, (_, content) => {
+          if (soft) return changeOf(decisions.softInvalidate(storedEntryOf(content)));
+          return content === undefined ? keep(undefined) : put(undefined, undefined);
+        }),
       );
     },
     async writeReport(process, report, ttlMs) {

@@ -9,8 +9,8 @@ import { fakeServer } from "./fake-memcached.js";
 
 const lacks = {
   wakes: "memcached has no messages; waiters poll",
+  heads: "memcached has no messages; near caches ask",
   reports: "memcached cannot list what it keeps; the inspection shows one process",
-  history: "memcached has no lists; each process remembers its own invalidations",
 };
 
 function clientOf({ host, port }: Address): MemcacheClient {

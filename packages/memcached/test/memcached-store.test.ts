@@ -14,7 +14,7 @@ const ORIGIN: ClockOrigin = { epoch: "an epoch", position: 1 };
 
 /** Opens a store, and begins its clock. */
 async function opened(store: Store): Promise<{ store: Store; origin: ClockOrigin }> {
-  store.open(NAMES, () => undefined);
+  store.open(NAMES, { wake: () => undefined });
   return { store, origin: await originOf(store) };
 }
 
@@ -43,16 +43,16 @@ describe("memcachedStore", () => {
 
   it("refuses to serve caches with different prefixes", () => {
     const store = memcachedStore({ client: fakeServer().client });
-    store.open({ wakeChannel: "a:wakeChannel", reports: "a:reports", clock: "a:clock" }, () => undefined);
+    store.open({ wakeChannel: "a:wakeChannel", reports: "a:reports", clock: "a:clock" }, { wake: () => undefined });
     expect(() =>
-      store.open({ wakeChannel: "b:wakeChannel", reports: "b:reports", clock: "b:clock" }, () => undefined),
+      store.open({ wakeChannel: "b:wakeChannel", reports: "b:reports", clock: "b:clock" }, { wake: () => undefined }),
     ).toThrow("another `prefix`");
   });
 
   it("reads keys and the head of the clock in one round trip", async () => {
     const { client, reads } = fakeServer();
     const store = memcachedStore({ client });
-    store.open(NAMES, () => undefined);
+    store.open(NAMES, { wake: () => undefined });
     await store.read(["a", "b"]);
     expect(reads).toEqual([["a", "b", "clock"]]);
   });
@@ -138,7 +138,7 @@ describe("memcachedStore", () => {
       { a, b },
       { b, a },
     ].map((servers) => memcachedStore({ servers, clock })) as [Store, Store];
-    for (const store of [one, other]) store.open(NAMES, () => undefined);
+    for (const store of [one, other]) store.open(NAMES, { wake: () => undefined });
     const head = await one.appendClock([writeRecord({ kind: "hard", subjects: [1] })]);
     expect(await other.appendClock([])).toEqual(head);
     expect(await other.readClock(0)).toEqual(await one.readClock(0));
@@ -156,7 +156,7 @@ describe("memcachedStore", () => {
       for (const write of writes.splice(0)) await write().catch(() => undefined);
     };
     const store = memcachedStore({ client: recording, clock: new FakeClock(), random: () => 0.5 });
-    store.open(NAMES, () => undefined);
+    store.open(NAMES, { wake: () => undefined });
     const records = [writeRecord({ kind: "hard", subjects: [1] })];
     const first = await store.appendClock(records);
     await resend();

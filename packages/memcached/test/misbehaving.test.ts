@@ -185,7 +185,7 @@ describe("A misbehaving memcached", () => {
         reports: "two:reports",
         clock: "two:clock",
       },
-      () => undefined,
+      { wake: () => undefined },
     );
     const keys = Array.from({ length: 20 }, (_, nth) => `two:${nth}`);
     await store.read(keys);

@@ -18,7 +18,7 @@ import {
   transitions,
 } from "graphql-cached/store";
 import { AwaitedLoads } from "./awaited-loads.js";
-import { failureOf, findDatabase, type OpenDatabase, type Work } from "./connection.js";
+import { findDatabase, type OpenDatabase, type Work } from "./connection.js";
 import { DatabaseFile, ForeignFile, readPointer } from "./database-file.js";
 import {
   appendClock,
@@ -181,15 +181,15 @@ function storeIn(file: DatabaseFile, clock: Clock, maxBytes: number): Store {
       ),
     renew: (holds, times) => transitionsOf(holds, (before, hold, { now }) => decisions.renew(before, hold, times, now)),
     release: (releases) => transitionsOf(releases, (before, end, { now }) => decisions.release(before, end, now)),
-    async remove(keys) {
-      await transactions.write(({ db }) => {
-        for (const key of keys) removeEntry(db, key);
-      });
-      for (const key of keys) awaited.update(key, "");
-    },
-    async softInvalidate(keys) {
+    async remove(keys, { soft = false } = {}) {
       const items = keys.map((key) => ({ key }));
-      await transitionsOf(items, decisions.softInvalidate);
+      if (soft) await transitionsOf(items, decisions.softInvalidate);
+      else {
+        await transactions.write(({ db }) => {
+          for (const key of keys) removeEntry(db, key);
+        });
+        for (const key of keys) awaited.update(key, "");
+      }
     },
     writeReport: (process, report, ttlMs) =>
       transactions.write(({ db, now }) => {
@@ -204,8 +204,7 @@ function storeIn(file: DatabaseFile, clock: Clock, maxBytes: number): Store {
         const sql = "SELECT bytes FROM reports_1 WHERE name = ? AND drop_at > ?";
         return db.all<{ readonly bytes: Uint8Array }>(sql, reportsName(), now).map(({ bytes }) => bytes);
       }),
-    isMissingRight: (error) => failureOf(error) === "forbidden",
-    open(opened, wake) {
+    open(opened, { wake }) {
       checkPrefix(names?.clock, opened.clock, "sqliteStore");
       names = opened;
       const stopWaking = awaited.open(wake);

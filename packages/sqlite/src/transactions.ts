@@ -42,6 +42,7 @@ export class Transactions {
           pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS);
           continue;
         }
+        if (failure === "forbidden") throw Object.assign(error as Error, { isMissingRight: true });
         // Each of them once.
         if (db === undefined || repaired.has(failure)) throw error;
         repaired.add(failure);

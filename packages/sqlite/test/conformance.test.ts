@@ -5,7 +5,10 @@ import { closing, itKeepsTheRules, once, subjectOf } from "../../../test/support
 import { shared } from "../../../test/support/shared-servers.js";
 import { opensWith, sqliteFolder } from "../../../test/support/sqlite-files.js";
 
+const lacks = { heads: "SQLite has no messages; near caches ask" };
+
 itKeepsTheRules("The SQLite store", {
+  lacks,
   make: once(async () => {
     const { path, remove } = sqliteFolder();
     const sqlite = subjectOf(sqliteStore({ path, database: opensWith(await shared("sqlite")) }), pause);
@@ -15,6 +18,7 @@ itKeepsTheRules("The SQLite store", {
 });
 
 itKeepsTheRules("The SQLite store on the time of a fake clock", {
+  lacks,
   make: async () => {
     const clock = new FakeClock();
     const { path, remove } = sqliteFolder();

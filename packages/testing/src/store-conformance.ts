@@ -23,17 +23,20 @@ import {
 export interface ConformanceSubject {
   /** The store, already opened with `store.open`. */
   readonly store: Store;
-  /** All calls of the `wake` function that was passed to `store.open`, in order. */
+  /** All calls of `wake` of the listener that was passed to `store.open`, in order. */
   readonly woken: { key: string | undefined; entry: Entry | undefined; gen?: string | undefined }[];
+  /** The arguments of all calls of its `clockChanged`, in order. */
+  readonly heard: (Buffer | undefined)[];
   /** Resolves when at least `ms` milliseconds have passed on the store's clock. */
   elapse(ms: number): Promise<void>;
 }
 
 /**
- * A feature that a store may lack. `wakes`: the store has messages; without them waiters poll. `reports`: it keeps
+ * A feature that a store may lack. `wakes`: the store has messages for waiters; without them they poll. `heads`: it tells of changes of the
+ * clock; without that near caches ask. `reports`: it keeps
  * reports of processes; without it the inspection shows one process only.
  */
-export type StoreFeature = "wakes" | "reports";
+export type StoreFeature = "wakes" | "heads" | "reports";
 
 /** One rule that every store must keep. */
 export interface ConformanceCase {
@@ -281,7 +284,7 @@ const storeRules: Rules = {
   },
   "keeps a value after a soft invalidation, marked as stale, and grants the next lease request for it": async (t) => {
     await t.acquireAndStore();
-    await t.store.softInvalidate([t.key]);
+    await t.store.remove([t.key], { soft: true });
     const entry = await t.entry();
     deepStrictEqual([entry?.state, entry?.freshUntilAt, entry?.gen], ["value", 0, ""]);
     isBody(entry?.body);
@@ -292,12 +295,12 @@ const storeRules: Rules = {
     t,
   ) => {
     const pending = await t.grant();
-    await t.store.softInvalidate([t.key]);
+    await t.store.remove([t.key], { soft: true });
     strictEqual(await t.storeValue(pending), "refused");
     strictEqual(await t.entry(), undefined);
     await t.acquireAndStore({ freshMs: 0 });
     const refresh = await t.grant();
-    await t.store.softInvalidate([t.key]);
+    await t.store.remove([t.key], { soft: true });
     strictEqual(await t.storeValue(refresh), "refused");
     strictEqual((await t.entry())?.state, "value");
   },
@@ -351,7 +354,7 @@ const releaseRules: Rules = {
     const early = await t.grant({ supersededAt: grantedAt });
     strictEqual(await t.release(early, "gone"), true);
     strictEqual((await t.acquire()).kind, "value");
-    await t.store.softInvalidate([t.key]);
+    await t.store.remove([t.key], { soft: true });
     strictEqual(await t.release(await t.grant(), "gone"), true);
     const shared = await t.acquire();
     ok(shared.kind === "failed");
@@ -589,25 +592,6 @@ const positionRules: Rules = {
 };
 
 const wakeRules: Rules = {
-  "tells who watches the clock of the heads of invalidations, if it can, until that is ended": async (t) => {
-    if (t.store.watchClock === undefined) return;
-    const heard: (ClockHead | undefined)[] = [];
-    const stop = t.store.watchClock((head) => void heard.push(readHead(head)));
-    // Messages are hints, and the first may come before it is known who listens.
-    let head = await t.invalidate();
-    const found = (): ClockHead | undefined => heard.find((one) => one?.nonce === head.nonce);
-    for (let nth = 0; nth < 100 && found() === undefined; nth++) {
-      head = await t.invalidate();
-      await t.subject.elapse(20);
-    }
-    deepStrictEqual(found(), head);
-    stop();
-    await t.subject.elapse(100);
-    heard.length = 0;
-    await t.invalidate();
-    await t.subject.elapse(100);
-    deepStrictEqual(heard, []);
-  },
   "wakes the waiters of a key when it changes, and may send the new entry along": async (t) => {
     const grant = await t.grant();
     await t.acquire();
@@ -641,6 +625,19 @@ async function reportsAre({ store }: TestedKey, process: string, expected: reado
   deepStrictEqual(texts.sort(), [...expected].sort());
 }
 
+const headRules: Rules = {
+  "tells of the heads of invalidations": async (t) => {
+    // Messages are hints, and the first may come before it is known who listens.
+    let head = await t.invalidate();
+    const found = (): ClockHead | undefined => t.subject.heard.map(readHead).find((one) => one?.nonce === head.nonce);
+    for (let nth = 0; nth < 100 && found() === undefined; nth++) {
+      head = await t.invalidate();
+      await t.subject.elapse(20);
+    }
+    deepStrictEqual(found(), head);
+  },
+};
+
 const reportRules: Rules = {
   "keeps the last report of each process": async (t) => {
     const [first, second] = [processOf(t.key, 1), processOf(t.key, 2)];
@@ -671,5 +668,6 @@ const reportRules: Rules = {
 export const storeConformance: readonly ConformanceCase[] = [
   ...[leaseRules, storeRules, releaseRules, clockRules, positionRules].flatMap((rules) => casesOf(rules)),
   ...casesOf(wakeRules, "wakes"),
+  ...casesOf(headRules, "heads"),
   ...casesOf(reportRules, "reports"),
 ];

@@ -8,17 +8,18 @@ import {
   type AcquireRequest,
   abandon,
   type ClockOrigin,
+  type ConnectionFailure,
   type Grant,
   type Hold,
   type LeaseTimes,
   type Reading,
   type Release,
   type Store,
+  type StoreListener,
   type StoreNames,
   type StoreOutcome,
   type StoreRead,
   type StoreRequest,
-  type Wake,
 } from "./store.js";
 import {
   ask,
@@ -31,22 +32,19 @@ import {
   promised,
   StoreCalls,
 } from "./store-calls.js";
-import type { ConnectionFailure } from "./store-state.js";
 
 /**
  * Wraps a store so that its failures become misses. An operation fails if it exceeds its time
  * budget, if the store rejects it, or if the breaker is open; an open breaker does not call the
  * store.
  *
- * `read`, `acquire`, `storeValues`, `renew` and `release` never reject. `watchClock` is that
- * of the store. All other operations reject with
+ * `read`, `acquire`, `storeValues`, `renew` and `release` never reject. All other operations reject with
  * `CACHED_STORE_UNAVAILABLE`. Each node of the store has a breaker of its own, so that a
  * failing node affects only its own keys.
  */
 export class FailOpenStore implements Store {
   readonly isShared: Store["isShared"];
   readonly nodeOf: Store["nodeOf"];
-  readonly watchClock: Store["watchClock"];
   readonly writeReport: Store["writeReport"];
   readonly readReports: Store["readReports"];
   readonly #inner: Store;
@@ -55,13 +53,10 @@ export class FailOpenStore implements Store {
   readonly #own: OwnConnections;
   readonly #bytesPerKey = new Map<string, number>();
   #probedName = "";
-  /** Called when the store is connected again, before anything else is sent to it. */
-  onReconnect: () => void = () => undefined;
 
   constructor(inner: Store, clock: Clock, channel: Channel, budgetMs: number) {
     this.#inner = inner;
     this.isShared = inner.isShared;
-    this.watchClock = inner.watchClock?.bind(inner);
     const { writeReport, readReports } = inner;
     this.writeReport =
       writeReport && ((...report) => this.#calls.beside("writeReport", () => writeReport.apply(inner, report)));
@@ -215,28 +210,33 @@ export class FailOpenStore implements Store {
     return this.#calls.run(this.#clockNode, "readClock", read);
   }
 
-  remove(keys: readonly string[]): Promise<void> {
-    return this.#everywhere("remove", keys, (part) => this.#inner.remove(part));
-  }
-
-  softInvalidate(keys: readonly string[]): Promise<void> {
-    return this.#everywhere("softInvalidate", keys, (part) => this.#inner.softInvalidate(part));
+  async remove(keys: readonly string[], options?: { readonly soft?: boolean }): Promise<void> {
+    await this.#calls.inBatches<string, void>({
+      operation: "remove",
+      items: keys,
+      nameOf: identity,
+      budgets: CONFIRMED_BUDGETS,
+      continuesAfterErrors: true,
+      run: async (part) => {
+        await this.#inner.remove(part, options);
+        return part.map(() => undefined);
+      },
+    });
   }
 
   /** What it returns also ends what requests do with the store: some may go on after their cache has been closed. */
-  open(names: StoreNames, wake: Wake): Cancel {
-    const stopWatching = this.#inner.watchConnections?.({
-      onReconnect: () => {
-        this.#calls.reconnected();
-        this.onReconnect();
-      },
-      onOwn: (failure) => this.#own.report(failure),
-    });
+  open(names: StoreNames, listener: StoreListener): Cancel {
     this.#probedName = `${names.clock}:probe`;
-    const close = this.#inner.open(names, wake);
+    const close = this.#inner.open(names, {
+      ...listener,
+      reconnected: () => {
+        this.#calls.reconnected();
+        listener.reconnected?.();
+      },
+      connectionChanged: (change) => this.#own.report(change),
+    });
     return () => {
       this.#calls.isClosed = true;
-      stopWatching?.();
       close();
     };
   }
@@ -280,24 +280,6 @@ export class FailOpenStore implements Store {
         }
       }),
     );
-  }
-
-  async #everywhere(
-    operation: string,
-    names: readonly string[],
-    run: (part: readonly string[]) => Promise<void>,
-  ): Promise<void> {
-    await this.#calls.inBatches<string, void>({
-      operation,
-      items: names,
-      nameOf: identity,
-      budgets: CONFIRMED_BUDGETS,
-      continuesAfterErrors: true,
-      run: async (part) => {
-        await run(part);
-        return part.map(() => undefined);
-      },
-    });
   }
 
   /** Releases leases that were granted after their caller gave up: others would wait for them. */

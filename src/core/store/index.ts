@@ -42,12 +42,15 @@ export type {
   AcquireRequest,
   ClockListener,
   ClockOrigin,
+  ConnectionFailure,
+  ConnectionState,
   Grant,
   Hold,
   LeaseTimes,
   Reading,
   Release,
   Store,
+  StoreListener,
   StoreNames,
   StoreOutcome,
   StoreRead,
@@ -55,5 +58,4 @@ export type {
   Wake,
 } from "./store.js";
 export { checkPrefix, REPORTS_WANTED_MS } from "./store.js";
-export type { ConnectionFailure, ConnectionListener } from "./store-state.js";
 export { type Decision, decisions, newTokens, type StoredEntry, transitions } from "./transitions.js";

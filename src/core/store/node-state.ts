@@ -2,7 +2,7 @@ import type { Clock } from "../base/clock.js";
 import { CachedError, messageOf } from "../base/errors.js";
 import type { Channel } from "../telemetry/channel.js";
 import { Breaker, type BreakerStatus } from "./breaker.js";
-import type { ConnectionFailure } from "./store-state.js";
+import type { ConnectionFailure } from "./store.js";
 
 /** How this process reaches one node of a store: its breaker, how long it takes, and what has failed on it. */
 export class NodeState {

@@ -4,7 +4,7 @@ import type { Channel } from "../telemetry/channel.js";
 import type { StoreTrace } from "../telemetry/tracing.js";
 import { groupBy } from "./group-by.js";
 import { NodeState, type StoreFailure } from "./node-state.js";
-import type { Store } from "./store.js";
+import type { ConnectionState, Store } from "./store.js";
 
 /** Calls a store: each call within its time budget, through the breaker of its node, reported, measured and traced. */
 export class StoreCalls {
@@ -67,7 +67,7 @@ export class StoreCalls {
       const error = this.#errorOf(node, operation, cause);
       observed?.end(error);
       latencies.add(this.#clock.now() - startedAt);
-      const isRefused = ask(() => this.#store.isMissingRight?.(error.cause)) === true;
+      const isRefused = ask(() => (error.cause as { isMissingRight?: unknown }).isMissingRight) === true;
       state.failed(operation, error, isRefused);
       this.#channel.publish({ name: "store.failed", node, operation, nameCount, error });
       return afterFailure(error, options);
@@ -165,17 +165,10 @@ export class StoreCalls {
     } catch (error) {
       running = Promise.reject(error as Error);
     }
-    const store = this.#store;
     const progress =
-      node === undefined || store.receivedFrom === undefined
+      node === undefined || this.#store.connectionTo === undefined
         ? undefined
-        : (): unknown => {
-            try {
-              return store.receivedFrom?.(node);
-            } catch {
-              return undefined;
-            }
-          };
+        : (): unknown => this.#connectionTo(node)?.received;
     return withinParts(this.#clock, running, { ms, otherwise, maxMs: UNCOUNTED_BUDGETS * this.#budgetMs, progress });
   }
 
@@ -201,9 +194,13 @@ export class StoreCalls {
     };
   }
 
+  #connectionTo(node: string): ConnectionState | undefined {
+    return ask(() => this.#store.connectionTo?.(node));
+  }
+
   /** Returns the error of an operation that has failed. While the store is not connected, it says why. */
   #errorOf(node: string, operation: string, cause: unknown): CachedError {
-    const connectionError = ask(() => this.#store.connectionError?.(node));
+    const connectionError = this.#connectionTo(node)?.error;
     if (connectionError !== undefined)
       this.lastConnectionError = { at: this.#clock.now(), message: messageOf(connectionError) };
     if (connectionError === undefined && cause instanceof CachedError) return cause;

@@ -1,7 +1,7 @@
 import type { Cancel } from "../base/clock.js";
 import { CachedError } from "../base/errors.js";
+import type { ConnectionUse } from "../telemetry/events.js";
 import type { Entry } from "./entry.js";
-import type { ConnectionListener } from "./store-state.js";
 
 /**
  * Where entries and the invalidation clock are kept: the lease protocol as atomic operations. Implement this
@@ -28,7 +28,8 @@ import type { ConnectionListener } from "./store-state.js";
  * in the results of its keys, and reject only if every node failed. All other operations reject if
  * they did not complete on every node involved; the cache repeats invalidations until they are
  * confirmed. A store does not limit the time of an operation: the cache bounds every call, counts
- * failures per node (`nodeOf`) and treats them as misses.
+ * failures per node (`nodeOf`) and treats them as misses. An error with the property `isMissingRight` (true) says that the
+ * server does not allow the operation to this user, which `cache.health()` shows.
  *
  * **Idempotency.** The cache and clients that resend unanswered commands may run any operation
  * twice, at any later time. A second `storeValues` is refused, a second `release` returns false, and all other writes may be repeated
@@ -90,13 +91,11 @@ export interface Store {
   /**
    * Removes the entries at `keys`, of any format, and with them their leases. Nothing depends on it: it frees the memory of what has been
    * invalidated, and wakes those who wait for its loads. See row 16 of PROTOCOL.md.
+   *
+   * `soft`: ends all leases at `keys`, so late stores are refused, for a caller who wants a value that is loaded now. Makes values stale but
+   * keeps them to be served meanwhile, and removes entries of all other states. Resolves when every node has confirmed. See row 17.
    */
-  remove(keys: readonly string[]): Promise<void>;
-  /**
-   * Ends all leases at `keys`, so late stores are refused, for a caller who wants a value that is loaded now. Makes values stale but keeps them to be served
-   * meanwhile, and removes entries of all other states. Resolves when every node has confirmed. See row 17 of PROTOCOL.md.
-   */
-  softInvalidate(keys: readonly string[]): Promise<void>;
+  remove(keys: readonly string[], options?: { readonly soft?: boolean }): Promise<void>;
   /**
    * Keeps the report of a process for the inspection, in the place of its earlier one, for `ttlMs` from now. `process`: letters and
    * digits. Resolves to whether the reports were read in the last `REPORTS_WANTED_MS`. Nothing that is served depends on reports, and a
@@ -106,12 +105,6 @@ export interface Store {
   /** Returns the reports of all processes, and notes that they are wanted. */
   readonly readReports?: (() => Promise<readonly Uint8Array[]>) | undefined;
   /**
-   * Calls `listener` soon after the invalidation clock has changed, whichever process has changed it. A hint: a call may be late, repeated,
-   * lost or forged. Only a cache with a near cache listens, after `open`. Returns a function that ends the calls.
-   * Undefined if the store has no messages: a near cache then learns of invalidations when it asks, every half second.
-   */
-  readonly watchClock?: ((listener: ClockListener) => Cancel) | undefined;
-  /**
    * Returns the id of the node that holds `name`. Undefined if the store is one node. With it, the
    * cache calls the store once for each node, so that a failing node affects only its own keys.
    */
@@ -119,37 +112,17 @@ export interface Store {
   /** Returns the id of the node that has the log of the clock. Undefined if the store is one node. */
   readonly clockNode?: (() => string) | undefined;
   /**
-   * Returns why the store is not connected to a node, such as a refused connection or a wrong
-   * password; undefined if it is. It is added to the error of an operation that fails meanwhile.
+   * Returns what is known of the connection to a node, when an operation takes long or has failed. Undefined: nothing is.
    */
-  readonly connectionError?: ((node: string) => Error | undefined) | undefined;
-  /**
-   * Returns whether an error of an operation says that the server does not allow it to this user. It
-   * then fails until somebody has granted the right, which `cache.health()` shows.
-   */
-  readonly isMissingRight?: ((error: unknown) => boolean) | undefined;
-  /**
-   * Reports what becomes of the store's connections, from before `open` on. Returns a function that
-   * ends the reports. Undefined if the store does not know.
-   */
-  readonly watchConnections?: ((listener: ConnectionListener) => Cancel) | undefined;
-  /**
-   * Returns how many bytes have arrived from a node so far, on the connection that reads use, or anything else that changes
-   * as replies arrive. While it does, an operation has up to ten time budgets: a large value on a slow network is not an
-   * outage. Undefined: not known.
-   */
-  readonly receivedFrom?: ((node: string) => unknown) | undefined;
+  readonly connectionTo?: ((node: string) => ConnectionState) | undefined;
   /**
    * Takes the store into use for one cache. Called before any other operation, and once for each
    * cache that shares the store object; a store may refuse caches with different `names`.
    *
-   * `wake` is called when a key with waiters has changed. It is a hint: it may be late, repeated or
-   * lost, since waiters poll as well.
-   *
    * Returns a function that ends this use. Ending the last use closes what the store has opened
    * itself; a client that was passed to the store stays open.
    */
-  open(names: StoreNames, wake: Wake): Cancel;
+  open(names: StoreNames, listener: StoreListener): Cancel;
 }
 
 /**
@@ -294,19 +267,50 @@ export const abandon = ({ key, token }: Hold): Release => ({
   body: new Uint8Array(),
 });
 
+/** What a store tells a cache from `open` on. All calls are hints: they may be late, repeated, lost or forged. */
+export interface StoreListener {
+  readonly wake: Wake;
+  /** Undefined: the cache has no near cache, and does not want to know. */
+  readonly clockChanged?: ClockListener | undefined;
+  /** The store is connected again, so what failed before says nothing about the next operation. */
+  readonly reconnected?: (() => void) | undefined;
+  /** A connection of the store's own cannot be used, or can again. Once for each change. */
+  readonly connectionChanged?: ((change: ConnectionFailure) => void) | undefined;
+}
+
 /**
  * Called when the entry at `key` has changed and thereby the lease chain `gen` has ended. `entry` is
  * the entry that is there now, if it was small enough to be sent along; only the value or the
  * failure that the load of this chain has produced may be sent, since waiters of `gen` use it without
  * reading the store. Without `gen`, or with another one, waiters read the store. `key` is undefined
- * when any key may have changed, for example after a reconnect.
+ * when any key may have changed, for example after a reconnect. Waiters poll as well.
  */
 export type Wake = (key: string | undefined, entry: Entry | undefined, gen?: string | undefined) => void;
 
 /**
- * Called when the invalidation clock has changed, with its head. Undefined: messages may have been lost, for example after a reconnect.
+ * Called soon after the invalidation clock has changed, whichever process has changed it, with its head. Undefined: messages may have been
+ * lost, for example after a reconnect. If a store has no messages, a near cache learns of invalidations when it asks, every half second.
  */
 export type ClockListener = (head: Buffer | undefined) => void;
+
+/** What is known of the connection to a node. */
+export interface ConnectionState {
+  /** Why there is none, such as a refused connection or a wrong password. It is added to the error of an operation that fails meanwhile. */
+  readonly error?: Error | undefined;
+  /**
+   * How many bytes have arrived so far, on the connection that reads use, or anything else that changes as replies arrive. While it does, an
+   * operation has up to ten time budgets: a large value on a slow network is not an outage. Undefined: not known.
+   */
+  readonly received?: unknown;
+}
+
+/** A connection that a store has opened for itself. `error`: why it cannot be used; undefined: it can again. */
+export interface ConnectionFailure {
+  readonly use: ConnectionUse;
+  /** The node that it leads to. Empty if the store is one node, or if any node will do. */
+  readonly node: string;
+  readonly error: Error | undefined;
+}
 
 /** The names of the objects in a store that are neither entries nor tags. */
 export interface StoreNames {

@@ -3,7 +3,7 @@ import { asJob, type Clock, systemClock } from "../../core/base/clock.js";
 import { CachedError, describeSetting } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
 import { appendToClock, readHead, type StoredClock } from "../../core/store/clock-log.js";
-import { type ClockListener, checkPrefix, REPORTS_WANTED_MS, type Store, type Wake } from "../../core/store/store.js";
+import { checkPrefix, REPORTS_WANTED_MS, type Store, type StoreListener } from "../../core/store/store.js";
 import { type Decision, decisions, newTokens, type StoredEntry, transitions } from "../../core/store/transitions.js";
 
 /**
@@ -22,8 +22,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
   const entries = new LRUCache<string, StoredEntry>({ maxSize: maxBytes, sizeCalculation: sizeOf });
   const reports = new Map<string, { readonly report: Uint8Array; readonly dropAt: number }>();
   let reportsWantedUntil = Number.NEGATIVE_INFINITY;
-  const wakes = new Set<Wake>();
-  const clockListeners = new Set<ClockListener>();
+  const listeners = new Set<StoreListener>();
   let invalidations: StoredClock | undefined;
   let opened: string | undefined;
 
@@ -55,7 +54,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
       if (before?.hasWaiters === true && change.to?.gen !== before.gen)
         // Deferred, as if sent over a network: waiters must not run inside another caller's operation.
         asJob(() => {
-          for (const wake of wakes) wake(key, change.forWaiters, before.gen);
+          for (const { wake } of listeners) wake(key, change.forWaiters, before.gen);
         });
       return result;
     });
@@ -77,7 +76,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
       const { head } = invalidations;
       if (head !== before?.head)
         asJob(() => {
-          for (const listener of clockListeners) listener(head);
+          for (const { clockChanged } of listeners) clockChanged?.(head);
         });
       return head;
     },
@@ -104,11 +103,9 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
       ),
     renew: async (holds, times) => changeEach(holds, (before, hold, now) => decisions.renew(before, hold, times, now)),
     release: async (releases) => changeEach(releases, decisions.release),
-    async remove(keys) {
-      changeEach(keys.map(itemOf), () => ({ result: undefined, change: { to: undefined } }));
-    },
-    async softInvalidate(keys) {
-      changeEach(keys.map(itemOf), decisions.softInvalidate);
+    async remove(keys, { soft = false } = {}) {
+      const decide = soft ? decisions.softInvalidate : () => ({ result: undefined, change: { to: undefined } });
+      changeEach(keys.map(itemOf), decide);
     },
     async writeReport(process, report, ttlMs) {
       reports.set(process, { report, dropAt: clock.now() + ttlMs });
@@ -120,15 +117,12 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
       for (const [process, { dropAt }] of reports) if (dropAt <= now) reports.delete(process);
       return [...reports.values()].map(({ report }) => report);
     },
-    open(names, wake) {
+    open(names, listener) {
       checkPrefix(opened, names.clock, "memoryStore");
       opened = names.clock;
-      wakes.add(wake);
-      return () => void wakes.delete(wake);
-    },
-    watchClock(listener) {
-      clockListeners.add(listener);
-      return () => void clockListeners.delete(listener);
+      const own = { ...listener };
+      listeners.add(own);
+      return () => void listeners.delete(own);
     },
   };
 }

@@ -6,6 +6,7 @@ import type { Reading, StoreRead } from "../../core/store/store.js";
 import type { ClientPort, Command } from "./client-port.js";
 import { chunksOf, groupByNode, send } from "./pipeline.js";
 import { type RedisClock, readHeadOf } from "./redis-clock.js";
+import { markMissingRight } from "./replies.js";
 
 /** Reads entries and the head of the clock in one round trip, which every hit waits for: on a single server with one command, without groups. */
 export class EntryReader {
@@ -30,7 +31,12 @@ export class EntryReader {
     const sentAt = this.#clock.now();
     const nowAtSend = this.#times.now("", sentAt);
     if (nowAtSend === undefined) return this.#readServerAndTime(names, keys.length);
-    const reply = await (names.length > KEYS_PER_COMMAND ? this.#readInParts(names) : this.#port.mget(names));
+    let reply: unknown;
+    try {
+      reply = await (names.length > KEYS_PER_COMMAND ? this.#readInParts(names) : this.#port.mget(names));
+    } catch (error) {
+      throw markMissingRight(error);
+    }
     return serverRead(reply as Values, keys.length, Math.floor(nowAtSend + this.#clock.now() - sentAt));
   }
 

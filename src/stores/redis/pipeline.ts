@@ -2,6 +2,7 @@ import { throwIfAllFailed } from "../../core/store/answers.js";
 import { groupBy } from "../../core/store/group-by.js";
 import type { ClientPort, ClusterNodes, Command } from "./client-port.js";
 import type { Script, ScriptArgument, ScriptArguments } from "./define-script.js";
+import { markMissingRight } from "./replies.js";
 
 /**
  * Sends `commands` to one node in one round trip. Returns one reply per command, in the same order,
@@ -13,6 +14,7 @@ import type { Script, ScriptArgument, ScriptArguments } from "./define-script.js
 export async function send(port: ClientPort, commands: readonly Command[]): Promise<readonly unknown[]> {
   if (commands.length === 0) return [];
   const replies = await port.send(commands);
+  for (const reply of replies) if (reply instanceof Error) markMissingRight(reply);
   if (port.cluster === undefined || !replies.some(isMoved)) return replies;
   return Promise.all(
     commands.map((command, index) => (isMoved(replies[index]) ? port.sendMoved(command) : replies[index])),

@@ -7,6 +7,7 @@ import { appendToCopies } from "../../core/store/clock-log.js";
 import { splitAtOrigin, writeStoredEntry } from "../../core/store/entry-layout.js";
 import {
   type AcquireRequest,
+  type ConnectionFailure,
   checkPrefix,
   type Hold,
   REPORTS_WANTED_MS,
@@ -17,7 +18,6 @@ import {
   type StoreRequest,
   type Wake,
 } from "../../core/store/store.js";
-import type { ConnectionFailure, ConnectionListener } from "../../core/store/store-state.js";
 import { newTokens, newValue } from "../../core/store/transitions.js";
 import type { ClientPort, Command, RedisClient } from "./client-port.js";
 import type { ScriptArgument } from "./define-script.js";
@@ -26,12 +26,11 @@ import { isClient, portOf, problemOfClient } from "./known-clients.js";
 import { ConnectionErrors } from "./own-connection.js";
 import { nodeOf, runScript, send } from "./pipeline.js";
 import { RedisClock } from "./redis-clock.js";
-import { checkReply, integerOf, isMissingRight, readGrant, readWakeup } from "./replies.js";
+import { checkReply, integerOf, readGrant, readWakeup } from "./replies.js";
 import { acquire } from "./scripts/acquire.js";
 import { release } from "./scripts/release.js";
 import { remove } from "./scripts/remove.js";
 import { renew } from "./scripts/renew.js";
-import { softInvalidate } from "./scripts/soft-invalidate.js";
 import { storeValues } from "./scripts/store-values.js";
 import { Subscriber } from "./subscriber.js";
 
@@ -106,9 +105,6 @@ function storeOn(port: ClientPort, clock: Clock, { errors, subscriber }: ClientC
   const invalidations = new RedisClock(port);
   const times = new ServerTimes(clock);
   const reader = new EntryReader(port, clock, times, invalidations);
-  const watchers = new Set<ConnectionListener>();
-  /** The last report of each connection that cannot be used. */
-  const failures = new Map<string, ConnectionFailure>();
   let names: StoreNames | undefined;
   /** The names of processes that report, and what the names of their reports begin with: all of one slot. */
   const reports = (): string => `${names?.reports ?? ""}:{0}`;
@@ -117,14 +113,6 @@ function storeOn(port: ClientPort, clock: Clock, { errors, subscriber }: ClientC
     const replies = await send(port, commands);
     throwIfAnyFailed(replies);
     return replies;
-  }
-
-  function reportOwn(use: ConnectionFailure["use"], error: Error | undefined): void {
-    if (error?.message === failures.get(use)?.error?.message) return;
-    const report = { use, node: "", error };
-    if (error === undefined) failures.delete(use);
-    else failures.set(use, report);
-    for (const watcher of watchers) watcher.onOwn(report);
   }
 
   const channel = (): { readonly wakeChannel: string } => ({ wakeChannel: names?.wakeChannel ?? "" });
@@ -185,13 +173,10 @@ function storeOn(port: ClientPort, clock: Clock, { errors, subscriber }: ClientC
       const replies = await runScript(port, { script: release, keys: releases.map(keyOf), argsOf: channel, valuesOf });
       return replies.map((reply) => integerOf(reply) === 1);
     },
-    async remove(keys) {
-      throwIfAnyFailed(await runScript(port, { script: remove, keys, argsOf: channel }));
-    },
-    async softInvalidate(keys) {
+    async remove(keys, { soft = false } = {}) {
       const callerId = randomBytes(8);
-      const argsOf = (): { wakeChannel: string; callerId: Buffer } => ({ ...channel(), callerId });
-      const replies = await runScript(port, { script: softInvalidate, keys, argsOf });
+      const argsOf = () => ({ ...channel(), soft: Number(soft), callerId });
+      const replies = await runScript(port, { script: remove, keys, argsOf });
       throwIfAnyFailed(replies.map((reply) => checkReply(reply, callerId)));
     },
     async writeReport(process, report, ttlMs) {
@@ -213,35 +198,30 @@ function storeOn(port: ClientPort, clock: Clock, { errors, subscriber }: ClientC
       if (ended.length > 0) await sendAll([{ name: "SREM", args: [reports(), ...ended] }]);
       return (found as readonly (Buffer | null)[]).filter((report) => report !== null);
     },
-    open(opened, wake) {
+    open(opened, listener) {
       checkPrefix(names?.wakeChannel, opened.wakeChannel, "redisStore");
       names = opened;
       invalidations.open(opened.clock);
+      const { wake, clockChanged, reconnected, connectionChanged } = listener;
       const onMessage = (message: Buffer | undefined): void => {
         const event = message === undefined ? LOST : readWakeup(message);
         if (event !== undefined) wake(...event);
       };
-      const onFailure = (error: Error | undefined): void => reportOwn("wake-ups", error);
-      const stops = [errors.watch(), subscriber.listen(opened.wakeChannel, { onMessage, onFailure })];
+      const onFailure = (use: ConnectionFailure["use"]) => (error: Error | undefined) =>
+        connectionChanged?.({ use, node: "", error });
+      const stops = [
+        // The client is listened to before anything else is, so that a cache knows first that the store is back.
+        port.events.listen("ready", () => reconnected?.()),
+        errors.watch(),
+        subscriber.listen(opened.wakeChannel, { onMessage, onFailure: onFailure("wake-ups") }),
+      ];
+      if (clockChanged !== undefined)
+        stops.push(subscriber.listen(opened.clock, { onMessage: clockChanged, onFailure: onFailure("near-cache") }));
       return () => {
         for (const stop of stops.splice(0)) stop();
       };
     },
-    connectionError: (node) => errors.of(node),
-    isMissingRight,
-    watchConnections(listener) {
-      // The client is listened to before anything else is, so that a cache knows first that the store is back.
-      const stop = port.events.listen("ready", () => listener.onReconnect());
-      watchers.add(listener);
-      for (const failure of failures.values()) listener.onOwn(failure);
-      return () => {
-        stop();
-        watchers.delete(listener);
-      };
-    },
-    receivedFrom: port.bytesReceivedFrom.bind(port),
-    watchClock: (onMessage) =>
-      subscriber.listen(names?.clock ?? "", { onMessage, onFailure: (error) => reportOwn("near-cache", error) }),
+    connectionTo: (node) => ({ error: errors.of(node), received: port.bytesReceivedFrom(node) }),
   };
 }
 

@@ -10,6 +10,10 @@ const WRONG_CREDENTIALS = /^(NOAUTH|WRONGPASS)\b/;
 /** Returns whether a server has refused an operation for lack of a right, so that it will do so again. */
 export const isMissingRight = (error: unknown): error is Error => isError(error) && MISSING_RIGHT.test(error.message);
 
+/** Marks an error as `Store` says, if it is that of a missing right. Returns what it was given. */
+export const markMissingRight = <Thrown>(error: Thrown): Thrown =>
+  isMissingRight(error) ? Object.assign(error, { isMissingRight: true }) : error;
+
 /** Returns whether a server has refused a connection, or what it was asked on it: another attempt may be refused as well. */
 export const isRefusal = (error: unknown): error is Error =>
   isMissingRight(error) || (isError(error) && WRONG_CREDENTIALS.test(error.message));

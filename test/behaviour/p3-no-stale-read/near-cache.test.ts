@@ -1,6 +1,6 @@
 import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
 import { memoryStore } from "graphql-cached";
-import type { Store } from "graphql-cached/store";
+import type { Store, StoreListener, StoreNames } from "graphql-cached/store";
 import { describe, expect, it } from "vitest";
 import { dataOf, memoryWorld, type Process, waitForStores } from "../../support/world.js";
 
@@ -59,7 +59,12 @@ function createFleet(make: (store: Store, clock: FakeClock) => Store = (store) =
 }
 
 /** A store whose messages do not arrive. */
-const withoutMessages = (store: Store): Store => Object.assign(store, { watchClock: undefined });
+function withoutMessages(store: Store): Store {
+  const open = store.open.bind(store);
+  return Object.assign(store, {
+    open: (names: StoreNames, { wake }: StoreListener) => open(names, { wake }),
+  });
+}
 
 const INVALIDATIONS: readonly (readonly [string, (process: Process) => Promise<void>])[] = [
   ["a tag", ({ cache }) => cache.invalidateTags(["Movie:7"])],
@@ -269,18 +274,6 @@ describe("a near cache", () => {
     expect(await ask()).toEqual(both(1));
     await clock.advance(1);
     expect(await ask()).toEqual(both(2));
-  });
-
-  it("knows within half a second of a mode that another process has set", async () => {
-    const { clock, source, other, ask, warm } = createFleet();
-    await warm();
-    source.version = 2;
-    other.cache.setMode("off");
-    await clock.advance(500);
-    expect(await ask()).toEqual(both(2));
-    other.cache.setMode("on");
-    await clock.advance(2_000);
-    expect(await ask()).toEqual(both(1));
   });
 
   it("learns what another cache on the same memory store has invalidated", async () => {

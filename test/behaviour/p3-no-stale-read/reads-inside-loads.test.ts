@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { FakeClock, type Gate, gate, settle } from "@graphql-cached/testing";
 import type { GraphQLObjectType, GraphQLResolveInfo } from "graphql";
 import { type CachedLoader, memoryStore } from "graphql-cached";
-import type { Store } from "graphql-cached/store";
+import type { Store, StoreListener, StoreNames } from "graphql-cached/store";
 import { describe, expect, it } from "vitest";
 import { executeWithSignal } from "../../support/execution-signal.js";
 import { dataOf, memoryWorld } from "../../support/world.js";
@@ -226,7 +226,8 @@ describe("a load", () => {
       () =>
         new Proxy(inner, {
           get(target, property) {
-            if (property === "watchClock") return undefined;
+            if (property === "open")
+              return (names: StoreNames, { wake }: StoreListener) => target.open(names, { wake });
             const value: unknown = Reflect.get(target, property, target);
             return typeof value === "function" ? value.bind(target) : value;
           },

@@ -50,7 +50,7 @@ describe("redisStore with failing calls", () => {
           sent.push(args);
           return pipeline;
         },
-        exec: async () => sent.map((_, nth) => (nth === failing ? [failure, undefined] : [null, 1])),
+        exec: async () => sent.map((args, nth) => (nth === failing ? [failure, undefined] : [null, args.at(-1)])),
       };
       const store = redisStore({ client: { ...clientWith(), pipeline: () => pipeline } });
       await expect(store.remove(keys)).rejects.toThrow("CLUSTERDOWN");
@@ -123,14 +123,14 @@ describe("a redisStore whose client mixes up replies", () => {
     };
     const client = { ...clientWith(), callBuffer: async () => reply, pipeline: () => pipeline };
     const store = redisStore({ client: { ...client, duplicate: () => ({ on: () => undefined }) } as never });
-    store.open({ wakeChannel: "wake", reports: "reports", clock: "clock" }, () => undefined);
+    store.open({ wakeChannel: "wake", reports: "reports", clock: "clock" }, { wake: () => undefined });
     return store;
   };
 
   it.each(REPLIES)("confirms nothing by %s", async (_, reply) => {
     const message = "expected the reply to this call, got another one from the client";
     const store = storeWith(reply);
-    await expect(store.softInvalidate(["k"])).rejects.toThrow(message);
+    await expect(store.remove(["k"], { soft: true })).rejects.toThrow(message);
     const invalidation = writeRecord({ kind: "hard", subjects: [1] });
     const other = "append-clock: expected the head of the invalidation clock, got another reply";
     for (const records of [[], [invalidation]]) await expect(store.appendClock(records)).rejects.toThrow(other);
@@ -160,7 +160,7 @@ describe("redisStore.open", () => {
     const subscriber = { on: () => undefined, subscribe: async () => undefined, disconnect: () => undefined };
     const store = redisStore({ client: { ...clientWith(), duplicate: () => subscriber } });
     const open = (wakeChannel: string) => () =>
-      store.open({ wakeChannel, reports: "reports", clock: "clock" }, () => undefined);
+      store.open({ wakeChannel, reports: "reports", clock: "clock" }, { wake: () => undefined });
     expect(open("a")).not.toThrow();
     expect(open("a")).not.toThrow();
     expect(open("b")).toThrow("createCache: `store`: expected a store that no cache with another `prefix` uses");
@@ -175,7 +175,12 @@ describe("redisStore.open", () => {
       disconnect: () => undefined,
     };
     const store = redisStore({ client: { ...clientWith(), duplicate: () => subscriber } });
-    store.open({ wakeChannel: "wake", reports: "reports", clock: "clock" }, (...event) => woken.push(event));
+    store.open(
+      { wakeChannel: "wake", reports: "reports", clock: "clock" },
+      {
+        wake: (...event) => woken.push(event),
+      },
+    );
     for (const connection of [1, 2]) {
       listeners.get("ready")?.();
       await settle();
@@ -194,7 +199,12 @@ describe("redisStore.open", () => {
       disconnect: () => undefined,
     };
     const store = redisStore({ client: { ...clientWith(), duplicate: () => subscriber } });
-    store.open({ wakeChannel: "wake", reports: "reports", clock: "clock" }, (...event) => woken.push(event));
+    store.open(
+      { wakeChannel: "wake", reports: "reports", clock: "clock" },
+      {
+        wake: (...event) => woken.push(event),
+      },
+    );
     const length = (bytes: number): Buffer => Buffer.from([bytes, 0]);
     const foreign = [
       Buffer.alloc(0),

@@ -67,8 +67,8 @@ const KEYS = Array.from({ length: 10_000 }, (_, index) => `key${index}`);
 const leaseRequests = KEYS.map((key) => ({ key, oldestPosition: 0, supersededAt: 0 }));
 
 it("says once what has failed if the store is not connected and does not reply", async () => {
-  const connectionError = (): Error => new Error("connect ECONNREFUSED");
-  const { clock, store } = storeWithHangingNode((inner) => Object.assign(inner, { connectionError }));
+  const connectionTo = () => ({ error: new Error("connect ECONNREFUSED") });
+  const { clock, store } = storeWithHangingNode((inner) => Object.assign(inner, { connectionTo }));
   const reading = store.read(["b1"]);
   await clock.advance(110);
   const [failed] = (await reading).readings;
@@ -251,7 +251,7 @@ describe("the time budget of an operation", () => {
     let received = 0;
     let reply: (read: unknown) => void = () => undefined;
     const inner = Object.create(memoryStore({ clock }), {
-      receivedFrom: { value: () => received },
+      connectionTo: { value: () => ({ received }) },
       read: { value: () => new Promise((resolve) => (reply = resolve)) },
     }) as Store;
     const store = new FailOpenStore(inner, clock, new Channel(), 100);
@@ -434,20 +434,17 @@ describe("a store of a user that does not keep to the interface", () => {
     await expect(store.readClock(0)).rejects.toThrow("expected bytes of the log, or undefined, got another value");
   });
 
-  it.each(["connectionError", "isMissingRight"])(
-    "fails its reads, and reports why, if %s throws as well",
-    async (name) => {
-      const message = "store: `read` failed: a mistake";
-      const fail = (): never => {
-        throw new TypeError("a mistake");
-      };
-      const { events, store } = withMethods({ read: fail, [name]: fail });
-      const { readings } = await store.read(["k"]);
-      expect(readings.map(({ kind }) => kind)).toEqual(["failed"]);
-      expect(store.health()).toMatchObject([{ failures: 1, lastFailure: { message } }]);
-      expect(events.map((event) => event.name === "store.failed" && (event.error as Error).message)).toEqual([message]);
-    },
-  );
+  it("fails its reads, and reports why, if connectionTo throws as well", async () => {
+    const message = "store: `read` failed: a mistake";
+    const fail = (): never => {
+      throw new TypeError("a mistake");
+    };
+    const { events, store } = withMethods({ read: fail, connectionTo: fail });
+    const { readings } = await store.read(["k"]);
+    expect(readings.map(({ kind }) => kind)).toEqual(["failed"]);
+    expect(store.health()).toMatchObject([{ failures: 1, lastFailure: { message } }]);
+    expect(events.map((event) => event.name === "store.failed" && (event.error as Error).message)).toEqual([message]);
+  });
 
   it("reads and removes keys as on one node, and has a health, if nodeOf throws", async () => {
     const { store } = withMethod("nodeOf", () => {

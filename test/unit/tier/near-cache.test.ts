@@ -4,7 +4,6 @@ import { describe, expect, it } from "vitest";
 import type { Key } from "../../../src/core/keys/key.js";
 import { compilePolicy, type Policy } from "../../../src/core/policy/policy.js";
 import type { Entry } from "../../../src/core/store/entry.js";
-import type { ClockListener } from "../../../src/core/store/store.js";
 import { NearCache, type NearKey } from "../../../src/core/tier/near/near-cache.js";
 import type { NearValue } from "../../../src/core/tier/near/near-entries.js";
 import { NO_TAGS, type ReadRequest } from "../../../src/core/tier/request/request.js";
@@ -60,7 +59,6 @@ function createInvalidations() {
 function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number; isFrozen?: boolean } = {}) {
   const clock = new FakeClock(START);
   const invalidations = createInvalidations();
-  const listeners = new Set<ClockListener>();
   /** What the store replies to each question, and when it was asked. */
   const server = { head: Buffer.from("head") as Buffer | undefined, held: undefined as Promise<void> | undefined };
   const polledAt: number[] = [];
@@ -72,10 +70,6 @@ function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number; isFroze
       await server.held;
       return { readings: [], clock: head };
     },
-    watchClock: (listener: ClockListener) => {
-      listeners.add(listener);
-      return () => void listeners.delete(listener);
-    },
   };
   const near = new NearCache({
     clock,
@@ -84,12 +78,10 @@ function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number; isFroze
     invalidations: invalidations as unknown as InvalidationClock,
     settings: { maxBytes: 100_000, maxEntries: 100, isFrozen: true, ...bounds },
   });
-  const close = near.open();
+  const close = (): void => near.close();
   const confirm = (): void => invalidations.confirm(clock.now());
   confirm();
-  const tell = (head: Buffer | undefined): void => {
-    for (const listener of listeners) listener(head);
-  };
+  const tell = (head: Buffer | undefined): void => near.hear(head);
   const { policy } = compilePolicy({ declared: [{ maxAge: 10, earlyRefresh: 0 }], defaults: {} });
   const request = (name: string, ...subjects: number[]): ReadRequest => ({
     key: { name, variantId: "v", coordinate: "Query.a", digest: name, hash: name, input: name } as Key,

@@ -43,14 +43,9 @@ export class NearCache {
     this.#entries = new NearEntries(parts.settings);
   }
 
-  /** Listens to the messages of the store, which must be open. Returns a function that ends that, and polling. */
-  open(): Cancel {
-    const stopListening = this.#parts.store.watchClock?.((head) => this.#hear(head));
-    return () => {
-      this.#isClosed = true;
-      this.#cancelPoll();
-      stopListening?.();
-    };
+  close(): void {
+    this.#isClosed = true;
+    this.#cancelPoll();
   }
 
   get status(): NearStatus {
@@ -218,7 +213,7 @@ export class NearCache {
     return Math.max(this.#invalidations.asOf, this.#polledAt) + POLL_MS;
   }
 
-  /** Confirms what this process knows, and of the modes as well, without a read of an entry. Never rejects. */
+  /** Confirms what this process knows, without a read of an entry. Never rejects. */
   async #poll(): Promise<void> {
     const { store, invalidations } = this.#parts;
     const sentAt = this.#parts.clock.now();
@@ -228,8 +223,8 @@ export class NearCache {
   }
 
   /** Heeds a message. A process that serves nothing reads what is new with its next read. */
-  #hear(head: Buffer | undefined): void {
-    if (!this.#isLiveAt(this.#parts.clock.now())) return;
+  hear(head: Buffer | undefined): void {
+    if (this.#isClosed || !this.#isLiveAt(this.#parts.clock.now())) return;
     void (head === undefined ? this.#poll() : this.#invalidations.hear(head));
   }
 }
@@ -269,7 +264,7 @@ export interface NearStatus {
 export interface NearCacheParts extends KnownInvalidations {
   readonly clock: Clock;
   readonly random: Random;
-  readonly store: Pick<Store, "read" | "watchClock">;
+  readonly store: Pick<Store, "read">;
   readonly settings: NearCacheSettings;
 }
 

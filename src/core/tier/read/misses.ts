@@ -88,7 +88,7 @@ export class Misses {
   async force(request: ReadRequest): Promise<unknown> {
     const { store, near, responder, invalidations } = this.#parts;
     const { name } = request.key;
-    const isInvalidated = await store.softInvalidate([name]).then(
+    const isInvalidated = await store.remove([name], { soft: true }).then(
       () => true,
       () => false,
     );
