@@ -203,7 +203,7 @@ describe("A connection of node-redis", () => {
   it("needs no right besides those that are documented", async () => {
     const [prefix, username] = [randomUUID(), `user-${randomUUID()}`];
     const commands =
-      "+mget +time +evalsha +eval +subscribe +unsubscribe +info +get +set +del +unlink +append +getrange +setrange +strlen +exists +pexpire +persist +pttl +publish +zadd +zrange +zrangebyscore +zrevrangebyscore +zremrangebyscore +zscore +hello";
+      "+mget +time +evalsha +eval +subscribe +unsubscribe +get +set +del +unlink +append +getrange +setrange +strlen +exists +pexpire +persist +pttl +publish +sadd +srem +smembers +hello";
     const channels = ["resetchannels", `&${prefix}:#wake`, `&${prefix}:#clock`];
     await admin.call(
       "ACL",

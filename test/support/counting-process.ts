@@ -1,5 +1,5 @@
 /**
- * One process of a fleet whose statistics are inspected: a schema with a cached field and a loader on a real Redis. It
+ * One of several processes that are inspected together: a schema with a cached field and a loader on a real Redis. It
  * runs the commands that its parent process sends. The environment provides PORTS, of one server or of a Cluster, PREFIX,
  * and REPORT if the process reports without inspection resolvers.
  */
@@ -14,6 +14,8 @@ export type CountingCommand =
   | { readonly do: "field"; readonly ids: readonly string[] }
   /** The same with the loader. */
   | { readonly do: "loader"; readonly ids: readonly string[] }
+  /** Invalidates the field, of all ids. */
+  | { readonly do: "invalidate" }
   /** Asks the inspection. */
   | { readonly do: "inspect"; readonly selection: string }
   | { readonly do: "close" };
@@ -57,6 +59,8 @@ async function run(command: CountingCommand): Promise<unknown> {
     case "loader":
       for (const id of command.ids) await films({}).load(id);
       return undefined;
+    case "invalidate":
+      return cache.invalidate({ coordinate: "Query.movie" });
     case "inspect":
       return graphql({ schema, source: `{ cacheInspection { ${command.selection} } }`, contextValue: {} });
     case "close":
