@@ -5,7 +5,6 @@ import { type CacheHandle, type CacheParts, partsOf } from "../../core/parts.js"
 import { resolveResponses } from "../../core/responses/options.js";
 import { ResponseCache } from "../../core/responses/response-cache.js";
 import type { ExecutedResponse, ResponseAge } from "../../core/responses/response-execution.js";
-import { appended } from "../../tools/inspection/response-headers.js";
 import {
   beginTrace,
   checkTraceOptions,
@@ -69,11 +68,6 @@ export interface ResponseHeaders {
   set(name: string, value: string): unknown;
 }
 
-/** Adds members to headers that are lists. */
-export function appendHeaders(headers: ResponseHeaders, added: Readonly<Record<string, string>>): void {
-  for (const [name, value] of Object.entries(added)) headers.set(name, appended(headers.get(name), value));
-}
-
 /** Adds the headers for CDNs to those of a response whose server has no rules of its own. `sent`: undefined for what was not executed. */
 export async function addEdgeHeaders(
   headers: ResponseHeaders,
@@ -93,6 +87,7 @@ export async function setEdgeHeaders(
   isReplaced: (before: unknown) => boolean,
 ): Promise<void> {
   const { Vary, ...others } = await atEdge.headers(age);
-  if (Vary !== undefined) appendHeaders(headers, { Vary });
+  const vary = headers.get("Vary");
+  if (Vary !== undefined) headers.set("Vary", vary == null || vary === "" ? Vary : `${String(vary)}, ${Vary}`);
   for (const [name, value] of Object.entries(others)) if (isReplaced(headers.get(name))) headers.set(name, value);
 }

@@ -20,7 +20,7 @@ import {
   TraceRecorder,
   tracedExtensions,
 } from "../../tools/inspection/trace.js";
-import { appendHeaders, openAdapter, type ResponseHeaders, setEdgeHeaders } from "../adapter/adapter.js";
+import { openAdapter, type ResponseHeaders, setEdgeHeaders } from "../adapter/adapter.js";
 import type { EdgeResponse } from "../edge/edge.js";
 import type { EdgeOptions } from "../edge/options.js";
 import { type HintedInfo, NarrowestPolicy, restrictHint, secondsLeft } from "./cache-hints.js";
@@ -57,7 +57,7 @@ export function cachedPlugin<Context extends BaseContext>(
       const header = (name: string): string | undefined => http?.headers.get(name);
       const atEdge = await edge?.begin(contextValue, http && { method: http.method, header, isTraced });
       const isRecorded = override !== undefined || requested === true;
-      const trace = isRecorded ? new TraceRecorder(parts, override === "REFRESH") : undefined;
+      const trace = isRecorded ? new TraceRecorder() : undefined;
       const added = isTraced ? (trace ?? mistakeInTrace(requested, OVERRIDES)) : undefined;
       const narrowest = new NarrowestPolicy();
       const executions: Readable[] = [];
@@ -123,7 +123,7 @@ export function cachedPlugin<Context extends BaseContext>(
         ...(responses === undefined ? {} : { responseForOperation }),
         executionDidStart,
         async willSendResponse(context: GraphQLRequestContextWillSendResponse<Context>): Promise<void> {
-          const { response, requestIsBatched } = context;
+          const { response } = context;
           parts.contextReads.flush();
           if (responses !== undefined && context.metrics.responseCacheHit === true && !isServed)
             parts.onceLog.warn(OTHER_CACHE);
@@ -135,7 +135,7 @@ export function cachedPlugin<Context extends BaseContext>(
           }
           // Later than Apollo Server, whose header this narrows.
           if (atEdge !== undefined) await sendToEdge(atEdge, context);
-          const { body, http } = response;
+          const { body } = response;
           // The other fields of a response in parts are still to be executed.
           if (body?.kind !== "single") return;
           for (const execution of executions) execution.clear();
@@ -145,8 +145,6 @@ export function cachedPlugin<Context extends BaseContext>(
           if (extensions === undefined) return;
           // Other plugins can have added to them meanwhile.
           body.singleResult.extensions = { ...body.singleResult.extensions, ...extensions };
-          // A batch has one response for all its operations.
-          if (trace !== undefined && !requestIsBatched) appendHeaders(headersOf(http), trace.headers());
         },
       };
     },

@@ -2,15 +2,8 @@ import type { DocumentNode, GraphQLSchema } from "graphql";
 import type { Cache } from "../../cache.js";
 import { CachedError, describeSetting } from "../../core/base/errors.js";
 import { type CacheParts, partsOf } from "../../core/parts.js";
-import { requestedTrace, type TraceOptions, TraceRecorder, tracedExtensions } from "../../tools/inspection/trace.js";
-import {
-  addEdgeHeaders,
-  appendHeaders,
-  openAdapter,
-  type RequestedTrace,
-  type ResponseHeaders,
-  traceOf,
-} from "../adapter/adapter.js";
+import { requestedTrace, type TraceOptions, tracedExtensions } from "../../tools/inspection/trace.js";
+import { addEdgeHeaders, openAdapter, type RequestedTrace, type ResponseHeaders, traceOf } from "../adapter/adapter.js";
 import { type Edge, type EdgeResponse, isForEdge } from "../edge/edge.js";
 import type { EdgeOptions } from "../edge/options.js";
 import { refuseLoaders } from "./loader-check.js";
@@ -125,12 +118,7 @@ function addTraceHooks<Context>(hooks: GraphQLHooks, parts: CacheParts, options:
     const trace = traces.get(context);
     if (trace === undefined) return;
     const extensions = await tracedExtensions(execution.extensions, trace, options, context as Context);
-    if (extensions === undefined) return;
-    execution.extensions = extensions;
-    const { reply } = context;
-    // A batch has one response for all its operations.
-    if (trace instanceof TraceRecorder && !Array.isArray(reply?.request?.body))
-      appendHeaders(headersOf(reply), trace.headers());
+    if (extensions !== undefined) execution.extensions = extensions;
   });
 }
 

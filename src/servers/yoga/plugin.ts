@@ -5,7 +5,7 @@ import type { ResponsesOptions } from "../../core/responses/options.js";
 import type { Operation, ResponseExecution } from "../../core/responses/response-execution.js";
 import { unreadResultOf } from "../../core/responses/stored-response.js";
 import { requestedTrace, type TraceOptions, TraceRecorder, tracedExtensions } from "../../tools/inspection/trace.js";
-import { addEdgeHeaders, appendHeaders, openAdapter, type RequestedTrace, traceOf } from "../adapter/adapter.js";
+import { addEdgeHeaders, openAdapter, type RequestedTrace, traceOf } from "../adapter/adapter.js";
 import { type EdgeResponse, isForEdge } from "../edge/edge.js";
 import type { EdgeOptions } from "../edge/options.js";
 
@@ -20,19 +20,13 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
   const adapter = openAdapter(cache, options, "useCached", ["responses", "edge"], true);
   const { parts, responses, edge } = adapter;
   parts.contextReads.collectByRequest();
-  /** The headers of responses that are not sent yet, by request. A batch has one response, which gets none. */
-  const headersOf = new WeakMap<object, Readonly<Record<string, string>>>();
   const atEdgeOf = new WeakMap<object, EdgeResponse>();
   /** What is sent to requests that a CDN may answer, whether they were executed or not. */
   const sentOf = new WeakMap<object, unknown>();
   const addTrace = async ({ result, setResult }: Executed, context: YogaContext, trace: RequestedTrace) => {
     if (!isSingle(result)) return;
     const extensions = await tracedExtensions(result.extensions, trace, options, context as Context);
-    if (extensions === undefined) return;
-    setResult({ ...result, extensions } as never);
-    const { request } = context;
-    if (!(trace instanceof TraceRecorder) || request === undefined) return;
-    headersOf.set(request, headersOf.has(request) ? {} : trace.headers());
+    if (extensions !== undefined) setResult({ ...result, extensions } as never);
   };
   return {
     onSchemaChange: ({ schema }) => adapter.check(schema),
@@ -89,7 +83,6 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
     },
     onResponse({ request, response: { headers } }) {
       parts.contextReads.flush();
-      appendHeaders(headers, headersOf.get(request) ?? {});
       const sent = sentOf.get(request);
       if (edge === undefined || sent === undefined) return undefined;
       return addEdgeHeaders(headers, atEdgeOf.get(request) ?? edge.unexecuted(), isSingle(sent) ? sent : undefined);

@@ -4,7 +4,6 @@ import { type Observer, OVERRIDES } from "../../core/loader/request-states.js";
 import type { CacheParts } from "../../core/parts.js";
 import type { ReadReport } from "../../core/tier/request/request.js";
 import { isAllowed } from "./access.js";
-import { ResponseSummary } from "./response-headers.js";
 
 /**
  * Throws `CACHED_OPTION_INVALID` unless `options` are the options of an adapter, which has `others` as well; the message names
@@ -44,29 +43,17 @@ export function mistakeInTrace(requested: unknown, overrides: readonly string[])
 
 export class TraceRecorder implements Observer {
   readonly trace: Trace = {};
-  readonly #summary: ResponseSummary;
-
-  /** `isForced`: the request asked for everything to be loaded anew. */
-  constructor({ clock }: CacheParts, isForced = false) {
-    this.#summary = new ResponseSummary(clock, isForced);
-  }
 
   onRead(coordinate: string, report: ReadReport): void {
     const outcome = report.outcome === "bypassed" ? `bypassed(${report.reason})` : report.outcome;
     this.trace[coordinate] ??= {};
     const outcomes = this.trace[coordinate];
     outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
-    this.#summary.add(coordinate, outcome, report);
-  }
-
-  /** Returns the headers of the response by name; none if it has read nothing. */
-  headers(): Readonly<Record<string, string>> {
-    return this.#summary.headers();
   }
 }
 
 export function beginTrace(parts: CacheParts, context: object): TraceRecorder {
-  const recorder = new TraceRecorder(parts);
+  const recorder = new TraceRecorder();
   parts.requestStates.observe(context, recorder);
   return recorder;
 }
