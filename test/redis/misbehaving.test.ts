@@ -112,7 +112,7 @@ describe("A misbehaving Redis", () => {
     expect(await dataOf(process.ask("{ top }"))).toEqual({ top: 2 });
   });
 
-  it("treats entries as misses after the clock and the settings were evicted", async () => {
+  it("treats entries as misses after the clock was evicted", async () => {
     const process = startProcess();
     await process.ask("{ tagged }");
     await stored(process);

@@ -187,8 +187,6 @@ describe.each(PACKAGES_OF_SLOW_TESTS)(
         await step();
         expect(await fleet.write(done % 2, "g", "tag")).toBe(true);
         for (const nth of [0, 1]) expect(await fleet.read(nth, "g")).toBe(done + 2);
-        // The slot has the settings as well.
-        await fleet.processes[done % 2]?.cache.setMode("on");
         await fleet.processes[done % 2]?.cache.clear();
         for (const nth of [0, 1]) expect(await fleet.read(nth, "g")).toBe(done + 2);
       }

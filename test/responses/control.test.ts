@@ -73,6 +73,17 @@ describe.each(SERVERS)("the response cache on %s", (server) => {
     expect((await ask("{ cached plain }")).data).toEqual(data);
   });
 
+  it("serves no response while a loader is switched off, since nobody knows which of them have its values", async () => {
+    const { ask, cache } = open(server);
+    cache.loader<number, number>({ name: "Price", maxAge: 60, batch: async (ids) => ids });
+    await ask("{ plain }");
+    expect((await ask("{ plain }")).data).toEqual({ plain: 1 });
+    cache.setMode("off", "Price");
+    expect((await ask("{ plain }")).data).toEqual({ plain: 2 });
+    cache.setMode("on", "Price");
+    expect((await ask("{ plain }")).data).toEqual({ plain: 1 });
+  });
+
   it("can be switched off, cleared and switched on again under the name of its entries", async () => {
     const { ask, cache } = open(server);
     await ask("{ plain }");

@@ -172,6 +172,9 @@ export async function checksCalls(mine: Cache<MyContext>): Promise<void> {
   await mine.invalidate({ args: { id: 7 } });
   // @ts-expect-error: `soft` is true or false
   await mine.invalidate({ coordinate: "Query.a" }, { soft: "yes" });
+  expectTypeOf(mine.setMode("off", "Query.a")).toEqualTypeOf<void>();
+  // @ts-expect-error: modes are off and on
+  mine.setMode("observe");
   // @ts-expect-error: the write is missing
   await mine.mutate({ tags: ["T"] });
 }

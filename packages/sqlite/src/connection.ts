@@ -101,7 +101,7 @@ const LOG_BYTES = 16 * 1024 * 1024;
 const APPLICATION_ID = 0x67716c63;
 
 /**
- * The tables. The clock and the settings concern all releases, and their content says its own format. The layout of all others belongs to
+ * The tables. The clock concerns all releases, and its content says its own format. The layout of all others belongs to
  * the release: one with another layout has tables with another number beside them.
  */
 const SCHEMA = `
