@@ -1,15 +1,7 @@
 import { hash } from "node:crypto";
-import {
-  appendToClock,
-  asError,
-  type ClockHead,
-  type ClockOrigin,
-  type CopiedClock,
-  groupBy,
-  laterHead,
-  throwIfAnyFailed,
-} from "graphql-cached/store";
+import { appendToClock, type ClockHead, type ClockOrigin, type CopiedClock, laterHead } from "graphql-cached/store";
 import { type Content, headOf } from "./content.js";
+import { asError, throwIfAnyFailed } from "./results.js";
 import { type Change, type Decide, keep, put, type Server } from "./server.js";
 
 /** Several servers used as one. Each name belongs to exactly one of them. */
@@ -71,7 +63,13 @@ export class Servers {
     names: readonly string[],
     run: (server: Server, names: readonly string[], indexes: readonly number[]) => Promise<readonly (Result | Error)[]>,
   ): Promise<readonly (Result | Error)[]> {
-    const byServer = groupBy(names, (name) => this.serverOf(name));
+    const byServer = new Map<Server, number[]>();
+    for (const [index, name] of names.entries()) {
+      const server = this.serverOf(name);
+      const indexes = byServer.get(server);
+      if (indexes === undefined) byServer.set(server, [index]);
+      else indexes.push(index);
+    }
     const results = new Array<Result | Error>(names.length);
     await Promise.all(
       [...byServer].map(async ([server, indexes]) => {

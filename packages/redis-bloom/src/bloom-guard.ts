@@ -3,11 +3,12 @@ import { CachedError } from "graphql-cached";
 import { problemOfClient, type RedisClient, runScripts, type Script, type ScriptArguments } from "graphql-cached/redis";
 import {
   type Clock,
-  checkOptionNames,
+  checkOptionRules,
   describeSetting,
   EXPECTED_TIMER_MS,
   isTimerMs,
   messageOf,
+  type OptionRules,
   systemClock,
   within,
 } from "graphql-cached/store";
@@ -22,10 +23,17 @@ import { bloomSwap } from "./bloom-swap.js";
  * Throws `CACHED_OPTION_INVALID`, listing all invalid options.
  */
 export function bloomGuard<Id extends string | number | bigint>(options: BloomGuardOptions): BloomGuard<Id> {
-  checkOptionNames(options, "bloomGuard", OPTION_NAMES);
-  const { falsePositiveRatio = 0.01, timeoutMs = 100, clock = systemClock } = options;
-  const resolved = { ...options, falsePositiveRatio, timeoutMs, clock };
-  return new RedisBloomGuard(resolved, validatedSize(resolved));
+  checkOptionRules(options, "bloomGuard", RULES, ["prefix", "name", "capacity"]);
+  const { client, capacity, falsePositiveRatio = 0.01, timeoutMs = 100, clock = systemClock } = options;
+  const problem = problemOfClient(client);
+  if (problem !== undefined) throw new CachedError("CACHED_OPTION_INVALID", `bloomGuard: \`client\`: ${problem}`);
+  const size = bloomSize(capacity, falsePositiveRatio);
+  if (size === undefined)
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      "bloomGuard: expected a filter of at most 512 MB, the maximum length of a Redis string, got a larger one; lower `capacity` or raise `falsePositiveRatio`",
+    );
+  return new RedisBloomGuard({ ...options, falsePositiveRatio, timeoutMs, clock }, size);
 }
 
 /**
@@ -85,15 +93,6 @@ export interface BloomGuard<Id extends string | number | bigint> {
 }
 
 const IDS_PER_CALL = 100;
-const OPTION_NAMES: readonly string[] = [
-  "client",
-  "prefix",
-  "name",
-  "capacity",
-  "falsePositiveRatio",
-  "timeoutMs",
-  "clock",
-] satisfies (keyof BloomGuardOptions)[];
 /** After its last step: a rebuild whose process died is discarded. */
 const BUILD_TTL_MS = 60_000;
 
@@ -205,34 +204,21 @@ const isId = (id: unknown): boolean => ["string", "number", "bigint"].includes(t
 
 const LOST = "the filter under construction was lost; rebuild it again";
 
-function validatedSize(options: Required<BloomGuardOptions>): BloomSize {
-  const { client, name, prefix, capacity, falsePositiveRatio, timeoutMs } = options;
-  const problems: string[] = [];
-  const expect = (isValid: boolean, option: string, expected: string, value: unknown): void => {
-    if (!isValid) problems.push(`\`${option}\`: expected ${expected}, got ${describeSetting(value)}`);
-  };
-  const isPositive = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 1;
-  const isRatio = typeof falsePositiveRatio === "number" && falsePositiveRatio > 0 && falsePositiveRatio < 1;
-  const problem = problemOfClient(client);
-  if (problem !== undefined) problems.push(`\`client\`: ${problem}`);
-  expect(typeof name === "string" && /^\w+$/.test(name), "name", "letters, digits and _", name);
-  expect(
-    typeof prefix === "string" && /^[A-Za-z0-9_.:-]+$/.test(prefix),
-    "prefix",
-    "a name for this application, of letters, digits and any of _ . : -",
-    prefix,
-  );
-  expect(isPositive(capacity), "capacity", "an integer of at least 1", capacity);
-  expect(isRatio, "falsePositiveRatio", "a number between 0 and 1, both excluded", falsePositiveRatio);
-  expect(isTimerMs(timeoutMs), "timeoutMs", EXPECTED_TIMER_MS, timeoutMs);
-  const size = problems.length === 0 ? bloomSize(capacity, falsePositiveRatio) : undefined;
-  if (size !== undefined) return size;
-  if (problems.length === 0)
-    problems.push(
-      "expected a filter of at most 512 MB, the maximum length of a Redis string, got a larger one; lower `capacity` or raise `falsePositiveRatio`",
-    );
-  throw new CachedError("CACHED_OPTION_INVALID", `bloomGuard: ${problems.join("; ")}`);
-}
+const isFrom1 = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 1;
+const matches = (pattern: RegExp) => (value: unknown) => typeof value === "string" && pattern.test(value);
+
+const RULES: OptionRules<keyof BloomGuardOptions> = {
+  client: [() => true, "a client"],
+  prefix: [matches(/^[A-Za-z0-9_.:-]+$/), "a name for this application, of letters, digits and any of _ . : -"],
+  name: [matches(/^\w+$/), "letters, digits and _"],
+  capacity: [isFrom1, "an integer of at least 1"],
+  falsePositiveRatio: [
+    (value) => typeof value === "number" && value > 0 && value < 1,
+    "a number between 0 and 1, both excluded",
+  ],
+  timeoutMs: [isTimerMs, EXPECTED_TIMER_MS],
+  clock: [(value) => typeof value === "object" && value !== null, "a clock"],
+};
 
 export interface BloomSize {
   readonly bits: number;

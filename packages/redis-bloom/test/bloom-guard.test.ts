@@ -160,11 +160,13 @@ describe("bloomGuard", () => {
       }
     };
     expect(messageFor({ client: {}, name: "a b", capacity: 0, falsePositiveRatio: 1, timeoutMs: 2 ** 31 })).toBe(
-      "bloomGuard: `client`: expected an ioredis, iovalkey or node-redis client, got an object; pass `new Redis(url)` of ioredis or `await createClient({ url }).connect()` of node-redis; " +
+      "bloomGuard: `prefix`: expected a name for this application, of letters, digits and any of _ . : -, got undefined; " +
         '`name`: expected letters, digits and _, got "a b"; ' +
-        "`prefix`: expected a name for this application, of letters, digits and any of _ . : -, got undefined; " +
         "`capacity`: expected an integer of at least 1, got 0; `falsePositiveRatio`: expected a number between 0 and 1, both excluded, got 1; " +
         "`timeoutMs`: expected an integer from 1 to 2147483647 (milliseconds), got 2147483648",
+    );
+    expect(messageFor({ client: {}, name: "Movie", prefix, capacity: 1 })).toBe(
+      "bloomGuard: `client`: expected an ioredis, iovalkey or node-redis client, got an object; pass `new Redis(url)` of ioredis or `await createClient({ url }).connect()` of node-redis",
     );
     expect(messageFor({ client, name: "Movie", prefix, capacity: 1e9 })).toBe(
       "bloomGuard: expected a filter of at most 512 MB, the maximum length of a Redis string, got a larger one; " +

@@ -1,3 +1,5 @@
+import type { Clock } from "graphql-cached/store";
+
 /** A connection to one database: prepared statements and transactions. */
 export class Connection {
   readonly #database: SqliteDatabase;
@@ -126,6 +128,9 @@ export interface Work {
   /** The time on the store's clock, from when the transaction had begun: what it waited for is over. */
   readonly now: number;
 }
+
+/** The time on the store's clock: that of the day, which the processes of a machine have in common. */
+export const timeOf = (clock: Clock): number => clock.wallTime?.() ?? clock.now();
 
 /** Returns the bytes of a blob as a Buffer, without copying them. */
 export const bufferOf = (blob: Uint8Array): Buffer => Buffer.from(blob.buffer, blob.byteOffset, blob.byteLength);

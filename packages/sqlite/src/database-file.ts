@@ -15,8 +15,8 @@ import {
 } from "node:fs";
 import { uptime } from "node:os";
 import { dirname, join } from "node:path";
-import { type Clock, wallTimeOf } from "graphql-cached/store";
-import { Connection, failureOf, type OpenDatabase } from "./connection.js";
+import type { Clock } from "graphql-cached/store";
+import { Connection, failureOf, type OpenDatabase, timeOf } from "./connection.js";
 
 /**
  * The database of a path, and which one that is now. The file at the path is a pointer, the name of a folder beside it with the
@@ -175,7 +175,7 @@ export class DatabaseFile {
     try {
       return readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim();
     } catch {
-      return String(Math.round(wallTimeOf(this.#clock) - uptime() * 1000));
+      return String(Math.round(timeOf(this.#clock) - uptime() * 1000));
     }
   }
 }

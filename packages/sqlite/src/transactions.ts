@@ -1,5 +1,5 @@
-import { type Clock, wallTimeOf } from "graphql-cached/store";
-import { type Connection, failureOf, type SqliteFailure, type Work } from "./connection.js";
+import type { Clock } from "graphql-cached/store";
+import { type Connection, failureOf, type SqliteFailure, timeOf, type Work } from "./connection.js";
 import type { DatabaseFile } from "./database-file.js";
 import { dropOldest } from "./entries.js";
 
@@ -34,7 +34,7 @@ export class Transactions {
       try {
         const connection = await this.#file.connect();
         db = connection;
-        return connection.transaction(kind, () => work({ db: connection, now: wallTimeOf(this.#clock) }));
+        return connection.transaction(kind, () => work({ db: connection, now: timeOf(this.#clock) }));
       } catch (error) {
         const failure = failureOf(error);
         if (failure === "busy" && this.#clock.now() + pauseMs < endsAt) {
@@ -57,7 +57,7 @@ export class Transactions {
   #makeSpace(db: Connection): void {
     db.checkpoint();
     try {
-      db.transaction("write", () => dropOldest({ db, now: wallTimeOf(this.#clock) }));
+      db.transaction("write", () => dropOldest({ db, now: timeOf(this.#clock) }));
     } catch {
       // The transaction that is tried again fails for the same reason: SQLite's log cannot be moved into a database that has to grow.
     }

@@ -7,7 +7,6 @@ export {
   type Random,
   systemClock,
   systemRandom,
-  wallTimeOf,
   within,
 } from "../base/clock.js";
 export { describeSetting, inOneLine, messageOf } from "../base/errors.js";
@@ -16,7 +15,6 @@ export { checkOptionRules, type OptionRules } from "../base/option-rules.js";
 export type { Subject } from "../keys/key.js";
 export { errorTypeOf } from "../telemetry/error-type.js";
 export type { ConnectionUse } from "../telemetry/events.js";
-export { asError, throwIfAllFailed, throwIfAnyFailed } from "./answers.js";
 export {
   appendToClock,
   appendToCopies,
@@ -36,7 +34,6 @@ export {
 } from "./clock-log.js";
 export { type Entry, type EntryState, NO_EPOCH } from "./entry.js";
 export { readEntry, readStoredEntry, writeStoredEntry } from "./entry-layout.js";
-export { groupBy } from "./group-by.js";
 export { learnOffset, type ServerOffset } from "./server-offset.js";
 export type {
   AcquireRequest,

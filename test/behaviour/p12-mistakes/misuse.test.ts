@@ -12,7 +12,7 @@ import {
   inspectionResolvers,
   memoryStore,
 } from "graphql-cached";
-import { redisStore } from "graphql-cached/redis";
+import { type RedisClient, redisStore } from "graphql-cached/redis";
 import { describe, expect, it } from "vitest";
 
 /** Returns the CachedError that `act` throws. */
@@ -115,6 +115,7 @@ describe("invalid options", () => {
   });
 
   it("requires a prefix for a store that other applications can use", () => {
+    const client = { options: {}, pipeline: () => undefined, duplicate: () => undefined } as unknown as RedisClient;
     const { code, message } = errorOf(() => createCache({ store: redisStore({ client }) }));
     expect(code).toBe("CACHED_OPTION_INVALID");
     expect(message).toBe(

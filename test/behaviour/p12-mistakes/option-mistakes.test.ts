@@ -169,7 +169,7 @@ describe("a name that other caches use", () => {
     [
       "bloomGuard",
       () => bloomGuard({ client, prefix: "p", name: "n", capacity: 9, ratio: 1 } as never),
-      "`ratio`: unknown option; expected one of `client`, `prefix`, `name`, `capacity`, `falsePositiveRatio`, `timeoutMs`, `clock`; did you mean `falsePositiveRatio`?",
+      "`ratio`: unknown option; known are client, prefix, name, capacity, falsePositiveRatio, timeoutMs, clock; did you mean `falsePositiveRatio`?",
     ],
     [
       "cachedPlugin",
