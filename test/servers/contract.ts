@@ -100,11 +100,11 @@ function inspectorTests(pair: () => ShopPair): void {
     const page = await fetch(url);
     expect([page.status, page.headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
     const ask = async (user: string): Promise<unknown> => {
-      const body = JSON.stringify({ operation: "fields", variables: { window: "SINCE_START" } });
+      const body = JSON.stringify({ operation: "policies" });
       return (await fetch(url, { method: "POST", headers: { ...PAGE_HEADERS, "x-user": user }, body })).json();
     };
     const books = expect.objectContaining({ coordinate: "Query.book" });
-    expect(await ask("admin")).toMatchObject({ data: { fields: expect.arrayContaining([books]) } });
+    expect(await ask("admin")).toMatchObject({ data: { policies: expect.arrayContaining([books]) } });
     expect(await ask("ada")).toMatchObject({ error: { code: "CACHED_INSPECTION_DENIED" } });
   });
 }

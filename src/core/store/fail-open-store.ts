@@ -3,7 +3,7 @@ import { HASH_TAGS } from "../keys/hash-tags.js";
 import type { Channel } from "../telemetry/channel.js";
 import { laterHead, nonceOf, readHead } from "./clock-log.js";
 import { groupBy } from "./group-by.js";
-import { type NodeHealth, OwnConnections, type Refusal, type StoreFailure } from "./node-state.js";
+import { type NodeHealth, OwnConnections, type Refusal } from "./node-state.js";
 import {
   type AcquireRequest,
   abandon,
@@ -252,10 +252,6 @@ export class FailOpenStore implements Store {
 
   get refusals(): readonly Refusal[] {
     return this.#calls.nodes.flatMap((node) => this.#calls.stateOf(node).refusals());
-  }
-
-  get lastConnectionError(): StoreFailure | undefined {
-    return this.#calls.lastConnectionError;
   }
 
   /**

@@ -4,14 +4,12 @@ import type { Channel } from "../telemetry/channel.js";
 import { Breaker, type BreakerStatus } from "./breaker.js";
 import type { ConnectionFailure } from "./store.js";
 
-/** How this process reaches one node of a store: its breaker, how long it takes, and what has failed on it. */
+/** How this process reaches one node of a store: its breaker, and what has failed on it. */
 export class NodeState {
   readonly breaker: Breaker;
-  readonly latencies = new Latencies();
   readonly failing = new Map<string, Failing>();
   readonly #node: string;
   readonly #clock: Clock;
-  #failures = 0;
   #lastFailure: StoreFailure | undefined;
 
   constructor(node: string, clock: Clock) {
@@ -22,7 +20,6 @@ export class NodeState {
 
   failed(operation: string, error: CachedError, isRefused: boolean): void {
     const at = this.#clock.now();
-    this.#failures++;
     this.#lastFailure = { at, message: error.message };
     const refusal = isRefused ? messageOf(error.cause) : this.failing.get(operation)?.refusal;
     this.failing.set(operation, { at, refusal });
@@ -52,9 +49,6 @@ export class NodeState {
     return {
       node: this.#node,
       breaker: this.breaker.status,
-      latency: this.latencies.summary(),
-      operations: this.latencies.count,
-      failures: this.#failures,
       lastFailure: this.#lastFailure,
     };
   }
@@ -77,7 +71,7 @@ export interface Refusal {
   readonly message: string;
 }
 
-/** A failed operation, or a connection error. `at`: on the clock of this process. */
+/** A failed operation. `at`: on the clock of this process. */
 export interface StoreFailure {
   readonly at: number;
   readonly message: string;
@@ -86,45 +80,7 @@ export interface StoreFailure {
 export interface NodeHealth {
   readonly node: string;
   readonly breaker: BreakerStatus;
-  /** Of the last 256 operations; those that exceeded their time budget count with it. Undefined: there was none. */
-  readonly latency: Latency | undefined;
-  readonly operations: number;
-  readonly failures: number;
   readonly lastFailure: StoreFailure | undefined;
-}
-
-const KEPT = 256;
-
-/** How long recent operations took, in milliseconds. `operations`: how many of them there are. */
-export interface Latency {
-  readonly operations: number;
-  readonly p50Ms: number;
-  readonly p95Ms: number;
-  readonly p99Ms: number;
-  readonly maxMs: number;
-}
-
-/** The durations of the last 256 operations. Percentiles are computed on demand. */
-export class Latencies {
-  /** Grows up to `KEPT`: a Cluster whose nodes are not known yet has one for each slot that is asked. */
-  readonly #durations: number[] = [];
-  #count = 0;
-
-  get count(): number {
-    return this.#count;
-  }
-
-  add(ms: number): void {
-    this.#durations[this.#count++ & (KEPT - 1)] = ms;
-  }
-
-  summary(): Latency | undefined {
-    const sorted = this.#durations.toSorted((a, b) => a - b);
-    if (sorted.length === 0) return undefined;
-    // The nearest rank: the smallest duration that is at least as long as this share of all.
-    const at = (share: number): number => sorted[Math.ceil(share * sorted.length) - 1] as number;
-    return { operations: sorted.length, p50Ms: at(0.5), p95Ms: at(0.95), p99Ms: at(0.99), maxMs: at(1) };
-  }
 }
 
 /**

@@ -3,7 +3,7 @@ import { CachedError, messageOf } from "../base/errors.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { StoreTrace } from "../telemetry/tracing.js";
 import { groupBy } from "./group-by.js";
-import { NodeState, type StoreFailure } from "./node-state.js";
+import { NodeState } from "./node-state.js";
 import type { ConnectionState, Store } from "./store.js";
 
 /** Calls a store: each call within its time budget, through the breaker of its node, reported, measured and traced. */
@@ -15,8 +15,6 @@ export class StoreCalls {
   readonly #states = new Map<string, NodeState>();
   /** A name whose node the store cannot say goes to it with all of these. */
   readonly nodeOf: Store["nodeOf"];
-  /** Why the store was not connected when an operation last failed for that reason. */
-  lastConnectionError: StoreFailure | undefined;
   /** Whether the cache was closed: no request begins anything any more. */
   isClosed = false;
 
@@ -50,7 +48,7 @@ export class StoreCalls {
   run<T>(node: string, operation: string, call: () => Promise<T>, options: CallOptions<T> = {}): Promise<T> {
     const { budgets = 1, nameCount = 1, asksBreaker = true } = options;
     const state = this.#states.get(node) ?? this.stateOf(node);
-    const { breaker, latencies } = state;
+    const { breaker } = state;
     if (this.isClosed && OF_REQUESTS.includes(operation))
       return Promise.resolve(afterFailure(unavailable(operation, "the cache is closed"), options));
     if (asksBreaker && !breaker.mayTry()) {
@@ -60,13 +58,11 @@ export class StoreCalls {
     const { isStoreObserved, tracing, storeFinished } = this.#channel;
     const isObserved = isStoreObserved || tracing !== undefined || storeFinished.hasSubscribers;
     const observed = isObserved ? this.#observe(node, operation, nameCount) : undefined;
-    const startedAt = this.#clock.now();
     const { era } = breaker;
     const fail = (cause: unknown): T | Promise<T> => {
       if (asksBreaker) breaker.failed(era);
       const error = this.#errorOf(node, operation, cause);
       observed?.end(error);
-      latencies.add(this.#clock.now() - startedAt);
       const isRefused = ask(() => (error.cause as { isMissingRight?: unknown }).isMissingRight) === true;
       state.failed(operation, error, isRefused);
       this.#channel.publish({ name: "store.failed", node, operation, nameCount, error });
@@ -79,7 +75,6 @@ export class StoreCalls {
     });
     return inTime.then((result) => {
       observed?.end();
-      latencies.add(this.#clock.now() - startedAt);
       if (asksBreaker) breaker.succeeded();
       if (state.failing.size > 0 && state.recover(operation)) this.#channel.publish({ name: "store.recovered", node });
       return result;
@@ -201,8 +196,6 @@ export class StoreCalls {
   /** Returns the error of an operation that has failed. While the store is not connected, it says why. */
   #errorOf(node: string, operation: string, cause: unknown): CachedError {
     const connectionError = this.#connectionTo(node)?.error;
-    if (connectionError !== undefined)
-      this.lastConnectionError = { at: this.#clock.now(), message: messageOf(connectionError) };
     if (connectionError === undefined && cause instanceof CachedError) return cause;
     const reason = connectionError === undefined ? "" : ` (connection: ${connectionError.message})`;
     const message = messageOf(cause);

@@ -67,10 +67,9 @@ export class Channel {
 
   /**
    * Publishes `entry.served`. Every hit does, so the event is made, and the key read, only if it is listened to.
-   * `readBytes`: the size of the stored value that the read was served from.
    */
-  served(coordinate: string, key: ServedKey, outcome: Exclude<ReadOutcome, "bypassed">, readBytes = 0): void {
-    this.#counters?.countServed(coordinate, outcome, readBytes);
+  served(coordinate: string, key: ServedKey, outcome: Exclude<ReadOutcome, "bypassed">): void {
+    this.#counters?.countServed(coordinate, outcome);
     if (this.#frequentListeners["entry.served"].length > 0 || this.#served.hasSubscribers)
       this.#deliver(
         { name: "entry.served", coordinate, digest: key.digest, outcome },
@@ -80,7 +79,6 @@ export class Channel {
 
   /** Publishes `wait.finished`. Thousands may wait for one load, so the event is made only if it is listened to. */
   waited(coordinate: string, key: ServedKey, waitMs: number, isLocal: boolean): void {
-    this.#counters?.countWait(coordinate, waitMs);
     if (this.#frequentListeners["wait.finished"].length > 0 || this.#waitFinished.hasSubscribers)
       this.#deliver(
         { name: "wait.finished", coordinate, digest: key.digest, waitMs, isLocal },

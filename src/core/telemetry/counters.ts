@@ -3,30 +3,18 @@ import type { BypassReason, CacheEvent, FrequentEvent, ReadOutcome, ServedEvent 
 /** Counts the events of this process by coordinate, since it started. */
 export class Counters {
   readonly #byCoordinate = new Map<string, Counts>();
-  #storeFailures = 0;
 
-  get storeFailures(): number {
-    return this.#storeFailures;
-  }
-
-  /** Counts a read that was served, from `readBytes` bytes of the store. Called once for every hit. */
-  countServed(coordinate: string, outcome: ServedEvent["outcome"], readBytes: number): void {
+  /** Counts a read that was served. Called once for every hit. */
+  countServed(coordinate: string, outcome: ServedEvent["outcome"]): void {
     const counts = this.#byCoordinate.get(coordinate) ?? this.of(coordinate);
     counts.reads++;
-    counts.readBytes += readBytes;
     // A name that is written out is found faster.
     if (outcome === "hit") counts.hit++;
     else counts[outcome]++;
   }
 
-  /** Counts a read that has waited for the load of another. */
-  countWait(coordinate: string, waitMs: number): void {
-    this.of(coordinate).waitMs.add(waitMs);
-  }
-
   /** Counts any other event. */
   count(event: Exclude<CacheEvent, FrequentEvent>): void {
-    if (event.name === "store.failed") this.#storeFailures++;
     if (!("coordinate" in event) || event.name === "tag.mistaken") return;
     const counts = this.of(event.coordinate);
     switch (event.name) {
@@ -46,7 +34,6 @@ export class Counters {
         counts.failedLoads++;
         break;
       case "write.finished":
-        counts.storedBytes += event.storedBytes;
         if (!event.isStored) counts.refusedStores++;
         break;
       default:
@@ -66,13 +53,6 @@ export class Counters {
     }
     return counts;
   }
-
-  /** The sum over all coordinates, of numbers only. */
-  total(): Pick<Counts, (typeof COUNTERS)[number]> {
-    const total = emptyCounts();
-    for (const counts of this.#byCoordinate.values()) for (const name of COUNTERS) total[name] += counts[name];
-    return total;
-  }
 }
 
 /** The counts of one coordinate. `reads` is the sum of the six read outcomes. */
@@ -83,15 +63,9 @@ export interface Counts extends Record<ReadOutcome, number> {
   refreshes: number;
   failedLoads: number;
   refusedStores: number;
-  /** Bytes of the values that were stored, as they are in the store. */
-  storedBytes: number;
-  /** Bytes of the stored values that reads were served from. */
-  readBytes: number;
   readonly bypasses: Map<BypassReason, number>;
   /** How long the loads took that have ended with a value. */
   readonly loadMs: Durations;
-  /** How long reads have waited for the loads of others. */
-  readonly waitMs: Durations;
 }
 
 export const COUNTERS = [
@@ -106,18 +80,11 @@ export const COUNTERS = [
   "refreshes",
   "failedLoads",
   "refusedStores",
-  "storedBytes",
-  "readBytes",
 ] as const;
 
 function emptyCounts(): Counts {
   const counts = Object.fromEntries(COUNTERS.map((name) => [name, 0])) as Record<(typeof COUNTERS)[number], number>;
-  return {
-    ...counts,
-    bypasses: new Map(),
-    loadMs: new Durations(),
-    waitMs: new Durations(),
-  };
+  return { ...counts, bypasses: new Map(), loadMs: new Durations() };
 }
 
 /** The upper bound of the first bucket. */
@@ -143,7 +110,7 @@ export class Durations {
 }
 
 /** Returns the duration that stands for a bucket: the geometric mean of its bounds. */
-export const middleOf = (bucket: number): number =>
+const middleOf = (bucket: number): number =>
   bucket === 0 ? SMALLEST_MS : SMALLEST_MS * 2 ** ((bucket - 0.5) / PER_OCTAVE);
 
 /**

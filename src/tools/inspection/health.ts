@@ -1,8 +1,6 @@
 import { dateOf } from "../../core/base/clock.js";
 import { messageOf } from "../../core/base/errors.js";
 import type { CacheParts } from "../../core/parts.js";
-import type { BreakerStatus } from "../../core/store/breaker.js";
-import type { Latency, StoreFailure } from "../../core/store/node-state.js";
 
 /** The codes of what is wrong with a cache, and what they mean. */
 export const HEALTH_CODES = {
@@ -33,17 +31,6 @@ export interface HealthReason {
   readonly coordinate?: string;
 }
 
-/** A circuit breaker. `since`: when it was opened or closed; null: closed since the process started. */
-export interface BreakerState {
-  readonly state: "CLOSED" | "OPEN" | "HALF_OPEN";
-  readonly since: string | null;
-}
-
-export interface FailureState {
-  readonly at: string;
-  readonly message: string;
-}
-
 /** How this process reaches one node of the store. */
 export interface StoreNodeHealth {
   /** Its address or name; empty if the store is one node. */
@@ -51,11 +38,10 @@ export interface StoreNodeHealth {
   readonly isReachable: boolean;
   /** How long its reply took just now, in milliseconds; null if there was none. */
   readonly replyMs: number | null;
-  readonly breaker: BreakerState;
-  /** How long the last 256 operations took; null if there was none. */
-  readonly latency: Latency | null;
+  /** Its circuit breaker. `since`: when it was opened or closed; null: closed since the process started. */
+  readonly breaker: { readonly state: "CLOSED" | "OPEN" | "HALF_OPEN"; readonly since: string | null };
   /** The last operation that failed; null if there was none since the process started. */
-  readonly lastFailure: FailureState | null;
+  readonly lastFailure: { readonly at: string; readonly message: string } | null;
 }
 
 /** The health of a cache in this process, as plain data. Times are ISO 8601 in UTC. */
@@ -87,18 +73,22 @@ export async function healthOf(parts: CacheParts, isClosed: boolean): Promise<Ca
   const { clock, invalidation, leases, live, store, tier } = parts;
   const probes = isClosed ? [] : await store.probe();
   const date = (at: number | undefined): string | null => (at === undefined ? null : dateOf(clock, at));
-  const nodes = store.health().flatMap(({ node, breaker, latency = null, lastFailure }): StoreNodeHealth[] => {
+  const nodes = store.health().flatMap(({ node, breaker, lastFailure }): StoreNodeHealth[] => {
     const probe = probes.find((one) => one.node === node);
     // A node that was asked, and is none of the store's any more.
     if (probe === undefined && !isClosed) return [];
+    const { state, sinceAt } = breaker;
     return [
       {
         node,
-        isReachable: probe === undefined ? breaker.state === "closed" : probe.replyMs !== undefined,
+        isReachable: probe === undefined ? state === "closed" : probe.replyMs !== undefined,
         replyMs: probe?.replyMs ?? null,
-        breaker: { state: BREAKER_STATES[breaker.state], since: date(breaker.sinceAt) },
-        latency,
-        lastFailure: failureOf(lastFailure, date),
+        breaker: { state: BREAKER_STATES[state], since: date(sinceAt) },
+        // Messages of a store's client can be long.
+        lastFailure:
+          lastFailure === undefined
+            ? null
+            : { at: dateOf(clock, lastFailure.at), message: lastFailure.message.slice(0, 300) },
       },
     ];
   });
@@ -131,17 +121,7 @@ export async function healthOf(parts: CacheParts, isClosed: boolean): Promise<Ca
 
 /** The most nodes that are listed. */
 const MAX_NODES = 50;
-/** Messages of a store's client can be long. */
-const MAX_MESSAGE = 300;
-
-const BREAKER_STATES: Readonly<Record<BreakerStatus["state"], BreakerState["state"]>> = {
-  closed: "CLOSED",
-  open: "OPEN",
-  "half-open": "HALF_OPEN",
-};
-
-const failureOf = (failure: StoreFailure | undefined, date: (at: number) => string | null): FailureState | null =>
-  failure === undefined ? null : { at: date(failure.at) ?? "", message: failure.message.slice(0, MAX_MESSAGE) };
+const BREAKER_STATES = { closed: "CLOSED", open: "OPEN", "half-open": "HALF_OPEN" } as const;
 
 function storeReasons({ ownFailures, refusals }: CacheParts["store"]): HealthReason[] {
   return [

@@ -56,7 +56,7 @@ export interface RecentEvent extends Omit<CacheEvent, "__typename" | "process" |
 }
 
 /** How many events are kept. */
-export const MAX_EVENTS = 100;
+const MAX_EVENTS = 100;
 /** How many coordinates and digests of tags an event has at most. */
 const MAX_NAMES = 100;
 

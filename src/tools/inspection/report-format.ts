@@ -1,6 +1,6 @@
 import { deflateRawSync, inflateRawSync } from "node:zlib";
 import { isTime } from "../../core/base/clock.js";
-import { MAX_EVENTS, type RecentEvent } from "./recent-events.js";
+import type { RecentEvent } from "./recent-events.js";
 
 /** What a process says of itself. Times are those of its clock, in milliseconds since 1970. */
 export interface ProcessInfo {
@@ -51,80 +51,60 @@ export const writeReport = (report: ProcessReport): Buffer =>
 /** Returns what anybody may have written. Undefined for what is no report of this format. */
 export function readReport(bytes: Uint8Array): ProcessReport | undefined {
   try {
-    const text = inflateRawSync(bytes, { maxOutputLength: MAX_TEXT_BYTES }).toString();
-    const report = JSON.parse(text) as ProcessReport & { readonly format: unknown };
-    const { info, details } = report;
-    return report.format === FORMAT && isInfo(info) && (details === undefined || isDetails(details))
-      ? { info, details }
-      : undefined;
+    const report: unknown = JSON.parse(inflateRawSync(bytes, { maxOutputLength: MAX_TEXT_BYTES }).toString());
+    return hasForm(report, REPORT) ? (report as unknown as ProcessReport) : undefined;
   } catch {
     return undefined;
   }
 }
 
-type Check = (value: unknown) => boolean;
+/**
+ * Returns whether a value has the form of an example: strings, bounded, for a string; finite numbers for a number; the same members for
+ * an object; a bounded list of the same for a list; what a function returns true for; and for null, null or a string.
+ */
+function hasForm(value: unknown, form: unknown): boolean {
+  if (typeof form === "function") return form(value) === true;
+  if (form === null) return value === null || hasForm(value, "");
+  if (Array.isArray(form))
+    return Array.isArray(value) && value.length <= MAX_MEMBERS && value.every((one) => hasForm(one, form[0]));
+  if (typeof form === "object")
+    return isObject(value) && Object.entries(form).every(([name, one]) => hasForm(value[name], one));
+  if (typeof value === "string") return typeof form === "string" && value.length <= MAX_TEXT_LENGTH;
+  return typeof value === typeof form && (typeof value !== "number" || isTime(value));
+}
 
-const isText: Check = (value) => typeof value === "string" && value.length <= 1_000;
-const isFlag: Check = (value) => typeof value === "boolean";
-const isNumber: Check = (value) => Number.isFinite(value);
-const isInt: Check = (value) => ((value as number) | 0) === value;
-const isOptional: Check = (value) => value === null || isText(value);
-const isListOf =
-  (isMember: Check, max: number): Check =>
-  (value) =>
-    Array.isArray(value) && value.length <= max && value.every(isMember);
-const isPairOf =
-  (isFirst: Check, isSecond: Check): Check =>
-  (value) =>
-    Array.isArray(value) && isFirst(value[0]) && isSecond(value[1]);
-const hasAll =
-  (checks: Readonly<Record<string, Check>>): Check =>
-  (value) =>
-    typeof value === "object" &&
-    value !== null &&
-    Object.entries(checks).every(([name, isValid]) => isValid((value as Readonly<Record<string, unknown>>)[name]));
+const MAX_MEMBERS = 20_000;
+const MAX_TEXT_LENGTH = 1_000;
 
-const isInfo = hasAll({
-  id: (value) => /^[0-9a-f]{16}$/.test(String(value)),
-  host: isText,
-  pid: isInt,
-  version: isText,
-  nodeVersion: isText,
-  startedAt: isTime,
-  reportedAt: isTime,
-} satisfies Record<keyof ProcessInfo, Check>);
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null;
+const isInt = (value: unknown): boolean => ((value as number) | 0) === value;
+const isTallies = (value: unknown): boolean =>
+  hasForm(value, [
+    (entry: unknown) =>
+      hasForm(entry, { 0: "", 1: isObject }) &&
+      Object.values((entry as Tallies[number])[1]).every((count) => Number.isFinite(count)),
+  ]);
 
-const isTallies = isListOf(
-  isPairOf(isText, (tally) => hasAll({})(tally) && Object.values(tally as object).every(isNumber)),
-  20_000,
-);
+const INVALIDATION = {
+  kind: (value: unknown) => value === "HARD" || value === "SOFT",
+  ...{ via: "", mutation: null, tookMs: 0, isConfirmed: true, isClear: true, tags: [""] },
+  ...{ tagCount: isInt, entryCount: isInt },
+};
 
-const isInvalidation = hasAll({
-  kind: (value) => value === "HARD" || value === "SOFT",
-  via: isText,
-  mutation: isOptional,
-  tookMs: isNumber,
-  isConfirmed: isFlag,
-  isClear: isFlag,
-  tags: isListOf(isText, 100),
-  tagCount: isInt,
-  entryCount: isInt,
-} satisfies Record<Exclude<keyof NonNullable<RecentEvent["invalidation"]>, "__typename">, Check>);
+const EVENT = {
+  ...{ name: "", at: 0, count: 0, coordinates: [""], digest: null, node: null, detail: null, error: null },
+  invalidation: (value: unknown) => value === null || hasForm(value, INVALIDATION),
+};
 
-const isEvent = hasAll({
-  name: isText,
-  at: isTime,
-  count: isNumber,
-  coordinates: isListOf(isText, 100),
-  digest: isOptional,
-  node: isOptional,
-  detail: isOptional,
-  error: isOptional,
-  invalidation: (value) => value === null || isInvalidation(value),
-} satisfies Record<keyof RecentEvent, Check>);
-
-const isDetails = hasAll({
+const DETAILS = {
   total: isTallies,
-  minutes: isListOf(isPairOf(isTime, isTallies), 20),
-  events: isListOf(isEvent, MAX_EVENTS),
-} satisfies Record<keyof ReportDetails, Check>);
+  minutes: [(value: unknown) => hasForm(value, { 0: 0, 1: isTallies })],
+  events: [EVENT],
+};
+
+const REPORT = {
+  format: (value: unknown) => value === FORMAT,
+  info: { id: "", host: "", pid: isInt, version: "", nodeVersion: "", startedAt: 0, reportedAt: 0 },
+  details: (value: unknown) => value === undefined || hasForm(value, DETAILS),
+};

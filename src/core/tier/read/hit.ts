@@ -131,7 +131,7 @@ export class Hits implements ReadPath {
     const isDue = isStale || (isFresh && isDueEarly(entry, request.policy, now, random));
     if (isDue && !this.#isClosed) this.misses.refresh(request, entry, now, isSoft);
     const outcome = isFresh ? "hit" : isStale ? "stale" : "staleIfError";
-    responder.reportServed(request, outcome, isFresh ? entry.freshUntilAt - now : 0, ageMs, parts, decoded.body.length);
+    responder.reportServed(request, outcome, isFresh ? entry.freshUntilAt - now : 0, ageMs, parts);
     request.ending?.endWith(entry);
     if (isFresh && near !== undefined) {
       const again = (): (() => unknown) => decoded.again(packing);

@@ -73,7 +73,7 @@ export class Reads extends Hits {
     if (verdict.kind !== "serve" || verdict.freshness !== "fresh" || reading.kind === "failed") return undefined;
     const { entry, decoded } = verdict;
     const [freshForMs, ageMs] = [entry.freshUntilAt - reading.now, reading.now - entry.grantedAt];
-    responder.reportServed(request, "hit", freshForMs, ageMs, decoded, decoded.body.length);
+    responder.reportServed(request, "hit", freshForMs, ageMs, decoded);
     return decoded.value;
   }
 

@@ -61,20 +61,16 @@ export class Responder {
     return this.bypass(request, "UNCACHEABLE", false);
   }
 
-  /**
-   * Reports how a read ended: how long its value stays fresh, its age, and the value unless the load has failed.
-   * `readBytes`: the size of the stored value that it was served from.
-   */
+  /** Reports how a read ended: how long its value stays fresh, its age, and the value unless the load has failed. */
   reportServed(
     request: ReadRequest,
     outcome: Exclude<ReadOutcome, "bypassed">,
     freshForMs: number,
     ageMs: number,
     value?: ServedValue,
-    readBytes = 0,
   ): void {
     if (request.caller !== undefined && isReported(request.caller)) return;
-    this.#parts.channel.served(request.key.coordinate, request.key, outcome, readBytes);
+    this.#parts.channel.served(request.key.coordinate, request.key, outcome);
     const hint = value?.hint;
     if (hint !== undefined && request.ending !== undefined) request.ending.hint = hint;
     if (request.onRead !== undefined)
@@ -100,7 +96,7 @@ export class Responder {
       if (own.kind !== "value") return this.bypass(request, own.kind === "collision" ? "KEY_COLLISION" : "UNCACHEABLE");
       request.ending?.endWith(entry);
       if (hasMoreTags(request, own.parts.subjects)) this.#parts.onMoreTags(request.key.coordinate);
-      this.reportServed(request, outcome, freshForMs, ageMs, own, own.body.length);
+      this.reportServed(request, outcome, freshForMs, ageMs, own);
       return own.value;
     };
   }
