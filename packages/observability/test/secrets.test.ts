@@ -146,7 +146,7 @@ it("metrics, spans, diagnostics messages and headers contain no user data", asyn
   expect(surfaces.metrics).toContain("SourceError");
   expect(surfaces.prometheus).toContain('error_type="SourceError"');
   expect(surfaces.spans).toContain("graphql_cached.wait Query.movie");
-  expect(surfaces.headers).toContain("cache-status");
+  expect(surfaces.headers).toContain("cache-control");
   const published = new Set(messages.map((message) => (message as { name: string }).name));
   for (const name of ["entry.served", "load.failed", "store.failed", "invalidation.finished", "value.refused"])
     expect(published).toContain(name);

@@ -99,7 +99,7 @@ export interface SqliteStoreOptions {
 
 const MIB = 1024 * 1024;
 const DEFAULT_MAX_BYTES = 256 * MIB;
-/** The log of the clock, the history and the reports take some of it. */
+/** The log of the clock and the reports take some of it. */
 const LEAST_MAX_BYTES = 4 * MIB;
 /** The part of `maxBytes` that one entry may take. */
 const LARGEST_PART = 1 / 4;

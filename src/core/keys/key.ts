@@ -83,7 +83,7 @@ const SUBJECTS_OF_TAGS = 2;
 /** What is invalidated: the first 52 bits of a digest, of a tag for example. */
 export type Subject = number;
 
-/** How a subject is written where other programs see it: in the history, in events, and in the headers for CDNs. */
+/** How a subject is written where other programs see it: in events, and in the headers for CDNs. */
 export const nameOfSubject = (subject: Subject): string => subject.toString(36);
 
 /** The name of one entry in the store, and the input it is made from. */
