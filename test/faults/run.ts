@@ -92,6 +92,7 @@ const built = packedPackage(`faults-${values.without ?? "whole"}`, check === und
 let failures = 0;
 let stale = 0;
 try {
+  built.installPackages(["memcached"]);
   const path = built.write("process.ts", readFileSync(join(ROOT, "test/faults/process.ts"), "utf8"));
   built.compile();
   const program = path.replace(/\.ts$/, ".js");

@@ -17,8 +17,8 @@ export interface PackedPackage {
   /** Runs a TypeScript file of the project, once it is compiled, and returns what it prints. Throws if it fails. */
   run(path: string, env?: Readonly<Record<string, string>>): string;
   remove(): void;
-  /** Also installs the packages in `packages/`, built. */
-  installPackages(): void;
+  /** Also installs packages of `packages/`, built. Default: all. */
+  installPackages(names?: readonly string[]): void;
 }
 
 const TSCONFIG = {
@@ -87,9 +87,9 @@ export function packedPackage(name: string, patches: readonly Patch[] = []): Pac
       if (status !== 0) throw new Error(`${path} exited with ${status}:\n${stdout}\n${stderr}`);
       return stdout;
     },
-    installPackages() {
-      installSqlite(home);
-      for (const own of packageNames()) {
+    installPackages(names = packageNames()) {
+      if (names.includes("sqlite")) installSqlite(home);
+      for (const own of names) {
         const folder = join(home, "node_modules/@graphql-cached", own);
         cpSync(join(ROOT, "packages", own), folder, {
           recursive: true,
