@@ -20,8 +20,8 @@ export function builtInOf(value: object): BuiltIn | undefined {
 /** Whether a value is an object without a class, of any realm. */
 export function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
   if (typeof value !== "object" || value === null) return false;
-  const type = builtInOf(value);
-  return type === "Object" || type === "Bare";
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null || builtInOf(value) === "Object";
 }
 
 /** Whether an object is the `Object.prototype` of this realm or another. */

@@ -15,15 +15,16 @@ export class FieldLoader {
   #budget: ExecutionBudget | undefined;
   readonly #invalidations: InvalidationCount;
   readonly #countAtStart: number;
-  readonly #firstOf = new Map<string, FirstRead>();
-  /** The same for fields that loads of this execution ask for. */
-  readonly #firstInLoads = new MemoInLoads<FirstRead>();
+  readonly #firstOf: Map<string, FirstRead>;
+  /** The same for fields that loads of this execution ask for. Made when it is needed. */
+  #firstInLoads: MemoInLoads<FirstRead> | undefined;
 
   constructor(tier: Reads, invalidations: InvalidationCount, limits: ExecutionLimits) {
     this.#limits = limits;
     this.#tier = tier;
     this.#invalidations = invalidations;
     this.#countAtStart = invalidations.count;
+    this.#firstOf = new Map();
   }
 
   /** Made when it is needed: hits need none. */
@@ -34,17 +35,17 @@ export class FieldLoader {
 
   /** Rejects only with the error of a load. A load that asks for its own key goes to the source: the first request waits for this load. */
   read(request: FieldRequest): Promise<unknown> {
-    const nesting = this.#tier.nestingOf(request);
+    const nesting = this.#tier.loads.running === 0 ? "none" : this.#tier.nestingOf(request);
     if (nesting === "own-load") return this.#tier.read(request, nesting);
     const { name } = request.key;
     const load = nesting === "none" ? undefined : (this.#tier.loads.enclosing() as EnclosingLoad);
-    const first = load === undefined ? this.#firstOf.get(name) : this.#firstInLoads.get(name, load)?.value;
+    const first = load === undefined ? this.#firstOf.get(name) : this.#firstInLoads?.get(name, load)?.value;
     let value: Promise<unknown>;
     if (first === undefined || this.#mayBeInvalidated(first, request)) {
       const own = new FirstRead(request);
       request.ending = own;
       if (load === undefined) this.#firstOf.set(name, own);
-      else this.#firstInLoads.set(name, own, load, this.#tier.loads.starts);
+      else (this.#firstInLoads ??= new MemoInLoads()).set(name, own, load, this.#tier.loads.starts);
       value = this.#tier.read(request, nesting);
       own.result = value;
     } else {
@@ -58,7 +59,7 @@ export class FieldLoader {
   /** Forgets everything this request has read, so that reads after a write in the same request see its effect. */
   clear(): void {
     this.#firstOf.clear();
-    this.#firstInLoads.clear();
+    this.#firstInLoads?.clear();
   }
 
   /** Whether this process has invalidated what a request has read, or may have, since it began. */

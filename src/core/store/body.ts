@@ -1,4 +1,4 @@
-import { CHECK_LENGTH, checkOf, type Key, type Subject } from "../keys/key.js";
+import { CHECK_AT, CHECK_LENGTH, checkOf, type Key, type Subject } from "../keys/key.js";
 
 /**
  * Encodes the body of a value of `key`. Layout: layout version 5, times 8, and the flags
@@ -81,7 +81,7 @@ const SUBJECT_BYTES = 8;
 export function readBody(buffer: Buffer, { hash }: Pick<Key, "hash">): ReadBody | "collision" | undefined {
   const parts = (buffer[0] ?? 0) ^ LAYOUT_VERSION;
   if (buffer.length < HEAD_BYTES || (parts & ~ALL_PARTS) !== 0) return undefined;
-  if (buffer.toString("latin1", STORED_CHECK_AT, HEAD_BYTES) !== checkOf({ hash })) return "collision";
+  if (buffer.toString("latin1", STORED_CHECK_AT, HEAD_BYTES) !== hash.slice(CHECK_AT)) return "collision";
   if (parts === 0) return WITHOUT_PARTS;
   let at = HEAD_BYTES;
   let text: Pick<Body, "hint" | "freshness"> = NO_TEXT;

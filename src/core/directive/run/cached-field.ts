@@ -66,7 +66,8 @@ class CachedField {
     if (this.isPrivate) tier.loads.readPrivate(this.rule.coordinate);
     const override = requestStates.hasOverrides ? requestStates.overrideOf(context) : undefined;
     if (override === "BYPASS") return this.#bypass(source, args, context, info, "REQUESTED");
-    if (tier.modes.isOff(this.rule.coordinate)) return this.#bypass(source, args, context, info, "MODE_OFF");
+    if (!tier.modes.isUnrestricted && tier.modes.isOff(this.rule.coordinate))
+      return this.#bypass(source, args, context, info, "MODE_OFF");
     const identity = this.isPrivate ? identityOf(identify, context) : undefined;
     if (this.isPrivate && identity === undefined) {
       const mistake = identityMistake(identify, context, this.rule.coordinate);

@@ -81,9 +81,10 @@ const isAllArguments = ({ root, steps }: Path): boolean => root === "args" && st
 
 /** Undefined as well if what leads to the value is missing, or a list: the key depends on which. */
 function textAt(path: Path, roots: FieldRoots): string | undefined {
-  if (isAllArguments(path)) return argumentsText(roots.args);
-  let value: unknown = roots[path.root as "args" | "source" | "context"];
-  for (const step of path.steps) {
+  const { root, steps } = path;
+  if (root === "args" && steps.length === 0) return argumentsText(roots.args);
+  let value: unknown = roots[root as "args" | "source" | "context"];
+  for (const step of steps) {
     if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
     value = (value as Args)[step];
   }

@@ -151,7 +151,9 @@ function compile(type: GraphQLOutputType, compilation: Compilation): TypeCheck {
   if (isNonNullType(type)) {
     const { mistakeIn } = compile(type.ofType, compilation);
     const check: Check = (value, place, nodes, walk) =>
-      isMissing(value) ? `null for the non-null field ${place}` : mistakeIn(value, place, nodes, walk);
+      value === null || value === undefined
+        ? `null for the non-null field ${place}`
+        : mistakeIn(value, place, nodes, walk);
     return { mistakeIn: check, isForHits: true };
   }
   if (isListType(type)) {
@@ -169,7 +171,9 @@ function compile(type: GraphQLOutputType, compilation: Compilation): TypeCheck {
   if (isEnumType(type)) {
     const known = new Set<unknown>(type.getValues().map(({ value }) => value));
     const check: Check = (value, place) =>
-      isMissing(value) || known.has(value) ? undefined : `an unknown value of the enum \`${type.name}\` at ${place}`;
+      value === null || value === undefined || known.has(value)
+        ? undefined
+        : `an unknown value of the enum \`${type.name}\` at ${place}`;
     return { mistakeIn: check, isForHits: true };
   }
   const { compiled } = compilation;
@@ -231,8 +235,6 @@ function compileAbstract(type: GraphQLAbstractType, compilation: Compilation): T
   };
   return { mistakeIn: check, isForHits: !hasFunctions };
 }
-
-const isMissing = (value: unknown): boolean => value === null || value === undefined;
 
 /** The type of an object that only functions of the schema know, which are not called now or answer later. */
 const UNKNOWN = Symbol("unknown");

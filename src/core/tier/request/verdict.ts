@@ -34,7 +34,7 @@ export function verdictOf(
     isAwaited && entry.state === "value"
       ? "fresh"
       : evaluateFreshness(entry, policy, now, (value) => readOwnFreshness(value, key, packing));
-  if (!isServable(freshness)) return unservable(request, entry, freshness, now, parts);
+  if (freshness !== "fresh" && !isServable(freshness)) return unservable(request, entry, freshness, now, parts);
   const decoded = (shared && decoder.decodeShared?.(request, entry, shared)) ?? decoder.decode(request, entry);
   if (decoded.kind === "collision") return COLLISION;
   if (decoded.kind === "corrupt") return { kind: "unreadable", entry };

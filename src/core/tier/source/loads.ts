@@ -43,7 +43,8 @@ export class Loads {
   /** The keys whose loads fail for most of their callers. */
   readonly callerErrors: CallerErrors;
   readonly #turns: ByteTurns;
-  #running = 0;
+  /** How many loads run. Without any, no caller is part of one. A property, because hits read it. */
+  running = 0;
   #starts = 0;
   #isStarting = false;
   /** What begins the loads of a key that wait for a slot. */
@@ -70,11 +71,11 @@ export class Loads {
   }
 
   enclosingKeys(): ReadonlySet<string> {
-    return this.#running === 0 ? NONE : (this.enclosing()?.keys ?? NONE);
+    return this.running === 0 ? NONE : (this.enclosing()?.keys ?? NONE);
   }
 
   get isEnclosing(): boolean {
-    return this.#running !== 0 && this.enclosing() !== undefined;
+    return this.running !== 0 && this.enclosing() !== undefined;
   }
 
   /** How often loads have begun. Those that begin in one job of the event loop count once: their leases are granted together. */
@@ -83,7 +84,7 @@ export class Loads {
   }
 
   #enter(key: Key, waiters: Waiters, outer: EnclosingLoad | undefined): SingleLoad {
-    this.#running++;
+    this.running++;
     if (!this.#isStarting) {
       this.#isStarting = true;
       this.#starts++;
@@ -98,8 +99,8 @@ export class Loads {
   #leave(load: SingleLoad): void {
     load.hasEnded = true;
     load.waiters.end();
-    this.#running--;
-    if (this.#running === 0) disableStorage(this.#nesting);
+    this.running--;
+    if (this.running === 0) disableStorage(this.#nesting);
   }
 
   enclosing(): EnclosingLoad | undefined {
@@ -110,7 +111,7 @@ export class Loads {
 
   /** Notes that the caller reads a PRIVATE value: the loads that it runs inside of depend on who asks. */
   readPrivate(coordinate: string): void {
-    if (this.#running > 0) this.enclosing()?.readPrivate(coordinate);
+    if (this.running > 0) this.enclosing()?.readPrivate(coordinate);
   }
 
   /** Runs `work` inside of all `loads` at once: what it reads, each of them has read. */
@@ -174,7 +175,7 @@ export class Loads {
       }
     };
     // Nobody inside another load waits for a refresh.
-    const outer = isRefresh || this.#running === 0 ? undefined : this.enclosing();
+    const outer = isRefresh || this.running === 0 ? undefined : this.enclosing();
     const enclosing = this.#enter(request.key, waiters, outer);
     const needsNoSlot = outer !== undefined || request.needsNoSlot === true || this.#awaitedInside.has(name);
     const { outcome, expire, expedite } = this.#nesting.run(enclosing, () =>
