@@ -45,7 +45,10 @@ export class FieldLoader {
       const own = new FirstRead(request);
       request.ending = own;
       if (load === undefined) this.#firstOf.set(name, own);
-      else (this.#firstInLoads ??= new MemoInLoads()).set(name, own, load, this.#tier.loads.starts);
+      else {
+        this.#firstInLoads ??= new MemoInLoads();
+        this.#firstInLoads.set(name, own, load, this.#tier.loads.starts);
+      }
       value = this.#tier.read(request, nesting);
       own.result = value;
     } else {

@@ -10,6 +10,8 @@ export class Breaker {
   readonly #clock: Clock;
   readonly #threshold: number;
   readonly #maxPauseMs: number;
+  /** Whether it is closed, and nothing has failed since the last success. A property, because hits read it. */
+  isCalm = true;
   #failures = 0;
   #pauseMs = FIRST_PAUSE_MS;
   #openUntil: number | undefined;
@@ -45,6 +47,7 @@ export class Breaker {
   }
 
   succeeded(): void {
+    this.isCalm = true;
     this.#failures = 0;
     this.#pauseMs = FIRST_PAUSE_MS;
     this.#isProbing = false;
@@ -57,12 +60,14 @@ export class Breaker {
     this.era++;
     if (this.#openUntil === undefined) return;
     this.succeeded();
+    this.isCalm = false;
     this.#failures = this.#threshold - 1;
   }
 
   /** Records the failure of an attempt that was made in `era`. */
   failed(era: number = this.era): void {
     if (era !== this.era) return;
+    this.isCalm = false;
     if (this.#openUntil === undefined) {
       if (++this.#failures < this.#threshold) return;
       this.#changedAt = this.#clock.now();

@@ -51,7 +51,7 @@ export class StoreCalls {
     const { breaker } = state;
     if (this.isClosed && OF_REQUESTS.includes(operation))
       return Promise.resolve(afterFailure(unavailable(operation, "the cache is closed"), options));
-    if (asksBreaker && !breaker.mayTry()) {
+    if (asksBreaker && !breaker.isCalm && !breaker.mayTry()) {
       const error = unavailable(operation, "the circuit breaker is open after repeated failures");
       return Promise.resolve(afterFailure(error, options));
     }
@@ -75,7 +75,7 @@ export class StoreCalls {
     });
     return inTime.then((result) => {
       observed?.end();
-      if (asksBreaker) breaker.succeeded();
+      if (asksBreaker && !breaker.isCalm) breaker.succeeded();
       if (state.failing.size > 0 && state.recover(operation)) this.#channel.publish({ name: "store.recovered", node });
       return result;
     }, fail);

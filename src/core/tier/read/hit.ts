@@ -131,7 +131,10 @@ export class Hits implements ReadPath {
     const isDue = isStale || (isFresh && isDueEarly(entry, request.policy, now, random));
     if (isDue && !this.#isClosed) this.misses.refresh(request, entry, now, isSoft);
     const outcome = isFresh ? "hit" : isStale ? "stale" : "staleIfError";
-    responder.reportServed(request, outcome, isFresh ? entry.freshUntilAt - now : 0, ageMs, parts);
+    // Nobody observes most hits: they are counted, and that is all.
+    if (request.onRead === undefined && request.caller === undefined && hint === undefined)
+      this.#parts.channel.served(request.key.coordinate, request.key, outcome);
+    else responder.reportServed(request, outcome, isFresh ? entry.freshUntilAt - now : 0, ageMs, parts);
     request.ending?.endWith(entry);
     if (isFresh && near !== undefined) {
       const again = (): (() => unknown) => decoded.again(packing);

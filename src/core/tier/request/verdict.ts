@@ -150,6 +150,7 @@ export function tagsStateOf(
   { parts: { subjects } }: Pick<DecodedValue, "parts">,
   { invalidations, unconfirmed }: Pick<VerdictParts, "invalidations" | "unconfirmed">,
 ): TagsState {
+  if (unconfirmed.allowReads && position >= invalidations.latest) return "current";
   const hasTags = subjects.length > 0 || tags.isOwn;
   if (hasTags && !unconfirmed.allowReads && unconfirmed.has(key, { subjects })) return "changed";
   const own = tags.isOwn ? invalidations.stateOf(tags.subjects, position) : "current";

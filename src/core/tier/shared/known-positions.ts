@@ -15,7 +15,8 @@ export class KnownPositions {
   readonly #subjects: Subjects;
   /** Remembered, as hits ask and each is a digest. As many as the schemas have. */
   readonly #coordinates = new Map<string, Subject>();
-  #latest = 0;
+  /** The position of the latest invalidation that is known. */
+  latest = 0;
   /** When the mark of each write of a subject ends, on the store's clock, by writer. */
   readonly #open = new Map<Subject, Map<string, number>>();
   readonly #ended = new Map<string, number>();
@@ -48,18 +49,18 @@ export class KnownPositions {
   /** Whether an entry is of this epoch, not older than the floor, and not older than an invalidation of itself, its coordinate or the prefix. */
   counts({ epoch, position }: ClockOrigin, key: EntryKey): boolean {
     if (epoch !== this.epoch || position < this.floor) return false;
-    return position >= this.#latest || position >= latestIn(this.positions.hard, this.#subjectsOf(key), 0);
+    return position >= this.latest || position >= latestIn(this.positions.hard, this.#subjectsOf(key), 0);
   }
 
   isSoftlyInvalidated(position: number, key: EntryKey): boolean {
     const { soft } = this.positions;
-    return position < this.#latest && soft.size > 0 && position < latestIn(soft, this.#subjectsOf(key), 0);
+    return position < this.latest && soft.size > 0 && position < latestIn(soft, this.#subjectsOf(key), 0);
   }
 
   stateOf(subjects: readonly Subject[], position: number): TagsState {
     // What was invalidated before the floor is not known any more.
     if (subjects.length > 0 && position < this.floor) return "changed";
-    if (position >= this.#latest) return "current";
+    if (position >= this.latest) return "current";
     const all = this.#withOtherForms(subjects);
     if (latestIn(this.positions.hard, all, 0) > position) return "changed";
     return latestIn(this.positions.soft, all, 0) > position ? "stale" : "current";
@@ -119,7 +120,7 @@ export class KnownPositions {
   protected raise(kind: InvalidatingKind, subject: Subject, position: number): void {
     const positions = this.positions[kind];
     positions.set(subject, Math.max(position, positions.get(subject) ?? 0));
-    this.#latest = Math.max(this.#latest, position);
+    this.latest = Math.max(this.latest, position);
   }
 
   /** An entry that is older than the floor is absent, whatever is known of its subjects. */
