@@ -1,6 +1,6 @@
 import { CachedError } from "../base/errors.js";
-import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
+import type { ResponseHint } from "../store/entry-layout.js";
 import type { Reads } from "../tier/read/reads.js";
 import type { Loaded } from "../tier/request/loaded.js";
 import type { DecodedToShare, ReadEnding, ReadRequest, RequestTags } from "../tier/request/request.js";
@@ -84,18 +84,24 @@ export interface FieldRequest extends ReadRequest {
 class FirstRead implements ReadEnding {
   readonly tags: RequestTags;
   readonly isReadOnly: boolean;
-  isShared = false;
-  origin: Entry | Loaded | undefined = undefined;
-  hint: ResponseHint | undefined = undefined;
-  decoded: DecodedToShare | undefined = undefined;
+  isShared: boolean;
+  origin: Entry | Loaded | undefined;
+  hint: ResponseHint | undefined;
+  decoded: DecodedToShare | undefined;
   /** Undefined once there is an entry that other readers get values of their own from. */
-  result: Promise<unknown> | undefined = undefined;
+  result: Promise<unknown> | undefined;
   /** How many invalidations this process had made when the read was last compared with them. Undefined: never. */
-  comparedAt: number | undefined = undefined;
+  comparedAt: number | undefined;
 
   constructor({ tags, policy }: ReadRequest) {
     this.tags = tags.known;
     this.isReadOnly = policy.readOnly === true;
+    this.isShared = false;
+    this.origin = undefined;
+    this.hint = undefined;
+    this.decoded = undefined;
+    this.result = undefined;
+    this.comparedAt = undefined;
   }
 
   endWith(origin: Entry | Loaded): void {

@@ -1,7 +1,7 @@
 import type { Execution } from "../base/graphql-version.js";
 import type { Key, Subject } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
-import type { ResponseHint } from "../store/body.js";
+import type { ResponseHint } from "../store/entry-layout.js";
 import type { NearKey } from "../tier/near/near-cache.js";
 import type { Reads } from "../tier/read/reads.js";
 import type { ReadReport } from "../tier/request/request.js";
@@ -39,7 +39,15 @@ export class RequestStates {
 
   /** Returns the loader of one execution. `observer`: that of its request. */
   loader({ owner, signal }: Execution, observer?: Observer): FieldLoader {
-    const loaders = this.#loaders.get(signal ?? owner) ?? this.#loadersOf(signal ?? owner);
+    const holder = signal ?? owner;
+    let loaders = this.#loaders.get(holder);
+    if (loaders === undefined) {
+      loaders = new WeakMap();
+      this.#loaders.set(holder, loaders);
+      // graphql 17 aborts the signal when the execution has ended, but objects of its own can keep the signal for longer.
+      if (holder instanceof EventTarget)
+        holder.addEventListener("abort", () => this.#loaders.delete(holder), { once: true });
+    }
     let loader = loaders.get(owner);
     if (loader === undefined) {
       loader = new FieldLoader(this.#tier, this.#invalidations, this.#limits);
@@ -47,15 +55,6 @@ export class RequestStates {
       observer?.onExecution?.(loader);
     }
     return loader;
-  }
-
-  #loadersOf(holder: object): WeakMap<object, FieldLoader> {
-    const loaders = new WeakMap<object, FieldLoader>();
-    this.#loaders.set(holder, loaders);
-    // graphql 17 aborts the signal when the execution has ended, but objects of its own can keep the signal for longer.
-    if (holder instanceof EventTarget)
-      holder.addEventListener("abort", () => this.#loaders.delete(holder), { once: true });
-    return loaders;
   }
 
   override(context: object, override: Override): void {

@@ -4,7 +4,7 @@ import type { Channel } from "../telemetry/channel.js";
 import type { StoreTrace } from "../telemetry/tracing.js";
 import { groupBy } from "./group-by.js";
 import { NodeState } from "./node-state.js";
-import type { ConnectionState, Store } from "./store.js";
+import type { Store } from "./store.js";
 
 /** Calls a store: each call within its time budget, through the breaker of its node, reported, measured and traced. */
 export class StoreCalls {
@@ -160,10 +160,17 @@ export class StoreCalls {
     } catch (error) {
       running = Promise.reject(error as Error);
     }
+    const store = this.#store;
     const progress =
-      node === undefined || this.#store.connectionTo === undefined
+      node === undefined || store.connectionTo === undefined
         ? undefined
-        : (): unknown => this.#connectionTo(node)?.received;
+        : (): unknown => {
+            try {
+              return store.connectionTo?.(node).received;
+            } catch {
+              return undefined;
+            }
+          };
     return withinParts(this.#clock, running, { ms, otherwise, maxMs: UNCOUNTED_BUDGETS * this.#budgetMs, progress });
   }
 
@@ -189,13 +196,9 @@ export class StoreCalls {
     };
   }
 
-  #connectionTo(node: string): ConnectionState | undefined {
-    return ask(() => this.#store.connectionTo?.(node));
-  }
-
   /** Returns the error of an operation that has failed. While the store is not connected, it says why. */
   #errorOf(node: string, operation: string, cause: unknown): CachedError {
-    const connectionError = this.#connectionTo(node)?.error;
+    const connectionError = ask(() => this.#store.connectionTo?.(node).error);
     if (connectionError === undefined && cause instanceof CachedError) return cause;
     const reason = connectionError === undefined ? "" : ` (connection: ${connectionError.message})`;
     const message = messageOf(cause);

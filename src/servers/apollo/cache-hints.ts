@@ -1,5 +1,5 @@
 /** The cache hints of Apollo Server, which reads of the cache lower. */
-import type { ResponseHint } from "../../core/store/body.js";
+import type { ResponseHint } from "../../core/store/entry-layout.js";
 import type { ReadReport } from "../../core/tier/request/request.js";
 
 interface CacheHint {

@@ -221,7 +221,12 @@ function storeOn(port: ClientPort, clock: Clock, { errors, subscriber }: ClientC
         for (const stop of stops.splice(0)) stop();
       };
     },
-    connectionTo: (node) => ({ error: errors.of(node), received: port.bytesReceivedFrom(node) }),
+    connectionTo: (node) => ({
+      get error() {
+        return errors.of(node);
+      },
+      received: port.bytesReceivedFrom(node),
+    }),
   };
 }
 

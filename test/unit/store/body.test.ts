@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { readBody, writeBody } from "../../../src/core/store/body.js";
+import { readBody, writeBody } from "../../../src/core/store/entry-layout.js";
 
 /** Only its last 22 characters are stored. */
 const KEY = { hash: "abcdefghijklmnopqrstuAbcdefghijklmnopqrstu1" };

@@ -9,7 +9,7 @@ import type { Observer } from "../../loader/request-states.js";
 import type { CacheParts, RequestFactory } from "../../parts.js";
 import type { Policy } from "../../policy/policy.js";
 import type { FieldRule, ObservedLoad } from "../../schema-rules.js";
-import type { ResponseHint } from "../../store/body.js";
+import type { ResponseHint } from "../../store/entry-layout.js";
 import type { BypassReason } from "../../telemetry/events.js";
 import type { NearKey } from "../../tier/near/near-cache.js";
 import type { Excess } from "../../tier/request/loaded.js";

@@ -2,8 +2,8 @@ import { CachedError } from "../../base/errors.js";
 import { Unreadable } from "../../codec/codec.js";
 import type { Encoded, Packing } from "../../codec/packing.js";
 import type { Key, Subject } from "../../keys/key.js";
-import { type OwnFreshness, type ReadBody, type ResponseHint, readBody } from "../../store/body.js";
 import type { Entry } from "../../store/entry.js";
+import { type OwnFreshness, type ReadBody, type ResponseHint, readBody } from "../../store/entry-layout.js";
 import { type Channel, subjectOf } from "../../telemetry/channel.js";
 import { failureAad, readFailure } from "./failure.js";
 

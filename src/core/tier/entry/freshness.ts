@@ -1,7 +1,7 @@
 import type { Random } from "../../base/clock.js";
 import type { Policy } from "../../policy/policy.js";
-import type { OwnFreshness } from "../../store/body.js";
 import { type Entry, isForWaiters } from "../../store/entry.js";
+import type { OwnFreshness } from "../../store/entry-layout.js";
 
 /**
  * What a reader may do with an entry.

@@ -1,6 +1,6 @@
 import type { Subject } from "../../keys/key.js";
 import type { Policy } from "../../policy/policy.js";
-import type { ResponseHint } from "../../store/body.js";
+import type { ResponseHint } from "../../store/entry-layout.js";
 
 /**
  * The entries of the near cache by key, within bounds. A hit only marks its entry as used. If there is no

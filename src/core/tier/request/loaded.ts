@@ -1,7 +1,7 @@
 import type { CachedError } from "../../base/errors.js";
 import type { Encoded } from "../../codec/packing.js";
 import type { Policy } from "../../policy/policy.js";
-import type { ResponseHint } from "../../store/body.js";
+import type { ResponseHint } from "../../store/entry-layout.js";
 import type { OwnSettings } from "./result-control.js";
 
 /** What a load has returned. */

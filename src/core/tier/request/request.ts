@@ -1,8 +1,8 @@
 import type { CachedError } from "../../base/errors.js";
 import type { Key, KeySpace, Subject } from "../../keys/key.js";
 import type { Policy } from "../../policy/policy.js";
-import type { ResponseHint } from "../../store/body.js";
 import type { Entry } from "../../store/entry.js";
+import type { ResponseHint } from "../../store/entry-layout.js";
 import type { Reading } from "../../store/store.js";
 import type { BypassReason, ReadOutcome } from "../../telemetry/events.js";
 import type { ReadTrace } from "../../telemetry/tracing.js";

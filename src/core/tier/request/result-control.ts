@@ -3,7 +3,7 @@ import { unknownName } from "../../base/option-names.js";
 import type { Subject } from "../../keys/key.js";
 import { checkTagsOfValue } from "../../keys/tag-template.js";
 import { MEANINGS } from "../../policy/policy.js";
-import type { OwnFreshness } from "../../store/body.js";
+import type { OwnFreshness } from "../../store/entry-layout.js";
 
 /** The control of the result of one load. */
 export class LoadControl implements ResultControl {

@@ -1,6 +1,6 @@
 import type { Subject } from "../../keys/key.js";
 import type { Policy } from "../../policy/policy.js";
-import type { OwnFreshness, ResponseHint } from "../../store/body.js";
+import type { OwnFreshness, ResponseHint } from "../../store/entry-layout.js";
 import type { Channel } from "../../telemetry/channel.js";
 import type { ReadOutcome } from "../../telemetry/events.js";
 import { ownPolicy } from "../entry/freshness.js";
