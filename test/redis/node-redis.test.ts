@@ -4,7 +4,7 @@ import { type RedisClient, redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
 import { createClient, createClientPool, createCluster, createSentinel, type RedisClientType } from "redis";
 import * as redis5 from "redis-5";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { duplicate, type NodeRedisServer } from "../../src/stores/redis/node-redis-connection.js";
 import { isConnected, NODE_REDIS } from "../support/redis-clients.js";
 import { type LabNode, RedisLab, until } from "../support/redis-lab.js";
@@ -172,6 +172,9 @@ describe("A connection of node-redis", () => {
   it("need not be there when the application starts, nor with a wrong password, which the log names", async () => {
     const prefix = randomUUID();
     await admin.call("ACL", "SETUSER", "late", "on", ">one", "~*", "&*", "+@all");
+    // Otherwise a command that is sent before the server has refused the password runs as this user.
+    await admin.call("ACL", "SETUSER", "default", "off");
+    onTestFinished(async () => void (await admin.call("ACL", "SETUSER", "default", "on")));
     const passwords = ["wrong"];
     const client = connecting({
       credentialsProvider: {

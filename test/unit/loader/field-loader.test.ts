@@ -16,6 +16,7 @@ function createLoader() {
   const again: [ReadEnding, unknown][] = [];
   const result = Promise.resolve("value");
   const tier = {
+    loads: { running: 0 },
     nestingOf: () => "none",
     read: () => result,
     readAgain: (_: unknown, first: ReadEnding, value: unknown) => again.push([first, value]),

@@ -61,7 +61,7 @@ describe("the field loader of an execution", () => {
     const read = vi.fn(() => Promise.resolve());
     const readAgain = vi.fn(() => Promise.resolve());
     const requestStates = new RequestStates(
-      { nestingOf: () => "none", read, readAgain } as unknown as Reads,
+      { loads: { running: 0 }, nestingOf: () => "none", read, readAgain } as unknown as Reads,
       NO_INVALIDATIONS,
       LIMITS,
     );
