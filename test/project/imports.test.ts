@@ -19,7 +19,6 @@ const RANKS: Readonly<Record<string, number>> = {
   generated: 2,
   store: 3,
   memory: 3.5,
-  fleet: 4,
   "option-rules.ts": 1.7,
   tier: 4,
   loader: 5,

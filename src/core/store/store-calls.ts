@@ -56,8 +56,8 @@ export class StoreCalls {
       return Promise.resolve(afterFailure(error, options));
     }
     const { isStoreObserved, tracing, storeFinished } = this.#channel;
-    const isObserved = isStoreObserved || tracing !== undefined || storeFinished.hasSubscribers;
-    const observed = isObserved ? this.#observe(node, operation, nameCount) : undefined;
+    const isFollowed = isStoreObserved || tracing !== undefined || storeFinished.hasSubscribers;
+    const observed = isFollowed ? this.#observe(node, operation, nameCount) : undefined;
     const { era } = breaker;
     const fail = (cause: unknown): T | Promise<T> => {
       if (asksBreaker) breaker.failed(era);
