@@ -173,7 +173,7 @@ it("shows an entry only to callers that `allow` admits, and its value to no call
     );
     await dataOf(graphql({ schema, source: "{ me }", contextValue: { userId: "alice" } }) as never);
     await waitForStores(process);
-    const source = '{ cacheInspection { entry(coordinate: "Query.me", private: "alice") { state valueBytes } } }';
+    const source = '{ cacheInspection { entry(coordinate: "Query.me", private: "alice") { state storedBytes } } }';
     const answer = (userId?: string) => graphql({ schema, source, contextValue: { userId } });
     for (const userId of ["alice", "bob", undefined]) {
       const { data, errors } = await answer(userId);

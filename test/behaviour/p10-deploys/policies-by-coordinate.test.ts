@@ -107,11 +107,11 @@ describe("policies by coordinate", () => {
     );
     const { data } = await graphql({
       schema: applyInspected(annotated, { "Query.latest": { maxAge: 300 }, "Query.titles": { maxAge: 0 } }),
-      source: "{ cacheInspection { fields { coordinate policy { maxAge staleIfError tags } } } }",
+      source: "{ cacheInspection { policies { coordinate policy { maxAge staleIfError tags } } } }",
     });
     expect(data).toEqual({
       cacheInspection: {
-        fields: [{ coordinate: "Query.latest", policy: { maxAge: 300, staleIfError: 90, tags: ["Latest"] } }],
+        policies: [{ coordinate: "Query.latest", policy: { maxAge: 300, staleIfError: 90, tags: ["Latest"] } }],
       },
     });
     for (let nth = 0; nth < 2; nth++) await ask("{ latest { title } titles }");

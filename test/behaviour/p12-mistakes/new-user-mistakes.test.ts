@@ -130,7 +130,7 @@ describe("a function of the user that throws is reported once", () => {
     for (let request = 0; request < 2; request++) {
       const { errors } = await graphql({
         schema,
-        source: "{ cacheInspection { stats { reads } } }",
+        source: "{ cacheInspection { policies { coordinate } } }",
         contextValue: {},
       });
       expect(errors?.[0]?.extensions.code).toBe("CACHED_INSPECTION_DENIED");

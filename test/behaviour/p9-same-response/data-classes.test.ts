@@ -241,7 +241,7 @@ describe("parents whose id is an instance of a class", () => {
         { coordinate: "Film.stars", source: { id } },
       );
     expect(await entryOf(HEX)).toMatchObject({ state: "VALUE" });
-    expect(await entryOf(OTHER_HEX)).toBeNull();
+    expect(await entryOf(OTHER_HEX)).toMatchObject({ state: "ABSENT" });
   });
 });
 
