@@ -59,6 +59,12 @@ function obstacles() {
 /** The folders of what is published: the root first, which the others need. */
 const FOLDERS = [ROOT, ...packageNames().map((name) => join(ROOT, "packages", name))];
 
+/** Whether npm has this version of the package in a folder. */
+function isPublished(folder) {
+  const { name } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+  return capture("npm", ["view", `${name}@${version}`, "version"]).stdout.trim() === version;
+}
+
 /** Packs what is built as `npm publish` does, and says what it would send. */
 function summary(folder) {
   const args = [
@@ -91,8 +97,11 @@ if (options.built) for (const folder of FOLDERS) console.log(summary(folder));
 else {
   const tarballs = FOLDERS.map((folder) => pack(folder, "--ignore-scripts"));
   checkPackage(tarballs[0], process.env, 16, false);
-  for (const tarball of tarballs)
+  for (const [nth, tarball] of tarballs.entries()) {
+    // A run that was interrupted goes on with what it has not published.
+    if (options.publish && isPublished(FOLDERS[nth])) continue;
     run("npm", "publish", tarball, "--provenance", "--access", "public", ...(options.publish ? [] : ["--dry-run"]));
+  }
 }
 if (options.publish) console.log(`published ${name} ${version}`);
 else if (refused.length === 0) console.log(`dry run: ${name} ${version} can be published`);

@@ -54,7 +54,6 @@ export const CALLS_SOURCE: Readonly<Record<BypassReason, boolean>> = {
  * The call that asked for an invalidation.
  *
  * - `entityTags`: a mutation has returned the entities.
- * - `set` and `delete`: the key-value cache.
  * - `retry`: an earlier invalidation that the store had not confirmed, or may have lost.
  */
 export type InvalidationVia =

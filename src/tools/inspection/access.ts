@@ -10,20 +10,9 @@ import type { Logger } from "../../core/telemetry/log-listener.js";
 export function checkedAllow(options: unknown, caller: string, logger: Logger): Allow {
   if (typeof options === "object" && options !== null) checkOptionNames(options, caller, ["allow"]);
   const { allow } = (options ?? {}) as { readonly allow?: unknown };
-  return checkedPermission(allow, { caller, option: "allow", subject: "context", logger });
-}
-
-export type Allow = (context: never) => unknown;
-
-/** The same for one `option`, whose function decides about a `subject`. */
-export function checkedPermission(
-  allow: unknown,
-  place: { readonly caller: string; readonly option: string; readonly subject: string; readonly logger: Logger },
-): Allow {
-  const { caller, option, subject, logger } = place;
   if (typeof allow !== "function")
     throw optionInvalid(
-      `${caller}: \`${option}\`: expected a function that returns true or false for a ${subject}, got ${describeSetting(allow)}`,
+      `${caller}: \`allow\`: expected a function that returns true or false for a context, got ${describeSetting(allow)}`,
     );
   let isReported = false;
   return async (context) => {
@@ -31,14 +20,14 @@ export function checkedPermission(
       return await (allow as Allow)(context);
     } catch (error) {
       if (!isReported)
-        logger.warn(
-          `graphql-cached: ${caller}: \`${option}\` threw, which denies access: ${inOneLine(messageOf(error))}`,
-        );
+        logger.warn(`graphql-cached: ${caller}: \`allow\` threw, which denies access: ${inOneLine(messageOf(error))}`);
       isReported = true;
       throw error;
     }
   };
 }
+
+export type Allow = (context: never) => unknown;
 
 /** Whether `allow` returns exactly true for this context. Never rejects. */
 export async function isAllowed(allow: Allow, context: unknown): Promise<boolean> {

@@ -9,7 +9,7 @@ export const HEALTH_CODES = {
   INVALIDATIONS_UNCONFIRMED:
     "The store has not confirmed all invalidations of this process. Other processes may still serve the old values.",
   CONNECTION_FAILED:
-    "A connection that the store has opened for itself cannot be used: for wake-ups, without which waiting callers poll; for the near cache, which then learns of invalidations when it asks every half second; or for invalidations.",
+    "A connection that the store has opened for itself cannot be used: for wake-ups, without which waiting callers poll; or for the near cache, which then learns of invalidations when it asks every half second.",
   PERMISSION_MISSING: "The server does not allow this user an operation that the cache needs.",
   SOURCE_BREAKER_OPEN: "The loads of a field or loader have failed repeatedly and are refused for a moment.",
   SOURCE_OVERLOADED:

@@ -110,6 +110,8 @@ describe("public fields under an auth directive", () => {
       "type Query { a: Paper @cached(maxAge: 1) } union Paper = Bill type Bill @auth { id: ID }",
     "on an implementation of the interface it returns":
       "type Query { a: Paper @cached(maxAge: 1) } interface Paper { id: ID } type Bill implements Paper @auth { id: ID }",
+    "on an interface of the type it returns":
+      "type Query { a: Bill @cached(maxAge: 1) } interface Paper @auth { id: ID } type Bill implements Paper { id: ID }",
     "on the interface that has the field":
       "interface Has { a: Int @auth } type Query implements Has { a: Int @cached(maxAge: 1) }",
     "on the scalar it returns": "scalar Secret @auth type Query { a: Secret @cached(maxAge: 1) }",
@@ -144,7 +146,7 @@ describe("public fields under an auth directive", () => {
   });
 
   it.each(
-    "hasRole hasPermission isAuthenticated requireAuth authorized aws_auth policy requiresScopes roles HASROLE my__hasRole oauth".split(
+    "hasRole hasPermission isAuthenticated requireAuth authorized aws_auth policy policies authority requiresScopes roles HASROLE my__hasRole oauth".split(
       " ",
     ),
   )("takes a directive for an auth directive by its name: @%s", (name) => {
@@ -152,7 +154,7 @@ describe("public fields under an auth directive", () => {
     expect(rejectionOf(sdl)).toContain(`since \`@${name}\` covers it`);
   });
 
-  it.each("computed plugin rateLimit complexity tag requires provides external key members".split(" "))(
+  it.each("computed plugin rateLimit complexity tag requires provides external key author coauthored members".split(" "))(
     "does not take another directive for an auth directive: @%s",
     (name) => {
       const sdl = `${name === "members" ? "" : `directive @${name} on FIELD_DEFINITION`} type Query { a: Int @${name} @cached(maxAge: 1) }`;

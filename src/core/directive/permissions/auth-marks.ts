@@ -1,14 +1,21 @@
-import { type GraphQLObjectType, type GraphQLSchema, getNamedType, isAbstractType } from "graphql";
+import {
+  type GraphQLObjectType,
+  type GraphQLSchema,
+  getNamedType,
+  isAbstractType,
+  isInterfaceType,
+  isObjectType,
+} from "graphql";
 import { type Annotated, directivesOn } from "../compile/directives.js";
 import type { AnyField } from "../compile/field-rule.js";
 
 /** What the name of a directive, or of a setting in `extensions`, contains that restricts who may see something. */
-const MARK = /auth|role|permission|policy|scope/i;
+const MARK = /auth(?!or(?!i))|role|permission|polic(?:y|ies)|scope/i;
 
 /**
  * Returns what says that not every caller may see a field, such as `@auth`: a directive, or a setting in `extensions` or in the
  * options that Pothos and Nexus keep there. It is on the field, its arguments, its parent type, the interfaces of that, or what the field
- * returns. Undefined if there is none.
+ * returns, with its members and interfaces. Undefined if there is none.
  */
 export function authMarkOf(schema: GraphQLSchema, parent: GraphQLObjectType, field: AnyField): string | undefined {
   const interfaces = parent.getInterfaces();
@@ -21,6 +28,7 @@ export function authMarkOf(schema: GraphQLSchema, parent: GraphQLObjectType, fie
     ...interfaces.flatMap((type) => type.getFields()[field.name] ?? []),
     returned,
     ...(isAbstractType(returned) ? schema.getPossibleTypes(returned) : []),
+    ...(isObjectType(returned) || isInterfaceType(returned) ? returned.getInterfaces() : []),
   ];
   return places.flatMap(namesAt).find((name) => MARK.test(name));
 }

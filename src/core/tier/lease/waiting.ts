@@ -80,11 +80,6 @@ export class Waiting {
     this.#byKey.delete(watch.key, watch);
   }
 
-  /** The number of keys for whose loads in other processes a reader waits now. */
-  get waitingKeys(): number {
-    return this.#byKey.groups().filter((watches) => watches.some(isWaiting)).length;
-  }
-
   readonly wake: Wake = (key, entry, gen) => {
     const watches = key === undefined ? this.#byKey.groups().flat() : this.#byKey.get(key);
     // Without a key, messages may have been lost. One for a key that nobody waits for says nothing.

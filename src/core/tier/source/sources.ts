@@ -84,13 +84,6 @@ class Source {
     };
   }
 
-  /** Whether a call that nobody waits for may be made: most slots are free, no load waits or is overdue, and the breaker is closed. */
-  get hasRoom(): boolean {
-    const { running, queued, overdue, breaker } = this.status;
-    if (breaker !== undefined && breaker.state !== "closed") return false;
-    return 2 * running < this.#settings.maxConcurrentLoads && queued === 0 && overdue === 0;
-  }
-
   /** Runs `load`, at once or when a slot is free, unless it is refused. */
   run(isNested: boolean, load: SourceLoad): AdmittedLoad {
     const { batch } = load;
