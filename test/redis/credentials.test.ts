@@ -9,7 +9,7 @@ import { afterCaches, dataOf, memoryWorld, type Process } from "../support/world
 
 /** As docs/stores.md lists them. */
 const COMMANDS =
-  "+mget +time +evalsha +eval +subscribe +get +set +del +unlink +append +getrange +setrange +strlen +exists +pexpire +persist +pttl +publish +sadd +srem +smembers +cluster|slots +cluster|info +client|setname +asking +unsubscribe";
+  "+mget +time +evalsha +eval +subscribe +get +set +del +unlink +append +getrange +setrange +strlen +exists +pexpire +persist +pttl +publish +zadd +zrange +zremrangebyscore +cluster|slots +cluster|info +client|setname +asking +unsubscribe";
 const BOUND_MS = 5_000;
 const typeDefs = /* GraphQL */ `
   type Query {

@@ -206,7 +206,7 @@ describe("A connection of node-redis", () => {
   it("needs no right besides those that are documented", async () => {
     const [prefix, username] = [randomUUID(), `user-${randomUUID()}`];
     const commands =
-      "+mget +time +evalsha +eval +subscribe +unsubscribe +get +set +del +unlink +append +getrange +setrange +strlen +exists +pexpire +persist +pttl +publish +sadd +srem +smembers +hello";
+      "+mget +time +evalsha +eval +subscribe +unsubscribe +get +set +del +unlink +append +getrange +setrange +strlen +exists +pexpire +persist +pttl +publish +zadd +zrange +zremrangebyscore +hello";
     const channels = ["resetchannels", `&${prefix}:#wake`, `&${prefix}:#clock`];
     await admin.call(
       "ACL",

@@ -1,6 +1,9 @@
 import type { ChildProcess } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { on } from "node:events";
+import { setTimeout } from "node:timers/promises";
+import { redisStore } from "graphql-cached/redis";
+import { Redis } from "ioredis";
 import { afterEach, expect, it } from "vitest";
 import type { CountingCommand } from "../support/counting-process.js";
 import { startProgram } from "../support/programs.js";
@@ -61,4 +64,29 @@ it.each([
   });
   const pids = (shown as { processes: { pid: number }[] }).processes.map(({ pid }) => pid);
   expect(new Set(pids)).toEqual(new Set([one, other, worker].map(({ pid }) => pid)));
+});
+
+it("names of processes leave the list without anybody who reads it, and the newest thousand are read", async () => {
+  const { port } = await sharedServer("redisStandalone");
+  const client = new Redis({ port });
+  const store = redisStore({ client });
+  const reports = `{${randomUUID()}}:reports`;
+  const close = store.open(
+    { wakeChannel: `${reports}:wake`, clock: `${reports}:clock`, reports },
+    { wake: () => undefined },
+  );
+  const write = (process: string, ttlMs: number) => store.writeReport?.(process, Buffer.from(process), ttlMs);
+  try {
+    await Promise.all(Array.from({ length: 20 }, (_, nth) => write(`ended${nth}`, 20)));
+    await setTimeout(50);
+    await Promise.all(Array.from({ length: 100 }, (_, nth) => write(`older${nth}`, 30_000)));
+    await Promise.all(Array.from({ length: 1_000 }, (_, nth) => write(`newer${nth}`, 60_000)));
+    expect(await client.zcard(`${reports}:{0}`)).toBe(1_100);
+    const found = ((await store.readReports?.()) ?? []).map((bytes) => Buffer.from(bytes).toString());
+    expect(found).toHaveLength(1_000);
+    expect(found.every((process) => process.startsWith("newer"))).toBe(true);
+  } finally {
+    close();
+    await client.quit();
+  }
 });

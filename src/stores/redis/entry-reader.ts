@@ -159,8 +159,7 @@ export class ServerTimes {
    */
   record(node: string, reply: unknown, sentAt: number): number {
     if (reply instanceof Error) return 0;
-    const [seconds, micros] = reply as [Buffer, Buffer];
-    const serverNow = Number(seconds.toString()) * 1000 + Math.floor(Number(micros.toString()) / 1000);
+    const serverNow = timeOf(reply);
     const readAt = this.#clock.now();
     this.#latest.set(node, { serverNow, at: sentAt });
     this.#offsets.set(node, learnOffset(this.#offsets.get(node), serverNow, readAt));
@@ -176,5 +175,11 @@ export class ServerTimes {
 
 /** For how long a server's time is extrapolated: a busy process sends TIME ten times a second, not with every read. */
 const EXTRAPOLATE_MS = 100;
+
+/** Returns the milliseconds since 1970 that a server has replied to TIME. */
+export function timeOf(reply: unknown): number {
+  const [seconds, micros] = reply as [Buffer, Buffer];
+  return Number(seconds.toString()) * 1000 + Math.floor(Number(micros.toString()) / 1000);
+}
 
 export const READ_TIME: Command = { name: "TIME", args: [] };

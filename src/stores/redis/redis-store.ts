@@ -21,7 +21,7 @@ import {
 import { newTokens, newValue } from "../../core/store/transitions.js";
 import type { ClientPort, Command, RedisClient } from "./client-port.js";
 import type { ScriptArgument } from "./define-script.js";
-import { EntryReader, ServerTimes } from "./entry-reader.js";
+import { EntryReader, READ_TIME, ServerTimes, timeOf } from "./entry-reader.js";
 import { isClient, portOf, problemOfClient } from "./known-clients.js";
 import { ConnectionErrors } from "./own-connection.js";
 import { nodeOf, runScript, send } from "./pipeline.js";
@@ -106,7 +106,7 @@ function storeOn(port: ClientPort, clock: Clock, { errors, subscriber }: ClientC
   const times = new ServerTimes(clock);
   const reader = new EntryReader(port, clock, times, invalidations);
   let names: StoreNames | undefined;
-  /** The names of processes that report, and what the names of their reports begin with: all of one slot. */
+  /** The names of processes that report, by when their reports expire on the server's clock, and what the names of their reports begin with: all of one slot. */
   const reports = (): string => `${names?.reports ?? ""}:{0}`;
 
   async function sendAll(commands: readonly Command[]): Promise<readonly unknown[]> {
@@ -180,22 +180,24 @@ function storeOn(port: ClientPort, clock: Clock, { errors, subscriber }: ClientC
       throwIfAnyFailed(replies.map((reply) => checkReply(reply, callerId)));
     },
     async writeReport(process, report, ttlMs) {
-      const replies = await sendAll([
-        { name: "SADD", args: [reports(), process] },
+      // EXISTS also leads TIME to the node that has the reports.
+      const [time, isWanted] = await sendAll([READ_TIME, { name: "EXISTS", args: [`${reports()}?`] }]);
+      const now = timeOf(time);
+      await sendAll([
+        { name: "ZREMRANGEBYSCORE", args: [reports(), "-inf", now] },
+        { name: "ZADD", args: [reports(), now + ttlMs, process] },
         { name: "PEXPIRE", args: [reports(), ttlMs] },
         { name: "SET", args: [`${reports()}:${process}`, Buffer.from(report), "PX", ttlMs] },
-        { name: "EXISTS", args: [`${reports()}?`] },
       ]);
-      return integerOf(replies[3]) === 1;
+      return integerOf(isWanted) === 1;
     },
     async readReports() {
       const wanted = { name: "SET", args: [`${reports()}?`, 1, "PX", REPORTS_WANTED_MS] };
-      const [, members] = await sendAll([wanted, { name: "SMEMBERS", args: [reports()] }]);
-      const processes = (members as readonly Buffer[]).map(String).slice(0, MAX_REPORTS);
+      const newest = { name: "ZRANGE", args: [reports(), 0, MAX_REPORTS - 1, "REV"] };
+      const [, members] = await sendAll([wanted, newest]);
+      const processes = (members as readonly Buffer[]).map(String);
       if (processes.length === 0) return [];
       const [found] = await sendAll([{ name: "MGET", args: processes.map((process) => `${reports()}:${process}`) }]);
-      const ended = processes.filter((_, nth) => (found as readonly unknown[])[nth] === null);
-      if (ended.length > 0) await sendAll([{ name: "SREM", args: [reports(), ...ended] }]);
       return (found as readonly (Buffer | null)[]).filter((report) => report !== null);
     },
     open(opened, listener) {
