@@ -99,6 +99,8 @@ export interface SqliteStoreOptions {
 
 const MIB = 1024 * 1024;
 const DEFAULT_MAX_BYTES = 256 * MIB;
+/** The most reports that are read at once. */
+const MAX_REPORTS = 1_000;
 /** The log of the clock and the reports take some of it. */
 const LEAST_MAX_BYTES = 4 * MIB;
 /** The part of `maxBytes` that one entry may take. */
@@ -201,8 +203,8 @@ function storeIn(file: DatabaseFile, clock: Clock, maxBytes: number): Store {
     readReports: () =>
       transactions.write(({ db, now }) => {
         writeInstant(db, `${reportsName()}:wanted`, now + REPORTS_WANTED_MS);
-        const sql = "SELECT bytes FROM reports_1 WHERE name = ? AND drop_at > ?";
-        return db.all<{ readonly bytes: Uint8Array }>(sql, reportsName(), now).map(({ bytes }) => bytes);
+        const sql = "SELECT bytes FROM reports_1 WHERE name = ? AND drop_at > ? ORDER BY drop_at DESC LIMIT ?";
+        return db.all<{ readonly bytes: Uint8Array }>(sql, reportsName(), now, MAX_REPORTS).map(({ bytes }) => bytes);
       }),
     open(opened, { wake }) {
       checkPrefix(names?.clock, opened.clock, "sqliteStore");
