@@ -52,8 +52,10 @@ export function inspectionResolvers<Context>(
       missing: async (view) => (await view.reports()).missing,
       events: (view, { first = 100, coordinate }) =>
         coded(async () => {
-          if (first < 0)
-            throw optionInvalid(`cacheInspection.events: \`first\`: expected an integer of at least 0, got ${first}`);
+          if (first < 1 || first > MAX_EVENTS)
+            throw optionInvalid(
+              `cacheInspection.events: \`first\`: expected an integer from 1 to ${MAX_EVENTS}, got ${first}`,
+            );
           const events = await eventsIn(view);
           const concerns = ({ coordinates, invalidation }: CacheEvent): boolean =>
             coordinate == null || coordinates.includes(coordinate) || invalidation?.isClear === true;
@@ -64,6 +66,9 @@ export function inspectionResolvers<Context>(
     CacheId: untypedScalar("CacheId"),
   };
 }
+
+/** The most events that are returned at once. */
+const MAX_EVENTS = 1_000;
 
 /** Options of `inspectionResolvers`. */
 export interface InspectionOptions<Context = never> {

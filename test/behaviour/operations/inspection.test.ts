@@ -662,7 +662,8 @@ describe("cacheInspection.events", () => {
     expect((await inspect("events(first: 1000) { name }")).events).toHaveLength(100);
   });
 
-  it("refuses a negative count", async () => {
-    expect(await createSite().mistake("events(first: -1) { name }")).toContain("`first`: expected an integer");
+  it.each([-1, 0, 1_001])("refuses to return %d of them", async (first) => {
+    const expected = "`first`: expected an integer from 1 to 1000";
+    expect(await createSite().mistake(`events(first: ${first}) { name }`)).toContain(expected);
   });
 });
