@@ -109,7 +109,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     clockChanged: near && ((head) => near.hear(head)),
     reconnected: () => invalidation.retryNow(),
   });
-  const reports = new Reports({ ...base, counters, events: recentEvents, identity });
+  const reports = new Reports({ ...base, counters, events: recentEvents, identity, logger });
   const requestStates = new RequestStates(tier, invalidation.made, options);
   const { defaults, identify, isProduction, leaseWaitMs, errorBackoffMs } = options;
   const contextWatch = new ContextWatch(

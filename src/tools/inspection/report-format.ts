@@ -43,20 +43,43 @@ export const MINUTE_MS = 60_000;
 const FORMAT = 1;
 /** The largest report that is read. */
 const MAX_TEXT_BYTES = 16 * 1024 * 1024;
+/** How much text is read for one answer; the last report may go beyond it. */
+const MAX_INFLATED_BYTES = 64 * 1024 * 1024;
+/** Deflated bytes become at most so many each. */
+const MAX_INFLATION = 1_032;
 
 /** Writes JSON, compressed: a fifth of its size. */
 export const writeReport = (report: ProcessReport): Buffer =>
   deflateRawSync(JSON.stringify({ format: FORMAT, ...report }), { level: 1 });
 
-/** Returns what anybody may have written. Undefined for what is no report of this format. */
-export function readReport(bytes: Uint8Array): ProcessReport | undefined {
-  try {
-    const report: unknown = JSON.parse(inflateRawSync(bytes, { maxOutputLength: MAX_TEXT_BYTES }).toString());
-    return hasForm(report, REPORT) ? (report as unknown as ProcessReport) : undefined;
-  } catch {
-    return undefined;
+/**
+ * Returns the reports in what anybody may have written, without what is none of this format. `now`: the time of day, in milliseconds
+ * since 1970. `isCut`: it stops once 64 MB were inflated.
+ */
+export function readReports(
+  written: readonly Uint8Array[],
+  now: number,
+): { readonly reports: readonly ProcessReport[]; readonly isCut: boolean } {
+  const reports: ProcessReport[] = [];
+  let inflated = 0;
+  for (const bytes of written) {
+    if (inflated >= MAX_INFLATED_BYTES) return { reports, isCut: true };
+    try {
+      const text = inflateRawSync(bytes, { maxOutputLength: MAX_TEXT_BYTES });
+      inflated += text.length;
+      const report: unknown = JSON.parse(text.toString());
+      if (hasForm(report, REPORT) && hasPastMinutes(report as ProcessReport, now))
+        reports.push(report as ProcessReport);
+    } catch (error) {
+      // How much was inflated before it failed is not known.
+      if (!(error instanceof SyntaxError)) inflated += Math.min(MAX_TEXT_BYTES, bytes.length * MAX_INFLATION);
+    }
   }
+  return { reports, isCut: false };
 }
+
+const hasPastMinutes = ({ details }: ProcessReport, now: number): boolean =>
+  details === undefined || details.minutes.every(([at]) => at <= now + MINUTE_MS);
 
 /**
  * Returns whether a value has the form of an example: strings, bounded, for a string; finite numbers for a number; the same members for
@@ -79,11 +102,19 @@ const MAX_TEXT_LENGTH = 1_000;
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null;
 const isInt = (value: unknown): boolean => ((value as number) | 0) === value;
+/** Sums of a thousand processes are finite, and every bucket has a duration. The durations of many loads at once add up to more than time. */
+const isCount = (name: string, count: number): boolean =>
+  Number.isSafeInteger(count) &&
+  count >= 0 &&
+  (name === "loadMs:us" || count <= MAX_COUNT) &&
+  (!name.startsWith("loadMs.") || BUCKET.test(name));
+const MAX_COUNT = 1e13;
+const BUCKET = /^loadMs\.\d{1,3}$/;
 const isTallies = (value: unknown): boolean =>
   hasForm(value, [
     (entry: unknown) =>
       hasForm(entry, { 0: "", 1: isObject }) &&
-      Object.values((entry as Tallies[number])[1]).every((count) => Number.isFinite(count)),
+      Object.entries((entry as Tallies[number])[1]).every(([name, count]) => isCount(name, count)),
   ]);
 
 const INVALIDATION = {

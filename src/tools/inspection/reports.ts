@@ -1,14 +1,16 @@
 import { type Cancel, type Clock, wallTimeOf } from "../../core/base/clock.js";
-import { messageOf } from "../../core/base/errors.js";
 import type { Store } from "../../core/store/store.js";
 import type { Counters } from "../../core/telemetry/counters.js";
+import { errorTypeOf } from "../../core/telemetry/error-type.js";
+import type { Logger } from "../../core/telemetry/log-listener.js";
 import { since, talliesOf } from "./counts.js";
 import type { RecentEvents } from "./recent-events.js";
 import {
   MINUTE_MS,
   type ProcessInfo,
   type ProcessReport,
-  readReport,
+  type ReportDetails,
+  readReports,
   type Tallies,
   writeReport,
 } from "./report-format.js";
@@ -28,7 +30,11 @@ export class Reports {
   #isStarted = false;
   #isClosed = false;
   #isWanted = false;
-  #isWriting = false;
+  #writing: Promise<void> | undefined;
+  /** What was read of the others, for all who ask at about the same time. */
+  #others: Promise<KnownReports> | undefined;
+  #othersAt = 0;
+  #isTooLarge = false;
   #timer: Cancel | undefined;
 
   constructor(parts: ReportsParts) {
@@ -47,26 +53,46 @@ export class Reports {
   /** Reports for the last time. Never rejects. */
   async close(): Promise<void> {
     this.#timer?.();
-    if (this.#isStarted && !this.#isClosed) await this.#write();
+    const isFirst = this.#isStarted && !this.#isClosed;
+    // A report under way may be older than the last counts.
+    await this.#writing;
+    if (isFirst) await this.#write();
     this.#isClosed = true;
   }
 
   /** Returns the reports: that of this process, and then the others, the last one first. Never rejects. */
   async read(): Promise<KnownReports> {
+    const { clock } = this.#parts;
+    const now = clock.now();
+    if (this.#others === undefined || now - this.#othersAt >= SHARED_MS) {
+      const others = this.#readOthers();
+      this.#others = others;
+      this.#othersAt = now;
+      // They may be large.
+      clock.after(SHARED_MS, () => {
+        if (this.#others === others) this.#others = undefined;
+      });
+    }
     const own = this.#own(true);
-    const { store } = this.#parts;
+    const { reports, missing } = await this.#others;
+    return { reports: [own, ...reports], missing };
+  }
+
+  async #readOthers(): Promise<KnownReports> {
+    const { store, clock, identity } = this.#parts;
     if (store.readReports === undefined)
-      return { reports: [own], missing: store.isShared === false ? null : "The store keeps no reports of processes." };
+      return { reports: [], missing: store.isShared === false ? null : "The store keeps no reports of processes." };
     try {
-      const reports = new Map([[own.info.id, own]]);
-      for (const bytes of await store.readReports()) {
-        const report = readReport(bytes);
-        if (report !== undefined && !reports.has(report.info.id)) reports.set(report.info.id, report);
-      }
-      const [first = own, ...others] = reports.values();
-      return { reports: [first, ...others.sort((a, b) => b.info.reportedAt - a.info.reportedAt)], missing: null };
+      const { reports, isCut } = readReports(await store.readReports(), wallTimeOf(clock));
+      const others = new Map<string, ProcessReport>();
+      for (const report of reports)
+        if (report.info.id !== identity.id && !others.has(report.info.id)) others.set(report.info.id, report);
+      return {
+        reports: [...others.values()].sort((a, b) => b.info.reportedAt - a.info.reportedAt),
+        missing: isCut ? "The reports of all processes are too large together: some were not read." : null,
+      };
     } catch (error) {
-      return { reports: [own], missing: `The reports of the other processes could not be read: ${messageOf(error)}.` };
+      return { reports: [], missing: `The reports of the other processes could not be read: ${errorTypeOf(error)}.` };
     }
   }
 
@@ -78,9 +104,15 @@ export class Reports {
 
   /** Never rejects: what could not be written is written the next time. */
   async #write(): Promise<void> {
+    if (this.#writing !== undefined) return;
+    this.#writing = this.#writeOnce();
+    await this.#writing;
+    this.#writing = undefined;
+  }
+
+  async #writeOnce(): Promise<void> {
     const { store, settings, identity } = this.#parts;
-    if (store.writeReport === undefined || settings.report === false || this.#isWriting) return;
-    this.#isWriting = true;
+    if (store.writeReport === undefined || settings.report === false) return;
     try {
       const wasWanted = this.#isWanted;
       const write = (isWhole: boolean): Promise<boolean> =>
@@ -89,12 +121,22 @@ export class Reports {
       // Whoever asks for the first time waits for them.
       if (this.#isWanted && !wasWanted) await write(true);
     } catch {}
-    this.#isWriting = false;
   }
 
   #bytes(isWhole: boolean): Buffer {
-    const bytes = writeReport(this.#own(isWhole));
-    return bytes.length > MAX_BYTES ? writeReport(this.#own(false)) : bytes;
+    const { info, details } = this.#own(isWhole);
+    const bytes = writeReport({ info, details });
+    if (details === undefined || bytes.length <= MAX_BYTES) return bytes;
+    if (!this.#isTooLarge)
+      this.#parts.logger.warn(
+        `graphql-cached: the report of this process for the inspection is too large (${bytes.length} bytes), and written without its older events, its minutes, or all of its counts`,
+      );
+    this.#isTooLarge = true;
+    for (const fewer of fewerDetails(details)) {
+      const smaller = writeReport({ info, details: fewer });
+      if (smaller.length <= MAX_BYTES) return smaller;
+    }
+    return writeReport({ info });
   }
 
   #own(isWhole: boolean): ProcessReport {
@@ -121,11 +163,25 @@ export class Reports {
     if (counted.length > 0) this.#minutes.push([at, counted]);
     while (this.#minutes.length > 0 && (this.#minutes[0]?.[0] ?? 0) <= now - KEPT_MINUTES * MINUTE_MS)
       this.#minutes.shift();
+    // The clock was set back. Nobody reads a report with minutes that are to come.
+    while ((this.#minutes.at(-1)?.[0] ?? 0) > now) this.#minutes.pop();
     this.#minute = [now, total];
   }
 }
 
+/** Returns what to write of what is too large, the most first. */
+const fewerDetails = ({ total, minutes, events }: ReportDetails): readonly ReportDetails[] => {
+  const newest = events.slice(0, Math.ceil(events.length / 2));
+  return [
+    { total, minutes, events: newest },
+    { total, minutes: [], events: newest },
+    { total, minutes: [], events: [] },
+  ];
+};
+
 const REPORT_EVERY_MS = 5_000;
+/** For how long the reports that were read are shown to others who ask. */
+const SHARED_MS = 1_000;
 /** For how long a process is listed after its last report. */
 const KEPT_MS = 60_000;
 const KEPT_MINUTES = 10;
@@ -149,5 +205,6 @@ export interface ReportsParts {
   readonly events: RecentEvents;
   readonly store: Pick<Store, "isShared" | "writeReport" | "readReports">;
   readonly identity: ProcessIdentity;
+  readonly logger: Logger;
   readonly settings: { readonly report: boolean | undefined };
 }

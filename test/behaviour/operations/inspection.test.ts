@@ -1,3 +1,4 @@
+import { deflateRawSync } from "node:zlib";
 import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { graphql } from "graphql";
@@ -121,6 +122,12 @@ const FRESH = { state: "VALUE", use: "FRESH", reasons: [] };
 const ABSENT = { state: "ABSENT", use: "NONE", reasons: [] };
 const MOVIE = 'coordinate: "Query.movie", args: { id: 1 }';
 const READ_MOVIE = "{ movie(id: 1) { genre } }";
+/** The bytes of a report of another process. `version`: as long as the report shall be. */
+const reportOf = (total: Json, minutes: Json, version = "1"): Uint8Array => {
+  const times = { startedAt: 0, reportedAt: 0 };
+  const info = { id: "other", host: "", pid: 1, version, nodeVersion: "", ...times };
+  return deflateRawSync(JSON.stringify({ format: 1, info, details: { total, minutes, events: [] } }));
+};
 /** The time between two reports of a process. */
 const REPORT_MS = 5_000;
 
@@ -564,11 +571,75 @@ describe("cacheInspection.processes", () => {
     });
   });
 
+  it.each<[string, object, number]>([
+    ["a bucket that is none", { "loadMs.x": 5 }, 0],
+    ["a count beyond all", { reads: 1e308 }, 0],
+    ["a negative count", { reads: -1 }, 0],
+    ["half a count", { reads: 0.5 }, 0],
+    ["a minute that is to come", { reads: 1 }, 90_000_000_000_000],
+  ])("does not count a report with %s", async (_, tally, at) => {
+    const world = newWorld();
+    const one = createSite(world);
+    const of = (counted: object, minuteAt = 0) => reportOf([["Query.live", counted]], [[minuteAt, []]]);
+    await world.store.writeReport?.("garbage", of(tally, at), 60_000);
+    await world.store.writeReport?.("other", of({ reads: 2, "loadMs.12": 1 }), 60_000);
+    expect(await one.inspect("counts { processes total { sinceStart { reads loadMs { count } } } }")).toEqual({
+      counts: { processes: 2, total: { sinceStart: { reads: 2, loadMs: { count: 1 } } } },
+    });
+  });
+
+  it("reads reports once for all who ask within a second, and shows its own counts as they are", async () => {
+    const world = newWorld();
+    let reads = 0;
+    const readReports = () => {
+      reads++;
+      return world.store.readReports?.() as Promise<readonly Uint8Array[]>;
+    };
+    const { ask, clock, inspect } = createSite({ ...world, store: { ...world.store, readReports } });
+    const counts = "counts { total { sinceStart { reads } } }";
+    for (const expected of [0, 1, 2]) {
+      expect((await inspect(counts)).counts.total.sinceStart.reads).toBe(expected);
+      await ask("{ live }");
+    }
+    expect(reads).toBe(1);
+    await clock.advance(1_000);
+    await inspect("processes { id }");
+    expect(reads).toBe(2);
+  });
+
+  it("stops reading at 64 MB of reports, and says so", async () => {
+    const world = newWorld();
+    const one = createSite(world);
+    const bytes = reportOf([], [], "x".repeat(15 * 1024 * 1024));
+    for (let nth = 0; nth < 10; nth++) await world.store.writeReport?.(`${nth}`, bytes, 60_000);
+    expect((await one.inspect("missing")).missing).toContain("too large");
+  });
+
+  it("waits for a report under way when it is closed, and writes the last one after it", async () => {
+    const world = newWorld();
+    const writing = gate();
+    let written = 0;
+    const writeReport = async () => {
+      await writing.passed;
+      written++;
+      return false;
+    };
+    const { cache } = createSite({ ...world, store: { ...world.store, writeReport } });
+    const closed = cache.close().then(() => written);
+    await settle();
+    writing.open();
+    expect(await closed).toBe(2);
+  });
+
   it("says why other processes are missing if their reports cannot be read", async () => {
     const world = newWorld();
     const store: Store = { ...world.store, readReports: () => Promise.reject(new Error("the disk is full")) };
     const shown = await createSite({ ...world, store }).inspect("processes { isThis } missing");
-    expect(shown).toEqual({ processes: [{ isThis: true }], missing: expect.stringContaining("the disk is full") });
+    expect(shown).toEqual({
+      processes: [{ isThis: true }],
+      missing: expect.stringMatching(/could not be read: [A-Z_]+\.$/),
+    });
+    expect(shown.missing).not.toContain("disk");
   });
 
   it("says that a shared store keeps no reports", async () => {
