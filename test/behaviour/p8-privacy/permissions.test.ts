@@ -154,13 +154,12 @@ describe("public fields under an auth directive", () => {
     expect(rejectionOf(sdl)).toContain(`since \`@${name}\` covers it`);
   });
 
-  it.each("computed plugin rateLimit complexity tag requires provides external key author coauthored members".split(" "))(
-    "does not take another directive for an auth directive: @%s",
-    (name) => {
-      const sdl = `${name === "members" ? "" : `directive @${name} on FIELD_DEFINITION`} type Query { a: Int @${name} @cached(maxAge: 1) }`;
-      expect(rejectionOf(sdl)).toBe("");
-    },
-  );
+  it.each(
+    "computed plugin rateLimit complexity tag requires provides external key author coauthored members".split(" "),
+  )("does not take another directive for an auth directive: @%s", (name) => {
+    const sdl = `${name === "members" ? "" : `directive @${name} on FIELD_DEFINITION`} type Query { a: Int @${name} @cached(maxAge: 1) }`;
+    expect(rejectionOf(sdl)).toBe("");
+  });
 
   it.each([
     ["a setting of the field", { auth: { role: "ADMIN" } }, "`auth`"],
