@@ -25,11 +25,12 @@ import {
   type StoreRequest,
   systemClock,
   systemRandom,
+  throwIfAllFailed,
+  throwIfAnyFailed,
   transitions,
 } from "graphql-cached/store";
 import { type Content, headOf, storedEntryOf, writeContent } from "./content.js";
 import { hasSeveralServers, type MemcachedClient } from "./memcached-client.js";
-import { throwIfAllFailed, throwIfAnyFailed } from "./results.js";
 import { type Change, keep, put, Server, type ServerTime } from "./server.js";
 import { MemcachedClock, Servers } from "./servers.js";
 

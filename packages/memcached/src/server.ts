@@ -1,8 +1,7 @@
 import { hash } from "node:crypto";
-import { type Clock, learnOffset, type Random, type ServerOffset } from "graphql-cached/store";
+import { asError, type Clock, learnOffset, type Random, type ServerOffset } from "graphql-cached/store";
 import { type Content, dropAtOf, type KnownContent, RESERVATION, readContent, writeContent } from "./content.js";
 import { isLostRace, type MemcachedClient, readItems, readServerSeconds, type StoredItem } from "./memcached-client.js";
-import { asError } from "./results.js";
 
 /** One memcached server. Every change is a read, a decision, and a write that is refused if the item changed in between. */
 export class Server {

@@ -1,7 +1,14 @@
 import { hash } from "node:crypto";
-import { appendToClock, type ClockHead, type ClockOrigin, type CopiedClock, laterHead } from "graphql-cached/store";
+import {
+  appendToClock,
+  asError,
+  type ClockHead,
+  type ClockOrigin,
+  type CopiedClock,
+  laterHead,
+  throwIfAnyFailed,
+} from "graphql-cached/store";
 import { type Content, headOf } from "./content.js";
-import { asError, throwIfAnyFailed } from "./results.js";
 import { type Change, type Decide, keep, put, type Server } from "./server.js";
 
 /** Several servers used as one. Each name belongs to exactly one of them. */

@@ -15,6 +15,7 @@ export { checkOptionRules, type OptionRules } from "../base/option-rules.js";
 export type { Subject } from "../keys/key.js";
 export { errorTypeOf } from "../telemetry/error-type.js";
 export type { ConnectionUse } from "../telemetry/events.js";
+export { asError, throwIfAllFailed, throwIfAnyFailed } from "./answers.js";
 export {
   appendToClock,
   appendToCopies,
