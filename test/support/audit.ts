@@ -2,7 +2,7 @@ import type { GraphQLObjectType, GraphQLSchema } from "graphql";
 import type { CacheEvent } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
 import { expect } from "vitest";
-import { CALLS_SOURCE } from "../../src/core/telemetry/events.js";
+import type { BypassReason } from "../../src/core/telemetry/events.js";
 
 type Resolver = (source: unknown, args: unknown, context: unknown, info: Info) => unknown;
 /** The variable values are a new object for each execution. */
@@ -116,3 +116,23 @@ export class Audit {
     expect(loaded, "reads that loaded under a lease").toBeLessThanOrEqual(this.#leases);
   }
 }
+
+/**
+ * Whether a read that has bypassed the cache for this reason calls its source without a load, so that no `load.started` says so. Those of a mode
+ * can have both, if the mode has changed during the read.
+ */
+const CALLS_SOURCE: Readonly<Record<BypassReason, boolean>> = {
+  KEY_UNUSABLE: true,
+  NO_IDENTITY: true,
+  UNCACHEABLE: false,
+  WRITE_IN_PROGRESS: false,
+  STORE_UNAVAILABLE: false,
+  WAIT_TIMEOUT: false,
+  NESTED: false,
+  DOES_NOT_EXIST: false,
+  REQUESTED: true,
+  MODE_OFF: true,
+  KEY_COLLISION: false,
+  ABORTED: false,
+  CLOSED: false,
+};

@@ -31,26 +31,6 @@ export type BypassReason =
   | "CLOSED";
 
 /**
- * Whether a read that has bypassed the cache for this reason calls its source without a load, so that no `load.started` says so. Those of a mode
- * can have both, if the mode has changed during the read.
- */
-export const CALLS_SOURCE: Readonly<Record<BypassReason, boolean>> = {
-  KEY_UNUSABLE: true,
-  NO_IDENTITY: true,
-  UNCACHEABLE: false,
-  WRITE_IN_PROGRESS: false,
-  STORE_UNAVAILABLE: false,
-  WAIT_TIMEOUT: false,
-  NESTED: false,
-  DOES_NOT_EXIST: false,
-  REQUESTED: true,
-  MODE_OFF: true,
-  KEY_COLLISION: false,
-  ABORTED: false,
-  CLOSED: false,
-};
-
-/**
  * The call that asked for an invalidation.
  *
  * - `entityTags`: a mutation has returned the entities.
