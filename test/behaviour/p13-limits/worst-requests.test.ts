@@ -22,11 +22,12 @@ const typeDefs = [
     type Query {
       item(id: ID, text: String, list: [ID!]): Item @cached(maxAge: 60)
       selected: Item @cached(maxAge: 60, key: ["$selection"])
+      none(id: ID): Item @cached(maxAge: 60, key: ["$args", "$selection"])
       items(count: Int): [Item] @cached(maxAge: 60)
       find(input: Any): Int @cached(maxAge: 60)
       tagged(a: [ID!], b: [ID!]): Int @cached(maxAge: 60, tags: ["T:{$args.a[]}:{$args.b[]}"])
     }
-    type Item { id: ID text: String name: String @cached(maxAge: 60) }
+    type Item { id: ID text: String part(of: Int): ID name: String @cached(maxAge: 60) }
     type Mutation { change(a: [ID!], b: [ID!]): Int @invalidates(tags: ["T:{$args.a[]}:{$args.b[]}"]) }
   `,
 ];
@@ -35,6 +36,7 @@ const resolvers = {
   Query: {
     item: (_: unknown, { id }: { id: string }) => itemOf(id),
     selected: () => itemOf(1),
+    none: () => null,
     items: (_: unknown, { count }: { count: number }) =>
       Array.from({ length: count }, (_, id) => ({ id, text: "text" })),
     find: () => 1,
@@ -108,6 +110,8 @@ function parts(bytes: number, part: (nth: number) => string): string {
   for (let length = 0; length < bytes; length += (all.at(-1) as string).length + 1) all.push(part(all.length));
   return all.join(" ");
 }
+const many = (count: number, part: (nth: number) => string): string =>
+  Array.from({ length: count }, (_, nth) => part(nth)).join(" ");
 const ids = (count: number): string[] => Array.from({ length: count }, (_, nth) => String(nth));
 const lists = { a: ids(8_000), b: ids(8_000) };
 const fragments = Array.from({ length: 60 }, (_, nth) => {
@@ -179,6 +183,17 @@ it.each<[string, number, (size: number) => WorstRequest]>([
     3,
     (size) => ({
       source: `{ ${parts(95_000 * size, (n) => `a${n}: selected { ...F0 }`)} } ${fragments.join(" ")}`,
+    }),
+  ],
+  [
+    "of aliases that spread a fragment with many variables, of which all are in their keys",
+    9,
+    (size) => ({
+      source: `query (${many(1_000 * size, (n) => `$v${n}: Int`)}) {
+        ${many(2_000 * size, (n) => `a${n}: none(id: ${n}) { ...F }`)}
+      } fragment F on Item { ${many(1_000 * size, (n) => `p${n}: part(of: $v${n})`)} }`,
+      // It compares the fields of the fragment with each other.
+      rules: specifiedRules.filter((rule) => rule !== OverlappingFieldsCanBeMergedRule),
     }),
   ],
   [

@@ -8,12 +8,12 @@ import {
   type SelectionSetNode,
   visit,
 } from "graphql";
-import { describe, expect, it } from "vitest";
-import { type QueryInfo, Selections } from "../../../src/core/directive/look-ahead/selection.js";
+import { describe, expect, it, vi } from "vitest";
+import { Outlines, type QueryInfo, Selections } from "../../../src/core/directive/look-ahead/selection.js";
 import { canonicalize } from "../../../src/core/keys/canonical.js";
 import { type Draw, drawOfSeed } from "../../property/draw.js";
 
-const selectionsOf = (): Selections => new Selections((value) => canonicalize(value));
+const selectionsOf = (): Selections => new Selections(new Outlines((value) => canonicalize(value)));
 
 const fragmentsOf = ({ definitions }: DocumentNode): Record<string, FragmentDefinitionNode> =>
   Object.fromEntries(
@@ -35,6 +35,9 @@ const doubling = (length: number, body: (spread: string) => string): string => {
   return `{ m { ...F0 } } ${chain.join(" ")} fragment F${length} on M { id }`;
 };
 
+const many = (count: number, one: (nth: number) => string): string =>
+  Array.from({ length: count }, (_, nth) => one(nth)).join(" ");
+
 describe("The text of a selection", () => {
   const BODIES: Readonly<Record<string, (spread: string) => string>> = {
     "side by side": (spread) => `{ ${spread} ${spread} }`,
@@ -52,7 +55,7 @@ describe("The text of a selection", () => {
       }
       const outline = selectionsOf().outlineOf({ fragments, ...info });
       expect(looks).toBe(13);
-      expect([...outline.fragments.keys()]).toHaveLength(13);
+      for (let at = 0; at < 14; at++) expect(outline.contains("fragments", `F${at}`)).toBe(at < 13);
     });
 
   it("is written with one look at each selection set, however many fields of an execution ask for it", () => {
@@ -101,16 +104,65 @@ describe("The text of a selection", () => {
     expect(new Set(texts.flatMap((ofGroup) => [...ofGroup])).size).toBe(groups.length);
   });
 
-  it("is written for fragments that contain themselves, of a document that was not validated", () => {
+  it("is refused for fragments that contain themselves, of a document that was not validated, and tried once for each", () => {
     const sources = [
       "{ m { ...A } } fragment A on M { id a { ...A } b { ...B } } fragment B on M { id }",
-      "{ m { ...A } } fragment A on M { id a { ...B } b { ...A } } fragment B on M { id }",
       "{ m { ...A } } fragment A on M { id a { ...B } } fragment B on M { id b { ...A } }",
       "{ m { ...A } } fragment A on M { id a { ...B } } fragment B on M { id b { ...B } }",
-      "{ m { ...A } } fragment A on M { id a { ...B } }",
     ];
-    expect(new Set(sources.map(textOf)).size).toBe(sources.length);
+    for (const source of sources) expect(() => textOf(source)).toThrow("a fragment that contains itself");
+    expect(textOf("{ m { ...A } } fragment A on M { id a { ...B } }")).toMatch(/^[\w-]{43}$/);
   });
+
+  /** Requests with `size` fields that ask, and a fragment in which they all ask for `size` of something. */
+  const SHARED: Readonly<Record<string, (size: number) => string>> = {
+    fields: (size) => `fragment F on M { ${many(size, (nth) => `f${nth}: id`)} }`,
+    variables: (size) => `fragment F on M { ${many(size, (nth) => `f${nth}: title(size: $v${nth})`)} }`,
+    "variables in directives": (size) => `fragment F on M { ${many(size, (nth) => `id @include(if: $v${nth})`)} }`,
+    fragments: (size) =>
+      `fragment F on M { ${many(size, (nth) => `...F${nth}`)} } ${many(size, (nth) => `fragment F${nth} on M { id }`)}`,
+    "fragments in a chain": (size) =>
+      `fragment F on M { ...F0 } ${many(size, (nth) => `fragment F${nth} on M { title(size: $v${nth}) ${nth + 1 === size ? "" : `...F${nth + 1}`} }`)}`,
+    "variables that are long": (size) => `fragment F on M { ${many(size, () => "title(size: $long)")} }`,
+  };
+  for (const [what, fragment] of Object.entries(SHARED))
+    it(`costs a sum for many fields that spread a fragment of many ${what}`, () => {
+      const workOf = (size: number): number => {
+        const document = parse(`{ ${many(size, (nth) => `a${nth}: m(size: $v${nth}) { ...F }`)} } ${fragment(size)}`);
+        let visits = 0;
+        const counted = <T extends object>(object: T, ...names: readonly string[]): T => {
+          for (const name of names) {
+            const value: unknown = object[name as keyof T];
+            Object.defineProperty(object, name, { get: () => (visits++, value), enumerable: true });
+          }
+          return object;
+        };
+        visit(document, {
+          Field: (node) => void counted(node, "alias", "name"),
+          FragmentSpread: (node) => void counted(node, "name"),
+          Variable: (node) => void counted(node, "name"),
+          SelectionSet: (node) => void counted(node, "selections"),
+        });
+        const values = Object.fromEntries(Array.from({ length: size }, (_, nth) => [`v${nth}`, nth]));
+        counted(values, ...Object.keys(values));
+        const variableValues = { ...counted({ long: "x".repeat(10_000) }, "long") };
+        Object.defineProperties(variableValues, Object.getOwnPropertyDescriptors(values));
+        const info = { ...infoOf(document), variableValues };
+        const nodes = (info.operation.selectionSet as SelectionSetNode).selections as FieldNode[];
+        const selections = selectionsOf();
+        const adding = vi.spyOn(Set.prototype, "add");
+        const setting = vi.spyOn(Map.prototype, "set");
+        visits = 0;
+        const texts = nodes.map((node) => selections.textOf({ ...info, fieldNodes: [node] } as never));
+        const work = visits + adding.mock.calls.length + setting.mock.calls.length;
+        vi.restoreAllMocks();
+        expect(Math.max(...texts.map(({ length }) => length))).toBeLessThan(150);
+        return work;
+      };
+      const [half, whole] = [workOf(100), workOf(200)];
+      expect(whole).toBeLessThan(2.2 * half);
+      expect(whole).toBeLessThan(20 * (200 + 200));
+    });
 
   it("stands for one selection, whichever of its fragments have a name and are spread again", () => {
     const selectionByText = new Map<string, string>();

@@ -3,6 +3,7 @@ import { compilePolicy, type PolicySettings } from "../../policy/policy.js";
 import type { FieldRule, KeyFields } from "../../schema-rules.js";
 import { hasPublicHint } from "../hints/cache-control.js";
 import { LookAhead } from "../look-ahead/look-ahead.js";
+import { Outlines } from "../look-ahead/selection.js";
 import { authMarkOf } from "../permissions/auth-marks.js";
 import { type AnyField, namesOfRule } from "./field-rule.js";
 import type { Findings, PolicyInputs } from "./findings.js";
@@ -16,11 +17,13 @@ export class RuleMaker {
   readonly templates: TemplateReader;
   readonly #inputs: PolicyInputs;
   readonly #findings: Findings;
+  readonly #outlines: Outlines;
 
   constructor(inputs: PolicyInputs, findings: Findings) {
     this.#inputs = inputs;
     this.#findings = findings;
     this.templates = new TemplateReader(inputs, findings);
+    this.#outlines = new Outlines(inputs.parts.keys.writers.exact);
   }
 
   /** `entityKeys`: for a reference, the keys by which this subgraph is asked for the type. */
@@ -87,7 +90,7 @@ export class RuleMaker {
       args: field.args,
       queryUse: new LookAhead(
         { coordinate, hasSelection, keyTexts: keyPaths.map(({ text }) => text), isReference },
-        write,
+        this.#outlines,
       ),
       reference: isReference
         ? { type: field.type, keys: settings.key === undefined ? entityKeys : undefined }

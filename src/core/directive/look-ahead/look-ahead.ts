@@ -1,32 +1,46 @@
 import type { GraphQLResolveInfo } from "graphql";
 import { CachedError } from "../../base/errors.js";
-import type { ValueWriter } from "../../keys/canonical.js";
 import type { ObservedLoad, QueryUse } from "../../schema-rules.js";
 import type { Excess } from "../../tier/request/loaded.js";
 import { observeQuery, QueryReads } from "./query-reads.js";
-import { type QueryInfo, Selections } from "./selection.js";
+import { type Outline, type Outlines, type QueryInfo, Selections } from "./selection.js";
 
 /** What one field has of the query: its selection as a part of keys, and what its loads read. */
 export class LookAhead implements QueryUse {
   readonly #field: LookAheadField;
   readonly #selections: Selections;
 
-  constructor(field: LookAheadField, writeVariable: ValueWriter) {
-    this.#selections = new Selections(writeVariable, !field.isReference);
+  constructor(field: LookAheadField, outlines: Outlines) {
+    this.#selections = new Selections(outlines, !field.isReference);
     this.#field = field;
   }
 
   selectionText(info: QueryInfo): string {
-    return this.#selections.textOf(info);
+    try {
+      return this.#selections.textOf(info);
+    } catch (cause) {
+      if (!(cause instanceof CachedError)) throw cause;
+      const { coordinate } = this.#field;
+      throw new CachedError(cause.code, `\`${coordinate}\` is not cached: ${cause.message}`, { coordinate });
+    }
   }
 
   observe(info: GraphQLResolveInfo): ObservedLoad {
     const { hasSelection, isReference } = this.#field;
-    const reads = new QueryReads(() => this.#selections.outlineOf(info));
+    const reads = new QueryReads(() => this.#outlineOf(info));
     return {
       info: observeQuery(info, reads, { hasSelection, hasKeyedArguments: !isReference }),
       excess: () => this.#excessOf(reads),
     };
+  }
+
+  /** Undefined: it has none, and so no key. */
+  #outlineOf(info: QueryInfo): Outline | undefined {
+    try {
+      return this.#selections.outlineOf(info);
+    } catch {
+      return undefined;
+    }
   }
 
   #excessOf({ beyondSelection, hasSelection }: QueryReads): Excess | undefined {

@@ -7,9 +7,9 @@ import type { Outline } from "./selection.js";
 export class QueryReads {
   readonly #read = new Set<QueryPart>();
   #unkeyable: string | undefined;
-  readonly #outline: () => Outline;
+  readonly #outline: () => Outline | undefined;
 
-  constructor(outline: () => Outline) {
+  constructor(outline: () => Outline | undefined) {
     this.#outline = outline;
   }
 
@@ -43,7 +43,7 @@ export class QueryReads {
 
   /** Records that a variable or a fragment was read, by its name. */
   addNamed(kind: "variables" | "fragments", name: string): void {
-    this.#read.add(this.#outline()[kind].has(name) ? "selection" : "rest");
+    this.#read.add(this.#outline()?.contains(kind, name) === true ? "selection" : "rest");
   }
 
   /** Records that something was read that no key contains. */

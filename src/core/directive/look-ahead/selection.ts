@@ -9,68 +9,118 @@ import {
   type SelectionSetNode,
   type ValueNode,
 } from "graphql";
+import { CachedError } from "../../base/errors.js";
 import { coercedVariables } from "../../base/graphql-version.js";
 import { getOrMake } from "../../base/multimap.js";
 import type { ValueWriter } from "../../keys/canonical.js";
 
 /**
- * Writes what queries select, as part of keys. Each selection set, and each fragment, is written once for an execution, with a
- * digest in the place of what is below it. What has no fragments is remembered for as long as its document.
+ * Writes what queries select below one field, as a part of its keys. The work is a sum: each node, selection set and fragment is
+ * written once for an execution, and so is each variable, however many fields ask for it. (P13)
  */
 export class Selections {
-  readonly #ofDocuments = new WeakMap<object, Outline>();
-  /** By the fragments of an execution: which definition a name stands for can differ in another one that shares nodes. */
-  readonly #ofExecutions = new WeakMap<object, Map<object, Outline>>();
-  readonly #writeVariable: ValueWriter;
+  readonly #outlines: Outlines;
   readonly #hasArguments: boolean;
 
   /** `hasArguments`: whether the places of variables in the arguments of the fields themselves count. */
-  constructor(writeVariable: ValueWriter, hasArguments = true) {
-    this.#writeVariable = writeVariable;
+  constructor(outlines: Outlines, hasArguments = true) {
+    this.#outlines = outlines;
     this.#hasArguments = hasArguments;
   }
 
   /**
    * Returns what the query selects below a field, and with which variables. The names of fragments do not matter.
-   * Variables are written by name and value, since a resolver can read them by either.
+   * Variables are written by name and value, since a resolver can read them by either. Throws `CACHED_KEY_UNUSABLE`
+   * for what no valid query selects, and `CACHED_KEY_UNSERIALIZABLE`.
    */
   textOf(info: QueryInfo): string {
-    const { digest, variables } = this.outlineOf(info);
-    const text = kindOf(info) + digest;
-    if (variables.size === 0) return text;
-    const values = coercedVariables(info.variableValues);
-    const given = Array.from(variables, (name) => (Object.hasOwn(values, name) ? [name, values[name]] : [name]));
-    return text + this.#writeVariable(given, 0);
+    const outline = this.outlineOf(info);
+    const text = kindOf(info) + outline.digest;
+    return outline.hasVariables ? `${text}${this.#outlines.valuesOf(outline, info.variableValues)}` : text;
   }
 
   outlineOf({ fieldNodes, fragments }: QueryInfo): Outline {
+    return this.#outlines.ofField(fieldNodes, fragments, this.#hasArguments);
+  }
+}
+
+/**
+ * What is known of the documents that fields ask for, for all fields of a schema. An outline refers to those of what is below it
+ * instead of repeating them. What has no fragments is remembered for as long as its document.
+ */
+export class Outlines {
+  readonly #ofDocuments = new WeakMap<object, Outline>();
+  /**
+   * By the fragments of an execution: which definition a name stands for can differ in another one that shares nodes. Null: it is being
+   * written, or cannot be.
+   */
+  readonly #ofExecutions = new WeakMap<object, Map<object, Outline | null>>();
+  /** The nodes of a field that graphql has merged, by the first: graphql 17 makes another array of them for each object of a list. */
+  readonly #merged = new WeakMap<FieldNode, QueryInfo["fieldNodes"]>();
+  readonly #values = new WeakMap<object, VariableTexts>();
+  readonly #writeVariable: ValueWriter;
+  #depth = 0;
+
+  constructor(writeVariable: ValueWriter) {
+    this.#writeVariable = writeVariable;
+  }
+
+  /** `hasArguments`: see `Selections`. All who ask for a node agree: it is one field of the schema. */
+  ofField(fieldNodes: QueryInfo["fieldNodes"], fragments: QueryInfo["fragments"], hasArguments: boolean): Outline {
+    const [first] = fieldNodes as readonly [FieldNode];
     // Without merged fields, the node is the longest-lived object: the array is made per execution.
-    const owner = fieldNodes.length === 1 ? (fieldNodes[0] as FieldNode) : fieldNodes;
+    const owner = fieldNodes.length === 1 ? first : this.#sameNodes(first, fieldNodes);
     return this.#outlineOf(owner, fragments, (draft) => {
-      for (const node of fieldNodes) this.#addFieldNode(draft, node, fragments);
+      for (const node of fieldNodes) this.#addFieldNode(draft, node, fragments, hasArguments);
     });
+  }
+
+  #sameNodes(first: FieldNode, fieldNodes: QueryInfo["fieldNodes"]): QueryInfo["fieldNodes"] {
+    const known = this.#merged.get(first);
+    if (known === fieldNodes) return known;
+    if (known?.length === fieldNodes.length && known.every((node, nth) => node === fieldNodes[nth])) return known;
+    this.#merged.set(first, fieldNodes);
+    return fieldNodes;
+  }
+
+  /** Returns the values that an execution has for the variables of an outline, as text. */
+  valuesOf(outline: Outline, variableValues: QueryInfo["variableValues"]): string {
+    return getOrMake(
+      this.#values,
+      variableValues,
+      () => new VariableTexts(coercedVariables(variableValues), this.#writeVariable),
+    ).of(outline);
   }
 
   #outlineOf(owner: object, fragments: QueryInfo["fragments"], write: (draft: Draft) => void): Outline {
     const lasting = this.#ofDocuments.get(owner);
     if (lasting !== undefined) return lasting;
-    const ofExecution = getOrMake(this.#ofExecutions, fragments, () => new Map<object, Outline>());
+    const ofExecution = getOrMake(this.#ofExecutions, fragments, () => new Map<object, Outline | null>());
     const known = ofExecution.get(owner);
-    if (known !== undefined) return known;
-    // A document that was not validated can have fragments that contain themselves.
-    ofExecution.set(owner, { digest: String(ofExecution.size), variables: NONE, fragments: NONE });
+    if (known !== undefined && known !== null) return known;
+    // A document that was not validated can have fragments that contain themselves. What fails once is not tried again.
+    if (known === null || this.#depth >= MAX_DEPTH) throw unusable();
+    ofExecution.set(owner, null);
     const draft = new Draft();
-    write(draft);
+    this.#depth++;
+    try {
+      write(draft);
+    } finally {
+      this.#depth--;
+    }
     const outline = draft.outline();
-    if (outline.fragments.size === 0) this.#ofDocuments.set(owner, outline);
-    else ofExecution.set(owner, outline);
+    if (outline.hasFragments) ofExecution.set(owner, outline);
+    else {
+      ofExecution.delete(owner);
+      this.#ofDocuments.set(owner, outline);
+    }
     return outline;
   }
 
   /** Writes a node of the field itself. The values of its arguments are in the key as far as that says; here are the places of variables in them. */
-  #addFieldNode(draft: Draft, node: FieldNode, fragments: QueryInfo["fragments"]): void {
+  #addFieldNode(draft: Draft, node: FieldNode, fragments: QueryInfo["fragments"], hasArguments: boolean): void {
     const { arguments: args = [], directives = [], selectionSet } = node;
-    const places = this.#hasArguments ? args.map(({ name, value }) => `${name.value}:${draft.placesIn(value)}`) : [];
+    const places = hasArguments ? args.map(({ name, value }) => `${name.value}:${draft.placesIn(value)}`) : [];
     const own = directives.filter(({ name }) => !CONDITIONS.includes(name.value));
     draft.text += `(${places.sort(byText).join()})${draft.directives(own)}`;
     this.#addSet(draft, selectionSet, fragments);
@@ -119,16 +169,88 @@ export class Selections {
 /** The part of `info` that says what a query asks for. */
 export type QueryInfo = Pick<GraphQLResolveInfo, "fieldNodes" | "fragments" | "operation" | "variableValues">;
 
+/** Fields and fragments inside each other. A query that nests deeper has no key: it is an attack, or its fragments go in a circle. */
+const MAX_DEPTH = 500;
+
+const unusable = (): CachedError =>
+  new CachedError(
+    "CACHED_KEY_UNUSABLE",
+    `expected the selection of a valid query, of at most ${MAX_DEPTH} fields and fragments inside each other, got more, or a fragment that contains itself; validate queries, and limit their depth`,
+  );
+
 /** A part of a query document, as far as it does not depend on the values of variables. */
-export interface Outline {
+export class Outline {
   readonly digest: string;
-  /** The variables in it. */
+  readonly hasVariables: boolean;
+  readonly hasFragments: boolean;
+  /** The variables and fragments that it contains itself. */
   readonly variables: ReadonlySet<string>;
-  /** The names of the fragments in it. */
   readonly fragments: ReadonlySet<string>;
+  /** What else it contains. */
+  readonly parts: readonly Outline[];
+  readonly #contains = new Map<string, boolean>();
+
+  constructor(text: string, variables: ReadonlySet<string>, fragments: ReadonlySet<string>, parts: readonly Outline[]) {
+    this.digest = digestOf(text);
+    this.variables = variables;
+    this.fragments = fragments;
+    this.parts = parts;
+    this.hasVariables = variables.size > 0 || parts.some((part) => part.hasVariables);
+    this.hasFragments = fragments.size > 0 || parts.some((part) => part.hasFragments);
+  }
+
+  /** Whether it contains a variable or a fragment of a name. Each part is asked once for a name, whoever contains it. */
+  contains(kind: "variables" | "fragments", name: string): boolean {
+    if (this[kind].has(name)) return true;
+    return getOrMake(this.#contains, `${kind} ${name}`, () => this.parts.some((part) => part.contains(kind, name)));
+  }
 }
 
-const NONE: ReadonlySet<string> = new Set();
+/** The values of the variables of one execution, as texts. */
+class VariableTexts {
+  readonly #values: Readonly<Record<string, unknown>>;
+  readonly #write: ValueWriter;
+  readonly #ofVariables = new Map<string, string>();
+  readonly #ofOutlines = new Map<Outline, string>();
+  /** Why one of them has no text: those who need it are told at once. */
+  readonly #failures = new Map<Outline, unknown>();
+
+  constructor(values: Readonly<Record<string, unknown>>, write: ValueWriter) {
+    this.#values = values;
+    this.#write = write;
+  }
+
+  of(outline: Outline): string {
+    if (this.#failures.has(outline)) throw this.#failures.get(outline);
+    try {
+      return getOrMake(this.#ofOutlines, outline, () => this.#writeOutline(outline));
+    } catch (error) {
+      this.#failures.set(outline, error);
+      throw error;
+    }
+  }
+
+  /** Which outline it is of says which texts these are. */
+  #writeOutline({ variables, parts }: Outline): string {
+    // Fragments of two names can be the same.
+    const different = new Map(parts.map((part) => [part.digest, part]));
+    const texts = [
+      ...[...variables].sort(byText).map((name) => getOrMake(this.#ofVariables, name, () => this.#textOf(name))),
+      ...[...different.values()].flatMap((part) => (part.hasVariables ? [this.of(part)] : [])),
+    ];
+    return texts.length === 1 ? (texts[0] as string) : digestOf(JSON.stringify(texts));
+  }
+
+  #textOf(name: string): string {
+    const text = this.#write(Object.hasOwn(this.#values, name) ? [name, this.#values[name]] : [name], 0);
+    return text.length > MAX_VARIABLE_LENGTH ? digestOf(text) : text;
+  }
+}
+
+/** A longer text of a variable is not repeated in keys. */
+const MAX_VARIABLE_LENGTH = 100;
+
+const digestOf = (text: string): string => hash("sha256", text, "base64url");
 
 const byText = (one: string, other: string): number => (one < other ? -1 : 1);
 
@@ -144,16 +266,15 @@ class Draft {
   text = "";
   readonly variables = new Set<string>();
   readonly fragments = new Set<string>();
+  readonly #parts = new Set<Outline>();
 
   outline(): Outline {
-    const { text, variables, fragments } = this;
-    return { digest: hash("sha256", text, "base64url"), variables, fragments };
+    return new Outline(this.text, this.variables, this.fragments, [...this.#parts]);
   }
 
-  add({ digest, variables, fragments }: Outline): void {
-    this.text += `{${digest}}`;
-    for (const name of variables) this.variables.add(name);
-    for (const name of fragments) this.fragments.add(name);
+  add(part: Outline): void {
+    this.text += `{${part.digest}}`;
+    if (part.hasVariables || part.hasFragments) this.#parts.add(part);
   }
 
   directives(directives: readonly DirectiveNode[] = []): string {
