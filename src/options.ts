@@ -70,9 +70,15 @@ export interface NearCacheOptions {
 export interface LoadOptions<Context = object> {
   /** The longest a load may take before its callers get an error. Default: 30,000. */
   readonly loadTimeoutMs?: number | undefined;
-  /** The most concurrent loads per coordinate and process; a batch of a loader counts as one. Default: 100. */
+  /**
+   * The most concurrent loads per coordinate and process, of which one request has at most half; a batch of a loader counts as one.
+   * Default: 100.
+   */
   readonly maxConcurrentLoads?: number | undefined;
-  /** The most loads per coordinate that wait for a free place; further loads are refused. Default: 100,000. */
+  /**
+   * The most loads per coordinate that wait for a free place, of which one request has at most half; further loads are refused.
+   * Default: 100,000.
+   */
   readonly maxQueuedLoads?: number | undefined;
   /**
    * How long a failed load is shared with later callers, randomly shortened by up to half, and how

@@ -132,7 +132,7 @@ describe("the loads of a list", () => {
     return world.process(listTypeDefs, resolvers, options);
   }
 
-  it("run at most maxConcurrentLoads at a time, in the order of the list", async () => {
+  it("run at most half of maxConcurrentLoads at a time, in the order of the list", async () => {
     const started: number[] = [];
     let running = 0;
     let maxRunning = 0;
@@ -144,7 +144,7 @@ describe("the loads of a list", () => {
         running--;
         return id;
       },
-      { loads: { maxConcurrentLoads: 5 } },
+      { loads: { maxConcurrentLoads: 10 } },
     );
     expect(await dataOf(ask("{ items(count: 200) { price } }"))).toEqual({
       items: range(200).map((price) => ({ price })),
@@ -163,15 +163,15 @@ describe("the loads of a list", () => {
       },
       { cache: false },
     );
-    const { ask } = createListProcess(({ id }) => prices.load(id), { loads: { maxConcurrentLoads: 5 } });
+    const { ask } = createListProcess(({ id }) => prices.load(id), { loads: { maxConcurrentLoads: 10 } });
     await dataOf(ask("{ items(count: 18) { price } }"));
     expect(sizes).toEqual([5, 5, 5, 3]);
   });
 
-  it("are refused beyond maxQueuedLoads, each for itself", async () => {
+  it("are refused beyond half of maxQueuedLoads, each for itself", async () => {
     const started: number[] = [];
     const { ask } = createListProcess(({ id }) => started.push(id), {
-      loads: { maxConcurrentLoads: 2, maxQueuedLoads: 3 },
+      loads: { maxConcurrentLoads: 4, maxQueuedLoads: 6 },
     });
     const { data, errors } = await ask("{ items(count: 7) { price } }");
     expect(data).toEqual({ items: [1, 2, 3, 4, 5, null, null].map((price) => ({ price })) });
@@ -314,7 +314,7 @@ describe("the loads of a loader", () => {
       "type Query { a: Int }",
       {},
       {
-        loads: { maxConcurrentLoads: 2 },
+        loads: { maxConcurrentLoads: 4 },
         testing: { clock },
       },
     );

@@ -1,43 +1,103 @@
 import { ApolloServer } from "@apollo/server";
 import { gate, settle } from "@graphql-cached/testing";
-import { createCache } from "graphql-cached";
+import { type CacheOptions, createCache } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { dataOf, memoryWorld } from "../../support/world.js";
 
 describe("slots for loads", () => {
-  it("are given to requests in turn, however many loads one of them has", async () => {
+  /** A process whose loads each wait at a gate of their own. Begun: their ids, in order. */
+  function start(loads: CacheOptions["loads"]) {
     const gates = new Map<string, ReturnType<typeof gate>>();
     const begun: string[] = [];
-    const { ask } = memoryWorld().process(
-      "type Query { slow(id: ID): ID @cached(maxAge: 60) }",
+    const pass = async (id: string): Promise<string> => {
+      begun.push(id);
+      const own = gate();
+      gates.set(id, own);
+      await own.passed;
+      return id;
+    };
+    const made = memoryWorld().process(
+      "type Query { slow(id: ID): ID @cached(maxAge: 60) loaded(id: ID): ID }",
       {
         Query: {
-          slow: async (_: unknown, { id }: { id: string }) => {
-            begun.push(id);
-            const own = gate();
-            gates.set(id, own);
-            await own.passed;
-            return id;
-          },
+          slow: (_: unknown, { id }: { id: string }) => pass(id),
+          loaded: (_: unknown, { id }: { id: string }, context: object) => loaderOf(context).load(id),
         },
       },
-      { loads: { maxConcurrentLoads: 2 } },
+      { loads },
     );
-    const many = ask(`{ ${Array.from({ length: 8 }, (_, n) => `a${n}: slow(id: "a${n}")`).join(" ")} }`);
-    while (begun.length < 2) await settle();
-    const one = ask('{ slow(id: "b") }');
-    await settle();
-    gates.get("a0")?.open();
-    while (begun.length < 3) await settle();
-    gates.get("a1")?.open();
-    while (begun.length < 4) await settle();
-    expect(begun.slice(2)).toContain("b");
-    for (let open = 0; open < 20; open++) {
-      for (const each of gates.values()) each.open();
-      await settle();
+    const loaderOf = made.cache.loader({
+      name: "loaded",
+      maxAge: 60,
+      maxBatchSize: 1,
+      batch: ([id]: readonly string[]) => pass(id as string).then((value) => [value]),
+    });
+    const untilBegun = async (count: number): Promise<void> => {
+      while (begun.length < count) await settle();
+      for (let more = 0; more < 10; more++) await settle();
+      expect(begun).toHaveLength(count);
+    };
+    const openAll = async (asked: readonly Promise<unknown>[]): Promise<void> => {
+      let isOver = false;
+      void Promise.allSettled(asked).then(() => (isOver = true));
+      while (!isOver) {
+        for (const each of gates.values()) each.open();
+        await settle();
+      }
+    };
+    return { ...made, gates, begun, untilBegun, openAll };
+  }
+  const aliases = (field: string, count: number): string =>
+    `{ ${Array.from({ length: count }, (_, n) => `a${n}: ${field}(id: "a${n}")`).join(" ")} }`;
+
+  for (const field of ["slow", "loaded"])
+    it(`of which one request has half leave the others free for the next one (${field})`, async () => {
+      const { ask, begun, untilBegun, openAll } = start({ maxConcurrentLoads: 6 });
+      const many = ask(aliases(field, 20), {});
+      await untilBegun(3);
+      const others = ["b", "c"].map((id) => ask(`{ ${field}(id: "${id}") }`, {}));
+      await untilBegun(5);
+      expect(begun.slice(3)).toEqual(["b", "c"]);
+      await openAll([many, ...others]);
+      expect(Object.keys((await dataOf(many)) as object)).toHaveLength(20);
+    });
+
+  it("are given to requests in turn, and never more than half of them to one", async () => {
+    const { ask, gates, begun, untilBegun, openAll } = start({ maxConcurrentLoads: 4 });
+    const first = ask(aliases("slow", 8));
+    await untilBegun(2);
+    const second = ask(aliases("slow", 8).replaceAll('"a', '"b'));
+    await untilBegun(4);
+    const third = ask('{ slow(id: "c") }');
+    await untilBegun(4);
+    for (const [nth, ended] of ["a0", "a1", "c", "b0"].entries()) {
+      gates.get(ended)?.open();
+      await untilBegun(5 + nth);
     }
-    await Promise.all([many, one]);
+    expect(begun).toEqual(["a0", "a1", "b0", "b1", "a2", "c", "a3", "b2"]);
+    await openAll([first, second, third]);
+  });
+
+  it("are all of one request in turn if there is one only", async () => {
+    const { ask, begun, untilBegun, openAll } = start({ maxConcurrentLoads: 1 });
+    const many = ask(aliases("slow", 4));
+    await untilBegun(1);
+    await openAll([many]);
+    expect(begun).toHaveLength(4);
+  });
+
+  it("have a queue of which one request has half, so that the loads of the next are not refused", async () => {
+    const { ask, untilBegun, openAll } = start({ maxConcurrentLoads: 2, maxQueuedLoads: 10 });
+    const many = ask(aliases("slow", 20));
+    await untilBegun(1);
+    const second = ask('{ slow(id: "b") }');
+    await untilBegun(2);
+    const third = ask('{ slow(id: "c") }');
+    await openAll([many, second, third]);
+    expect((await many).errors).toHaveLength(14);
+    expect((await many).errors?.[0]?.message).toContain("half of `maxQueuedLoads`");
+    expect([await dataOf(second), await dataOf(third)]).toEqual([{ slow: "b" }, { slow: "c" }]);
   });
 });
 

@@ -44,7 +44,8 @@ export class Sources {
 }
 
 /**
- * What loads one coordinate. Turns that wait are admitted by owner in turn, so that a request with hundreds of loads does not delay others. The
+ * What loads one coordinate. Turns that wait are admitted by owner in turn, and an owner has at most half of the slots and of the queue, so that
+ * a request with hundreds of loads does not delay others: the next request finds slots that are free. (P13) The
  * slots that become free in one tick are given away together at its end, so that batches of the source are as large as the bulkhead.
  */
 class Source {
@@ -54,6 +55,8 @@ class Source {
   readonly #settings: SourceSettings;
   readonly #breaker: Breaker | undefined;
   readonly #running = new Set<Turn>();
+  /** How many of these each owner has. */
+  readonly #runningOf = new Map<object, number>();
   /** The turns that wait, by owner. The owner that was served last comes last. */
   readonly #waiting = new Map<object, Set<Turn>>();
   #queued = 0;
@@ -144,20 +147,42 @@ class Source {
       this.#probeAt = now + loadTimeoutMs;
     }
     if (isNested) return this.#refusalOfBreaker() ?? new Turn(false, undefined);
-    const isQueued = this.#queued > 0 || this.#running.size >= maxConcurrentLoads;
+    // Otherwise, those who wait have all the slots that an owner can have.
+    const isQueued = this.#isAdmitting || this.#running.size >= maxConcurrentLoads || this.#hasItsSlots(owner);
     if (isQueued && this.#queued >= maxQueuedLoads) return this.#refusal(TOO_MANY);
+    const waiting = owner && this.#waiting.get(owner);
+    if (isQueued && waiting !== undefined && waiting.size >= halfOf(maxQueuedLoads))
+      return this.#refusal(TOO_MANY_OF_ONE);
     const refusal = isQueued ? undefined : this.#refusalOfBreaker();
     if (refusal !== undefined) return refusal;
     const turn = new Turn(isQueued, owner);
     if (isQueued) {
       this.#queued++;
-      this.#waiting.set(turn.owner, (this.#waiting.get(turn.owner) ?? new Set()).add(turn));
-    } else this.#running.add(turn);
+      this.#waiting.set(turn.owner, (waiting ?? new Set()).add(turn));
+    } else this.#enter(turn);
     if (batch !== undefined) {
       if (this.#joinable.size === 0) this.#longTick.afterTick(() => this.#joinable.clear());
       this.#joinable.set(batch, turn);
     }
     return turn;
+  }
+
+  #hasItsSlots(owner: object | undefined): boolean {
+    const running = owner && this.#runningOf.get(owner);
+    return running !== undefined && running >= halfOf(this.#settings.maxConcurrentLoads);
+  }
+
+  #enter(turn: Turn): void {
+    this.#running.add(turn);
+    this.#runningOf.set(turn.owner, (this.#runningOf.get(turn.owner) ?? 0) + 1);
+  }
+
+  #exit(turn: Turn): boolean {
+    if (!this.#running.delete(turn)) return false;
+    const others = (this.#runningOf.get(turn.owner) as number) - 1;
+    if (others > 0) this.#runningOf.set(turn.owner, others);
+    else this.#runningOf.delete(turn.owner);
+    return true;
   }
 
   /** Adds a load to the turn that other loads of this tick with the same `batch` have. Undefined: none has room. */
@@ -174,7 +199,7 @@ class Source {
     if (turn.members > 0) return;
     for (const [batch, joinable] of this.#joinable) if (joinable === turn) this.#joinable.delete(batch);
     if (this.#queued > 0) this.#dequeue(turn);
-    if (!this.#running.delete(turn) || this.#isAdmitting || this.#queued === 0) return;
+    if (!this.#exit(turn) || this.#isAdmitting || this.#queued === 0) return;
     this.#isAdmitting = true;
     this.#clock.afterTick(() => this.#admit());
   }
@@ -190,18 +215,24 @@ class Source {
   #admit(): void {
     this.#isAdmitting = false;
     const { maxConcurrentLoads } = this.#settings;
-    while (this.#queued > 0 && this.#running.size < maxConcurrentLoads) {
-      const [turns = []] = this.#waiting.values();
-      const [turn] = turns as Iterable<Turn>;
-      this.#dequeue(turn as Turn);
+    while (this.#running.size < maxConcurrentLoads) {
+      const turn = this.#nextTurn();
+      if (turn === undefined) return;
+      this.#dequeue(turn);
       const isOverloaded = this.#overdue.size > maxConcurrentLoads;
       const refusal = isOverloaded ? this.#refusal(TOO_MANY_OVERDUE) : this.#refusalOfBreaker();
-      if (refusal !== undefined) turn?.begun?.reject(refusal);
+      if (refusal !== undefined) turn.begun?.reject(refusal);
       else {
-        this.#running.add(turn as Turn);
-        turn?.begun?.resolve();
+        this.#enter(turn);
+        turn.begun?.resolve();
       }
     }
+  }
+
+  /** Passes over owners with all of their slots: there are no more of them than slots. */
+  #nextTurn(): Turn | undefined {
+    for (const [owner, [turn]] of this.#waiting) if (!this.#hasItsSlots(owner)) return turn;
+    return undefined;
   }
 
   #learn(outcome: CallOutcome): void {
@@ -231,7 +262,11 @@ class Source {
 
 const HAVE_FAILED = "its last loads have all failed";
 const TOO_MANY = "too many loads run or wait (`maxConcurrentLoads`, `maxQueuedLoads`)";
+const TOO_MANY_OF_ONE = "too many loads of its request wait (half of `maxQueuedLoads`)";
 const TOO_MANY_OVERDUE = "too many loads have exceeded `loadTimeoutMs` and still run (`maxConcurrentLoads`)";
+
+/** What one request can have of what all share. */
+const halfOf = (all: number): number => Math.max(1, Math.floor(all / 2));
 
 /** The turn of one load, or of those that their source gets as one call. It ends when the last has left. */
 class Turn {
