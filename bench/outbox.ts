@@ -32,7 +32,7 @@ print("the same with 100 distinct tags", median([await updateAll(), await update
 await db.exec("SELECT graphql_cached.watch_table('product', 'Product:{id}'); TRUNCATE graphql_cached.outbox");
 print(`the same with ${ROWS} distinct tags`, await updateAll());
 
-const cache = createCache();
+const cache = createCache({ defaultScope: "PUBLIC" });
 let invalidated = 0;
 let wake = (): void => undefined;
 const original = cache.invalidateTags.bind(cache);

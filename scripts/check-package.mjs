@@ -38,7 +38,7 @@ let loads = 0;
 schema.getQueryType().getFields().top.resolve = (_source, { n }) => n + ++loads;
 const outcomes = [];
 const onEvent = (event) => event.name === "entry.served" && outcomes.push(event.outcome);
-const cache = createCache({ store: memoryStore(), onEvent });
+const cache = createCache({ defaultScope: "PUBLIC", store: memoryStore(), onEvent });
 const cached = applyCached(schema, cache);
 const run = async () => {
   const source = "query ($n: Int = 3) { top(n: $n) }";
@@ -69,7 +69,7 @@ const typeDefs = cachedTypeDefs + " type Query { film: Film @cached(maxAge: 60) 
 const load = async () => {
   const server = createServer((request, response) => response.end('{ "id": 7, "cast": [{ "name": "Ann" }] }')).listen(0);
   const warnings = [];
-  const cache = createCache({ logger: { info() {}, warn: (line) => warnings.push(line) } });
+  const cache = createCache({ defaultScope: "PUBLIC", logger: { info() {}, warn: (line) => warnings.push(line) } });
   let loads = 0;
   const fetched = async () => {
     const film = await (await fetch("http://127.0.0.1:" + server.address().port)).json();
@@ -115,7 +115,7 @@ import { createCache, type Cache } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import { Cluster, Redis } from "ioredis";
 import { Redis as Valkey } from "iovalkey";
-export const cache: Cache = createCache();
+export const cache: Cache = createCache({ defaultScope: "PUBLIC" });
 // Not node-redis, whose own types need \`esModuleInterop\`.
 export const stores = [new Redis(1), new Cluster([]), new Valkey(1)].map((client) => redisStore({ client }));`,
   "tsconfig.json": JSON.stringify({
@@ -144,7 +144,7 @@ const nodeRedis = createClient({ url: "redis://127.0.0.1:1", disableOfflineQueue
 for (const client of [new Redis(options), new Valkey(options), nodeRedis]) {
   client.on("error", () => undefined);
   if (client === nodeRedis) client.connect().catch(() => undefined);
-  const cache = createCache({ store: redisStore({ client }), prefix: "shop", logger: { info() {}, warn() {} } });
+  const cache = createCache({ defaultScope: "PUBLIC", store: redisStore({ client }), prefix: "shop", logger: { info() {}, warn() {} } });
   const films = cache.loader({ name: "Film", maxAge: 60, batch: async (ids) => ids.map((id) => "film " + id) });
   console.log(await films({}).load(7));
   await cache.close();

@@ -77,7 +77,7 @@ async function measure() {
   const { applyCached, cachedTypeDefs, createCache } = await load("index.js");
   const { redisStore } = await load("stores/redis/index.js");
   const client = new Redis(port, "127.0.0.1");
-  const cache = createCache({ store: redisStore({ client }), prefix: "entered" });
+  const cache = createCache({ defaultScope: "PUBLIC", store: redisStore({ client }), prefix: "entered" });
   const resolvers = { Query: { movie: async (_, { id }) => ({ id, title: "Alien" }) } };
   const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, TYPE_DEFS], resolvers }), cache);
   const ask = async (id) => {

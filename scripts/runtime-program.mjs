@@ -72,6 +72,7 @@ async function startProcess(storeName, prefix) {
   const { store, end } = await STORES[storeName]();
   const outcomes = [];
   const cache = createCache({
+    defaultScope: "PUBLIC",
     store,
     prefix,
     nearCache: {},

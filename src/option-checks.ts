@@ -6,7 +6,7 @@ import { type EncryptionOptions, expectedOfEncryption } from "./core/codec/encry
 import { expectedOfTypes, type ValueTypes } from "./core/codec/value-type.js";
 import { MAX_COMBINATIONS } from "./core/keys/tag-template.js";
 import {
-  GENERAL_SETTINGS,
+  DEFAULT_SETTINGS,
   MEANINGS as MEANINGS_OF_SETTINGS,
   type PolicySettings,
   settingsMistakes,
@@ -36,7 +36,6 @@ export function resolveOptions(given: unknown): ResolvedOptions {
   const options = given as Record<string, unknown>;
   const values: Record<string, unknown> = {
     isProduction: process.env.NODE_ENV === "production",
-    defaults: options.defaults ?? {},
   };
   readRules("", options, OPTIONS, values, mistakes);
   for (const [group, rules] of Object.entries(OPTION_GROUPS)) {
@@ -50,7 +49,10 @@ export function resolveOptions(given: unknown): ResolvedOptions {
       if (!Object.hasOwn(rules, name)) mistakes.push(unknownOption(`${group}.${name}`, Object.keys(rules)));
   }
   for (const name of Object.keys(options)) if (!TOP_LEVEL.includes(name)) mistakes.push(unknownOption(name, TOP_LEVEL));
-  mistakes.push(...settingsMistakes(values.defaults, GENERAL_SETTINGS).map((mistake) => `\`defaults\`: ${mistake}`));
+  const defaults = options.defaults ?? {};
+  const mistakesInDefaults = settingsMistakes(defaults, DEFAULT_SETTINGS, MEANINGS_OF_DEFAULTS);
+  mistakes.push(...mistakesInDefaults.map((mistake) => `\`defaults\`: ${mistake}`));
+  values.defaults = { ...defaults, scope: values.defaultScope };
   mistakes.push(...combinationMistakes(options, values as unknown as ResolvedOptions));
   if (mistakes.length > 0) throw new CachedError("CACHED_OPTION_INVALID", `createCache: ${mistakes.join("; ")}`);
   return Object.freeze(values) as unknown as ResolvedOptions;
@@ -122,6 +124,9 @@ export const OPTIONS = {
     (value) => typeof value === "string" && value !== "",
   ),
   identify: functionRule<(context: never) => unknown>(),
+  defaultScope: rule<"PUBLIC" | "PRIVATE" | undefined>(undefined, '"PUBLIC" or "PRIVATE"', (value) =>
+    ["PUBLIC", "PRIVATE"].includes(value as string),
+  ),
   nearCache: {
     fallback: undefined as NearCacheOptions | undefined,
     expected: expectedOfNearCache,
@@ -255,10 +260,18 @@ function unknownOption(name: string, expected: readonly string[]): string {
 const allMean = (names: string, meaning: string): Meanings =>
   Object.fromEntries(names.split(" ").map((name) => [name, meaning]));
 
+const DEFAULT_SCOPE: Meanings = {
+  scope: "createCache({ defaultScope })",
+  private: 'createCache({ defaultScope: "PRIVATE" })',
+  public: 'createCache({ defaultScope: "PUBLIC" })',
+};
+const MEANINGS_OF_DEFAULTS: Meanings = { ...MEANINGS_OF_SETTINGS, ...DEFAULT_SCOPE };
+
 /** What other caches call an option. */
 const MEANINGS: Meanings = {
-  ...Object.fromEntries(GENERAL_SETTINGS.map((name) => [name.toLowerCase(), meaningOf(`\`${name}\``)])),
+  ...Object.fromEntries(DEFAULT_SETTINGS.map((name) => [name.toLowerCase(), meaningOf(`\`${name}\``)])),
   ...Object.fromEntries(Object.entries(MEANINGS_OF_SETTINGS).map(([name, meaning]) => [name, meaningOf(meaning)])),
+  ...DEFAULT_SCOPE,
   ...allMean("redis client redisclient url host connection", "`store: redisStore({ client })`"),
   memcached: "`store: memcachedStore({ client })`",
   ...allMean("sqlite path file", "`store: sqliteStore({ path })`"),

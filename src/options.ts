@@ -29,8 +29,13 @@ export interface CacheOptions<Context = object> {
    * undefined mean that the identity is unknown; the field is then resolved without the cache.
    */
   readonly identify?: ((context: Context) => string | number | bigint | null | undefined) | undefined;
+  /**
+   * The scope of every cached field and loader that does not say one. A field below a PRIVATE field is PRIVATE in any
+   * case, and one that a mark of permission covers has to say its own. Default: none, each has to say its scope.
+   */
+  readonly defaultScope?: "PUBLIC" | "PRIVATE" | undefined;
   /** The policy of every cached field and loader, unless they set something else. Default: none. */
-  readonly defaults?: Omit<PolicySettings, "key" | "tags" | "version"> | undefined;
+  readonly defaults?: Omit<PolicySettings, "key" | "tags" | "version" | "scope"> | undefined;
   /** Keeps fresh values in the memory of this process as well. Pass `{}` for the default limits. Default: off. */
   readonly nearCache?: NearCacheOptions | undefined;
   /** Called with every event of the cache. Exceptions it throws are ignored. Default: none. */

@@ -27,7 +27,13 @@ function contender(
     name,
     open: (options) => {
       const { prefix, source } = options;
-      const cache = createCache({ store: connect(options), prefix, logger: silentLogger, ...more });
+      const cache = createCache({
+        defaultScope: "PUBLIC",
+        store: connect(options),
+        prefix,
+        logger: silentLogger,
+        ...more,
+      });
       const films = cache.loader<string, Film, object>({
         name: "Film",
         batch: (ids) => source.load(ids),

@@ -116,6 +116,7 @@ function graphqlCached(name: string, { isNear = false, hasTags = true, hasRespon
     open: async ({ client, prefix, source, library }) => {
       const { applyCached, cachedPlugin, cachedTypeDefs, createCache, redisStore } = await loadLibrary(library);
       const cache = createCache({
+        defaultScope: "PUBLIC",
         store: redisStore({ client }),
         prefix,
         logger: silentLogger,

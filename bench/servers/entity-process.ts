@@ -31,6 +31,7 @@ async function cpuOf(work: () => Promise<unknown>): Promise<number> {
 
 export async function open({ contender }: Setup) {
   const cache = createCache({
+    defaultScope: "PUBLIC",
     logger: { info: () => undefined, warn: () => undefined },
     defaults: { earlyRefresh: 0 },
   });

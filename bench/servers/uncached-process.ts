@@ -38,7 +38,7 @@ export async function open() {
     const work: [string, () => Promise<unknown>][] = [];
     for (let nth = 0; nth < SERVERS.length; nth++) {
       const name = SERVERS[(first + nth) % SERVERS.length] as string;
-      const cache = createCache();
+      const cache = createCache({ defaultScope: "PUBLIC" });
       const isCached = name.startsWith("graphql-cached");
       const responses = name === "graphql-cached, responses";
       const schema = isCached ? applyCached(filmSchema(), cache) : filmSchema();

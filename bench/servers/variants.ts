@@ -40,7 +40,13 @@ interface CachedVariant extends Pick<CacheOptions, "nearCache"> {
 const cached =
   ({ responses = false, sendsText = false, ...more }: CachedVariant = {}) =>
   ({ client, prefix, films }: VariantOptions): ServedSchema => {
-    const cache = createCache({ store: redisStore({ client }), prefix, logger: silentLogger, ...more });
+    const cache = createCache({
+      defaultScope: "PUBLIC",
+      store: redisStore({ client }),
+      prefix,
+      logger: silentLogger,
+      ...more,
+    });
     const schema = filmSchema(({ id }) => films.load(id));
     return {
       schema: applyCached(schema, cache),

@@ -53,6 +53,7 @@ export async function startSite(log: (what: string) => void, now?: () => number,
     if (!ok) throw new Error(`the CDN has answered ${status}`);
   }
   const cache = createCache<Context>({
+    defaultScope: "PUBLIC",
     identify: ({ user }) => user,
     onEvent: (event) => {
       if (event.name === "invalidation.finished") purged = purge(event.tags);

@@ -23,7 +23,7 @@ describe("the federated subgraph", () => {
 
   it("reads the entities of a query in one store read and their fields in another", async () => {
     const store = chaosStore(memoryStore());
-    const cache = createCache<object>({ store });
+    const cache = createCache<object>({ defaultScope: "PUBLIC", store });
     const schema = subgraphSchema(cache, () => undefined);
     const storeCalls = async (): Promise<unknown> => {
       store.chaos.calls.clear();
@@ -35,7 +35,7 @@ describe("the federated subgraph", () => {
   });
 
   it("keeps @cached in the printed SDL and in the composed supergraph", async () => {
-    const cache = createCache<object>();
+    const cache = createCache<object>({ defaultScope: "PUBLIC" });
     const schema = subgraphSchema(cache, () => undefined);
     const { data } = await graphql({ schema, source: "{ _service { sdl } }" });
     const { sdl } = (data as { _service: { sdl: string } })._service;

@@ -15,6 +15,7 @@ import { subgraphSchema } from "./subgraph.js";
 const { PORT = "4001", PREFIX = "federation", REDIS_URL } = process.env;
 const client = REDIS_URL === undefined ? undefined : new Redis(REDIS_URL);
 const cache = createCache<object>({
+  defaultScope: "PUBLIC",
   store: client === undefined ? memoryStore() : redisStore({ client }),
   prefix: PREFIX,
 });

@@ -40,7 +40,7 @@ const allow = (): boolean => true;
 
 /** Creates the cache of a process. All processes with the same store and prefix share their entries. */
 export function createSiteCache(store: Store, prefix: string): Cache<Context> {
-  return createCache<Context>({ store, prefix, identify });
+  return createCache<Context>({ defaultScope: "PUBLIC", store, prefix, identify });
 }
 
 /** Creates the schema of the site, in which `cache` caches. */

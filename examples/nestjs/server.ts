@@ -13,6 +13,7 @@ import { appModule } from "./module.js";
 const { PORT = "4001", PREFIX = "nestjs", REDIS_URL } = process.env;
 const client = REDIS_URL === undefined ? undefined : new Redis(REDIS_URL);
 const cache = createCache<object>({
+  defaultScope: "PUBLIC",
   store: client === undefined ? memoryStore() : redisStore({ client }),
   prefix: PREFIX,
 });

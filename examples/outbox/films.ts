@@ -58,7 +58,7 @@ export async function openFilms(onLoad: (what: string) => void): Promise<Films> 
         rows("filmography", "SELECT id, title FROM movies WHERE director_id = $1 ORDER BY id", id),
     },
   };
-  const cache = createCache();
+  const cache = createCache({ defaultScope: "PUBLIC" });
   const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers }), cache);
   const consumer = invalidateFromOutbox({
     cache,

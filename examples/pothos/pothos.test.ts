@@ -15,7 +15,7 @@ describe("the code-first schema", () => {
   }, 60_000);
 
   it("lists the cached coordinates when an invalidation names an unknown one", async () => {
-    const cache = createCache<object>();
+    const cache = createCache<object>({ defaultScope: "PUBLIC" });
     moviesSchema(cache, () => undefined);
     await expect(cache.invalidate({ coordinate: "Query.film" })).rejects.toThrow(
       "`Query.film`: expected a cached field of a schema passed to applyCached; known fields: Movie.stars, Query.movie",

@@ -16,6 +16,7 @@ import { moviesSchema } from "./schema.js";
 const { PORT = "4001", PREFIX = "pothos", REDIS_URL } = process.env;
 const client = REDIS_URL === undefined ? undefined : new Redis(REDIS_URL);
 const cache = createCache<object>({
+  defaultScope: "PUBLIC",
   store: client === undefined ? memoryStore() : redisStore({ client }),
   prefix: PREFIX,
 });

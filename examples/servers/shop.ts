@@ -115,6 +115,7 @@ export async function openCache(): Promise<OpenCache> {
   const store = client === undefined ? memoryStore() : redisStore({ client });
   const storeTimeoutMs = Number(STORE_TIMEOUT_MS);
   const cache = createCache<Context>({
+    defaultScope: "PUBLIC",
     store,
     prefix: PREFIX,
     storage: { storeTimeoutMs },

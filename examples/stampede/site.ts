@@ -43,7 +43,7 @@ export interface RunningSite {
 
 /** Starts the site on a free port. The store `none` is for comparison: there is no cache then. */
 export async function startSite(database: Database, store: Store | "none", prefix: string): Promise<RunningSite> {
-  const cache = store === "none" ? undefined : createCache<object>({ store, prefix });
+  const cache = store === "none" ? undefined : createCache<object>({ defaultScope: "PUBLIC", store, prefix });
   const server = new ApolloServer<object>({
     schema: siteSchema(database, cache),
     plugins: cache === undefined ? [] : [cachedPlugin(cache)],

@@ -76,6 +76,7 @@ export interface CacheParts {
   readonly logger: Logger;
   readonly isProduction: boolean;
   readonly onceLog: Logger;
+  /** The option `defaults`, with `defaultScope` as its scope. */
   readonly defaults: PolicySettings;
   readonly rules: AppliedRules;
   readonly resolvers: KnownResolvers;

@@ -7,7 +7,7 @@ import { expect, it } from "vitest";
 import { until } from "../support/redis-lab.js";
 
 it("completes a shared load when one of its callers disconnects", async () => {
-  const cache = createCache();
+  const cache = createCache({ defaultScope: "PUBLIC" });
   const loadGate = gate();
   let loads = 0;
   const top = async (): Promise<number> => {

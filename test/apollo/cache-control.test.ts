@@ -36,6 +36,7 @@ function applied(
   const lines: string[] = [];
   const logger = { info: () => undefined, warn: (line: string) => void lines.push(line) };
   const cache = createCache<Context>({
+    defaultScope: "PUBLIC",
     logger,
     identify: ({ userId }) => userId,
     defaults: { jitter: 0, earlyRefresh: 0 },

@@ -56,6 +56,7 @@ function createSite() {
     },
   };
   const cache = createCache<Context>({
+    defaultScope: "PUBLIC",
     store: memoryStore({ clock }),
     testing: { clock },
     defaults: { earlyRefresh: 0 },
@@ -110,7 +111,7 @@ describe("cache hints set by a load", () => {
       cacheControl.setCacheHint({ maxAge: maxAge === 0 ? Number.NaN : maxAge });
       return 7;
     };
-    const cache = createCache({ store: memoryStore() });
+    const cache = createCache({ defaultScope: "PUBLIC", store: memoryStore() });
     const source = makeExecutableSchema({
       typeDefs: [cachedTypeDefs, typeDefs],
       resolvers: { Query: { odd } } as never,

@@ -19,7 +19,7 @@ const typeDefs = /* GraphQL */ `
 /** A server whose executor delivers `{ top ... @defer { mine } }` in parts. Apollo Server brings none for stable versions of graphql. */
 function createSite() {
   const loads: string[] = [];
-  const cache = createCache<object>({ identify: () => "user", defaults: { earlyRefresh: 0 } });
+  const cache = createCache<object>({ defaultScope: "PUBLIC", identify: () => "user", defaults: { earlyRefresh: 0 } });
   onTestFinished(() => cache.close());
   const resolvers = { Query: { top: () => loads.push("top"), mine: () => loads.push("mine") } };
   const server = new ApolloServer<object>({

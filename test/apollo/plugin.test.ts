@@ -23,7 +23,7 @@ const typeDefs = /* GraphQL */ `
 `;
 
 function createSite() {
-  const cache = createCache<Context>({ identify: ({ userId }) => userId });
+  const cache = createCache<Context>({ defaultScope: "PUBLIC", identify: ({ userId }) => userId });
   onTestFinished(() => cache.close());
   const isAdmin = ({ userId }: Context): boolean => userId === "admin";
   const resolvers = {
@@ -55,6 +55,7 @@ describe("the Apollo plugin", () => {
     const outcomes: string[] = [];
     let stored = 0;
     const cache = createCache({
+      defaultScope: "PUBLIC",
       onEvent: (event) => {
         if (event.name === "entry.served") outcomes.push(event.outcome);
         if (event.name === "write.finished") stored++;
@@ -95,6 +96,7 @@ describe("the Apollo plugin", () => {
   it("lets no execution forget what it has read while another request with the same context ends", async () => {
     const outcomes: string[] = [];
     const cache = createCache({
+      defaultScope: "PUBLIC",
       onEvent: (event) => void (event.name === "entry.served" && outcomes.push(event.outcome)),
     });
     const later = gate();
@@ -151,7 +153,7 @@ describe("the Apollo plugin", () => {
   });
 
   it("keeps the extensions that other plugins add to the response at the same time", async () => {
-    const cache = createCache<Context>({ identify: ({ userId }) => userId });
+    const cache = createCache<Context>({ defaultScope: "PUBLIC", identify: ({ userId }) => userId });
     const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs] }), cache);
     const other: ApolloServerPlugin<Context> = {
       async requestDidStart() {

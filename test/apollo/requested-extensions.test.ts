@@ -16,7 +16,7 @@ interface Context {
 const allow = ({ isAdmin }: Context): boolean => isAdmin;
 
 function createSite() {
-  const cache = createCache<Context>();
+  const cache = createCache<Context>({ defaultScope: "PUBLIC" });
   onTestFinished(() => cache.close());
   let loads = 0;
   const schema = makeExecutableSchema({

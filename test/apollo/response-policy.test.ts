@@ -39,6 +39,7 @@ function createSite() {
   const clock = new FakeClock();
   const store = chaosStore(memoryStore({ clock }));
   const cache = createCache<Context>({
+    defaultScope: "PUBLIC",
     store,
     testing: { clock },
     defaults: { earlyRefresh: 0, jitter: 0 },

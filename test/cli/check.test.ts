@@ -27,7 +27,8 @@ async function run(...argv: readonly string[]) {
   const code = await check(argv, { print: (line) => out.push(line), complain: (line) => err.push(line) });
   return { code, out: out.join("\n"), err: err.join("\n") };
 }
-const checkSdl = (sdl: string, ...options: readonly string[]) => run("check", file(sdl), ...options);
+const checkSdl = (sdl: string, ...options: readonly string[]) =>
+  run("check", file(sdl), "--default-scope", "PUBLIC", ...options);
 
 const sound = `
 type Query {
@@ -101,7 +102,22 @@ describe("graphql-cached check", () => {
     expect(await checkSdl(sound)).toEqual({ code: 0, out: "0 errors, 0 warnings.", err: "" });
     const examples = filesIn("examples", ".graphql").map((path) => join(ROOT, path));
     expect(examples.length).toBeGreaterThanOrEqual(3);
-    for (const path of examples) expect(await run("check", path), path).toMatchObject({ code: 0, err: "" });
+    for (const path of examples)
+      expect(await run("check", path, "--default-scope", "PUBLIC"), path).toMatchObject({ code: 0, err: "" });
+  });
+
+  it("knows no scope that neither the schema nor an option says", async () => {
+    const path = file(sound);
+    expect((await run("check", path)).out.split("\n")).toEqual([
+      expect.stringContaining("  @cached on `Query.movie`: `scope`: expected PUBLIC or PRIVATE, got nothing"),
+      expect.stringContaining("  @cached on `Movie.stars`: `scope`: expected PUBLIC or PRIVATE, got nothing"),
+      "2 errors, 0 warnings.",
+    ]);
+    const config = file('export default { defaultScope: "PUBLIC", identify: () => 1 };', "mjs");
+    expect((await run("check", path, "--config", config)).code).toBe(0);
+    expect((await run("check", path, "--default-scope", "public")).err).toContain(
+      '`defaultScope`: expected "PUBLIC" or "PRIVATE", got "public"',
+    );
   });
 
   it("prints what applyCached warns about, and exits with 0", async () => {
@@ -223,7 +239,7 @@ describe("graphql-cached check", () => {
       "mjs",
     );
     expect(start("check", alive)).toMatchObject({ status: 1, stderr: "" });
-    expect(start("check", file(sound))).toMatchObject({ status: 0, stderr: "" });
+    expect(start("check", file(sound), "--default-scope", "PUBLIC")).toMatchObject({ status: 0, stderr: "" });
     expect(start("--help")).toMatchObject({
       status: 0,
       stdout: expect.stringContaining("Usage: graphql-cached check"),

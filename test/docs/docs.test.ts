@@ -77,7 +77,11 @@ describe("code blocks of README and docs", () => {
     if (isOperation && block.text.includes("cacheInspection"))
       expect(validate(buildSchema(`type Query ${cachedTypeDefs} ${inspectionTypeDefs}`), document)).toEqual([]);
     if (isOperation) return;
-    const cache = createCache({ identify: () => undefined, logger: { info: () => undefined, warn: () => undefined } });
+    const cache = createCache({
+      defaultScope: "PUBLIC",
+      identify: () => undefined,
+      logger: { info: () => undefined, warn: () => undefined },
+    });
     const definesQuery = document.definitions.some((one) => "name" in one && one.name?.value === "Query");
     const typeDefs = [cachedTypeDefs, block.text, ...(definesQuery ? [] : ["type Query { ok: Boolean }"])];
     const schema = applyCached(makeExecutableSchema({ typeDefs: [...typeDefs, inspectionTypeDefs] }), cache);

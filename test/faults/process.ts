@@ -193,6 +193,7 @@ function connect(): Redis | Cluster {
 
 const client = store === "memcached" ? undefined : connect().on("error", () => undefined);
 const cache = createCache({
+  defaultScope: "PUBLIC",
   store:
     client === undefined
       ? memcachedStore({

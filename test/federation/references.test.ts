@@ -418,7 +418,7 @@ describe("references to an entity type with @cached", () => {
       return extensions.apollo;
     };
     expect(resolverIn(again)).toEqual(resolverIn(schema));
-    const other = createCache();
+    const other = createCache({ defaultScope: "PUBLIC" });
     expect(() => applyCached(schema, other)).toThrow("`Product.__resolveReference` reads through another cache");
     return other.close();
   });
@@ -450,7 +450,7 @@ describe("mistakes on an entity type with @cached", () => {
   });
 
   it("refuses a type with a __resolveReference of another package, and leaves that to its server", () => {
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     onTestFinished(() => cache.close());
     const resolveReference = () => null;
     const schemaWith = (resolvers: Record<string, Record<string, () => object>>) => {
@@ -653,7 +653,7 @@ describe("a cached field with @requires", () => {
           Product: { shipping: ({ price }: { price: number }) => price },
         },
       });
-      const cache = createCache();
+      const cache = createCache({ defaultScope: "PUBLIC" });
       onTestFinished(() => cache.close());
       const applied = applyCached(schema, cache);
       for (const price of [1, 2, 1]) {

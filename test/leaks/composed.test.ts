@@ -140,6 +140,7 @@ interface Site {
 function startProcess({ store, fields, session, isInSession, isShared }: Site) {
   const userOf = (viewer: Viewer): string | undefined => (isInSession ? session.getStore() : viewer.userId);
   const cache = createCache<Viewer>({
+    defaultScope: "PUBLIC",
     store,
     prefix: "site",
     identify: userOf,

@@ -79,6 +79,7 @@ async function startScene(options: Partial<CacheOptions<{ userId?: string }>> = 
   const prefix = `disclosure-${process.pid}-${Date.now()}`;
   const log = (line: unknown): void => void lines.push(line);
   const cache = createCache<{ userId?: string }>({
+    defaultScope: "PUBLIC",
     store: redisStore({ client }),
     prefix,
     identify: ({ userId }) => userId,

@@ -41,6 +41,7 @@ function createSite() {
   const events: CacheEvent[] = [];
   const warn = vi.fn<(message: string) => void>();
   const cache = createCache<Caller>({
+    defaultScope: "PUBLIC",
     identify: ({ userId }) => userId,
     privacy: { warnOnContextReads: false },
     onEvent: (event) => events.push(event),

@@ -27,7 +27,7 @@ const { applyCached, cachedTypeDefs, createCache, memoryStore } = load("index.js
 const schema = buildSchema(cachedTypeDefs + " type Query { top: Int @cached(maxAge: 60) }");
 let loads = 0;
 schema.getQueryType().getFields().top.resolve = () => ++loads;
-const cache = createCache({ store: memoryStore() });
+const cache = createCache({ defaultScope: "PUBLIC", store: memoryStore() });
 const cached = applyCached(schema, cache);
 (async () => {
   for (let round = 0; round < 2; round++) console.log((await graphql({ schema: cached, source: "{ top }" })).data.top);

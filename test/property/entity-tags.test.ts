@@ -174,6 +174,7 @@ async function countOldEntities(
   });
   const processes = Array.from({ length: PROCESSES }, () => {
     const cache = createCache({
+      defaultScope: "PUBLIC",
       store,
       defaults: { jitter: 0, earlyRefresh: 0 },
       logger: { info: () => undefined, warn: () => undefined },

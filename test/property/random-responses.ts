@@ -208,6 +208,7 @@ export async function differences(
     const typeDefs = typeDefsOf(random);
     const start = (): Process => {
       const cache = createCache<Context>({
+        defaultScope: "PUBLIC",
         ...shared.options(random),
         logger: quiet,
         identify: ({ user }) => user,

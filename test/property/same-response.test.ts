@@ -94,7 +94,7 @@ describe("a response with the cache", () => {
         };
         const server = (): GraphQLSchema => {
           const random = (): number => draw.int(99) / 100;
-          const cache = createCache({ ...options, store, testing: { clock, random }, onEvent });
+          const cache = createCache({ defaultScope: "PUBLIC", ...options, store, testing: { clock, random }, onEvent });
           caches.push(cache);
           return applyCached(schema, cache);
         };
@@ -138,7 +138,13 @@ describe("a response with the cache on Redis", async () => {
         const expected = await Promise.all(queries.map((query) => run(schema, query)));
         const prefix = `same-${process.pid}-${runs++}`;
         const make = (): Cache =>
-          createCache({ ...options, prefix, store: redisStore({ client }), storage: { storeTimeoutMs: 5_000 } });
+          createCache({
+            defaultScope: "PUBLIC",
+            ...options,
+            prefix,
+            store: redisStore({ client }),
+            storage: { storeTimeoutMs: 5_000 },
+          });
         const caches = [make(), make()];
         const [one, two] = caches.map((cache) => applyCached(schema, cache)) as [GraphQLSchema, GraphQLSchema];
         for (const applied of [one, one, two, one]) {

@@ -23,7 +23,7 @@ const RUNS = Number(process.env.PROPERTY_RUNS ?? 25);
 
 /** Returns the variant of each cached field. */
 function variantsOf(typeDefs: string, resolvers: IResolvers): ReadonlyMap<string, string> {
-  const cache = createCache({ identify: () => "me" });
+  const cache = createCache({ defaultScope: "PUBLIC", identify: () => "me" });
   applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers }), cache);
   return new Map([...partsOf(cache, "test").rules.fields].map(([coordinate, { variant }]) => [coordinate, variant.id]));
 }

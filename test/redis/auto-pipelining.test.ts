@@ -13,6 +13,7 @@ it.each([
     const client = new Redis({ ...(await sharedServer("redisStandalone")), enableAutoPipelining: true });
     const logger = { info: vi.fn(), warn: vi.fn() };
     const cache = createCache({
+      defaultScope: "PUBLIC",
       store: redisStore({ client }),
       logger,
       prefix: `auto${Math.random().toString(36).slice(2)}`,

@@ -37,6 +37,7 @@ async function failure({
   const lines: string[] = [];
   const hasFailed = new Promise((resolve) => client.once("error", resolve));
   const cache = createCache({
+    defaultScope: "PUBLIC",
     store: redisStore({ client }),
     prefix: "connection-errors",
     logger: { info: () => undefined, warn: (line) => lines.push(line) },
@@ -63,6 +64,7 @@ async function connectedCache() {
   const client = new Redis(proxy.port, proxy.host, { maxRetriesPerRequest: 0, enableOfflineQueue: false });
   const lines: string[] = [];
   const cache = createCache({
+    defaultScope: "PUBLIC",
     store: redisStore({ client }),
     prefix: "connection-errors",
     logger: { info: () => undefined, warn: (line) => lines.push(line) },
@@ -107,6 +109,7 @@ describe("a store whose client was connected", () => {
     const client = new Cluster(nodes.map(({ host, port }) => ({ host, port })));
     const errors: string[] = [];
     const cache = createCache({
+      defaultScope: "PUBLIC",
       store: redisStore({ client }),
       prefix: "connection-errors",
       logger: { info: () => undefined, warn: () => undefined },

@@ -27,6 +27,7 @@ async function createFilledCache(count: number): Promise<{ cache: Cache; prefix:
   const prefix = `commands-${randomUUID()}`;
   let stored = 0;
   const cache = createCache({
+    defaultScope: "PUBLIC",
     store: redisStore({ client }),
     prefix,
     // A busy machine must not look like a server that fails.

@@ -43,10 +43,7 @@ describe("Many caches on one client", () => {
     const warnings = watchWarnings();
     const client = new Redis(server.port, server.host);
     const caches = Array.from({ length: MANY }, (_, nth) =>
-      createCache({
-        store: redisStore({ client }),
-        prefix: `many-${nth}`,
-      }),
+      createCache({ defaultScope: "PUBLIC", store: redisStore({ client }), prefix: `many-${nth}` }),
     );
     const areListening = async (): Promise<boolean> =>
       (await admin.pubsub("CHANNELS", "many-*")).length === MANY && client.status === "ready";
@@ -68,7 +65,7 @@ describe("Many caches on one client", () => {
     const warnings = watchWarnings();
     const client = new Cluster([...clusterServers]);
     const caches = Array.from({ length: MANY }, (_, nth) =>
-      createCache({ store: redisStore({ client }), prefix: `many-cluster-${nth}` }),
+      createCache({ defaultScope: "PUBLIC", store: redisStore({ client }), prefix: `many-cluster-${nth}` }),
     );
     const nodes = clusterServers.map(({ host, port }) => new Redis(port, host));
     const subscribed = async (): Promise<number> => {
@@ -108,7 +105,12 @@ describe("Many caches on one client", () => {
   it("are connected again when the client is, after it was closed", async () => {
     const client = new Redis(server.port, server.host);
     client.on("error", () => undefined);
-    const cache = createCache({ store: redisStore({ client }), prefix: "reconnected", nearCache: {} });
+    const cache = createCache({
+      defaultScope: "PUBLIC",
+      store: redisStore({ client }),
+      prefix: "reconnected",
+      nearCache: {},
+    });
     onTestFinished(async () => {
       await cache.close();
       client.disconnect();
@@ -125,7 +127,7 @@ describe("Many caches on one client", () => {
 
   it("open no connection before a client that connects with its first command", async () => {
     const client = new Redis(server.port, server.host, { lazyConnect: true });
-    const cache = createCache({ store: redisStore({ client }), prefix: "lazy" });
+    const cache = createCache({ defaultScope: "PUBLIC", store: redisStore({ client }), prefix: "lazy" });
     onTestFinished(async () => {
       await cache.close();
       client.disconnect();

@@ -248,13 +248,19 @@ describe.each(PACKAGES)("The near cache with a client of $name", ({ server, clus
   });
 
   it("refuses invalid options", () => {
-    expect(() => createCache({ nearCache: { maxByte: 7 } as object })).toThrow(
+    expect(() => createCache({ defaultScope: "PUBLIC", nearCache: { maxByte: 7 } as object })).toThrow(
       "`nearCache`: expected an object with the optional properties maxBytes and maxEntries (integers of at least 1) and freeze (true or false), got an object",
     );
   });
 
   const cacheOn = (client: StoreClient, prefix: string, options: object): Cache =>
-    createCache({ store: redisStore({ client }), prefix, defaults: { jitter: 0, earlyRefresh: 0 }, ...options });
+    createCache({
+      defaultScope: "PUBLIC",
+      store: redisStore({ client }),
+      prefix,
+      defaults: { jitter: 0, earlyRefresh: 0 },
+      ...options,
+    });
   const subscribersAt = async (client: Pick<Redis, "pubsub">, prefix: string): Promise<number> =>
     Number((await client.pubsub("NUMSUB", `${prefix}:#clock`))[1]);
   const subscribersOf = (prefix: string): Promise<number> => subscribersAt(admin, prefix);

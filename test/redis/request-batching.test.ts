@@ -41,6 +41,7 @@ describe("Request batching", () => {
     const outcomes: string[] = [];
     let stored = 0;
     const cache = createCache({
+      defaultScope: "PUBLIC",
       store: redisStore({ client }),
       prefix: "many",
       onEvent: (event) => {
@@ -93,11 +94,11 @@ describe("Request batching", () => {
   });
 
   it("reads the warm keys of a loader in one round trip", async () => {
-    const cache = createCache({ store: redisStore({ client }), prefix: "round-trips" });
+    const cache = createCache({ defaultScope: "PUBLIC", store: redisStore({ client }), prefix: "round-trips" });
     const load = cache.loader<number, number>({ name: "N", maxAge: 60, batch: async (ids) => [...ids] });
     await load({}).loadMany([1, 2, 3]);
     await cache.close();
-    const secondCache = createCache({ store: redisStore({ client }), prefix: "round-trips" });
+    const secondCache = createCache({ defaultScope: "PUBLIC", store: redisStore({ client }), prefix: "round-trips" });
     const second = secondCache.loader<number, number>({ name: "N", maxAge: 60, batch: async (ids) => [...ids] });
     // The first read of a process also reads the settings.
     await second({}).load(1);

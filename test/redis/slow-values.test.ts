@@ -87,6 +87,7 @@ it.each(SITES)(
     const batch = async (ids: readonly number[]) => ids.map((id) => (id < largeCount ? "x".repeat(100_000) : "small"));
     const start = (storeTimeoutMs: number) => {
       const cache = createCache({
+        defaultScope: "PUBLIC",
         store: redisStore({ client }),
         prefix: `slow-values-${process.pid}`,
         storage: { storeTimeoutMs },

@@ -22,6 +22,7 @@ function createNumbers(client: Redis | Cluster, tags?: (id: number) => readonly 
   const events: CacheEvent[] = [];
   let stored = 0;
   const cache = createCache({
+    defaultScope: "PUBLIC",
     store: redisStore({ client }),
     prefix: `ticks-${randomUUID()}`,
     // A machine that is busy with other tests may take minutes for what takes two seconds.
@@ -86,6 +87,7 @@ it("renews the leases of 1,001 loads in one tick, whatever the time limit of a s
   const renew = vi.spyOn(store, "renew");
   const failures: CacheEvent[] = [];
   const cache = createCache({
+    defaultScope: "PUBLIC",
     store,
     prefix: `ticks-${randomUUID()}`,
     leases: { leaseMs: 100 },

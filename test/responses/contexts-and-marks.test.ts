@@ -21,6 +21,7 @@ function world() {
   const source = { title: "Ran", slow: Promise.resolve() as Promise<unknown>, loads: 0 };
   const start = (own: Store = store) => {
     const cache: Cache<Record<string, unknown>> = createCache<Record<string, unknown>>({
+      defaultScope: "PUBLIC",
       store: own,
       testing: { clock },
       logger: { warn: () => undefined, info: () => undefined },

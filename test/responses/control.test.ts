@@ -167,7 +167,7 @@ describe("the options of the response cache", () => {
     [{ extensions: "cost" }, "expected an array of names of extensions, got"],
     [5, "`responses`: expected true, false or an object of options, got 5"],
   ])("are refused with what was expected: %j", (responses, message) => {
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     expect(() => cachedPlugin(cache, { responses: responses as never })).toThrow(message);
     expect(() => useCached(cache, { responses: responses as never })).toThrow(message);
   });
@@ -192,7 +192,7 @@ describe("the response cache beside others", () => {
   });
 
   it("is refused by Mercurius, which has no hook that can answer an operation", () => {
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     expect(() => cachedHooks({} as never, cache, { responses: true } as never)).toThrow(
       "cachedHooks: `responses`: Mercurius has no hook that can answer an operation before it is executed",
     );

@@ -15,6 +15,7 @@ const typeDefs = /* GraphQL */ `
 function open() {
   const clock = new FakeClock();
   const cache = createCache({
+    defaultScope: "PUBLIC",
     store: memoryStore({ clock }),
     testing: { clock },
     logger: { warn: () => undefined, info: () => undefined },

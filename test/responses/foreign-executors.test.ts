@@ -30,6 +30,7 @@ const perUser = (schema: GraphQLSchema): GraphQLSchema =>
 function open() {
   const clock = new FakeClock();
   const cache = createCache<Context>({
+    defaultScope: "PUBLIC",
     store: memoryStore({ clock }),
     testing: { clock },
     logger: { warn: () => undefined, info: () => undefined },

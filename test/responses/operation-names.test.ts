@@ -17,7 +17,7 @@ const resolvers = { Query: { now: () => 1 } };
 const nameOf = (nth: number): string => Buffer.alloc(MEGABYTE, `operation${nth}_`).toString("latin1");
 
 it("remembers nothing of names of operations that a document does not have", async () => {
-  const cache = createCache({ logger: { warn: () => undefined, info: () => undefined } });
+  const cache = createCache({ defaultScope: "PUBLIC", logger: { warn: () => undefined, info: () => undefined } });
   onTestFinished(() => cache.close());
   const schema = applyCached(makeExecutableSchema({ typeDefs: [HINTS, typeDefs], resolvers }), cache);
   const document = parse("{ now }");
@@ -34,7 +34,7 @@ it("remembers nothing of names of operations that a document does not have", asy
 });
 
 it("remembers nothing of names of operations that clients of GraphQL Yoga make up", async () => {
-  const cache = createCache({ logger: { warn: () => undefined, info: () => undefined } });
+  const cache = createCache({ defaultScope: "PUBLIC", logger: { warn: () => undefined, info: () => undefined } });
   onTestFinished(() => cache.close());
   const schema = applyCached(makeExecutableSchema({ typeDefs: [HINTS, typeDefs], resolvers }), cache);
   const yoga = createYoga({ schema, logging: false, plugins: [useCached(cache, { responses: true }) as never] });

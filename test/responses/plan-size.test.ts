@@ -48,7 +48,7 @@ it("the plan of a query over an interface looks at each type once for a field, h
     (_, nth) => `type T${nth} implements Node { id: ID! name: String node: Node nodes: [Node!] }`,
   );
   const schemaDefs = `interface Node { id: ID! name: String node: Node nodes: [Node!] } type Query { node: Node } ${types.join("\n")}`;
-  const cache = createCache({ logger: { warn: () => undefined, info: () => undefined } });
+  const cache = createCache({ defaultScope: "PUBLIC", logger: { warn: () => undefined, info: () => undefined } });
   onTestFinished(() => cache.close());
   const resolverless = makeExecutableSchema({ typeDefs: [HINTS, schemaDefs], resolvers: {} });
   const schema = applyCached(resolverless, cache);

@@ -72,6 +72,7 @@ describe("the responses of two releases", () => {
     const store = memoryStore({ clock });
     const release = (title: string, made: Parameters<typeof sdl>[0]) => {
       const cache = createCache({
+        defaultScope: "PUBLIC",
         store,
         testing: { clock },
         logger: { info: () => undefined, warn: () => undefined },
@@ -109,7 +110,10 @@ describe("the line about responses that nothing invalidates", () => {
 
   async function linesAbout(sdl: string, applied: Parameters<typeof applyCached>[2]): Promise<readonly string[]> {
     const lines: string[] = [];
-    const cache = createCache({ logger: { info: (line) => lines.push(line), warn: () => undefined } });
+    const cache = createCache({
+      defaultScope: "PUBLIC",
+      logger: { info: (line) => lines.push(line), warn: () => undefined },
+    });
     onTestFinished(() => cache.close());
     const made = makeExecutableSchema({ typeDefs: [cachedTypeDefs, HINTS, sdl], resolvers });
     const schema = applyCached(made, cache, applied);

@@ -59,6 +59,7 @@ export interface SiteOptions {
 export function openSite(options: SiteOptions) {
   const { typeDefs, resolvers, server, responses = true, clock = new FakeClock(), plugins = [] } = options;
   const cache = createCache<Context>({
+    defaultScope: "PUBLIC",
     store: options.store ?? memoryStore({ clock }),
     testing: { clock },
     logger: { warn: () => undefined, info: () => undefined },

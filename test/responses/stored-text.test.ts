@@ -43,6 +43,7 @@ function open({ cache: options }: Options) {
   const films = vi.fn(() => FILMS);
   const clock = new FakeClock();
   const cache = createCache({
+    defaultScope: "PUBLIC",
     store: memoryStore({ clock }),
     testing: { clock },
     logger: { warn: () => undefined, info: () => undefined },

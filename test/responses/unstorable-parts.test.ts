@@ -31,6 +31,7 @@ function open() {
   };
   const clock = new FakeClock();
   const cache = createCache({
+    defaultScope: "PUBLIC",
     store: memoryStore({ clock }),
     testing: { clock },
     logger: { warn: () => undefined, info: () => undefined },

@@ -62,6 +62,7 @@ describe.each(Object.entries(ASKS))(
       const warn = vi.fn();
       const stored: unknown[] = [];
       const cache = createCache<Context>({
+        defaultScope: "PUBLIC",
         store,
         identify: ({ user }) => user,
         logger: { info: () => undefined, warn },

@@ -149,6 +149,7 @@ export async function openSite(
   const lines: string[] = [];
   const served: string[] = [];
   const cache = createCache<Context>({
+    defaultScope: "PUBLIC",
     store: options.store ?? memoryStore({ clock }),
     testing: { clock },
     logger: { info: () => undefined, warn: (line) => lines.push(line) },

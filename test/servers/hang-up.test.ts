@@ -121,6 +121,7 @@ async function startPair(server: string) {
     const client = new Redis(network.port, network.host);
     const events: CacheEvent[] = [];
     const cache = createCache<Context>({
+      defaultScope: "PUBLIC",
       prefix,
       store: redisStore({ client }),
       // High enough that a slow reply on a busy machine does not become a miss.

@@ -26,7 +26,7 @@ describe("queries compiled by graphql-jit", () => {
   `;
 
   async function startSite() {
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     const seen: { readonly info: GraphQLResolveInfo; readonly isCompiled: boolean }[] = [];
     let films = 0;
     const prices = cache.loader({ name: "Price", maxAge: 60, batch: async (ids: readonly number[]) => ids });
@@ -103,7 +103,7 @@ describe("the loaders of Mercurius", () => {
   `;
 
   function createSite() {
-    const cache = createCache({ logger: { info: () => undefined, warn: () => undefined } });
+    const cache = createCache({ defaultScope: "PUBLIC", logger: { info: () => undefined, warn: () => undefined } });
     onTestFinished(() => cache.close());
     const resolvers = {
       Query: { film: () => ({ id: 7 }), other: () => ({ id: 8 }) },

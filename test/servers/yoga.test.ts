@@ -29,7 +29,7 @@ describe("the Yoga plugin", () => {
   });
 
   it("waits for loads in progress when the server is disposed, and leaves the cache open", async () => {
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     const loadGate = gate();
     let loads = 0;
     const yoga = serve(cache, async () => {
@@ -54,7 +54,10 @@ describe("the Yoga plugin", () => {
 
   it("does not take the field of another schema for one that lost its resolver", async () => {
     const lines: string[] = [];
-    const cache = createCache({ logger: { info: () => undefined, warn: (line) => void lines.push(line) } });
+    const cache = createCache({
+      defaultScope: "PUBLIC",
+      logger: { info: () => undefined, warn: (line) => void lines.push(line) },
+    });
     applyCached(
       makeExecutableSchema({
         typeDefs: [cachedTypeDefs, "type Query { top: Int @cached(maxAge: 60) }"],
@@ -77,7 +80,7 @@ describe("the Yoga plugin", () => {
   });
 
   it("keeps other extensions and leaves incremental responses unchanged", async () => {
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     const { onExecute } = useCached(cache, { allow: () => true });
     const hooks = onExecute({ args: { contextValue: { params: { extensions: { cached: true } } } } });
     const done = hooks?.onExecuteDone;
@@ -93,7 +96,7 @@ describe("the Yoga plugin", () => {
 
   it("shares the entries of deferred fields with all other responses, and lets no cache keep the response", async () => {
     let loads = 0;
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     const sdl = /* GraphQL */ `
       directive @defer(if: Boolean, label: String) on FRAGMENT_SPREAD | INLINE_FRAGMENT
       type Query { movie: Movie }
@@ -130,8 +133,8 @@ describe("the Yoga plugin", () => {
   it("reads for each event of a subscription what another process has invalidated since the event before", async () => {
     let loads = 0;
     const store = memoryStore();
-    const cache = createCache({ store, prefix: "events" });
-    const other = createCache({ store, prefix: "events" });
+    const cache = createCache({ defaultScope: "PUBLIC", store, prefix: "events" });
+    const other = createCache({ defaultScope: "PUBLIC", store, prefix: "events" });
     const read = gate();
     const sdl =
       "type Query { movie: Movie } type Subscription { rated: Movie } type Movie { stars: Int @cached(maxAge: 60, key: []) }";
@@ -161,7 +164,7 @@ describe("the Yoga plugin", () => {
   });
 
   it("reports what loaders did in extensions.cached", async () => {
-    const cache = createCache<object>();
+    const cache = createCache<object>({ defaultScope: "PUBLIC" });
     const prices = cache.loader({ name: "Price", maxAge: 60, batch: async (ids: readonly number[]) => ids });
     const schema = makeExecutableSchema({
       typeDefs: "type Query { price: Int }",

@@ -59,6 +59,7 @@ const resolvers = {
 };
 
 const cache = createCache<Context>({
+  defaultScope: "PUBLIC",
   store: redisStore({ client: new Redis(Number(REDIS_PORT), "127.0.0.1") }),
   prefix: PREFIX,
   // High enough that a slow reply on a busy machine does not become a miss.

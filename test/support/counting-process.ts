@@ -24,6 +24,7 @@ const { PORTS = "", PREFIX = "", REPORT } = process.env;
 const addresses = PORTS.split(",").map((port) => ({ host: "127.0.0.1", port: Number(port) }));
 const client = addresses.length === 1 ? new Redis(addresses[0] ?? {}) : new Cluster(addresses);
 const cache = createCache({
+  defaultScope: "PUBLIC",
   store: redisStore({ client }),
   prefix: PREFIX,
   defaults: { jitter: 0, earlyRefresh: 0 },

@@ -36,6 +36,7 @@ export function inspectedSite(options: CacheOptions): InspectedSite {
   const state: InspectedSite["state"] = { hold: undefined, failure: undefined };
   const events: CacheEvent[] = [];
   const cache = createCache({
+    defaultScope: "PUBLIC",
     logger: { info: () => undefined, warn: () => undefined },
     onEvent: (event) => events.push(event),
     ...options,

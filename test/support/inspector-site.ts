@@ -45,6 +45,7 @@ export async function inspectedServer(redis: Address, prefix: string) {
   client.on("error", () => undefined);
   await client.connect();
   const cache = createCache({
+    defaultScope: "PUBLIC",
     store: redisStore({ client }),
     prefix,
     logger: { info: () => undefined, warn: () => undefined },

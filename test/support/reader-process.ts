@@ -43,6 +43,7 @@ async function connect(): Promise<Store> {
 }
 
 const cache = createCache<{ loadMs: number }>({
+  defaultScope: "PUBLIC",
   store: await connect(),
   prefix: PREFIX ?? "",
   leases: { leaseMs: Number(LEASE_MS) },

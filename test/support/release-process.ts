@@ -35,6 +35,7 @@ let loads: Record<string, number> = {};
 let outcomes: Record<string, Record<string, number>> = {};
 
 const cache = createCache({
+  defaultScope: "PUBLIC",
   store: redisStore({ client }),
   prefix: PREFIX,
   // Nothing expires or is refreshed during the test, so every load has another cause.

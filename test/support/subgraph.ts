@@ -44,12 +44,15 @@ export function subgraph(
 ): Subgraph {
   const events: CacheEvent[] = [];
   const cache = createCache({
-    store: memoryStore(),
-    logger: { info: () => undefined, warn: () => undefined },
-    onEvent: (event) => events.push(event),
-    ...options,
-    defaults: { jitter: 0, earlyRefresh: 0, ...options.defaults },
-  } as CacheOptions);
+    defaultScope: "PUBLIC",
+    ...({
+      store: memoryStore(),
+      logger: { info: () => undefined, warn: () => undefined },
+      onEvent: (event) => events.push(event),
+      ...options,
+      defaults: { jitter: 0, earlyRefresh: 0, ...options.defaults },
+    } as CacheOptions),
+  });
   onTestFinished(() => cache.close());
   const schema = applyCached(
     buildSubgraphSchema([{ typeDefs: parse(subgraphTypeDefs(typeDefs)), resolvers: resolvers as never }]),

@@ -141,13 +141,16 @@ function makeProcess(
   const defaults = { jitter: 0, earlyRefresh: 0, ...options.defaults };
   const audit = new Audit();
   const cache = createCache({
-    prefix,
-    logger: silentLogger,
-    onEvent: (event) => events.push(event),
-    ...options,
-    defaults,
-    store: audit.watchStore("store" in options ? options.store : store),
-  } as CacheOptions);
+    defaultScope: "PUBLIC",
+    ...({
+      prefix,
+      logger: silentLogger,
+      onEvent: (event) => events.push(event),
+      ...options,
+      defaults,
+      store: audit.watchStore("store" in options ? options.store : store),
+    } as CacheOptions),
+  });
   // Closes caches before the clients of their stores, which were registered earlier.
   cleanups.unshift(async () => {
     await cache.close();

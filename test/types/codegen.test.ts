@@ -45,7 +45,7 @@ const resolvers: Resolvers = {
   Movie: { stars: ({ id }) => Number(id) },
   Mutation: { rate: (_source, { movie, stars }) => ({ id: movie, title: "x".repeat(stars) }) },
 };
-const cache = createCache<Context>({ identify: ({ userId }) => userId });
+const cache = createCache<Context>({ defaultScope: "PUBLIC", identify: ({ userId }) => userId });
 export const schema = applyCached(
   makeExecutableSchema<Context>({
     typeDefs: [cachedTypeDefs, inspectionTypeDefs],

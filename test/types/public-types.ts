@@ -52,7 +52,7 @@ export function acceptsOnlyCachesOfCreateCache(given: GraphQLSchema): void {
   // @ts-expect-error: an empty object is not a cache
   cachedHooks(app, {});
   // @ts-expect-error: a copy of the methods is not a cache
-  applyCached(given, { ...createCache() });
+  applyCached(given, { ...createCache({ defaultScope: "PUBLIC" }) });
 }
 
 export function infersTheContextFromTheCache(given: GraphQLSchema): void {
@@ -68,7 +68,7 @@ export function infersTheContextFromTheCache(given: GraphQLSchema): void {
   // @ts-expect-error: the context has no such property
   createCache<MyContext>({ identify: ({ user }) => user });
   // A cache without a context type fits a server with any.
-  new ApolloServer<MyContext>({ schema: given, plugins: [cachedPlugin(createCache())] });
+  new ApolloServer<MyContext>({ schema: given, plugins: [cachedPlugin(createCache({ defaultScope: "PUBLIC" }))] });
 }
 
 export async function infersTheTypesOfLoaders(mine: Cache<MyContext>): Promise<void> {
@@ -119,9 +119,11 @@ export function checksLoaderOptions(mine: Cache<MyContext>): void {
 }
 
 export function checksPolicies(): void {
-  createCache({ defaults: { maxAge: 60, refresh: "FOREGROUND", scope: "PRIVATE" } });
+  createCache({ defaultScope: "PRIVATE", defaults: { maxAge: 60, refresh: "FOREGROUND" } });
   // @ts-expect-error: PUBLIC or PRIVATE
-  createCache({ defaults: { scope: "SHARED" } });
+  createCache({ defaultScope: "SHARED" });
+  // @ts-expect-error: the scope is an option of its own
+  createCache({ defaults: { scope: "PUBLIC" } });
   // @ts-expect-error: BACKGROUND or FOREGROUND
   createCache({ defaults: { refresh: "LATER" } });
   // @ts-expect-error: defaults have no tags

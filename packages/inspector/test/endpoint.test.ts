@@ -53,7 +53,7 @@ const serveSchema = (schema: GraphQLSchema): ReturnType<typeof serve> =>
 
 /** A server with everything that the page can use, for callers with a token. */
 async function serveAll() {
-  const cache = createCache();
+  const cache = createCache({ defaultScope: "PUBLIC" });
   afterCaches(() => cache.close());
   const allow = ({ isOperator }: { isOperator?: boolean }): boolean => isOperator === true;
   const typeDefs = "type Query { movie(id: ID!): String @cached(maxAge: 60) }";

@@ -27,7 +27,7 @@ interface Site {
 function createSite(): Site {
   const lines: string[] = [];
   const logger = { info: () => undefined, warn: (line: string) => void lines.push(line) };
-  const cache = createCache({ logger, defaults: { jitter: 0, earlyRefresh: 0 } });
+  const cache = createCache({ defaultScope: "PUBLIC", logger, defaults: { jitter: 0, earlyRefresh: 0 } });
   afterCaches(() => cache.close());
   const site: Site = {
     cache,

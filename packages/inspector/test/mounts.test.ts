@@ -8,7 +8,7 @@ import { listen, MOUNTS } from "../../../test/support/mounts.js";
 import { afterCaches } from "../../../test/support/world.js";
 
 function open(): Cache {
-  const cache = createCache();
+  const cache = createCache({ defaultScope: "PUBLIC" });
   afterCaches(() => cache.close());
   return cache;
 }

@@ -99,7 +99,7 @@ describeIfChromium("the inspector page in Chromium", () => {
   });
 
   it("says that a caller is denied, and shows nothing else", async () => {
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     afterCaches(() => cache.close());
     const page = await open(await serve(inspectorHandler({ cache, allow: () => false })));
     const text = await see(page, /You may not look at this cache/);

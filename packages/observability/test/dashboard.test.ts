@@ -8,7 +8,7 @@ import { METRICS } from "../src/metrics.js";
 /** The metrics that are registered in Prometheus, with their labels. */
 async function registeredMetrics() {
   const register = new Registry();
-  const cache = createCache();
+  const cache = createCache({ defaultScope: "PUBLIC" });
   onTestFinished(() => cache.close());
   collectMetrics(cache, { register });
   const metrics = await register.getMetricsAsJSON();

@@ -48,7 +48,7 @@ describe("the metrics of OpenTelemetry", () => {
   }
 
   function startCache(options: Parameters<typeof createCache>[0] = {}) {
-    const cache = createCache({ logger: silent, ...options });
+    const cache = createCache({ defaultScope: "PUBLIC", logger: silent, ...options });
     onTestFinished(() => cache.close());
     const movies = cache.loader({
       name: "Movie",
@@ -198,7 +198,7 @@ describe("the metrics of OpenTelemetry", () => {
 
 describe("instrumentCache", () => {
   it("refuses what is not a cache, unknown and invalid options, and a second use for spans", async () => {
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     const tracerProvider = new BasicTracerProvider();
     const code = "CACHED_OPTION_INVALID";
     const refused = (options: unknown, message: RegExp): void => {
@@ -244,7 +244,13 @@ describe("the spans of OpenTelemetry", () => {
     });
 
   function startSite(load: (id: string) => unknown, options: Parameters<typeof createCache>[0] = {}) {
-    const cache = createCache({ prefix: "shop", logger: silent, defaults: { jitter: 0, earlyRefresh: 0 }, ...options });
+    const cache = createCache({
+      defaultScope: "PUBLIC",
+      prefix: "shop",
+      logger: silent,
+      defaults: { jitter: 0, earlyRefresh: 0 },
+      ...options,
+    });
     onTestFinished(() => cache.close());
     const instrumentation = instrumentCache(cache, {
       tracerProvider,
@@ -391,7 +397,7 @@ describe("the spans of OpenTelemetry", () => {
   });
 
   it("of a tracer that throws do not fail requests", async () => {
-    const cache = createCache({ logger: silent });
+    const cache = createCache({ defaultScope: "PUBLIC", logger: silent });
     onTestFinished(() => cache.close());
     let calls = 0;
     const startSpan = (): never => {
@@ -408,7 +414,7 @@ describe("the spans of OpenTelemetry", () => {
   });
 
   it("end when the instrumentation is stopped", async () => {
-    const cache = createCache({ logger: silent });
+    const cache = createCache({ defaultScope: "PUBLIC", logger: silent });
     onTestFinished(() => cache.close());
     instrumentCache(cache, { tracerProvider }).stop();
     const movies = cache.loader({ name: "Movie", maxAge: 60, batch: async (ids: readonly number[]) => ids });

@@ -7,7 +7,11 @@ import { partsOf } from "../../../src/core/parts.js";
 import { METRICS } from "../src/metrics.js";
 
 function startCache(options: Parameters<typeof createCache>[0] = {}) {
-  const cache = createCache({ logger: { info: () => undefined, warn: () => undefined }, ...options });
+  const cache = createCache({
+    defaultScope: "PUBLIC",
+    logger: { info: () => undefined, warn: () => undefined },
+    ...options,
+  });
   onTestFinished(() => cache.close());
   const movies = cache.loader({ name: "Movie", maxAge: 60, batch: async (ids: readonly number[]) => ids });
   const load = async (): Promise<void> => {

@@ -60,6 +60,7 @@ it("metrics, spans, diagnostics messages and headers contain no user data", asyn
   const register = new Registry();
   const store = chaosStore(Object.assign(memoryStore(), { isShared: true }));
   const cache = createCache<Context>({
+    defaultScope: "PUBLIC",
     store,
     prefix: "shop",
     identify: ({ userId }) => userId,

@@ -13,7 +13,12 @@ import pg from "pg";
 const { REDIS_PORT, POSTGRES_PORT, PREFIX = "", SCHEMA, STOPS_AT } = process.env;
 const client = new Redis(Number(REDIS_PORT), "127.0.0.1");
 const pool = new pg.Pool({ host: "127.0.0.1", port: Number(POSTGRES_PORT), user: "postgres", database: "postgres" });
-const cache = createCache({ store: redisStore({ client }), prefix: PREFIX, storage: { storeTimeoutMs: 1_000 } });
+const cache = createCache({
+  defaultScope: "PUBLIC",
+  store: redisStore({ client }),
+  prefix: PREFIX,
+  storage: { storeTimeoutMs: 1_000 },
+});
 invalidateFromOutbox({
   cache,
   schema: SCHEMA,

@@ -85,7 +85,7 @@ function testsOn(open: () => Promise<TestDatabase>, isServer: boolean): void {
   function consume(schema: string, options: Partial<OutboxOptions> = {}): Consuming {
     const log: string[] = [];
     const logger = { info: (line: string) => log.push(line), warn: (line: string) => log.push(line) };
-    const cache = options.cache ?? createCache({ logger });
+    const cache = options.cache ?? createCache({ defaultScope: "PUBLIC", logger });
     const calls: string[][] = [];
     const original = cache.invalidateTags.bind(cache);
     vi.spyOn(cache, "invalidateTags").mockImplementation(async (tags, ...others) => {
@@ -299,6 +299,7 @@ function testsOn(open: () => Promise<TestDatabase>, isServer: boolean): void {
       const schema = await outbox();
       const causes: object[] = [];
       const cache = createCache({
+        defaultScope: "PUBLIC",
         onEvent: (event) => {
           if (event.name !== "invalidation.finished") return;
           const { via, kind, isConfirmed } = event;
@@ -417,7 +418,12 @@ function testsOn(open: () => Promise<TestDatabase>, isServer: boolean): void {
         const schema = await outbox();
         const client = new Redis(await sharedServer("redisStandalone"));
         const prefix = `outbox-${schema}`;
-        const cache = createCache({ store: redisStore({ client }), prefix, storage: { storeTimeoutMs: 1_000 } });
+        const cache = createCache({
+          defaultScope: "PUBLIC",
+          store: redisStore({ client }),
+          prefix,
+          storage: { storeTimeoutMs: 1_000 },
+        });
         stops.push(async () => {
           await cache.close();
           client.disconnect();
@@ -465,7 +471,7 @@ function testsOn(open: () => Promise<TestDatabase>, isServer: boolean): void {
       const store = chaosStore(memoryStore());
       const log: string[] = [];
       const logger = { info: (line: string) => log.push(line), warn: (line: string) => log.push(line) };
-      const cache = createCache({ store, logger, storage: { storeTimeoutMs: 5 } });
+      const cache = createCache({ defaultScope: "PUBLIC", store, logger, storage: { storeTimeoutMs: 5 } });
       store.chaos.mode = "throws";
       const { calls, errors } = consume(schema, { cache });
       await db.exec(`INSERT INTO ${schema}.product VALUES (1, NULL, '')`);
@@ -484,7 +490,7 @@ function testsOn(open: () => Promise<TestDatabase>, isServer: boolean): void {
       // Another consumer keeps the rows from being removed.
       await consume(schema, { consumer: "other" }).stop();
       await db.exec(`INSERT INTO ${schema}.product SELECT id, NULL, '' FROM generate_series(1, 10) AS id`);
-      const cache = createCache();
+      const cache = createCache({ defaultScope: "PUBLIC" });
       const second = gate();
       const invalidate = vi.spyOn(cache, "invalidateTags");
       invalidate.mockImplementationOnce(async () => undefined).mockImplementation(() => second.passed);
@@ -509,7 +515,7 @@ function testsOn(open: () => Promise<TestDatabase>, isServer: boolean): void {
 
     it("invalidates what is committed after large transactions between their pages", async () => {
       const schema = await outbox({ notify: false });
-      const cache = createCache();
+      const cache = createCache({ defaultScope: "PUBLIC" });
       const invalidate = vi.spyOn(cache, "invalidateTags");
       const pages: string[][] = [];
       const change = (first: number, last: number): Promise<unknown> =>
@@ -652,7 +658,7 @@ function testsOn(open: () => Promise<TestDatabase>, isServer: boolean): void {
 
     it("ends with the batch that is being invalidated, and leaves the rest to the next start", async () => {
       const schema = await outbox();
-      const cache = createCache();
+      const cache = createCache({ defaultScope: "PUBLIC" });
       const held = gate();
       const invalidate = vi.spyOn(cache, "invalidateTags").mockImplementation(() => held.passed);
       await db.exec(`INSERT INTO ${schema}.product VALUES (1, NULL, ''), (2, NULL, '')`);
@@ -717,7 +723,11 @@ function testsOn(open: () => Promise<TestDatabase>, isServer: boolean): void {
 describe("a database that does not reply", () => {
   it("is reported after ten seconds, and read again when it replies", async () => {
     const clock = new FakeClock();
-    const cache = createCache({ testing: { clock }, logger: { info: () => undefined, warn: () => undefined } });
+    const cache = createCache({
+      defaultScope: "PUBLIC",
+      testing: { clock },
+      logger: { info: () => undefined, warn: () => undefined },
+    });
     onTestFinished(() => cache.close());
     const errors: unknown[] = [];
     let isFrozen = true;
@@ -742,7 +752,11 @@ describe("an idle consumer", () => {
   /** A database with an empty outbox, whose lease another process has for `othersMs`. */
   function consumeNothing(options: { readonly pollMs: number; othersMs?: () => number }) {
     const clock = new FakeClock();
-    const cache = createCache({ testing: { clock }, logger: { info: () => undefined, warn: () => undefined } });
+    const cache = createCache({
+      defaultScope: "PUBLIC",
+      testing: { clock },
+      logger: { info: () => undefined, warn: () => undefined },
+    });
     onTestFinished(() => cache.close());
     const sent: string[] = [];
     let wake = (): void => undefined;
@@ -801,7 +815,7 @@ describe("the options of the outbox", () => {
   });
 
   it("are refused with every mistake by invalidateFromOutbox", async () => {
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     onTestFinished(() => cache.close());
     const wrong = {
       cache,

@@ -123,7 +123,13 @@ describe("A database that another process has locked", () => {
   it("is bypassed by requests, which get their value from the source", async () => {
     const store = sqliteStore({ path, database: open });
     const logger = { info: () => undefined, warn: () => undefined };
-    const cache = createCache({ store, prefix: "shop", storage: { storeTimeoutMs: 20 }, logger });
+    const cache = createCache({
+      defaultScope: "PUBLIC",
+      store,
+      prefix: "shop",
+      storage: { storeTimeoutMs: 20 },
+      logger,
+    });
     cleanups.unshift(() => cache.close());
     const loader = cache.loader<number, number>({
       name: "Double",

@@ -34,7 +34,7 @@ export const CODES = {
   CACHED_POLICY_INVALID: "A policy from `@cached`, `@invalidates`, `extensions.cached` or `policies` is invalid.",
   CACHED_SCHEMA_INVALID: "A schema uses the cache incorrectly; the message lists every mistake.",
   CACHED_SCOPE_MISSING:
-    "A PRIVATE field lacks `identify`, or a PUBLIC field does not declare its `scope` although an auth mark covers it.",
+    "A field or type says no `scope` and `createCache` no `defaultScope`, a PRIVATE field lacks `identify`, or a PUBLIC field does not declare its `scope` although an auth mark covers it.",
   CACHED_COORDINATE_UNKNOWN: "No cached field or loader has this coordinate.",
   CACHED_SCOPE_NARROWED:
     "The load of a PUBLIC value read a PRIVATE one, or set the cache hint PRIVATE, so its value is not cached.",

@@ -20,6 +20,7 @@ export function compilePolicy(sources: PolicySources): {
       "`maxAge`: expected an integer of at least 0 (seconds), got nothing; set it here or in createCache({ defaults })",
     );
   const maxAge = settings.maxAge ?? 0;
+  if (settings.scope === undefined && settings.maxAge !== 0) mistakes.push(SCOPE_MISSING);
   // An inherited negativeMaxAge yields to a shorter maxAge, and an inherited maxAgeLimit to a longer one.
   // If both are declared, the contradiction is reported.
   if (declared.negativeMaxAge !== undefined && declared.negativeMaxAge > maxAge)
@@ -42,6 +43,7 @@ export function compilePolicy(sources: PolicySources): {
     maxAgeLimitMs: settings.maxAgeLimit === undefined ? undefined : Math.max(settings.maxAgeLimit, maxAge) * 1000,
     jitterRatio: settings.jitter ?? 0.1,
     earlyRefreshBeta: settings.earlyRefresh ?? 1,
+    // Without one, nothing is cached.
     scope: settings.scope ?? "PUBLIC",
     readOnly: settings.readOnly ?? false,
     ...(declared.maxAge === undefined && sources.hinted?.maxAge !== undefined ? { followsHints: true } : {}),
@@ -50,6 +52,10 @@ export function compilePolicy(sources: PolicySources): {
   const versions = sources.declared.map((layer) => layer?.version ?? "");
   return { settings, policy, versions, mistakes };
 }
+
+/** A value that one caller may see, or that was made for one, must not become everybody's because nobody has thought of it. (P8) */
+export const SCOPE_MISSING =
+  "`scope`: expected PUBLIC or PRIVATE, got nothing; set scope: PUBLIC if every caller gets the same value, scope: PRIVATE if not, or createCache({ defaultScope }) for all that say none";
 
 /**
  * The caching settings of a field, a type or a loader. Durations are whole seconds, as
@@ -163,10 +169,14 @@ export const MEANINGS: Meanings = {
   frozen: "`readOnly`",
 };
 
-/** The settings allowed in every policy, including policies that are not written for one field. */
-export const GENERAL_SETTINGS: readonly string[] = Object.keys(CHECKS).filter(
-  (setting) => !["key", "tags", "version"].includes(setting),
-);
+const settingsBut = (...others: readonly string[]): readonly string[] =>
+  Object.keys(CHECKS).filter((setting) => !others.includes(setting));
+
+/** The settings allowed in every policy that is written for one field, type or loader. */
+export const GENERAL_SETTINGS = settingsBut("key", "tags", "version");
+
+/** Those that can have a default for all. That of the scope is an option of its own, `defaultScope`. */
+export const DEFAULT_SETTINGS = settingsBut("key", "tags", "version", "scope");
 
 /**
  * Returns everything wrong with `settings` on their own, one message per mistake; callers prefix
@@ -209,6 +219,7 @@ export interface PolicySources {
   readonly declared: readonly (PolicySettings | undefined)[];
   /** What the cache hints of the schema say, with precedence over the defaults only. */
   readonly hinted?: PolicySettings | undefined;
+  /** The option `defaults`, with `defaultScope` as its scope. */
   readonly defaults: PolicySettings;
 }
 

@@ -20,7 +20,8 @@ export async function check(argv: readonly string[], { print, complain }: Output
     }
     if (command !== "check" || paths.length === 0)
       throw new Error(`expected check and the files of a schema, got ${argv.join(" ") || "nothing"}\n${HELP}`);
-    const config = await readConfig(values.config);
+    const scope = values["default-scope"] as CacheOptions["defaultScope"];
+    const config = { ...(await readConfig(values.config)), ...(scope === undefined ? {} : { defaultScope: scope }) };
     const { errors, warnings } = findingsIn(await readSchema(paths, config.applyCached?.policies), config);
     for (const error of errors) print(printable(`error: ${error}`));
     for (const warning of warnings) print(printable(`warning: ${warning}`));
@@ -41,11 +42,12 @@ export interface Output {
 
 const OPTIONS = {
   config: { type: "string" },
+  "default-scope": { type: "string" },
   help: { type: "boolean", short: "h" },
   version: { type: "boolean" },
 } as const;
 
-const HELP = `Usage: graphql-cached check [--config <file>] <file>...
+const HELP = `Usage: graphql-cached check [options] <file>...
 
 Runs applyCached on a schema and prints what it refuses or warns about.
 The files are SDL, and one schema together, or a module that exports a schema.
@@ -53,6 +55,8 @@ The files are SDL, and one schema together, or a module that exports a schema.
   --config <file>  a module whose default export has the options of createCache,
                    and in \`applyCached\` those of applyCached; without it,
                    \`identify\` is taken for granted
+  --default-scope <scope>
+                   PUBLIC or PRIVATE, as the option \`defaultScope\` of createCache
   --help           print this text
   --version        print the version
 

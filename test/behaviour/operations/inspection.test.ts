@@ -57,6 +57,7 @@ interface SiteOptions extends CacheOptions<Context> {
 function createSite({ clock, store }: { clock: FakeClock; store: Store } = newWorld(), options: SiteOptions = {}) {
   const { allow = () => true, ...cacheOptions } = options;
   const cache = createCache<Context>({
+    defaultScope: "PUBLIC",
     store,
     testing: { clock },
     defaults: { earlyRefresh: 0, jitter: 0 },
@@ -201,7 +202,7 @@ describe("cacheInspection.policies", () => {
   });
 
   it("names the mutation fields that return entities which a field can contain", async () => {
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     onTestFinished(() => cache.close());
     const schema = applyCached(
       makeExecutableSchema({
@@ -545,7 +546,12 @@ describe("cacheInspection.processes", () => {
     const world = newWorld();
     const one = createSite(world);
     const other = createSite(world, { inspection: { report: false } });
-    const worker = createCache({ store: world.store, testing: { clock: world.clock }, inspection: { report: true } });
+    const worker = createCache({
+      defaultScope: "PUBLIC",
+      store: world.store,
+      testing: { clock: world.clock },
+      inspection: { report: true },
+    });
     const selection = "processes { isThis host pid version nodeVersion startedAt reportedAt isComplete } missing";
     const { processes, missing } = await one.inspect(selection);
     expect(processes).toMatchObject([

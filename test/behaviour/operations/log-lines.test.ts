@@ -30,7 +30,7 @@ describe("the message of an error in a log line is escaped and bounded", () => {
     const { lines, logger } = log();
     const store = memoryStore();
     store.read = () => Promise.reject(new Error(POISON));
-    const cache = createCache({ store, prefix: "log", logger });
+    const cache = createCache({ defaultScope: "PUBLIC", store, prefix: "log", logger });
     const loader = cache.loader({ name: "Movie", maxAge: 60, batch: async (ids: readonly number[]) => ids });
     await loader({}).load(7);
     expectOneLine(lines, "no such film\\n");
@@ -73,7 +73,7 @@ describe("the message of an error in a log line is escaped and bounded", () => {
 
   it("if the outbox fails", async () => {
     const { lines, logger } = log();
-    const cache = createCache({ logger });
+    const cache = createCache({ defaultScope: "PUBLIC", logger });
     const database = { query: () => Promise.reject(new Error(POISON)) };
     const consumer = invalidateFromOutbox({ cache, database });
     await vi.waitFor(() => expect(lines).not.toEqual([]));
@@ -83,7 +83,7 @@ describe("the message of an error in a log line is escaped and bounded", () => {
 });
 
 it("has at most 50 types of errors as labels of metrics, whatever the sources throw", async () => {
-  const cache = createCache({ loads: { errorBackoffMs: 1 }, logger: log().logger });
+  const cache = createCache({ defaultScope: "PUBLIC", loads: { errorBackoffMs: 1 }, logger: log().logger });
   const register = new Registry();
   collectMetrics(cache, { register });
   const loader = cache.loader({

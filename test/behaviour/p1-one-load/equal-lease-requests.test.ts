@@ -11,7 +11,12 @@ function counted(policy: {
   const clock = new FakeClock();
   const store = memoryStore({ clock });
   const acquire = vi.spyOn(store, "acquire");
-  const cache = createCache({ store, testing: { clock }, defaults: { jitter: 0, earlyRefresh: 0 } });
+  const cache = createCache({
+    defaultScope: "PUBLIC",
+    store,
+    testing: { clock },
+    defaults: { jitter: 0, earlyRefresh: 0 },
+  });
   onTestFinished(() => cache.close());
   const loads: number[] = [];
   const numbers = cache.loader({

@@ -31,7 +31,10 @@ const readInner: Resolve = (source, args, context, info) => {
 /** A process with the cached field `inner`, which is 5, and those of `resolvers`. Without the audit, which takes the `info` of a load for an execution. */
 function processWithInner(resolvers: Readonly<Record<string, Resolve>>) {
   const served: Extract<CacheEvent, { readonly name: "entry.served" }>[] = [];
-  const cache = createCache({ onEvent: (event) => void (event.name === "entry.served" && served.push(event)) });
+  const cache = createCache({
+    defaultScope: "PUBLIC",
+    onEvent: (event) => void (event.name === "entry.served" && served.push(event)),
+  });
   const fields = ["inner", ...Object.keys(resolvers)].map((name) => `${name}: Int @cached(maxAge: 60)`);
   const typeDefs = [cachedTypeDefs, `type Query { ${fields.join(" ")} }`];
   const source = makeExecutableSchema({ typeDefs, resolvers: { Query: { inner: () => 5, ...resolvers } } });

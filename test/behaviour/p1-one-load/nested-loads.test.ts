@@ -74,6 +74,7 @@ onEachStore("nested loads", (world) => {
     const { store, prefix } = world();
     // The audit of a simulated process expects a field to be wrapped once.
     const cache = createCache({
+      defaultScope: "PUBLIC",
       store: store(),
       prefix,
       storage: { storeTimeoutMs: 10_000 },

@@ -68,7 +68,7 @@ onEachStore("cache.settled", (world) => {
 
 describe("cache.settled", () => {
   it("resolves at once if nothing is under way, before and after the cache is closed", async () => {
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     await cache.settled();
     await cache.close();
     await cache.settled();
@@ -117,7 +117,7 @@ describe("cache.settled", () => {
       const store = chaosStore(memoryStore({ clock }));
       const loads = { loadTimeoutMs: 1_000 };
       const logger = { info: () => undefined, warn: () => undefined };
-      const cache = createCache({ store, testing: { clock }, loads, logger });
+      const cache = createCache({ defaultScope: "PUBLIC", store, testing: { clock }, loads, logger });
       store.chaos.mode = "throws";
       await expect(cache.invalidateTags(["Film:7"])).rejects.toMatchObject({ code: "CACHED_STORE_UNAVAILABLE" });
       const settled = Array.from({ length: calls }, () => cache.settled());
@@ -138,7 +138,12 @@ describe("cache.settled", () => {
     const clock = new FakeClock();
     const inner = memoryStore({ clock });
     const store = chaosStore(inner);
-    const cache = createCache({ store, testing: { clock }, logger: { info: () => undefined, warn: () => undefined } });
+    const cache = createCache({
+      defaultScope: "PUBLIC",
+      store,
+      testing: { clock },
+      logger: { info: () => undefined, warn: () => undefined },
+    });
     store.chaos.mode = "throws";
     await expect(cache.invalidateTags(["Film:7"])).rejects.toMatchObject({ code: "CACHED_STORE_UNAVAILABLE" });
     const settled = cache.settled();
@@ -153,7 +158,12 @@ describe("cache.settled", () => {
 
   it("resolves after the time limit of a load that never ends", async () => {
     const clock = new FakeClock();
-    const cache = createCache({ store: memoryStore({ clock }), testing: { clock }, loads: { loadTimeoutMs: 7_000 } });
+    const cache = createCache({
+      defaultScope: "PUBLIC",
+      store: memoryStore({ clock }),
+      testing: { clock },
+      loads: { loadTimeoutMs: 7_000 },
+    });
     const films = cache.loader({ name: "Film", maxAge: 60, batch: () => new Promise<never>(() => undefined) });
     const answer = films({}).load(7);
     answer.catch(() => undefined);
@@ -187,7 +197,7 @@ describe("storeBeforeResponse", () => {
   it("does not wait for a store that hangs longer than for its time budget", async () => {
     const clock = new FakeClock();
     const store = holding(memoryStore({ clock }), "storeValues", gate);
-    const cache = createCache({ store, testing: { clock }, ...before });
+    const cache = createCache({ defaultScope: "PUBLIC", store, testing: { clock }, ...before });
     const films = cache.loader({ name: "Film", maxAge: 60, batch: async (ids: readonly number[]) => ids });
     const answer = films({}).load(7);
     expect(await hasSettled(answer)).toBe(false);
@@ -199,6 +209,7 @@ describe("storeBeforeResponse", () => {
   it("changes nothing for failures, for values that are not stored, and for loads that take too long", async () => {
     const clock = new FakeClock();
     const cache = createCache({
+      defaultScope: "PUBLIC",
       store: memoryStore({ clock }),
       testing: { clock },
       loads: { loadTimeoutMs: 100 },

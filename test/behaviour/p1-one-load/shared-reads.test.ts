@@ -165,7 +165,7 @@ it("gives each request of a tick the values of its own keys, in whatever order o
 });
 
 it("gives each request of a tick the value of its own schema, although keys of two schemas have the same inputs", async () => {
-  const cache = createCache();
+  const cache = createCache({ defaultScope: "PUBLIC" });
   const loads: string[] = [];
   const askOf = (type: string, value: unknown) => {
     const typeDefs = [cachedTypeDefs, `type Query { top: ${type} @cached(maxAge: 60) }`];

@@ -5,7 +5,12 @@ it("spreads the TTLs of values that are stored together, and shortens none of th
   const store = memoryStore();
   const storeValues = vi.spyOn(store, "storeValues");
   const draws = [0, 0.25, 0.5];
-  const cache = createCache({ store, prefix: "ttl", testing: { random: () => draws.shift() ?? 0 } });
+  const cache = createCache({
+    defaultScope: "PUBLIC",
+    store,
+    prefix: "ttl",
+    testing: { random: () => draws.shift() ?? 0 },
+  });
   onTestFinished(() => cache.close());
   const numbers = cache.loader({
     name: "Number",

@@ -22,7 +22,7 @@ const quiet = { info: () => undefined, warn: () => undefined };
 /** A release: a cache on a shared store, and a loader that returns `value` and counts its loads. */
 function release(store: ReturnType<typeof memoryStore>, value: object, settings: LoaderSettings) {
   let loads = 0;
-  const cache = createCache({ store, logger: quiet });
+  const cache = createCache({ defaultScope: "PUBLIC", store, logger: quiet });
   onTestFinished(() => cache.close());
   const products = cache.loader<number, object>({
     name: "Product",
@@ -80,7 +80,7 @@ describe("two releases of a loader", () => {
 
 describe("the `type` of a loader", () => {
   it("is refused when the loader is created, if no applied schema has an output type of the name", () => {
-    const cache = createCache({ logger: quiet });
+    const cache = createCache({ defaultScope: "PUBLIC", logger: quiet });
     applyCached(schemaWith("name: String"), cache);
     for (const type of ["Prodcut", "In"])
       expect(() => loaderOf(cache, type)).toThrow(
@@ -90,7 +90,7 @@ describe("the `type` of a loader", () => {
   });
 
   it("is refused by applyCached, if the loader was created before", () => {
-    const cache = createCache({ logger: quiet });
+    const cache = createCache({ defaultScope: "PUBLIC", logger: quiet });
     loaderOf(cache, "Prodcut");
     expect(() => applyCached(schemaWith("name: String"), cache)).toThrow(
       'cache.loader("Product"): `type`: expected the name of an output type of an applied schema, got "Prodcut"; correct it, or create the loader after the schema that has the type is applied',
@@ -98,7 +98,7 @@ describe("the `type` of a loader", () => {
   });
 
   it("is refused when the loader is used before a schema is applied", () => {
-    const cache = createCache({ logger: quiet });
+    const cache = createCache({ defaultScope: "PUBLIC", logger: quiet });
     const products = loaderOf(cache, "Product");
     expect(() => products({})).toThrow(
       'cache.loader("Product"): `type`: expected a schema that has the type "Product", got none; call applyCached(schema, cache) before you use the loader, or set `version` instead',
@@ -110,13 +110,17 @@ describe("the `type` of a loader", () => {
   it("is refused, as is its `version`, unless it is a non-empty string", () => {
     const settings = { name: "Product", maxAge: 60, batch: async () => [] };
     for (const wrong of ["", 7, null])
-      expect(() => createCache().loader({ ...settings, type: wrong } as never)).toThrow(
+      expect(() => createCache({ defaultScope: "PUBLIC" }).loader({ ...settings, type: wrong } as never)).toThrow(
         "`type`: expected the name of a GraphQL type",
       );
-    expect(() => createCache().loader({ ...settings, version: 2 } as never)).toThrow(
+    expect(() => createCache({ defaultScope: "PUBLIC" }).loader({ ...settings, version: 2 } as never)).toThrow(
       "`version`: expected a non-empty string, got 2",
     );
-    expect(() => createCache({ version: "" })).toThrow('`version`: expected a non-empty string, got ""');
-    expect(() => createCache({ defaults: { version: "2" } as never })).toThrow("`version`: unknown setting");
+    expect(() => createCache({ defaultScope: "PUBLIC", version: "" })).toThrow(
+      '`version`: expected a non-empty string, got ""',
+    );
+    expect(() => createCache({ defaultScope: "PUBLIC", defaults: { version: "2" } as never })).toThrow(
+      "`version`: unknown setting",
+    );
   });
 });

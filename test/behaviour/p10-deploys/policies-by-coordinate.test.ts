@@ -69,7 +69,7 @@ function createSite(policies: Policies, typeDefs = generated, options: object = 
 function mistakesOf(policies: unknown, typeDefs = generated): string[] {
   const schema = makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs] });
   try {
-    applyCached(schema, createCache(), { policies } as ApplyCachedOptions);
+    applyCached(schema, createCache({ defaultScope: "PUBLIC" }), { policies } as ApplyCachedOptions);
   } catch (error) {
     const { message, cause } = error as CachedError;
     return Array.isArray(cause) ? cause.map((one: CachedError) => `${one.message} [${one.code}]`) : [message];
@@ -134,7 +134,7 @@ describe("policies by coordinate", () => {
         },
       },
     });
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     const schema = applyCached(new GraphQLSchema({ query: Query }), cache, {
       policies: { "Query.site": { maxAge: 60 } },
     });
@@ -178,7 +178,7 @@ describe("policies by coordinate", () => {
   it("are reported as lost by a server that got another schema than that of applyCached", async () => {
     const lines: string[] = [];
     const logger = { info: () => undefined, warn: (line: string) => void lines.push(line) };
-    const cache = createCache({ logger });
+    const cache = createCache({ defaultScope: "PUBLIC", logger });
     const resolvers = { Query: { latest: () => null, titles: () => [] } };
     const schema = makeExecutableSchema({ typeDefs: generated, resolvers });
     applyCached(schema, cache, { policies: { "Query.titles": { maxAge: 60 }, Movie: { maxAge: 60 } } });
@@ -195,7 +195,7 @@ describe("policies by coordinate", () => {
     const typeDefs = parse('type Movie @key(fields: "id") { id: ID! title: String } type Query { site: String }');
     const __resolveReference = ({ id }: { id: string }) => ({ id, title: `title ${++loads}` });
     const subgraph = buildSubgraphSchema({ typeDefs, resolvers: { Movie: { __resolveReference } } });
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     const schema = applyCached(subgraph, cache, { policies: { Movie: { maxAge: 60 } } });
     const source = '{ _entities(representations: [{ __typename: "Movie", id: "7" }]) { ... on Movie { title } } }';
     for (let nth = 0; nth < 2; nth++) {
@@ -289,7 +289,7 @@ describe("policies by coordinate", () => {
 });
 
 function applyInspected(typeDefs: string, policies: Policies): GraphQLSchema {
-  const cache = createCache();
+  const cache = createCache({ defaultScope: "PUBLIC" });
   const resolvers = [
     { Query: { latest: () => null, titles: () => [] } },
     inspectionResolvers(cache, { allow: () => true }),

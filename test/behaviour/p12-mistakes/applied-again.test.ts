@@ -31,7 +31,7 @@ describe("a schema or loader that is given to a cache again", () => {
 
   it("is refused in production if it is a loader with the name of another one and another batch function", async () => {
     vi.stubEnv("NODE_ENV", "production");
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     const batch = async (ids: readonly number[]) => ids.map((id) => id);
     const first = cache.loader({ name: "Product", batch, maxAge: 60 });
     expect(() =>
@@ -46,13 +46,17 @@ describe("a schema or loader that is given to a cache again", () => {
     expect(await first({}).load(7)).toBe(7);
     const again = cache.loader({ name: "Product", batch, maxAge: 60 });
     expect(await again({}).load(7)).toBe(7);
-    createCache().loader({ name: "Product", batch: async (ids: readonly number[]) => ids, maxAge: 60 });
+    createCache({ defaultScope: "PUBLIC" }).loader({
+      name: "Product",
+      batch: async (ids: readonly number[]) => ids,
+      maxAge: 60,
+    });
   });
 
   it("replaces the earlier one if it is a loader, outside of production", async () => {
     const logged: string[] = [];
     const logger = { info: (line: string) => void logged.push(line), warn: () => undefined };
-    const cache = createCache({ logger });
+    const cache = createCache({ defaultScope: "PUBLIC", logger });
     const define = (version: string) =>
       cache.loader({
         name: "Product",
@@ -76,7 +80,7 @@ describe("a schema or loader that is given to a cache again", () => {
   });
 
   it("is accepted by a cache of another evaluation of this package, as a development server makes them", async () => {
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     await applyAndRead(cache, applyCached, 1);
     vi.resetModules();
     const other = await import("graphql-cached");
@@ -88,14 +92,16 @@ describe("a schema or loader that is given to a cache again", () => {
       schemaOf(() => 1),
       cache,
     );
-    expect(() => other.applyCached(applied, other.createCache())).toThrow("reads through another cache");
+    expect(() => other.applyCached(applied, other.createCache({ defaultScope: "PUBLIC" }))).toThrow(
+      "reads through another cache",
+    );
     const error = await cache.invalidate({ coordinate: "Query.none" }).catch((thrown: unknown) => thrown);
     expect([error instanceof CachedError, error instanceof other.CachedError]).toEqual([true, true]);
     await cache.close();
   });
 
   it("is refused if it is a schema that reads through another cache, which would go on to serve it", () => {
-    const [one, two] = [createCache(), createCache()];
+    const [one, two] = [createCache({ defaultScope: "PUBLIC" }), createCache({ defaultScope: "PUBLIC" })];
     const plain = schemaOf(() => 1);
     const applied = applyCached(plain, one);
     expect(() => applyCached(applied, two as never)).toThrow(
@@ -110,7 +116,7 @@ describe("a schema or loader that is given to a cache again", () => {
   });
 
   it("is accepted if its fields have equal rules and shapes: the later resolvers load what is not stored", async () => {
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     const before = applyCached(
       schemaOf(() => 1),
       cache,
@@ -126,7 +132,7 @@ describe("a schema or loader that is given to a cache again", () => {
   });
 
   it("is accepted if its fields have another shape, keeps their entries apart, and is invalidated with them", async () => {
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     const number = applyCached(
       schemaOf(() => 1),
       cache,
@@ -156,10 +162,10 @@ describe("a schema or loader that is given to a cache again", () => {
       });
     const byId = ', key: ["$args.id"]';
     const logger = { info: () => undefined, warn: () => undefined };
-    const cache = createCache({ prefix: "forms", store, logger });
+    const cache = createCache({ defaultScope: "PUBLIC", prefix: "forms", store, logger });
     const other = applyCached(schema(byId), cache);
     const last = applyCached(schema(""), cache);
-    const foreign = createCache({ prefix: "forms", store, logger });
+    const foreign = createCache({ defaultScope: "PUBLIC", prefix: "forms", store, logger });
     return { state, cache, other, last, foreign, foreignSchema: applyCached(schema(byId), foreign) };
   }
 

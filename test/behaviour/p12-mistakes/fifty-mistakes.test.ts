@@ -123,7 +123,7 @@ it("reports all fifty mistakes of a schema at once, each with its coordinate", (
   Object.assign(schema.getQueryType()?.getFields().codeFirst ?? {}, {
     extensions: { cached: { maxAge: 1, tagz: ["T"] } },
   });
-  const cache = createCache();
+  const cache = createCache({ defaultScope: "PUBLIC" });
   let thrown: unknown;
   try {
     applyCached(schema, cache);

@@ -50,7 +50,7 @@ function createLogging() {
     info: (line: string) => void (line.includes("recommend") || infos.push(line)),
     warn: (line: string) => void warnings.push(line),
   };
-  return { cache: createCache({ logger }), warnings, infos };
+  return { cache: createCache({ defaultScope: "PUBLIC", logger }), warnings, infos };
 }
 
 /** Starts a server with a schema, and stops it. */
@@ -293,7 +293,7 @@ it("says which store and prefix a server uses", async () => {
   const infos: string[] = [];
   const client = new Redis(await sharedServer("redisStandalone"));
   const logger = { info: (line: string) => void infos.push(line), warn: () => undefined };
-  const cache = createCache({ store: redisStore({ client }), prefix: "lost-fields", logger });
+  const cache = createCache({ defaultScope: "PUBLIC", store: redisStore({ client }), prefix: "lost-fields", logger });
   const sdl =
     'type Query { top: Int @cached(maxAge: 60) } type Mutation { a: Int @invalidates(tags: ["A"]) b: Int @invalidates(tags: ["A"]) }';
   const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl] }), cache);

@@ -29,7 +29,7 @@ function errorOf(act: () => unknown): CachedError {
 const applySchema = (typeDefs: string, options: CacheOptions<never> = {}): unknown =>
   applyCached(
     makeExecutableSchema({ typeDefs: [cachedTypeDefs, "directive @auth on FIELD_DEFINITION | OBJECT", typeDefs] }),
-    createCache(options as CacheOptions),
+    createCache({ defaultScope: "PUBLIC", ...(options as CacheOptions) }),
   );
 
 describe("invalid options", () => {
@@ -161,7 +161,13 @@ describe("invalid options", () => {
 
   it("lists every mistake of a loader", () => {
     const { message } = errorOf(() =>
-      createCache().loader({ name: "a.b", batch: 7, maxAge: -1, tagz: 1, maxBatchSize: 0 } as never),
+      createCache({ defaultScope: "PUBLIC" }).loader({
+        name: "a.b",
+        batch: 7,
+        maxAge: -1,
+        tagz: 1,
+        maxBatchSize: 0,
+      } as never),
     );
     for (const part of [
       'cache.loader("a.b"): ',
@@ -183,7 +189,9 @@ describe("invalid options", () => {
       it(`rejects ${name} as the ${setting} of a loader`, () => {
         const settings = { maxAge: 60, [setting]: value as never };
         const batch = async (ids: readonly number[]) => ids;
-        expect(errorOf(() => createCache().loader({ name: "A", batch, ...settings }))).toMatchObject({
+        expect(
+          errorOf(() => createCache({ defaultScope: "PUBLIC" }).loader({ name: "A", batch, ...settings })),
+        ).toMatchObject({
           code: "CACHED_OPTION_INVALID",
           message: `cache.loader("A"): \`${setting}\`: expected an integer of at least 0 (seconds), got ${given}`,
         });
@@ -192,14 +200,16 @@ describe("invalid options", () => {
   it("rejects an object without a prototype as the name or the version of a loader", () => {
     const bare = Object.create(null) as never;
     const batch = async (ids: readonly number[]) => ids;
-    const { message } = errorOf(() => createCache().loader({ name: bare, batch, version: bare }));
+    const { message } = errorOf(() =>
+      createCache({ defaultScope: "PUBLIC" }).loader({ name: bare, batch, version: bare }),
+    );
     expect(message).toBe(
       "cache.loader: `version`: expected a non-empty string, got an object; `name`: expected a GraphQL name, got an object",
     );
   });
 
   it("says what it expects of a function that gets null instead of options", () => {
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     const none = null as never;
     const messages: readonly [act: () => unknown, message: string][] = [
       [() => createCache(none), "createCache: expected an object of options, got null"],
@@ -215,7 +225,7 @@ describe("invalid options", () => {
   });
 
   it("requires `allow` for the inspection resolvers", () => {
-    expect(errorOf(() => inspectionResolvers(createCache(), {} as never)).message).toContain(
+    expect(errorOf(() => inspectionResolvers(createCache({ defaultScope: "PUBLIC" }), {} as never)).message).toContain(
       "`allow`: expected a function",
     );
   });
@@ -323,7 +333,7 @@ describe("schema mistakes", () => {
 });
 
 describe("invalidation targets", () => {
-  const cache = createCache();
+  const cache = createCache({ defaultScope: "PUBLIC" });
   applyCached(
     makeExecutableSchema({
       typeDefs: [cachedTypeDefs, "enum G { A B } type Query { top(n: Int = 10, g: G): Int @cached(maxAge: 1) }"],
@@ -379,7 +389,7 @@ describe("cache.mutate", () => {
   };
   for (const [name, [target, message]] of Object.entries(mistakes))
     it(`does not write, and says what it expects, if it gets ${name}`, async () => {
-      const cache = createCache();
+      const cache = createCache({ defaultScope: "PUBLIC" });
       let writes = 0;
       await expect(cache.mutate(target as never, () => ++writes)).rejects.toMatchObject({
         code: "CACHED_OPTION_INVALID",
@@ -390,7 +400,7 @@ describe("cache.mutate", () => {
 
   it("invalidates nothing if it gets no function that writes", async () => {
     const events: CacheEvent[] = [];
-    const cache = createCache({ onEvent: (event) => events.push(event) });
+    const cache = createCache({ defaultScope: "PUBLIC", onEvent: (event) => events.push(event) });
     await expect(cache.mutate({ tags: ["M:7"] }, undefined as never)).rejects.toMatchObject({
       code: "CACHED_OPTION_INVALID",
       message: "cache.mutate: `write`: expected a function that makes the change, got undefined",
@@ -399,7 +409,7 @@ describe("cache.mutate", () => {
   });
 
   it("writes if there is nothing to invalidate", async () => {
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     for (const target of [{}, { tags: undefined, entries: undefined }, { tags: [], entries: [] }])
       expect(await cache.mutate(target, () => "written")).toBe("written");
   });

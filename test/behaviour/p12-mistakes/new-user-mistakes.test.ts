@@ -15,7 +15,7 @@ import { describe, expect, it, vi } from "vitest";
 function setUp(sdl: string, options: CacheOptions<never> = {}) {
   const warnings: string[] = [];
   const logger = { info: () => undefined, warn: (line: string) => void warnings.push(line) };
-  const cache = createCache({ logger, ...options });
+  const cache = createCache({ defaultScope: "PUBLIC", logger, ...options });
   const resolvers = { Query: { movie: (_: unknown, { id }: { id: string }) => id }, Mutation: { drop: () => true } };
   const schema = (): GraphQLSchema =>
     makeExecutableSchema({

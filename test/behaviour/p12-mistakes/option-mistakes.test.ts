@@ -86,23 +86,37 @@ describe("a name that other caches use", () => {
     ["staleWhileRevalidat", "`staleWhileRevalidate`"],
     ["sie", "`staleIfError`"],
     ["negativeTtl", "`negativeMaxAge`"],
-    ["private", '`scope: "PRIVATE"`'],
   ];
   it.each(POLICY)("is reported everywhere with the name that a policy has for it: %s", (name, meant) => {
     const schema = schemaOf("type Query { a: Int }");
     Object.assign(schema.getQueryType()?.getFields().a ?? {}, { extensions: { cached: { maxAge: 1, [name]: 1 } } });
     const unknown = `\`${name}\`: unknown setting; expected one of `;
     for (const [where, message] of [
-      ["extensions.cached on `Query.a`: ", messageOf(() => applyCached(schema, createCache()))],
+      [
+        "extensions.cached on `Query.a`: ",
+        messageOf(() => applyCached(schema, createCache({ defaultScope: "PUBLIC" }))),
+      ],
       [
         'cache.loader("L"): ',
-        messageOf(() => createCache().loader({ name: "L", maxAge: 1, batch, [name]: 1 } as never)),
+        messageOf(() =>
+          createCache({ defaultScope: "PUBLIC" }).loader({ name: "L", maxAge: 1, batch, [name]: 1 } as never),
+        ),
       ],
       ["createCache: `defaults`: ", messageOf(() => createCache({ defaults: { [name]: 1 } }))],
     ] as const) {
       expect(message).toContain(where + unknown);
       expect(message).toContain(`; did you mean ${meant}?`);
     }
+  });
+
+  it.each([
+    ["defaults", { scope: "PUBLIC" }, "`scope`: unknown setting", "createCache({ defaultScope })"],
+    ["defaults", { private: true }, "`private`: unknown setting", 'createCache({ defaultScope: "PRIVATE" })'],
+    ["scope", "PUBLIC", "`scope`: unknown option", "createCache({ defaultScope })"],
+  ])("of a scope for all is reported with the option that sets it: %s %j", (name, value, unknown, meant) => {
+    const message = messageOf(() => createCache({ [name]: value }));
+    expect(message).toContain(unknown);
+    expect(message).toContain(`; did you mean ${meant}?`);
   });
 
   it.each([
@@ -114,16 +128,21 @@ describe("a name that other caches use", () => {
     ["tag", "`tags`"],
     ["batchSize", "`maxBatchSize`"],
   ])("is reported with the name that a loader has for it: %s", (name, meant) => {
-    expect(messageOf(() => createCache().loader({ name: "L", maxAge: 1, batch, [name]: batch } as never))).toContain(
-      `\`${name}\`: unknown setting; expected one of`,
-    );
-    expect(messageOf(() => createCache().loader({ name: "L", maxAge: 1, batch, [name]: batch } as never))).toContain(
-      `; did you mean ${meant}?`,
-    );
+    expect(
+      messageOf(() =>
+        createCache({ defaultScope: "PUBLIC" }).loader({ name: "L", maxAge: 1, batch, [name]: batch } as never),
+      ),
+    ).toContain(`\`${name}\`: unknown setting; expected one of`);
+    expect(
+      messageOf(() =>
+        createCache({ defaultScope: "PUBLIC" }).loader({ name: "L", maxAge: 1, batch, [name]: batch } as never),
+      ),
+    ).toContain(`; did you mean ${meant}?`);
   });
 
   it("is reported in a directive also if the schema was built without checks", () => {
-    const build = (sdl: string) => () => applyCached(schemaOf(sdl, {}, { assumeValidSDL: true }), createCache());
+    const build = (sdl: string) => () =>
+      applyCached(schemaOf(sdl, {}, { assumeValidSDL: true }), createCache({ defaultScope: "PUBLIC" }));
     expect(messageOf(build("type Query { a: Int @cached(maxAge: 60, swr: 300) }"))).toMatch(
       /^@cached on `Query.a`: `swr`: unknown setting; expected one of .*; did you mean `staleWhileRevalidate`\?$/,
     );
@@ -133,7 +152,8 @@ describe("a name that other caches use", () => {
   });
 
   it("is reported by applyCached with all options that there are", () => {
-    const apply = (options: object) => () => applyCached(schemaOf("type Query { a: Int }"), createCache(), options);
+    const apply = (options: object) => () =>
+      applyCached(schemaOf("type Query { a: Int }"), createCache({ defaultScope: "PUBLIC" }), options);
     const known = "expected one of `policies`, `cacheControl`, `entityTags`, `idFields`, `exists`";
     expect(messageOf(apply({ entitytags: true }))).toBe(
       `applyCached: \`entitytags\`: unknown option; ${known}; did you mean \`entityTags\`?`,
@@ -142,7 +162,7 @@ describe("a name that other caches use", () => {
     expect(messageOf(apply({ entityTags: { except: [] } }))).toContain("the only one is `exceptTypes`");
   });
 
-  const cache = createCache();
+  const cache = createCache({ defaultScope: "PUBLIC" });
   const client = { pipeline: () => undefined, duplicate: () => undefined, options: {} };
   /** Everything that takes options, each with a name that it does not have. */
   const OTHERS: readonly [caller: string, call: () => unknown, unknown: string][] = [
@@ -222,7 +242,7 @@ describe("a duration that looks like milliseconds", () => {
   it.each(GIVEN)("is reported for fields, types, loaders and defaults: %d", async (given, duration, meant) => {
     const expected = hint("maxAge", given, duration, meant);
     const { lines, logger } = log();
-    const cache = createCache({ logger, defaults: { staleIfError: given } });
+    const cache = createCache({ defaultScope: "PUBLIC", logger, defaults: { staleIfError: given } });
     cache.loader({ name: "L", maxAge: given, batch });
     const sdl = `type Query { a: Int @cached(maxAge: ${given}) b: T } type T @cached(maxAge: 1, staleWhileRevalidate: ${given}) { id: Int }`;
     applyCached(schemaOf(sdl, { Query: { a: () => 1, b: () => ({}) } }), cache);
@@ -239,7 +259,7 @@ describe("a duration that looks like milliseconds", () => {
     2_147_483_647,
   ])("is not %d, which people write in seconds", (given) => {
     const { lines, logger } = log();
-    const cache = createCache({ logger });
+    const cache = createCache({ defaultScope: "PUBLIC", logger });
     applyCached(schemaOf(`type Query { a: Int @cached(maxAge: ${given}) }`), cache);
     expect(lines).toEqual([]);
   });
@@ -254,14 +274,14 @@ describe("@cached on a field without a resolver", () => {
   it("is reported once when the schema is applied", () => {
     const { lines, logger } = log();
     const resolvers = { Query: { movie: () => ({ id: 1 }) }, Movie: { stars: () => 1 } };
-    const cache = createCache({ logger });
+    const cache = createCache({ defaultScope: "PUBLIC", logger });
     applyCached(schemaOf(sdl, resolvers), cache);
     expect(lines).toEqual([line]);
   });
 
   it("is not reported if the schema has no resolvers at all, since the parents have methods then", async () => {
     const { lines, logger } = log();
-    const cache = createCache({ logger });
+    const cache = createCache({ defaultScope: "PUBLIC", logger });
     const schema = applyCached(schemaOf(sdl), cache);
     const rootValue = { top: () => 7 };
     expect((await graphql({ schema, source: "{ top }", rootValue })).data).toEqual({ top: 7 });
@@ -272,7 +292,7 @@ describe("@cached on a field without a resolver", () => {
 describe("messages that name a remedy", () => {
   it("name a loader's own options, and not `key`", async () => {
     const { lines, logger } = log();
-    const cache = createCache({ logger });
+    const cache = createCache({ defaultScope: "PUBLIC", logger });
     const loader = cache.loader({
       name: "Movie",
       maxAge: 60,
@@ -304,7 +324,7 @@ describe("messages that name a remedy", () => {
     ["an emitter", () => new EventTarget(), "return plain data made of it"],
   ])("tell what to do about %s, which is no entity", async (_, make, remedy) => {
     const { lines, logger } = log();
-    const cache = createCache({ logger });
+    const cache = createCache({ defaultScope: "PUBLIC", logger });
     const schema = applyCached(
       schemaOf("scalar Any type Query { a: Any @cached(maxAge: 60) }", { Query: { a: () => ({ body: make() }) } }),
       cache,

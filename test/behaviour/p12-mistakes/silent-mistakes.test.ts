@@ -25,7 +25,7 @@ const createSchema = (sdl = typeDefs): GraphQLSchema => makeExecutableSchema({ t
 function createLoggingCache<Context>(options: CacheOptions<Context> = {}) {
   const lines: string[] = [];
   const logger = { info: () => undefined, warn: (line: string) => void lines.push(line) };
-  const cache = createCache<Context>({ ...options, logger });
+  const cache = createCache<Context>({ defaultScope: "PUBLIC", ...options, logger });
   onTestFinished(() => cache.close());
   return { cache, lines };
 }
@@ -69,33 +69,36 @@ describe("a schema that was not passed through applyCached", () => {
   const message = "expected a schema returned by applyCached, got one whose `@cached` on `Query.top` has no effect";
 
   it("keeps Apollo Server from starting", async () => {
-    const server = new ApolloServer({ schema: createSchema(), plugins: [cachedPlugin(createCache())] });
+    const server = new ApolloServer({
+      schema: createSchema(),
+      plugins: [cachedPlugin(createCache({ defaultScope: "PUBLIC" }))],
+    });
     await expect(server.start()).rejects.toThrow(`cachedPlugin: ${message}`);
   });
 
   it("is rejected by the plugin for GraphQL Yoga", () => {
-    expect(() => createYoga({ schema: createSchema(), plugins: [useCached(createCache())] })).toThrow(
-      `useCached: ${message}`,
-    );
+    expect(() =>
+      createYoga({ schema: createSchema(), plugins: [useCached(createCache({ defaultScope: "PUBLIC" }))] }),
+    ).toThrow(`useCached: ${message}`);
   });
 
   it("is rejected by the hooks for Mercurius", async () => {
     const app = Fastify();
     await app.register(mercurius, { schema: createSchema() });
-    expect(() => cachedHooks(app, createCache())).toThrow(`cachedHooks: ${message}`);
+    expect(() => cachedHooks(app, createCache({ defaultScope: "PUBLIC" }))).toThrow(`cachedHooks: ${message}`);
     await app.close();
   });
 
   it("is rejected as well if it was built in code, with extensions.cached", () => {
     const top = { type: GraphQLString, extensions: { cached: { maxAge: 60 } } };
     const schema = new GraphQLSchema({ query: new GraphQLObjectType({ name: "Query", fields: { top } }) });
-    expect(() => createYoga({ schema, plugins: [useCached(createCache())] })).toThrow(
+    expect(() => createYoga({ schema, plugins: [useCached(createCache({ defaultScope: "PUBLIC" }))] })).toThrow(
       `useCached: ${message.replace("@cached", "extensions.cached")}`,
     );
   });
 
   it("is accepted if it uses no @cached, and after applyCached", async () => {
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     const plain = new ApolloServer({ schema: buildSchema("type Query { top: Int }"), plugins: [cachedPlugin(cache)] });
     await plain.start();
     await plain.stop();
@@ -123,7 +126,7 @@ describe("a schema that was applied with another cache than that of the adapter"
   };
   for (const [name, start] of Object.entries(adapters)) {
     it(`is accepted by ${name} if that cache has loaders, in either order`, async () => {
-      const [fields, loaders] = [createCache(), createCache()];
+      const [fields, loaders] = [createCache({ defaultScope: "PUBLIC" }), createCache({ defaultScope: "PUBLIC" })];
       loaders.loader({ name: "Thing", maxAge: 60, batch: async (ids: readonly number[]) => ids });
       const schema = applyCached(createSchema(), fields);
       await start(schema, [fields, loaders]);
@@ -131,16 +134,16 @@ describe("a schema that was applied with another cache than that of the adapter"
     });
 
     it(`is rejected by ${name} if that cache has no loaders, with the prefix of the other cache`, async () => {
-      const schema = applyCached(createSchema(), createCache({ prefix: "films" }));
-      await expect(start(schema, [createCache({ prefix: "shop" })])).rejects.toThrow(
+      const schema = applyCached(createSchema(), createCache({ defaultScope: "PUBLIC", prefix: "films" }));
+      await expect(start(schema, [createCache({ defaultScope: "PUBLIC", prefix: "shop" })])).rejects.toThrow(
         `${name}: expected the cache that the schema was applied with, or one with loaders, got one without fields and loaders, while \`Query.top\` reads through a cache with the prefix "films"; pass that cache, or create the loaders before the server starts`,
       );
     });
   }
 
   it("is rejected without a prefix in the message if both caches have the same", async () => {
-    const schema = applyCached(createSchema(), createCache());
-    expect(() => createYoga({ schema, plugins: [useCached(createCache())] })).toThrow(
+    const schema = applyCached(createSchema(), createCache({ defaultScope: "PUBLIC" }));
+    expect(() => createYoga({ schema, plugins: [useCached(createCache({ defaultScope: "PUBLIC" }))] })).toThrow(
       "while `Query.top` reads through another cache; pass that cache",
     );
   });
@@ -161,14 +164,14 @@ describe("@invalidates in a place where it has no effect", () => {
       "interface fields have no resolver; put `@invalidates` on the fields of the object types",
     ],
   ])("is rejected on %s", (_, sdl, coordinate, message) => {
-    expect(errorOf(() => applyCached(createSchema(sdl), createCache())).message).toBe(
+    expect(errorOf(() => applyCached(createSchema(sdl), createCache({ defaultScope: "PUBLIC" }))).message).toBe(
       `@invalidates on \`${coordinate}\`: ${message}`,
     );
   });
 
   it("is rejected with an argument of the wrong type, together with the other mistakes", () => {
     const sdl = "type Query { top: Int @cached(maxAge: -1) } type Mutation { rate: Int @invalidates(tags: 7) }";
-    const { message } = errorOf(() => applyCached(createSchema(sdl), createCache()));
+    const { message } = errorOf(() => applyCached(createSchema(sdl), createCache({ defaultScope: "PUBLIC" })));
     expect(message).toContain("applyCached: found 2 mistakes");
     expect(message).toContain("@invalidates on `Mutation.rate`: invalid argument:");
   });
@@ -191,7 +194,7 @@ describe("extensions.invalidates of a code-first schema", () => {
   };
 
   it.each([[{ tags: ["Top"] }], [[{ tags: ["Top"] }]]])("invalidates like the directive: %j", async (invalidates) => {
-    const schema = applyCached(createCodeFirst(invalidates), createCache());
+    const schema = applyCached(createCodeFirst(invalidates), createCache({ defaultScope: "PUBLIC" }));
     const top = async (): Promise<unknown> => (await graphql({ schema, source: "{ top }" })).data?.top;
     expect(await top()).toBe("v0");
     await graphql({ schema, source: "mutation { rate }" });
@@ -199,9 +202,9 @@ describe("extensions.invalidates of a code-first schema", () => {
   });
 
   it("is rejected if its tags are not an array of strings", () => {
-    expect(errorOf(() => applyCached(createCodeFirst({ tags: "Top" }), createCache())).message).toContain(
-      '@invalidates on `Mutation.rate`: `tags`: expected an array of strings, got "Top"',
-    );
+    expect(
+      errorOf(() => applyCached(createCodeFirst({ tags: "Top" }), createCache({ defaultScope: "PUBLIC" }))).message,
+    ).toContain('@invalidates on `Mutation.rate`: `tags`: expected an array of strings, got "Top"');
   });
 });
 

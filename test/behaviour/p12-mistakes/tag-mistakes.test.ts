@@ -24,7 +24,12 @@ function listen(options: CacheOptions = {}) {
   const lines: string[] = [];
   const events: CacheEvent[] = [];
   const log = (line: string): void => void lines.push(line);
-  const cache = createCache({ ...options, logger: { info: log, warn: log }, onEvent: (event) => events.push(event) });
+  const cache = createCache({
+    defaultScope: "PUBLIC",
+    ...options,
+    logger: { info: log, warn: log },
+    onEvent: (event) => events.push(event),
+  });
   return { cache, lines, events };
 }
 

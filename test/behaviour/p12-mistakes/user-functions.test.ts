@@ -197,7 +197,11 @@ it("reads of values that do not exist leave nothing that listens to the signal o
 });
 
 it("schemas of one cache in which a field has different types do not share its loads while nothing can be leased", async () => {
-  const cache = createCache({ store: memoryStore(), logger: { info: () => undefined, warn: () => undefined } });
+  const cache = createCache({
+    defaultScope: "PUBLIC",
+    store: memoryStore(),
+    logger: { info: () => undefined, warn: () => undefined },
+  });
   const schemaOf = (sdl: string, value: object) =>
     applyCached(
       makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl], resolvers: { Query: { film: async () => value } } }),

@@ -24,7 +24,7 @@ describe("a tick that loads many large values", () => {
         return content;
       },
     };
-    const cache = createCache({ store: memoryStore({ maxBytes: 256 * MIB }), codec });
+    const cache = createCache({ defaultScope: "PUBLIC", store: memoryStore({ maxBytes: 256 * MIB }), codec });
     const text = "x".repeat(VALUE_BYTES);
     const texts = cache.loader({
       name: "Text",
@@ -70,6 +70,7 @@ describe("a tick that loads many large values", () => {
     };
     const finished: boolean[] = [];
     const cache = createCache({
+      defaultScope: "PUBLIC",
       store,
       codec,
       storage: { storeTimeoutMs: 20_000, compressAboveBytes: 8 * MIB },

@@ -160,7 +160,8 @@ describe("a small request", () => {
   });
 
   it("is bounded by no more tags than a mutation can invalidate one by one", () => {
-    const create = (maxTagCombinations: number) => createCache({ limits: { maxTagCombinations } });
+    const create = (maxTagCombinations: number) =>
+      createCache({ defaultScope: "PUBLIC", limits: { maxTagCombinations } });
     const allowed = create(10_000);
     onTestFinished(() => allowed.close());
     expect(() => create(10_001)).toThrow("`limits.maxTagCombinations`: expected an integer from 1 to 10000, got 10001");

@@ -10,6 +10,7 @@ function cacheOn(store: Store, clock?: FakeClock) {
   const outcomes: Record<string, number> = {};
   const events: CacheEvent[] = [];
   const cache = createCache({
+    defaultScope: "PUBLIC",
     store,
     prefix: "ticks",
     logger: { info: () => undefined, warn: () => undefined },

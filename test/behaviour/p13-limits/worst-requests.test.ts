@@ -51,7 +51,7 @@ const plain = makeExecutableSchema({ typeDefs, resolvers });
 
 /** An empty cache, and the schema with it. */
 function emptyCache(): { readonly cache: Cache; readonly cached: GraphQLSchema } {
-  const cache = createCache({ logger: { info: () => undefined, warn: () => undefined } });
+  const cache = createCache({ defaultScope: "PUBLIC", logger: { info: () => undefined, warn: () => undefined } });
   onTestFinished(() => cache.close());
   return { cache, cached: applyCached(plain, cache) };
 }

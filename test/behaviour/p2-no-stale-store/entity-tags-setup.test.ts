@@ -17,7 +17,7 @@ function logOf(
     warn: (line: string) => void lines.push(`warn ${line}`),
   };
   const schema = makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl], resolvers });
-  applyCached(schema, createCache({ logger }), { entityTags });
+  applyCached(schema, createCache({ defaultScope: "PUBLIC", logger }), { entityTags });
   return lines;
 }
 
@@ -155,7 +155,7 @@ describe("the option entityTags", () => {
           fields: { rate: { type: Movie, resolve: () => ({ id: "7", stars: ++stars }) } },
         }),
       }),
-      createCache({ logger: { info: () => undefined, warn: () => undefined } }),
+      createCache({ defaultScope: "PUBLIC", logger: { info: () => undefined, warn: () => undefined } }),
       { entityTags: true },
     );
     const ask = async (source: string) => {
@@ -174,7 +174,7 @@ describe("a loader", () => {
   function shop(settings: { readonly type?: string; readonly tags?: (id: string) => string[] }) {
     let stars = 1;
     const loads: string[] = [];
-    const cache = createCache({ logger: { info: () => undefined, warn: () => undefined } });
+    const cache = createCache({ defaultScope: "PUBLIC", logger: { info: () => undefined, warn: () => undefined } });
     const movies = cache.loader<string, object>({
       name: "Movie",
       maxAge: 60,

@@ -210,7 +210,7 @@ describe("the option idFields", () => {
   ];
 
   it.each(REFUSED)("is refused as %j", (given, message) => {
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     onTestFinished(() => cache.close());
     const schema = makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl], resolvers: { Color: { RED: 1 } } });
     expect(() => applyCached(schema, cache, { idFields: given as never })).toThrow(`applyCached: ${message}`);

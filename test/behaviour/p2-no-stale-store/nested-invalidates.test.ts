@@ -131,7 +131,7 @@ describe("@invalidates on a nested mutation field", () => {
           fields: { movies: { type: movies, resolve: () => ({}) } },
         }),
       }),
-      createCache(),
+      createCache({ defaultScope: "PUBLIC" }),
     );
     const ask = (source: string) => graphql({ schema, source, contextValue: {} });
     expect((await ask("{ stars }")).data).toEqual({ stars: 1 });
@@ -168,7 +168,7 @@ describe("@invalidates on a nested mutation field", () => {
   for (const [what, [sdl, message]] of Object.entries(refused))
     it(`is refused on ${what}`, () => {
       const schema = makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl] });
-      expect(() => applyCached(schema, createCache())).toThrow(message);
+      expect(() => applyCached(schema, createCache({ defaultScope: "PUBLIC" }))).toThrow(message);
     });
 });
 
@@ -179,7 +179,10 @@ describe("tags of a schema that do not match", () => {
       info: (line: string) => lines.push(`info ${line}`),
       warn: (line: string) => lines.push(`warn ${line}`),
     };
-    applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl] }), createCache({ logger }));
+    applyCached(
+      makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl] }),
+      createCache({ defaultScope: "PUBLIC", logger }),
+    );
     return lines;
   };
 

@@ -101,7 +101,11 @@ describe("normalizeTag", () => {
   it("does not have other spellings reported as mistakes", async () => {
     const lines: string[] = [];
     const log = (line: string): void => void lines.push(line);
-    const cache = createCache({ logger: { info: log, warn: log }, invalidation: { normalizeTag } });
+    const cache = createCache({
+      defaultScope: "PUBLIC",
+      logger: { info: log, warn: log },
+      invalidation: { normalizeTag },
+    });
     applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs] }), cache);
     lines.length = 0;
     await cache.invalidateTags(["movie:7", "MOVIE:007"]);
@@ -120,6 +124,7 @@ describe("normalizeTag", () => {
     const log = (line: string): void => void lines.push(line);
     let loads = 0;
     const cache = createCache({
+      defaultScope: "PUBLIC",
       logger: { info: log, warn: log },
       invalidation: { normalizeTag: mistaken as never },
     });

@@ -44,6 +44,7 @@ function startProcess(
     },
   }) as Store;
   const cache = createCache<Context>({
+    defaultScope: "PUBLIC",
     store,
     prefix: "near",
     nearCache,

@@ -110,7 +110,7 @@ describe("a refresh that hangs", () => {
 it("a process that closes its cache while a load hangs goes on after it", async () => {
   const program = `
     import { createCache } from ${JSON.stringify(await compiledPath("src/index.ts"))};
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     const close = async () => {
       await cache.close();
       console.log("closed");

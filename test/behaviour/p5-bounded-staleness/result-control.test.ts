@@ -403,7 +403,7 @@ describe("a skipped result", () => {
 });
 
 it("a value with tags of its result is looked up without a load only while none of them has been invalidated", async () => {
-  const cache = createCache();
+  const cache = createCache({ defaultScope: "PUBLIC" });
   const batches: (readonly number[])[] = [];
   const pages = cache.loader({
     name: "Page",
@@ -500,7 +500,7 @@ describe("the control of a result that is not cached", () => {
   });
 
   it("is there for each id of a loader with maxAge 0, and of a request that bypasses the cache", async () => {
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     const seen: number[] = [];
     const batch = async (ids: readonly number[], _context: object, { results }: BatchCall): Promise<number[]> => {
       seen.push(results.length);

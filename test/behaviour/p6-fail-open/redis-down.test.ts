@@ -182,6 +182,7 @@ describe("a Redis that is unreachable at start-up", () => {
   it("bounds the wait for Redis when the client sets no limits", async () => {
     const client = new Redis(1, "127.0.0.1", { retryStrategy: () => 20 });
     const cache = createCache({
+      defaultScope: "PUBLIC",
       store: redisStore({ client }),
       prefix: "redis-down",
       storage: { storeTimeoutMs: 40 },

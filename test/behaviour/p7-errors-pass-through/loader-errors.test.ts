@@ -6,7 +6,11 @@ import { describe, expect, it, onTestFinished } from "vitest";
 
 /** A loader whose source fails as long as `failure` is set: the whole batch, or each id with an error of its own. */
 function createUsers(failing: "batch" | "id") {
-  const cache = createCache({ testing: { clock: new FakeClock() }, loads: { errorBackoffMs: 60_000 } });
+  const cache = createCache({
+    defaultScope: "PUBLIC",
+    testing: { clock: new FakeClock() },
+    loads: { errorBackoffMs: 60_000 },
+  });
   onTestFinished(() => cache.close());
   const source = { failure: new Error("the database is away") as Error | undefined };
   const calls: number[][] = [];

@@ -19,6 +19,7 @@ function createSite() {
   const events: CacheEvent[] = [];
   const warnings: string[] = [];
   const cache = createCache({
+    defaultScope: "PUBLIC",
     onEvent: (event) => events.push(event),
     logger: { info: () => undefined, warn: (line) => warnings.push(line) },
   });
@@ -93,7 +94,10 @@ describe("permissions applied before the cache", () => {
 function rejectionOf(sdl: string, options: CacheOptions<never> = {}): string {
   try {
     const schema = makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs, sdl] });
-    applyCached(schema, createCache({ identify: () => 1, ...options } as CacheOptions));
+    applyCached(
+      schema,
+      createCache({ defaultScope: "PUBLIC", ...({ identify: () => 1, ...options } as CacheOptions) }),
+    );
     return "";
   } catch (error) {
     return (error as Error).message;
@@ -130,19 +134,19 @@ describe("public fields under an auth directive", () => {
     const schema = buildSchema("type Query { a: Int }");
     for (const directives of [{ auth: {} }, [{ name: "auth", args: {} }]]) {
       Object.assign(schema.getQueryType()?.getFields().a ?? {}, { extensions: { cached: { maxAge: 1 }, directives } });
-      expect(() => applyCached(schema, createCache())).toThrow("since `@auth` covers it");
+      expect(() => applyCached(schema, createCache({ defaultScope: "PUBLIC" }))).toThrow("since `@auth` covers it");
     }
   });
 
-  it("rejects a field under an auth directive when only the defaults set scope PUBLIC", () => {
+  it("rejects a field under an auth directive when only defaultScope says PUBLIC", () => {
     const sdl = "type Query { a: Int @auth @cached(maxAge: 1) }";
-    expect(rejectionOf(sdl, { defaults: { scope: "PUBLIC" } })).toContain("`@auth`");
+    expect(rejectionOf(sdl, { defaultScope: "PUBLIC" })).toContain("`@auth`");
   });
 
   it("accepts a field under an auth directive that sets a scope itself", () => {
     expect(rejectionOf("type Query { a: Int @auth @cached(maxAge: 1, scope: PUBLIC) }")).toBe("");
     expect(rejectionOf("type Query { a: Int @auth @cached(maxAge: 1, scope: PRIVATE) }")).toBe("");
-    expect(rejectionOf("type Query { a: Int @auth @cached(maxAge: 1) }", { defaults: { scope: "PRIVATE" } })).toBe("");
+    expect(rejectionOf("type Query { a: Int @auth @cached(maxAge: 1) }", { defaultScope: "PRIVATE" })).toBe("");
   });
 
   it.each(
@@ -174,18 +178,18 @@ describe("public fields under an auth directive", () => {
     const schema = buildSchema("type Query { a: Int b: Thing } type Thing { id: ID }");
     const fields = schema.getQueryType()?.getFields();
     Object.assign(fields?.a ?? {}, { extensions: { cached: { maxAge: 1 }, ...extensions } });
-    expect(() => applyCached(schema, createCache())).toThrow(`since ${mark} covers it`);
+    expect(() => applyCached(schema, createCache({ defaultScope: "PUBLIC" }))).toThrow(`since ${mark} covers it`);
     Object.assign(fields?.a ?? {}, { extensions: {} });
     Object.assign(fields?.b ?? {}, { extensions: { cached: { maxAge: 1 } } });
     Object.assign(schema.getType("Thing") ?? {}, { extensions });
-    expect(() => applyCached(schema, createCache())).toThrow(`since ${mark} covers it`);
+    expect(() => applyCached(schema, createCache({ defaultScope: "PUBLIC" }))).toThrow(`since ${mark} covers it`);
   });
 
   it("ignores settings that are not set", () => {
     const schema = buildSchema("type Query { a: Int }");
     const extensions = { cached: { maxAge: 1 }, auth: false, role: undefined, pothosOptions: { authScopes: null } };
     Object.assign(schema.getQueryType()?.getFields().a ?? {}, { extensions });
-    expect(() => applyCached(schema, createCache())).not.toThrow();
+    expect(() => applyCached(schema, createCache({ defaultScope: "PUBLIC" }))).not.toThrow();
   });
 });
 

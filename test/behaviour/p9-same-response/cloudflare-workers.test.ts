@@ -45,6 +45,7 @@ async function evaluateModule() {
       afterTick: (fn: () => void) => (state.isGlobalScope ? refuse() : inner.afterTick(fn)),
     };
     const cache = createCache<{ userId: string }>({
+      defaultScope: "PUBLIC",
       store: memoryStore({ clock }),
       identify: ({ userId }) => userId,
       privacy: { sharedContextKeys: ["userId"] },

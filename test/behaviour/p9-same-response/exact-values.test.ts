@@ -425,7 +425,7 @@ describe("a value with objects whose types are resolved by a function", () => {
 
 describe("a server with a field resolver of its own", () => {
   it("resolves a cached field and a mutation with it if it is their resolver, and the fields below by itself", async () => {
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     const sdl = /* GraphQL */ `
       type Query { topFilm: Film @cached(maxAge: 60, tags: ["Top"]) }
       type Mutation { rateFilm: Film @invalidates(tags: ["Top"]) }
@@ -445,7 +445,7 @@ describe("a server with a field resolver of its own", () => {
 
   it("keeps values whose properties are named differently from the fields", async () => {
     let loads = 0;
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     const typeDefs = "type Query { film: Film @cached(maxAge: 60) } type Film { releaseYear: Int! }";
     const resolvers = { Query: { film: () => (loads++, { release_year: 1985 }) } };
     const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers }), cache);

@@ -58,7 +58,10 @@ function createSite(
     },
     Movie: { sequel: ({ id }: { id: unknown }) => load(id) },
   };
-  const cache = createCache({ ...options, onEvent: (event) => events.push(event) } as CacheOptions);
+  const cache = createCache({
+    defaultScope: "PUBLIC",
+    ...({ ...options, onEvent: (event) => events.push(event) } as CacheOptions),
+  });
   onTestFinished(() => cache.close());
   const exists = existsOf === undefined ? { "Query.movie": { id: "$args.id", guard } } : existsOf(guard);
   const source = makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers });

@@ -35,7 +35,7 @@ const withPlans = (planned: readonly string[], grafast: object = { plan: () => u
 
 const refusal = (schema: GraphQLSchema, options = {}): string => {
   try {
-    applyCached(schema, createCache(), options);
+    applyCached(schema, createCache({ defaultScope: "PUBLIC" }), options);
   } catch (error) {
     return (error as Error).message;
   }
@@ -60,7 +60,7 @@ describe("a field that Grafast answers by a plan", () => {
   it("is accepted if the cache does not concern it", async () => {
     const schema = withPlans(["top", "remove", "stars"]);
     expect(refusal(schema)).toBe("");
-    const applied = applyCached(schema, createCache());
+    const applied = applyCached(schema, createCache({ defaultScope: "PUBLIC" }));
     expect(applied.getQueryType()?.getFields().top?.resolve).toBeUndefined();
     expect(refusal(withPlans(["film"], {}))).toBe("");
   });
@@ -79,7 +79,10 @@ describe("a root field that reads a property, as in a schema whose resolvers are
   it("is reported once if graphql-tools has made it, in a stitched schema as well", async () => {
     for (const extensions of [{}, { stitchingInfo: {} }]) {
       const lines: string[] = [];
-      const cache = createCache({ logger: { info: () => undefined, warn: (line) => void lines.push(line) } });
+      const cache = createCache({
+        defaultScope: "PUBLIC",
+        logger: { info: () => undefined, warn: (line) => void lines.push(line) },
+      });
       const source = makeExecutableSchema({
         typeDefs: [cachedTypeDefs, typeDefs],
         resolvers: { Query: { film: defaultMergedResolver }, Mutation: { rate: () => null } },
@@ -101,7 +104,7 @@ describe("an executor whose `info` inherits what is the same for all calls, as G
   it("gets the values of cached fields, whose resolvers see all of `info`", async () => {
     let loads = 0;
     const seen: unknown[] = [];
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     const schema = applyCached(
       makeExecutableSchema({
         typeDefs: [cachedTypeDefs, typeDefs],

@@ -11,7 +11,11 @@ interface Hint {
 
 /** Asks twice for a field whose `info` has the cache hint of another server than Apollo, and returns what was answered. */
 async function askTwice(hintOf: () => Hint | null, read: (hint: Hint) => unknown): Promise<readonly unknown[]> {
-  const cache = createCache({ store: memoryStore(), logger: { info: () => undefined, warn: () => undefined } });
+  const cache = createCache({
+    defaultScope: "PUBLIC",
+    store: memoryStore(),
+    logger: { info: () => undefined, warn: () => undefined },
+  });
   onTestFinished(() => cache.close());
   let loads = 0;
   const resolvers = {

@@ -17,7 +17,7 @@ function withPerson(schema: GraphQLSchema): { readonly larger: GraphQLSchema; re
 it("a schema with the types of an applied one, and one more member of an interface, is served hits of that member", async () => {
   const warnings: string[] = [];
   const logger = { info: () => undefined, warn: (line: string) => warnings.push(line) };
-  const cache = createCache({ store: memoryStore(), logger });
+  const cache = createCache({ defaultScope: "PUBLIC", store: memoryStore(), logger });
   onTestFinished(() => cache.close());
   const loads: string[] = [];
   const applied = applyCached(
@@ -53,7 +53,11 @@ it("a schema with the types of an applied one, and one more member of an interfa
 });
 
 it("what is known of members of an interface goes with the schemas that have brought them", async () => {
-  const cache = createCache({ store: memoryStore(), logger: { info: () => undefined, warn: () => undefined } });
+  const cache = createCache({
+    defaultScope: "PUBLIC",
+    store: memoryStore(),
+    logger: { info: () => undefined, warn: () => undefined },
+  });
   onTestFinished(() => cache.close());
   const sdl =
     "interface Node { id: ID! } type Film implements Node { id: ID! } type Query { node(id: ID!): Node @cached(maxAge: 60) }";
@@ -78,7 +82,7 @@ it("what is known of members of an interface goes with the schemas that have bro
 it("an object whose resolveType returns a type in place of its name is not stored, since no hit could be answered", async () => {
   const warnings: string[] = [];
   const logger = { info: () => undefined, warn: (line: string) => warnings.push(line) };
-  const cache = createCache({ store: memoryStore(), logger });
+  const cache = createCache({ defaultScope: "PUBLIC", store: memoryStore(), logger });
   onTestFinished(() => cache.close());
   let loads = 0;
   const schema: GraphQLSchema = applyCached(

@@ -80,7 +80,7 @@ describe("applyCached", () => {
       resolvers: { Query: { top: () => ++loads } },
     });
     const before = printSchema(schema);
-    const applied = applyCached(schema, createCache());
+    const applied = applyCached(schema, createCache({ defaultScope: "PUBLIC" }));
     for (let nth = 0; nth < 2; nth++) await graphql({ schema, source: "{ top }" });
     expect(loads).toBe(2);
     expect(printSchema(schema)).toBe(before);
@@ -94,7 +94,7 @@ describe("applyCached", () => {
   });
 
   it("refuses other options than those with which it was applied to a field before", () => {
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     const plain = makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs] });
     const applied = applyCached(plain, cache, { entityTags: true });
     const again = applyCached(applied, cache, { entityTags: { exceptTypes: [] }, cacheControl: false });
@@ -111,7 +111,7 @@ describe("applyCached", () => {
     const plain: GraphQLSchema = buildSchema("type Query { top: Int }");
     const field = plain.getQueryType()?.getFields().top;
     if (field !== undefined) Object.assign(field, { extensions: { cached: { maxAge: 9 } }, resolve: () => ++loads });
-    const schema = applyCached(plain, createCache());
+    const schema = applyCached(plain, createCache({ defaultScope: "PUBLIC" }));
     for (let nth = 0; nth < 2; nth++) await graphql({ schema, source: "{ top }" });
     expect(loads).toBe(1);
   });

@@ -45,7 +45,7 @@ const typeDefs = /* GraphQL */ `
 `;
 
 function rules(): { readonly all: readonly FieldRule[]; readonly keys: ReturnType<typeof partsOf>["keys"] } {
-  const cache = createCache({ identify: () => 7, types: {} });
+  const cache = createCache({ defaultScope: "PUBLIC", identify: () => 7, types: {} });
   applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs] }), cache as never);
   const parts = partsOf(cache, "test");
   return { all: [...parts.rules.fields.values()], keys: parts.keys };

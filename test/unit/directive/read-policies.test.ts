@@ -11,7 +11,7 @@ function policiesOf(typeDefs: string, options: CacheOptions = {}): Record<string
   for (const type of Object.values(schema.getTypeMap()))
     if ("getFields" in type && !type.name.startsWith("__"))
       for (const field of Object.values(type.getFields())) Object.assign(field, { resolve: () => null });
-  const cache = createCache({ identify: () => "me", ...options });
+  const cache = createCache({ defaultScope: "PUBLIC", identify: () => "me", ...options });
   applyCached(schema, cache);
   return Object.fromEntries([...partsOf(cache, "test").rules.fields].map(([name, { policy }]) => [name, policy]));
 }
@@ -62,7 +62,7 @@ describe("@cached", () => {
       type Movie implements Node @cached(maxAge: 9) { id: ID }
       union Found @cached(maxAge: 9) = Movie
       type Query { a: Int @cached(maxAge: 9) }`;
-    const cache = createCache({ logger: { info: () => undefined, warn } });
+    const cache = createCache({ defaultScope: "PUBLIC", logger: { info: () => undefined, warn } });
     applyCached(buildSchema(cachedTypeDefs + sdl), cache);
     const messageOn = (name: string): string =>
       `graphql-cached: @cached on \`${name}\`: no field with a resolver of its own returns the type, so it has no effect; put \`@cached\` on the fields that load values, or remove it`;
@@ -78,7 +78,7 @@ describe("the policy of a type", () => {
     const { b, c } = schema.getQueryType()?.getFields() ?? {};
     Object.assign(b ?? {}, { resolve: defaultFieldResolver });
     Object.assign(c ?? {}, { resolve: () => null });
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     applyCached(schema, cache);
     expect([...partsOf(cache, "test").rules.fields.keys()]).toEqual(["Query.c"]);
   });
@@ -116,7 +116,7 @@ describe("the policy of a field", () => {
     Object.assign(fields?.a ?? {}, { resolve: () => null });
     Object.assign(fields?.b ?? {}, { extensions: { cached: { maxAge: 9, jitter: 0 } } });
     Object.assign(schema.getType("Movie") ?? {}, { extensions: { cached: { maxAge: 7 } } });
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     applyCached(schema, cache);
     const { fields: rules } = partsOf(cache, "test").rules;
     expect(rules.get("Query.a")?.policy.maxAgeMs).toBe(7_000);

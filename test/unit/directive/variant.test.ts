@@ -22,7 +22,7 @@ import { partsOf } from "../../../src/core/parts.js";
 
 /** Returns the variant of `Query.a`. */
 function variantOf(typeDefs: string, resolvers: IResolvers = {}, options: CacheOptions = {}): Variant {
-  const cache = createCache({ identify: () => "me", ...options });
+  const cache = createCache({ defaultScope: "PUBLIC", identify: () => "me", ...options });
   const own = { Query: { a: () => null }, ...resolvers };
   applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers: own }), cache);
   return partsOf(cache, "test").rules.fields.get("Query.a")?.variant as Variant;
@@ -123,7 +123,7 @@ describe("the variant of a field", () => {
   });
 
   it("is the same after a second applyCached, also for fields that the first one gave a resolver", () => {
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     const typeDefs =
       "type Query { a: A @cached(maxAge: 60) } type A { id: ID b: B @cached(maxAge: 60) } type B { x: Int }";
     const schema = makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs] });
@@ -233,7 +233,7 @@ describe("the key form of a field", () => {
     };
     const a = new GraphQLObjectType({ name: "A", fields: { id: { type: GraphQLID }, name: { type: GraphQLString } } });
     const field = { type: a, args, resolve: () => null, extensions: { cached: { maxAge: 60 } } };
-    const cache = createCache();
+    const cache = createCache({ defaultScope: "PUBLIC" });
     applyCached(new GraphQLSchema({ query: new GraphQLObjectType({ name: "Query", fields: { a: field } }) }), cache);
     expect(partsOf(cache, "test").rules.fields.get("Query.a")?.variant.form).toBe(inSdl);
   });
@@ -246,7 +246,7 @@ describe("the key form of a field", () => {
 
   it("changes with the type of the parent's property in the key", () => {
     const formWith = (type: string): number => {
-      const cache = createCache();
+      const cache = createCache({ defaultScope: "PUBLIC" });
       const typeDefs = `type Query { a: A } type A { id: ${type} b: Int @cached(maxAge: 60) }`;
       applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs] }), cache);
       return partsOf(cache, "test").rules.fields.get("A.b")?.variant.form as number;

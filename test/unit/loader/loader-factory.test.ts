@@ -5,7 +5,7 @@ import { describe, expect, it, vi } from "vitest";
 describe("a loader made by cache.loader", () => {
   const createUsers = (batch = async (ids: readonly number[]) => ids.map((id) => ({ id }))) => {
     const calls: number[][] = [];
-    const users = createCache().loader<number, { id: number } | null>({
+    const users = createCache({ defaultScope: "PUBLIC" }).loader<number, { id: number } | null>({
       name: "User",
       maxAge: 60,
       maxBatchSize: 2,
@@ -42,7 +42,11 @@ describe("a loader made by cache.loader", () => {
     const store = memoryStore();
     const read = vi.spyOn(store, "read");
     const batch = async (ids: readonly string[]) => ids;
-    const load = createCache({ store, prefix: "memo" }).loader({ name: "Word", maxAge: 60, batch });
+    const load = createCache({ defaultScope: "PUBLIC", store, prefix: "memo" }).loader({
+      name: "Word",
+      maxAge: 60,
+      batch,
+    });
     const words = load({});
     await words.load("one");
     expect(await words.load("one")).toBe("one");
@@ -59,7 +63,7 @@ describe("a loader made by cache.loader", () => {
   for (const maxAge of [60, 0])
     it(`gives a batch function the same list of controls each time it reads \`results\`, with maxAge ${maxAge}`, async () => {
       const calls: BatchCall[] = [];
-      const load = createCache().loader({
+      const load = createCache({ defaultScope: "PUBLIC" }).loader({
         name: "Word",
         maxAge,
         batch: async (ids: readonly string[], _context, call) => {
@@ -125,7 +129,7 @@ describe("a loader made by cache.loader", () => {
   it("loads an id again after it was cleared, also if its batch has failed", async () => {
     const clock = new FakeClock();
     let failure: Error | undefined = new Error("the database is away");
-    const loader = createCache({ testing: { clock } }).loader({
+    const loader = createCache({ defaultScope: "PUBLIC", testing: { clock } }).loader({
       name: "User",
       maxAge: 60,
       batch: async (ids: readonly number[]) => {
@@ -142,7 +146,7 @@ describe("a loader made by cache.loader", () => {
 
   it("loads ids that cannot be part of a key without the cache", async () => {
     const loaded: unknown[] = [];
-    const users = createCache().loader<unknown, string>({
+    const users = createCache({ defaultScope: "PUBLIC" }).loader<unknown, string>({
       name: "Odd",
       maxAge: 60,
       batch: async (ids) => ids.map((id) => (loaded.push(id), "value")),
@@ -154,7 +158,7 @@ describe("a loader made by cache.loader", () => {
   });
 
   it("separates identities if its scope is PRIVATE", async () => {
-    const cache = createCache<{ userId?: string }>({ identify: ({ userId }) => userId });
+    const cache = createCache<{ userId?: string }>({ defaultScope: "PUBLIC", identify: ({ userId }) => userId });
     const mine = cache.loader<number, string | undefined>({
       name: "Mine",
       maxAge: 60,
@@ -171,7 +175,8 @@ describe("the DataLoader options of cache.loader", () => {
   /** A loader of which `calls` are the ids of each batch. */
   const createSite = (options: object) => {
     const store = memoryStore();
-    const createOther = () => createCache({ store, logger: { info: () => undefined, warn: () => undefined } });
+    const createOther = () =>
+      createCache({ defaultScope: "PUBLIC", store, logger: { info: () => undefined, warn: () => undefined } });
     const cache = createOther();
     const calls: (readonly number[])[] = [];
     const loader = cache.loader<number, string, object>({
@@ -208,6 +213,7 @@ describe("the DataLoader options of cache.loader", () => {
   it("tell an id that cannot be part of a key from the digest of another id", async () => {
     let digest = "";
     const cache = createCache({
+      defaultScope: "PUBLIC",
       store: memoryStore(),
       logger: { info: () => undefined, warn: () => undefined },
       onEvent: (event) => {
@@ -235,6 +241,7 @@ describe("the DataLoader options of cache.loader", () => {
   it("tell ids apart that a request remembers in different ways: texts, numbers, objects, and what begins with NUL", async () => {
     const digests: string[] = [];
     const cache = createCache({
+      defaultScope: "PUBLIC",
       store: memoryStore(),
       logger: { info: () => undefined, warn: () => undefined },
       onEvent: (event) => {

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { compilePolicy, mergeSettings, settingsMistakes } from "../../../src/core/policy/policy.js";
 
-const compile = (declared: readonly object[], defaults = {}) => compilePolicy({ declared, defaults });
+const compile = (declared: readonly object[], defaults = {}) =>
+  compilePolicy({ declared, defaults: { scope: "PUBLIC", ...defaults } });
 
 describe("compilePolicy", () => {
   it("takes each setting from the layer of highest precedence and converts it to milliseconds", () => {

@@ -25,7 +25,7 @@ it("every event is published on a diagnostics channel of its own, with the prefi
     messagesOf("store.finished"),
   ];
   const read = async (prefix: string): Promise<void> => {
-    const cache = createCache({ prefix });
+    const cache = createCache({ defaultScope: "PUBLIC", prefix });
     onTestFinished(() => cache.close());
     const movies = cache.loader({ name: "Movie", maxAge: 60, batch: async (ids: readonly number[]) => ids });
     for (let nth = 0; nth < 2; nth++) {
@@ -53,7 +53,12 @@ it("a message has the type of an error, not the error, since its message may con
   const failed = messagesOf("load.failed");
   const storeFailed = messagesOf("store.finished");
   const store = chaosStore(memoryStore());
-  const cache = createCache({ store, prefix: "shop", logger: { info: () => undefined, warn: () => undefined } });
+  const cache = createCache({
+    defaultScope: "PUBLIC",
+    store,
+    prefix: "shop",
+    logger: { info: () => undefined, warn: () => undefined },
+  });
   onTestFinished(() => cache.close());
   const batch = async (): Promise<never> => {
     throw new RangeError("alice@example.com");
@@ -77,7 +82,7 @@ it("a message has the type of an error, not the error, since its message may con
 
 it("a caller that waited for the load of another one publishes how long", async () => {
   const waits = messagesOf("wait.finished");
-  const cache = createCache();
+  const cache = createCache({ defaultScope: "PUBLIC" });
   onTestFinished(() => cache.close());
   const loading = gate();
   const batch = async (ids: readonly number[]): Promise<readonly number[]> => {

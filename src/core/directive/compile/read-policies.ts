@@ -10,10 +10,18 @@ import {
 } from "graphql";
 import { CachedError, messageOf } from "../../base/errors.js";
 import { closestTo } from "../../base/option-names.js";
-import { mergeSettings, type PolicySettings, secondsDoubts, settingsMistakes } from "../../policy/policy.js";
+import {
+  mergeSettings,
+  type Policy,
+  type PolicySettings,
+  secondsDoubts,
+  settingsMistakes,
+} from "../../policy/policy.js";
 import type { FieldRule, InvalidationRule, SchemaRules } from "../../schema-rules.js";
 import { createEmbeddedFinder, isPartOfParent } from "../entities/embedded-fields.js";
+import { hintOf } from "../hints/cache-control.js";
 import { InvalidationReader } from "../invalidation/read-invalidations.js";
+import { privateTypesOf } from "../permissions/private-types.js";
 import { POLICIES } from "./apply-options.js";
 import { directivesAt, expectedArgument } from "./directives.js";
 import type { AnyField } from "./field-rule.js";
@@ -27,7 +35,7 @@ import {
   referenceField,
   referenceResolverOf,
 } from "./reference.js";
-import { RuleMaker } from "./rule-maker.js";
+import { type FieldSettings, RuleMaker } from "./rule-maker.js";
 
 /**
  * Reads every `@cached`, `@invalidates` and `extensions.cached` of a schema, the `policies` for it by coordinate, its
@@ -68,6 +76,11 @@ class PolicyReader {
   readonly #rules: RuleMaker;
   readonly #invalidations: InvalidationReader;
   readonly #fields = new Map<string, FieldRule>();
+  /** The fields with a policy, by coordinate. */
+  readonly #found = new Map<
+    string,
+    { readonly type: GraphQLObjectType; readonly field: AnyField; readonly settings: FieldSettings }
+  >();
   readonly #coordinates = new Set<string>();
   readonly #typeSettings = new Map<string, PolicySettings>();
   readonly #used = new Set<string>();
@@ -89,6 +102,11 @@ class PolicyReader {
       if (isInterfaceType(type)) this.#checkInterface(type);
       if (!isObjectType(type)) continue;
       for (const field of Object.values(type.getFields())) this.#readField(type, field, invalidations);
+    }
+    const privateTypes = privateTypesOf(schema, (type, field) => this.#scopeOf(type, field));
+    for (const { type, field, settings } of this.#found.values()) {
+      const isBelowPrivate = privateTypes.has(type) || this.#typeSettings.get(type.name)?.scope === "PRIVATE";
+      this.#add(this.#rules.make(type, field, { ...settings, isBelowPrivate }));
     }
     for (const type of types) {
       const settings = this.#typeSettings.get(type.name);
@@ -144,7 +162,16 @@ class PolicyReader {
       refuse(
         "Grafast answers the field by its plan (`extensions.grafast`), which a resolver would replace; use cache.loader in the step of the plan, as the function of loadOne",
       );
-    this.#add(this.#rules.make(type, field, { own, returned, hinted }));
+    this.#found.set(coordinate, { type, field, settings: { own, returned, hinted } });
+  }
+
+  /** Returns the scope that a field says, or has by default. Undefined if what it returns is as private as its parent. */
+  #scopeOf(type: GraphQLObjectType, field: AnyField): Policy["scope"] | undefined {
+    const found = this.#found.get(`${type.name}.${field.name}`);
+    if (found === undefined) return hintOf(field).scope === "PRIVATE" ? "PRIVATE" : undefined;
+    const { own, returned, hinted } = found.settings;
+    const { scope } = mergeSettings(own, returned, hinted);
+    return scope ?? (this.#inputs.parts.defaults.scope === "PRIVATE" ? "PRIVATE" : undefined);
   }
 
   #checkCoordinates(): void {

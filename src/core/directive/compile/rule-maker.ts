@@ -1,5 +1,5 @@
 import { type GraphQLObjectType, getNamedType, isCompositeType } from "graphql";
-import { compilePolicy, type PolicySettings } from "../../policy/policy.js";
+import { compilePolicy, type PolicySettings, SCOPE_MISSING } from "../../policy/policy.js";
 import type { FieldRule, KeyFields } from "../../schema-rules.js";
 import { hasPublicHint } from "../hints/cache-control.js";
 import { LookAhead } from "../look-ahead/look-ahead.js";
@@ -30,7 +30,7 @@ export class RuleMaker {
   make(
     parent: GraphQLObjectType,
     field: AnyField,
-    { own, returned, hinted }: FieldSettings,
+    { own, returned, hinted, isBelowPrivate = false }: FieldSettings,
     entityKeys: readonly KeyFields[] = [],
   ): FieldRule | undefined {
     const { schema, parts, shapes, entities } = this.#inputs;
@@ -43,9 +43,10 @@ export class RuleMaker {
     const { settings, policy, versions, mistakes } = compilePolicy({
       declared: [own, returned],
       hinted,
-      defaults,
+      defaults: isBelowPrivate ? { ...defaults, scope: "PRIVATE" } : defaults,
     });
-    for (const mistake of mistakes) refuse(mistake);
+    const isScopeMissing = mistakes.includes(SCOPE_MISSING);
+    for (const mistake of mistakes) if (mistake !== SCOPE_MISSING) refuse(mistake);
     if (settings.maxAge === 0 && mistakes.length === 0) return undefined;
     if (policy.scope === "PRIVATE" && identify === undefined)
       refuse(
@@ -53,8 +54,10 @@ export class RuleMaker {
         "CACHED_SCOPE_MISSING",
       );
     const isPublicItself = own?.scope === "PUBLIC" || hasPublicHint(field, hinted);
-    const scopeMistake = policy.scope === "PUBLIC" && !isPublicItself ? this.#scopeMistake(parent, field) : undefined;
-    if (scopeMistake !== undefined) refuse(`\`scope\`: ${scopeMistake}`, "CACHED_SCOPE_MISSING");
+    const mustSay = isScopeMissing || (policy.scope === "PUBLIC" && !isPublicItself);
+    const scopeMistake =
+      (mustSay ? this.#scopeMistake(parent, field) : undefined) ?? (isScopeMissing ? SCOPE_MISSING : undefined);
+    if (scopeMistake !== undefined) refuse(scopeMistake, "CACHED_SCOPE_MISSING");
     const isRoot = parent === schema.getQueryType();
     const at = { parent, field, isRoot, place };
     const keyPaths = this.templates.keyPaths(at, ...this.#keyOf(parent, field, settings.key));
@@ -116,7 +119,7 @@ export class RuleMaker {
     const mark = authMarkOf(this.#inputs.schema, parent, field);
     return mark === undefined
       ? undefined
-      : `expected a declaration on the ${what} itself, since \`${mark}\` covers it, got nothing; set scope: PRIVATE, or scope: PUBLIC if every caller allowed to see the ${what} gets the same value and its resolver does not check that`;
+      : `\`scope\`: expected a declaration on the ${what} itself, since \`${mark}\` covers it, got nothing; set scope: PRIVATE, or scope: PUBLIC if every caller allowed to see the ${what} gets the same value and its resolver does not check that`;
   }
 }
 
@@ -124,4 +127,6 @@ export interface FieldSettings {
   readonly own: PolicySettings | undefined;
   readonly returned?: PolicySettings | undefined;
   readonly hinted?: PolicySettings | undefined;
+  /** Whether only PRIVATE values can be its parents. Default: false. */
+  readonly isBelowPrivate?: boolean;
 }
