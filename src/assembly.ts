@@ -20,6 +20,7 @@ import { Channel, TagMistakes } from "./core/telemetry/channel.js";
 import { ContextReadLog } from "./core/telemetry/context-read-log.js";
 import { Counters } from "./core/telemetry/counters.js";
 import { infallible, logListener, OnceLog } from "./core/telemetry/log-listener.js";
+import { longestMsOf } from "./core/tier/entry/plausible.js";
 import { Invalidation } from "./core/tier/invalidation/invalidate.js";
 import { Leases } from "./core/tier/lease/leases.js";
 import { LoadLimit, UnleasedLoads } from "./core/tier/lease/load-sharing.js";
@@ -78,7 +79,8 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   const variants = new Variants();
   const modes = new Modes();
   const invalidations = new InvalidationClock(store, keys.subjects, clock, random);
-  const base = { store, modes, invalidations, clock, random, channel, packing, longTick, settings: options };
+  const longestMs = longestMsOf(options);
+  const base = { store, modes, invalidations, clock, random, channel, packing, longTick, longestMs, settings: options };
   const near = nearCacheOf(base, options);
   const limit = new LoadLimit(clock, options);
   const unconfirmed = new UnconfirmedInvalidations();

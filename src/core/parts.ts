@@ -68,6 +68,8 @@ export interface CacheParts {
   readonly leaseWaitMs: number;
   /** Whether values can contain instances of users' classes (`types`), whose methods GraphQL calls for fields without a resolver. */
   readonly hasValueTypes: boolean;
+  /** How long a lease lasts at most: see `longestMsOf`. */
+  readonly longestMs: number;
   /** For how long what has failed, or could not be stored, is not tried again for others. */
   readonly errorBackoffMs: number;
   readonly packing: Packing;

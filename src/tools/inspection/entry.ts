@@ -14,7 +14,9 @@ import type { Policy } from "../../core/policy/policy.js";
 import type { Entry } from "../../core/store/entry.js";
 import { type BodyParts, readBody } from "../../core/store/entry-layout.js";
 import { begunAt, holderOf } from "../../core/store/transitions.js";
+import { valueAad } from "../../core/tier/entry/entry-decoder.js";
 import { evaluateFreshness, type Freshness, ownPolicy } from "../../core/tier/entry/freshness.js";
+import { isPlausible } from "../../core/tier/entry/plausible.js";
 import { prepareFor } from "../../core/tier/request/verdict.js";
 import type {
   CacheEntry,
@@ -114,8 +116,8 @@ interface Value {
 }
 
 function valueIn(parts: CacheParts, { key, policy }: Place, entry: Entry, now: number): Value | undefined {
-  const { invalidations, packing } = parts;
-  const body = bodyOf(packing, key, entry);
+  const { invalidations, packing, longestMs } = parts;
+  const body = isPlausible(entry, now, invalidations, longestMs) ? bodyOf(packing, key, entry) : undefined;
   if (body === undefined) return undefined;
   const freshness = evaluateFreshness(entry, policy, now, () => body.freshness);
   const isSoft =
@@ -131,7 +133,7 @@ function valueIn(parts: CacheParts, { key, policy }: Place, entry: Entry, now: n
 
 function bodyOf(packing: CacheParts["packing"], key: Key, entry: Entry): BodyParts | undefined {
   try {
-    const body = readBody(packing.unseal(entry.body, key.name), key);
+    const body = readBody(packing.unseal(entry.body, valueAad(key, entry)), key);
     return body === "collision" ? undefined : body;
   } catch {
     return undefined;

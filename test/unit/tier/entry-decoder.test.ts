@@ -5,7 +5,7 @@ import { createKeySpace } from "../../../src/core/keys/key.js";
 import type { Entry } from "../../../src/core/store/entry.js";
 import { readEntry, writeBody, writeStoredEntry } from "../../../src/core/store/entry-layout.js";
 import { Channel } from "../../../src/core/telemetry/channel.js";
-import { decodeEntry } from "../../../src/core/tier/entry/entry-decoder.js";
+import { decodeEntry, valueAad } from "../../../src/core/tier/entry/entry-decoder.js";
 import { PLAIN_PACKING } from "../../support/packing-settings.js";
 
 const plain = createPacking(PLAIN_PACKING);
@@ -30,7 +30,7 @@ const entryOf = (body: Uint8Array, gen = ""): Entry =>
 async function bodyOf(value: unknown, sealed: typeof plain): Promise<Uint8Array> {
   const packed = await plain.pack(plain.encode(value));
   const parts = { subjects: [7], hint: undefined };
-  return sealed.seal(writeBody({ ...parts, value: packed }, key), key.name);
+  return sealed.seal(writeBody({ ...parts, value: packed }, key), valueAad(key, { position: 7, grantedAt: 1 }));
 }
 
 it("decodes a value from the bytes of its entry, also while it is being refreshed", async () => {

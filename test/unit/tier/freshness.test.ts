@@ -52,6 +52,17 @@ describe("evaluateFreshness", () => {
     expect(evaluateFreshness(backedOff, policy, 30_000)).toBe("absent");
   });
 
+  it("serves a value that never expires as fresh for no longer than maxAge, whatever its entry says", () => {
+    const forever = policyOf({ maxAge: 10, neverExpires: true });
+    const at = (now: number, more: Partial<Entry> = {}) =>
+      evaluateFreshness(entryOf({ freshUntilAt: 1e300, ...more }), forever, now);
+    expect([at(9_999), at(10_000)]).toEqual(["fresh", "stale-while-revalidate"]);
+    expect([
+      at(10_000, { hasRefreshFailed: true }),
+      at(10_000, { hasRefreshFailed: true, freshUntilAt: 10_001 }),
+    ]).toEqual(["stale-while-revalidate", "stale-backoff"]);
+  });
+
   it("never makes an entry fresher as time passes", () => {
     const rank = ["fresh", "stale-while-revalidate", "stale-if-error", "absent"];
     const seconds = fc.nat(100);

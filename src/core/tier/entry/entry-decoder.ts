@@ -14,7 +14,7 @@ import { failureAad, readFailure } from "./failure.js";
 export function decodeEntry(entry: Entry, key: Key, packing: Packing, channel: Channel): Decoded {
   let cause: unknown;
   try {
-    const body = packing.unseal(entry.body, key.name);
+    const body = packing.unseal(entry.body, valueAad(key, entry));
     const parts = readBody(body, key);
     if (parts === "collision") return { kind: "collision" };
     if (parts !== undefined) {
@@ -28,6 +28,13 @@ export function decodeEntry(entry: Entry, key: Key, packing: Packing, channel: C
   reportCorrupt(key, cause, channel);
   return { kind: "corrupt" };
 }
+
+/**
+ * Returns the associated data of an encrypted value: its name, and from when it counts, so that no old value can be given a later position, or
+ * another age. Until when it is fresh is not part of it, since the store ends that. A position says the epoch as well: it never comes back.
+ */
+export const valueAad = ({ name }: Pick<Key, "name">, { position, grantedAt }: Pick<Entry, "position" | "grantedAt">) =>
+  `${name} ${position} ${grantedAt}`;
 
 /** A decoded value with what its load has said about it. */
 export class DecodedValue {
@@ -81,7 +88,7 @@ export type Decoded = DecodedValue | { readonly kind: "corrupt" } | { readonly k
 /** Returns how long a value's load has set that it is served. Undefined if that cannot be read. */
 export function readOwnFreshness(entry: Entry, key: Key, packing: Packing): OwnFreshness | undefined {
   try {
-    const parts = readBody(packing.unseal(entry.body, key.name), key);
+    const parts = readBody(packing.unseal(entry.body, valueAad(key, entry)), key);
     return parts === "collision" ? undefined : parts?.freshness;
   } catch {
     // Decoding the entry reports it.
@@ -106,11 +113,21 @@ export function decodeFailure(body: Uint8Array, key: Key, packing: Packing, chan
 }
 
 function reportCorrupt(key: Key, cause: unknown, channel: Channel): void {
-  const { coordinate } = key;
   const [reason, remedy] =
     cause instanceof Unreadable
       ? [cause.message, "use the same `codec`, `types`, `maxValueBytes` and `encryption` in all processes"]
-      : ["its bytes are damaged or of another format", "check what else writes under this prefix"];
+      : ["its bytes are damaged or of another format", OTHERS];
+  report(key, reason, remedy, cause, channel);
+}
+
+/** Reports an entry whose times or positions no load can have. */
+export const reportImplausible = (key: Key, reason: string, channel: Channel): void =>
+  report(key, reason, OTHERS, undefined, channel);
+
+const OTHERS = "check what else writes under this prefix";
+
+function report(key: Key, reason: string, remedy: string, cause: unknown, channel: Channel): void {
+  const { coordinate } = key;
   const error = new CachedError(
     "CACHED_ENTRY_CORRUPT",
     `\`${coordinate}\`: a stored entry cannot be read, so the value is loaded again: ${reason}; ${remedy}`,

@@ -1,4 +1,4 @@
-import type { Random } from "../../base/clock.js";
+import { MAX_TIMER_MS, type Random } from "../../base/clock.js";
 import type { Policy } from "../../policy/policy.js";
 import { type Entry, isForWaiters } from "../../store/entry.js";
 import type { OwnFreshness } from "../../store/entry-layout.js";
@@ -12,6 +12,7 @@ import type { OwnFreshness } from "../../store/entry-layout.js";
  * - `stale-backoff`: serve it. The last refresh failed, and the next one waits until
  *   `freshUntilAt`.
  * - `absent`: load.
+ * - `implausible`: remove the entry, and load.
  * - the rest: see `EntryState`.
  */
 export type Freshness =
@@ -20,6 +21,7 @@ export type Freshness =
   | "stale-if-error"
   | "stale-backoff"
   | "absent"
+  | "implausible"
   | "pending"
   | "failed"
   | "uncacheable"
@@ -64,9 +66,11 @@ export function evaluateFreshness(
 function valueFreshness(entry: Entry, policy: Policy, now: number): Freshness {
   const { hasRefreshFailed } = entry;
   const isBeforeEnd = now < entry.freshUntilAt;
-  if (policy.neverExpires)
-    return isBeforeEnd ? (hasRefreshFailed ? "stale-backoff" : "fresh") : "stale-while-revalidate";
   const pastMaxAgeMs = now - entry.grantedAt - policy.maxAgeMs;
+  if (policy.neverExpires) {
+    if (isBeforeEnd && hasRefreshFailed && entry.freshUntilAt - now <= MAX_TIMER_MS) return "stale-backoff";
+    return isBeforeEnd && !hasRefreshFailed && pastMaxAgeMs < 0 ? "fresh" : "stale-while-revalidate";
+  }
   // A maxAge that has become shorter since the value was stored applies at once.
   if (isBeforeEnd && !hasRefreshFailed && pastMaxAgeMs < 0) return "fresh";
   const { staleWhileRevalidateMs, staleIfErrorMs } = policy;

@@ -7,6 +7,7 @@ import { freshMsForWaiters, SKIPPED_MARK, TOO_LARGE_MARK, UNSERIALIZABLE_MARK } 
 import { type Body, type OwnFreshness, writeBody } from "../../store/entry-layout.js";
 import type { Store, StoreOutcome, StoreRequest } from "../../store/store.js";
 import { type Channel, subjectOf } from "../../telemetry/channel.js";
+import { valueAad } from "../entry/entry-decoder.js";
 import { failureAad, writeFailure } from "../entry/failure.js";
 import { ownPolicy, valueTtlMs } from "../entry/freshness.js";
 import { freshMsOf, isNegative, type Loaded, type LoadedValue } from "../request/loaded.js";
@@ -158,7 +159,7 @@ export class Settlement {
       freshMs: isForWaiters ? freshMsForWaiters(grantedAt) : jittered(maxAgeMs, policy.jitterRatio, random),
       // At least until those who wait for the value have read it.
       ttlMs: ttlMs === undefined ? undefined : Math.max(ttlMs, Math.ceil(elapsedMs) + FOR_WAITERS_MS),
-      body: packing.seal(writeBody(body, key), key.name),
+      body: packing.seal(writeBody(body, key), valueAad(key, inFlight)),
     };
   }
 

@@ -1,7 +1,9 @@
 import { within } from "../../base/clock.js";
 import { areLoadsShareable, type Entry, isForWaiters } from "../../store/entry.js";
 import type { BypassReason } from "../../telemetry/events.js";
+import { reportImplausible } from "../entry/entry-decoder.js";
 import type { Freshness } from "../entry/freshness.js";
+import { implausibilityOf } from "../entry/plausible.js";
 import type { Acquired } from "../lease/leases.js";
 import type { InFlightLoad } from "../lease/load-sharing.js";
 import type { Watch } from "../lease/waiting.js";
@@ -33,6 +35,7 @@ import type { ReadParts, ReadPath } from "./read-parts.js";
  *   store again and request the lease; but not before it has been released, or they would find the
  *   same load. Those that shared this caller's miss start over, each in its own asynchronous context.
  *   If the load also depends on more than its key, all others leave this key at once instead.
+ * - The entry is one that no load can have made. It is removed, once, before a lease is requested: it could hold that up for ever.
  */
 export class Miss implements SharedMiss {
   readonly request: ReadRequest;
@@ -57,6 +60,8 @@ export class Miss implements SharedMiss {
   #supersededAt: number;
   /** The `grantedAt` of the value that the store has shown last, which is not the result of a load awaited from now on. 0: none. */
   #knownGrantedAt = 0;
+  /** Whether it has removed an entry that is not plausible. */
+  #hasRemoved = false;
   /** The chain of the lease that this request was refused last. */
   #busyGen: string | undefined = undefined;
   /** The chain by which requests of later ticks find the miss. */
@@ -107,7 +112,7 @@ export class Miss implements SharedMiss {
     try {
       const mayBeAbsent = open !== undefined && freshness === "absent" && request.mayExist !== undefined;
       if (mayBeAbsent && (await request.mayExist?.()) === false) return (sharer) => responder.respondNull(sharer);
-      let now = 0;
+      let now = this.#start.now;
       let inFlight = current && this.#inFlightLoadOf(current);
       for (let round = 0; ; round++) {
         // No lease for a caller that has left: its load might fail with its abort.
@@ -119,14 +124,18 @@ export class Miss implements SharedMiss {
         if (freshness === "failed" && current !== undefined) return this.#respondFailedElsewhere(current.body);
         if (freshness === "uncacheable" && current !== undefined)
           return this.#bypass("UNCACHEABLE", areLoadsShareable(current));
-        const acquired: Acquired =
-          inFlight === undefined ? await this.#acquire(current, now) : { kind: "in-flight", inFlight };
-        const busyGen = acquired.kind === "busy" ? acquired.gen : undefined;
-        this.#busyGen = busyGen ?? this.#busyGen;
-        // Not for a load of this process: its result may have been checked before a request joins. See `#join`.
-        if (isJoinable && busyGen !== this.#waitsFor) this.#waitFor(busyGen);
-        const respond = await this.#respondTo(acquired, round, watch);
-        if (respond !== undefined) return respond;
+        if (freshness === "implausible" && current !== undefined) {
+          if (!(await this.#remove(current, now))) return this.#bypass("STORE_UNAVAILABLE");
+        } else {
+          const acquired: Acquired =
+            inFlight === undefined ? await this.#acquire(current, now) : { kind: "in-flight", inFlight };
+          const busyGen = acquired.kind === "busy" ? acquired.gen : undefined;
+          this.#busyGen = busyGen ?? this.#busyGen;
+          // Not for a load of this process: its result may have been checked before a request joins. See `#join`.
+          if (isJoinable && busyGen !== this.#waitsFor) this.#waitFor(busyGen);
+          const respond = await this.#respondTo(acquired, round, watch);
+          if (respond !== undefined) return respond;
+        }
         if (clock.now() >= this.deadlineAt)
           return this.#isNested ? this.#bypass("NESTED") : await this.#fallBack(this.#bypass("WAIT_TIMEOUT"), "stale");
         const readResult = await this.#path.readResultOf(request);
@@ -146,6 +155,24 @@ export class Miss implements SharedMiss {
       open?.pending.delete(this);
       this.waiters.end();
     }
+  }
+
+  /**
+   * Removes an entry that is not plausible, and with it the lease that it may claim. Returns false if that was not possible, or has not helped.
+   * The read of one node may be behind the clock that others know, so what the log says is asked first.
+   */
+  async #remove(entry: Entry, now: number): Promise<boolean> {
+    const { invalidations, store, channel } = this.#parts;
+    const { key } = this.request;
+    if (this.#hasRemoved) return false;
+    this.#hasRemoved = true;
+    if (entry.position > invalidations.position && (await invalidations.follow()))
+      if (entry.position <= invalidations.position) return true;
+    reportImplausible(key, implausibilityOf(entry, now, invalidations), channel);
+    return store.remove([key.name]).then(
+      () => true,
+      () => false,
+    );
   }
 
   /**
@@ -264,7 +291,8 @@ export class Miss implements SharedMiss {
       return undefined;
     const { entry } = woken;
     // A wake-up does not carry the store's time. The entry was stored just now, so its age is that of its load.
-    return this.#useEntry(entry, this.#verdictOn(entry, entry.grantedAt + entry.loadMs, true), "coalesced");
+    const now = entry.state === "value" ? entry.grantedAt + entry.loadMs : this.#parts.invalidations.storeNow;
+    return this.#useEntry(entry, this.#verdictOn(entry, now, true), "coalesced");
   }
 
   /**
@@ -377,6 +405,8 @@ export class Miss implements SharedMiss {
 export interface MissStart {
   readonly freshness: Freshness;
   readonly entry: Entry | undefined;
+  /** The store's time, if there is an entry. */
+  readonly now: number;
   /** Only a value granted later than this is used: the `grantedAt` of an unusable value, or 0 for any value. */
   readonly supersededAt: number;
   /** See `AcquireRequest.endsFreshness`. */

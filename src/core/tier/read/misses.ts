@@ -58,6 +58,7 @@ export class Misses {
     const start: MissStart = {
       freshness,
       entry,
+      now: read?.now ?? 0,
       supersededAt: superseded?.grantedAt ?? 0,
       endsFreshness,
       deadlineAt: until,

@@ -3,6 +3,7 @@ import type { Entry } from "../../store/entry.js";
 import type { Reading, StoreRead } from "../../store/store.js";
 import { type Decoded, type DecodedValue, readOwnFreshness } from "../entry/entry-decoder.js";
 import { evaluateFreshness, type Freshness, isServable, type Servable } from "../entry/freshness.js";
+import { isPlausible } from "../entry/plausible.js";
 import type { InvalidationClock } from "../shared/invalidation-clock.js";
 import type { TagsState } from "../shared/known-positions.js";
 import type { UnconfirmedInvalidations } from "../shared/unconfirmed-invalidations.js";
@@ -30,6 +31,7 @@ export function verdictOf(
   const { invalidations, packing, decoder } = parts;
   if (entry === undefined || !invalidations.counts(entry, key))
     return unservable(request, undefined, "absent", now, parts);
+  if (!isPlausible(entry, now, invalidations, parts.longestMs)) return IMPLAUSIBLE;
   const freshness =
     isAwaited && entry.state === "value"
       ? "fresh"
@@ -54,6 +56,8 @@ export interface VerdictParts {
   readonly invalidations: InvalidationClock;
   readonly unconfirmed: UnconfirmedInvalidations;
   readonly packing: Packing;
+  /** How long a lease lasts at most: see `longestMsOf`. */
+  readonly longestMs: number;
   readonly decoder: {
     decode(request: ReadRequest, entry: Entry): Decoded;
     /** The same for one of the requests that share a read. */
@@ -160,5 +164,6 @@ export function tagsStateOf(
   return isStale ? "stale" : "current";
 }
 
+const IMPLAUSIBLE: Verdict = { kind: "load", freshness: "implausible", superseded: undefined };
 const UNKNOWN: Verdict = { kind: "unknown" };
 const COLLISION: Verdict = { kind: "collision" };

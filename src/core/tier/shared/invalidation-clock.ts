@@ -321,6 +321,7 @@ export class InvalidationClock extends KnownPositions {
     const { position, nonce, bytes: lastBytes } = records.at(-1) as ReadRecord;
     const endsAt = beginsAt + records.reduce((sum, { bytes }) => sum + bytes, 0);
     this.#known = { epoch, position, nonce, endsAt, lastBytes };
+    this.position = position;
     this.#head = undefined;
   }
 }

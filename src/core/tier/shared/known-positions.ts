@@ -17,6 +17,8 @@ export class KnownPositions {
   readonly #coordinates = new Map<string, Subject>();
   /** The position of the latest invalidation that is known. */
   latest = 0;
+  /** That of the last record that is known, whatever it invalidates: no entry can have a later one. */
+  position = 0;
   /** When the mark of each write of a subject ends, on the store's clock, by writer. */
   readonly #open = new Map<Subject, Map<string, number>>();
   readonly #ended = new Map<string, number>();

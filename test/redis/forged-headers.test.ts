@@ -1,0 +1,115 @@
+import { redisStore } from "graphql-cached/redis";
+import { Redis } from "ioredis";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { partsOf } from "../../src/core/parts.js";
+import { RedisLab } from "../support/redis-lab.js";
+import { dataOf, memoryWorld } from "../support/world.js";
+
+const typeDefs = /* GraphQL */ `
+  type Query {
+    n: Int @cached(maxAge: 60, tags: ["N"])
+    kept: Int @cached(maxAge: 60, neverExpires: true)
+    stale: Int @cached(maxAge: 60, staleWhileRevalidate: 600)
+  }
+`;
+
+/** Where the fields of a value are: see PROTOCOL.md, "Entry layout". */
+const POSITION_AT = 12;
+const FRESH_UNTIL_AT = 20;
+const GRANTED_AT = 32;
+
+describe("An entry in Redis whose header somebody has written", () => {
+  const lab = new RedisLab();
+  let client: Redis;
+  beforeAll(async () => {
+    const { host, port } = await lab.standalone("--maxmemory-policy", "noeviction");
+    client = new Redis(port, host);
+  });
+  afterAll(async () => {
+    await client.quit();
+    await lab.stop();
+  });
+  beforeEach(() => client.flushall());
+
+  function startProcess(options: object = {}) {
+    let loads = 0;
+    const load = (): number => ++loads;
+    const process = memoryWorld(() => redisStore({ client })).process(
+      typeDefs,
+      { Query: { n: load, kept: load, stale: load } },
+      { storage: { storeTimeoutMs: 1_000 }, ...options },
+    );
+    return { ...process, settled: () => partsOf(process.cache, "test").drain() };
+  }
+
+  async function entryOf(coordinate: string): Promise<{ key: string; bytes: Buffer }> {
+    const [key = ""] = await client.keys(`*:${coordinate}:*`);
+    return { key, bytes: (await client.getBuffer(key)) ?? Buffer.alloc(0) };
+  }
+  const write = (key: string, bytes: Buffer): Promise<unknown> => client.set(key, bytes);
+
+  it("is not pinned by 24 bytes: position, freshness and age", async () => {
+    const process = startProcess();
+    await dataOf(process.ask("{ n }"));
+    await process.settled();
+    const { key, bytes } = await entryOf("Query.n");
+    for (const at of [POSITION_AT, FRESH_UNTIL_AT, GRANTED_AT]) bytes.writeDoubleLE(1e300, at);
+    await write(key, bytes);
+    await process.cache.invalidateTags(["N"]);
+    await process.cache.clear();
+    await write(key, bytes);
+    expect(await dataOf(process.ask("{ n }"))).toEqual({ n: 2 });
+    await process.settled();
+    expect(await dataOf(process.ask("{ n }"))).toEqual({ n: 2 });
+  });
+
+  it("is refreshed although it says that it stays fresh, if its value never expires", async () => {
+    const process = startProcess();
+    await dataOf(process.ask("{ kept }"));
+    await process.settled();
+    const { key, bytes } = await entryOf("Query.kept");
+    bytes.writeDoubleLE(1e300, FRESH_UNTIL_AT);
+    bytes.writeDoubleLE(bytes.readDoubleLE(GRANTED_AT) - 61_000, GRANTED_AT);
+    await write(key, bytes);
+    expect(await dataOf(process.ask("{ kept }"))).toEqual({ kept: 1 });
+    await process.settled();
+    expect(await dataOf(process.ask("{ kept }"))).toEqual({ kept: 2 });
+  });
+
+  it("is refreshed although it claims a lease that never ends", async () => {
+    const process = startProcess();
+    await dataOf(process.ask("{ stale }"));
+    await process.settled();
+    const { key, bytes } = await entryOf("Query.stale");
+    bytes.writeDoubleLE(0, FRESH_UNTIL_AT);
+    bytes[3] = 2;
+    const lease = Buffer.alloc(48, 7);
+    lease.writeDoubleLE(1e300, 32);
+    lease.writeDoubleLE(bytes.readDoubleLE(POSITION_AT), 40);
+    await write(key, Buffer.concat([bytes, lease]));
+    expect(await dataOf(process.ask("{ stale }"))).toEqual({ stale: 2 });
+    await process.settled();
+    expect(await dataOf(process.ask("{ stale }"))).toEqual({ stale: 2 });
+  });
+
+  it("does not bring back an encrypted value with a later position, or another age", async () => {
+    const encryption = { keys: [{ id: "k", key: Buffer.alloc(32, 1) }] };
+    const process = startProcess({ encryption });
+    await dataOf(process.ask("{ n }"));
+    await process.settled();
+    const { key, bytes: old } = await entryOf("Query.n");
+    await process.cache.invalidateTags(["N"]);
+    expect(await dataOf(process.ask("{ n }"))).toEqual({ n: 2 });
+    await process.settled();
+    const { bytes: current } = await entryOf("Query.n");
+    current.copy(old, POSITION_AT, POSITION_AT, POSITION_AT + 8);
+    await write(key, old);
+    expect(await dataOf(process.ask("{ n }"))).toEqual({ n: 3 });
+    await process.settled();
+    const { bytes: younger } = await entryOf("Query.n");
+    younger.writeDoubleLE(younger.readDoubleLE(GRANTED_AT) + 1_000, GRANTED_AT);
+    await write(key, younger);
+    expect(await dataOf(process.ask("{ n }"))).toEqual({ n: 4 });
+    expect(process.events.filter(({ name }) => name === "entry.corrupt")).toHaveLength(2);
+  });
+});
