@@ -22,6 +22,7 @@ import { Counters } from "./core/telemetry/counters.js";
 import { infallible, logListener, OnceLog } from "./core/telemetry/log-listener.js";
 import { longestMsOf } from "./core/tier/entry/plausible.js";
 import { Invalidation } from "./core/tier/invalidation/invalidate.js";
+import { ListedTags } from "./core/tier/invalidation/listed-tags.js";
 import { Leases } from "./core/tier/lease/leases.js";
 import { LoadLimit, UnleasedLoads } from "./core/tier/lease/load-sharing.js";
 import { Waiting } from "./core/tier/lease/waiting.js";
@@ -127,6 +128,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     tier,
     leases,
     invalidation,
+    listedTags: new ListedTags(clock),
     requestStates,
     signals: new RequestSignals(options.abortSignal, channel, contextWatch),
     keys,

@@ -184,7 +184,7 @@ export interface LimitOptions {
   readonly maxKeyBytes?: number | undefined;
   /**
    * The most tags that templates with several lists make in an execution, and of one result. A mutation that exceeds it
-   * invalidates everything. At most 10,000. Default: 1,000.
+   * invalidates all values whose tags begin like these. At most 10,000. Default: 1,000.
    */
   readonly maxTagCombinations?: number | undefined;
 }

@@ -18,6 +18,7 @@ import type { ContextReadLog } from "./telemetry/context-read-log.js";
 import type { Counters } from "./telemetry/counters.js";
 import type { Logger } from "./telemetry/log-listener.js";
 import type { Invalidation } from "./tier/invalidation/invalidate.js";
+import type { ListedTags } from "./tier/invalidation/listed-tags.js";
 import type { Leases } from "./tier/lease/leases.js";
 import type { NearCache } from "./tier/near/near-cache.js";
 import type { Reads } from "./tier/read/reads.js";
@@ -58,6 +59,7 @@ export interface CacheParts {
   readonly tier: Reads;
   readonly leases: Leases;
   readonly invalidation: Invalidation;
+  readonly listedTags: ListedTags;
   readonly requestStates: RequestStates;
   readonly signals: RequestSignals;
   readonly keys: KeySpace;

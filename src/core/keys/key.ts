@@ -1,4 +1,5 @@
 import { hash as hashOf } from "node:crypto";
+import { getOrMake } from "../base/multimap.js";
 import { checkLength, createKeyWriters, type KeyFormOf } from "./canonical.js";
 import { BASE64URL } from "./hash-tags.js";
 import type { TagNormalizer } from "./tag-template.js";
@@ -21,8 +22,8 @@ export function createKeySpace(
     const known = knownTags.get(given);
     if (known !== undefined) return known;
     const text = normalizeTag?.(given) ?? given;
-    const typeName = typeOfTag(text);
-    const subjects = (typeName === undefined ? [text] : [text, typeName]).map(subjectOf);
+    const beginning = beginningOf(text);
+    const subjects = (beginning === undefined ? [text] : [text, beginning]).map(subjectOf);
     memos.set(knownTags, given, subjects);
     return subjects;
   };
@@ -62,6 +63,19 @@ export function createKeySpace(
       return [...new Set([...all.map((text) => subjectsOfTag(text)[0] as Subject), ...given])];
     },
     /**
+     * Returns what all values have that have one of `texts`, or another tag that begins like it: far fewer. Undefined if that cannot be said, or
+     * if they begin in too many ways.
+     */
+    beginningsOf(texts: readonly string[]): readonly Subject[] | undefined {
+      const beginnings = new Set<string | undefined>();
+      for (const given of texts) {
+        beginnings.add(beginningOf(given));
+        if (normalizeTag !== undefined) beginnings.add(beginningOf(normalizeTag(given)));
+        if (beginnings.size > MAX_BEGINNINGS || beginnings.has(undefined)) return undefined;
+      }
+      return [...(beginnings as Set<string>)].map(subjectOf);
+    },
+    /**
      * Returns the tag that all entries of a field have in common whose keys contain the same
      * `input` and more: a selection, or further fields of a representation. Throws `CACHED_KEY_UNSERIALIZABLE`.
      * The NUL keeps the name apart from those of the tags that users write.
@@ -78,7 +92,10 @@ export function createKeySpace(
 const FORMAT = "3";
 
 /** The version of the rule that says which subjects tags have: an invalidation would not reach a value that lacks one. */
-const SUBJECTS_OF_TAGS = 2;
+const SUBJECTS_OF_TAGS = 3;
+
+/** In how many ways tags can begin to be invalidated by their beginnings. */
+const MAX_BEGINNINGS = 100;
 
 /** What is invalidated: the first 52 bits of a digest, of a tag for example. */
 export type Subject = number;
@@ -160,6 +177,25 @@ const TYPE_OF_TAG = /^([_A-Za-z][_0-9A-Za-z]*):/;
  * whatever has a tag such as `Movie:7` or `Movie:*`. An id cannot be mistaken for it.
  */
 const typeOfTag = (tag: string): string | undefined => TYPE_OF_TAG.exec(tag)?.[1];
+
+/** Returns tags in lists, one for each type that they begin with. */
+export function listsByType(tags: readonly string[]): readonly (readonly string[])[] {
+  const lists = new Map<string | undefined, string[]>();
+  for (const tag of tags) getOrMake(lists, typeOfTag(tag), () => []).push(tag);
+  return [...lists.values()];
+}
+
+/** A name, and what separates it from the rest. */
+const NAMED_TAG = /^[_A-Za-z][_0-9A-Za-z]*[^_0-9A-Za-z]/;
+
+/**
+ * Returns what all tags have in common that begin with the same name and separator: the name of the type, or a text that no user writes.
+ * Undefined: the tag begins in another way.
+ */
+function beginningOf(tag: string): string | undefined {
+  const [named] = NAMED_TAG.exec(tag) ?? [];
+  return typeOfTag(tag) ?? (named && `\u0000begins ${named}`);
+}
 
 const ID_LENGTH = 12;
 

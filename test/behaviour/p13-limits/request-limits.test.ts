@@ -1,6 +1,6 @@
 import { ApolloServer } from "@apollo/server";
-import { gate, settle } from "@graphql-cached/testing";
-import { type CacheOptions, createCache } from "graphql-cached";
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
+import { type CacheOptions, createCache, memoryStore } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { dataOf, memoryWorld } from "../../support/world.js";
@@ -142,21 +142,112 @@ describe("a small request", () => {
     expect(events.at(-1)).toMatchObject({ error: { message: expect.stringContaining("maxTagCombinations") } });
   });
 
-  it("cannot multiply what a mutation invalidates: everything is invalidated at once", async () => {
+  /** Fields with tags of one kind, and of others, and mutations that change many by one list. */
+  const INVALIDATING = `
+    type Query {
+      one(id: ID): Item @cached(maxAge: 600, tags: ["T:{$args.id}"])
+      dashed(id: ID): Int @cached(maxAge: 600, tags: ["part-{$args.id}"])
+      other: Int @cached(maxAge: 600, tags: ["Other:7"])
+      untagged: Int @cached(maxAge: 600)
+    }
+    type Item { id: ID }
+    type Mutation {
+      both(a: [ID!], b: [ID!]): Int @invalidates(tags: ["T:{$args.a[]}:{$args.b[]}"])
+      list(ids: [ID!]): Int @invalidates(tags: ["T:{$args.ids[]}"])
+      dashes(ids: [ID!]): Int @invalidates(tags: ["part-{$args.ids[]}"])
+      entities(ids: [ID!]): [Item]
+      code(ids: [ID!]): Int
+    }
+  `;
+  function startInvalidating() {
+    const clock = new FakeClock();
+    const world = memoryWorld(() => memoryStore({ clock }));
     let loads = 0;
-    const { ask, events } = memoryWorld().process(
-      `
-        type Query { one: Int @cached(maxAge: 60) }
-        type Mutation { change(a: [ID!], b: [ID!]): Int @invalidates(tags: ["T:{$args.a[]}:{$args.b[]}"]) }
-      `,
-      { Query: { one: () => ++loads }, Mutation: { change: () => 1 } },
+    const logged: string[] = [];
+    const process = world.process(
+      INVALIDATING,
+      {
+        Query: {
+          one: (_: unknown, { id }: { id: string }) => (loads++, { id }),
+          dashed: () => ++loads,
+          other: () => ++loads,
+          untagged: () => ++loads,
+        },
+        Mutation: {
+          both: () => 1,
+          list: () => 1,
+          dashes: () => 1,
+          entities: (_: unknown, { ids }: { ids: string[] }) => ids.map((id) => ({ id })),
+          code: async (_: unknown, { ids }: { ids: string[] }) => {
+            await process.cache.invalidateTags(ids.map((id) => `T:${id}`));
+            return 1;
+          },
+        },
+      },
+      {
+        testing: { clock },
+        logger: { info: () => undefined, warn: (line: string) => logged.push(line) },
+      } as never,
+      { entityTags: true } as never,
     );
-    expect(await dataOf(ask("{ one }"))).toEqual({ one: 1 });
-    await settle();
-    expect(await dataOf(ask(`mutation { change(a: ${ids(300)}, b: ${ids(300)}) }`))).toEqual({ change: 1 });
+    /** Returns how many of these are loaded. */
+    const loadsOf = async (query: string): Promise<number> => {
+      const before = loads;
+      expect((await process.ask(query)).errors).toBeUndefined();
+      await settle();
+      return loads - before;
+    };
+    const subjectsOf = (): number =>
+      process.events.reduce((sum, event) => sum + (event.name === "invalidation.finished" ? event.tags.length : 0), 0);
+    return { ...process, clock, logged, loadsOf, subjectsOf };
+  }
+  const OTHERS = "{ other untagged }";
+
+  it.each([
+    ["list", "{ one(id: 1) { id } }", (size: number) => `list(ids: ${ids(size)})`],
+    ["list whose tags have another separator", "{ dashed(id: 1) }", (size: number) => `dashes(ids: ${ids(size)})`],
+    ["list of entities", "{ one(id: 1) { id } }", (size: number) => `entities(ids: ${ids(size)}) { id }`],
+    ["list that a resolver passes on", "{ one(id: 1) { id } }", (size: number) => `code(ids: ${ids(size)})`],
+  ])("with a %s invalidates those values and no others, however often it is sent", async (_what, query, change) => {
+    const { ask, loadsOf, subjectsOf, clock } = startInvalidating();
+    expect(await loadsOf(query)).toBe(1);
+    expect(await loadsOf(OTHERS)).toBe(2);
+    for (let request = 0; request < 20; request++)
+      expect((await ask(`mutation { ${change(9_000)} }`)).errors).toBeUndefined();
+    // A record of its own for each request that is small, and for each alias.
+    for (let request = 0; request < 20; request++)
+      await ask(`mutation { ${Array.from({ length: 10 }, (_, n) => `a${n}: ${change(500)}`).join(" ")} }`);
+    expect(subjectsOf()).toBeLessThan(30_000);
+    expect(await loadsOf(query)).toBe(1);
+    expect(await loadsOf(OTHERS)).toBe(0);
+    await clock.advance(61_000);
+    await ask(`mutation { ${change(20)} }`);
+    expect(await loadsOf(query)).toBe(1);
+    expect(await loadsOf(OTHERS)).toBe(0);
+  });
+
+  it("with a short list invalidates the values of its members only", async () => {
+    const { ask, loadsOf, logged } = startInvalidating();
+    expect(await loadsOf("{ a: one(id: 1) { id } b: one(id: 2000) { id } }")).toBe(2);
+    await ask(`mutation { list(ids: ${ids(500)}) }`);
+    expect(await loadsOf("{ a: one(id: 1) { id } b: one(id: 2000) { id } }")).toBe(1);
+    expect(logged).toEqual([]);
+  });
+
+  it("cannot multiply what a mutation invalidates: all that begins like these tags is invalidated at once", async () => {
+    const { ask, loadsOf, events, logged } = startInvalidating();
+    await loadsOf("{ one(id: 1) { id } }");
+    await loadsOf(OTHERS);
+    for (let request = 0; request < 2; request++) await ask(`mutation { both(a: ${ids(300)}, b: ${ids(300)}) }`);
     const invalidated = events.flatMap((event) => (event.name === "invalidation.finished" ? [event] : []));
-    expect(invalidated.length).toBeLessThanOrEqual(1);
-    expect(await dataOf(ask("{ one }"))).toEqual({ one: 2 });
+    expect(invalidated.map(({ tagCount, isClear }) => [tagCount, isClear])).toEqual([
+      [1, false],
+      [1, false],
+    ]);
+    expect(await loadsOf("{ one(id: 1) { id } }")).toBe(1);
+    expect(await loadsOf(OTHERS)).toBe(0);
+    expect(logged).toHaveLength(1);
+    expect(logged[0]).toContain("`Mutation.both`: expected a mutation that invalidates at most 1000 tags from lists");
   });
 
   it("is bounded by no more tags than a mutation can invalidate one by one", () => {

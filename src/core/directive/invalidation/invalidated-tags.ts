@@ -1,11 +1,13 @@
 import { CachedError } from "../../base/errors.js";
-import type { Subject } from "../../keys/key.js";
+import { listsByType, type Subject } from "../../keys/key.js";
 import { checkedTags, mistakeInTag } from "../../keys/tag-template.js";
 import type { CacheParts } from "../../parts.js";
 
 /**
  * Returns what an invalidation of the tags that `caller` got changes. Reports, once each, tags that no value can
  * have, among the first hundred.
+ *
+ * Beyond 20,000 tags in a minute, all that begins like those of a list is invalidated (`ListedTags`).
  *
  * Throws `CACHED_OPTION_INVALID` unless `tags` are non-empty strings that can be meant as tags. The tags of an outbox
  * are made of rows, and were committed: those that cannot be meant are reported, so that they do not stop the others.
@@ -20,7 +22,11 @@ export function invalidatedSubjects(parts: CacheParts, given: unknown, caller: s
     if (problem !== undefined)
       parts.tagMistakes.report(null, new CachedError("CACHED_OPTION_INVALID", `${caller}: ${problem}`));
   }
-  return parts.keys.invalidatedTags(tags);
+  const { keys, listedTags } = parts;
+  const changed = listsByType(tags).flatMap(
+    (list) => (listedTags.allowCall(list.length) ? undefined : keys.beginningsOf(list)) ?? keys.invalidatedTags(list),
+  );
+  return [...new Set(changed)];
 }
 
 /** How many tags of a call are compared with those that values can have: that takes far longer than their text alone. */

@@ -1,11 +1,12 @@
 import type { GraphQLResolveInfo } from "graphql";
-import { CachedError, inOneLine, messageOf } from "../../base/errors.js";
+import { inOneLine, messageOf } from "../../base/errors.js";
 import { executionOf } from "../../base/graphql-version.js";
-import type { Subject } from "../../keys/key.js";
+import { listsByType, type Subject } from "../../keys/key.js";
 import { type BoundTemplate, combinationsIn } from "../../keys/tag-template.js";
 import type { CacheParts } from "../../parts.js";
 import type { EmptyTagReporter, EntityFinder, FieldRule, InvalidationRule, Obstacle } from "../../schema-rules.js";
 import type { InvalidationVia } from "../../telemetry/events.js";
+import { MAX_OF_CLIENTS, MAX_OF_EXECUTION } from "../../tier/invalidation/listed-tags.js";
 import { boundTemplates, type FieldRoots, tagTexts } from "../compile/field-rule.js";
 import { type ReferenceResolver, toExtensible } from "../compile/reference.js";
 import type { ExistenceCheck } from "../existence/field-existence.js";
@@ -61,32 +62,27 @@ export function collectingResolver(
 
 /** Wraps the resolver of a mutation field: after it has succeeded, invalidates tags and the entities that it has returned, then returns. */
 export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, parts: CacheParts): Resolver {
-  /** What was reported of values that a walk could not look into. */
+  /** What was reported of values that a walk could not look into, and of too many tags. */
   const reported = new Set<string>();
   const mutate = async (source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo): Promise<unknown> => {
     const roots = { args, source, context, info };
     const templates = boundTemplates(rule.tags, roots, parts.keys);
     const result: unknown = await resolve(source, args, context, info);
-    if (exceedsLimits(templates, roots, result, parts)) {
-      const cause = { via: "@invalidates", mutation: `${info.parentType.name}.${info.fieldName}` } as const;
-      await parts.invalidation.clear("hard", cause).catch(() => undefined);
-      parts.requestStates.loader(executionOf(info)).clear();
-      return result;
-    }
-    const tags = declaredTags({ templates, reportEmptyTag: rule.reportEmptyTag }, roots, result, parts);
     const entities = await changedEntities(rule, { context, info }, result, parts, reported);
     if (rule.tags.length === 0 && entities.length === 0) return result;
     const mutation = `${info.parentType.name}.${info.fieldName}`;
-    const invalidate = (subjects: readonly Subject[], via: InvalidationVia): Promise<void> =>
-      parts.invalidation.run({ keys: [], tags: subjects }, "hard", { via, mutation });
-    const declared = parts.keys.invalidatedTags(tags);
-    const others = parts.keys.invalidatedTags(entities).filter((tag) => !declared.includes(tag));
+    const invalidate = async (via: InvalidationVia, subjects: readonly Subject[] | undefined): Promise<void> => {
+      const cause = { via, mutation };
+      if (subjects === undefined) await parts.invalidation.clear("hard", cause);
+      else if (subjects.length > 0) await parts.invalidation.run({ keys: [], tags: subjects }, "hard", cause);
+    };
+    const lists = templates.map((template) => declaredTags(template, rule.reportEmptyTag, roots, result, parts));
+    const declared = changedSubjects(lists, info, parts, reported);
+    const known = new Set(declared);
+    const others = changedSubjects(entities, info, parts, reported)?.filter((subject) => !known.has(subject));
     // An unavailable store must not fail the mutation. The invalidation is retried until the store
     // confirms it.
-    await Promise.allSettled([
-      declared.length === 0 ? undefined : invalidate(declared, "@invalidates"),
-      others.length === 0 ? undefined : invalidate(others, "entityTags"),
-    ]);
+    await Promise.allSettled([invalidate("@invalidates", declared), invalidate("entityTags", others)]);
     parts.requestStates.loader(executionOf(info)).clear();
     return result;
   };
@@ -94,24 +90,38 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
   return (source, args, context, info) => parts.underWay.add(mutate(source, args, context, info));
 }
 
-/** Returns whether templates with several lists make more tags than an execution may. Then everything is invalidated instead. */
-function exceedsLimits(
-  templates: readonly BoundTemplate[],
-  { args, source, context, info }: FieldRoots & { readonly info: GraphQLResolveInfo },
-  result: unknown,
-  { requestStates, logger }: CacheParts,
-): boolean {
-  const { budget } = requestStates.loader(executionOf(info), requestStates.observer(context));
-  const coordinate = `${info.parentType.name}.${info.fieldName}`;
-  try {
-    for (const template of templates)
-      budget.addCombinations(combinationsIn(template, { args, source, context, result }), coordinate);
-    return false;
-  } catch (error) {
-    if (!(error instanceof CachedError)) return false;
-    logger.warn(`graphql-cached: \`${coordinate}\`: @invalidates invalidates everything: ${error.message}`);
-    return true;
+/** The tags of one template, or of the entities of one type. A template with too many has its beginning. */
+type TagList = readonly string[] | { readonly beginning: string };
+
+/** Returns what an invalidation of tags changes: each of them, or all that begins like those of a list that is too long. Undefined: everything. */
+function changedSubjects(
+  lists: readonly TagList[],
+  info: GraphQLResolveInfo,
+  { keys, listedTags, logger }: CacheParts,
+  reported: Set<string>,
+): readonly Subject[] | undefined {
+  const { owner } = executionOf(info);
+  const report = (what: string): void => {
+    if (reported.has(what)) return;
+    reported.add(what);
+    logger.warn(
+      `graphql-cached: \`${info.parentType.name}.${info.fieldName}\`: expected a mutation that invalidates at most ${MAX_OF_EXECUTION} tags from lists in a request (\`limits.maxTagCombinations\` if they multiply) and ${MAX_OF_CLIENTS} in a minute, got more; ${what}; limit the lists`,
+    );
+  };
+  const changed = new Set<Subject>();
+  for (const list of lists) {
+    const isExact = !("beginning" in list) && listedTags.allowMutation(list.length, owner);
+    if (isExact) for (const subject of keys.invalidatedTags(list)) changed.add(subject);
+    if (isExact) continue;
+    const beginnings = keys.beginningsOf("beginning" in list ? [list.beginning] : list);
+    if (beginnings === undefined) {
+      report("everything is invalidated, since the tags do not begin with a name and a colon");
+      return undefined;
+    }
+    report("all values are invalidated that have a tag which begins like these");
+    for (const subject of beginnings) changed.add(subject);
   }
+  return [...changed];
 }
 
 /** Returns the tags of the entities that a mutation has returned. Never rejects: the mutation has succeeded. */
@@ -121,7 +131,7 @@ async function changedEntities(
   result: unknown,
   { logger }: CacheParts,
   reported: Set<string>,
-): Promise<readonly string[]> {
+): Promise<readonly TagList[]> {
   if (entities === undefined) return [];
   const { parentType, fieldName } = call.info;
   const mutation = `${parentType.name}.${fieldName}`;
@@ -136,32 +146,48 @@ async function changedEntities(
     );
   };
   try {
-    return await entities.changedIn(result, call, report);
+    return listsByType(await entities.changedIn(result, call, report));
   } catch (error) {
     report(mutation, { kind: "an error", error });
     return [];
   }
 }
 
-/** Returns the tags that a mutation invalidates. It has succeeded, so an error of a getter or a key form is reported and does not fail it. */
+/**
+ * Returns the tags of a template that a mutation invalidates. It has succeeded, so an error of a getter or a key form is reported and
+ * does not fail it. Lists that multiply beyond the limit of an execution are not written.
+ */
 function declaredTags(
-  {
-    templates,
-    reportEmptyTag,
-  }: { readonly templates: readonly BoundTemplate[]; readonly reportEmptyTag: EmptyTagReporter },
+  template: BoundTemplate,
+  reportEmptyTag: EmptyTagReporter,
   roots: FieldRoots & { readonly info: GraphQLResolveInfo },
   result: unknown,
-  { keys, logger }: CacheParts,
-): readonly string[] {
-  return templates.flatMap((template) => {
-    try {
-      return tagTexts({ templates: [template], reportEmptyTag }, roots, result, keys);
-    } catch (error) {
-      const { parentType, fieldName } = roots.info;
-      logger.warn(
-        `graphql-cached: \`${parentType.name}.${fieldName}\`: @invalidates: expected tags of \`${template.text}\`, got an error, so these are not invalidated: ${inOneLine(messageOf(error))}`,
-      );
-      return [];
+  { keys, logger, requestStates }: CacheParts,
+): TagList {
+  const { args, source, context, info } = roots;
+  const coordinate = `${info.parentType.name}.${info.fieldName}`;
+  try {
+    const combinations = combinationsIn(template, { args, source, context, result });
+    const { budget } = requestStates.loader(executionOf(info), requestStates.observerOf(context));
+    if (!isWithin(() => budget.addCombinations(combinations, coordinate))) {
+      const [beginning] = template.pieces;
+      // What the option makes of each of them is not known.
+      return { beginning: typeof beginning === "string" && !keys.normalizesTags ? beginning : "" };
     }
-  });
+    return tagTexts({ templates: [template], reportEmptyTag }, roots, result, keys);
+  } catch (error) {
+    logger.warn(
+      `graphql-cached: \`${coordinate}\`: @invalidates: expected tags of \`${template.text}\`, got an error, so these are not invalidated: ${inOneLine(messageOf(error))}`,
+    );
+    return [];
+  }
+}
+
+function isWithin(check: () => void): boolean {
+  try {
+    check();
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -1,0 +1,60 @@
+import type { Clock } from "../../base/clock.js";
+
+/**
+ * Counts the tags that are invalidated as lists. Each takes a place in the log of invalidations, and what was loaded before
+ * the oldest record there is absent: with lists of thousands of ids, a few small requests would empty the cache. Over
+ * a bound, all values whose tags begin like those of the list are invalidated instead, by one subject. (P13)
+ */
+export class ListedTags {
+  readonly #ofExecutions = new WeakMap<object, number>();
+  readonly #ofClients: Minute;
+  readonly #ofCode: Minute;
+
+  constructor(clock: Clock) {
+    this.#ofClients = new Minute(clock, MAX_OF_CLIENTS);
+    this.#ofCode = new Minute(clock, MAX_OF_CODE);
+  }
+
+  /** Returns whether a mutation may invalidate a list of so many tags one by one. `execution`: its owner. */
+  allowMutation(count: number, execution: object): boolean {
+    if (count <= 1) return true;
+    const ofExecution = count + (this.#ofExecutions.get(execution) ?? 0);
+    if (ofExecution > MAX_OF_EXECUTION || !this.#ofClients.take(count)) return false;
+    this.#ofExecutions.set(execution, ofExecution);
+    return true;
+  }
+
+  /** The same for a call of the API, whose lists the application has chosen. */
+  allowCall(count: number): boolean {
+    return count <= 1 || this.#ofCode.take(count);
+  }
+}
+
+/** How many tags of lists are invalidated one by one by the mutations of an execution. */
+export const MAX_OF_EXECUTION = 1_000;
+/** The same in a minute of one process, by mutations and by calls. The log of a store has at least the last 60,000. */
+export const MAX_OF_CLIENTS = 2_000;
+const MAX_OF_CODE = 20_000;
+
+class Minute {
+  readonly #clock: Clock;
+  readonly #max: number;
+  #endsAt = Number.NEGATIVE_INFINITY;
+  #taken = 0;
+
+  constructor(clock: Clock, max: number) {
+    this.#clock = clock;
+    this.#max = max;
+  }
+
+  take(count: number): boolean {
+    const now = this.#clock.now();
+    if (now >= this.#endsAt) {
+      this.#endsAt = now + 60_000;
+      this.#taken = 0;
+    }
+    if (this.#taken + count > this.#max) return false;
+    this.#taken += count;
+    return true;
+  }
+}
