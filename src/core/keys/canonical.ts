@@ -114,6 +114,39 @@ function createValueWriter(keyFormOf: KeyFormOf, writeForm: (form: KeyForm) => s
   return write;
 }
 
+/**
+ * Returns the data that a key is made of as it is now, since whoever passed it may go on to change it. What is no plain data, such as an
+ * instance of a class, is not copied.
+ */
+export function copyOfInput(input: unknown, depth = 0): unknown {
+  if (typeof input !== "object" || input === null || depth > MAX_DEPTH) return input;
+  const copy = (member: unknown): unknown => copyOfInput(member, depth + 1);
+  switch (builtInOf(input)) {
+    case "Object":
+    case "Bare": {
+      const names = Object.keys(input);
+      if (Reflect.ownKeys(input).length !== names.length) return input;
+      // Defines fields and does not assign them, so `__proto__` is an ordinary one.
+      const fields = names.map((name) => [name, copy((input as Record<string, unknown>)[name])]);
+      return Object.setPrototypeOf(Object.fromEntries(fields), Object.getPrototypeOf(input) as object | null) as object;
+    }
+    case "Array":
+      return Array.from(input as readonly unknown[], copy);
+    case "Date":
+      return new Date(input as Date);
+    case "Buffer":
+      return Buffer.from(input as Buffer);
+    case "Uint8Array":
+      return Uint8Array.from(input as Uint8Array);
+    case "Map":
+      return new Map(Array.from(input as Map<unknown, unknown>, ([key, value]) => [copy(key), copy(value)]));
+    case "Set":
+      return new Set(Array.from(input as Set<unknown>, copy));
+    default:
+      return input;
+  }
+}
+
 /** Throws for an array with other properties than its members, such as the result of `match`. They come after the members. */
 function checkMembersOnly(list: readonly unknown[]): void {
   const last = Object.keys(list).at(-1);

@@ -1,5 +1,6 @@
 import DataLoader from "dataloader";
-import type { CachedError } from "../base/errors.js";
+import { CachedError } from "../base/errors.js";
+import { copyOfInput } from "../keys/canonical.js";
 import type { KeySpace, Variant } from "../keys/key.js";
 import type { KnownTags } from "../keys/known-tags.js";
 import type { Policy, PolicySettings } from "../policy/policy.js";
@@ -7,6 +8,7 @@ import type { Channel } from "../telemetry/channel.js";
 import type { Logger } from "../telemetry/log-listener.js";
 import type { Invalidation } from "../tier/invalidation/invalidate.js";
 import type { Reads } from "../tier/read/reads.js";
+import type { Excess } from "../tier/request/loaded.js";
 import { type ReadRequest, type RequestTags, ResultTags } from "../tier/request/request.js";
 import type { EnclosingLoad } from "../tier/request/waiters.js";
 import type { Variants } from "../tier/shared/variants.js";
@@ -129,8 +131,11 @@ export class ContextRequests<Id, Value, Context> {
   }
 
   /** `isForced`: it asks the source, whatever the store has. */
-  requestOf(id: Id, names: IdKey, isForced = false): ReadRequest {
+  requestOf(given: Id, names: IdKey, isForced = false): ReadRequest {
     const { mayExist, parts } = this.definition;
+    // The batch gets what the key was made of, whatever the caller makes of its object meanwhile.
+    const id = typeof given === "object" ? (copyOfInput(given) as Id) : given;
+    let hasOtherKey = false;
     const { coordinate, policy } = this;
     const { key, identity } = names;
     const tags = this.#resultTags === undefined ? names.tags : new ResultTags(names.tags, this.#resultTags);
@@ -147,11 +152,24 @@ export class ContextRequests<Id, Value, Context> {
       caller: undefined,
       input: this.#isPrivate ? undefined : () => id,
       mayExist: mayExist && (() => mayExist(id)),
-      load: (waiters, result) => this.#source.load(this.#idLoad(id, { waiters, result })),
+      load: (waiters, result) => {
+        hasOtherKey = typeof id === "object" && !this.#isKeyOf(id, names);
+        return this.#source.load(this.#idLoad(id, { waiters, result }));
+      },
+      excess: () => (hasOtherKey ? changedId(coordinate) : undefined),
       changed: () => (this.readIdentity() === identity ? undefined : contextChanged(coordinate, "identity")),
       signals: () => parts.signals.of(coordinate, this.#context),
       onRead: observer && ((report) => observer.onRead(coordinate, report, undefined, key)),
     };
+  }
+
+  /** Whether an id still has the key that it was asked for with. An instance of a class, which cannot be copied, may have another one by now. */
+  #isKeyOf(id: Id, { key, identity }: IdKey): boolean {
+    try {
+      return this.definition.names.keyOf(id, identity, this.#variant).name === key.name;
+    } catch {
+      return false;
+    }
   }
 
   /** The identity of the caller. Undefined if the loader is PUBLIC, or if it is not known. */
@@ -206,6 +224,15 @@ export class ContextRequests<Id, Value, Context> {
     this.#observer?.collector?.addPrimed(names, this.policy);
   }
 }
+
+const changedId = (coordinate: string): Excess => ({
+  kind: "unkeyable",
+  error: new CachedError(
+    "CACHED_KEY_UNUSABLE",
+    `loader \`${coordinate}\`: the value is not cached: expected an id that stays as it is until its batch has begun, got one that has another key by then; pass plain data, or do not change the object`,
+    { coordinate },
+  ),
+});
 
 interface IdLoad<Id> {
   readonly id: Id;

@@ -7,6 +7,7 @@ import { type Path, readPath } from "../../keys/path.js";
 import { type BoundTemplate, bindTemplate, type TagTemplate, writeTags } from "../../keys/tag-template.js";
 import type { Identity } from "../../loader/identity.js";
 import type { FieldRule, KeyFields, KeyPath } from "../../schema-rules.js";
+import type { Excess } from "../../tier/request/loaded.js";
 import { NO_TAGS, type RequestTags, ResultTags, TagsBeforeLoad } from "../../tier/request/request.js";
 import type { InvalidationNames } from "../../tier/shared/unconfirmed-invalidations.js";
 import { isOnlyKey, keyPartOf, keyPathsOf } from "./key-set.js";
@@ -21,6 +22,32 @@ export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | u
   } catch (cause) {
     throw keyMistake(coordinate, cause);
   }
+}
+
+/**
+ * Returns why a load must not be stored under its key: another resolver has changed an argument since, such as the value of a variable, which all
+ * fields share. Undefined if it has not.
+ */
+export function changedKeyOf(
+  rule: FieldRule,
+  key: Key,
+  roots: FieldRoots,
+  identity: Identity | undefined,
+  keys: KeySpace,
+): Excess | undefined {
+  const { coordinate } = rule;
+  if (!Object.values(roots.args).some((value) => typeof value === "object" && value !== null)) return undefined;
+  try {
+    if (keyOf(rule, roots, identity, keys).name === key.name) return undefined;
+  } catch {
+    // It has no key by now.
+  }
+  const error = new CachedError(
+    "CACHED_KEY_UNUSABLE",
+    `\`${coordinate}\`: the value is not cached: expected arguments that stay as they are until the load begins, got others by then; let resolvers copy arguments in place of changing them`,
+    { coordinate },
+  );
+  return { kind: "unkeyable", error };
 }
 
 /** The inputs of a field's key: arguments with defaults applied, parent object, context, and the resolver's info. */

@@ -17,6 +17,7 @@ import type { ReadReport, ReadRequest, RequestTags, Validator } from "../../tier
 import type { ResultControl } from "../../tier/request/result-control.js";
 import type { CallSignals, Waiters } from "../../tier/request/waiters.js";
 import {
+  changedKeyOf,
   contextPartsOf,
   hasResultTags,
   keyMistake,
@@ -173,6 +174,7 @@ class FieldCall implements FieldRequest {
   caller: ReadRequest["caller"] = undefined;
   recorded: CollectedHints<GraphQLResolveInfo> | undefined = undefined;
   observed: ObservedLoad | undefined = undefined;
+  changedKey: Excess | undefined = undefined;
 
   /** The arguments of the resolver one by one: an object of them would be one more object for each hit. */
   constructor(
@@ -226,6 +228,7 @@ class FieldCall implements FieldRequest {
     if (hasResultTags) this.tags = tagsBeforeLoad(rule, this.tags, this, parts.keys);
     const { source, args, context } = this;
     const { info } = this.observed;
+    this.changedKey = changedKeyOf(rule, this.key, this, this.identity, parts.keys);
     const begin = (): unknown => resolver(source, args, context, info);
     if (isPrivate || this.isDetached) return begin();
     return parts.contextWatch.run(rule.coordinate, keyProperties, context, begin);
@@ -254,7 +257,7 @@ class FieldCall implements FieldRequest {
 
   excess(): Excess | undefined {
     const { rule } = this.field;
-    return this.observed?.excess() ?? hintExcess(rule, this.recorded?.hint());
+    return this.changedKey ?? this.observed?.excess() ?? hintExcess(rule, this.recorded?.hint());
   }
 }
 
