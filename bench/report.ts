@@ -104,6 +104,8 @@ export function formatSpread({ median, low, high }: Spread, measure: Measure): s
 }
 
 export function formatNumber(number: number, { unit }: Measure): string {
+  // A share of a thousandth is not none.
+  if (unit === "%" && number > 0 && number < 0.5) return `${number.toPrecision(1)}%`;
   const digits = unit === "x" ? 2 : unit === "%" || Math.abs(number) >= 99.95 ? 0 : 1;
   const text = unit === "" && Number.isInteger(number) ? String(number) : number.toFixed(digits);
   return `${text}${unit === "x" || unit === "%" ? unit : unit === "" ? "" : ` ${unit}`}`;

@@ -2,8 +2,9 @@ import { join } from "node:path";
 import { createClient } from "redis";
 import { sqliteStore } from "../../packages/sqlite/src/index.js";
 import type { Store } from "../../src/core/store/index.js";
-import { type CacheOptions, createCache } from "../../src/index.js";
+import { createCache } from "../../src/index.js";
 import { redisStore } from "../../src/stores/redis/index.js";
+import { MEMORY, type MemoryName } from "../memory.js";
 import { sqliteFolder } from "../sqlite-folder.js";
 import { type Contender, type ContenderOptions, MAX_AGE_S } from "./contender.js";
 import type { Film } from "./source.js";
@@ -16,12 +17,19 @@ const onRedis = ({ client }: ContenderOptions): Store => redisStore({ client });
 const onSqlite = ({ prefix }: ContenderOptions): Store =>
   sqliteStore({ path: join(sqliteFolder(process.ppid), `${prefix}.db`) });
 
-/** A loader of graphql-cached, one context per request, with default options. */
+interface Variant {
+  /** Default: default options. */
+  readonly memory?: MemoryName;
+  /** Whether each key has a tag of its own. Default: no. */
+  readonly hasTags?: boolean;
+  /** Default: Redis, by ioredis. */
+  readonly connect?: (options: ContenderOptions) => Store;
+}
+
+/** A loader of graphql-cached, one context per request. */
 function contender(
   name: string,
-  hasTags: boolean,
-  more: Pick<CacheOptions, "nearCache"> = {},
-  connect = onRedis,
+  { memory = "byDefault", hasTags = false, connect = onRedis }: Variant = {},
 ): Contender {
   return {
     name,
@@ -32,7 +40,7 @@ function contender(
         store: connect(options),
         prefix,
         logger: silentLogger,
-        ...more,
+        ...MEMORY[memory],
       });
       const films = cache.loader<string, Film, object>({
         name: "Film",
@@ -60,13 +68,13 @@ function onNodeRedis({ client: { options } }: ContenderOptions): Store {
 }
 
 export const contenders: readonly Contender[] = [
-  contender("graphql-cached", false),
-  contender("graphql-cached, a tag each", true),
-  contender("graphql-cached, SQLite", false, {}, onSqlite),
-  contender("graphql-cached, node-redis", false, {}, onNodeRedis),
-  contender("graphql-cached, near cache", false, { nearCache: {} }),
-  contender("graphql-cached, near cache, a tag each", true, { nearCache: {} }),
-  contender("graphql-cached, near cache of 32 MB", false, {
-    nearCache: { maxBytes: 32 * 2 ** 20, maxEntries: 1_000_000 },
-  }),
+  contender("graphql-cached"),
+  contender("graphql-cached, a tag each", { hasTags: true }),
+  contender("graphql-cached, no memory", { memory: "none" }),
+  contender("graphql-cached, no memory, a tag each", { memory: "none", hasTags: true }),
+  contender("graphql-cached, up to 2 s stale", { memory: "twoSeconds" }),
+  contender("graphql-cached, up to 2 s stale, a tag each", { memory: "twoSeconds", hasTags: true }),
+  contender("graphql-cached, memory of 32 MiB", { memory: "of32MiB" }),
+  contender("graphql-cached, SQLite, no memory", { memory: "none", connect: onSqlite }),
+  contender("graphql-cached, node-redis, no memory", { memory: "none", connect: onNodeRedis }),
 ];

@@ -64,8 +64,9 @@ export async function open({ contender: name, prefix, databasePort }: LoaderSetu
   };
 
   return {
-    source: async ({ loadMs }: { readonly loadMs: number }) => {
-      source.loadMs = loadMs;
+    source: async ({ loadMs, valueBytes }: { readonly loadMs?: number; readonly valueBytes?: number }) => {
+      source.loadMs = loadMs ?? source.loadMs;
+      source.valueBytes = valueBytes ?? source.valueBytes;
     },
 
     /** Reads the ids of a space from `from` to before `to`, once. */

@@ -3,14 +3,15 @@ import { createInMemoryCache, useResponseCache } from "@envelop/response-cache";
 import type { FormattedExecutionResult, GraphQLSchema } from "graphql";
 import type { Plugin } from "graphql-yoga";
 import type { Redis } from "ioredis";
-import { applyCached, type CacheOptions, createCache } from "../../src/index.js";
+import { applyCached, createCache } from "../../src/index.js";
 import { cachedPlugin, stringifyResult } from "../../src/servers/apollo/index.js";
 import { useCached } from "../../src/servers/yoga/index.js";
 import { redisStore } from "../../src/stores/redis/index.js";
 import { byHand } from "../loaders/by-hand.js";
 import { MAX_AGE_S } from "../loaders/contender.js";
 import { type Film, Source } from "../loaders/source.js";
-import { responseCacheOnRedis, responseCachePlugin } from "../page/contenders.js";
+import { MEMORY, type MemoryName } from "../memory.js";
+import { responseCacheOnRedis, responseCachePlugin } from "../page/response-cache.js";
 import { type FilmSource, filmSchema, IDS } from "./films.js";
 
 /** What a variant uses. */
@@ -32,20 +33,22 @@ export interface ServedSchema {
 
 const silentLogger = { info: (): void => undefined, warn: (): void => undefined };
 
-interface CachedVariant extends Pick<CacheOptions, "nearCache"> {
+interface CachedVariant {
+  /** Default: default options. */
+  readonly memory?: MemoryName;
   readonly responses?: boolean;
   readonly sendsText?: boolean;
 }
 
 const cached =
-  ({ responses = false, sendsText = false, ...more }: CachedVariant = {}) =>
+  ({ memory = "byDefault", responses = false, sendsText = false }: CachedVariant = {}) =>
   ({ client, prefix, films }: VariantOptions): ServedSchema => {
     const cache = createCache({
       defaultScope: "PUBLIC",
       store: redisStore({ client }),
       prefix,
       logger: silentLogger,
-      ...more,
+      ...MEMORY[memory],
     });
     const schema = filmSchema(({ id }) => films.load(id));
     return {
@@ -71,12 +74,13 @@ export const VARIANTS = {
       contextOf: () => ({ read: instance.request() }),
     };
   },
-  "graphql-cached, Redis": cached(),
-  "graphql-cached, near cache": cached({ nearCache: {} }),
-  "graphql-cached, responses, Redis": cached({ responses: true }),
-  "graphql-cached, responses, near cache": cached({ nearCache: {}, responses: true }),
-  "graphql-cached, responses as text, Redis": cached({ responses: true, sendsText: true }),
-  "graphql-cached, responses as text, near cache": cached({ nearCache: {}, responses: true, sendsText: true }),
+  "graphql-cached": cached(),
+  "graphql-cached, no memory": cached({ memory: "none" }),
+  "graphql-cached, up to 2 s stale": cached({ memory: "twoSeconds" }),
+  "graphql-cached, responses": cached({ responses: true }),
+  "graphql-cached, responses, no memory": cached({ memory: "none", responses: true }),
+  "graphql-cached, responses as text": cached({ responses: true, sendsText: true }),
+  "graphql-cached, responses as text, no memory": cached({ memory: "none", responses: true, sendsText: true }),
   /** Whole responses on an Apollo server. Its memory cache has Apollo's default size of 30 MB. */
   "Apollo's response cache, memory": (options) => ({ ...plain(options), apollo: responseCachePlugin() }),
   "Apollo's response cache, Redis": (options) => ({
