@@ -20,7 +20,8 @@ function graphqlCached(
   { memory = "byDefault", hasTags = true, hasResponses = false }: Variant = {},
 ): PageContender {
   const directives: Directives = {
-    cached: (tag) => `@cached(maxAge: ${MAX_AGE_S}${hasTags && tag !== undefined ? `, tags: ["${tag}"]` : ""})`,
+    cached: (tag) =>
+      `@cached(maxAge: ${MAX_AGE_S}, scope: PUBLIC${hasTags && tag !== undefined ? `, tags: ["${tag}"]` : ""})`,
     invalidates: hasTags ? `@invalidates(tags: ["Item:{$args.id}"])` : "",
   };
   return {
