@@ -37,7 +37,7 @@ export const CODES = {
     "A field or type says no `scope` and `createCache` no `defaultScope`, a PRIVATE field lacks `identify`, or a PUBLIC field does not declare its `scope` although an auth mark covers it.",
   CACHED_COORDINATE_UNKNOWN: "No cached field or loader has this coordinate.",
   CACHED_SCOPE_NARROWED:
-    "The load of a PUBLIC value read a PRIVATE one, or set the cache hint PRIVATE, so its value is not cached.",
+    "The load of a PUBLIC value read a PRIVATE one, was made from one, or set the cache hint PRIVATE, so its value is not cached.",
   CACHED_IDENTITY_CHANGED:
     "The identity of the context, or a value of it in a key or a tag, changed during a load, so the load failed.",
   CACHED_KEY_UNUSABLE: "A part of the key is missing or invalid, so the value is not cached.",

@@ -76,6 +76,8 @@ export function createLoaderFactory<Id, Value, Context>(
     tagTextsOf: (id) => names.tagTextsOf(id as Id),
     keyOf: (id, identity) => names.keyOf(id as Id, identity, definition.variantOf()),
   });
+  if (options.cacheKeyFn !== undefined && policy.scope === "PUBLIC" && policy.isDeclaredPublic !== true)
+    parts.tier.loads.privateValues.isAsked = true;
   const loaderOf = loaderPerContext(definition);
   parts.requestFactories.set(name, (id, context) => {
     const requests = requestsOf(definition, context, loaderOf(context), identityOf(parts.identify, context));
@@ -149,10 +151,17 @@ function callerLoader<Id, Value, Context>(
     if (loaders.size > MAX_IDENTITIES) loaders.delete(loaders.keys().next().value);
     return made;
   };
+  const { privateValues } = parts.tier.loads;
+  const noted = <Read>(read: Promise<Read>): Promise<Read> => {
+    if (policy.scope !== "PRIVATE") return read;
+    privateValues.loaderReads++;
+    privateValues.lastLoader = options.name;
+    return privateValues.noteSettled(read, options.name, context);
+  };
   const loader: CachedLoader<Id, Value> = {
     name: options.name,
-    load: (id) => own().load(id),
-    loadMany: (ids) => own().loadMany(ids),
+    load: (id) => noted(own().load(id)),
+    loadMany: (ids) => noted(own().loadMany(ids)),
     clear(id) {
       own().clear(id);
       return loader;

@@ -225,10 +225,10 @@ describe("policies by coordinate", () => {
       expect.stringMatching(
         /^policies on `Query\.latest`: `ttl`: unknown setting; .*; did you mean `maxAge`, in seconds\?/,
       ),
-      "policies on `Query.titles`: `$args.no`: unknown argument or input field `no`; the field has no arguments [CACHED_POLICY_INVALID]",
       'policies on `Query.viewer`: expected an object of policy settings, got "60" [CACHED_POLICY_INVALID]',
-      "policies on `Movie.stars`: `scope`: PRIVATE requires the `identify` option; pass createCache({ identify: (context) => context.userId }) [CACHED_SCOPE_MISSING]",
       "policies on `Mutation.rate`: mutation and subscription fields are never cached; remove the policy [CACHED_POLICY_INVALID]",
+      "policies on `Query.titles`: `$args.no`: unknown argument or input field `no`; the field has no arguments [CACHED_POLICY_INVALID]",
+      "policies on `Movie.stars`: `scope`: PRIVATE requires the `identify` option; pass createCache({ identify: (context) => context.userId }) [CACHED_SCOPE_MISSING]",
     ]);
   });
 

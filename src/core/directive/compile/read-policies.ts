@@ -19,7 +19,7 @@ import {
 } from "../../policy/policy.js";
 import type { FieldRule, InvalidationRule, SchemaRules } from "../../schema-rules.js";
 import { createEmbeddedFinder, isPartOfParent } from "../entities/embedded-fields.js";
-import { hintOf } from "../hints/cache-control.js";
+import { hasPrivateHint } from "../hints/cache-control.js";
 import { InvalidationReader } from "../invalidation/read-invalidations.js";
 import { privateTypesOf } from "../permissions/private-types.js";
 import { POLICIES } from "./apply-options.js";
@@ -168,7 +168,7 @@ class PolicyReader {
   /** Returns the scope that a field says, or has by default. Undefined if what it returns is as private as its parent. */
   #scopeOf(type: GraphQLObjectType, field: AnyField): Policy["scope"] | undefined {
     const found = this.#found.get(`${type.name}.${field.name}`);
-    if (found === undefined) return hintOf(field).scope === "PRIVATE" ? "PRIVATE" : undefined;
+    if (found === undefined) return hasPrivateHint(field) ? "PRIVATE" : undefined;
     const { own, returned, hinted } = found.settings;
     const { scope } = mergeSettings(own, returned, hinted);
     return scope ?? (this.#inputs.parts.defaults.scope === "PRIVATE" ? "PRIVATE" : undefined);

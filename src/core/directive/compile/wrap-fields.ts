@@ -3,6 +3,8 @@ import {
   type GraphQLObjectType,
   type GraphQLOutputType,
   type GraphQLSchema,
+  getNamedType,
+  isCompositeType,
   isOutputType,
 } from "graphql";
 import { CachedError, describeSetting } from "../../base/errors.js";
@@ -15,8 +17,14 @@ import { reportEntities } from "../entities/entity-reports.js";
 import { type EntityTagsOptions, EntityTypes, resolveEntityTags } from "../entities/entity-types.js";
 import { resolveIdFields } from "../entities/id-fields.js";
 import { existenceChecks, type FieldExistence } from "../existence/field-existence.js";
-import { CacheControlHints, type CacheControlOptions, resolveCacheControl } from "../hints/cache-control.js";
+import {
+  CacheControlHints,
+  type CacheControlOptions,
+  hasPrivateHint,
+  resolveCacheControl,
+} from "../hints/cache-control.js";
 import { reportUnmatchedTags } from "../invalidation/unmatched-tags.js";
+import { derivingResolver, privateResolver, typesWithOrigin } from "../permissions/origins.js";
 import { cachedResolver, requestFactoryOf } from "../run/cached-field.js";
 import { asField, cachedReference, collectingResolver, invalidatingResolver } from "../run/cached-resolver.js";
 import { type PoliciesOption, resolvePolicies } from "./apply-options.js";
@@ -123,6 +131,9 @@ export function applyCached(
     const factory = requestFactoryOf(rule, inner, info, parts);
     if (factory !== undefined) parts.requestFactories.set(rule.coordinate, factory);
   };
+  const withOrigin = typesWithOrigin(schema, rules.fields);
+  const { privateValues } = parts.tier.loads;
+  if (withOrigin.size > 0) privateValues.isAsked = true;
   const wrapped: string[] = [];
   const notRead: readonly unknown[] = [schema.getMutationType(), schema.getSubscriptionType()];
   const isUnwrapped = ({ resolve }: AnyField, type: GraphQLObjectType): boolean =>
@@ -133,8 +144,14 @@ export function applyCached(
     const invalidation = rules.invalidations.get(coordinate);
     const resolve = field.resolve ?? defaultFieldResolver;
     if (rule === undefined && invalidation === undefined) {
-      const finder = isUnwrapped(field, type) ? entities?.finderOf(field.type, coordinate) : undefined;
-      return finder && marked(collectingResolver(coordinate, finder, resolve, parts), resolve);
+      const isOrigin = withOrigin.has(getNamedType(field.type));
+      if (isOrigin && hasPrivateHint(field) && wrappedBy(resolve) === undefined)
+        return marked(privateResolver(coordinate, resolve, privateValues), resolve);
+      if (!isUnwrapped(field, type)) return undefined;
+      const finder = entities?.finderOf(field.type, coordinate);
+      const collecting = finder && collectingResolver(coordinate, finder, resolve, parts);
+      if (!isOrigin) return collecting && marked(collecting, resolve);
+      return marked(derivingResolver(coordinate, collecting ?? resolve, privateValues), resolve);
     }
     const before = wrappedBy(resolve);
     if (before !== undefined) {
@@ -146,7 +163,9 @@ export function applyCached(
     if (rule === undefined)
       return marked(invalidatingResolver(invalidation as InvalidationRule, resolve, parts), resolve);
     addFactory(rule, type, field, resolve);
-    return marked(cachedResolver(rule, resolve, parts, existence.get(coordinate)), resolve);
+    const cached = cachedResolver(rule, resolve, parts, existence.get(coordinate));
+    const isOrigin = rule.policy.scope === "PRIVATE" && isCompositeType(getNamedType(field.type));
+    return marked(isOrigin ? privateResolver(coordinate, cached, privateValues) : cached, resolve);
   };
   const wrapReference = (resolve: ReferenceResolver, type: KeyedType): ReferenceResolver => {
     const coordinate = `${type.name}.${REFERENCE}`;
@@ -159,7 +178,11 @@ export function applyCached(
     }
     const inner = asField(resolve);
     addFactory(rule, type, referenceField(type), inner);
-    return marked(cachedReference(rule, resolve, parts, existence.get(coordinate)), inner);
+    const cached = cachedReference(rule, resolve, parts, existence.get(coordinate));
+    if (rule.policy.scope !== "PRIVATE") return marked(cached, inner);
+    const noting: ReferenceResolver = (representation, context, info) =>
+      privateValues.noteSettled(cached(representation, context, info), coordinate, context);
+    return marked(noting, inner);
   };
   const applied = withResolvers(schema, wrapField, wrapReference);
   parts.resolvers.addApplied(applied);

@@ -193,3 +193,6 @@ function readHint(directive: DirectiveNode | undefined): Hint {
 /** Whether the hint on the field itself says that it is PUBLIC, and hints are used for it. */
 export const hasPublicHint = (field: AnyField, policy: PolicySettings | undefined): boolean =>
   policy?.scope === "PUBLIC" && readHint(directiveOf(field.astNode?.directives)).scope === "PUBLIC";
+
+/** Whether the hint on a field, or on the type that it returns, says that it is PRIVATE. */
+export const hasPrivateHint = (field: AnyField): boolean => hintOf(field).scope === "PRIVATE";

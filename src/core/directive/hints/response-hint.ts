@@ -47,6 +47,12 @@ export function collectHints<Info extends object>(info: Info): CollectedHints<In
   return { info: infoWith(info, { cacheControl: recording }), hint: () => recorded && validHint(recorded) };
 }
 
+/** Returns what tells whether a resolver that has ended has set the hint PRIVATE. Undefined if the server has no hints. */
+export function privateHintIn(info: object): (() => boolean) | undefined {
+  const { cacheControl } = info as HintedInfo;
+  return cacheControl && (() => (cacheControl as Partial<CacheControl>).cacheHint?.scope === "PRIVATE");
+}
+
 /** The part of `info.cacheControl` that is used here, as in `@apollo/cache-control-types`. */
 export interface HintedInfo {
   readonly cacheControl?: CacheControl;

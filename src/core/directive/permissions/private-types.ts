@@ -19,9 +19,10 @@ export function privateTypesOf(
 ): ReadonlySet<GraphQLObjectType> {
   const objectsOf = (type: GraphQLNamedType): readonly GraphQLObjectType[] =>
     isAbstractType(type) ? schema.getPossibleTypes(type) : isObjectType(type) ? [type] : [];
-  const fields = Object.values(schema.getTypeMap())
-    .filter(isObjectType)
-    .flatMap((type) => Object.values(type.getFields()).map((field) => ({ type, scope: scopeOf(type, field), field })));
+  const types = Object.values(schema.getTypeMap()).filter(isObjectType);
+  const fields = types.flatMap((type) =>
+    Object.values(type.getFields()).map((field) => ({ type, scope: scopeOf(type, field), field })),
+  );
   /** Returns `types` and the types of what the fields of those return, except for fields of the scope `except`. */
   const reached = (types: Iterable<GraphQLObjectType>, except?: Policy["scope"]): Set<GraphQLObjectType> => {
     const all = new Set(types);
@@ -36,6 +37,9 @@ export function privateTypesOf(
     fields.filter((one) => one.scope === scope).flatMap(({ field }) => objectsOf(getNamedType(field.type)));
   const scopes = new Map(fields.map(({ field, scope }) => [field, scope]));
   const roots = [schema.getQueryType(), schema.getMutationType(), schema.getSubscriptionType()].filter(isObjectType);
-  const isPublic = reached([...roots, ...returnedBy("PUBLIC")], "PRIVATE");
-  return new Set([...reached(returnedBy("PRIVATE"))].filter((type) => !isPublic.has(type)));
+  const below = reached(returnedBy("PRIVATE"));
+  // Types that no field of a root leads to count as well, since a schema can be used in parts.
+  const others = types.filter((type) => !below.has(type));
+  const isPublic = reached([...roots, ...others, ...returnedBy("PUBLIC")], "PRIVATE");
+  return new Set([...below].filter((type) => !isPublic.has(type)));
 }

@@ -170,10 +170,12 @@ export class Leases {
    * lease is handed over with it, so it is not renewed here.
    */
   #enqueue(leaseRequest: QueuedRequest, grant: Handover): Acquired | undefined {
-    const { channel, packing, underWay, settings } = this.#parts;
+    const { channel, loads, packing, underWay, settings } = this.#parts;
     const { refreshQueue } = settings;
     const { request } = leaseRequest;
-    const input = refreshQueue === undefined ? undefined : encodeInput(request, packing);
+    // A worker could not tell that the source is of one caller.
+    const isAnyones = refreshQueue !== undefined && loads.privateValues.originOf(request) === undefined;
+    const input = isAnyones ? encodeInput(request, packing) : undefined;
     if (input === undefined) return undefined;
     const { coordinate, digest } = request.key;
     const enqueue = async (): Promise<unknown> => {

@@ -157,6 +157,8 @@ export interface ReadRequest {
   /** The `info` and the context of the resolver call, for the validator. */
   readonly call?: unknown;
   readonly context?: unknown;
+  /** What the load is made from besides its key: the parent object of a field, or the id of a loader whose key is not all of it. */
+  readonly source?: unknown;
   /** Where the tier notes how the read has ended, for those who read the key again. Undefined: nobody does. */
   readonly ending?: ReadEnding | undefined;
   /** Set by the tier on a miss, if the caller's request can be aborted. */

@@ -6,6 +6,7 @@ import { type Excess, LoadedValue, type Refusal } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
 import type { OwnSettings } from "../request/result-control.js";
 import type { SingleLoad, Waiters } from "../request/waiters.js";
+import type { PrivateValues } from "./private-values.js";
 
 export interface LoadResult {
   readonly value: unknown;
@@ -21,11 +22,18 @@ export function loadedOf(
   request: ReadRequest,
   { value, settings, loadMs, isUncacheable, waiters }: LoadResult,
   enclosing: SingleLoad,
-  { packing, channel }: { readonly packing: Packing; readonly channel: Channel },
+  {
+    packing,
+    channel,
+    privateValues,
+  }: { readonly packing: Packing; readonly channel: Channel; readonly privateValues: PrivateValues },
 ): LoadedValue {
-  const excess = excessOf(request, enclosing);
+  const excess = excessOf(request, enclosing, privateValues);
   const isNarrowed = excess?.kind === "unkeyable" && excess.isNarrowed === true;
-  if (isNarrowed) enclosing.outer?.readPrivate(request.key.coordinate);
+  if (isNarrowed) {
+    enclosing.outer?.readPrivate(request.key.coordinate);
+    privateValues.note(value, request.key.coordinate, request.context);
+  }
   const hint = isNarrowed ? { ...request.hintOf?.(), scope: "PRIVATE" as const } : request.hintOf?.();
   const loaded = (content: Encoded | undefined, refusal?: Refusal): LoadedValue =>
     new LoadedValue(value, content, refusal, { hint, settings, loadMs });
@@ -110,13 +118,30 @@ function unserializable(cause: unknown): RefusedValue {
 }
 
 /** Returns in what way a load that has ended depends on more than its key. */
-export function excessOf(request: ReadRequest, { privateCoordinate }: SingleLoad): Excess | undefined {
-  if (privateCoordinate === undefined || request.policy.scope === "PRIVATE") return request.excess?.();
-  const { coordinate } = request.key;
-  const error = new CachedError(
-    "CACHED_SCOPE_NARROWED",
-    `\`${coordinate}\`: the value is not cached: expected the load of a PUBLIC value to read PUBLIC values only, got a read of \`${privateCoordinate}\`, which is PRIVATE; set scope: PRIVATE, or do not read it there`,
-    { coordinate },
-  );
-  return { kind: "unkeyable", isNarrowed: true, error };
+export function excessOf(
+  request: ReadRequest,
+  { privateCoordinate }: SingleLoad,
+  privateValues: PrivateValues,
+): Excess | undefined {
+  if (privateCoordinate !== undefined && request.policy.scope !== "PRIVATE")
+    return narrowed(
+      request,
+      `the load of a PUBLIC value to read PUBLIC values only, got a read of \`${privateCoordinate}\`, which is PRIVATE; set scope: PRIVATE, or do not read it there`,
+    );
+  const origin = privateValues.originOf(request);
+  return origin === undefined
+    ? request.excess?.()
+    : narrowed(
+        request,
+        `a PUBLIC value to be made from what every caller can get, got ${origin}; set scope: PRIVATE, or scope: PUBLIC on the field or loader itself if every caller gets the same value`,
+      );
+}
+
+function narrowed({ key: { coordinate } }: ReadRequest, expected: string): Excess {
+  const message = `\`${coordinate}\`: the value is not cached: expected ${expected}`;
+  return {
+    kind: "unkeyable",
+    isNarrowed: true,
+    error: new CachedError("CACHED_SCOPE_NARROWED", message, { coordinate }),
+  };
 }

@@ -22,6 +22,7 @@ import {
 import { ByteTurns } from "../tick/long-tick.js";
 import { ask, CallerErrors, saysNotAllowed, saysSourceFailed } from "./error-signs.js";
 import { excessOf, loadedOf } from "./load-result.js";
+import { PrivateValues } from "./private-values.js";
 import { type CallOutcome, isRefusal, type Sources } from "./sources.js";
 
 /**
@@ -29,7 +30,7 @@ import { type CallOutcome, isRefusal, type Sources } from "./sources.js";
  *
  * Here it is decided to whom a result belongs, whoever asked: a field, a loader, a reference, a refresh or a worker. The request
  * must still be that of the caller its key was made for when the load begins and ends (`ReadRequest.changed`). The scope of a load is the
- * narrowest of what it reads and of the hints that it sets. (P8)
+ * narrowest of what it reads, of the hints that it sets, and of where its source came from. (P8)
  */
 export class Loads {
   readonly #clock: Clock;
@@ -39,6 +40,8 @@ export class Loads {
   readonly #settings: LoadSettings;
   readonly #subjectsOf: (tags: readonly string[]) => readonly Subject[];
   readonly #nesting = new AsyncLocalStorage<EnclosingLoad>();
+  /** What PRIVATE reads have returned. */
+  readonly privateValues = new PrivateValues();
   readonly #abortListeners = new AbortListeners();
   /** The keys whose loads fail for most of their callers. */
   readonly callerErrors: CallerErrors;
@@ -199,7 +202,7 @@ export class Loads {
         const isRefused = isRefusal(error) || (isCallersOwn && !hasStarted);
         if (isRefused) this.#channel.publish({ name: "load.refused", ...subject, error });
         else this.#channel.publish({ name: "load.failed", ...subject, loadMs, error });
-        const refusal = excessOf(request, enclosing)?.kind;
+        const refusal = excessOf(request, enclosing, this.privateValues)?.kind;
         end();
         return { kind: "failed", error, refusal, loadMs, isCallersOwn, isSourceFailure };
       }
@@ -207,7 +210,11 @@ export class Loads {
         this.callerErrors.endSeries(request.key);
         this.#channel.publish({ name: "load.finished", ...subject, loadMs });
         const result = { value: called.value, settings, loadMs, isUncacheable, waiters: start.waiters };
-        const loaded = loadedOf(request, result, enclosing, { packing: this.#packing, channel: this.#channel });
+        const loaded = loadedOf(request, result, enclosing, {
+          packing: this.#packing,
+          channel: this.#channel,
+          privateValues: this.privateValues,
+        });
         end();
         return loaded;
       }, encodedBytesOf);

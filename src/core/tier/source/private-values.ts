@@ -1,0 +1,93 @@
+import { isPlainObject } from "../../base/built-in.js";
+import type { ReadRequest } from "../request/request.js";
+
+/**
+ * What PRIVATE reads have returned, object by object. A PUBLIC load whose source is among it, or holds the context of the request, is its
+ * caller's own: its key says which object the source is, not whose. Reads of PRIVATE values pay for it, and loads ask; hits do neither. (P8)
+ */
+export class PrivateValues {
+  /** By object: the field or loader that it came from. */
+  readonly #coordinates = new WeakMap<object, string>();
+  /** Whether any load can ask. */
+  isAsked = false;
+  /** The PRIVATE loader that was read last, and how often any was. */
+  lastLoader = "";
+  loaderReads = 0;
+
+  /** Notes a value that a PRIVATE read has returned, with everything in it but `context`, and returns it. */
+  note<Value>(value: Value, coordinate: string, context: unknown): Value {
+    if (this.isAsked && typeof value === "object" && value !== null)
+      try {
+        this.#noteAll(value, coordinate, context);
+      } catch {
+        // A Proxy or a getter in a value may throw, which is no business of the cache.
+      }
+    return value;
+  }
+
+  /**
+   * The same for a value or the promise of one, which stays the same promise, if `isPrivate` says so once there is a value. Default: it
+   * does.
+   */
+  noteSettled<Value>(value: Value, coordinate: string, context: unknown, isPrivate?: () => boolean): Value {
+    if (!this.isAsked) return value;
+    const note = (settled: unknown): void => {
+      if (isPrivate?.() !== false) this.note(settled, coordinate, context);
+    };
+    // Noted before those who get the promise go on. Not for a promise-like object that does something whenever `then` is called.
+    if (value instanceof Promise) void value.then(note, () => undefined);
+    else note(value);
+    return value;
+  }
+
+  /** Returns the PRIVATE field or loader that an object came from. */
+  coordinateOf(value: unknown): string | undefined {
+    return typeof value === "object" && value !== null ? this.#coordinates.get(value) : undefined;
+  }
+
+  /** Returns what makes the source of a PUBLIC load that of one caller, in words. Undefined: nothing does, or the policy says that it does not matter. */
+  originOf({ policy, source, context }: ReadRequest): string | undefined {
+    if (policy.scope === "PRIVATE" || policy.isDeclaredPublic === true) return undefined;
+    if (typeof source !== "object" || source === null) return undefined;
+    const coordinate = this.#coordinates.get(source);
+    if (coordinate !== undefined) return `one from \`${coordinate}\`, which is PRIVATE`;
+    return holds(source, context) ? "one that holds the context of the request" : undefined;
+  }
+
+  #noteAll(value: object, coordinate: string, context: unknown): void {
+    const pending: unknown[] = [value];
+    for (let seen = 0; pending.length > 0 && seen < MAX_OBJECTS; ) {
+      const one = pending.pop();
+      if (typeof one !== "object" || one === null || one === context || this.#coordinates.has(one)) continue;
+      seen++;
+      this.#coordinates.set(one, coordinate);
+      if (Array.isArray(one)) for (const member of one) pending.push(member);
+      else if (one instanceof Map) pending.push(...one.values());
+      else if (isPlainObject(one)) for (const member of Object.values(one)) pending.push(member);
+      // Members of instances are noted, but instances in instances not looked into: they lead to clients and connections.
+      else if (!ArrayBuffer.isView(one))
+        for (const member of Object.values(one) as unknown[])
+          if (Array.isArray(member) || isPlainObject(member)) pending.push(member);
+          else if (typeof member === "object" && member !== null && member !== context)
+            this.#coordinates.set(member, coordinate);
+    }
+  }
+}
+
+/** Bounds the work for one value, which can lead anywhere before it is stored. */
+const MAX_OBJECTS = 10_000;
+/** Bounds the work for one source. */
+const MAX_PROPERTIES = 100;
+
+/** Whether an object has the context of the request as a property, as a model has that is made with it. */
+function holds(source: object, context: unknown): boolean {
+  if (typeof context !== "object" || context === null) return false;
+  if (source === context) return true;
+  try {
+    return Reflect.ownKeys(source)
+      .slice(0, MAX_PROPERTIES)
+      .some((name) => Object.getOwnPropertyDescriptor(source, name)?.value === context);
+  } catch {
+    return false;
+  }
+}

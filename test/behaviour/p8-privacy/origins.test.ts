@@ -1,0 +1,285 @@
+import { ApolloServer } from "@apollo/server";
+import { FakeClock } from "@graphql-cached/testing";
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import type { IResolvers } from "@graphql-tools/utils";
+import type { GraphQLResolveInfo } from "graphql";
+import { graphql } from "graphql";
+import { applyCached, type CacheOptions, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
+import { cachedPlugin } from "graphql-cached/apollo";
+import { describe, expect, it } from "vitest";
+
+interface Context {
+  readonly userId: string;
+}
+interface Product {
+  readonly id: string;
+  readonly reason: string;
+}
+
+const productFor = ({ userId }: Context): Product => ({ id: "7", reason: `because ${userId} has bought a crib` });
+
+/** Returns a site in which `Product.reason` is PUBLIC by the default scope, and how often it was loaded. */
+function site(typeDefs: string, resolvers: IResolvers, options: CacheOptions<Context> = {}, reason = "maxAge: 60") {
+  const warnings: string[] = [];
+  let loads = 0;
+  const cache = createCache<Context>({
+    defaultScope: "PUBLIC",
+    identify: ({ userId }) => userId,
+    logger: { info: () => undefined, warn: (line) => warnings.push(line) },
+    defaults: { jitter: 0, earlyRefresh: 0 },
+    privacy: { warnOnContextReads: false },
+    ...options,
+  });
+  const common = `type Product { id: ID! reason: String @cached(${reason}) } extend type Query { product: Product }`;
+  const schema = applyCached(
+    makeExecutableSchema({
+      typeDefs: [cachedTypeDefs, "type Query { ok: Boolean }", common, typeDefs],
+      resolvers: [
+        {
+          Query: { product: () => ({ id: "7", reason: "everybody likes it" }) },
+          Product: {
+            reason: (product: Product) => {
+              loads++;
+              return product.reason;
+            },
+          },
+        },
+        resolvers,
+      ],
+    }),
+    cache,
+  );
+  const ask = async (source: string, userId: string): Promise<unknown> => {
+    const { data, errors } = await graphql({ schema, source, contextValue: { userId } });
+    expect(errors).toBeUndefined();
+    return JSON.stringify(data);
+  };
+  const newLoads = (): number => {
+    const count = loads;
+    loads = 0;
+    return count;
+  };
+  return { cache, schema, ask, warnings, newLoads };
+}
+
+const NARROWED =
+  "`Product.reason`: the value is not cached: expected a PUBLIC value to be made from what every caller can get, got one from ";
+
+const FORMS: readonly (readonly [name: string, typeDefs: string, make: () => IResolvers, from: string])[] = [
+  [
+    "a PRIVATE field",
+    "extend type Query { recommended: [Product!]! @cached(maxAge: 60, scope: PRIVATE) }",
+    () => ({ Query: { recommended: async (_: unknown, __: unknown, context: Context) => [productFor(context)] } }),
+    "Query.recommended",
+  ],
+  [
+    "an object within the value of a PRIVATE field",
+    "type Page { title: String shelves: [Shelf!]! } type Shelf { best: Product } extend type Query { recommended: Page @cached(maxAge: 60, scope: PRIVATE) }",
+    () => ({
+      Query: {
+        recommended: (_: unknown, __: unknown, context: Context) => ({ shelves: [{ best: productFor(context) }] }),
+      },
+    }),
+    "Query.recommended",
+  ],
+  [
+    "a resolver that copies what a PRIVATE field has returned",
+    "type Me { id: ID! products: [Product!]! } extend type Query { recommended: Me @cached(maxAge: 60, scope: PRIVATE) }",
+    () => ({
+      Query: {
+        recommended: (_: unknown, __: unknown, context: Context) => ({
+          id: context.userId,
+          rows: [productFor(context)],
+        }),
+      },
+      Me: { products: async ({ rows }: { rows: Product[] }) => rows.map((row) => ({ ...row })) },
+    }),
+    "Query.recommended",
+  ],
+  [
+    "a PUBLIC field that is PRIVATE by what it is made from",
+    "type Me { id: ID! best: Product @cached(maxAge: 60) } extend type Query { me: Me recommended: Me @cached(maxAge: 60, scope: PRIVATE) }",
+    () => ({
+      Query: {
+        recommended: (_: unknown, __: unknown, context: Context) => ({ id: "1", line: productFor(context).reason }),
+      },
+      Me: { best: async ({ line }: { line: string }) => ({ id: "7", reason: line }) },
+    }),
+    "Me.best",
+  ],
+  [
+    "a field that is PRIVATE by its hint",
+    "directive @cacheControl(scope: CacheControlScope) on FIELD_DEFINITION enum CacheControlScope { PUBLIC PRIVATE } extend type Query { recommended: [Product!]! @cacheControl(scope: PRIVATE) }",
+    () => ({ Query: { recommended: async (_: unknown, __: unknown, context: Context) => [productFor(context)] } }),
+    "Query.recommended",
+  ],
+];
+const QUERIES: Readonly<Record<string, string>> = {
+  "an object within the value of a PRIVATE field": "{ recommended { shelves { best { id reason } } } }",
+  "a resolver that copies what a PRIVATE field has returned": "{ recommended { products { id reason } } }",
+  "a PUBLIC field that is PRIVATE by what it is made from": "{ recommended { best { id reason } } }",
+};
+
+describe("a PUBLIC field whose parent came from", () => {
+  it.each(FORMS)("%s belongs to its caller", async (name, typeDefs, make, from) => {
+    const { cache, ask, newLoads, warnings } = site(typeDefs, make());
+    const query = QUERIES[name] ?? "{ recommended { id reason } }";
+    for (const userId of ["alice", "bob", "alice", "bob"])
+      expect(await ask(query, userId)).toContain(`because ${userId} has bought a crib`);
+    expect(newLoads()).toBe(4);
+    const lines = warnings.filter((line) => line.includes("Product.reason"));
+    expect(lines).toEqual([
+      expect.stringContaining(`${NARROWED}\`${from}\`, which is PRIVATE; set scope: PRIVATE, or `),
+    ]);
+    // Whom its parent does not concern shares it.
+    await cache.clear();
+    for (const userId of ["alice", "bob"])
+      expect(await ask("{ product { reason } }", userId)).toContain("everybody likes it");
+    expect(newLoads()).toBe(1);
+    await cache.close();
+  });
+
+  it.each(FORMS)("%s is shared if the field itself says PUBLIC", async (name, typeDefs, make) => {
+    const { cache, ask, newLoads, warnings } = site(typeDefs, make(), {}, "maxAge: 60, scope: PUBLIC");
+    const query = QUERIES[name] ?? "{ recommended { id reason } }";
+    await ask(query, "alice");
+    expect(await ask(query, "bob")).toContain("because alice has bought a crib");
+    expect(newLoads()).toBe(1);
+    expect(warnings.filter((line) => line.includes("Product.reason"))).toEqual([]);
+    await cache.close();
+  });
+
+  it("a PRIVATE loader belongs to its caller, as it is, copied, and after the loader was awaited", async () => {
+    const typeDefs =
+      "extend type Query { raw: [Product!]! copied: [Product!]! later: [Product!]! nested: Product none: Product }";
+    let products: (context: Context) => { load(id: string): Promise<{ rows: Product[] }> };
+    const rowsOf = (context: Context): Promise<{ rows: Product[] }> => products(context).load("all");
+    const { cache, ask, newLoads } = site(typeDefs, {
+      Query: {
+        raw: (_: unknown, __: unknown, context: Context) => rowsOf(context).then(({ rows }) => rows),
+        copied: async (_: unknown, __: unknown, context: Context) =>
+          (await rowsOf(context)).rows.map((row) => ({ ...row })),
+        later: async (_: unknown, __: unknown, context: Context) => {
+          await Promise.resolve();
+          return (await rowsOf(context)).rows;
+        },
+        nested: async (_: unknown, __: unknown, context: Context) => (await products(context).load("all")).rows[0],
+      },
+    });
+    products = cache.loader({
+      name: "Recommended",
+      maxAge: 60,
+      scope: "PRIVATE",
+      batch: async (ids, context) => ids.map(() => ({ rows: [productFor(context)] })),
+    });
+    for (const field of ["raw", "copied", "later", "nested"]) {
+      for (const userId of ["alice", "bob", "alice"])
+        expect(await ask(`{ ${field} { reason } }`, userId), field).toContain(`because ${userId} has`);
+      expect(newLoads(), field).toBe(3);
+    }
+    await cache.close();
+  });
+
+  it("a resolver that has set the hint PRIVATE belongs to its caller", async () => {
+    const set = (info: GraphQLResolveInfo): void =>
+      (info as unknown as { cacheControl: { setCacheHint(hint: object): void } }).cacheControl.setCacheHint({
+        maxAge: 60,
+        scope: "PRIVATE",
+      });
+    const { cache, schema, newLoads } = site(
+      "extend type Query { uncached: [Product!]! cached: Product @cached(maxAge: 60) }",
+      {
+        Query: {
+          uncached: async (_: unknown, __: unknown, context: Context, info: GraphQLResolveInfo) => {
+            await Promise.resolve();
+            set(info);
+            return [productFor(context)];
+          },
+          cached: (_: unknown, __: unknown, context: Context, info: GraphQLResolveInfo) => {
+            set(info);
+            return productFor(context);
+          },
+        },
+      },
+    );
+    const server = new ApolloServer<Context>({ schema, plugins: [cachedPlugin(cache)] });
+    for (const field of ["uncached", "cached"]) {
+      for (const userId of ["alice", "bob", "alice"]) {
+        const { body } = await server.executeOperation(
+          { query: `{ ${field} { reason } }` },
+          { contextValue: { userId } },
+        );
+        expect(JSON.stringify(body), field).toContain(`because ${userId} has`);
+      }
+      expect(newLoads(), field).toBe(3);
+    }
+    await server.stop();
+    await cache.close();
+  });
+
+  it("an object that holds the context of the request belongs to its caller", async () => {
+    class Model {
+      readonly id = "7";
+      constructor(private readonly context: Context) {}
+      get reason(): string {
+        return productFor(this.context).reason;
+      }
+    }
+    const { cache, ask, newLoads, warnings } = site("extend type Query { model: Product }", {
+      Query: { model: (_: unknown, __: unknown, context: Context) => new Model(context) },
+    });
+    for (const userId of ["alice", "bob"])
+      expect(await ask("{ model { reason } }", userId)).toContain(`because ${userId} has`);
+    expect(newLoads()).toBe(2);
+    expect(warnings).toEqual([expect.stringContaining("got one that holds the context of the request")]);
+    await cache.close();
+  });
+});
+
+describe("a PUBLIC loader whose key is not all of its id", () => {
+  it("keeps what it makes of a PRIVATE value for its caller, unless it says PUBLIC itself", async () => {
+    const { cache, ask } = site(
+      "extend type Query { recommended: [Product!]! @cached(maxAge: 60, scope: PRIVATE) } extend type Product { long: String said: String }",
+      {
+        Query: { recommended: (_: unknown, __: unknown, context: Context) => [productFor(context)] },
+        Product: {
+          long: (product: Product, _: unknown, context: Context) => reasons(context).load(product),
+          said: (product: Product, _: unknown, context: Context) => said(context).load(product),
+        },
+      },
+    );
+    const batch = async (products: readonly Product[]) => products.map(({ reason }) => reason);
+    const cacheKeyFn = ({ id }: Product): string => id;
+    const reasons = cache.loader({ name: "Reason", maxAge: 60, batch, cacheKeyFn });
+    const said = cache.loader({ name: "Said", maxAge: 60, scope: "PUBLIC", batch, cacheKeyFn });
+    for (const userId of ["alice", "bob"]) {
+      const answer = await ask("{ recommended { long said } }", userId);
+      expect(answer).toContain(`"long":"because ${userId} has`);
+      expect(answer).toContain(`"said":"because alice has`);
+    }
+    await cache.close();
+  });
+});
+
+it("the refresh of a PUBLIC value is not handed to a worker with a PRIVATE parent", async () => {
+  const clock = new FakeClock();
+  const jobs: unknown[] = [];
+  const { cache, ask } = site(
+    "extend type Query { recommended: [Product!]! @cached(maxAge: 600, scope: PRIVATE) }",
+    { Query: { recommended: (_: unknown, __: unknown, context: Context) => [productFor(context)] } },
+    {
+      store: memoryStore({ clock }),
+      prefix: "origins",
+      testing: { clock },
+      loads: { refreshQueue: (job) => jobs.push(job) },
+    },
+    "maxAge: 60, staleWhileRevalidate: 600",
+  );
+  await ask("{ product { reason } }", "ann");
+  await clock.advance(61_000);
+  expect(await ask("{ recommended { reason } }", "alice")).toContain("everybody likes it");
+  expect(jobs).toEqual([]);
+  await cache.settled();
+  expect(await ask("{ product { reason } }", "bob")).toContain("everybody likes it");
+  await cache.close();
+});
