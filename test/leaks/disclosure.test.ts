@@ -182,6 +182,7 @@ describe("private data", () => {
         "write.finished",
         "value.refused",
         "context.read",
+        "context.written",
       ]),
     );
     expectNoSecrets(own, "events");

@@ -4,8 +4,8 @@ import { disableStorage } from "../base/clock.js";
 import type { Channel } from "../telemetry/channel.js";
 
 /**
- * Reports which context properties the loads of public values read outside of their keys: once per
- * coordinate and property, by name, never by value.
+ * Reports which context properties the loads of public values read outside of their keys, and which ones any load writes, since a hit
+ * writes nothing: once per coordinate and property, by name, never by value.
  *
  * The watch replaces the properties of the context by accessors. It does not wrap the context in a
  * Proxy, because a Proxy is a different object: whatever is keyed by the context (a WeakMap of
@@ -20,8 +20,7 @@ export class ContextWatch {
   readonly #running = new AsyncLocalStorage<WatchedLoad | undefined>();
   /** Whether anything was ever watched: asking for the running load costs something. */
   #isUsed = false;
-  /** The properties of each context that are watched. */
-  readonly #watched = new WeakMap<object, Set<PropertyKey>>();
+  readonly #watched = new WeakMap<object, WatchedContext>();
   readonly #reported = new Set<string>();
 
   constructor(channel: Channel, sharedKeys: readonly string[], watchesLoads: boolean) {
@@ -30,12 +29,38 @@ export class ContextWatch {
     this.#watchesLoads = watchesLoads;
   }
 
-  /** Runs `load`. Properties of `context` that it reads, now or asynchronously, are reported unless they are in `keyProperties`. */
-  run<T>(coordinate: string, keyProperties: readonly string[], context: unknown, load: () => T): T {
+  /**
+   * Runs `load`. Properties of `context` that it reads, now or asynchronously, are reported unless they are in `keyProperties`, or the
+   * value is PRIVATE; those that it writes are in any case.
+   */
+  run<T>({ coordinate, keyProperties = [], isPrivate }: WatchedLoad, context: unknown, load: () => T): T {
     if (!this.#watchesLoads || typeof context !== "object" || context === null) return load();
-    this.#watch(context);
+    const watched = this.#watch(context);
     this.#isUsed = true;
-    return this.#running.run({ coordinate, keyProperties }, load);
+    const running = { coordinate, keyProperties, isPrivate };
+    const loadsBefore = watched.loads++;
+    const result = this.#running.run(running, load);
+    // Nothing else has run meanwhile. What it adds later is only told from what others add if no other load has begun.
+    this.#noteAdded(context, watched, running);
+    if (result instanceof Promise) {
+      const end = (): void => {
+        if (--watched.running === 0 && watched.loads === loadsBefore + 1) this.#noteAdded(context, watched, running);
+      };
+      watched.running++;
+      result.then(end, end);
+    }
+    return result;
+  }
+
+  /** Reports the properties that a load has added to a context, and watches them. */
+  #noteAdded(context: object, { names }: WatchedContext, load: WatchedLoad): void {
+    try {
+      for (const name of Reflect.ownKeys(context))
+        if (!names.has(name) && !isOfLibrary(context, name)) this.#report("context.written", name, load);
+    } catch {
+      // An exotic context.
+    }
+    this.#watch(context);
   }
 
   /** Ends the watch. In Node.js 20 and 22, a used AsyncLocalStorage slows down every promise of the process until it is disabled. */
@@ -49,52 +74,99 @@ export class ContextWatch {
   }
 
   /** Watches all properties that a context has now, as far as they can be watched. */
-  #watch(context: object): void {
-    const onRead = (property: PropertyKey): void => this.#onRead(property);
+  #watch(context: object): WatchedContext {
+    const { access } = this;
     const known = this.#watched.get(context);
-    const names = known ?? new Set<PropertyKey>();
-    this.#watched.set(context, names);
+    const watched = known ?? { names: new Set<PropertyKey>(), running: 0, loads: 0 };
+    const { names } = watched;
+    this.#watched.set(context, watched);
     const inherited = known === undefined && Object.isExtensible(context) ? inheritedNames(context) : [];
     try {
       for (const property of Reflect.ownKeys(context)) {
         if (names.has(property) || isOfLibrary(context, property)) continue;
         names.add(property);
-        watchOwn(context, property, onRead);
+        watchOwn(context, property, access);
       }
       for (const property of inherited) {
         names.add(property);
-        watchInherited(context, property, onRead);
+        watchInherited(context, property, access);
       }
     } catch {
       // Exotic contexts, such as a Proxy that rejects definitions, stay unwatched.
     }
+    return watched;
   }
 
-  #onRead(name: PropertyKey): void {
-    const load = this.#running.getStore();
-    if (load === undefined) return;
-    const property = String(name);
-    if (load.keyProperties.includes(property) || this.#sharedKeys.includes(property)) return;
-    const { coordinate } = load;
-    const report = `${coordinate} ${property}`;
+  /** Told of what is done with the properties of watched contexts. */
+  readonly access: Access = {
+    read: (property, value) => {
+      const load = this.#running.getStore();
+      if (load === undefined) return;
+      watchChanges(value, () => this.access.written(property));
+      if (!load.isPrivate && load.keyProperties?.includes(String(property)) !== true)
+        this.#report("context.read", property, load);
+    },
+    written: (property) => {
+      const load = this.#running.getStore();
+      if (load !== undefined) this.#report("context.written", property, load);
+    },
+  };
+
+  #report(name: "context.read" | "context.written", key: PropertyKey, { coordinate }: WatchedLoad): void {
+    const property = String(key);
+    if (this.#sharedKeys.includes(property)) return;
+    const report = `${name} ${coordinate} ${property}`;
     if (this.#reported.has(report) || this.#reported.size >= MAX_REPORTS) return;
     this.#reported.add(report);
-    this.#channel.publish({ name: "context.read", coordinate, digest: "", property });
+    this.#channel.publish({ name, coordinate, digest: "", property });
   }
 }
 
-/** A running load of a public value, and the properties of the context that are part of its key. */
+/** A load, and the properties of the context that are part of its key. */
 interface WatchedLoad {
   readonly coordinate: string;
-  readonly keyProperties: readonly string[];
+  readonly keyProperties?: readonly string[] | undefined;
+  readonly isPrivate: boolean;
+}
+
+/** A context whose properties `names` are watched. `running`: its loads that have not ended; `loads`: how many have begun. */
+interface WatchedContext {
+  readonly names: Set<PropertyKey>;
+  running: number;
+  loads: number;
 }
 
 /** Bounds the memory of past reports: a context with one property per user would otherwise exhaust it. */
 const MAX_REPORTS = 1_000;
 
-type OnRead = (property: PropertyKey) => void;
+interface Access {
+  read(property: PropertyKey, value: unknown): void;
+  written(property: PropertyKey): void;
+}
 
-function watchOwn(context: object, property: PropertyKey, onRead: OnRead): void {
+/** What changes an array, a Map or a Set. */
+const CHANGES = ["push", "unshift", "splice", "pop", "shift", "set", "add", "delete", "clear"] as const;
+
+/** Calls `onChange` whenever a list, a Map or a Set of the context is changed by a method. Once for each, by methods of its own that nobody sees. */
+function watchChanges(value: unknown, onChange: () => void): void {
+  if (!(Array.isArray(value) || value instanceof Map || value instanceof Set) || CHANGED in value) return;
+  if (!Object.isExtensible(value)) return;
+  Object.defineProperty(value, CHANGED, { value: true });
+  for (const name of CHANGES) {
+    const method: unknown = (value as unknown as Record<string, unknown>)[name];
+    if (typeof method !== "function") continue;
+    const change = function (this: unknown, ...args: unknown[]): unknown {
+      if (this === value) onChange();
+      return Reflect.apply(method, this, args);
+    };
+    Object.defineProperty(value, name, { value: change, configurable: true, writable: true });
+  }
+}
+
+/** Marks what is watched for changes. */
+const CHANGED: unique symbol = Symbol("graphql-cached.watched");
+
+function watchOwn(context: object, property: PropertyKey, { read, written }: Access): void {
   const own = Object.getOwnPropertyDescriptor(context, property);
   if (own === undefined || !own.configurable) return;
   const { get, set, enumerable = false } = own;
@@ -103,7 +175,7 @@ function watchOwn(context: object, property: PropertyKey, onRead: OnRead): void 
   define(context, property, {
     enumerable,
     get(this: object) {
-      onRead(property);
+      read(property, value);
       return isField ? value : get?.call(this);
     },
     // Assigning to an object that inherits from the context creates its own property, as with a
@@ -111,8 +183,10 @@ function watchOwn(context: object, property: PropertyKey, onRead: OnRead): void 
     set: isField
       ? own.writable === true
         ? function (this: object, next: unknown) {
-            if (this === context) value = next;
-            else define(this, property, { value: next, writable: true, enumerable: true });
+            if (this === context) {
+              written(property);
+              value = next;
+            } else define(this, property, { value: next, writable: true, enumerable: true });
           }
         : undefined
       : set,
@@ -120,19 +194,20 @@ function watchOwn(context: object, property: PropertyKey, onRead: OnRead): void 
 }
 
 /** Watches a member of the context's class. Methods are included, since #private fields are read through them. */
-function watchInherited(context: object, property: string, onRead: OnRead): void {
+function watchInherited(context: object, property: string, access: Access): void {
   const prototype = Object.getPrototypeOf(context) as object;
   define(context, property, {
     enumerable: false,
     get(this: object) {
-      onRead(property);
+      access.read(property, undefined);
       return Reflect.get(prototype, property, this) as unknown;
     },
     set(this: object, next: unknown) {
+      if (this === context) access.written(property);
       const isOwn = this === context && Reflect.deleteProperty(context, property);
       if (!Reflect.set(isOwn ? context : prototype, property, next, this))
         throw new TypeError(`Cannot assign to read only property '${property}' of the context`);
-      if (isOwn && !Object.hasOwn(context, property)) watchInherited(context, property, onRead);
+      if (isOwn && !Object.hasOwn(context, property)) watchInherited(context, property, access);
     },
   });
 }

@@ -228,9 +228,10 @@ function watchedBatch<Id, Value, Context>(
   { scope, maxAgeMs }: Policy,
   { contextWatch }: Pick<LoaderParts, "contextWatch">,
 ): LoaderOptions<Id, Value, Context>["batch"] {
-  if (scope === "PRIVATE" || maxAgeMs === 0) return batch;
+  if (maxAgeMs === 0) return batch;
+  const load = { coordinate: name, isPrivate: scope === "PRIVATE" };
   return function (this: unknown, ids, context, call) {
-    return contextWatch.run(name, [], context, () => batch.call(this as never, ids, context, call));
+    return contextWatch.run(load, context, () => batch.call(this as never, ids, context, call));
   };
 }
 

@@ -105,6 +105,11 @@ export type CacheEvent =
    */
   | ({ readonly name: "context.read"; readonly property: string } & Subject)
   /**
+   * A load wrote a property of the context, or changed a list, a Map or a Set in it, which a hit does not.
+   * Published once per coordinate and property. Off in production by default.
+   */
+  | ({ readonly name: "context.written"; readonly property: string } & Subject)
+  /**
    * A tag is probably a mistake: a template of a field has yielded no tag, since its path leads to a property that is
    * missing, or a call has named a tag that no value can have; `coordinate` is null then. Published once for each.
    */

@@ -31,6 +31,8 @@ export function logListener(logger: Logger, contextReads: ContextReads): Listene
       logger.warn(`graphql-cached: ${event.error.message}`);
     } else if (event.name === "context.read") {
       contextReads.add(event.coordinate, event.property);
+    } else if (event.name === "context.written") {
+      warnOnce(`${event.coordinate} ${event.name} ${event.property}`, writtenMessage(event.coordinate, event.property));
     } else if (event.name === "tag.mistaken") {
       warnOnce(`${event.coordinate} ${event.error.message}`, event.error.message);
     } else if (event.name === "sharing.suspended") {
@@ -111,3 +113,7 @@ const MEANWHILE = {
 const unsharedMessage = (coordinate: string, error: unknown): string =>
   `\`${coordinate}\`: two loads of a key in a row failed with an error that concerns one caller only, so for a moment each caller loads for itself: ${inOneLine(messageOf(error))}; ` +
   "check permissions outside of the cache, or set createCache({ loads: { isCallerError } }) if the error concerns every caller";
+
+const writtenMessage = (coordinate: string, property: string): string =>
+  `\`context.${property}\` is written by the load of \`${coordinate}\`, which does not run on a hit; return it as a part of the value, or do not cache \`${coordinate}\`; ` +
+  `if nothing depends on it, list it in createCache({ privacy: { sharedContextKeys: [${JSON.stringify(property)}] } })`;

@@ -71,6 +71,7 @@ const KEPT: ReadonlySet<AnyEvent["name"]> = new Set<AnyEvent["name"]>([
   "entry.corrupt",
   "lease.lost",
   "context.read",
+  "context.written",
   "tag.mistaken",
   "refresh.rejected",
   "store.failed",

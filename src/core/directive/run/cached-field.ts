@@ -230,8 +230,8 @@ class FieldCall implements FieldRequest {
     const { info } = this.observed;
     this.changedKey = changedKeyOf(rule, this.key, this, this.identity, parts.keys);
     const begin = (): unknown => resolver(source, args, context, info);
-    if (isPrivate || this.isDetached) return begin();
-    return parts.contextWatch.run(rule.coordinate, keyProperties, context, begin);
+    if (this.isDetached) return begin();
+    return parts.contextWatch.run({ coordinate: rule.coordinate, keyProperties, isPrivate }, context, begin);
   }
 
   changed(): CachedError | undefined {

@@ -1,0 +1,137 @@
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { graphql } from "graphql";
+import { applyCached, type CacheOptions, cachedTypeDefs, createCache } from "graphql-cached";
+import { describe, expect, it } from "vitest";
+
+type Context = Record<string, unknown> & { userId: string };
+type Write = (context: Context) => unknown;
+
+const TYPE_DEFS =
+  "type Query { field: Int @cached(maxAge: 60) own: Int @cached(maxAge: 60, scope: PRIVATE) loaded: Int uncached: Int }";
+
+/** Returns the properties that were reported as written, by coordinate, after `query` was asked for with a context. */
+async function writtenBy(
+  write: Write,
+  query: string,
+  context: object,
+  options: CacheOptions<Context> = {},
+): Promise<{ written: string[]; lines: string[]; context: Context }> {
+  const written: string[] = [];
+  const lines: string[] = [];
+  const cache = createCache<Context>({
+    defaultScope: "PUBLIC",
+    identify: ({ userId }) => userId,
+    logger: { info: () => undefined, warn: (line) => lines.push(line) },
+    onEvent: (event) => event.name === "context.written" && written.push(`${event.coordinate} ${event.property}`),
+    ...options,
+  });
+  const counted = cache.loader<string, number, Context>({
+    name: "Counted",
+    maxAge: 60,
+    batch: async (ids, given) => {
+      await write(given);
+      return ids.map(() => 1);
+    },
+  });
+  const load = async (_: unknown, __: unknown, given: Context) => {
+    await write(given);
+    return 1;
+  };
+  const loaded = (_: unknown, __: unknown, given: Context) => counted(given).load("a");
+  const schema = applyCached(
+    makeExecutableSchema({
+      typeDefs: [cachedTypeDefs, TYPE_DEFS],
+      resolvers: { Query: { field: load, own: load, loaded, uncached: load } },
+    }),
+    cache,
+  );
+  const contextValue = Object.assign(context, { userId: "ann" });
+  for (let nth = 0; nth < 2; nth++)
+    expect((await graphql({ schema, source: query, contextValue })).errors).toBeUndefined();
+  await cache.close();
+  return { written, lines: lines.filter((line) => line.includes("is written by")), context: contextValue };
+}
+
+const QUERIES = [
+  ["a PUBLIC field", "{ field }", "Query.field"],
+  ["a PRIVATE field", "{ own }", "Query.own"],
+  ["a loader", "{ loaded }", "Counted"],
+] as const;
+
+const WRITES: readonly (readonly [what: string, context: () => object, write: Write, property: string])[] = [
+  ["sets a property", () => ({ lifetime: 60 }), (context) => (context.lifetime = 5), "lifetime"],
+  ["adds a property", () => ({}), (context) => (context.lifetime = 5), "lifetime"],
+  [
+    "adds a property later",
+    () => ({}),
+    async (context) => {
+      await new Promise((resolve) => setImmediate(resolve));
+      context.lifetime = 5;
+    },
+    "lifetime",
+  ],
+  ["pushes to a list", () => ({ warnings: [] }), (context) => (context.warnings as string[]).push("old"), "warnings"],
+  ["adds to a Set", () => ({ seen: new Set() }), (context) => (context.seen as Set<string>).add("a"), "seen"],
+  ["sets in a Map", () => ({ seen: new Map() }), (context) => (context.seen as Map<string, 1>).set("a", 1), "seen"],
+  [
+    "calls a setter of the context's class",
+    () =>
+      new (class {
+        #age = 0;
+        get age() {
+          return this.#age;
+        }
+        set age(age: number) {
+          this.#age = age;
+        }
+      })(),
+    (context) => (context.age = 7),
+    "age",
+  ],
+];
+
+describe("a load that writes to its context", () => {
+  for (const [who, query, coordinate] of QUERIES)
+    it.each(WRITES)(`is reported once if the load of ${who} %s`, async (_what, context, write, property) => {
+      const { written, lines } = await writtenBy(write, query, context());
+      expect(written).toEqual([`${coordinate} ${property}`]);
+      expect(lines).toEqual([
+        expect.stringContaining(
+          `\`context.${property}\` is written by the load of \`${coordinate}\`, which does not run on a hit; return it as a part of the value`,
+        ),
+      ]);
+    });
+
+  it.each(WRITES)("writes what it would without the cache: %s", async (_what, context, write) => {
+    const { context: watched } = await writtenBy(write, "{ field }", context());
+    const plain = Object.assign(context(), { userId: "ann" }) as Context;
+    await write(plain);
+    expect({ ...watched }).toEqual({ ...plain });
+    expect(JSON.stringify(watched)).toBe(JSON.stringify(plain));
+    for (const name of ["lifetime", "warnings", "seen", "age"]) expect(watched[name]).toStrictEqual(plain[name]);
+  });
+
+  it.each([
+    ["a resolver that is not cached writes", "{ uncached }", {}],
+    ["the property is listed as shared", "{ field }", { privacy: { sharedContextKeys: ["warnings"] } }],
+    ["reports are off, as in production", "{ field }", { privacy: { warnOnContextReads: false } }],
+  ])("is not reported if %s", async (_why, query, options) => {
+    const write: Write = (context) => (context.warnings as string[]).push("old");
+    expect((await writtenBy(write, query, { warnings: [] }, options)).written).toEqual([]);
+  });
+
+  it("is not told of what another resolver adds to the context while it runs, nor of reads alone", async () => {
+    let go = (): void => undefined;
+    const held = new Promise<void>((resolve) => {
+      go = resolve;
+    });
+    let calls = 0;
+    const write: Write = async (context) => {
+      void context.warnings;
+      void (context.list as unknown[]).includes(1);
+      if (calls++ === 0) await held;
+      else go();
+    };
+    expect((await writtenBy(write, "{ field own }", { warnings: [], list: [1] })).written).toEqual([]);
+  });
+});
