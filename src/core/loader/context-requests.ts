@@ -157,7 +157,7 @@ export class ContextRequests<Id, Value, Context> {
         return this.#source.load(this.#idLoad(id, { waiters, result }));
       },
       excess: () => (hasOtherKey ? changedId(coordinate) : undefined),
-      ...(this.definition.options.cacheKeyFn === undefined ? {} : { source: id, context: this.#context }),
+      ...(this.definition.options.cacheKeyFn === undefined ? {} : { source: given, context: this.#context }),
       changed: () => (this.readIdentity() === identity ? undefined : contextChanged(coordinate, "identity")),
       signals: () => parts.signals.of(coordinate, this.#context),
       onRead: observer && ((report) => observer.onRead(coordinate, report, undefined, key)),
