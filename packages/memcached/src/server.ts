@@ -47,7 +47,7 @@ export class Server {
         // Jitter separates processes that have collided twice.
         if (attempt > 1) {
           const ms = this.#random() * PAUSE_MS * attempt;
-          await new Promise<void>((resolve) => void this.#clock.after(ms, resolve));
+          await new Promise<void>((resolve) => void this.#clock.after(ms, resolve, true));
         }
         const items = await this.#fetch(remaining.map((index) => names[index] as string));
         const time = this.#serverClock.time();

@@ -64,7 +64,7 @@ export class Transactions {
   }
 
   #pause(ms: number): Promise<void> {
-    return new Promise((resolve) => void this.#clock.after(ms, resolve));
+    return new Promise((resolve) => void this.#clock.after(ms, resolve, true));
   }
 }
 

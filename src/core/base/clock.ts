@@ -22,9 +22,10 @@ export interface Clock {
   now(): number;
   /**
    * Calls `fn` once after `delayMs` milliseconds, outside of the asynchronous context of any request, which a pending timer
-   * would keep in memory. Nor does it keep the process alive.
+   * would keep in memory. Keeps the process alive only if somebody waits for it (`isAwaited`, default: false): what nobody waits for may be left
+   * undone, but a program must not end in the middle.
    */
-  after(delayMs: number, fn: () => void): Cancel;
+  after(delayMs: number, fn: () => void, isAwaited?: boolean): Cancel;
   /**
    * Calls `fn` at the end of the tick: after everything that is ready in this turn of the event
    * loop.
@@ -51,9 +52,9 @@ const RESOLVED = Promise.resolve();
 
 export const systemClock: Clock = {
   now,
-  after(delayMs, fn) {
+  after(delayMs, fn, isAwaited = false) {
     const timer = outsideOfRequests.runInAsyncScope(setTimeout, undefined, fn, delayMs) as NodeJS.Timeout;
-    timer.unref();
+    if (!isAwaited) timer.unref();
     return () => clearTimeout(timer);
   },
   afterTick,
@@ -87,22 +88,30 @@ export interface TimeLimit<Late> {
   readonly ms: number;
   /** Returns the result when the time is over. */
   readonly otherwise: () => Late | Promise<Late>;
+  /** Whether nobody waits for the result, so that the limit does not keep the process alive. Default: false. */
+  readonly isUnawaited?: boolean;
 }
 
-export interface PartedLimit<Late> extends TimeLimit<Late> {
+export interface PartedLimit<Late> extends Omit<TimeLimit<Late>, "isUnawaited"> {
   /** Returns something else once more of what is waited for has arrived. Such a part of the time does not count: what is slow is not away. */
   readonly progress?: (() => unknown) | undefined;
-  /** The time is over at the end of the part in which this has passed. Default: 10 times `ms`. */
+  /** The time is over at the end of the first part that begins after this, so that replies which have arrived are read. Default: 10 times `ms`. */
   readonly maxMs?: number;
 }
 
 const TIME_PARTS = 4;
+/** By how much timers are late on a host that is idle: they count whole milliseconds. */
+const TIMERS_LATE_MS = 2;
 const MAX_LIMITS = 10;
 
 /** Returns the result of `work` if it ends in time. Rejects as `work` or `otherwise` does. */
-export function within<T, Late>(clock: Clock, work: Promise<T>, { ms, otherwise }: TimeLimit<Late>): Promise<T | Late> {
+export function within<T, Late>(
+  clock: Clock,
+  work: Promise<T>,
+  { ms, otherwise, isUnawaited = false }: TimeLimit<Late>,
+): Promise<T | Late> {
   return new Promise((resolve, reject) => {
-    const cancel = clock.after(Math.max(0, ms), () => settleWith(otherwise, resolve, reject));
+    const cancel = clock.after(Math.max(0, ms), () => settleWith(otherwise, resolve, reject), !isUnawaited);
     work.then(
       (result) => {
         cancel();
@@ -131,8 +140,9 @@ function settleWith<Late>(
 
 /**
  * The same, with the time counted in four parts, each a timer and a turn of the event loop, in which replies that have arrived
- * are read. A part whose timer fires late by more than half of it does not count: this process was busy, which says nothing
- * about what it waits for.
+ * are read. A part counts only if this process was idle, as a timer shows that fires in time: within a tenth of the part, and the two milliseconds
+ * that timers are late by anyway. A process that is busy, or a host on which everything waits for a processor, says nothing about what it
+ * waits for.
  */
 export function withinParts<T, Late>(
   clock: Clock,
@@ -151,18 +161,18 @@ export function withinParts<T, Late>(
         settleWith(otherwise, resolve, reject);
         return;
       }
-      const endsAt = clock.now() + partMs;
+      const beganAt = clock.now();
       const before = progress?.();
-      cancelTimer = clock.after(partMs, () => {
-        const now = clock.now();
-        const isBusy = now - endsAt > partMs / 2;
+      const end = (): void => {
+        const isBusy = clock.now() - beganAt - partMs > Math.max(TIMERS_LATE_MS, partMs / 10);
         clock.afterTick(() => {
           const hasMoved = progress?.() !== before;
-          if (now >= endsAtLast) partsLeft = 0;
+          if (beganAt >= endsAtLast) partsLeft = 0;
           else if (!isBusy && !hasMoved) partsLeft--;
           beginPart();
         });
-      });
+      };
+      cancelTimer = clock.after(partMs, end, true);
     };
     beginPart();
     work.then(

@@ -125,7 +125,7 @@ export class Invalidation {
   /** Resolves when none is unconfirmed, or after `untilAt`. */
   async settled(untilAt: number): Promise<void> {
     while (!this.#isClosed && this.#parts.clock.now() < untilAt && this.#parts.unconfirmed.size > 0)
-      await new Promise<void>((resolve) => this.#parts.clock.after(RETRY_MS, resolve));
+      await new Promise<void>((resolve) => this.#parts.clock.after(RETRY_MS, resolve, true));
   }
 
   /** Makes a last attempt. If it fails, outdated entries last until their ttl. */

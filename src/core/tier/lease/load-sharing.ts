@@ -107,7 +107,7 @@ export class UnleasedLoads {
       waiters,
     };
     if (loads.running === undefined) this.#startAfterTick(loads);
-    else loads.cancelStart = this.#clock.after(this.#settings.leaseMs, () => this.#start(loads));
+    else loads.cancelStart = this.#clock.after(this.#settings.leaseMs, () => this.#start(loads), true);
     return loads.next;
   }
 
@@ -268,7 +268,7 @@ export class LoadLimit {
     const existing = this.#waits.get(key);
     if (existing !== undefined) return existing.over;
     const { promise, resolve: end } = new Deferred<void>();
-    const cancel = this.#clock.after(RECHECK_MS, end);
+    const cancel = this.#clock.after(RECHECK_MS, end, true);
     const over = promise.then(() => {
       cancel();
       this.#waits.delete(key);

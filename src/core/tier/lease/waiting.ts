@@ -66,10 +66,11 @@ export class Waiting {
     if (next !== undefined && next.dueAt <= dueAt) return next;
     const poll: Poll = { dueAt, watches: [] };
     this.#polls.set(window, poll);
-    this.#clock.after(delayMs, () => {
+    const wake = (): void => {
       if (this.#polls.get(window) === poll) this.#polls.delete(window);
       for (const watch of poll.watches) if (watch.dueAt === dueAt) wakeOne(watch, { kind: "poll" });
-    });
+    };
+    this.#clock.after(delayMs, wake, true);
     return poll;
   }
 

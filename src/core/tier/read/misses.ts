@@ -158,7 +158,7 @@ export class Misses {
   /** A load or a queue that never settles must not end all refreshes of its key. */
   #untilTimeout(refresh: Promise<unknown>): Promise<unknown> {
     const { clock, settings } = this.#parts;
-    return within(clock, refresh, { ms: settings.loadTimeoutMs, otherwise: () => undefined });
+    return within(clock, refresh, { ms: settings.loadTimeoutMs, otherwise: () => undefined, isUnawaited: true });
   }
 
   /** Returns when a miss that begins now stops waiting. */

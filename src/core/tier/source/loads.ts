@@ -219,7 +219,7 @@ export class Loads {
         return loaded;
       }, encodedBytesOf);
     });
-    const limited = this.#withinTimeLimit(completed, coordinate, () => {
+    const limited = this.#withinTimeLimit(completed, coordinate, start.isRefresh, () => {
       expire();
       start.onTimeout?.();
     });
@@ -258,7 +258,12 @@ export class Loads {
     return caller;
   }
 
-  #withinTimeLimit(load: Promise<Loaded>, coordinate: string, expire: () => void): Promise<Loaded> {
+  #withinTimeLimit(
+    load: Promise<Loaded>,
+    coordinate: string,
+    isUnawaited: boolean,
+    expire: () => void,
+  ): Promise<Loaded> {
     const { loadTimeoutMs } = this.#settings;
     const otherwise = (): Loaded => {
       expire();
@@ -270,7 +275,7 @@ export class Loads {
       const refusal = undefined;
       return { kind: "failed", error, refusal, loadMs: loadTimeoutMs, isCallersOwn: false, isSourceFailure: true };
     };
-    return within(this.#clock, load, { ms: loadTimeoutMs, otherwise });
+    return within(this.#clock, load, { ms: loadTimeoutMs, otherwise, isUnawaited });
   }
 }
 
