@@ -2,8 +2,8 @@ import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { partsOf } from "../../src/core/parts.js";
-import { RedisLab } from "../support/redis-lab.js";
-import { dataOf, memoryWorld } from "../support/world.js";
+import { RedisLab, until } from "../support/redis-lab.js";
+import { dataOf, memoryWorld, type World } from "../support/world.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {
@@ -31,15 +31,15 @@ describe("An entry in Redis whose header somebody has written", () => {
   });
   beforeEach(() => client.flushall());
 
-  function startProcess(options: object = {}) {
+  function startProcess(options: object = {}, world: World = memoryWorld(() => redisStore({ client }))) {
     let loads = 0;
     const load = (): number => ++loads;
-    const process = memoryWorld(() => redisStore({ client })).process(
+    const process = world.process(
       typeDefs,
       { Query: { n: load, kept: load, stale: load } },
       { storage: { storeTimeoutMs: 1_000 }, ...options },
     );
-    return { ...process, settled: () => partsOf(process.cache, "test").drain() };
+    return { ...process, world, settled: () => partsOf(process.cache, "test").drain() };
   }
 
   async function entryOf(coordinate: string): Promise<{ key: string; bytes: Buffer }> {
@@ -112,4 +112,48 @@ describe("An entry in Redis whose header somebody has written", () => {
     expect(await dataOf(process.ask("{ n }"))).toEqual({ n: 4 });
     expect(process.events.filter(({ name }) => name === "entry.corrupt")).toHaveLength(2);
   });
+
+  const CLOCKS: Readonly<Record<string, (head: Buffer, log: Buffer) => [Buffer, Buffer]>> = {
+    "a position after which there is none": (head, log) => {
+      head.writeDoubleLE(2 ** 53 - 1, 16);
+      return [head, log];
+    },
+    "a head of 50 MB": (_, log) => [Buffer.alloc(50_000_000), log],
+    "a log of 50 MB that its head agrees with": (head, log) => {
+      head.writeDoubleLE(head.readDoubleLE(32) + 50_000_000, 40);
+      return [head, Buffer.concat([log.subarray(0, 48), Buffer.alloc(50_000_000)])];
+    },
+    "a record of a kind that there is not": (head, log) => {
+      log.writeUInt16LE(9, 48 + 16);
+      return [head, log];
+    },
+    "a record that is later than any": (head, log) => {
+      log.writeDoubleLE(2 ** 53 - 1, 48);
+      return [head, log];
+    },
+  };
+
+  it.each(Object.entries(CLOCKS))(
+    "is cached and invalidated again soon if the clock cannot be: %s",
+    async (_, forge) => {
+      const process = startProcess();
+      await dataOf(process.ask("{ n }"));
+      await process.cache.invalidateTags(["X"]);
+      await process.settled();
+      const [clock = "", log = ""] = (await client.keys("*#clock*")).sort();
+      const before = [await client.getBuffer(clock), await client.getBuffer(log)] as [Buffer, Buffer];
+      const [head, records] = forge(...before);
+      await client.mset(clock, head, log, records);
+      // A process that starts now, and so reads all of the log.
+      const other = startProcess({}, process.world);
+      await until("a value is cached", async () => {
+        await dataOf(other.ask("{ n }"));
+        await other.settled();
+        return (other.outcomes().hit ?? 0) > 0;
+      });
+      const { n } = (await dataOf(other.ask("{ n }"))) as { n: number };
+      await other.cache.invalidateTags(["N"]);
+      expect(await dataOf(other.ask("{ n }"))).toEqual({ n: n + 1 });
+    },
+  );
 });

@@ -97,13 +97,45 @@ describe.each(PACKAGES)("the invalidation clock in Redis, with a client of $name
       epoch: before.epoch,
       position: ahead + 2,
     });
-    for (const position of [2 ** 53, Number.POSITIVE_INFINITY, Number.NaN]) {
+    for (const position of [
+      2 ** 53 - 1,
+      before.position + 2 * 86_400_000_000,
+      2 ** 53,
+      Number.POSITIVE_INFINITY,
+      Number.NaN,
+    ]) {
       bytes.writeDoubleLE(position, 16);
       await client.set("clock", bytes);
       const after = readHead(await store.appendClock([hard(4)]));
       expect(after?.epoch).not.toBe(before.epoch);
       expect(after?.position).toBeLessThan(ahead);
     }
+  });
+
+  it("begins another epoch for a log that no invalidations can have written, although its head agrees", async () => {
+    const store = open(name);
+    for (const [length, cutAt] of [
+      [50_000_000, 0],
+      [4_800, 1e300],
+      [4_800, Number.NaN],
+    ] as const) {
+      const before = readHead(await store.appendClock([hard(1)])) as ClockHead;
+      const head = (await client.getBuffer("clock")) as Buffer;
+      const log = Buffer.concat([((await client.getBuffer(LOG)) as Buffer).subarray(0, 48), Buffer.alloc(length - 48)]);
+      log.writeDoubleLE(cutAt, 32);
+      head.writeDoubleLE(0, 32);
+      head.writeDoubleLE(length - 48, 40);
+      await client.mset("clock", head, LOG, log);
+      const after = readHead(await store.appendClock([hard(2)])) as ClockHead;
+      expect(after.epoch).not.toBe(before.epoch);
+      expect(await client.strlen(LOG)).toBeLessThan(1_000);
+      expect(readLog(await store.readClock(0))?.records).toMatchObject([{ kind: "epoch" }, { subjects: [2] }]);
+    }
+  });
+
+  it("does not read more of a log than one can have", async () => {
+    await client.set(LOG, Buffer.alloc(50_000_000));
+    expect((await open(name).readClock(0))?.length).toBeLessThan(7_000_000);
   });
 
   it("has no expiry", async () => {
@@ -198,7 +230,7 @@ class Twins {
     const args = appendClock.argumentsFor(
       ["clock", LOG],
       // Each call has an id of its own, as a store gives it: a new epoch consists of it and the time, which may stand still.
-      { callerId: `${String(this.#calls++).padStart(4, "0")}call`, after: 0, channel: "clock" },
+      { callerId: `${String(this.#calls++).padStart(4, "0")}call`, after: 0, channel: "clock", lostEpoch: "" },
       records,
     );
     return (await client.callBuffer("EVAL", lua, ...args)) as Buffer;

@@ -179,7 +179,7 @@ function storeOn(servers: Servers, clock: Clock, maxEntryBytes: number): Store {
       });
       return { clock: head, readings };
     },
-    appendClock: (records) => appendToCopies(invalidations, records),
+    appendClock: (records, lostEpoch) => appendToCopies(invalidations, records, lostEpoch),
     readClock: (from) => invalidations.read(from),
     async acquire(requests, times, origin, holder) {
       const startedAt = clock.now();

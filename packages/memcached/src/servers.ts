@@ -6,6 +6,8 @@ import {
   type ClockOrigin,
   type CopiedClock,
   laterHead,
+  MAX_AHEAD_MICROS,
+  readHead,
   throwIfAnyFailed,
 } from "graphql-cached/store";
 import { type Content, headOf } from "./content.js";
@@ -151,19 +153,23 @@ export class MemcachedClock implements CopiedClock {
     return !isSame && head !== undefined && head.position > origin.position ? undefined : origin;
   }
 
-  async append(records: readonly Buffer[], after: number): Promise<Buffer> {
+  async append(records: readonly Buffer[], after: number, lostEpoch?: string): Promise<Buffer> {
     const [head] = await this.#servers.swap([this.logName], (content, now) => {
       const before = content?.kind === "clock" ? content.clock : undefined;
-      const clock = appendToClock(before, records, Math.max(Math.floor(now * 1000), after + 1), MAX_LOG_BYTES);
+      const micros = Math.max(Math.floor(now * 1000), after + 1);
+      const clock = appendToClock(before, records, micros, MAX_LOG_BYTES, lostEpoch);
       return clock === before ? keep(clock.head) : put({ kind: "clock", clock }, clock.head);
     });
     return head as Buffer;
   }
 
   raise(head: Buffer): Promise<readonly Buffer[]> {
-    return this.#servers.swap(this.#copies, (content) => {
+    return this.#servers.swap(this.#copies, (content, now) => {
       const shown = headOf(content);
-      return shown !== undefined && laterHead(shown, head) === shown ? keep(shown) : put({ kind: "head", head }, head);
+      const isAhead = (readHead(shown)?.position ?? 0) > now * 1000 + MAX_AHEAD_MICROS;
+      return shown !== undefined && !isAhead && laterHead(shown, head) === shown
+        ? keep(shown)
+        : put({ kind: "head", head }, head);
     });
   }
 

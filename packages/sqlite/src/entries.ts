@@ -101,11 +101,16 @@ export function writeInstant(db: Connection, name: string, at: number): void {
 }
 
 /** Appends records to the invalidation clock, and returns its head. */
-export function appendClock({ db, now }: Work, name: string, records: readonly Buffer[]): Buffer {
+export function appendClock(
+  { db, now }: Work,
+  name: string,
+  records: readonly Buffer[],
+  lostEpoch: string | undefined,
+): Buffer {
   const head = readContent(db, name);
   const log = readLogFrom(db, name, 0) ?? Buffer.alloc(0);
   const before = head && { head, log };
-  const after = appendToClock(before, records, Math.floor(now * 1000), MAX_LOG_BYTES);
+  const after = appendToClock(before, records, Math.floor(now * 1000), MAX_LOG_BYTES, lostEpoch);
   if (after === before) return after.head;
   writeContent(db, name, after.head);
   writeLog(db, name, log, after.log);

@@ -152,7 +152,8 @@ function storeIn(file: DatabaseFile, clock: Clock, maxBytes: number): Store {
         readings: keys.map((key) => ({ kind: "read", entry: knownEntry(work, key), now: work.now })),
         clock: readContent(work.db, clockName()),
       })),
-    appendClock: (records) => transactions.write((work) => appendClock(work, clockName(), records)),
+    appendClock: (records, lostEpoch) =>
+      transactions.write((work) => appendClock(work, clockName(), records, lostEpoch)),
     readClock: (from) => transactions.read(({ db }) => readLogFrom(db, clockName(), from)),
     async acquire(requests, times, { epoch, position }, holder) {
       const lateAt = clock.now() + times.patienceMs;

@@ -389,6 +389,14 @@ const clockRules: Rules = {
     deepStrictEqual([log.epoch, log.floor, log.beginsAt], [head.epoch, head.floor, head.beginsAt]);
     deepStrictEqual([log.records.at(-1)?.position, log.records.at(-1)?.nonce], [head.position, head.nonce]);
   },
+  "begins another epoch in the place of one whose log could not be read, and of no other": async (t) => {
+    const before = await t.invalidate();
+    const after = readHead(await t.store.appendClock([], before.epoch));
+    ok(after && after.epoch !== before.epoch && after.position >= before.position);
+    deepStrictEqual(readHead(await t.store.appendClock([], before.epoch)), after);
+    deepStrictEqual(readHead((await t.store.read([t.key])).clock), after);
+    strictEqual((await t.log()).epoch, after.epoch);
+  },
   "shows the head of the last invalidation in every read, whatever is read": async (t) => {
     const names = Array.from({ length: 20 }, (_, nth) => `${t.key}:${nth}`);
     for (let nth = 1; nth <= 2; nth++) {

@@ -23,9 +23,10 @@ import type { Subject } from "../keys/key.js";
  * guard time) and `end` (writer), and except for the last: two for each key form, those of its coordinate and of itself.
  *
  * Positions are microseconds of the store's clock, and only grow. A log never has no records: the first one begins its epoch.
+ * A clock that none of this can have written, by its position, its length or its records, is a lost one: the next append begins a new epoch.
  */
 
-/** Returns a whole log. Undefined for any other bytes, and if one of its records is incomplete. */
+/** Returns a whole log. Undefined for any other bytes, and if one of its records is incomplete or not later than the one before it. */
 export function readLog(bytes: Buffer | undefined): ClockLog | undefined {
   if (bytes === undefined || bytes.length <= LOG_HEAD_BYTES || !MAGIC.equals(bytes.subarray(0, 8))) return undefined;
   const records = readRecords(bytes, LOG_HEAD_BYTES);
@@ -44,6 +45,10 @@ const RECORD_HEAD_BYTES = 24;
 const SLOT_BYTES = 8;
 /** From here on, the next integer is not another number: a position cannot grow. */
 export const MAX_POSITION = 2 ** 53;
+/** By how much a position can be later than the store's clock, which may have been set back, or be that of another server: a day. */
+export const MAX_AHEAD_MICROS = 86_400_000_000;
+/** The most bytes of one record, with room to spare: a log may exceed its size by one. */
+export const MAX_RECORD_BYTES = 2 * 1024 * 1024;
 export const MAGIC = Buffer.from("gc clk\x00\x01", "latin1");
 
 /** What an invalidation does. Their numbers in the log are their places here. */
@@ -141,10 +146,11 @@ function writeHead({ epoch, position, nonce, beginsAt, endsAt, floor }: ClockHea
   return bytes;
 }
 
-/** Returns the records in a part of a log. Undefined if one is incomplete. */
+/** Returns the records in a part of a log. Undefined if one is incomplete, or not later than the one before it. */
 export function readRecords(bytes: Buffer, from = 0): readonly ReadRecord[] | undefined {
   const records: ReadRecord[] = [];
   let at = from;
+  let position = Number.NEGATIVE_INFINITY;
   while (at < bytes.length) {
     if (at + RECORD_HEAD_BYTES > bytes.length) return undefined;
     const kind = RECORD_KINDS[bytes.readUInt16LE(at + 16)];
@@ -154,6 +160,9 @@ export function readRecords(bytes: Buffer, from = 0): readonly ReadRecord[] | un
     const ownSlots = kind === "begin" ? 2 : kind === "end" ? 1 : 0;
     const formsFrom = slots - 2 * formCount;
     if (kind === undefined || formsFrom < ownSlots || at + length > bytes.length) return undefined;
+    const before = position;
+    position = bytes.readDoubleLE(at);
+    if (!(position > before && position < MAX_POSITION)) return undefined;
     const slotsAt = at + RECORD_HEAD_BYTES;
     const slotAt = (nth: number): number => bytes.readDoubleLE(slotsAt + SLOT_BYTES * nth);
     const subjects = new Array<Subject>(formsFrom - ownSlots);
@@ -161,7 +170,7 @@ export function readRecords(bytes: Buffer, from = 0): readonly ReadRecord[] | un
     const forms: InvalidatedForm[] = [];
     for (let nth = formsFrom; nth < slots; nth += 2) forms.push({ coordinate: slotAt(nth), form: slotAt(nth + 1) });
     records.push({
-      position: bytes.readDoubleLE(at),
+      position,
       nonce: bytes.toString("latin1", at + 8, at + 16),
       kind,
       subjects,
@@ -183,21 +192,27 @@ export interface StoredClock {
 
 /**
  * Returns the clock with `records` at its end, as `writeRecord` returns them; without records, the clock itself, or a new one if there
- * is none. Changes no bytes of `clock`. `micros`: the store's clock. A log with more than `maxBytes` loses its older half. The Redis script `append-clock` is the same in Lua.
+ * is none. Changes no bytes of `clock`. A log with more than `maxBytes` loses its older half. The Redis script `append-clock` is the same in Lua.
+ * `micros`: the store's clock, or later. `lostEpoch`: see `Store.appendClock`.
  */
 export function appendToClock(
   clock: StoredClock | undefined,
   records: readonly Buffer[],
   micros: number,
   maxBytes: number,
+  lostEpoch?: string,
 ): StoredClock {
-  const head = clock && readHead(clock.head);
+  const shown = clock && readHead(clock.head);
+  const head = shown !== undefined && shown.position <= micros + MAX_AHEAD_MICROS ? shown : undefined;
   const isWhole =
     clock !== undefined &&
     head !== undefined &&
     clock.log.length - LOG_HEAD_BYTES === head.endsAt - head.beginsAt &&
     MAGIC.equals(clock.log.subarray(0, 8)) &&
-    clock.log.toString("latin1", 8, 16) === head.epoch;
+    clock.log.toString("latin1", 8, 16) === head.epoch &&
+    clock.log.length <= maxBytes + MAX_RECORD_BYTES &&
+    isCut(clock.log.readDoubleLE(32), head) &&
+    head.epoch !== lostEpoch;
   if (!isWhole) return appendToClock(beginClock(Math.max(micros, head?.position ?? 0)), records, micros, maxBytes);
   if (records.length === 0) return clock;
   let { position, nonce, beginsAt, endsAt, floor } = head;
@@ -231,6 +246,9 @@ export function appendToClock(
   return { head: writeHead({ epoch: head.epoch, position, nonce, beginsAt, endsAt, floor }), log };
 }
 
+/** Whether a log can be cut at this place next. 0: that is not decided. */
+const isCut = (at: number, { beginsAt, endsAt }: ClockHead): boolean => at === 0 || (at > beginsAt && at < endsAt);
+
 /** Returns a clock of a new epoch. Its first record is at `micros`; what is older counts for nothing. */
 function beginClock(micros: number): StoredClock {
   const epoch = randomBytes(8).toString("latin1");
@@ -251,11 +269,15 @@ function beginClock(micros: number): StoredClock {
  * records, so they are appended once more, above it. Without records, one that invalidates nothing is appended there: otherwise nobody
  * would find in the log what the copy shows.
  */
-export async function appendToCopies(clock: CopiedClock, records: readonly Buffer[]): Promise<Buffer> {
+export async function appendToCopies(
+  clock: CopiedClock,
+  records: readonly Buffer[],
+  lostEpoch?: string,
+): Promise<Buffer> {
   let toAppend = records;
   let after = 0;
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-    const bytes = await clock.append(toAppend, after);
+    const bytes = await clock.append(toAppend, after, lostEpoch);
     const head = readHead(bytes) as ClockHead;
     const later = (await clock.raise(bytes)).map(readHead).filter((shown) => isOther(shown, head)) as ClockHead[];
     if (later.length === 0) return bytes;
@@ -278,9 +300,9 @@ export async function appendToCopies(clock: CopiedClock, records: readonly Buffe
 
 /** How a store with several nodes keeps the clock: a log on one of them, and copies of its head. */
 export interface CopiedClock {
-  /** Appends the records to the log, at positions later than `after`. Resolves to the head of the log. */
-  append(records: readonly Buffer[], after: number): Promise<Buffer>;
-  /** Writes a head to each copy that has an earlier one or none. Resolves to what they show then. Rejects if one is not known to show it. */
+  /** Appends the records to the log, at positions later than `after`. Resolves to the head of the log. `lostEpoch`: see `Store.appendClock`. */
+  append(records: readonly Buffer[], after: number, lostEpoch?: string): Promise<Buffer>;
+  /** Writes a head to each copy that has an earlier one, one that is too far ahead of the clock of its node, or none. Resolves to what they show then. Rejects if one is not known to show it. */
   raise(head: Buffer): Promise<readonly Buffer[]>;
   /** Reads the log from one of its bytes on. */
   read(from: number): Promise<Buffer | undefined>;

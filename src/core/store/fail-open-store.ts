@@ -185,9 +185,9 @@ export class FailOpenStore implements Store {
   }
 
   /** An invalidation needs all nodes of a store with several, so its failure must not keep this process from reading the log. */
-  appendClock(records: readonly Buffer[]): Promise<Buffer> {
+  appendClock(records: readonly Buffer[], lostEpoch?: string): Promise<Buffer> {
     const append = async (): Promise<Buffer> => {
-      const bytes = await promised(this.#inner.appendClock(records));
+      const bytes = await promised(this.#inner.appendClock(records, lostEpoch));
       const head = readHead(bytes);
       const last = records.at(-1);
       // An invalidation counts as confirmed then.

@@ -26,6 +26,7 @@ export {
   HEAD_BYTES,
   LOG_HEAD_BYTES,
   laterHead,
+  MAX_AHEAD_MICROS,
   type ReadRecord,
   readHead,
   readLog,

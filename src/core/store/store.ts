@@ -59,8 +59,9 @@ export interface Store {
    * Appends records to the invalidation clock in one atomic step, as `appendToClock` does; a clock that is not there, or not whole,
    * begins a new epoch. Without records, it returns the head that is there, or that of a new epoch. `records`: as `writeRecord`
    * returns them. Resolves to the head when every read shows it, or a later one. Rejects if that is not certain.
+   * `lostEpoch`: one whose log the caller could not read; if it is still that of the clock, a new one begins.
    */
-  appendClock(records: readonly Buffer[]): Promise<Buffer>;
+  appendClock(records: readonly Buffer[], lostEpoch?: string): Promise<Buffer>;
   /** Reads the log of the clock from one of its bytes on. Undefined if there is none. */
   readClock(from: number): Promise<Buffer | undefined>;
   /**

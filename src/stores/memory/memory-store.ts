@@ -70,9 +70,9 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
         clock: invalidations?.head,
       };
     },
-    async appendClock(records) {
+    async appendClock(records, lostEpoch) {
       const before = invalidations;
-      invalidations = appendToClock(before, records, Math.floor(clock.now() * 1000), MAX_LOG_BYTES);
+      invalidations = appendToClock(before, records, Math.floor(clock.now() * 1000), MAX_LOG_BYTES, lostEpoch);
       const { head } = invalidations;
       if (head !== before?.head)
         asJob(() => {

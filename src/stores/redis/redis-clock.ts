@@ -1,8 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { HASH_TAGS } from "../../core/keys/hash-tags.js";
 import { throwIfAnyFailed } from "../../core/store/answers.js";
-import { type CopiedClock, HEAD_BYTES, nonceOf, readHead } from "../../core/store/clock-log.js";
+import { type CopiedClock, HEAD_BYTES, MAX_RECORD_BYTES, nonceOf, readHead } from "../../core/store/clock-log.js";
 import type { ClientPort, Command } from "./client-port.js";
+import { MAX_LOG_BYTES } from "./define-script.js";
 import { nodeOf, runScript, send, sendScripts } from "./pipeline.js";
 import { appendClock } from "./scripts/append-clock.js";
 import { raiseClock } from "./scripts/raise-clock.js";
@@ -59,10 +60,10 @@ export class RedisClock implements CopiedClock {
     return Promise.any(asked).catch(() => undefined);
   }
 
-  async append(records: readonly Buffer[], after: number): Promise<Buffer> {
+  async append(records: readonly Buffer[], after: number, lostEpoch = ""): Promise<Buffer> {
     const args = appendClock.argumentsFor(
       [this.#head, this.#log],
-      { callerId: randomBytes(8), after, channel: this.#channel },
+      { callerId: randomBytes(8), after, channel: this.#channel, lostEpoch: Buffer.from(lostEpoch, "latin1") },
       records,
     );
     const [reply] = await sendScripts(this.#port, [{ script: appendClock, args }]);
@@ -84,7 +85,9 @@ export class RedisClock implements CopiedClock {
   }
 
   async read(from: number): Promise<Buffer | undefined> {
-    const [reply] = await send(this.#port, [{ name: "GETRANGE", args: [this.#log, from, -1] }]);
+    const [reply] = await send(this.#port, [
+      { name: "GETRANGE", args: [this.#log, from, from + MAX_LOG_BYTES + MAX_RECORD_BYTES] },
+    ]);
     throwIfAnyFailed([reply]);
     return Buffer.isBuffer(reply) && reply.length > 0 ? reply : undefined;
   }

@@ -122,7 +122,7 @@ function storeOn(port: ClientPort, clock: Clock, { errors, subscriber }: ClientC
     nodeOf: cluster && ((key) => nodeOf(cluster, key)),
     clockNode: cluster && (() => nodeOf(cluster, invalidations.logKey)),
     read: reader.read.bind(reader),
-    appendClock: (records) => appendToCopies(invalidations, records),
+    appendClock: (records, lostEpoch) => appendToCopies(invalidations, records, lostEpoch),
     readClock: (from) => invalidations.read(from),
     async acquire(requests, { leaseMs, graceMs, patienceMs }, origin, holder) {
       const known = { epoch: Buffer.from(origin.epoch, "latin1"), position: doubleOf(origin.position) };

@@ -7,6 +7,7 @@ import {
   HEAD_BYTES,
   LOG_HEAD_BYTES,
   MAX_POSITION,
+  MAX_RECORD_BYTES,
   readHead,
   readLog,
   readRecords,
@@ -155,6 +156,51 @@ describe("appendToClock", () => {
       expect(recordsOf(next)).toMatchObject([{ kind: "epoch" }, { kind: "hard", subjects: [2] }]);
       expect(headOf(next)).toMatchObject({ floor: recordsOf(next)[0]?.position });
       expect(headOf(next).position).toBeLessThan(NOW + 10);
+    }
+  });
+
+  it("begins another epoch at the store's time if the head is more than a day ahead of it", () => {
+    const clock = append(begun, hard(1));
+    for (const [aheadMicros, isLost] of [
+      [86_400_000_000, false],
+      [86_400_000_001, true],
+      [MAX_POSITION - 1 - NOW, true],
+    ] as const) {
+      const head = Buffer.from(clock.head);
+      head.writeDoubleLE(NOW + aheadMicros, 16);
+      const next = append({ head, log: clock.log }, hard(2));
+      expect(headOf(next).epoch !== headOf(clock).epoch).toBe(isLost);
+      expect(headOf(next).position).toBe(NOW + 1 + (isLost ? 0 : aheadMicros));
+    }
+  });
+
+  it("begins another epoch if the log is longer than any, would be cut where it cannot be, or could not be read", () => {
+    const clock = append(begun, hard(1));
+    const long = Buffer.concat([clock.log, Buffer.alloc(MAX_BYTES + MAX_RECORD_BYTES)]);
+    const longHead = Buffer.from(clock.head);
+    longHead.writeDoubleLE(long.length - LOG_HEAD_BYTES, 40);
+    const cut = Buffer.from(clock.log);
+    cut.writeDoubleLE(1e300, 32);
+    const { epoch } = headOf(clock);
+    const others = [
+      append({ head: longHead, log: long }, hard(2)),
+      append({ head: clock.head, log: cut }, hard(2)),
+      appendToClock(clock, [hard(2)], NOW, MAX_BYTES, epoch),
+    ];
+    for (const next of others) {
+      expect(headOf(next).epoch).not.toBe(epoch);
+      expect(recordsOf(next)).toMatchObject([{ kind: "epoch" }, { kind: "hard", subjects: [2] }]);
+    }
+    expect(headOf(appendToClock(clock, [hard(2)], NOW, MAX_BYTES, "another.")).epoch).toBe(epoch);
+  });
+
+  it("has no log that can be read if a record is not later than the one before it", () => {
+    const { log } = append(begun, hard(1), hard(2));
+    const last = log.length - 8 - 16 - 8;
+    for (const position of [NOW, 0, Number.NaN, MAX_POSITION]) {
+      const damaged = Buffer.from(log);
+      damaged.writeDoubleLE(position, last);
+      expect(readLog(damaged)).toBeUndefined();
     }
   });
 

@@ -234,9 +234,9 @@ export class InvalidationClock extends KnownPositions {
 
   async #fetchAll(): Promise<void> {
     let log = readLog(await this.#store.readClock(0));
-    if (log === undefined) {
-      // What is there is no log: the store begins a new one.
-      await this.#store.appendClock([]);
+    // What is there is no log: the store begins a new one. It does not look at each record, so it has to be told of one that cannot be.
+    for (let lostEpoch: string | undefined, nth = 0; log === undefined && nth < 2; nth++) {
+      lostEpoch = readHead(await this.#store.appendClock([], lostEpoch))?.epoch;
       log = readLog(await this.#store.readClock(0));
     }
     if (log === undefined) throw new Error("the invalidation clock could not be read");

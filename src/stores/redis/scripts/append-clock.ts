@@ -1,10 +1,11 @@
-import { MAX_POSITION } from "../../../core/store/clock-log.js";
+import { MAX_AHEAD_MICROS, MAX_POSITION, MAX_RECORD_BYTES } from "../../../core/store/clock-log.js";
 import { defineScript, MAX_LOG_BYTES } from "../define-script.js";
 
 /**
  * Appends records to the invalidation clock, whose keys are its head and its log: see store/clock-log.ts. Each value is a record
  * without its position. Without values it returns the head that is there. A head without its log, or the other way round, is the loss of
- * both: a new epoch begins, under which nothing counts that was stored before. `after`: what the new positions have to be later than.
+ * both, and so is one that is too far ahead of the server's clock, or a log that is too long: a new epoch begins, under which nothing counts that was
+ * stored before. So it does if the epoch is `lostEpoch`, whose log somebody could not read. `after`: what the new positions have to be later than.
  * Returns the head. A new one is published on `channel`, which nothing depends on: a user without the right to do so invalidates all the same.
  * Idempotent in effect: a second run invalidates the same at a later position.
  * PERSIST comes first: a full server refuses a script that writes, but not after a write that needs no memory. DEL would do as well, but
@@ -12,7 +13,7 @@ import { defineScript, MAX_LOG_BYTES } from "../define-script.js";
  */
 export const appendClock = defineScript({
   name: "append-clock",
-  args: ["callerId", "after", "channel"],
+  args: ["callerId", "after", "channel", "lostEpoch"],
   lua: `
 local MAGIC, ZEROS = 'gc clk\\0\\1', string.rep('\\0', 16)
 local headKey, logKey = KEYS[1], KEYS[2]
@@ -21,10 +22,13 @@ local function num(bytes, at) return (struct.unpack('<d', bytes, at)) end
 local head, start = redis.pcall('GET', headKey), redis.pcall('GETRANGE', logKey, '0', '47')
 local last, isWhole = micros, false
 if type(head) == 'string' and #head == 56 and string.sub(head, 1, 8) == MAGIC and num(head, 17) >= num(head, 49)
-  and num(head, 17) < ${MAX_POSITION} and num(head, 41) > num(head, 33) and num(head, 33) >= 0 then
+  and num(head, 17) < ${MAX_POSITION} and num(head, 17) <= micros + ${MAX_AHEAD_MICROS} and num(head, 41) > num(head, 33) and num(head, 33) >= 0 then
   last = math.max(last, num(head, 17))
+  local cut = type(start) == 'string' and #start == 48 and num(start, 33) or 0
   isWhole = type(start) == 'string' and #start == 48 and string.sub(start, 1, 8) == MAGIC and string.sub(start, 9, 16) == string.sub(head, 9, 16)
     and redis.call('STRLEN', logKey) - 48 == num(head, 41) - num(head, 33)
+    and num(head, 41) - num(head, 33) < ${MAX_LOG_BYTES + MAX_RECORD_BYTES}
+    and (cut == 0 or (cut > num(head, 33) and cut < num(head, 41))) and string.sub(head, 9, 16) ~= lostEpoch
 end
 if isWhole and first > #ARGV then return head end
 redis.call('PERSIST', headKey)
