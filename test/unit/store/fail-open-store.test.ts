@@ -305,7 +305,7 @@ describe("the time budget of an operation", () => {
     const store = new FailOpenStore(inner, clock, new Channel(), 100);
     clock.lateMs = 40;
     const reading = store.read(["key"]);
-    await clock.advance(1_100);
+    await clock.advance(1_200);
     await settle();
     expect((await reading).readings).toMatchObject([{ kind: "failed" }]);
   });
