@@ -61,7 +61,13 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   const recentEvents = new RecentEvents(clock);
   channel.listen(recentEvents.record, []);
   if (onEvent !== undefined) channel.listen(onEvent);
-  const store = new FailOpenStore(options.store ?? memoryStore({ clock }), clock, channel, options.storeTimeoutMs);
+  const store = new FailOpenStore(
+    options.store ?? memoryStore({ clock }),
+    clock,
+    channel,
+    options.storeTimeoutMs,
+    options.maxValueBytes,
+  );
   const waiting = new Waiting(clock, random);
   const packing = createPacking(options);
   const tagMistakes = new TagMistakes(channel);

@@ -52,10 +52,21 @@ export class FailOpenStore implements Store {
   readonly #calls: StoreCalls;
   readonly #own: OwnConnections;
   readonly #bytesPerKey = new Map<string, number>();
+  readonly #maxEntryBytes: number;
+  /** The keys that had more than an entry can have, and until when they are not read, on the clock of this process. */
+  readonly #oversized = new Map<string, number>();
   #probedName = "";
 
-  constructor(inner: Store, clock: Clock, channel: Channel, budgetMs: number) {
+  /** `maxValueBytes`: what a value has at most. */
+  constructor(
+    inner: Store,
+    clock: Clock,
+    channel: Channel,
+    budgetMs: number,
+    maxValueBytes = Number.POSITIVE_INFINITY,
+  ) {
     this.#inner = inner;
+    this.#maxEntryBytes = maxValueBytes + MAX_PARTS_BYTES;
     this.isShared = inner.isShared;
     const { writeReport, readReports } = inner;
     this.writeReport =
@@ -72,6 +83,20 @@ export class FailOpenStore implements Store {
   }
 
   read(keys: readonly string[]): Promise<StoreRead> {
+    return this.#oversized.size === 0 ? this.#readAll(keys) : this.#readOthers(keys);
+  }
+
+  /** Reads without the keys whose content is too large: it would hold up all replies that come after it. */
+  async #readOthers(keys: readonly string[]): Promise<StoreRead> {
+    const now = this.#clock.now();
+    for (const [key, until] of this.#oversized) if (until <= now) this.#oversized.delete(key);
+    const others = keys.filter((key) => !this.#oversized.has(key));
+    const { readings, clock } = await this.#readAll(others);
+    let nth = 0;
+    return { readings: keys.map((key) => (others[nth] === key ? (readings[nth++] as Reading) : OVERSIZED)), clock };
+  }
+
+  #readAll(keys: readonly string[]): Promise<StoreRead> {
     // The read of most ticks is one batch to the only node. A read without keys is one to any node.
     const isOneBatch = keys.length === 0 || (this.nodeOf === undefined && keys.length <= KEYS_PER_READ);
     // A read of several keys from the only node that is expected to get more than one batch may have.
@@ -100,7 +125,9 @@ export class FailOpenStore implements Store {
       onTimeout: (node, count) => this.#expectLarger(node, count),
       run: async (part, node) => {
         const read = await this.#readBatch(node, part);
-        const failed = read.readings.filter((reading) => reading.kind === "failed");
+        const failed = read.readings.flatMap((reading) =>
+          reading.kind === "failed" && reading !== OVERSIZED ? [reading] : [],
+        );
         if (failed[0] !== undefined) this.#calls.partFailed(node, failed[0].error, failed.length);
         clock = laterHead(clock, read.clock);
         return read.readings;
@@ -110,16 +137,47 @@ export class FailOpenStore implements Store {
     return { readings, clock };
   }
 
-  /** Reads, and remembers how large the values are. */
+  /**
+   * Reads, and remembers how large the values are. A reply that comes too late for its requests has shown as much: what is at a key must not
+   * delay the next read as well.
+   */
   async #readBatch(node: string, keys: readonly string[]): Promise<StoreRead> {
     const read = await promised(this.#inner.read(keys));
     // What a store has returned may be anything.
     const readings: readonly (Reading | undefined)[] = Array.isArray(read?.readings) ? read.readings : [];
     let bytes = 0;
-    for (const reading of readings) if (reading?.kind === "read") bytes += reading.entry?.body?.byteLength ?? 0;
+    let largest = 0;
+    for (const reading of readings) {
+      if (reading?.kind !== "read") continue;
+      const own = bytesOf(reading);
+      bytes += own;
+      if (own > largest) largest = own;
+    }
     if (keys.length > 0) this.#bytesPerKey.set(node, bytes / keys.length);
     if (readings.length !== keys.length) throw INCOMPLETE;
-    return read;
+    // It is replaced by a new one.
+    if ((read.clock?.length ?? 0) > this.#maxEntryBytes) void this.#inner.appendClock([]).catch(ignore);
+    if (largest <= this.#maxEntryBytes) return read;
+    return {
+      ...read,
+      readings: read.readings.map((reading, nth) => this.#bounded(node, keys[nth] as string, reading)),
+    };
+  }
+
+  /** Has a key that has more than an entry can have not be read for a while, and removes what the cache has not written at that size. */
+  #bounded(node: string, key: string, reading: Reading): Reading {
+    const bytes = reading.kind === "read" ? bytesOf(reading) : 0;
+    if (reading.kind !== "read" || bytes <= this.#maxEntryBytes) return reading;
+    this.#bytesPerKey.delete(node);
+    this.#oversized.set(key, this.#clock.now() + OVERSIZED_MS);
+    for (const oldest of [...this.#oversized.keys()].slice(0, -MAX_OVERSIZED)) this.#oversized.delete(oldest);
+    // What is no entry belongs to another program.
+    if (reading.entry !== undefined) void this.#inner.remove([key]).catch(ignore);
+    const error = new Error(
+      `expected an entry of at most ${this.#maxEntryBytes} bytes at ${key}, got ${bytes}; it is not read for ${OVERSIZED_MS / 1_000} s; use the same \`maxValueBytes\` in all processes, and check what else writes under this prefix`,
+    );
+    this.#calls.partFailed(node, error, 1);
+    return OVERSIZED;
   }
 
   /** Halves the next batch after one of `count` keys that took too long: perhaps its values are large. */
@@ -294,6 +352,18 @@ export class FailOpenStore implements Store {
 }
 
 const CONFIRMED_BUDGETS = 10;
+
+/** What an entry has besides its value, at most: its header, a hint, and the subjects of its tags. */
+const MAX_PARTS_BYTES = 1024 * 1024;
+/** How long a key whose content is too large is not read. */
+const OVERSIZED_MS = 60_000;
+const MAX_OVERSIZED = 1_000;
+
+const bytesOf = ({ entry, foreignBytes }: Extract<Reading, { kind: "read" }>): number =>
+  entry?.body?.byteLength ?? foreignBytes ?? 0;
+
+const OVERSIZED: Reading = { kind: "failed", error: new Error("what is at the key is larger than an entry can be") };
+const ignore = (): void => undefined;
 
 /** How many keys one call reads. A server does not run a script for each of them. */
 const KEYS_PER_READ = 2_000;

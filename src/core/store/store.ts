@@ -128,10 +128,16 @@ export interface Store {
 
 /**
  * The result of reading one key. `read`: the entry at the key, or undefined if the key is absent,
- * and the time on the clock of the node that holds the key. `failed`: that node did not reply.
+ * and the time on the clock of the node that holds the key. `foreignBytes`: how many bytes are there in the place of an entry, so that they are not
+ * read again and again. `failed`: that node did not reply.
  */
 export type Reading =
-  | { readonly kind: "read"; readonly entry: Entry | undefined; readonly now: number }
+  | {
+      readonly kind: "read";
+      readonly entry: Entry | undefined;
+      readonly now: number;
+      readonly foreignBytes?: number | undefined;
+    }
   | { readonly kind: "failed"; readonly error: unknown };
 
 /** Under which state of the invalidation clock a load begins, or was stored: see clock-log.ts. */

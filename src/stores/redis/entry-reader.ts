@@ -67,10 +67,7 @@ export class EntryReader {
         failures++;
         failure = value;
       }
-      readings[index] =
-        value instanceof Error
-          ? { kind: "failed", error: value }
-          : { kind: "read", entry: value === null ? undefined : readEntry(value), now };
+      readings[index] = value instanceof Error ? { kind: "failed", error: value } : readingOf(value, now);
     };
     const nodes = groupByNode(this.#port, keys);
     const reads = nodes.map(async ({ node, calls }) => {
@@ -128,10 +125,16 @@ type Values = readonly Value[];
 function serverRead(values: Values, keyCount: number, now: number): StoreRead {
   const readings = new Array<Reading>(keyCount);
   for (let at = 0; at < keyCount; at++) {
-    const value = values[at] as Value;
-    readings[at] = { kind: "read", entry: value === null ? undefined : readEntry(value), now };
+    readings[at] = readingOf(values[at] as Value, now);
   }
   return { readings, clock: values[keyCount] ?? undefined };
+}
+
+function readingOf(value: Value, now: number): Reading {
+  const entry = value === null ? undefined : readEntry(value);
+  return entry === undefined && value !== null
+    ? { kind: "read", entry, now, foreignBytes: value.length }
+    : { kind: "read", entry, now };
 }
 
 /** The time on each node, estimated from its TIME replies and the process's monotonic clock. */
