@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 import { systemClock, systemRandom } from "./core/base/clock.js";
+import { synchronous } from "./core/base/deferred.js";
 import { CachedError, inOneLine, messageOf } from "./core/base/errors.js";
 import { KnownResolvers } from "./core/base/known-resolvers.js";
 import { VERSION } from "./core/base/version.js";
@@ -79,7 +80,12 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   const identity = identityOfProcess();
   const sources = new Sources(clock, longTick, options);
   const knownTags = new KnownTags(normalizeTag);
-  const loads = new Loads(clock, channel, packing, sources, options, (tags) => {
+  const errorOptions = {
+    ...options,
+    isCallerError: synchronous(options.isCallerError, () => logger.warn(asynchronous("isCallerError"))),
+    isSourceFailure: synchronous(options.isSourceFailure, () => logger.warn(asynchronous("isSourceFailure"))),
+  };
+  const loads = new Loads(clock, channel, packing, sources, errorOptions, (tags) => {
     for (const tag of tags) knownTags.learn(tag);
     return keys.tags(tags);
   });
@@ -180,6 +186,9 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     },
   };
 }
+
+const asynchronous = (name: string): string =>
+  `graphql-cached: createCache: \`loads.${name}\`: expected a function that returns true or false, got a promise, which counts as no answer; let it decide by the error alone`;
 
 /** How long `close` and a stopping server wait for loads and mutations under way. */
 const DRAIN_MS = 2_000;

@@ -54,10 +54,12 @@ export class Retrying {
   }
 
   #tell(error: unknown): void {
+    // Errors of the callback are its own responsibility, also if it is asynchronous.
+    const ignore = (): void => undefined;
     try {
-      this.#onError?.(error);
+      Promise.resolve(this.#onError?.(error)).catch(ignore);
     } catch {
-      // Errors of the callback are its own responsibility.
+      ignore();
     }
   }
 }

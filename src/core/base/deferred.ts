@@ -14,6 +14,29 @@ export class Deferred<T> {
   }
 }
 
+/**
+ * Returns a function of the user that has to answer at once, or undefined for none. If it returns a promise, which answers too late, that is passed
+ * to `report` once, and its rejection does not end the process.
+ */
+export function synchronous<Args extends readonly unknown[], Answer>(
+  ask: ((...args: Args) => Answer) | undefined,
+  report: () => void,
+): ((...args: Args) => Answer) | undefined {
+  let isReported = false;
+  return (
+    ask &&
+    ((...args) => {
+      const answer = ask(...args);
+      if (types.isPromise(answer)) {
+        ignoreRejection(answer);
+        if (!isReported) report();
+        isReported = true;
+      }
+      return answer;
+    })
+  );
+}
+
 /** Keeps the rejection of a promise that nobody waits for from ending the process. */
 export function ignoreRejection(value: unknown, report: (error: unknown) => void = () => undefined): void {
   if (types.isPromise(value)) value.catch(report);

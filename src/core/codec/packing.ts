@@ -1,6 +1,7 @@
-import { promisify } from "node:util";
+import { promisify, types } from "node:util";
 import { constants, crc32, deflate, deflateSync, type InputType, inflateSync, type ZlibOptions } from "node:zlib";
-import { type Codec, type Content, Unreadable } from "./codec.js";
+import { ignoreRejection } from "../base/deferred.js";
+import { type Codec, type Content, Unreadable, Unstorable } from "./codec.js";
 import { createEncryption, type EncryptionOptions, SEALED } from "./encryption.js";
 import { copyPlain, isPlainJson, jsonCodec } from "./json-codec.js";
 import type { ValueTypes } from "./value-type.js";
@@ -12,16 +13,17 @@ import type { ValueTypes } from "./value-type.js";
  * With `types`, the codec has `withTypes`: `option-checks.ts` holds it to that.
  */
 export function createPacking(settings: PackingSettings) {
-  const { types, compressAboveBytes = Number.MAX_SAFE_INTEGER, maxValueBytes } = settings;
+  const { types: valueTypes, compressAboveBytes = Number.MAX_SAFE_INTEGER, maxValueBytes } = settings;
   const untyped = settings.codec ?? jsonCodec;
-  const codec = types === undefined ? untyped : (untyped.withTypes?.(types) ?? untyped);
+  const given = valueTypes === undefined ? untyped : (untyped.withTypes?.(valueTypes) ?? untyped);
+  const codec = untyped === jsonCodec ? given : synchronousCodec(given);
   // A codec that is made from `jsonCodec` may decode differently.
   const isJson = untyped === jsonCodec;
   const encryption = settings.encryption && createEncryption(settings.encryption);
   const id = Buffer.from(codec.id ?? "custom", "latin1");
   const codecMark = Buffer.concat([Uint8Array.of(id.length), id]);
   // A release in which a class has no key form writes no tags of its instances.
-  const typeNames = Object.entries(types ?? {})
+  const typeNames = Object.entries(valueTypes ?? {})
     .map(([name, { keyOf }]) => (keyOf === undefined ? name : `${name} with key`))
     .sort((a, b) => (a < b ? -1 : 1));
   return {
@@ -87,6 +89,26 @@ export function createPacking(settings: PackingSettings) {
       if (sealed[0] === SEALED) throw new Unreadable("it is encrypted, but this process has no `encryption` option");
       // A store may return any Uint8Array.
       return Buffer.isBuffer(sealed) ? sealed : Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength);
+    },
+  };
+}
+
+/** A codec of the user, whose promises are neither contents nor values. */
+function synchronousCodec(codec: Codec): Codec {
+  const { id } = codec;
+  return {
+    ...(id === undefined ? {} : { id }),
+    encode(value, maxBytes) {
+      const content: unknown = codec.encode(value, maxBytes);
+      if (!types.isPromise(content)) return content as Content;
+      ignoreRejection(content);
+      throw new Unstorable("a value for which `codec.encode` returns a promise", "", "return text or bytes");
+    },
+    decode(content) {
+      const value = codec.decode(content);
+      if (!types.isPromise(value)) return value;
+      ignoreRejection(value);
+      throw new Unreadable("`codec.decode` has returned a promise for it; let it return the value");
     },
   };
 }

@@ -1,7 +1,9 @@
 import { types as nodeTypes, types } from "node:util";
 import { type BuiltIn, builtInOf, hasNativeConstructor } from "../base/built-in.js";
+import { ignoreRejection } from "../base/deferred.js";
 import { TooLarge, Unreadable, Unstorable } from "./codec.js";
-import type { ValueType, ValueTypes } from "./value-type.js";
+import { PromiseFound } from "./settled.js";
+import { isOfType, type ValueType, type ValueTypes } from "./value-type.js";
 
 /**
  * Expresses a value in strings, finite numbers, booleans, null, arrays and objects. Returns the
@@ -134,8 +136,16 @@ function plainOfObject(value: object, depth: number, walk: Walk): unknown {
  * `what`, at the `property` of the value or at the value itself.
  */
 function plainOfInstance(value: object, what: string, depth: number, walk: Walk, property?: string): unknown {
-  const match = walk.types.find(([, type]) => type.is(value));
+  const match = walk.types.find(([name, type]) => isOfType(name, type, value));
   if (match === undefined) {
+    if (nodeTypes.isPromise(value)) {
+      ignoreRejection(value);
+      throw new PromiseFound(
+        what,
+        pathOf(walk, depth),
+        "await it in the resolver, since it was rejected, pending for too long, or outside of arrays and plain objects",
+      );
+    }
     if (property !== undefined) walk.steps[depth] = property;
     throw new Unstorable(what, pathOf(walk, property === undefined ? depth : depth + 1), remedyFor(value));
   }
@@ -321,7 +331,10 @@ function restoreTagged(type: unknown, content: unknown, { dialect, types, restor
       const valueType = Object.hasOwn(types, name) ? types[name] : undefined;
       if (valueType === undefined)
         throw new Unreadable("it contains an instance of a class that is not in the `types` of this process");
-      return valueType.decode(restore(encoded) as never);
+      const instance = valueType.decode(restore(encoded) as never);
+      if (!nodeTypes.isPromise(instance)) return instance;
+      ignoreRejection(instance);
+      throw new Unreadable(`\`types.${name}.decode\` has returned a promise; let it return the instance itself`);
     }
     default:
       throw new SyntaxError("expected a known type tag");

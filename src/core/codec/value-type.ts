@@ -1,5 +1,8 @@
+import { types } from "node:util";
 import { builtInOf } from "../base/built-in.js";
+import { ignoreRejection } from "../base/deferred.js";
 import { CachedError, describeSetting } from "../base/errors.js";
+import { Unstorable } from "./codec.js";
 
 /**
  * Converts the instances of one class to plain data and back. `is` is called only for objects that
@@ -56,11 +59,19 @@ export function keyFormsOf(
   const entries = Object.entries(types ?? {});
   return (value) => {
     if (entries.length === 0 || builtInOf(value) !== undefined) return undefined;
-    const match = entries.find(([, { is }]) => is(value));
+    const match = entries.find(([name, type]) => isOfType(name, type, value));
     if (match?.[1].keyOf === undefined) return undefined;
     const [type, valueType] = match;
     return { type, text: keyText(type, valueType, value) };
   };
+}
+
+/** Whether a value is one of a type. Throws `Unstorable` for a promise, which would be true whatever it resolves to. */
+export function isOfType(name: string, type: ValueType, value: object): boolean {
+  const answer: unknown = type.is(value);
+  if (!types.isPromise(answer)) return Boolean(answer);
+  ignoreRejection(answer);
+  throw new Unstorable(`an instance for which \`types.${name}.is\` returns a promise`, "", "return true or false");
 }
 
 function keyText(name: string, type: ValueType, value: object): string {
@@ -71,6 +82,7 @@ function keyText(name: string, type: ValueType, value: object): string {
     throw unusable(`\`types.${name}.keyOf\` threw an exception, the cause of this error`, cause);
   }
   if (typeof text === "string") return text;
+  ignoreRejection(text);
   // Any other value is user data, so only its type is named.
   const got = typeof text === "object" ? describeSetting(text) : typeof text;
   throw unusable(`expected \`types.${name}.keyOf\` to return a string, got ${got}`);

@@ -1,4 +1,5 @@
 import { builtInOf, isPlainObject } from "../base/built-in.js";
+import { ignoreRejection } from "../base/deferred.js";
 import { CachedError } from "../base/errors.js";
 
 /**
@@ -106,6 +107,7 @@ function createValueWriter(keyFormOf: KeyFormOf, writeForm: (form: KeyForm) => s
         return `s{${Array.from(input as Set<unknown>, (member) => write(member, depth + 1)).join(",")}}`;
       default: {
         const form = keyFormOf(input);
+        ignoreRejection(input);
         if (form === undefined) throw unserializable(`expected plain data, got ${describeInstance(input)}`);
         return writeForm(form);
       }

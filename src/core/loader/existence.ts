@@ -1,4 +1,5 @@
 import { type Clock, outsideOfRequests, within } from "../base/clock.js";
+import { ignoreRejection } from "../base/deferred.js";
 import type { LongTick } from "../tier/tick/long-tick.js";
 import { TickBatch } from "../tier/tick/tick-batch.js";
 
@@ -14,6 +15,8 @@ export function batchExistence<Id>(
   const ask = async (ids: readonly Id[]): Promise<readonly boolean[]> => {
     const given = givenIds(ids, !isProduction);
     const answers = await guard.has(given);
+    // Each may be a promise, which says nothing.
+    for (const answer of answers) ignoreRejection(answer);
     const isUnchanged = given.length === ids.length && given.every((id, index) => Object.is(id, ids[index]));
     return isUnchanged && answers.length === ids.length ? answers : [];
   };

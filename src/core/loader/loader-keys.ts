@@ -127,6 +127,7 @@ function checkReturnedTags(tags: readonly unknown[]): void {
     checkTagsOfValue(tags as readonly string[], (mistake) => new CachedError("CACHED_KEY_UNUSABLE", mistake));
     return;
   }
+  for (const each of tags) ignoreRejection(each);
   const tag = tags[invalid];
   const isNamed = typeof tag === "object" || tag === undefined;
   const given = tag === "" ? "an empty string" : isNamed ? describeSetting(tag) : `a ${typeof tag}`;

@@ -1,3 +1,4 @@
+import { ignoreRejection } from "../base/deferred.js";
 import { CachedError, describeSetting } from "../base/errors.js";
 import { abortSignalOf } from "../base/graphql-version.js";
 import type { Channel } from "../telemetry/channel.js";
@@ -41,6 +42,7 @@ export class RequestSignals {
       const signal = this.#abortSignal?.(context as never);
       if (signal === undefined || signal === null) return [];
       if (isAbortSignal(signal)) return [signal];
+      ignoreRejection(signal);
       problem = `got ${describeSetting(signal)}; return the signal of an AbortController`;
     } catch (error) {
       problem = "it threw an exception, the cause of this error";

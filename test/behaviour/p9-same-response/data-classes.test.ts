@@ -387,6 +387,8 @@ describe("value types", () => {
 });
 
 describe("a value whose class is not in types", () => {
+  const rejected = Promise.reject(new Error("no item"));
+  rejected.catch(() => undefined);
   class model {
     readonly $__ = {};
     readonly $isNew = false;
@@ -400,7 +402,7 @@ describe("a value whose class is not in types", () => {
     ["a proxy", computedRecord, "return a copy, such as { ...record }"],
     ["a Mongoose document", () => new model(), "add .lean() to the query"],
     ["a Sequelize model", () => new Movie(), "add { raw: true } to the query"],
-    ["a promise", () => [Promise.resolve()], "return plain data, or declare the class in createCache({ types })"],
+    ["a promise that rejects", () => [rejected], "await it in the resolver"],
   ])("is reported with what to do: %s", async (_what, value, remedy) => {
     const { lines } = await served(value);
     expect(lines).toHaveLength(1);

@@ -1,6 +1,5 @@
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../base/clock.js";
-import { ignoreRejection } from "../../base/deferred.js";
 import type { Key } from "../../keys/key.js";
 
 /*
@@ -129,10 +128,7 @@ export function ask(
   coordinate: string,
 ): unknown {
   try {
-    const said = says(error, coordinate);
-    // An asynchronous function answers too late.
-    ignoreRejection(said);
-    return said;
+    return says(error, coordinate);
   } catch {
     return undefined;
   }

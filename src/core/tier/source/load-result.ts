@@ -1,6 +1,7 @@
 import { CachedError, type ErrorCode } from "../../base/errors.js";
 import { TooLarge, Unstorable } from "../../codec/codec.js";
 import type { Encoded, Packing } from "../../codec/packing.js";
+import { PromiseFound } from "../../codec/settled.js";
 import { type Channel, subjectOf } from "../../telemetry/channel.js";
 import { type Excess, LoadedValue, type Refusal } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
@@ -14,20 +15,22 @@ export interface LoadResult {
   readonly loadMs: number;
   /** Whether the value is known not to be storable, so that it is encoded only if others want copies. */
   readonly isUncacheable: boolean;
+  /** Whether promises in it have been waited for. Otherwise `loadedOf` returns the `PromiseFound` in place of a value that has one. */
+  readonly isSettled: boolean;
   readonly waiters: Waiters;
 }
 
 /** Returns what readers get of the result of a load: encoded, if it can be stored. Reports why it cannot. */
 export function loadedOf(
   request: ReadRequest,
-  { value, settings, loadMs, isUncacheable, waiters }: LoadResult,
+  { value, settings, loadMs, isUncacheable, isSettled, waiters }: LoadResult,
   enclosing: SingleLoad,
   {
     packing,
     channel,
     privateValues,
   }: { readonly packing: Packing; readonly channel: Channel; readonly privateValues: PrivateValues },
-): LoadedValue {
+): LoadedValue | PromiseFound {
   const excess = excessOf(request, enclosing, privateValues);
   const isNarrowed = excess?.kind === "unkeyable" && excess.isNarrowed === true;
   if (isNarrowed) {
@@ -57,6 +60,7 @@ export function loadedOf(
     content = packing.encode(value, packing.maxValueBytes);
     refused = refusedValue(request, value, content, packing);
   } catch (cause) {
+    if (cause instanceof PromiseFound && !isSettled) return cause;
     refused = cause instanceof TooLarge ? tooLarge("more", packing) : unserializable(cause);
   }
   if (refused === undefined) return loaded(content);

@@ -3,6 +3,7 @@ import { asJob, type Clock, disableStorage, within } from "../../base/clock.js";
 import { CachedError } from "../../base/errors.js";
 import { Multimap } from "../../base/multimap.js";
 import type { Packing } from "../../codec/packing.js";
+import { PromiseFound, settled } from "../../codec/settled.js";
 import type { Key, Subject } from "../../keys/key.js";
 import { type Channel, subjectOf } from "../../telemetry/channel.js";
 import type { LoadTrace, Tracing } from "../../telemetry/tracing.js";
@@ -206,24 +207,38 @@ export class Loads {
         end();
         return { kind: "failed", error, refusal, loadMs, isCallersOwn, isSourceFailure };
       }
-      return this.#turns.run(() => {
-        this.callerErrors.endSeries(request.key);
-        this.#channel.publish({ name: "load.finished", ...subject, loadMs });
-        const result = { value: called.value, settings, loadMs, isUncacheable, waiters: start.waiters };
-        const loaded = loadedOf(request, result, enclosing, {
-          packing: this.#packing,
-          channel: this.#channel,
-          privateValues: this.privateValues,
-        });
+      const encode = (value: unknown, isSettled: boolean): Loaded | PromiseFound | Promise<Loaded | PromiseFound> =>
+        this.#turns.run(() => {
+          const result = { value, settings, loadMs, isUncacheable, isSettled, waiters: start.waiters };
+          const parts = { packing: this.#packing, channel: this.#channel, privateValues: this.privateValues };
+          return loadedOf(request, result, enclosing, parts);
+        }, encodedBytesOf);
+      const finish = (loaded: Loaded | PromiseFound): Loaded | Promise<Loaded> => {
+        if (loaded instanceof PromiseFound)
+          return this.#settled(called.value)
+            .then((value) => encode(value, true))
+            .then(finish);
         end();
         return loaded;
-      }, encodedBytesOf);
+      };
+      this.callerErrors.endSeries(request.key);
+      this.#channel.publish({ name: "load.finished", ...subject, loadMs });
+      const loaded = encode(called.value, false);
+      return loaded instanceof Promise ? loaded.then(finish) : finish(loaded);
     });
     const limited = this.#withinTimeLimit(completed, coordinate, start.isRefresh, () => {
       expire();
       start.onTimeout?.();
     });
     return { waiters, completed, limited };
+  }
+
+  /** Returns a value without the promises in it. With them, if one rejects, which is the error of one field, or takes too long: it is not stored then. */
+  #settled(value: unknown): Promise<unknown> {
+    const ms = Math.min(MAX_SETTLE_MS, this.#settings.loadTimeoutMs / 2);
+    return within(this.#clock, settled(value, this.#packing.maxValueBytes), { ms, otherwise: () => value }).catch(
+      () => value,
+    );
   }
 
   /** Starts to trace a load. A request that was not read, such as that of a worker, has no parent. */
@@ -309,7 +324,11 @@ export interface RunningLoad {
   readonly completed: Promise<Loaded>;
 }
 
-const encodedBytesOf = (loaded: Loaded): number => (loaded.kind === "loaded" ? (loaded.content?.length ?? 0) : 0);
+/** How long the promises in a value are waited for. GraphQL waits for those that the query selects. */
+const MAX_SETTLE_MS = 10_000;
+
+const encodedBytesOf = (loaded: Loaded | PromiseFound): number =>
+  !(loaded instanceof PromiseFound) && loaded.kind === "loaded" ? (loaded.content?.length ?? 0) : 0;
 
 /** Throws if the context has another identity, or other values in the key or the tags, than when the request was made. */
 function checkUnchanged(request: ReadRequest): void {

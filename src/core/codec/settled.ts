@@ -1,0 +1,51 @@
+import { types } from "node:util";
+import { isPlainObject } from "../base/built-in.js";
+import { ignoreRejection } from "../base/deferred.js";
+import { TooLarge, Unstorable } from "./codec.js";
+
+/** A promise in a value that would have been encoded. GraphQL waits for it, and so can the cache: see `settled`. */
+export class PromiseFound extends Unstorable {}
+
+/**
+ * Returns a value with what they resolve to in the place of all promises in its arrays and plain objects, as GraphQL completes it. The value itself
+ * stays as it is; what has no promises is not copied. Getters are not called. Rejects with the error of a promise, and with
+ * `TooLarge` beyond `maxNodes` arrays, objects and promises.
+ */
+export async function settled(value: unknown, maxNodes: number): Promise<unknown> {
+  let nodes = 0;
+  const settle = (part: unknown): unknown => {
+    if (typeof part !== "object" || part === null) return part;
+    if (++nodes > maxNodes) throw new TooLarge(maxNodes);
+    if (types.isPromise(part)) return waitFor(part.then(settle));
+    if (Array.isArray(part)) {
+      const members = Object.keys(part).length === part.length ? part.map(settle) : part;
+      return members.every((member, nth) => member === part[nth]) ? part : waitFor(Promise.all(members));
+    }
+    return isPlainObject(part) ? settledFields(part, settle) : part;
+  };
+  return settle(value);
+}
+
+/** Another one may reject first, so that nobody waits for this one any more. */
+function waitFor<T>(promise: Promise<T>): Promise<T> {
+  ignoreRejection(promise);
+  return promise;
+}
+
+function settledFields(object: Readonly<Record<string, unknown>>, settle: (part: unknown) => unknown): unknown {
+  const own = Object.getOwnPropertyDescriptors(object);
+  const pending: Promise<void>[] = [];
+  for (const descriptor of Object.values(own)) {
+    const member: unknown = descriptor.value;
+    const part = settle(member);
+    if (part === member) continue;
+    const write = Promise.resolve(part).then((resolved) => {
+      descriptor.value = resolved;
+    });
+    pending.push(waitFor(write));
+  }
+  if (pending.length === 0) return object;
+  return waitFor(Promise.all(pending)).then(
+    () => Object.create(Object.getPrototypeOf(object) as object | null, own) as object,
+  );
+}
