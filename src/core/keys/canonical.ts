@@ -46,8 +46,19 @@ export interface KeyWriters {
 
 export const createKeyWriters = (keyFormOf: KeyFormOf): KeyWriters => ({
   exact: createValueWriter(keyFormOf, ({ type, text }) => `c${JSON.stringify(type)}:${JSON.stringify(text)}`),
-  byText: createValueWriter(keyFormOf, ({ text }) => JSON.stringify(text)),
+  byText: createValueWriter(keyFormOf, ({ text }) => JSON.stringify(text), checkExact),
 });
+
+/** Whether a number may stand for several ids: JavaScript rounds integers above 2^53 when it reads them. */
+export const isRounded = (value: unknown): value is number =>
+  typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value);
+
+export const ROUNDED =
+  "expected an id that is exact, got a number above Number.MAX_SAFE_INTEGER, which may be rounded; pass ids of this size as strings or bigints";
+
+function checkExact(value: number): void {
+  if (isRounded(value)) throw unserializable(ROUNDED);
+}
 
 /** Returns `text`. Throws `CACHED_KEY_UNSERIALIZABLE` if it has more than 65,536 characters. */
 export function checkLength(text: string): string {
@@ -55,12 +66,17 @@ export function checkLength(text: string): string {
   return text;
 }
 
-function createValueWriter(keyFormOf: KeyFormOf, writeForm: (form: KeyForm) => string): ValueWriter {
+function createValueWriter(
+  keyFormOf: KeyFormOf,
+  writeForm: (form: KeyForm) => string,
+  checkNumber: (value: number) => void = () => undefined,
+): ValueWriter {
   const write: ValueWriter = (input, depth) => {
     switch (typeof input) {
       case "string":
         return JSON.stringify(input);
       case "number":
+        checkNumber(input);
         return Object.is(input, -0) ? "n-0" : `n${input}`;
       case "boolean":
         return input ? "T" : "F";
@@ -204,13 +220,13 @@ export const idWriter =
 
 /**
  * Returns a value of the type `ID` as GraphQL serialises it, or undefined if it cannot be an id:
- * strings, integers, bigints, and objects that stand for one of these by `valueOf` or `toJSON`, as
+ * strings, integers up to 2^53, bigints, and objects that stand for one of these by `valueOf` or `toJSON`, as
  * MongoDB's `ObjectId` does.
  */
 export function idText(value: unknown): string | undefined {
   const primitive = typeof value === "object" && value !== null ? primitiveOf(value) : value;
   if (typeof primitive === "string") return primitive;
-  return Number.isInteger(primitive) || typeof primitive === "bigint" ? String(primitive) : undefined;
+  return Number.isSafeInteger(primitive) || typeof primitive === "bigint" ? String(primitive) : undefined;
 }
 
 /** What graphql-js serialises in the place of an object. */

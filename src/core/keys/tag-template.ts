@@ -1,7 +1,7 @@
 import { types } from "node:util";
 import { ignoreRejection } from "../base/deferred.js";
 import { CachedError, describeSetting } from "../base/errors.js";
-import { idText, type KeyFormOf } from "./canonical.js";
+import { idText, isRounded, type KeyFormOf, ROUNDED } from "./canonical.js";
 import { EACH, type Path, type PathRoots, parsePath, readPath } from "./path.js";
 
 /** A parsed tag template such as `Movie:{$args.id}`. */
@@ -135,7 +135,7 @@ export function bindTemplate({ text, pieces }: TagTemplate, roots: PathRoots, ke
  * Returns the tags that `template` yields for `roots`: none if a path has no value, several if it
  * leads to the members of a list. Only strings, numbers, bigints and booleans yield tags, instances
  * of classes with a key form, and, in the place of an ID, objects that GraphQL serialises as one.
- * Throws `CACHED_KEY_UNUSABLE` for more than 10,000 tags of several lists.
+ * Throws `CACHED_KEY_UNUSABLE` for more than 10,000 tags of several lists, and for a number that may be rounded.
  */
 export function writeTags({ text, pieces }: BoundTemplate, roots: PathRoots, keyFormOf: KeyFormOf): readonly string[] {
   if (combinationsIn({ text, pieces }, roots) > MAX_COMBINATIONS)
@@ -172,6 +172,8 @@ export function tagText(value: unknown, isId: boolean | undefined, keyFormOf: Ke
     case "string":
       return value;
     case "number":
+      if (isRounded(value)) throw new CachedError("CACHED_KEY_UNUSABLE", `\`tags\`: ${ROUNDED}`);
+      return String(value);
     case "bigint":
     case "boolean":
       return String(value);

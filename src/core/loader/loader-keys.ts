@@ -1,7 +1,7 @@
 import { types } from "node:util";
 import { ignoreRejection } from "../base/deferred.js";
 import { CachedError, describeSetting } from "../base/errors.js";
-import { canonicalize } from "../keys/canonical.js";
+import { canonicalize, isRounded, ROUNDED } from "../keys/canonical.js";
 import { type Key, type KeySpace, memoText, type Variant } from "../keys/key.js";
 import type { KnownTags } from "../keys/known-tags.js";
 import { checkTagsOfValue } from "../keys/tag-template.js";
@@ -85,6 +85,7 @@ export class LoaderKeys<Id> {
 
   #partsOf(id: Id): unknown {
     const { cacheKeyFn } = this.#options;
+    if (isRounded(id)) throw new CachedError("CACHED_KEY_UNUSABLE", ROUNDED);
     return cacheKeyFn === undefined ? id : cacheKeyFn(id);
   }
 

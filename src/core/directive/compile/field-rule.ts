@@ -1,7 +1,15 @@
-import { type GraphQLField, type GraphQLResolveInfo, isNonNullType } from "graphql";
+import {
+  type GraphQLField,
+  type GraphQLInputType,
+  type GraphQLResolveInfo,
+  getNullableType,
+  isInputObjectType,
+  isListType,
+  isNonNullType,
+} from "graphql";
 import { CachedError } from "../../base/errors.js";
 import { coerceInput, defaultOf } from "../../base/graphql-version.js";
-import { canonicalize } from "../../keys/canonical.js";
+import { canonicalize, isRounded, ROUNDED } from "../../keys/canonical.js";
 import type { Key, KeyInput, KeySpace, Subject } from "../../keys/key.js";
 import { type Path, readPath } from "../../keys/path.js";
 import { type BoundTemplate, bindTemplate, type TagTemplate, writeTags } from "../../keys/tag-template.js";
@@ -314,6 +322,7 @@ export function coerceArgs(rule: FieldRule, given: Readonly<Record<string, unkno
   for (const argument of rule.args) {
     const { name, type } = argument;
     const value = Object.hasOwn(given, name) ? given[name] : undefined;
+    if (hasRoundedId(value, type)) reject(`argument \`${name}\`: ${ROUNDED}`);
     const fallback = value === undefined ? defaultOf(argument) : undefined;
     if (value !== undefined)
       args[name] = (
@@ -327,6 +336,18 @@ export function coerceArgs(rule: FieldRule, given: Readonly<Record<string, unkno
       );
   }
   return args;
+}
+
+/** Whether a value has a number that may be rounded in the place of anything but a `Float`. */
+function hasRoundedId(value: unknown, type: GraphQLInputType): boolean {
+  if (typeof value !== "object" || value === null) return isRounded(value) && String(getNullableType(type)) !== "Float";
+  const nullable = getNullableType(type);
+  if (Array.isArray(value))
+    return isListType(nullable) && value.some((member) => hasRoundedId(member, nullable.ofType as GraphQLInputType));
+  if (!isInputObjectType(nullable)) return false;
+  return Object.values(nullable.getFields()).some((field) =>
+    hasRoundedId((value as Readonly<Record<string, unknown>>)[field.name], field.type),
+  );
 }
 
 const isInKey = ({ keyPaths }: FieldRule, argument: string): boolean =>

@@ -3,7 +3,7 @@ import type { GraphQLIsTypeOfFn, GraphQLResolveInfo } from "graphql";
 import { isError } from "../../base/built-in.js";
 import { type Clock, within } from "../../base/clock.js";
 import { ignoreRejection } from "../../base/deferred.js";
-import type { KeyFormOf } from "../../keys/canonical.js";
+import { isRounded, type KeyFormOf } from "../../keys/canonical.js";
 import { entityTag, typeTag } from "../../keys/key.js";
 import { tagText } from "../../keys/tag-template.js";
 import type { EntityCall, EntityFinder, Obstacle } from "../../schema-rules.js";
@@ -39,13 +39,16 @@ export class PlaceFinder implements EntityFinder {
   }
 
   tagsIn(value: unknown, call: EntityCall): readonly string[] {
-    return tagsOfValue(this.#walk(value, call, MAX_ENTITY_TAGS + 1).ids);
+    const { ids, rounded } = this.#walk(value, call, MAX_ENTITY_TAGS + 1);
+    return [...tagsOfValue(ids), ...[...rounded].map(typeTag)];
   }
 
   partsIn(value: unknown, call: EntityCall): readonly string[] | undefined {
-    const { obstacles, pending, hasUnknown, ids } = this.#walk(value, call, MAX_ENTITY_TAGS + 1);
+    const { obstacles, pending, hasUnknown, ids, rounded } = this.#walk(value, call, MAX_ENTITY_TAGS + 1);
     for (const { promise } of pending) ignoreRejection(promise);
-    return obstacles.size === 0 && pending.length === 0 && !hasUnknown ? tagsOfValue(ids) : undefined;
+    return obstacles.size === 0 && pending.length === 0 && !hasUnknown && rounded.size === 0
+      ? tagsOfValue(ids)
+      : undefined;
   }
 
   async changedIn(
@@ -56,7 +59,8 @@ export class PlaceFinder implements EntityFinder {
     const walk = this.#walk(value, call, Number.POSITIVE_INFINITY);
     await this.#settle(walk);
     for (const [coordinate, obstacle] of walk.obstacles) report(coordinate, obstacle);
-    return tagsOfEntities(walk.ids);
+    // The name of a type invalidates all of its entities.
+    return [...tagsOfEntities(walk.ids), ...walk.rounded];
   }
 
   /** Waits for the promises in a value, and for those in what they resolve to. */
@@ -117,6 +121,8 @@ type Fields = Readonly<Record<string, unknown>>;
  */
 class EntityWalk {
   readonly ids = new Map<string, Set<string>>();
+  /** The types of entities whose ids are numbers that may be rounded: which of them are meant is not known. */
+  readonly rounded = new Set<string>();
   /** The promises that were found and not yet taken. */
   readonly pending: { readonly promise: Promise<unknown>; readonly place: Place }[] = [];
   /** What the walk could not look into, by coordinate. */
@@ -197,6 +203,10 @@ class EntityWalk {
   #addEntity(object: Fields, typeName: string, idFields: readonly string[], coordinate: string): void {
     if ((this.ids.get(typeName)?.size ?? 0) >= this.#maxIdsPerType) return;
     try {
+      if (idFields.some((name) => isRounded(object[name]))) {
+        this.rounded.add(typeName);
+        return;
+      }
       const texts = idFields.map((name) => tagText(object[name], true, this.#keyFormOf));
       if (!texts.includes(undefined)) addTo(this.ids, typeName, texts.join(":"));
     } catch (error) {

@@ -1,7 +1,7 @@
 import type { GraphQLResolveInfo } from "graphql";
-import { inOneLine, messageOf } from "../../base/errors.js";
+import { CachedError, inOneLine, messageOf } from "../../base/errors.js";
 import { executionOf } from "../../base/graphql-version.js";
-import { listsByType, type Subject } from "../../keys/key.js";
+import { type KeySpace, listsByType, type Subject } from "../../keys/key.js";
 import { type BoundTemplate, combinationsIn } from "../../keys/tag-template.js";
 import type { CacheParts } from "../../parts.js";
 import type { EmptyTagReporter, EntityFinder, FieldRule, InvalidationRule, Obstacle } from "../../schema-rules.js";
@@ -93,6 +93,12 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
 /** The tags of one template, or of the entities of one type. A template with too many has its beginning. */
 type TagList = readonly string[] | { readonly beginning: string };
 
+/** What the normalizer makes of each of its tags is not known. */
+const beginningIn = (
+  { pieces: [first] }: BoundTemplate,
+  { normalizesTags }: Pick<KeySpace, "normalizesTags">,
+): string => (typeof first === "string" && !normalizesTags ? first : "");
+
 /** Returns what an invalidation of tags changes: each of them, or all that begins like those of a list that is too long. Undefined: everything. */
 function changedSubjects(
   lists: readonly TagList[],
@@ -105,7 +111,7 @@ function changedSubjects(
     if (reported.has(what)) return;
     reported.add(what);
     logger.warn(
-      `graphql-cached: \`${info.parentType.name}.${info.fieldName}\`: expected a mutation that invalidates at most ${MAX_OF_EXECUTION} tags from lists in a request (\`limits.maxTagCombinations\` if they multiply) and ${MAX_OF_CLIENTS} in a minute, got more; ${what}; limit the lists`,
+      `graphql-cached: \`${info.parentType.name}.${info.fieldName}\`: expected a mutation that invalidates at most ${MAX_OF_EXECUTION} tags from lists in a request and ${MAX_OF_CLIENTS} in a minute, got more; ${what}; limit the lists`,
     );
   };
   const changed = new Set<Subject>();
@@ -113,12 +119,13 @@ function changedSubjects(
     const isExact = !("beginning" in list) && listedTags.allowMutation(list.length, owner);
     if (isExact) for (const subject of keys.invalidatedTags(list)) changed.add(subject);
     if (isExact) continue;
-    const beginnings = keys.beginningsOf("beginning" in list ? [list.beginning] : list);
+    const isReported = "beginning" in list;
+    const beginnings = keys.beginningsOf(isReported ? [list.beginning] : list);
     if (beginnings === undefined) {
       report("everything is invalidated, since the tags do not begin with a name and a colon");
       return undefined;
     }
-    report("all values are invalidated that have a tag which begins like these");
+    if (!isReported) report("all values are invalidated that have a tag which begins like these");
     for (const subject of beginnings) changed.add(subject);
   }
   return [...changed];
@@ -169,25 +176,15 @@ function declaredTags(
   try {
     const combinations = combinationsIn(template, { args, source, context, result });
     const { budget } = requestStates.loader(executionOf(info), requestStates.observerOf(context));
-    if (!isWithin(() => budget.addCombinations(combinations, coordinate))) {
-      const [beginning] = template.pieces;
-      // What the option makes of each of them is not known.
-      return { beginning: typeof beginning === "string" && !keys.normalizesTags ? beginning : "" };
-    }
+    budget.addCombinations(combinations, coordinate);
     return tagTexts({ templates: [template], reportEmptyTag }, roots, result, keys);
   } catch (error) {
+    // Too many, or one of a number that may be rounded.
+    const isUnusable = error instanceof CachedError && error.code === "CACHED_KEY_UNUSABLE";
+    const instead = isUnusable ? "all that begins like them is invalidated" : "these are not invalidated";
     logger.warn(
-      `graphql-cached: \`${coordinate}\`: @invalidates: expected tags of \`${template.text}\`, got an error, so these are not invalidated: ${inOneLine(messageOf(error))}`,
+      `graphql-cached: \`${coordinate}\`: @invalidates: expected tags of \`${template.text}\`, got an error, so ${instead}: ${inOneLine(messageOf(error))}`,
     );
-    return [];
-  }
-}
-
-function isWithin(check: () => void): boolean {
-  try {
-    check();
-    return true;
-  } catch {
-    return false;
+    return isUnusable ? { beginning: beginningIn(template, keys) } : [];
   }
 }

@@ -58,9 +58,14 @@ export class ResultTags implements RequestTags {
   readonly subjectsOf: (value: unknown) => readonly Subject[];
   readonly known: RequestTags;
 
+  /** Tags are derived once of a value, when it has been loaded: its source may go on to change it. */
   constructor({ known }: RequestTags, subjectsOf: (value: unknown) => readonly Subject[]) {
+    let last: { readonly value: unknown; readonly subjects: readonly Subject[] } | undefined;
     this.known = known;
-    this.subjectsOf = subjectsOf;
+    this.subjectsOf = (value) => {
+      if (last === undefined || !Object.is(last.value, value)) last = { value, subjects: subjectsOf(value) };
+      return last.subjects;
+    };
   }
 
   get subjects(): readonly Subject[] {

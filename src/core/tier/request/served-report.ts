@@ -49,6 +49,8 @@ export class ServedReport {
   }
 
   get subjects(): readonly Subject[] {
+    // Its tags could not be derived, or say nothing: it is not stored.
+    if (this.refusal === "unkeyable") return [];
     return this.#value === undefined ? [] : subjectsOf(this.#tags, this.#value);
   }
 }

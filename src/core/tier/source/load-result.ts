@@ -59,6 +59,11 @@ export function loadedOf(
   try {
     content = packing.encode(value, packing.maxValueBytes);
     refused = refusedValue(request, value, content, packing);
+    const unusable = refused === undefined ? mistakeInTags(request, value) : undefined;
+    if (unusable !== undefined) {
+      report(unusable);
+      return loaded(undefined, "unkeyable");
+    }
   } catch (cause) {
     if (cause instanceof PromiseFound && !isSettled) return cause;
     refused = cause instanceof TooLarge ? tooLarge("more", packing) : unserializable(cause);
@@ -71,6 +76,20 @@ export function loadedOf(
   // Nobody may get a copy that differs.
   if (refusal === "unserializable") return loaded(undefined, refusal);
   return loaded(content ?? contentForCopies(), refusal);
+}
+
+/** Returns why a value cannot have the tags that are derived from it: what changes it could not be named. */
+function mistakeInTags({ tags, key: { coordinate } }: ReadRequest, value: unknown): CachedError | undefined {
+  try {
+    tags.subjectsOf?.(value);
+    return undefined;
+  } catch (cause) {
+    if (!(cause instanceof CachedError) || cause.code !== "CACHED_KEY_UNUSABLE") return undefined;
+    return new CachedError(cause.code, `\`${coordinate}\`: the value is not cached: ${cause.message}`, {
+      coordinate,
+      cause,
+    });
+  }
 }
 
 interface RefusedValue {
