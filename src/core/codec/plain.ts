@@ -136,7 +136,9 @@ function plainOfObject(value: object, depth: number, walk: Walk): unknown {
  * `what`, at the `property` of the value or at the value itself.
  */
 function plainOfInstance(value: object, what: string, depth: number, walk: Walk, property?: string): unknown {
-  const match = walk.types.find(([name, type]) => isOfType(name, type, value));
+  const match = walk.types.find(([name, type]) =>
+    isOfType(name, type, value, (what) => new Unstorable(what, pathOf(walk, depth), "return true or false")),
+  );
   if (match === undefined) {
     if (nodeTypes.isPromise(value)) {
       ignoreRejection(value);

@@ -2,7 +2,6 @@ import { types } from "node:util";
 import { builtInOf } from "../base/built-in.js";
 import { ignoreRejection } from "../base/deferred.js";
 import { CachedError, describeSetting } from "../base/errors.js";
-import { Unstorable } from "./codec.js";
 
 /**
  * Converts the instances of one class to plain data and back. `is` is called only for objects that
@@ -59,19 +58,21 @@ export function keyFormsOf(
   const entries = Object.entries(types ?? {});
   return (value) => {
     if (entries.length === 0 || builtInOf(value) !== undefined) return undefined;
-    const match = entries.find(([name, type]) => isOfType(name, type, value));
+    const match = entries.find(([name, type]) =>
+      isOfType(name, type, value, (what) => unusable(`expected plain data, got ${what}`)),
+    );
     if (match?.[1].keyOf === undefined) return undefined;
     const [type, valueType] = match;
     return { type, text: keyText(type, valueType, value) };
   };
 }
 
-/** Whether a value is one of a type. Throws `Unstorable` for a promise, which would be true whatever it resolves to. */
-export function isOfType(name: string, type: ValueType, value: object): boolean {
+/** Whether a value is one of a type. Throws what `fail` makes of a promise, which would be true whatever it resolves to. */
+export function isOfType(name: string, type: ValueType, value: object, fail: (what: string) => Error): boolean {
   const answer: unknown = type.is(value);
   if (!types.isPromise(answer)) return Boolean(answer);
   ignoreRejection(answer);
-  throw new Unstorable(`an instance for which \`types.${name}.is\` returns a promise`, "", "return true or false");
+  throw fail(`an instance for which \`types.${name}.is\` returns a promise`);
 }
 
 function keyText(name: string, type: ValueType, value: object): string {
