@@ -55,8 +55,9 @@ describe("The validator of a value in the near cache", () => {
     const isPlausible = validate();
     const types = [film, new GraphQLNonNull(film), new GraphQLList(film)];
     const getFields = vi.spyOn(film, "getFields");
-    const near = nearOf({ genre: "DRAMA" });
-    for (let nth = 0; nth < 3; nth++) for (const type of types) expect(isPlausible(near, type)).toBe(true);
+    const [one, list] = [nearOf({ genre: "DRAMA" }), nearOf([{ genre: "DRAMA" }])];
+    for (let nth = 0; nth < 3; nth++)
+      for (const type of types) expect(isPlausible(type instanceof GraphQLList ? list : one, type)).toBe(true);
     expect(getFields).toHaveBeenCalledTimes(types.length);
     getFields.mockRestore();
   });

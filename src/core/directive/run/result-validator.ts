@@ -5,6 +5,7 @@ import {
   type GraphQLObjectType,
   type GraphQLOutputType,
   type GraphQLResolveInfo,
+  type GraphQLScalarType,
   type GraphQLSchema,
   GraphQLSkipDirective,
   getDirectiveValues,
@@ -13,6 +14,8 @@ import {
   isListType,
   isNonNullType,
   isObjectType,
+  isScalarType,
+  isSpecifiedScalarType,
   type SelectionNode,
 } from "graphql";
 import { isPlainObject } from "../../base/built-in.js";
@@ -22,8 +25,8 @@ import type { NearValue } from "../../tier/near/near-entries.js";
 import type { LoadedMistake, ReadRequest, Validator } from "../../tier/request/request.js";
 
 /**
- * Finds what GraphQL would refuse in the value of a cached field: null for a non-null type, an unknown enum value, an
- * object whose type cannot be resolved. Such a value is not stored, and a stored one is loaded again; otherwise every
+ * Finds what GraphQL would refuse in the value of a cached field: null for a non-null type, an unknown enum value, what a scalar cannot
+ * represent, what is no list for a list, and no object for an object; an object whose type cannot be resolved. Such a value is not stored, and a stored one is loaded again; otherwise every
  * hit would fail until it expires.
  *
  * The check of a type is compiled once. For hits, it looks at all fields, whatever is selected, and calls no function of
@@ -151,23 +154,23 @@ function compile(type: GraphQLOutputType, compilation: Compilation): TypeCheck {
   if (isNonNullType(type)) {
     const { mistakeIn } = compile(type.ofType, compilation);
     const check: Check = (value, place, nodes, walk) =>
-      value === null || value === undefined
-        ? `null for the non-null field ${place}`
-        : mistakeIn(value, place, nodes, walk);
+      value === null || value === undefined ? nullFor(place) : mistakeIn(value, place, nodes, walk);
     return { mistakeIn: check, isForHits: true };
   }
   if (isListType(type)) {
     const { mistakeIn, isForHits } = compile(type.ofType, compilation);
     const check: Check = (value, place, nodes, walk) => {
-      if (!Array.isArray(value)) return undefined;
+      if (!Array.isArray(value)) return isAnyList(value) ? undefined : `no list for the list ${place}`;
+      if (!isForHits && walk === undefined) return undefined;
       for (const item of value) {
         const mistake = mistakeIn(item, place, nodes, walk);
         if (mistake !== undefined) return mistake;
       }
       return undefined;
     };
-    return { mistakeIn: check, isForHits };
+    return { mistakeIn: check, isForHits: true };
   }
+  if (isScalarType(type)) return compileScalar(type);
   if (isEnumType(type)) {
     const known = new Set<unknown>(type.getValues().map(({ value }) => value));
     const check: Check = (value, place) =>
@@ -188,18 +191,69 @@ function compile(type: GraphQLOutputType, compilation: Compilation): TypeCheck {
   return check;
 }
 
+const nullFor = (place: string): string => `null for the non-null field ${place}`;
+
+/** Whether a value is one whose properties no field without a resolver can read: a number, for example, or a list. */
+const isNoObject = (value: unknown): boolean =>
+  value !== null &&
+  value !== undefined &&
+  (Array.isArray(value) || (typeof value !== "object" && typeof value !== "function"));
+
+/** Whether GraphQL may take a value that is no array for a list: there is none, it can be iterated, or is still awaited. */
+const isAnyList = (value: unknown): boolean =>
+  value === null ||
+  value === undefined ||
+  typeof value === "function" ||
+  (typeof value === "object" && (Symbol.iterator in value || Symbol.asyncIterator in value || isThenable(value)));
+
+/** Scalars of the schema may represent anything. Those of GraphQL are asked only about what they do not expect. */
+function compileScalar(type: GraphQLScalarType): TypeCheck {
+  const isExpected = isSpecifiedScalarType(type) ? EXPECTED[type.name] : undefined;
+  if (isExpected === undefined) return ANYTHING;
+  const check: Check = (value, place) => {
+    if (value === null || value === undefined || isExpected(value)) return undefined;
+    if (typeof value === "function" || isThenable(value)) return undefined;
+    try {
+      type.serialize(value);
+      return undefined;
+    } catch {
+      return `what \`${type.name}\` cannot represent at ${place}`;
+    }
+  };
+  return { mistakeIn: check, isForHits: true };
+}
+
+const isString = (value: unknown): boolean => typeof value === "string";
+const EXPECTED: Readonly<Record<string, (value: unknown) => boolean>> = {
+  Int: (value) => typeof value === "number" && (value | 0) === value,
+  Float: Number.isFinite,
+  String: isString,
+  ID: isString,
+  Boolean: (value) => typeof value === "boolean",
+};
+
 function compileObject(type: GraphQLObjectType, compilation: Compilation): TypeCheck {
   const fields = Object.values(type.getFields())
     .filter((field) => !compilation.resolvers.has(field))
     .map(({ name, type: returned }) => ({
       name,
       place: `\`${type.name}.${name}\``,
+      isNonNull: isNonNullType(returned),
       ...compile(returned, compilation),
     }));
   const byName = new Map(fields.map((field) => [field.name, field]));
   const ofHits = fields.filter(({ isForHits }) => isForHits);
+  const required = fields.find(({ isNonNull }) => isNonNull);
   const check: Check = (value, _place, nodes, walk) => {
-    if (!isPlainObject(value)) return undefined;
+    if (!isPlainObject(value)) {
+      if (required === undefined || !isNoObject(value)) return undefined;
+      if (nodes === undefined || walk === undefined) return nullFor(required.place);
+      for (const name of selectedFields(type, nodes, walk).keys()) {
+        const field = byName.get(name);
+        if (field?.isNonNull && (Object(value) as PlainObject)[name] === undefined) return nullFor(field.place);
+      }
+      return undefined;
+    }
     if (nodes === undefined || walk === undefined) {
       for (const { name, place, mistakeIn } of ofHits) {
         const member = value[name];
@@ -223,8 +277,13 @@ function compileAbstract(type: GraphQLAbstractType, compilation: Compilation): T
   const possible = compilation.schema.getPossibleTypes(type);
   const hasFunctions = type.resolveType != null || possible.some(({ isTypeOf }) => isTypeOf != null);
   const check: Check = (value, place, nodes, walk) => {
-    if (!isPlainObject(value) || (walk === undefined && hasFunctions)) return undefined;
-    const name = walk === undefined ? value.__typename : typeNameOf(value, type, walk);
+    if (walk === undefined && hasFunctions) return undefined;
+    if (!isPlainObject(value) && (hasFunctions || !isNoObject(value))) return undefined;
+    const name = !isPlainObject(value)
+      ? undefined
+      : walk === undefined
+        ? value.__typename
+        : typeNameOf(value, type, walk);
     if (name === UNKNOWN) return undefined;
     // A schema can share the type with the one that it was compiled for, and have more members of it.
     const schema = walk?.info.schema ?? compilation.schema;

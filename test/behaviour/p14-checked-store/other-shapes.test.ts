@@ -1,0 +1,117 @@
+import type { Store } from "graphql-cached/store";
+import { expect, it } from "vitest";
+import { partsOf } from "../../../src/core/parts.js";
+import { dataOf, memoryWorld } from "../../support/world.js";
+
+const typeDefs = /* GraphQL */ `
+  type Query {
+    film: Film @cached(maxAge: 60)
+    films: [Film!] @cached(maxAge: 60)
+    found: Found @cached(maxAge: 60)
+    titles: [String] @cached(maxAge: 60)
+    count: Int @cached(maxAge: 60)
+    share: Float @cached(maxAge: 60)
+    title: String @cached(maxAge: 60)
+    isOpen: Boolean @cached(maxAge: 60)
+  }
+  type Film { title: String! year: Int }
+  union Found = Film
+`;
+const FILM = { title: "Heat", year: 1995 };
+const QUERIES: Readonly<Record<string, { query: string; value: unknown; shapes: readonly string[] }>> = {
+  film: {
+    query: "{ film { title } }",
+    value: FILM,
+    shapes: ["5", '"Heat"', "true", "[]", '{"title":null}', '{"title":{}}'],
+  },
+  films: { query: "{ films { title } }", value: [FILM], shapes: ["5", '"Heat"', '{"title":"Heat"}', "[5]", "[null]"] },
+  found: {
+    query: "{ found { ... on Film { title } } }",
+    value: { ...FILM, __typename: "Film" },
+    shapes: ["5", "[]", '{"__typename":"Other"}'],
+  },
+  titles: { query: "{ titles }", value: ["Heat"], shapes: ["5", '"Heat"', "{}", "[{}]"] },
+  count: { query: "{ count }", value: 7, shapes: ['"many"', "{}", "1.5", "3000000000", "[]"] },
+  share: { query: "{ share }", value: 0.5, shapes: ['"half"', "{}"] },
+  title: { query: "{ title }", value: "Heat", shapes: ["{}", "[]"] },
+  isOpen: { query: "{ isOpen }", value: true, shapes: ['"yes"', "{}"] },
+};
+
+/** A store from which a value comes back as other JSON, until a value is stored. */
+function reshaping(store: Store): { store: Store; reshape(from: string, to: string): void } {
+  let shapes: readonly [string, string] | undefined;
+  const own: Partial<Store> = {
+    async read(keys) {
+      const read = await store.read(keys);
+      if (shapes === undefined) return read;
+      const [from, to] = shapes;
+      const readings = read.readings.map((reading) => {
+        if (reading.kind !== "read" || reading.entry === undefined) return reading;
+        const body = Buffer.from(reading.entry.body);
+        const at = body.lastIndexOf(from);
+        return {
+          ...reading,
+          entry: { ...reading.entry, body: Buffer.concat([body.subarray(0, at), Buffer.from(to)]) },
+        };
+      });
+      return { ...read, readings };
+    },
+    storeValues(requests) {
+      shapes = undefined;
+      return store.storeValues(requests);
+    },
+  };
+  const proxy = new Proxy(store, {
+    get(target, name) {
+      const member: unknown = Reflect.get(own, name) ?? Reflect.get(target, name);
+      return typeof member === "function" ? member.bind(target) : member;
+    },
+  });
+  return { store: proxy, reshape: (from, to) => (shapes = [from, to]) };
+}
+
+const CASES = Object.entries(QUERIES).flatMap(([name, { query, value, shapes }]) =>
+  shapes.map((shape) => ({ name, query, value, shape })),
+);
+
+it.each(CASES)(
+  "a hit that GraphQL refuses is loaded again, and the next one is a hit: $name is $shape",
+  async (one) => {
+    const { name, query, value, shape } = one;
+    const world = memoryWorld();
+    const { store, reshape } = reshaping(world.store());
+    let loads = 0;
+    const resolvers = {
+      Query: Object.fromEntries(
+        Object.entries(QUERIES).map(([field, { value: loaded }]) => [field, () => (loads++, structuredClone(loaded))]),
+      ),
+    };
+    const process = world.process(typeDefs, resolvers, { store } as never);
+    const expected = await dataOf(process.ask(query));
+    await partsOf(process.cache, "test").drain();
+    reshape(JSON.stringify(value), shape);
+    expect(await dataOf(process.ask(query))).toEqual(expected);
+    await partsOf(process.cache, "test").drain();
+    expect(await dataOf(process.ask(query))).toEqual(expected);
+    expect([name, loads, process.outcomes()]).toEqual([name, 2, { loaded: 2, hit: 1 }]);
+  },
+);
+
+it("a value whose shape GraphQL accepts is a hit, whatever it is: a number as a text, a set as a list, 5 for an object of which nothing is read", async () => {
+  const world = memoryWorld();
+  const resolvers = {
+    Query: { title: () => 7, count: () => "7", isOpen: () => 1, film: () => 5 },
+    Film: { title: (id: number) => `film ${id}` },
+  };
+  const process = world.process(typeDefs, resolvers);
+  for (let nth = 0; nth < 2; nth++) {
+    expect(await dataOf(process.ask("{ title count isOpen film { title year } }"))).toEqual({
+      title: "7",
+      count: 7,
+      isOpen: true,
+      film: { title: "film 5", year: null },
+    });
+    await partsOf(process.cache, "test").drain();
+  }
+  expect(process.outcomes()).toEqual({ loaded: 4, hit: 4 });
+});
