@@ -176,6 +176,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
       tier.close();
       contextReads.flush();
       await parts.drain();
+      loads.close();
       await leases.held.close();
       await invalidation.close();
       invalidations.close();

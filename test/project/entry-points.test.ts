@@ -140,6 +140,7 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "inOneLine",
     "isTimerMs",
     "laterHead",
+    "MAX_AHEAD_MICROS",
     "learnOffset",
     "messageOf",
     "newTokens",

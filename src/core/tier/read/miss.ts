@@ -290,8 +290,9 @@ export class Miss implements SharedMiss {
     if (woken.kind === "poll" || woken.entry === undefined || woken.gen === undefined || woken.gen !== gen)
       return undefined;
     const { entry } = woken;
-    // A wake-up does not carry the store's time. The entry was stored just now, so its age is that of its load.
-    const now = entry.state === "value" ? entry.grantedAt + entry.loadMs : this.#parts.invalidations.storeNow;
+    // A wake-up does not carry the store's time. The entry was stored just now, so its age is that of its load, and its failure is not over.
+    const { storeNow } = this.#parts.invalidations;
+    const now = entry.state === "value" ? entry.grantedAt + entry.loadMs : Math.min(storeNow, entry.untilAt - 1);
     return this.#useEntry(entry, this.#verdictOn(entry, now, true), "coalesced");
   }
 

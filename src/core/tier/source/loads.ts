@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { asJob, type Clock, disableStorage, within } from "../../base/clock.js";
+import { asJob, type Cancel, type Clock, disableStorage, MAX_TIMER_MS, within } from "../../base/clock.js";
 import { CachedError } from "../../base/errors.js";
 import { Multimap } from "../../base/multimap.js";
 import type { Packing } from "../../codec/packing.js";
@@ -49,6 +49,10 @@ export class Loads {
   readonly #turns: ByteTurns;
   /** How many loads run. Without any, no caller is part of one. A property, because hits read it. */
   running = 0;
+  /** How many loads somebody waits for, and what ends the timer that keeps the process alive meanwhile. */
+  #awaited = 0;
+  #letEnd: Cancel = () => undefined;
+  #isClosed = false;
   #starts = 0;
   #isStarting = false;
   /** What begins the loads of a key that wait for a slot. */
@@ -290,7 +294,19 @@ export class Loads {
       const refusal = undefined;
       return { kind: "failed", error, refusal, loadMs: loadTimeoutMs, isCallersOwn: false, isSourceFailure: true };
     };
-    return within(this.#clock, load, { ms: loadTimeoutMs, otherwise, isUnawaited });
+    const limited = within(this.#clock, load, { ms: loadTimeoutMs, otherwise, isUnawaited: true });
+    if (isUnawaited) return limited;
+    if (this.#awaited++ === 0 && !this.#isClosed) this.#letEnd = this.#clock.after(MAX_TIMER_MS, () => undefined, true);
+    void limited.then(() => {
+      if (--this.#awaited === 0) this.#letEnd();
+    });
+    return limited;
+  }
+
+  /** Lets the process end although loads that somebody waits for have not. */
+  close(): void {
+    this.#isClosed = true;
+    this.#letEnd();
   }
 }
 
