@@ -11,6 +11,8 @@ export class AppliedRules implements SchemaRules {
   readonly invalidations = new Map<string, InvalidationRule>();
   /** By coordinate: the resolver that was there before. Those of references are left out. */
   readonly wrapped = new Map<string, { readonly name: string }>();
+  /** By coordinate and variant, of which the fields of all schemas share entries: the resolver that loads them. */
+  readonly sources = new Map<string, object>();
   /** The policies that were not written in a schema. */
   readonly policies = new Map<string, PolicySettings>();
   isEmpty = true;

@@ -41,6 +41,7 @@ import {
 import { readPolicies } from "./read-policies.js";
 import { type KeyedType, REFERENCE, type ReferenceResolver, referenceField } from "./reference.js";
 import { Shapes } from "./shape.js";
+import { checkSources } from "./shared-entries.js";
 import { withResolvers } from "./with-resolvers.js";
 
 /**
@@ -88,6 +89,7 @@ export function applyCached(
   hints?.report(parts);
   if (entities !== undefined) reportEntities(schema, rules, entities, parts);
   const existence = existenceChecks(given.exists, rules, schema, parts);
+  checkSources(schema, rules, parts);
   parts.typeShapes.add(
     Object.values(schema.getTypeMap())
       .filter(isOutputType)
