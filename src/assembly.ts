@@ -36,6 +36,7 @@ import { Modes } from "./core/tier/shared/modes.js";
 import { UnconfirmedInvalidations } from "./core/tier/shared/unconfirmed-invalidations.js";
 import { Variants } from "./core/tier/shared/variants.js";
 import { Loads } from "./core/tier/source/loads.js";
+import { ParentComparison } from "./core/tier/source/parent-comparison.js";
 import { Sources } from "./core/tier/source/sources.js";
 import { LongTick } from "./core/tier/tick/long-tick.js";
 import { WorkUnderWay } from "./core/tier/tick/work-under-way.js";
@@ -127,11 +128,9 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   const reports = new Reports({ ...base, counters, events: recentEvents, identity, logger });
   const requestStates = new RequestStates(tier, invalidation.made, options);
   const { defaults, identify, isProduction, leaseWaitMs, errorBackoffMs } = options;
-  const contextWatch = new ContextWatch(
-    channel,
-    options.sharedContextKeys,
-    options.warnOnContextReads ?? !options.isProduction,
-  );
+  const reportsMistakes = options.warnOnContextReads ?? !options.isProduction;
+  const contextWatch = new ContextWatch(channel, options.sharedContextKeys, reportsMistakes);
+  if (reportsMistakes) loads.parents = new ParentComparison(logger);
   const parts: InspectedParts = {
     ...base,
     get processId() {

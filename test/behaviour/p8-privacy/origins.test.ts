@@ -73,6 +73,14 @@ const FORMS: readonly (readonly [name: string, typeDefs: string, make: () => IRe
     "Query.recommended",
   ],
   [
+    "a PRIVATE field that returns a list of promises",
+    "extend type Query { recommended: [Product!]! @cached(maxAge: 60, scope: PRIVATE) }",
+    () => ({
+      Query: { recommended: (_: unknown, __: unknown, context: Context) => [Promise.resolve(productFor(context))] },
+    }),
+    "Query.recommended",
+  ],
+  [
     "an object within the value of a PRIVATE field",
     "type Page { title: String shelves: [Shelf!]! } type Shelf { best: Product } extend type Query { recommended: Page @cached(maxAge: 60, scope: PRIVATE) }",
     () => ({
@@ -234,6 +242,20 @@ describe("a PUBLIC field whose parent came from", () => {
     expect(warnings).toEqual([expect.stringContaining("got one that holds the context of the request")]);
     await cache.close();
   });
+});
+
+it("a PUBLIC field below a PRIVATE one of a caller without an identity belongs to that caller", async () => {
+  const { cache, ask, newLoads } = site(
+    "extend type Query { recommended: [Product!]! @cached(maxAge: 60, scope: PRIVATE) }",
+    {
+      Query: { recommended: (_: unknown, __: unknown, context: Context) => [Promise.resolve(productFor(context))] },
+    },
+    { identify: () => null },
+  );
+  for (const userId of ["alice", "bob"])
+    expect(await ask("{ recommended { reason } }", userId)).toContain(`because ${userId} has`);
+  expect(newLoads()).toBe(2);
+  await cache.close();
 });
 
 describe("a PUBLIC loader whose key is not all of its id", () => {

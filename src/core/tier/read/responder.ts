@@ -45,7 +45,11 @@ export class Responder {
     if (belongsToFirst()) return this.bypass(request, "UNCACHEABLE", false);
     if (first.hint !== undefined) request.onHint?.(first.hint);
     const isPrimitive = (typeof value !== "object" || value === null) && typeof value !== "function";
-    if (isPrimitive && result !== undefined) return value;
+    if (isPrimitive && result !== undefined) {
+      if (origin !== undefined && "kind" in origin && origin.kind === "loaded")
+        this.#parts.loads.parents?.compare(origin, request);
+      return value;
+    }
     if (origin !== undefined && !("kind" in origin)) {
       if (request.policy.readOnly === true && result !== undefined) {
         if (this.#parts.decoder.isValid(request, value)) return value;
@@ -213,6 +217,7 @@ export class Responder {
    */
   #copyOf(request: ReadRequest, loaded: LoadedValue, isOwn = false): unknown {
     const { content, value } = loaded;
+    if (!isOwn) this.#parts.loads.parents?.compare(loaded, request);
     if (content === undefined) return value;
     const isOnly = isOwn && request.policy.readOnly !== true;
     const copy = isOnly ? undefined : this.#parts.decoder.copierOf(request, content);

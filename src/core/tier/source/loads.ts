@@ -23,6 +23,7 @@ import {
 import { ByteTurns } from "../tick/long-tick.js";
 import { ask, CallerErrors, saysNotAllowed, saysSourceFailed } from "./error-signs.js";
 import { excessOf, loadedOf } from "./load-result.js";
+import type { ParentComparison } from "./parent-comparison.js";
 import { PrivateValues } from "./private-values.js";
 import { type CallOutcome, isRefusal, type Sources } from "./sources.js";
 
@@ -43,6 +44,8 @@ export class Loads {
   readonly #nesting = new AsyncLocalStorage<EnclosingLoad>();
   /** What PRIVATE reads have returned. */
   readonly privateValues = new PrivateValues();
+  /** Compares the parents of those that share a load. Undefined: nothing does, as in production. */
+  parents: ParentComparison | undefined = undefined;
   readonly #abortListeners = new AbortListeners();
   /** The keys whose loads fail for most of their callers. */
   readonly callerErrors: CallerErrors;
@@ -222,6 +225,7 @@ export class Loads {
           return this.#settled(called.value)
             .then((value) => encode(value, true))
             .then(finish);
+        if (loaded.kind === "loaded") this.parents?.note(loaded, request);
         end();
         return loaded;
       };

@@ -61,7 +61,8 @@ export class PrivateValues {
       if (typeof one !== "object" || one === null || one === context || this.#coordinates.has(one)) continue;
       seen++;
       this.#coordinates.set(one, coordinate);
-      if (Array.isArray(one)) for (const member of one) pending.push(member);
+      if (one instanceof Promise) this.noteSettled(one, coordinate, context);
+      else if (Array.isArray(one)) for (const member of one) pending.push(member);
       else if (one instanceof Map) pending.push(...one.values());
       else if (isPlainObject(one)) for (const member of Object.values(one)) pending.push(member);
       // Members of instances are noted, but instances in instances not looked into: they lead to clients and connections.
