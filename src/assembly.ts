@@ -11,6 +11,7 @@ import { createKeySpace } from "./core/keys/key.js";
 import { KnownTags } from "./core/keys/known-tags.js";
 import { type TagNormalizer, tagNormalizer } from "./core/keys/tag-template.js";
 import { ContextWatch } from "./core/loader/context-watch.js";
+import { IdentityCheck } from "./core/loader/identity-check.js";
 import { RequestSignals } from "./core/loader/request-signals.js";
 import { RequestStates } from "./core/loader/request-states.js";
 import { TypeShapes } from "./core/loader/type-shapes.js";
@@ -127,10 +128,14 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   });
   const reports = new Reports({ ...base, counters, events: recentEvents, identity, logger });
   const requestStates = new RequestStates(tier, invalidation.made, options);
-  const { defaults, identify, isProduction, leaseWaitMs, errorBackoffMs } = options;
+  const { defaults, isProduction, leaseWaitMs, errorBackoffMs } = options;
   const reportsMistakes = options.warnOnContextReads ?? !options.isProduction;
   const contextWatch = new ContextWatch(channel, options.sharedContextKeys, reportsMistakes);
-  if (reportsMistakes) loads.parents = new ParentComparison(logger);
+  if (reportsMistakes) {
+    loads.parents = new ParentComparison(logger);
+    if (options.identify !== undefined)
+      contextWatch.identities = new IdentityCheck(options.identify, logger, (read) => contextWatch.pause(read));
+  }
   const parts: InspectedParts = {
     ...base,
     get processId() {
@@ -152,7 +157,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     isProduction,
     onceLog: new OnceLog(logger),
     defaults,
-    identify,
+    identify: contextWatch.identities?.identify ?? options.identify,
     contextWatch,
     contextReads,
     rules: new AppliedRules(),

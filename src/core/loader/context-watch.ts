@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { isObjectPrototype } from "../base/built-in.js";
 import { disableStorage } from "../base/clock.js";
 import type { Channel } from "../telemetry/channel.js";
+import type { IdentityCheck } from "./identity-check.js";
 
 /**
  * Reports which context properties the loads of public values read outside of their keys, and which ones any load writes, since a hit
@@ -17,7 +18,9 @@ export class ContextWatch {
   readonly #channel: Channel;
   readonly #sharedKeys: readonly string[];
   readonly #watchesLoads: boolean;
-  readonly #running = new AsyncLocalStorage<WatchedLoad | undefined>();
+  readonly #running = new AsyncLocalStorage<RunningLoad | undefined>();
+  /** Told of what the loads of PRIVATE values read. */
+  identities: IdentityCheck | undefined = undefined;
   /** Whether anything was ever watched: asking for the running load costs something. */
   #isUsed = false;
   readonly #watched = new WeakMap<object, WatchedContext>();
@@ -37,7 +40,7 @@ export class ContextWatch {
     if (!this.#watchesLoads || typeof context !== "object" || context === null) return load();
     const watched = this.#watch(context);
     this.#isUsed = true;
-    const running = { coordinate, keyProperties, isPrivate };
+    const running = { coordinate, keyProperties, isPrivate, context };
     const loadsBefore = watched.loads++;
     const result = this.#running.run(running, load);
     // Nothing else has run meanwhile. What it adds later is only told from what others add if no other load has begun.
@@ -103,8 +106,8 @@ export class ContextWatch {
       const load = this.#running.getStore();
       if (load === undefined) return;
       watchChanges(value, () => this.access.written(property));
-      if (!load.isPrivate && load.keyProperties?.includes(String(property)) !== true)
-        this.#report("context.read", property, load);
+      if (load.isPrivate) this.identities?.noteRead(load.context, String(property), load.coordinate);
+      else if (load.keyProperties?.includes(String(property)) !== true) this.#report("context.read", property, load);
     },
     written: (property) => {
       const load = this.#running.getStore();
@@ -127,6 +130,10 @@ interface WatchedLoad {
   readonly coordinate: string;
   readonly keyProperties?: readonly string[] | undefined;
   readonly isPrivate: boolean;
+}
+
+interface RunningLoad extends WatchedLoad {
+  readonly context: object;
 }
 
 /** A context whose properties `names` are watched. `running`: its loads that have not ended; `loads`: how many have begun. */
