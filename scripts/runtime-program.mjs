@@ -75,7 +75,7 @@ async function startProcess(storeName, prefix) {
     defaultScope: "PUBLIC",
     store,
     prefix,
-    nearCache: {},
+    memory: { maxStalenessMs: 2_000 },
     logger: { info: () => undefined, warn: (line) => console.error(line) },
     storage: { storeTimeoutMs: 5_000, compressAboveBytes: 1_000 },
     encryption: { keys: [{ id: "one", key: Buffer.alloc(32, 7).toString("base64") }] },

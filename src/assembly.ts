@@ -28,9 +28,10 @@ import { ListedTags } from "./core/tier/invalidation/listed-tags.js";
 import { Leases } from "./core/tier/lease/leases.js";
 import { LoadLimit, UnleasedLoads } from "./core/tier/lease/load-sharing.js";
 import { Waiting } from "./core/tier/lease/waiting.js";
-import { NearCache, type NearCacheParts } from "./core/tier/near/near-cache.js";
+import { Memory } from "./core/tier/memory/memory.js";
 import { Reads } from "./core/tier/read/reads.js";
 import { Responder } from "./core/tier/read/responder.js";
+import { Generations, Memos } from "./core/tier/request/known-key.js";
 import { ValueDecoder } from "./core/tier/request/value-decoder.js";
 import { InvalidationClock } from "./core/tier/shared/invalidation-clock.js";
 import { Modes } from "./core/tier/shared/modes.js";
@@ -42,6 +43,7 @@ import { Sources } from "./core/tier/source/sources.js";
 import { LongTick } from "./core/tier/tick/long-tick.js";
 import { WorkUnderWay } from "./core/tier/tick/work-under-way.js";
 import type { ResolvedOptions } from "./option-checks.js";
+import type { MemoryOptions } from "./options.js";
 import { memoryStore } from "./stores/memory/memory-store.js";
 import { RecentEvents } from "./tools/inspection/recent-events.js";
 import { type ProcessIdentity, Reports } from "./tools/inspection/reports.js";
@@ -96,7 +98,12 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   const invalidations = new InvalidationClock(store, keys.subjects, clock, random);
   const longestMs = longestMsOf(options);
   const base = { store, modes, invalidations, clock, random, channel, packing, longTick, longestMs, settings: options };
-  const near = nearCacheOf(base, options);
+  // Who encrypts what others could read does not expect it in the memory of every process.
+  const isAsked = options.memory !== undefined && options.memory !== false;
+  const hasMemory = isAsked || (options.memory === undefined && options.encryption === undefined);
+  const { maxBytes = MEMORY_MAX_BYTES, maxStalenessMs = 0 } = isAsked ? (options.memory as MemoryOptions) : {};
+  const generations = new Generations(hasMemory ? maxBytes : KEYS_MAX_BYTES);
+  const memory = hasMemory ? new Memory({ ...base, generations, settings: { maxBytes, maxStalenessMs } }) : undefined;
   const limit = new LoadLimit(clock, options);
   const unconfirmed = new UnconfirmedInvalidations();
   const unleasedLoads = new UnleasedLoads(clock, longTick, limit, options);
@@ -111,8 +118,8 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   });
   const underWay = new WorkUnderWay();
   const holder = (): string => Buffer.from(identity.id, "hex").toString("latin1");
-  const leases = new Leases({ ...base, loads, limit, underWay, holder });
-  const tier = new Reads({ ...base, loads, leases, decoder, responder, waiting, unconfirmed, near });
+  const leases = new Leases({ ...base, loads, limit, underWay, holder, memory });
+  const tier = new Reads({ ...base, loads, leases, decoder, responder, waiting, unconfirmed, memory });
   const invalidation = new Invalidation({
     ...base,
     variants,
@@ -123,7 +130,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   });
   const closeStore = store.open(keys, {
     wake: waiting.wake,
-    clockChanged: near && ((head) => near.hear(head)),
+    clockChanged: memory && maxStalenessMs > 0 ? (head) => memory.hear(head) : undefined,
     reconnected: () => invalidation.retryNow(),
   });
   const reports = new Reports({ ...base, counters, events: recentEvents, identity, logger });
@@ -148,6 +155,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     requestStates,
     signals: new RequestSignals(options.abortSignal, channel, contextWatch),
     keys,
+    memos: new Memos(generations),
     leaseWaitMs,
     hasValueTypes: Object.keys(options.types ?? {}).length > 0,
     errorBackoffMs,
@@ -168,7 +176,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     resolvers: new KnownResolvers(),
     loaders: new Map(),
     requestFactories: new Map(),
-    live: { sources, limits: options, near },
+    live: { sources, limits: options, memory },
     underWay,
     drain: () => underWay.drain(clock, DRAIN_MS),
     settled: () => underWay.drain(clock, options.loadTimeoutMs, (untilAt) => invalidation.settled(untilAt)),
@@ -184,7 +192,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
       await leases.held.close();
       await invalidation.close();
       invalidations.close();
-      near?.close();
+      memory?.close();
       await reports.close();
       closeStore();
       contextWatch.close();
@@ -220,11 +228,6 @@ function identityOfProcess(): ProcessIdentity {
   };
 }
 
-const NEAR_CACHE_MAX_BYTES = 32 * 1024 * 1024;
-const NEAR_CACHE_MAX_ENTRIES = 10_000;
-
-function nearCacheOf(parts: Omit<NearCacheParts, "settings">, { nearCache }: ResolvedOptions): NearCache | undefined {
-  if (nearCache === undefined) return undefined;
-  const { maxBytes = NEAR_CACHE_MAX_BYTES, maxEntries = NEAR_CACHE_MAX_ENTRIES, freeze = true } = nearCache;
-  return new NearCache({ ...parts, settings: { maxBytes, maxEntries, isFrozen: freeze } });
-}
+const MEMORY_MAX_BYTES = 64 * 1024 * 1024;
+/** What is remembered of keys without values. */
+const KEYS_MAX_BYTES = 32 * 1024 * 1024;

@@ -23,7 +23,7 @@ import type {
   LeaseOptions,
   LimitOptions,
   LoadOptions,
-  NearCacheOptions,
+  MemoryOptions,
   PrivacyOptions,
   StorageOptions,
   TestingOptions,
@@ -127,11 +127,10 @@ export const OPTIONS = {
   defaultScope: rule<"PUBLIC" | "PRIVATE" | undefined>(undefined, '"PUBLIC" or "PRIVATE"', (value) =>
     ["PUBLIC", "PRIVATE"].includes(value as string),
   ),
-  nearCache: {
-    fallback: undefined as NearCacheOptions | undefined,
-    expected: expectedOfNearCache,
-    remedy: (value: unknown) =>
-      value === true ? "write nearCache: {} for the default limits" : value === false ? "omit it" : undefined,
+  memory: {
+    fallback: undefined as MemoryOptions | false | undefined,
+    expected: expectedOfMemory,
+    remedy: (value: unknown) => (value === true ? "omit it, since memory is on by default" : undefined),
   },
   onEvent: functionRule<Listener>(),
   logger: objectWith<Logger>("an object with the methods info and warn", "info", "warn"),
@@ -193,17 +192,21 @@ export const OPTION_GROUPS = {
   } satisfies Rules<TestingOptions>,
 } as const;
 
-function expectedOfNearCache(value: unknown): string | undefined {
-  const expected =
-    "an object with the optional properties maxBytes and maxEntries (integers of at least 1) and freeze (true or false)";
+function expectedOfMemory(value: unknown): string | undefined {
+  const expected = `false, or an object with the optional properties maxBytes (an integer of at least 1) and maxStalenessMs (an integer from 0 to ${MAX_STALENESS_MS})`;
+  if (value === false) return undefined;
   if (typeof value !== "object" || value === null || Array.isArray(value)) return expected;
   const isValid = Object.entries(value).every(([name, setting]) => {
     if (setting === undefined) return true;
-    if (name === "freeze") return typeof setting === "boolean";
-    return ["maxBytes", "maxEntries"].includes(name) && Number.isSafeInteger(setting) && (setting as number) >= 1;
+    if (!Number.isSafeInteger(setting)) return false;
+    if (name === "maxBytes") return (setting as number) >= 1;
+    return name === "maxStalenessMs" && (setting as number) >= 0 && (setting as number) <= MAX_STALENESS_MS;
   });
   return isValid ? undefined : expected;
 }
+
+/** Nothing outdated is served for longer, whatever is lost. */
+const MAX_STALENESS_MS = 2_000;
 
 function expectedOfCodec(value: unknown): string | undefined {
   const { id, encode, decode } = (typeof value === "object" && value !== null ? value : {}) as Record<string, unknown>;
@@ -275,9 +278,11 @@ const MEANINGS: Meanings = {
   ...allMean("redis client redisclient url host connection", "`store: redisStore({ client })`"),
   memcached: "`store: memcachedStore({ client })`",
   ...allMean("sqlite path file", "`store: sqliteStore({ path })`"),
-  memory: "`store: memoryStore()`",
   ...allMean("keyprefix namespace name", "`prefix`"),
-  ...allMean("near l1 local localcache", "`nearCache`"),
+  ...allMean(
+    "near nearcache l1 local localcache",
+    "`memory: { maxStalenessMs }`, or leave it out: memory is on by default",
+  ),
   ...allMean("user userid getuserid session sessionid", "`identify`"),
   log: "`logger`",
   ...allMean("on listener", "`onEvent`"),

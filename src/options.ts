@@ -36,8 +36,11 @@ export interface CacheOptions<Context = object> {
   readonly defaultScope?: "PUBLIC" | "PRIVATE" | undefined;
   /** The policy of every cached field and loader, unless they set something else. Default: none. */
   readonly defaults?: Omit<PolicySettings, "key" | "tags" | "version" | "scope"> | undefined;
-  /** Keeps fresh values in the memory of this process as well. Pass `{}` for the default limits. Default: off. */
-  readonly nearCache?: NearCacheOptions | undefined;
+  /**
+   * Values that this process has read or loaded stay in its memory, and are served once a read of the store has shown that nothing they depend on was
+   * invalidated. False: every value is read from the store. Default: on, with 64 MiB.
+   */
+  readonly memory?: MemoryOptions | false | undefined;
   /** Called with every event of the cache. Exceptions it throws are ignored. Default: none. */
   readonly onEvent?: Listener | undefined;
   /** Receives the few events worth a log line. Default: `console`. */
@@ -58,17 +61,15 @@ export interface CacheOptions<Context = object> {
   readonly testing?: TestingOptions | undefined;
 }
 
-/** Limits of the near cache. */
-export interface NearCacheOptions {
-  /** The most memory to take, in bytes: an estimate of what keys, values and tags take. Default: 32 MiB. */
+/** How values are kept in the memory of a process. */
+export interface MemoryOptions {
+  /** The most memory to take, in bytes: an estimate of what keys, values and tags take. Default: 64 MiB. */
   readonly maxBytes?: number | undefined;
-  /** The most entries to keep. Default: 10,000. */
-  readonly maxEntries?: number | undefined;
   /**
-   * Whether readers share frozen values, so that code that modifies one fails, and get copies of values that cannot be
-   * frozen. False: readers share all values as they are. Default: true.
+   * For how long values are served without asking the store whether they were invalidated, in milliseconds: another process' invalidation may be
+   * seen that much later. At most 2,000. Default: 0, so that nothing is served after it was invalidated.
    */
-  readonly freeze?: boolean | undefined;
+  readonly maxStalenessMs?: number | undefined;
 }
 
 /** How values are loaded from their sources, and how the sources are protected. */

@@ -20,8 +20,9 @@ import type { Logger } from "./telemetry/log-listener.js";
 import type { Invalidation } from "./tier/invalidation/invalidate.js";
 import type { ListedTags } from "./tier/invalidation/listed-tags.js";
 import type { Leases } from "./tier/lease/leases.js";
-import type { NearCache } from "./tier/near/near-cache.js";
+import type { Memory } from "./tier/memory/memory.js";
 import type { Reads } from "./tier/read/reads.js";
+import type { Memos } from "./tier/request/known-key.js";
 import type { ReadRequest } from "./tier/request/request.js";
 import type { InvalidationClock } from "./tier/shared/invalidation-clock.js";
 import type { Variants } from "./tier/shared/variants.js";
@@ -50,7 +51,7 @@ export type RequestFactory = (input: unknown, context: never) => ReadRequest;
 export interface LiveParts {
   readonly sources: Sources;
   readonly limits: SourceSettings;
-  readonly near: NearCache | undefined;
+  readonly memory: Memory | undefined;
 }
 
 export interface CacheParts {
@@ -63,6 +64,8 @@ export interface CacheParts {
   readonly requestStates: RequestStates;
   readonly signals: RequestSignals;
   readonly keys: KeySpace;
+  /** What is remembered of keys. */
+  readonly memos: Memos;
   readonly store: FailOpenStore;
   readonly clock: Clock;
   readonly longTick: LongTick;

@@ -382,7 +382,7 @@ describe("references to an entity type with @cached", () => {
     const options = {
       store: withRead(redis, read),
       prefix: randomUUID(),
-      nearCache: {},
+      memory: { maxStalenessMs: 2_000 },
       storage: { storeTimeoutMs: 1_000 },
     };
     let loads = 0;

@@ -126,7 +126,7 @@ function concurrencyTests(world: () => World): void {
 onEachStore("private values of many users", concurrencyTests);
 
 it("keeps users apart in the near cache", async () => {
-  const process = members(await redisWorld(), { nearCache: {} });
+  const process = members(await redisWorld(), { memory: { maxStalenessMs: 2_000 } });
   for (let nth = 0; nth < 5; nth++)
     await expectSeparate((userId) => textOf(process, "{ me node { note } account { secret } }", { userId }));
   expect(await dataOf(process.ask("{ me }", {}))).toEqual({ me: "me of undefined" });

@@ -6,7 +6,7 @@ import { sharedServer } from "../support/shared-servers.js";
 
 it.each([
   ["without a near cache", {}],
-  ["with a near cache", { nearCache: {} }],
+  ["with a near cache", { memory: { maxStalenessMs: 2_000 } }],
 ])(
   "stores, serves and invalidates values over a client that pipelines the calls of a tick by itself, %s",
   async (_what, settings) => {

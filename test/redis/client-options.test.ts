@@ -99,7 +99,7 @@ function startPair(connect: Connect, options: RedisOptions) {
       },
       {
         prefix,
-        nearCache: {},
+        memory: { maxStalenessMs: 2_000 },
         leases: { leaseMs: 150 },
         storage: { storeTimeoutMs: 2_000 },
         logger: { info: log, warn: log },

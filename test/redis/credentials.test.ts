@@ -132,7 +132,11 @@ describe.each(SITES.filter(isTested))("redisStore on $name", ({ start, connect, 
     };
     const settings = { prefix, storage: { storeTimeoutMs: 1_000 }, logger: { info: log, warn: log } };
     const world = memoryWorld(() => store);
-    const process = world.process(typeDefs, { Query: { value } }, { ...settings, nearCache: {}, ...options });
+    const process = world.process(
+      typeDefs,
+      { Query: { value } },
+      { ...settings, memory: { maxStalenessMs: 2_000 }, ...options },
+    );
     /** Another process, whose user is the same. */
     const another = (): Process => world.process(typeDefs, { Query: { value } }, settings);
     const ask = (id: string): Promise<unknown> => dataOf(process.ask(`{ value(id: "${id}") }`));

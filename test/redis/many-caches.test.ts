@@ -109,7 +109,7 @@ describe("Many caches on one client", () => {
       defaultScope: "PUBLIC",
       store: redisStore({ client }),
       prefix: "reconnected",
-      nearCache: {},
+      memory: { maxStalenessMs: 2_000 },
     });
     onTestFinished(async () => {
       await cache.close();

@@ -59,7 +59,7 @@ describe("The near cache during a fault", () => {
         { prefix, storage: { storeTimeoutMs: 300 }, ...options },
       );
     };
-    const one = start(proxy, { nearCache: {} });
+    const one = start(proxy, { memory: { maxStalenessMs: 2_000 } });
     const other = start(address, {});
     const ask = async (): Promise<number> => {
       const { byKey, byTag } = (await dataOf(one.ask("{ byKey byTag }"))) as { byKey: number; byTag: number };

@@ -40,7 +40,7 @@ function startProcess(client: StoreClient, prefix: string, options: object = {})
   const process = memoryWorld(() => countingStore).process(
     typeDefs,
     { Query: { top: () => [load()], tagged: load, found: load, nothing: () => (state.loads++, null), brief: load } },
-    { prefix, nearCache: {}, ...options },
+    { prefix, memory: { maxStalenessMs: 2_000 }, ...options },
   );
   return { state, counts, ...process };
 }
@@ -104,7 +104,7 @@ describe.each(PACKAGES)("The near cache with a client of $name", ({ server, clus
 
   it("is the only one that messages of invalidations are sent to, on the connection for wake-ups", async () => {
     const prefix = randomUUID();
-    const without = startProcess(connect(), prefix, { nearCache: undefined });
+    const without = startProcess(connect(), prefix, { memory: false });
     await without.ask("{ top }");
     expect(await subscribersOf(prefix)).toBe(0);
     const client = connect();
@@ -169,7 +169,7 @@ describe.each(PACKAGES)("The near cache with a client of $name", ({ server, clus
     const [clock, prefix] = [new FakeClock(), randomUUID()];
     // The clock of the store is another one: it opens its connection again after a while.
     const one = startProcess(connect(), prefix, { testing: { clock } });
-    const other = startProcess(connect(), prefix, { nearCache: undefined });
+    const other = startProcess(connect(), prefix, { memory: false });
     await untilNear(one, "{ tagged }");
     await until("the channel is subscribed", async () => (await subscribersOf(prefix)) === 1);
     const list = String(await admin.client("LIST"));
@@ -211,7 +211,7 @@ describe.each(PACKAGES)("The near cache with a client of $name", ({ server, clus
     const clusters = Array.from({ length: 4 }, () => cluster(nodes));
     const clusterAdmin = new Cluster([...nodes]);
     const near = clusters.slice(1).map((cluster) => startProcess(cluster, prefix, { testing: { clock } }));
-    const other = startProcess(clusters[0] as StoreClient, prefix, { nearCache: undefined });
+    const other = startProcess(clusters[0] as StoreClient, prefix, { memory: false });
     const queries = ["{ top }", "{ tagged }", "{ found }", "{ nothing }", "{ brief }"];
     for (const one of near) for (const query of queries) await untilNear(one, query);
     const before = other.state.loads + near.reduce((sum, { state }) => sum + state.loads, 0);

@@ -144,8 +144,8 @@ describe("A connection of node-redis", () => {
   it("may be killed at any time: requests go on, and waiters and near caches get messages again", async () => {
     const prefix = randomUUID();
     const [one, two] = [
-      startProcess(connecting(), prefix, { nearCache: {} }),
-      startProcess(connecting(), prefix, { nearCache: {} }),
+      startProcess(connecting(), prefix, { memory: { maxStalenessMs: 2_000 } }),
+      startProcess(connecting(), prefix, { memory: { maxStalenessMs: 2_000 } }),
     ];
     const subscribers = async (): Promise<number> => Number((await admin.pubsub("NUMSUB", `${prefix}:#clock`))[1]);
     for (const process of [one, two]) await process.untilHit("a");
@@ -182,7 +182,7 @@ describe("A connection of node-redis", () => {
         credentials: async () => ({ username: "late", password: passwords.at(-1) as string }),
       },
     });
-    const process = startProcess(client, prefix, { nearCache: {} });
+    const process = startProcess(client, prefix, { memory: { maxStalenessMs: 2_000 } });
     expect(await process.ask("a")).toEqual({ value: 1 });
     await until("the log says why", async () => {
       await process.ask("a");
@@ -219,7 +219,9 @@ describe("A connection of node-redis", () => {
       "-@all",
       ...commands.split(" "),
     );
-    const process = startProcess(connecting({ username, password: "one" }), prefix, { nearCache: {} });
+    const process = startProcess(connecting({ username, password: "one" }), prefix, {
+      memory: { maxStalenessMs: 2_000 },
+    });
     await process.untilHit("a");
     await until(
       "the channel is subscribed",
@@ -238,7 +240,7 @@ describe("A connection of node-redis", () => {
   it.each(["close", "destroy"] as const)("ends its others with %s(), also if the caches go on", async (method) => {
     const prefix = randomUUID();
     const client = connecting();
-    const process = startProcess(client, prefix, { nearCache: {} });
+    const process = startProcess(client, prefix, { memory: { maxStalenessMs: 2_000 } });
     await process.untilHit("a");
     const subscribers = async (): Promise<number> => Number((await admin.pubsub("NUMSUB", `${prefix}:#clock`))[1]);
     await until("the channel is subscribed", async () => (await subscribers()) === 1);
@@ -280,7 +282,7 @@ describe("Clients of node-redis", () => {
       await client.connect();
       afterCaches(async () => client.destroy());
     }
-    const options = { nearCache: {}, storage: { storeTimeoutMs: 1_000 } };
+    const options = { memory: { maxStalenessMs: 2_000 }, storage: { storeTimeoutMs: 1_000 } };
     const [one, two] = clients.map((client) => startProcess(client, prefix, options)) as [
       ReturnType<typeof startProcess>,
       ReturnType<typeof startProcess>,

@@ -71,7 +71,7 @@ describe("Forty processes on one server", () => {
   // The server goes back without a reconnect, as behind a proxy, and another process, which has not seen the invalidation,
   // appends to the earlier log.
   it.each(
-    [{}, { nearCache: {} }].flatMap((options) =>
+    [{}, { memory: { maxStalenessMs: 2_000 } }].flatMap((options) =>
       (Object.keys(WHOLES) as (keyof typeof WHOLES)[]).map((what) => [what, options] as const),
     ),
   )(

@@ -119,7 +119,7 @@ function openYoga({ plugins = [], before = [], responses = true, ...options }: Y
 
 const FORMS: readonly (readonly [string, CacheOptions])[] = [
   ["the default options", {}],
-  ["a near cache", { nearCache: {} }],
+  ["a near cache", { memory: { maxStalenessMs: 2_000 } }],
   ["compression", { storage: { compressAboveBytes: 1 } }],
   ["another codec", { codec: msgpackrCodec() }],
   ["encryption", { encryption: { keys: [{ id: "one", key: Buffer.alloc(32, 7) }] } }],
@@ -223,7 +223,7 @@ describe("Apollo Server with stringifyResult", () => {
     const plugin = {
       requestDidStart: async () => (isChanged ? { willSendResponse } : {}),
     };
-    const { send } = await openApollo({ cache: { nearCache: {} }, plugins: [plugin] });
+    const { send } = await openApollo({ cache: { memory: { maxStalenessMs: 2_000 } }, plugins: [plugin] });
     for (let count = 0; count < 4; count++) await send();
     isChanged = true;
     expect(await send()).toBe(`${TEXT}\n`);
@@ -386,7 +386,7 @@ describe("cache.execute", () => {
   });
 
   it("gives all readers of a near cache the same frozen data", async () => {
-    const { cache, schema } = open({ cache: { nearCache: {} } });
+    const { cache, schema } = open({ cache: { memory: { maxStalenessMs: 2_000 } } });
     const document = parse(QUERY);
     const ask = async () => (await cache.execute({ schema, document, contextValue: {} })).data;
     for (let count = 0; count < 4; count++) {

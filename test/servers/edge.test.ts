@@ -415,7 +415,7 @@ describe("at the edge, what other processes invalidate", () => {
   it.each([false, true])("is not served from the near cache (stored responses: %j)", async (responses) => {
     const clock = new FakeClock();
     const store = memoryStore({ clock });
-    const cache = { prefix: "near", nearCache: {} };
+    const cache = { prefix: "near", memory: { maxStalenessMs: 2_000 } };
     const options = { store, clock, responses, cache };
     const [here, there] = [
       await openSite("Apollo Server", typeDefs, resolvers, options),

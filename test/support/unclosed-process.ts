@@ -10,7 +10,12 @@ const addresses = JSON.parse(process.env.ADDRESSES as string) as { host: string;
 const client =
   addresses.length > 1 ? new Cluster(addresses) : new Redis(addresses[0] as { host: string; port: number });
 const caches = ["one", "other"].map((prefix) =>
-  createCache({ defaultScope: "PUBLIC", store: redisStore({ client }), prefix: `unclosed-${prefix}`, nearCache: {} }),
+  createCache({
+    defaultScope: "PUBLIC",
+    store: redisStore({ client }),
+    prefix: `unclosed-${prefix}`,
+    memory: { maxStalenessMs: 2_000 },
+  }),
 );
 const loaders = caches.map((cache) =>
   cache.loader<number, number, object>({ name: "N", maxAge: 60, batch: async (ids) => ids }),

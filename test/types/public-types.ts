@@ -134,7 +134,12 @@ export function checksPolicies(): void {
 
 export function checksOptions(other: { get(key: string): Promise<string> }): void {
   createCache({ store: memoryStore({ maxBytes: 4096 }), prefix: "x", leases: { leaseMs: 5_000 } });
-  createCache({ store: redisStore({ client: new Redis() }), prefix: "x", nearCache: {}, codec: jsonCodec });
+  createCache({
+    store: redisStore({ client: new Redis() }),
+    prefix: "x",
+    memory: { maxStalenessMs: 2_000 },
+    codec: jsonCodec,
+  });
   createCache<MyContext>({ identify: ({ userId }) => (userId === "" ? null : userId) });
   // @ts-expect-error: an identity is not a promise
   createCache<MyContext>({ identify: async ({ userId }) => userId });

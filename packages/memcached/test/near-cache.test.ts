@@ -36,7 +36,7 @@ function startProcess(prefix: string, options: object) {
 describe("A near cache on memcached", () => {
   it("serves without a read, and learns of the invalidations of others by asking, since there are no messages", async () => {
     const [clock, prefix] = [new FakeClock(), randomUUID()];
-    const near = startProcess(prefix, { nearCache: {}, testing: { clock } });
+    const near = startProcess(prefix, { memory: { maxStalenessMs: 2_000 }, testing: { clock } });
     const other = startProcess(prefix, {});
     const ask = () => dataOf(near.ask("{ top tagged }"));
     await until("both are served from the near cache", async () => {

@@ -130,6 +130,13 @@ export function executionOf(info: GraphQLResolveInfo): Execution {
   return { owner: variableValues, signal: typeof signal === "object" ? (signal ?? undefined) : undefined };
 }
 
+/** An `info`, as far as it says which execution it belongs to. */
+export type ExecutionInfo = GraphQLResolveInfo;
+
+/** Whether the variable values of an `info` alone say which execution it belongs to. */
+export const isOnlyExecution = (info: ExecutionInfo): boolean =>
+  (info as Info).getAbortSignal === undefined && info.operation?.operation !== "subscription";
+
 function rootOf(path: GraphQLResolveInfo["path"]): object {
   let root = path;
   while (root.prev !== undefined) root = root.prev;

@@ -30,8 +30,6 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
    * asks for another attempt. Contains only what is read again with the next `load`.
    */
   readonly #cleared = new Map<unknown, Promise<boolean>>();
-  /** Keys that this request has read from the store or primed. They skip the near cache, so that their value stays the same. */
-  readonly #known = new Set<string>();
   /** How many invalidations this process had made when each key was read, or last compared with them. */
   readonly #countAtRead = new Map<string, number>();
 
@@ -54,14 +52,9 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     if (typeof names === "string") return this.#remembered(memoKeyOf(id, names), id, names, tier.loads.enclosing());
     this.#forgetInvalidated(id, names);
     const { memoKey } = names;
-    if (tier.hasNear && !this.#known.has(memoKey)) {
-      const near = this.#requests.near(names);
-      if (near !== undefined) return near;
-    }
     const nesting = tier.nestingOf(names);
     // The memoized promise is the one that waits for this load.
     if (nesting === "own-load") return this.#read(id, names, nesting);
-    if (tier.hasNear) this.#known.add(memoKey);
     const value = this.#remembered(memoKey, id, names, nesting === "none" ? undefined : tier.loads.enclosing());
     // The memoized promise may be that of a load that waits for the slot of the load around this call.
     if (nesting === "other-load") tier.expedite(names, value);
@@ -86,17 +79,13 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     for (const memoKey of [...this.#memo.keys(), ...this.#memoInLoads.keys()]) this.#noteCleared(memoKey);
     this.#memo.clear();
     this.#memoInLoads.clear();
-    this.#known.clear();
     return this;
   }
 
   prime(id: Id, value: Value | PromiseLike<Value> | Error): this {
     const names = this.#requests.namesOf(id);
     if (this.#isForgotten(names)) return this;
-    if (typeof names !== "string") {
-      this.#forgetInvalidated(id, names);
-      this.#known.add(names.memoKey);
-    }
+    if (typeof names !== "string") this.#forgetInvalidated(id, names);
     this.#rememberUnlessKnown(memoKeyOf(id, names), value);
     this.#requests.primed(typeof names === "string" ? undefined : names);
     return this;
@@ -129,7 +118,6 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
   #forget(memoKey: unknown): void {
     this.#memo.delete(memoKey);
     this.#memoInLoads.delete(memoKey);
-    this.#known.delete(memoKey as string);
   }
 
   #rememberUnlessKnown(memoKey: unknown, value: Value | PromiseLike<Value> | Error): void {
@@ -181,8 +169,11 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     if (typeof names === "string") return requests.bypass(id, names);
     if (tier.modes.isOff(this.name)) return requests.bypass(id, "MODE_OFF");
     const cleared = this.#cleared.get(names.memoKey);
-    const read = (isForced: boolean): Promise<Value> =>
-      tier.read(requests.requestOf(id, names, isForced), nesting) as Promise<Value>;
+    const read = (isForced: boolean): Promise<Value> => {
+      const request = requests.requestOf(id, names, isForced);
+      const isKnown = request.usesMemory && nesting === "none" && tier.isPlain;
+      return (isKnown ? tier.readKnown(request) : tier.read(request, nesting)) as Promise<Value>;
+    };
     if (cleared === undefined) return read(false);
     this.#cleared.delete(names.memoKey);
     return cleared.then(read);

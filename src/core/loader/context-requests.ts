@@ -7,9 +7,12 @@ import type { Policy, PolicySettings } from "../policy/policy.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { Logger } from "../telemetry/log-listener.js";
 import type { Invalidation } from "../tier/invalidation/invalidate.js";
+import type { KnownRequest } from "../tier/read/hit.js";
 import type { Reads } from "../tier/read/reads.js";
+import { isRemembered, type Memos } from "../tier/request/known-key.js";
 import type { Excess } from "../tier/request/loaded.js";
-import { type ReadRequest, type RequestTags, ResultTags } from "../tier/request/request.js";
+import type { ReadRequest } from "../tier/request/request.js";
+import { type RequestTags, ResultTags } from "../tier/request/tags.js";
 import type { EnclosingLoad } from "../tier/request/waiters.js";
 import type { Variants } from "../tier/shared/variants.js";
 import { PER_TURN } from "../tier/tick/long-tick.js";
@@ -17,10 +20,10 @@ import { batchCall, type CachedLoad, isArrayLike } from "./batch-call.js";
 import type { ContextWatch } from "./context-watch.js";
 import { type ExistenceParts, givenIds } from "./existence.js";
 import { contextChanged, type Identity, identityMistake, identityOf } from "./identity.js";
+import { reportKept } from "./kept-report.js";
 import type { IdKey, LoaderKeys } from "./loader-keys.js";
 import type { CachedLoader, LoaderOptions } from "./loader-options.js";
 import type { LoaderRule } from "./loader-rule.js";
-import { reportNear } from "./near-report.js";
 import type { RequestSignals } from "./request-signals.js";
 import type { Observer, PartCollector, RequestStates } from "./request-states.js";
 import type { TypeShapes } from "./type-shapes.js";
@@ -116,22 +119,8 @@ export class ContextRequests<Id, Value, Context> {
     }
   }
 
-  /** Returns what the near cache has of an id, and reports it as served. */
-  near(names: IdKey): Promise<Value> | undefined {
-    const { parts } = this.definition;
-    if (parts.requestStates.overrideOf(this.#context) !== undefined) return undefined;
-    // What is stored as a part of a response must not be outdated for as long as in a near cache.
-    if (this.#observer?.collector !== undefined) return undefined;
-    const near = parts.tier.near(names, this.policy);
-    if (near === undefined) return undefined;
-    // Read first: a listener that invalidates the entry takes the value from it.
-    const shared = near.decode === undefined ? (near.promise ?? parts.tier.nearPromise(near)) : undefined;
-    const value = reportNear(near, names.key, this, parts, this.#context);
-    return (shared ?? Promise.resolve(value)) as Promise<Value>;
-  }
-
   /** `isForced`: it asks the source, whatever the store has. */
-  requestOf(given: Id, names: IdKey, isForced = false): ReadRequest {
+  requestOf(given: Id, names: IdKey, isForced = false): LoaderRequest {
     const { mayExist, parts } = this.definition;
     // The batch gets what the key was made of, whatever the caller makes of its object meanwhile.
     const id = typeof given === "object" ? (copyOfInput(given) as Id) : given;
@@ -141,11 +130,26 @@ export class ContextRequests<Id, Value, Context> {
     const tags = this.#resultTags === undefined ? names.tags : new ResultTags(names.tags, this.#resultTags);
     // That of the caller now, when it asks.
     const observer = this.#observer;
-    return {
+    const { tier, channel } = parts;
+    const { memory } = tier;
+    const override = parts.requestStates.overrideOf(this.#context);
+    const mayUse = memory !== undefined && (memory.isExact || observer?.collector === undefined);
+    const request: LoaderRequest = {
       key,
+      known: names,
+      usesMemory: mayUse && override === undefined && !isForced && isRemembered(names) && !names.tags.isOwn,
+      acceptsKept: () => true,
+      takeKept: () => {
+        // Read first: a listener that invalidates the entry takes the value from it.
+        const value = memory?.take(names);
+        channel.served(coordinate, key, "hit");
+        if (observer !== undefined && memory !== undefined) reportKept(observer, names, memory, policy, undefined);
+        return value;
+      },
+      missed: (result, verdict) => tier.respond(request, result, undefined, verdict),
       policy,
       tags,
-      isForced: isForced || parts.requestStates.overrideOf(this.#context) === "REFRESH",
+      isForced: isForced || override === "REFRESH",
       // The loads of one request are one call.
       batch: this,
       owner: this,
@@ -162,6 +166,7 @@ export class ContextRequests<Id, Value, Context> {
       signals: () => parts.signals.of(coordinate, this.#context),
       onRead: observer && ((report) => observer.onRead(coordinate, report, undefined, key)),
     };
+    return request;
   }
 
   /** Whether an id still has the key that it was asked for with. An instance of a class, which cannot be copied, may have another one by now. */
@@ -235,6 +240,12 @@ const changedId = (coordinate: string): Excess => ({
   ),
 });
 
+/** The request of one id. */
+interface LoaderRequest extends KnownRequest {
+  /** Whether its value may come from memory, and is kept there. */
+  readonly usesMemory: boolean;
+}
+
 interface IdLoad<Id> {
   readonly id: Id;
   readonly cached: CachedLoad | undefined;
@@ -247,6 +258,7 @@ export interface LoaderParts extends ExistenceParts {
   readonly tier: Reads;
   readonly invalidation: Invalidation;
   readonly keys: KeySpace;
+  readonly memos: Memos;
   readonly knownTags: KnownTags;
   readonly requestStates: RequestStates;
   readonly signals: RequestSignals;

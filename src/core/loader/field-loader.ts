@@ -1,9 +1,12 @@
 import { CachedError } from "../base/errors.js";
 import type { Entry } from "../store/entry.js";
 import type { ResponseHint } from "../store/entry-layout.js";
+import type { KnownRequest } from "../tier/read/hit.js";
 import type { Reads } from "../tier/read/reads.js";
 import type { Loaded } from "../tier/request/loaded.js";
-import type { DecodedToShare, ReadEnding, ReadRequest, RequestTags } from "../tier/request/request.js";
+import type { DecodedToShare, ReadEnding, ReadRequest, ReadResult } from "../tier/request/request.js";
+import type { RequestTags } from "../tier/request/tags.js";
+import type { Verdict } from "../tier/request/verdict.js";
 import type { EnclosingLoad } from "../tier/request/waiters.js";
 import type { InvalidationCount } from "../tier/shared/unconfirmed-invalidations.js";
 import { MemoInLoads } from "./memo-in-loads.js";
@@ -19,7 +22,11 @@ export class FieldLoader {
   /** The same for fields that loads of this execution ask for. Made when it is needed. */
   #firstInLoads: MemoInLoads<FirstRead> | undefined;
 
+  /** The number of the first read of the store that can be sent after it began. */
+  readonly since: number;
+
   constructor(tier: Reads, invalidations: InvalidationCount, limits: ExecutionLimits) {
+    this.since = tier.nextRead;
     this.#limits = limits;
     this.#tier = tier;
     this.#invalidations = invalidations;
@@ -35,6 +42,8 @@ export class FieldLoader {
 
   /** Rejects only with the error of a load. A load that asks for its own key goes to the source: the first request waits for this load. */
   read(request: FieldRequest): Promise<unknown> {
+    if (request.usesMemory && this.#tier.isPlain && this.#known(request) === undefined)
+      return this.#tier.readKnown(request);
     const nesting = this.#tier.loads.running === 0 ? "none" : this.#tier.nestingOf(request);
     if (nesting === "own-load") return this.#tier.read(request, nesting);
     const { name } = request.key;
@@ -59,6 +68,30 @@ export class FieldLoader {
     return value;
   }
 
+  /** Answers a request from what was read, which is not a fresh value. */
+  readMissed(request: FieldRequest, result: ReadResult, verdict: Verdict): Promise<unknown> {
+    const known = this.#known(request);
+    if (known !== undefined) {
+      known.isShared = true;
+      return this.#tier.readAgain(request, known, known.result);
+    }
+    const own = new FirstRead(request);
+    request.ending = own;
+    this.#firstOf.set(request.key.name, own);
+    const value = Promise.resolve(this.#tier.respond(request, result, undefined, verdict));
+    own.result = value;
+    return value;
+  }
+
+  /** Returns the first read of a key if it counts for a request. */
+  #known(request: FieldRequest): FirstRead | undefined {
+    const { name } = request.key;
+    const first = this.#firstOf.size === 0 ? undefined : this.#firstOf.get(name);
+    if (first === undefined || !this.#mayBeInvalidated(first, request)) return first;
+    this.#firstOf.delete(name);
+    return undefined;
+  }
+
   /** Forgets everything this request has read, so that reads after a write in the same request see its effect. */
   clear(): void {
     this.#firstOf.clear();
@@ -76,8 +109,10 @@ export class FieldLoader {
   }
 }
 
-export interface FieldRequest extends ReadRequest {
+export interface FieldRequest extends KnownRequest {
   ending?: ReadEnding | undefined;
+  /** Whether its value may come from memory, and is kept there. */
+  readonly usesMemory: boolean;
 }
 
 /** The first read of a key in an execution. It refers to no request: parts of ended executions can stay in memory for long (see README.md). */

@@ -5,8 +5,8 @@ import { canonicalize, isRounded, ROUNDED } from "../keys/canonical.js";
 import { type Key, type KeySpace, memoText, type Variant } from "../keys/key.js";
 import type { KnownTags } from "../keys/known-tags.js";
 import { checkTagsOfValue } from "../keys/tag-template.js";
-import type { NearKey } from "../tier/near/near-cache.js";
-import { NO_TAGS, TagsBeforeLoad } from "../tier/request/request.js";
+import { KnownKey, type Memo, type Memos, type Row } from "../tier/request/known-key.js";
+import { NO_TAGS, type RequestTags, TagsBeforeLoad } from "../tier/request/tags.js";
 import type { Identity } from "./identity.js";
 import { type LoaderOptions, placeOf } from "./loader-options.js";
 
@@ -14,16 +14,19 @@ import { type LoaderOptions, placeOf } from "./loader-options.js";
 export class LoaderKeys<Id> {
   readonly #options: Pick<LoaderOptions<Id, never, never>, "name" | "cacheKeyFn" | "tags">;
   readonly #keys: KeySpace;
-  readonly #known = new Map<string, IdKey>();
   /** Learns the tags of values that are loaded: hits do not need them. */
   readonly #learning: Pick<KeySpace, "tags">;
+  readonly #memos: Memos;
   #variant: Variant | undefined;
+  #memo: Memo | undefined;
+  #slot = 0;
 
   constructor(
     options: Pick<LoaderOptions<Id, never, never>, "name" | "cacheKeyFn" | "tags">,
-    { keys, knownTags }: { readonly keys: KeySpace; readonly knownTags: KnownTags },
+    { keys, knownTags, memos }: { readonly keys: KeySpace; readonly knownTags: KnownTags; readonly memos: Memos },
   ) {
     this.#options = options;
+    this.#memos = memos;
     this.#keys = keys;
     if (options.tags !== undefined) knownTags.addFunction();
     this.#learning = {
@@ -35,11 +38,13 @@ export class LoaderKeys<Id> {
   }
 
   of(id: Id, identity: Identity | undefined, variant: Variant): IdKey {
-    if (this.#variant !== variant) this.#known.clear();
-    this.#variant = variant;
+    const memo = this.#memoOf(variant);
     const parts = this.#partsOf(id);
-    const text = identity === undefined ? memoText(parts) : undefined;
-    const known = text === undefined ? undefined : this.#known.get(text);
+    const textOfId = memoText(parts);
+    const owner = identity === undefined ? "" : memoText(identity);
+    const text = textOfId === undefined || owner === undefined ? undefined : owner + textOfId;
+    const row = text === undefined ? undefined : memo.row(text);
+    const known = row?.keys[this.#slot] as IdKey | undefined;
     const returned = this.#returnedTags(id);
     if (known !== undefined && areSame(known.tagTexts, returned)) return known;
     checkReturnedTags(returned);
@@ -47,9 +52,18 @@ export class LoaderKeys<Id> {
     // A copy: the loader may change its array.
     const tagTexts = returned.slice();
     const tags = tagTexts.length === 0 ? NO_TAGS : new TagsBeforeLoad(tagTexts, this.#learning, this.#haveIdsOneKey);
-    const names: IdKey = { key, tags, identity, memoKey: text ?? `\0${key.digest}`, tagTexts, near: undefined };
-    if (text !== undefined) this.#keys.memos.set(this.#known, text, names);
+    const names = new IdKey(key, tags, row, identity, text ?? `\0${key.digest}`, tagTexts);
+    if (row !== undefined) memo.remember(names, this.#slot);
     return names;
+  }
+
+  #memoOf(variant: Variant): Memo {
+    if (this.#memo === undefined || this.#variant !== variant) {
+      this.#variant = variant;
+      this.#memo = this.#memos.of(`loader ${this.#options.name} ${variant.id}`);
+      this.#slot = this.#memo.newSlot();
+    }
+    return this.#memo;
   }
 
   keyOf(id: Id, identity: Identity | undefined, variant: Variant): Key {
@@ -110,11 +124,25 @@ export class LoaderKeys<Id> {
 }
 
 /** The names of one id, and the caller's identity, which is part of the key of PRIVATE values. */
-export interface IdKey extends NearKey {
+export class IdKey extends KnownKey {
   readonly identity: Identity | undefined;
   /** What a request remembers the id by: the only one of its ids with this key has the same value. */
   readonly memoKey: string;
   readonly tagTexts: readonly string[];
+
+  constructor(
+    key: Key,
+    tags: RequestTags,
+    row: Row | undefined,
+    identity: Identity | undefined,
+    memoKey: string,
+    tagTexts: readonly string[],
+  ) {
+    super(key, tags, row);
+    this.identity = identity;
+    this.memoKey = memoKey;
+    this.tagTexts = tagTexts;
+  }
 }
 
 const areSame = (some: readonly string[], others: readonly string[]): boolean =>

@@ -1,9 +1,10 @@
-import type { Execution } from "../base/graphql-version.js";
+import { asJob } from "../base/clock.js";
+import { type Execution, type ExecutionInfo, executionOf, isOnlyExecution } from "../base/graphql-version.js";
 import type { Key, Subject } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
 import type { ResponseHint } from "../store/entry-layout.js";
-import type { NearKey } from "../tier/near/near-cache.js";
 import type { Reads } from "../tier/read/reads.js";
+import type { KnownKey } from "../tier/request/known-key.js";
 import type { ReadReport } from "../tier/request/request.js";
 import type { InvalidationCount } from "../tier/shared/unconfirmed-invalidations.js";
 import { type ExecutionLimits, FieldLoader } from "./field-loader.js";
@@ -30,11 +31,33 @@ export class RequestStates {
   /** Whether a response is executed that is to be stored. */
   isCollecting = false;
   readonly #limits: ExecutionLimits;
+  /** The execution that was asked for last, and its variables: most reads of a tick are of one. */
+  #last: FieldLoader | undefined;
+  #lastOwner: object | undefined;
 
   constructor(tier: Reads, invalidations: InvalidationCount, limits: ExecutionLimits) {
     this.#limits = limits;
     this.#tier = tier;
     this.#invalidations = invalidations;
+  }
+
+  /** Returns the loader of the execution that `info` belongs to. `observer`: that of its request. */
+  execution(info: ExecutionInfo, observer?: Observer): FieldLoader {
+    if (info.variableValues === this.#lastOwner && isOnlyExecution(info)) return this.#last as FieldLoader;
+    const execution = executionOf(info);
+    const loader = this.loader(execution, observer);
+    if (execution.signal === undefined && execution.owner === info.variableValues) {
+      if (this.#last === undefined) asJob(() => this.#forgetLast());
+      this.#last = loader;
+      this.#lastOwner = execution.owner;
+    }
+    return loader;
+  }
+
+  /** Variables must not outlive their request. */
+  #forgetLast(): void {
+    this.#last = undefined;
+    this.#lastOwner = undefined;
   }
 
   /** Returns the loader of one execution. `observer`: that of its request. */
@@ -127,6 +150,11 @@ export interface Observer {
    * what has bypassed the cache before its key was made.
    */
   onRead(coordinate: string, served: ReadReport, info: unknown, key?: Key): void;
+  /**
+   * Receives how a fresh value without a hint was served, in the place of `onRead`, if nothing else of it matters: how long it stays fresh, and its
+   * age, in milliseconds.
+   */
+  onFresh?(freshForMs: number, ageMs: number, isPrivate: boolean): void;
   /** Receives the hint of a load that a field shares although it did not read the value itself. */
   onHint?(hint: ResponseHint, info: unknown): void;
   /** Receives each execution of the request that reads cached fields, when it begins to. */
@@ -141,7 +169,7 @@ export interface PartCollector {
   readonly members: ReadonlySet<PartCollector>;
   /** Adds what was read by whoever it belongs to, which could be another request. */
   addUnattributed(coordinate: string, served: ReadReport, key: Key | undefined): void;
-  addPrimed(names: NearKey | undefined, policy: Policy): void;
+  addPrimed(names: KnownKey | undefined, policy: Policy): void;
   addUncached(coordinate: string, isPrivate: boolean): void;
   /** Adds the tags of what was read without the cache. */
   addTags(subjects: readonly Subject[]): void;
@@ -174,7 +202,7 @@ class EveryCollector implements Observer, PartCollector {
     for (const member of this.members) member.addUnattributed(coordinate, served, key);
   }
 
-  addPrimed(names: NearKey | undefined, policy: Policy): void {
+  addPrimed(names: KnownKey | undefined, policy: Policy): void {
     for (const member of this.members)
       if (policy.scope === "PRIVATE") member.refuse("a PRIVATE loader was primed with a context of no request");
       else member.addPrimed(names, policy);

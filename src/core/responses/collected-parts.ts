@@ -2,7 +2,7 @@ import type { Key, Subject } from "../keys/key.js";
 import type { Observer, PartCollector } from "../loader/request-states.js";
 import type { CacheParts } from "../parts.js";
 import type { Policy } from "../policy/policy.js";
-import type { NearKey } from "../tier/near/near-cache.js";
+import type { KnownKey } from "../tier/request/known-key.js";
 import type { ReadReport } from "../tier/request/request.js";
 
 /** What a response is made of, as far as it was read from the cache: the narrowest of all parts. What is unknown is not stored. */
@@ -58,7 +58,7 @@ export class CollectedParts implements PartCollector {
     if (report.outcome !== "bypassed") this.addTags(report.subjects);
   }
 
-  addPrimed(names: NearKey | undefined, { scope, maxAgeMs }: Policy): void {
+  addPrimed(names: KnownKey | undefined, { scope, maxAgeMs }: Policy): void {
     if (scope === "PRIVATE") this.isPrivate = true;
     this.freshUntilAt = Math.min(this.freshUntilAt, this.#parts.clock.now() + maxAgeMs);
     if (names === undefined) {

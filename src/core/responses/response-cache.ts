@@ -2,12 +2,15 @@ import type { GraphQLSchema } from "graphql";
 import { LRUCache } from "lru-cache";
 import { getOrMake } from "../base/multimap.js";
 import { StoredText } from "../codec/packing.js";
-import { RESPONSES, type Variant } from "../keys/key.js";
+import { type Key, RESPONSES, type Variant } from "../keys/key.js";
 import { identityOf } from "../loader/identity.js";
 import type { Observer } from "../loader/request-states.js";
 import type { CacheParts } from "../parts.js";
 import type { Policy } from "../policy/policy.js";
-import { NO_TAGS, type ReadReport, type ReadRequest, type RequestTags, ResultTags } from "../tier/request/request.js";
+import { KnownKey, type Memo } from "../tier/request/known-key.js";
+import type { ReadReport, ReadRequest } from "../tier/request/request.js";
+import { ServedReport } from "../tier/request/served-report.js";
+import { NO_TAGS, type RequestTags, ResultTags } from "../tier/request/tags.js";
 import { Admission } from "./admission.js";
 import { CollectedParts, collecting } from "./collected-parts.js";
 import { type OperationPlan, OperationPlanner } from "./operation-plan.js";
@@ -36,19 +39,23 @@ export class ResponseCache {
   /** By digest of the operation. */
   readonly #learned = new LRUCache<string, Learned>({ max: MAX_LEARNED });
   readonly #admission: Admission;
-  /** The data that readers share where there is a near cache. Freezing what each decodes for itself would cost as much as parsing. */
+  readonly #memo: Memo;
+  readonly #slot: number;
+  /** The data that readers share where values are kept in memory. Freezing what each decodes for itself would cost as much as parsing. */
   readonly #shared: WeakMap<StoredText, Record<string, unknown>> | undefined;
   /** By digest of the key: until when a response is not looked up, since it could not be stored. */
   readonly #unstorable = new LRUCache<string, number>({ max: MAX_LEARNED });
 
   /** `usesPolicies`: whether the policies of cached fields decide how long responses are kept. Otherwise the server does. */
   constructor(parts: CacheParts, options: ResolvedResponses, usesPolicies: boolean) {
-    const { hasNear } = parts.tier;
+    const { memory } = parts.tier;
     this.#parts = parts;
     this.options = options;
     this.#usesPolicies = usesPolicies;
-    this.#admission = new Admission(hasNear ? MIN_HITS_WITH_NEAR : MIN_HITS);
-    this.#shared = hasNear ? new WeakMap() : undefined;
+    this.#admission = new Admission(memory === undefined ? MIN_HITS : MIN_HITS_WITH_MEMORY);
+    this.#memo = parts.memos.of("responses");
+    this.#slot = this.#memo.newSlot();
+    this.#shared = memory !== undefined ? new WeakMap() : undefined;
   }
 
   /** Prepares for a schema when a server starts, so that no request has to. */
@@ -121,14 +128,20 @@ export class ResponseCache {
     const { key, isPrivate } = named;
     const admission = this.#admission;
     const policy = this.#policyOf(isPrivate ? "PRIVATE" : "PUBLIC");
-    const near =
-      isForced || operation.skipsNear === true ? undefined : tier.near({ key, tags: NO_TAGS, near: undefined }, policy);
-    if (near?.value instanceof StoredText) {
-      channel.served(RESPONSES, key, "hit");
-      const report = tier.nearReport(near, policy);
-      observer?.onRead(RESPONSES, report, undefined, key);
-      admission.hit(plan.digest, key.digest);
-      return this.#served(near.value, report, named);
+    const known = this.#knownOf(key);
+    const { memory } = tier;
+    const skipsMemory = isForced || (operation.skipsNear === true && memory?.isExact !== true);
+    if (memory !== undefined && !skipsMemory && (await tier.confirmed(known))) {
+      const { kept } = known;
+      const text = memory.take(known);
+      if (text instanceof StoredText && kept !== undefined) {
+        channel.served(RESPONSES, key, "hit");
+        const now = memory.now();
+        const report = new ServedReport(policy, NO_TAGS, "hit", kept.freshUntilAt - now, now - kept.grantedAt, kept);
+        observer?.onRead(RESPONSES, report, undefined, key);
+        admission.hit(plan.digest, key.digest);
+        return this.#served(text, report, named);
+      }
     }
     const isAdmitted = isForced || admission.admits(plan.digest, key.digest);
     return new Promise((resolve) => {
@@ -136,6 +149,7 @@ export class ResponseCache {
       let report: ReadReport | undefined;
       const request: ReadRequest = {
         key,
+        known,
         policy,
         isForced,
         tags: TAGS_OF_LOADS,
@@ -172,6 +186,15 @@ export class ResponseCache {
         () => execute(),
       );
     });
+  }
+
+  #knownOf(key: Key): KnownKey {
+    const row = this.#memo.row(key.hash);
+    const known = row.keys[this.#slot];
+    if (known !== undefined) return known;
+    const made = new KnownKey(key, NO_TAGS, row);
+    this.#memo.remember(made, this.#slot);
+    return made;
   }
 
   #lease(
@@ -265,11 +288,11 @@ export type Begun =
 const MAX_LEARNED = 10_000;
 
 /**
- * How many hits pay for a stored response, by the page of `bench/scenarios/responses.ts`. With a near cache, an execution that is not
+ * How many hits pay for a stored response, by the page of `bench/scenarios/responses.ts`. With values in memory, an execution that is not
  * stored costs less, since it may read its parts from there.
  */
 const MIN_HITS = 1;
-const MIN_HITS_WITH_NEAR = 3;
+const MIN_HITS_WITH_MEMORY = 3;
 
 interface Learned {
   /** Whether the last execution without a lookup was cacheable although the schema does not say so. Undefined: there was none. */

@@ -23,9 +23,14 @@ export class NarrowestPolicy {
   #isPrivate = false;
 
   add(report: ReadReport): void {
-    if (report.isPrivate) this.#isPrivate = true;
-    if (report.outcome === "bypassed") return;
-    this.#maxAge = Math.min(this.#maxAge, secondsLeft(report.freshForMs, report.ageMs));
+    if (report.outcome !== "bypassed") this.addFresh(report.freshForMs, report.ageMs, report.isPrivate);
+    else if (report.isPrivate) this.#isPrivate = true;
+  }
+
+  /** The hint of the field itself need not be lowered as well: that of the response is the lowest of all. */
+  addFresh(freshForMs: number, ageMs: number, isPrivate: boolean): void {
+    if (isPrivate) this.#isPrivate = true;
+    this.#maxAge = Math.min(this.#maxAge, Math.max(0, secondsLeft(freshForMs, ageMs)));
   }
 
   /** Only narrows: a response without a maxAge gets none. */

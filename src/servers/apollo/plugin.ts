@@ -68,6 +68,7 @@ export function cachedPlugin<Context extends BaseContext>(
       let [before, after] = [NO_HEADERS, NO_HEADERS];
       let executed: () => ExecutedResponse | undefined = () => undefined;
       const observer: Observer = {
+        ...(trace === undefined ? { onFresh: (...fresh) => narrowest.addFresh(...fresh) } : {}),
         onRead(coordinate, report, info) {
           narrowest.add(report);
           if (info !== undefined) restrictHint(info as HintedInfo, report);

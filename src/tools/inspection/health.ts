@@ -9,7 +9,7 @@ export const HEALTH_CODES = {
   INVALIDATIONS_UNCONFIRMED:
     "The store has not confirmed all invalidations of this process. Other processes may still serve the old values.",
   CONNECTION_FAILED:
-    "A connection that the store has opened for itself cannot be used: for wake-ups, without which waiting callers poll; or for the near cache, which then learns of invalidations when it asks every half second.",
+    "A connection that the store has opened for itself cannot be used: for wake-ups, without which waiting callers poll; or for memory with `maxStalenessMs`, which then learns of invalidations when it asks.",
   PERMISSION_MISSING: "The server does not allow this user an operation that the cache needs.",
   SOURCE_BREAKER_OPEN: "The loads of a field or loader have failed repeatedly and are refused for a moment.",
   SOURCE_OVERLOADED:
@@ -62,8 +62,8 @@ export interface CacheHealth {
   readonly leases: number;
   /** Readers in this process that wait for a load. */
   readonly waitingReaders: number;
-  /** Null if there is no near cache. `isLive`: whether it serves values now; one that is not used does not. */
-  readonly nearCache: { readonly isLive: boolean; readonly confirmedAt: string | null } | null;
+  /** Null if no values are kept in memory. `bytes`: about what they and their keys take. */
+  readonly memory: { readonly bytes: number; readonly maxBytes: number; readonly confirmedAt: string | null } | null;
 }
 
 /**
@@ -94,7 +94,7 @@ export async function healthOf(parts: CacheParts, isClosed: boolean): Promise<Ca
   });
   const { keys, tags, coordinates, everything, sinceAt } = invalidation.unconfirmed;
   const since = date(sinceAt);
-  const near = live.near?.status;
+  const memory = live.memory?.status;
   const unreachable = probes.filter(({ replyMs }) => replyMs === undefined);
   const reasons: HealthReason[] = [
     ...(isClosed ? [reasonOf("CLOSED")] : []),
@@ -115,7 +115,10 @@ export async function healthOf(parts: CacheParts, isClosed: boolean): Promise<Ca
     unconfirmedInvalidations: { count: keys + tags + coordinates + (everything ? 1 : 0), since },
     leases: leases.held.size,
     waitingReaders: tier.waitingReaders,
-    nearCache: near === undefined ? null : { isLive: near.isLive, confirmedAt: date(near.confirmedAt) },
+    memory:
+      memory === undefined
+        ? null
+        : { bytes: memory.bytes, maxBytes: memory.maxBytes, confirmedAt: date(memory.confirmedAt) },
   };
 }
 

@@ -204,7 +204,7 @@ describe("the mode off", () => {
     const source = new Source();
     const process = source.start(
       memoryWorld(() => inner),
-      { nearCache: {}, testing: { clock } },
+      { memory: { maxStalenessMs: 2_000 }, testing: { clock } },
     );
     const things = process.cache.loader<number, number>({
       name: "Thing",

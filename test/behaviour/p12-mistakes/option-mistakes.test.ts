@@ -221,7 +221,7 @@ describe("nearCache: true", () => {
   it("is refused with what to write instead", () => {
     const nearCache = true as never;
     expect(messageOf(() => createCache({ prefix: "a", nearCache }))).toContain(
-      "`nearCache`: expected an object with the optional properties maxBytes and maxEntries (integers of at least 1) and freeze (true or false), got true; write nearCache: {} for the default limits",
+      "`nearCache`: expected an object with the optional properties maxBytes and maxEntries (integers of at least 1) and freeze (true or false), got true; write memory: { maxStalenessMs: 2_000 } for the default limits",
     );
   });
 });

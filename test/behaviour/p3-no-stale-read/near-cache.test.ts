@@ -30,7 +30,7 @@ function createFleet(make: (store: Store, clock: FakeClock) => Store = (store) =
   const start = (options: object = {}): Process =>
     world.process(typeDefs, resolvers, { testing: { clock }, ...options });
   const reads = (): number => store.chaos.calls.get("read") ?? 0;
-  const near = start({ nearCache: {} });
+  const near = start({ memory: { maxStalenessMs: 2_000 } });
   const ask = (process: Process = near): Promise<unknown> => dataOf(process.ask(QUERY));
   /** Whether the near cache answers, without a read of the store. */
   const isNear = async (): Promise<boolean> => {
@@ -237,7 +237,7 @@ describe("a near cache", () => {
         };
       },
     });
-    const process = start({ nearCache: {}, store: own });
+    const process = start({ memory: { maxStalenessMs: 2_000 }, store: own });
     const query = "{ derived(id: 7) { version } }";
     await dataOf(process.ask("{ derived(id: 8) { version } }"));
     // The position of the value is later than all that the process knows.
@@ -279,7 +279,7 @@ describe("a near cache", () => {
   it("learns what another cache on the same memory store has invalidated", async () => {
     const { source, start, ask, warm } = createFleet();
     await warm();
-    const second = start({ nearCache: {} });
+    const second = start({ memory: { maxStalenessMs: 2_000 } });
     for (let nth = 0; nth < 3; nth++) await ask(second);
     source.version = 2;
     await second.cache.invalidateTags(["Movie:7"]);

@@ -247,7 +247,7 @@ describe("a load", () => {
       });
       return { ...process, products };
     };
-    const [one, two] = [start({ nearCache: {} }), start({})];
+    const [one, two] = [start({ memory: { maxStalenessMs: 2_000 } }), start({})];
     await one.products({}).load(7);
     await settle();
     for (let nth = 0; nth < 3; nth++) await one.products({}).load(7);

@@ -10,7 +10,7 @@ import { RequestStates } from "../../../src/core/loader/request-states.js";
 import { partsOf } from "../../../src/core/parts.js";
 import type { FieldRule } from "../../../src/core/schema-rules.js";
 import type { Reads } from "../../../src/core/tier/read/reads.js";
-import type { RequestTags } from "../../../src/core/tier/request/request.js";
+import type { RequestTags } from "../../../src/core/tier/request/tags.js";
 
 const typeDefs = /* GraphQL */ `
   scalar Any

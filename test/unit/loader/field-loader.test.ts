@@ -4,7 +4,8 @@ import { FieldLoader, type FieldRequest } from "../../../src/core/loader/field-l
 import type { Entry } from "../../../src/core/store/entry.js";
 import type { Reads } from "../../../src/core/tier/read/reads.js";
 import type { Loaded } from "../../../src/core/tier/request/loaded.js";
-import { NO_TAGS, type ReadEnding } from "../../../src/core/tier/request/request.js";
+import type { ReadEnding } from "../../../src/core/tier/request/request.js";
+import { NO_TAGS } from "../../../src/core/tier/request/tags.js";
 
 const entry = { state: "value" } as Entry;
 const loaded = { kind: "loaded" } as Loaded;

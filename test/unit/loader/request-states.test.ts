@@ -4,7 +4,7 @@ import type { Execution } from "../../../src/core/base/graphql-version.js";
 import type { FieldRequest } from "../../../src/core/loader/field-loader.js";
 import { RequestStates } from "../../../src/core/loader/request-states.js";
 import type { Reads } from "../../../src/core/tier/read/reads.js";
-import { NO_TAGS } from "../../../src/core/tier/request/request.js";
+import { NO_TAGS } from "../../../src/core/tier/request/tags.js";
 import { collectGarbage } from "../../support/collect-garbage.js";
 
 const LIMITS = { maxKeyBytes: 1_000_000, maxTagCombinations: 1_000 };

@@ -16,7 +16,7 @@ import { type BoundTemplate, bindTemplate, type TagTemplate, writeTags } from ".
 import type { Identity } from "../../loader/identity.js";
 import type { FieldRule, KeyFields, KeyPath } from "../../schema-rules.js";
 import type { Excess } from "../../tier/request/loaded.js";
-import { NO_TAGS, type RequestTags, ResultTags, TagsBeforeLoad } from "../../tier/request/request.js";
+import { NO_TAGS, type RequestTags, ResultTags, TagsBeforeLoad } from "../../tier/request/tags.js";
 import type { InvalidationNames } from "../../tier/shared/unconfirmed-invalidations.js";
 import { isOnlyKey, keyPartOf, keyPathsOf } from "./key-set.js";
 

@@ -2,19 +2,22 @@ import type { GraphQLFieldResolver, GraphQLResolveInfo } from "graphql";
 import { CachedError } from "../../base/errors.js";
 import { executionOf, noVariables, withLoadSignal } from "../../base/graphql-version.js";
 import type { Key } from "../../keys/key.js";
-import type { FieldRequest } from "../../loader/field-loader.js";
+import type { FieldLoader, FieldRequest } from "../../loader/field-loader.js";
 import { contextChanged, type Identity, identityMistake, identityOf } from "../../loader/identity.js";
-import { reportNear } from "../../loader/near-report.js";
+import { reportKept } from "../../loader/kept-report.js";
 import type { Observer } from "../../loader/request-states.js";
 import type { CacheParts, RequestFactory } from "../../parts.js";
 import type { Policy } from "../../policy/policy.js";
 import type { FieldRule, ObservedLoad } from "../../schema-rules.js";
 import type { ResponseHint } from "../../store/entry-layout.js";
 import type { BypassReason } from "../../telemetry/events.js";
-import type { NearKey } from "../../tier/near/near-cache.js";
+import type { Memory } from "../../tier/memory/memory.js";
+import { isRemembered, KnownKey } from "../../tier/request/known-key.js";
 import type { Excess } from "../../tier/request/loaded.js";
-import type { ReadReport, ReadRequest, RequestTags, Validator } from "../../tier/request/request.js";
+import type { ReadReport, ReadRequest, ReadResult, Validator } from "../../tier/request/request.js";
 import type { ResultControl } from "../../tier/request/result-control.js";
+import type { RequestTags } from "../../tier/request/tags.js";
+import type { Verdict } from "../../tier/request/verdict.js";
 import type { CallSignals, Waiters } from "../../tier/request/waiters.js";
 import {
   changedKeyOf,
@@ -59,7 +62,7 @@ class CachedField {
     this.isPortable = canRunElsewhere(rule);
     this.hasResultTags = hasResultTags(rule);
     this.keyProperties = rule.keyPaths.flatMap(({ root, steps }) => (root === "context" ? steps.slice(0, 1) : []));
-    this.#names = new FieldKeys(rule, parts.keys, parts.requestStates);
+    this.#names = new FieldKeys(rule, parts.keys, parts.requestStates, parts.memos);
   }
 
   resolve(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo): unknown {
@@ -92,17 +95,29 @@ class CachedField {
     isForced: boolean,
   ): unknown {
     const { tier, requestStates } = this.parts;
-    const names = this.#names.of(source, args, context, info, identity);
+    const { memory } = tier;
+    const known = this.#names.of(source, args, context, info, identity);
     const observer = requestStates.hasObservers ? requestStates.observerOf(context) : undefined;
-    // What is stored as a part of a response must not be outdated for as long as in a near cache.
-    const skipsNear = isForced || !tier.hasNear || observer?.collector !== undefined;
-    const near = skipsNear ? undefined : tier.near(names, this.rule.policy);
-    if (near !== undefined && this.validator.isNearPlausible(near, this.rule.reference?.type ?? info.returnType, info))
-      return reportNear(near, names.key, this.rule, this.parts, context, info);
-    const call = new FieldCall(this, names, source, args, context, info, identity, isForced, observer);
-    if (near !== undefined && tier.acceptsNear(call, near))
-      return reportNear(near, names.key, this.rule, this.parts, context, info);
-    return requestStates.loader(executionOf(info), observer).read(call);
+    const execution = requestStates.execution(info, observer);
+    // What is stored as a part of a response must not be outdated at all.
+    const usesMemory = memory !== undefined && !isForced && (memory.isExact || observer?.collector === undefined);
+    if (usesMemory && known.until !== 0 && tier.isPlain && memory.serves(known, execution.since)) {
+      const type = this.rule.reference?.type ?? info.returnType;
+      if (this.validator.isKeptPlausible(known, type, info)) return this.take(known, info, observer, memory);
+    }
+    return execution.read(
+      new FieldCall(this, known, source, args, context, info, identity, isForced, observer, execution, usesMemory),
+    );
+  }
+
+  /** Returns the value in memory for one caller, and reports it. */
+  take(known: KnownKey, info: GraphQLResolveInfo, observer: Observer | undefined, memory: Memory): unknown {
+    const { coordinate, policy } = this.rule;
+    // Read first: a listener that invalidates the entry takes the value from it.
+    const value = memory.take(known);
+    this.parts.channel.served(coordinate, known.key, "hit");
+    if (observer !== undefined) reportKept(observer, known, memory, policy, info);
+    return value;
   }
 
   /** Returns the request of a load that belongs to no query, and depends on nothing of it. Throws if there is no usable key. */
@@ -110,8 +125,9 @@ class CachedField {
     const { rule, parts } = this;
     const roots = { source, args, context, info };
     const key = keyOf(rule, roots, undefined, parts.keys);
-    const names = { key, tags: knownTagsOf(rule, roots, undefined, parts.keys), near: undefined };
-    const call = new FieldCall(this, names, source, args, context, info, undefined, false, undefined);
+    const known = new KnownKey(key, knownTagsOf(rule, roots, undefined, parts.keys));
+    const execution = parts.requestStates.execution(info);
+    const call = new FieldCall(this, known, source, args, context, info, undefined, false, undefined, execution, false);
     call.isDetached = true;
     return call;
   }
@@ -159,9 +175,12 @@ class FieldCall implements FieldRequest {
   readonly identity: Identity | undefined;
   readonly observer: Observer | undefined;
   readonly key: Key;
+  readonly known: KnownKey;
   readonly policy: Policy;
   tags: RequestTags;
   readonly isForced: boolean;
+  readonly execution: FieldLoader;
+  readonly usesMemory: boolean;
   /** See `contextPartsOf`. */
   readonly contextParts: readonly string[];
   readonly mayExist: (() => Promise<boolean>) | undefined;
@@ -179,7 +198,7 @@ class FieldCall implements FieldRequest {
   /** The arguments of the resolver one by one: an object of them would be one more object for each hit. */
   constructor(
     field: CachedField,
-    { key, tags }: NearKey,
+    known: KnownKey,
     source: unknown,
     args: Args,
     context: unknown,
@@ -187,8 +206,14 @@ class FieldCall implements FieldRequest {
     identity: Identity | undefined,
     isForced: boolean,
     observer: Observer | undefined,
+    execution: FieldLoader,
+    usesMemory: boolean,
   ) {
     const { rule, parts, existence } = field;
+    const { key, tags } = known;
+    this.known = known;
+    this.execution = execution;
+    this.usesMemory = usesMemory && isRemembered(known) && !tags.isOwn;
     this.field = field;
     this.source = source;
     this.args = args;
@@ -205,6 +230,25 @@ class FieldCall implements FieldRequest {
     this.call = rule.reference === undefined ? info : { ...info, returnType: rule.reference.type };
     this.mayExist = existence?.(this);
     this.onRead = observer === undefined ? undefined : reportRead;
+  }
+
+  acceptsKept(): boolean {
+    const { known, field } = this;
+    const { validator, parts } = field;
+    if (validator.isKeptPlausible(known, this.call.returnType, this.info)) return true;
+    if (validator.mistakeIn(known.value, this) === undefined) return true;
+    // The store has the same value, which is reported when it is read.
+    parts.tier.memory?.drop(known);
+    return false;
+  }
+
+  takeKept(): unknown {
+    const { field, known, info, observer } = this;
+    return field.take(known, info, observer, field.parts.tier.memory as Memory);
+  }
+
+  missed(result: ReadResult, verdict: Verdict): unknown {
+    return this.execution.readMissed(this, result, verdict);
   }
 
   get input(): (() => unknown) | undefined {

@@ -20,7 +20,7 @@ export function cachedReference(
   existence?: ExistenceCheck,
 ): ReferenceResolver {
   const read = cachedResolver(rule, asField(resolve), parts, existence);
-  const mayBeFrozen = parts.tier.hasNear || rule.policy.readOnly === true;
+  const mayBeFrozen = rule.policy.readOnly === true;
   return (representation, context, info) => {
     const entity = read(representation, {}, context, info);
     if (!mayBeFrozen) return entity;

@@ -1,17 +1,16 @@
 import type { GraphQLResolveInfo } from "graphql";
 import { isPlainObject } from "../../base/built-in.js";
-import { executionOf } from "../../base/graphql-version.js";
 import { type KeySpace, memoText } from "../../keys/key.js";
 import { EACH, type Path } from "../../keys/path.js";
 import { combinationsIn } from "../../keys/tag-template.js";
 import type { Identity } from "../../loader/identity.js";
 import type { RequestStates } from "../../loader/request-states.js";
 import type { FieldRule } from "../../schema-rules.js";
-import type { NearKey } from "../../tier/near/near-cache.js";
+import { KnownKey, type Memo, type Memos, type Row } from "../../tier/request/known-key.js";
 import { type FieldRoots, keyOf, knownTagsOf, pathsIn } from "../compile/field-rule.js";
 
 /**
- * Makes the names of the calls of one field, and remembers them by the values that they are made from: those at the
+ * Makes the keys of the calls of one field, and remembers them by the values that they are made from: those at the
  * paths of the key and of the tags. Calls with an object among these values are not remembered, since objects can
  * change.
  */
@@ -20,29 +19,62 @@ export class FieldKeys {
   readonly #keys: KeySpace;
   readonly #requestStates: RequestStates;
   readonly #inputs: readonly Path[] | undefined;
-  readonly #known = new Map<string, NearKey>();
+  /** The one property that most keys are made from: it is looked up as it is if it is a string. */
+  readonly #single: Single | undefined;
+  readonly #memo: Memo;
+  readonly #slot: number;
 
-  constructor(rule: FieldRule, keys: KeySpace, requestStates: RequestStates) {
+  constructor(rule: FieldRule, keys: KeySpace, requestStates: RequestStates, memos: Memos) {
     this.#rule = rule;
     this.#keys = keys;
     this.#requestStates = requestStates;
     this.#inputs = inputsOf(rule);
+    this.#single = singleOf(this.#inputs, rule);
+    const isOfSource = this.#single?.root === "source";
+    // The fields of one parent share the rows of their keys.
+    this.#memo = memos.of(
+      isOfSource ? `${typeOf(rule)} ${this.#single?.step}` : `${rule.coordinate} ${rule.variant.id}`,
+    );
+    this.#slot = this.#memo.newSlot();
   }
 
-  of(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo, identity: Identity | undefined): NearKey {
-    const { coordinate, knownTags } = this.#rule;
+  of(
+    source: unknown,
+    args: Args,
+    context: unknown,
+    info: GraphQLResolveInfo,
+    identity: Identity | undefined,
+  ): KnownKey {
+    const single = this.#single;
+    if (single !== undefined) {
+      const value = ((single.root === "args" ? args : source) as Args | null | undefined)?.[single.step];
+      if (typeof value === "string" && value.charCodeAt(0) !== 0) {
+        const row = this.#memo.row(value);
+        return row.keys[this.#slot] ?? this.#make({ source, args, context, info }, identity, row);
+      }
+    }
     const roots = { source, args, context, info };
     const text = this.#textOf(roots, identity);
-    const known = text === undefined ? undefined : this.#known.get(text);
-    if (known !== undefined) return known;
-    const { budget } = this.#requestStates.loader(executionOf(info), this.#requestStates.observerOf(context));
+    if (text === undefined) return this.#make(roots, identity, undefined);
+    // Set apart from strings that are looked up as they are.
+    const row = this.#memo.row(`\0${text}`);
+    return row.keys[this.#slot] ?? this.#make(roots, identity, row);
+  }
+
+  #make(
+    roots: FieldRoots & { readonly info: GraphQLResolveInfo },
+    identity: Identity | undefined,
+    row: Row | undefined,
+  ): KnownKey {
+    const { coordinate, knownTags } = this.#rule;
+    const { budget } = this.#requestStates.execution(roots.info, this.#requestStates.observerOf(roots.context));
     budget.checkKeys(coordinate);
     const key = keyOf(this.#rule, roots, identity, this.#keys);
     budget.addKey(key);
     for (const template of knownTags) budget.addCombinations(combinationsIn(template, roots), coordinate);
-    const names: NearKey = { key, tags: knownTagsOf(this.#rule, roots, identity, this.#keys), near: undefined };
-    if (text !== undefined) this.#keys.memos.set(this.#known, text, names);
-    return names;
+    const known = new KnownKey(key, knownTagsOf(this.#rule, roots, identity, this.#keys), row);
+    if (row !== undefined) this.#memo.remember(known, this.#slot);
+    return known;
   }
 
   #textOf(
@@ -50,7 +82,7 @@ export class FieldKeys {
     identity: Identity | undefined,
   ): string | undefined {
     if (this.#inputs === undefined) return undefined;
-    // Loops and concatenation: every near hit makes this text.
+    // Loops and concatenation: every hit makes this text.
     let text = memoText(identity);
     for (const path of this.#inputs) {
       const part = textAt(path, roots);
@@ -65,6 +97,24 @@ export class FieldKeys {
 }
 
 type Args = Readonly<Record<string, unknown>>;
+
+interface Single {
+  readonly root: "args" | "source";
+  readonly step: string;
+}
+
+const typeOf = ({ coordinate }: FieldRule): string => coordinate.slice(0, coordinate.indexOf("."));
+
+/** Returns the property that keys are made from if there is one only. */
+function singleOf(inputs: readonly Path[] | undefined, { policy, declaresSelection }: FieldRule): Single | undefined {
+  const [path, other] = inputs ?? [];
+  if (path === undefined || other !== undefined || declaresSelection || policy.scope === "PRIVATE") return undefined;
+  const { root, steps } = path;
+  const [step, next] = steps;
+  return step === undefined || next !== undefined || (root !== "args" && root !== "source")
+    ? undefined
+    : { root, step };
+}
 
 /** Returns the paths to the values that names are made from, besides the selection. Undefined if they are made from more than single values. */
 function inputsOf({ keyPaths, knownTags, reference }: FieldRule): readonly Path[] | undefined {

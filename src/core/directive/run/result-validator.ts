@@ -21,7 +21,7 @@ import {
 import { isPlainObject } from "../../base/built-in.js";
 import type { KnownResolvers } from "../../base/known-resolvers.js";
 import { getOrMake } from "../../base/multimap.js";
-import type { NearValue } from "../../tier/near/near-entries.js";
+import type { KnownKey } from "../../tier/request/known-key.js";
 import type { LoadedMistake, ReadRequest, Validator } from "../../tier/request/request.js";
 
 /**
@@ -56,13 +56,14 @@ export class ResultValidator implements Validator {
     }
   }
 
-  /** The same for a value of the near cache. It is checked once, not by each hit: nobody may modify it. */
-  isNearPlausible(near: NearValue, type: GraphQLOutputType, { schema }: Pick<Info, "schema">): boolean {
+  /** The same for a value in memory. It is checked once, not by each hit: nobody can modify it. */
+  isKeptPlausible(known: KnownKey, type: GraphQLOutputType, { schema }: Pick<Info, "schema">): boolean {
+    const { kept, value } = known;
     const check = this.#checkOf(type, schema);
     const ofHits = check?.isForHits === true ? check : undefined;
-    if (near.passed === ofHits) return true;
-    if (!this.isPlausible(near.value, type, { schema })) return false;
-    near.passed = ofHits;
+    if (kept === undefined || kept.passed === ofHits) return true;
+    if (!this.isPlausible(value, type, { schema })) return false;
+    kept.passed = ofHits;
     return true;
   }
 

@@ -2,6 +2,7 @@ import { type Clock, MAX_TIMER_MS, type Random } from "../../base/clock.js";
 import { ignoreRejection } from "../../base/deferred.js";
 import { CachedError, describeSetting } from "../../base/errors.js";
 import type { Encoded, Packing } from "../../codec/packing.js";
+import type { Subject } from "../../keys/key.js";
 import { jittered } from "../../policy/policy.js";
 import { freshMsForWaiters, SKIPPED_MARK, TOO_LARGE_MARK, UNSERIALIZABLE_MARK } from "../../store/entry.js";
 import { type Body, type OwnFreshness, writeBody } from "../../store/entry-layout.js";
@@ -10,6 +11,7 @@ import { type Channel, subjectOf } from "../../telemetry/channel.js";
 import { valueAad } from "../entry/entry-decoder.js";
 import { failureAad, writeFailure } from "../entry/failure.js";
 import { ownPolicy, valueTtlMs } from "../entry/freshness.js";
+import type { Memory } from "../memory/memory.js";
 import { freshMsOf, isNegative, type Loaded, type LoadedValue } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
 import { subjectsOfLoaded } from "../request/served-report.js";
@@ -105,10 +107,13 @@ export class Settlement {
     let storedBytes = 0;
     const room = this.#room.enter(size);
     try {
-      const request = await this.#requestFor(inFlight, loaded, room);
+      // At once, like the encoding of the value: its source may go on to change it.
+      const subjects = subjectsOfLoaded(inFlight.request.tags, loaded);
+      const request = await this.#requestFor(inFlight, loaded, subjects, room);
       if (request !== undefined) inFlight.isStoring = true;
       const outcome = request && (await this.#storeRequests.add(request));
       isStored = outcome === "stored" && request !== undefined && request.grantedAt + request.freshMs >= 0;
+      if (isStored) this.#keep(inFlight, loaded, request as StoreRequest, subjects);
       if (isStored) storedBytes = (request as StoreRequest).body.byteLength;
       else if (outcome === "stored" && freshMsOf(policy, loaded) > 0)
         this.#reportRefused(inFlight.request, outlived(key.coordinate, loaded.loadMs));
@@ -121,6 +126,27 @@ export class Settlement {
     return isStored;
   }
 
+  /** Keeps in memory what the store has confirmed. */
+  #keep(
+    { request, position, startedAt }: InFlightLoad,
+    loaded: LoadedValue,
+    stored: StoreRequest,
+    subjects: readonly Subject[],
+  ): void {
+    const { memory, packing } = this.#parts;
+    const { known, policy } = request;
+    const { content, hint, loadMs } = loaded;
+    if (memory === undefined || known === undefined || content === undefined) return;
+    const { grantedAt, freshMs } = stored;
+    const entry = { grantedAt, loadMs, position, freshUntilAt: grantedAt + freshMs };
+    try {
+      const value = packing.decode(content);
+      memory.put(known, policy, { entry, value, content, subjects, hint, readAt: startedAt, now: grantedAt });
+    } catch {
+      // A codec of the user: the next read reports it.
+    }
+  }
+
   /**
    * Returns the request that stores a value. `room` resolves when it may be packed; undefined: now. Returns undefined if this process knows
    * that one of its tags was invalidated during the load, or is being written: a value from before is not served anyway, by its position, but
@@ -129,15 +155,14 @@ export class Settlement {
   async #requestFor(
     inFlight: InFlightLoad,
     loaded: LoadedValue,
+    subjects: readonly Subject[],
     room: Promise<void> | undefined,
   ): Promise<StoreRequest | undefined> {
     const { clock, random: randomNow, invalidations, packing } = this.#parts;
     const { gen, grantedAt, startedAt, position } = inFlight;
-    const { key, policy, tags } = inFlight.request;
+    const { key, policy } = inFlight.request;
     const { value, content, hint, settings, loadMs } = loaded;
     const maxAgeMs = freshMsOf(policy, loaded);
-    // At once, like the encoding of the value: its source may go on to change it.
-    const subjects = subjectsOfLoaded(tags, loaded);
     if (room !== undefined) await room;
     const packed = await packing.pack(content as Encoded);
     const elapsedMs = clock.now() - startedAt;
@@ -263,6 +288,7 @@ export interface SettlementParts {
   readonly channel: Channel;
   readonly loads: Loads;
   readonly packing: Packing;
+  readonly memory: Memory | undefined;
   readonly settings: TierSettings & { readonly errorMaxAgeMs: ErrorMaxAgeMs | undefined };
 }
 

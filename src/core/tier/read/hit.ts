@@ -2,34 +2,100 @@ import type { Key } from "../../keys/key.js";
 import type { Reading } from "../../store/store.js";
 import type { BypassReason } from "../../telemetry/events.js";
 import { isDueEarly } from "../entry/freshness.js";
+import type { KnownKey } from "../request/known-key.js";
 import { hasMoreTags, type ReadRequest, ReadResult } from "../request/request.js";
-import { prepareFor, type ServableValue, UNPREPARED, verdictOf } from "../request/verdict.js";
+import { prepareFor, type ServableValue, UNPREPARED, type Verdict, verdictOf } from "../request/verdict.js";
 import type { Modes } from "../shared/modes.js";
-import { TickBatch } from "../tick/tick-batch.js";
 import { type Missed, Misses } from "./misses.js";
 import type { ReadParts, ReadPath } from "./read-parts.js";
+import { Cell, Tick } from "./tick.js";
 
 /**
- * The path of a hit from top to bottom: the requests of the tick, one store read for all of them, the verdict on each entry, its value.
+ * The path of a hit from top to bottom: the requests of the tick, one read of the store for all of them, the verdict on each entry, its value.
  * What happens when nothing can be served is in `misses.ts`.
  *
- * All keys requested in one tick, by any request of this process, share one store read. A call made
- * while a read is running belongs to the next one, so its results are never older than the call. All
- * that must be loaded after a read share one round trip for leases.
+ * All keys requested in one tick, by any request of this process, share one read, which shows the head of the invalidation clock. A call made
+ * while a read is running belongs to the next one, so its results are never older than the call. What is in memory is not read: the head says
+ * whether it counts. All that must be loaded after a read share one round trip for leases.
  */
 export class Hits implements ReadPath {
   readonly misses: Misses;
   /** The modes in this process. */
   readonly modes: Modes;
+  /** The number of the next read of the store. What a read has confirmed counts for those who began before it was sent. */
+  nextRead = 1;
   readonly #parts: ReadParts;
-  readonly #reads: TickBatch<ReadRequest, ReadResult>;
+  #tick: Tick | undefined;
   #isClosed = false;
 
   constructor(parts: ReadParts) {
     this.#parts = parts;
     this.modes = parts.modes;
-    this.#reads = new TickBatch(parts.clock, (requests) => this.#readStore(requests), parts.longTick);
     this.misses = new Misses(parts, this);
+  }
+
+  /** Whether nothing forbids to read, and the caller is not part of a load. */
+  get isPlain(): boolean {
+    const { unconfirmed, loads } = this.#parts;
+    return this.modes.isUnrestricted && unconfirmed.allowReads && (loads.running === 0 || !loads.isEnclosing);
+  }
+
+  /** Resolves to whether the value of a key in memory counts for a caller who asks now. It is not read: the head of the clock decides. */
+  async confirmed(known: KnownKey): Promise<boolean> {
+    const { memory } = this.#parts;
+    if (known.until === 0 || memory === undefined || !this.isPlain) return false;
+    if (memory.isLive) return memory.serves(known, this.nextRead);
+    const tick = this.#openTick();
+    await tick.ready;
+    return memory.serves(known, tick.nth);
+  }
+
+  /** Answers a request with a key that is remembered, together with all others of the tick, from memory if it can. To be called if `isPlain`. */
+  readKnown(request: KnownRequest): Promise<unknown> {
+    const { known } = request;
+    const { memory } = this.#parts;
+    if (known.until !== 0 && memory?.isLive === true && memory.serves(known, this.nextRead) && request.acceptsKept())
+      return Promise.resolve(request.takeKept());
+    const tick = this.#openTick();
+    let cell = known.cell as Cell | undefined;
+    if (cell?.tick !== tick) {
+      cell = known.until === 0 ? tick.cellOf(known.key) : new Cell(tick, known.key, true);
+      known.cell = cell;
+    }
+    return this.#inTick(request, cell);
+  }
+
+  #inTick(request: KnownRequest, cell: Cell): Promise<unknown> {
+    const { tick } = cell;
+    cell.readersLeft++;
+    const nth = tick.callers++;
+    // In the asynchronous context of the request, in which a miss loads.
+    return tick.ready.then(() => tick.inTurn(nth, () => this.#respondKnown(request, cell)));
+  }
+
+  #respondKnown(request: KnownRequest, cell: Cell): unknown {
+    const { known } = request;
+    const { memory, channel } = this.#parts;
+    if (known.cell === cell) known.cell = undefined;
+    if (channel.tracing !== undefined) request.trace = { parent: channel.tracing.active() };
+    if (cell.isInMemory) {
+      if (memory?.serves(known, cell.tick.nth) === true && request.acceptsKept()) return request.takeKept();
+      if (cell.tick.isRead) return this.#inTick(request, this.#openTick().cellOf(known.key));
+    }
+    const result = this.#resultFor(request, cell);
+    const verdict = verdictOf(request, result.reading, this.#parts, result);
+    if (verdict.kind === "serve" && verdict.freshness === "fresh")
+      return this.#serve(request, result, verdict, undefined);
+    return request.missed(result, verdict);
+  }
+
+  #openTick(): Tick {
+    if (this.#tick === undefined) {
+      const tick = new Tick(this.nextRead);
+      this.#tick = tick;
+      this.#parts.clock.afterTick(() => void this.#readTick(tick));
+    }
+    return this.#tick;
   }
 
   /** Returns whether the caller of a request is part of a load. */
@@ -48,50 +114,65 @@ export class Hits implements ReadPath {
       if (reason !== undefined) return this.#bypass(request, reason);
       if (request.isForced === true) return this.#pending(request, () => this.misses.force(request));
     }
+    const tick = this.#openTick();
+    const cell = tick.cellOf(request.key);
+    cell.readersLeft++;
+    const nth = tick.callers++;
     // In the asynchronous context of the request, in which a miss loads.
-    return this.#reads.addThen(request, (readResult) => this.respond(request, readResult));
+    return tick.ready.then(() => tick.inTurn(nth, () => this.respond(request, this.#resultFor(request, cell))));
   }
 
   readResultOf(request: ReadRequest): Promise<ReadResult> {
-    return this.#reads.add(request);
+    const tick = this.#openTick();
+    const cell = tick.cellOf(request.key);
+    cell.readersLeft++;
+    const nth = tick.callers++;
+    return tick.ready.then(() => tick.inTurn(nth, () => this.#resultFor(request, cell)));
   }
 
-  /** Reads the keys of the requests of one tick, each once, with one store read. Requests for the same key share a result. */
-  async #readStore(requests: readonly ReadRequest[]): Promise<readonly ReadResult[]> {
-    const { store, clock, invalidations, unconfirmed } = this.#parts;
-    const places = new Map<string, number>();
-    for (const { key } of requests) if (!places.has(key.name)) places.set(key.name, places.size);
+  /** Returns what a request may know of a read: not what this process has invalidated meanwhile without a confirmation. */
+  #resultFor({ key, tags }: ReadRequest, cell: Cell): ReadResult {
+    const { unconfirmed } = this.#parts;
+    const mayServe = cell.tick.mayServe || !unconfirmed.has(key, tags);
+    return mayServe ? cell : new ReadResult(FAILED, cell.sentAt);
+  }
+
+  /** Reads the keys of one tick, each once, with one read of the store. */
+  async #readTick(tick: Tick): Promise<void> {
+    this.#tick = undefined;
+    this.nextRead++;
+    const { store, clock, invalidations, unconfirmed, longTick } = this.#parts;
     const sentAt = clock.now();
-    const read = await store.read([...places.keys()]);
+    const read = await store.read([...tick.cells.keys()]);
     // Without a result, there is nothing to evaluate.
     const first = read.readings.find((reading) => reading.kind === "read");
     if (first !== undefined) invalidations.noteTime(first.now);
-    const isReady = first === undefined || invalidations.isAt(read.clock);
+    const isRead = first !== undefined || tick.cells.size === 0;
+    const isReady = !isRead || invalidations.isAt(read.clock);
     const isPrepared = isReady || (await prepareFor(read, this.#parts));
-    if (first !== undefined && isPrepared) invalidations.confirm(sentAt);
-    const mayServe = isReady || unconfirmed.allowReads;
-    const ofKey: ReadResult[] = [];
-    const results: ReadResult[] = [];
-    for (const request of requests) {
-      const place = places.get(request.key.name) as number;
-      const shared = ofKey[place];
-      if (shared === undefined) {
-        ofKey[place] = new ReadResult(isPrepared ? (read.readings[place] as Reading) : FAILED, sentAt);
-      } else {
-        shared.readersLeft++;
-      }
-      const result = ofKey[place] as ReadResult;
-      results.push(mayServe || !unconfirmed.has(request.key, request.tags) ? result : new ReadResult(FAILED, sentAt));
+    tick.isRead = isRead && isPrepared;
+    if (tick.isRead) invalidations.confirm(sentAt, tick.nth);
+    tick.mayServe = isReady || unconfirmed.allowReads;
+    let nth = 0;
+    for (const cell of tick.cells.values()) {
+      const reading = read.readings[nth++] as Reading;
+      cell.sentAt = sentAt;
+      cell.reading = isPrepared ? reading : FAILED;
     }
-    return results;
+    tick.divide(longTick);
+    tick.resolve();
   }
 
   /**
    * Answers a request from its read: serves the value, or resolves the miss. `deadlineAt`: when to stop waiting, if the read was begun
    * before.
    */
-  respond(request: ReadRequest, readResult: ReadResult, deadlineAt?: number): unknown {
-    const verdict = verdictOf(request, readResult.reading, this.#parts, readResult);
+  respond(
+    request: ReadRequest,
+    readResult: ReadResult,
+    deadlineAt?: number,
+    verdict: Verdict = verdictOf(request, readResult.reading, this.#parts, readResult),
+  ): unknown {
     switch (verdict.kind) {
       case "serve":
         return this.#serve(request, readResult, verdict, deadlineAt);
@@ -109,7 +190,7 @@ export class Hits implements ReadPath {
   /** Serves a value, and refreshes it in the background if that is due, unless the request wants another one than a stale one. */
   #serve(request: ReadRequest, readResult: ReadResult, served: ServableValue, deadlineAt: number | undefined): unknown {
     const { entry, freshness, isSoft, decoded } = served;
-    const { leases, loads, near, packing, random, responder } = this.#parts;
+    const { leases, loads, memory, random, responder } = this.#parts;
     const { now } = readResult.reading as Extract<Reading, { kind: "read" }>;
     const ageMs = now - entry.grantedAt;
     const isFresh = freshness === "fresh";
@@ -136,11 +217,12 @@ export class Hits implements ReadPath {
       this.#parts.channel.served(request.key.coordinate, request.key, outcome);
     else responder.reportServed(request, outcome, isFresh ? entry.freshUntilAt - now : 0, ageMs, parts);
     request.ending?.endWith(entry);
-    if (isFresh && near !== undefined) {
-      const again = (): (() => unknown) => decoded.again(packing);
-      near.put(request, entry, { value, hint, subjects, again }, now, readResult.sentAt);
-    }
-    return value;
+    const { known } = request;
+    if (!isFresh || memory === undefined || known === undefined) return value;
+    const { sentAt: readAt } = readResult;
+    // Another reader of the tick has kept it, and this one has a value of its own.
+    if (known.kept?.readAt === readAt) return value;
+    return memory.put(known, request.policy, { entry, value, content: decoded.content, subjects, hint, readAt, now });
   }
 
   #bypass(request: ReadRequest, reason: BypassReason): Promise<unknown> {
@@ -190,6 +272,17 @@ export class Hits implements ReadPath {
     this.#isClosed = true;
     this.modes.close();
   }
+}
+
+/** A request with a key that is remembered. */
+export interface KnownRequest extends ReadRequest {
+  readonly known: KnownKey;
+  /** Whether GraphQL accepts the value in memory. */
+  acceptsKept(): boolean;
+  /** Returns the value in memory for this caller, and reports it. */
+  takeKept(): unknown;
+  /** Answers from what was read, which is not a fresh value. */
+  missed(result: ReadResult, verdict: Verdict): unknown;
 }
 
 /** Whether a caller is part of a load, and whether of that of the same key, which it must not wait for. */

@@ -87,14 +87,14 @@ export class Misses {
    * leaves the stored value to be served to others.
    */
   async force(request: ReadRequest): Promise<unknown> {
-    const { store, near, responder, invalidations } = this.#parts;
+    const { store, memory, responder, invalidations } = this.#parts;
     const { name } = request.key;
     const isInvalidated = await store.remove([name], { soft: true }).then(
       () => true,
       () => false,
     );
     // Now that no read finds it fresh any more.
-    near?.drop(name);
+    if (request.known !== undefined) memory?.drop(request.known);
     const readResult = await this.#path.readResultOf(request);
     if (!isInvalidated || readResult.reading.kind !== "read") return responder.bypass(request, "STORE_UNAVAILABLE");
     const { entry, now } = readResult.reading;

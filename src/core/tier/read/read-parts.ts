@@ -4,7 +4,7 @@ import type { Channel } from "../../telemetry/channel.js";
 import type { BypassReason } from "../../telemetry/events.js";
 import type { Leases } from "../lease/leases.js";
 import type { Waiting } from "../lease/waiting.js";
-import type { NearCache } from "../near/near-cache.js";
+import type { Memory } from "../memory/memory.js";
 import type { ReadRequest, ReadResult } from "../request/request.js";
 import type { TierSettings } from "../request/settings.js";
 import type { ValueDecoder } from "../request/value-decoder.js";
@@ -28,7 +28,7 @@ export interface ReadParts extends VerdictParts {
   readonly leases: Leases;
   readonly responder: Responder;
   readonly waiting: Waiting;
-  readonly near: NearCache | undefined;
+  readonly memory: Memory | undefined;
   readonly settings: TierSettings;
 }
 

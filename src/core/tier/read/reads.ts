@@ -1,22 +1,23 @@
-import type { Policy } from "../../policy/policy.js";
-import type { NearCache, NearKey } from "../near/near-cache.js";
-import type { NearValue } from "../near/near-entries.js";
-import type { ReadEnding, ReadReport, ReadRequest } from "../request/request.js";
+import type { Memory } from "../memory/memory.js";
+import type { ReadEnding, ReadRequest } from "../request/request.js";
+import type { ValueDecoder } from "../request/value-decoder.js";
 import { verdictOf } from "../request/verdict.js";
 import type { Loads } from "../source/loads.js";
 import { Hits } from "./hit.js";
 import type { ReadParts } from "./read-parts.js";
 
-/** All ways to read: through the store (`hit.ts`), from the near cache, and without a load. */
+/** All ways to read: through memory and the store (`hit.ts`), and without a load. */
 export class Reads extends Hits {
-  /** Whether there is a near cache. */
-  readonly hasNear: boolean;
+  /** The values in memory. Undefined: none are kept. */
+  readonly memory: Memory | undefined;
+  readonly decoder: ValueDecoder;
   readonly loads: Loads;
   readonly #parts: ReadParts;
 
   constructor(parts: ReadParts) {
     super(parts);
-    this.hasNear = parts.near !== undefined;
+    this.memory = parts.memory;
+    this.decoder = parts.decoder;
     this.loads = parts.loads;
     this.#parts = parts;
   }
@@ -29,36 +30,6 @@ export class Reads extends Hits {
   /** Returns whether values like that of the request have tags derived from them. */
   hasResultTags({ key, tags }: ReadRequest): boolean {
     return tags.subjectsOf !== undefined || this.#parts.leases.isTaggedByLoads(key.coordinate);
-  }
-
-  /**
-   * Returns what the near cache has of an entry, synchronously and without a request, for a caller who
-   * wants a fresh value. Undefined if the store has to be read.
-   */
-  near(names: NearKey, policy: Policy): NearValue | undefined {
-    const { loads, near, unconfirmed } = this.#parts;
-    if (near === undefined) return undefined;
-    if (!this.modes.isUnrestricted && this.restrictionOf(names.key) !== undefined) return undefined;
-    // What a load reads is stored with its value, also where nothing is outdated for as long as in a near cache.
-    if (loads.isEnclosing || unconfirmed.has(names.key, names.tags)) return undefined;
-    return near.get(names, policy);
-  }
-
-  /** Returns a promise of a value of the near cache, the same for all readers. */
-  nearPromise(value: NearValue): Promise<unknown> {
-    return (this.#parts.near as NearCache).promiseOf(value);
-  }
-
-  /** Returns how a value of the near cache was served. */
-  nearReport(value: NearValue, policy: Policy): ReadReport {
-    return (this.#parts.near as NearCache).reportOf(value, policy);
-  }
-
-  /** Returns whether GraphQL accepts what the near cache has for a request. Forgets and reports it if not. */
-  acceptsNear(request: ReadRequest, { value }: NearValue): boolean {
-    if (this.#parts.decoder.isValid(request, value)) return true;
-    this.#parts.near?.drop(request.key.name);
-    return false;
   }
 
   /**

@@ -1,5 +1,5 @@
 import type { CachedError } from "../../base/errors.js";
-import type { Key, KeySpace, Subject } from "../../keys/key.js";
+import type { Key, Subject } from "../../keys/key.js";
 import type { Policy } from "../../policy/policy.js";
 import type { Entry } from "../../store/entry.js";
 import type { ResponseHint } from "../../store/entry-layout.js";
@@ -7,75 +7,11 @@ import type { Reading } from "../../store/store.js";
 import type { BypassReason, ReadOutcome } from "../../telemetry/events.js";
 import type { ReadTrace } from "../../telemetry/tracing.js";
 import type { DecodedValue } from "../entry/entry-decoder.js";
+import type { KnownKey } from "./known-key.js";
 import type { Excess, Loaded, Refusal } from "./loaded.js";
 import type { ResultControl } from "./result-control.js";
+import type { RequestTags } from "./tags.js";
 import type { Caller, CallSignals, Waiters } from "./waiters.js";
-
-/** The tags of one value that are known before its load, by their texts. Their digests are computed when they are needed. */
-export class TagsBeforeLoad implements RequestTags {
-  readonly texts: readonly string[];
-  readonly isOwn: boolean;
-  readonly known: RequestTags = this;
-  readonly subjectsOf = undefined;
-  readonly #keys: Pick<KeySpace, "tags">;
-  readonly #others: readonly Subject[];
-  #subjects: readonly Subject[] | undefined;
-
-  /** `others`: tags that have no text. */
-  constructor(
-    texts: readonly string[],
-    keys: Pick<KeySpace, "tags">,
-    isOwn = false,
-    others: readonly Subject[] = NO_SUBJECTS,
-  ) {
-    this.texts = texts;
-    this.isOwn = isOwn;
-    this.#keys = keys;
-    this.#others = others;
-  }
-
-  get subjects(): readonly Subject[] {
-    this.#subjects ??=
-      this.#others.length === 0 ? this.#keys.tags(this.texts) : [...this.#keys.tags(this.texts), ...this.#others];
-    return this.#subjects;
-  }
-}
-
-/** The tags of one value. */
-export interface RequestTags {
-  /** The tags known before the load. Hits do not need them: the entry has its own. */
-  readonly subjects: readonly Subject[];
-  /** Whether the key does not decide about these tags, so that an entry of the key may have others. */
-  readonly isOwn: boolean;
-  /** Those known before the load alone, which refer to no request. */
-  readonly known: RequestTags;
-  /** Returns the tags derived from the loaded value. Undefined if there are none of this kind. */
-  readonly subjectsOf: ((value: unknown) => readonly Subject[]) | undefined;
-}
-
-/** The tags of one value, some of which are derived from it. */
-export class ResultTags implements RequestTags {
-  readonly subjectsOf: (value: unknown) => readonly Subject[];
-  readonly known: RequestTags;
-
-  /** Tags are derived once of a value, when it has been loaded: its source may go on to change it. */
-  constructor({ known }: RequestTags, subjectsOf: (value: unknown) => readonly Subject[]) {
-    let last: { readonly value: unknown; readonly subjects: readonly Subject[] } | undefined;
-    this.known = known;
-    this.subjectsOf = (value) => {
-      if (last === undefined || !Object.is(last.value, value)) last = { value, subjects: subjectsOf(value) };
-      return last.subjects;
-    };
-  }
-
-  get subjects(): readonly Subject[] {
-    return this.known.subjects;
-  }
-
-  get isOwn(): boolean {
-    return this.known.isOwn;
-  }
-}
 
 /** Returns whether an entry has more tags than its request knows of, since its load has added some. */
 export const hasMoreTags = ({ tags }: Pick<ReadRequest, "tags">, subjects: readonly Subject[]): boolean =>
@@ -128,6 +64,8 @@ export interface ReadRequest {
   readonly key: Key;
   readonly policy: Policy;
   readonly tags: RequestTags;
+  /** Where the value is kept in memory. Undefined: nowhere. */
+  readonly known?: KnownKey | undefined;
   /**
    * Loads the value from its source. Called at most once, if this request wins the lease or
    * bypasses the cache. `waiters.signal` aborts when nobody waits for this load any more. With `result`,
@@ -191,19 +129,6 @@ export interface ReadEnding extends DecodedHolder {
   endWith(origin: Entry | Loaded): void;
 }
 
-const NO_SUBJECTS: readonly Subject[] = [];
-
-/** The tags of a value that has none. */
-export const NO_TAGS: RequestTags & { readonly texts: readonly string[] } = {
-  subjects: NO_SUBJECTS,
-  texts: [],
-  isOwn: false,
-  get known() {
-    return NO_TAGS;
-  },
-  subjectsOf: undefined,
-};
-
 /**
  * The outcome of a miss. Called once for each request that shares it: reports how that was served, and returns a value of its
  * own, or a promise of one. Throws or rejects with an error of the source only.
@@ -212,9 +137,9 @@ export type Respond = (request: ReadRequest) => unknown;
 
 /** The result of one store read, which requests of one tick for the same key share. */
 export class ReadResult implements DecodedHolder {
-  readonly reading: Reading;
+  reading: Reading;
   /** When the read began, before anything was sent, on the clock of this process. */
-  readonly sentAt: number;
+  sentAt: number;
   /** How many requests that share the result have not decoded its value yet. */
   readersLeft = 1;
   decoded: DecodedToShare | undefined = undefined;

@@ -5,7 +5,8 @@ import type { Channel } from "../../telemetry/channel.js";
 import type { ReadOutcome } from "../../telemetry/events.js";
 import { ownPolicy } from "../entry/freshness.js";
 import type { LoadedValue, Refusal } from "./loaded.js";
-import type { AwaitedLoad, ReadRequest, RequestTags } from "./request.js";
+import type { AwaitedLoad, ReadRequest } from "./request.js";
+import type { RequestTags } from "./tags.js";
 
 /** How a read was served. Properties that are rarely used are computed on access. */
 export class ServedReport {

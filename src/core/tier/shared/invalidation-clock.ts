@@ -41,6 +41,8 @@ export class InvalidationClock extends KnownPositions {
   #storeNow = 0;
   /** On its own clock: this process knows everything that was invalidated, and confirmed, before then. */
   asOf = Number.NEGATIVE_INFINITY;
+  /** The number of the latest read that has confirmed it. */
+  confirmedRead = 0;
   /**
    * When the log last did not go on from what this process knew, on its own clock. The position of an entry that was read before cannot be
    * compared: the store may have lost the records up to it, and have made others with earlier positions since.
@@ -62,9 +64,10 @@ export class InvalidationClock extends KnownPositions {
     if (storeNow > this.#storeNow) this.#storeNow = storeNow;
   }
 
-  /** Notes that a read which was sent at `sentAt` has shown a head that this process has caught up with. */
-  confirm(sentAt: number): void {
+  /** Notes that a read which was sent at `sentAt` has shown a head that this process has caught up with. `nth`: its number, if it has one. */
+  confirm(sentAt: number, nth = 0): void {
     if (sentAt > this.asOf) this.asOf = sentAt;
+    if (nth > this.confirmedRead) this.confirmedRead = nth;
   }
 
   /**

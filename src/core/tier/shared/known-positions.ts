@@ -54,6 +54,20 @@ export class KnownPositions {
     return position >= this.latest || position >= latestIn(this.positions.hard, this.#subjectsOf(key), 0);
   }
 
+  /** Whether nothing that an entry depends on was invalidated after `position`, hard or softly. `subjects`: its tags. */
+  isUntouched(position: number, key: EntryKey, subjects: readonly Subject[]): boolean {
+    if (position < this.floor) return false;
+    if (position >= this.latest) return true;
+    const { hard, soft } = this.positions;
+    const ofKey = this.#subjectsOf(key);
+    const ofTags = this.#withOtherForms(subjects);
+    return (
+      !isLaterIn(hard, ofKey, position) &&
+      !isLaterIn(hard, ofTags, position) &&
+      (soft.size === 0 || !(isLaterIn(soft, ofKey, position) || isLaterIn(soft, ofTags, position)))
+    );
+  }
+
   isSoftlyInvalidated(position: number, key: EntryKey): boolean {
     const { soft } = this.positions;
     return position < this.latest && soft.size > 0 && position < latestIn(soft, this.#subjectsOf(key), 0);
@@ -203,6 +217,14 @@ export type InvalidatingKind = (typeof KINDS)[number];
 /** What a record does with what it names. Undefined: nothing. */
 export const effectOf = ({ kind }: ReadRecord): InvalidatingKind | undefined =>
   kind === "epoch" ? undefined : kind === "soft" ? "soft" : "hard";
+
+function isLaterIn(positions: Positions, subjects: readonly Subject[], position: number): boolean {
+  for (const subject of subjects) {
+    const at = positions.get(subject);
+    if (at !== undefined && at > position) return true;
+  }
+  return false;
+}
 
 function latestIn(positions: Positions, subjects: readonly Subject[], least: number): number {
   let latest = least;

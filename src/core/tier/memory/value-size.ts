@@ -2,7 +2,7 @@ import { isPlainObject } from "../../base/built-in.js";
 import { StoredText } from "../../codec/packing.js";
 
 /** Estimates how much memory decoded values take. */
-export class ValueMemory {
+export class ValueSize {
   /** The names of properties that other values have as well, so that they take no memory of their own. */
   readonly #names = new Set<string>();
 

@@ -1,0 +1,28 @@
+import type { Key } from "../keys/key.js";
+import type { Policy } from "../policy/policy.js";
+import type { Memory } from "../tier/memory/memory.js";
+import type { KnownKey } from "../tier/request/known-key.js";
+import { ServedReport } from "../tier/request/served-report.js";
+import { NO_TAGS } from "../tier/request/tags.js";
+import type { Observer } from "./request-states.js";
+
+/** Reports a value in memory as served, to the observer of a request. `info`: that of a field; undefined for a loader. */
+export function reportKept(
+  observer: Observer,
+  { key, kept }: KnownKey,
+  memory: Memory,
+  policy: Policy,
+  info: unknown,
+): void {
+  const now = memory.now();
+  const { freshUntilAt = now, grantedAt = now, hint } = kept ?? {};
+  if (hint === undefined && observer.onFresh !== undefined)
+    observer.onFresh(freshUntilAt - now, now - grantedAt, policy.scope === "PRIVATE");
+  else
+    observer.onRead(
+      key.coordinate,
+      new ServedReport(policy, NO_TAGS, "hit", freshUntilAt - now, now - grantedAt, kept),
+      info,
+      key as Key,
+    );
+}

@@ -1,0 +1,296 @@
+import { isPlainObject } from "../../base/built-in.js";
+import type { Cancel, Clock } from "../../base/clock.js";
+import { copyPlain } from "../../codec/json-codec.js";
+import { type Encoded, type Packing, StoredText } from "../../codec/packing.js";
+import type { Subject } from "../../keys/key.js";
+import type { Policy } from "../../policy/policy.js";
+import type { Entry } from "../../store/entry.js";
+import type { ResponseHint } from "../../store/entry-layout.js";
+import type { Store } from "../../store/store.js";
+import { freezePlain } from "../entry/freeze-plain.js";
+import { earliestRefreshAt } from "../entry/freshness.js";
+import { type Copies, forget, type Generations, isRemembered, type KnownKey } from "../request/known-key.js";
+import { prepareFor } from "../request/verdict.js";
+import type { InvalidationClock } from "../shared/invalidation-clock.js";
+import { ValueSize } from "./value-size.js";
+
+/**
+ * Keeps fresh values in the memory of this process. Each has the position of its load and its tags, as in the store, and counts as long as
+ * nothing that this process knows was invalidated later. What it knows is made current by one read of the head of the invalidation clock, which
+ * every read of the store shows: after a read that was sent since an execution began, all values in memory count for that execution, as if they
+ * had been read from the store. So nothing outdated is served, and a value costs no trip.
+ *
+ * With `maxStalenessMs`, values count without that read for as long: a process then asks for the head by itself, and listens to messages.
+ */
+export class Memory {
+  readonly #parts: MemoryParts;
+  readonly #sizes = new ValueSize();
+  readonly #generations: Generations;
+  readonly #invalidations: InvalidationClock;
+  readonly #maxStalenessMs: number;
+  #hits = 0;
+  #isPolling = false;
+  #idlePolls = 0;
+  /** When it last began to poll, or polled. */
+  #polledAt = 0;
+  #isClosed = false;
+  #cancelPoll: Cancel = () => undefined;
+
+  constructor(parts: MemoryParts) {
+    this.#parts = parts;
+    this.#invalidations = parts.invalidations;
+    this.#generations = parts.generations;
+    this.#maxStalenessMs = parts.settings.maxStalenessMs;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#cancelPoll();
+  }
+
+  now(): number {
+    return this.#parts.clock.now();
+  }
+
+  get status(): MemoryStatus {
+    const { maxBytes } = this.#parts.settings;
+    const { asOf } = this.#invalidations;
+    const confirmedAt = asOf === Number.NEGATIVE_INFINITY ? undefined : asOf;
+    return { bytes: this.#generations.bytes, maxBytes, hits: this.#hits, confirmedAt };
+  }
+
+  /** Whether values count only as they would in the store. */
+  get isExact(): boolean {
+    return this.#maxStalenessMs === 0;
+  }
+
+  /** Whether values count without a question: `maxStalenessMs` is set, and what this process knows is not older. */
+  get isLive(): boolean {
+    return this.#maxStalenessMs > 0 && this.#parts.clock.now() - this.#invalidations.asOf < this.#maxStalenessMs;
+  }
+
+  /**
+   * Returns whether the value of a key in memory counts for a reader who began before the read number `since` was sent. Forgets it if it was
+   * invalidated.
+   */
+  serves(known: KnownKey, since: number): boolean {
+    const { until } = known;
+    if (until === 0) return false;
+    const invalidations = this.#invalidations;
+    const now = this.#parts.clock.now();
+    if (this.#maxStalenessMs > 0) this.#keepPolling();
+    const age = now - invalidations.asOf;
+    if (age >= (invalidations.confirmedRead >= since ? MAX_AGE_MS : this.#maxStalenessMs)) return false;
+    if (now >= until) {
+      this.drop(known);
+      return false;
+    }
+    if (known.comparedAt !== invalidations.changes && !this.#isCurrent(known)) return false;
+    if (known.copies === "decoded" && !this.#decode(known)) return false;
+    this.#hits++;
+    return true;
+  }
+
+  /** Returns the value of a key in memory for one reader, who may change it unless the policy is `readOnly`. */
+  take(known: KnownKey): unknown {
+    switch (known.copies) {
+      case "shared":
+        return known.value;
+      case "flat":
+        return { ...(known.value as object) };
+      case "plain":
+        return copyPlain(known.value);
+      default: {
+        const { value } = known;
+        known.value = undefined;
+        return value;
+      }
+    }
+  }
+
+  /** Decodes a value for the reader who is about to take it. A codec of the user may throw. */
+  #decode(known: KnownKey): boolean {
+    try {
+      known.value = known.kept?.decode?.();
+      return true;
+    } catch {
+      this.drop(known);
+      return false;
+    }
+  }
+
+  /** Compares a value with the invalidations that this process knows. */
+  #isCurrent(known: KnownKey): boolean {
+    const { kept, key } = known;
+    const invalidations = this.#invalidations;
+    const isCurrent =
+      kept !== undefined &&
+      kept.readAt > invalidations.restartedAt &&
+      invalidations.isUntouched(kept.position, key, kept.subjects);
+    if (isCurrent) known.comparedAt = invalidations.changes;
+    else this.drop(known);
+    return isCurrent;
+  }
+
+  /**
+   * Keeps a fresh value, and returns it for the reader who has it. `readAt`: when what has shown it was sent, on the clock of this process; `now`: the store's time then. If it was
+   * invalidated meanwhile, the first hit finds out.
+   */
+  put(known: KnownKey, policy: Policy, { entry, value, content, subjects, hint, readAt, now }: Shown): unknown {
+    // Where the key does not decide about the tags, another caller may know of a newer value.
+    if (!isRemembered(known) || known.tags.isOwn) return value;
+    // The store read its clock after `readAt`, so a value never expires later here than there.
+    const offsetMs = now - readAt;
+    const { maxAgeMs, maxAgeLimitMs = maxAgeMs } = policy;
+    const freshUntilAt = Math.min(entry.freshUntilAt, entry.grantedAt + maxAgeLimitMs) - offsetMs;
+    const until = Math.floor(Math.min(freshUntilAt, earliestRefreshAt(entry, policy) - offsetMs));
+    if (until <= readAt) return value;
+    this.drop(known);
+    const copies = copiesOf(value, content, policy, this.#parts.packing);
+    const decode = copies === "decoded" ? decoderOf(content, this.#parts.packing) : undefined;
+    const bytes =
+      KEPT_BYTES +
+      8 * subjects.length +
+      (decode === undefined ? this.#sizes.of(value, content.length) : content.length);
+    if (bytes > this.#parts.settings.maxBytes / MIN_ENTRIES) return value;
+    known.copies = copies;
+    known.value = decode === undefined ? value : undefined;
+    known.comparedAt = -1;
+    known.until = Math.max(1, until);
+    known.kept = {
+      position: entry.position,
+      subjects,
+      readAt,
+      freshUntilAt,
+      grantedAt: entry.grantedAt - offsetMs,
+      hint,
+      bytes,
+      decode,
+      passed: undefined,
+    };
+    this.#generations.grow(bytes, known.row);
+    if (this.#maxStalenessMs > 0) this.#keepPolling();
+    return decode === undefined ? this.take(known) : value;
+  }
+
+  /** Forgets the value of a key: there is a newer one, or the value must not be served. */
+  drop(known: KnownKey): void {
+    const { kept } = known;
+    if (kept !== undefined && isRemembered(known)) this.#generations.grow(-kept.bytes, known.row);
+    forget(known);
+  }
+
+  /** Called with every value that is asked for, or stored. */
+  #keepPolling(): void {
+    this.#idlePolls = 0;
+    if (this.#isPolling) return;
+    this.#isPolling = true;
+    this.#polledAt = this.#parts.clock.now();
+    this.#pollLater();
+  }
+
+  #pollLater(): void {
+    if (this.#isClosed) return;
+    const waitMs = Math.max(0, this.#pollDueAt - this.#parts.clock.now());
+    this.#cancelPoll = this.#parts.clock.after(waitMs, () => void this.#pollIfDue());
+  }
+
+  async #pollIfDue(): Promise<void> {
+    this.#idlePolls++;
+    if (this.#idlePolls > MAX_IDLE_POLLS) {
+      this.#isPolling = false;
+      return;
+    }
+    // A read may have confirmed something meanwhile.
+    if (this.#parts.clock.now() >= this.#pollDueAt) await this.#poll();
+    this.#pollLater();
+  }
+
+  get #pollDueAt(): number {
+    return Math.max(this.#invalidations.asOf, this.#polledAt) + Math.min(POLL_MS, this.#maxStalenessMs / 2);
+  }
+
+  /** Confirms what this process knows, without a read of an entry. Never rejects. */
+  async #poll(): Promise<void> {
+    const { store, invalidations } = this.#parts;
+    const sentAt = this.#parts.clock.now();
+    this.#polledAt = sentAt;
+    const isKnown = await prepareFor(await store.read([]), this.#parts);
+    if (isKnown) invalidations.confirm(sentAt);
+  }
+
+  /** Heeds a message. A process that serves nothing without a question reads what is new with its next read. */
+  hear(head: Buffer | undefined): void {
+    if (this.#isClosed || !this.isLive) return;
+    void (head === undefined ? this.#poll() : this.#invalidations.hear(head));
+  }
+}
+
+function copiesOf(value: unknown, content: Encoded, { readOnly }: Policy, packing: Packing): Copies {
+  if ((typeof value !== "object" || value === null) && typeof value !== "function") return "shared";
+  if (value instanceof StoredText) return "shared";
+  if (readOnly === true) {
+    freezePlain(value);
+    return "shared";
+  }
+  if (packing.copierOf(content) === undefined) return "decoded";
+  return isFlat(value) ? "flat" : "plain";
+}
+
+/** Keeps nothing of the store's reply. */
+function decoderOf(given: Encoded, packing: Packing): () => unknown {
+  const content = given instanceof Uint8Array ? Buffer.from(given) : given;
+  return () => packing.decode(content);
+}
+
+/** Whether a spread copies all of a value. */
+const isFlat = (value: object): boolean =>
+  isPlainObject(value) && Object.values(value).every((member) => typeof member !== "object" || member === null);
+
+/** A fresh value, as a read, a load or a message has shown it. */
+export interface Shown {
+  readonly entry: Pick<Entry, "freshUntilAt" | "grantedAt" | "loadMs" | "position">;
+  readonly value: unknown;
+  readonly content: Encoded;
+  readonly subjects: readonly Subject[];
+  readonly hint: ResponseHint | undefined;
+  readonly readAt: number;
+  readonly now: number;
+}
+
+export interface MemorySettings {
+  /** Maximum memory of all values and their keys, as estimated. */
+  readonly maxBytes: number;
+  /** For how long values count without a read of the clock's head. 0: never. */
+  readonly maxStalenessMs: number;
+}
+
+/** What the memory holds. */
+export interface MemoryStatus {
+  readonly bytes: number;
+  readonly maxBytes: number;
+  /** Values served since the process started. */
+  readonly hits: number;
+  /** When this process last confirmed that it knows all invalidations, on its own clock. Undefined: never yet. */
+  readonly confirmedAt: number | undefined;
+}
+
+export interface MemoryParts {
+  readonly clock: Clock;
+  readonly store: Pick<Store, "read">;
+  readonly invalidations: InvalidationClock;
+  readonly packing: Packing;
+  readonly generations: Generations;
+  readonly settings: MemorySettings;
+}
+
+/** What is known of a value besides the value. */
+const KEPT_BYTES = 140;
+/** A value takes at most this part of the memory. */
+const MIN_ENTRIES = 8;
+/** For how long values count for an execution after a read has confirmed them: a bound, should two executions be taken for one. */
+const MAX_AGE_MS = 2_000;
+/** How often a process asks for the head by itself, while values are asked for. */
+const POLL_MS = 500;
+/** After how many times in a row that nobody has asked for a value it stops. */
+const MAX_IDLE_POLLS = 20;

@@ -1,0 +1,70 @@
+import type { Key } from "../../keys/key.js";
+import type { Reading } from "../../store/store.js";
+import { ReadResult } from "../request/request.js";
+import { type LongTick, PER_TURN, type Turns, turnOf } from "../tick/long-tick.js";
+
+/** What one tick reads of one key, for all who ask. */
+export class Cell extends ReadResult {
+  readonly tick: Tick;
+  readonly key: Key;
+  /** Whether its value is in memory, and counts if the read of the tick confirms it. */
+  readonly isInMemory: boolean;
+
+  constructor(tick: Tick, key: Key, isInMemory: boolean) {
+    super(UNREAD, 0);
+    this.readersLeft = 0;
+    this.tick = tick;
+    this.key = key;
+    this.isInMemory = isInMemory;
+  }
+}
+
+/** The reads of one tick, by any request of this process: one read of the store, one promise. */
+export class Tick {
+  /** Counts the reads of this process: what is confirmed by this one counts for those who have asked before it was sent. */
+  readonly nth: number;
+  /** What is read from the store, by name. */
+  readonly cells = new Map<string, Cell>();
+  readonly ready: Promise<void>;
+  /** To be called when all cells have their readings. */
+  readonly resolve: () => void;
+  /** Whether the store has replied, and this process knows all invalidations up to then. */
+  isRead = false;
+  /** Whether what it has shown may be served whatever this process has invalidated meanwhile. */
+  mayServe = true;
+  /** How many wait for it. */
+  callers = 0;
+  #turns: Turns | undefined;
+
+  constructor(nth: number) {
+    this.nth = nth;
+    let resolve: () => void = () => undefined;
+    this.ready = new Promise((resolved) => {
+      resolve = resolved;
+    });
+    this.resolve = resolve;
+  }
+
+  /** Returns what is read of a key. */
+  cellOf(key: Key): Cell {
+    let cell = this.cells.get(key.name);
+    if (cell === undefined) {
+      cell = new Cell(this, key, false);
+      this.cells.set(key.name, cell);
+    }
+    return cell;
+  }
+
+  /** Calls `use` when the caller `nth` of those of this tick may go on. To be called when it has been read. */
+  inTurn<Used>(nth: number, use: () => Used | PromiseLike<Used>): Used | PromiseLike<Used> {
+    const turn = this.#turns && turnOf(this.#turns, nth);
+    return turn === undefined ? use() : turn.then(use);
+  }
+
+  /** To be called before `resolve`: divides thousands of callers into turns of the event loop. */
+  divide(longTick: LongTick): void {
+    if (this.callers > PER_TURN) this.#turns = longTick.turnsFor(this.callers);
+  }
+}
+
+const UNREAD: Reading = { kind: "failed", error: new Error("the store has not been read yet") };

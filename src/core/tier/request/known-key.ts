@@ -1,0 +1,221 @@
+import type { Key, Subject } from "../../keys/key.js";
+import type { ResponseHint } from "../../store/entry-layout.js";
+import type { RequestTags } from "./tags.js";
+
+/**
+ * One key, as long as it is remembered. There is one object for a key, so that what a process knows of it, such as its value in memory and its
+ * place in the read of the tick, is a property of the key and not a lookup.
+ */
+export class KnownKey {
+  readonly key: Key;
+  /** The tags that are known before a load. */
+  readonly tags: RequestTags;
+  row: Row;
+  /** Until when its value in memory is fresh and not due for an early refresh, on the clock of this process: a whole number. 0: there is none. */
+  until = 0;
+  /** The `changes` of the invalidation clock up to which the value in memory has been compared. */
+  comparedAt = 0;
+  copies: Copies = "shared";
+  /** What readers get, or get copies of. */
+  value: unknown = undefined;
+  kept: Kept | undefined = undefined;
+  /** What the tick that collects reads now knows of it. */
+  cell: object | undefined = undefined;
+
+  constructor(key: Key, tags: RequestTags, row: Row = UNREMEMBERED) {
+    this.key = key;
+    this.tags = tags;
+    this.row = row;
+  }
+}
+
+/** How readers get a value: all the same one, copies of an object without objects in it, copies, or what they decode themselves. */
+export type Copies = "shared" | "flat" | "plain" | "decoded";
+
+/** What is known of a value in memory besides. Instants are on the clock of this process. */
+export interface Kept {
+  readonly position: number;
+  readonly subjects: readonly Subject[];
+  /** When what has shown the value was sent to the store. */
+  readonly readAt: number;
+  readonly freshUntilAt: number;
+  readonly grantedAt: number;
+  readonly hint: ResponseHint | undefined;
+  /** About how much memory the value takes. */
+  readonly bytes: number;
+  /** What makes the value for a reader, if `copies` is "decoded". */
+  readonly decode: (() => unknown) | undefined;
+  /** The last check that the value has passed, which further hits do not repeat. */
+  passed: unknown;
+}
+
+/** Forgets the value of a key. */
+export function forget(known: KnownKey): void {
+  known.until = 0;
+  known.value = undefined;
+  known.kept = undefined;
+}
+
+/** The keys that fields which make their keys in the same way have for one input: those of one parent, for example. */
+export interface Row {
+  readonly keys: (KnownKey | undefined)[];
+  /** The generation in which it was last used. */
+  generation: number;
+}
+
+const NO_GENERATION = 0;
+
+/** The row of a key that is not remembered. */
+const UNREMEMBERED: Row = { keys: [], generation: NO_GENERATION };
+
+/** Whether something may be kept with a key: it is remembered. */
+export const isRemembered = ({ row }: KnownKey): boolean => row.generation !== NO_GENERATION;
+
+/**
+ * Bounds by bytes what all memos of a cache remember, values included, in two generations: what was not used while one of them filled up is
+ * forgotten when the next one begins.
+ */
+export class Generations {
+  nth = NO_GENERATION + 1;
+  readonly #memos = new Set<Memo>();
+  readonly #maxBytes: number;
+  #bytes = 0;
+  #oldBytes = 0;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** About how much memory both generations take. */
+  get bytes(): number {
+    return this.#bytes + this.#oldBytes;
+  }
+
+  add(memo: Memo): void {
+    this.#memos.add(memo);
+  }
+
+  /** Counts what is added to a row, or taken from it. */
+  grow(bytes: number, row: Row): void {
+    if (row.generation !== this.nth) {
+      this.#oldBytes += bytes;
+      return;
+    }
+    this.#bytes += bytes;
+    if (this.#bytes > this.#maxBytes / 2) this.#rotate();
+  }
+
+  /** Moves a row to the young generation. */
+  renew(bytes: number, row: Row): void {
+    this.#oldBytes -= bytes;
+    row.generation = this.nth;
+    this.grow(bytes, row);
+  }
+
+  #rotate(): void {
+    this.nth++;
+    this.#oldBytes = this.#bytes;
+    this.#bytes = 0;
+    for (const memo of this.#memos) memo.rotate();
+  }
+}
+
+/** The keys of fields that make their keys in the same way, by the texts of their inputs. */
+export class Memo {
+  readonly #generations: Generations;
+  #young = new Map<string, Row>();
+  #old = new Map<string, Row>();
+  #lastInput: string | undefined = undefined;
+  #last: Row = UNREMEMBERED;
+  #slots = 0;
+
+  constructor(generations: Generations) {
+    this.#generations = generations;
+    generations.add(this);
+  }
+
+  /** Returns the place that one more field has in the rows. */
+  newSlot(): number {
+    return this.#slots++;
+  }
+
+  /** The fields of one parent are asked one after the other, with the same string. */
+  row(input: string): Row {
+    if (input === this.#lastInput) return this.#last;
+    const row = this.#young.get(input) ?? this.#find(input);
+    this.#lastInput = input;
+    this.#last = row;
+    return row;
+  }
+
+  /** Remembers a key in a row of this memo. */
+  remember(known: KnownKey, slot: number): void {
+    const { row } = known;
+    while (row.keys.length <= slot) row.keys.push(undefined);
+    const earlier = row.keys[slot];
+    if (earlier !== undefined) {
+      if (isRemembered(earlier)) this.#generations.grow(-KEY_BYTES - (earlier.kept?.bytes ?? 0), row);
+      forget(earlier);
+      earlier.row = UNREMEMBERED;
+    }
+    row.keys[slot] = known;
+    if (isRemembered(known)) this.#generations.grow(KEY_BYTES, row);
+  }
+
+  #find(input: string): Row {
+    const known = this.#old.get(input);
+    const row: Row = known ?? { keys: [], generation: NO_GENERATION };
+    if (input.length > MAX_INPUT_LENGTH) return row;
+    this.#young.set(input, row);
+    if (known === undefined) {
+      row.generation = this.#generations.nth;
+      this.#generations.grow(ROW_BYTES + 2 * input.length, row);
+    } else {
+      this.#old.delete(input);
+      this.#generations.renew(bytesOf(input, row), row);
+    }
+    return row;
+  }
+
+  rotate(): void {
+    for (const row of this.#old.values()) {
+      row.generation = NO_GENERATION;
+      for (const known of row.keys) if (known !== undefined) forget(known);
+    }
+    this.#old = this.#young;
+    this.#young = new Map();
+    this.#lastInput = undefined;
+  }
+}
+
+function bytesOf(input: string, { keys }: Row): number {
+  let bytes = ROW_BYTES + 2 * input.length;
+  for (const known of keys) if (known !== undefined) bytes += KEY_BYTES + (known.kept?.bytes ?? 0);
+  return bytes;
+}
+
+/** All memos of a cache, by what its keys are made from. */
+export class Memos {
+  readonly #generations: Generations;
+  readonly #byGroup = new Map<string, Memo>();
+
+  constructor(generations: Generations) {
+    this.#generations = generations;
+  }
+
+  /** `group`: the same for fields that make their keys from the same value. */
+  of(group: string): Memo {
+    let memo = this.#byGroup.get(group);
+    if (memo === undefined) {
+      memo = new Memo(this.#generations);
+      this.#byGroup.set(group, memo);
+    }
+    return memo;
+  }
+}
+
+/** Longer inputs are not remembered. */
+const MAX_INPUT_LENGTH = 512;
+/** What a row and a key take besides, about. */
+const ROW_BYTES = 120;
+const KEY_BYTES = 480;
