@@ -56,6 +56,7 @@ describe("the Apollo plugin", () => {
     let stored = 0;
     const cache = createCache({
       defaultScope: "PUBLIC",
+      memory: false,
       onEvent: (event) => {
         if (event.name === "entry.served") outcomes.push(event.outcome);
         if (event.name === "write.finished") stored++;

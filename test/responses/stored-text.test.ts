@@ -413,7 +413,7 @@ it("executes an operation again whose stored response is damaged, and sends no d
     },
   });
   const events: string[] = [];
-  const { send } = openYoga({ cache: { store, onEvent: ({ name }) => events.push(name) } });
+  const { send } = openYoga({ cache: { store, memory: false, onEvent: ({ name }) => events.push(name) } });
   await send();
   expect(await send()).toBe(TEXT);
   isDamaged = true;

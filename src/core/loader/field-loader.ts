@@ -42,8 +42,8 @@ export class FieldLoader {
 
   /** Rejects only with the error of a load. A load that asks for its own key goes to the source: the first request waits for this load. */
   read(request: FieldRequest): Promise<unknown> {
-    if (request.usesMemory && this.#tier.isPlain && this.#known(request) === undefined)
-      return this.#tier.readKnown(request);
+    const isFirst = this.#firstOf.size === 0 || this.#known(request) === undefined;
+    if (isFirst && request.usesMemory && this.#tier.isPlain) return this.#tier.readKnown(request);
     const nesting = this.#tier.loads.running === 0 ? "none" : this.#tier.nestingOf(request);
     if (nesting === "own-load") return this.#tier.read(request, nesting);
     const { name } = request.key;

@@ -41,21 +41,21 @@ export class ResponseCache {
   readonly #admission: Admission;
   readonly #memo: Memo;
   readonly #slot: number;
-  /** The data that readers share where values are kept in memory. Freezing what each decodes for itself would cost as much as parsing. */
+  /** The data that readers share where values in memory count without a question. Freezing what each decodes for itself would cost as much as parsing. */
   readonly #shared: WeakMap<StoredText, Record<string, unknown>> | undefined;
   /** By digest of the key: until when a response is not looked up, since it could not be stored. */
   readonly #unstorable = new LRUCache<string, number>({ max: MAX_LEARNED });
 
   /** `usesPolicies`: whether the policies of cached fields decide how long responses are kept. Otherwise the server does. */
   constructor(parts: CacheParts, options: ResolvedResponses, usesPolicies: boolean) {
-    const { memory } = parts.tier;
+    const hasLiveMemory = parts.tier.memory?.isExact === false;
     this.#parts = parts;
     this.options = options;
     this.#usesPolicies = usesPolicies;
-    this.#admission = new Admission(memory === undefined ? MIN_HITS : MIN_HITS_WITH_MEMORY);
+    this.#admission = new Admission(hasLiveMemory ? MIN_HITS_WITH_LIVE_MEMORY : MIN_HITS);
     this.#memo = parts.memos.of("responses");
     this.#slot = this.#memo.newSlot();
-    this.#shared = memory !== undefined ? new WeakMap() : undefined;
+    this.#shared = hasLiveMemory ? new WeakMap() : undefined;
   }
 
   /** Prepares for a schema when a server starts, so that no request has to. */
@@ -288,11 +288,11 @@ export type Begun =
 const MAX_LEARNED = 10_000;
 
 /**
- * How many hits pay for a stored response, by the page of `bench/scenarios/responses.ts`. With values in memory, an execution that is not
+ * How many hits pay for a stored response, by the page of `bench/scenarios/responses.ts`. With `maxStalenessMs`, an execution that is not
  * stored costs less, since it may read its parts from there.
  */
 const MIN_HITS = 1;
-const MIN_HITS_WITH_MEMORY = 3;
+const MIN_HITS_WITH_LIVE_MEMORY = 3;
 
 interface Learned {
   /** Whether the last execution without a lookup was cacheable although the schema does not say so. Undefined: there was none. */

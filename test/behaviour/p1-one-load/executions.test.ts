@@ -104,7 +104,7 @@ describe("an execution", () => {
     later.open();
     expect(await answer).toEqual({ first: values, later: { first: values } });
     expect(read).toHaveBeenCalledTimes(1);
-    expect(process.outcomes()).toEqual({ loaded: 4, hit: 4 });
+    expect(process.outcomes()).toEqual({ loaded: 4, hit: 8 });
   });
 
   it("loads a key once, also for another load, which reads it again", async () => {

@@ -71,7 +71,7 @@ it("gives each request of a tick a copy of the value, and none the source's own 
 
 /** Stores `value` and reads it `count` times in one tick, with a request each. Returns what each got, and how often JSON was parsed. */
 async function readTogether(value: unknown, count: number, options: object = {}) {
-  const { cache, events } = memoryWorld().process("type Query { unused: Int }", {}, options);
+  const { cache, events } = memoryWorld().process("type Query { unused: Int }", {}, { memory: false, ...options });
   const values = cache.loader<number, unknown, object>({
     name: "Value",
     batch: async (ids) => ids.map(() => value),
@@ -118,7 +118,7 @@ it("reads a key once for all loaders of a tick, also for one that remembers noth
   for (const remembers of [true, false]) {
     const world = memoryWorld();
     const read = vi.spyOn(world.store(), "read");
-    const { cache, events } = world.process("type Query { unused: Int }", {});
+    const { cache, events } = world.process("type Query { unused: Int }", {}, { memory: false });
     const batch = vi.fn(async (ids: readonly number[]) => ids);
     const loader = cache.loader<number, number, object>({ name: "Value", maxAge: 60, cache: remembers, batch });
     const loadAll = (context: object): Promise<unknown>[] => [
@@ -143,7 +143,7 @@ it("reads a key once for all loaders of a tick, also for one that remembers noth
 
 it("gives each request of a tick the values of its own keys, in whatever order others read the same ones", async () => {
   const world = memoryWorld();
-  const { cache, events } = world.process("type Query { unused: Int }", {});
+  const { cache, events } = world.process("type Query { unused: Int }", {}, { memory: false });
   const batch = vi.fn(async (ids: readonly number[]) => ids);
   const loader = cache.loader<number, number, object>({ name: "Value", maxAge: 60, batch });
   const orders = [

@@ -61,7 +61,11 @@ onEachStore("what an entry says about its value", (world) => {
     };
     const typeDefs = "type Query { n: Int @cached(maxAge: 60, staleWhileRevalidate: 60, maxAgeLimit: 600) }";
     const store = forging(shared.store(), text);
-    const process = shared.process(typeDefs, resolvers, { store, storage: { storeTimeoutMs: 5_000 } } as never);
+    const process = shared.process(typeDefs, resolvers, {
+      store,
+      memory: false,
+      storage: { storeTimeoutMs: 5_000 },
+    } as never);
     for (let nth = 1; nth <= 2; nth++) {
       expect(await dataOf(process.ask("{ n }"))).toEqual({ n: nth });
       await partsOf(process.cache, "test").drain();

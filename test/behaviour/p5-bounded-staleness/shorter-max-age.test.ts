@@ -11,7 +11,7 @@ it("a release with a shorter maxAge reloads a value that is too old for it, alth
     world.process(
       `type Query { value: Int @cached(maxAge: ${maxAge}, jitter: 0, earlyRefresh: 0) }`,
       { Query: { value: () => ++loads } },
-      { testing: { clock } },
+      { memory: false, testing: { clock } },
     );
   const [longer, shorter] = [processOf(60), processOf(10)];
   expect(await dataOf(longer.ask("{ value }"))).toEqual({ value: 1 });
@@ -30,7 +30,7 @@ it("a release with a shorter maxAge waits for the refresh of a value that is too
     world.process(
       `type Query { value: Int @cached(maxAge: ${maxAge}, staleWhileRevalidate: 600, refresh: FOREGROUND) }`,
       { Query: { value: () => ++loads } },
-      { testing: { clock } },
+      { memory: false, testing: { clock } },
     );
   const [longer, shorter] = [processOf(60), processOf(10)];
   expect(await dataOf(longer.ask("{ value }"))).toEqual({ value: 1 });

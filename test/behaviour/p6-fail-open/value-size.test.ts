@@ -73,7 +73,10 @@ describe("a value that is larger than a memory store", () => {
 describe("decompression", () => {
   it("treats an entry that decompresses beyond maxValueBytes as a miss", async () => {
     const world = await redisWorld();
-    const process = world.process(typeDefs, resolvers, { storage: { compressAboveBytes: 100, storeTimeoutMs: 5_000 } });
+    const process = world.process(typeDefs, resolvers, {
+      memory: false,
+      storage: { compressAboveBytes: 100, storeTimeoutMs: 5_000 },
+    });
     await process.ask("{ text(n: 1000) }");
     await waitForStores(process);
     const [name] = (await client.keys(`${world.prefix}*Query.text*`)) as [string];

@@ -13,7 +13,7 @@ const isFrozenFilm = (film: Film): boolean =>
   Object.isFrozen(film) && Object.isFrozen(film.cast) && film.cast.every(Object.isFrozen);
 
 /** A process with a field and a loader of one read-only film, which keeps what its source and its readers got. */
-function startProcess(settings: object = { readOnly: true }, makeFilm: () => unknown = newFilm) {
+function startProcess(settings: object = { readOnly: true }, makeFilm: () => unknown = newFilm, options: object = {}) {
   const loaded: Film[] = [];
   const read: Film[] = [];
   const load = (): Film => {
@@ -37,7 +37,7 @@ function startProcess(settings: object = { readOnly: true }, makeFilm: () => unk
       renamed: (film: { title: string }) => (film.title = "renamed"),
     },
   };
-  const { cache, events, ask } = memoryWorld().process(typeDefs, resolvers, { defaults: settings });
+  const { cache, events, ask } = memoryWorld().process(typeDefs, resolvers, { defaults: settings, ...options });
   const films = cache.loader<number, Film, object>({
     name: "Film",
     batch: async (ids) => ids.map(load),
@@ -49,7 +49,7 @@ function startProcess(settings: object = { readOnly: true }, makeFilm: () => unk
 
 describe("a read-only value", () => {
   it("is one frozen object for all requests of a tick that read it through a loader", async () => {
-    const { films, events } = startProcess();
+    const { films, events } = startProcess({ readOnly: true }, newFilm, { memory: false });
     await films({}).load(1);
     await waitForStores({ events });
     let read: Film[] = [];

@@ -70,7 +70,11 @@ export class Hits implements ReadPath {
     cell.readersLeft++;
     const nth = tick.callers++;
     // In the asynchronous context of the request, in which a miss loads.
-    return tick.ready.then(() => tick.inTurn(nth, () => this.#respondKnown(request, cell)));
+    return tick.ready.then(() =>
+      tick.turns === undefined
+        ? this.#respondKnown(request, cell)
+        : tick.inTurn(nth, () => this.#respondKnown(request, cell)),
+    );
   }
 
   #respondKnown(request: KnownRequest, cell: Cell): unknown {
@@ -82,10 +86,12 @@ export class Hits implements ReadPath {
       if (memory?.serves(known, cell.tick.nth) === true && request.acceptsKept()) return request.takeKept();
       if (cell.tick.isRead) return this.#inTick(request, this.#openTick().cellOf(known.key));
     }
-    const result = this.#resultFor(request, cell);
+    const result = cell.tick.mayServe ? cell : this.#resultFor(request, cell);
+    if (cell.missed !== undefined) return request.missed(result, cell.missed);
     const verdict = verdictOf(request, result.reading, this.#parts, result);
     if (verdict.kind === "serve" && verdict.freshness === "fresh")
       return this.#serve(request, result, verdict, undefined);
+    if (verdict.kind === "load") cell.missed = verdict;
     return request.missed(result, verdict);
   }
 

@@ -1,6 +1,7 @@
 import type { Key } from "../../keys/key.js";
 import type { Reading } from "../../store/store.js";
 import { ReadResult } from "../request/request.js";
+import type { Unservable } from "../request/verdict.js";
 import { type LongTick, PER_TURN, type Turns, turnOf } from "../tick/long-tick.js";
 
 /** What one tick reads of one key, for all who ask. */
@@ -9,6 +10,8 @@ export class Cell extends ReadResult {
   readonly key: Key;
   /** Whether its value is in memory, and counts if the read of the tick confirms it. */
   readonly isInMemory: boolean;
+  /** What was found for the first reader, if nothing could be served. */
+  missed: Unservable | undefined = undefined;
 
   constructor(tick: Tick, key: Key, isInMemory: boolean) {
     super(UNREAD, 0);
@@ -34,7 +37,8 @@ export class Tick {
   mayServe = true;
   /** How many wait for it. */
   callers = 0;
-  #turns: Turns | undefined;
+  /** When thousands of callers may continue. Undefined: at once. */
+  turns: Turns | undefined;
 
   constructor(nth: number) {
     this.nth = nth;
@@ -57,13 +61,13 @@ export class Tick {
 
   /** Calls `use` when the caller `nth` of those of this tick may go on. To be called when it has been read. */
   inTurn<Used>(nth: number, use: () => Used | PromiseLike<Used>): Used | PromiseLike<Used> {
-    const turn = this.#turns && turnOf(this.#turns, nth);
+    const turn = this.turns && turnOf(this.turns, nth);
     return turn === undefined ? use() : turn.then(use);
   }
 
   /** To be called before `resolve`: divides thousands of callers into turns of the event loop. */
   divide(longTick: LongTick): void {
-    if (this.callers > PER_TURN) this.#turns = longTick.turnsFor(this.callers);
+    if (this.callers > PER_TURN) this.turns = longTick.turnsFor(this.callers);
   }
 }
 
