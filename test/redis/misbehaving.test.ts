@@ -32,7 +32,7 @@ describe("A misbehaving Redis", () => {
       ...memoryWorld(() => redisStore({ client })).process(
         typeDefs,
         { Query: { top: load, tagged: load } },
-        { storage: { storeTimeoutMs: 1_000 } },
+        { memory: false, storage: { storeTimeoutMs: 1_000 } },
       ),
     };
   }

@@ -78,7 +78,7 @@ async function startFleet(): Promise<{ fleet: Fleet; address: TcpProxy }> {
   const fleet = new Fleet({
     connect,
     servers: () => [replica],
-    cache: { leases: { leaseMs: 1_000 }, storage: { storeTimeoutMs: 1_000 } },
+    cache: { memory: false, leases: { leaseMs: 1_000 }, storage: { storeTimeoutMs: 1_000 } },
   });
   for (const nth of [0, 1]) await fleet.waitForHit(nth, "warm");
   await admin.master.wait(1, 5_000);

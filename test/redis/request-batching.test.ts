@@ -43,6 +43,7 @@ describe("Request batching", () => {
     const cache = createCache({
       defaultScope: "PUBLIC",
       store: redisStore({ client }),
+      memory: false,
       prefix: "many",
       onEvent: (event) => {
         if (event.name === "entry.served") outcomes.push(event.outcome);

@@ -89,6 +89,7 @@ it.each(SITES)(
       const cache = createCache({
         defaultScope: "PUBLIC",
         store: redisStore({ client }),
+        memory: false,
         prefix: `slow-values-${process.pid}`,
         storage: { storeTimeoutMs },
         defaults: { earlyRefresh: 0 },

@@ -152,9 +152,13 @@ describe("A misbehaving memcached", () => {
     const recordingStore = memcachedStore({
       client: { ...bound(client), gets: (keys) => (keysRead.push(...keys), client.gets(keys)) },
     });
-    const other = memoryWorld(() => recordingStore).process(typeDefs, {
-      Query: { top: () => "mine", tagged: () => "" },
-    });
+    const other = memoryWorld(() => recordingStore).process(
+      typeDefs,
+      {
+        Query: { top: () => "mine", tagged: () => "" },
+      },
+      { memory: false },
+    );
     await other.ask("{ top }");
     await stored(other);
     const key = keysRead.find((name) => name.includes(":Query.top:")) as string;

@@ -87,7 +87,9 @@ export class FieldLoader {
   #known(request: FieldRequest): FirstRead | undefined {
     const { name } = request.key;
     const first = this.#firstOf.size === 0 ? undefined : this.#firstOf.get(name);
-    if (first === undefined || !this.#mayBeInvalidated(first, request)) return first;
+    // Most executions see no invalidation.
+    const isUnchanged = (first?.comparedAt ?? this.#countAtStart) === this.#invalidations.count;
+    if (first === undefined || isUnchanged || !this.#mayBeInvalidated(first, request)) return first;
     this.#firstOf.delete(name);
     return undefined;
   }

@@ -213,7 +213,7 @@ class FieldCall implements FieldRequest {
     const { key, tags } = known;
     this.known = known;
     this.execution = execution;
-    this.usesMemory = usesMemory && isRemembered(known) && !tags.isOwn;
+    this.usesMemory = usesMemory && known.row.generation !== 0 && !tags.isOwn;
     this.field = field;
     this.source = source;
     this.args = args;
