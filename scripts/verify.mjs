@@ -203,6 +203,7 @@ function verifyValkey(report) {
 /** Runs that `test/faults/run.ts` makes, by its arguments. */
 const FAULT_RUNS = [
   [],
+  ["--memory=off"],
   ["--store=cluster"],
   ["--kind=each", "net-cut", "restart-with-data", "rolling-deploy"],
   ["--without=gen", "commands", "messages", "repeated-messages"],
@@ -210,6 +211,7 @@ const FAULT_RUNS = [
   ["--store=memcached"],
   ["--without=clock", "--kind=tag", "--kind=field", "--kind=clear", "calm"],
   ["--without=head", "calm"],
+  ["--without=execution", "calm"],
   ["--without=join", "--kind=result-tag", "calm"],
   ["--responses"],
   ["--responses", "--store=cluster"],

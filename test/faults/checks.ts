@@ -19,8 +19,14 @@ export const CHECKS: Readonly<Record<string, Patch>> = {
   /** A read does not have the process learn what is new in the clock. */
   head: {
     file: "src/core/tier/read/hit.ts",
-    from: "first === undefined || invalidations.isAt(read.clock);",
+    from: "!isRead || invalidations.isAt(read.clock);",
     to: "true;",
+  },
+  /** What is in memory counts for an execution although no read was sent since it began. */
+  execution: {
+    file: "src/core/directive/run/cached-field.ts",
+    from: "memory.serves(known, execution.since)",
+    to: "memory.serves(known, 0)",
   },
   /** Those who join a load do not ask whether its result was invalidated meanwhile. */
   join: {

@@ -27,6 +27,8 @@ export interface ProcessSettings {
   readonly kinds: readonly InvalidationKind[];
   /** Whether whole responses are stored as well, which contain what fields and loaders have read. */
   readonly keepsResponses: boolean;
+  /** Whether processes keep values in memory. */
+  readonly keepsInMemory: boolean;
   /** The values of release 2 have one more property. */
   readonly release: 1 | 2;
   /** What other processes have confirmed before this one starts, as versions by key. */
@@ -106,7 +108,7 @@ const READERS = 4;
 const REPORT_MS = 25;
 /** How long a load takes that a convoy waits for. */
 const CONVOY_LOAD_MS = 2_000;
-const { store, addresses, user, prefix, seed, kinds, keepsResponses, release, confirmed } = JSON.parse(
+const { store, addresses, user, prefix, seed, kinds, keepsResponses, keepsInMemory, release, confirmed } = JSON.parse(
   process.env.FAULT_PROCESS ?? "",
 ) as ProcessSettings;
 
@@ -201,6 +203,7 @@ const cache = createCache({
         })
       : redisStore({ client }),
   prefix,
+  ...(keepsInMemory ? {} : { memory: false }),
   logger: { info: () => undefined, warn: () => undefined },
   onEvent: countOutcome,
 });

@@ -21,6 +21,7 @@ export interface RigOptions {
   readonly kinds?: readonly InvalidationKind[];
   /** Whether whole responses are stored as well. Default: false. */
   readonly keepsResponses?: boolean;
+  readonly keepsInMemory?: boolean;
   /** The path of the compiled `process.ts`, from where the package is found. */
   readonly program: string;
 }
@@ -123,7 +124,16 @@ export class FaultRig {
   }
 
   #startProcess(nth: number, proxies: readonly TcpProxy[], release: 1 | 2): void {
-    const { store, nodes, seed, kinds = KINDS, keepsResponses = false, hasUser, program } = this.#options;
+    const {
+      store,
+      nodes,
+      seed,
+      kinds = KINDS,
+      keepsResponses = false,
+      keepsInMemory = true,
+      hasUser,
+      program,
+    } = this.#options;
     const settings: ProcessSettings = {
       store,
       addresses: proxies.map(({ host, port }, index) => ({ host, port, actualPort: (nodes[index] as Address).port })),
@@ -132,6 +142,7 @@ export class FaultRig {
       seed: seed * 31 + nth,
       kinds,
       keepsResponses,
+      keepsInMemory,
       release,
       confirmed: Object.fromEntries(this.#confirmed),
     };

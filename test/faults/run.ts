@@ -3,8 +3,9 @@
  * with status 1 if a run shows what it must not. Each argument selects runs:
  *
  *   --store=redis|cluster|memcached   default: redis
- *   --without=gen|parts|keys|clock|head|join   the same with a check removed; then stale reads are expected
+ *   --without=gen|parts|keys|clock|head|execution|join   the same with a check removed; then stale reads are expected
  *   --seed=7                          default: 1
+ *   --memory=off                      values are not kept in the memory of processes
  *   --responses                       whole responses are stored as well
  *   --kind=field --kind=clear         runs with one kind of invalidation only, each kind by itself, or --kind=each;
  *                                     default: by key and by tags, mixed
@@ -43,6 +44,7 @@ const { values, positionals } = parseArgs({
     without: { type: "string" },
     seed: { type: "string", default: "1" },
     kind: { type: "string", multiple: true, default: [] },
+    memory: { type: "string", default: "on" },
     responses: { type: "boolean", default: false },
   },
 });
@@ -97,7 +99,7 @@ try {
   built.compile();
   const program = path.replace(/\.ts$/, ".js");
   console.log(
-    `${store}${values.without === undefined ? "" : `, without the check of the ${values.without}`}, seed ${values.seed}${values.responses ? ", with responses" : ""}`,
+    `${store}${values.without === undefined ? "" : `, without the check of the ${values.without}`}, seed ${values.seed}${values.memory === "off" ? ", without memory" : ""}${values.responses ? ", with responses" : ""}`,
   );
   console.log(
     line(
@@ -114,6 +116,7 @@ try {
         seed: Number(values.seed),
         program,
         keepsResponses,
+        keepsInMemory: values.memory !== "off",
         ...(kinds === undefined ? {} : { kinds }),
       };
       const { calmServedRatio = 0.8 } = scenario;

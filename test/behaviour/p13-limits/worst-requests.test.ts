@@ -170,7 +170,7 @@ it.each<[string, number, (size: number) => WorstRequest]>([
   ],
   [
     "of cached aliases below a cached field",
-    4,
+    4.1,
     (size) => ({ source: `{ item(id: 1) { ${parts(100_000 * size, (n) => `a${n}: name`)} } }` }),
   ],
   [

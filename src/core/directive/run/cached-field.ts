@@ -12,7 +12,7 @@ import type { FieldRule, ObservedLoad } from "../../schema-rules.js";
 import type { ResponseHint } from "../../store/entry-layout.js";
 import type { BypassReason } from "../../telemetry/events.js";
 import type { Memory } from "../../tier/memory/memory.js";
-import { isRemembered, KnownKey } from "../../tier/request/known-key.js";
+import { KnownKey } from "../../tier/request/known-key.js";
 import type { Excess } from "../../tier/request/loaded.js";
 import type { ReadReport, ReadRequest, ReadResult, Validator } from "../../tier/request/request.js";
 import type { ResultControl } from "../../tier/request/result-control.js";
