@@ -82,7 +82,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** The folders of `src/core/tier`: each imports only from those before it, or itself. */
-const TIER = ["tick", "shared", "entry", "request", "source", "lease", "near", "invalidation", "read"];
+const TIER = ["tick", "shared", "entry", "request", "memory", "source", "lease", "invalidation", "read"];
 const tierFolderOf = (file: string): string | undefined => /^src\/core\/tier\/([^/]+)\//.exec(file)?.[1];
 
 const files = filesIn("src");
