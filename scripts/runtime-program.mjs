@@ -186,7 +186,7 @@ async function checkStore(storeName) {
 
   for (const { end } of others) await end();
   await first.end();
-  return `${1 + PROCESSES} processes: hits, one load, near cache, invalidation, PRIVATE, refresh; compressed and encrypted`;
+  return `${1 + PROCESSES} processes: hits, one load, memory, invalidation, PRIVATE, refresh; compressed and encrypted`;
 }
 
 /** Asks twice over HTTP, and returns the outcomes. */

@@ -373,7 +373,7 @@ describe("references to an entity type with @cached", () => {
     expect(loads).toBe(3);
   });
 
-  it("serves entities from the near cache, to which the server adds their type", async () => {
+  it("serves entities from memory, to which the server adds their type", async () => {
     const client = new Redis(await sharedServer("redisStandalone"));
     onTestFinished(async () => void (await client.quit()));
     let reads = 0;
@@ -396,7 +396,7 @@ describe("references to an entity type with @cached", () => {
       ]);
       return reads === before;
     };
-    await until("the entity is served from the near cache", ask);
+    await until("the entity is served from memory", ask);
     expect(loads).toBe(1);
   });
 

@@ -125,7 +125,7 @@ function concurrencyTests(world: () => World): void {
 
 onEachStore("private values of many users", concurrencyTests);
 
-it("keeps users apart in the near cache", async () => {
+it("keeps users apart in memory that counts for two seconds", async () => {
   const process = members(await redisWorld(), { memory: { maxStalenessMs: 2_000 } });
   for (let nth = 0; nth < 5; nth++)
     await expectSeparate((userId) => textOf(process, "{ me node { note } account { secret } }", { userId }));

@@ -5,8 +5,8 @@ import { expect, it, onTestFinished, vi } from "vitest";
 import { sharedServer } from "../support/shared-servers.js";
 
 it.each([
-  ["without a near cache", {}],
-  ["with a near cache", { memory: { maxStalenessMs: 2_000 } }],
+  ["with memory that the head of the clock validates", {}],
+  ["with memory that counts for two seconds", { memory: { maxStalenessMs: 2_000 } }],
 ])(
   "stores, serves and invalidates values over a client that pipelines the calls of a tick by itself, %s",
   async (_what, settings) => {
@@ -39,7 +39,7 @@ it.each([
       expect(await read()).toEqual([1, 2, 3]);
       expect(loads()).toEqual([]);
     });
-    if ("nearCache" in settings) {
+    if ("memory" in settings) {
       // Served without a read of the store.
       const pipeline = vi.spyOn(client, "pipeline");
       await vi.waitFor(async () => {

@@ -158,10 +158,10 @@ describe.each(SITES.filter(isTested))("redisStore on $name", ({ start, connect, 
   const failures = ({ events }: Pick<Process, "events">): string[] =>
     events.flatMap((event) => (event.name === "connection.failed" ? [String(event.error)] : []));
 
-  /** Resolves when wake-ups and the near cache work, and fails the test if that takes longer than is documented. */
+  /** Resolves when wake-ups and messages to the memory work, and fails the test if that takes longer than is documented. */
   async function backInTime(isWorking: () => Promise<boolean>): Promise<void> {
     const startedAt = performance.now();
-    await until("wake-ups and the near cache are back", isWorking);
+    await until("wake-ups and messages to the memory are back", isWorking);
     expect(performance.now() - startedAt).toBeLessThan(BOUND_MS);
   }
 

@@ -141,7 +141,7 @@ describe("redisStore with a client of node-redis", () => {
 });
 
 describe("A connection of node-redis", () => {
-  it("may be killed at any time: requests go on, and waiters and near caches get messages again", async () => {
+  it("may be killed at any time: requests go on, and waiters and memory get messages again", async () => {
     const prefix = randomUUID();
     const [one, two] = [
       startProcess(connecting(), prefix, { memory: { maxStalenessMs: 2_000 } }),

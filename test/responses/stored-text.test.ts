@@ -119,7 +119,7 @@ function openYoga({ plugins = [], before = [], responses = true, ...options }: Y
 
 const FORMS: readonly (readonly [string, CacheOptions])[] = [
   ["the default options", {}],
-  ["a near cache", { memory: { maxStalenessMs: 2_000 } }],
+  ["memory that counts for two seconds", { memory: { maxStalenessMs: 2_000 } }],
   ["compression", { storage: { compressAboveBytes: 1 } }],
   ["another codec", { codec: msgpackrCodec() }],
   ["encryption", { encryption: { keys: [{ id: "one", key: Buffer.alloc(32, 7) }] } }],

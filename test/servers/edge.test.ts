@@ -412,10 +412,10 @@ describe("at the edge, behind Mercurius", () => {
 });
 
 describe("at the edge, what other processes invalidate", () => {
-  it.each([false, true])("is not served from the near cache (stored responses: %j)", async (responses) => {
+  it.each([false, true])("is not served from memory that counts for two seconds (stored responses: %j)", async (responses) => {
     const clock = new FakeClock();
     const store = memoryStore({ clock });
-    const cache = { prefix: "near", memory: { maxStalenessMs: 2_000 } };
+    const cache = { prefix: "memory", memory: { maxStalenessMs: 2_000 } };
     const options = { store, clock, responses, cache };
     const [here, there] = [
       await openSite("Apollo Server", typeDefs, resolvers, options),

@@ -23,7 +23,7 @@ const loaders = caches.map((cache) =>
 const isLive = async (): Promise<boolean> => {
   for (const loader of loaders) await loader({}).load(7);
   const all = await Promise.all(caches.map((cache) => cache.health()));
-  return all.every(({ status, nearCache }) => status === "ok" && nearCache?.isLive === true);
+  return all.every(({ status, memory }) => status === "ok" && memory?.confirmedAt != null);
 };
 while (!(await isLive())) await new Promise((resolve) => setTimeout(resolve, 10));
 await client[process.env.END as "quit" | "disconnect"]();

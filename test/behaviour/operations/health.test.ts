@@ -34,7 +34,7 @@ describe("cache.health", () => {
       unconfirmedInvalidations: { count: 0, since: null },
       leases: 1,
       waitingReaders: 1,
-      nearCache: null,
+      memory: { bytes: expect.any(Number), maxBytes: 64 * 1024 * 1024, confirmedAt: expect.any(String) },
     });
     state.hold.open();
     await answer;

@@ -198,7 +198,7 @@ describe("the mode off", () => {
     expect(await worker.cache.refresh(jobs[1] as RefreshJob)).toBe(true);
   });
 
-  it("keeps the near cache from serving what it has", async () => {
+  it("keeps values in memory from being served", async () => {
     const clock = new FakeClock();
     const inner = chaosStore(memoryStore({ clock }));
     const source = new Source();

@@ -53,9 +53,9 @@ describe("a name that other caches use", () => {
     ["keyPrefix", "`prefix`"],
     ["namespace", "`prefix`"],
     ["prefx", "`prefix`"],
-    ["nearcache", "`nearCache`"],
-    ["near", "`nearCache`"],
-    ["l1", "`nearCache`"],
+    ["nearCache", "`memory: { maxStalenessMs }`, or leave it out: memory is on by default"],
+    ["near", "`memory: { maxStalenessMs }`, or leave it out: memory is on by default"],
+    ["l1", "`memory: { maxStalenessMs }`, or leave it out: memory is on by default"],
     ["userId", "`identify`"],
     ["sessionId", "`identify`"],
     ["onEvents", "`onEvent`"],
@@ -217,13 +217,35 @@ describe("a name that other caches use", () => {
   });
 });
 
-describe("nearCache: true", () => {
-  it("is refused with what to write instead", () => {
-    const nearCache = true as never;
-    expect(messageOf(() => createCache({ prefix: "a", nearCache }))).toContain(
-      "`nearCache`: expected an object with the optional properties maxBytes and maxEntries (integers of at least 1) and freeze (true or false), got true; write memory: { maxStalenessMs: 2_000 } for the default limits",
-    );
+describe("memory", () => {
+  const EXPECTED =
+    "`memory`: expected false, or an object with the optional properties maxBytes (an integer of at least 1) and maxStalenessMs (an integer from 0 to 2000)";
+  const messageFor = (memory: unknown): string =>
+    messageOf(() => createCache({ prefix: "a", memory: memory as never }));
+
+  it("refuses `true` with what to write instead", () => {
+    expect(messageFor(true)).toContain(`${EXPECTED}, got true; omit it, since memory is on by default`);
   });
+
+  it.each([
+    ["a longer staleness than two seconds", { maxStalenessMs: 2_001 }],
+    ["a negative staleness", { maxStalenessMs: -1 }],
+    ["a fraction", { maxStalenessMs: 0.5 }],
+    ["no room", { maxBytes: 0 }],
+    ["an unknown property", { maxByte: 7 }],
+    ["a list", []],
+    ["null", null],
+    ["a number", 7],
+  ])("refuses %s", (_, memory) => {
+    expect(messageFor(memory)).toContain(EXPECTED);
+  });
+
+  it.each([[undefined], [false], [{}], [{ maxBytes: 1 }], [{ maxStalenessMs: 0 }], [{ maxStalenessMs: 2_000 }]])(
+    "takes %j",
+    (memory) => {
+      expect(() => createCache({ prefix: "a", memory })).not.toThrow();
+    },
+  );
 });
 
 describe("a duration that looks like milliseconds", () => {

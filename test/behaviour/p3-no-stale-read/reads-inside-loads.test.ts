@@ -219,7 +219,7 @@ describe("a load", () => {
     expect(seen).toEqual([100, 200, 200, 300]);
   });
 
-  it("does not store what the near cache has, which may not know yet of an invalidation", async () => {
+  it("does not store what is in memory for two seconds, which may not know yet of an invalidation", async () => {
     let price = 100;
     const inner = memoryStore();
     const world = memoryWorld(
@@ -233,11 +233,11 @@ describe("a load", () => {
           },
         }) as Store,
     );
-    const start = (nearCache: object) => {
+    const start = (options: object) => {
       const process = world.process(
         `type Query { price: Int @cached(maxAge: 60, tags: ["Product:7"]) }`,
         { Query: { price: (_: unknown, __: unknown, context: object) => products(context).load(7) } },
-        nearCache,
+        options,
       );
       const products = process.cache.loader({
         name: "Product",

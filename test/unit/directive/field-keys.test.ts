@@ -10,6 +10,7 @@ import { RequestStates } from "../../../src/core/loader/request-states.js";
 import { partsOf } from "../../../src/core/parts.js";
 import type { FieldRule } from "../../../src/core/schema-rules.js";
 import type { Reads } from "../../../src/core/tier/read/reads.js";
+import { Generations, Memos } from "../../../src/core/tier/request/known-key.js";
 import type { RequestTags } from "../../../src/core/tier/request/tags.js";
 
 const typeDefs = /* GraphQL */ `
@@ -80,6 +81,8 @@ function outcome(make: () => unknown): unknown {
   }
 }
 
+const memos = (): Memos => new Memos(new Generations(1_000_000));
+
 const requestStates = new RequestStates(
   {} as Reads,
   { count: 0, hasChangedSince: () => false },
@@ -104,7 +107,7 @@ describe("the names of field calls", () => {
 
   it("are the same as without a memo, for plain values of every field", () => {
     for (const rule of all) {
-      const names = new FieldKeys(rule, keys, requestStates);
+      const names = new FieldKeys(rule, keys, requestStates, memos());
       for (const id of ["7", 7, "", 0, null, undefined])
         for (const given of [{}, { id }, { any: id }, { id, any: "other" }, { filter: { id, any: { id } } }])
           expectSameNames(rule, names, {
@@ -117,7 +120,9 @@ describe("the names of field calls", () => {
   });
 
   it("are the same as without a memo, whatever was remembered before", () => {
-    const remembered = new Map(all.map((rule) => [rule, new FieldKeys(rule, keys, requestStates)]));
+    // Fields of one parent share the rows of their keys.
+    const shared = memos();
+    const remembered = new Map(all.map((rule) => [rule, new FieldKeys(rule, keys, requestStates, shared)]));
     const call = fc.record({ rule: fc.constantFrom(...all), args, source, context, identity });
     fc.assert(
       fc.property(fc.array(call, { minLength: 2, maxLength: 20 }), (calls) => {
@@ -133,7 +138,7 @@ describe("the names of field calls", () => {
     const info = { variableValues: {} } as GraphQLResolveInfo;
     const areSame = <Names>(call: () => Names): void => expect(call()).toBe(call());
     const namesOf = (coordinate: string): FieldKeys =>
-      new FieldKeys(all.find((rule) => rule.coordinate === coordinate) as FieldRule, keys, requestStates);
+      new FieldKeys(all.find((rule) => rule.coordinate === coordinate) as FieldRule, keys, requestStates, memos());
     const one = namesOf("Query.one");
     areSame(() => one.of({}, { id: "7" }, {}, info, undefined));
     expect(one.of(undefined, { id: "7" }, {}, info, undefined)).toBe(one.of({}, { id: "7" }, {}, info, undefined));

@@ -170,7 +170,8 @@ export class Memory {
     };
     this.#generations.grow(bytes, known.row);
     if (this.#maxStalenessMs > 0) this.#keepPolling();
-    return decode === undefined ? this.take(known) : value;
+    // There may have been no room for it.
+    return decode === undefined && known.kept !== undefined ? this.take(known) : value;
   }
 
   /** Forgets the value of a key: there is a newer one, or the value must not be served. */

@@ -95,14 +95,11 @@ export class Generations {
     this.#memos.add(memo);
   }
 
-  /** Counts what is added to a row, or taken from it. */
+  /** Counts what is added to a row, or taken from it. A row of the old generation may be forgotten then. */
   grow(bytes: number, row: Row): void {
-    if (row.generation !== this.nth) {
-      this.#oldBytes += bytes;
-      return;
-    }
-    this.#bytes += bytes;
-    if (this.#bytes > this.#maxBytes / 2) this.#rotate();
+    if (row.generation === this.nth) this.#bytes += bytes;
+    else this.#oldBytes += bytes;
+    if (this.#bytes > this.#maxBytes / 2 || this.bytes > this.#maxBytes) this.#rotate();
   }
 
   /** Moves a row to the young generation. */

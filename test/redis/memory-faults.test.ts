@@ -15,7 +15,7 @@ const typeDefs = /* GraphQL */ `
 /** The documented bound. It is one of the clock of the process, so it holds however busy the machine is. */
 const BOUND_MS = 2_000;
 
-describe("The near cache during a fault", () => {
+describe("Memory that counts for two seconds, during a fault", () => {
   const lab = new RedisLab();
   const clients: Redis[] = [];
   let address: Address;
@@ -43,16 +43,16 @@ describe("The near cache during a fault", () => {
     await lab.stop();
   });
 
-  /** Two processes: `one` has a near cache and is connected through the proxy. */
+  /** Two processes: the memory of `one` counts for two seconds, and it is connected through the proxy. */
   function startProcesses() {
     let version = 1;
-    let nearReads = 0;
+    let reads = 0;
     const prefix = randomUUID();
     const load = (): number => version;
     const start = (to: Address, options: object) => {
       const store = redisStore({ client: connect(to) });
       const read = store.read.bind(store);
-      store.read = (keys) => (nearReads--, read(keys));
+      store.read = (keys) => (reads--, read(keys));
       return memoryWorld(() => store).process(
         typeDefs,
         { Query: { byKey: load, byTag: load } },
@@ -67,11 +67,11 @@ describe("The near cache during a fault", () => {
     };
     return {
       prefix,
-      /** Resolves when both values are served from the near cache. */
+      /** Resolves when both values are served from memory. */
       warmUp: () =>
-        until("both are served from the near cache", async () => {
-          nearReads = 0;
-          return (await ask()) === version && nearReads === 0;
+        until("both are served from memory", async () => {
+          reads = 0;
+          return (await ask()) === version && reads === 0;
         }),
       /** Writes to the source and invalidates both values by another process. Returns when that was confirmed. */
       write: async (): Promise<number> => {

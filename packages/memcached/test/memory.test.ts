@@ -33,22 +33,22 @@ function startProcess(prefix: string, options: object) {
   return { ...process, counts };
 }
 
-describe("A near cache on memcached", () => {
+describe("Memory that counts for two seconds, on memcached", () => {
   it("serves without a read, and learns of the invalidations of others by asking, since there are no messages", async () => {
     const [clock, prefix] = [new FakeClock(), randomUUID()];
-    const near = startProcess(prefix, { memory: { maxStalenessMs: 2_000 }, testing: { clock } });
+    const one = startProcess(prefix, { memory: { maxStalenessMs: 2_000 }, testing: { clock } });
     const other = startProcess(prefix, {});
-    const ask = () => dataOf(near.ask("{ top tagged }"));
-    await until("both are served from the near cache", async () => {
-      const { reads } = near.counts;
+    const ask = () => dataOf(one.ask("{ top tagged }"));
+    await until("both are served from memory", async () => {
+      const { reads } = one.counts;
       await ask();
-      return near.counts.reads === reads;
+      return one.counts.reads === reads;
     });
     await other.cache.invalidate({ coordinate: "Query.top" });
     await other.cache.invalidateTags(["T"]);
-    const { reads } = near.counts;
-    expect([await ask(), near.counts.reads]).toEqual([{ top: 1, tagged: 2 }, reads]);
+    const { reads } = one.counts;
+    expect([await ask(), one.counts.reads]).toEqual([{ top: 1, tagged: 2 }, reads]);
     await clock.advance(500);
-    await until("both are loaded again", async () => (await ask(), near.counts.loads === 4));
+    await until("both are loaded again", async () => (await ask(), one.counts.loads === 4));
   });
 });

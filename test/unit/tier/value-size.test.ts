@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { StoredText } from "../../../src/core/codec/packing.js";
-import { ValueMemory } from "../../../src/core/tier/near/value-memory.js";
+import { ValueSize } from "../../../src/core/tier/memory/value-size.js";
 
-/** The bytes of heap that `bench/near-sizes.ts` has measured for values, without what the near cache adds. */
+/** The bytes of heap that values take, as measured with Node.js 22 (`process.memoryUsage` after `gc`), without what the memory adds. */
 const MEASURED: Readonly<Record<string, readonly [value: unknown, bytes: number]>> = {
   "a text of 1,000": ["x".repeat(1_000), 1_016],
   "a text of 1,000 that is not Latin-1": [`日${"x".repeat(999)}`, 2_016],
@@ -22,9 +22,9 @@ const MEASURED: Readonly<Record<string, readonly [value: unknown, bytes: number]
 
 /** The second of two values of a shape: the first tells the names of its properties. */
 function estimated(value: unknown): number {
-  const memory = new ValueMemory();
-  memory.of(value, 0);
-  return memory.of(value, 0);
+  const size = new ValueSize();
+  size.of(value, 0);
+  return size.of(value, 0);
 }
 
 describe("the estimated memory of a value", () => {
@@ -57,16 +57,16 @@ describe("the estimated memory of a value", () => {
   });
 
   it("is higher for an object with names that no other value has", () => {
-    const memory = new ValueMemory();
-    const first = memory.of({ first: 1, second: 2 }, 0);
-    expect(memory.of({ first: 1, second: 2 }, 0)).toBe(40);
+    const size = new ValueSize();
+    const first = size.of({ first: 1, second: 2 }, 0);
+    expect(size.of({ first: 1, second: 2 }, 0)).toBe(40);
     expect(first).toBeGreaterThan(240);
     // Names are forgotten at some time, as are very long ones.
-    for (let nth = 0; nth < 6_000; nth++) memory.of({ [`n${nth}`]: 1 }, 0);
-    expect(memory.of({ first: 1, second: 2 }, 0)).toBe(first);
+    for (let nth = 0; nth < 6_000; nth++) size.of({ [`n${nth}`]: 1 }, 0);
+    expect(size.of({ first: 1, second: 2 }, 0)).toBe(first);
     const long = { ["x".repeat(200)]: 1 };
-    expect(memory.of(long, 0)).toBe(memory.of(long, 0));
-    expect(memory.of(long, 0)).toBeGreaterThan(300);
+    expect(size.of(long, 0)).toBe(size.of(long, 0));
+    expect(size.of(long, 0)).toBeGreaterThan(300);
   });
 
   it("is at least the encoded size if there are instances of classes, in which it does not look", () => {
@@ -82,8 +82,8 @@ describe("the estimated memory of a value", () => {
         throw new Error("broken");
       },
     });
-    expect(new ValueMemory().of([money, money], 5_000)).toBe(5_000);
-    expect(new ValueMemory().of([money, "x".repeat(10_000)], 5_000)).toBeLessThan(11_000);
+    expect(new ValueSize().of([money, money], 5_000)).toBe(5_000);
+    expect(new ValueSize().of([money, "x".repeat(10_000)], 5_000)).toBeLessThan(11_000);
   });
 
   it("is nothing for what has a place in its parent only", () => {

@@ -21,7 +21,7 @@ const typeDefs = /* GraphQL */ `
   }
 `;
 
-/** Starts a process with a near cache. `counts.reads` counts the reads that reach the store. */
+/** Starts a process whose memory counts for two seconds. `counts.reads` counts the reads that reach the store. */
 function startProcess(client: StoreClient, prefix: string, options: object = {}) {
   const state = { loads: 0 };
   const load = (): number => ++state.loads;
@@ -46,15 +46,15 @@ function startProcess(client: StoreClient, prefix: string, options: object = {})
 }
 
 /** Repeats a query until it is answered without reading the store. */
-async function untilNear({ ask, counts }: ReturnType<typeof startProcess>, query: string): Promise<void> {
-  await until(`${query} is served from the near cache`, async () => {
+async function untilInMemory({ ask, counts }: ReturnType<typeof startProcess>, query: string): Promise<void> {
+  await until(`${query} is served from memory`, async () => {
     const before = counts.reads;
     await dataOf(ask(query));
     return counts.reads === before;
   });
 }
 
-describe.each(PACKAGES)("The near cache with a client of $name", ({ server, cluster }) => {
+describe.each(PACKAGES)("Memory that counts for two seconds, with a client of $name", ({ server, cluster }) => {
   const lab = new RedisLab();
   const clients: StoreClient[] = [];
   let address: Address;
@@ -76,7 +76,7 @@ describe.each(PACKAGES)("The near cache with a client of $name", ({ server, clus
 
   it("serves values from the memory of the process and counts them as hits", async () => {
     const one = startProcess(connect(), randomUUID());
-    for (const query of ["{ top }", "{ tagged }", "{ found }", "{ nothing }"]) await untilNear(one, query);
+    for (const query of ["{ top }", "{ tagged }", "{ found }", "{ nothing }"]) await untilInMemory(one, query);
     const { reads } = one.counts;
     const before = one.outcomes().hit ?? 0;
     expect(await dataOf(one.ask("{ top nothing }"))).toEqual({ top: [1], nothing: null });
@@ -90,7 +90,7 @@ describe.each(PACKAGES)("The near cache with a client of $name", ({ server, clus
     const one = startProcess(connect(), prefix, { testing: { clock } });
     const other = startProcess(connect(), prefix);
     const query = "{ top tagged found }";
-    await untilNear(one, query);
+    await untilInMemory(one, query);
     const first = (await dataOf(one.ask(query))) as { found: number };
     await until("the channel is subscribed", async () => (await subscribersOf(prefix)) === 2);
     await other.cache.invalidate({ coordinate: "Query.top" });
@@ -99,7 +99,7 @@ describe.each(PACKAGES)("The near cache with a client of $name", ({ server, clus
       const now = (await dataOf(one.ask(query))) as { top: number[]; tagged: number; found: number };
       return now.top[0] !== 1 && now.tagged > 3 && now.found > 3;
     });
-    await untilNear(one, query);
+    await untilInMemory(one, query);
   });
 
   it("is the only one that messages of invalidations are sent to, on the connection for wake-ups", async () => {
@@ -110,18 +110,18 @@ describe.each(PACKAGES)("The near cache with a client of $name", ({ server, clus
     const client = connect();
     await until("the client is connected", () => isConnected(client));
     const before = await connectionCount();
-    const withNear = startProcess(client, prefix);
-    await withNear.ask("{ top }");
+    const withMemory = startProcess(client, prefix);
+    await withMemory.ask("{ top }");
     await until("the channel is subscribed", async () => (await subscribersOf(prefix)) === 1);
     expect(await connectionCount()).toBe(before + 1);
-    await withNear.cache.close();
+    await withMemory.cache.close();
     await until("the channel is not subscribed", async () => (await subscribersOf(prefix)) === 0);
   });
 
   it("ignores messages that are no heads, and reads nothing for heads that it knows", async () => {
     const [clock, prefix] = [new FakeClock(), randomUUID()];
     const one = startProcess(connect(), prefix, { testing: { clock } });
-    await untilNear(one, "{ top }");
+    await untilInMemory(one, "{ top }");
     await until("the channel is subscribed", async () => (await subscribersOf(prefix)) === 1);
     const channel = `${prefix}:#clock`;
     const head = (await admin.getBuffer(channel)) as Buffer;
@@ -144,19 +144,19 @@ describe.each(PACKAGES)("The near cache with a client of $name", ({ server, clus
       flushing.disconnect();
     };
     for (const restart of [flush, async () => (await node.kill(), await node.restart())]) {
-      await untilNear(one, "{ top }");
+      await untilInMemory(one, "{ top }");
       const before = one.state.loads;
       await restart();
       await until("the value is loaded again", async () => (await one.ask("{ top }"), one.state.loads > before));
     }
-    await untilNear(one, "{ top }");
+    await untilInMemory(one, "{ top }");
     await one.cache.close();
   });
 
   it("never serves a value that the same process has invalidated", async () => {
     const one = startProcess(connect(), randomUUID());
     for (let nth = 1; nth <= 20; nth++) {
-      await untilNear(one, "{ top tagged }");
+      await untilInMemory(one, "{ top tagged }");
       const before = one.state.loads;
       await one.cache.invalidate({ coordinate: "Query.top" });
       await one.cache.invalidateTags(["T"]);
@@ -170,7 +170,7 @@ describe.each(PACKAGES)("The near cache with a client of $name", ({ server, clus
     // The clock of the store is another one: it opens its connection again after a while.
     const one = startProcess(connect(), prefix, { testing: { clock } });
     const other = startProcess(connect(), prefix, { memory: false });
-    await untilNear(one, "{ tagged }");
+    await untilInMemory(one, "{ tagged }");
     await until("the channel is subscribed", async () => (await subscribersOf(prefix)) === 1);
     const list = String(await admin.client("LIST"));
     for (const [, id] of list.matchAll(/^id=(\d+) .* sub=[1-9]/gm)) await admin.client("KILL", "ID", id as string);
@@ -181,26 +181,34 @@ describe.each(PACKAGES)("The near cache with a client of $name", ({ server, clus
 
   it("does not serve a value beyond its freshness", async () => {
     const one = startProcess(connect(), randomUUID());
-    await untilNear(one, "{ brief }");
+    await untilInMemory(one, "{ brief }");
     await until("the value is loaded again", async () => (await one.ask("{ brief }"), one.state.loads === 2));
   });
 
-  it("freezes shared values, so that changing one throws", async () => {
+  it("gives every reader a copy, and shares one frozen value of a read-only loader", async () => {
     const prefix = randomUUID();
-    const cache = cacheOn(connect(), prefix, { nearCache: { freeze: true } });
-    const loader = cache.loader<number, { list: number[] }, object>({
-      name: "N",
-      maxAge: 60,
-      batch: async (ids) => ids.map((id) => ({ list: [id] })),
-    });
-    let value = await loader({}).load(7);
-    await until("the value is frozen", async () => {
-      value = await loader({}).load(7);
-      return Object.isFrozen(value);
+    const cache = cacheOn(connect(), prefix, { memory: { maxStalenessMs: 2_000 } });
+    const loaderOf = (name: string, readOnly: boolean) =>
+      cache.loader<number, { list: number[] }, object>({
+        name,
+        maxAge: 60,
+        readOnly,
+        batch: async (ids) => ids.map((id) => ({ list: [id] })),
+      });
+    const [own, shared] = [loaderOf("N", false), loaderOf("S", true)];
+    for (let reader = 0; reader < 5; reader++) {
+      const { list } = await own({}).load(7);
+      expect(list).toEqual([7]);
+      list.push(8);
+    }
+    let value = await shared({}).load(7);
+    await until("the value is shared", async () => {
+      const before = value;
+      value = await shared({}).load(7);
+      return value === before;
     });
     expect(() => value.list.push(8)).toThrow(TypeError);
-    expect(await loader({}).load(7)).toBe(value);
-    const primed = loader({});
+    const primed = shared({});
     expect(await primed.prime(7, { list: [9] }).load(7)).toEqual({ list: [9] });
     await cache.close();
   });
@@ -210,28 +218,28 @@ describe.each(PACKAGES)("The near cache with a client of $name", ({ server, clus
     const [clock, prefix] = [new FakeClock(), randomUUID()];
     const clusters = Array.from({ length: 4 }, () => cluster(nodes));
     const clusterAdmin = new Cluster([...nodes]);
-    const near = clusters.slice(1).map((cluster) => startProcess(cluster, prefix, { testing: { clock } }));
+    const ones = clusters.slice(1).map((cluster) => startProcess(cluster, prefix, { testing: { clock } }));
     const other = startProcess(clusters[0] as StoreClient, prefix, { memory: false });
     const queries = ["{ top }", "{ tagged }", "{ found }", "{ nothing }", "{ brief }"];
-    for (const one of near) for (const query of queries) await untilNear(one, query);
-    const before = other.state.loads + near.reduce((sum, { state }) => sum + state.loads, 0);
+    for (const one of ones) for (const query of queries) await untilInMemory(one, query);
+    const before = other.state.loads + ones.reduce((sum, { state }) => sum + state.loads, 0);
     await until("all have subscribed", async () => {
       const counts = await Promise.all(clusterAdmin.nodes("master").map(async (node) => subscribersAt(node, prefix)));
       return counts.reduce((sum, count) => sum + count, 0) === 3;
     });
     await other.cache.invalidate({ coordinate: "Query.top" });
     await other.cache.invalidateTags(["T"]);
-    for (const one of near) {
+    for (const one of ones) {
       await until("both are new", async () => {
         const { reads } = one.counts;
         await dataOf(one.ask("{ top tagged }"));
         return one.counts.reads > reads;
       });
-      await untilNear(one, "{ top tagged }");
+      await untilInMemory(one, "{ top tagged }");
     }
-    const after = other.state.loads + near.reduce((sum, { state }) => sum + state.loads, 0);
+    const after = other.state.loads + ones.reduce((sum, { state }) => sum + state.loads, 0);
     expect(after).toBe(before + 2);
-    await Promise.all([other, ...near].map(({ cache }) => cache.close()));
+    await Promise.all([other, ...ones].map(({ cache }) => cache.close()));
     for (const client of [...clusters, clusterAdmin]) client.disconnect();
   });
 
@@ -245,12 +253,6 @@ describe.each(PACKAGES)("The near cache with a client of $name", ({ server, clus
     expect((await store.read([])).clock).toEqual(head);
     close();
     client.disconnect();
-  });
-
-  it("refuses invalid options", () => {
-    expect(() => createCache({ defaultScope: "PUBLIC", nearCache: { maxByte: 7 } as object })).toThrow(
-      "`nearCache`: expected an object with the optional properties maxBytes and maxEntries (integers of at least 1) and freeze (true or false), got an object",
-    );
   });
 
   const cacheOn = (client: StoreClient, prefix: string, options: object): Cache =>
