@@ -199,7 +199,7 @@ describe.each(SITES.filter(isTested))("redisStore on $name", ({ start, connect, 
           expect.objectContaining({ code: "CONNECTION_FAILED", message: expect.stringMatching("wake-ups: WRONGPASS") }),
           expect.objectContaining({
             code: "CONNECTION_FAILED",
-            message: expect.stringMatching("near-cache: WRONGPASS"),
+            message: expect.stringMatching("memory: WRONGPASS"),
           }),
         ]),
       });
@@ -218,7 +218,7 @@ describe.each(SITES.filter(isTested))("redisStore on $name", ({ start, connect, 
   it.each([
     ["subscribe", "-subscribe", "+subscribe", "wake-ups"],
     ["use the channel", "resetchannels", "allchannels", "wake-ups"],
-    ["use the channel of the clock", "resetchannels &*:#wake", "allchannels", "near-cache"],
+    ["use the channel of the clock", "resetchannels &*:#wake", "allchannels", "memory"],
   ])("reports once that it may not %s, and works as soon as it may", async (_what, denied, granted, use) => {
     const process = await startProcess({}, denied.split(" "));
     await until("it is reported", () => failures(process).length > 0);

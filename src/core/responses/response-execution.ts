@@ -28,7 +28,7 @@ export interface Operation {
   /** As the client has sent them. */
   readonly variables: Readonly<Record<string, unknown>> | null | undefined;
   readonly context: object;
-  /** Whether a CDN keeps the response, so that it must not be outdated for as long as in a near cache. */
+  /** Whether a CDN keeps the response, so that it must not be outdated for as long as in memory with `maxStalenessMs`. */
   readonly skipsNear?: boolean;
 }
 

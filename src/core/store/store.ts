@@ -277,7 +277,7 @@ export const abandon = ({ key, token }: Hold): Release => ({
 /** What a store tells a cache from `open` on. All calls are hints: they may be late, repeated, lost or forged. */
 export interface StoreListener {
   readonly wake: Wake;
-  /** Undefined: the cache has no near cache, and does not want to know. */
+  /** Undefined: no value in memory counts without a read of the store, so that the cache does not want to know. */
   readonly clockChanged?: ClockListener | undefined;
   /** The store is connected again, so what failed before says nothing about the next operation. */
   readonly reconnected?: (() => void) | undefined;
@@ -296,7 +296,7 @@ export type Wake = (key: string | undefined, entry: Entry | undefined, gen?: str
 
 /**
  * Called soon after the invalidation clock has changed, whichever process has changed it, with its head. Undefined: messages may have been
- * lost, for example after a reconnect. If a store has no messages, a near cache learns of invalidations when it asks, every half second.
+ * lost, for example after a reconnect. If a store has no messages, memory with `maxStalenessMs` learns of invalidations when the process asks, every half second.
  */
 export type ClockListener = (head: Buffer | undefined) => void;
 

@@ -3,7 +3,7 @@ import type { CachedError } from "../base/errors.js";
 /**
  * How a read ended.
  *
- * - `hit`: a fresh value from the store, or from the near cache.
+ * - `hit`: a fresh value from the store, or from the memory of the process.
  * - `stale`: a stale value, while it is refreshed or after `softTimeoutMs`.
  * - `staleIfError`: a stale value, because the load failed or could not be tried.
  * - `loaded`: its own load, which may also have failed.
@@ -60,8 +60,8 @@ export interface Subject {
   readonly digest: string;
 }
 
-/** What a connection of a store's own is for. Messages to waiters (`wake-ups`) and near caches can share one. */
-export type ConnectionUse = "wake-ups" | "near-cache";
+/** What a connection of a store's own is for. Messages to waiters (`wake-ups`) and messages to memory with `maxStalenessMs` (`memory`) can share one. */
+export type ConnectionUse = "wake-ups" | "memory";
 
 /** Every event of the cache. Names have the form `noun.participle`. */
 export type CacheEvent =

@@ -107,7 +107,7 @@ export class OnceLog implements Logger {
 /** What happens while a connection of the store cannot be used. */
 const MEANWHILE = {
   "wake-ups": "callers that wait for another process poll the store",
-  "near-cache": "the near cache learns of invalidations when it asks, every half second",
+  memory: "memory learns of invalidations when the process asks, every half second",
 } as const;
 
 const unsharedMessage = (coordinate: string, error: unknown): string =>

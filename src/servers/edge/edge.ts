@@ -99,7 +99,7 @@ export class EdgeResponse {
     this.#given = given;
   }
 
-  /** Whether it may be kept, so that it must not be outdated for as long as in a near cache. */
+  /** Whether it may be kept, so that it must not be outdated for as long as in memory with `maxStalenessMs`. */
   get skipsNear(): boolean {
     return this.#given.origin !== undefined;
   }

@@ -218,7 +218,7 @@ function storeOn(port: ClientPort, clock: Clock, { errors, subscriber }: ClientC
         subscriber.listen(opened.wakeChannel, { onMessage, onFailure: onFailure("wake-ups") }),
       ];
       if (clockChanged !== undefined)
-        stops.push(subscriber.listen(opened.clock, { onMessage: clockChanged, onFailure: onFailure("near-cache") }));
+        stops.push(subscriber.listen(opened.clock, { onMessage: clockChanged, onFailure: onFailure("memory") }));
       return () => {
         for (const stop of stops.splice(0)) stop();
       };

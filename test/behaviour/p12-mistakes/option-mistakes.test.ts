@@ -243,7 +243,7 @@ describe("memory", () => {
   it.each([[undefined], [false], [{}], [{ maxBytes: 1 }], [{ maxStalenessMs: 0 }], [{ maxStalenessMs: 2_000 }]])(
     "takes %j",
     (memory) => {
-      expect(() => createCache({ prefix: "a", memory })).not.toThrow();
+      expect(() => createCache({ prefix: "a", memory: memory as false | undefined })).not.toThrow();
     },
   );
 });

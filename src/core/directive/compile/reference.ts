@@ -98,7 +98,7 @@ export function fieldAt(
   return field === undefined ? undefined : { type, field };
 }
 
-/** Returns an object to which the `_entities` resolver can add `__typename`: values that are read-only or of the near cache are frozen. */
+/** Returns an object to which the `_entities` resolver can add `__typename`: read-only values are frozen. */
 export function toExtensible(value: unknown): unknown {
   if (typeof value !== "object" || value === null || Object.isExtensible(value)) return value;
   return Object.create(Object.getPrototypeOf(value) as object | null, Object.getOwnPropertyDescriptors(value));

@@ -36,8 +36,8 @@ import { withResultControl } from "./result-control.js";
 import { ResultValidator } from "./result-validator.js";
 
 /**
- * A cached field: identity, then key, then the near cache, and only then a request for the loader of the
- * execution. A hit of the near cache makes nothing but its value. A call without a usable key
+ * A cached field: identity, then key, then the memory, and only then a request for the loader of the
+ * execution. A hit in memory makes nothing but its value. A call without a usable key
  * resolves as if the field were not cached.
  */
 class CachedField {

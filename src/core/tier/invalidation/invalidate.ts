@@ -142,7 +142,7 @@ export class Invalidation {
     try {
       await this.#writeReported(names, kind, cause);
     } catch (error) {
-      // The near cache may have got what was read meanwhile.
+      // The memory may have got what was read meanwhile.
       this.#preempt(names, kind);
       this.#retryLater(local);
       throw error;

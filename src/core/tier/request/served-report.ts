@@ -56,7 +56,7 @@ export class ServedReport {
   }
 }
 
-/** What a read has ended with: a value that was loaded, decoded from its entry, or kept by the near cache. */
+/** What a read has ended with: a value that was loaded, decoded from its entry, or kept in memory. */
 export type ServedValue =
   | LoadedValue
   | {
