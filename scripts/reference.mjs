@@ -87,7 +87,7 @@ const OPTION = ["option", "meaning"];
 const BLOCKS = {
   options: () => table(OPTION, optionsOf("CacheOptions<Context = object>")),
   ...Object.fromEntries(
-    ["NearCache", "Load", "Lease", "Storage", "Invalidation", "Privacy", "Limit", "InspectionReport", "Testing"].map(
+    ["Memory", "Load", "Lease", "Storage", "Invalidation", "Privacy", "Limit", "InspectionReport", "Testing"].map(
       (name) => [
         `${name}Options`,
         () => table(OPTION, optionsOf(`${name}Options${name === "Load" ? "<Context = object>" : ""}`)),

@@ -16,7 +16,7 @@ function subject(): ConformanceSubject {
 }
 
 describe("the map store", () => {
-  // It tells of no heads, which near caches then ask for, and keeps no reports, which only the inspection reads.
+  // It tells of no heads, which the memory then asks for, and keeps no reports, which only the inspection reads.
   for (const { title, run } of storeConformance.filter(({ needs }) => needs === undefined || needs === "wakes"))
     it(title, async () => {
       await expect(run(subject(), "key")).resolves.toBeUndefined();

@@ -17,7 +17,7 @@ export interface RedisMonitor {
   commandsOf(prefix: string, work: () => Promise<unknown>): Promise<readonly (readonly string[])[]>;
   /**
    * The same without what happens beside the requests, at times of its own: the history of invalidations, the reports of
-   * processes, subscriptions, and the questions of a near cache, which read no entry.
+   * processes, subscriptions, and the questions of memory with `maxStalenessMs`, which read no entry.
    */
   requestCommandsOf: RedisMonitor["commandsOf"];
   close(): void;

@@ -9,7 +9,7 @@ import { fakeServer } from "./fake-memcached.js";
 
 const lacks = {
   wakes: "memcached has no messages; waiters poll",
-  heads: "memcached has no messages; near caches ask",
+  heads: "memcached has no messages; the memory asks",
   reports: "memcached cannot list what it keeps; the inspection shows one process",
 };
 

@@ -5,7 +5,7 @@ import { closing, itKeepsTheRules, once, subjectOf } from "../../../test/support
 import { shared } from "../../../test/support/shared-servers.js";
 import { opensWith, sqliteFolder } from "../../../test/support/sqlite-files.js";
 
-const lacks = { heads: "SQLite has no messages; near caches ask" };
+const lacks = { heads: "SQLite has no messages; the memory asks" };
 
 itKeepsTheRules("The SQLite store", {
   lacks,

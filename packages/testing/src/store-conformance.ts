@@ -33,7 +33,7 @@ export interface ConformanceSubject {
 
 /**
  * A feature that a store may lack. `wakes`: the store has messages for waiters; without them they poll. `heads`: it tells of changes of the
- * clock; without that near caches ask. `reports`: it keeps
+ * clock; without that the memory asks. `reports`: it keeps
  * reports of processes; without it the inspection shows one process only.
  */
 export type StoreFeature = "wakes" | "heads" | "reports";

@@ -41,7 +41,7 @@ export class ResponseCache {
   readonly #admission: Admission;
   readonly #memo: Memo;
   readonly #slot: number;
-  /** The data that readers share where values in memory count without a question. Freezing what each decodes for itself would cost as much as parsing. */
+  /** The parsed data of texts in memory, which readers get copies of. */
   readonly #shared: WeakMap<StoredText, Record<string, unknown>> | undefined;
   /** By digest of the key: until when a response is not looked up, since it could not be stored. */
   readonly #unstorable = new LRUCache<string, number>({ max: MAX_LEARNED });
@@ -55,7 +55,7 @@ export class ResponseCache {
     this.#admission = new Admission(hasLiveMemory ? MIN_HITS_WITH_LIVE_MEMORY : MIN_HITS);
     this.#memo = parts.memos.of("responses");
     this.#slot = this.#memo.newSlot();
-    this.#shared = hasLiveMemory ? new WeakMap() : undefined;
+    this.#shared = parts.tier.memory === undefined ? undefined : new WeakMap();
   }
 
   /** Prepares for a schema when a server starts, so that no request has to. */

@@ -1,6 +1,6 @@
 import { getOrMake } from "../base/multimap.js";
+import { copyPlain } from "../codec/json-codec.js";
 import { StoredText } from "../codec/packing.js";
-import { freezePlain } from "../tier/entry/freeze-plain.js";
 
 /** A response that was stored. Its data is parsed only for those who ask for it. */
 export class StoredResponse {
@@ -8,7 +8,7 @@ export class StoredResponse {
   readonly #shared: WeakMap<StoredText, Data> | undefined;
   #data: Data | undefined;
 
-  /** `shared`: the frozen data of texts that several readers share. Undefined: each has an object of its own. */
+  /** `shared`: the data of texts in memory, of which each reader gets a copy, since copying costs less than parsing. Undefined: each parses it. */
   constructor(stored: StoredText, shared: WeakMap<StoredText, Data> | undefined) {
     this.#stored = stored;
     this.#shared = shared;
@@ -30,7 +30,7 @@ export class StoredResponse {
   get data(): Data {
     const parse = (): Data => JSON.parse(this.dataText);
     const shared = this.#shared;
-    this.#data ??= shared === undefined ? parse() : getOrMake(shared, this.#stored, () => freezePlain(parse()) as Data);
+    this.#data ??= shared === undefined ? parse() : (copyPlain(getOrMake(shared, this.#stored, parse)) as Data);
     return this.#data;
   }
 

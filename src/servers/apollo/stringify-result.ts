@@ -45,7 +45,6 @@ function unreadData(response: StoredResponse): Record<string, unknown> {
     const { data } = response;
     Reflect.deleteProperty(target, inspect.custom);
     Object.defineProperties(target, Object.getOwnPropertyDescriptors(data));
-    if (Object.isFrozen(data)) Object.freeze(target);
   };
   const trapOf = (_: object, name: Exclude<keyof typeof Reflect, typeof Symbol.toStringTag>) => {
     // It has the prototype of the data before it has that.
