@@ -39,7 +39,7 @@ const FEATURES: readonly Feature[] = [
     filesOutside: 12,
   },
   { feature: "The circuit breaker", name: /\b[bB]reaker\b/, rooms: ["src/core/store/breaker.ts"], filesOutside: 6 },
-  { feature: "Encryption", name: /[eE]ncrypt/, rooms: ["src/core/codec/encryption.ts"], filesOutside: 7,
+  { feature: "Encryption", name: /[eE]ncrypt/, rooms: ["src/core/codec/encryption.ts"], filesOutside: 7 },
   { feature: "Compression", name: /compress/, rooms: ["src/core/codec/packing.ts"], filesOutside: 3 },
   {
     feature: "The protection of writes",

@@ -43,17 +43,19 @@ export class LoaderKeys<Id> {
     const textOfId = memoText(parts);
     const owner = identity === undefined ? "" : memoText(identity);
     const text = textOfId === undefined || owner === undefined ? undefined : owner + textOfId;
-    const row = text === undefined ? undefined : memo.row(text);
-    const known = row?.keys[this.#slot] as IdKey | undefined;
+    // A key that is made from an object is made for each call, and found again by its name.
+    const own = text === undefined ? this.#keyOf(parts, identity, variant) : undefined;
+    const row = memo.row(text ?? `\0\0${own?.name} ${own?.hash}`);
+    const known = row.keys[this.#slot] as IdKey | undefined;
     const returned = this.#returnedTags(id);
     if (known !== undefined && areSame(known.tagTexts, returned)) return known;
     checkReturnedTags(returned);
-    const key = known?.key ?? this.#keyOf(parts, identity, variant);
+    const key = own ?? known?.key ?? this.#keyOf(parts, identity, variant);
     // A copy: the loader may change its array.
     const tagTexts = returned.slice();
     const tags = tagTexts.length === 0 ? NO_TAGS : new TagsBeforeLoad(tagTexts, this.#learning, this.#haveIdsOneKey);
     const names = new IdKey(key, tags, row, identity, text ?? `\0${key.digest}`, tagTexts);
-    if (row !== undefined) memo.remember(names, this.#slot);
+    memo.remember(names, this.#slot);
     return names;
   }
 

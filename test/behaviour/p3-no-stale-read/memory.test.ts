@@ -233,6 +233,28 @@ describe("Values in memory", () => {
     }
   });
 
+  it("are found again by keys that are made from objects, of a field or of a loader", async () => {
+    const state = { loads: 0 };
+    const { store, reads } = watch(memoryStore());
+    const sdl = "input F { ids: [ID!] } type Query { found(filter: F): Int @cached(maxAge: 600) }";
+    const resolvers = { Query: { found: () => ++state.loads } };
+    const one = memoryWorld(() => store).process(sdl, resolvers);
+    const loader = one.cache.loader<{ id: number }, number>({
+      name: "N",
+      maxAge: 600,
+      batch: async (ids) => ids.map(() => ++state.loads),
+    });
+    const ask = async (id: number) => [
+      await dataOf(one.ask(`{ found(filter: { ids: [${id}] }) }`, {})),
+      await loader({}).load({ id }),
+    ];
+    const [first, second] = [await ask(7), await ask(8)];
+    await waitForStores(one, 4);
+    reads.length = 0;
+    expect([await ask(7), await ask(8), state.loads]).toEqual([first, second, 4]);
+    expect(reads.flat()).toEqual([]);
+  });
+
   it("are not read with what has to be read in the same tick, which confirms them", async () => {
     const { start } = fleetOn(memoryWorld());
     const one = start();

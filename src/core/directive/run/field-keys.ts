@@ -55,10 +55,22 @@ export class FieldKeys {
     }
     const roots = { source, args, context, info };
     const text = this.#textOf(roots, identity);
-    if (text === undefined) return this.#make(roots, identity, undefined);
+    if (text === undefined) return this.#found(this.#make(roots, identity, undefined));
     // Set apart from strings that are looked up as they are.
     const row = this.#memo.row(`\0${text}`);
     return row.keys[this.#slot] ?? this.#make(roots, identity, row);
+  }
+
+  /** A key that is made from objects is made for each call, and found again by its name and tags. */
+  #found(made: KnownKey): KnownKey {
+    const { key, tags } = made;
+    if (tags.isOwn) return made;
+    const row = this.#memo.row(`\0\0${key.name} ${key.hash} ${tags.subjects.join(" ")}`);
+    const known = row.keys[this.#slot];
+    if (known !== undefined) return known;
+    made.row = row;
+    this.#memo.remember(made, this.#slot);
+    return made;
   }
 
   #make(
