@@ -180,7 +180,11 @@ describe.each(matrix)("a client with %s, on %s", (_name, _server, connect, optio
     expect(source.loads).toHaveLength(8);
 
     for (const process of [one, other]) {
-      expect(await process.cache.health()).toMatchObject({ status: "ok", reasons: [], memory: { confirmedAt: expect.any(String) } });
+      expect(await process.cache.health()).toMatchObject({
+        status: "ok",
+        reasons: [],
+        memory: { confirmedAt: expect.any(String) },
+      });
       expect(process.lines).toEqual([]);
       expect(countOf(process, "store.failed")).toBe(0);
     }

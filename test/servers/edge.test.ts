@@ -412,21 +412,24 @@ describe("at the edge, behind Mercurius", () => {
 });
 
 describe("at the edge, what other processes invalidate", () => {
-  it.each([false, true])("is not served from memory that counts for two seconds (stored responses: %j)", async (responses) => {
-    const clock = new FakeClock();
-    const store = memoryStore({ clock });
-    const cache = { prefix: "memory", memory: { maxStalenessMs: 2_000 } };
-    const options = { store, clock, responses, cache };
-    const [here, there] = [
-      await openSite("Apollo Server", typeDefs, resolvers, options),
-      await openSite("Apollo Server", typeDefs, resolvers, options),
-    ];
-    for (const _ of [1, 2, 3, 4, 5]) await here.ask(MOVIE);
-    await there.cache.invalidateTags(["Movie:7"]);
-    const { body, cacheControl } = await here.ask(MOVIE);
-    expect([body.data, cacheControl]).toEqual([{ movie: { title: "Movie 7" } }, EDGE]);
-    expect(here.served.at(-1)).not.toBe("hit");
-  });
+  it.each([false, true])(
+    "is not served from memory that counts for two seconds (stored responses: %j)",
+    async (responses) => {
+      const clock = new FakeClock();
+      const store = memoryStore({ clock });
+      const cache = { prefix: "memory", memory: { maxStalenessMs: 2_000 } };
+      const options = { store, clock, responses, cache };
+      const [here, there] = [
+        await openSite("Apollo Server", typeDefs, resolvers, options),
+        await openSite("Apollo Server", typeDefs, resolvers, options),
+      ];
+      for (const _ of [1, 2, 3, 4, 5]) await here.ask(MOVIE);
+      await there.cache.invalidateTags(["Movie:7"]);
+      const { body, cacheControl } = await here.ask(MOVIE);
+      expect([body.data, cacheControl]).toEqual([{ movie: { title: "Movie 7" } }, EDGE]);
+      expect(here.served.at(-1)).not.toBe("hit");
+    },
+  );
 });
 
 describe("at the edge, on Redis", () => {
