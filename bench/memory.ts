@@ -8,10 +8,10 @@ export const MEMORY = {
   /** Default options. */
   byDefault: {},
   /** Every tick reads its values from the store. */
-  none: {},
+  none: { memory: false },
   /** A value in memory is served for up to two seconds without asking the store. */
-  twoSeconds: { nearCache: {} },
-  of32MiB: { nearCache: { maxBytes: 32 * 2 ** 20, maxEntries: 1_000_000 } },
-} as const satisfies Readonly<Record<string, Pick<CacheOptions, "nearCache">>>;
+  twoSeconds: { memory: { maxStalenessMs: 2_000 } },
+  of32MiB: { memory: { maxBytes: 32 * 2 ** 20 } },
+} as const satisfies Readonly<Record<string, Pick<CacheOptions, "memory">>>;
 
 export type MemoryName = keyof typeof MEMORY;

@@ -37,7 +37,7 @@ describe("An entry in Redis whose header somebody has written", () => {
     const process = world.process(
       typeDefs,
       { Query: { n: load, kept: load, stale: load } },
-      { storage: { storeTimeoutMs: 1_000 }, ...options },
+      { memory: false, storage: { storeTimeoutMs: 1_000 }, ...options },
     );
     return { ...process, world, settled: () => partsOf(process.cache, "test").drain() };
   }

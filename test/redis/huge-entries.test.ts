@@ -32,7 +32,7 @@ describe("A key in Redis at which there is more than an entry can have", () => {
     const process = memoryWorld(() => redisStore({ client })).process(
       typeDefs,
       { Query: { n: () => ++counts.n, other: () => ++counts.other } },
-      { storage: { storeTimeoutMs } },
+      { memory: false, storage: { storeTimeoutMs } },
     );
     const bytesRead = (): number => (client as unknown as { stream: { bytesRead: number } }).stream.bytesRead;
     const reports = (): readonly unknown[] => process.events.filter(({ name }) => name === "store.failed");

@@ -47,7 +47,12 @@ function startProcess(world: World) {
   const { store, forge } = forging(world.store());
   let loads = 0;
   const load = (): number => ++loads;
-  const options = { store, storage: { storeTimeoutMs: 5_000 }, leases: { leaseWaitMs: 60_000 } } as never;
+  const options = {
+    store,
+    memory: false,
+    storage: { storeTimeoutMs: 5_000 },
+    leases: { leaseWaitMs: 60_000 },
+  } as never;
   const process = world.process(typeDefs, { Query: { n: load } }, options);
   const settled = (): Promise<void> => partsOf(process.cache, "test").drain();
   return {
