@@ -3,7 +3,7 @@ import { asError } from "../store/answers.js";
 import type { Nesting } from "../tier/read/hit.js";
 import type { Reads } from "../tier/read/reads.js";
 import { type EnclosingLoad, isAbandonment } from "../tier/request/waiters.js";
-import type { InvalidationCount } from "../tier/shared/unconfirmed-invalidations.js";
+import type { InvalidationClock } from "../tier/shared/invalidation-clock.js";
 import { isArrayLike } from "./batch-call.js";
 import type { ContextRequests, LoaderBypassReason } from "./context-requests.js";
 import type { IdKey } from "./loader-keys.js";
@@ -19,27 +19,23 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
   readonly name: string;
   readonly #requests: ContextRequests<Id, Value, Context>;
   readonly #tier: Reads;
-  readonly #invalidations: InvalidationCount;
-  readonly #countAtStart: number;
+  readonly #invalidations: InvalidationClock;
   readonly #remembers: boolean;
   /** What this request has read, by the `memoKey` of its id, or by the id if it has no key. */
-  readonly #memo = new Map<unknown, Promise<unknown>>();
+  readonly #memo = new Map<unknown, Remembered>();
   readonly #memoInLoads = new MemoInLoads<Promise<unknown>>();
   /**
    * Whether what was cleared is an error, by memo key. The error can be shared by the store for a moment, and clearing it
    * asks for another attempt. Contains only what is read again with the next `load`.
    */
   readonly #cleared = new Map<unknown, Promise<boolean>>();
-  /** How many invalidations this process had made when each key was read, or last compared with them. */
-  readonly #countAtRead = new Map<string, number>();
 
   constructor(requests: ContextRequests<Id, Value, Context>) {
     const { options, parts } = requests.definition;
     this.name = options.name;
     this.#requests = requests;
     this.#tier = parts.tier;
-    this.#invalidations = parts.invalidation.made;
-    this.#countAtStart = this.#invalidations.count;
+    this.#invalidations = parts.invalidations;
     this.#remembers = options.cache !== false;
   }
 
@@ -50,7 +46,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     const tier = this.#tier;
     if (this.#isForgotten(names)) return this.#read(id, names, "none");
     if (typeof names === "string") return this.#remembered(memoKeyOf(id, names), id, names, tier.loads.enclosing());
-    this.#forgetInvalidated(id, names);
+    this.#forgetOutdated(names);
     const { memoKey } = names;
     const nesting = tier.nestingOf(names);
     // The memoized promise is the one that waits for this load.
@@ -85,14 +81,16 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
   prime(id: Id, value: Value | PromiseLike<Value> | Error): this {
     const names = this.#requests.namesOf(id);
     if (this.#isForgotten(names)) return this;
-    if (typeof names !== "string") this.#forgetInvalidated(id, names);
+    if (typeof names !== "string") this.#forgetOutdated(names);
     this.#rememberUnlessKnown(memoKeyOf(id, names), value);
     this.#requests.primed(typeof names === "string" ? undefined : names);
     return this;
   }
 
   #noteCleared(memoKey: unknown): void {
-    const values = [this.#memo.get(memoKey), this.#memoInLoads.last(memoKey)].filter((value) => value !== undefined);
+    const values = [this.#memo.get(memoKey)?.value, this.#memoInLoads.last(memoKey)].filter(
+      (value) => value !== undefined,
+    );
     if (values.length === 0) return;
     const failed = Promise.all(values.map(hasRejected)).then((all) => all.includes(true));
     this.#cleared.set(memoKey, failed);
@@ -101,18 +99,28 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     });
   }
 
-  /** Forgets what this request has read or primed for an id that this process has invalidated since. */
-  #forgetInvalidated(id: Id, names: IdKey): void {
-    const { count } = this.#invalidations;
-    if (count === this.#countAtStart) return;
-    const { memoKey } = names;
-    const since = this.#countAtRead.get(memoKey) ?? this.#countAtStart;
-    this.#countAtRead.set(memoKey, count);
-    if (since === count) return;
-    const request = this.#requests.requestOf(id, names);
-    const hasResultTags = this.#tier.hasResultTags(request);
-    if (this.#invalidations.hasChangedSince(since, request.key, request.tags.subjects, hasResultTags))
-      this.#forget(memoKey);
+  /**
+   * Forgets what was read or primed for an id if its `maxAge` is over, or something that it depends on was invalidated since, as far as this
+   * process knows: a context can outlive its request, as that of a subscription does.
+   */
+  #forgetOutdated(names: IdKey): void {
+    const { memoKey, key, tags } = names;
+    const remembered = this.#memo.get(memoKey);
+    if (remembered === undefined) return;
+    const { changes, readAt } = remembered;
+    const invalidations = this.#invalidations;
+    const position = Math.max(remembered.position, invalidations.firstPosition);
+    const hasMoreTags = (): boolean => this.#requests.hasResultTags || this.#tier.hasResultTags({ key, tags });
+    const isChanged =
+      changes !== invalidations.changes &&
+      (!invalidations.isUntouched(position, key, tags.subjects) || (position < invalidations.latest && hasMoreTags()));
+    if (isChanged || this.#requests.now() - readAt >= this.#requests.policy.maxAgeMs) this.#forget(memoKey);
+    else remembered.changes = invalidations.changes;
+  }
+
+  #remember(memoKey: unknown, value: Promise<unknown>): void {
+    const { position, changes } = this.#invalidations;
+    this.#memo.set(memoKey, { value, position, changes, readAt: this.#requests.now() });
   }
 
   #forget(memoKey: unknown): void {
@@ -126,7 +134,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     // Prevents an unhandled rejection if nobody asks for it.
     primed.catch(() => undefined);
     this.#requests.remembered(primed);
-    if (!this.#memo.has(memoKey)) this.#memo.set(memoKey, primed);
+    if (!this.#memo.has(memoKey)) this.#remember(memoKey, primed);
     const load = this.#tier.loads.enclosing();
     if (load !== undefined && this.#memoInLoads.get(memoKey, load) === undefined)
       this.#memoInLoads.set(memoKey, primed, load, this.#tier.loads.starts);
@@ -140,12 +148,12 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     load: EnclosingLoad | undefined,
   ): Promise<Value> {
     const inLoad = load && this.#memoInLoads.get(memoKey, load);
-    const known = (load === undefined ? this.#memo.get(memoKey) : inLoad?.value) as Promise<Value> | undefined;
+    const known = (load === undefined ? this.#memo.get(memoKey)?.value : inLoad?.value) as Promise<Value> | undefined;
     if (known === undefined) {
       const value = this.#read(id, names, load === undefined ? "none" : "other-load");
       this.#requests.remembered(value);
       if (this.#remembers && load !== undefined) this.#memoInLoads.set(memoKey, value, load, this.#tier.loads.starts);
-      else if (this.#remembers) this.#memo.set(memoKey, value);
+      else if (this.#remembers) this.#remember(memoKey, value);
       return value;
     }
     this.#requests.recalled(known);
@@ -178,6 +186,17 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     this.#cleared.delete(names.memoKey);
     return cleared.then(read);
   }
+}
+
+/** What a request remembers of an id. */
+interface Remembered {
+  readonly value: Promise<unknown>;
+  /** Up to where this process knew the invalidations when it was asked for. */
+  readonly position: number;
+  /** The `changes` of the invalidation clock up to which it has been compared. */
+  changes: number;
+  /** On the clock of this process. */
+  readonly readAt: number;
 }
 
 /** Resolves to whether a promise has rejected by now. */

@@ -14,6 +14,7 @@ import type { Excess } from "../tier/request/loaded.js";
 import type { ReadRequest } from "../tier/request/request.js";
 import { type RequestTags, ResultTags } from "../tier/request/tags.js";
 import type { EnclosingLoad } from "../tier/request/waiters.js";
+import type { InvalidationClock } from "../tier/shared/invalidation-clock.js";
 import type { Variants } from "../tier/shared/variants.js";
 import { PER_TURN } from "../tier/tick/long-tick.js";
 import { batchCall, type CachedLoad, isArrayLike } from "./batch-call.js";
@@ -68,6 +69,15 @@ export class ContextRequests<Id, Value, Context> {
       batchScheduleFn: (dispatch) => parts.longTick.afterTick(dispatch),
       ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
     });
+  }
+
+  /** Whether values have tags that are derived from them. */
+  get hasResultTags(): boolean {
+    return this.#resultTags !== undefined;
+  }
+
+  now(): number {
+    return this.definition.parts.clock.now();
   }
 
   /** All ids of a tick are one call. */
@@ -257,6 +267,7 @@ interface IdLoad<Id> {
 export interface LoaderParts extends ExistenceParts {
   readonly tier: Reads;
   readonly invalidation: Invalidation;
+  readonly invalidations: InvalidationClock;
   readonly keys: KeySpace;
   readonly memos: Memos;
   readonly knownTags: KnownTags;

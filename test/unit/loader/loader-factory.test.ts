@@ -194,13 +194,13 @@ describe("the DataLoader options of cache.loader", () => {
 
   it("let every load of a request ask the shared cache with cache: false", async () => {
     for (const [remembers, third] of [
-      [true, "film 1, load 1"],
+      [true, "film 1, load 2"],
       [false, "film 1, load 2"],
     ] as const) {
       const { createOther, calls, loader } = createSite({ cache: remembers });
       const [context, other] = [{}, {}];
       expect(await loader(context).loadMany([1, 1])).toEqual(["film 1, load 1", "film 1, load 1"]);
-      // What its own process invalidates, a request reads again in any case.
+      // What this process knows to be invalidated, a request reads again in any case.
       await createOther().invalidateTags(["Film:1"]);
       await loader(other).load(1);
       expect(await loader(context).load(1)).toBe(third);

@@ -325,6 +325,7 @@ export class InvalidationClock extends KnownPositions {
     const endsAt = beginsAt + records.reduce((sum, { bytes }) => sum + bytes, 0);
     this.#known = { epoch, position, nonce, endsAt, lastBytes };
     this.position = position;
+    if (this.firstPosition === 0) this.firstPosition = position;
     this.#head = undefined;
   }
 }

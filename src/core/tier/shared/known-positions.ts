@@ -19,6 +19,8 @@ export class KnownPositions {
   latest = 0;
   /** That of the last record that is known, whatever it invalidates: no entry can have a later one. */
   position = 0;
+  /** The first `position` that was known: nothing was read before. */
+  firstPosition = 0;
   /** When the mark of each write of a subject ends, on the store's clock, by writer. */
   readonly #open = new Map<Subject, Map<string, number>>();
   readonly #ended = new Map<string, number>();
