@@ -75,7 +75,9 @@ onEachStore("events of invalidations", (world) => {
       await process.cache.invalidateTags(["Movie:7", "featured"], { soft });
       const named = process.cache.edgeTags(["Movie:7", "featured"]);
       for (const tag of named) expect(tag).toMatch(/^[a-z0-9]{1,11}$/);
-      expect(invalidationsOf(process)).toMatchObject([{ kind: soft ? "soft" : "hard", tags: named }]);
+      const [event, ...others] = invalidationsOf(process);
+      expect([event?.kind, others]).toEqual([soft ? "soft" : "hard", []]);
+      expect([...(event?.tags ?? [])].sort()).toEqual([...named].sort());
     },
   );
 
