@@ -1,0 +1,152 @@
+import { FakeClock, gate, settle } from "@graphql-cached/testing";
+import type { GraphQLResolveInfo } from "graphql";
+import { memoryStore, type ResultControl, resultControl } from "graphql-cached";
+import { describe, expect, it } from "vitest";
+import { memoryWorld, type Process } from "../../support/world.js";
+
+/*
+ * What cannot be stored is known as such when its first load has ended, whatever the reason and whoever loads: those who wait for it in other
+ * processes load at once and together, rather than one after the other.
+ */
+
+const PROCESSES = 6;
+const MAX_VALUE_BYTES = 1_000;
+
+class Unknown {
+  readonly id = 1;
+}
+class Graph {
+  readonly next: readonly Graph[];
+
+  constructor(depth: number, counts: { encoded: number }) {
+    this.next = depth === 0 ? [] : Array(2).fill(new Graph(depth - 1, counts));
+    Object.defineProperty(this, "counts", { value: counts });
+  }
+}
+
+/** A rejection that is handled, as that of a field which is selected. */
+function rejected(): Promise<never> {
+  const promise = settle().then(() => Promise.reject(new Error("no")));
+  promise.catch(() => undefined);
+  return promise;
+}
+
+type Kind = readonly [name: string, load: (control: ResultControl) => unknown];
+const counts = { encoded: 0 };
+const KINDS: readonly Kind[] = [
+  ["too large", () => ({ id: "x".repeat(2 * MAX_VALUE_BYTES) })],
+  ["too large in its encoded form", () => new Graph(20, counts)],
+  ["not serializable", () => ({ id: 1, of: new Unknown() })],
+  ["a part of it is a promise that rejects", () => ({ id: 1, of: rejected() })],
+  ["skipped", (control) => (control.skip(), { id: 1 })],
+];
+const OF_FIELDS: readonly Kind[] = [
+  ["with tags that cannot be", () => ({ id: 2 ** 53 })],
+  ["refused by GraphQL", () => ({ id: 1, must: null })],
+  ["a list with a promise that rejects", () => ({ id: 1, list: [1, rejected()] })],
+];
+
+/** What leaves a stored value as it is. */
+const KEPT: readonly string[] = ["skipped", "refused by GraphQL"];
+
+function start(how: string, load: (control: ResultControl) => unknown) {
+  const clock = new FakeClock();
+  const world = memoryWorld(() => memoryStore({ clock }));
+  const gates: ReturnType<typeof gate>[] = [];
+  let isStorable = false;
+  const resolve = async (control: ResultControl): Promise<unknown> => {
+    if (isStorable) return { id: 1 };
+    const own = gate();
+    gates.push(own);
+    await own.passed;
+    return load(control);
+  };
+  const processes = Array.from({ length: PROCESSES }, () => {
+    const made: Process = world.process(
+      `
+        type Query {
+          field: Item @cached(maxAge: 60, staleIfError: 600, tags: ["Item:{$result.id}"])
+          loaded: Item
+        }
+        scalar Any
+        type Item { id: Any must: Int! list: [Int] }
+      `,
+      {
+        Query: {
+          field: (_: unknown, __: unknown, ___: unknown, info: GraphQLResolveInfo) => resolve(resultControl(info)),
+          loaded: (_: unknown, __: unknown, context: object) => items(context).load(1),
+        },
+      },
+      {
+        testing: { clock },
+        storage: { maxValueBytes: MAX_VALUE_BYTES },
+        loads: { errorBackoffMs: 30_000 },
+        types: {
+          Graph: {
+            is: (value: unknown) => value instanceof Graph,
+            encode: ({ next }: Graph) => (counts.encoded++, [...next]),
+            decode: () => new Graph(0, counts),
+          },
+        },
+      } as never,
+      { entityTags: true } as never,
+    );
+    const items = made.cache.loader<number, unknown>({
+      name: "Item",
+      maxAge: 60,
+      staleIfError: 600,
+      type: "Item",
+      batch: async (ids, _context, { results }) =>
+        Promise.all(ids.map((_, nth) => resolve(results[nth] as ResultControl))),
+    });
+    return made;
+  });
+  const ask = ({ ask: asked }: Process) => asked(`{ ${how} { id${how === "field" ? " must list" : ""} } }`, {});
+  const untilLoads = async (count: number): Promise<void> => {
+    for (let turn = 0; turn < 20 && gates.length < count; turn++) {
+      for (let more = 0; more < 20; more++) await settle();
+      if (gates.length < count) await clock.advance(1);
+    }
+  };
+  const setStorable = (to: boolean): void => {
+    isStorable = to;
+  };
+  return { clock, gates, processes, ask, untilLoads, setStorable };
+}
+
+for (const how of ["field", "loaded"])
+  describe(`what cannot be stored of a ${how === "field" ? "field" : "loader"}`, () => {
+    // A result that is skipped or refused leaves a stored value as it is, so that this one says nothing.
+    for (const [name, load] of how === "field" ? [...KINDS, ...OF_FIELDS] : KINDS)
+      for (const before of KEPT.includes(name)
+        ? ["nothing"]
+        : ["nothing", "a value that may be served if the source fails"])
+        it(`is loaded by all who wait, at once, if it is ${name}; stored was ${before}`, async () => {
+          const { clock, gates, processes, ask, untilLoads, setStorable } = start(how, load);
+          const [first, ...others] = processes as [Process, ...Process[]];
+          if (before !== "nothing") {
+            setStorable(true);
+            await ask(first);
+            await settle();
+            await clock.advance(61_000);
+            setStorable(false);
+          }
+          counts.encoded = 0;
+          const asked = [ask(first)];
+          await untilLoads(1);
+          asked.push(...others.map(ask));
+          for (let turn = 0; turn < 20; turn++) await settle();
+          expect(gates).toHaveLength(1);
+          gates[0]?.open();
+          await untilLoads(PROCESSES);
+          const atOnce = gates.length;
+          while (gates.length < PROCESSES) {
+            for (const each of gates) each.open();
+            await untilLoads(gates.length + 1);
+          }
+          for (const each of gates) each.open();
+          await Promise.all(asked);
+          expect(atOnce).toBe(PROCESSES);
+          expect(counts.encoded).toBeLessThanOrEqual(PROCESSES * MAX_VALUE_BYTES);
+        });
+  });
