@@ -105,7 +105,11 @@ export class ContextWatch {
     read: (property, value) => {
       const load = this.#running.getStore();
       if (load === undefined) return;
-      watchChanges(value, () => this.access.written(property));
+      try {
+        watchChanges(value, () => this.access.written(property));
+      } catch {
+        // Exotic lists, such as a Proxy that rejects definitions, stay unwatched.
+      }
       if (load.isPrivate) this.identities?.noteRead(load.context, String(property), load.coordinate);
       else if (load.keyProperties?.includes(String(property)) !== true) this.#report("context.read", property, load);
     },

@@ -25,7 +25,8 @@ export class IdentityCheck {
   /** The option `identify`, which compares each context with the last one of its identity. */
   readonly identify: Identify = (context) => {
     const identity = this.#identify(context);
-    if (this.#known.size > 0 && !this.#isReported) this.#compare(identity, context);
+    const isText = typeof identity === "string" || typeof identity === "number" || typeof identity === "bigint";
+    if (isText && this.#known.size > 0 && !this.#isReported) this.#compare(String(identity), context);
     return identity;
   };
 
@@ -42,9 +43,10 @@ export class IdentityCheck {
     this.#known.set(identity, person);
   }
 
-  #compare(identity: unknown, context: never): void {
-    const person = this.#known.get(String(identity));
-    if (person === undefined || person.last.deref() === context || typeof context !== "object") return;
+  #compare(identity: Identity, context: object | null): void {
+    const person = this.#known.get(identity);
+    if (person === undefined || typeof context !== "object" || context === null || person.last.deref() === context)
+      return;
     person.last = new WeakRef(context);
     for (const [property, { name, coordinate }] of person.names) {
       const other = this.#nameIn(context, property);

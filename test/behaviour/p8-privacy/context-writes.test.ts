@@ -120,6 +120,18 @@ describe("a load that writes to its context", () => {
     expect((await writtenBy(write, query, { warnings: [] }, options)).written).toEqual([]);
   });
 
+  it("reads a list that cannot be watched as without the cache", async () => {
+    const { proxy, revoke } = Proxy.revocable([], {});
+    revoke();
+    const list = new Proxy([1], {
+      defineProperty: () => {
+        throw new Error("a list that rejects definitions");
+      },
+    });
+    const write: Write = (context) => void [context.proxy, (context.list as number[]).includes(1)];
+    expect((await writtenBy(write, "{ field own loaded }", { proxy, list })).written).toEqual([]);
+  });
+
   it("is not told of what another resolver adds to the context while it runs, nor of reads alone", async () => {
     let go = (): void => undefined;
     const held = new Promise<void>((resolve) => {
