@@ -23,7 +23,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
   readonly #remembers: boolean;
   /** What this request has read, by the `memoKey` of its id, or by the id if it has no key. */
   readonly #memo = new Map<unknown, Remembered>();
-  readonly #memoInLoads = new MemoInLoads<Promise<unknown>>();
+  readonly #memoInLoads = new MemoInLoads<Remembered>();
   /**
    * Whether what was cleared is an error, by memo key. The error can be shared by the store for a moment, and clearing it
    * asks for another attempt. Contains only what is read again with the next `load`.
@@ -88,7 +88,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
   }
 
   #noteCleared(memoKey: unknown): void {
-    const values = [this.#memo.get(memoKey)?.value, this.#memoInLoads.last(memoKey)].filter(
+    const values = [this.#memo.get(memoKey)?.value, this.#memoInLoads.last(memoKey)?.value].filter(
       (value) => value !== undefined,
     );
     if (values.length === 0) return;
@@ -104,23 +104,29 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
    * process knows: a context can outlive its request, as that of a subscription does.
    */
   #forgetOutdated(names: IdKey): void {
-    const { memoKey, key, tags } = names;
+    const { memoKey } = names;
     const remembered = this.#memo.get(memoKey);
-    if (remembered === undefined) return;
-    const { changes, readAt } = remembered;
-    const invalidations = this.#invalidations;
-    const position = Math.max(remembered.position, invalidations.firstPosition);
-    const hasMoreTags = (): boolean => this.#requests.hasResultTags || this.#tier.hasResultTags({ key, tags });
-    const isChanged =
-      changes !== invalidations.changes &&
-      (!invalidations.isUntouched(position, key, tags.subjects) || (position < invalidations.latest && hasMoreTags()));
-    if (isChanged || this.#requests.now() - readAt >= this.#requests.policy.maxAgeMs) this.#forget(memoKey);
-    else remembered.changes = invalidations.changes;
+    if (remembered !== undefined && this.#isOutdated(remembered, names)) this.#memo.delete(memoKey);
+    const inLoads = this.#memoInLoads.last(memoKey);
+    if (inLoads !== undefined && this.#isOutdated(inLoads, names)) this.#memoInLoads.delete(memoKey);
   }
 
-  #remember(memoKey: unknown, value: Promise<unknown>): void {
+  #isOutdated(remembered: Remembered, { key, tags }: IdKey): boolean {
+    const invalidations = this.#invalidations;
+    if (this.#requests.now() - remembered.readAt >= this.#requests.policy.maxAgeMs) return true;
+    if (remembered.changes === invalidations.changes) return false;
+    const position = Math.max(remembered.position, invalidations.firstPosition);
+    if (!invalidations.isUntouched(position, key, tags.subjects)) return true;
+    // Which tags the value has besides is not known.
+    const hasMoreTags = this.#requests.hasResultTags || this.#tier.hasResultTags({ key, tags });
+    if (hasMoreTags && position < invalidations.latest) return true;
+    remembered.changes = invalidations.changes;
+    return false;
+  }
+
+  #newlyRead(value: Promise<unknown>): Remembered {
     const { position, changes } = this.#invalidations;
-    this.#memo.set(memoKey, { value, position, changes, readAt: this.#requests.now() });
+    return { value, position, changes, readAt: this.#requests.now() };
   }
 
   #forget(memoKey: unknown): void {
@@ -134,10 +140,10 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     // Prevents an unhandled rejection if nobody asks for it.
     primed.catch(() => undefined);
     this.#requests.remembered(primed);
-    if (!this.#memo.has(memoKey)) this.#remember(memoKey, primed);
+    if (!this.#memo.has(memoKey)) this.#memo.set(memoKey, this.#newlyRead(primed));
     const load = this.#tier.loads.enclosing();
     if (load !== undefined && this.#memoInLoads.get(memoKey, load) === undefined)
-      this.#memoInLoads.set(memoKey, primed, load, this.#tier.loads.starts);
+      this.#memoInLoads.set(memoKey, this.#newlyRead(primed), load, this.#tier.loads.starts);
   }
 
   /** Returns what this request has read under `memoKey`, or reads it. Inside of a load: what was read since the load began. */
@@ -148,12 +154,13 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     load: EnclosingLoad | undefined,
   ): Promise<Value> {
     const inLoad = load && this.#memoInLoads.get(memoKey, load);
-    const known = (load === undefined ? this.#memo.get(memoKey)?.value : inLoad?.value) as Promise<Value> | undefined;
+    const known = (load === undefined ? this.#memo.get(memoKey) : inLoad?.value)?.value as Promise<Value> | undefined;
     if (known === undefined) {
       const value = this.#read(id, names, load === undefined ? "none" : "other-load");
       this.#requests.remembered(value);
-      if (this.#remembers && load !== undefined) this.#memoInLoads.set(memoKey, value, load, this.#tier.loads.starts);
-      else if (this.#remembers) this.#remember(memoKey, value);
+      if (this.#remembers && load !== undefined)
+        this.#memoInLoads.set(memoKey, this.#newlyRead(value), load, this.#tier.loads.starts);
+      else if (this.#remembers) this.#memo.set(memoKey, this.#newlyRead(value));
       return value;
     }
     this.#requests.recalled(known);
@@ -161,7 +168,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     return known.catch((error: unknown) => {
       // Nobody waits for the other load any more, but somebody for this one.
       if (!isAbandonment(error)) throw error;
-      if (this.#memoInLoads.last(memoKey) === known) this.#memoInLoads.delete(memoKey);
+      if (this.#memoInLoads.last(memoKey)?.value === known) this.#memoInLoads.delete(memoKey);
       return this.#remembered(memoKey, id, names, load);
     });
   }
