@@ -83,20 +83,10 @@ export class FailOpenStore implements Store {
   }
 
   read(keys: readonly string[]): Promise<StoreRead> {
-    return this.#oversized.size === 0 ? this.#readAll(keys) : this.#readOthers(keys);
-  }
-
-  /** Reads without the keys whose content is too large: it would hold up all replies that come after it. */
-  async #readOthers(keys: readonly string[]): Promise<StoreRead> {
-    const now = this.#clock.now();
-    for (const [key, until] of this.#oversized) if (until <= now) this.#oversized.delete(key);
-    const others = keys.filter((key) => !this.#oversized.has(key));
-    const { readings, clock } = await this.#readAll(others);
-    let nth = 0;
-    return { readings: keys.map((key) => (others[nth] === key ? (readings[nth++] as Reading) : OVERSIZED)), clock };
-  }
-
-  #readAll(keys: readonly string[]): Promise<StoreRead> {
+    if (this.#oversized.size > 0) {
+      const others = this.#withoutOversized(keys);
+      if (others.length < keys.length) return this.#readAround(keys, others);
+    }
     // The read of most ticks is one batch to the only node. A read without keys is one to any node.
     const isOneBatch = keys.length === 0 || (this.nodeOf === undefined && keys.length <= KEYS_PER_READ);
     // A read of several keys from the only node that is expected to get more than one batch may have.
@@ -112,6 +102,19 @@ export class FailOpenStore implements Store {
         clock: undefined,
       }),
     });
+  }
+
+  #withoutOversized(keys: readonly string[]): readonly string[] {
+    const now = this.#clock.now();
+    for (const [key, until] of this.#oversized) if (until <= now) this.#oversized.delete(key);
+    return keys.filter((key) => !this.#oversized.has(key));
+  }
+
+  /** Reads without the keys whose content is too large: it would hold up all replies that come after it. */
+  async #readAround(keys: readonly string[], others: readonly string[]): Promise<StoreRead> {
+    const { readings, clock } = await this.read(others);
+    let nth = 0;
+    return { readings: keys.map((key) => (others[nth] === key ? (readings[nth++] as Reading) : OVERSIZED)), clock };
   }
 
   async #readInBatches(keys: readonly string[]): Promise<StoreRead> {
@@ -149,7 +152,7 @@ export class FailOpenStore implements Store {
     let largest = 0;
     for (const reading of readings) {
       if (reading?.kind !== "read") continue;
-      const own = bytesOf(reading);
+      const own = reading.entry?.body?.byteLength ?? reading.foreignBytes ?? 0;
       bytes += own;
       if (own > largest) largest = own;
     }
@@ -166,8 +169,9 @@ export class FailOpenStore implements Store {
 
   /** Has a key that has more than an entry can have not be read for a while, and removes what the cache has not written at that size. */
   #bounded(node: string, key: string, reading: Reading): Reading {
-    const bytes = reading.kind === "read" ? bytesOf(reading) : 0;
-    if (reading.kind !== "read" || bytes <= this.#maxEntryBytes) return reading;
+    if (reading.kind !== "read") return reading;
+    const bytes = reading.entry?.body?.byteLength ?? reading.foreignBytes ?? 0;
+    if (bytes <= this.#maxEntryBytes) return reading;
     this.#bytesPerKey.delete(node);
     this.#oversized.set(key, this.#clock.now() + OVERSIZED_MS);
     for (const oldest of [...this.#oversized.keys()].slice(0, -MAX_OVERSIZED)) this.#oversized.delete(oldest);
@@ -358,9 +362,6 @@ const MAX_PARTS_BYTES = 1024 * 1024;
 /** How long a key whose content is too large is not read. */
 const OVERSIZED_MS = 60_000;
 const MAX_OVERSIZED = 1_000;
-
-const bytesOf = ({ entry, foreignBytes }: Extract<Reading, { kind: "read" }>): number =>
-  entry?.body?.byteLength ?? foreignBytes ?? 0;
 
 const OVERSIZED: Reading = { kind: "failed", error: new Error("what is at the key is larger than an entry can be") };
 const ignore = (): void => undefined;

@@ -67,7 +67,12 @@ export class EntryReader {
         failures++;
         failure = value;
       }
-      readings[index] = value instanceof Error ? { kind: "failed", error: value } : readingOf(value, now);
+      if (value instanceof Error) {
+        readings[index] = { kind: "failed", error: value };
+        return;
+      }
+      const entry = value === null ? undefined : readEntry(value);
+      readings[index] = entry === undefined && value !== null ? foreignAt(value, now) : { kind: "read", entry, now };
     };
     const nodes = groupByNode(this.#port, keys);
     const reads = nodes.map(async ({ node, calls }) => {
@@ -125,17 +130,19 @@ type Values = readonly Value[];
 function serverRead(values: Values, keyCount: number, now: number): StoreRead {
   const readings = new Array<Reading>(keyCount);
   for (let at = 0; at < keyCount; at++) {
-    readings[at] = readingOf(values[at] as Value, now);
+    const value = values[at] as Value;
+    const entry = value === null ? undefined : readEntry(value);
+    readings[at] = entry === undefined && value !== null ? foreignAt(value, now) : { kind: "read", entry, now };
   }
   return { readings, clock: values[keyCount] ?? undefined };
 }
 
-function readingOf(value: Value, now: number): Reading {
-  const entry = value === null ? undefined : readEntry(value);
-  return entry === undefined && value !== null
-    ? { kind: "read", entry, now, foreignBytes: value.length }
-    : { kind: "read", entry, now };
-}
+const foreignAt = (value: Buffer, now: number): Reading => ({
+  kind: "read",
+  entry: undefined,
+  now,
+  foreignBytes: value.length,
+});
 
 /** The time on each node, estimated from its TIME replies and the process's monotonic clock. */
 export class ServerTimes {
