@@ -86,7 +86,7 @@ it.each(CASES)(
         Object.entries(QUERIES).map(([field, { value: loaded }]) => [field, () => (loads++, structuredClone(loaded))]),
       ),
     };
-    const process = world.process(typeDefs, resolvers, { store } as never);
+    const process = world.process(typeDefs, resolvers, { store, memory: false } as never);
     const expected = await dataOf(process.ask(query));
     await partsOf(process.cache, "test").drain();
     reshape(JSON.stringify(value), shape);
