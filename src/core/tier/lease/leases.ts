@@ -50,7 +50,9 @@ export class Leases {
     const same = this.#ofTick.get(id);
     if (same !== undefined) return same;
     const context = new AsyncResource("graphql-cached.load");
-    const acquired = this.#parts.underWay.add(this.#leaseRequests.add({ ...leaseRequest, context }));
+    const acquired = this.#parts.underWay.add(
+      this.#leaseRequests.add({ ...leaseRequest, context, askedAt: this.#parts.clock.now() }),
+    );
     this.#ofTick.set(id, acquired);
     return acquired;
   }
@@ -79,7 +81,7 @@ export class Leases {
     // The load counts from the grant of the lease, also for its time limit.
     const startedAt = clock.now() - (reading.now - lease.grantedAt);
     const context = new AsyncResource("graphql-cached.load");
-    const queued = { request, supersededAt: 0, isRefresh: true, hasValue: true, context };
+    const queued = { request, supersededAt: 0, isRefresh: true, hasValue: true, context, askedAt: startedAt };
     const { isStored } = await this.#startLoad(queued, lease, startedAt).settled;
     return isStored;
   }
@@ -235,6 +237,7 @@ export class Leases {
       token,
       grantedAt,
       startedAt,
+      askedAt: leaseRequest.askedAt,
       isRefresh,
       waiters: running.waiters,
       loaded: settings.storeBeforeResponse === true ? whenSettled(running, settled) : running.limited,
@@ -268,6 +271,8 @@ export interface LeaseRequest {
 interface QueuedRequest extends LeaseRequest {
   /** The asynchronous context of the caller, in which the load begins: the source may find its session there. */
   readonly context: AsyncResource;
+  /** When it was made, on the clock of this process. */
+  readonly askedAt: number;
 }
 
 /**

@@ -170,6 +170,8 @@ export interface InFlightLoad {
   readonly grantedAt: number;
   /** On the clock of this process. */
   readonly startedAt: number;
+  /** When the lease was requested: before the store granted it. */
+  readonly askedAt: number;
   /** Whether it is a background refresh, which no reader waits for. */
   readonly isRefresh: boolean;
   readonly waiters: Waiters;

@@ -128,7 +128,7 @@ export class Settlement {
 
   /** Keeps in memory what the store has confirmed. */
   #keep(
-    { request, position, startedAt }: InFlightLoad,
+    { request, position, askedAt }: InFlightLoad,
     loaded: LoadedValue,
     stored: StoreRequest,
     subjects: readonly Subject[],
@@ -141,7 +141,7 @@ export class Settlement {
     const entry = { grantedAt, loadMs, position, freshUntilAt: grantedAt + freshMs };
     try {
       const value = packing.decode(content);
-      memory.put(known, policy, { entry, value, content, subjects, hint, readAt: startedAt, now: grantedAt });
+      memory.put(known, policy, { entry, value, content, subjects, hint, readAt: askedAt, now: grantedAt });
     } catch {
       // A codec of the user: the next read reports it.
     }
