@@ -57,10 +57,10 @@ class MapStore implements Store {
   }
 
   /** The head and the log are one item, so they never differ. */
-  async appendClock(records: readonly Buffer[]): Promise<Buffer> {
+  async appendClock(records: readonly Buffer[], lostEpoch?: string): Promise<Buffer> {
     const [head] = await this.#change<Buffer>([this.#clockName], (_, item, now) => {
       const before = clockOf(item);
-      const clock = appendToClock(before, records, Math.floor(now * 1000), MAX_LOG_BYTES);
+      const clock = appendToClock(before, records, Math.floor(now * 1000), MAX_LOG_BYTES, lostEpoch);
       return clock === before ? keep(clock.head) : write(clock.head, clockItem(clock));
     });
     return head as Buffer;

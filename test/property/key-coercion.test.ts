@@ -14,7 +14,7 @@ import {
 } from "graphql";
 import { describe, expect, it } from "vitest";
 import { ValueWriters } from "../../src/core/directive/compile/value-types.js";
-import { idText, writeValue } from "../../src/core/keys/canonical.js";
+import { idText, isRounded, writeValue } from "../../src/core/keys/canonical.js";
 
 const RUNS = Number(process.env.PROPERTY_RUNS ?? 300);
 
@@ -156,6 +156,9 @@ describe("the text of an ID", () => {
         } catch {
           // Not an id. The generators make no bigints, which graphql-js serialises from version 17 on.
         }
+        // A number above 2^53 may have been rounded, so that two ids would be one.
+        if (typeof expected === "string" && String(Number(expected)) === expected && isRounded(Number(expected)))
+          expected = undefined;
         expect(idText(value)).toBe(expected);
       }),
       { numRuns: RUNS },
