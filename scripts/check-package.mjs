@@ -183,7 +183,7 @@ function checkProgram(project, env) {
     const { status, stdout, stderr } = spawnSync("npx", args, { cwd: project, env, encoding: "utf8" });
     return `${status} ${stdout.split("\n")[0]}${status === 2 ? stderr : ""}`;
   };
-  const [sound, mistaken] = [check("top: Int @cached(maxAge: 60)"), check("top: Int @cached")];
+  const [sound, mistaken] = [check("top: Int @cached(maxAge: 60, scope: PUBLIC)"), check("top: Int @cached")];
   const expected = "0 0 errors, 0 warnings.; 1 error: schema.graphql:1:23  @cached on `Query.top`: ";
   if (!`${sound}; ${mistaken}`.startsWith(expected))
     throw new Error(`npx graphql-cached check: expected "${expected}", got "${sound}; ${mistaken}"`);

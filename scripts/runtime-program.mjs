@@ -230,7 +230,7 @@ const CHECKS = {
   },
   "graphql-cached check": async () => {
     const file = join(folder, "schema.graphql");
-    writeFileSync(file, "type Query { top: Int @cached(maxAge: 60) }");
+    writeFileSync(file, "type Query { top: Int @cached(maxAge: 60, scope: PUBLIC) }");
     const child = run([
       fileURLToPath(new URL("./node_modules/graphql-cached/dist/tools/cli/bin.js", import.meta.url)),
       "check",
