@@ -62,19 +62,8 @@ export class Hits implements ReadPath {
       cell = known.until === 0 ? tick.cellOf(known.key) : new Cell(tick, known.key, true);
       known.cell = cell;
     }
-    return this.#inTick(request, cell);
-  }
-
-  #inTick(request: KnownRequest, cell: Cell): Promise<unknown> {
-    const { tick } = cell;
-    cell.readersLeft++;
-    const nth = tick.callers++;
-    // In the asynchronous context of the request, in which a miss loads.
-    return tick.ready.then(() =>
-      tick.turns === undefined
-        ? this.#respondKnown(request, cell)
-        : tick.inTurn(nth, () => this.#respondKnown(request, cell)),
-    );
+    const read = cell;
+    return read.whenRead(() => this.#respondKnown(request, read));
   }
 
   #respondKnown(request: KnownRequest, cell: Cell): unknown {
@@ -84,7 +73,10 @@ export class Hits implements ReadPath {
     if (channel.tracing !== undefined) request.trace = { parent: channel.tracing.active() };
     if (cell.isInMemory) {
       if (memory?.serves(known, cell.tick.nth) === true && request.acceptsKept()) return request.takeKept();
-      if (cell.tick.isRead) return this.#inTick(request, this.#openTick().cellOf(known.key));
+      if (cell.tick.isRead) {
+        const next = this.#openTick().cellOf(known.key);
+        return next.whenRead(() => this.#respondKnown(request, next));
+      }
     }
     const result = cell.tick.mayServe ? cell : this.#resultFor(request, cell);
     if (cell.missed !== undefined) return request.missed(result, cell.missed);
@@ -120,20 +112,13 @@ export class Hits implements ReadPath {
       if (reason !== undefined) return this.#bypass(request, reason);
       if (request.isForced === true) return this.#pending(request, () => this.misses.force(request));
     }
-    const tick = this.#openTick();
-    const cell = tick.cellOf(request.key);
-    cell.readersLeft++;
-    const nth = tick.callers++;
-    // In the asynchronous context of the request, in which a miss loads.
-    return tick.ready.then(() => tick.inTurn(nth, () => this.respond(request, this.#resultFor(request, cell))));
+    const cell = this.#openTick().cellOf(request.key);
+    return cell.whenRead(() => this.respond(request, this.#resultFor(request, cell)));
   }
 
   readResultOf(request: ReadRequest): Promise<ReadResult> {
-    const tick = this.#openTick();
-    const cell = tick.cellOf(request.key);
-    cell.readersLeft++;
-    const nth = tick.callers++;
-    return tick.ready.then(() => tick.inTurn(nth, () => this.#resultFor(request, cell)));
+    const cell = this.#openTick().cellOf(request.key);
+    return cell.whenRead(() => this.#resultFor(request, cell));
   }
 
   /** Returns what a request may know of a read: not what this process has invalidated meanwhile without a confirmation. */

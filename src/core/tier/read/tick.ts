@@ -20,6 +20,17 @@ export class Cell extends ReadResult {
     this.key = key;
     this.isInMemory = isInMemory;
   }
+
+  /** Calls `use` once it has been read, in the asynchronous context of the caller, in which a miss loads. */
+  whenRead<Used>(use: () => Used | PromiseLike<Used>): Promise<Used> {
+    const { tick } = this;
+    this.readersLeft++;
+    const nth = tick.callers++;
+    return tick.ready.then(() => {
+      const turn = tick.turns && turnOf(tick.turns, nth);
+      return turn === undefined ? use() : turn.then(use);
+    });
+  }
 }
 
 /** The reads of one tick, by any request of this process: one read of the store, one promise. */
@@ -57,12 +68,6 @@ export class Tick {
       this.cells.set(key.name, cell);
     }
     return cell;
-  }
-
-  /** Calls `use` when the caller `nth` of those of this tick may go on. To be called when it has been read. */
-  inTurn<Used>(nth: number, use: () => Used | PromiseLike<Used>): Used | PromiseLike<Used> {
-    const turn = this.turns && turnOf(this.turns, nth);
-    return turn === undefined ? use() : turn.then(use);
   }
 
   /** To be called before `resolve`: divides thousands of callers into turns of the event loop. */
