@@ -31,7 +31,6 @@ export function createKeySpace(
     prefix: `${prefix}:`,
     normalizesTags: normalizeTag !== undefined,
     keyFormOf,
-    memos,
     writers: createKeyWriters(keyFormOf),
     /** Returns the key of one entry under a variant. Throws `CACHED_KEY_UNSERIALIZABLE`. */
     entry(keyInput: KeyInput, variant: Variant): Key {

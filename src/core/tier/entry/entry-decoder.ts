@@ -66,13 +66,6 @@ export class DecodedValue {
     return this.parts.freshness;
   }
 
-  /** Returns what makes the value once more, each time it is called. Keeps nothing of the store's reply. */
-  again(packing: Packing): () => unknown {
-    const { content: given } = this;
-    const content = given instanceof Uint8Array ? Buffer.from(given) : given;
-    return () => packing.decode(content);
-  }
-
   /** Returns the same with another value, which is a copy. */
   with(value: unknown): DecodedValue {
     return new DecodedValue(value, this.content, this.parts, this.body);

@@ -10,12 +10,3 @@ export function freezePlain(value: unknown): unknown {
   for (const member of Object.values(value)) freezePlain(member);
   return value;
 }
-
-/** Returns whether `freezePlain` freezes all of a value that was decoded: it has no Date, Map or Buffer, for example. */
-export function isFreezable(value: unknown, seen: Set<unknown> = new Set()): boolean {
-  if (typeof value !== "object" || value === null || seen.has(value)) return true;
-  seen.add(value);
-  return (
-    (Array.isArray(value) || isPlainObject(value)) && Object.values(value).every((member) => isFreezable(member, seen))
-  );
-}
