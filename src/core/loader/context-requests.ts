@@ -7,9 +7,10 @@ import type { Policy, PolicySettings } from "../policy/policy.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { Logger } from "../telemetry/log-listener.js";
 import type { Invalidation } from "../tier/invalidation/invalidate.js";
+import type { Memory } from "../tier/memory/memory.js";
 import type { KnownRequest } from "../tier/read/hit.js";
 import type { Reads } from "../tier/read/reads.js";
-import { isRemembered, type Memos } from "../tier/request/known-key.js";
+import { canBeKept, type Memos } from "../tier/request/known-key.js";
 import type { Excess } from "../tier/request/loaded.js";
 import type { ReadRequest } from "../tier/request/request.js";
 import { type RequestTags, ResultTags } from "../tier/request/tags.js";
@@ -21,7 +22,7 @@ import { batchCall, type CachedLoad, isArrayLike } from "./batch-call.js";
 import type { ContextWatch } from "./context-watch.js";
 import { type ExistenceParts, givenIds } from "./existence.js";
 import { contextChanged, type Identity, identityMistake, identityOf } from "./identity.js";
-import { reportKept } from "./kept-report.js";
+import { mayUseMemory, takeKept } from "./kept-report.js";
 import type { IdKey, LoaderKeys } from "./loader-keys.js";
 import type { CachedLoader, LoaderOptions } from "./loader-options.js";
 import type { LoaderRule } from "./loader-rule.js";
@@ -143,19 +144,12 @@ export class ContextRequests<Id, Value, Context> {
     const { tier, channel } = parts;
     const { memory } = tier;
     const override = parts.requestStates.overrideOf(this.#context);
-    const mayUse = memory !== undefined && (memory.isExact || observer?.collector === undefined);
     const request: LoaderRequest = {
       key,
       known: names,
-      usesMemory: mayUse && override === undefined && !isForced && isRemembered(names) && !names.tags.isOwn,
+      usesMemory: override === undefined && !isForced && mayUseMemory(memory, observer) && canBeKept(names),
       acceptsKept: () => true,
-      takeKept: () => {
-        // Read first: a listener that invalidates the entry takes the value from it.
-        const value = memory?.take(names);
-        channel.served(coordinate, key, "hit");
-        if (observer !== undefined && memory !== undefined) reportKept(observer, names, memory, policy, undefined);
-        return value;
-      },
+      takeKept: () => takeKept(names, memory as Memory, policy, observer, undefined, channel),
       missed: (result, verdict) => tier.respond(request, result, undefined, verdict),
       policy,
       tags,

@@ -1,19 +1,34 @@
 import type { Key } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
+import type { Channel } from "../telemetry/channel.js";
 import type { Memory } from "../tier/memory/memory.js";
 import type { KnownKey } from "../tier/request/known-key.js";
 import { ServedReport } from "../tier/request/served-report.js";
 import { NO_TAGS } from "../tier/request/tags.js";
 import type { Observer } from "./request-states.js";
 
-/** Reports a value in memory as served, to the observer of a request. `info`: that of a field; undefined for a loader. */
-export function reportKept(
-  observer: Observer,
-  { key, kept }: KnownKey,
+/** Whether the values of a caller may come from memory: what is stored as a part of a response must not be outdated at all. */
+export const mayUseMemory = (memory: Memory | undefined, observer: Observer | undefined): memory is Memory =>
+  memory !== undefined && (memory.isExact || observer?.collector === undefined);
+
+/** Returns the value in memory for one caller, and reports it as served. `info`: that of a field; undefined for a loader. */
+export function takeKept(
+  known: KnownKey,
   memory: Memory,
   policy: Policy,
+  observer: Observer | undefined,
   info: unknown,
-): void {
+  channel: Channel,
+): unknown {
+  const { key } = known;
+  // Read first: a listener that invalidates the entry takes the value from it.
+  const value = memory.take(known);
+  channel.served(key.coordinate, key, "hit");
+  if (observer !== undefined) reportKept(observer, known, memory, policy, info);
+  return value;
+}
+
+function reportKept(observer: Observer, { key, kept }: KnownKey, memory: Memory, policy: Policy, info: unknown): void {
   const now = memory.now();
   const { freshUntilAt = now, grantedAt = now, hint } = kept ?? {};
   if (hint === undefined && observer.onFresh !== undefined)

@@ -4,7 +4,7 @@ import { executionOf, noVariables, withLoadSignal } from "../../base/graphql-ver
 import type { Key } from "../../keys/key.js";
 import type { FieldLoader, FieldRequest } from "../../loader/field-loader.js";
 import { contextChanged, type Identity, identityMistake, identityOf } from "../../loader/identity.js";
-import { reportKept } from "../../loader/kept-report.js";
+import { mayUseMemory, takeKept } from "../../loader/kept-report.js";
 import type { Observer } from "../../loader/request-states.js";
 import type { CacheParts, RequestFactory } from "../../parts.js";
 import type { Policy } from "../../policy/policy.js";
@@ -12,7 +12,7 @@ import type { FieldRule, ObservedLoad } from "../../schema-rules.js";
 import type { ResponseHint } from "../../store/entry-layout.js";
 import type { BypassReason } from "../../telemetry/events.js";
 import type { Memory } from "../../tier/memory/memory.js";
-import { KnownKey } from "../../tier/request/known-key.js";
+import { canBeKept, KnownKey } from "../../tier/request/known-key.js";
 import type { Excess } from "../../tier/request/loaded.js";
 import type { ReadReport, ReadRequest, ReadResult, Validator } from "../../tier/request/request.js";
 import type { ResultControl } from "../../tier/request/result-control.js";
@@ -94,30 +94,20 @@ class CachedField {
     identity: Identity | undefined,
     isForced: boolean,
   ): unknown {
-    const { tier, requestStates } = this.parts;
+    const { tier, requestStates, channel } = this.parts;
     const { memory } = tier;
     const known = this.#names.of(source, args, context, info, identity);
     const observer = requestStates.hasObservers ? requestStates.observerOf(context) : undefined;
     const execution = requestStates.execution(info, observer);
-    // What is stored as a part of a response must not be outdated at all.
-    const usesMemory = memory !== undefined && !isForced && (memory.isExact || observer?.collector === undefined);
+    const usesMemory = !isForced && mayUseMemory(memory, observer);
     if (usesMemory && known.until !== 0 && tier.isPlain && memory.serves(known, execution.since)) {
       const type = this.rule.reference?.type ?? info.returnType;
-      if (this.validator.isKeptPlausible(known, type, info)) return this.take(known, info, observer, memory);
+      if (this.validator.isKeptPlausible(known, type, info))
+        return takeKept(known, memory, this.rule.policy, observer, info, channel);
     }
     return execution.read(
       new FieldCall(this, known, source, args, context, info, identity, isForced, observer, execution, usesMemory),
     );
-  }
-
-  /** Returns the value in memory for one caller, and reports it. */
-  take(known: KnownKey, info: GraphQLResolveInfo, observer: Observer | undefined, memory: Memory): unknown {
-    const { coordinate, policy } = this.rule;
-    // Read first: a listener that invalidates the entry takes the value from it.
-    const value = memory.take(known);
-    this.parts.channel.served(coordinate, known.key, "hit");
-    if (observer !== undefined) reportKept(observer, known, memory, policy, info);
-    return value;
   }
 
   /** Returns the request of a load that belongs to no query, and depends on nothing of it. Throws if there is no usable key. */
@@ -213,7 +203,7 @@ class FieldCall implements FieldRequest {
     const { key, tags } = known;
     this.known = known;
     this.execution = execution;
-    this.usesMemory = usesMemory && known.row.generation !== 0 && !tags.isOwn;
+    this.usesMemory = usesMemory && canBeKept(known);
     this.field = field;
     this.source = source;
     this.args = args;
@@ -243,8 +233,8 @@ class FieldCall implements FieldRequest {
   }
 
   takeKept(): unknown {
-    const { field, known, info, observer } = this;
-    return field.take(known, info, observer, field.parts.tier.memory as Memory);
+    const { tier, channel } = this.field.parts;
+    return takeKept(this.known, tier.memory as Memory, this.policy, this.observer, this.info, channel);
   }
 
   missed(result: ReadResult, verdict: Verdict): unknown {

@@ -9,7 +9,7 @@ import type { ResponseHint } from "../../store/entry-layout.js";
 import type { Store } from "../../store/store.js";
 import { freezePlain } from "../entry/freeze-plain.js";
 import { earliestRefreshAt } from "../entry/freshness.js";
-import { type Copies, forget, type Generations, isRemembered, type KnownKey } from "../request/known-key.js";
+import { type Copies, canBeKept, forget, type Generations, isRemembered, type KnownKey } from "../request/known-key.js";
 import { prepareFor } from "../request/verdict.js";
 import type { InvalidationClock } from "../shared/invalidation-clock.js";
 import { ValueSize } from "./value-size.js";
@@ -133,12 +133,10 @@ export class Memory {
   }
 
   /**
-   * Keeps a fresh value, and returns it for the reader who has it. `readAt`: when what has shown it was sent, on the clock of this process; `now`: the store's time then. If it was
-   * invalidated meanwhile, the first hit finds out.
+   * Keeps a fresh value, and returns it for the reader who has it. If it was invalidated meanwhile, the first hit finds out.
    */
   put(known: KnownKey, policy: Policy, { entry, value, content, subjects, hint, readAt, now }: Shown): unknown {
-    // Where the key does not decide about the tags, another caller may know of a newer value.
-    if (!isRemembered(known) || known.tags.isOwn) return value;
+    if (!canBeKept(known)) return value;
     // The store read its clock after `readAt`, so a value never expires later here than there.
     const offsetMs = now - readAt;
     const { maxAgeMs, maxAgeLimitMs = maxAgeMs } = policy;
@@ -255,6 +253,7 @@ export interface Shown {
   readonly content: Encoded;
   readonly subjects: readonly Subject[];
   readonly hint: ResponseHint | undefined;
+  /** When what has shown the value was sent, on the clock of this process, and the store's time then. */
   readonly readAt: number;
   readonly now: number;
 }

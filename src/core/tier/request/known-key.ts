@@ -68,8 +68,11 @@ const NO_GENERATION = 0;
 /** The row of a key that is not remembered. */
 const UNREMEMBERED: Row = { keys: [], generation: NO_GENERATION };
 
-/** Whether something may be kept with a key: it is remembered. */
+/** Whether anything may be kept with a key: it is remembered. */
 export const isRemembered = ({ row }: KnownKey): boolean => row.generation !== NO_GENERATION;
+
+/** Whether a value may be kept with a key. Where the key does not decide about the tags, another caller may know of a newer value. */
+export const canBeKept = (known: KnownKey): boolean => isRemembered(known) && !known.tags.isOwn;
 
 /**
  * Bounds by bytes what all memos of a cache remember, values included, in two generations: what was not used while one of them filled up is
