@@ -10,7 +10,7 @@ import type { Policy } from "../policy/policy.js";
 import { KnownKey, type Memo } from "../tier/request/known-key.js";
 import type { ReadReport, ReadRequest } from "../tier/request/request.js";
 import { ServedReport } from "../tier/request/served-report.js";
-import { NO_TAGS, type RequestTags, ResultTags } from "../tier/request/tags.js";
+import { NO_TAGS, type RequestTags } from "../tier/request/tags.js";
 import { Admission } from "./admission.js";
 import { CollectedParts, collecting } from "./collected-parts.js";
 import { type OperationPlan, OperationPlanner } from "./operation-plan.js";
@@ -302,4 +302,4 @@ interface Learned {
 }
 
 /** The tags of every response: those that its execution adds. */
-const TAGS_OF_LOADS: RequestTags = new ResultTags(NO_TAGS, () => []);
+const TAGS_OF_LOADS: RequestTags = { subjects: [], isOwn: false, known: NO_TAGS, subjectsOf: () => [] };
