@@ -29,7 +29,7 @@ export interface Operation {
   readonly variables: Readonly<Record<string, unknown>> | null | undefined;
   readonly context: object;
   /** Whether a CDN keeps the response, so that it must not be outdated for as long as in memory with `maxStalenessMs`. */
-  readonly skipsNear?: boolean;
+  readonly skipsLiveMemory?: boolean;
 }
 
 export interface ExecutedResponse {

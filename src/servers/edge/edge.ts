@@ -100,7 +100,7 @@ export class EdgeResponse {
   }
 
   /** Whether it may be kept, so that it must not be outdated for as long as in memory with `maxStalenessMs`. */
-  get skipsNear(): boolean {
+  get skipsLiveMemory(): boolean {
     return this.#given.origin !== undefined;
   }
 

@@ -48,7 +48,10 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
             stop();
           }
         };
-        const begun = await responses?.begin({ ...operation, skipsNear: atEdge?.skipsNear === true }, observer);
+        const begun = await responses?.begin(
+          { ...operation, skipsLiveMemory: atEdge?.skipsLiveMemory === true },
+          observer,
+        );
         if (responses === undefined || begun === undefined) return execute();
         if (begun.kind === "execute")
           return endWith(begun.execution, responses, operation, () => execute(begun.execution) as Promise<object>);
