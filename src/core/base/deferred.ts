@@ -37,6 +37,13 @@ export function synchronous<Args extends readonly unknown[], Answer>(
   );
 }
 
+/** Returns what a function of the user has returned at once. Throws what `fail` makes of a promise, whose rejection does not end the process. */
+export function notPromise<Value>(value: Value, fail: () => Error): Value {
+  if (!types.isPromise(value)) return value;
+  ignoreRejection(value);
+  throw fail();
+}
+
 /** Keeps the rejection of a promise that nobody waits for from ending the process. */
 export function ignoreRejection(value: unknown, report: (error: unknown) => void = () => undefined): void {
   if (types.isPromise(value)) value.catch(report);

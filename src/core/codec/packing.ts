@@ -1,6 +1,6 @@
-import { promisify, types } from "node:util";
+import { promisify } from "node:util";
 import { constants, crc32, deflate, deflateSync, type InputType, inflateSync, type ZlibOptions } from "node:zlib";
-import { ignoreRejection } from "../base/deferred.js";
+import { notPromise } from "../base/deferred.js";
 import { type Codec, type Content, Unreadable, Unstorable } from "./codec.js";
 import { createEncryption, type EncryptionOptions, SEALED } from "./encryption.js";
 import { copyPlain, isPlainJson, jsonCodec } from "./json-codec.js";
@@ -99,16 +99,12 @@ function synchronousCodec(codec: Codec): Codec {
   return {
     ...(id === undefined ? {} : { id }),
     encode(value, maxBytes) {
-      const content: unknown = codec.encode(value, maxBytes);
-      if (!types.isPromise(content)) return content as Content;
-      ignoreRejection(content);
-      throw new Unstorable("a value for which `codec.encode` returns a promise", "", "return text or bytes");
+      const mistake = "a value for which `codec.encode` returns a promise";
+      return notPromise(codec.encode(value, maxBytes), () => new Unstorable(mistake, "", "return text or bytes"));
     },
     decode(content) {
-      const value = codec.decode(content);
-      if (!types.isPromise(value)) return value;
-      ignoreRejection(value);
-      throw new Unreadable("`codec.decode` has returned a promise for it; let it return the value");
+      const mistake = "`codec.decode` has returned a promise for it; let it return the value";
+      return notPromise(codec.decode(content), () => new Unreadable(mistake));
     },
   };
 }

@@ -1,6 +1,6 @@
 import { types as nodeTypes, types } from "node:util";
 import { type BuiltIn, builtInOf, hasNativeConstructor } from "../base/built-in.js";
-import { ignoreRejection } from "../base/deferred.js";
+import { ignoreRejection, notPromise } from "../base/deferred.js";
 import { TooLarge, Unreadable, Unstorable } from "./codec.js";
 import { PromiseFound } from "./settled.js";
 import { isOfType, type ValueType, type ValueTypes } from "./value-type.js";
@@ -333,10 +333,10 @@ function restoreTagged(type: unknown, content: unknown, { dialect, types, restor
       const valueType = Object.hasOwn(types, name) ? types[name] : undefined;
       if (valueType === undefined)
         throw new Unreadable("it contains an instance of a class that is not in the `types` of this process");
-      const instance = valueType.decode(restore(encoded) as never);
-      if (!nodeTypes.isPromise(instance)) return instance;
-      ignoreRejection(instance);
-      throw new Unreadable(`\`types.${name}.decode\` has returned a promise; let it return the instance itself`);
+      return notPromise(
+        valueType.decode(restore(encoded) as never),
+        () => new Unreadable(`\`types.${name}.decode\` has returned a promise; let it return the instance itself`),
+      );
     }
     default:
       throw new SyntaxError("expected a known type tag");

@@ -1,6 +1,5 @@
-import { types } from "node:util";
 import { builtInOf } from "../base/built-in.js";
-import { ignoreRejection } from "../base/deferred.js";
+import { ignoreRejection, notPromise } from "../base/deferred.js";
 import { CachedError, describeSetting } from "../base/errors.js";
 
 /**
@@ -70,9 +69,7 @@ export function keyFormsOf(
 /** Whether a value is one of a type. Throws what `fail` makes of a promise, which would be true whatever it resolves to. */
 export function isOfType(name: string, type: ValueType, value: object, fail: (what: string) => Error): boolean {
   const answer: unknown = type.is(value);
-  if (!types.isPromise(answer)) return Boolean(answer);
-  ignoreRejection(answer);
-  throw fail(`an instance for which \`types.${name}.is\` returns a promise`);
+  return Boolean(notPromise(answer, () => fail(`an instance for which \`types.${name}.is\` returns a promise`)));
 }
 
 function keyText(name: string, type: ValueType, value: object): string {
