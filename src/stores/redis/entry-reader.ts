@@ -66,13 +66,8 @@ export class EntryReader {
       if (value instanceof Error) {
         failures++;
         failure = value;
-      }
-      if (value instanceof Error) {
         readings[index] = { kind: "failed", error: value };
-        return;
-      }
-      const entry = value === null ? undefined : readEntry(value);
-      readings[index] = entry === undefined && value !== null ? foreignAt(value, now) : { kind: "read", entry, now };
+      } else readings[index] = readingOf(value, now);
     };
     const nodes = groupByNode(this.#port, keys);
     const reads = nodes.map(async ({ node, calls }) => {
@@ -129,20 +124,15 @@ type Values = readonly Value[];
 
 function serverRead(values: Values, keyCount: number, now: number): StoreRead {
   const readings = new Array<Reading>(keyCount);
-  for (let at = 0; at < keyCount; at++) {
-    const value = values[at] as Value;
-    const entry = value === null ? undefined : readEntry(value);
-    readings[at] = entry === undefined && value !== null ? foreignAt(value, now) : { kind: "read", entry, now };
-  }
+  for (let at = 0; at < keyCount; at++) readings[at] = readingOf(values[at] as Value, now);
   return { readings, clock: values[keyCount] ?? undefined };
 }
 
-const foreignAt = (value: Buffer, now: number): Reading => ({
-  kind: "read",
-  entry: undefined,
-  now,
-  foreignBytes: value.length,
-});
+function readingOf(value: Value, now: number): Reading {
+  const entry = value === null ? undefined : readEntry(value);
+  if (entry !== undefined || value === null) return { kind: "read", entry, now };
+  return { kind: "read", entry: undefined, now, foreignBytes: value.length };
+}
 
 /** The time on each node, estimated from its TIME replies and the process's monotonic clock. */
 export class ServerTimes {
