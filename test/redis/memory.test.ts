@@ -5,6 +5,7 @@ import { redisStore } from "graphql-cached/redis";
 import { Cluster, Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createKeySpace } from "../../src/core/keys/key.js";
+import { countedReads } from "../support/counted-reads.js";
 import { isConnected, PACKAGES, type StoreClient } from "../support/redis-clients.js";
 import { type Address, RedisLab, until } from "../support/redis-lab.js";
 import { monitorRedis } from "../support/redis-monitor.js";
@@ -25,19 +26,8 @@ const typeDefs = /* GraphQL */ `
 function startProcess(client: StoreClient, prefix: string, options: object = {}) {
   const state = { loads: 0 };
   const load = (): number => ++state.loads;
-  const store = redisStore({ client });
-  const counts = { reads: 0 };
-  const countingStore = new Proxy(store, {
-    get(target, property) {
-      const value: unknown = Reflect.get(target, property, target);
-      if (typeof value !== "function") return value;
-      return (...args: unknown[]): unknown => {
-        if (property === "read") counts.reads++;
-        return value.apply(target, args) as unknown;
-      };
-    },
-  });
-  const process = memoryWorld(() => countingStore).process(
+  const { store, counts } = countedReads(redisStore({ client }));
+  const process = memoryWorld(() => store).process(
     typeDefs,
     { Query: { top: () => [load()], tagged: load, found: load, nothing: () => (state.loads++, null), brief: load } },
     { prefix, memory: { maxStalenessMs: 2_000 }, ...options },

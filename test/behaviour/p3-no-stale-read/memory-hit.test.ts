@@ -1,10 +1,10 @@
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { type GraphQLObjectType, graphql } from "graphql";
 import { applyCached, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
-import type { Store } from "graphql-cached/store";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { partsOf } from "../../../src/core/parts.js";
 import type { Listener } from "../../../src/core/telemetry/events.js";
+import { countedReads } from "../../support/counted-reads.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {
@@ -28,18 +28,9 @@ const clock = { now: () => 0, after: () => () => undefined, afterTick: (fn: () =
 
 /** A process with memory that counts for two seconds on a memory store, which counts the reads of the store. */
 function startProcess(onEvent?: Listener, film: () => object = () => ({})) {
-  const counts = { reads: 0, loads: 0 };
-  const inner = memoryStore({ clock });
-  const store = new Proxy(inner, {
-    get(target, property) {
-      const value: unknown = Reflect.get(target, property, target);
-      if (typeof value !== "function") return value;
-      return (...args: unknown[]): unknown => {
-        if (property === "read") counts.reads++;
-        return value.apply(target, args) as unknown;
-      };
-    },
-  }) as Store;
+  const counted = countedReads(memoryStore({ clock }));
+  const { store } = counted;
+  const counts = Object.assign(counted.counts, { loads: 0 });
   const cache = createCache<Context>({
     defaultScope: "PUBLIC",
     store,
