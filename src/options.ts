@@ -170,7 +170,10 @@ export interface InvalidationOptions {
 
 /** What is checked so that private data is not shared. */
 export interface PrivacyOptions {
-  /** Warn when a PUBLIC field reads a context property that is not part of its key, and when a load writes to the context; compare the parents that share a load, and the contexts of one identity. Default: true unless NODE_ENV is production. */
+  /**
+   * Warn when a PUBLIC field reads a context property that is not part of its key, and when a load writes to the context; compare the
+   * parents that share a load, and the contexts of one identity. Default: true unless NODE_ENV is production.
+   */
   readonly warnOnContextReads?: boolean | undefined;
   /** Context properties that are the same for every caller, such as `["db", "log"]`. Default: none. */
   readonly sharedContextKeys?: readonly string[] | undefined;

@@ -302,7 +302,10 @@ export async function appendToCopies(
 export interface CopiedClock {
   /** Appends the records to the log, at positions later than `after`. Resolves to the head of the log. `lostEpoch`: see `Store.appendClock`. */
   append(records: readonly Buffer[], after: number, lostEpoch?: string): Promise<Buffer>;
-  /** Writes a head to each copy that has an earlier one, one that is too far ahead of the clock of its node, or none. Resolves to what they show then. Rejects if one is not known to show it. */
+  /**
+   * Writes a head to each copy that has an earlier one, one that is too far ahead of the clock of its node, or none. Resolves to what they
+   * show then. Rejects if one is not known to show it.
+   */
   raise(head: Buffer): Promise<readonly Buffer[]>;
   /** Reads the log from one of its bytes on. */
   read(from: number): Promise<Buffer | undefined>;

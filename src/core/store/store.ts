@@ -296,7 +296,8 @@ export type Wake = (key: string | undefined, entry: Entry | undefined, gen?: str
 
 /**
  * Called soon after the invalidation clock has changed, whichever process has changed it, with its head. Undefined: messages may have been
- * lost, for example after a reconnect. If a store has no messages, memory with `maxStalenessMs` learns of invalidations when the process asks, every half second.
+ * lost, for example after a reconnect. If a store has no messages, memory with `maxStalenessMs` learns of invalidations when the process
+ * asks, every half second.
  */
 export type ClockListener = (head: Buffer | undefined) => void;
 

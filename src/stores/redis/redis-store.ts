@@ -106,7 +106,10 @@ function storeOn(port: ClientPort, clock: Clock, { errors, subscriber }: ClientC
   const times = new ServerTimes(clock);
   const reader = new EntryReader(port, clock, times, invalidations);
   let names: StoreNames | undefined;
-  /** The names of processes that report, by when their reports expire on the server's clock, and what the names of their reports begin with: all of one slot. */
+  /**
+   * The names of processes that report, by when their reports expire on the server's clock, and what the names of their reports begin with:
+   * all of one slot.
+   */
   const reports = (): string => `${names?.reports ?? ""}:{0}`;
 
   async function sendAll(commands: readonly Command[]): Promise<readonly unknown[]> {
