@@ -72,7 +72,7 @@ const UNREMEMBERED: Row = { keys: [], generation: NO_GENERATION };
 export const isRemembered = ({ row }: KnownKey): boolean => row.generation !== NO_GENERATION;
 
 /** Whether a value may be kept with a key. Where the key does not decide about the tags, another caller may know of a newer value. */
-export const canBeKept = (known: KnownKey): boolean => isRemembered(known) && !known.tags.isOwn;
+export const canBeKept = ({ row, tags }: KnownKey): boolean => row.generation !== NO_GENERATION && !tags.isOwn;
 
 /**
  * Bounds by bytes what all memos of a cache remember, values included, in two generations: what was not used while one of them filled up is
