@@ -121,7 +121,7 @@ describeIfChromium("the inspector page in Chromium", () => {
     await page.goTo("#fields");
     await see(page, /Query\.movie/);
     await page.goTo("#entry?coordinate=Query.movie&args=%7B%22id%22%3A7%7D");
-    await see(page, /[Tt]he store|no reply/);
+    await see(page, /the store did not reply/);
     await page.goTo("#activity");
     await see(page, /store\.failed/);
     expect(page.complaints).toEqual([]);
