@@ -26,7 +26,13 @@ import {
 import { reportUnmatchedTags } from "../invalidation/unmatched-tags.js";
 import { derivingResolver, privateResolver, typesWithOrigin } from "../permissions/origins.js";
 import { cachedResolver, requestFactoryOf } from "../run/cached-field.js";
-import { asField, cachedReference, collectingResolver, invalidatingResolver } from "../run/cached-resolver.js";
+import {
+  asField,
+  beginningResolver,
+  cachedReference,
+  collectingResolver,
+  invalidatingResolver,
+} from "../run/cached-resolver.js";
 import { type PoliciesOption, resolvePolicies } from "./apply-options.js";
 import type { AnyField } from "./field-rule.js";
 import {
@@ -128,6 +134,11 @@ export function applyCached(
     markWrapped(outer, { inner, cache: parts, options: appliedWith });
     return outer;
   };
+  const watched = (outer: Resolver, inner: Resolver, isCollected = false): Resolver | undefined => {
+    if (outer === inner) return undefined;
+    markWrapped(outer, { inner, cache: parts, options: undefined, isCollected });
+    return outer;
+  };
   const addFactory = (rule: FieldRule, parentType: KeyedType, { name: fieldName, type }: AnyField, inner: Resolver) => {
     const info = { fieldName, parentType, returnType: type, schema, ...NO_QUERY };
     const factory = requestFactoryOf(rule, inner, info, parts);
@@ -138,8 +149,14 @@ export function applyCached(
   if (withOrigin.size > 0) privateValues.isAsked = true;
   const wrapped: string[] = [];
   const notRead: readonly unknown[] = [schema.getMutationType(), schema.getSubscriptionType()];
-  const isUnwrapped = ({ resolve }: AnyField, type: GraphQLObjectType): boolean =>
-    resolve !== undefined && !notRead.includes(type) && hasOwnResolver({ resolve }) && wrappedBy(resolve) === undefined;
+  const roots: readonly unknown[] = [schema.getQueryType(), ...notRead];
+  const isUnwrapped = ({ resolve }: AnyField): boolean =>
+    resolve !== undefined && hasOwnResolver({ resolve }) && wrappedBy(resolve) === undefined;
+  const hasCachedChildren = fields.some(({ isRoot }) => !isRoot);
+  const beginning = (resolve: Resolver, { type: returned }: AnyField, type: GraphQLObjectType): Resolver =>
+    hasCachedChildren && roots.includes(type) && isCompositeType(getNamedType(returned))
+      ? beginningResolver(resolve, parts)
+      : resolve;
   const wrapField = (field: AnyField, type: GraphQLObjectType): Resolver | undefined => {
     const coordinate = `${type.name}.${field.name}`;
     const rule = rules.fields.get(coordinate);
@@ -148,12 +165,13 @@ export function applyCached(
     if (rule === undefined && invalidation === undefined) {
       const isOrigin = withOrigin.has(getNamedType(field.type));
       if (isOrigin && hasPrivateHint(field) && wrappedBy(resolve) === undefined)
-        return marked(privateResolver(coordinate, resolve, privateValues), resolve);
-      if (!isUnwrapped(field, type)) return undefined;
-      const finder = entities?.finderOf(field.type, coordinate);
-      const collecting = finder && collectingResolver(coordinate, finder, resolve, parts);
-      if (!isOrigin) return collecting && marked(collecting, resolve);
-      return marked(derivingResolver(coordinate, collecting ?? resolve, privateValues), resolve);
+        return watched(beginning(privateResolver(coordinate, resolve, privateValues), field, type), resolve);
+      if (!isUnwrapped(field)) return undefined;
+      const isRead = !notRead.includes(type);
+      const finder = isRead ? entities?.finderOf(field.type, coordinate) : undefined;
+      const collecting = finder === undefined ? resolve : collectingResolver(coordinate, finder, resolve, parts);
+      const deriving = isOrigin && isRead ? derivingResolver(coordinate, collecting, privateValues) : collecting;
+      return watched(beginning(deriving, field, type), resolve, finder !== undefined);
     }
     const before = wrappedBy(resolve);
     if (before !== undefined) {
@@ -163,7 +181,10 @@ export function applyCached(
     parts.rules.wrapped.set(coordinate, resolve);
     wrapped.push(coordinate);
     if (rule === undefined)
-      return marked(invalidatingResolver(invalidation as InvalidationRule, resolve, parts), resolve);
+      return marked(
+        beginning(invalidatingResolver(invalidation as InvalidationRule, resolve, parts), field, type),
+        resolve,
+      );
     addFactory(rule, type, field, resolve);
     const cached = cachedResolver(rule, resolve, parts, existence.get(coordinate));
     const isOrigin = rule.policy.scope === "PRIVATE" && isCompositeType(getNamedType(field.type));

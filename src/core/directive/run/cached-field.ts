@@ -1,7 +1,7 @@
 import type { GraphQLFieldResolver, GraphQLResolveInfo } from "graphql";
 import { CachedError } from "../../base/errors.js";
 import { executionOf, noVariables, withLoadSignal } from "../../base/graphql-version.js";
-import type { Key } from "../../keys/key.js";
+import type { Key, Subject } from "../../keys/key.js";
 import type { FieldLoader, FieldRequest } from "../../loader/field-loader.js";
 import { contextChanged, type Identity, identityMistake, identityOf } from "../../loader/identity.js";
 import { mayUseMemory, takeKept } from "../../loader/kept-report.js";
@@ -10,6 +10,7 @@ import type { CacheParts, RequestFactory } from "../../parts.js";
 import type { Policy } from "../../policy/policy.js";
 import type { FieldRule, ObservedLoad } from "../../schema-rules.js";
 import type { ResponseHint } from "../../store/entry-layout.js";
+import { subjectOf } from "../../telemetry/channel.js";
 import type { BypassReason } from "../../telemetry/events.js";
 import type { Memory } from "../../tier/memory/memory.js";
 import { canBeKept, KnownKey } from "../../tier/request/known-key.js";
@@ -34,6 +35,7 @@ import { type CollectedHints, collectHints, detachedCacheControl } from "../hint
 import { FieldKeys } from "./field-keys.js";
 import { withResultControl } from "./result-control.js";
 import { ResultValidator } from "./result-validator.js";
+import { type OlderSource, SourceAge, sourceOutdated } from "./source-age.js";
 
 /**
  * A cached field: identity, then key, then the memory, and only then a request for the loader of the
@@ -51,6 +53,7 @@ class CachedField {
   readonly resolver: Resolver;
   readonly #names: FieldKeys;
   readonly hasResultTags: boolean;
+  readonly sourceAge: SourceAge;
 
   constructor(rule: FieldRule, resolver: Resolver, parts: CacheParts, existence: ExistenceCheck | undefined) {
     this.rule = rule;
@@ -61,6 +64,7 @@ class CachedField {
     this.isPrivate = rule.policy.scope === "PRIVATE";
     this.isPortable = canRunElsewhere(rule);
     this.hasResultTags = hasResultTags(rule);
+    this.sourceAge = new SourceAge(rule, parts.invalidations);
     this.keyProperties = rule.keyPaths.flatMap(({ root, steps }) => (root === "context" ? steps.slice(0, 1) : []));
     this.#names = new FieldKeys(rule, parts.keys, parts.requestStates, parts.memos);
   }
@@ -102,8 +106,10 @@ class CachedField {
     const usesMemory = !isForced && mayUseMemory(memory, observer);
     if (usesMemory && known.until !== 0 && tier.isPlain && memory.serves(known, execution.since)) {
       const type = this.rule.reference?.type ?? info.returnType;
-      if (this.validator.isKeptPlausible(known, type, info))
+      if (this.validator.isKeptPlausible(known, type, info)) {
+        if (this.rule.returnsParents) execution.noteObjects(info.path, known.kept?.position ?? 0);
         return takeKept(known, memory, this.rule.policy, observer, info, channel);
+      }
     }
     return execution.read(
       new FieldCall(this, known, source, args, context, info, identity, isForced, observer, execution, usesMemory),
@@ -184,6 +190,7 @@ class FieldCall implements FieldRequest {
   recorded: CollectedHints<GraphQLResolveInfo> | undefined = undefined;
   observed: ObservedLoad | undefined = undefined;
   changedKey: Excess | undefined = undefined;
+  olderSource: OlderSource | undefined = undefined;
 
   /** The arguments of the resolver one by one: an object of them would be one more object for each hit. */
   constructor(
@@ -234,6 +241,7 @@ class FieldCall implements FieldRequest {
 
   takeKept(): unknown {
     const { tier, channel } = this.field.parts;
+    this.servedFrom(this.known.kept?.position ?? 0);
     return takeKept(this.known, tier.memory as Memory, this.policy, this.observer, this.info, channel);
   }
 
@@ -242,7 +250,8 @@ class FieldCall implements FieldRequest {
   }
 
   get input(): (() => unknown) | undefined {
-    return this.field.isPortable ? inputOf : undefined;
+    const { isPortable, sourceAge } = this.field;
+    return isPortable && !sourceAge.isOlder(this.source, this.inputPosition, this.key, this.tags) ? inputOf : undefined;
   }
 
   get onHint(): ((hint: ResponseHint) => void) | undefined {
@@ -257,15 +266,43 @@ class FieldCall implements FieldRequest {
     this.recorded = collectHints(this.info);
     // Observed last: a copy of an observed `info` would read from it.
     const own = withResultControl(withLoadSignal(this.recorded.info, waiters), result);
-    const { rule, parts, keyProperties, resolver, hasResultTags, isPrivate } = this.field;
+    const { rule, parts, keyProperties, resolver, hasResultTags, isPrivate, sourceAge } = this.field;
     this.observed = rule.queryUse.observe(own);
     if (hasResultTags) this.tags = tagsBeforeLoad(rule, this.tags, this, parts.keys);
-    const { source, args, context } = this;
+    const { args, context } = this;
     const { info } = this.observed;
+    // What a worker gets was compared before it was sent: see `input`.
+    if (!this.isDetached) this.olderSource = sourceAge.begin(this.source, this.inputPosition, this.key, this.tags);
+    const source = this.olderSource === undefined ? this.source : this.olderSource.source;
     this.changedKey = changedKeyOf(rule, this.key, this, this.identity, parts.keys);
     const begin = (): unknown => resolver(source, args, context, info);
-    if (this.isDetached) return begin();
-    return parts.contextWatch.run({ coordinate: rule.coordinate, keyProperties, isPrivate }, context, begin);
+    const returned: unknown = this.isDetached
+      ? begin()
+      : parts.contextWatch.run({ coordinate: rule.coordinate, keyProperties, isPrivate }, context, begin);
+    return this.olderSource === undefined ? returned : this.olderSource.uncopied(returned);
+  }
+
+  get inputPosition(): number {
+    return this.execution.sourcePositionOf(this.info.path);
+  }
+
+  servedFrom(position: number): void {
+    if (this.field.rule.returnsParents) this.execution.noteObjects(this.info.path, position);
+  }
+
+  isOutdated(): boolean {
+    return this.field.sourceAge.isOutdated(this.source, this.inputPosition, this.key, this.tags);
+  }
+
+  hasLoadedOutdated(subjects: readonly Subject[], isSerializable: boolean): boolean {
+    const { olderSource, field, key, tags, execution } = this;
+    const { sourceAge, rule, parts } = field;
+    if (olderSource === undefined || !sourceAge.hasOutdated(olderSource, subjects, isSerializable)) return false;
+    // It was invalidated before the execution began, in which its parent still counts.
+    const isParentServed = !parts.invalidations.isOlderThanKnown(execution.position, key, tags.subjects);
+    if (isParentServed)
+      parts.channel.publish({ name: "value.refused", ...subjectOf(key), error: sourceOutdated(rule.coordinate) });
+    return true;
   }
 
   changed(): CachedError | undefined {

@@ -33,6 +33,14 @@ export const asField =
   (representation, _args, context, info) =>
     resolve(representation, context, info);
 
+/** Wraps the resolver of a root field that is not cached: for the cache, an execution begins before anything is read for it. */
+export const beginningResolver =
+  (resolve: Resolver, { requestStates }: CacheParts): Resolver =>
+  (source, args, context, info) => {
+    requestStates.execution(info, requestStates.observerOf(context));
+    return resolve(source, args, context, info);
+  };
+
 /** Wraps a resolver that is not cached: the entities that it returns are parts of the response. Only while a response is executed that is to be stored. */
 export function collectingResolver(
   coordinate: string,

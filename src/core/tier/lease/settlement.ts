@@ -77,6 +77,8 @@ export class Settlement {
       };
     }
     if (refusal === "invalid") return this.#unkept(inFlight, loadMs);
+    // The next one who asks has a newer source.
+    if (refusal === "outdated") return ABANDONED;
     if (refusal !== undefined || loaded.content === undefined) {
       const body = refusal === "too-large" ? TOO_LARGE_MARK : UNSERIALIZABLE_MARK;
       return { outcome: "uncacheable", holdMs: settings.errorBackoffMs, body };

@@ -35,6 +35,7 @@ import type { ReadParts, ReadPath } from "./read-parts.js";
  *   store again and request the lease; but not before it has been released, or they would find the
  *   same load. Those that shared this caller's miss start over, each in its own asynchronous context.
  *   If the load also depends on more than its key, all others leave this key at once instead.
+ * - The source of the load, such as the parent of a field, is older than an invalidation that others have to heed: the same.
  * - The entry is one that no load can have made. It is removed, once, before a lease is requested: it could hold that up for ever.
  */
 export class Miss implements SharedMiss {
@@ -120,6 +121,8 @@ export class Miss implements SharedMiss {
         if (caller?.hasLeft === true) return this.#leaveToOthers((own) => responder.respondAborted(own, caller.reason));
         // Callers for whom its loads fail would only take the lease from others, one after the other.
         if (loads.callerErrors.isUnshared(request.key)) return this.#bypass("UNCACHEABLE", false);
+        if (request.isOutdated?.() === true)
+          return this.#leaveToOthers((own) => responder.bypass(own, "UNCACHEABLE", false));
         if (freshness === "write-in-progress") return this.#bypass("WRITE_IN_PROGRESS");
         if (freshness === "failed" && current !== undefined) return this.#respondFailedElsewhere(current.body);
         if (freshness === "uncacheable" && current !== undefined)
@@ -260,7 +263,7 @@ export class Miss implements SharedMiss {
       responder.respondLoaded(request, loaded, request === inFlight.request ? "loaded" : "coalesced");
     if (loaded.kind === "failed" && !loaded.isCallersOwn)
       return loaded.isSourceFailure ? this.#fallBack(respond) : respond;
-    if (loaded.kind === "failed" && !isUnshareable(loaded)) {
+    if (loaded.refusal === "outdated" || (loaded.kind === "failed" && !isUnshareable(loaded))) {
       if (isOwn) return this.#leaveToOthers(respond, inFlight.settled);
       await this.#untilDeadline(inFlight.settled);
       return undefined;
@@ -367,6 +370,8 @@ export class Miss implements SharedMiss {
   #leaveToOthers(respondOwn: Respond, released?: Promise<unknown>): Respond {
     return async (request) => {
       if (request === this.request) return respondOwn(request);
+      // Not one after the other.
+      if (request.isOutdated?.() === true) return this.#parts.responder.bypass(request, "UNCACHEABLE", false);
       await released;
       const reason = this.#path.bypassReasonOf(request);
       if (reason !== undefined) return this.#parts.responder.bypass(request, reason);

@@ -27,6 +27,11 @@ export class Reads extends Hits {
     return this.misses.waitingReaders;
   }
 
+  /** See `InvalidationClock`. */
+  get shownPosition(): number {
+    return this.#parts.invalidations.shownPosition;
+  }
+
   /** Returns whether values like that of the request have tags derived from them. */
   hasResultTags({ key, tags }: Pick<ReadRequest, "key" | "tags">): boolean {
     return tags.subjectsOf !== undefined || this.#parts.leases.isTaggedByLoads(key.coordinate);

@@ -51,6 +51,7 @@ export class Responder {
       return value;
     }
     if (origin !== undefined && !("kind" in origin)) {
+      request.servedFrom?.(origin.position);
       if (request.policy.readOnly === true && result !== undefined) {
         if (this.#parts.decoder.isValid(request, value)) return value;
       } else {
@@ -99,6 +100,7 @@ export class Responder {
       unused = undefined;
       if (own.kind !== "value") return this.bypass(request, own.kind === "collision" ? "KEY_COLLISION" : "UNCACHEABLE");
       request.ending?.endWith(entry);
+      request.servedFrom?.(entry.position);
       if (hasMoreTags(request, own.parts.subjects)) this.#parts.onMoreTags(request.key.coordinate);
       this.reportServed(request, outcome, freshForMs, ageMs, own);
       return own.value;
@@ -217,7 +219,10 @@ export class Responder {
    */
   #copyOf(request: ReadRequest, loaded: LoadedValue, isOwn = false): unknown {
     const { content, value } = loaded;
-    if (!isOwn) this.#parts.loads.parents?.compare(loaded, request);
+    if (!isOwn) {
+      request.servedFrom?.(loaded.position);
+      this.#parts.loads.parents?.compare(loaded, request);
+    }
     if (content === undefined) return value;
     const isOnly = isOwn && request.policy.readOnly !== true;
     const copy = isOnly ? undefined : this.#parts.decoder.copierOf(request, content);

@@ -16,6 +16,8 @@ export class LoadedValue {
   /** What the load has set of its result. Undefined if it has set nothing. */
   readonly settings: OwnSettings | undefined;
   readonly loadMs: number;
+  /** See `ReadRequest.inputPosition`. */
+  readonly position: number;
   /** What `content` was decoded to, once a reader has got a copy of it, for the copies of the others. */
   decoded: { readonly value: unknown } | undefined = undefined;
   /** What copies of the value are decoded from. Undefined if there are none, or would not be exact: it must not be shared then. */
@@ -25,7 +27,7 @@ export class LoadedValue {
     value: unknown,
     content: Encoded | undefined,
     refusal: Refusal | undefined,
-    { hint, settings, loadMs }: Pick<LoadedValue, "hint" | "settings" | "loadMs">,
+    { hint, settings, loadMs, position }: Pick<LoadedValue, "hint" | "settings" | "loadMs" | "position">,
   ) {
     this.value = value;
     this.content = content;
@@ -33,14 +35,15 @@ export class LoadedValue {
     this.hint = hint;
     this.settings = settings;
     this.loadMs = loadMs;
+    this.position = position;
   }
 }
 
 /**
  * Why a value is not stored: the codec cannot restore it, it is larger than `maxValueBytes`,
- * GraphQL would refuse it, or it depends on more than its key.
+ * GraphQL would refuse it, it depends on more than its key, or it was made of a source that is older than an invalidation.
  */
-export type Refusal = "unserializable" | "too-large" | "invalid" | Excess["kind"];
+export type Refusal = "unserializable" | "too-large" | "invalid" | "outdated" | Excess["kind"];
 
 /**
  * A load has read more than its key contains, so its result belongs to its own reader alone.

@@ -102,6 +102,14 @@ export interface ReadRequest {
   readonly context?: unknown;
   /** What the load is made from besides its key: the parent object of a field, or the id of a loader whose key is not all of it. */
   readonly source?: unknown;
+  /** The position of the invalidation clock from which on the oldest of what a load of this request is made of counts. */
+  readonly inputPosition?: number;
+  /** Whether a load of this request would be made of what is older than an invalidation of its value: it would be its caller's alone. */
+  isOutdated?(): boolean;
+  /** The same of a load that has ended. `subjects`: all tags of its value. `isSerializable`: whether the codec can restore it. */
+  hasLoadedOutdated?(subjects: readonly Subject[], isSerializable: boolean): boolean;
+  /** Called with the position from which on a value counts that this request gets and has not loaded itself. */
+  servedFrom?(position: number): void;
   /** Where the tier notes how the read has ended, for those who read the key again. Undefined: nobody does. */
   readonly ending?: ReadEnding | undefined;
   /** Set by the tier on a miss, if the caller's request can be aborted. */

@@ -82,6 +82,11 @@ export class InvalidationClock extends KnownPositions {
     return shown.position <= known.position ? shown : known;
   }
 
+  /** The latest position that was shown: whatever is read outside of the store from now on is not older. 0: none was. */
+  get shownPosition(): number {
+    return this.#shown?.epoch === this.epoch ? Math.max(this.position, this.#shown?.position ?? 0) : this.position;
+  }
+
   /** Returns whether entries that were read together with `head` can be evaluated without waiting. */
   isAt(head: Buffer | undefined): boolean {
     return head !== undefined && this.#head?.equals(head) === true;

@@ -70,6 +70,12 @@ export class KnownPositions {
     );
   }
 
+  /** Whether what was read outside of the store when `position` was shown may be older than an invalidation of an entry. 0: nothing was shown yet. */
+  isOlderThanKnown(position: number, key: EntryKey, subjects: readonly Subject[]): boolean {
+    // The log goes back further than the life of a process that knows nothing of it yet.
+    return !this.isUntouched(position === 0 ? this.floor : position, key, subjects);
+  }
+
   isSoftlyInvalidated(position: number, key: EntryKey): boolean {
     const { soft } = this.positions;
     return position < this.latest && soft.size > 0 && position < latestIn(soft, this.#subjectsOf(key), 0);

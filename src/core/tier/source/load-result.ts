@@ -6,6 +6,7 @@ import { type Channel, subjectOf } from "../../telemetry/channel.js";
 import { type Excess, LoadedValue, type Refusal } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
 import type { OwnSettings } from "../request/result-control.js";
+import { subjectsOfLoaded } from "../request/served-report.js";
 import type { SingleLoad, Waiters } from "../request/waiters.js";
 import type { PrivateValues } from "./private-values.js";
 
@@ -39,7 +40,7 @@ export function loadedOf(
   }
   const hint = isNarrowed ? { ...request.hintOf?.(), scope: "PRIVATE" as const } : request.hintOf?.();
   const loaded = (content: Encoded | undefined, refusal?: Refusal): LoadedValue =>
-    new LoadedValue(value, content, refusal, { hint, settings, loadMs });
+    new LoadedValue(value, content, refusal, { hint, settings, loadMs, position: request.inputPosition ?? 0 });
   const report = (error: CachedError): void =>
     channel.publish({ name: "value.refused", ...subjectOf(request.key), error });
   if (excess?.kind === "unkeyable") report(excess.error);
@@ -53,7 +54,10 @@ export function loadedOf(
       return undefined;
     }
   };
-  if (isUncacheable) return loaded(contentForCopies());
+  if (isUncacheable) {
+    const copied = contentForCopies();
+    return isOutdated(request, loaded(undefined), true) ? loaded(undefined, "outdated") : loaded(copied);
+  }
   let content: Encoded | undefined;
   let refused: RefusedValue | undefined;
   try {
@@ -68,6 +72,8 @@ export function loadedOf(
     if (cause instanceof PromiseFound && !isSettled) return cause;
     refused = cause instanceof TooLarge ? tooLarge("more", packing) : unserializable(cause);
   }
+  const isSerializable = refused?.refusal !== "unserializable";
+  if (isOutdated(request, loaded(undefined), isSerializable)) return loaded(undefined, "outdated");
   if (refused === undefined) return loaded(content);
   const { refusal, code, expected, cause } = refused;
   const { coordinate } = request.key;
@@ -76,6 +82,16 @@ export function loadedOf(
   // Nobody may get a copy that differs.
   if (refusal === "unserializable") return loaded(undefined, refusal);
   return loaded(content ?? contentForCopies(), refusal);
+}
+
+/** Whether a value was made of what is older than an invalidation of it. */
+function isOutdated(request: ReadRequest, loaded: LoadedValue, isSerializable: boolean): boolean {
+  try {
+    return request.hasLoadedOutdated?.(subjectsOfLoaded(request.tags, loaded), isSerializable) === true;
+  } catch {
+    // Its tags cannot be derived: it is not stored for that reason.
+    return false;
+  }
 }
 
 /** Returns why a value cannot have the tags that are derived from it: what changes it could not be named. */

@@ -1,0 +1,284 @@
+import { gate, settle } from "@graphql-cached/testing";
+import { describe, expect, it } from "vitest";
+import { dataOf, memoryWorld, onEachStore, type World } from "../../support/world.js";
+
+const typeDefs = /* GraphQL */ `
+  type Query {
+    movies: [Movie!]!
+    listed: [Movie!]! @cached(maxAge: 60)
+    models: [Model!]!
+    unrelated: Int @cached(maxAge: 60)
+  }
+  type Mutation {
+    rename(title: String!): Movie! @invalidates(tags: ["Movie:7"])
+  }
+  type Movie {
+    id: ID!
+    title: String!
+    similar: [Movie!]! @cached(maxAge: 60)
+    "Made of its parent."
+    label: String! @cached(maxAge: 60, tags: ["Movie:{$source.id}"])
+    "Made of its key."
+    named: String! @cached(maxAge: 60, tags: ["Movie:{$source.id}"])
+    "Made of its parent, whose tag follows from the value."
+    copy: Copy! @cached(maxAge: 60, tags: ["Movie:{$result.id}"])
+    "Its parent."
+    self: Copy! @cached(maxAge: 60, tags: ["Movie:{$source.id}"])
+    "Writes to its parent."
+    written: Boolean! @cached(maxAge: 60, tags: ["Movie:{$source.id}"])
+    "Contains its parent."
+    inside: Inside! @cached(maxAge: 60, tags: ["Movie:{$source.id}"])
+  }
+  type Copy {
+    id: ID!
+    title: String!
+  }
+  type Inside {
+    movie: Copy!
+  }
+  type Model {
+    id: ID!
+    label: String! @cached(maxAge: 60, tags: ["Movie:{$source.id}"])
+  }
+`;
+
+interface Row {
+  readonly id: string;
+  readonly title: string;
+}
+
+class Instance implements Row {
+  readonly id = "7";
+  readonly title: string;
+  constructor(title: string) {
+    this.title = title;
+  }
+}
+
+/** Two processes over one row. Lists read it at once, and return it when `held` has passed. */
+function shop(world: World) {
+  const state = { title: "old", lists: 0, labels: 0, names: 0, held: Promise.resolve() };
+  const list = async <T>(toRow: (title: string) => T): Promise<T[]> => {
+    const row = toRow(state.title);
+    state.lists++;
+    await state.held;
+    return [row];
+  };
+  const row = (title: string): Row => ({ id: "7", title });
+  const label = ({ title }: Row): string => {
+    state.labels++;
+    return `label of ${title}`;
+  };
+  const resolvers = {
+    Query: {
+      movies: () => list(row),
+      listed: () => list(row),
+      unrelated: () => 1,
+      models: () => list((title) => new Instance(title)),
+    },
+    Mutation: {
+      rename: (_: unknown, { title }: { title: string }) => {
+        state.title = title;
+        return { id: "7", title };
+      },
+    },
+    Movie: {
+      similar: () => [row(state.title)],
+      label,
+      named: ({ id }: Row) => `${++state.names} of ${id}: ${state.title}`,
+      copy: ({ id, title }: Row) => ({ id, title }),
+      self: (movie: Row) => movie,
+      written: (movie: { title: string }) => {
+        movie.title = `written ${movie.title}`;
+        return movie.title.startsWith("written");
+      },
+      inside: (movie: Row) => ({ movie }),
+    },
+    Model: { label },
+  };
+  const first = world.process(typeDefs, resolvers);
+  const second = world.process(typeDefs, resolvers);
+  /** Changes the row and invalidates its tag in the other process while a query waits for its list. `isTold`: whether another read shows that meanwhile. */
+  const changedDuring = async (query: string, isTold: boolean): Promise<unknown> => {
+    const listGate = gate();
+    state.held = listGate.passed;
+    const earlier = dataOf(first.ask(query));
+    while (state.lists === 0) await settle();
+    state.title = "new";
+    await second.cache.invalidateTags(["Movie:7"]);
+    if (isTold) await dataOf(first.ask("{ unrelated }"));
+    state.held = Promise.resolve();
+    listGate.open();
+    return earlier;
+  };
+  return { state, first, second, changedDuring };
+}
+
+onEachStore("values that are made of their parent", (world) => {
+  for (const [what, field, versioned] of [
+    ["reads a property of it", "label", (title: string) => `label of ${title}`],
+    ["derives its tag from the value", "copy { title }", (title: string) => ({ title })],
+    ["returns it", "self { title }", (title: string) => ({ title })],
+    ["returns it inside of another object", "inside { movie { title } }", (title: string) => ({ movie: { title } })],
+  ] as const)
+    it(`does not serve a value of a resolver that ${what}, which was invalidated before the load and after the parent was read`, async () => {
+      const { first, second, changedDuring } = shop(world());
+      const query = `{ movies { ${field} } }`;
+      const name = field.split(" ")[0] as string;
+      const movies = (title: string) => ({ movies: [{ [name]: versioned(title) }] });
+      expect(await changedDuring(query, true)).toEqual(movies("old"));
+      expect(await dataOf(second.ask(query))).toEqual(movies("new"));
+      expect(await dataOf(first.ask(query))).toEqual(movies("new"));
+    });
+
+  it("stores a value that is made of its key alone, however old the parent is", async () => {
+    const { state, second, changedDuring } = shop(world());
+    const query = "{ movies { named } }";
+    const movies = { movies: [{ named: "1 of 7: new" }] };
+    expect(await changedDuring(query, true)).toEqual(movies);
+    expect(await dataOf(second.ask(query))).toEqual(movies);
+    expect(state.names).toBe(1);
+  });
+});
+
+describe("values that are made of an old parent", () => {
+  it("gives a request that shares the load of an earlier one a value of its own parent", async () => {
+    const { state, first, second } = shop(memoryWorld());
+    const listGate = gate();
+    state.held = listGate.passed;
+    const query = "{ movies { label } }";
+    const earlier = dataOf(first.ask(query));
+    while (state.lists === 0) await settle();
+    state.title = "new";
+    await second.cache.invalidateTags(["Movie:7"]);
+    // Any read tells the process.
+    await dataOf(first.ask("{ unrelated }"));
+    const later = Promise.all([dataOf(first.ask(query)), dataOf(first.ask(query))]);
+    while (state.lists < 3) await settle();
+    listGate.open();
+    expect(await earlier).toEqual({ movies: [{ label: "label of old" }] });
+    expect(await later).toEqual([{ movies: [{ label: "label of new" }] }, { movies: [{ label: "label of new" }] }]);
+    expect(await dataOf(second.ask(query))).toEqual({ movies: [{ label: "label of new" }] });
+    expect(state.labels).toBe(2);
+  });
+
+  it("loads for all earlier requests at once, not one after the other", async () => {
+    const { state, first, second } = shop(memoryWorld());
+    const listGate = gate();
+    state.held = listGate.passed;
+    const query = "{ movies { label } }";
+    const earlier = Promise.all(Array.from({ length: 20 }, () => dataOf(first.ask(query))));
+    while (state.lists < 20) await settle();
+    state.title = "new";
+    await second.cache.invalidateTags(["Movie:7"]);
+    listGate.open();
+    for (const answer of await earlier) expect(answer).toEqual({ movies: [{ label: "label of old" }] });
+    expect(state.labels).toBe(20);
+    expect(await dataOf(first.ask(query))).toEqual({ movies: [{ label: "label of new" }] });
+  });
+
+  it.each([
+    ["an object, in a process that hears of the invalidation with the read of the value", "movies", false],
+    ["an instance of a class", "models", true],
+    ["an instance of a class, in a process that hears of the invalidation with the read of the value", "models", false],
+  ])("does not store what is made of %s", async (_, list, isTold) => {
+    const { first, second, changedDuring } = shop(memoryWorld());
+    const query = `{ ${list} { label } }`;
+    expect(await changedDuring(query, isTold)).toEqual({ [list]: [{ label: "label of old" }] });
+    expect(await dataOf(second.ask(query))).toEqual({ [list]: [{ label: "label of new" }] });
+    expect(await dataOf(first.ask(query))).toEqual({ [list]: [{ label: "label of new" }] });
+  });
+
+  it("does not store a value that is made of a parent from the cache, and says once what would help", async () => {
+    const { state, first, second } = shop(memoryWorld());
+    const query = "{ listed { label named } }";
+    await dataOf(first.ask(query));
+    state.title = "new";
+    await second.cache.invalidateTags(["Movie:7"]);
+    // The list is as old as its own policy says, and what is made of it alike.
+    for (const process of [first, second, first])
+      expect(await dataOf(process.ask(query))).toEqual({
+        listed: [{ label: "label of old", named: "2 of 7: new" }],
+      });
+    expect(state.names).toBe(2);
+    const refused = [...first.events, ...second.events].filter(({ name }) => name === "value.refused");
+    expect(refused[0]).toMatchObject({
+      coordinate: "Movie.label",
+      error: expect.objectContaining({ code: "CACHED_SOURCE_OUTDATED" }),
+    });
+    await first.cache.invalidate({ coordinate: "Query.listed" });
+    expect(await dataOf(second.ask("{ listed { label } }"))).toEqual({ listed: [{ label: "label of new" }] });
+    expect(await dataOf(first.ask("{ listed { label } }"))).toEqual({ listed: [{ label: "label of new" }] });
+    expect(state.labels).toBe(5);
+  });
+
+  it("does not store a value that is made of a parent from memory", async () => {
+    const { state, first, second } = shop(memoryWorld());
+    const query = "{ unrelated movies { similar { label } } }";
+    const similar = (title: string) => ({ unrelated: 1, movies: [{ similar: [{ label: `label of ${title}` }] }] });
+    expect(await dataOf(first.ask(query))).toEqual(similar("old"));
+    state.title = "new";
+    await second.cache.invalidateTags(["Movie:7"]);
+    await dataOf(first.ask("{ unrelated }"));
+    const listGate = gate();
+    state.held = listGate.passed;
+    const { hit: hits } = first.outcomes();
+    const asked = dataOf(first.ask(query));
+    // Once the execution has an answer of the clock, values in memory count without a read.
+    while (first.outcomes().hit === hits) await settle();
+    listGate.open();
+    expect(await asked).toEqual(similar("old"));
+    await first.cache.invalidate({ coordinate: "Movie.similar" });
+    expect(await dataOf(first.ask(query))).toEqual(similar("new"));
+  });
+
+  it("does not store a value that is made of a list which another request had begun to load", async () => {
+    const { state, first, second } = shop(memoryWorld());
+    const listGate = gate();
+    state.held = listGate.passed;
+    const query = "{ listed { label } }";
+    const earlier = dataOf(first.ask("{ listed { id } }"));
+    while (state.lists === 0) await settle();
+    state.title = "new";
+    await second.cache.invalidateTags(["Movie:7"]);
+    await dataOf(first.ask("{ unrelated }"));
+    const joined = dataOf(first.ask(query));
+    await settle();
+    listGate.open();
+    await earlier;
+    expect(await joined).toEqual({ listed: [{ label: "label of old" }] });
+    expect(state.lists).toBe(1);
+    await first.cache.invalidate({ coordinate: "Query.listed" });
+    expect(await dataOf(first.ask(query))).toEqual({ listed: [{ label: "label of new" }] });
+  });
+
+  it("stores nothing that is made of what a mutation has returned before its own invalidation", async () => {
+    const { state, first } = shop(memoryWorld());
+    expect(await dataOf(first.ask('mutation { rename(title: "new") { label named } }'))).toEqual({
+      rename: { label: "label of new", named: "1 of 7: new" },
+    });
+    expect(await dataOf(first.ask("{ movies { label named } }"))).toEqual({
+      movies: [{ label: "label of new", named: "1 of 7: new" }],
+    });
+    expect(state).toMatchObject({ labels: 2, names: 1 });
+  });
+
+  it("lets resolvers write to the parent that they get", async () => {
+    const { first, second } = shop(memoryWorld());
+    for (let nth = 0; nth < 2; nth++) {
+      expect(await dataOf(first.ask("{ listed { written } }"))).toEqual({ listed: [{ written: true }] });
+      await second.cache.invalidateTags(["Movie:7"]);
+    }
+  });
+
+  it("loads once for each process that an invalidation by another has found idle, and then no more", async () => {
+    const { state, first, second } = shop(memoryWorld());
+    const query = "{ movies { label } }";
+    await dataOf(first.ask(query));
+    state.title = "new";
+    await second.cache.invalidateTags(["Movie:7"]);
+    for (let nth = 0; nth < 3; nth++)
+      expect(await dataOf(first.ask(query))).toEqual({ movies: [{ label: "label of new" }] });
+    expect(state.labels).toBe(3);
+  });
+});
