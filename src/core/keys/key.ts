@@ -1,4 +1,5 @@
 import { hash as hashOf } from "node:crypto";
+import { LRUCache } from "lru-cache";
 import { getOrMake } from "../base/multimap.js";
 import { checkLength, createKeyWriters, type KeyFormOf } from "./canonical.js";
 import { BASE64URL } from "./hash-tags.js";
@@ -15,8 +16,7 @@ export function createKeySpace(
   keyFormOf: KeyFormOf = () => undefined,
   normalizeTag?: TagNormalizer,
 ) {
-  const memos = new KeyMemos();
-  const knownTags = new Map<string, readonly Subject[]>();
+  const knownTags = new LRUCache<string, readonly Subject[]>({ max: MAX_TAGS });
   const headOf = (coordinate: string, variantId: string): string => `${prefix}:${FORMAT}:${coordinate}:${variantId}:`;
   const subjectsOfTag = (given: string): readonly Subject[] => {
     const known = knownTags.get(given);
@@ -24,7 +24,7 @@ export function createKeySpace(
     const text = normalizeTag?.(given) ?? given;
     const beginning = beginningOf(text);
     const subjects = (beginning === undefined ? [text] : [text, beginning]).map(subjectOf);
-    memos.set(knownTags, given, subjects);
+    if (given.length <= MAX_MEMO_LENGTH) knownTags.set(given, subjects);
     return subjects;
   };
   return {
@@ -230,28 +230,8 @@ const subjectOf = (text: string): Subject =>
   Number.parseInt(hashOf("sha256", text, "hex").slice(0, SUBJECT_DIGITS), 16);
 
 const MAX_MEMO_LENGTH = 256;
-/** The number of inputs in all memos of a cache at which all of them are emptied. */
-const MAX_INPUTS = 50_000;
-
-/** Bounds the memos of one cache: Maps from inputs of recent calls to names, each of which costs a canonical text and a hash. */
-export class KeyMemos {
-  /** Those that were not emptied since. Others are not kept in memory. */
-  readonly #filled = new Set<Map<string, unknown>>();
-  #count = 0;
-
-  /** Remembers in `memo` what was made from `input`, unless that is too long. */
-  set<Made>(memo: Map<string, Made>, input: string, made: Made): void {
-    if (input.length > MAX_MEMO_LENGTH) return;
-    if (this.#count >= MAX_INPUTS) {
-      for (const filled of this.#filled) filled.clear();
-      this.#filled.clear();
-      this.#count = 0;
-    }
-    if (!memo.has(input)) this.#count++;
-    this.#filled.add(memo);
-    memo.set(input, made);
-  }
-}
+/** How many tags a cache remembers. */
+const MAX_TAGS = 10_000;
 
 /**
  * Returns a value as part of the input of a memo: two values have the same text exactly if they are the

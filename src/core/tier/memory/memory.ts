@@ -28,7 +28,6 @@ export class Memory {
   readonly #generations: Generations;
   readonly #invalidations: InvalidationClock;
   readonly #maxStalenessMs: number;
-  #hits = 0;
   #isPolling = false;
   #idlePolls = 0;
   /** When it last began to poll, or polled. */
@@ -56,7 +55,7 @@ export class Memory {
     const { maxBytes } = this.#parts.settings;
     const { asOf } = this.#invalidations;
     const confirmedAt = asOf === Number.NEGATIVE_INFINITY ? undefined : asOf;
-    return { bytes: this.#generations.bytes, maxBytes, hits: this.#hits, confirmedAt };
+    return { bytes: this.#generations.bytes, maxBytes, confirmedAt };
   }
 
   /** Whether values count only as they would in the store. */
@@ -87,7 +86,6 @@ export class Memory {
     }
     if (known.comparedAt !== invalidations.changes && !this.#isCurrent(known)) return false;
     if (known.copies === "decoded" && !this.#decode(known)) return false;
-    this.#hits++;
     return true;
   }
 
@@ -269,8 +267,6 @@ export interface MemorySettings {
 export interface MemoryStatus {
   readonly bytes: number;
   readonly maxBytes: number;
-  /** Values served since the process started. */
-  readonly hits: number;
   /** When this process last confirmed that it knows all invalidations, on its own clock. Undefined: never yet. */
   readonly confirmedAt: number | undefined;
 }

@@ -47,13 +47,13 @@ export class KnownPositions {
 
   /** Returns the position before which no entry of a request counts, whatever its own tags. */
   oldestOf({ key, tags }: Written): number {
-    return this.latestOf([...tags.subjects, ...this.#subjectsOf(key)]);
+    return Math.max(this.latestOf(tags.subjects), this.#latestOfKey(this.positions.hard, key));
   }
 
   /** Whether an entry is of this epoch, not older than the floor, and not older than an invalidation of itself, its coordinate or the prefix. */
   counts({ epoch, position }: ClockOrigin, key: EntryKey): boolean {
     if (epoch !== this.epoch || position < this.floor) return false;
-    return position >= this.latest || position >= latestIn(this.positions.hard, this.#subjectsOf(key), 0);
+    return position >= this.latest || position >= this.#latestOfKey(this.positions.hard, key);
   }
 
   /** Whether nothing that an entry depends on was invalidated after `position`, hard or softly. `subjects`: its tags. */
@@ -61,12 +61,12 @@ export class KnownPositions {
     if (position < this.floor) return false;
     if (position >= this.latest) return true;
     const { hard, soft } = this.positions;
-    const ofKey = this.#subjectsOf(key);
-    const ofTags = this.#withOtherForms(subjects);
+    const all = this.#withOtherForms(subjects);
+    // Every hit asks after an invalidation: no list is made.
     return (
-      !isLaterIn(hard, ofKey, position) &&
-      !isLaterIn(hard, ofTags, position) &&
-      (soft.size === 0 || !(isLaterIn(soft, ofKey, position) || isLaterIn(soft, ofTags, position)))
+      this.#latestOfKey(hard, key) <= position &&
+      latestIn(hard, all, 0) <= position &&
+      (soft.size === 0 || (this.#latestOfKey(soft, key) <= position && latestIn(soft, all, 0) <= position))
     );
   }
 
@@ -78,7 +78,7 @@ export class KnownPositions {
 
   isSoftlyInvalidated(position: number, key: EntryKey): boolean {
     const { soft } = this.positions;
-    return position < this.latest && soft.size > 0 && position < latestIn(soft, this.#subjectsOf(key), 0);
+    return position < this.latest && soft.size > 0 && position < this.#latestOfKey(soft, key);
   }
 
   stateOf(subjects: readonly Subject[], position: number): TagsState {
@@ -92,7 +92,9 @@ export class KnownPositions {
 
   isWritten({ key, tags }: Written, now: number): boolean {
     if (this.#open.size === 0) return false;
-    return [...this.#withOtherForms(tags.subjects), ...this.#subjectsOf(key)].some((subject) =>
+    const { everything, entry } = this.#subjects;
+    const ofKey = [everything, this.#coordinateOf(key.coordinate), entry(key), ...this.otherFormsOf(key)];
+    return [...this.#withOtherForms(tags.subjects), ...ofKey].some((subject) =>
       [...(this.#open.get(subject)?.values() ?? [])].some((until) => until > now),
     );
   }
@@ -103,9 +105,14 @@ export class KnownPositions {
     return forms === undefined ? [] : [...forms].flatMap(([other, subject]) => (other === form ? [] : [subject]));
   }
 
-  #subjectsOf(key: EntryKey): readonly Subject[] {
+  /** Returns the position at which a key, its coordinate, everything or another form of the key was last invalidated; else 0. */
+  #latestOfKey(positions: Positions, key: EntryKey): number {
+    if (positions.size === 0) return 0;
     const { everything, entry } = this.#subjects;
-    return [everything, this.#coordinateOf(key.coordinate), entry(key), ...this.otherFormsOf(key)];
+    const ofAll = positions.get(everything) ?? 0;
+    const ofCoordinate = positions.get(this.#coordinateOf(key.coordinate)) ?? 0;
+    const latest = Math.max(ofAll, ofCoordinate, positions.get(entry(key)) ?? 0);
+    return this.#forms.size === 0 ? latest : latestIn(positions, this.otherFormsOf(key), latest);
   }
 
   #coordinateOf(coordinate: string): Subject {
@@ -225,14 +232,6 @@ export type InvalidatingKind = (typeof KINDS)[number];
 /** What a record does with what it names. Undefined: nothing. */
 export const effectOf = ({ kind }: ReadRecord): InvalidatingKind | undefined =>
   kind === "epoch" ? undefined : kind === "soft" ? "soft" : "hard";
-
-function isLaterIn(positions: Positions, subjects: readonly Subject[], position: number): boolean {
-  for (const subject of subjects) {
-    const at = positions.get(subject);
-    if (at !== undefined && at > position) return true;
-  }
-  return false;
-}
 
 function latestIn(positions: Positions, subjects: readonly Subject[], least: number): number {
   let latest = least;
