@@ -432,6 +432,36 @@ describe("at the edge, what other processes invalidate", () => {
   );
 });
 
+describe.each(SERVERS)("at the edge, behind %s, what another process invalidates during the execution", (server) => {
+  it("is not kept, though memory counts for two seconds", async () => {
+    const clock = new FakeClock();
+    const store = memoryStore({ clock });
+    const held = { reached: gate(), passed: Promise.resolve() };
+    const movies = async (): Promise<readonly unknown[]> => {
+      held.reached.open();
+      await held.passed;
+      return [];
+    };
+    const holding = { ...resolvers, Query: { ...resolvers.Query, movies } };
+    const options = { store, clock, cache: { prefix: "memory", memory: { maxStalenessMs: 2_000 } } };
+    const [here, there] = [
+      await openSite(server, typeDefs, holding, options),
+      await openSite(server, typeDefs, holding, options),
+    ];
+    const query = "{ movie(id: 7) { title } movies(count: 1) { id } }";
+    for (const _ of [1, 2, 3]) await here.ask(query);
+    await here.cache.invalidate({ coordinate: "Query.movies" });
+    const moviesGate = gate();
+    held.reached = gate();
+    held.passed = moviesGate.passed;
+    const asked = here.ask(query);
+    await held.reached.passed;
+    await there.cache.invalidateTags(["Movie:7"]);
+    moviesGate.open();
+    expect((await asked).cacheControl).toBe("no-store");
+  });
+});
+
 describe("at the edge, on Redis", () => {
   it("a response has the same tags in all processes, and one process purges those of the others", async () => {
     const { store, prefix } = await redisWorld();

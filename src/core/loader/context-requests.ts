@@ -22,7 +22,7 @@ import { batchCall, type CachedLoad, isArrayLike } from "./batch-call.js";
 import type { ContextWatch } from "./context-watch.js";
 import { type ExistenceParts, givenIds } from "./existence.js";
 import { contextChanged, type Identity, identityMistake, identityOf } from "./identity.js";
-import { mayUseMemory, takeKept } from "./kept-report.js";
+import { takeKept } from "./kept-report.js";
 import type { IdKey, LoaderKeys } from "./loader-keys.js";
 import type { CachedLoader, LoaderOptions } from "./loader-options.js";
 import type { LoaderRule } from "./loader-rule.js";
@@ -147,7 +147,7 @@ export class ContextRequests<Id, Value, Context> {
     const request: LoaderRequest = {
       key,
       known: names,
-      usesMemory: override === undefined && !isForced && mayUseMemory(memory, observer) && canBeKept(names),
+      usesMemory: override === undefined && !isForced && memory !== undefined && canBeKept(names),
       acceptsKept: () => true,
       takeKept: () => takeKept(names, memory as Memory, policy, observer, undefined, channel),
       missed: (result, verdict) => tier.respond(request, result, undefined, verdict),

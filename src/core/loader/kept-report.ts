@@ -7,10 +7,6 @@ import { ServedReport } from "../tier/request/served-report.js";
 import { NO_TAGS } from "../tier/request/tags.js";
 import type { Observer } from "./request-states.js";
 
-/** Whether the values of a caller may come from memory: what is stored as a part of a response must not be outdated at all. */
-export const mayUseMemory = (memory: Memory | undefined, observer: Observer | undefined): memory is Memory =>
-  memory !== undefined && (memory.isExact || observer?.collector === undefined);
-
 /** Returns the value in memory for one caller, and reports it as served. `info`: that of a field; undefined for a loader. */
 export function takeKept(
   known: KnownKey,

@@ -130,8 +130,7 @@ export class ResponseCache {
     const policy = this.#policyOf(isPrivate ? "PRIVATE" : "PUBLIC");
     const known = this.#knownOf(key);
     const { memory } = tier;
-    const skipsMemory = isForced || (operation.skipsLiveMemory === true && memory?.isExact !== true);
-    if (memory !== undefined && !skipsMemory && (await tier.confirmed(known))) {
+    if (memory !== undefined && !isForced && (await tier.confirmed(known))) {
       const { kept } = known;
       const text = memory.take(known);
       if (text instanceof StoredText && kept !== undefined) {

@@ -28,8 +28,6 @@ export interface Operation {
   /** As the client has sent them. */
   readonly variables: Readonly<Record<string, unknown>> | null | undefined;
   readonly context: object;
-  /** Whether a CDN keeps the response, so that it must not be outdated for as long as in memory with `maxStalenessMs`. */
-  readonly skipsLiveMemory?: boolean;
 }
 
 export interface ExecutedResponse {

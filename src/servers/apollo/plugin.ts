@@ -83,8 +83,7 @@ export function cachedPlugin<Context extends BaseContext>(
       ): Promise<GraphQLResponse | null> => {
         const { schema, document, operationName, overallCachePolicy } = operation;
         const { variables } = operation.request;
-        const skipsLiveMemory = atEdge?.skipsLiveMemory === true;
-        const asked = { schema, document, operationName, variables, context: contextValue, skipsLiveMemory };
+        const asked = { schema, document, operationName, variables, context: contextValue };
         const begun = await responses?.begin(asked, observer);
         if (begun?.kind === "served") {
           isServed = true;

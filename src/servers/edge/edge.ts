@@ -99,11 +99,6 @@ export class EdgeResponse {
     this.#given = given;
   }
 
-  /** Whether it may be kept, so that it must not be outdated for as long as in memory with `maxStalenessMs`. */
-  get skipsLiveMemory(): boolean {
-    return this.#given.origin !== undefined;
-  }
-
   /** Notes that the response was stored before. `result`: what it became, if other plugins can replace that. */
   served({ report, contextPaths, isPrivate }: Extract<Begun, { kind: "served" }>, result?: ExecutedResponse): void {
     this.#result = result;

@@ -48,10 +48,7 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
             stop();
           }
         };
-        const begun = await responses?.begin(
-          { ...operation, skipsLiveMemory: atEdge?.skipsLiveMemory === true },
-          observer,
-        );
+        const begun = await responses?.begin(operation, observer);
         if (responses === undefined || begun === undefined) return execute();
         if (begun.kind === "execute")
           return endWith(begun.execution, responses, operation, () => execute(begun.execution) as Promise<object>);

@@ -4,7 +4,7 @@ import { executionOf, noVariables, withLoadSignal } from "../../base/graphql-ver
 import type { Key, Subject } from "../../keys/key.js";
 import type { FieldLoader, FieldRequest } from "../../loader/field-loader.js";
 import { contextChanged, type Identity, identityMistake, identityOf } from "../../loader/identity.js";
-import { mayUseMemory, takeKept } from "../../loader/kept-report.js";
+import { takeKept } from "../../loader/kept-report.js";
 import type { Observer } from "../../loader/request-states.js";
 import type { CacheParts, RequestFactory } from "../../parts.js";
 import type { Policy } from "../../policy/policy.js";
@@ -103,7 +103,7 @@ class CachedField {
     const known = this.#names.of(source, args, context, info, identity);
     const observer = requestStates.hasObservers ? requestStates.observerOf(context) : undefined;
     const execution = requestStates.execution(info, observer);
-    const usesMemory = !isForced && mayUseMemory(memory, observer);
+    const usesMemory = !isForced && memory !== undefined;
     if (usesMemory && known.until !== 0 && tier.isPlain && memory.serves(known, execution.since)) {
       const type = this.rule.reference?.type ?? info.returnType;
       if (this.validator.isKeptPlausible(known, type, info)) {
