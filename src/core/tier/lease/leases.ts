@@ -261,7 +261,7 @@ export interface LeaseRequest {
   readonly endsFreshness?: boolean;
   /** Whether the load is a background refresh, which no reader waits for. */
   readonly isRefresh: boolean;
-  /** Whether the entry held a value when it was last read. A load that stores nothing leaves it there. */
+  /** Whether the entry held a value that may be served, if only when the source fails. A load that stores nothing leaves it there. */
   readonly hasValue: boolean;
   /** Who waits for the load. Undefined: the load is never aborted, such as that of a refresh. */
   readonly waiters?: Waiters | undefined;

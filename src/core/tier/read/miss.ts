@@ -131,7 +131,9 @@ export class Miss implements SharedMiss {
           if (!(await this.#remove(current, now))) return this.#bypass("STORE_UNAVAILABLE");
         } else {
           const acquired: Acquired =
-            inFlight === undefined ? await this.#acquire(current, now) : { kind: "in-flight", inFlight };
+            inFlight === undefined
+              ? await this.#acquire(current, now, freshness !== "absent")
+              : { kind: "in-flight", inFlight };
           const busyGen = acquired.kind === "busy" ? acquired.gen : undefined;
           this.#busyGen = busyGen ?? this.#busyGen;
           // Not for a load of this process: its result may have been checked before a request joins. See `#join`.
@@ -194,9 +196,9 @@ export class Miss implements SharedMiss {
   /**
    * Requests the lease. The reply is that it is held, without asking for it, if the entry shows that it is the one that
    * this request was refused before, which cannot be free yet. The end of any other lease would not
-   * be announced, because its entry does not say that a caller waits.
+   * be announced, because its entry does not say that a caller waits. `isUsable`: whether what the entry holds may be served in any case.
    */
-  #acquire(entry: Entry | undefined, now: number): Acquired | Promise<Acquired> {
+  #acquire(entry: Entry | undefined, now: number, isUsable: boolean): Acquired | Promise<Acquired> {
     const isRefused = entry !== undefined && entry.gen !== "" && entry.gen === this.#busyGen && entry.untilAt > now;
     if (isRefused && this.#isCurrent(entry, entry.leasePosition ?? 0))
       return { kind: "busy", gen: entry.gen, remainingMs: entry.untilAt - now };
@@ -205,7 +207,7 @@ export class Miss implements SharedMiss {
       supersededAt: this.#supersededAt,
       endsFreshness: this.#start.endsFreshness,
       isRefresh: false,
-      hasValue: entry?.state === "value" && !isForWaiters(entry),
+      hasValue: isUsable && entry?.state === "value" && !isForWaiters(entry),
       waiters: this.waiters,
     });
   }
