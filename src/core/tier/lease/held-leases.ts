@@ -16,6 +16,8 @@ export class HeldLeases {
   readonly #byToken = new Map<string, InFlightLoad>();
   readonly #releases: TickBatch<Release, boolean>;
   #renewTimer: Cancel | undefined;
+  /** When the timer is due. */
+  #dueAt = Number.POSITIVE_INFINITY;
   #isRenewing = false;
   #isClosed = false;
 
@@ -60,7 +62,8 @@ export class HeldLeases {
   /** Renews a lease from now on, until it is released or its value is stored. */
   add(inFlight: InFlightLoad): void {
     this.#byToken.set(inFlight.token, inFlight);
-    if (this.#renewTimer === undefined) this.#renewLater(this.#settings.leaseMs / 3);
+    // A tick with thousands of keys takes many batches: when its loads begin, its leases may already be due.
+    this.#renewAt(inFlight.askedAt + this.#settings.leaseMs / 3);
   }
 
   remove(inFlight: InFlightLoad): void {
@@ -96,17 +99,19 @@ export class HeldLeases {
   }
 
   /** Renewals of thousands of leases take time and never overlap. */
-  #renewLater(delayMs: number): void {
-    if (!this.#isRenewing && !this.#isClosed) this.#renewTimer ??= this.#clock.after(delayMs, () => void this.renew());
+  #renewAt(dueAt: number): void {
+    if (this.#isRenewing || this.#isClosed || dueAt >= this.#dueAt) return;
+    this.#renewTimer?.();
+    this.#dueAt = dueAt;
+    this.#renewTimer = this.#clock.after(Math.max(0, dueAt - this.#clock.now()), () => void this.#renew());
   }
 
   /**
    * Renews all leases. A load that exceeds its time limit keeps running, but its lease is left to
    * expire. Never rejects.
    */
-  async renew(): Promise<void> {
-    this.#renewTimer?.();
-    this.#renewTimer = undefined;
+  async #renew(): Promise<void> {
+    this.#dueAt = Number.POSITIVE_INFINITY;
     const now = this.#clock.now();
     const { loadTimeoutMs, leaseMs } = this.#settings;
     for (const [token, { startedAt }] of this.#byToken)
@@ -122,7 +127,7 @@ export class HeldLeases {
       this.#channel.publish({ name: "lease.lost", ...subjectOf(inFlight.request.key) });
     }
     this.#isRenewing = false;
-    if (this.#byToken.size > 0) this.#renewLater(Math.max(0, leaseMs / 3 - (this.#clock.now() - now)));
+    if (this.#byToken.size > 0) this.#renewAt(now + leaseMs / 3);
   }
 }
 

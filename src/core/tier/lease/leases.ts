@@ -1,4 +1,3 @@
-import { AsyncResource } from "node:async_hooks";
 import { outsideOfRequests } from "../../base/clock.js";
 import type { Key } from "../../keys/key.js";
 import { type AcquireRequest, abandon, type ClockOrigin, type Grant } from "../../store/store.js";
@@ -7,7 +6,7 @@ import type { ReadRequest } from "../request/request.js";
 import { isCurrentAt, prepareFor, UNPREPARED } from "../request/verdict.js";
 import { Waiters } from "../request/waiters.js";
 import type { RunningLoad } from "../source/loads.js";
-import { type LongTick, PER_TURN, turnOf } from "../tick/long-tick.js";
+import type { LongTick } from "../tick/long-tick.js";
 import { TickBatch } from "../tick/tick-batch.js";
 import type { WorkUnderWay } from "../tick/work-under-way.js";
 import { HeldLeases } from "./held-leases.js";
@@ -21,7 +20,7 @@ export class Leases {
   /** The leases that this process holds. */
   readonly held: HeldLeases;
   readonly settlement: Settlement;
-  readonly #leaseRequests: TickBatch<QueuedRequest, Acquired>;
+  readonly #leaseRequests: TickBatch<QueuedRequest, Grant | Acquired>;
   /** What is requested in this tick, by `idOf`. */
   readonly #ofTick = new Map<string, Promise<Acquired>>();
   /** The loads that readers can join, by lease chain. */
@@ -35,7 +34,7 @@ export class Leases {
     this.#parts = parts;
     this.held = new HeldLeases(store, clock, channel, settings);
     this.settlement = new Settlement(parts, this.held);
-    const acquire = (requests: readonly QueuedRequest[]): Promise<readonly Acquired[]> => {
+    const acquire = (requests: readonly QueuedRequest[]): Promise<readonly (Grant | Acquired)[]> => {
       this.#ofTick.clear();
       return this.#acquire(requests);
     };
@@ -43,15 +42,16 @@ export class Leases {
   }
 
   /**
-   * Requests the lease. All requests of one tick share a round trip, equal ones a request, and their loads begin in one tick. Never rejects.
+   * Requests the lease. All requests of one tick share a round trip, equal ones a request, and their loads begin in one tick, each in the
+   * asynchronous context of its caller, where its source may find a session. Never rejects.
    */
   acquire(leaseRequest: LeaseRequest): Promise<Acquired> {
     const id = idOf(leaseRequest);
     const same = this.#ofTick.get(id);
     if (same !== undefined) return same;
-    const context = new AsyncResource("graphql-cached.load");
+    const queued = { leaseRequest, askedAt: this.#parts.clock.now() };
     const acquired = this.#parts.underWay.add(
-      this.#leaseRequests.add({ ...leaseRequest, context, askedAt: this.#parts.clock.now() }),
+      this.#leaseRequests.addThen(queued, (answer) => this.#use(queued, answer)),
     );
     this.#ofTick.set(id, acquired);
     return acquired;
@@ -80,9 +80,8 @@ export class Leases {
     if (isHeld !== true) return false;
     // The load counts from the grant of the lease, also for its time limit.
     const startedAt = clock.now() - (reading.now - lease.grantedAt);
-    const context = new AsyncResource("graphql-cached.load");
-    const queued = { request, supersededAt: 0, isRefresh: true, hasValue: true, context, askedAt: startedAt };
-    const { isStored } = await this.#startLoad(queued, lease, startedAt).settled;
+    const leaseRequest = { request, supersededAt: 0, isRefresh: true, hasValue: true };
+    const { isStored } = await this.#startLoad({ leaseRequest, askedAt: clock.now() }, lease, startedAt).settled;
     return isStored;
   }
 
@@ -106,40 +105,28 @@ export class Leases {
     return this.#taggedByLoads.has(coordinate);
   }
 
-  async #acquire(leaseRequests: readonly QueuedRequest[]): Promise<readonly Acquired[]> {
-    const { invalidations, store, clock, longTick, settings, holder } = this.#parts;
+  async #acquire(queued: readonly QueuedRequest[]): Promise<readonly (Grant | Acquired)[]> {
+    const { invalidations, store, holder } = this.#parts;
     // A caller that has not read the store, such as one that sets a value.
     if (invalidations.origin === undefined) await invalidations.start();
     // As known when the request is sent: whatever was invalidated before is before these loads.
     const { origin } = invalidations;
     const refusals: (Acquired | undefined)[] = [];
     const requests: AcquireRequest[] = [];
-    for (const { request, supersededAt, endsFreshness = false } of leaseRequests) {
+    for (const { leaseRequest } of queued) {
+      const { request, supersededAt, endsFreshness = false } = leaseRequest;
       const refusal = this.#refusalOf(request, origin);
       refusals.push(refusal);
       if (refusal !== undefined) continue;
       const oldestPosition = invalidations.oldestOf(request);
       requests.push({ key: request.key.name, oldestPosition, supersededAt, endsFreshness });
     }
-    const requestedAt = clock.now();
     const times = this.held.timesFor(requests.length);
     const grants = requests.length === 0 ? [] : await store.acquire(requests, times, origin as ClockOrigin, holder());
-    const turns = leaseRequests.length > PER_TURN ? longTick.turnsFor(leaseRequests.length) : [];
-    const acquired: Acquired[] = [];
-    let granted = 0;
-    let hasExpired = false;
-    for (const [position, leaseRequest] of leaseRequests.entries()) {
-      const turn = position % PER_TURN === 0 ? turnOf(turns, position) : undefined;
-      if (turn !== undefined) await turn;
-      const answer = refusals[position] ?? (grants[granted++] as Grant);
-      if (answer.kind === "expired") hasExpired = true;
-      acquired.push(this.#use(leaseRequest, answer));
-    }
     // Perhaps by the end of the epoch: then the next request is one of the new epoch.
-    if (hasExpired) await invalidations.follow();
-    // A tick with thousands of keys takes many batches, and the leases of the first may already be due.
-    if (clock.now() - requestedAt >= settings.leaseMs / 3) void this.held.renew();
-    return acquired;
+    if (grants.some(({ kind }) => kind === "expired")) await invalidations.follow();
+    let granted = 0;
+    return refusals.map((refusal) => refusal ?? (grants[granted++] as Grant));
   }
 
   /** Returns why no lease is requested. Undefined: one is. */
@@ -151,17 +138,18 @@ export class Leases {
     return origin === undefined ? { kind: "unavailable", error: new Error(UNPREPARED) } : undefined;
   }
 
-  #use(leaseRequest: QueuedRequest, grant: Grant | Acquired): Acquired {
+  #use(queued: QueuedRequest, grant: Grant | Acquired): Acquired {
     const { limit } = this.#parts;
-    const { key } = leaseRequest.request;
+    const { request, isRefresh } = queued.leaseRequest;
+    const { key } = request;
     if (grant.kind === "busy") {
       const inFlight = this.inFlightLoad(grant.gen, key);
       return inFlight === undefined ? grant : { kind: "in-flight", inFlight };
     }
     if (grant.kind !== "granted") return grant;
-    const enqueued = leaseRequest.isRefresh ? this.#enqueue(leaseRequest, grant) : undefined;
+    const enqueued = isRefresh ? this.#enqueue(queued, grant) : undefined;
     if (enqueued !== undefined) return enqueued;
-    if (!limit.isReached(key.name)) return { kind: "in-flight", inFlight: this.#startLoad(leaseRequest, grant) };
+    if (!limit.isReached(key.name)) return { kind: "in-flight", inFlight: this.#startLoad(queued, grant) };
     // Loads have begun since the lease was requested.
     void this.held.tryRelease(abandon({ key: key.name, token: grant.token }));
     return { kind: "limited", isOver: limit.untilChanged(key.name) };
@@ -171,10 +159,10 @@ export class Leases {
    * Hands a refresh to the queue, if there is one and another process can make the request. The
    * lease is handed over with it, so it is not renewed here.
    */
-  #enqueue(leaseRequest: QueuedRequest, grant: Handover): Acquired | undefined {
+  #enqueue(queued: QueuedRequest, grant: Handover): Acquired | undefined {
     const { channel, loads, packing, underWay, settings } = this.#parts;
     const { refreshQueue } = settings;
-    const { request } = leaseRequest;
+    const { request } = queued.leaseRequest;
     // A worker could not tell that the source is of one caller.
     const isAnyones = refreshQueue !== undefined && loads.privateValues.originOf(request) === undefined;
     const input = isAnyones ? encodeInput(request, packing) : undefined;
@@ -187,7 +175,7 @@ export class Leases {
         return undefined;
       } catch (error) {
         channel.publish({ name: "refresh.rejected", coordinate, digest, error });
-        return this.#startLoad(leaseRequest, grant).settled;
+        return this.#startLoad(queued, grant).settled;
       } finally {
         this.enqueuing--;
       }
@@ -196,17 +184,15 @@ export class Leases {
     return { kind: "enqueued", isOver: underWay.add(enqueue()) };
   }
 
-  /**
-   * Starts the load in the context of its request, where its source may find a session. The refresh of a PUBLIC value must not
-   * depend on who has found it stale.
-   */
-  #startLoad(leaseRequest: QueuedRequest, lease: Handover, startedAt: number = this.#parts.clock.now()): InFlightLoad {
-    const { request, isRefresh } = leaseRequest;
-    const context = isRefresh && request.policy.scope === "PUBLIC" ? outsideOfRequests : leaseRequest.context;
-    return context.runInAsyncScope(this.#load, this, leaseRequest, lease, startedAt);
+  /** Starts a load. The refresh of a PUBLIC value must not depend on who has found it stale. */
+  #startLoad(queued: QueuedRequest, lease: Handover, startedAt: number = this.#parts.clock.now()): InFlightLoad {
+    const { request, isRefresh } = queued.leaseRequest;
+    const isAnyones = isRefresh && request.policy.scope === "PUBLIC";
+    const load = (): InFlightLoad => this.#load(queued, lease, startedAt);
+    return isAnyones ? outsideOfRequests.runInAsyncScope(load) : load();
   }
 
-  #load(leaseRequest: QueuedRequest, lease: Handover, startedAt: number): InFlightLoad {
+  #load({ leaseRequest, askedAt }: QueuedRequest, lease: Handover, startedAt: number): InFlightLoad {
     const { loads, limit, underWay, settings } = this.#parts;
     const { request, isRefresh, hasValue, waiters = Waiters.of(undefined) } = leaseRequest;
     const { gen, token, grantedAt, position } = lease;
@@ -237,7 +223,7 @@ export class Leases {
       token,
       grantedAt,
       startedAt,
-      askedAt: leaseRequest.askedAt,
+      askedAt,
       isRefresh,
       waiters: running.waiters,
       loaded: settings.storeBeforeResponse === true ? whenSettled(running, settled) : running.limited,
@@ -268,9 +254,8 @@ export interface LeaseRequest {
 }
 
 /** A lease request that waits for the others of its tick. */
-interface QueuedRequest extends LeaseRequest {
-  /** The asynchronous context of the caller, in which the load begins: the source may find its session there. */
-  readonly context: AsyncResource;
+interface QueuedRequest {
+  readonly leaseRequest: LeaseRequest;
   /** When it was made, on the clock of this process. */
   readonly askedAt: number;
 }
