@@ -1,4 +1,3 @@
-import { AsyncResource } from "node:async_hooks";
 import { type Cancel, type Clock, within } from "../../base/clock.js";
 import { Deferred } from "../../base/deferred.js";
 import { Multimap } from "../../base/multimap.js";
@@ -80,7 +79,7 @@ export class UnleasedLoads {
         leave();
         break;
       }
-      const loaded = await load.loaded.promise;
+      const loaded = await load.loaded;
       if (load.request === request || !loaded.isCallersOwn || request.caller?.hasLeft === true)
         return { request: load.request, loaded };
     }
@@ -93,19 +92,11 @@ export class UnleasedLoads {
     const loads = this.#byKey.get(key) ?? { key };
     this.#byKey.set(key, loads);
     if (loads.next !== undefined) return loads.next;
-    const loaded = new Deferred<Loaded>();
-    const hasBegun = new Deferred<true>();
+    const turn = new Deferred<boolean>();
     const waiters = new Waiters();
-    loads.next = {
-      request,
-      begin: AsyncResource.bind(() => {
-        loaded.resolve(begin(waiters));
-        hasBegun.resolve(true);
-      }),
-      loaded,
-      hasBegun,
-      waiters,
-    };
+    // Begins in the asynchronous context of this call.
+    const loaded = turn.promise.then((mayBegin) => (mayBegin ? begin(waiters) : droppedLoad(waiters)));
+    loads.next = { request, turn, loaded, waiters };
     if (loads.running === undefined) this.#startAfterTick(loads);
     else loads.cancelStart = this.#clock.after(this.#settings.leaseMs, () => this.#start(loads), true);
     return loads.next;
@@ -138,14 +129,14 @@ export class UnleasedLoads {
     }
     loads.next = undefined;
     if (load === undefined || load.waiters.isGone) {
-      load?.loaded.resolve(droppedLoad(load.waiters));
+      load?.turn.resolve(false);
       if (loads.running === undefined) this.#byKey.delete(loads.key);
       return;
     }
     loads.running = load;
-    load.begin();
-    this.#limit.add(load.request.key.name, load.loaded.promise);
-    void load.loaded.promise.then(() => {
+    load.turn.resolve(true);
+    this.#limit.add(load.request.key.name, load.loaded);
+    void load.loaded.then(() => {
       if (loads.running !== load) return;
       loads.running = undefined;
       this.#start(loads);
@@ -153,8 +144,8 @@ export class UnleasedLoads {
   }
 
   /** Resolves with true when the load begins, or with false after `nestedWaitMs`. */
-  #begins({ hasBegun }: UnleasedLoad): Promise<boolean> {
-    return within(this.#clock, hasBegun.promise, { ms: this.#settings.nestedWaitMs, otherwise: () => false });
+  #begins({ turn }: UnleasedLoad): Promise<boolean> {
+    return within(this.#clock, turn.promise, { ms: this.#settings.nestedWaitMs, otherwise: () => false });
   }
 }
 
@@ -194,9 +185,9 @@ export interface Settled {
 interface UnleasedLoad {
   /** The request whose source is called. */
   readonly request: ReadRequest;
-  readonly begin: () => void;
-  readonly loaded: Deferred<Loaded>;
-  readonly hasBegun: Deferred<true>;
+  /** Resolves to whether it begins, when that is known: not if nobody waits for it any more. */
+  readonly turn: Deferred<boolean>;
+  readonly loaded: Promise<Loaded>;
   readonly waiters: Waiters;
 }
 
