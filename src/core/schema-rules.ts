@@ -97,8 +97,6 @@ export interface FieldRule {
   readonly settings: PolicySettings;
   readonly variant: Variant;
   readonly isRoot: boolean;
-  /** Whether its values are parents of other fields. */
-  readonly returnsParents: boolean;
   /** The parts of the key, those of the default key included. */
   readonly keyPaths: readonly KeyPath[];
   readonly tags: readonly TagTemplate[];

@@ -38,8 +38,6 @@ export const CODES = {
   CACHED_COORDINATE_UNKNOWN: "No cached field or loader has this coordinate.",
   CACHED_SCOPE_NARROWED:
     "The load of a PUBLIC value read a PRIVATE one, was made from one, or set the cache hint PRIVATE, so its value is not cached.",
-  CACHED_SOURCE_OUTDATED:
-    "A value was made of a parent that is older than the last invalidation of the value, so it is not cached.",
   CACHED_IDENTITY_CHANGED:
     "The identity of the context, or a value of it in a key or a tag, changed during a load, so the load failed.",
   CACHED_KEY_UNUSABLE: "A part of the key is missing or invalid, so the value is not cached.",

@@ -25,9 +25,7 @@ export class FieldLoader {
   /** The number of the first read of the store that can be sent after it began. */
   readonly since: number;
   /** The latest position of the invalidation clock that was shown when it began: nothing that its resolvers have read themselves is older. */
-  position: number;
-  /** From which position on the objects count that cached fields have returned without loading them, by the path of the field. */
-  readonly #positionsOf = new Map<object, number>();
+  readonly position: number;
 
   constructor(tier: Reads, invalidations: InvalidationCount, limits: ExecutionLimits) {
     this.since = tier.nextRead;
@@ -99,26 +97,10 @@ export class FieldLoader {
     return undefined;
   }
 
-  /** Notes the position of what a cached field has returned: its objects are the sources of the fields below. */
-  noteObjects(path: object, position: number): void {
-    this.#positionsOf.set(path, Math.min(position, this.#positionsOf.get(path) ?? position));
-  }
-
-  /** Returns the position of the source of the field at `path`: that of the cached field above it, if there is one. */
-  sourcePositionOf(path: Path | undefined): number {
-    for (let above = path?.prev; above !== undefined; above = above.prev) {
-      const position = this.#positionsOf.get(above);
-      if (position !== undefined) return Math.min(position, this.position);
-    }
-    return this.position;
-  }
-
   /** Forgets everything this request has read, so that reads after a write in the same request see its effect. */
   clear(): void {
     this.#firstOf.clear();
     this.#firstInLoads?.clear();
-    for (const position of this.#positionsOf.values()) this.position = Math.min(this.position, position);
-    this.#positionsOf.clear();
   }
 
   /** Whether this process has invalidated what a request has read, or may have, since it began. */
@@ -130,11 +112,6 @@ export class FieldLoader {
     const hasResultTags = this.#tier.hasResultTags(request);
     return this.#invalidations.hasChangedSince(since, request.key, first.tags.subjects, hasResultTags);
   }
-}
-
-/** The path of a field in the response. In graphql-js, fields below a field have its own path object in theirs. */
-interface Path {
-  readonly prev: Path | undefined;
 }
 
 export interface FieldRequest extends KnownRequest {

@@ -167,6 +167,7 @@ describe("applyCached", () => {
       rate: { stars: 2 },
       again: { stars: 3 },
     });
+    expect(await dataOf(ask("{ movie { stars } }"))).toEqual({ movie: { stars: 3 } });
     version = 9;
     await ask("mutation { fail { id } }");
     expect(await dataOf(ask("{ movie { stars } }"))).toEqual({ movie: { stars: 3 } });

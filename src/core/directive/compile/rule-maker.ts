@@ -87,8 +87,6 @@ export class RuleMaker {
         tagTemplates: tags.map(({ text }) => text),
       }),
       isRoot,
-      // All references of an execution have one path.
-      returnsParents: hasSelection && !isReference,
       ...namesOfRule(keyPaths, tags, isReference),
       reportEmptyTag: emptyTagReporter(place, declaredTags, tagMistakes),
       entities: entities?.finderOf(field.type, coordinate),

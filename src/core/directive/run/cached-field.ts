@@ -10,7 +10,6 @@ import type { CacheParts, RequestFactory } from "../../parts.js";
 import type { Policy } from "../../policy/policy.js";
 import type { FieldRule, ObservedLoad } from "../../schema-rules.js";
 import type { ResponseHint } from "../../store/entry-layout.js";
-import { subjectOf } from "../../telemetry/channel.js";
 import type { BypassReason } from "../../telemetry/events.js";
 import type { Memory } from "../../tier/memory/memory.js";
 import { canBeKept, KnownKey } from "../../tier/request/known-key.js";
@@ -35,7 +34,6 @@ import { type CollectedHints, collectHints, detachedCacheControl } from "../hint
 import { FieldKeys } from "./field-keys.js";
 import { withResultControl } from "./result-control.js";
 import { ResultValidator } from "./result-validator.js";
-import { type OlderSource, SourceAge, sourceOutdated } from "./source-age.js";
 
 /**
  * A cached field: identity, then key, then the memory, and only then a request for the loader of the
@@ -53,7 +51,8 @@ class CachedField {
   readonly resolver: Resolver;
   readonly #names: FieldKeys;
   readonly hasResultTags: boolean;
-  readonly sourceAge: SourceAge;
+  /** Whether loads have a parent that the key does not contain as a whole. */
+  readonly hasParent: boolean;
 
   constructor(rule: FieldRule, resolver: Resolver, parts: CacheParts, existence: ExistenceCheck | undefined) {
     this.rule = rule;
@@ -64,7 +63,7 @@ class CachedField {
     this.isPrivate = rule.policy.scope === "PRIVATE";
     this.isPortable = canRunElsewhere(rule);
     this.hasResultTags = hasResultTags(rule);
-    this.sourceAge = new SourceAge(rule, parts.invalidations);
+    this.hasParent = !rule.isRoot && !rule.keyPaths.some(({ root, steps }) => root === "source" && steps.length === 0);
     this.keyProperties = rule.keyPaths.flatMap(({ root, steps }) => (root === "context" ? steps.slice(0, 1) : []));
     this.#names = new FieldKeys(rule, parts.keys, parts.requestStates, parts.memos);
   }
@@ -106,10 +105,8 @@ class CachedField {
     const usesMemory = !isForced && memory !== undefined;
     if (usesMemory && known.until !== 0 && tier.isPlain && memory.serves(known, execution.since)) {
       const type = this.rule.reference?.type ?? info.returnType;
-      if (this.validator.isKeptPlausible(known, type, info)) {
-        if (this.rule.returnsParents) execution.noteObjects(info.path, known.kept?.position ?? 0);
+      if (this.validator.isKeptPlausible(known, type, info))
         return takeKept(known, memory, this.rule.policy, observer, info, channel);
-      }
     }
     return execution.read(
       new FieldCall(this, known, source, args, context, info, identity, isForced, observer, execution, usesMemory),
@@ -190,7 +187,9 @@ class FieldCall implements FieldRequest {
   recorded: CollectedHints<GraphQLResolveInfo> | undefined = undefined;
   observed: ObservedLoad | undefined = undefined;
   changedKey: Excess | undefined = undefined;
-  olderSource: OlderSource | undefined = undefined;
+  /** Whether the load was known to be outdated when it began, and the latest position that was shown then. */
+  wasKnownOutdated = false;
+  loadedAt = 0;
 
   /** The arguments of the resolver one by one: an object of them would be one more object for each hit. */
   constructor(
@@ -241,7 +240,6 @@ class FieldCall implements FieldRequest {
 
   takeKept(): unknown {
     const { tier, channel } = this.field.parts;
-    this.servedFrom(this.known.kept?.position ?? 0);
     return takeKept(this.known, tier.memory as Memory, this.policy, this.observer, this.info, channel);
   }
 
@@ -250,8 +248,8 @@ class FieldCall implements FieldRequest {
   }
 
   get input(): (() => unknown) | undefined {
-    const { isPortable, sourceAge } = this.field;
-    return isPortable && !sourceAge.isOlder(this.source, this.inputPosition, this.key, this.tags) ? inputOf : undefined;
+    const { isPortable, hasParent } = this.field;
+    return isPortable && !(hasParent && this.mayBeOutdated) ? inputOf : undefined;
   }
 
   get onHint(): ((hint: ResponseHint) => void) | undefined {
@@ -266,43 +264,48 @@ class FieldCall implements FieldRequest {
     this.recorded = collectHints(this.info);
     // Observed last: a copy of an observed `info` would read from it.
     const own = withResultControl(withLoadSignal(this.recorded.info, waiters), result);
-    const { rule, parts, keyProperties, resolver, hasResultTags, isPrivate, sourceAge } = this.field;
+    const { rule, parts, keyProperties, resolver, hasResultTags, isPrivate } = this.field;
     this.observed = rule.queryUse.observe(own);
     if (hasResultTags) this.tags = tagsBeforeLoad(rule, this.tags, this, parts.keys);
-    const { args, context } = this;
+    const { source, args, context } = this;
     const { info } = this.observed;
-    // What a worker gets was compared before it was sent: see `input`.
-    if (!this.isDetached) this.olderSource = sourceAge.begin(this.source, this.inputPosition, this.key, this.tags);
-    const source = this.olderSource === undefined ? this.source : this.olderSource.source;
     this.changedKey = changedKeyOf(rule, this.key, this, this.identity, parts.keys);
     const begin = (): unknown => resolver(source, args, context, info);
-    const returned: unknown = this.isDetached
-      ? begin()
-      : parts.contextWatch.run({ coordinate: rule.coordinate, keyProperties, isPrivate }, context, begin);
-    return this.olderSource === undefined ? returned : this.olderSource.uncopied(returned);
+    this.wasKnownOutdated = this.isOutdated();
+    this.loadedAt = parts.invalidations.shownPosition;
+    if (this.isDetached) return begin();
+    return parts.contextWatch.run({ coordinate: rule.coordinate, keyProperties, isPrivate }, context, begin);
   }
 
-  get inputPosition(): number {
-    return this.execution.sourcePositionOf(this.info.path);
+  get begunAt(): number {
+    return this.execution.position;
   }
 
-  servedFrom(position: number): void {
-    if (this.field.rule.returnsParents) this.execution.noteObjects(this.info.path, position);
-  }
-
+  /**
+   * Whether the value was invalidated since the execution began. Its parent may have been read before that, and the position of a lease is
+   * later, which would hide the invalidation. (P2)
+   */
   isOutdated(): boolean {
-    return this.field.sourceAge.isOutdated(this.source, this.inputPosition, this.key, this.tags);
+    const { field, execution, key, tags } = this;
+    // What a worker gets was compared before it was sent.
+    if (!field.hasParent || this.isDetached || !this.mayBeOutdated) return false;
+    return field.parts.invalidations.isOlderThanKnown(execution.position, key, tags.subjects);
   }
 
-  hasLoadedOutdated(subjects: readonly Subject[], isSerializable: boolean): boolean {
-    const { olderSource, field, key, tags, execution } = this;
-    const { sourceAge, rule, parts } = field;
-    if (olderSource === undefined || !sourceAge.hasOutdated(olderSource, subjects, isSerializable)) return false;
-    // It was invalidated before the execution began, in which its parent still counts.
-    const isParentServed = !parts.invalidations.isOlderThanKnown(execution.position, key, tags.subjects);
-    if (isParentServed)
-      parts.channel.publish({ name: "value.refused", ...subjectOf(key), error: sourceOutdated(rule.coordinate) });
-    return true;
+  /** The same for the tags of its value as well. */
+  wasOutdated(subjects: readonly Subject[]): boolean {
+    const { field, execution, loadedAt } = this;
+    if (this.wasKnownOutdated || !field.hasParent || this.isDetached || execution.position >= loadedAt)
+      return this.wasKnownOutdated;
+    const { invalidations } = field.parts;
+    const last = Math.max(invalidations.lastOf("hard", subjects), invalidations.lastOf("soft", subjects));
+    // What was invalidated later is for the store to refuse.
+    return last > execution.position && last <= loadedAt;
+  }
+
+  /** Whether anything was invalidated since the execution began. */
+  get mayBeOutdated(): boolean {
+    return this.execution.position < this.field.parts.invalidations.latest;
   }
 
   changed(): CachedError | undefined {

@@ -216,6 +216,7 @@ const droppedLoad = ({ signal }: Waiters): Loaded => ({
   error: signal.reason,
   refusal: undefined,
   loadMs: 0,
+  begunAt: 0,
   isCallersOwn: true,
   isSourceFailure: false,
 });

@@ -66,7 +66,8 @@ export class Settlement {
       if (isRefresh || !loads.callerErrors.isUnshared(request.key)) return ABANDONED;
       return { outcome: "uncacheable", holdMs: this.holdMsOf(loadMs), body: UNSERIALIZABLE_MARK };
     }
-    if (modes.isOff(request.key.coordinate)) return ABANDONED;
+    // The next one who asks may have a newer source.
+    if (refusal === "outdated" || modes.isOff(request.key.coordinate)) return ABANDONED;
     if (loaded.kind === "failed") {
       if (refusal !== undefined) return this.#unkept(inFlight, loadMs);
       if (isRefusal(loaded.error)) return ABANDONED;
@@ -77,8 +78,6 @@ export class Settlement {
       };
     }
     if (refusal === "invalid") return this.#unkept(inFlight, loadMs);
-    // The next one who asks has a newer source.
-    if (refusal === "outdated") return ABANDONED;
     if (refusal !== undefined || loaded.content === undefined) {
       const body = refusal === "too-large" ? TOO_LARGE_MARK : UNSERIALIZABLE_MARK;
       return { outcome: "uncacheable", holdMs: settings.errorBackoffMs, body };

@@ -208,7 +208,6 @@ export class Hits implements ReadPath {
       this.#parts.channel.served(request.key.coordinate, request.key, outcome);
     else responder.reportServed(request, outcome, isFresh ? entry.freshUntilAt - now : 0, ageMs, parts);
     request.ending?.endWith(entry);
-    request.servedFrom?.(entry.position);
     const { known } = request;
     if (!isFresh || memory === undefined || known === undefined) return value;
     const { sentAt: readAt } = readResult;

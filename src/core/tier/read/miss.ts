@@ -121,8 +121,7 @@ export class Miss implements SharedMiss {
         if (caller?.hasLeft === true) return this.#leaveToOthers((own) => responder.respondAborted(own, caller.reason));
         // Callers for whom its loads fail would only take the lease from others, one after the other.
         if (loads.callerErrors.isUnshared(request.key)) return this.#bypass("UNCACHEABLE", false);
-        if (request.isOutdated?.() === true)
-          return this.#leaveToOthers((own) => responder.bypass(own, "UNCACHEABLE", false));
+        if (request.isOutdated?.() === true) return this.#leaveToOthers((own) => responder.bypass(own, "UNCACHEABLE"));
         if (freshness === "write-in-progress") return this.#bypass("WRITE_IN_PROGRESS");
         if (freshness === "failed" && current !== undefined) return this.#respondFailedElsewhere(current.body);
         if (freshness === "uncacheable" && current !== undefined)
@@ -263,14 +262,16 @@ export class Miss implements SharedMiss {
     if (loaded === undefined) return undefined;
     const respond: Respond = (request) =>
       responder.respondLoaded(request, loaded, request === inFlight.request ? "loaded" : "coalesced");
-    if (loaded.kind === "failed" && !loaded.isCallersOwn)
-      return loaded.isSourceFailure ? this.#fallBack(respond) : respond;
-    if (loaded.refusal === "outdated" || (loaded.kind === "failed" && !isUnshareable(loaded))) {
-      if (isOwn) return this.#leaveToOthers(respond, inFlight.settled);
+    const respondOwn =
+      loaded.kind === "failed" && !loaded.isCallersOwn && loaded.isSourceFailure ? this.#fallBack(respond) : respond;
+    const isCallersAlone = loaded.kind === "failed" && loaded.isCallersOwn && !isUnshareable(loaded, this.request);
+    if (isCallersAlone || loaded.refusal === "outdated") {
+      if (isOwn) return this.#leaveToOthers(respondOwn, inFlight.settled);
       await this.#untilDeadline(inFlight.settled);
       return undefined;
     }
-    if (isOwn || isUnshareable(loaded)) return respond;
+    if (loaded.kind === "failed" && !loaded.isCallersOwn) return respondOwn;
+    if (isOwn || isUnshareable(loaded, this.request)) return respond;
     if (hadEnded && isForWaitersOnly(this.request.policy, loaded)) {
       await this.#untilDeadline(inFlight.settled);
       return undefined;
@@ -372,8 +373,8 @@ export class Miss implements SharedMiss {
   #leaveToOthers(respondOwn: Respond, released?: Promise<unknown>): Respond {
     return async (request) => {
       if (request === this.request) return respondOwn(request);
-      // Not one after the other.
-      if (request.isOutdated?.() === true) return this.#parts.responder.bypass(request, "UNCACHEABLE", false);
+      // All of them at once, not one after the other.
+      if (request.isOutdated?.() === true) return this.#parts.responder.bypass(request, "UNCACHEABLE");
       await released;
       const reason = this.#path.bypassReasonOf(request);
       if (reason !== undefined) return this.#parts.responder.bypass(request, reason);

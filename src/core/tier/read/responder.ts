@@ -37,7 +37,7 @@ export class Responder {
    */
   async respondAgain(request: ReadRequest, first: ReadEnding, result: Promise<unknown> | undefined): Promise<unknown> {
     const belongsToFirst = (): boolean =>
-      first.origin !== undefined && "kind" in first.origin && isUnshareable(first.origin);
+      first.origin !== undefined && "kind" in first.origin && isUnshareable(first.origin, request);
     const value = await result?.catch((error: unknown) => {
       if (!belongsToFirst()) throw error;
     });
@@ -51,7 +51,6 @@ export class Responder {
       return value;
     }
     if (origin !== undefined && !("kind" in origin)) {
-      request.servedFrom?.(origin.position);
       if (request.policy.readOnly === true && result !== undefined) {
         if (this.#parts.decoder.isValid(request, value)) return value;
       } else {
@@ -100,7 +99,6 @@ export class Responder {
       unused = undefined;
       if (own.kind !== "value") return this.bypass(request, own.kind === "collision" ? "KEY_COLLISION" : "UNCACHEABLE");
       request.ending?.endWith(entry);
-      request.servedFrom?.(entry.position);
       if (hasMoreTags(request, own.parts.subjects)) this.#parts.onMoreTags(request.key.coordinate);
       this.reportServed(request, outcome, freshForMs, ageMs, own);
       return own.value;
@@ -113,7 +111,7 @@ export class Responder {
    * for example.
    */
   respondLoaded(request: ReadRequest, loaded: Loaded, outcome: "loaded" | "coalesced"): unknown {
-    if (outcome === "coalesced" && isUnshareable(loaded)) return this.bypass(request, "UNCACHEABLE", false);
+    if (outcome === "coalesced" && isUnshareable(loaded, request)) return this.bypass(request, "UNCACHEABLE", false);
     if (loaded.kind === "failed") {
       request.ending?.endWith(loaded);
       return this.respondFailed(request, loaded.error, outcome);
@@ -169,7 +167,7 @@ export class Responder {
     const shared = await this.#parts.unleasedLoads.share(request, enclosingKeys.size > 0, begin);
     reportWait(request, shared, this.#parts.clock.now() - askedAt, this.#parts.channel);
     const isOwn = shared.request === request;
-    const isShared = isOwn || !isUnshareable(shared.loaded);
+    const isShared = isOwn || !isUnshareable(shared.loaded, request);
     const value = isShared ? this.#valueOfBypass(request, shared.loaded, isOwn) : UNCOPIED;
     return value === UNCOPIED ? this.#valueOfBypass(request, await beginAlone(), true) : value;
   }
@@ -219,10 +217,7 @@ export class Responder {
    */
   #copyOf(request: ReadRequest, loaded: LoadedValue, isOwn = false): unknown {
     const { content, value } = loaded;
-    if (!isOwn) {
-      request.servedFrom?.(loaded.position);
-      this.#parts.loads.parents?.compare(loaded, request);
-    }
+    if (!isOwn) this.#parts.loads.parents?.compare(loaded, request);
     if (content === undefined) return value;
     const isOnly = isOwn && request.policy.readOnly !== true;
     const copy = isOnly ? undefined : this.#parts.decoder.copierOf(request, content);

@@ -16,8 +16,8 @@ export class LoadedValue {
   /** What the load has set of its result. Undefined if it has set nothing. */
   readonly settings: OwnSettings | undefined;
   readonly loadMs: number;
-  /** See `ReadRequest.inputPosition`. */
-  readonly position: number;
+  /** See `ReadRequest.begunAt`. */
+  readonly begunAt: number;
   /** What `content` was decoded to, once a reader has got a copy of it, for the copies of the others. */
   decoded: { readonly value: unknown } | undefined = undefined;
   /** What copies of the value are decoded from. Undefined if there are none, or would not be exact: it must not be shared then. */
@@ -27,7 +27,7 @@ export class LoadedValue {
     value: unknown,
     content: Encoded | undefined,
     refusal: Refusal | undefined,
-    { hint, settings, loadMs, position }: Pick<LoadedValue, "hint" | "settings" | "loadMs" | "position">,
+    { hint, settings, loadMs, begunAt }: Pick<LoadedValue, "hint" | "settings" | "loadMs" | "begunAt">,
   ) {
     this.value = value;
     this.content = content;
@@ -35,7 +35,7 @@ export class LoadedValue {
     this.hint = hint;
     this.settings = settings;
     this.loadMs = loadMs;
-    this.position = position;
+    this.begunAt = begunAt;
   }
 }
 
@@ -61,9 +61,10 @@ export type Loaded =
   | {
       readonly kind: "failed";
       readonly error: unknown;
-      /** In what way the load depends on more than its key. Undefined if it does not. */
-      readonly refusal: Excess["kind"] | undefined;
+      /** In what way the load depends on more than its key, or on what is outdated. Undefined if it does not. */
+      readonly refusal: Excess["kind"] | "outdated" | undefined;
       readonly loadMs: number;
+      readonly begunAt: number;
       /**
        * Whether the failure concerns only the caller that the load was run for, since its request was
        * aborted or `isCallerError` says so. Nobody else may get it.
@@ -74,10 +75,13 @@ export type Loaded =
     };
 
 /**
- * Whether a result belongs to the reader that loaded it, and to no other. Others load for themselves.
+ * Whether a result belongs to the reader that loaded it, and not to another one, who loads for itself. What is outdated also belongs to those who
+ * began no later.
  */
-export const isUnshareable = (loaded: Loaded): boolean =>
-  loaded.refusal === "unkeyable" || (loaded.kind === "loaded" && loaded.content === undefined);
+export const isUnshareable = (loaded: Loaded, reader: { readonly begunAt?: number }): boolean =>
+  loaded.refusal === "unkeyable" ||
+  (loaded.refusal === "outdated" && !((reader.begunAt ?? Number.POSITIVE_INFINITY) <= loaded.begunAt)) ||
+  (loaded.kind === "loaded" && loaded.content === undefined);
 
 /** Returns how long a loaded value is fresh, before jitter. 0: it is not stored. */
 export function freshMsOf(policy: Policy, { value, settings, hint }: LoadedValue): number {

@@ -102,14 +102,12 @@ export interface ReadRequest {
   readonly context?: unknown;
   /** What the load is made from besides its key: the parent object of a field, or the id of a loader whose key is not all of it. */
   readonly source?: unknown;
-  /** The position of the invalidation clock from which on the oldest of what a load of this request is made of counts. */
-  readonly inputPosition?: number;
-  /** Whether a load of this request would be made of what is older than an invalidation of its value: it would be its caller's alone. */
+  /** The latest position of the invalidation clock that was shown when its execution began. Undefined: it depends on nothing that was read before. */
+  readonly begunAt?: number;
+  /** Whether its load would be made of what may be older than an invalidation of its value, such as a parent: the result would be its caller's alone. */
   isOutdated?(): boolean;
-  /** The same of a load that has ended. `subjects`: all tags of its value. `isSerializable`: whether the codec can restore it. */
-  hasLoadedOutdated?(subjects: readonly Subject[], isSerializable: boolean): boolean;
-  /** Called with the position from which on a value counts that this request gets and has not loaded itself. */
-  servedFrom?(position: number): void;
+  /** The same of a load that has ended. `subjects`: all tags of its value. */
+  wasOutdated?(subjects: readonly Subject[]): boolean;
   /** Where the tier notes how the read has ended, for those who read the key again. Undefined: nobody does. */
   readonly ending?: ReadEnding | undefined;
   /** Set by the tier on a miss, if the caller's request can be aborted. */

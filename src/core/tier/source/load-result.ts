@@ -40,7 +40,7 @@ export function loadedOf(
   }
   const hint = isNarrowed ? { ...request.hintOf?.(), scope: "PRIVATE" as const } : request.hintOf?.();
   const loaded = (content: Encoded | undefined, refusal?: Refusal): LoadedValue =>
-    new LoadedValue(value, content, refusal, { hint, settings, loadMs, position: request.inputPosition ?? 0 });
+    new LoadedValue(value, content, refusal, { hint, settings, loadMs, begunAt: request.begunAt ?? 0 });
   const report = (error: CachedError): void =>
     channel.publish({ name: "value.refused", ...subjectOf(request.key), error });
   if (excess?.kind === "unkeyable") report(excess.error);
@@ -54,10 +54,8 @@ export function loadedOf(
       return undefined;
     }
   };
-  if (isUncacheable) {
-    const copied = contentForCopies();
-    return isOutdated(request, loaded(undefined), true) ? loaded(undefined, "outdated") : loaded(copied);
-  }
+  if (isOutdated(request, loaded(undefined))) return loaded(contentForCopies(), "outdated");
+  if (isUncacheable) return loaded(contentForCopies());
   let content: Encoded | undefined;
   let refused: RefusedValue | undefined;
   try {
@@ -72,8 +70,6 @@ export function loadedOf(
     if (cause instanceof PromiseFound && !isSettled) return cause;
     refused = cause instanceof TooLarge ? tooLarge("more", packing) : unserializable(cause);
   }
-  const isSerializable = refused?.refusal !== "unserializable";
-  if (isOutdated(request, loaded(undefined), isSerializable)) return loaded(undefined, "outdated");
   if (refused === undefined) return loaded(content);
   const { refusal, code, expected, cause } = refused;
   const { coordinate } = request.key;
@@ -85,9 +81,10 @@ export function loadedOf(
 }
 
 /** Whether a value was made of what is older than an invalidation of it. */
-function isOutdated(request: ReadRequest, loaded: LoadedValue, isSerializable: boolean): boolean {
+function isOutdated(request: ReadRequest, loaded: LoadedValue): boolean {
+  if (request.wasOutdated === undefined) return false;
   try {
-    return request.hasLoadedOutdated?.(subjectsOfLoaded(request.tags, loaded), isSerializable) === true;
+    return request.wasOutdated(subjectsOfLoaded(request.tags, loaded));
   } catch {
     // Its tags cannot be derived: it is not stored for that reason.
     return false;

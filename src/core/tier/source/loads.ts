@@ -210,9 +210,11 @@ export class Loads {
         const isRefused = isRefusal(error) || (isCallersOwn && !hasStarted);
         if (isRefused) this.#channel.publish({ name: "load.refused", ...subject, error });
         else this.#channel.publish({ name: "load.failed", ...subject, loadMs, error });
-        const refusal = excessOf(request, enclosing, this.privateValues)?.kind;
+        const isOutdated = request.wasOutdated?.(request.tags.subjects) === true;
+        const refusal = excessOf(request, enclosing, this.privateValues)?.kind ?? (isOutdated ? "outdated" : undefined);
         end();
-        return { kind: "failed", error, refusal, loadMs, isCallersOwn, isSourceFailure };
+        const { begunAt = 0 } = request;
+        return { kind: "failed", error, refusal, loadMs, begunAt, isCallersOwn, isSourceFailure };
       }
       const encode = (value: unknown, isSettled: boolean): Loaded | PromiseFound | Promise<Loaded | PromiseFound> =>
         this.#turns.run(() => {
@@ -296,7 +298,8 @@ export class Loads {
         { coordinate },
       );
       const refusal = undefined;
-      return { kind: "failed", error, refusal, loadMs: loadTimeoutMs, isCallersOwn: false, isSourceFailure: true };
+      const loadMs = loadTimeoutMs;
+      return { kind: "failed", error, refusal, loadMs, begunAt: 0, isCallersOwn: false, isSourceFailure: true };
     };
     const limited = within(this.#clock, load, { ms: loadTimeoutMs, otherwise, isUnawaited: true });
     if (isUnawaited) return limited;
