@@ -55,6 +55,7 @@ const GROUPS = [
   {
     file: "src/core/tier/shared/known-positions.ts",
     tests: [
+      "test/unit/tier/known-positions.test.ts",
       "test/unit/tier/invalidation-clock.test.ts",
       "test/behaviour/p2-no-stale-store/invalidation-clock.test.ts",
       "test/behaviour/p2-no-stale-store/soft-invalidation.test.ts",
