@@ -22,6 +22,7 @@ import type { LongTick } from "../tick/long-tick.js";
  * | value too large to be stored                       | the next load without a lease  | 1 + 1     |
  * | result that its load has skipped, for as long as it took | the next load without a lease | 1 + 1 |
  * | store unavailable, wait too long, cache closed     | the next load without a lease  | 1 + 1     |
+ * | invalidated since the execution began, by which its parent was read | the next load without a lease of one that began no earlier | 1 + 1 |
  * | value that cannot be encoded                       | nothing; the bulkhead bounds   | 1 a reader|
  * | value that depends on more than its key            | nothing; it reads a wider key, or loads | 1 a reader|
  * | a load that asks for its own key                   | nothing; it would wait for itself | 1      |
