@@ -102,7 +102,7 @@ function fieldsWithoutEntries(schema: GraphQLSchema, { fields }: Pick<SchemaRule
     (Object.values(root.getFields()) as AnyField[])
       .filter((field) => (hintOf(field).maxAge ?? 0) > 0)
       // With entity tags, the entities that it returns are parts of the response.
-      .filter(({ resolve }) => resolve === undefined || wrappedBy(resolve)?.isCollected !== true)
+      .filter(({ resolve }) => resolve === undefined || wrappedBy(resolve) === undefined)
       .map(({ name }) => `${root.name}.${name}`)
       .filter((coordinate) => !fields.has(coordinate))
   );

@@ -23,10 +23,7 @@ const WRAPPED: unique symbol = Symbol.for("graphql-cached.wrapped") as never;
 export interface Wrapped {
   readonly inner: Resolver;
   readonly cache: CacheParts;
-  /** Those that the field was cached with. Undefined: it is not cached, and what it returns is watched. */
-  readonly options: string | undefined;
-  /** Whether the entities that it returns become parts of responses, without being cached. */
-  readonly isCollected?: boolean;
+  readonly options: string;
 }
 
 export function markWrapped(outer: object, wrapped: Wrapped): void {
@@ -61,9 +58,8 @@ export function readThroughAnother(
     if (!isObjectType(type) && !isInterfaceType(type)) continue;
     const references = { name: REFERENCE, resolve: referenceResolverOf(type) };
     for (const { name, resolve } of [...Object.values(type.getFields()), references]) {
-      const { cache, options } = (resolve && wrappedBy(resolve)) ?? {};
-      if (cache !== undefined && cache !== parts && options !== undefined)
-        return { coordinate: `${type.name}.${name}`, cache };
+      const cache = resolve === undefined ? undefined : wrappedBy(resolve)?.cache;
+      if (cache !== undefined && cache !== parts) return { coordinate: `${type.name}.${name}`, cache };
     }
   }
   return undefined;

@@ -134,11 +134,6 @@ export function applyCached(
     markWrapped(outer, { inner, cache: parts, options: appliedWith });
     return outer;
   };
-  const watched = (outer: Resolver, inner: Resolver, isCollected = false): Resolver | undefined => {
-    if (outer === inner) return undefined;
-    markWrapped(outer, { inner, cache: parts, options: undefined, isCollected });
-    return outer;
-  };
   const addFactory = (rule: FieldRule, parentType: KeyedType, { name: fieldName, type }: AnyField, inner: Resolver) => {
     const info = { fieldName, parentType, returnType: type, schema, ...NO_QUERY };
     const factory = requestFactoryOf(rule, inner, info, parts);
@@ -165,13 +160,16 @@ export function applyCached(
     if (rule === undefined && invalidation === undefined) {
       const isOrigin = withOrigin.has(getNamedType(field.type));
       if (isOrigin && hasPrivateHint(field) && wrappedBy(resolve) === undefined)
-        return watched(beginning(privateResolver(coordinate, resolve, privateValues), field, type), resolve);
+        return marked(beginning(privateResolver(coordinate, resolve, privateValues), field, type), resolve);
       if (!isUnwrapped(field)) return undefined;
       const isRead = !notRead.includes(type);
       const finder = isRead ? entities?.finderOf(field.type, coordinate) : undefined;
-      const collecting = finder === undefined ? resolve : collectingResolver(coordinate, finder, resolve, parts);
-      const deriving = isOrigin && isRead ? derivingResolver(coordinate, collecting, privateValues) : collecting;
-      return watched(beginning(deriving, field, type), resolve, finder !== undefined);
+      const collecting = finder && collectingResolver(coordinate, finder, resolve, parts);
+      const own = isOrigin && isRead ? derivingResolver(coordinate, collecting ?? resolve, privateValues) : collecting;
+      const outer = beginning(own ?? resolve, field, type);
+      if (own !== undefined) return marked(outer, resolve);
+      // Without a mark: what the field returns is as it was.
+      return outer === resolve ? undefined : outer;
     }
     const before = wrappedBy(resolve);
     if (before !== undefined) {
