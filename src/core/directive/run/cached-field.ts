@@ -293,11 +293,12 @@ class FieldCall implements FieldRequest {
   }
 
   /** The same for the tags of its value as well. */
-  wasOutdated(subjects: readonly Subject[]): boolean {
+  wasOutdated(subjectsOf: () => readonly Subject[]): boolean {
     const { field, execution, loadedAt } = this;
     if (this.wasKnownOutdated || !field.hasParent || this.isDetached || execution.position >= loadedAt)
       return this.wasKnownOutdated;
     const { invalidations } = field.parts;
+    const subjects = subjectsOf();
     const last = Math.max(invalidations.lastOf("hard", subjects), invalidations.lastOf("soft", subjects));
     // What was invalidated later is for the store to refuse.
     return last > execution.position && last <= loadedAt;

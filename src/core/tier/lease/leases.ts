@@ -49,7 +49,7 @@ export class Leases {
     const id = idOf(leaseRequest);
     const same = this.#ofTick.get(id);
     if (same !== undefined) return same;
-    const queued = { leaseRequest, askedAt: this.#parts.clock.now() };
+    const queued = { ...leaseRequest, askedAt: this.#parts.clock.now() };
     const acquired = this.#parts.underWay.add(
       this.#leaseRequests.addThen(queued, (answer) => this.#use(queued, answer)),
     );
@@ -80,8 +80,8 @@ export class Leases {
     if (isHeld !== true) return false;
     // The load counts from the grant of the lease, also for its time limit.
     const startedAt = clock.now() - (reading.now - lease.grantedAt);
-    const leaseRequest = { request, supersededAt: 0, isRefresh: true, hasValue: true };
-    const { isStored } = await this.#startLoad({ leaseRequest, askedAt: clock.now() }, lease, startedAt).settled;
+    const queued = { request, supersededAt: 0, isRefresh: true, hasValue: true, askedAt: clock.now() };
+    const { isStored } = await this.#startLoad(queued, lease, startedAt).settled;
     return isStored;
   }
 
@@ -113,8 +113,7 @@ export class Leases {
     const { origin } = invalidations;
     const refusals: (Acquired | undefined)[] = [];
     const requests: AcquireRequest[] = [];
-    for (const { leaseRequest } of queued) {
-      const { request, supersededAt, endsFreshness = false } = leaseRequest;
+    for (const { request, supersededAt, endsFreshness = false } of queued) {
       const refusal = this.#refusalOf(request, origin);
       refusals.push(refusal);
       if (refusal !== undefined) continue;
@@ -140,7 +139,7 @@ export class Leases {
 
   #use(queued: QueuedRequest, grant: Grant | Acquired): Acquired {
     const { limit } = this.#parts;
-    const { request, isRefresh } = queued.leaseRequest;
+    const { request, isRefresh } = queued;
     const { key } = request;
     if (grant.kind === "busy") {
       const inFlight = this.inFlightLoad(grant.gen, key);
@@ -162,7 +161,7 @@ export class Leases {
   #enqueue(queued: QueuedRequest, grant: Handover): Acquired | undefined {
     const { channel, loads, packing, underWay, settings } = this.#parts;
     const { refreshQueue } = settings;
-    const { request } = queued.leaseRequest;
+    const { request } = queued;
     // A worker could not tell that the source is of one caller.
     const isAnyones = refreshQueue !== undefined && loads.privateValues.originOf(request) === undefined;
     const input = isAnyones ? encodeInput(request, packing) : undefined;
@@ -186,15 +185,15 @@ export class Leases {
 
   /** Starts a load. The refresh of a PUBLIC value must not depend on who has found it stale. */
   #startLoad(queued: QueuedRequest, lease: Handover, startedAt: number = this.#parts.clock.now()): InFlightLoad {
-    const { request, isRefresh } = queued.leaseRequest;
+    const { request, isRefresh } = queued;
     const isAnyones = isRefresh && request.policy.scope === "PUBLIC";
     const load = (): InFlightLoad => this.#load(queued, lease, startedAt);
     return isAnyones ? outsideOfRequests.runInAsyncScope(load) : load();
   }
 
-  #load({ leaseRequest, askedAt }: QueuedRequest, lease: Handover, startedAt: number): InFlightLoad {
+  #load(queued: QueuedRequest, lease: Handover, startedAt: number): InFlightLoad {
     const { loads, limit, underWay, settings } = this.#parts;
-    const { request, isRefresh, hasValue, waiters = Waiters.of(undefined) } = leaseRequest;
+    const { request, isRefresh, hasValue, askedAt, waiters = Waiters.of(undefined) } = queued;
     const { gen, token, grantedAt, position } = lease;
     if (request.trace !== undefined) request.trace.gen = gen;
     const endJoining = (): void => {
@@ -254,8 +253,7 @@ export interface LeaseRequest {
 }
 
 /** A lease request that waits for the others of its tick. */
-interface QueuedRequest {
-  readonly leaseRequest: LeaseRequest;
+interface QueuedRequest extends LeaseRequest {
   /** When it was made, on the clock of this process. */
   readonly askedAt: number;
 }

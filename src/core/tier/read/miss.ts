@@ -262,15 +262,16 @@ export class Miss implements SharedMiss {
     if (loaded === undefined) return undefined;
     const respond: Respond = (request) =>
       responder.respondLoaded(request, loaded, request === inFlight.request ? "loaded" : "coalesced");
-    const respondOwn =
-      loaded.kind === "failed" && !loaded.isCallersOwn && loaded.isSourceFailure ? this.#fallBack(respond) : respond;
     const isCallersAlone = loaded.kind === "failed" && loaded.isCallersOwn && !isUnshareable(loaded, this.request);
-    if (isCallersAlone || loaded.refusal === "outdated") {
-      if (isOwn) return this.#leaveToOthers(respondOwn, inFlight.settled);
+    const isForOwn = isCallersAlone || loaded.refusal === "outdated";
+    if (isForOwn && !isOwn) {
       await this.#untilDeadline(inFlight.settled);
       return undefined;
     }
-    if (loaded.kind === "failed" && !loaded.isCallersOwn) return respondOwn;
+    const isOfSource = loaded.kind === "failed" && !loaded.isCallersOwn;
+    const end = isOfSource && loaded.isSourceFailure ? this.#fallBack(respond) : respond;
+    if (isForOwn) return this.#leaveToOthers(end, inFlight.settled);
+    if (isOfSource) return end;
     if (isOwn || isUnshareable(loaded, this.request)) return respond;
     if (hadEnded && isForWaitersOnly(this.request.policy, loaded)) {
       await this.#untilDeadline(inFlight.settled);

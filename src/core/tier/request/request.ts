@@ -106,8 +106,8 @@ export interface ReadRequest {
   readonly begunAt?: number;
   /** Whether its load would be made of what may be older than an invalidation of its value, such as a parent: the result would be its caller's alone. */
   isOutdated?(): boolean;
-  /** The same of a load that has ended. `subjects`: all tags of its value. */
-  wasOutdated?(subjects: readonly Subject[]): boolean;
+  /** The same of a load that has ended. `subjectsOf`: returns all tags of its value, which are asked for only if something was invalidated. */
+  wasOutdated?(subjectsOf: () => readonly Subject[]): boolean;
   /** Where the tier notes how the read has ended, for those who read the key again. Undefined: nobody does. */
   readonly ending?: ReadEnding | undefined;
   /** Set by the tier on a miss, if the caller's request can be aborted. */

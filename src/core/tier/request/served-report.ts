@@ -70,7 +70,10 @@ const subjectsOf = (tags: RequestTags, served: ServedValue): readonly Subject[] 
   "subjects" in served ? served.subjects : subjectsOfLoaded(tags, served);
 
 /** Returns all tags of a loaded value, each once: those known before its load, and those derived from it. */
-export function subjectsOfLoaded(tags: RequestTags, { value, settings }: LoadedValue): readonly Subject[] {
+export function subjectsOfLoaded(
+  tags: RequestTags,
+  { value, settings }: Pick<LoadedValue, "value" | "settings">,
+): readonly Subject[] {
   const { subjects, subjectsOf: derivedFrom } = tags;
   if (derivedFrom === undefined && settings === undefined) return subjects;
   return [...new Set([...subjects, ...(derivedFrom?.(value) ?? []), ...(settings?.tags ?? [])])];

@@ -54,7 +54,7 @@ export function loadedOf(
       return undefined;
     }
   };
-  if (isOutdated(request, loaded(undefined))) return loaded(contentForCopies(), "outdated");
+  if (isOutdated(request, value, settings)) return loaded(contentForCopies(), "outdated");
   if (isUncacheable) return loaded(contentForCopies());
   let content: Encoded | undefined;
   let refused: RefusedValue | undefined;
@@ -81,10 +81,9 @@ export function loadedOf(
 }
 
 /** Whether a value was made of what is older than an invalidation of it. */
-function isOutdated(request: ReadRequest, loaded: LoadedValue): boolean {
-  if (request.wasOutdated === undefined) return false;
+function isOutdated(request: ReadRequest, value: unknown, settings: OwnSettings | undefined): boolean {
   try {
-    return request.wasOutdated(subjectsOfLoaded(request.tags, loaded));
+    return request.wasOutdated?.(() => subjectsOfLoaded(request.tags, { value, settings })) === true;
   } catch {
     // Its tags cannot be derived: it is not stored for that reason.
     return false;

@@ -210,7 +210,7 @@ export class Loads {
         const isRefused = isRefusal(error) || (isCallersOwn && !hasStarted);
         if (isRefused) this.#channel.publish({ name: "load.refused", ...subject, error });
         else this.#channel.publish({ name: "load.failed", ...subject, loadMs, error });
-        const isOutdated = request.wasOutdated?.(request.tags.subjects) === true;
+        const isOutdated = request.wasOutdated?.(() => request.tags.subjects) === true;
         const refusal = excessOf(request, enclosing, this.privateValues)?.kind ?? (isOutdated ? "outdated" : undefined);
         end();
         const { begunAt = 0 } = request;
