@@ -1,7 +1,7 @@
 import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { memoryStore } from "graphql-cached";
-import type { Store, StoreListener, StoreNames } from "graphql-cached/store";
 import { expect, it } from "vitest";
+import { withoutMessages } from "../support/without-messages.js";
 import { openSite, SERVERS } from "./site.js";
 
 const typeDefs = /* GraphQL */ `
@@ -17,14 +17,6 @@ const typeDefs = /* GraphQL */ `
 
 const PAGE = "{ page { film(id: 7) { title } } }";
 const page = (title: string) => ({ page: { film: { title } } });
-
-/** A store whose messages do not arrive, so that a process learns of invalidations by reads alone. */
-function withoutMessages(store: Store): Store {
-  const open = store.open.bind(store);
-  return Object.assign(store, {
-    open: (names: StoreNames, { wake }: StoreListener) => open(names, { wake }),
-  });
-}
 
 it.each(SERVERS)(
   "%s serves no response in which a value from memory was invalidated by another process while it was executed",

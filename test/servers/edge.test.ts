@@ -1,6 +1,7 @@
 import { FakeClock, gate, settle } from "@graphql-cached/testing";
 import { type Cache, type CacheEvent, memoryStore } from "graphql-cached";
 import { describe, expect, it } from "vitest";
+import { withoutMessages } from "../support/without-messages.js";
 import { redisWorld } from "../support/world.js";
 import { type Context, openSite, SERVERS, type SiteOptions } from "./edge-site.js";
 
@@ -435,7 +436,7 @@ describe("at the edge, what other processes invalidate", () => {
 describe.each(SERVERS)("at the edge, behind %s, what another process invalidates during the execution", (server) => {
   it("is not kept, though memory counts for two seconds", async () => {
     const clock = new FakeClock();
-    const store = memoryStore({ clock });
+    const store = withoutMessages(memoryStore({ clock }));
     const held = { reached: gate(), passed: Promise.resolve() };
     const movies = async (): Promise<readonly unknown[]> => {
       held.reached.open();

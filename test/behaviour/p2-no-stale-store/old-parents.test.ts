@@ -55,7 +55,16 @@ class Instance implements Row {
 
 /** Two processes over one row. Lists read it at once, and return it when `held` has passed. */
 function shop(world: World) {
-  const state = { title: "old", lists: 0, labels: 0, names: 0, held: Promise.resolve() };
+  const state = {
+    title: "old",
+    lists: 0,
+    labels: 0,
+    names: 0,
+    copies: 0,
+    held: Promise.resolve(),
+    labelHeld: Promise.resolve(),
+    copyHeld: Promise.resolve(),
+  };
   const list = async <T>(toRow: (title: string) => T): Promise<T[]> => {
     const row = toRow(state.title);
     state.lists++;
@@ -63,8 +72,9 @@ function shop(world: World) {
     return [row];
   };
   const row = (title: string): Row => ({ id: "7", title });
-  const label = ({ title }: Row): string => {
+  const label = async ({ title }: Row): Promise<string> => {
     state.labels++;
+    await state.labelHeld;
     return `label of ${title}`;
   };
   const resolvers = {
@@ -82,7 +92,11 @@ function shop(world: World) {
     Movie: {
       label,
       named: ({ id }: Row) => `${++state.names} of ${id}: ${state.title}`,
-      copy: ({ id, title }: Row) => ({ id, title }),
+      copy: async ({ id, title }: Row) => {
+        state.copies++;
+        await state.copyHeld;
+        return { id, title };
+      },
       self: (movie: Row) => movie,
       strict: ({ title }: Row) => {
         if (title === "old") throw new Error("too old");
@@ -163,6 +177,60 @@ describe("values that are made of an old parent", () => {
     expect(await later).toEqual([{ movies: [{ label: "label of new" }] }, { movies: [{ label: "label of new" }] }]);
     expect(await dataOf(second.ask(query))).toEqual({ movies: [{ label: "label of new" }] });
     expect(state.labels).toBe(2);
+  });
+
+  it("lets a request that has joined such a load by its tag load and store the value itself", async () => {
+    const { state, first, second } = shop(memoryWorld());
+    const [listGate, copyGate] = [gate(), gate()];
+    state.held = listGate.passed;
+    state.copyHeld = copyGate.passed;
+    const query = "{ movies { copy { title } } }";
+    const movies = (title: string) => ({ movies: [{ copy: { title } }] });
+    const earlier = dataOf(first.ask(query));
+    while (state.lists === 0) await settle();
+    state.title = "new";
+    await second.cache.invalidateTags(["Movie:7"]);
+    await dataOf(first.ask("{ unrelated }"));
+    state.held = Promise.resolve();
+    listGate.open();
+    while (state.copies === 0) await settle();
+    const later = dataOf(first.ask(query));
+    for (let turn = 0; turn < 20; turn++) await settle();
+    expect(state.copies).toBe(1);
+    copyGate.open();
+    expect(await earlier).toEqual(movies("old"));
+    expect(await later).toEqual(movies("new"));
+    for (const process of [second, first]) expect(await dataOf(process.ask(query))).toEqual(movies("new"));
+    expect(state.copies).toBe(2);
+  });
+
+  it("gives no request the load of an earlier one without a lease, as during a write", async () => {
+    const { state, first, second } = shop(memoryWorld());
+    const [listGate, labelGate, writeGate] = [gate(), gate(), gate()];
+    state.held = listGate.passed;
+    const query = "{ movies { label } }";
+    const movies = (title: string) => ({ movies: [{ label: `label of ${title}` }] });
+    const earlier = dataOf(first.ask(query));
+    while (state.lists === 0) await settle();
+    state.held = Promise.resolve();
+    state.title = "new";
+    await second.cache.invalidateTags(["Movie:7"]);
+    const written = second.cache.mutate({ tags: ["Movie:7"] }, () => writeGate.passed);
+    await settle();
+    await dataOf(first.ask("{ unrelated }"));
+    state.labelHeld = labelGate.passed;
+    const running = dataOf(first.ask(query));
+    while (state.labels === 0) await settle();
+    // Both wait for that load to end: the earlier one is to begin the next.
+    listGate.open();
+    for (let turn = 0; turn < 20; turn++) await settle();
+    const later = dataOf(first.ask(query));
+    for (let turn = 0; turn < 20; turn++) await settle();
+    expect(state.labels).toBe(1);
+    labelGate.open();
+    expect(await Promise.all([running, earlier, later])).toEqual([movies("new"), movies("old"), movies("new")]);
+    writeGate.open();
+    await written;
   });
 
   it("loads once for all earlier requests", async () => {

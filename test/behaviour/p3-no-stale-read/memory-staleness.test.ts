@@ -1,7 +1,8 @@
 import { chaosStore, FakeClock, gate, settle } from "@graphql-cached/testing";
 import { memoryStore } from "graphql-cached";
-import type { Store, StoreListener, StoreNames } from "graphql-cached/store";
+import type { Store } from "graphql-cached/store";
 import { describe, expect, it } from "vitest";
+import { withoutMessages } from "../../support/without-messages.js";
 import { dataOf, memoryWorld, type Process, waitForStores } from "../../support/world.js";
 
 const typeDefs = /* GraphQL */ `
@@ -56,14 +57,6 @@ function createFleet(make: (store: Store, clock: FakeClock) => Store = (store) =
       expect(await isInMemory()).toBe(true);
     },
   };
-}
-
-/** A store whose messages do not arrive. */
-function withoutMessages(store: Store): Store {
-  const open = store.open.bind(store);
-  return Object.assign(store, {
-    open: (names: StoreNames, { wake }: StoreListener) => open(names, { wake }),
-  });
 }
 
 const INVALIDATIONS: readonly (readonly [string, (process: Process) => Promise<void>])[] = [
