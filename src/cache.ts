@@ -1,4 +1,5 @@
 import type { ExecutionArgs, ExecutionResult } from "graphql";
+import { LRUCache } from "lru-cache";
 import { assemble } from "./assembly.js";
 import { CachedError, describeSetting, optionInvalid } from "./core/base/errors.js";
 import { invalidatedSubjects } from "./core/directive/invalidation/invalidated-tags.js";
@@ -28,8 +29,9 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   readonly #parts: CacheParts;
   readonly #close: () => Promise<void>;
   #closing: Promise<void> | undefined;
-  /** By their options. */
   readonly #responses = new WeakMap<object, ResponseCache>();
+  /** The same by the content of their options: calls often write the object anew. */
+  readonly #responsesByContent = new LRUCache<string, ResponseCache>({ max: MAX_RESPONSE_CACHES });
 
   /** @internal */
   constructor(parts: CacheParts, close: () => Promise<void>) {
@@ -133,21 +135,23 @@ export class Cache<Context = object> extends CacheHandle<Context> {
    * document must be valid. A query whose whole response is stored is not executed at all; which responses are, for how long and for whom follows from `@cacheControl`,
    * `@cached` and what was read. Mutations, subscriptions and everything else are executed as always.
    *
-   * `options`: pass the same object each time. Rejects as `execute` does, and with `CACHED_OPTION_INVALID` for invalid arguments.
+   * Rejects as `execute` does, and with `CACHED_OPTION_INVALID` for invalid arguments.
    */
   async execute(args: ExecutionArgs, options: ResponsesOptions = DEFAULT_RESPONSES): Promise<ExecutionResult> {
     checkExecutionArgs(args, "cache.execute");
     let responses = typeof options === "object" && options !== null ? this.#responses.get(options) : undefined;
     if (responses === undefined) {
-      const resolved = resolveResponses(options, "cache.execute");
+      const resolved = resolveResponses(options, "cache.execute", this.#parts);
       if (resolved === undefined)
         throw optionInvalid(
           `cache.execute: expected an object of options, got ${describeSetting(options)}; call execute of graphql to cache no responses`,
         );
-      responses = new ResponseCache(this.#parts, resolved, true);
+      const content = JSON.stringify(resolved);
+      responses = this.#responsesByContent.get(content) ?? new ResponseCache(this.#parts, resolved, true);
+      this.#responsesByContent.set(content, responses);
       this.#responses.set(options, responses);
     }
-    return executeStored(args, responses);
+    return executeStored(args, responses, options.tags);
   }
 
   /**
@@ -269,6 +273,8 @@ export interface MutateTarget {
 }
 
 const DEFAULT_RESPONSES: ResponsesOptions = {};
+/** Each has memory of its own. */
+const MAX_RESPONSE_CACHES = 20;
 
 /**
  * Creates a cache. Most processes need one.

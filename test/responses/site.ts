@@ -15,7 +15,8 @@ import { cachedPlugin } from "graphql-cached/apollo";
 import type { Store } from "graphql-cached/store";
 import { useCached } from "graphql-cached/yoga";
 import { createYoga } from "graphql-yoga";
-import { onTestFinished } from "vitest";
+import { onTestFinished, vi } from "vitest";
+import { Admission } from "../../src/core/responses/admission.js";
 
 export interface Context {
   readonly user?: string;
@@ -53,11 +54,20 @@ export interface SiteOptions {
   readonly clock?: FakeClock;
   readonly plugins?: readonly unknown[];
   readonly applied?: ApplyCachedOptions;
+  /** Whether each operation counts as asked for before, so that its first response is stored. Default: true. */
+  readonly knowsOperations?: boolean;
+}
+
+/** For the rest of a test, each operation counts as asked for before, so that its first response is stored. */
+export function knowOperations(): void {
+  const known = vi.spyOn(Admission.prototype, "isKnown").mockReturnValue(true);
+  onTestFinished(() => known.mockRestore());
 }
 
 /** One process: a server with a cache that keeps responses. */
 export function openSite(options: SiteOptions) {
   const { typeDefs, resolvers, server, responses = true, clock = new FakeClock(), plugins = [] } = options;
+  if (options.knowsOperations !== false) knowOperations();
   const cache = createCache<Context>({
     defaultScope: "PUBLIC",
     store: options.store ?? memoryStore({ clock }),

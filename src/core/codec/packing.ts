@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { promisify } from "node:util";
 import { constants, crc32, deflate, deflateSync, type InputType, inflateSync, type ZlibOptions } from "node:zlib";
 import { notPromise } from "../base/deferred.js";
@@ -164,6 +165,7 @@ export const TOO_LARGE: string = "its value is larger than `maxValueBytes` in th
 /** A value that is a text and stored as it is, neither escaped nor parsed. It cannot be changed, so all readers share it. */
 export class StoredText {
   readonly text: string;
+  #digest: string | undefined;
 
   constructor(text: string) {
     this.text = text;
@@ -171,5 +173,11 @@ export class StoredText {
 
   get length(): number {
     return this.text.length;
+  }
+
+  /** The same for the same text, in all processes. */
+  get digest(): string {
+    this.#digest ??= hash("sha256", this.text, "base64url").slice(0, 22);
+    return this.#digest;
   }
 }

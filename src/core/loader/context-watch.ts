@@ -21,8 +21,8 @@ export class ContextWatch {
   readonly #running = new AsyncLocalStorage<RunningLoad | undefined>();
   /** Told of what the loads of PRIVATE values read. */
   identities: IdentityCheck | undefined = undefined;
-  /** Whether anything was ever watched: asking for the running load costs something. */
-  #isUsed = false;
+  /** How many reads of the cache itself are under way: nobody is told of what these read. */
+  #paused = 0;
   readonly #watched = new WeakMap<object, WatchedContext>();
   readonly #reported = new Set<string>();
 
@@ -39,7 +39,6 @@ export class ContextWatch {
   run<T>({ coordinate, keyProperties = [], isPrivate }: WatchedLoad, context: unknown, load: () => T): T {
     if (!this.#watchesLoads || typeof context !== "object" || context === null) return load();
     const watched = this.#watch(context);
-    this.#isUsed = true;
     const running = { coordinate, keyProperties, isPrivate, context };
     const loadsBefore = watched.loads++;
     const result = this.#running.run(running, load);
@@ -71,16 +70,35 @@ export class ContextWatch {
     disableStorage(this.#running);
   }
 
-  /** Runs `read` without reporting what it reads. */
+  /** Runs `read`, which is synchronous, without reporting what it reads. */
   pause<T>(read: () => T): T {
-    return this.#isUsed ? this.#running.run(undefined, read) : read();
+    this.#paused++;
+    try {
+      return read();
+    } finally {
+      this.#paused--;
+    }
+  }
+
+  /**
+   * Collects the properties of a context that anything reads from now on, also in production. Returns what ends that, and
+   * returns their names but for those that all callers share. Contexts that cannot be watched have no names.
+   */
+  collect(context: object): () => readonly string[] {
+    const watched = this.#watch(context);
+    const names = new Set<string>();
+    watched.collections.add(names);
+    return () => {
+      watched.collections.delete(names);
+      return [...names].filter((name) => !this.#sharedKeys.includes(name));
+    };
   }
 
   /** Watches all properties that a context has now, as far as they can be watched. */
   #watch(context: object): WatchedContext {
     const { access } = this;
     const known = this.#watched.get(context);
-    const watched = known ?? { names: new Set<PropertyKey>(), running: 0, loads: 0 };
+    const watched = known ?? { names: new Set<PropertyKey>(), running: 0, loads: 0, collections: new Set() };
     const { names } = watched;
     this.#watched.set(context, watched);
     const inherited = known === undefined && Object.isExtensible(context) ? inheritedNames(context) : [];
@@ -102,7 +120,9 @@ export class ContextWatch {
 
   /** Told of what is done with the properties of watched contexts. */
   readonly access: Access = {
-    read: (property, value) => {
+    read: (context, property, value) => {
+      if (this.#paused > 0) return;
+      for (const names of this.#watched.get(context)?.collections ?? []) names.add(String(property));
       const load = this.#running.getStore();
       if (load === undefined) return;
       try {
@@ -114,6 +134,7 @@ export class ContextWatch {
       else if (load.keyProperties?.includes(String(property)) !== true) this.#report("context.read", property, load);
     },
     written: (property) => {
+      if (this.#paused > 0) return;
       const load = this.#running.getStore();
       if (load !== undefined) this.#report("context.written", property, load);
     },
@@ -140,18 +161,22 @@ interface RunningLoad extends WatchedLoad {
   readonly context: object;
 }
 
-/** A context whose properties `names` are watched. `running`: its loads that have not ended; `loads`: how many have begun. */
+/**
+ * A context whose properties `names` are watched. `running`: its loads that have not ended; `loads`: how many have begun; `collections`: who
+ * collects what is read.
+ */
 interface WatchedContext {
   readonly names: Set<PropertyKey>;
   running: number;
   loads: number;
+  readonly collections: Set<Set<string>>;
 }
 
 /** Bounds the memory of past reports: a context with one property per user would otherwise exhaust it. */
 const MAX_REPORTS = 1_000;
 
 interface Access {
-  read(property: PropertyKey, value: unknown): void;
+  read(context: object, property: PropertyKey, value: unknown): void;
   written(property: PropertyKey): void;
 }
 
@@ -186,7 +211,7 @@ function watchOwn(context: object, property: PropertyKey, { read, written }: Acc
   define(context, property, {
     enumerable,
     get(this: object) {
-      read(property, value);
+      read(context, property, value);
       return isField ? value : get?.call(this);
     },
     // Assigning to an object that inherits from the context creates its own property, as with a
@@ -210,7 +235,7 @@ function watchInherited(context: object, property: string, access: Access): void
   define(context, property, {
     enumerable: false,
     get(this: object) {
-      access.read(property, undefined);
+      access.read(context, property, undefined);
       return Reflect.get(prototype, property, this) as unknown;
     },
     set(this: object, next: unknown) {

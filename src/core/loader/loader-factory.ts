@@ -129,15 +129,14 @@ function callerLoader<Id, Value, Context>(
   context: Context,
 ): CachedLoader<Id, Value> {
   const { options, policy, parts } = definition;
-  const { identify, contextWatch } = parts;
+  const { identify } = parts;
   // Throws now, and not with the first read, if the schema is not known.
   if (policy.maxAgeMs > 0) definition.variantOf();
   const loaders = new Map<Identity | undefined, CachedLoader<Id, Value>>();
   const identity = (): Identity | undefined => {
     if (identify === undefined) return undefined;
     if (policy.scope === "PRIVATE") parts.tier.loads.readPrivate(options.name);
-    // A load that uses a PUBLIC loader does not depend on who asks.
-    return contextWatch.pause(() => identityOf(identify, context));
+    return identityOf(identify, context);
   };
   const own = (): CachedLoader<Id, Value> => {
     const caller = identity();

@@ -110,7 +110,7 @@ export interface Policy {
 type Check = (value: unknown) => string | undefined;
 
 /** How long empty values are fresh at most by default: what is asked for before it exists must be found soon. */
-const NEGATIVE_MAX_AGE_SECONDS = 10;
+export const NEGATIVE_MAX_AGE_SECONDS = 10;
 
 /** The largest 32-bit integer: what GraphQL's Int can hold. */
 const MAX_SECONDS = 2_147_483_647;

@@ -3,26 +3,47 @@ import { getOrMake } from "../base/multimap.js";
 
 /**
  * Decides which misses are worth a lease and a stored response: those cost more than an execution, and are paid for by the hits
- * that follow. A key whose last response had too few waits for 1, 2, 4 … requests. A new key of an operation whose responses
+ * that follow. An operation has to be asked for twice, and only so many have stored responses: a client can send any number of
+ * them. A key whose last response had too few hits waits for 1, 2, 4 … requests. A new key of an operation whose responses
  * are seldom hits, since each request has other variables, has to be asked for twice.
  */
 export class Admission {
   readonly #operations = new LRUCache<string, { stored: number; hits: number }>({ max: MAX_REMEMBERED });
   readonly #keys = new LRUCache<string, KeyState>({ max: MAX_REMEMBERED });
+  /** Until when the responses of an operation may be stored, by operation. */
+  readonly #storedUntil = new Map<string, number>();
   readonly #minHits: number;
+  readonly #maxOperations: number;
 
-  /** `minHits`: the hits that pay for a stored response. */
-  constructor(minHits: number) {
+  /** `minHits`: the hits that pay for a stored response. `maxOperations`: how many operations have stored responses at most. */
+  constructor({ minHits, maxOperations }: { readonly minHits: number; readonly maxOperations: number }) {
     this.#minHits = minHits;
+    this.#maxOperations = maxOperations;
   }
 
-  admits(operation: string, key: string): boolean {
+  admits(operation: string, key: string, now: number): boolean {
+    if (!this.isKnown(operation) || !this.#hasRoom(operation, now)) return false;
     return this.#stateOf(operation, key).wait === 0;
+  }
+
+  /** Whether an operation was asked for before, as it is from now on. */
+  isKnown(operation: string): boolean {
+    const isKnown = this.#operations.has(operation);
+    if (!isKnown) this.#countsOf(operation);
+    return isKnown;
+  }
+
+  #hasRoom(operation: string, now: number): boolean {
+    const storedUntil = this.#storedUntil;
+    if (storedUntil.size < this.#maxOperations || storedUntil.has(operation)) return true;
+    for (const [one, until] of storedUntil) if (until <= now) storedUntil.delete(one);
+    return storedUntil.size < this.#maxOperations;
   }
 
   /** Counts a miss that is executed without being stored. */
   passed(operation: string, key: string): void {
-    this.#stateOf(operation, key).wait--;
+    const state = this.#stateOf(operation, key);
+    state.wait = Math.max(0, state.wait - 1);
   }
 
   hit(operation: string, key: string): void {
@@ -32,8 +53,9 @@ export class Admission {
     if (state.hits <= MAX_HITS) this.#countsOf(operation).hits++;
   }
 
-  /** Counts a miss that is stored. */
-  stored(operation: string, key: string): void {
+  /** Counts a miss that is stored, until `until` at most. */
+  stored(operation: string, key: string, until: number): void {
+    this.#storedUntil.set(operation, Math.max(until, this.#storedUntil.get(operation) ?? 0));
     const state = this.#stateOf(operation, key);
     state.lastWait =
       state.hits !== undefined && state.hits < this.#minHits ? Math.min(MAX_WAIT, Math.max(1, state.lastWait * 2)) : 0;

@@ -78,6 +78,19 @@ export class CollectedParts implements PartCollector {
     for (const tag of subjects) this.#tags.add(tag);
   }
 
+  /** Adds which properties of the context were read. What all callers share depends on none that is not in its key. */
+  addContextReads(names: readonly string[]): void {
+    const inKey = [...this.#contextPaths].map((text) => text.split(".")[1]);
+    const name = names.find((one) => !inKey.includes(one));
+    // What turns out to be PRIVATE is not shared.
+    if (name === undefined || this.isPrivate) return;
+    this.pass(`\`context.${name}\` was read`);
+    this.#parts.onceLog.warn(
+      `graphql-cached: a response is not stored, since its execution has read \`context.${name}\`, so that one caller could get what was made for another; ` +
+        `if that is the same for every caller, list it in createCache({ privacy: { sharedContextKeys: [${JSON.stringify(name)}] } }); if not, add "$context.${name}" to \`responses.key\`, or set \`responses.scope\` to "PRIVATE"`,
+    );
+  }
+
   pass(reason: string): void {
     this.refusal ??= reason;
   }

@@ -2,14 +2,20 @@
 import { type ExecutionArgs, type ExecutionResult, execute } from "graphql";
 import { CachedError, describeSetting } from "../base/errors.js";
 import { isEmptyRoot } from "../directive/look-ahead/query-reads.js";
+import type { ResponsesOptions } from "./options.js";
 import type { ResponseCache } from "./response-cache.js";
 import type { ExecutedResponse, Operation, ResponseExecution } from "./response-execution.js";
 import { resultOf } from "./stored-response.js";
 
-export async function executeStored(args: ExecutionArgs, responses: ResponseCache): Promise<ExecutionResult> {
+/** `tags`: those of this call, in the place of the option. */
+export async function executeStored(
+  args: ExecutionArgs,
+  responses: ResponseCache,
+  tags: ResponsesOptions["tags"],
+): Promise<ExecutionResult> {
   const { schema, document, operationName, variableValues: variables, contextValue: context } = args;
   if (!isOrdinary(args) || typeof context !== "object" || context === null) return execute(args);
-  const operation = { schema, document, operationName, variables, context };
+  const operation = { schema, document, operationName, variables, context, ...(tags && { tags }) };
   const begun = await responses.begin(operation);
   try {
     if (begun === undefined) return await execute(args);

@@ -19,6 +19,8 @@ interface FieldFacts {
   readonly isPrivate: boolean;
   /** Whether an auth mark covers it, or its resolver was wrapped after applyCached; and it does not declare itself that it is PUBLIC. */
   readonly isCovered: boolean;
+  /** Whether it says itself that all callers get the same. */
+  readonly isMarkedPublic: boolean;
   readonly hasResolver: boolean;
   readonly returned: GraphQLNamedType;
 }
@@ -56,6 +58,7 @@ export class SchemaFacts {
       isCovered:
         !hasPublicHint(field, { scope: "PUBLIC" }) &&
         (authMarkOf(this.#schema, parent, field) !== undefined || this.#isWrapped(coordinate, field)),
+      isMarkedPublic: rule?.policy.isDeclaredPublic === true || scope === "PUBLIC",
       // A method of an instance is a resolver.
       hasResolver: this.#parts.hasValueTypes || this.#parts.resolvers.has(field),
       returned: getNamedType(field.type),

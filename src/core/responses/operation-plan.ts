@@ -34,6 +34,8 @@ export interface OperationPlan {
   readonly ownMaxAge: number;
   /** Whether a part of it is PRIVATE, or covered by an auth mark without a declaration that it is PUBLIC. */
   readonly isPrivate: boolean;
+  /** Whether every field in it says that it is PUBLIC, or is a part of a value that does. */
+  readonly isPublic: boolean;
   readonly coordinates: readonly string[];
   /** Whether every field in it is cached, or a part of a cached value. */
   readonly isAllCached: boolean;
@@ -41,14 +43,19 @@ export interface OperationPlan {
   readonly contextPaths: readonly Path[];
 }
 
-/** A type, and what its fields without a hint inherit from their parent: whether its age comes from a hint, and whether it is a part of a cached value. */
+/**
+ * A type, and what its fields without a hint inherit from their parent: whether its age comes from a hint, whether it is a part of a cached
+ * value, and of one that says it is PUBLIC.
+ */
 interface Place {
   readonly type: GraphQLCompositeType;
   readonly isHinted: boolean;
   readonly isCached: boolean;
+  readonly isPublic: boolean;
 }
 
-const textOf = ({ type, isHinted, isCached }: Place): string => `${type.name} ${isHinted} ${isCached}`;
+const textOf = ({ type, isHinted, isCached, isPublic }: Place): string =>
+  `${type.name} ${isHinted} ${isCached} ${isPublic}`;
 
 export class OperationPlanner {
   readonly #schema: GraphQLSchema;
@@ -90,12 +97,11 @@ function planOperation(
   facts: SchemaFacts,
   { rules }: CacheParts,
 ): OperationPlan {
-  const used = new Set<string>();
   const coordinates = new Set<string>();
   const contextPaths = new Map<string, Path>();
   const [visited, below] = [new Map<SelectionSetNode, Set<string>>(), new Map<string, Iterable<Place>>()];
   let [hintedMaxAge, ownMaxAge] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
-  let [isPrivate, isIncremental, isUncacheable, isAllCached] = [false, false, false, true];
+  let [isPrivate, isIncremental, isUncacheable, isAllCached, isPublic] = [false, false, false, true, true];
 
   const addDirectives = ({ directives = [] }: { readonly directives?: readonly DirectiveNode[] | undefined }): void => {
     if (directives.some(({ name }) => INCREMENTAL.has(name.value))) isIncremental = true;
@@ -123,13 +129,15 @@ function planOperation(
     hintedMaxAge = Math.min(hintedMaxAge, its.hintedMaxAge ?? (needsHint ? 0 : Number.POSITIVE_INFINITY));
     const isPart = !hasResolver && at.isCached;
     if (rule === undefined && !isPart) isAllCached = false;
+    const isMarked = its.isMarkedPublic || (!hasResolver && at.isPublic);
+    if (!isMarked) isPublic = false;
     const isInherited = !isRoot && (isPart || (at.isHinted && !needsHint));
     const age = its.hintedMaxAge ?? (rule && rule.policy.maxAgeMs / 1000);
     ownMaxAge = Math.min(ownMaxAge, age ?? (isInherited ? Number.POSITIVE_INFINITY : 0));
     if (!isCompositeType(returned)) return undefined;
     if (field.name === "_entities") addReferences(returned);
     const isHinted = its.hintedMaxAge !== undefined || (inheritsHint && at.isHinted);
-    return { type: returned, isHinted, isCached: rule !== undefined || isPart };
+    return { type: returned, isHinted, isCached: rule !== undefined || isPart, isPublic: isMarked };
   };
 
   /** Adds the fields of a name of all types that an object can have, once. Returns what is below them. */
@@ -159,7 +167,6 @@ function planOperation(
       }
       const fragment = selection.kind === Kind.FRAGMENT_SPREAD ? definitions.get(selection.name.value) : selection;
       if (fragment === undefined) continue;
-      if (selection.kind === Kind.FRAGMENT_SPREAD) used.add(selection.name.value);
       const condition = fragment.typeCondition;
       const narrowed = condition === undefined ? at.type : schema.getType(condition.name.value);
       if (!isCompositeType(narrowed)) continue;
@@ -173,11 +180,9 @@ function planOperation(
   const isQuery = operation.operation === "query";
   if (isQuery && root != null) {
     addDirectives(operation);
-    addSelections(operation.selectionSet, { type: root, isHinted: false, isCached: false }, true);
+    addSelections(operation.selectionSet, { type: root, isHinted: false, isCached: false, isPublic: false }, true);
   }
-  const texts = [operation, ...[...used].sort().map((one) => definitions.get(one) as FragmentDefinitionNode)].map(
-    print,
-  );
+  const texts = [operation, ...fragmentsIn(operation.selectionSet, definitions)].map(print);
   const obstacles = [
     !isQuery && "it is no query",
     isIncremental && "it has several parts",
@@ -192,10 +197,30 @@ function planOperation(
     hintedMaxAge: ageOf(hintedMaxAge),
     ownMaxAge: ageOf(ownMaxAge),
     isPrivate,
+    isPublic,
     coordinates: [...coordinates],
     isAllCached,
     contextPaths: [...contextPaths.values()],
   };
+}
+
+/** Returns all fragments that a selection reaches, whatever the field, in the order of their names: those below `__schema` decide about the response as well. */
+function fragmentsIn(
+  selectionSet: SelectionSetNode,
+  definitions: ReadonlyMap<string, FragmentDefinitionNode>,
+): readonly FragmentDefinitionNode[] {
+  const found = new Map<string, FragmentDefinitionNode>();
+  const add = ({ selections }: SelectionSetNode): void => {
+    for (const selection of selections) {
+      const isSpread = selection.kind === Kind.FRAGMENT_SPREAD;
+      const below = isSpread ? definitions.get(selection.name.value) : selection;
+      if (below?.selectionSet === undefined || (isSpread && found.has(selection.name.value))) continue;
+      if (below.kind === Kind.FRAGMENT_DEFINITION) found.set(below.name.value, below);
+      add(below.selectionSet);
+    }
+  };
+  add(selectionSet);
+  return [...found.keys()].sort().map((name) => found.get(name) as FragmentDefinitionNode);
 }
 
 /** Returns the operation of a name; an empty name stands for the only one. Undefined if the document has no such operation. */

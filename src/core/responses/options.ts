@@ -1,6 +1,7 @@
 import { CachedError, describeSetting } from "../base/errors.js";
 import { checkOptionNames, type Meanings } from "../base/option-names.js";
 import { type Path, parsePath } from "../keys/path.js";
+import type { CacheParts } from "../parts.js";
 
 /** Returns an option that is true, false or an object of options; undefined for false. Throws `CACHED_OPTION_INVALID`. */
 export function switchedOptions<Options extends object>(
@@ -19,6 +20,15 @@ export function switchedOptions<Options extends object>(
 
 /** Options of the response cache. */
 export interface ResponsesOptions {
+  /**
+   * Who shares a response. `PUBLIC`: all callers, so that a response whose execution reads a property of the context that is neither part of
+   * its key nor one of `privacy.sharedContextKeys` is not stored. `PRIVATE`: each identity has its own, unless every field in it
+   * says that it is PUBLIC. A response with a PRIVATE part is PRIVATE in any case. Default: the option `defaultScope` of
+   * createCache; without that, it is required.
+   */
+  readonly scope?: "PUBLIC" | "PRIVATE" | undefined;
+  /** With the scope PRIVATE: `PUBLIC` says that all callers without an identity get the same. Default: they get no stored responses. */
+  readonly guests?: "PUBLIC" | undefined;
   /** How long a response is fresh at most, in seconds, whatever its parts and hints say. Default: 86,400, one day. */
   readonly maxAge?: number | undefined;
   /**
@@ -33,12 +43,28 @@ export interface ResponsesOptions {
    * such as `$context.locale`. Default: nothing.
    */
   readonly key?: readonly string[] | undefined;
+  /** Returns tags of a response, besides those of what is read. Called when one is stored; if it fails, the response is not stored. Default: none. */
+  readonly tags?: ((request: ResponseRequest) => readonly string[]) | undefined;
+  /** How many operations have stored responses at most, in each process. An operation is stored when it is asked for again. Default: 1,000. */
+  readonly maxOperations?: number | undefined;
   /** The names of the `extensions` of a response that are stored with it. Default: none. */
   readonly extensions?: readonly string[] | undefined;
 }
 
+/** What a response answers. */
+export interface ResponseRequest {
+  readonly operationName: string | null | undefined;
+  /** As the client has sent them. */
+  readonly variables: Readonly<Record<string, unknown>>;
+  readonly context: unknown;
+}
+
 /** The options with all defaults. Durations are milliseconds. */
 export interface ResolvedResponses {
+  readonly scope: "PUBLIC" | "PRIVATE";
+  readonly guests: "PUBLIC" | undefined;
+  readonly tags: ResponsesOptions["tags"];
+  readonly maxOperations: number;
   readonly maxAgeMs: number;
   readonly staleWhileRevalidateMs: number;
   readonly staleIfErrorMs: number;
@@ -51,8 +77,8 @@ const MEANINGS: Meanings = {
   ttl: "`maxAge`, in seconds",
   ttlpertype: "`@cacheControl(maxAge:)` on the type",
   ttlperschemacoordinate: "`@cacheControl(maxAge:)` on the field",
-  session: "`identify` of createCache",
-  sessionid: "`identify` of createCache",
+  session: '`scope: "PRIVATE"`, with `identify` of createCache',
+  sessionid: '`scope: "PRIVATE"`, with `identify` of createCache',
   extracachekeydata: "`key`, with paths such as $context.locale",
   generatecachekey: "`key`, with paths such as $context.locale",
   shouldreadfromcache: '`cache.override(context, "REFRESH")`',
@@ -66,12 +92,42 @@ export function rejectOption(place: string, expected: string, got: unknown): nev
   throw new CachedError("CACHED_OPTION_INVALID", `${place}: expected ${expected}, got ${describeSetting(got)}`);
 }
 
+const NAMES = [
+  "scope",
+  "guests",
+  "maxAge",
+  "staleWhileRevalidate",
+  "staleIfError",
+  "key",
+  "tags",
+  "maxOperations",
+  "extensions",
+] as const;
+
 /** Returns the option `responses` of `caller`; undefined if responses are not cached. Throws `CACHED_OPTION_INVALID`. */
-export function resolveResponses(given: unknown, caller: string): ResolvedResponses | undefined {
+export function resolveResponses(
+  given: unknown,
+  caller: string,
+  { defaults, identify }: Pick<CacheParts, "defaults" | "identify">,
+): ResolvedResponses | undefined {
   const place = `${caller}: \`responses\``;
-  const names = ["maxAge", "staleWhileRevalidate", "staleIfError", "key", "extensions"] as const;
-  const options = switchedOptions<ResponsesOptions>(given, place, names, MEANINGS);
+  const options = switchedOptions<ResponsesOptions>(given, place, NAMES, MEANINGS);
   if (options === undefined) return undefined;
+  const { guests, tags, maxOperations = 1_000, scope = defaults.scope } = options;
+  if (scope !== "PUBLIC" && scope !== "PRIVATE")
+    rejectOption(
+      `${place}.\`scope\``,
+      "PUBLIC if a response depends on nothing but the operation, its variables and `key`, or PRIVATE if on who asks",
+      scope,
+    );
+  if (scope === "PRIVATE" && identify === undefined)
+    rejectOption(`${place}.\`scope\``, "PUBLIC, or PRIVATE with createCache({ identify })", scope);
+  if (guests !== undefined && (guests !== "PUBLIC" || scope !== "PRIVATE"))
+    rejectOption(`${place}.\`guests\``, "PUBLIC or undefined, with the scope PRIVATE", guests);
+  if (tags !== undefined && typeof tags !== "function")
+    rejectOption(`${place}.\`tags\``, "a function of a request that returns an array of tags", tags);
+  if (!Number.isInteger(maxOperations) || maxOperations < 1)
+    rejectOption(`${place}.\`maxOperations\``, "an integer of at least 1", maxOperations);
   const milliseconds = (name: "maxAge" | "staleWhileRevalidate" | "staleIfError", seconds: number): number => {
     const value = options[name] ?? seconds;
     const least = name === "maxAge" ? 1 : 0;
@@ -86,6 +142,10 @@ export function resolveResponses(given: unknown, caller: string): ResolvedRespon
       : rejectOption(`${place}.\`${name}\``, `an array of ${expected}`, list);
   };
   return {
+    scope,
+    guests,
+    tags,
+    maxOperations,
     maxAgeMs: milliseconds("maxAge", 86_400),
     staleWhileRevalidateMs: milliseconds("staleWhileRevalidate", 0),
     staleIfErrorMs: milliseconds("staleIfError", 0),

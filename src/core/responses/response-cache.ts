@@ -1,12 +1,15 @@
 import type { GraphQLSchema } from "graphql";
 import { LRUCache } from "lru-cache";
+import { notPromise } from "../base/deferred.js";
+import { type CachedError, inOneLine, messageOf, optionInvalid } from "../base/errors.js";
 import { getOrMake } from "../base/multimap.js";
 import { StoredText } from "../codec/packing.js";
 import { type Key, RESPONSES, type Variant } from "../keys/key.js";
+import { checkedTags, checkTagsOfValue } from "../keys/tag-template.js";
 import { identityOf } from "../loader/identity.js";
 import type { Observer } from "../loader/request-states.js";
 import type { CacheParts } from "../parts.js";
-import type { Policy } from "../policy/policy.js";
+import { NEGATIVE_MAX_AGE_SECONDS, type Policy } from "../policy/policy.js";
 import { KnownKey, type Memo } from "../tier/request/known-key.js";
 import type { ReadReport, ReadRequest } from "../tier/request/request.js";
 import { ServedReport } from "../tier/request/served-report.js";
@@ -52,7 +55,8 @@ export class ResponseCache {
     this.#parts = parts;
     this.options = options;
     this.#usesPolicies = usesPolicies;
-    this.#admission = new Admission(hasLiveMemory ? MIN_HITS_WITH_LIVE_MEMORY : MIN_HITS);
+    const { maxOperations } = options;
+    this.#admission = new Admission({ minHits: hasLiveMemory ? MIN_HITS_WITH_LIVE_MEMORY : MIN_HITS, maxOperations });
     this.#memo = parts.memos.of("responses");
     this.#slot = this.#memo.newSlot();
     this.#shared = parts.tier.memory === undefined ? undefined : new WeakMap();
@@ -108,9 +112,11 @@ export class ResponseCache {
       return Promise.resolve({ kind: "execute", execution });
     }
     const identity = identityOf(identify, operation.context);
-    const isPrivate = plan.isPrivate || learned.isPrivate;
-    if (isPrivate && identity === undefined) return undefined;
-    const { keyPaths } = this.options;
+    const { keyPaths, scope, guests } = this.options;
+    const isOfCaller = plan.isPrivate || learned.isPrivate;
+    const isIsolated = scope === "PRIVATE" && !plan.isPublic;
+    if (identity === undefined && (isOfCaller || (isIsolated && guests !== "PUBLIC"))) return undefined;
+    const isPrivate = isOfCaller || (isIsolated && identity !== undefined);
     const named = responseKey(this.#parts, operation, plan, { variant, keyPaths, identity, isPrivate });
     if (named === undefined || (this.#unstorable.get(named.key.digest) ?? 0) > clock.now()) return undefined;
     return this.#read(operation, plan, learned, named, observer, override === "REFRESH");
@@ -142,7 +148,7 @@ export class ResponseCache {
         return this.#served(text, report, named);
       }
     }
-    const isAdmitted = isForced || admission.admits(plan.digest, key.digest);
+    const isAdmitted = isForced || admission.admits(plan.digest, key.digest, this.#parts.clock.now());
     return new Promise((resolve) => {
       const execute = (execution = UNRECORDED): void => resolve({ kind: "execute", execution });
       let report: ReadReport | undefined;
@@ -167,6 +173,8 @@ export class ResponseCache {
         changed: () => named.changed(),
         onRead: (one) => {
           report = one;
+          // It would be encoded up to the limit by every request.
+          if (one.outcome !== "bypassed" && one.refusal === "too-large") this.#noteUnstorable(key);
           observer?.onRead(RESPONSES, one, undefined, key);
         },
       };
@@ -196,8 +204,32 @@ export class ResponseCache {
     return made;
   }
 
+  #noteUnstorable({ digest }: Key): void {
+    this.#unstorable.set(digest, this.#parts.clock.now() + this.#parts.errorBackoffMs);
+  }
+
+  /** Returns the tags of a response besides those of its parts. Undefined: the option has failed, which is logged once. */
+  #tagsOf({ tags = this.options.tags, operationName, variables, context }: Operation): readonly string[] | undefined {
+    if (tags === undefined) return [];
+    const fail = (mistake: string): CachedError => optionInvalid(mistake);
+    try {
+      const given: unknown = tags({ operationName, variables: variables ?? {}, context });
+      const own = checkedTags(
+        notPromise(given, () => fail("expected an array of strings, got a promise")),
+        "its result",
+      );
+      checkTagsOfValue(own, fail);
+      return own;
+    } catch (error) {
+      this.#parts.onceLog.warn(
+        `graphql-cached: responses are not stored, since \`responses.tags\` has failed: ${inOneLine(messageOf(error))}; return an array of non-empty strings such as ["Page:home"]`,
+      );
+      return undefined;
+    }
+  }
+
   #lease(
-    { context }: Operation,
+    operation: Operation,
     {
       plan,
       learned,
@@ -211,21 +243,32 @@ export class ResponseCache {
       readonly observer: Observer | undefined;
     },
   ): ReturnType<typeof leasedExecution> {
-    const { clock, errorBackoffMs, requestStates } = this.#parts;
+    const { clock, contextWatch, requestStates, defaults } = this.#parts;
+    const { context } = operation;
+    const { scope, maxAgeMs } = this.options;
     const parts = new CollectedParts(this.#parts, contextPaths);
+    const isShared = scope === "PUBLIC" && !isPrivate && !plan.isPublic;
+    const contextReads = isShared ? contextWatch.collect(context) : undefined;
+    const stopCollecting = requestStates.collect(context, collecting(observer, parts));
+    const startedAt = clock.now();
     return leasedExecution({
       ...load,
       parts,
       isPrivate,
       contextPaths,
       options: this.options,
-      startedAt: clock.now(),
+      startedAt,
+      negativeMaxAgeMs: (defaults.negativeMaxAge ?? NEGATIVE_MAX_AGE_SECONDS) * 1_000,
+      tags: () => this.#tagsOf(operation),
       expectsReads: plan.coordinates.length > 0,
-      ended: requestStates.collect(context, collecting(observer, parts)),
-      stored: () => this.#admission.stored(plan.digest, key.digest),
+      ended: () => {
+        stopCollecting();
+        if (contextReads !== undefined) parts.addContextReads(contextReads());
+      },
+      stored: () => this.#admission.stored(plan.digest, key.digest, startedAt + maxAgeMs),
       unstorable: (isOfCaller) => {
         if (isOfCaller) learned.isPrivate = true;
-        else this.#unstorable.set(key.digest, clock.now() + errorBackoffMs);
+        else this.#noteUnstorable(key);
       },
     });
   }
@@ -246,6 +289,7 @@ export class ResponseCache {
       refresh: "FOREGROUND",
       earlyRefreshBeta: 0,
       neverExpires: false,
+      // The load says how long a response without an answer is fresh.
       negativeMaxAgeMs: maxAgeMs,
       jitterRatio: this.#parts.defaults.jitter ?? 0.1,
       scope,
@@ -264,7 +308,7 @@ export class ResponseCache {
         tagTemplates: [],
       });
       this.#parts.variants.declare(RESPONSES, variant);
-      reportStart(schema, this.#parts);
+      if (this.options.tags === undefined) reportStart(schema, this.#parts);
       return { planner: new OperationPlanner(schema, this.#parts), variant };
     });
   }

@@ -2,9 +2,10 @@ import type { DocumentNode, GraphQLSchema } from "graphql";
 import { Deferred } from "../base/deferred.js";
 import type { StoredText } from "../codec/packing.js";
 import type { Subject } from "../keys/key.js";
+import { isNegative } from "../tier/request/loaded.js";
 import { LoadControl, type ResultControl } from "../tier/request/result-control.js";
 import type { CollectedParts } from "./collected-parts.js";
-import type { ResolvedResponses } from "./options.js";
+import type { ResolvedResponses, ResponsesOptions } from "./options.js";
 import { StoredResponse } from "./stored-response.js";
 
 /** Returns an execution of an operation that is not expected to be cacheable. `learn`: is told the age that it turns out to have. */
@@ -28,7 +29,12 @@ export interface Operation {
   /** As the client has sent them. */
   readonly variables: Readonly<Record<string, unknown>> | null | undefined;
   readonly context: object;
+  /** In the place of the option. */
+  readonly tags?: ResponsesOptions["tags"];
 }
+
+/** Whether a response says that something is missing: no data of a root field, or an empty list. */
+const hasNegativeRoot = ({ data }: ExecutedResponse): boolean => Object.values(data as object).some(isNegative);
 
 export interface ExecutedResponse {
   readonly data?: unknown;
@@ -83,6 +89,9 @@ export interface ExecutionLoad {
   readonly isPrivate: boolean;
   readonly startedAt: number;
   readonly options: ResolvedResponses;
+  readonly negativeMaxAgeMs: number;
+  /** Returns the tags of the response besides those of its parts. Undefined: they are not known, so that it is not stored. */
+  readonly tags: () => readonly string[] | undefined;
   readonly expectsReads: boolean;
   readonly contextPaths: readonly string[];
   ended(): void;
@@ -143,7 +152,7 @@ export function leasedExecution(load: ExecutionLoad): {
 
 /** Returns what is stored of the response of a load, and says so to its control. */
 function storedBy(
-  { parts, control, isPrivate, startedAt, options, unstorable, stored }: ExecutionLoad,
+  { parts, control, isPrivate, startedAt, options, negativeMaxAgeMs, unstorable, stored, ...load }: ExecutionLoad,
   response: ExecutedResponse,
   age: ResponseAge | undefined,
   obstacle: string | undefined,
@@ -151,10 +160,12 @@ function storedBy(
   const subjects = parts.subjects();
   const hasOtherScope = !isPrivate && (age?.isPrivate === true || parts.isPrivate);
   // Counted from the beginning of the execution, as the age of an entry is.
-  const maxAgeMs = Math.min((age?.maxAge ?? 0) * 1000, parts.freshUntilAt - startedAt);
+  const ageMs = Math.min((age?.maxAge ?? 0) * 1000, parts.freshUntilAt - startedAt);
   const hasErrors = hasFailed(response);
-  const isUnstorable =
-    [age, subjects].includes(undefined) || hasOtherScope || (obstacle ?? parts.refusal) !== undefined;
+  const maxAgeMs = !hasErrors && hasNegativeRoot(response) ? Math.min(ageMs, negativeMaxAgeMs) : ageMs;
+  const isKnown = ![age, subjects].includes(undefined) && (obstacle ?? parts.refusal) === undefined;
+  const tags = !hasErrors && !hasOtherScope && isKnown ? load.tags() : undefined;
+  const isUnstorable = hasOtherScope || tags === undefined;
   if (hasErrors || isUnstorable || maxAgeMs <= 0) {
     // Errors pass, and parts that are stale now are fresh again soon.
     if (!hasErrors && isUnstorable) unstorable(hasOtherScope);
@@ -163,6 +174,7 @@ function storedBy(
   }
   control.set({
     maxAge: maxAgeMs / 1000,
+    tags: tags as readonly string[],
     ...(Number.isFinite(parts.staleForMs) ? { staleWhileRevalidate: parts.staleForMs / 1000 } : {}),
   });
   const text = storedOf(response, options.extensions);

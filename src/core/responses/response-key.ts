@@ -24,9 +24,12 @@ export interface ResponseKey {
   changed(): ReturnType<typeof contextChanged> | undefined;
 }
 
-/** Returns the key of a response. Undefined if a part of it cannot be written. `keyPaths`: those of the options. */
+/**
+ * Returns the key of a response. Undefined if a part of it cannot be written, or is missing, which is logged once. `keyPaths`: those of the
+ * options.
+ */
 export function responseKey(
-  { keys, identify }: CacheParts,
+  { keys, identify, onceLog }: CacheParts,
   { schema, variables, context }: Operation,
   plan: OperationPlan,
   {
@@ -46,6 +49,13 @@ export function responseKey(
   if (coerced === undefined) return undefined;
   const paths = new Map([...keyPaths, ...plan.contextPaths].map((path) => [path.text, path]));
   const contextPaths = [...paths.keys()];
+  const missing = contextPathWithoutValue(keyPaths, context);
+  if (missing !== undefined) {
+    onceLog.warn(
+      `graphql-cached: a response is not stored: its \`key\` needs \`${missing.text}\`, which is missing; set it in the server's context function, for every caller, or remove it from \`responses.key\``,
+    );
+    return undefined;
+  }
   const contextParts = (): string[] =>
     [...paths.values()].map((path) => canonicalize(readPath(path, { context }), keys.writers.byText));
   try {
@@ -71,6 +81,16 @@ export function responseKey(
       },
     };
   } catch {
+    return undefined;
+  }
+}
+
+/** As in the key of a field, null is no value: what it stands for could be another thing for each caller. */
+function contextPathWithoutValue(paths: readonly Path[], context: object): Path | undefined {
+  try {
+    return paths.find((path) => readPath(path, { context }).length === 0);
+  } catch {
+    // A getter of the context has thrown, as it will again.
     return undefined;
   }
 }

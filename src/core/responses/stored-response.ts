@@ -20,6 +20,11 @@ export class StoredResponse {
     return new StoredText(before + SEPARATOR + JSON.stringify(data));
   }
 
+  /** The entity tag of what is sent. Weak: servers may add to it, and send it in several forms. */
+  get etag(): string {
+    return `W/"${this.#stored.digest}"`;
+  }
+
   /** The data as JSON. */
   get dataText(): string {
     const { text } = this.#stored;

@@ -40,7 +40,7 @@ export function openAdapter<Context>(
 ): Adapter {
   const parts = partsOf(cache, caller);
   checkTraceOptions(options, caller, names);
-  const stored = resolveResponses(options.responses, caller);
+  const stored = resolveResponses(options.responses, caller, parts);
   const responses = stored && new ResponseCache(parts, stored, usesPolicies);
   const forEdge = resolveEdge(options.edge, caller, parts);
   return {
@@ -62,6 +62,10 @@ export function traceOf(parts: CacheParts, context: object, requested: unknown):
   if (requested === undefined) return undefined;
   return requested === true ? beginTrace(parts, context) : mistakeInTrace(requested, []);
 }
+
+/** Whether the `If-None-Match` of a request names an entity tag, or any: then the client has what it would get. */
+export const namesEtag = (header: string | null | undefined, etag: string): boolean =>
+  header?.split(",").some((one) => ["*", etag, etag.slice(2)].includes(one.trim())) === true;
 
 export interface ResponseHeaders {
   get(name: string): unknown;

@@ -20,7 +20,7 @@ import {
   TraceRecorder,
   tracedExtensions,
 } from "../../tools/inspection/trace.js";
-import { openAdapter, type ResponseHeaders, setEdgeHeaders } from "../adapter/adapter.js";
+import { namesEtag, openAdapter, type ResponseHeaders, setEdgeHeaders } from "../adapter/adapter.js";
 import type { EdgeResponse } from "../edge/edge.js";
 import type { EdgeOptions } from "../edge/options.js";
 import { type HintedInfo, NarrowestPolicy, restrictHint, secondsLeft } from "./cache-hints.js";
@@ -91,6 +91,12 @@ export function cachedPlugin<Context extends BaseContext>(
           const scope = begun.isPrivate ? "PRIVATE" : "PUBLIC";
           overallCachePolicy.replace({ maxAge: secondsLeft(begun.freshForMs, begun.ageMs), scope });
           operation.metrics.responseCacheHit = true;
+          if (http?.method === "GET" && !isTraced) {
+            const { etag } = begun.response;
+            operation.response.http.headers.set("etag", etag);
+            // Node.js sends no body with it.
+            if (namesEtag(header("if-none-match"), etag)) operation.response.http.status = 304;
+          }
           // Other plugins may add to the result, but not change its data.
           const singleResult = servedResults.resultOf(begun.response, http !== undefined);
           return { http: operation.response.http, body: { kind: "single", singleResult } };

@@ -5,7 +5,7 @@ import type { ResponsesOptions } from "../../core/responses/options.js";
 import type { Operation, ResponseExecution } from "../../core/responses/response-execution.js";
 import { unreadResultOf } from "../../core/responses/stored-response.js";
 import { requestedTrace, type TraceOptions, TraceRecorder, tracedExtensions } from "../../tools/inspection/trace.js";
-import { addEdgeHeaders, openAdapter, type RequestedTrace, traceOf } from "../adapter/adapter.js";
+import { addEdgeHeaders, namesEtag, openAdapter, type RequestedTrace, traceOf } from "../adapter/adapter.js";
 import { type EdgeResponse, isForEdge } from "../edge/edge.js";
 import type { EdgeOptions } from "../edge/options.js";
 
@@ -23,6 +23,8 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
   const atEdgeOf = new WeakMap<object, EdgeResponse>();
   /** What is sent to requests that a CDN may answer, whether they were executed or not. */
   const sentOf = new WeakMap<object, unknown>();
+  /** The entity tags of stored responses, by request. */
+  const etagOf = new WeakMap<object, string>();
   const addTrace = async ({ result, setResult }: Executed, context: YogaContext, trace: RequestedTrace) => {
     if (!isSingle(result)) return;
     const extensions = await tracedExtensions(result.extensions, trace, options, context as Context);
@@ -53,15 +55,17 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
         if (begun.kind === "execute")
           return endWith(begun.execution, responses, operation, () => execute(begun.execution) as Promise<object>);
         const result = unreadResultOf(begun.response);
+        const request = (operation.context as YogaContext).request;
+        if (isHttpRequest(request) && request.method === "GET" && trace === undefined)
+          etagOf.set(request, begun.response.etag);
         atEdge?.served(begun, result);
         return result;
       };
       // Not here: another plugin may answer, or throw, and then nobody would end what has begun.
       if ((responses ?? edge) !== undefined && executeFn !== undefined)
         setExecuteFn?.(async (given) => {
-          const request = context?.request as Request | undefined;
-          if (edge === undefined || !(request instanceof Object && "headers" in request))
-            return executeWith(given, undefined);
+          const request = context?.request;
+          if (edge === undefined || !isHttpRequest(request)) return executeWith(given, undefined);
           const { method, headers } = request;
           const header = (name: string): string | null => headers.get(name);
           const atEdge = await edge.begin(given.contextValue, { method, header, isTraced: trace !== undefined });
@@ -81,11 +85,17 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
     onResultProcess({ request, result }) {
       if (edge !== undefined && isForEdge(request)) sentOf.set(request, result);
     },
-    onResponse({ request, response: { headers } }) {
+    async onResponse({ request, response, fetchAPI, setResponse }) {
       parts.contextReads.flush();
+      const { headers } = response;
       const sent = sentOf.get(request);
-      if (edge === undefined || sent === undefined) return undefined;
-      return addEdgeHeaders(headers, atEdgeOf.get(request) ?? edge.unexecuted(), isSingle(sent) ? sent : undefined);
+      if (edge !== undefined && sent !== undefined)
+        await addEdgeHeaders(headers, atEdgeOf.get(request) ?? edge.unexecuted(), isSingle(sent) ? sent : undefined);
+      const etag = etagOf.get(request);
+      if (etag === undefined || response.status !== 200) return;
+      headers.set("etag", etag);
+      if (namesEtag(request.headers.get("if-none-match"), etag))
+        setResponse?.(new (fetchAPI ?? globalThis).Response(null, { status: 304, headers }));
     },
     onDispose: () => parts.drain(),
   };
@@ -138,11 +148,15 @@ export interface CachedYogaPlugin {
   onResultProcess(processed: { readonly request: { readonly method: string }; readonly result: unknown }): void;
   /** Yoga only. */
   onResponse(http: {
-    readonly request: object;
-    readonly response: { readonly headers: Headers };
-  }): Promise<void> | undefined;
+    readonly request: Request;
+    readonly response: Response;
+    readonly fetchAPI?: { readonly Response: typeof Response };
+    setResponse?(response: Response): void;
+  }): Promise<void>;
   onDispose(): Promise<void>;
 }
+
+const isHttpRequest = (request: unknown): request is Request => request instanceof Object && "headers" in request;
 
 /** Returns an execution as an operation of the response cache. Undefined if it has no context, or is one that Yoga does not describe. */
 function operationOf({

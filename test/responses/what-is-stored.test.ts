@@ -1,0 +1,232 @@
+import { gate, settle } from "@graphql-cached/testing";
+import { parse } from "graphql";
+import { memoryStore } from "graphql-cached";
+import { describe, expect, it } from "vitest";
+import { openSite, SERVERS, type SiteOptions } from "./site.js";
+
+const typeDefs = /* GraphQL */ `
+  type Query {
+    page(slug: String): String @cacheControl(maxAge: 600)
+    item: Item @cacheControl(maxAge: 600)
+    items: [Item] @cacheControl(maxAge: 600)
+    large(bytes: Int!): String @cacheControl(maxAge: 600)
+    flaky: String @cacheControl(maxAge: 600)
+  }
+  type Item @cacheControl(maxAge: 600) { title: String broken: Int @cacheControl(maxAge: 600) }
+`;
+
+function open(server: SiteOptions["server"], options: Partial<SiteOptions> = {}) {
+  const executions: string[] = [];
+  const state = { item: null as unknown, items: [] as unknown[], until: Promise.resolve() as Promise<unknown>, running: 0, most: 0 };
+  const resolvers = {
+    Query: {
+      page: (_: unknown, { slug = "home" }: { slug?: string }) => {
+        executions.push(slug);
+        return `${slug} ${executions.length}`;
+      },
+      item: () => {
+        executions.push("item");
+        return state.item;
+      },
+      items: () => {
+        executions.push("items");
+        return state.items;
+      },
+      large: (_: unknown, { bytes }: { bytes: number }) => {
+        executions.push("large");
+        return "x".repeat(bytes);
+      },
+      flaky: async () => {
+        executions.push("flaky");
+        state.most = Math.max(state.most, ++state.running);
+        await state.until;
+        state.running--;
+        throw new Error("away");
+      },
+    },
+    Item: { broken: () => 1 },
+  };
+  return { ...openSite({ typeDefs, resolvers, server, ...options }), executions, state };
+}
+
+describe.each(SERVERS)("what is stored on %s", (server) => {
+  it("stores an operation when it is asked for again, and is served from then on", async () => {
+    const { ask, executions } = open(server, { knowsOperations: false });
+    for (let time = 0; time < 5; time++) await ask("{ page }");
+    expect(executions).toHaveLength(2);
+  });
+
+  it("serves what another process has stored at the first request", async () => {
+    const shared: { clock?: never; store?: never } = {};
+    const first = open(server, { knowsOperations: false, ...shared });
+    const store = memoryStore({ clock: first.clock });
+    const writer = open(server, { knowsOperations: false, store, clock: first.clock });
+    for (let time = 0; time < 2; time++) await writer.ask("{ page }");
+    const reader = open(server, { knowsOperations: false, store, clock: first.clock });
+    expect((await reader.ask("{ page }")).data).toEqual({ page: "home 2" });
+    expect(reader.executions).toEqual([]);
+  });
+
+  it("stores nothing of operations that are asked for once, however many they are", async () => {
+    const { ask, cache, executions } = open(server, { knowsOperations: false });
+    for (let nth = 0; nth < 150; nth++) await ask(`{ a${nth}: page }`);
+    expect(executions).toHaveLength(150);
+    expect((await cache.health()).memory?.bytes ?? 0).toBeLessThan(150 * 1_000);
+    const before = executions.length;
+    await ask("{ a7: page }");
+    expect(executions).toHaveLength(before + 1);
+  });
+
+  it("stores responses of `maxOperations` operations at a time", async () => {
+    const { ask, clock, executions } = open(server, { responses: { maxOperations: 2, maxAge: 60 } });
+    const askAll = async () => {
+      for (const name of ["a", "b", "c"]) await ask(`{ ${name}: page }`);
+      return executions.splice(0).length;
+    };
+    expect(await askAll()).toBe(3);
+    expect(await askAll()).toBe(1);
+    await clock.advance(61_000);
+    await ask("{ c: page }");
+    executions.length = 0;
+    await ask("{ c: page }");
+    expect(executions).toHaveLength(0);
+  });
+
+  it.each([
+    ["null", "{ item { title } }", "item"],
+    ["an empty list", "{ items { title } }", "items"],
+    ["null beside an answer", "{ page item { title } }", "item"],
+  ])("keeps a response with %s at its root no longer than `negativeMaxAge`", async (_, query, name) => {
+    const { ask, clock, executions } = open(server, { cache: { defaults: { negativeMaxAge: 5 } } });
+    const count = () => executions.filter((one) => one === name).length;
+    await ask(query);
+    await clock.advance(4_900);
+    await ask(query);
+    expect(count()).toBe(1);
+    await clock.advance(200);
+    await ask(query);
+    expect(count()).toBe(2);
+  });
+
+  it("keeps a response without an answer for ten seconds unless the cache says how long", async () => {
+    const { ask, clock, executions } = open(server);
+    await ask("{ item { title } }");
+    await clock.advance(9_900);
+    await ask("{ item { title } }");
+    await clock.advance(200);
+    await ask("{ item { title } }");
+    expect(executions).toHaveLength(2);
+  });
+
+  it.each(["__schema { ...Part }", '__type(name: "Item") { ...Part }', "__schema { ... { ...Part } }"])(
+    "tells fragments below { %s } apart",
+    async (selection) => {
+      const { ask } = open(server);
+      const of = (field: string) => {
+        const type = selection.startsWith("__type") ? "__Type" : "__Schema";
+        return `{ page ${selection} } fragment Part on ${type} { ${field} }`;
+      };
+      const [one, other] = selection.startsWith("__type")
+        ? ["name", "kind"]
+        : ["queryType { name }", "mutationType { name }"];
+      const first = await ask(of(one as string));
+      const second = await ask(of(other as string));
+      expect(second.data).not.toEqual(first.data);
+    },
+  );
+
+  it("does not encode a response that is too large for the store again with each request", async () => {
+    const { ask, clock, executions } = open(server, { cache: { storage: { maxValueBytes: 1_000 } } });
+    const query = "{ large(bytes: 2000) }";
+    await ask(query);
+    const reads: string[] = [];
+    await ask(query);
+    await ask(query);
+    expect([executions.length, reads]).toEqual([3, []]);
+    await clock.advance(1_000);
+    await ask(query);
+    expect(executions).toHaveLength(4);
+  });
+
+  it("executes all requests of an operation with a partial error at once", async () => {
+    const { ask, state } = open(server);
+    const query = "{ page flaky }";
+    const held = gate();
+    state.until = held.passed as Promise<void>;
+    const asked = Array.from({ length: 12 }, () => ask(query));
+    for (let turn = 0; turn < 20; turn++) await settle();
+    expect(state.most).toBe(1);
+    const next = gate();
+    state.until = next.passed as Promise<void>;
+    held.open();
+    for (let turn = 0; turn < 40; turn++) await settle();
+    expect(state.running).toBe(11);
+    next.open();
+    expect((await Promise.all(asked)).every(({ errors }) => errors?.length === 1)).toBe(true);
+  });
+});
+
+describe.each(SERVERS)("the tags of responses on %s", (server) => {
+  const tags = ({ variables, operationName }: { variables: object; operationName: string | null | undefined }) => [
+    `Page:${(variables as { slug?: string }).slug ?? "home"}`,
+    ...(operationName == null ? [] : [`Operation:${operationName}`]),
+  ];
+  const query = "query ($slug: String) { page(slug: $slug) }";
+
+  it("invalidate responses without cached fields", async () => {
+    const { ask, cache, executions } = open(server, { responses: { tags } });
+    await ask(query, {}, { slug: "a" });
+    await ask(query, {}, { slug: "b" });
+    await cache.invalidateTags(["Page:a"]);
+    await settle();
+    await ask(query, {}, { slug: "a" });
+    await ask(query, {}, { slug: "b" });
+    expect(executions).toEqual(["a", "b", "a"]);
+  });
+
+  it("can be made from the context and from the name of the operation", async () => {
+    const { ask, cache, executions } = open(server, {
+      responses: {
+        scope: "PRIVATE",
+        tags: ({ context, ...request }) => [`User:${(context as { user?: string }).user}`, ...tags(request)],
+      },
+    });
+    await ask("{ page }", { user: "ann" });
+    await ask("{ page }", { user: "bob" });
+    await cache.invalidateTags(["User:ann"]);
+    await settle();
+    for (const user of ["ann", "bob"]) await ask("{ page }", { user });
+    expect(executions).toHaveLength(3);
+  });
+
+  it.each([
+    ["throws", () => { throw new Error("no slug"); }],
+    ["returns no array", () => "Page:home"],
+    ["returns a promise", async () => ["Page:home"]],
+    ["returns an empty tag", () => [""]],
+  ])("store nothing if the function %s, which is said once", async (_, broken) => {
+    const lines: string[] = [];
+    const { ask, executions } = open(server, {
+      responses: { tags: broken as never },
+      cache: { logger: { warn: (line: string) => void lines.push(line), info: () => undefined } },
+    });
+    for (let time = 0; time < 3; time++) expect((await ask("{ page }")).errors).toBeUndefined();
+    expect(executions).toHaveLength(3);
+    expect(lines.filter((line) => line.includes("responses.tags"))).toHaveLength(1);
+  });
+});
+
+describe("cache.execute", () => {
+  it("keeps one response cache for options of the same content, however often they are written", async () => {
+    const { cache, schema, executions } = open("cache.execute");
+    const document = parse("{ page }");
+    const ask = (maxAge: number) => cache.execute({ schema, document, contextValue: {} }, { maxAge, tags: () => ["Page:home"] });
+    for (let time = 0; time < 4; time++) await ask(60);
+    expect(executions).toHaveLength(1);
+    await ask(30);
+    expect(executions).toHaveLength(2);
+    await cache.invalidateTags(["Page:home"]);
+    await ask(60);
+    expect(executions).toHaveLength(3);
+  });
+});
