@@ -165,7 +165,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     isProduction,
     onceLog: new OnceLog(logger),
     defaults,
-    identify: unwatched(contextWatch.identities?.identify ?? options.identify, contextWatch),
+    identify: uncollected(contextWatch.identities?.identify ?? options.identify, contextWatch),
     contextWatch,
     contextReads,
     rules: new AppliedRules(),
@@ -201,8 +201,8 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
 }
 
 /** What `identify` reads of a context decides about the key, and is no part of what a load or a response is made of. */
-const unwatched = (identify: ResolvedOptions["identify"], watch: ContextWatch): ResolvedOptions["identify"] =>
-  identify && ((context) => watch.pause(() => identify(context)));
+const uncollected = (identify: ResolvedOptions["identify"], watch: ContextWatch): ResolvedOptions["identify"] =>
+  identify && ((context) => watch.asOwn(() => identify(context)));
 
 const asynchronous = (name: string): string =>
   `graphql-cached: createCache: \`loads.${name}\`: expected a function that returns true or false, got a promise, which counts as no answer; let it decide by the error alone`;

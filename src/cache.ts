@@ -1,5 +1,4 @@
 import type { ExecutionArgs, ExecutionResult } from "graphql";
-import { LRUCache } from "lru-cache";
 import { assemble } from "./assembly.js";
 import { CachedError, describeSetting, optionInvalid } from "./core/base/errors.js";
 import { invalidatedSubjects } from "./core/directive/invalidation/invalidated-tags.js";
@@ -14,9 +13,8 @@ import { checkedTags } from "./core/keys/tag-template.js";
 import { createLoaderFactory } from "./core/loader/loader-factory.js";
 import type { CachedLoader, LoaderOptions } from "./core/loader/loader-options.js";
 import { CacheHandle, type CacheParts } from "./core/parts.js";
-import { checkExecutionArgs, executeStored } from "./core/responses/execute.js";
-import { type ResponsesOptions, resolveResponses } from "./core/responses/options.js";
-import { ResponseCache } from "./core/responses/response-cache.js";
+import { checkExecutionArgs, executeStored, ResponseCaches } from "./core/responses/execute.js";
+import type { ResponsesOptions } from "./core/responses/options.js";
 import type { InvalidationCause } from "./core/telemetry/events.js";
 import { type RefreshJob, readJob } from "./core/tier/lease/refresh-job.js";
 import type { Mode } from "./core/tier/shared/modes.js";
@@ -29,15 +27,14 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   readonly #parts: CacheParts;
   readonly #close: () => Promise<void>;
   #closing: Promise<void> | undefined;
-  readonly #responses = new WeakMap<object, ResponseCache>();
-  /** The same by the content of their options: calls often write the object anew. */
-  readonly #responsesByContent = new LRUCache<string, ResponseCache>({ max: MAX_RESPONSE_CACHES });
+  readonly #responses: ResponseCaches;
 
   /** @internal */
   constructor(parts: CacheParts, close: () => Promise<void>) {
     super(parts);
     this.#parts = parts;
     this.#close = close;
+    this.#responses = new ResponseCaches(parts);
   }
 
   /**
@@ -139,19 +136,7 @@ export class Cache<Context = object> extends CacheHandle<Context> {
    */
   async execute(args: ExecutionArgs, options: ResponsesOptions = DEFAULT_RESPONSES): Promise<ExecutionResult> {
     checkExecutionArgs(args, "cache.execute");
-    let responses = typeof options === "object" && options !== null ? this.#responses.get(options) : undefined;
-    if (responses === undefined) {
-      const resolved = resolveResponses(options, "cache.execute", this.#parts);
-      if (resolved === undefined)
-        throw optionInvalid(
-          `cache.execute: expected an object of options, got ${describeSetting(options)}; call execute of graphql to cache no responses`,
-        );
-      const content = JSON.stringify(resolved);
-      responses = this.#responsesByContent.get(content) ?? new ResponseCache(this.#parts, resolved, true);
-      this.#responsesByContent.set(content, responses);
-      this.#responses.set(options, responses);
-    }
-    return executeStored(args, responses, options.tags);
+    return executeStored(args, this.#responses.of(options), options.tags);
   }
 
   /**
@@ -273,8 +258,6 @@ export interface MutateTarget {
 }
 
 const DEFAULT_RESPONSES: ResponsesOptions = {};
-/** Each has memory of its own. */
-const MAX_RESPONSE_CACHES = 20;
 
 /**
  * Creates a cache. Most processes need one.

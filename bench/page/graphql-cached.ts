@@ -28,12 +28,18 @@ function graphqlCached(
     name,
     open: async ({ client, prefix, source, library }) => {
       const { applyCached, cachedPlugin, cachedTypeDefs, createCache, redisStore } = await loadLibrary(library);
-      const cache = createCache({ store: redisStore({ client }), prefix, logger: silentLogger, ...MEMORY[memory] });
+      const cache = createCache({
+        store: redisStore({ client }),
+        prefix,
+        logger: silentLogger,
+        privacy: { sharedContextKeys: ["loaders", "change"] },
+        ...MEMORY[memory],
+      });
       const invalidateKeys = (id: string): Promise<unknown> =>
         Promise.all(ITEM_FIELDS.map((field) => cache.invalidate({ coordinate: `Item.${field}`, source: { id } })));
       return {
         schema: applyCached(shopSchema(directives, [cachedTypeDefs]), cache),
-        plugins: [cachedPlugin(cache, hasResponses ? { responses: true } : {})],
+        plugins: [cachedPlugin(cache, hasResponses ? { responses: { scope: "PUBLIC" } } : {})],
         loaders: () => dataLoaders(source),
         ...(hasTags ? {} : { invalidate: invalidateKeys }),
       };

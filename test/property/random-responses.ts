@@ -1,7 +1,15 @@
 import { FakeClock, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { execute, type GraphQLSchema, parse, validate } from "graphql";
-import { applyCached, type Cache, type CacheOptions, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
+import {
+  applyCached,
+  type Cache,
+  type CacheOptions,
+  cachedTypeDefs,
+  createCache,
+  memoryStore,
+  type ResponsesOptions,
+} from "graphql-cached";
 import { expect } from "vitest";
 import { seededRandom } from "../../bench/seeded-random.js";
 import { partsOf } from "../../src/core/parts.js";
@@ -10,6 +18,11 @@ const QUERIES_OF_A_SCHEMA = 40;
 const ITEMS = 6;
 const USERS = [undefined, "ann", "bob"];
 const LOCALES = ["en", "de"];
+const SCOPES: readonly ResponsesOptions[] = [
+  { scope: "PUBLIC" },
+  { scope: "PRIVATE" },
+  { scope: "PRIVATE", guests: "PUBLIC" },
+];
 const quiet = { info: () => undefined, warn: () => undefined };
 
 export interface Context {
@@ -53,6 +66,7 @@ function typeDefsOf(random: Random): string {
       greeting: String${` @cached(maxAge: ${5 + int(random, 60)}, key: ["$context.locale"])`}${hint()}
       mine: String${cached("scope: PRIVATE")} @cacheControl(maxAge: ${5 + int(random, 60)}, scope: PRIVATE)
       viewed: Int${hint()}
+      hello: String${hint()}
     }
     type Item${hint()} {
       id: ID! title: String version: Int
@@ -71,6 +85,8 @@ function resolversOf(load: (id: number, context: Context) => Promise<unknown>): 
         Promise.all(Array.from({ length: count }, (__, nth) => load((from + nth) % ITEMS, context))),
       greeting: (_: unknown, __: unknown, { locale }: Context) => (locale === "de" ? "Hallo" : "Hello"),
       mine: (_: unknown, __: unknown, { user }: Context) => `of ${user}`,
+      // Nothing in the schema says that it depends on who asks.
+      hello: (_: unknown, __: unknown, { user }: Context) => `Hello ${user}`,
       viewed: async (_: unknown, __: unknown, context: Context) =>
         ((await load(0, context)) as { version: number }).version,
     },
@@ -112,7 +128,7 @@ function queryOf(random: Random): RandomQuery {
   const roots: string[] = [];
   for (let nth = 0; nth < 1 + int(random, 3); nth++) {
     const alias = `r${nth}`;
-    const kind = int(random, 10);
+    const kind = int(random, 11);
     if (kind < 4) roots.push(`${alias}: item(id: ${value("ID!", int(random, ITEMS))}) ${selection(0)}`);
     else if (kind < 7)
       roots.push(
@@ -120,6 +136,7 @@ function queryOf(random: Random): RandomQuery {
       );
     else if (kind === 7) roots.push(`${alias}: greeting`);
     else if (kind === 8) roots.push(`${alias}: viewed`);
+    else if (kind === 9) roots.push(`${alias}: hello`);
     else roots.push(`${alias}: mine`);
   }
   const head = declared.length === 0 ? "query" : `query (${declared.join(", ")})`;
@@ -190,7 +207,7 @@ export interface Differences {
 
 /**
  * Asks random queries in two processes, and returns how many answers differ from those without a cache. `queries`: how many different
- * ones, each three times. `endsAtFirst`: whether one difference is enough.
+ * ones, each five times. `endsAtFirst`: whether one difference is enough.
  */
 export async function differences(
   seed: number,
@@ -206,6 +223,7 @@ export async function differences(
     const world = new World();
     const shared = share();
     const typeDefs = typeDefsOf(random);
+    const responses = pick(random, SCOPES);
     const start = (): Process => {
       const cache = createCache<Context>({
         defaultScope: "PUBLIC",
@@ -241,16 +259,17 @@ export async function differences(
       const args = { document, variableValues: query.variables };
       expect(validate(plain, document), query.source).toEqual([]);
       const expected = JSON.stringify(await execute({ ...args, schema: plain, contextValue: { ...context } }));
-      const answer = await process.cache.execute({ ...args, schema: process.schema, contextValue: { ...context } });
+      const given = { ...args, schema: process.schema, contextValue: { ...context } };
+      const answer = await process.cache.execute(given, { ...responses });
       asked++;
       if (JSON.stringify(answer) === expected) return;
       differing++;
-      first ||= `${typeDefs}\n${query.source}\n${JSON.stringify([query.variables, context, answer])}\nexpected ${expected}`;
+      first ||= `${JSON.stringify(responses)}\n${typeDefs}\n${query.source}\n${JSON.stringify([query.variables, context, answer])}\nexpected ${expected}`;
     };
     for (let nth = 0; nth < QUERIES_OF_A_SCHEMA && !isOver(); nth++) {
       const query = queryOf(random);
       known.push(query);
-      for (let time = 0; time < 3; time++) {
+      for (let time = 0; time < 5; time++) {
         if (chance(random, 15)) await change(random, world, pick(random, processes));
         if (chance(random, 15)) await shared.advance(int(random, 30_000));
         const asking = [

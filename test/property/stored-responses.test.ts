@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { ContextWatch } from "../../src/core/loader/context-watch.js";
 import { partsOf } from "../../src/core/parts.js";
 import { CollectedParts } from "../../src/core/responses/collected-parts.js";
 import { OperationPlanner } from "../../src/core/responses/operation-plan.js";
@@ -53,6 +54,11 @@ describe("stored responses", () => {
       },
     ],
   ])("differ if their keys leave out %s", (_what, prepare) => differ(prepare), 120_000);
+
+  it("differ if what an execution reads of the context is not watched", async () => {
+    vi.spyOn(ContextWatch.prototype, "collect").mockReturnValue(() => []);
+    await differ();
+  }, 120_000);
 
   it("differ if they lack the tags of what was read", async () => {
     vi.spyOn(CollectedParts.prototype, "subjects").mockReturnValue([]);

@@ -160,7 +160,7 @@ describe("the options of the response cache", () => {
   it.each([
     [
       { ttl: 5 },
-      "`ttl`: unknown option; expected one of `maxAge`, `staleWhileRevalidate`, `staleIfError`, `key`, `extensions`; did you mean `maxAge`, in seconds?",
+      "`ttl`: unknown option; expected one of `scope`, `guests`, `maxAge`, `staleWhileRevalidate`, `staleIfError`, `key`, `tags`, `maxOperations`, `extensions`; did you mean `maxAge`, in seconds?",
     ],
     [{ maxAge: 0 }, "`maxAge`: expected an integer of at least 1 (seconds), got 0"],
     [{ key: ["$args.id"] }, 'expected paths into the context such as $context.locale, got "$args.id"'],

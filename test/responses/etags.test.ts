@@ -2,9 +2,9 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { ApolloServer } from "@apollo/server";
 import { startStandaloneServer } from "@apollo/server/standalone";
-import { createYoga } from "graphql-yoga";
 import { cachedPlugin, stringifyResult } from "graphql-cached/apollo";
 import { useCached } from "graphql-cached/yoga";
+import { createYoga } from "graphql-yoga";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type Context, openSite } from "./site.js";
 
@@ -60,7 +60,12 @@ async function serve(kind: (typeof KINDS)[number]) {
       method === "GET" ? `${url}?query=${encodeURIComponent(query)}` : url,
       method === "GET" ? { headers: all } : { method, headers: all, body: JSON.stringify({ query }) },
     );
-    return { status: response.status, etag: response.headers.get("etag"), text: await response.text(), control: response.headers.get("cache-control") };
+    return {
+      status: response.status,
+      etag: response.headers.get("etag"),
+      text: await response.text(),
+      control: response.headers.get("cache-control"),
+    };
   };
   return { ask, cache, titles };
 }
@@ -74,7 +79,11 @@ describe.each(KINDS)("the entity tag of a stored response on %s", (kind) => {
     const hit = await ask(QUERY);
     expect(hit).toMatchObject({ status: 200, etag: expect.stringMatching(/^W\/"[\w-]{22}"$/) });
     for (const known of [hit.etag, `"other", ${hit.etag}`, (hit.etag as string).slice(2), "*"])
-      expect(await ask(QUERY, { "if-none-match": known as string })).toMatchObject({ status: 304, etag: hit.etag, text: "" });
+      expect(await ask(QUERY, { "if-none-match": known as string })).toMatchObject({
+        status: 304,
+        etag: hit.etag,
+        text: "",
+      });
     expect(await ask(QUERY, { "if-none-match": '"other"' })).toMatchObject({ status: 200, text: hit.text });
   });
 

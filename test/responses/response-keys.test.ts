@@ -3,7 +3,7 @@ import { makeExecutableSchema } from "@graphql-tools/schema";
 import { buildSchema, parse } from "graphql";
 import { applyCached, cachedTypeDefs, createCache, memoryStore, type ResponsesOptions } from "graphql-cached";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { HINTS, openSite, SERVERS } from "./site.js";
+import { HINTS, knowOperations, openSite, SERVERS } from "./site.js";
 
 describe.each(SERVERS)("the key of a response on %s", (server) => {
   const typeDefs = /* GraphQL */ `
@@ -68,6 +68,7 @@ describe("the responses of two releases", () => {
     ["a field of an interface", { interfaceField: '@shown(as: "TITLE")' }],
     ["an extension of a type", { extension: '@shown(as: "TITLE")' }],
   ])("are not shared if they differ in a directive of %s, which can decide what is shown", async (_, change) => {
+    knowOperations();
     const clock = new FakeClock();
     const store = memoryStore({ clock });
     const release = (title: string, made: Parameters<typeof sdl>[0]) => {

@@ -19,7 +19,7 @@ import { createYoga, type Plugin } from "graphql-yoga";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { stringifyWith } from "../../src/core/responses/stored-response.js";
 import { msgpackrCodec } from "../support/msgpackr-codec.js";
-import { HINTS } from "./site.js";
+import { HINTS, knowOperations } from "./site.js";
 
 const QUERY = "{ films { title stars note more } __proto__: count }";
 const FILMS = [
@@ -35,6 +35,7 @@ interface Options {
 
 /** A cache, and a schema whose loads are counted. */
 function open({ cache: options }: Options) {
+  knowOperations();
   const typeDefs = /* GraphQL */ `
     scalar JSON
     type Query { films: [Film!]! @cached(maxAge: 60) @cacheControl(maxAge: 60)  count: Int @cacheControl(maxAge: 60) }

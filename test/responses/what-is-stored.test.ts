@@ -17,7 +17,13 @@ const typeDefs = /* GraphQL */ `
 
 function open(server: SiteOptions["server"], options: Partial<SiteOptions> = {}) {
   const executions: string[] = [];
-  const state = { item: null as unknown, items: [] as unknown[], until: Promise.resolve() as Promise<unknown>, running: 0, most: 0 };
+  const state = {
+    item: null as unknown,
+    items: [] as unknown[],
+    until: Promise.resolve() as Promise<unknown>,
+    running: 0,
+    most: 0,
+  };
   const resolvers = {
     Query: {
       page: (_: unknown, { slug = "home" }: { slug?: string }) => {
@@ -200,7 +206,12 @@ describe.each(SERVERS)("the tags of responses on %s", (server) => {
   });
 
   it.each([
-    ["throws", () => { throw new Error("no slug"); }],
+    [
+      "throws",
+      () => {
+        throw new Error("no slug");
+      },
+    ],
     ["returns no array", () => "Page:home"],
     ["returns a promise", async () => ["Page:home"]],
     ["returns an empty tag", () => [""]],
@@ -220,7 +231,8 @@ describe("cache.execute", () => {
   it("keeps one response cache for options of the same content, however often they are written", async () => {
     const { cache, schema, executions } = open("cache.execute");
     const document = parse("{ page }");
-    const ask = (maxAge: number) => cache.execute({ schema, document, contextValue: {} }, { maxAge, tags: () => ["Page:home"] });
+    const ask = (maxAge: number) =>
+      cache.execute({ schema, document, contextValue: {} }, { maxAge, tags: () => ["Page:home"] });
     for (let time = 0; time < 4; time++) await ask(60);
     expect(executions).toHaveLength(1);
     await ask(30);

@@ -10,6 +10,7 @@ import { createYoga } from "graphql-yoga";
 import { describe, expect, it, vi } from "vitest";
 import { applyMiddleware, rule, shield } from "../support/graphql-shield.js";
 import { afterCaches } from "../support/world.js";
+import { knowOperations } from "./site.js";
 
 interface Context {
   readonly user?: string;
@@ -59,6 +60,7 @@ describe.each(Object.entries(ASKS))(
   "a response whose resolvers are wrapped after applyCached, on %s",
   (_name, askOf) => {
     const start = (wrap: (schema: GraphQLSchema) => GraphQLSchema, store?: Store) => {
+      knowOperations();
       const warn = vi.fn();
       const stored: unknown[] = [];
       const cache = createCache<Context>({

@@ -21,7 +21,8 @@ export class ContextWatch {
   readonly #running = new AsyncLocalStorage<RunningLoad | undefined>();
   /** Told of what the loads of PRIVATE values read. */
   identities: IdentityCheck | undefined = undefined;
-  /** How many reads of the cache itself are under way: nobody is told of what these read. */
+  /** How many reads of the cache itself are under way: they are not collected, and of paused ones, nobody is told. */
+  #own = 0;
   #paused = 0;
   readonly #watched = new WeakMap<object, WatchedContext>();
   readonly #reported = new Set<string>();
@@ -80,6 +81,16 @@ export class ContextWatch {
     }
   }
 
+  /** Runs `read`, which is synchronous, without collecting what it reads: it decides about keys, not about values. */
+  asOwn<T>(read: () => T): T {
+    this.#own++;
+    try {
+      return read();
+    } finally {
+      this.#own--;
+    }
+  }
+
   /**
    * Collects the properties of a context that anything reads from now on, also in production. Returns what ends that, and
    * returns their names but for those that all callers share. Contexts that cannot be watched have no names.
@@ -122,7 +133,8 @@ export class ContextWatch {
   readonly access: Access = {
     read: (context, property, value) => {
       if (this.#paused > 0) return;
-      for (const names of this.#watched.get(context)?.collections ?? []) names.add(String(property));
+      if (this.#own === 0)
+        for (const names of this.#watched.get(context)?.collections ?? []) names.add(String(property));
       const load = this.#running.getStore();
       if (load === undefined) return;
       try {

@@ -129,14 +129,15 @@ function callerLoader<Id, Value, Context>(
   context: Context,
 ): CachedLoader<Id, Value> {
   const { options, policy, parts } = definition;
-  const { identify } = parts;
+  const { identify, contextWatch } = parts;
   // Throws now, and not with the first read, if the schema is not known.
   if (policy.maxAgeMs > 0) definition.variantOf();
   const loaders = new Map<Identity | undefined, CachedLoader<Id, Value>>();
   const identity = (): Identity | undefined => {
     if (identify === undefined) return undefined;
     if (policy.scope === "PRIVATE") parts.tier.loads.readPrivate(options.name);
-    return identityOf(identify, context);
+    // A load that uses a PUBLIC loader does not depend on who asks.
+    return contextWatch.pause(() => identityOf(identify, context));
   };
   const own = (): CachedLoader<Id, Value> => {
     const caller = identity();

@@ -81,13 +81,12 @@ export class CollectedParts implements PartCollector {
   /** Adds which properties of the context were read. What all callers share depends on none that is not in its key. */
   addContextReads(names: readonly string[]): void {
     const inKey = [...this.#contextPaths].map((text) => text.split(".")[1]);
-    const name = names.find((one) => !inKey.includes(one));
-    // What turns out to be PRIVATE is not shared.
-    if (name === undefined || this.isPrivate) return;
-    this.pass(`\`context.${name}\` was read`);
+    const read = names.filter((one) => !inKey.includes(one)).slice(0, MAX_NAMES);
+    if (read.length === 0) return;
+    this.pass("what it has read of the context can be of one caller");
     this.#parts.onceLog.warn(
-      `graphql-cached: a response is not stored, since its execution has read \`context.${name}\`, so that one caller could get what was made for another; ` +
-        `if that is the same for every caller, list it in createCache({ privacy: { sharedContextKeys: [${JSON.stringify(name)}] } }); if not, add "$context.${name}" to \`responses.key\`, or set \`responses.scope\` to "PRIVATE"`,
+      `graphql-cached: a response is not stored, since its execution has read ${read.map((name) => `\`context.${name}\``).join(", ")}, so that one caller could get what was made for another; ` +
+        `if that is the same for every caller, list it in createCache({ privacy: { sharedContextKeys: ${JSON.stringify(read)} } }); if not, add it to \`responses.key\`, as ${JSON.stringify(`$context.${read[0]}`)}, or set \`responses.scope\` to "PRIVATE"`,
     );
   }
 
@@ -129,6 +128,8 @@ export class CollectedParts implements PartCollector {
   }
 }
 
+/** How many properties of a context one line names. */
+const MAX_NAMES = 8;
 /** The most tags of one entry. With more, the entries of a coordinate share a tag, which an invalidation of any of them changes. */
 const MAX_TAGS = 1_000;
 /** The entries of one coordinate that have a tag each. */

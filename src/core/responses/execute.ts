@@ -1,11 +1,48 @@
 /** `cache.execute`: an execution with stored responses in front of it, for servers without a plugin. */
 import { type ExecutionArgs, type ExecutionResult, execute } from "graphql";
-import { CachedError, describeSetting } from "../base/errors.js";
+import { LRUCache } from "lru-cache";
+import { CachedError, describeSetting, optionInvalid } from "../base/errors.js";
+import { getOrMake } from "../base/multimap.js";
 import { isEmptyRoot } from "../directive/look-ahead/query-reads.js";
-import type { ResponsesOptions } from "./options.js";
-import type { ResponseCache } from "./response-cache.js";
+import type { CacheParts } from "../parts.js";
+import { type ResponsesOptions, resolveResponses } from "./options.js";
+import { ResponseCache } from "./response-cache.js";
 import type { ExecutedResponse, Operation, ResponseExecution } from "./response-execution.js";
 import { resultOf } from "./stored-response.js";
+
+/** The response caches of `cache.execute`, by the content of their options: calls often write the object anew. */
+export class ResponseCaches {
+  readonly #parts: CacheParts;
+  readonly #known = new WeakMap<object, ResponseCache>();
+  readonly #byContent = new LRUCache<string, ResponseCache>({ max: MAX_CACHES });
+
+  constructor(parts: CacheParts) {
+    this.#parts = parts;
+  }
+
+  /** Throws `CACHED_OPTION_INVALID`. */
+  of(options: ResponsesOptions): ResponseCache {
+    const isObject = typeof options === "object" && options !== null;
+    const known = isObject ? this.#known.get(options) : undefined;
+    if (known !== undefined) return known;
+    const resolved = isObject ? resolveResponses(options, "cache.execute", this.#parts) : undefined;
+    if (resolved === undefined)
+      throw optionInvalid(
+        `cache.execute: expected an object of options, got ${describeSetting(options)}; call execute of graphql to cache no responses`,
+      );
+    // Each call passes its own function of tags.
+    const responses = getOrMake(
+      this.#byContent,
+      JSON.stringify({ ...resolved, tags: resolved.tags !== undefined }),
+      () => new ResponseCache(this.#parts, resolved, true),
+    );
+    this.#known.set(options, responses);
+    return responses;
+  }
+}
+
+/** Each has memory of its own. */
+const MAX_CACHES = 20;
 
 /** `tags`: those of this call, in the place of the option. */
 export async function executeStored(

@@ -248,8 +248,7 @@ export class ResponseCache {
     const { scope, maxAgeMs } = this.options;
     const parts = new CollectedParts(this.#parts, contextPaths);
     const isShared = scope === "PUBLIC" && !isPrivate && !plan.isPublic;
-    const contextReads = isShared ? contextWatch.collect(context) : undefined;
-    const stopCollecting = requestStates.collect(context, collecting(observer, parts));
+    const contextReads = isShared ? contextWatch.collect(context) : () => [];
     const startedAt = clock.now();
     return leasedExecution({
       ...load,
@@ -261,10 +260,8 @@ export class ResponseCache {
       negativeMaxAgeMs: (defaults.negativeMaxAge ?? NEGATIVE_MAX_AGE_SECONDS) * 1_000,
       tags: () => this.#tagsOf(operation),
       expectsReads: plan.coordinates.length > 0,
-      ended: () => {
-        stopCollecting();
-        if (contextReads !== undefined) parts.addContextReads(contextReads());
-      },
+      contextReads,
+      ended: requestStates.collect(context, collecting(observer, parts)),
       stored: () => this.#admission.stored(plan.digest, key.digest, startedAt + maxAgeMs),
       unstorable: (isOfCaller) => {
         if (isOfCaller) learned.isPrivate = true;

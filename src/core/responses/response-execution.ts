@@ -56,6 +56,8 @@ export interface ResponseExecution {
   readonly parts?: CollectedParts;
   /** The paths into the context in its key. */
   readonly contextPaths?: readonly string[];
+  /** Notes that all resolvers have returned: what is read of the context from now on is no part of the response. */
+  executed?(): void;
   /**
    * Ends the execution. `age`: what the rules of the server say. `obstacle`: why the response must not be stored whatever they
    * say. Resolves to the response to send in its place, if it has errors and an older one may be served.
@@ -94,6 +96,8 @@ export interface ExecutionLoad {
   readonly tags: () => readonly string[] | undefined;
   readonly expectsReads: boolean;
   readonly contextPaths: readonly string[];
+  /** Ends the watch of the context, and returns the properties that were read and that not all callers share. */
+  contextReads(): readonly string[];
   ended(): void;
   /** Called if the response is not stored for a reason that will last. */
   unstorable(isPrivate: boolean): void;
@@ -113,6 +117,7 @@ export function leasedExecution(load: ExecutionLoad): {
   const begin = (): boolean => {
     if (hasEnded) return false;
     hasEnded = true;
+    load.contextReads();
     load.ended();
     return true;
   };
@@ -120,6 +125,7 @@ export function leasedExecution(load: ExecutionLoad): {
     isPrivate,
     parts,
     contextPaths,
+    executed: () => void load.contextReads(),
     async end(response, age, obstacle) {
       if (!begin()) return undefined;
       if (load.expectsReads && !parts.hasReads)
@@ -163,6 +169,7 @@ function storedBy(
   const ageMs = Math.min((age?.maxAge ?? 0) * 1000, parts.freshUntilAt - startedAt);
   const hasErrors = hasFailed(response);
   const maxAgeMs = !hasErrors && hasNegativeRoot(response) ? Math.min(ageMs, negativeMaxAgeMs) : ageMs;
+  if (!hasErrors && !hasOtherScope) parts.addContextReads(load.contextReads());
   const isKnown = ![age, subjects].includes(undefined) && (obstacle ?? parts.refusal) === undefined;
   const tags = !hasErrors && !hasOtherScope && isKnown ? load.tags() : undefined;
   const isUnstorable = hasOtherScope || tags === undefined;

@@ -118,6 +118,7 @@ export function cachedPlugin<Context extends BaseContext>(
         const executionDidEnd = async (): Promise<void> => {
           const result = response.body?.kind === "single" ? response.body.singleResult : undefined;
           if (result !== undefined) atEdge?.executed(result);
+          execution?.executed?.();
           collections.get(contextValue)?.();
           narrowest.restrict(overallCachePolicy);
           after = new Map(response.http.headers);

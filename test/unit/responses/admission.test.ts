@@ -1,11 +1,18 @@
 import { describe, expect, it } from "vitest";
 import { Admission } from "../../../src/core/responses/admission.js";
 
+/** An admission that has been asked for the operations of these tests before. */
+function open(maxOperations = 1_000): Admission {
+  const admission = new Admission({ minHits: 1, maxOperations });
+  for (const operation of ["operation", "another operation", "third"]) admission.isKnown(operation);
+  return admission;
+}
+
 /** Asks for a key `times` times while each response is invalidated before the next request. Returns which misses were stored. */
 function neverHit(admission: Admission, key: string, times: number): boolean[] {
   return Array.from({ length: times }, () => {
-    const isStored = admission.admits("operation", key);
-    if (isStored) admission.stored("operation", key);
+    const isStored = admission.admits("operation", key, 0);
+    if (isStored) admission.stored("operation", key, 60_000);
     else admission.passed("operation", key);
     return isStored;
   });
@@ -15,20 +22,20 @@ const countOf = (stored: readonly boolean[]): number => stored.filter(Boolean).l
 
 describe("the admission of responses", () => {
   it("stores the first response of a key, so that others can wait for it", () => {
-    expect(new Admission(1).admits("operation", "a")).toBe(true);
+    expect(open().admits("operation", "a", 0)).toBe(true);
   });
 
   it("stores every response of a key that was a hit since the last", () => {
-    const admission = new Admission(1);
+    const admission = open();
     for (let time = 0; time < 50; time++) {
-      expect(admission.admits("operation", "a")).toBe(true);
-      admission.stored("operation", "a");
+      expect(admission.admits("operation", "a", 0)).toBe(true);
+      admission.stored("operation", "a", 60_000);
       admission.hit("operation", "a");
     }
   });
 
   it("waits twice as long each time for a key whose responses are invalidated before they are hits, up to 16 requests", () => {
-    const stored = neverHit(new Admission(1), "a", 200);
+    const stored = neverHit(open(), "a", 200);
     const waits = stored
       .map(String)
       .join(" ")
@@ -39,22 +46,37 @@ describe("the admission of responses", () => {
   });
 
   it("stores again at once after a hit", () => {
-    const admission = new Admission(1);
+    const admission = open();
     neverHit(admission, "a", 40);
-    while (!admission.admits("operation", "a")) admission.passed("operation", "a");
-    admission.stored("operation", "a");
+    while (!admission.admits("operation", "a", 0)) admission.passed("operation", "a");
+    admission.stored("operation", "a", 60_000);
     admission.hit("operation", "a");
-    while (!admission.admits("operation", "a")) admission.passed("operation", "a");
-    admission.stored("operation", "a");
-    expect(admission.admits("operation", "a")).toBe(true);
+    while (!admission.admits("operation", "a", 0)) admission.passed("operation", "a");
+    admission.stored("operation", "a", 60_000);
+    expect(admission.admits("operation", "a", 0)).toBe(true);
   });
 
   it("lets new keys of an operation wait for a second request once most of its keys are asked for only once", () => {
-    const admission = new Admission(1);
+    const admission = open();
     const stored = Array.from({ length: 200 }, (_, nth) => neverHit(admission, `key ${nth}`, 1)).flat();
     expect(countOf(stored.slice(0, 16))).toBe(16);
     expect(countOf(stored.slice(16))).toBe(0);
     expect(countOf(neverHit(admission, "asked twice", 2))).toBe(1);
-    expect(admission.admits("another operation", "b")).toBe(true);
+    expect(admission.admits("another operation", "b", 0)).toBe(true);
+  });
+
+  it("does not store an operation before it is asked for again", () => {
+    const admission = new Admission({ minHits: 1, maxOperations: 1_000 });
+    expect(admission.admits("new", "a", 0)).toBe(false);
+    expect(admission.admits("new", "b", 0)).toBe(true);
+  });
+
+  it("stores responses of at most so many operations, until those of another are over", () => {
+    const admission = open(2);
+    admission.stored("operation", "a", 60_000);
+    admission.stored("another operation", "b", 30_000);
+    expect(admission.admits("third", "c", 29_999)).toBe(false);
+    expect(admission.admits("another operation", "d", 29_999)).toBe(true);
+    expect(admission.admits("third", "c", 30_000)).toBe(true);
   });
 });
