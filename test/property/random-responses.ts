@@ -148,6 +148,15 @@ const withOtherVariables = (random: Random, { source, variables }: RandomQuery):
   variables: Object.fromEntries(Object.keys(variables).map((name) => [name, int(random, 3)])),
 });
 
+/** The same operation, in which fragments that contain no others select something else. */
+const withOtherFragments = (random: Random, { source, variables }: RandomQuery): RandomQuery => ({
+  source: source.replaceAll(
+    /^(fragment \w+ on Item) [^.\n]*$/gm,
+    (_, start: string) => `${start} { id ${some(random, ["title", "version", "a: version"]).join(" ")} }`,
+  ),
+  variables,
+});
+
 export interface Process {
   readonly cache: Cache<Context>;
   readonly schema: GraphQLSchema;
@@ -275,6 +284,7 @@ export async function differences(
         const asking = [
           ask(query),
           ...(chance(random, 40) ? [ask(withOtherVariables(random, pick(random, known)))] : []),
+          ...(chance(random, 20) ? [ask(withOtherFragments(random, query))] : []),
         ];
         await Promise.all(asking);
         await shared.settle(processes.map(({ cache }) => cache));

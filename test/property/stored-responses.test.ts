@@ -1,3 +1,4 @@
+import { print } from "graphql";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { ContextWatch } from "../../src/core/loader/context-watch.js";
 import { partsOf } from "../../src/core/parts.js";
@@ -57,6 +58,15 @@ describe("stored responses", () => {
 
   it("differ if what an execution reads of the context is not watched", async () => {
     vi.spyOn(ContextWatch.prototype, "collect").mockReturnValue(() => []);
+    await differ();
+  }, 120_000);
+
+  it("differ if their keys leave out the fragments of the operation", async () => {
+    const { plan } = OperationPlanner.prototype;
+    vi.spyOn(OperationPlanner.prototype, "plan").mockImplementation(function (this: OperationPlanner, ...args) {
+      const made = plan.apply(this, args);
+      return made && { ...made, digest: print(made.operation) };
+    });
     await differ();
   }, 120_000);
 
