@@ -6,7 +6,7 @@ import { getOrMake } from "../base/multimap.js";
 import { StoredText } from "../codec/packing.js";
 import { type Key, RESPONSES, type Variant } from "../keys/key.js";
 import { checkedTags, checkTagsOfValue } from "../keys/tag-template.js";
-import { identityOf } from "../loader/identity.js";
+import { identityMistake, identityOf } from "../loader/identity.js";
 import type { Observer } from "../loader/request-states.js";
 import type { CacheParts } from "../parts.js";
 import { NEGATIVE_MAX_AGE_SECONDS, type Policy } from "../policy/policy.js";
@@ -115,11 +115,24 @@ export class ResponseCache {
     const { keyPaths, scope, guests } = this.options;
     const isOfCaller = plan.isPrivate || learned.isPrivate;
     const isIsolated = scope === "PRIVATE" && !plan.isPublic;
-    if (identity === undefined && (isOfCaller || (isIsolated && guests !== "PUBLIC"))) return undefined;
+    if (identity === undefined && (isOfCaller || isIsolated)) {
+      if (!this.#isGuest(operation.context) || isOfCaller || guests !== "PUBLIC") return undefined;
+    }
     const isPrivate = isOfCaller || (isIsolated && identity !== undefined);
     const named = responseKey(this.#parts, operation, plan, { variant, keyPaths, identity, isPrivate });
     if (named === undefined || (this.#unstorable.get(named.key.digest) ?? 0) > clock.now()) return undefined;
     return this.#read(operation, plan, learned, named, observer, override === "REFRESH");
+  }
+
+  /** Whether a caller without an identity is known to have none. If a mistake may be the reason, that is logged once: they could be signed in. */
+  #isGuest(context: object): boolean {
+    const { identify, onceLog } = this.#parts;
+    const mistake = identify === undefined ? IDENTIFY_MISSING : identityMistake(identify, context, RESPONSES)?.message;
+    if (mistake !== undefined)
+      onceLog.warn(
+        `graphql-cached: responses of one caller are not stored, since it is not known whose they are: ${mistake}`,
+      );
+    return mistake === undefined;
   }
 
   async #read(
@@ -323,6 +336,9 @@ export type Begun =
     }
   /** Execute it, and call `end` with what came of it. */
   | { readonly kind: "execute"; readonly execution: ResponseExecution };
+
+const IDENTIFY_MISSING =
+  "createCache: `identify`: expected a function, got undefined; pass createCache({ identify: (context) => context.userId })";
 
 /** How many documents, and how many keys, a process remembers something of. */
 const MAX_LEARNED = 10_000;
