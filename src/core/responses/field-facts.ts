@@ -3,7 +3,8 @@ import { getOrMake } from "../base/multimap.js";
 import { directivesAt } from "../directive/compile/directives.js";
 import type { AnyField } from "../directive/compile/field-rule.js";
 import { isStitched } from "../directive/compile/own-resolver.js";
-import { hasPublicHint, hintOf } from "../directive/hints/cache-control.js";
+import { objectsOf } from "../directive/compile/type-graph.js";
+import { hasPublicHint, hintOf, isPrivateType } from "../directive/hints/cache-control.js";
 import { authMarkOf } from "../directive/permissions/auth-marks.js";
 import type { CacheParts } from "../parts.js";
 import { mergeSettings, type PolicySettings } from "../policy/policy.js";
@@ -47,21 +48,29 @@ export class SchemaFacts {
     const { maxAge, scope, inheritMaxAge } = hintOf(field);
     // Only without a rule: what made it a rule says the rest.
     const declared = rule === undefined ? this.#declaredAt(coordinate, field) : {};
+    const saysPublic = hasPublicHint(field, { scope: "PUBLIC" });
+    const returned = getNamedType(field.type);
+    // Apollo's rules know the hints of neither, which are for whom a value is kept all the same.
+    const concerned = [
+      ...(parent === this.#schema.getQueryType() ? [parent] : []),
+      ...objectsOf(this.#schema, returned),
+    ];
     return {
       coordinate,
       rule,
       hintedMaxAge: maxAge,
       inheritsHint: inheritMaxAge === true,
       isUncacheable: declared.maxAge === 0,
-      isPrivate: [scope, rule?.policy.scope, declared.scope].includes("PRIVATE"),
+      isPrivate:
+        [scope, rule?.policy.scope, declared.scope].includes("PRIVATE") ||
+        (!saysPublic && concerned.some(isPrivateType)),
       // A check around the resolver of a cached field runs on every hit of the field, and on none of what contains it.
       isCovered:
-        !hasPublicHint(field, { scope: "PUBLIC" }) &&
-        (authMarkOf(this.#schema, parent, field) !== undefined || this.#isWrapped(coordinate, field)),
+        !saysPublic && (authMarkOf(this.#schema, parent, field) !== undefined || this.#isWrapped(coordinate, field)),
       isMarkedPublic: rule?.policy.isDeclaredPublic === true || scope === "PUBLIC",
       // A method of an instance is a resolver.
       hasResolver: this.#parts.hasValueTypes || this.#parts.resolvers.has(field),
-      returned: getNamedType(field.type),
+      returned,
     };
   }
 

@@ -171,6 +171,9 @@ export function hintOf(field: AnyField): Hint {
   };
 }
 
+/** Whether a type says that what has it is PRIVATE. */
+export const isPrivateType = (type: GraphQLNamedType): boolean => typeHint(type).scope === "PRIVATE";
+
 const typeHint = (type: GraphQLNamedType): Hint => readHint(directiveOf(directivesOn(type)));
 
 const directiveOf = (directives: readonly DirectiveNode[] | undefined): DirectiveNode | undefined =>
