@@ -85,12 +85,12 @@ export function cachedPlugin<Context extends BaseContext>(
         const { variables } = operation.request;
         const asked = { schema, document, operationName, variables, context: contextValue };
         const begun = await responses?.begin(asked, observer);
+        operation.metrics.responseCacheHit = begun?.kind === "served";
         if (begun?.kind === "served") {
           isServed = true;
           atEdge?.served(begun);
           const scope = begun.isPrivate ? "PRIVATE" : "PUBLIC";
           overallCachePolicy.replace({ maxAge: secondsLeft(begun.freshForMs, begun.ageMs), scope });
-          operation.metrics.responseCacheHit = true;
           if (http?.method === "GET" && !isTraced) {
             const { etag } = begun.response;
             operation.response.http.headers.set("etag", etag);
