@@ -33,6 +33,7 @@ export class Channel {
     "store.finished": [],
   };
   readonly #reportFailure: (error: unknown) => void;
+  #hasOnEvent = false;
 
   constructor(counters?: Counters, prefix = "", reportFailure: (error: unknown) => void = () => undefined) {
     this.prefix = prefix;
@@ -53,11 +54,18 @@ export class Channel {
     const byName = this.#frequentListeners;
     const lists = [this.#listeners, ...(frequent?.map((name) => byName[name]) ?? Object.values(byName))];
     for (const list of lists) list.push(listener);
+    // Those of the library itself name what they get.
+    if (frequent === undefined) this.#hasOnEvent = true;
     this.isStoreObserved = this.#frequentListeners["store.finished"].length > 0;
     return () => {
       for (const list of lists) if (list.includes(listener)) list.splice(list.indexOf(listener), 1);
       this.isStoreObserved = this.#frequentListeners["store.finished"].length > 0;
     };
+  }
+
+  /** Whether the application gets such events, by `onEvent` or by their diagnostics channel. */
+  isHeard(event: CacheEvent["name"]): boolean {
+    return this.#hasOnEvent || this.#diagnosticsOf(event).hasSubscribers;
   }
 
   publish(event: Exclude<CacheEvent, FrequentEvent>): void {

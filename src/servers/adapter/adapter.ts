@@ -14,6 +14,7 @@ import {
   type TraceRecorder,
 } from "../../tools/inspection/trace.js";
 import { Edge, type EdgeResponse } from "../edge/edge.js";
+import type { ResponseHeaders } from "../edge/final-headers.js";
 import { resolveEdge } from "../edge/options.js";
 
 /** The options of an adapter besides `allow`, as far as a server can have them. */
@@ -43,13 +44,15 @@ export function openAdapter<Context>(
   const stored = resolveResponses(options.responses, caller, parts);
   const responses = stored && new ResponseCache(parts, stored, usesPolicies);
   const forEdge = resolveEdge(options.edge, caller, parts);
+  const edge = forEdge && new Edge(parts, forEdge);
   return {
     parts,
     responses,
-    edge: forEdge && new Edge(parts, forEdge),
+    edge,
     check(schema) {
       checkServed(schema, parts, caller);
       responses?.prepare(schema);
+      edge?.checkPurge(caller);
     },
   };
 }
@@ -67,20 +70,13 @@ export function traceOf(parts: CacheParts, context: object, requested: unknown):
 export const namesEtag = (header: string | null | undefined, etag: string): boolean =>
   header?.split(",").some((one) => ["*", etag, etag.slice(2)].includes(one.trim())) === true;
 
-export interface ResponseHeaders {
-  get(name: string): unknown;
-  set(name: string, value: string): unknown;
-}
-
 /** Adds the headers for CDNs to those of a response whose server has no rules of its own. `sent`: undefined for what was not executed. */
 export async function addEdgeHeaders(
   headers: ResponseHeaders,
   atEdge: EdgeResponse,
   sent: ExecutedResponse | undefined,
 ): Promise<void> {
-  // A cookie is for one caller.
-  const age = sent !== undefined && headers.get("set-cookie") == null ? atEdge.ageOf(sent) : undefined;
-  await setEdgeHeaders(headers, atEdge, age, (before) => before == null);
+  await setEdgeHeaders(headers, atEdge, sent && atEdge.ageOf(sent), (before) => before == null);
 }
 
 /** Sets the headers for CDNs where `isReplaced` returns true for what is there. `Vary` is a list, and gets members. */

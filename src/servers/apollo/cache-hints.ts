@@ -1,4 +1,6 @@
 /** The cache hints of Apollo Server, which reads of the cache lower. */
+import { type GraphQLSchema, isObjectType } from "graphql";
+import { hintOf } from "../../core/directive/hints/cache-control.js";
 import type { ResponseHint } from "../../core/store/entry-layout.js";
 import type { ReadReport } from "../../core/tier/request/request.js";
 
@@ -12,6 +14,12 @@ interface CacheHint {
 export interface HintedInfo {
   readonly cacheControl?: { readonly cacheHint?: CacheHint; setCacheHint(hint: ResponseHint): void };
 }
+
+/** Whether a hint in the schema gives anything a lifetime. */
+export const hasLifetimes = (schema: GraphQLSchema): boolean =>
+  Object.values(schema.getTypeMap()).some(
+    (type) => isObjectType(type) && Object.values(type.getFields()).some((field) => (hintOf(field).maxAge ?? 0) > 0),
+  );
 
 /** Returns what is left of a lifetime in whole seconds. As in the header Age, less than a second does not count as age. */
 export const secondsLeft = (freshForMs: number, ageMs: number): number =>

@@ -20,10 +20,11 @@ import {
   TraceRecorder,
   tracedExtensions,
 } from "../../tools/inspection/trace.js";
-import { namesEtag, openAdapter, type ResponseHeaders, setEdgeHeaders } from "../adapter/adapter.js";
+import { namesEtag, openAdapter, setEdgeHeaders } from "../adapter/adapter.js";
 import type { EdgeResponse } from "../edge/edge.js";
+import { decideLast, type ResponseHeaders } from "../edge/final-headers.js";
 import type { EdgeOptions } from "../edge/options.js";
-import { type HintedInfo, NarrowestPolicy, restrictHint, secondsLeft } from "./cache-hints.js";
+import { type HintedInfo, hasLifetimes, NarrowestPolicy, restrictHint, secondsLeft } from "./cache-hints.js";
 import { ServedResults } from "./stringify-result.js";
 
 /**
@@ -142,6 +143,7 @@ export function cachedPlugin<Context extends BaseContext>(
           }
           // Later than Apollo Server, whose header this narrows.
           if (atEdge !== undefined) await sendToEdge(atEdge, context);
+          if (edge !== undefined && http !== undefined) decideToTheEnd(response.http, http, contextValue);
           const { body } = response;
           // The other fields of a response in parts are still to be executed.
           if (body?.kind !== "single") return;
@@ -155,6 +157,12 @@ export function cachedPlugin<Context extends BaseContext>(
         },
       };
     },
+    async invalidRequestWasReceived({ error }) {
+      if (edge !== undefined) forbidKeeping(error);
+    },
+    async contextCreationDidFail({ error }) {
+      if (edge !== undefined) forbidKeeping(error);
+    },
     async unexpectedErrorProcessingRequest({ requestContext: { contextValue } }) {
       // Another plugin has failed, so that nothing is sent.
       underExecution.get(contextValue)?.abandon();
@@ -162,6 +170,7 @@ export function cachedPlugin<Context extends BaseContext>(
     },
     async serverWillStart({ schema }) {
       adapter.check(schema);
+      if (edge !== undefined && !parts.rules.isEmpty && !hasLifetimes(schema)) parts.onceLog.info(NO_LIFETIMES);
       // Before the server replaces the resolvers of a schema that was copied after it had been applied.
       parts.resolvers.add(schema);
       return { drainServer: () => parts.drain() };
@@ -190,16 +199,20 @@ export interface CachedPluginOptions<Context extends BaseContext> extends TraceO
 }
 
 type Asked = Pick<GraphQLRequestContextResponseForOperation<BaseContext>, "response" | "overallCachePolicy">;
+type Http = GraphQLResponse["http"];
 type Answered = Pick<GraphQLRequestContextWillSendResponse<BaseContext>, "response" | "overallCachePolicy">;
 
 const NO_HEADERS: ReadonlyMap<string, string> = new Map();
 const OTHER_CACHE =
   "graphql-cached: cachedPlugin: `responses`: expected to be the only response cache, got a response from another one, which nothing invalidates; remove @apollo/server-plugin-response-cache from the plugins, or `responses`";
+const NO_LIFETIMES =
+  "graphql-cached: cachedPlugin: `edge`: expected @cacheControl(maxAge:) in the schema, got none, so that responses are no-store unless resolvers set hints, or Apollo's plugin has a defaultMaxAge; add @cacheControl to what a CDN may keep, beside @cached";
 
 /** Apollo Server has headers by their names in lower case. */
-const headersOf = ({ headers }: Answered["response"]["http"]): ResponseHeaders => ({
+const headersOf = ({ headers }: Http): ResponseHeaders => ({
   get: (name) => headers.get(name.toLowerCase()),
   set: (name, value) => headers.set(name.toLowerCase(), value),
+  delete: (name) => headers.delete(name.toLowerCase()),
 });
 
 /** Returns what gets the result of the execution. Plugins whose `willSendResponse` comes first can replace it, or change its data, for one caller. */
@@ -260,9 +273,37 @@ async function sendToEdge(atEdge: EdgeResponse, { response, overallCachePolicy }
   const result = body.kind === "single" && body.singleResult.errors === undefined ? body.singleResult : undefined;
   const allowed = result && ageIn(http.headers.get("cache-control"), overallCachePolicy.policyIfCacheable());
   const isReplaced = result !== undefined && atEdge.isReplaced(result);
-  const isOfCaller = isReplaced || hasStatus(http) || http.headers.has("set-cookie");
-  const age = allowed && { ...allowed, isPrivate: allowed.isPrivate || isOfCaller };
+  const age = allowed && { ...allowed, isPrivate: allowed.isPrivate || isReplaced };
   await setEdgeHeaders(headersOf(http), atEdge, age, () => age !== undefined);
+}
+
+/** Decides again with every further header: other plugins may set one later, and Apollo Server sets the type of the content last. */
+function decideToTheEnd(
+  http: Http,
+  { method, headers: asked }: NonNullable<GraphQLRequestContextWillSendResponse<BaseContext>["request"]["http"]>,
+  context: { readonly res?: unknown; readonly reply?: unknown },
+): void {
+  const { headers } = http;
+  const decide = (): void => {
+    decideLast(headersOf(http), { method, accept: asked.get("accept"), status: http.status, context });
+  };
+  decide();
+  // Those of a batch are shared.
+  if (Object.hasOwn(headers, "set")) return;
+  const { set } = headers;
+  headers.set = (name, value) => {
+    set.call(headers, name, value);
+    decide();
+    return headers;
+  };
+}
+
+/** Adds to the headers of an error, which Apollo Server sends alone, that no cache may keep it. */
+function forbidKeeping(error: Error): void {
+  const { extensions = {} } = error as { readonly extensions?: Readonly<Record<string, unknown>> };
+  const http = extensions.http as { readonly headers?: unknown } | undefined;
+  const headers = new Map(http?.headers instanceof Map ? http.headers : []).set("cache-control", "no-store");
+  Object.assign(error, { extensions: { ...extensions, http: { ...http, headers } } });
 }
 
 /** Returns what a `Cache-Control` says, or the policy if there is none. Undefined: it is not one of Apollo Server that allows to keep the response. */

@@ -14,6 +14,7 @@ import type {
   ResponseExecution,
 } from "../../core/responses/response-execution.js";
 import type { ClockOrigin } from "../../core/store/store.js";
+import { isForEdge } from "./final-headers.js";
 import type { ResolvedEdge } from "./options.js";
 
 /** Makes the headers by which CDNs keep responses, and find them again when something in them is invalidated. */
@@ -25,6 +26,15 @@ export class Edge {
   constructor(parts: CacheParts, options: ResolvedEdge) {
     this.#parts = parts;
     this.#options = options;
+  }
+
+  /** Logs once that nothing makes a CDN forget what is invalidated. */
+  checkPurge(caller: string): void {
+    const { channel, onceLog } = this.#parts;
+    if (!channel.isHeard("invalidation.finished"))
+      onceLog.warn(
+        `graphql-cached: ${caller}: \`edge\`: expected a listener of the event invalidation.finished, got none, so that a CDN keeps what is invalidated until its s-maxage is over; pass \`onEvent\` to createCache, and let it purge the \`tags\` of the event`,
+      );
   }
 
   /** Begins the response to a request; undefined for one that no CDN answers. Never rejects. */
@@ -51,9 +61,6 @@ export class Edge {
     return new EdgeResponse({ parts: this.#parts, options: this.#options, planOf, origin, context });
   }
 }
-
-/** Whether a CDN may answer such requests. */
-export const isForEdge = ({ method }: Pick<EdgeRequest, "method">): boolean => ["GET", "HEAD"].includes(method);
 
 type Executed = Omit<Operation, "variables">;
 
@@ -104,7 +111,16 @@ export class EdgeResponse {
     this.#result = result;
     this.#isServed = true;
     const { subjects = [], freshForMs = 0, staleForMs = 0 } = report.outcome === "bypassed" ? {} : report;
-    this.#contents = () => ({ subjects, freshForMs, staleForMs, isPrivate, contextPaths, refusal: undefined });
+    const { clock } = this.#given.parts;
+    const freshUntilAt = clock.now() + freshForMs;
+    this.#contents = () => ({
+      subjects,
+      freshForMs: freshUntilAt - clock.now(),
+      staleForMs,
+      isPrivate,
+      contextPaths,
+      refusal: undefined,
+    });
   }
 
   /** Notes that it is executed. `execution`: that of the response cache. Returns what ends it. */
@@ -148,21 +164,22 @@ export class EdgeResponse {
     if (contents === undefined || this.#given.origin === undefined || (sent.errors ?? []).length > 0) return undefined;
     if (this.isReplaced(sent) || (!this.#isServed && sent.data == null)) return undefined;
     const { ownMaxAge = Number.POSITIVE_INFINITY, isPrivate = false } = this.#plan ?? {};
-    const maxAge = Math.min(ownMaxAge, Math.floor(contents.freshForMs / 1_000));
-    return { maxAge: Number.isFinite(maxAge) ? maxAge : 0, isPrivate: isPrivate || contents.isPrivate };
+    return { maxAge: secondsOf(contents, ownMaxAge), isPrivate: isPrivate || contents.isPrivate };
   }
 
   /** Returns the headers of the response by name, `Cache-Control` as it has to be for `age`. Never rejects. */
   async headers(age: ResponseAge | undefined): Promise<Readonly<Record<string, string>>> {
     const { vary, clientMaxAge } = this.#given.options;
-    const varying = vary.length === 0 ? {} : { Vary: vary.join(", ") };
+    const varying = { Vary: vary.join(", ") };
     const contents = this.#contents?.();
-    const isKept = age !== undefined && age.maxAge > 0;
+    // The policies of Apollo Server are rounded up.
+    const maxAge = age === undefined ? 0 : secondsOf(contents, age.maxAge);
+    const isKept = age !== undefined && maxAge > 0;
     const tags = !isKept ? "outdated" : age.isPrivate ? undefined : await this.#tagHeaders(contents);
     if (!isKept || tags === "outdated") return { ...varying, "Cache-Control": "no-store" };
-    const ofClient = `max-age=${Math.min(clientMaxAge, age.maxAge)}`;
+    const ofClient = `max-age=${Math.min(clientMaxAge, maxAge)}`;
     if (tags === undefined) return { ...varying, "Cache-Control": `${ofClient}, private` };
-    const directives = [ofClient, `s-maxage=${age.maxAge}`];
+    const directives = [ofClient, `s-maxage=${maxAge}`];
     const staleFor = Math.floor((contents?.staleForMs ?? 0) / 1_000);
     // What is not cached has no time in which it may be served stale.
     if (this.#plan?.isAllCached !== false && staleFor > 0 && Number.isFinite(staleFor))
@@ -197,6 +214,12 @@ export class EdgeResponse {
     );
     return undefined;
   }
+}
+
+/** Returns for how long a response may be kept, in whole seconds: never longer than what is in it is fresh. */
+function secondsOf(contents: Contents | undefined, most: number): number {
+  const seconds = Math.min(most, Math.floor((contents?.freshForMs ?? Number.POSITIVE_INFINITY) / 1_000));
+  return Number.isFinite(seconds) ? seconds : 0;
 }
 
 interface EdgeParts {

@@ -22,9 +22,9 @@ export function resolveEdge(
       : reject(name, "names of request headers", value);
   const { contextHeaders = {}, vary = [] } = options;
   const names = options.tagHeaders ?? (["Cache-Tag", "Surrogate-Key"] as const);
-  const isKnown = (name: string): boolean => Object.keys(SEPARATORS).includes(name);
+  const isKnown = (name: TagHeader): boolean => TAG_HEADERS.includes(name);
   if (!(Array.isArray(names) as boolean) || names.length === 0 || !names.every(isKnown))
-    reject("tagHeaders", `some of ${Object.keys(SEPARATORS).join(", ")}`, names);
+    reject("tagHeaders", `some of ${TAG_HEADERS.join(", ")}`, names);
   const { identityHeader = identify === undefined ? undefined : "Authorization" } = options;
   if (typeof contextHeaders !== "object" || contextHeaders === null)
     reject("contextHeaders", "an object of paths and headers", contextHeaders);
@@ -37,6 +37,7 @@ export function resolveEdge(
     contextPaths: new Set(Object.keys(contextHeaders)),
     vary: [
       ...new Set([
+        "Accept",
         ...headers("identityHeader", identityHeader === undefined ? [] : [identityHeader]),
         ...headers("contextHeaders", Object.values(contextHeaders)),
         ...headers("vary", vary),
@@ -47,6 +48,9 @@ export function resolveEdge(
 
 /** What separates the tags in each header that can have them. */
 const SEPARATORS = { "Cache-Tag": ",", "Surrogate-Key": " ", "Edge-Cache-Tag": ",", xkey: " " } as const;
+
+/** The headers that can name tags. */
+export const TAG_HEADERS = Object.keys(SEPARATORS) as readonly TagHeader[];
 
 /** A header that CDNs read tags from: `Cache-Tag` of Cloudflare, `Surrogate-Key` of Fastly, `Edge-Cache-Tag` of Akamai, `xkey` of Varnish. */
 export type TagHeader = keyof typeof SEPARATORS;
@@ -82,7 +86,7 @@ export interface ResolvedEdge {
   readonly clientMaxAge: number;
   /** The paths into the context that a header decides. */
   readonly contextPaths: ReadonlySet<string>;
-  /** Empty: the response depends on no header. */
+  /** The request headers that decide what is sent, and who may keep it. */
   readonly vary: readonly string[];
 }
 

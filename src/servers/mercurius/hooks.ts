@@ -3,8 +3,9 @@ import type { Cache } from "../../cache.js";
 import { CachedError, describeSetting } from "../../core/base/errors.js";
 import { type CacheParts, partsOf } from "../../core/parts.js";
 import { requestedTrace, type TraceOptions, tracedExtensions } from "../../tools/inspection/trace.js";
-import { addEdgeHeaders, openAdapter, type RequestedTrace, type ResponseHeaders, traceOf } from "../adapter/adapter.js";
-import { type Edge, type EdgeResponse, isForEdge } from "../edge/edge.js";
+import { addEdgeHeaders, openAdapter, type RequestedTrace, traceOf } from "../adapter/adapter.js";
+import type { Edge, EdgeResponse } from "../edge/edge.js";
+import { decideLast, isForEdge, type ResponseHeaders } from "../edge/final-headers.js";
 import type { EdgeOptions } from "../edge/options.js";
 import { refuseLoaders } from "./loader-check.js";
 
@@ -78,8 +79,11 @@ interface MercuriusReply {
     readonly method?: string;
     readonly headers?: Readonly<Record<string, unknown>>;
   };
+  readonly raw?: object;
+  readonly statusCode?: number;
   header?(name: string, value: string): unknown;
   getHeader?(name: string): unknown;
+  removeHeader?(name: string): unknown;
 }
 
 interface GraphQLHooks {
@@ -106,6 +110,7 @@ interface OperationContext {
 const headersOf = (reply: MercuriusReply | undefined): ResponseHeaders => ({
   get: (name) => reply?.getHeader?.(name),
   set: (name, value) => reply?.header?.(name, value),
+  delete: (name) => reply?.removeHeader?.(name),
 });
 
 function addTraceHooks<Context>(hooks: GraphQLHooks, parts: CacheParts, options: TraceOptions<Context>): void {
@@ -122,13 +127,16 @@ function addTraceHooks<Context>(hooks: GraphQLHooks, parts: CacheParts, options:
   });
 }
 
-/** Adds the headers for CDNs to the responses to GET requests, which are no batches. */
+/** Adds the headers for CDNs to the responses to GET requests, which are no batches. Nobody may keep the others. */
 function addEdgeHooks(app: MercuriusApp, hooks: GraphQLHooks, edge: Edge): void {
   /** By request. `stop` ends the collection of what a response is made of. Without a result, it is an error, and was not executed. */
-  const answers = new WeakMap<object, { readonly atEdge: EdgeResponse; readonly stop?: () => void; result?: Result }>();
+  const answers = new WeakMap<
+    object,
+    { readonly atEdge?: EdgeResponse; readonly stop?: () => void; result?: Result }
+  >();
   hooks.addHook("preParsing", async (_schema, _source, { reply: { request } = {} }) => {
-    if (request !== undefined && isForEdge({ method: request.method ?? "" }))
-      answers.set(request, { atEdge: edge.unexecuted() });
+    if (request !== undefined)
+      answers.set(request, isForEdge({ method: request.method ?? "" }) ? { atEdge: edge.unexecuted() } : {});
   });
   hooks.addHook("preExecution", async (schema, document, context) => {
     const { request } = context.reply ?? {};
@@ -142,14 +150,27 @@ function addEdgeHooks(app: MercuriusApp, hooks: GraphQLHooks, edge: Edge): void 
   });
   hooks.addHook("onResolution", async (execution, { reply }) => {
     const answer = answers.get(reply?.request ?? {});
-    answer?.atEdge.executed(execution);
+    answer?.atEdge?.executed(execution);
     if (answer !== undefined) answer.result = execution;
   });
   app.addHook("onSend", async (request, reply) => {
     const answer = answers.get(request);
     answer?.stop?.();
-    if (answer !== undefined) await addEdgeHeaders(headersOf(reply), answer.atEdge, answer.result);
+    if (answer?.atEdge !== undefined) await addEdgeHeaders(headersOf(reply), answer.atEdge, answer.result);
+    if (answer !== undefined) decideWhenSent(reply);
   });
+}
+
+/** Later hooks may still set a cookie, as those of @fastify/cookie do. */
+function decideWhenSent(reply: MercuriusReply): void {
+  const { raw = {} } = reply as { readonly raw?: { writeHead?(...given: unknown[]): unknown } };
+  const { writeHead } = raw;
+  raw.writeHead = (...given) => {
+    const { method = "", headers = {} } = reply.request ?? {};
+    const accept = headers.accept as string | undefined;
+    decideLast(headersOf(reply), { method, accept, status: reply.statusCode, context: { res: raw } });
+    return writeHead?.apply(raw, given);
+  };
 }
 
 /** Checks the schema again after calls that change it. */

@@ -6,7 +6,8 @@ import type { Operation, ResponseExecution } from "../../core/responses/response
 import { unreadResultOf } from "../../core/responses/stored-response.js";
 import { requestedTrace, type TraceOptions, TraceRecorder, tracedExtensions } from "../../tools/inspection/trace.js";
 import { addEdgeHeaders, namesEtag, openAdapter, type RequestedTrace, traceOf } from "../adapter/adapter.js";
-import { type EdgeResponse, isForEdge } from "../edge/edge.js";
+import type { EdgeResponse } from "../edge/edge.js";
+import { decideLast, isForEdge } from "../edge/final-headers.js";
 import type { EdgeOptions } from "../edge/options.js";
 
 /**
@@ -21,7 +22,7 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
   const { parts, responses, edge } = adapter;
   parts.contextReads.collectByRequest();
   const atEdgeOf = new WeakMap<object, EdgeResponse>();
-  /** What is sent to requests that a CDN may answer, whether they were executed or not. */
+  /** What is sent to requests for results, whether they were executed or not. */
   const sentOf = new WeakMap<object, unknown>();
   /** The entity tags of stored responses, by request. */
   const etagOf = new WeakMap<object, string>();
@@ -30,7 +31,24 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
     const extensions = await tracedExtensions(result.extensions, trace, options, context as Context);
     if (extensions !== undefined) setResult({ ...result, extensions } as never);
   };
+  /** Whatever this server answers, pages and the like too, says who may keep it. */
+  const decide = ({ request, response, serverContext, setResponse, fetchAPI }: Answered): void => {
+    const { status, statusText } = response;
+    const accept = request.headers.get("accept");
+    if (sentOf.has(request))
+      decideLast(response.headers, { method: request.method, accept, status, context: serverContext });
+    else if (!response.headers.has("cache-control")) {
+      // One that another plugin has fetched cannot be changed.
+      const headers = new fetchAPI.Headers([...response.headers]);
+      headers.set("cache-control", "no-store");
+      setResponse(new fetchAPI.Response(response.body, { status, statusText, headers }));
+    }
+  };
   return {
+    onPluginInit({ plugins }) {
+      // After all others, which may still set a cookie.
+      if (edge !== undefined) plugins.push({ onResponse: decide });
+    },
     onSchemaChange: ({ schema }) => adapter.check(schema),
     onExecute({ args, executeFn, setExecuteFn }) {
       const context = args.contextValue as YogaContext | null | undefined;
@@ -83,13 +101,13 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
       };
     },
     onResultProcess({ request, result }) {
-      if (edge !== undefined && isForEdge(request)) sentOf.set(request, result);
+      if (edge !== undefined) sentOf.set(request, result);
     },
     async onResponse({ request, response, fetchAPI, setResponse }) {
       parts.contextReads.flush();
       const { headers } = response;
       const sent = sentOf.get(request);
-      if (edge !== undefined && sent !== undefined)
+      if (edge !== undefined && sent !== undefined && isForEdge(request))
         await addEdgeHeaders(headers, atEdgeOf.get(request) ?? edge.unexecuted(), isSingle(sent) ? sent : undefined);
       const etag = etagOf.get(request);
       if (etag === undefined || response.status !== 200) return;
@@ -140,19 +158,26 @@ interface Executed {
   setResult(result: never): void;
 }
 
+/** What Yoga is going to send. */
+interface Answered {
+  readonly request: Request;
+  readonly response: Response;
+  readonly serverContext?: { readonly res?: unknown; readonly reply?: unknown } | undefined;
+  readonly fetchAPI: { readonly Headers: typeof Headers; readonly Response: typeof Response };
+  setResponse(response: Response): void;
+}
+
 /** The hooks that GraphQL Yoga and envelop call, as a structural type: neither needs to be installed. */
 export interface CachedYogaPlugin {
+  onPluginInit(init: { readonly plugins: object[] }): void;
   onSchemaChange(change: { readonly schema: GraphQLSchema }): void;
   onExecute(execution: Execution): undefined | { onExecuteDone(executed: Executed): Promise<void> };
   /** Yoga only: envelop has no HTTP response. */
   onResultProcess(processed: { readonly request: { readonly method: string }; readonly result: unknown }): void;
   /** Yoga only. */
-  onResponse(http: {
-    readonly request: Request;
-    readonly response: Response;
-    readonly fetchAPI?: { readonly Response: typeof Response };
-    setResponse?(response: Response): void;
-  }): Promise<void>;
+  onResponse(
+    http: Pick<Answered, "request" | "response"> & Partial<Pick<Answered, "fetchAPI" | "setResponse">>,
+  ): Promise<void>;
   onDispose(): Promise<void>;
 }
 

@@ -1,0 +1,87 @@
+/** What caches in front of the server may keep, decided when all others have set their headers. */
+import { TAG_HEADERS } from "./options.js";
+
+/** The headers of a response, by names in any case. */
+export interface ResponseHeaders {
+  get(name: string): unknown;
+  set(name: string, value: string): unknown;
+  delete(name: string): unknown;
+}
+
+/** What decides about a response besides its headers. */
+export interface Answered {
+  readonly method: string;
+  /** The header of the request. */
+  readonly accept: string | null | undefined;
+  /** Undefined: 200. */
+  readonly status: number | undefined;
+  /** What may have the response of Node.js as `res`, or that of Fastify as `reply`, in which other layers set headers as well. */
+  readonly context: { readonly res?: unknown; readonly reply?: unknown } | undefined;
+}
+
+/** Whether a CDN may answer such requests. */
+export const isForEdge = ({ method }: Pick<Answered, "method">): boolean => ["GET", "HEAD"].includes(method);
+
+/**
+ * Leaves to CDNs only what is the same for all who ask for the URL: no error, no cookie, and JSON, since many of them ignore `Vary`.
+ * Whatever says nothing of caches is `no-store`. Can be called again after every further header.
+ */
+export function decideLast(headers: ResponseHeaders, answered: Answered): void {
+  const said = String(headers.get("Cache-Control") ?? "");
+  if (said === "") headers.set("Cache-Control", "no-store");
+  else if (!OF_NO_CDN.test(said)) {
+    if (isForAll(headers, answered)) {
+      keepVary(headers, answered);
+      return;
+    }
+    replace(headers, "Cache-Control", "private, no-store");
+  }
+  for (const name of TAG_HEADERS) headers.delete(name);
+}
+
+const OF_NO_CDN = /(?:^|,)\s*(?:private|no-store|no-cache)\s*(?:,|$)/i;
+
+function isForAll(headers: ResponseHeaders, { method, accept, status = 200, context }: Answered): boolean {
+  const cookie = headers.get("Set-Cookie") ?? headerOf(context, "Set-Cookie");
+  if (cookie != null || !isForEdge({ method })) return false;
+  // That what a CDN has is still valid.
+  return status === 304 || (status === 200 && isJson(headers, accept));
+}
+
+function headerOf(context: Answered["context"], name: string): unknown {
+  const response = (context?.res ?? context?.reply) as { getHeader?(name: string): unknown } | null | undefined;
+  return response?.getHeader?.(name);
+}
+
+/** Servers replace what other layers have set, as the middleware for CORS does. */
+function keepVary(headers: ResponseHeaders, { context }: Answered): void {
+  const vary = String(headers.get("Vary") ?? "");
+  const other = String(headerOf(context, "Vary") ?? "");
+  if (vary !== "" && other !== "" && !vary.endsWith(other)) replace(headers, "Vary", `${vary}, ${other}`);
+}
+
+/** Whether the response is sent as JSON. What is JSON by another name becomes it, as far as the client accepts that. */
+function isJson(headers: ResponseHeaders, accept: string | null | undefined): boolean {
+  const type = String(headers.get("Content-Type") ?? RESPONSE_JSON).toLowerCase();
+  if (!acceptsJson(accept)) return false;
+  if (type.startsWith(RESPONSE_JSON)) replace(headers, "Content-Type", "application/json; charset=utf-8");
+  else if (!type.startsWith("application/json")) return false;
+  return true;
+}
+
+/** The headers of Yoga keep one of another case beside the one that is set. */
+function replace(headers: ResponseHeaders, name: string, value: string): void {
+  headers.delete(name);
+  headers.set(name, value);
+}
+
+const RESPONSE_JSON = "application/graphql-response+json";
+const JSON_RANGES = ["application/json", "application/*", "*/*"];
+
+/** Of the ranges that include JSON, the most specific one decides. */
+function acceptsJson(accept: string | null | undefined): boolean {
+  const ranges = (accept ?? "").toLowerCase().replace(/\s/g, "").split(",");
+  if (ranges.every((range) => range === "")) return true;
+  const [range] = JSON_RANGES.flatMap((name) => ranges.filter((one) => one.split(";")[0] === name));
+  return range !== undefined && !/;q=0(?:\.0*)?(?:;|$)/.test(range);
+}

@@ -1,0 +1,139 @@
+import { describe, expect, it } from "vitest";
+import { type CookieSetter, ORIGINS, startOrigin } from "./edge-origins.js";
+import { fetched, smallCdn } from "./small-cdn.js";
+
+const ACCEPTS = [
+  "application/json",
+  "application/graphql-response+json",
+  "application/graphql-response+json, application/json;q=0.9",
+  "application/json;q=0, application/graphql-response+json",
+  "multipart/mixed",
+  "multipart/mixed, application/json",
+  "text/event-stream",
+  "text/html,application/xhtml+xml,*/*;q=0.8",
+  "*/*",
+  "image/png",
+];
+/** Apollo Server wants one of its headers with GET. */
+const PREFLIGHT = { "apollo-require-preflight": "1" };
+const accepting = (accept: string) => ({ ...PREFLIGHT, accept });
+const as = (user: string) => ({ ...accepting("application/json"), ...(user === "" ? {} : { authorization: user }) });
+const MODES = [
+  ["that honours Vary", true],
+  ["that ignores Vary", false],
+] as const;
+
+describe.each(ORIGINS)("a CDN in front of %s", (name) => {
+  it("that honours Vary gives every client the form that the server itself gives it", async () => {
+    const { urlOf } = await startOrigin(name);
+    const send = smallCdn({ honoursVary: true });
+    let hits = 0;
+    for (const [nth, first] of ACCEPTS.entries())
+      for (const [other, second] of ACCEPTS.entries()) {
+        const url = urlOf("{ movie }", nth * ACCEPTS.length + other);
+        await send(url, accepting(first));
+        const { isHit, ...answer } = await send(url, accepting(second));
+        const { isHit: _, ...direct } = (await fetched(url, accepting(second))).answer;
+        expect([first, second, answer]).toEqual([first, second, direct]);
+        if (isHit) hits++;
+      }
+    // Those that accept JSON, each after itself.
+    expect(hits).toBeGreaterThanOrEqual(4);
+  });
+
+  it("that ignores Vary keeps JSON only, so that no client gets a page or a body in parts for JSON", async () => {
+    const { urlOf } = await startOrigin(name);
+    const send = smallCdn({ honoursVary: false });
+    let hits = 0;
+    for (const [nth, first] of ACCEPTS.entries())
+      for (const [other, second] of ACCEPTS.entries()) {
+        const url = urlOf("{ movie }", nth * ACCEPTS.length + other);
+        await send(url, accepting(first));
+        const { isHit, ...answer } = await send(url, accepting(second));
+        const { isHit: _, ...direct } = (await fetched(url, accepting(second))).answer;
+        const json = { ...direct, status: 200, type: expect.stringMatching(/^application\/json/) as string };
+        const expected = isHit
+          ? { ...json, body: expect.stringMatching(/^\{"data":\{"movie":"Metropolis"\}\}/) }
+          : direct;
+        expect([first, second, answer]).toEqual([first, second, expected]);
+        if (isHit) hits++;
+      }
+    expect(hits).toBeGreaterThanOrEqual(4 * ACCEPTS.length);
+  });
+
+  it("may keep what is sent to clients that accept JSON, which is JSON, and nothing else", async () => {
+    const { urlOf } = await startOrigin(name);
+    const kept: string[] = [];
+    for (const accept of ACCEPTS) {
+      const { answer, headers } = await fetched(urlOf("{ movie }"), accepting(accept));
+      if (!/s-maxage/.test(headers.get("cache-control") ?? "")) expect(headers.get("cache-tag")).toBe(null);
+      else kept.push(`${accept}: ${answer.type}`);
+    }
+    const isKept = (accept: string): boolean =>
+      /(?:application\/json|\*\/\*)(?!;q=0,)/.test(accept) &&
+      !(name === "GraphQL Yoga" && accept.startsWith("text/html"));
+    expect(kept).toEqual(ACCEPTS.filter(isKept).map((accept) => `${accept}: application/json; charset=utf-8`));
+  });
+
+  it.each(MODES)("%s gives nobody the answer of another identity", async (_mode, honoursVary) => {
+    const { urlOf } = await startOrigin(name);
+    const send = smallCdn({ honoursVary });
+    const users = ["", "alice", "", "bob", "alice", ""];
+    const answers: string[] = [];
+    for (const user of users) {
+      const { body } = await send(urlOf("{ caller }"), as(user));
+      answers.push((JSON.parse(body) as { data: { caller: string } }).data.caller);
+    }
+    expect(answers).toEqual(users.map((user) => (user === "" ? "guest" : user)));
+  });
+
+  it.each(MODES)("%s keeps the answer to a guest for guests", async (_mode, honoursVary) => {
+    const { urlOf } = await startOrigin(name);
+    const send = smallCdn({ honoursVary });
+    const hits: boolean[] = [];
+    for (const user of ["", "", "alice", ""]) hits.push((await send(urlOf("{ caller movie }"), as(user))).isHit);
+    expect(hits).toEqual([false, true, false, true]);
+  });
+
+  it.each<CookieSetter>(["later plugin", "response of Node.js"])(
+    "keeps nothing for which a cookie is set by a %s",
+    async (cookie) => {
+      const { urlOf } = await startOrigin(name, { cookie });
+      const url = urlOf("{ caller movie }");
+      const { answer, headers } = await fetched(url, as(""));
+      expect([answer.cookies, headers.get("cache-control")]).toEqual([["session=1"], "private, no-store"]);
+      expect([headers.get("cache-tag"), headers.get("surrogate-key")]).toEqual([null, null]);
+      const send = smallCdn({ honoursVary: false });
+      for (const _ of [1, 2]) expect((await send(url, as(""))).isHit).toBe(false);
+    },
+  );
+
+  it("keeps no answer but that to a query", async () => {
+    const { url, urlOf } = await startOrigin(name);
+    const json = { ...accepting("application/json"), "content-type": "application/json" };
+    const html = { accept: "text/html,*/*" };
+    const others: [what: string, url: string, headers: Record<string, string>, method?: string][] = [
+      ["POST", url, json, "POST"],
+      ["an error", urlOf("{ broken }"), json],
+      ["what is not valid", urlOf("{ film }"), json],
+      ["what cannot be parsed", urlOf("{ movie("), json],
+      ["no acceptable form", urlOf("{ movie }"), accepting("image/png")],
+      ["no query", url, json],
+      ["a context that fails", urlOf("{ movie }"), as("nobody")],
+    ];
+    // Mercurius has neither at this URL.
+    if (name !== "Mercurius") others.push(["a page", urlOf("{ movie }"), html], ["another method", url, json, "PUT"]);
+    for (const [what, ...request] of others) {
+      const { headers } = await fetched(...request);
+      expect([what, headers.get("cache-control")]).toEqual([what, expect.stringMatching(/no-store/)]);
+    }
+  });
+});
+
+describe("a CDN in front of Apollo Server with its landing page", () => {
+  it("would give the page to other clients, since no plugin sees it", async () => {
+    const { urlOf } = await startOrigin("Apollo Server", { hasLandingPage: true });
+    const { answer, headers } = await fetched(urlOf("{ movie }"), { accept: "text/html" });
+    expect([answer.type, headers.get("cache-control")]).toEqual(["text/html", null]);
+  });
+});
