@@ -1,5 +1,5 @@
 /**
- * The hash tags in the names of copies of the clock. Each of these 64 lies in another sixty-fourth of the slots of a
+ * The hash tags in the names of copies of the clock, of which 16 are in use. Each of these 64 lies in another sixty-fourth of the slots of a
  * Redis Cluster, so that every master has its share. They must be the same in all processes and releases.
  */
 export const HASH_TAGS: readonly string[] =

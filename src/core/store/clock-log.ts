@@ -10,7 +10,7 @@ import type { Subject } from "../keys/key.js";
  * | offset | bytes | field |
  * |---|---|---|
  * | 0 | 8 | magic and layout version |
- * | 8 | 8 | epoch, random: that of the log |
+ * | 8 | 8 | epoch, which no other has: that of the log |
  * | 16 | 8 | position of the last record |
  * | 24 | 8 | nonce of the last record |
  * | 32 | 8 | where the log begins, in bytes of all records since the epoch began |

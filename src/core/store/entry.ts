@@ -1,6 +1,6 @@
 /**
- * The state of an entry. A key without an entry is absent: the sixth state, and the one that every
- * loss of data leads to.
+ * The state of an entry. A key without an entry is absent, the state that every loss
+ * of an entry leads to.
  *
  * - `pending`: a lease is granted and no value is stored yet.
  * - `value`: a value is stored. A lease for its refresh may be granted at the same time.
@@ -27,7 +27,7 @@ export interface Entry {
   /**
    * The id of the lease chain, 16 bytes. A grant on an absent entry or on a value without a lease
    * creates it, and a takeover of an expired lease keeps it. Storing a value, releasing the lease
-   * and any invalidation end it. Empty while no lease is outstanding.
+   * and removing the entry end it; an invalidation of a tag or of a whole field does not. Empty while no lease is outstanding.
    */
   readonly gen: string;
   /** The token of the current lease holder, 16 bytes. Empty without a lease. Only the inspection reads it. */
@@ -40,8 +40,8 @@ export interface Entry {
    */
   readonly untilAt: number;
   /**
-   * When the value becomes stale. 0 after a soft invalidation: the value is stale, but may be
-   * served.
+   * When the value becomes stale. 0 once a load has taken the lease because of a soft invalidation, or a forced one: the value is
+   * stale, but may be served.
    */
   readonly freshUntilAt: number;
   /**

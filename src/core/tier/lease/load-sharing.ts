@@ -178,7 +178,7 @@ export interface InFlightLoad {
 
 /** How a load has ended in the store. */
 export interface Settled {
-  /** Whether the store accepted the value: false if it was invalidated during the load. */
+  /** Whether the store accepted the value: false if the lease had ended, as by an invalidation of the entry. */
   readonly isStored: boolean;
 }
 

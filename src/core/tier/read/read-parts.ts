@@ -34,7 +34,7 @@ export interface ReadParts extends VerdictParts {
 
 /** What the other ways to read need of the path of a hit: see `Hits`. */
 export interface ReadPath {
-  /** Reads the store for one request, together with all other reads of the tick. Rejects if the store's `read` does. */
+  /** Reads the store for one request, together with all other reads of the tick. Never rejects. */
   readResultOf(request: ReadRequest): Promise<ReadResult>;
   /** Answers a request from its read. A miss stops waiting at `deadlineAt`. */
   respond(request: ReadRequest, readResult: ReadResult, deadlineAt: number): unknown;
