@@ -18,8 +18,24 @@ const typeDefs = /* GraphQL */ `
 
 const KINDS = ["Apollo Server", "Apollo Server, as text", "GraphQL Yoga"] as const;
 
+/** Plugins that replace the data of what is sent by something of their own. */
+const replacing = {
+  yoga: {
+    onExecute: () => ({
+      onExecuteDone: ({ setResult }: { setResult(result: object): void }) => setResult({ data: { movie: "own" } }),
+    }),
+  },
+  apollo: {
+    requestDidStart: async () => ({
+      willSendResponse: async ({ response }: { response: { body: { singleResult: { data: unknown } } } }) => {
+        response.body.singleResult.data = { movie: "own" };
+      },
+    }),
+  },
+} as never as { readonly yoga: never; readonly apollo: never };
+
 /** Serves on HTTP. Returns a function that asks with GET. */
-async function serve(kind: (typeof KINDS)[number]) {
+async function serve(kind: (typeof KINDS)[number], replaces = false) {
   const titles = new Map<string, string>();
   const resolvers = {
     Query: {
@@ -35,7 +51,7 @@ async function serve(kind: (typeof KINDS)[number]) {
       schema,
       logging: false,
       context: ({ request }) => contextOf(request.headers.get("user")),
-      plugins: [useCached(cache, { responses: true }) as never],
+      plugins: [useCached(cache, { responses: true }) as never, ...(replaces ? [replacing.yoga] : [])],
     });
     const server = createServer((request, response) => void yoga(request, response));
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -44,7 +60,7 @@ async function serve(kind: (typeof KINDS)[number]) {
   } else {
     const apollo = new ApolloServer<Context>({
       schema,
-      plugins: [cachedPlugin(cache, { responses: true })],
+      plugins: [...(replaces ? [replacing.apollo] : []), cachedPlugin(cache, { responses: true })],
       ...(kind === "Apollo Server, as text" ? { stringifyResult } : {}),
     });
     const started = await startStandaloneServer(apollo, {
@@ -107,6 +123,13 @@ describe.each(KINDS)("the entity tag of a stored response on %s", (kind) => {
     expect(etag).not.toBeNull();
     const other = await ask("{ me }", { user: "bob", "if-none-match": etag as string });
     expect([other.status, other.text.includes("bob")]).toEqual([200, true]);
+  });
+
+  it("is not sent with what another plugin has replaced", async () => {
+    const { ask } = await serve(kind, true);
+    for (let time = 0; time < 2; time++) await ask(QUERY);
+    const answer = await ask(QUERY, { "if-none-match": "*" });
+    expect([answer.status, answer.etag, answer.text.includes("own")]).toEqual([200, null, true]);
   });
 
   it("is not sent with POST, nor with what was executed", async () => {

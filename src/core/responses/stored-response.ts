@@ -82,6 +82,9 @@ export function unreadResultOf(response: StoredResponse): StoredResult {
   return result;
 }
 
+/** Whether the data of such a result has not been read, so that it is sent as it was stored. */
+export const isUnread = (result: object): boolean => Object.getOwnPropertyDescriptor(result, "data")?.get !== undefined;
+
 /** Returns what `JSON.stringify` returns for a result whose data, once stringified, is `dataText`. Does not read the data. */
 export function stringifyWith(dataText: string, result: object): string {
   const members = Object.keys(result).map((name) =>

@@ -11,7 +11,7 @@ import type { Cache } from "../../cache.js";
 import { type Observer, OVERRIDES, type Readable } from "../../core/loader/request-states.js";
 import type { ResponsesOptions } from "../../core/responses/options.js";
 import type { ExecutedResponse, ResponseAge, ResponseExecution } from "../../core/responses/response-execution.js";
-import { resultOf } from "../../core/responses/stored-response.js";
+import { resultOf, type StoredResult } from "../../core/responses/stored-response.js";
 import { isAllowed } from "../../tools/inspection/access.js";
 import {
   mistakeInTrace,
@@ -65,6 +65,7 @@ export function cachedPlugin<Context extends BaseContext>(
       let execution: ResponseExecution | undefined;
       let isExecuted = false;
       let isServed = false;
+      let addEtag: (response: Sent) => void = () => undefined;
       /** The headers when the operation was looked up, and after its execution. Others send theirs with hits as well. */
       let [before, after] = [NO_HEADERS, NO_HEADERS];
       let executed: () => ExecutedResponse | undefined = () => undefined;
@@ -92,14 +93,10 @@ export function cachedPlugin<Context extends BaseContext>(
           atEdge?.served(begun);
           const scope = begun.isPrivate ? "PRIVATE" : "PUBLIC";
           overallCachePolicy.replace({ maxAge: secondsLeft(begun.freshForMs, begun.ageMs), scope });
-          if (http?.method === "GET" && !isTraced) {
-            const { etag } = begun.response;
-            operation.response.http.headers.set("etag", etag);
-            // Node.js sends no body with it.
-            if (namesEtag(header("if-none-match"), etag)) operation.response.http.status = 304;
-          }
           // Other plugins may add to the result, but not change its data.
           const singleResult = servedResults.resultOf(begun.response, http !== undefined);
+          if (http?.method === "GET" && !isTraced)
+            addEtag = addingEtag(singleResult, begun.response.etag, header("if-none-match"));
           return { http: operation.response.http, body: { kind: "single", singleResult } };
         }
         execution = begun?.execution;
@@ -141,6 +138,7 @@ export function cachedPlugin<Context extends BaseContext>(
             const obstacle = isExecuted ? ofExecution : "another plugin has answered";
             await endExecution(execution, context, executed(), obstacle);
           }
+          addEtag(response);
           // Later than Apollo Server, whose header this narrows.
           if (atEdge !== undefined) await sendToEdge(atEdge, context);
           if (edge !== undefined && http !== undefined) decideToTheEnd(response.http, http, contextValue);
@@ -199,6 +197,7 @@ export interface CachedPluginOptions<Context extends BaseContext> extends TraceO
 }
 
 type Asked = Pick<GraphQLRequestContextResponseForOperation<BaseContext>, "response" | "overallCachePolicy">;
+type Sent = GraphQLRequestContextWillSendResponse<BaseContext>["response"];
 type Http = GraphQLResponse["http"];
 type Answered = Pick<GraphQLRequestContextWillSendResponse<BaseContext>, "response" | "overallCachePolicy">;
 
@@ -214,6 +213,19 @@ const headersOf = ({ headers }: Http): ResponseHeaders => ({
   set: (name, value) => headers.set(name.toLowerCase(), value),
   delete: (name) => headers.delete(name.toLowerCase()),
 });
+
+/** Returns what adds the entity tag to a response that is sent as it was stored, whose text no plugin has made for one caller. */
+function addingEtag(result: StoredResult, etag: string, known: string | undefined): (response: Sent) => void {
+  const names = Object.keys(result);
+  const { data } = result;
+  return ({ body, http }) => {
+    if (body.kind !== "single" || body.singleResult.data !== data || hasStatus(http)) return;
+    if (Object.keys(body.singleResult).some((name) => !names.includes(name))) return;
+    http.headers.set("etag", etag);
+    // Node.js sends no body with it.
+    if (namesEtag(known, etag)) http.status = 304;
+  };
+}
 
 /** Returns what gets the result of the execution. Plugins whose `willSendResponse` comes first can replace it, or change its data, for one caller. */
 function watchResult({ response, overallCachePolicy }: Asked): () => ExecutedResponse | undefined {

@@ -3,7 +3,7 @@ import type { Cache } from "../../cache.js";
 import { endWith, isOrdinary, isSingle } from "../../core/responses/execute.js";
 import type { ResponsesOptions } from "../../core/responses/options.js";
 import type { Operation, ResponseExecution } from "../../core/responses/response-execution.js";
-import { unreadResultOf } from "../../core/responses/stored-response.js";
+import { isUnread, unreadResultOf } from "../../core/responses/stored-response.js";
 import { requestedTrace, type TraceOptions, TraceRecorder, tracedExtensions } from "../../tools/inspection/trace.js";
 import { addEdgeHeaders, namesEtag, openAdapter, type RequestedTrace, traceOf } from "../adapter/adapter.js";
 import type { EdgeResponse } from "../edge/edge.js";
@@ -24,8 +24,8 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
   const atEdgeOf = new WeakMap<object, EdgeResponse>();
   /** What is sent to requests for results, whether they were executed or not. */
   const sentOf = new WeakMap<object, unknown>();
-  /** The entity tags of stored responses, by request. */
-  const etagOf = new WeakMap<object, string>();
+  /** The results that are sent as they were stored, and their entity tags, by request. */
+  const servedOf = new WeakMap<object, { readonly result: object; readonly etag: string }>();
   const addTrace = async ({ result, setResult }: Executed, context: YogaContext, trace: RequestedTrace) => {
     if (!isSingle(result)) return;
     const extensions = await tracedExtensions(result.extensions, trace, options, context as Context);
@@ -75,7 +75,7 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
         const result = unreadResultOf(begun.response);
         const request = (operation.context as YogaContext).request;
         if (isHttpRequest(request) && request.method === "GET" && trace === undefined)
-          etagOf.set(request, begun.response.etag);
+          servedOf.set(request, { result, etag: begun.response.etag });
         atEdge?.served(begun, result);
         return result;
       };
@@ -102,6 +102,8 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
     },
     onResultProcess({ request, result }) {
       if (edge !== undefined) sentOf.set(request, result);
+      const served = servedOf.get(request)?.result;
+      if (served !== undefined && (served !== result || !isUnread(served))) servedOf.delete(request);
     },
     async onResponse({ request, response, fetchAPI, setResponse }) {
       parts.contextReads.flush();
@@ -109,7 +111,7 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
       const sent = sentOf.get(request);
       if (edge !== undefined && sent !== undefined && isForEdge(request))
         await addEdgeHeaders(headers, atEdgeOf.get(request) ?? edge.unexecuted(), isSingle(sent) ? sent : undefined);
-      const etag = etagOf.get(request);
+      const { etag } = servedOf.get(request) ?? {};
       if (etag === undefined || response.status !== 200) return;
       headers.set("etag", etag);
       if (namesEtag(request.headers.get("if-none-match"), etag))
