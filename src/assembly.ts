@@ -202,7 +202,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
 
 /** What `identify` reads of a context decides about the key, and is no part of what a load or a response is made of. */
 const uncollected = (identify: ResolvedOptions["identify"], watch: ContextWatch): ResolvedOptions["identify"] =>
-  identify && ((context) => watch.asOwn(() => identify(context)));
+  identify && ((context) => watch.asIdentity(() => identify(context)));
 
 const asynchronous = (name: string): string =>
   `graphql-cached: createCache: \`loads.${name}\`: expected a function that returns true or false, got a promise, which counts as no answer; let it decide by the error alone`;

@@ -125,7 +125,7 @@ describe.each(SERVERS)("the scope of responses on %s", (server) => {
     const { ask, executions, lines } = open(server);
     for (const user of ["ann", "bob", "ann"]) expect((await ask("{ mine }", { user })).data).toEqual({ mine: user });
     expect(executions).toEqual(["mine", "mine"]);
-    expect(lines.filter((line) => line.includes("a response is not stored"))).toEqual([]);
+    expect(lines.filter((line) => line.includes("a response is not kept"))).toEqual([]);
   });
 
   it("PUBLIC does not watch what every field says that it is", async () => {

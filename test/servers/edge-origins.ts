@@ -145,6 +145,7 @@ export const ORIGINS = Object.keys(origins) as OriginName[];
 export async function startOrigin(name: OriginName, options: OriginOptions = {}) {
   const cache = createCache<Context>({
     defaultScope: "PUBLIC",
+    privacy: { sharedContextKeys: ["setCookie", "res"] },
     identify: ({ user }) => user,
     onEvent: () => undefined,
     logger: { info: () => undefined, warn: () => undefined },

@@ -150,6 +150,7 @@ export async function openSite(
   const served: string[] = [];
   const cache = createCache<Context>({
     defaultScope: "PUBLIC",
+    privacy: { sharedContextKeys: ["setCookie", "res", "reply", "request"] },
     store: options.store ?? memoryStore({ clock }),
     testing: { clock },
     logger: { info: () => undefined, warn: (line) => lines.push(line) },

@@ -67,6 +67,41 @@ describe.each(SERVERS)("at the edge, behind %s", (server) => {
     );
   });
 
+  describe("a response that depends on the context", () => {
+    const openWith = (read: (context: { user?: string; locale?: string }) => unknown, options?: SiteOptions) =>
+      openSite(
+        server,
+        typeDefs,
+        {
+          ...resolvers,
+          Query: { ...resolvers.Query, plain: (_: unknown, __: unknown, context: object) => read(context) },
+        },
+        options,
+      );
+    const query = "{ movie(id: 7) { title } plain }";
+
+    it("is private, whatever the schema says, since a CDN would give it to others", async () => {
+      const { ask, lines } = await openWith(({ locale }) => `in ${locale}`);
+      for (const _ of [1, 2])
+        expect(await ask(query, { "accept-language": "de" })).toMatchObject({ cacheControl: PRIVATE, tags: [] });
+      expect(lines.filter((line) => line.includes("context.locale"))).toHaveLength(1);
+    });
+
+    it.each([
+      ["a header decides it", { edge: { contextHeaders: { "$context.locale": "Accept-Language" } } }],
+      ["all callers share it", { cache: { privacy: { sharedContextKeys: ["locale"] } } }],
+    ])("is for all if %s", async (_, options) => {
+      const { ask } = await openWith(({ locale }) => `in ${locale}`, options);
+      expect((await ask(query, { "accept-language": "de" })).cacheControl).toContain("public");
+    });
+
+    it("is for all who are not signed in if it depends on that alone", async () => {
+      const { ask } = await openWith(({ user }) => user ?? "guest");
+      expect((await ask(query)).cacheControl).toContain("public");
+      expect((await ask(query, { authorization: "ann" })).cacheControl).not.toContain("public");
+    });
+  });
+
   it.each([
     ["a tag", { tags: ["Movie:7"] }],
     ["an entry", { coordinate: "Query.movie", args: { id: 7 } }],

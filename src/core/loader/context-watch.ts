@@ -24,6 +24,8 @@ export class ContextWatch {
   /** How many reads of the cache itself are under way: they are not collected, and of paused ones, nobody is told. */
   #own = 0;
   #paused = 0;
+  /** The properties by which `identify` tells callers apart, as far as it was seen to read them. */
+  readonly identityKeys = new Set<string>();
   readonly #watched = new WeakMap<object, WatchedContext>();
   readonly #reported = new Set<string>();
 
@@ -81,8 +83,8 @@ export class ContextWatch {
     }
   }
 
-  /** Runs `read`, which is synchronous, without collecting what it reads: it decides about keys, not about values. */
-  asOwn<T>(read: () => T): T {
+  /** Runs `read`, which is synchronous and asks who is calling, without collecting what it reads: it decides about keys, not about values. */
+  asIdentity<T>(read: () => T): T {
     this.#own++;
     try {
       return read();
@@ -133,8 +135,10 @@ export class ContextWatch {
   readonly access: Access = {
     read: (context, property, value) => {
       if (this.#paused > 0) return;
-      if (this.#own === 0)
-        for (const names of this.#watched.get(context)?.collections ?? []) names.add(String(property));
+      const name = String(property);
+      if (this.#own > 0) {
+        if (this.identityKeys.size < MAX_IDENTITY_KEYS) this.identityKeys.add(name);
+      } else for (const names of this.#watched.get(context)?.collections ?? []) names.add(name);
       const load = this.#running.getStore();
       if (load === undefined) return;
       try {
@@ -184,6 +188,8 @@ interface WatchedContext {
   readonly collections: Set<Set<string>>;
 }
 
+/** `identify` reads few. */
+const MAX_IDENTITY_KEYS = 100;
 /** Bounds the memory of past reports: a context with one property per user would otherwise exhaust it. */
 const MAX_REPORTS = 1_000;
 

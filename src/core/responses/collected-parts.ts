@@ -78,15 +78,18 @@ export class CollectedParts implements PartCollector {
     for (const tag of subjects) this.#tags.add(tag);
   }
 
-  /** Adds which properties of the context were read. What all callers share depends on none that is not in its key. */
-  addContextReads(names: readonly string[]): void {
+  /**
+   * Adds which properties of the context were read: what all callers share depends on none that is not in its key. `remedy`: what to do about one
+   * that callers differ in.
+   */
+  addContextReads(names: readonly string[], remedy: (path: string) => string): void {
     const inKey = [...this.#contextPaths].map((text) => text.split(".")[1]);
     const read = names.filter((one) => !inKey.includes(one)).slice(0, MAX_NAMES);
     if (read.length === 0) return;
     this.pass("what it has read of the context can be of one caller");
     this.#parts.onceLog.warn(
-      `graphql-cached: a response is not stored, since its execution has read ${read.map((name) => `\`context.${name}\``).join(", ")}, so that one caller could get what was made for another; ` +
-        `if that is the same for every caller, list it in createCache({ privacy: { sharedContextKeys: ${JSON.stringify(read)} } }); if not, add it to \`responses.key\`, as ${JSON.stringify(`$context.${read[0]}`)}, or set \`responses.scope\` to "PRIVATE"`,
+      `graphql-cached: a response is not kept for all callers, since its execution has read ${read.map((name) => `\`context.${name}\``).join(", ")}, so that one could get what was made for another; ` +
+        `if that is the same for every caller, list it in createCache({ privacy: { sharedContextKeys: ${JSON.stringify(read)} } }); if not, ${remedy(`$context.${read[0]}`)}`,
     );
   }
 

@@ -156,6 +156,9 @@ export function leasedExecution(load: ExecutionLoad): {
   return { execution, loaded: loaded.promise };
 }
 
+const REMEDY = (path: string): string =>
+  `add ${JSON.stringify(path)} to \`responses.key\`, or set \`responses.scope\` to "PRIVATE"`;
+
 /** Returns what is stored of the response of a load, and says so to its control. */
 function storedBy(
   { parts, control, isPrivate, startedAt, options, negativeMaxAgeMs, unstorable, stored, ...load }: ExecutionLoad,
@@ -169,7 +172,7 @@ function storedBy(
   const ageMs = Math.min((age?.maxAge ?? 0) * 1000, parts.freshUntilAt - startedAt);
   const hasErrors = hasFailed(response);
   const maxAgeMs = !hasErrors && hasNegativeRoot(response) ? Math.min(ageMs, negativeMaxAgeMs) : ageMs;
-  if (!hasErrors && !hasOtherScope) parts.addContextReads(load.contextReads());
+  if (!hasErrors && !hasOtherScope) parts.addContextReads(load.contextReads(), REMEDY);
   const isKnown = ![age, subjects].includes(undefined) && (obstacle ?? parts.refusal) === undefined;
   const tags = !hasErrors && !hasOtherScope && isKnown ? load.tags() : undefined;
   const isUnstorable = hasOtherScope || tags === undefined;

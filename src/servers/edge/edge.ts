@@ -123,14 +123,23 @@ export class EdgeResponse {
     });
   }
 
-  /** Notes that it is executed. `execution`: that of the response cache. Returns what ends it. */
-  execute(operation: Executed, observer: Observer | undefined, execution?: ResponseExecution): () => void {
-    const { parts: all, planOf, origin } = this.#given;
+  /**
+   * Notes that it is executed. `execution`: that of the response cache. `serverKeys`: the properties of the context that the server reads
+   * itself. Returns what ends it.
+   */
+  execute(
+    operation: Executed,
+    observer: Observer | undefined,
+    execution?: ResponseExecution,
+    serverKeys: readonly string[] = [],
+  ): () => void {
+    const { parts: all, planOf, origin, options } = this.#given;
     if (origin === undefined) return () => undefined;
+    const { contextWatch, identify } = all;
     const plan = planOf(operation);
     this.#plan = plan;
     const contextPaths = execution?.contextPaths ?? plan?.contextPaths.map(({ text }) => text) ?? [];
-    const parts = execution?.parts ?? new CollectedParts(all, contextPaths);
+    const parts = execution?.parts ?? new CollectedParts(all, [...contextPaths, ...options.contextPaths]);
     const isUnknown = (): boolean => !parts.hasReads && plan?.coordinates.length !== 0;
     this.#contents = () => ({
       subjects: parts.subjects(),
@@ -140,8 +149,18 @@ export class EdgeResponse {
       refusal: isUnknown() ? "none of its cached fields was read" : parts.refusal,
       contextPaths,
     });
+    // The response cache has its own scope.
     if (execution?.parts !== undefined) return () => undefined;
-    return all.requestStates.collect(operation.context, collecting(observer, parts));
+    const stop = all.requestStates.collect(operation.context, collecting(observer, parts));
+    if (plan?.isPublic === true) return stop;
+    const contextReads = contextWatch.collect(operation.context);
+    // What tells callers apart says the same of all whose responses a CDN keeps: that they are not signed in.
+    identityOf(identify, operation.context);
+    return () => {
+      stop();
+      const read = contextReads().filter((name) => !serverKeys.includes(name) && !contextWatch.identityKeys.has(name));
+      parts.addContextReads(read, REMEDY);
+    };
   }
 
   executed({ data }: ExecutedResponse): void {
@@ -215,6 +234,9 @@ export class EdgeResponse {
     return undefined;
   }
 }
+
+const REMEDY = (path: string): string =>
+  `name the header that decides ${JSON.stringify(path)} in \`edge.contextHeaders\`, or make the field PRIVATE`;
 
 /** Returns for how long a response may be kept, in whole seconds: never longer than what is in it is fresh. */
 function secondsOf(contents: Contents | undefined, most: number): number {

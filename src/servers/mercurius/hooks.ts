@@ -130,10 +130,10 @@ function addTraceHooks<Context>(hooks: GraphQLHooks, parts: CacheParts, options:
 /** Adds the headers for CDNs to the responses to GET requests, which are no batches. Nobody may keep the others. */
 function addEdgeHooks(app: MercuriusApp, hooks: GraphQLHooks, edge: Edge): void {
   /** By request. `stop` ends the collection of what a response is made of. Without a result, it is an error, and was not executed. */
-  const answers = new WeakMap<
-    object,
-    { readonly atEdge?: EdgeResponse; readonly stop?: () => void; result?: Result }
-  >();
+  type Answer = { readonly atEdge?: EdgeResponse; readonly stop?: () => void; result?: Result };
+  const answers = new WeakMap<object, Answer>();
+  /** The same by context, of what is executed. */
+  const executed = new WeakMap<object, Answer>();
   hooks.addHook("preParsing", async (_schema, _source, { reply: { request } = {} }) => {
     if (request !== undefined)
       answers.set(request, isForEdge({ method: request.method ?? "" }) ? { atEdge: edge.unexecuted() } : {});
@@ -146,10 +146,13 @@ function addEdgeHooks(app: MercuriusApp, hooks: GraphQLHooks, edge: Edge): void 
     const atEdge = await edge.begin(context, { method, header, isTraced });
     if (request === undefined || atEdge === undefined) return;
     const operation = { schema, document, operationName: requestedOperation(context), context };
-    answers.set(request, { atEdge, stop: atEdge.execute(operation, undefined) });
+    const answer = { atEdge, stop: atEdge.execute(operation, undefined, undefined, KEYS_OF_MERCURIUS) };
+    answers.set(request, answer);
+    executed.set(context, answer);
   });
-  hooks.addHook("onResolution", async (execution, { reply }) => {
-    const answer = answers.get(reply?.request ?? {});
+  hooks.addHook("onResolution", async (execution, context) => {
+    const answer = executed.get(context);
+    answer?.stop?.();
     answer?.atEdge?.executed(execution);
     if (answer !== undefined) answer.result = execution;
   });
@@ -160,6 +163,9 @@ function addEdgeHooks(app: MercuriusApp, hooks: GraphQLHooks, edge: Edge): void 
     if (answer !== undefined) decideWhenSent(reply);
   });
 }
+
+/** What Mercurius reads of a context when it has executed an operation. */
+const KEYS_OF_MERCURIUS = ["errors", "onResolution"];
 
 /** Later hooks may still set a cookie, as those of @fastify/cookie do. */
 function decideWhenSent(reply: MercuriusReply): void {
