@@ -1,3 +1,5 @@
+import { settle } from "@graphql-cached/testing";
+import { parse } from "graphql";
 import { describe, expect, it } from "vitest";
 import { openSite, SERVERS, type SiteOptions } from "./site.js";
 
@@ -74,6 +76,8 @@ function open(server: SiteOptions["server"], options: Partial<SiteOptions> = {})
 }
 
 const HOME = "{ page { title } }";
+const USER = Symbol("user");
+const userIn = ({ user }: { user: string }): string => user;
 
 describe.each(SERVERS)("the scope of responses on %s", (server) => {
   it.each([
@@ -182,6 +186,55 @@ describe.each(SERVERS)("the scope of responses on %s", (server) => {
       expect((await ask(HOME, context)).data).toEqual({ page: { title: expected } });
     expect(executions).toHaveLength(3);
     expect(lines.filter((line) => line.includes(responses.key[0] as string))).toHaveLength(1);
+  });
+});
+
+describe("a response that all callers share", () => {
+  class Caller {
+    readonly #user: string;
+    constructor(user: string) {
+      this.#user = user;
+    }
+    get user(): string {
+      return this.#user;
+    }
+    name(): string {
+      return this.#user;
+    }
+  }
+  const kinds: Readonly<Record<string, readonly [(user: string) => object, (context: never) => unknown]>> = {
+    "a getter": [(user) => Object.defineProperty({}, "user", { get: () => user, configurable: true }), userIn],
+    "a getter of a class": [(user) => new Caller(user), userIn],
+    "a method of a class": [(user) => new Caller(user), (context: Caller) => context.name()],
+    "a prototype": [(user) => Object.create({ user }) as object, userIn],
+    "an object without a prototype": [(user) => Object.assign(Object.create(null) as object, { user }), userIn],
+    "a symbol": [(user) => ({ [USER]: user }), (context: { [USER]: string }) => context[USER]],
+    "a proxy": [(user) => new Proxy({ user }, {}), userIn],
+    "a proxy that refuses definitions": [(user) => new Proxy({ user }, { defineProperty: () => false }), userIn],
+    "a frozen object": [(user) => Object.freeze({ user }), userIn],
+    "a sealed object": [(user) => Object.seal({ user }), userIn],
+    "a frozen instance": [(user) => Object.freeze(new Caller(user)), userIn],
+    "its text": [(user) => ({ user }), (context) => JSON.stringify(context)],
+    "a property that is added from another": [
+      (user) => ({ request: { user } }),
+      (context: { user?: string; request: { user: string } }) => {
+        context.user ??= context.request.user;
+        return context.user;
+      },
+    ],
+  };
+
+  it.each(Object.entries(kinds))("is not made of the caller in %s of the context", async (_, [make, read]) => {
+    const { cache, schema, title } = open("cache.execute", { cache: { privacy: { warnOnContextReads: false } } });
+    title.of = read as never;
+    const ask = async (user: string) => {
+      const args = { schema, document: parse(HOME), contextValue: make(user) };
+      const { data } = await cache.execute(args, { scope: "PUBLIC" });
+      await settle();
+      return JSON.stringify(data);
+    };
+    await ask("ann");
+    expect(await ask("bob")).toContain("bob");
   });
 });
 

@@ -95,11 +95,11 @@ export class ContextWatch {
 
   /**
    * Collects the properties of a context that anything reads from now on, also in production. Returns what ends that, and
-   * returns their names but for those that all callers share. Contexts that cannot be watched have no names.
+   * returns their names but for those that all callers share. What cannot be watched, as in a frozen context, counts as read.
    */
   collect(context: object): () => readonly string[] {
     const watched = this.#watch(context);
-    const names = new Set<string>();
+    const names = new Set(unwatchedIn(context));
     watched.collections.add(names);
     return () => {
       watched.collections.delete(names);
@@ -269,6 +269,21 @@ function watchInherited(context: object, property: string, access: Access): void
 /** Servers keep state of their own on contexts, under symbols that are not enumerable, and ask all contexts for it. */
 const isOfLibrary = (context: object, property: PropertyKey): boolean =>
   typeof property === "symbol" && Object.getOwnPropertyDescriptor(context, property)?.enumerable !== true;
+
+/** Returns the properties of a context that has just been watched of which nobody would be told. */
+function unwatchedIn(context: object): readonly string[] {
+  const isUnwatched = (name: PropertyKey): boolean => {
+    const own = Object.getOwnPropertyDescriptor(context, name);
+    return own !== undefined && !isOfLibrary(context, name) && ("value" in own || own.configurable !== true);
+  };
+  try {
+    const inherited = Object.isExtensible(context) ? [] : inheritedNames(context);
+    return [...Reflect.ownKeys(context).filter(isUnwatched), ...inherited].map(String);
+  } catch {
+    // An exotic context, of which nothing is known.
+    return ["*"];
+  }
+}
 
 function inheritedNames(context: object): Set<string> {
   const names = new Set<string>();
