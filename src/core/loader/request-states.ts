@@ -135,7 +135,8 @@ export class RequestStates {
 
   /** Ends the observation of a request. What is read with its context later belongs to no request. */
   release(context: object): void {
-    this.#observers.delete(context);
+    // The refresh of its response may go on.
+    if (this.#observers.get(context)?.collector === undefined) this.#observers.delete(context);
   }
 
   observer(context: unknown): Observer | undefined {

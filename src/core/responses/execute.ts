@@ -7,7 +7,7 @@ import { isEmptyRoot } from "../directive/look-ahead/query-reads.js";
 import type { CacheParts } from "../parts.js";
 import { type ResponsesOptions, resolveResponses } from "./options.js";
 import { ResponseCache } from "./response-cache.js";
-import type { ExecutedResponse, Operation, ResponseExecution } from "./response-execution.js";
+import { endWith } from "./response-execution.js";
 import { resultOf } from "./stored-response.js";
 
 /** The response caches of `cache.execute`, by the content of their options: calls often write the object anew. */
@@ -52,12 +52,13 @@ export async function executeStored(
 ): Promise<ExecutionResult> {
   const { schema, document, operationName, variableValues: variables, contextValue: context } = args;
   if (!isOrdinary(args) || typeof context !== "object" || context === null) return execute(args);
-  const operation = { schema, document, operationName, variables, context, ...(tags && { tags }) };
+  const run = (): ReturnType<typeof execute> => execute(args);
+  const operation = { schema, document, operationName, variables, context, execute: run, ...(tags && { tags }) };
   const begun = await responses.begin(operation);
   try {
-    if (begun === undefined) return await execute(args);
+    if (begun === undefined) return await run();
     if (begun.kind === "served") return resultOf(begun.response, begun.response.data);
-    return await endWith(begun.execution, responses, operation, () => execute(args));
+    return await endWith(begun.execution, run, () => responses.ageOf(operation));
   } finally {
     responses.ended(context);
   }
@@ -69,28 +70,6 @@ export const isOrdinary = (args: {
   readonly fieldResolver?: unknown;
   readonly typeResolver?: unknown;
 }): boolean => isEmptyRoot(args.rootValue) && args.fieldResolver == null && args.typeResolver == null;
-
-/** Runs the execution of a response, and ends it, however that ends. */
-export async function endWith<Result extends object>(
-  execution: ResponseExecution,
-  responses: ResponseCache,
-  operation: Operation,
-  run: () => Result | PromiseLike<Result>,
-): Promise<Result | ExecutionResult> {
-  let result: Result | undefined;
-  try {
-    result = await run();
-  } finally {
-    if (!isSingle(result)) execution.abandon();
-  }
-  if (!isSingle(result)) return result;
-  const older = await execution.end(result, responses.ageOf(operation));
-  return older === undefined ? result : resultOf(older, older.data);
-}
-
-/** A response in several parts (@defer, @stream) is an async iterator, or an object with its first part in the form of graphql 17. */
-export const isSingle = (result: unknown): result is ExecutedResponse =>
-  typeof result === "object" && result !== null && !(Symbol.asyncIterator in result) && !("initialResult" in result);
 
 /** Throws `CACHED_OPTION_INVALID` for arguments without a schema or a document. */
 export function checkExecutionArgs(args: unknown, caller: string): asserts args is ExecutionArgs {

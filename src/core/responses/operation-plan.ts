@@ -20,6 +20,7 @@ import { REFERENCE } from "../directive/compile/reference.js";
 import { objectsOf } from "../directive/compile/type-graph.js";
 import type { Path } from "../keys/path.js";
 import type { CacheParts } from "../parts.js";
+import type { FieldRule } from "../schema-rules.js";
 import { SchemaFacts } from "./field-facts.js";
 
 export interface OperationPlan {
@@ -78,7 +79,7 @@ export class OperationPlanner {
     const found = operationIn(document, name);
     // Clients can send any name, so only what there is is remembered.
     if (found === undefined) return undefined;
-    const plan = planOperation(found.operation, found.fragments, this.#schema, this.#facts, this.#parts);
+    const plan = new PlanBuilder(found.fragments, this.#schema, this.#facts, this.#parts).plan(found.operation);
     plans.set(name, plan);
     return plan;
   }
@@ -90,118 +91,142 @@ export class OperationPlanner {
  * By own rules, the policy of a cached field is a hint as well, and a field without a resolver is a part of the value of its
  * parent; one with a resolver of its own is not, so that it needs a hint, unless what it inherits is one.
  */
-function planOperation(
-  operation: OperationDefinitionNode,
-  definitions: ReadonlyMap<string, FragmentDefinitionNode>,
-  schema: GraphQLSchema,
-  facts: SchemaFacts,
-  { rules }: CacheParts,
-): OperationPlan {
-  const coordinates = new Set<string>();
-  const contextPaths = new Map<string, Path>();
-  const [visited, below] = [new Map<SelectionSetNode, Set<string>>(), new Map<string, Iterable<Place>>()];
-  let [hintedMaxAge, ownMaxAge] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
-  let [isPrivate, isIncremental, isUncacheable, isAllCached, isPublic] = [false, false, false, true, true];
+class PlanBuilder {
+  readonly #schema: GraphQLSchema;
+  readonly #facts: SchemaFacts;
+  readonly #rules: CacheParts["rules"]["fields"];
+  readonly #definitions: ReadonlyMap<string, FragmentDefinitionNode>;
+  readonly #coordinates = new Set<string>();
+  readonly #contextPaths = new Map<string, Path>();
+  readonly #visited = new Map<SelectionSetNode, Set<string>>();
+  readonly #below = new Map<string, Iterable<Place>>();
+  #hintedMaxAge = Number.POSITIVE_INFINITY;
+  #ownMaxAge = Number.POSITIVE_INFINITY;
+  #isPrivate = false;
+  #isIncremental = false;
+  #isUncacheable = false;
+  #isAllCached = true;
+  #isPublic = true;
 
-  const addDirectives = ({ directives = [] }: { readonly directives?: readonly DirectiveNode[] | undefined }): void => {
-    if (directives.some(({ name }) => INCREMENTAL.has(name.value))) isIncremental = true;
-  };
+  constructor(
+    definitions: ReadonlyMap<string, FragmentDefinitionNode>,
+    schema: GraphQLSchema,
+    facts: SchemaFacts,
+    { rules }: CacheParts,
+  ) {
+    this.#definitions = definitions;
+    this.#schema = schema;
+    this.#facts = facts;
+    this.#rules = rules.fields;
+  }
 
-  /** The entities of a subgraph are read by the rules of their references. */
-  const addReferences = (returned: GraphQLCompositeType): void => {
-    for (const { name } of isAbstractType(returned) ? schema.getPossibleTypes(returned) : []) {
-      const rule = rules.fields.get(`${name}.${REFERENCE}`);
-      if (rule === undefined) continue;
-      coordinates.add(rule.coordinate);
-      if (rule.policy.scope === "PRIVATE") isPrivate = true;
-      for (const path of rule.contextPaths) contextPaths.set(path.text, path);
+  plan(operation: OperationDefinitionNode): OperationPlan {
+    const type = this.#schema.getQueryType();
+    const isQuery = operation.operation === "query";
+    if (isQuery && type != null) {
+      this.#addDirectives(operation);
+      this.#addSelections(operation.selectionSet, { type, isHinted: false, isCached: false, isPublic: false }, true);
     }
-  };
+    const texts = [operation, ...fragmentsIn(operation.selectionSet, this.#definitions)].map(print);
+    const obstacles = [
+      !isQuery && "it is no query",
+      this.#isIncremental && "it has several parts",
+      this.#isUncacheable && "a field in it has @cached(maxAge: 0)",
+    ];
+    // A response without any field with an age is not cacheable.
+    const ageOf = (maxAge: number): number => (Number.isFinite(maxAge) ? maxAge : 0);
+    return {
+      digest: hashOf("sha256", texts.join("\n"), "base64url"),
+      operation,
+      obstacle: obstacles.find((one) => one !== false),
+      hintedMaxAge: ageOf(this.#hintedMaxAge),
+      ownMaxAge: ageOf(this.#ownMaxAge),
+      isPrivate: this.#isPrivate,
+      isPublic: this.#isPublic,
+      coordinates: [...this.#coordinates],
+      isAllCached: this.#isAllCached,
+      contextPaths: [...this.#contextPaths.values()],
+    };
+  }
 
-  /** Returns the place of what is below a field. Undefined: nothing is. */
-  const addField = (parent: GraphQLObjectType, field: AnyField, at: Place, isRoot: boolean): Place | undefined => {
-    const { rule, coordinate, returned, inheritsHint, hasResolver, ...its } = facts.of(parent, field);
-    if (its.isPrivate || its.isCovered) isPrivate = true;
-    if (its.isUncacheable) isUncacheable = true;
-    if (rule !== undefined) coordinates.add(coordinate);
-    for (const path of rule?.contextPaths ?? []) contextPaths.set(path.text, path);
-    const needsHint = isRoot || (isCompositeType(returned) && !inheritsHint);
-    hintedMaxAge = Math.min(hintedMaxAge, its.hintedMaxAge ?? (needsHint ? 0 : Number.POSITIVE_INFINITY));
-    const isPart = !hasResolver && at.isCached;
-    if (rule === undefined && !isPart) isAllCached = false;
-    const isMarked = its.isMarkedPublic || (!hasResolver && at.isPublic);
-    if (!isMarked) isPublic = false;
-    const isInherited = !isRoot && (isPart || (at.isHinted && !needsHint));
-    const age = its.hintedMaxAge ?? (rule && rule.policy.maxAgeMs / 1000);
-    ownMaxAge = Math.min(ownMaxAge, age ?? (isInherited ? Number.POSITIVE_INFINITY : 0));
-    if (!isCompositeType(returned)) return undefined;
-    if (field.name === "_entities") addReferences(returned);
-    const isHinted = its.hintedMaxAge !== undefined || (inheritsHint && at.isHinted);
-    return { type: returned, isHinted, isCached: rule !== undefined || isPart, isPublic: isMarked };
-  };
+  #addSelections(set: SelectionSetNode, at: Place, isRoot: boolean): void {
+    const seen = getOrMake(this.#visited, set, () => new Set<string>());
+    if (seen.has(textOf(at))) return;
+    seen.add(textOf(at));
+    for (const selection of set.selections) {
+      this.#addDirectives(selection);
+      if (selection.kind === Kind.FIELD) {
+        const { name, selectionSet } = selection;
+        if (name.value.startsWith("__")) continue;
+        for (const place of this.#addFields(at, name.value, isRoot))
+          if (selectionSet !== undefined) this.#addSelections(selectionSet, place, false);
+        continue;
+      }
+      const isSpread = selection.kind === Kind.FRAGMENT_SPREAD;
+      const fragment = isSpread ? this.#definitions.get(selection.name.value) : selection;
+      if (fragment === undefined) continue;
+      const condition = fragment.typeCondition;
+      const narrowed = condition === undefined ? at.type : this.#schema.getType(condition.name.value);
+      if (!isCompositeType(narrowed)) continue;
+      // A wider condition selects the fields of no other types than before.
+      const type = isObjectType(at.type) ? at.type : narrowed;
+      this.#addSelections(fragment.selectionSet, { ...at, type }, isRoot);
+    }
+  }
 
   /** Adds the fields of a name of all types that an object can have, once. Returns what is below them. */
-  const addFields = (at: Place, name: string, isRoot: boolean): Iterable<Place> =>
-    getOrMake(below, `${name} ${textOf(at)}`, () => {
+  #addFields(at: Place, name: string, isRoot: boolean): Iterable<Place> {
+    return getOrMake(this.#below, `${name} ${textOf(at)}`, () => {
       const places = new Map<string, Place>();
-      for (const parent of objectsOf(schema, at.type)) {
+      for (const parent of objectsOf(this.#schema, at.type)) {
         const field = parent.getFields()[name];
-        const place = field && addField(parent, field, at, isRoot);
+        const place = field && this.#addField(parent, field, at, isRoot);
         if (place !== undefined) places.set(textOf(place), place);
       }
       return [...places.values()];
     });
-
-  const addSelections = (set: SelectionSetNode, at: Place, isRoot: boolean): void => {
-    const seen = getOrMake(visited, set, () => new Set<string>());
-    if (seen.has(textOf(at))) return;
-    seen.add(textOf(at));
-    for (const selection of set.selections) {
-      addDirectives(selection);
-      if (selection.kind === Kind.FIELD) {
-        const { name, selectionSet } = selection;
-        if (name.value.startsWith("__")) continue;
-        for (const place of addFields(at, name.value, isRoot))
-          if (selectionSet !== undefined) addSelections(selectionSet, place, false);
-        continue;
-      }
-      const fragment = selection.kind === Kind.FRAGMENT_SPREAD ? definitions.get(selection.name.value) : selection;
-      if (fragment === undefined) continue;
-      const condition = fragment.typeCondition;
-      const narrowed = condition === undefined ? at.type : schema.getType(condition.name.value);
-      if (!isCompositeType(narrowed)) continue;
-      // A wider condition selects the fields of no other types than before.
-      const type = isObjectType(at.type) ? at.type : narrowed;
-      addSelections(fragment.selectionSet, { ...at, type }, isRoot);
-    }
-  };
-
-  const root = schema.getQueryType();
-  const isQuery = operation.operation === "query";
-  if (isQuery && root != null) {
-    addDirectives(operation);
-    addSelections(operation.selectionSet, { type: root, isHinted: false, isCached: false, isPublic: false }, true);
   }
-  const texts = [operation, ...fragmentsIn(operation.selectionSet, definitions)].map(print);
-  const obstacles = [
-    !isQuery && "it is no query",
-    isIncremental && "it has several parts",
-    isUncacheable && "a field in it has @cached(maxAge: 0)",
-  ];
-  // A response without any field with an age is not cacheable.
-  const ageOf = (maxAge: number): number => (Number.isFinite(maxAge) ? maxAge : 0);
-  return {
-    digest: hashOf("sha256", texts.join("\n"), "base64url"),
-    operation,
-    obstacle: obstacles.find((one) => one !== false),
-    hintedMaxAge: ageOf(hintedMaxAge),
-    ownMaxAge: ageOf(ownMaxAge),
-    isPrivate,
-    isPublic,
-    coordinates: [...coordinates],
-    isAllCached,
-    contextPaths: [...contextPaths.values()],
-  };
+
+  /** Returns the place of what is below a field. Undefined: nothing is. */
+  #addField(parent: GraphQLObjectType, field: AnyField, at: Place, isRoot: boolean): Place | undefined {
+    const { rule, returned, inheritsHint, hasResolver, ...its } = this.#facts.of(parent, field);
+    if (its.isPrivate || its.isCovered) this.#isPrivate = true;
+    if (its.isUncacheable) this.#isUncacheable = true;
+    if (rule !== undefined) this.#addRule(rule);
+    const needsHint = isRoot || (isCompositeType(returned) && !inheritsHint);
+    const unhinted = needsHint ? 0 : Number.POSITIVE_INFINITY;
+    this.#hintedMaxAge = Math.min(this.#hintedMaxAge, its.hintedMaxAge ?? unhinted);
+    const isPart = !hasResolver && at.isCached;
+    if (rule === undefined && !isPart) this.#isAllCached = false;
+    const isPublic = its.isMarkedPublic || (!hasResolver && at.isPublic);
+    if (!isPublic) this.#isPublic = false;
+    const isInherited = !isRoot && (isPart || (at.isHinted && !needsHint));
+    const age = its.hintedMaxAge ?? (rule && rule.policy.maxAgeMs / 1000);
+    this.#ownMaxAge = Math.min(this.#ownMaxAge, age ?? (isInherited ? Number.POSITIVE_INFINITY : 0));
+    if (!isCompositeType(returned)) return undefined;
+    if (field.name === "_entities") this.#addReferences(returned);
+    const isHinted = its.hintedMaxAge !== undefined || (inheritsHint && at.isHinted);
+    return { type: returned, isHinted, isCached: rule !== undefined || isPart, isPublic };
+  }
+
+  /** The entities of a subgraph are read by the rules of their references. */
+  #addReferences(returned: GraphQLCompositeType): void {
+    for (const { name } of isAbstractType(returned) ? this.#schema.getPossibleTypes(returned) : []) {
+      const rule = this.#rules.get(`${name}.${REFERENCE}`);
+      if (rule === undefined) continue;
+      if (rule.policy.scope === "PRIVATE") this.#isPrivate = true;
+      this.#addRule(rule);
+    }
+  }
+
+  #addRule({ coordinate, contextPaths }: FieldRule): void {
+    this.#coordinates.add(coordinate);
+    for (const path of contextPaths) this.#contextPaths.set(path.text, path);
+  }
+
+  #addDirectives({ directives = [] }: { readonly directives?: readonly DirectiveNode[] | undefined }): void {
+    if (directives.some(({ name }) => INCREMENTAL.has(name.value))) this.#isIncremental = true;
+  }
 }
 
 /** Returns all fragments that a selection reaches, whatever the field, in the order of their names: those below `__schema` decide about the response as well. */

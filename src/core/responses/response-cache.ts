@@ -10,6 +10,7 @@ import { identityMistake, identityOf } from "../loader/identity.js";
 import type { Observer } from "../loader/request-states.js";
 import type { CacheParts } from "../parts.js";
 import { NEGATIVE_MAX_AGE_SECONDS, type Policy } from "../policy/policy.js";
+import type { Memory } from "../tier/memory/memory.js";
 import { KnownKey, type Memo } from "../tier/request/known-key.js";
 import type { ReadReport, ReadRequest } from "../tier/request/request.js";
 import { ServedReport } from "../tier/request/served-report.js";
@@ -19,6 +20,8 @@ import { CollectedParts, collecting } from "./collected-parts.js";
 import { type OperationPlan, OperationPlanner } from "./operation-plan.js";
 import type { ResolvedResponses } from "./options.js";
 import {
+  type ExecutionLoad,
+  endWith,
   leasedExecution,
   type Operation,
   type ResponseAge,
@@ -121,7 +124,7 @@ export class ResponseCache {
     const isPrivate = isOfCaller || (isIsolated && identity !== undefined);
     const named = responseKey(this.#parts, operation, plan, { variant, keyPaths, identity, isPrivate });
     if (named === undefined || (this.#unstorable.get(named.key.digest) ?? 0) > clock.now()) return undefined;
-    return this.#read(operation, plan, learned, named, observer, override === "REFRESH");
+    return this.#read({ operation, plan, learned, named, observer, isForced: override === "REFRESH" });
   }
 
   /** Whether a caller without an identity is known to have none. If a mistake may be the reason, that is logged once: they could be signed in. */
@@ -135,33 +138,37 @@ export class ResponseCache {
     return mistake === undefined;
   }
 
-  async #read(
-    operation: Operation,
-    plan: OperationPlan,
-    learned: Learned,
-    named: ResponseKey,
-    observer: Observer | undefined,
-    isForced: boolean,
-  ): Promise<Begun> {
-    const { tier, channel } = this.#parts;
-    const { key, isPrivate } = named;
-    const admission = this.#admission;
-    const policy = this.#policyOf(isPrivate ? "PRIVATE" : "PUBLIC");
+  /** Answers from memory, or else from the store, or by an execution. */
+  async #read(asked: Asked): Promise<Begun> {
+    const { key, isPrivate } = asked.named;
     const known = this.#knownOf(key);
-    const { memory } = tier;
-    if (memory !== undefined && !isForced && (await tier.confirmed(known))) {
-      const { kept } = known;
-      const text = memory.take(known);
-      if (text instanceof StoredText && kept !== undefined) {
-        channel.served(RESPONSES, key, "hit");
-        const now = memory.now();
-        const report = new ServedReport(policy, NO_TAGS, "hit", kept.freshUntilAt - now, now - kept.grantedAt, kept);
-        observer?.onRead(RESPONSES, report, undefined, key);
-        admission.hit(plan.digest, key.digest);
-        return this.#served(text, report, named);
-      }
-    }
-    const isAdmitted = isForced || admission.admits(plan.digest, key.digest, this.#parts.clock.now());
+    const { memory } = this.#parts.tier;
+    const policy = this.#policyOf(isPrivate ? "PRIVATE" : "PUBLIC", asked.operation.execute !== undefined);
+    const isInMemory = memory !== undefined && !asked.isForced && (await this.#parts.tier.confirmed(known));
+    return (
+      (isInMemory ? this.#fromMemory(asked, memory, known, policy) : undefined) ?? this.#fromStore(asked, known, policy)
+    );
+  }
+
+  #fromMemory({ plan, named, observer }: Asked, memory: Memory, known: KnownKey, policy: Policy): Begun | undefined {
+    const { kept } = known;
+    const text = memory.take(known);
+    if (!(text instanceof StoredText) || kept === undefined) return undefined;
+    const { key } = named;
+    this.#parts.channel.served(RESPONSES, key, "hit");
+    const now = memory.now();
+    const report = new ServedReport(policy, NO_TAGS, "hit", kept.freshUntilAt - now, now - kept.grantedAt, kept);
+    observer?.onRead(RESPONSES, report, undefined, key);
+    this.#admission.hit(plan.digest, key.digest);
+    return this.#served(text, report, named);
+  }
+
+  #fromStore(asked: Asked, known: KnownKey, policy: Policy): Promise<Begun> {
+    const { operation, plan, named, observer, isForced } = asked;
+    const { tier, clock } = this.#parts;
+    const { key } = named;
+    const admission = this.#admission;
+    const isAdmitted = isForced || admission.admits(plan.digest, key.digest, clock.now());
     return new Promise((resolve) => {
       const execute = (execution = UNRECORDED): void => resolve({ kind: "execute", execution });
       let report: ReadReport | undefined;
@@ -174,13 +181,15 @@ export class ResponseCache {
         // The server has begun to work on the request before: there is nothing to hold back.
         needsNoSlot: true,
         load: (_waiters, control) => {
+          // The caller has the stale response.
+          const isRefresh = report?.outcome === "stale";
           const older = async (): Promise<StoredResponse | undefined> => {
             const value = await read.catch(() => undefined);
             return value instanceof StoredText ? new StoredResponse(value, this.#shared) : undefined;
           };
-          const load = { plan, learned, named, observer, control, older };
-          const { execution, loaded } = this.#lease(operation, load);
-          execute(execution);
+          const { execution, loaded } = this.#lease(asked, { control, older, isRefresh });
+          if (isRefresh) void this.#refresh(operation, execution);
+          else execute(execution);
           return loaded;
         },
         changed: () => named.changed(),
@@ -206,6 +215,12 @@ export class ResponseCache {
         () => execute(),
       );
     });
+  }
+
+  /** Executes an operation whose caller has the stale response. Never rejects. */
+  async #refresh(operation: Operation, execution: ResponseExecution): Promise<void> {
+    const run = async (): Promise<object> => (await operation.execute?.()) as object;
+    await endWith(execution, run, () => this.ageOf(operation)).catch(() => undefined);
   }
 
   #knownOf(key: Key): KnownKey {
@@ -242,19 +257,8 @@ export class ResponseCache {
   }
 
   #lease(
-    operation: Operation,
-    {
-      plan,
-      learned,
-      named: { key, isPrivate, contextPaths },
-      observer,
-      ...load
-    }: Pick<Parameters<typeof leasedExecution>[0], "control" | "older"> & {
-      readonly plan: OperationPlan;
-      readonly learned: Learned;
-      readonly named: ResponseKey;
-      readonly observer: Observer | undefined;
-    },
+    { operation, plan, learned, observer, named: { key, isPrivate, contextPaths } }: Asked,
+    load: Pick<ExecutionLoad, "control" | "older" | "isRefresh">,
   ): ReturnType<typeof leasedExecution> {
     const { clock, contextWatch, requestStates, defaults } = this.#parts;
     const { context } = operation;
@@ -289,14 +293,14 @@ export class ResponseCache {
     return { kind: "served", response, freshForMs, ageMs, isPrivate, report, contextPaths };
   }
 
-  #policyOf(scope: Policy["scope"]): Policy {
+  #policyOf(scope: Policy["scope"], canRefresh: boolean): Policy {
     const { maxAgeMs, staleWhileRevalidateMs, staleIfErrorMs } = this.options;
     return {
       maxAgeMs,
       staleWhileRevalidateMs,
       staleIfErrorMs,
-      // The load is the execution of a request, so there is none in the background.
-      refresh: "FOREGROUND",
+      // The load is the execution of a request, unless the server lets the cache execute as well.
+      refresh: canRefresh ? "BACKGROUND" : "FOREGROUND",
       earlyRefreshBeta: 0,
       neverExpires: false,
       // The load says how long a response without an answer is fresh.
@@ -322,6 +326,16 @@ export class ResponseCache {
       return { planner: new OperationPlanner(schema, this.#parts), variant };
     });
   }
+}
+
+/** An operation that may be answered with a stored response. */
+interface Asked {
+  readonly operation: Operation;
+  readonly plan: OperationPlan;
+  readonly learned: Learned;
+  readonly named: ResponseKey;
+  readonly observer: Observer | undefined;
+  readonly isForced: boolean;
 }
 
 export type Begun =

@@ -6,7 +6,7 @@ import { isNegative } from "../tier/request/loaded.js";
 import { LoadControl, type ResultControl } from "../tier/request/result-control.js";
 import type { CollectedParts } from "./collected-parts.js";
 import type { ResolvedResponses, ResponsesOptions } from "./options.js";
-import { StoredResponse } from "./stored-response.js";
+import { resultOf, StoredResponse, type StoredResult } from "./stored-response.js";
 
 /** Returns an execution of an operation that is not expected to be cacheable. `learn`: is told the age that it turns out to have. */
 export const unstoredExecution = (
@@ -29,6 +29,8 @@ export interface Operation {
   /** As the client has sent them. */
   readonly variables: Readonly<Record<string, unknown>> | null | undefined;
   readonly context: object;
+  /** Executes it once more, when its caller has an answer. Undefined: the server does not allow that. */
+  readonly execute?: () => unknown;
   /** In the place of the option. */
   readonly tags?: ResponsesOptions["tags"];
 }
@@ -89,6 +91,8 @@ export interface ExecutionLoad {
   readonly parts: CollectedParts;
   readonly control: ResultControl;
   readonly isPrivate: boolean;
+  /** Whether its caller has a stale response. */
+  readonly isRefresh: boolean;
   readonly startedAt: number;
   readonly options: ResolvedResponses;
   readonly negativeMaxAgeMs: number;
@@ -131,7 +135,7 @@ export function leasedExecution(load: ExecutionLoad): {
       if (load.expectsReads && !parts.hasReads)
         parts.pass("none of its cached fields was read, so that another cache may have answered");
       const [error] = response.errors ?? [];
-      if (error !== undefined && options.staleIfErrorMs > 0) {
+      if (error !== undefined && (load.isRefresh || options.staleIfErrorMs > 0)) {
         // The tier decides whether an error says that the source is in trouble, and whether there is an older response.
         loaded.reject((error as { readonly originalError?: unknown }).originalError ?? error);
         return load.older();
@@ -155,6 +159,27 @@ export function leasedExecution(load: ExecutionLoad): {
   };
   return { execution, loaded: loaded.promise };
 }
+
+/** Runs the execution of a response, and ends it, however that ends. */
+export async function endWith<Result extends object>(
+  execution: ResponseExecution,
+  run: () => Result | PromiseLike<Result>,
+  ageOf: () => ResponseAge | undefined,
+): Promise<Result | StoredResult> {
+  let result: Result | undefined;
+  try {
+    result = await run();
+  } finally {
+    if (!isSingle(result)) execution.abandon();
+  }
+  if (!isSingle(result)) return result;
+  const older = await execution.end(result, ageOf());
+  return older === undefined ? result : resultOf(older, older.data);
+}
+
+/** A response in several parts (@defer, @stream) is an async iterator, or an object with its first part in the form of graphql 17. */
+export const isSingle = (result: unknown): result is ExecutedResponse =>
+  typeof result === "object" && result !== null && !(Symbol.asyncIterator in result) && !("initialResult" in result);
 
 const REMEDY = (path: string): string =>
   `add ${JSON.stringify(path)} to \`responses.key\`, or set \`responses.scope\` to "PRIVATE"`;

@@ -1,8 +1,8 @@
 import type { DocumentNode, GraphQLSchema } from "graphql";
 import type { Cache } from "../../cache.js";
-import { endWith, isOrdinary, isSingle } from "../../core/responses/execute.js";
+import { isOrdinary } from "../../core/responses/execute.js";
 import type { ResponsesOptions } from "../../core/responses/options.js";
-import type { Operation, ResponseExecution } from "../../core/responses/response-execution.js";
+import { endWith, isSingle, type Operation, type ResponseExecution } from "../../core/responses/response-execution.js";
 import { isUnread, unreadResultOf } from "../../core/responses/stored-response.js";
 import { requestedTrace, type TraceOptions, TraceRecorder, tracedExtensions } from "../../tools/inspection/trace.js";
 import { addEdgeHeaders, namesEtag, openAdapter, type RequestedTrace, traceOf } from "../adapter/adapter.js";
@@ -54,7 +54,7 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
       const context = args.contextValue as YogaContext | null | undefined;
       const trace = context == null ? undefined : traceOf(parts, context, requestedTrace(context.params?.extensions));
       const executeWith = async (given: Execution["args"], atEdge: EdgeResponse | undefined): Promise<unknown> => {
-        const operation = operationOf(given);
+        const operation = operationOf(given, () => executeFn?.(given));
         if (operation === undefined) return executeFn?.(given);
         const observer = trace instanceof TraceRecorder ? trace : undefined;
         const execute = async (execution?: ResponseExecution): Promise<unknown> => {
@@ -71,7 +71,11 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
         const begun = await responses?.begin(operation, observer);
         if (responses === undefined || begun === undefined) return execute();
         if (begun.kind === "execute")
-          return endWith(begun.execution, responses, operation, () => execute(begun.execution) as Promise<object>);
+          return endWith(
+            begun.execution,
+            () => execute(begun.execution) as Promise<object>,
+            () => responses.ageOf(operation),
+          );
         const result = unreadResultOf(begun.response);
         const request = (operation.context as YogaContext).request;
         if (isHttpRequest(request) && request.method === "GET" && trace === undefined)
@@ -186,15 +190,11 @@ export interface CachedYogaPlugin {
 const isHttpRequest = (request: unknown): request is Request => request instanceof Object && "headers" in request;
 
 /** Returns an execution as an operation of the response cache. Undefined if it has no context, or is one that Yoga does not describe. */
-function operationOf({
-  schema,
-  document,
-  contextValue: context,
-  operationName,
-  variableValues: variables,
-  ...others
-}: Execution["args"]): Operation | undefined {
+function operationOf(
+  { schema, document, contextValue: context, operationName, variableValues: variables, ...others }: Execution["args"],
+  execute: () => unknown,
+): Operation | undefined {
   if (schema === undefined || document === undefined || typeof context !== "object" || context === null)
     return undefined;
-  return isOrdinary(others) ? { schema, document, operationName, variables, context } : undefined;
+  return isOrdinary(others) ? { schema, document, operationName, variables, context, execute } : undefined;
 }
