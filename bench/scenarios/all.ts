@@ -8,7 +8,7 @@ import { newPages } from "./new-pages.js";
 import { frozenRedis, stoppedRedis } from "./outage.js";
 import { entityTags, importTime, noCachedField } from "./overhead.js";
 import { page } from "./page.js";
-import { responses, responsesMixed } from "./responses.js";
+import { responses, responsesEtag, responsesMixed } from "./responses.js";
 import { servers } from "./servers.js";
 import { staleReads } from "./stale-reads.js";
 import { valueSizes } from "./value-sizes.js";
@@ -27,6 +27,7 @@ export const SCENARIOS: readonly Scenario[] = [
   valueSizes,
   servers,
   responses,
+  responsesEtag,
   responsesMixed,
   coldKey,
   bigTick,

@@ -1,4 +1,4 @@
-import type { Fleet } from "../fleet.js";
+import type { Fleet, Program } from "../fleet.js";
 import { dataLoaderOnly } from "../page/contender.js";
 import { RESPONSE_CONTENDERS } from "../page/contenders.js";
 import { cached, cachedNoMemory, responses as cachedResponses, responsesNoMemory } from "../page/graphql-cached.js";
@@ -15,7 +15,7 @@ import {
   type Scenario,
   withFleets,
 } from "../scenario.js";
-import type { ServerName } from "../servers/process.js";
+import type { ServerCommands, ServerName, ServerSetup } from "../servers/process.js";
 import type { VariantName } from "../servers/variants.js";
 import { addReport, PAGE, type Reports, WARM_UP, warmUp } from "./page.js";
 import { measureServers, OVERLAP, type ServerLoad, speedOf } from "./server-rounds.js";
@@ -26,7 +26,7 @@ const TEXTS = ["graphql-cached, responses as text", "graphql-cached, responses a
 const MEMORY = "Apollo's response cache, memory";
 const REDIS = "Apollo's response cache, Redis";
 /** What is measured is the text that a client gets. */
-type TextServer = Exclude<ServerName, "Apollo">;
+type TextServer = "Apollo, as text" | "Yoga";
 const VARIANTS_OF: Readonly<Record<TextServer, readonly VariantName[]>> = {
   "Apollo, as text": ["no cache", ...FIELDS, ...OURS, ...TEXTS, MEMORY, REDIS],
   Yoga: ["no cache", ...FIELDS, ...OURS, "envelop's response cache, memory"],
@@ -49,7 +49,9 @@ const BESIDE: Partial<Record<VariantName, VariantName>> = Object.fromEntries(
 const OF_APOLLO = (callers: number): string =>
   `of Apollo's of the same kind, ${callers} caller${callers === 1 ? "" : "s"}`;
 
-const WARM_UP_REQUESTS = 400;
+/** A hit is an answer of a server that runs for long, whose code is compiled. */
+const WARM_UP_REQUESTS = 1_600;
+const REQUESTS = 400;
 
 /** The same page again and again: what a hit of a whole response costs, beside other response caches and fields alone. */
 export const responses: Scenario = {
@@ -75,6 +77,7 @@ export const responses: Scenario = {
       variantsOf: VARIANTS_OF,
       starts: ctx.count(1, 2),
       warmUpRequests: WARM_UP_REQUESTS,
+      requests: REQUESTS,
       relate: ({ name: load, server, callers, step }, name, served) => ({
         [load]: speedOf(served, name, "no cache"),
         ...(server !== "Yoga" && step === STEP
@@ -83,6 +86,47 @@ export const responses: Scenario = {
       }),
     }),
 };
+
+const OF_FULL = (callers: number): string => `CPU of a full answer, ${callers} caller${callers === 1 ? "" : "s"}`;
+
+/** Clients that have a response already, and ask with its entity tag. */
+export const responsesEtag: Scenario = {
+  name: "responses-etag",
+  title:
+    "hits of GET requests of a client that has the response, beside those of one that has not; Apollo Server, pages of 100 objects",
+  measures: [1, 8].map(
+    (callers): Measure => ({
+      name: OF_FULL(callers),
+      unit: "x",
+      better: "less",
+      targets: OURS.map((contender) => ({ contender, bound: 0.7 })),
+    }),
+  ),
+  run: async (ctx): Promise<readonly Row[]> => {
+    const program: Program<ServerSetup, ServerCommands> = { module: "servers/process" };
+    return withFleets(ctx, OURS, { program, setup: {} }, async (fleets) => {
+      const cpuOf = async (name: string, server: ServerName, callers: number, requests: number): Promise<number> =>
+        (await (fleets.get(name) as Fleet<ServerCommands>).send(0, "serve", { server, callers, requests, step: STEP }))
+          .cpuMs;
+      const measure = async (name: string): Promise<Sample> => {
+        const sample: Record<string, number> = {};
+        for (const callers of [1, 8]) {
+          const [full, known] = [
+            await cpuOf(name, "Apollo, GET", callers, ETAG_REQUESTS),
+            await cpuOf(name, "Apollo, GET with ETag", callers, ETAG_REQUESTS),
+          ];
+          sample[OF_FULL(callers)] = known / full;
+        }
+        return sample;
+      };
+      // Not counted: the first responses are executed, and have no tags that clients know.
+      for (const name of OURS) await measure(name);
+      return rowsOf(await interleave(OURS, ctx.count(4, 10), measure));
+    });
+  },
+};
+
+const ETAG_REQUESTS = 1_000;
 
 const OF_FIELDS = "of fields alone";
 const PAGE_REQUESTS = 2_000;

@@ -4,7 +4,7 @@ import type { ServerCommands, ServerName, ServerSetup } from "../servers/process
 import type { VariantName } from "../servers/variants.js";
 
 const PROGRAM: Program<ServerSetup, ServerCommands> = { module: "servers/process" };
-/** Requests of a sample. */
+/** Requests of a sample by default. */
 export const REQUESTS = 96;
 const ROUNDS = 6;
 /** No multiple of it is a multiple of the number of ids before all of them: no page is asked for twice soon. */
@@ -27,6 +27,8 @@ export interface ServerRounds {
   /** How often a run starts new processes: the same code is faster in one process than in another. */
   readonly starts: number;
   readonly warmUpRequests: number;
+  /** Requests of a sample. Default: `REQUESTS`. */
+  readonly requests?: number;
   /** Returns what one load shows of a variant. */
   relate(load: ServerLoad, name: VariantName, served: Served): Sample;
 }
@@ -48,7 +50,7 @@ export async function measureServers(ctx: Context, rounds: ServerRounds): Promis
 
 async function measureRounds(
   ctx: Context,
-  { loads, variantsOf, warmUpRequests, relate }: ServerRounds,
+  { loads, variantsOf, warmUpRequests, requests: ofSample = REQUESTS, relate }: ServerRounds,
   fleets: ReadonlyMap<string, Fleet<ServerCommands>>,
   taken: Samples,
 ): Promise<void> {
@@ -62,8 +64,8 @@ async function measureRounds(
       const variants = variantsOf[load.server] ?? [];
       for (const name of round % 2 === 0 ? variants : variants.toReversed()) {
         // Not counted: this process was idle while others were measured.
-        await serve(name, load, REQUESTS / 2);
-        served.set(name, await serve(name, load, REQUESTS));
+        await serve(name, load, ofSample / 2);
+        served.set(name, await serve(name, load, ofSample));
       }
       for (const name of variants) samples.set(name, { ...samples.get(name), ...relate(load, name, served) });
     }

@@ -11,7 +11,7 @@ export interface ServerSetup {
   readonly prefix: string;
 }
 
-export type ServerName = "Apollo" | "Apollo, as text" | "Yoga";
+export type ServerName = "Apollo" | "Apollo, as text" | "Apollo, GET" | "Apollo, GET with ETag" | "Yoga";
 
 /** Requests of callers, each of which sends one after the other. */
 export interface Serving {
@@ -59,6 +59,31 @@ async function startApolloText({
   };
 }
 
+/** Asks with GET for what is sent to a client, which names the entity tag that it got before if it `hasEtags`. */
+async function startApolloGet(
+  { schema, contextOf = () => ({}), apollo: plugin }: ServedSchema,
+  hasEtags: boolean,
+): Promise<Run> {
+  const server = new ApolloServer({ schema, plugins: plugin === undefined ? [] : [plugin] });
+  await server.start();
+  const etags = new Map<number, string>();
+  return async (from) => {
+    const headers = new HeaderMap([["apollo-require-preflight", "1"]]);
+    const known = hasEtags ? etags.get(from) : undefined;
+    if (known !== undefined) headers.set("if-none-match", known);
+    const search = new URLSearchParams({ query: QUERY, variables: JSON.stringify({ from }) });
+    const { status, body, ...sent } = await server.executeHTTPGraphQLRequest({
+      httpGraphQLRequest: { method: "GET", headers, search: `?${search}`, body: undefined },
+      context: async () => contextOf(),
+    });
+    const etag = sent.headers.get("etag");
+    if (etag !== undefined) etags.set(from, etag);
+    if (status === 304) return;
+    if (body.kind !== "complete" || body.string.startsWith('{"errors"')) throw new Error(JSON.stringify(body));
+    Buffer.from(body.string);
+  };
+}
+
 function startYoga({ schema, contextOf = () => ({}), yoga: plugin }: ServedSchema): Run {
   const plugins = plugin === undefined ? [] : [plugin];
   const yoga = createYoga({ schema, context: contextOf, logging: false, graphiql: false, plugins });
@@ -77,6 +102,8 @@ export async function open({ contender, prefix }: ServerSetup, client: Redis) {
   const runs = {
     Apollo: await startApollo(served),
     "Apollo, as text": await startApolloText(served),
+    "Apollo, GET": await startApolloGet(served, false),
+    "Apollo, GET with ETag": await startApolloGet(served, true),
     Yoga: startYoga(served),
   };
   const cursors = new Map<string, number>();
@@ -94,8 +121,10 @@ export async function open({ contender, prefix }: ServerSetup, client: Redis) {
       };
       const loads = films.loads;
       const startedAt = performance.now();
+      const cpuBefore = process.cpuUsage();
       await Promise.all(Array.from({ length: callers }, call));
-      return { elapsedMs: performance.now() - startedAt, loads: films.loads - loads };
+      const { user, system } = process.cpuUsage(cpuBefore);
+      return { elapsedMs: performance.now() - startedAt, cpuMs: (user + system) / 1e3, loads: films.loads - loads };
     },
   };
 }

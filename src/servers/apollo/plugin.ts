@@ -94,9 +94,10 @@ export function cachedPlugin<Context extends BaseContext>(
           const scope = begun.isPrivate ? "PRIVATE" : "PUBLIC";
           overallCachePolicy.replace({ maxAge: secondsLeft(begun.freshForMs, begun.ageMs), scope });
           // Other plugins may add to the result, but not change its data.
-          const singleResult = servedResults.resultOf(begun.response, http !== undefined);
-          if (http?.method === "GET" && !isTraced)
-            addEtag = addingEtag(singleResult, begun.response.etag, header("if-none-match"));
+          const hasEtag = http?.method === "GET" && !isTraced;
+          const isKnown = hasEtag && namesEtag(header("if-none-match"), begun.response.etag);
+          const singleResult = servedResults.resultOf(begun.response, http !== undefined, isKnown);
+          if (hasEtag) addEtag = addingEtag(singleResult, begun.response.etag, isKnown);
           return { http: operation.response.http, body: { kind: "single", singleResult } };
         }
         execution = begun?.execution;
@@ -215,15 +216,17 @@ const headersOf = ({ headers }: Http): ResponseHeaders => ({
 });
 
 /** Returns what adds the entity tag to a response that is sent as it was stored, whose text no plugin has made for one caller. */
-function addingEtag(result: StoredResult, etag: string, known: string | undefined): (response: Sent) => void {
+function addingEtag(result: StoredResult, etag: string, isKnown: boolean): (response: Sent) => void {
   const names = Object.keys(result);
   const { data } = result;
   return ({ body, http }) => {
     if (body.kind !== "single" || body.singleResult.data !== data || hasStatus(http)) return;
     if (Object.keys(body.singleResult).some((name) => !names.includes(name))) return;
     http.headers.set("etag", etag);
+    if (!isKnown) return;
+    http.status = 304;
     // Node.js sends no body with it.
-    if (namesEtag(known, etag)) http.status = 304;
+    body.singleResult = { data: null };
   };
 }
 

@@ -21,9 +21,12 @@ const TEXTS = new WeakMap<object, () => string | undefined>();
 export class ServedResults {
   #isStringifierInUse = false;
 
-  /** `isSent`: whether the result is going to be stringified. Otherwise, and with another stringifier, its data is a plain object. */
-  resultOf(response: StoredResponse, isSent: boolean): StoredResult {
-    if (isSent && this.#isStringifierInUse) return resultOf(response, unreadData(response));
+  /**
+   * `isSent`: whether the result is going to be stringified. Otherwise, and with another stringifier, its data is a plain object. `isKnown`: whether
+   * the client has it, so that nobody is likely to read the data.
+   */
+  resultOf(response: StoredResponse, isSent: boolean, isKnown: boolean): StoredResult {
+    if (isKnown || (isSent && this.#isStringifierInUse)) return resultOf(response, unreadData(response));
     const { data } = response;
     if (isSent)
       TEXTS.set(data, () => {
