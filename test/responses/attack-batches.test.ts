@@ -1,0 +1,95 @@
+import { ApolloServer } from "@apollo/server";
+import { gate, settle } from "@graphql-cached/testing";
+import { cachedPlugin } from "graphql-cached/apollo";
+import { expect, it, onTestFinished } from "vitest";
+import { openSite } from "./site.js";
+
+const typeDefs = /* GraphQL */ `
+  type Query {
+    quick: String @cacheControl(maxAge: 60)
+    slow: String @cacheControl(maxAge: 60)
+    mine: String @cacheControl(maxAge: 60, scope: PRIVATE)
+  }
+`;
+
+it("a batch of Apollo Server stores each of its responses, whichever ends first", async () => {
+  const state = { until: Promise.resolve() as Promise<unknown>, executions: 0 };
+  const resolvers = {
+    Query: {
+      quick: () => "quick",
+      slow: async () => {
+        state.executions++;
+        await state.until;
+        return "slow";
+      },
+      mine: (_: unknown, __: unknown, { user }: { user?: string }) => user,
+    },
+  };
+  const { cache, schema } = openSite({ typeDefs, resolvers, server: "cache.execute" });
+  const apollo = new ApolloServer({
+    schema,
+    plugins: [cachedPlugin(cache as never, { responses: true })],
+    csrfPrevention: false,
+    allowBatchedHttpRequests: true,
+  });
+  await apollo.start();
+  onTestFinished(() => apollo.stop());
+  const ask = async (queries: string[], user?: string) => {
+    const { headers, body } = await apollo.executeHTTPGraphQLRequest({
+      httpGraphQLRequest: {
+        method: "POST",
+        headers: new Map([["content-type", "application/json"]]) as never,
+        search: "",
+        body: queries.map((query) => ({ query })),
+      },
+      context: async () => ({ user }),
+    });
+    await settle();
+    return [headers.get("cache-control"), (body as { string: string }).string];
+  };
+  const held = gate();
+  state.until = held.passed as Promise<unknown>;
+  const first = ask(["{ quick }", "{ slow }"]);
+  for (let turn = 0; turn < 10; turn++) await settle();
+  held.open();
+  await first;
+  await ask(["{ quick }", "{ slow }"]);
+  expect(state.executions).toBe(1);
+});
+
+it("a batch of Apollo Server says no more of caches than its narrowest response, hit or miss", async () => {
+  const resolvers = {
+    Query: {
+      quick: () => "quick",
+      slow: () => "slow",
+      mine: (_: unknown, __: unknown, { user }: { user?: string }) => user,
+    },
+  };
+  const { cache, schema } = openSite({ typeDefs, resolvers, server: "cache.execute" });
+  const apollo = new ApolloServer({
+    schema,
+    plugins: [cachedPlugin(cache as never, { responses: true })],
+    csrfPrevention: false,
+    allowBatchedHttpRequests: true,
+  });
+  await apollo.start();
+  onTestFinished(() => apollo.stop());
+  for (const user of ["ann", "ann", "bob", "bob"])
+    for (const queries of [
+      ["{ quick }", "{ mine }"],
+      ["{ mine }", "{ quick }"],
+    ]) {
+      const { headers, body } = await apollo.executeHTTPGraphQLRequest({
+        httpGraphQLRequest: {
+          method: "POST",
+          headers: new Map([["content-type", "application/json"]]) as never,
+          search: "",
+          body: queries.map((query) => ({ query })),
+        },
+        context: async () => ({ user }),
+      });
+      await settle();
+      expect((body as { string: string }).string).toContain(user);
+      expect(headers.get("cache-control")).toBe("max-age=60, private");
+    }
+});
