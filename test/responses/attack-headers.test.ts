@@ -1,4 +1,6 @@
-import { expect, it } from "vitest";
+import { useCached } from "graphql-cached/yoga";
+import { createYoga } from "graphql-yoga";
+import { expect, it, onTestFinished } from "vitest";
 import { openSite } from "./site.js";
 
 const typeDefs = /* GraphQL */ `
@@ -26,4 +28,20 @@ it("a PRIVATE response to all requests at once says so on Apollo Server, execute
   const { ask } = openSite({ typeDefs, resolvers, server: "Apollo Server", responses: { scope: "PRIVATE" } });
   const answers = await Promise.all([1, 2, 3].map(() => ask("{ page }", { user: "ann" })));
   for (const { cacheControl } of answers) expect(cacheControl).toBe("max-age=600, private");
+});
+
+it("a PRIVATE response to GET says so on GraphQL Yoga, since some proxies keep what says nothing", async () => {
+  const { cache, schema } = openSite({ typeDefs, resolvers, server: "cache.execute" });
+  const yoga = createYoga({
+    schema,
+    logging: false,
+    context: ({ request }) => ({ user: request.headers.get("user") }),
+    plugins: [useCached(cache as never, { responses: { scope: "PRIVATE" } }) as never],
+  });
+  onTestFinished(() => void yoga.dispose());
+  for (let nth = 0; nth < 3; nth++) {
+    const response = await yoga.fetch("http://localhost/graphql?query=%7Bpage%7D", { headers: { user: "ann" } });
+    expect(await response.text()).toContain("of ann");
+    expect([nth, response.headers.get("cache-control")]).toEqual([nth, expect.stringMatching(/private|no-store/)]);
+  }
 });
