@@ -8,7 +8,8 @@ import { getOrMake } from "../base/multimap.js";
  * are seldom hits, since each request has other variables, has to be asked for twice.
  */
 export class Admission {
-  readonly #operations = new LRUCache<string, { stored: number; hits: number }>({ max: MAX_REMEMBERED });
+  readonly #operations = new LRUCache<string, OperationState>({ max: MAX_REMEMBERED });
+  /** Those of keys that were stored, were hits, or have to wait: a key that is asked for once takes no memory. */
   readonly #keys = new LRUCache<string, KeyState>({ max: MAX_REMEMBERED });
   /** Until when the responses of an operation may be stored, by operation. */
   readonly #storedUntil = new Map<string, number>();
@@ -21,62 +22,78 @@ export class Admission {
     this.#maxOperations = maxOperations;
   }
 
-  admits(operation: string, key: string, now: number): boolean {
-    if (!this.isKnown(operation) || !this.#hasRoom(operation, now)) return false;
-    return this.#stateOf(operation, key).wait === 0;
+  /** Returns what is remembered of an operation, by its digest. */
+  of(digest: string): OperationState {
+    return getOrMake(this.#operations, digest, () => ({
+      digest,
+      isKnown: false,
+      stored: 0,
+      hits: 0,
+      isCacheable: undefined,
+      isPrivate: false,
+    }));
   }
 
   /** Whether an operation was asked for before, as it is from now on. */
-  isKnown(operation: string): boolean {
-    const isKnown = this.#operations.has(operation);
-    if (!isKnown) this.#countsOf(operation);
+  isKnown(operation: OperationState): boolean {
+    const { isKnown } = operation;
+    operation.isKnown = true;
     return isKnown;
   }
 
-  #hasRoom(operation: string, now: number): boolean {
+  /** `operation`: one that was asked for before. */
+  admits(operation: OperationState, key: string, now: number): boolean {
+    return this.#hasRoom(operation, now) && this.#stateOf(operation, key).wait === 0;
+  }
+
+  #hasRoom({ digest }: OperationState, now: number): boolean {
     const storedUntil = this.#storedUntil;
-    if (storedUntil.size < this.#maxOperations || storedUntil.has(operation)) return true;
+    if (storedUntil.size < this.#maxOperations || storedUntil.has(digest)) return true;
     for (const [one, until] of storedUntil) if (until <= now) storedUntil.delete(one);
     return storedUntil.size < this.#maxOperations;
   }
 
   /** Counts a miss that is executed without being stored. */
-  passed(operation: string, key: string): void {
-    const state = this.#stateOf(operation, key);
-    state.wait = Math.max(0, state.wait - 1);
+  passed(key: string): void {
+    const state = this.#keys.get(key);
+    if (state !== undefined && state.wait > 0) state.wait--;
   }
 
-  hit(operation: string, key: string): void {
+  hit(operation: OperationState, key: string): void {
     const state = this.#stateOf(operation, key);
     state.hits = (state.hits ?? 0) + 1;
     // One key that is always a hit says nothing about others.
-    if (state.hits <= MAX_HITS) this.#countsOf(operation).hits++;
+    if (state.hits <= MAX_HITS) operation.hits++;
   }
 
   /** Counts a miss that is stored, until `until` at most. */
-  stored(operation: string, key: string, until: number): void {
-    this.#storedUntil.set(operation, Math.max(until, this.#storedUntil.get(operation) ?? 0));
+  stored(operation: OperationState, key: string, until: number): void {
+    const { digest } = operation;
+    this.#storedUntil.set(digest, Math.max(until, this.#storedUntil.get(digest) ?? 0));
     const state = this.#stateOf(operation, key);
     state.lastWait =
       state.hits !== undefined && state.hits < this.#minHits ? Math.min(MAX_WAIT, Math.max(1, state.lastWait * 2)) : 0;
     state.wait = state.lastWait;
     state.hits = 0;
-    const counts = this.#countsOf(operation);
-    counts.stored++;
-    if (counts.stored < MAX_STORED) return;
-    counts.stored /= 2;
-    counts.hits /= 2;
+    operation.stored++;
+    if (operation.stored < MAX_STORED) return;
+    operation.stored /= 2;
+    operation.hits /= 2;
   }
 
-  #countsOf(operation: string): { stored: number; hits: number } {
-    return getOrMake(this.#operations, operation, () => ({ stored: 0, hits: 0 }));
+  /** Notes that the response of a key could not be stored, so that it is not looked up until `until`. */
+  unstorable(operation: OperationState, key: string, until: number): void {
+    this.#stateOf(operation, key).unstorableUntil = until;
   }
 
-  #stateOf(operation: string, key: string): KeyState {
+  isUnstorable(key: string, now: number): boolean {
+    return (this.#keys.get(key)?.unstorableUntil ?? 0) > now;
+  }
+
+  #stateOf({ stored, hits }: OperationState, key: string): KeyState {
     return getOrMake(this.#keys, key, () => {
-      const { stored, hits } = this.#countsOf(operation);
       const isSeldomHit = stored >= MIN_STORED && hits < (this.#minHits * stored) / 2;
-      return { wait: isSeldomHit ? 1 : 0, lastWait: 0, hits: undefined };
+      return { wait: isSeldomHit ? 1 : 0, lastWait: 0, hits: undefined, unstorableUntil: 0 };
     });
   }
 }
@@ -92,6 +109,19 @@ const MAX_HITS = 4;
 /** The most requests of a key that are executed without being stored, one after the other. */
 const MAX_WAIT = 16;
 
+/** What a process remembers of an operation. */
+export interface OperationState {
+  readonly digest: string;
+  /** Whether it was asked for before. */
+  isKnown: boolean;
+  stored: number;
+  hits: number;
+  /** Whether the last execution without a lookup was cacheable although the schema does not say so. Undefined: there was none. */
+  isCacheable: boolean | undefined;
+  /** Whether a response was PRIVATE although the schema does not say so. */
+  isPrivate: boolean;
+}
+
 interface KeyState {
   /** How many misses are executed without being stored, before one is. */
   wait: number;
@@ -99,4 +129,6 @@ interface KeyState {
   lastWait: number;
   /** Hits since a response was stored. Undefined: none was. */
   hits: number | undefined;
+  /** Until when it is not looked up, since its response could not be stored. */
+  unstorableUntil: number;
 }

@@ -1,5 +1,4 @@
 import type { GraphQLSchema } from "graphql";
-import { LRUCache } from "lru-cache";
 import { notPromise } from "../base/deferred.js";
 import { type CachedError, inOneLine, messageOf, optionInvalid } from "../base/errors.js";
 import { getOrMake } from "../base/multimap.js";
@@ -15,7 +14,7 @@ import { KnownKey, type Memo } from "../tier/request/known-key.js";
 import type { ReadReport, ReadRequest } from "../tier/request/request.js";
 import { ServedReport } from "../tier/request/served-report.js";
 import { NO_TAGS, type RequestTags } from "../tier/request/tags.js";
-import { Admission } from "./admission.js";
+import { Admission, type OperationState } from "./admission.js";
 import { CollectedParts, collecting } from "./collected-parts.js";
 import { type OperationPlan, OperationPlanner } from "./operation-plan.js";
 import type { ResolvedResponses } from "./options.js";
@@ -42,15 +41,11 @@ export class ResponseCache {
   readonly #parts: CacheParts;
   readonly #usesPolicies: boolean;
   readonly #schemas = new WeakMap<GraphQLSchema, { readonly planner: OperationPlanner; readonly variant: Variant }>();
-  /** By digest of the operation. */
-  readonly #learned = new LRUCache<string, Learned>({ max: MAX_LEARNED });
   readonly #admission: Admission;
   readonly #memo: Memo;
   readonly #slot: number;
   /** The parsed data of texts in memory, which readers get copies of. */
   readonly #shared: WeakMap<StoredText, Record<string, unknown>> | undefined;
-  /** By digest of the key: until when a response is not looked up, since it could not be stored. */
-  readonly #unstorable = new LRUCache<string, number>({ max: MAX_LEARNED });
 
   /** `usesPolicies`: whether the policies of cached fields decide how long responses are kept. Otherwise the server does. */
   constructor(parts: CacheParts, options: ResolvedResponses, usesPolicies: boolean) {
@@ -105,10 +100,10 @@ export class ResponseCache {
     // Which loaders its resolvers call is not known.
     const read = tier.modes.isUnrestricted ? [] : [RESPONSES, ...plan.coordinates, ...loaders.keys()];
     if (read.some((coordinate) => tier.modes.isOff(coordinate))) return undefined;
-    const learned = getOrMake(this.#learned, plan.digest, () => ({ isCacheable: undefined, isPrivate: false }));
     const isExpected = (this.#usesPolicies ? plan.ownMaxAge : plan.hintedMaxAge) > 0;
+    if (this.#usesPolicies && !isExpected) return undefined;
+    const learned = this.#admission.of(plan.digest);
     if (!(learned.isCacheable ?? isExpected)) {
-      if (this.#usesPolicies) return undefined;
       const execution = unstoredExecution(plan.isPrivate, (age) => {
         learned.isCacheable = age !== undefined;
       });
@@ -123,7 +118,7 @@ export class ResponseCache {
     }
     const isPrivate = isOfCaller || (isIsolated && identity !== undefined);
     const named = responseKey(this.#parts, operation, plan, { variant, keyPaths, identity, isPrivate });
-    if (named === undefined || (this.#unstorable.get(named.key.digest) ?? 0) > clock.now()) return undefined;
+    if (named === undefined || this.#admission.isUnstorable(named.key.digest, clock.now())) return undefined;
     return this.#read({ operation, plan, learned, named, observer, isForced: override === "REFRESH" });
   }
 
@@ -141,16 +136,19 @@ export class ResponseCache {
   /** Answers from memory, or else from the store, or by an execution. */
   async #read(asked: Asked): Promise<Begun> {
     const { key, isPrivate } = asked.named;
-    const known = this.#knownOf(key);
+    const isKnown = this.#admission.isKnown(asked.learned);
+    // A client can send any number of operations once: none of them takes the place of values in memory.
+    const known = isKnown ? this.#knownOf(key) : new KnownKey(key, NO_TAGS);
     const { memory } = this.#parts.tier;
     const policy = this.#policyOf(isPrivate ? "PRIVATE" : "PUBLIC", asked.operation.execute !== undefined);
     const isInMemory = memory !== undefined && !asked.isForced && (await this.#parts.tier.confirmed(known));
     return (
-      (isInMemory ? this.#fromMemory(asked, memory, known, policy) : undefined) ?? this.#fromStore(asked, known, policy)
+      (isInMemory ? this.#fromMemory(asked, memory, known, policy) : undefined) ??
+      this.#fromStore(asked, isKnown, known, policy)
     );
   }
 
-  #fromMemory({ plan, named, observer }: Asked, memory: Memory, known: KnownKey, policy: Policy): Begun | undefined {
+  #fromMemory({ learned, named, observer }: Asked, memory: Memory, known: KnownKey, policy: Policy): Begun | undefined {
     const { kept } = known;
     const text = memory.take(known);
     if (!(text instanceof StoredText) || kept === undefined) return undefined;
@@ -159,16 +157,16 @@ export class ResponseCache {
     const now = memory.now();
     const report = new ServedReport(policy, NO_TAGS, "hit", kept.freshUntilAt - now, now - kept.grantedAt, kept);
     observer?.onRead(RESPONSES, report, undefined, key);
-    this.#admission.hit(plan.digest, key.digest);
+    this.#admission.hit(learned, key.digest);
     return this.#served(text, report, named);
   }
 
-  #fromStore(asked: Asked, known: KnownKey, policy: Policy): Promise<Begun> {
-    const { operation, plan, named, observer, isForced } = asked;
+  #fromStore(asked: Asked, isKnown: boolean, known: KnownKey, policy: Policy): Promise<Begun> {
+    const { operation, learned, named, observer, isForced } = asked;
     const { tier, clock } = this.#parts;
     const { key } = named;
     const admission = this.#admission;
-    const isAdmitted = isForced || admission.admits(plan.digest, key.digest, clock.now());
+    const isAdmitted = isForced || (isKnown && admission.admits(learned, key.digest, clock.now()));
     return new Promise((resolve) => {
       const execute = (execution = UNRECORDED): void => resolve({ kind: "execute", execution });
       let report: ReadReport | undefined;
@@ -196,7 +194,7 @@ export class ResponseCache {
         onRead: (one) => {
           report = one;
           // It would be encoded up to the limit by every request.
-          if (one.outcome !== "bypassed" && one.refusal === "too-large") this.#noteUnstorable(key);
+          if (one.outcome !== "bypassed" && one.refusal === "too-large") this.#noteUnstorable(learned, key);
           observer?.onRead(RESPONSES, one, undefined, key);
         },
       };
@@ -205,10 +203,10 @@ export class ResponseCache {
         (value) => {
           if (value instanceof StoredText && report !== undefined) {
             // That of the own execution is no hit.
-            if (report.outcome !== "loaded") admission.hit(plan.digest, key.digest);
+            if (report.outcome !== "loaded") admission.hit(learned, key.digest);
             resolve(this.#served(value, report, named));
           } else {
-            if (!isAdmitted) admission.passed(plan.digest, key.digest);
+            if (!isAdmitted) admission.passed(key.digest);
             execute();
           }
         },
@@ -232,8 +230,8 @@ export class ResponseCache {
     return made;
   }
 
-  #noteUnstorable({ digest }: Key): void {
-    this.#unstorable.set(digest, this.#parts.clock.now() + this.#parts.errorBackoffMs);
+  #noteUnstorable(learned: OperationState, { digest }: Key): void {
+    this.#admission.unstorable(learned, digest, this.#parts.clock.now() + this.#parts.errorBackoffMs);
   }
 
   /** Returns the tags of a response besides those of its parts. Undefined: the option has failed, which is logged once. */
@@ -279,10 +277,10 @@ export class ResponseCache {
       expectsReads: plan.coordinates.length > 0,
       contextReads,
       ended: requestStates.collect(context, collecting(observer, parts)),
-      stored: () => this.#admission.stored(plan.digest, key.digest, startedAt + maxAgeMs),
+      stored: () => this.#admission.stored(learned, key.digest, startedAt + maxAgeMs),
       unstorable: (isOfCaller) => {
         if (isOfCaller) learned.isPrivate = true;
-        else this.#noteUnstorable(key);
+        else this.#noteUnstorable(learned, key);
       },
     });
   }
@@ -332,7 +330,7 @@ export class ResponseCache {
 interface Asked {
   readonly operation: Operation;
   readonly plan: OperationPlan;
-  readonly learned: Learned;
+  readonly learned: OperationState;
   readonly named: ResponseKey;
   readonly observer: Observer | undefined;
   readonly isForced: boolean;
@@ -354,22 +352,12 @@ export type Begun =
 const IDENTIFY_MISSING =
   "createCache: `identify`: expected a function, got undefined; pass createCache({ identify: (context) => context.userId })";
 
-/** How many documents, and how many keys, a process remembers something of. */
-const MAX_LEARNED = 10_000;
-
 /**
  * How many hits pay for a stored response, by the page of `bench/scenarios/responses.ts`. With `maxStalenessMs`, an execution that is not
  * stored costs less, since it may read its parts from there.
  */
 const MIN_HITS = 1;
 const MIN_HITS_WITH_LIVE_MEMORY = 3;
-
-interface Learned {
-  /** Whether the last execution without a lookup was cacheable although the schema does not say so. Undefined: there was none. */
-  isCacheable: boolean | undefined;
-  /** Whether a response was PRIVATE although the schema does not say so. */
-  isPrivate: boolean;
-}
 
 /** The tags of every response: those that its execution adds. */
 const TAGS_OF_LOADS: RequestTags = { subjects: [], isOwn: false, known: NO_TAGS, subjectsOf: () => [] };

@@ -1,19 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { Admission } from "../../../src/core/responses/admission.js";
 
-/** An admission that has been asked for the operations of these tests before. */
-function open(maxOperations = 1_000): Admission {
-  const admission = new Admission({ minHits: 1, maxOperations });
-  for (const operation of ["operation", "another operation", "third"]) admission.isKnown(operation);
-  return admission;
-}
+const open = (maxOperations = 1_000): Admission => new Admission({ minHits: 1, maxOperations });
 
 /** Asks for a key `times` times while each response is invalidated before the next request. Returns which misses were stored. */
 function neverHit(admission: Admission, key: string, times: number): boolean[] {
   return Array.from({ length: times }, () => {
-    const isStored = admission.admits("operation", key, 0);
-    if (isStored) admission.stored("operation", key, 60_000);
-    else admission.passed("operation", key);
+    const isStored = admission.admits(admission.of("operation"), key, 0);
+    if (isStored) admission.stored(admission.of("operation"), key, 60_000);
+    else admission.passed(key);
     return isStored;
   });
 }
@@ -22,15 +17,16 @@ const countOf = (stored: readonly boolean[]): number => stored.filter(Boolean).l
 
 describe("the admission of responses", () => {
   it("stores the first response of a key, so that others can wait for it", () => {
-    expect(open().admits("operation", "a", 0)).toBe(true);
+    const admission = open();
+    expect(admission.admits(admission.of("operation"), "a", 0)).toBe(true);
   });
 
   it("stores every response of a key that was a hit since the last", () => {
     const admission = open();
     for (let time = 0; time < 50; time++) {
-      expect(admission.admits("operation", "a", 0)).toBe(true);
-      admission.stored("operation", "a", 60_000);
-      admission.hit("operation", "a");
+      expect(admission.admits(admission.of("operation"), "a", 0)).toBe(true);
+      admission.stored(admission.of("operation"), "a", 60_000);
+      admission.hit(admission.of("operation"), "a");
     }
   });
 
@@ -48,12 +44,12 @@ describe("the admission of responses", () => {
   it("stores again at once after a hit", () => {
     const admission = open();
     neverHit(admission, "a", 40);
-    while (!admission.admits("operation", "a", 0)) admission.passed("operation", "a");
-    admission.stored("operation", "a", 60_000);
-    admission.hit("operation", "a");
-    while (!admission.admits("operation", "a", 0)) admission.passed("operation", "a");
-    admission.stored("operation", "a", 60_000);
-    expect(admission.admits("operation", "a", 0)).toBe(true);
+    while (!admission.admits(admission.of("operation"), "a", 0)) admission.passed("a");
+    admission.stored(admission.of("operation"), "a", 60_000);
+    admission.hit(admission.of("operation"), "a");
+    while (!admission.admits(admission.of("operation"), "a", 0)) admission.passed("a");
+    admission.stored(admission.of("operation"), "a", 60_000);
+    expect(admission.admits(admission.of("operation"), "a", 0)).toBe(true);
   });
 
   it("lets new keys of an operation wait for a second request once most of its keys are asked for only once", () => {
@@ -62,21 +58,22 @@ describe("the admission of responses", () => {
     expect(countOf(stored.slice(0, 16))).toBe(16);
     expect(countOf(stored.slice(16))).toBe(0);
     expect(countOf(neverHit(admission, "asked twice", 2))).toBe(1);
-    expect(admission.admits("another operation", "b", 0)).toBe(true);
+    expect(admission.admits(admission.of("another operation"), "b", 0)).toBe(true);
   });
 
-  it("does not store an operation before it is asked for again", () => {
-    const admission = new Admission({ minHits: 1, maxOperations: 1_000 });
-    expect(admission.admits("new", "a", 0)).toBe(false);
-    expect(admission.admits("new", "b", 0)).toBe(true);
+  it("knows an operation once it is asked for again", () => {
+    const admission = open();
+    expect(admission.isKnown(admission.of("new"))).toBe(false);
+    expect(admission.isKnown(admission.of("new"))).toBe(true);
+    expect(admission.isKnown(admission.of("another"))).toBe(false);
   });
 
   it("stores responses of at most so many operations, until those of another are over", () => {
     const admission = open(2);
-    admission.stored("operation", "a", 60_000);
-    admission.stored("another operation", "b", 30_000);
-    expect(admission.admits("third", "c", 29_999)).toBe(false);
-    expect(admission.admits("another operation", "d", 29_999)).toBe(true);
-    expect(admission.admits("third", "c", 30_000)).toBe(true);
+    admission.stored(admission.of("operation"), "a", 60_000);
+    admission.stored(admission.of("another operation"), "b", 30_000);
+    expect(admission.admits(admission.of("third"), "c", 29_999)).toBe(false);
+    expect(admission.admits(admission.of("another operation"), "d", 29_999)).toBe(true);
+    expect(admission.admits(admission.of("third"), "c", 30_000)).toBe(true);
   });
 });
