@@ -12,6 +12,7 @@ import { describe, expect, it, vi } from "vitest";
 import { Outlines, type QueryInfo, Selections } from "../../../src/core/directive/look-ahead/selection.js";
 import { canonicalize } from "../../../src/core/keys/canonical.js";
 import { type Draw, drawOfSeed } from "../../property/draw.js";
+import { collectGarbage } from "../../support/collect-garbage.js";
 
 const selectionsOf = (): Selections => new Selections(new Outlines((value) => canonicalize(value)));
 
@@ -39,6 +40,21 @@ const many = (count: number, one: (nth: number) => string): string =>
   Array.from({ length: count }, (_, nth) => one(nth)).join(" ");
 
 describe("The text of a selection", () => {
+  it("takes little memory beside a document that is kept", () => {
+    const [documents, sets] = [1_000, 10];
+    const source = `{ m ${"{ id one ".repeat(sets)}{ id }${"}".repeat(sets)} }`;
+    const infos = Array.from({ length: documents }, () => infoOf(parse(source, { noLocation: true })));
+    const selections = selectionsOf();
+    const bytesAfter = (first: number, end: number): number => {
+      for (const info of infos.slice(first, end)) selections.textOf(info);
+      collectGarbage();
+      return process.memoryUsage().heapUsed;
+    };
+    const before = bytesAfter(0, 100);
+    expect((bytesAfter(100, documents) - before) / (documents - 100) / sets).toBeLessThan(300);
+    expect(infos).toHaveLength(documents);
+  });
+
   const BODIES: Readonly<Record<string, (spread: string) => string>> = {
     "side by side": (spread) => `{ ${spread} ${spread} }`,
     "under two conditions": (spread) => `{ ${spread} @include(if: $a) ${spread} @skip(if: $a) }`,

@@ -178,7 +178,10 @@ const unusable = (): CachedError =>
     `expected the selection of a valid query, of at most ${MAX_DEPTH} fields and fragments inside each other, got more, or a fragment that contains itself; validate queries, and limit their depth`,
   );
 
-/** A part of a query document, as far as it does not depend on the values of variables. */
+/**
+ * A part of a query document, as far as it does not depend on the values of variables. There is one for each selection set of every document
+ * that a server keeps, so it has no collections of its own unless there is something in them.
+ */
 export class Outline {
   readonly digest: string;
   readonly hasVariables: boolean;
@@ -188,23 +191,32 @@ export class Outline {
   readonly fragments: ReadonlySet<string>;
   /** What else it contains. */
   readonly parts: readonly Outline[];
-  readonly #contains = new Map<string, boolean>();
+  #contains: Map<string, boolean> | undefined;
 
-  constructor(text: string, variables: ReadonlySet<string>, fragments: ReadonlySet<string>, parts: readonly Outline[]) {
+  constructor(
+    text: string,
+    variables: ReadonlySet<string>,
+    fragments: ReadonlySet<string>,
+    parts: ReadonlySet<Outline>,
+  ) {
     this.digest = digestOf(text);
-    this.variables = variables;
-    this.fragments = fragments;
-    this.parts = parts;
-    this.hasVariables = variables.size > 0 || parts.some((part) => part.hasVariables);
-    this.hasFragments = fragments.size > 0 || parts.some((part) => part.hasFragments);
+    this.variables = variables.size === 0 ? NO_NAMES : variables;
+    this.fragments = fragments.size === 0 ? NO_NAMES : fragments;
+    this.parts = parts.size === 0 ? NO_PARTS : [...parts];
+    this.hasVariables = variables.size > 0 || this.parts.some((part) => part.hasVariables);
+    this.hasFragments = fragments.size > 0 || this.parts.some((part) => part.hasFragments);
   }
 
   /** Whether it contains a variable or a fragment of a name. Each part is asked once for a name, whoever contains it. */
   contains(kind: "variables" | "fragments", name: string): boolean {
     if (this[kind].has(name)) return true;
+    this.#contains ??= new Map();
     return getOrMake(this.#contains, `${kind} ${name}`, () => this.parts.some((part) => part.contains(kind, name)));
   }
 }
+
+const NO_NAMES: ReadonlySet<string> = new Set();
+const NO_PARTS: readonly Outline[] = [];
 
 /** The values of the variables of one execution, as texts. */
 class VariableTexts {
@@ -269,7 +281,7 @@ class Draft {
   readonly #parts = new Set<Outline>();
 
   outline(): Outline {
-    return new Outline(this.text, this.variables, this.fragments, [...this.#parts]);
+    return new Outline(this.text, this.variables, this.fragments, this.#parts);
   }
 
   add(part: Outline): void {
