@@ -105,10 +105,6 @@ describe("a PUBLIC response of cache.execute", () => {
     ],
     "a Map by name": [(user) => new Map([["user", user]]), (context: Map<string, string>) => context.get("user")],
     "a list": [(user) => [user], (context: string[]) => context[0]],
-    "a symbol that is not enumerable": [
-      (user) => Object.defineProperty({}, USER, { value: user }),
-      (context: { [USER]: string }) => context[USER],
-    ],
     "a property of the prototype by a symbol": [
       (user) => Object.create({ [USER]: user }) as object,
       (context: { [USER]: string }) => context[USER],

@@ -152,13 +152,14 @@ describe.each(SERVERS)("at the edge, behind %s", (server) => {
     expect([isPublic(control), vary]).toEqual([false, expect.anything()]);
   });
 
-  it("what depends on a property that this request lacks is not for all", async () => {
+  it("what may depend on a property that this request lacks, and others have, is not for all", async () => {
     const { ask } = await serve(server, {
       context: (req) => (req["x-tenant"] === undefined ? {} : { tenant: req["x-tenant"] }),
       resolvers: {
         Query: { greeting: (_: unknown, __: unknown, { tenant }: { tenant?: string }) => tenant ?? "default" },
       },
     });
+    await ask("{ greeting }", { "x-tenant": "a" });
     const { control } = await ask("{ greeting }");
     expect(isPublic(control)).toBe(false);
   });

@@ -98,7 +98,7 @@ function openOurs(resolvers: object, { plugins = [], cache }: ShopOptions) {
     server: "Apollo Server",
     responses: { scope: "PUBLIC", key: ["$context.locale"] },
     plugins: [overriding, ...plugins],
-    ...(cache === undefined ? {} : { cache }),
+    cache: { privacy: { sharedContextKeys: ["without"] }, ...cache },
   });
   return { clock: site.clock, ask: site.ask as Shop["ask"] };
 }

@@ -85,8 +85,9 @@ export function openSite(options: SiteOptions) {
   );
   return { cache, clock, schema, ask: askOf(server) };
 
-  function contextOf(context: Context): Context {
-    if (context.override !== undefined) cache.override(context, context.override);
+  /** Returns a context of its own for a request. What it has is the same with and without an override. */
+  function contextOf({ override, ...context }: Context): Context {
+    if (override !== undefined) cache.override(context, override);
     return context;
   }
 
@@ -97,11 +98,9 @@ export function openSite(options: SiteOptions) {
         plugins: [cachedPlugin(cache, { responses, allow: () => true }), ...(plugins as never[])],
       });
       onTestFinished(() => apollo.stop().catch(() => undefined));
-      return async (query, contextValue = {}, variables = {}) => {
-        const response = await apollo.executeOperation(
-          { query, variables, extensions: { cached: contextValue.override ?? true } },
-          { contextValue: { ...contextValue } },
-        );
+      return async (query, { override = true, ...contextValue } = {}, variables = {}) => {
+        const request = { query, variables, extensions: { cached: override } };
+        const response = await apollo.executeOperation(request, { contextValue });
         await settle();
         const result = response.body.kind === "single" ? response.body.singleResult : {};
         return { ...(result as Answer), cacheControl: response.http.headers.get("cache-control") };
@@ -113,9 +112,16 @@ export function openSite(options: SiteOptions) {
         schema,
         logging: false,
         maskedErrors: false,
-        context: () => ({ ...next }),
+        context: () => {
+          const { override: _, ...context } = next;
+          return context;
+        },
         plugins: [
-          { onExecute: ({ args }: { args: { contextValue: Context } }) => void contextOf(args.contextValue) },
+          {
+            onExecute: ({ args }: { args: { contextValue: Context } }) => {
+              if (next.override !== undefined) cache.override(args.contextValue, next.override);
+            },
+          },
           useCached(cache, { responses, allow: () => true }) as never,
           ...(plugins as never[]),
         ],
@@ -138,7 +144,7 @@ export function openSite(options: SiteOptions) {
       const [mistake] = validate(schema, document);
       if (mistake !== undefined) throw mistake;
       const result = await cache.execute(
-        { schema, document, contextValue: contextOf({ ...context }), variableValues: variables },
+        { schema, document, contextValue: contextOf(context), variableValues: variables },
         ...(stored === undefined ? [] : [stored]),
       );
       await settle();

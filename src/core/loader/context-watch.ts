@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { isObjectPrototype } from "../base/built-in.js";
 import { disableStorage } from "../base/clock.js";
 import type { Channel } from "../telemetry/channel.js";
+import { collectReads, inheritedNames, isOfLibrary } from "./collected-reads.js";
 import type { IdentityCheck } from "./identity-check.js";
 
 /**
@@ -95,16 +95,24 @@ export class ContextWatch {
 
   /**
    * Collects the properties of a context that anything reads from now on, also in production. Returns what ends that, and
-   * returns their names but for those that all callers share. What cannot be watched, as in a frozen context, counts as read.
+   * returns their names but for those that all callers share. `keyPaths`: those in the key, such as `$context.locale`. See `collectReads`.
    */
-  collect(context: object): () => readonly string[] {
-    const watched = this.#watch(context);
-    const names = new Set(unwatchedIn(context));
-    watched.collections.add(names);
-    return () => {
-      watched.collections.delete(names);
-      return [...names].filter((name) => !this.#sharedKeys.includes(name));
-    };
+  collect(context: object, keyPaths: readonly string[]): () => readonly string[] {
+    const paths = keyPaths.map((text) => text.split(".").slice(1));
+    const end = this.pause(() => collectReads(context, paths, (object) => this.#watch(object).collections));
+    return () => this.notShared(end());
+  }
+
+  /** Leaves out the names of what all callers share. */
+  notShared(names: readonly string[]): readonly string[] {
+    return names.filter((name) => !this.#sharedKeys.includes(name.split(".")[0] as string));
+  }
+
+  /** Whether a property of a context says no more than who is asking: `identify` reads it, and it is no object that may say more. */
+  isIdentity(context: object, name: string): boolean {
+    if (!this.identityKeys.has(name)) return false;
+    const value = this.pause(() => (context as Readonly<Record<string, unknown>>)[name]);
+    return (typeof value !== "object" || value === null) && typeof value !== "function";
   }
 
   /** Watches all properties that a context has now, as far as they can be watched. */
@@ -248,7 +256,7 @@ function watchOwn(context: object, property: PropertyKey, { read, written }: Acc
 }
 
 /** Watches a member of the context's class. Methods are included, since #private fields are read through them. */
-function watchInherited(context: object, property: string, access: Access): void {
+function watchInherited(context: object, property: PropertyKey, access: Access): void {
   const prototype = Object.getPrototypeOf(context) as object;
   define(context, property, {
     enumerable: false,
@@ -260,40 +268,10 @@ function watchInherited(context: object, property: string, access: Access): void
       if (this === context) access.written(property);
       const isOwn = this === context && Reflect.deleteProperty(context, property);
       if (!Reflect.set(isOwn ? context : prototype, property, next, this))
-        throw new TypeError(`Cannot assign to read only property '${property}' of the context`);
+        throw new TypeError(`Cannot assign to read only property '${String(property)}' of the context`);
       if (isOwn && !Object.hasOwn(context, property)) watchInherited(context, property, access);
     },
   });
-}
-
-/** Servers keep state of their own on contexts, under symbols that are not enumerable, and ask all contexts for it. */
-const isOfLibrary = (context: object, property: PropertyKey): boolean =>
-  typeof property === "symbol" && Object.getOwnPropertyDescriptor(context, property)?.enumerable !== true;
-
-/** Returns the properties of a context that has just been watched of which nobody would be told. */
-function unwatchedIn(context: object): readonly string[] {
-  const isUnwatched = (name: PropertyKey): boolean => {
-    const own = Object.getOwnPropertyDescriptor(context, name);
-    return own !== undefined && !isOfLibrary(context, name) && ("value" in own || own.configurable !== true);
-  };
-  try {
-    const inherited = Object.isExtensible(context) ? [] : inheritedNames(context);
-    return [...Reflect.ownKeys(context).filter(isUnwatched), ...inherited].map(String);
-  } catch {
-    // An exotic context, of which nothing is known.
-    return ["*"];
-  }
-}
-
-function inheritedNames(context: object): Set<string> {
-  const names = new Set<string>();
-  let prototype: unknown = Object.getPrototypeOf(context);
-  while (typeof prototype === "object" && prototype !== null && !isObjectPrototype(prototype)) {
-    for (const name of Object.getOwnPropertyNames(prototype))
-      if (name !== "constructor" && !Object.hasOwn(context, name)) names.add(name);
-    prototype = Object.getPrototypeOf(prototype);
-  }
-  return names;
 }
 
 function define(

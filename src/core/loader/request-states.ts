@@ -1,4 +1,5 @@
-import { asJob } from "../base/clock.js";
+import { AsyncLocalStorage } from "node:async_hooks";
+import { asJob, disableStorage } from "../base/clock.js";
 import { type Execution, type ExecutionInfo, executionOf, isOnlyExecution } from "../base/graphql-version.js";
 import type { Key, Subject } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
@@ -23,6 +24,10 @@ export class RequestStates {
   readonly #overrides = new WeakMap<object, Override>();
   /** The collectors of the responses that are being executed. Replaced when it changes: observers refer to it. */
   #collectors: ReadonlySet<PartCollector> = new Set();
+  /** The response in whose execution anything is called. */
+  readonly #executing = new AsyncLocalStorage<PartCollector>();
+  /** The collectors of executions that this class runs. */
+  readonly #executed = new WeakSet<PartCollector>();
   /** What observed a context before an observer with a collector did. */
   readonly #before = new WeakMap<Observer, Observer>();
   /** Whether there ever was an override, or an observer. */
@@ -117,6 +122,7 @@ export class RequestStates {
   }
 
   #setCollectors(collectors: readonly PartCollector[]): void {
+    if (collectors.length === 0) disableStorage(this.#executing);
     this.#collectors = new Set(collectors);
     this.isCollecting = collectors.length > 0;
   }
@@ -129,8 +135,34 @@ export class RequestStates {
   observerOf(context: unknown): Observer | undefined {
     if (!this.hasObservers) return undefined;
     const observer = this.observer(context);
+    const enclosing = observer?.collector === undefined ? this.#enclosing() : undefined;
+    if (enclosing !== undefined) return new EveryCollector(new Set([enclosing]), observer);
     if (observer === NOBODY) return undefined;
     return observer !== undefined || this.#collectors.size === 0 ? observer : new EveryCollector(this.#collectors);
+  }
+
+  /**
+   * Whether what is read with a context may be a part of a response that is being executed: by its context, by who calls, or because a server
+   * executes a response itself, so that nobody knows what is called by that.
+   */
+  isPartOfResponse(context: object): boolean {
+    if (this.#collectors.size === 0) return false;
+    const observer = this.observer(context);
+    if (observer?.collector !== undefined || this.#enclosing() !== undefined) return true;
+    return observer === undefined && [...this.#collectors].some((one) => !this.#executed.has(one));
+  }
+
+  /** Runs the execution of a response. What it reads with any context is collected. */
+  executeFor<T>(collector: PartCollector, execute: () => T): T {
+    this.#executed.add(collector);
+    return this.#executing.run(collector, execute);
+  }
+
+  /** Returns the collector of the response in whose execution this is called. */
+  #enclosing(): PartCollector | undefined {
+    if (this.#collectors.size === 0) return undefined;
+    const collector = this.#executing.getStore();
+    return collector !== undefined && this.#collectors.has(collector) ? collector : undefined;
   }
 
   /** Ends the observation of a request. What is read with its context later belongs to no request. */
@@ -186,17 +218,29 @@ export interface Readable {
 
 class EveryCollector implements Observer, PartCollector {
   readonly members: ReadonlySet<PartCollector>;
+  readonly #observer: Observer | undefined;
 
-  constructor(members: ReadonlySet<PartCollector>) {
+  /** `observer`: that of the context, which is told as well. */
+  constructor(members: ReadonlySet<PartCollector>, observer?: Observer) {
     this.members = members;
+    this.#observer = observer;
   }
 
   get collector(): PartCollector {
     return this;
   }
 
-  onRead(coordinate: string, served: ReadReport, _info: unknown, key?: Key): void {
+  onRead(coordinate: string, served: ReadReport, info: unknown, key?: Key): void {
     this.addUnattributed(coordinate, served, key);
+    this.#observer?.onRead(coordinate, served, info, key);
+  }
+
+  onHint(hint: ResponseHint, info: unknown): void {
+    this.#observer?.onHint?.(hint, info);
+  }
+
+  onExecution(execution: Readable): void {
+    this.#observer?.onExecution?.(execution);
   }
 
   addUnattributed(coordinate: string, served: ReadReport, key: Key | undefined): void {

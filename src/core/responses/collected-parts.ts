@@ -79,17 +79,16 @@ export class CollectedParts implements PartCollector {
   }
 
   /**
-   * Adds which properties of the context were read: what all callers share depends on none that is not in its key. `remedy`: what to do about one
-   * that callers differ in.
+   * Adds which properties of the context were read that are not part of the key: what all callers share depends on none. `remedy`: what to do about
+   * one that callers differ in.
    */
   addContextReads(names: readonly string[], remedy: (path: string) => string): void {
-    const inKey = [...this.#contextPaths].map((text) => text.split(".")[1]);
-    const read = names.filter((one) => !inKey.includes(one)).slice(0, MAX_NAMES);
+    const read = names.slice(0, MAX_NAMES);
     if (read.length === 0) return;
     this.pass("what it has read of the context can be of one caller");
     this.#parts.onceLog.warn(
       `graphql-cached: a response is not kept for all callers, since its execution has read ${read.map((name) => `\`context.${name}\``).join(", ")}, so that one could get what was made for another; ` +
-        `if that is the same for every caller, list it in createCache({ privacy: { sharedContextKeys: ${JSON.stringify(read)} } }); if not, ${remedy(`$context.${read[0]}`)}`,
+        `if that is the same for every caller, list it in createCache({ privacy: { sharedContextKeys: ${JSON.stringify([...new Set(read.map((name) => name.split(".")[0]))])} } }); if not, ${remedy(`$context.${read[0]}`)}`,
     );
   }
 

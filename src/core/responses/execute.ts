@@ -1,6 +1,5 @@
 /** `cache.execute`: an execution with stored responses in front of it, for servers without a plugin. */
 import { type ExecutionArgs, type ExecutionResult, execute } from "graphql";
-import { LRUCache } from "lru-cache";
 import { CachedError, describeSetting, optionInvalid } from "../base/errors.js";
 import { getOrMake } from "../base/multimap.js";
 import { isEmptyRoot } from "../directive/look-ahead/query-reads.js";
@@ -14,14 +13,14 @@ import { resultOf } from "./stored-response.js";
 export class ResponseCaches {
   readonly #parts: CacheParts;
   readonly #known = new WeakMap<object, ResponseCache>();
-  readonly #byContent = new LRUCache<string, ResponseCache>({ max: MAX_CACHES });
+  readonly #byContent = new Map<string, ResponseCache>();
 
   constructor(parts: CacheParts) {
     this.#parts = parts;
   }
 
-  /** Throws `CACHED_OPTION_INVALID`. */
-  of(options: ResponsesOptions): ResponseCache {
+  /** Undefined: there are too many already, which is logged once. Throws `CACHED_OPTION_INVALID`. */
+  of(options: ResponsesOptions): ResponseCache | undefined {
     const isObject = typeof options === "object" && options !== null;
     const known = isObject ? this.#known.get(options) : undefined;
     if (known !== undefined) return known;
@@ -31,11 +30,14 @@ export class ResponseCaches {
         `cache.execute: expected an object of options, got ${describeSetting(options)}; call execute of graphql to cache no responses`,
       );
     // Each call passes its own function of tags.
-    const responses = getOrMake(
-      this.#byContent,
-      JSON.stringify({ ...resolved, tags: resolved.tags !== undefined }),
-      () => new ResponseCache(this.#parts, resolved, true),
-    );
+    const content = JSON.stringify({ ...resolved, tags: resolved.tags !== undefined });
+    if (this.#byContent.size >= MAX_CACHES && !this.#byContent.has(content)) {
+      this.#parts.onceLog.warn(
+        `graphql-cached: cache.execute: \`options\`: expected at most ${MAX_CACHES} kinds of options in a process, got another, with which no responses are kept; pass the same options in each call, and let @cacheControl say what changes, such as a maxAge`,
+      );
+      return undefined;
+    }
+    const responses = getOrMake(this.#byContent, content, () => new ResponseCache(this.#parts, resolved, true));
     this.#known.set(options, responses);
     return responses;
   }
@@ -47,11 +49,12 @@ const MAX_CACHES = 20;
 /** `tags`: those of this call, in the place of the option. */
 export async function executeStored(
   args: ExecutionArgs,
-  responses: ResponseCache,
+  responses: ResponseCache | undefined,
   tags: ResponsesOptions["tags"],
 ): Promise<ExecutionResult> {
   const { schema, document, operationName, variableValues: variables, contextValue: context } = args;
-  if (!isOrdinary(args) || typeof context !== "object" || context === null) return execute(args);
+  if (responses === undefined || !isOrdinary(args) || typeof context !== "object" || context === null)
+    return execute(args);
   const run = (): ReturnType<typeof execute> => execute(args);
   const operation = { schema, document, operationName, variables, context, execute: run, ...(tags && { tags }) };
   const begun = await responses.begin(operation);

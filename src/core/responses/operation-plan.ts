@@ -61,7 +61,7 @@ const textOf = ({ type, isHinted, isCached, isPublic }: Place): string =>
 export class OperationPlanner {
   readonly #schema: GraphQLSchema;
   readonly #parts: CacheParts;
-  readonly #plans = new WeakMap<DocumentNode, Map<string, OperationPlan>>();
+  readonly #plans = new WeakMap<DocumentNode, Map<string | undefined, OperationPlan>>();
   readonly #facts: SchemaFacts;
 
   constructor(schema: GraphQLSchema, parts: CacheParts) {
@@ -73,7 +73,7 @@ export class OperationPlanner {
   /** Returns the plan of an operation of a valid document. Undefined if the document has no such operation. */
   plan(document: DocumentNode, operationName: string | null | undefined): OperationPlan | undefined {
     const plans = getOrMake(this.#plans, document, () => new Map());
-    const name = operationName ?? "";
+    const name = operationName ?? undefined;
     const known = plans.get(name);
     if (known !== undefined) return known;
     const found = operationIn(document, name);
@@ -248,10 +248,10 @@ function fragmentsIn(
   return [...found.keys()].sort().map((name) => found.get(name) as FragmentDefinitionNode);
 }
 
-/** Returns the operation of a name; an empty name stands for the only one. Undefined if the document has no such operation. */
+/** Returns the operation of a name, or the only one. Undefined if the document has no such operation. */
 function operationIn(
   document: DocumentNode,
-  name: string,
+  name: string | undefined,
 ):
   | {
       readonly operation: OperationDefinitionNode;
@@ -264,8 +264,10 @@ function operationIn(
     if (definition.kind === Kind.FRAGMENT_DEFINITION) fragments.set(definition.name.value, definition);
     if (definition.kind === Kind.OPERATION_DEFINITION) operations.push(definition);
   }
-  const operation = name === "" ? operations[0] : operations.find((one) => one.name?.value === name);
-  return operation === undefined || (name === "" && operations.length > 1) ? undefined : { operation, fragments };
+  const operation = name === undefined ? operations[0] : operations.find((one) => one.name?.value === name);
+  return operation === undefined || (name === undefined && operations.length > 1)
+    ? undefined
+    : { operation, fragments };
 }
 
 /** Directives with which a response has more than one part. */

@@ -5,7 +5,7 @@ import { getOrMake } from "../base/multimap.js";
 import { StoredText } from "../codec/packing.js";
 import { type Key, RESPONSES, type Variant } from "../keys/key.js";
 import { checkedTags, checkTagsOfValue } from "../keys/tag-template.js";
-import { identityMistake, identityOf } from "../loader/identity.js";
+import { type Identity, identityMistake, identityOf } from "../loader/identity.js";
 import type { Observer } from "../loader/request-states.js";
 import type { CacheParts } from "../parts.js";
 import { NEGATIVE_MAX_AGE_SECONDS, type Policy } from "../policy/policy.js";
@@ -68,6 +68,8 @@ export class ResponseCache {
   /** Returns what to do with an operation. Undefined: nothing. `observer`: that of the request, which goes on to be told of all reads. Never rejects. */
   begin(operation: Operation, observer?: Observer): Promise<Begun> | undefined {
     const { requestStates } = this.#parts;
+    // What it reads is a part of the response in whose execution it is asked for.
+    if (requestStates.isPartOfResponse(operation.context)) return undefined;
     // What it reads is a part of no other response.
     if (observer === undefined) requestStates.own(operation.context);
     else if (requestStates.observer(operation.context) === undefined)
@@ -91,46 +93,51 @@ export class ResponseCache {
   }
 
   #begin(operation: Operation, observer: Observer | undefined): Promise<Begun> | undefined {
-    const { requestStates, tier, identify, clock, loaders } = this.#parts;
+    const { requestStates, tier, clock, loaders } = this.#parts;
     const { planner, variant } = this.#stateOf(operation.schema);
     const plan = planner.plan(operation.document, operation.operationName);
     if (plan === undefined || plan.obstacle !== undefined) return undefined;
-    const override = requestStates.overrideOf(operation.context);
-    if (override === "BYPASS" || tier.loads.enclosing() !== undefined) return undefined;
-    // Which loaders its resolvers call is not known.
-    const read = tier.modes.isUnrestricted ? [] : [RESPONSES, ...plan.coordinates, ...loaders.keys()];
-    if (read.some((coordinate) => tier.modes.isOff(coordinate))) return undefined;
     const isExpected = (this.#usesPolicies ? plan.ownMaxAge : plan.hintedMaxAge) > 0;
     if (this.#usesPolicies && !isExpected) return undefined;
     const learned = this.#admission.of(plan.digest);
+    const owner = this.#ownerOf(operation.context, plan, learned);
+    const { isPrivate } = owner;
+    const unrecorded = Promise.resolve<Begun>({ kind: "execute", execution: { ...UNRECORDED, isPrivate } });
+    const override = requestStates.overrideOf(operation.context);
+    if (override === "BYPASS" || tier.loads.enclosing() !== undefined) return unrecorded;
+    // Which loaders its resolvers call is not known.
+    const read = tier.modes.isUnrestricted ? [] : [RESPONSES, ...plan.coordinates, ...loaders.keys()];
+    if (read.some((coordinate) => tier.modes.isOff(coordinate))) return unrecorded;
     if (!(learned.isCacheable ?? isExpected)) {
-      const execution = unstoredExecution(plan.isPrivate, (age) => {
+      const execution = unstoredExecution(isPrivate, (age) => {
         learned.isCacheable = age !== undefined;
       });
       return Promise.resolve({ kind: "execute", execution });
     }
-    const identity = identityOf(identify, operation.context);
-    const { keyPaths, scope, guests } = this.options;
-    const isOfCaller = plan.isPrivate || learned.isPrivate;
-    const isIsolated = scope === "PRIVATE" && !plan.isPublic;
-    if (identity === undefined && (isOfCaller || isIsolated)) {
-      if (!this.#isGuest(operation.context) || isOfCaller || guests !== "PUBLIC") return undefined;
-    }
-    const isPrivate = isOfCaller || (isIsolated && identity !== undefined);
-    const named = responseKey(this.#parts, operation, plan, { variant, keyPaths, identity, isPrivate });
-    if (named === undefined || this.#admission.isUnstorable(named.key.digest, clock.now())) return undefined;
+    if (!owner.isKnown) return unrecorded;
+    const isWatched = this.options.scope === "PUBLIC" && !isPrivate && !plan.isPublic;
+    const { keyPaths } = this.options;
+    const named = responseKey(this.#parts, operation, plan, { ...owner, variant, keyPaths, isWatched });
+    if (named === undefined || this.#admission.isUnstorable(named.key.digest, clock.now())) return unrecorded;
     return this.#read({ operation, plan, learned, named, observer, isForced: override === "REFRESH" });
   }
 
-  /** Whether a caller without an identity is known to have none. If a mistake may be the reason, that is logged once: they could be signed in. */
-  #isGuest(context: object): boolean {
+  /** Returns whose the response to an operation is. Whose it is can be unknown: then it is not stored, and logged once if a mistake is the reason. */
+  #ownerOf(context: object, plan: OperationPlan, learned: OperationState): Owner {
     const { identify, onceLog } = this.#parts;
-    const mistake = identify === undefined ? IDENTIFY_MISSING : identityMistake(identify, context, RESPONSES)?.message;
-    if (mistake !== undefined)
+    const { scope, guests } = this.options;
+    const identity = identityOf(identify, context);
+    const isOfCaller = plan.isPrivate || learned.isPrivate;
+    const isPrivate = isOfCaller || (scope === "PRIVATE" && !plan.isPublic);
+    if (identity !== undefined) return { identity, isPrivate, isKnown: true };
+    const mistake =
+      identify === undefined ? isPrivate && IDENTIFY_MISSING : identityMistake(identify, context, RESPONSES)?.message;
+    if (typeof mistake === "string")
       onceLog.warn(
         `graphql-cached: responses of one caller are not stored, since it is not known whose they are: ${mistake}`,
       );
-    return mistake === undefined;
+    const isGuest = typeof mistake !== "string" && !isOfCaller && (!isPrivate || guests === "PUBLIC");
+    return { identity, isPrivate: isPrivate && !isGuest, isKnown: isGuest };
   }
 
   /** Answers from memory, or else from the store, or by an execution. */
@@ -148,7 +155,8 @@ export class ResponseCache {
     );
   }
 
-  #fromMemory({ learned, named, observer }: Asked, memory: Memory, known: KnownKey, policy: Policy): Begun | undefined {
+  #fromMemory(asked: Asked, memory: Memory, known: KnownKey, policy: Policy): Begun | undefined {
+    const { learned, named, observer } = asked;
     const { kept } = known;
     const text = memory.take(known);
     if (!(text instanceof StoredText) || kept === undefined) return undefined;
@@ -158,7 +166,7 @@ export class ResponseCache {
     const report = new ServedReport(policy, NO_TAGS, "hit", kept.freshUntilAt - now, now - kept.grantedAt, kept);
     observer?.onRead(RESPONSES, report, undefined, key);
     this.#admission.hit(learned, key.digest);
-    return this.#served(text, report, named);
+    return this.#served(text, report, asked);
   }
 
   #fromStore(asked: Asked, isKnown: boolean, known: KnownKey, policy: Policy): Promise<Begun> {
@@ -185,7 +193,7 @@ export class ResponseCache {
             const value = await read.catch(() => undefined);
             return value instanceof StoredText ? new StoredResponse(value, this.#shared) : undefined;
           };
-          const { execution, loaded } = this.#lease(asked, { control, older, isRefresh });
+          const { execution, loaded } = this.#lease(asked, { control, older });
           if (isRefresh) void this.#refresh(operation, execution);
           else execute(execution);
           return loaded;
@@ -204,7 +212,7 @@ export class ResponseCache {
           if (value instanceof StoredText && report !== undefined) {
             // That of the own execution is no hit.
             if (report.outcome !== "loaded") admission.hit(learned, key.digest);
-            resolve(this.#served(value, report, named));
+            resolve(this.#served(value, report, asked));
           } else {
             if (!isAdmitted) admission.passed(key.digest);
             execute();
@@ -255,19 +263,18 @@ export class ResponseCache {
   }
 
   #lease(
-    { operation, plan, learned, observer, named: { key, isPrivate, contextPaths } }: Asked,
-    load: Pick<ExecutionLoad, "control" | "older" | "isRefresh">,
+    { operation, plan, learned, observer, named: { key, isPrivate, isWatched, contextPaths } }: Asked,
+    load: Pick<ExecutionLoad, "control" | "older">,
   ): ReturnType<typeof leasedExecution> {
     const { clock, contextWatch, requestStates, defaults } = this.#parts;
     const { context } = operation;
-    const { scope, maxAgeMs } = this.options;
     const parts = new CollectedParts(this.#parts, contextPaths);
-    const isShared = scope === "PUBLIC" && !isPrivate && !plan.isPublic;
-    const contextReads = isShared ? contextWatch.collect(context) : () => [];
+    const contextReads = isWatched ? contextWatch.collect(context, contextPaths) : () => [];
     const startedAt = clock.now();
     return leasedExecution({
       ...load,
       parts,
+      run: (execute) => requestStates.executeFor(parts, execute),
       isPrivate,
       contextPaths,
       options: this.options,
@@ -277,7 +284,7 @@ export class ResponseCache {
       expectsReads: plan.coordinates.length > 0,
       contextReads,
       ended: requestStates.collect(context, collecting(observer, parts)),
-      stored: () => this.#admission.stored(learned, key.digest, startedAt + maxAgeMs),
+      stored: (untilAt) => this.#admission.stored(learned, key.digest, untilAt),
       unstorable: (isOfCaller) => {
         if (isOfCaller) learned.isPrivate = true;
         else this.#noteUnstorable(learned, key);
@@ -285,10 +292,10 @@ export class ResponseCache {
     });
   }
 
-  #served(text: StoredText, report: ReadReport, { isPrivate, contextPaths }: ResponseKey): Begun {
+  #served(text: StoredText, report: ReadReport, { plan, named: { isPrivate, contextPaths } }: Asked): Begun {
     const { freshForMs, ageMs } = report.outcome === "bypassed" ? { freshForMs: 0, ageMs: 0 } : report;
     const response = new StoredResponse(text, this.#shared);
-    return { kind: "served", response, freshForMs, ageMs, isPrivate, report, contextPaths };
+    return { kind: "served", response, freshForMs, ageMs, isPrivate, report, plan, contextPaths };
   }
 
   #policyOf(scope: Policy["scope"], canRefresh: boolean): Policy {
@@ -326,6 +333,13 @@ export class ResponseCache {
   }
 }
 
+/** Whose a response is. `isKnown`: whether that is certain. */
+interface Owner {
+  readonly identity: Identity | undefined;
+  readonly isPrivate: boolean;
+  readonly isKnown: boolean;
+}
+
 /** An operation that may be answered with a stored response. */
 interface Asked {
   readonly operation: Operation;
@@ -344,6 +358,7 @@ export type Begun =
       readonly ageMs: number;
       readonly isPrivate: boolean;
       readonly report: ReadReport;
+      readonly plan: OperationPlan;
       readonly contextPaths: readonly string[];
     }
   /** Execute it, and call `end` with what came of it. */

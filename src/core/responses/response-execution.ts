@@ -58,6 +58,8 @@ export interface ResponseExecution {
   readonly parts?: CollectedParts;
   /** The paths into the context in its key. */
   readonly contextPaths?: readonly string[];
+  /** Runs it. */
+  run?<T>(execute: () => T): T;
   /** Notes that all resolvers have returned: what is read of the context from now on is no part of the response. */
   executed?(): void;
   /**
@@ -91,8 +93,7 @@ export interface ExecutionLoad {
   readonly parts: CollectedParts;
   readonly control: ResultControl;
   readonly isPrivate: boolean;
-  /** Whether its caller has a stale response. */
-  readonly isRefresh: boolean;
+  run<T>(execute: () => T): T;
   readonly startedAt: number;
   readonly options: ResolvedResponses;
   readonly negativeMaxAgeMs: number;
@@ -105,7 +106,8 @@ export interface ExecutionLoad {
   ended(): void;
   /** Called if the response is not stored for a reason that will last. */
   unstorable(isPrivate: boolean): void;
-  stored(): void;
+  /** Called with when it can be served for the last time, on the clock of this process. */
+  stored(untilAt: number): void;
   /** Returns the response that is served in place of an execution that has failed. */
   older(): Promise<StoredResponse | undefined>;
 }
@@ -129,13 +131,15 @@ export function leasedExecution(load: ExecutionLoad): {
     isPrivate,
     parts,
     contextPaths,
+    run: load.run,
     executed: () => void load.contextReads(),
     async end(response, age, obstacle) {
       if (!begin()) return undefined;
       if (load.expectsReads && !parts.hasReads)
         parts.pass("none of its cached fields was read, so that another cache may have answered");
       const [error] = response.errors ?? [];
-      if (error !== undefined && (load.isRefresh || options.staleIfErrorMs > 0)) {
+      const mayBeStale = Math.max(options.staleWhileRevalidateMs, options.staleIfErrorMs) > 0;
+      if (error !== undefined && mayBeStale) {
         // The tier decides whether an error says that the source is in trouble, and whether there is an older response.
         loaded.reject((error as { readonly originalError?: unknown }).originalError ?? error);
         return load.older();
@@ -168,7 +172,7 @@ export async function endWith<Result extends object>(
 ): Promise<Result | StoredResult> {
   let result: Result | undefined;
   try {
-    result = await run();
+    result = await (execution.run === undefined ? run() : execution.run(run));
   } finally {
     if (!isSingle(result)) execution.abandon();
   }
@@ -194,7 +198,7 @@ function storedBy(
   const subjects = parts.subjects();
   const hasOtherScope = !isPrivate && (age?.isPrivate === true || parts.isPrivate);
   // Counted from the beginning of the execution, as the age of an entry is.
-  const ageMs = Math.min((age?.maxAge ?? 0) * 1000, parts.freshUntilAt - startedAt);
+  const ageMs = Math.min(options.maxAgeMs, (age?.maxAge ?? 0) * 1000, parts.freshUntilAt - startedAt);
   const hasErrors = hasFailed(response);
   const maxAgeMs = !hasErrors && hasNegativeRoot(response) ? Math.min(ageMs, negativeMaxAgeMs) : ageMs;
   if (!hasErrors && !hasOtherScope) parts.addContextReads(load.contextReads(), REMEDY);
@@ -202,8 +206,8 @@ function storedBy(
   const tags = !hasErrors && !hasOtherScope && isKnown ? load.tags() : undefined;
   const isUnstorable = hasOtherScope || tags === undefined;
   if (hasErrors || isUnstorable || maxAgeMs <= 0) {
-    // Errors pass, and parts that are stale now are fresh again soon.
-    if (!hasErrors && isUnstorable) unstorable(hasOtherScope);
+    // Parts that are stale now are fresh again soon.
+    if (hasErrors || isUnstorable) unstorable(!hasErrors && hasOtherScope);
     control.skip();
     return NOT_STORED;
   }
@@ -213,7 +217,7 @@ function storedBy(
     ...(Number.isFinite(parts.staleForMs) ? { staleWhileRevalidate: parts.staleForMs / 1000 } : {}),
   });
   const text = storedOf(response, options.extensions);
-  stored();
+  stored(startedAt + maxAgeMs + Math.max(options.staleWhileRevalidateMs, options.staleIfErrorMs));
   // Those who share the execution get them with the response, which says nothing of them itself.
   if (control instanceof LoadControl) control.addSubjects(subjects as readonly Subject[]);
   return text;

@@ -10,6 +10,7 @@ import { hintOf } from "../directive/hints/cache-control.js";
 import { canonicalize } from "../keys/canonical.js";
 import { type Key, RESPONSES, type Variant } from "../keys/key.js";
 import { type Path, readPath } from "../keys/path.js";
+import { namesOf } from "../loader/collected-reads.js";
 import { contextChanged, type Identity, identityOf } from "../loader/identity.js";
 import type { CacheParts } from "../parts.js";
 import type { SchemaRules } from "../schema-rules.js";
@@ -19,6 +20,8 @@ import type { Operation } from "./response-execution.js";
 export interface ResponseKey {
   readonly key: Key;
   readonly isPrivate: boolean;
+  /** Whether what its execution reads of the context is watched. */
+  readonly isWatched: boolean;
   readonly contextPaths: readonly string[];
   /** Returns the error of a response whose context is no longer the one that its key was made from. */
   changed(): ReturnType<typeof contextChanged> | undefined;
@@ -29,7 +32,7 @@ export interface ResponseKey {
  * options.
  */
 export function responseKey(
-  { keys, identify, onceLog }: CacheParts,
+  { keys, identify, onceLog, contextWatch }: CacheParts,
   { schema, variables, context }: Operation,
   plan: OperationPlan,
   {
@@ -37,12 +40,15 @@ export function responseKey(
     keyPaths,
     identity,
     isPrivate,
+    isWatched,
   }: {
     readonly variant: Variant;
     readonly keyPaths: readonly Path[];
     /** That of the caller, also if the response is PUBLIC. */
     readonly identity: Identity | undefined;
     readonly isPrivate: boolean;
+    /** Whether it is refused if it depends on the context otherwise: then which properties there are is a part of the key, since nobody sees who asks for one that is missing. */
+    readonly isWatched: boolean;
   },
 ): ResponseKey | undefined {
   const coerced = variablesOf(schema, plan.operation, variables ?? {});
@@ -66,12 +72,14 @@ export function responseKey(
       identity !== undefined,
       contextPaths,
       before,
+      isWatched ? contextWatch.notShared(namesOf(context)) : [],
       canonicalize(coerced, keys.writers.exact),
     ]);
     const owner = isPrivate ? identity : undefined;
     return {
       key: keys.entry({ kind: "response", coordinate: RESPONSES, identity: owner, parts }, variant),
       isPrivate,
+      isWatched,
       contextPaths,
       changed() {
         if (identityOf(identify, context) !== identity) return contextChanged(RESPONSES, "identity");

@@ -1,6 +1,7 @@
 import type { GraphQLSchema } from "graphql";
 import { getOrMake } from "../../core/base/multimap.js";
 import { nameOfSubject, RESPONSES, type Subject } from "../../core/keys/key.js";
+import { namesOf } from "../../core/loader/collected-reads.js";
 import { identityMistake, identityOf } from "../../core/loader/identity.js";
 import type { Observer } from "../../core/loader/request-states.js";
 import type { CacheParts } from "../../core/parts.js";
@@ -22,6 +23,8 @@ export class Edge {
   readonly #parts: CacheParts;
   readonly #options: ResolvedEdge;
   readonly #planners = new WeakMap<GraphQLSchema, OperationPlanner>();
+  /** Of the properties of all contexts. */
+  readonly #names = new Set<string>();
 
   constructor(parts: CacheParts, options: ResolvedEdge) {
     this.#parts = parts;
@@ -58,9 +61,20 @@ export class Edge {
   #respond(origin: ClockOrigin | undefined, context: unknown): EdgeResponse {
     const planOf = ({ schema, document, operationName }: Executed): OperationPlan | undefined =>
       getOrMake(this.#planners, schema, () => new OperationPlanner(schema, this.#parts)).plan(document, operationName);
-    return new EdgeResponse({ parts: this.#parts, options: this.#options, planOf, origin, context });
+    const missingIn = (context: object): readonly string[] => this.#missingIn(context);
+    return new EdgeResponse({ parts: this.#parts, options: this.#options, planOf, missingIn, origin, context });
+  }
+
+  /** Nobody sees who asks for a property that is not there, and the key of a CDN does not have their names. */
+  #missingIn(context: object): readonly string[] {
+    const names = namesOf(context);
+    const missing = [...this.#names].filter((name) => !names.includes(name) && !(name in context));
+    for (const name of names) if (this.#names.size < MAX_NAMES) this.#names.add(name);
+    return this.#parts.contextWatch.notShared(missing);
   }
 }
+
+const MAX_NAMES = 1_000;
 
 type Executed = Omit<Operation, "variables">;
 
@@ -107,7 +121,9 @@ export class EdgeResponse {
   }
 
   /** Notes that the response was stored before. `result`: what it became, if other plugins can replace that. */
-  served({ report, contextPaths, isPrivate }: Extract<Begun, { kind: "served" }>, result?: ExecutedResponse): void {
+  served(begun: Extract<Begun, { kind: "served" }>, result?: ExecutedResponse): void {
+    const { report, contextPaths, isPrivate, plan } = begun;
+    this.#plan = plan;
     this.#result = result;
     this.#isServed = true;
     const { subjects = [], freshForMs = 0, staleForMs = 0 } = report.outcome === "bypassed" ? {} : report;
@@ -133,7 +149,7 @@ export class EdgeResponse {
     execution?: ResponseExecution,
     serverKeys: readonly string[] = [],
   ): () => void {
-    const { parts: all, planOf, origin, options } = this.#given;
+    const { parts: all, planOf, missingIn, origin, options } = this.#given;
     if (origin === undefined) return () => undefined;
     const { contextWatch, identify } = all;
     const plan = planOf(operation);
@@ -153,12 +169,16 @@ export class EdgeResponse {
     if (execution?.parts !== undefined) return () => undefined;
     const stop = all.requestStates.collect(operation.context, collecting(observer, parts));
     if (plan?.isPublic === true) return stop;
-    const contextReads = contextWatch.collect(operation.context);
+    const missing = missingIn(operation.context);
+    const contextReads = contextWatch.collect(operation.context, [...contextPaths, ...options.contextPaths]);
     // What tells callers apart says the same of all whose responses a CDN keeps: that they are not signed in.
     identityOf(identify, operation.context);
     return () => {
       stop();
-      const read = contextReads().filter((name) => !serverKeys.includes(name) && !contextWatch.identityKeys.has(name));
+      const { context } = operation;
+      const read = [...contextReads(), ...missing].filter(
+        (name) => !serverKeys.includes(name) && !contextWatch.isIdentity(context, name),
+      );
       parts.addContextReads(read, REMEDY);
     };
   }
@@ -215,7 +235,9 @@ export class EdgeResponse {
     const { tagHeaders, maxTags, maxTagBytes, contextPaths } = options;
     const { keys, invalidations } = parts;
     if (origin === undefined || contents?.subjects === undefined || contents.refusal !== undefined) return undefined;
-    if (contents.isPrivate || this.#plan?.isPrivate === true || this.#plan?.obstacle !== undefined) return undefined;
+    // Without a plan, not all of it is known either.
+    if (contents.isPrivate || this.#plan === undefined || this.#plan.isPrivate) return undefined;
+    if (this.#plan.obstacle !== undefined) return undefined;
     // Hooks and resolvers can have found out who is asking.
     if (mayBeSignedIn(parts, context)) return undefined;
     if (contents.contextPaths.some((path) => !contextPaths.has(path))) return undefined;
@@ -248,6 +270,8 @@ interface EdgeParts {
   readonly parts: CacheParts;
   readonly options: ResolvedEdge;
   readonly planOf: (operation: Executed) => OperationPlan | undefined;
+  /** Returns the properties of other contexts that one has not. */
+  readonly missingIn: (context: object) => readonly string[];
   /** What had been invalidated when the request began. Undefined: nobody may keep the response. */
   readonly origin: ClockOrigin | undefined;
   readonly context: unknown;
