@@ -95,18 +95,21 @@ describe.each(ORIGINS)("a CDN in front of %s", (name) => {
     expect(hits).toEqual([false, true, false, true]);
   });
 
-  it.each<CookieSetter>(["later plugin", "response of Node.js"])(
-    "keeps nothing for which a cookie is set by a %s",
-    async (cookie) => {
-      const { urlOf } = await startOrigin(name, { cookie });
-      const url = urlOf("{ caller movie }");
-      const { answer, headers } = await fetched(url, as(""));
-      expect([answer.cookies, headers.get("cache-control")]).toEqual([["session=1"], "private, no-store"]);
-      expect([headers.get("cache-tag"), headers.get("surrogate-key")]).toEqual([null, null]);
-      const send = smallCdn({ honoursVary: false });
-      for (const _ of [1, 2]) expect((await send(url, as(""))).isHit).toBe(false);
-    },
-  );
+  it.each<CookieSetter>([
+    "later plugin",
+    "earlier middleware",
+    "resolver",
+    "session",
+    ...(name === "Apollo Server on Fastify" ? (["later hook"] as const) : []),
+  ])("keeps nothing for which a cookie is set by: %s", async (cookie) => {
+    const { urlOf } = await startOrigin(name, { cookie });
+    const url = urlOf("{ caller movie }");
+    const { answer, headers } = await fetched(url, as(""));
+    expect([answer.cookies, headers.get("cache-control")]).toEqual([["session=1"], "private, no-store"]);
+    expect([headers.get("cache-tag"), headers.get("surrogate-key")]).toEqual([null, null]);
+    const send = smallCdn({ honoursVary: false });
+    for (const _ of [1, 2]) expect((await send(url, as(""))).isHit).toBe(false);
+  });
 
   it("keeps no answer but that to a query", async () => {
     const { url, urlOf } = await startOrigin(name);
@@ -121,12 +124,39 @@ describe.each(ORIGINS)("a CDN in front of %s", (name) => {
       ["no query", url, json],
       ["a context that fails", urlOf("{ movie }"), as("nobody")],
     ];
-    // Mercurius has neither at this URL.
-    if (name !== "Mercurius") others.push(["a page", urlOf("{ movie }"), html], ["another method", url, json, "PUT"]);
+    // Mercurius has neither at this URL, and for Fastify another method is another route.
+    if (name !== "Mercurius") others.push(["a page", urlOf("{ movie }"), html]);
+    if (!name.includes("Fastify") && name !== "Mercurius") others.push(["another method", url, json, "PUT"]);
     for (const [what, ...request] of others) {
       const { headers } = await fetched(...request);
       expect([what, headers.get("cache-control")]).toEqual([what, expect.stringMatching(/no-store/)]);
     }
+  });
+});
+
+describe.each(ORIGINS.filter((name) => name !== "Mercurius"))("a CDN in front of stored responses of %s", (name) => {
+  it("is told by 304 that what it has is still valid, and may keep it on", async () => {
+    const { urlOf } = await startOrigin(name, { responses: true });
+    const url = urlOf("{ movie }");
+    // Stored when it is asked for again.
+    for (const _ of [1, 2]) await fetched(url, as(""));
+    const etag = (await fetched(url, as(""))).headers.get("etag") ?? "none";
+    const { answer, headers } = await fetched(url, { ...as(""), "if-none-match": etag });
+    expect(answer).toMatchObject({ status: 304, body: "", cookies: [] });
+    const sent = ["etag", "cache-control", "vary", "cache-tag"].map((one) => headers.get(one));
+    const kept = [etag, expect.stringMatching(/s-maxage=\d+, public$/), "Accept, Authorization", expect.any(String)];
+    expect(sent).toEqual(kept);
+  });
+});
+
+describe.each(["Apollo Server on Express", "Apollo Server on Fastify"] as const)("a CDN in front of %s", (name) => {
+  it("would keep a cookie if the context does not have the response", async () => {
+    const { urlOf } = await startOrigin(name, { cookie: "earlier middleware", hidesResponse: true });
+    const { answer, headers } = await fetched(urlOf("{ movie }"), as(""));
+    expect([answer.cookies, headers.get("cache-control")]).toEqual([
+      ["session=1"],
+      expect.stringMatching(/s-maxage=\d+, public$/),
+    ]);
   });
 });
 

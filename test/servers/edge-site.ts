@@ -1,7 +1,13 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { ApolloServer } from "@apollo/server";
+import { expressMiddleware } from "@as-integrations/express5";
+import fastifyApollo from "@as-integrations/fastify";
 import { FakeClock, settle } from "@graphql-cached/testing";
 import { makeExecutableSchema } from "@graphql-tools/schema";
-import fastify from "fastify";
+import express from "express";
+import fastify, { type FastifyInstance } from "fastify";
 import type { GraphQLSchema } from "graphql";
 import {
   applyCached,
@@ -77,18 +83,31 @@ interface Started {
   readonly options: SiteOptions;
 }
 
+async function startApollo({ cache, schema, options }: Started): Promise<ApolloServer<Context>> {
+  const { edge = true, responses = false, allow } = options;
+  const plugin = cachedPlugin(cache, { edge, responses, allow });
+  const server = new ApolloServer<Context>({
+    schema,
+    plugins: [...((options.plugins ?? []) as never[]), plugin],
+    csrfPrevention: false,
+  });
+  await server.start();
+  onTestFinished(() => server.stop());
+  return server;
+}
+
+const askFastify =
+  (app: FastifyInstance): Ask =>
+  async (query, headers = {}, method = "GET", extensions = undefined) => {
+    const how = method !== "POST" ? { query: searchOf(query, extensions) } : { payload: { query, extensions } };
+    const { headers: sent, body } = await app.inject({ method, url: "/graphql", headers, ...how });
+    return answerOf(JSON.parse(body || "{}") as Answer["body"], (name) => sent[name] as string | undefined);
+  };
+
 /** Serves a schema. */
 const servers = {
-  "Apollo Server": async ({ cache, schema, options }: Started): Promise<Ask> => {
-    const { edge = true, responses = false, allow } = options;
-    const plugin = cachedPlugin(cache, { edge, responses, allow });
-    const server = new ApolloServer<Context>({
-      schema,
-      plugins: [...((options.plugins ?? []) as never[]), plugin],
-      csrfPrevention: false,
-    });
-    await server.start();
-    onTestFinished(() => server.stop());
+  "Apollo Server": async (started: Started): Promise<Ask> => {
+    const server = await startApollo(started);
     return async (query, headers = {}, method = "GET", extensions = undefined) => {
       const given = new Map([["content-type", "application/json"], ...Object.entries(headers)]);
       const { body, headers: sent } = await server.executeHTTPGraphQLRequest({
@@ -103,6 +122,38 @@ const servers = {
       const text = body.kind === "complete" ? body.string : "{}";
       return answerOf(JSON.parse(text) as Answer["body"], (name) => sent.get(name));
     };
+  },
+  "Apollo Server on Express": async (started: Started): Promise<Ask> => {
+    const server = await startApollo(started);
+    const context = async ({ req, res }: { req: express.Request; res: express.Response }) => ({
+      ...contextOf((name) => req.headers[name] as string | undefined),
+      res,
+    });
+    const app = express().use("/graphql", express.json(), expressMiddleware(server, { context }));
+    const httpServer = createServer(app).listen(0, "127.0.0.1");
+    await once(httpServer, "listening");
+    onTestFinished(() => void (httpServer.close(), httpServer.closeAllConnections()));
+    const url = `http://127.0.0.1:${(httpServer.address() as AddressInfo).port}/graphql`;
+    return async (query, headers = {}, method = "GET", extensions = undefined) => {
+      const search = method === "POST" ? "" : `?${new URLSearchParams(searchOf(query, extensions)).toString()}`;
+      const response = await fetch(`${url}${search}`, {
+        method,
+        headers: { "content-type": "application/json", ...headers },
+        ...(method === "POST" ? { body: JSON.stringify({ query, extensions }) } : {}),
+      });
+      const text = await response.text();
+      return answerOf(JSON.parse(text || "{}") as Answer["body"], (name) => response.headers.get(name));
+    };
+  },
+  "Apollo Server on Fastify": async (started: Started): Promise<Ask> => {
+    const app = fastify();
+    onTestFinished(() => app.close());
+    const context = async ({ headers }: { headers: object }, reply: object) => ({
+      ...contextOf((name) => (headers as Record<string, string | undefined>)[name]),
+      reply,
+    });
+    await app.register(fastifyApollo(await startApollo(started)), { context });
+    return askFastify(app);
   },
   "GraphQL Yoga": async ({ cache, schema, options }: Started): Promise<Ask> => {
     const { edge = true, responses = false, allow } = options;
@@ -128,11 +179,7 @@ const servers = {
       contextOf((name) => headers[name]);
     await app.register(mercurius, { schema, context: context as never });
     cachedHooks<Context>(app, cache, { edge: options.edge ?? true, allow: options.allow });
-    return async (query, headers = {}, method = "GET", extensions = undefined) => {
-      const how = method !== "POST" ? { query: searchOf(query, extensions) } : { payload: { query, extensions } };
-      const { headers: sent, body } = await app.inject({ method, url: "/graphql", headers, ...how });
-      return answerOf(JSON.parse(body || "{}") as Answer["body"], (name) => sent[name] as string | undefined);
-    };
+    return askFastify(app);
   },
 };
 export type ServerName = keyof typeof servers;

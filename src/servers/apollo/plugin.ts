@@ -22,7 +22,7 @@ import {
 } from "../../tools/inspection/trace.js";
 import { namesEtag, openAdapter, setEdgeHeaders } from "../adapter/adapter.js";
 import type { EdgeResponse } from "../edge/edge.js";
-import { decideLast, type ResponseHeaders } from "../edge/final-headers.js";
+import { decideLast, decideWhenSent, type ResponseHeaders } from "../edge/final-headers.js";
 import type { EdgeOptions } from "../edge/options.js";
 import { type HintedInfo, hasLifetimes, NarrowestPolicy, restrictHint, secondsLeft } from "./cache-hints.js";
 import { ServedResults } from "./stringify-result.js";
@@ -299,9 +299,8 @@ function decideToTheEnd(
   context: { readonly res?: unknown; readonly reply?: unknown },
 ): void {
   const { headers } = http;
-  const decide = (): void => {
-    decideLast(headersOf(http), { method, accept: asked.get("accept"), status: http.status, context });
-  };
+  const request = { method, accept: asked.get("accept") };
+  const decide = (): void => decideLast(headersOf(http), { ...request, status: http.status, context });
   decide();
   // Those of a batch are shared.
   if (Object.hasOwn(headers, "set")) return;
@@ -311,6 +310,7 @@ function decideToTheEnd(
     decide();
     return headers;
   };
+  decideWhenSent(context, request);
 }
 
 /** Adds to the headers of an error, which Apollo Server sends alone, that no cache may keep it. */

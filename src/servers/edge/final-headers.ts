@@ -39,6 +39,46 @@ export function decideLast(headers: ResponseHeaders, answered: Answered): void {
   for (const name of TAG_HEADERS) headers.delete(name);
 }
 
+/**
+ * Decides again when the headers are written: hooks of Fastify come later than a GraphQL server, and sessions set their cookie last of
+ * all. Without the response in the context, nothing can be done.
+ */
+export function decideWhenSent(context: Answered["context"], request: Pick<Answered, "method" | "accept">): void {
+  const response = responseOf(context);
+  const raw = (response?.raw ?? response) as NodeResponse | null | undefined;
+  if (typeof raw?.writeHead !== "function" || typeof raw.setHeader !== "function") return;
+  const { writeHead, setHeader } = raw;
+  const headers: ResponseHeaders = {
+    get: (name) => raw.getHeader(name),
+    set: (name, value) => setHeader.call(raw, name, value),
+    delete: (name) => raw.removeHeader(name),
+  };
+  const decide = (): void => decideLast(headers, { ...request, status: raw.statusCode, context: { res: raw } });
+  raw.writeHead = (status, ...given) => {
+    raw.statusCode = status;
+    const last = given.at(-1);
+    // Otherwise they would replace what is decided.
+    if (typeof last === "object" && last !== null && !Array.isArray(last))
+      for (const header of Object.entries(given.pop() as object)) setHeader.call(raw, ...header);
+    decide();
+    return writeHead.call(raw, status, ...given);
+  };
+  // What wrapped `writeHead` earlier sets its cookie later.
+  raw.setHeader = (name, value) => {
+    setHeader.call(raw, name, value);
+    if (name.toLowerCase() === "set-cookie") decide();
+    return raw;
+  };
+}
+
+interface NodeResponse {
+  statusCode: number;
+  getHeader(name: string): unknown;
+  removeHeader(name: string): unknown;
+  setHeader(name: string, value: unknown): unknown;
+  writeHead(status: number, ...given: unknown[]): unknown;
+}
+
 const OF_NO_CDN = /(?:^|,)\s*(?:private|no-store|no-cache)\s*(?:,|$)/i;
 
 function isForAll(headers: ResponseHeaders, { method, accept, status = 200, context }: Answered): boolean {
@@ -48,10 +88,11 @@ function isForAll(headers: ResponseHeaders, { method, accept, status = 200, cont
   return status === 304 || (status === 200 && isJson(headers, accept));
 }
 
-function headerOf(context: Answered["context"], name: string): unknown {
-  const response = (context?.res ?? context?.reply) as { getHeader?(name: string): unknown } | null | undefined;
-  return response?.getHeader?.(name);
-}
+const headerOf = (context: Answered["context"], name: string): unknown => responseOf(context)?.getHeader?.(name);
+
+/** That of Fastify has that of Node.js as `raw`. */
+const responseOf = (context: Answered["context"]) =>
+  (context?.res ?? context?.reply) as { readonly raw?: unknown; getHeader?(name: string): unknown } | null | undefined;
 
 /** Servers replace what other layers have set, as the middleware for CORS does. */
 function keepVary(headers: ResponseHeaders, { context }: Answered): void {

@@ -5,7 +5,7 @@ import { type CacheParts, partsOf } from "../../core/parts.js";
 import { requestedTrace, type TraceOptions, tracedExtensions } from "../../tools/inspection/trace.js";
 import { addEdgeHeaders, openAdapter, type RequestedTrace, traceOf } from "../adapter/adapter.js";
 import type { Edge, EdgeResponse } from "../edge/edge.js";
-import { decideLast, isForEdge, type ResponseHeaders } from "../edge/final-headers.js";
+import { decideWhenSent, isForEdge, type ResponseHeaders } from "../edge/final-headers.js";
 import type { EdgeOptions } from "../edge/options.js";
 import { refuseLoaders } from "./loader-check.js";
 
@@ -79,8 +79,6 @@ interface MercuriusReply {
     readonly method?: string;
     readonly headers?: Readonly<Record<string, unknown>>;
   };
-  readonly raw?: object;
-  readonly statusCode?: number;
   header?(name: string, value: string): unknown;
   getHeader?(name: string): unknown;
   removeHeader?(name: string): unknown;
@@ -160,24 +158,14 @@ function addEdgeHooks(app: MercuriusApp, hooks: GraphQLHooks, edge: Edge): void 
     const answer = answers.get(request);
     answer?.stop?.();
     if (answer?.atEdge !== undefined) await addEdgeHeaders(headersOf(reply), answer.atEdge, answer.result);
-    if (answer !== undefined) decideWhenSent(reply);
+    if (answer === undefined) return;
+    const { method = "", headers = {} } = reply.request ?? {};
+    decideWhenSent({ reply }, { method, accept: headers.accept as string | undefined });
   });
 }
 
 /** What Mercurius reads of a context when it has executed an operation. */
 const KEYS_OF_MERCURIUS = ["errors", "onResolution"];
-
-/** Later hooks may still set a cookie, as those of @fastify/cookie do. */
-function decideWhenSent(reply: MercuriusReply): void {
-  const { raw = {} } = reply as { readonly raw?: { writeHead?(...given: unknown[]): unknown } };
-  const { writeHead } = raw;
-  raw.writeHead = (...given) => {
-    const { method = "", headers = {} } = reply.request ?? {};
-    const accept = headers.accept as string | undefined;
-    decideLast(headersOf(reply), { method, accept, status: reply.statusCode, context: { res: raw } });
-    return writeHead?.apply(raw, given);
-  };
-}
 
 /** Checks the schema again after calls that change it. */
 function checkAfter(hooks: GraphQLHooks, names: readonly string[], check: () => void): void {

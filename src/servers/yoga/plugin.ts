@@ -7,7 +7,7 @@ import { isUnread, unreadResultOf } from "../../core/responses/stored-response.j
 import { requestedTrace, type TraceOptions, TraceRecorder, tracedExtensions } from "../../tools/inspection/trace.js";
 import { addEdgeHeaders, namesEtag, openAdapter, type RequestedTrace, traceOf } from "../adapter/adapter.js";
 import type { EdgeResponse } from "../edge/edge.js";
-import { decideLast, isForEdge } from "../edge/final-headers.js";
+import { decideLast, decideWhenSent, isForEdge } from "../edge/final-headers.js";
 import type { EdgeOptions } from "../edge/options.js";
 
 /**
@@ -34,10 +34,11 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
   /** Whatever this server answers, pages and the like too, says who may keep it. */
   const decide = ({ request, response, serverContext, setResponse, fetchAPI }: Answered): void => {
     const { status, statusText } = response;
-    const accept = request.headers.get("accept");
-    if (sentOf.has(request))
-      decideLast(response.headers, { method: request.method, accept, status, context: serverContext });
-    else if (!response.headers.has("cache-control")) {
+    const asked = { method: request.method, accept: request.headers.get("accept") };
+    if (sentOf.has(request)) {
+      decideLast(response.headers, { ...asked, status, context: serverContext });
+      decideWhenSent(serverContext, asked);
+    } else if (!response.headers.has("cache-control")) {
       // One that another plugin has fetched cannot be changed.
       const headers = new fetchAPI.Headers([...response.headers]);
       headers.set("cache-control", "no-store");

@@ -1,9 +1,12 @@
+import { IncomingMessage, ServerResponse } from "node:http";
+import { Socket } from "node:net";
 import { expect, it } from "vitest";
-import { decideLast } from "../../../src/servers/edge/final-headers.js";
+import { decideLast, decideWhenSent } from "../../../src/servers/edge/final-headers.js";
 
 const KEPT = "max-age=0, s-maxage=60, public";
 const WITH_COOKIE = { getHeader: (name: string) => (name === "Set-Cookie" ? ["a=1"] : undefined) };
 const JSON_TYPE = "application/json; charset=utf-8";
+const HEADERS = { "content-type": JSON_TYPE, "cache-control": KEPT, "cache-tag": "a" };
 
 it.each([
   ["a response to GET stays what it is", {}, {}, KEPT],
@@ -56,3 +59,42 @@ it.each([
     isKept ? [KEPT, JSON_TYPE] : ["private, no-store", "application/graphql-response+json"],
   );
 });
+
+it.each<readonly [what: string, write: (res: ServerResponse) => unknown, expected: string, tags: string | undefined]>([
+  ["all that is passed to writeHead", (res) => res.writeHead(200, HEADERS), KEPT, "a"],
+  [
+    "a cookie beside it",
+    (res) => res.setHeader("Set-Cookie", "a=1").writeHead(200, HEADERS),
+    "private, no-store",
+    undefined,
+  ],
+  ["a cookie in it", (res) => res.writeHead(200, { "set-cookie": "a=1", ...HEADERS }), "private, no-store", undefined],
+  ["its status", (res) => res.writeHead(503, "Busy", HEADERS), "private, no-store", undefined],
+  [
+    "headers that are sent with the body",
+    (res) => res.setHeaders(new Map(Object.entries(HEADERS))).end("{}"),
+    KEPT,
+    "a",
+  ],
+])("decides about %s", (_what, write, expected, tags) => {
+  for (const nameOf of ["res", "reply"]) {
+    const res = new ServerResponse(new IncomingMessage(new Socket()));
+    const context = nameOf === "res" ? { res } : { reply: { raw: res } };
+    decideWhenSent(context, { method: "GET", accept: "*/*" });
+    write(res);
+    expect([res.headersSent, res.getHeader("cache-control"), res.getHeader("cache-tag")]).toEqual([
+      true,
+      expected,
+      tags,
+    ]);
+  }
+});
+
+it.each([undefined, {}, { res: null }, { res: "a response" }, { reply: { raw: { setHeader: () => undefined } } }])(
+  "leaves a context without the response of Node.js alone: %j",
+  (context) => {
+    const before = JSON.stringify(context);
+    decideWhenSent(context, { method: "GET", accept: "*/*" });
+    expect(JSON.stringify(context)).toBe(before);
+  },
+);
