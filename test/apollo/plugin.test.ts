@@ -72,8 +72,9 @@ describe("the Apollo plugin", () => {
     const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl], resolvers }), cache);
     const contextValue = {};
     const start = cachedPlugin(cache).requestDidStart?.({ contextValue, request: {} } as never);
-    const { willSendResponse } = (await start) as GraphQLRequestListener<object>;
-    const respond = (kind: string) => willSendResponse?.({ contextValue, response: { body: { kind } } } as never);
+    const listener = (await start) as GraphQLRequestListener<object>;
+    const respond = (kind: string) =>
+      listener.willSendResponse?.({ contextValue, response: { body: { kind } } } as never);
     /** A field of the same execution, which is executed later. */
     const readLater = async () =>
       schema

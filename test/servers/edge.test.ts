@@ -443,7 +443,7 @@ describe("at the edge, behind Apollo Server", () => {
       }),
     };
     const { ask } = await openSite("Apollo Server", typeDefs, resolvers, { plugins: [replacing] });
-    expect(await ask(MOVIE)).toMatchObject({ body: { data: { movie: "own" } }, cacheControl: PRIVATE, tags: [] });
+    expect(await ask(MOVIE)).toMatchObject({ body: { data: { movie: "own" } }, cacheControl: "private, no-store", tags: [] });
   });
 });
 

@@ -176,7 +176,9 @@ export class ResponseCache {
     const admission = this.#admission;
     const isAdmitted = isForced || (isKnown && admission.admits(learned, key.digest, clock.now()));
     return new Promise((resolve) => {
-      const execute = (execution = UNRECORDED): void => resolve({ kind: "execute", execution });
+      const { isPrivate } = named;
+      const execute = (execution: ResponseExecution = { ...UNRECORDED, isPrivate }): void =>
+        resolve({ kind: "execute", execution });
       let report: ReadReport | undefined;
       const request: ReadRequest = {
         key,

@@ -85,6 +85,19 @@ export function unreadResultOf(response: StoredResponse): StoredResult {
 /** Whether the data of such a result has not been read, so that it is sent as it was stored. */
 export const isUnread = (result: object): boolean => Object.getOwnPropertyDescriptor(result, "data")?.get !== undefined;
 
+/** Returns data as JSON. Undefined: it is none. */
+export function dataTextOf(data: unknown): string | undefined {
+  try {
+    return JSON.stringify(data ?? null);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether the data of a result is, as JSON, `text`: others can have replaced or changed it, maybe for one caller. */
+export const hasData = (result: { readonly data?: unknown }, text: string | undefined): boolean =>
+  isUnread(result) || (text !== undefined && dataTextOf(result.data) === text);
+
 /** Returns what `JSON.stringify` returns for a result whose data, once stringified, is `dataText`. Does not read the data. */
 export function stringifyWith(dataText: string, result: object): string {
   const members = Object.keys(result).map((name) =>

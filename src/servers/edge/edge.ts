@@ -14,6 +14,7 @@ import type {
   ResponseAge,
   ResponseExecution,
 } from "../../core/responses/response-execution.js";
+import { dataTextOf, hasData } from "../../core/responses/stored-response.js";
 import type { ClockOrigin } from "../../core/store/store.js";
 import { isForEdge } from "./final-headers.js";
 import type { ResolvedEdge } from "./options.js";
@@ -114,17 +115,17 @@ export class EdgeResponse {
   #plan: OperationPlan | undefined;
   #contents: (() => Contents) | undefined;
   #isServed = false;
-  #result: ExecutedResponse | undefined;
+  /** The data that was executed or stored, as JSON. */
+  #text: string | undefined;
 
   constructor(given: EdgeParts) {
     this.#given = given;
   }
 
-  /** Notes that the response was stored before. `result`: what it became, if other plugins can replace that. */
-  served(begun: Extract<Begun, { kind: "served" }>, result?: ExecutedResponse): void {
-    const { report, contextPaths, isPrivate, plan } = begun;
+  /** Notes that the response was stored before. */
+  served({ response, report, contextPaths, isPrivate, plan }: Extract<Begun, { kind: "served" }>): void {
     this.#plan = plan;
-    this.#result = result;
+    this.#text = response.dataText;
     this.#isServed = true;
     const { subjects = [], freshForMs = 0, staleForMs = 0 } = report.outcome === "bypassed" ? {} : report;
     const { clock } = this.#given.parts;
@@ -184,14 +185,12 @@ export class EdgeResponse {
   }
 
   executed({ data }: ExecutedResponse): void {
-    this.#result = { data };
+    this.#text = dataTextOf(data);
   }
 
-  /** Whether another plugin has replaced the data, maybe for one caller. */
-  isReplaced(sent: ExecutedResponse): boolean {
-    // The data of a stored response is parsed when it is read.
-    if (this.#isServed && (this.#result === undefined || sent === this.#result)) return false;
-    return sent.data !== this.#result?.data;
+  /** Whether another plugin has changed the data, maybe for one caller. */
+  isChanged(sent: ExecutedResponse): boolean {
+    return !hasData(sent, this.#text);
   }
 
   /**
@@ -201,7 +200,7 @@ export class EdgeResponse {
   ageOf(sent: ExecutedResponse): ResponseAge | undefined {
     const contents = this.#contents?.();
     if (contents === undefined || this.#given.origin === undefined || (sent.errors ?? []).length > 0) return undefined;
-    if (this.isReplaced(sent) || (!this.#isServed && sent.data == null)) return undefined;
+    if (this.isChanged(sent) || (!this.#isServed && sent.data == null)) return undefined;
     const { ownMaxAge = Number.POSITIVE_INFINITY, isPrivate = false } = this.#plan ?? {};
     return { maxAge: secondsOf(contents, ownMaxAge), isPrivate: isPrivate || contents.isPrivate };
   }

@@ -15,6 +15,8 @@ export interface Answered {
   readonly accept: string | null | undefined;
   /** Undefined: 200. */
   readonly status: number | undefined;
+  /** Whether the data was changed since it was executed or stored, maybe for one caller. */
+  readonly isChanged?: boolean;
   /** What may have the response of Node.js as `res`, or that of Fastify as `reply`, in which other layers set headers as well. */
   readonly context: { readonly res?: unknown; readonly reply?: unknown } | undefined;
 }
@@ -81,9 +83,9 @@ interface NodeResponse {
 
 const OF_NO_CDN = /(?:^|,)\s*(?:private|no-store|no-cache)\s*(?:,|$)/i;
 
-function isForAll(headers: ResponseHeaders, { method, accept, status = 200, context }: Answered): boolean {
+function isForAll(headers: ResponseHeaders, { method, accept, status = 200, isChanged, context }: Answered): boolean {
   const cookie = headers.get("Set-Cookie") ?? headerOf(context, "Set-Cookie");
-  if (cookie != null || !isForEdge({ method })) return false;
+  if (cookie != null || isChanged === true || !isForEdge({ method })) return false;
   // That what a CDN has is still valid.
   return status === 304 || (status === 200 && isJson(headers, accept));
 }
@@ -96,9 +98,14 @@ const responseOf = (context: Answered["context"]) =>
 
 /** Servers replace what other layers have set, as the middleware for CORS does. */
 function keepVary(headers: ResponseHeaders, { context }: Answered): void {
-  const vary = String(headers.get("Vary") ?? "");
-  const other = String(headerOf(context, "Vary") ?? "");
-  if (vary !== "" && other !== "" && !vary.endsWith(other)) replace(headers, "Vary", `${vary}, ${other}`);
+  const [vary, other] = [headers.get("Vary"), headerOf(context, "Vary")].map((value) =>
+    String(value ?? "")
+      .split(/\s*,\s*/)
+      .filter((name) => name !== ""),
+  ) as [string[], string[]];
+  const known = new Set(vary.map((name) => name.toLowerCase()));
+  const missing = other.filter((name) => !known.has(name.toLowerCase()));
+  if (vary.length > 0 && missing.length > 0) replace(headers, "Vary", [...vary, ...missing].join(", "));
 }
 
 /** Whether the response is sent as JSON. What is JSON by another name becomes it, as far as the client accepts that. */

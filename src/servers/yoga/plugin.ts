@@ -3,7 +3,7 @@ import type { Cache } from "../../cache.js";
 import { isOrdinary } from "../../core/responses/execute.js";
 import type { ResponsesOptions } from "../../core/responses/options.js";
 import { endWith, isSingle, type Operation, type ResponseExecution } from "../../core/responses/response-execution.js";
-import { isUnread, unreadResultOf } from "../../core/responses/stored-response.js";
+import { hasData, type StoredResponse, unreadResultOf } from "../../core/responses/stored-response.js";
 import { requestedTrace, type TraceOptions, TraceRecorder, tracedExtensions } from "../../tools/inspection/trace.js";
 import { addEdgeHeaders, namesEtag, openAdapter, type RequestedTrace, traceOf } from "../adapter/adapter.js";
 import type { EdgeResponse } from "../edge/edge.js";
@@ -24,12 +24,20 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
   const atEdgeOf = new WeakMap<object, EdgeResponse>();
   /** What is sent to requests for results, whether they were executed or not. */
   const sentOf = new WeakMap<object, unknown>();
-  /** The results that are sent as they were stored, and their entity tags, by request. */
-  const servedOf = new WeakMap<object, { readonly result: object; readonly etag: string }>();
+  /** The stored responses of requests that are sent their entity tags. */
+  const servedOf = new WeakMap<object, StoredResponse>();
+  /** The requests whose responses are of one caller. */
+  const ofCallers = new WeakSet<object>();
   const addTrace = async ({ result, setResult }: Executed, context: YogaContext, trace: RequestedTrace) => {
     if (!isSingle(result)) return;
     const extensions = await tracedExtensions(result.extensions, trace, options, context as Context);
     if (extensions !== undefined) setResult({ ...result, extensions } as never);
+  };
+  const noteSent = ({ request, result }: { readonly request: object; readonly result: unknown }): void => {
+    if (edge !== undefined) sentOf.set(request, result);
+    const served = servedOf.get(request);
+    const isStored = isSingle(result) && Object.keys(result).every((name) => name === "data" || name === "extensions");
+    if (served !== undefined && !(isStored && hasData(result, served.dataText))) servedOf.delete(request);
   };
   /** Whatever this server answers, pages and the like too, says who may keep it. */
   const decide = ({ request, response, serverContext, setResponse, fetchAPI }: Answered): void => {
@@ -47,8 +55,8 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
   };
   return {
     onPluginInit({ plugins }) {
-      // After all others, which may still set a cookie.
-      if (edge !== undefined) plugins.push({ onResponse: decide });
+      // After all others, which may still change the result, or set a cookie.
+      plugins.push({ onResultProcess: noteSent, ...(edge === undefined ? {} : { onResponse: decide }) });
     },
     onSchemaChange: ({ schema }) => adapter.check(schema),
     onExecute({ args, executeFn, setExecuteFn }) {
@@ -69,8 +77,11 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
             stop();
           }
         };
+        // Not later: what is read of the context is a part of the response then.
+        const request = (operation.context as YogaContext).request ?? operation.context;
         const begun = await responses?.begin(operation, observer);
         if (responses === undefined || begun === undefined) return execute();
+        if (begun.kind === "served" ? begun.isPrivate : begun.execution.isPrivate) ofCallers.add(request);
         if (begun.kind === "execute")
           return endWith(
             begun.execution,
@@ -78,10 +89,9 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
             () => responses.ageOf(operation),
           );
         const result = unreadResultOf(begun.response);
-        const request = (operation.context as YogaContext).request;
         if (isHttpRequest(request) && request.method === "GET" && trace === undefined)
-          servedOf.set(request, { result, etag: begun.response.etag });
-        atEdge?.served(begun, result);
+          servedOf.set(request, begun.response);
+        atEdge?.served(begun);
         return result;
       };
       // Not here: another plugin may answer, or throw, and then nobody would end what has begun.
@@ -105,17 +115,14 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
         },
       };
     },
-    onResultProcess({ request, result }) {
-      if (edge !== undefined) sentOf.set(request, result);
-      const served = servedOf.get(request)?.result;
-      if (served !== undefined && (served !== result || !isUnread(served))) servedOf.delete(request);
-    },
     async onResponse({ request, response, fetchAPI, setResponse }) {
       parts.contextReads.flush();
       const { headers } = response;
       const sent = sentOf.get(request);
       if (edge !== undefined && sent !== undefined && isForEdge(request))
         await addEdgeHeaders(headers, atEdgeOf.get(request) ?? edge.unexecuted(), isSingle(sent) ? sent : undefined);
+      // What says nothing of caches is kept by some.
+      if (ofCallers.has(request) && !headers.has("cache-control")) headers.set("cache-control", "private, no-store");
       const { etag } = servedOf.get(request) ?? {};
       if (etag === undefined || response.status !== 200) return;
       headers.set("etag", etag);
@@ -180,8 +187,6 @@ export interface CachedYogaPlugin {
   onSchemaChange(change: { readonly schema: GraphQLSchema }): void;
   onExecute(execution: Execution): undefined | { onExecuteDone(executed: Executed): Promise<void> };
   /** Yoga only: envelop has no HTTP response. */
-  onResultProcess(processed: { readonly request: { readonly method: string }; readonly result: unknown }): void;
-  /** Yoga only. */
   onResponse(
     http: Pick<Answered, "request" | "response"> & Partial<Pick<Answered, "fetchAPI" | "setResponse">>,
   ): Promise<void>;

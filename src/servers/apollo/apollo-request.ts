@@ -1,0 +1,275 @@
+import type {
+  BaseContext,
+  GraphQLRequest,
+  GraphQLRequestContextExecutionDidStart,
+  GraphQLRequestContextResponseForOperation,
+  GraphQLRequestContextWillSendResponse,
+  GraphQLRequestExecutionListener,
+  GraphQLRequestListener,
+  GraphQLResponse,
+} from "@apollo/server";
+import { type Observer, OVERRIDES, type Readable } from "../../core/loader/request-states.js";
+import type { ExecutedResponse, ResponseAge, ResponseExecution } from "../../core/responses/response-execution.js";
+import { resultOf } from "../../core/responses/stored-response.js";
+import { isAllowed } from "../../tools/inspection/access.js";
+import {
+  mistakeInTrace,
+  requestedTrace,
+  type TraceOptions,
+  TraceRecorder,
+  tracedExtensions,
+} from "../../tools/inspection/trace.js";
+import { type Adapter, namesEtag, type RequestedTrace, setEdgeHeaders } from "../adapter/adapter.js";
+import type { EdgeResponse } from "../edge/edge.js";
+import { type HintedInfo, NarrowestPolicy, restrictHint, secondsLeft } from "./cache-hints.js";
+import { decideToTheEnd, hasStatus, headersOf, type SentResponse, StoredEtag } from "./final-response.js";
+import type { ServedResults } from "./stringify-result.js";
+
+/** What the requests to one server have in common. */
+interface ApolloParts<Context> {
+  readonly adapter: Adapter;
+  readonly options: TraceOptions<Context>;
+  readonly servedResults: ServedResults;
+}
+
+/** One request to Apollo Server: its hooks, in the order in which the server calls them. */
+export class ApolloRequest<Context extends BaseContext> implements GraphQLRequestListener<Context> {
+  readonly #given: ApolloParts<Context>;
+  readonly #context: Context;
+  readonly #http: GraphQLRequest["http"];
+  readonly #atEdge: EdgeResponse | undefined;
+  /** What is added to the extensions of the response. */
+  readonly #added: RequestedTrace | undefined;
+  readonly #observer: Observer;
+  readonly #narrowest = new NarrowestPolicy();
+  readonly #executions: Readable[] = [];
+  #execution: ResponseExecution | undefined;
+  #isExecuted = false;
+  #isServed = false;
+  #etag: StoredEtag | undefined;
+  /** The headers when the operation was looked up, and after its execution. Others send theirs with hits as well. */
+  #before = NO_HEADERS;
+  #after = NO_HEADERS;
+  #executed: () => ExecutedResponse | undefined = () => undefined;
+  /** Ends the collection of what is in the response. */
+  #stopCollecting: (() => void) | undefined;
+
+  private constructor(
+    given: ApolloParts<Context>,
+    context: Context,
+    http: GraphQLRequest["http"],
+    atEdge: EdgeResponse | undefined,
+    requested: unknown,
+  ) {
+    this.#given = given;
+    this.#context = context;
+    this.#http = http;
+    this.#atEdge = atEdge;
+    const isRecorded = requested === true || OVERRIDES.some((one) => one === requested);
+    const trace = isRecorded ? new TraceRecorder() : undefined;
+    if (requested !== undefined) this.#added = trace ?? mistakeInTrace(requested, OVERRIDES);
+    const narrowest = this.#narrowest;
+    this.#observer = {
+      ...(trace === undefined ? { onFresh: (...fresh) => narrowest.addFresh(...fresh) } : {}),
+      onRead(coordinate, report, info) {
+        narrowest.add(report);
+        if (info !== undefined) restrictHint(info as HintedInfo, report);
+        trace?.onRead(coordinate, report);
+      },
+      onHint: (hint, info) => (info as HintedInfo).cacheControl?.setCacheHint(hint),
+      onExecution: (one) => this.#executions.push(one),
+    };
+    given.adapter.parts.requestStates.observe(context, this.#observer);
+  }
+
+  static async begin<Context extends BaseContext>(
+    given: ApolloParts<Context>,
+    context: Context,
+    { http, extensions }: GraphQLRequest,
+  ): Promise<ApolloRequest<Context>> {
+    const { allow } = given.options;
+    const { parts, edge } = given.adapter;
+    const requested = requestedTrace(extensions);
+    const override = OVERRIDES.find((one) => one === requested);
+    if (override !== undefined && allow !== undefined && (await isAllowed(allow, context)))
+      parts.requestStates.override(context, override);
+    const header = (name: string): string | undefined => http?.headers.get(name);
+    const isTraced = requested !== undefined;
+    const atEdge = await edge?.begin(context, http && { method: http.method, header, isTraced });
+    return new ApolloRequest(given, context, http, atEdge, requested);
+  }
+
+  async responseForOperation(
+    operation: GraphQLRequestContextResponseForOperation<Context>,
+  ): Promise<GraphQLResponse | null> {
+    const { responses } = this.#given.adapter;
+    // A name that the document does not have is told of as null.
+    if (responses === undefined || operation.operation == null) return null;
+    const { schema, document, operationName, overallCachePolicy, response } = operation;
+    const { variables } = operation.request;
+    const asked = { schema, document, operationName, variables, context: this.#context };
+    const begun = await responses.begin(asked, this.#observer);
+    operation.metrics.responseCacheHit = begun?.kind === "served";
+    if (begun?.kind === "served") {
+      this.#isServed = true;
+      this.#atEdge?.served(begun);
+      const scope = begun.isPrivate ? "PRIVATE" : "PUBLIC";
+      overallCachePolicy.replace({ maxAge: secondsLeft(begun.freshForMs, begun.ageMs), scope });
+      const http = this.#http;
+      const hasEtag = http?.method === "GET" && this.#added === undefined;
+      // Other plugins may add to the result, but not change its data.
+      const singleResult = this.#given.servedResults.resultOf(begun.response, http !== undefined, hasEtag);
+      if (hasEtag) {
+        const isKnown = namesEtag(http.headers.get("if-none-match"), begun.response.etag);
+        this.#etag = new StoredEtag(begun.response, singleResult, isKnown);
+      }
+      return { http: response.http, body: { kind: "single", singleResult } };
+    }
+    this.#execution = begun?.execution;
+    if (begun?.execution.parts !== undefined) this.#executed = watchResult(operation);
+    this.#before = new Map(response.http.headers);
+    return null;
+  }
+
+  // Not earlier: a field that sets a hint replaces what was restricted before.
+  async executionDidStart({
+    overallCachePolicy,
+    response,
+    schema,
+    document,
+    operationName,
+  }: GraphQLRequestContextExecutionDidStart<Context>): Promise<GraphQLRequestExecutionListener<Context>> {
+    this.#isExecuted = true;
+    const execution = this.#execution;
+    const operation = { schema, document, operationName, context: this.#context };
+    this.#stopCollecting = this.#atEdge?.execute(operation, this.#observer, execution);
+    const executionDidEnd = async (): Promise<void> => {
+      const result = response.body?.kind === "single" ? response.body.singleResult : undefined;
+      if (result !== undefined) this.#atEdge?.executed(result);
+      execution?.executed?.();
+      this.#stopCollecting?.();
+      this.#narrowest.restrict(overallCachePolicy);
+      this.#after = new Map(response.http.headers);
+      if (execution?.isPrivate === true) overallCachePolicy.restrict({ scope: "PRIVATE" });
+    };
+    return { executionDidEnd };
+  }
+
+  async willSendResponse(context: GraphQLRequestContextWillSendResponse<Context>): Promise<void> {
+    const { response } = context;
+    const { parts, responses, edge } = this.#given.adapter;
+    parts.contextReads.flush();
+    if (responses !== undefined && context.metrics.responseCacheHit === true && !this.#isServed)
+      parts.onceLog.warn(OTHER_CACHE);
+    if (this.#execution !== undefined) await endExecution(this.#execution, context, this.#executed(), this.#obstacle());
+    // Later than Apollo Server, whose header this narrows.
+    const atEdge = this.#atEdge;
+    if (atEdge !== undefined) await sendToEdge(atEdge, context);
+    const http = this.#http;
+    const isChanged = (sent: ExecutedResponse): boolean => atEdge?.isChanged(sent) === true;
+    if (http !== undefined && (edge !== undefined || this.#etag !== undefined))
+      decideToTheEnd(response, http, { etag: this.#etag, edge: edge && { context: this.#context, isChanged } });
+    const { body } = response;
+    // The other fields of a response in parts are still to be executed.
+    if (body?.kind !== "single") return;
+    for (const execution of this.#executions) execution.clear();
+    responses?.ended(this.#context);
+    if (this.#added === undefined) return;
+    const { extensions: others } = body.singleResult;
+    const extensions = await tracedExtensions(others, this.#added, this.#given.options, this.#context);
+    // Other plugins can have added to them meanwhile.
+    if (extensions !== undefined) body.singleResult.extensions = { ...body.singleResult.extensions, ...extensions };
+  }
+
+  /** Ends what has begun, since nothing is sent. */
+  abandon(): void {
+    this.#execution?.abandon();
+    this.#stopCollecting?.();
+  }
+
+  /** Returns why the response must not be stored. */
+  #obstacle(): string | undefined {
+    if (!this.#isExecuted) return "another plugin has answered";
+    const before = this.#before;
+    const set = [...this.#after].find(([name, value]) => !OF_SERVER.has(name) && before.get(name) !== value)?.[0];
+    return set === undefined ? undefined : `its execution has set the header ${set}`;
+  }
+}
+
+type Asked = Pick<GraphQLRequestContextResponseForOperation<BaseContext>, "response" | "overallCachePolicy">;
+type Answered = { readonly response: SentResponse } & Pick<Asked, "overallCachePolicy">;
+
+/** The headers of Apollo Server itself, in a batch also those of responses that were ready before. */
+const OF_SERVER: ReadonlySet<string> = new Set(["cache-control", "content-type", "vary"]);
+const NO_HEADERS: ReadonlyMap<string, string> = new Map();
+const OTHER_CACHE =
+  "graphql-cached: cachedPlugin: `responses`: expected to be the only response cache, got a response from another one, which nothing invalidates; remove @apollo/server-plugin-response-cache from the plugins, or `responses`";
+
+/** Returns what gets the result of the execution. Plugins whose `willSendResponse` comes first can replace it, or change its data, for one caller. */
+function watchResult({ response, overallCachePolicy }: Asked): () => ExecutedResponse | undefined {
+  let executed: ExecutedResponse | undefined;
+  let current = response.body;
+  Object.defineProperty(response, "body", {
+    configurable: true,
+    enumerable: true,
+    get: () => current,
+    set: (body: GraphQLResponse["body"]) => {
+      if (executed === undefined && body.kind === "single") {
+        const { data, errors, extensions } = body.singleResult;
+        // What is not stored need not be copied.
+        const isKept = (errors ?? []).length === 0 && overallCachePolicy.policyIfCacheable() !== null;
+        executed = { data: isKept ? copyOfData(data) : data, errors, extensions: extensions && { ...extensions } };
+      }
+      current = body;
+    },
+  });
+  return () => executed;
+}
+
+/** Data that is not JSON is not stored. */
+function copyOfData(data: unknown): unknown {
+  try {
+    return JSON.parse(JSON.stringify(data ?? null));
+  } catch {
+    return data;
+  }
+}
+
+/** Ends the execution of a response, which is stored if the rules of Apollo Server allow it. */
+async function endExecution(
+  execution: ResponseExecution,
+  { response: { body, http }, overallCachePolicy }: Answered,
+  executed: ExecutedResponse | undefined,
+  obstacle: string | undefined,
+): Promise<void> {
+  if (body.kind !== "single") {
+    execution.abandon();
+    return;
+  }
+  const age = ageIn(undefined, overallCachePolicy.policyIfCacheable());
+  const reason = hasStatus(http) ? "it has a status of its own" : obstacle;
+  const older = await execution.end(executed ?? body.singleResult, age, reason);
+  if (older === undefined) return;
+  body.singleResult = resultOf(older, older.data);
+  overallCachePolicy.restrict({ maxAge: 0 });
+}
+
+/** Tells a CDN what it may keep: never more than the `Cache-Control` of Apollo Server, which this replaces. */
+async function sendToEdge(atEdge: EdgeResponse, { response, overallCachePolicy }: Answered): Promise<void> {
+  const { body, http } = response;
+  const hasErrors = body.kind !== "single" || body.singleResult.errors !== undefined;
+  const said = http.headers.get("cache-control");
+  const age = hasErrors ? undefined : ageIn(said, overallCachePolicy.policyIfCacheable());
+  await setEdgeHeaders(headersOf(http.headers), atEdge, age, () => age !== undefined);
+}
+
+/** Returns what a `Cache-Control` says, or the policy if there is none. Undefined: it is not one of Apollo Server that allows to keep the response. */
+function ageIn(
+  header: string | undefined,
+  policy: { readonly maxAge: number; readonly scope: "PUBLIC" | "PRIVATE" } | null,
+): ResponseAge | undefined {
+  if (policy === null) return undefined;
+  if (header === undefined) return { maxAge: policy.maxAge, isPrivate: policy.scope === "PRIVATE" };
+  const [, maxAge, scope] = /^max-age=(\d+), (public|private)$/.exec(header) ?? [];
+  return maxAge === undefined ? undefined : { maxAge: Number(maxAge), isPrivate: scope === "private" };
+}

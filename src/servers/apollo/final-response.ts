@@ -1,0 +1,106 @@
+/** What is decided about a response of Apollo Server when no plugin can change it any more. */
+import type {
+  BaseContext,
+  GraphQLRequestContextWillSendResponse,
+  GraphQLResponse,
+  HTTPGraphQLRequest,
+} from "@apollo/server";
+import type { ExecutedResponse } from "../../core/responses/response-execution.js";
+import { hasData, type StoredResponse, type StoredResult } from "../../core/responses/stored-response.js";
+import { type Answered, decideLast, decideWhenSent, type ResponseHeaders } from "../edge/final-headers.js";
+import { isUnreadData, setNull } from "./stringify-result.js";
+
+export type SentResponse = GraphQLRequestContextWillSendResponse<BaseContext>["response"];
+type Headers = Pick<GraphQLResponse["http"]["headers"], "get" | "set" | "delete">;
+
+/** Apollo Server has headers by their names in lower case. */
+export const headersOf = (headers: Headers): ResponseHeaders => ({
+  get: (name) => headers.get(name.toLowerCase()),
+  set: (name, value) => headers.set(name.toLowerCase(), value),
+  delete: (name) => headers.delete(name.toLowerCase()),
+});
+
+export const hasStatus = ({ status }: { readonly status?: number | undefined }): boolean =>
+  status !== undefined && status !== 200;
+
+/** The entity tag of a stored response: for those who get what is stored, and nothing that a plugin has made for one caller. */
+export class StoredEtag {
+  readonly #response: StoredResponse;
+  readonly #data: unknown;
+  readonly #names: readonly string[];
+  readonly #isKnown: boolean;
+
+  /** `isKnown`: whether the client has the response. */
+  constructor(response: StoredResponse, result: StoredResult, isKnown: boolean) {
+    this.#response = response;
+    this.#data = result.data;
+    this.#names = Object.keys(result);
+    this.#isKnown = isKnown;
+  }
+
+  decide({ body, http }: SentResponse, headers: ResponseHeaders): void {
+    if (body.kind !== "single" || hasStatus(http)) return;
+    const { singleResult } = body;
+    if (Object.keys(singleResult).some((name) => !this.#names.includes(name))) return;
+    const isStored = singleResult.data === this.#data && isUnreadData(this.#data);
+    if (!isStored && !hasData(singleResult, this.#response.dataText)) return;
+    headers.set("ETag", this.#response.etag);
+    if (!this.#isKnown) return;
+    http.status = 304;
+    // Node.js sends no body with it.
+    setNull(this.#data, true);
+  }
+}
+
+/** What is decided of a response. */
+interface Decided {
+  readonly etag: StoredEtag | undefined;
+  /** Undefined: there is no CDN. */
+  readonly edge:
+    | { readonly context: NonNullable<Answered["context"]>; isChanged(sent: ExecutedResponse): boolean }
+    | undefined;
+}
+
+/**
+ * Decides now, and again with every further header: other plugins may set one later. When Apollo Server asks for the type of the content,
+ * or sets it, all plugins are done.
+ */
+export function decideToTheEnd(
+  response: SentResponse,
+  { method, headers: asked }: HTTPGraphQLRequest,
+  { etag, edge }: Decided,
+): void {
+  const { http } = response;
+  const { headers } = http;
+  const request = { method, accept: asked.get("accept") };
+  const { get, set } = headers;
+  const own = headersOf({
+    get: (name) => get.call(headers, name),
+    set: (name, value) => set.call(headers, name, value),
+    delete: (name) => headers.delete(name),
+  });
+  const decide = (isLast: boolean): void => {
+    const sent = isLast && response.body.kind === "single" ? response.body.singleResult : undefined;
+    const isChanged = sent !== undefined && edge?.isChanged(sent) === true;
+    // Later: then the data may be sent as null.
+    if (isLast) etag?.decide(response, own);
+    if (edge === undefined) return;
+    decideLast(own, { ...request, status: http.status, isChanged, context: edge.context });
+  };
+  decide(false);
+  // Those of a batch are shared.
+  if (Object.hasOwn(headers, "set")) return;
+  headers.set = (name, value) => {
+    set.call(headers, name, value);
+    decide(name === TYPE);
+    return headers;
+  };
+  headers.get = (name) => {
+    // Otherwise it is set.
+    if (name === TYPE && headers.has(TYPE)) decide(true);
+    return get.call(headers, name);
+  };
+  if (edge !== undefined) decideWhenSent(edge.context, request);
+}
+
+const TYPE = "content-type";
