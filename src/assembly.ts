@@ -22,6 +22,7 @@ import { Channel, TagMistakes } from "./core/telemetry/channel.js";
 import { ContextReadLog } from "./core/telemetry/context-read-log.js";
 import { Counters } from "./core/telemetry/counters.js";
 import { infallible, logListener, OnceLog } from "./core/telemetry/log-listener.js";
+import { Failures } from "./core/tier/entry/failure.js";
 import { longestMsOf } from "./core/tier/entry/plausible.js";
 import { Invalidation } from "./core/tier/invalidation/invalidate.js";
 import { ListedTags } from "./core/tier/invalidation/listed-tags.js";
@@ -97,7 +98,21 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   const modes = new Modes();
   const invalidations = new InvalidationClock(store, keys.subjects, clock, random);
   const longestMs = longestMsOf(options);
-  const base = { store, modes, invalidations, clock, random, channel, packing, longTick, longestMs, settings: options };
+  const failures = new Failures(packing);
+  const settings = options;
+  const base = {
+    store,
+    modes,
+    invalidations,
+    clock,
+    random,
+    channel,
+    packing,
+    failures,
+    longTick,
+    longestMs,
+    settings,
+  };
   // Who encrypts what others could read does not expect it in the memory of every process.
   const isAsked = options.memory !== undefined && options.memory !== false;
   const hasMemory = isAsked || (options.memory === undefined && options.encryption === undefined);

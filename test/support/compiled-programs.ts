@@ -9,7 +9,9 @@ import { filesIn, ROOT } from "../project/source.js";
 const BUNDLED = [
   "packages/postgres/test/outbox-process.ts",
   "test/faults/process.ts",
-  ...["counting", "reader", "release", "unclosed", "waiting"].map((name) => `test/support/${name}-process.ts`),
+  ...["counting", "failing", "reader", "release", "unclosed", "waiting"].map(
+    (name) => `test/support/${name}-process.ts`,
+  ),
 ];
 /** Without their packages, which others load as well, or which find files beside them. */
 const UNBUNDLED = [

@@ -53,5 +53,6 @@ function isOwnPrototype(prototype: object, type: BuiltIn): boolean {
 /** No function of a user has this source text and a prototype. */
 const NATIVE = /^function (\w+)\(\) \{\s*\[native code\]\s*\}$/;
 
-const isNativeClass = (value: unknown, name: string): boolean =>
+/** Whether a function is the class of JavaScript of this name, of any realm. */
+export const isNativeClass = (value: unknown, name: string): boolean =>
   typeof value === "function" && NATIVE.exec(Function.prototype.toString.call(value))?.[1] === name;

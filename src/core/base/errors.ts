@@ -48,6 +48,7 @@ export const CODES = {
   CACHED_VALUE_TOO_LARGE: "A value is larger than `maxValueBytes`, so it is not cached.",
   CACHED_VALUE_EXPIRED: "A load took longer than its value is fresh, so the value is not cached.",
   CACHED_VALUE_INVALID: "A value does not match the type of its field, so it is not cached.",
+  CACHED_ERROR_UNSHARED: "The error of a load has no exact copy, so other processes load for themselves.",
   CACHED_RESULT_INVALID: "A load used the control of its result incorrectly, so it failed.",
   CACHED_ENTRY_CORRUPT: "A stored entry cannot be read; it is treated as a miss.",
   CACHED_STORE_UNAVAILABLE: "The store failed or did not reply within its time budget.",

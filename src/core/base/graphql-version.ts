@@ -10,10 +10,11 @@ import {
   type GraphQLSchema,
   getArgumentValues,
   getVariableValues,
-  locatedError,
   type OperationDefinitionNode,
   versionInfo,
 } from "graphql";
+
+export { GraphQLError } from "graphql";
 
 type VariableValues = GraphQLResolveInfo["variableValues"];
 
@@ -154,10 +155,3 @@ export function withLoadSignal(info: GraphQLResolveInfo, load: { readonly signal
 
 /** Returns the abort signal of the execution that `info` belongs to. graphql 16 has none. */
 export const abortSignalOf = (info: unknown): unknown => (info as Info | undefined)?.getAbortSignal?.();
-
-/**
- * Returns the error that graphql makes of what a resolver throws: an error itself, and one that describes
- * any other value. Throws what reading such a value throws. Only `locatedError` is exported in all versions.
- */
-export const toError = (thrown: unknown): Error =>
-  thrown instanceof Error ? thrown : (locatedError(thrown, undefined).originalError as Error);

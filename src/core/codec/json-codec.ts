@@ -18,7 +18,7 @@ const DIALECT: Dialect = {
   repeatsNames: true,
 };
 
-function jsonCodecWith(types: ValueTypes): Codec {
+export function jsonCodecWith(types: ValueTypes): Codec {
   return {
     id: "json",
     encode(value, maxBytes) {

@@ -4,7 +4,8 @@ import { constants, crc32, deflate, deflateSync, type InputType, inflateSync, ty
 import { notPromise } from "../base/deferred.js";
 import { type Codec, type Content, Unreadable, Unstorable } from "./codec.js";
 import { createEncryption, type EncryptionOptions, SEALED } from "./encryption.js";
-import { copyPlain, isPlainJson, jsonCodec } from "./json-codec.js";
+import { ERROR_TYPE, HEADERS_TYPE } from "./error-type.js";
+import { copyPlain, isPlainJson, jsonCodec, jsonCodecWith } from "./json-codec.js";
 import type { ValueTypes } from "./value-type.js";
 
 /**
@@ -29,6 +30,8 @@ export function createPacking(settings: PackingSettings) {
     .sort((a, b) => (a < b ? -1 : 1));
   return {
     maxValueBytes,
+    /** For what loads have thrown: errors, and what else is plain data or has a value type. */
+    errors: jsonCodecWith({ ...valueTypes, "@error": ERROR_TYPE, "@headers": HEADERS_TYPE }),
     /** What another process must have in common to read what this one writes. Compression and the ids of keys need not be. */
     format: JSON.stringify([codec.id ?? "custom", typeNames, encryption !== undefined]),
     /** Throws `Unstorable`, `TooLarge` if the content would have more than `maxBytes`, or whatever a user's codec throws. */

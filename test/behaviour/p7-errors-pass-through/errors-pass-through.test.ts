@@ -73,7 +73,8 @@ describe("load errors", () => {
         expect(errors?.map((error) => error.toJSON())).toEqual(expected?.map((error) => error.toJSON()));
         expect(errors?.[0]?.originalError?.name).toBe(expected?.[0]?.originalError?.name);
       }
-      expect(loads).toBe(1);
+      // What cannot be copied is loaded by each process.
+      expect(loads).toBe(["a symbol", "a circular list"].includes(name) ? 2 : 1);
     });
 
   it("rejects only the failed id of a batch", async () => {

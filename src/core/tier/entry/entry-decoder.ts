@@ -5,7 +5,7 @@ import type { Key, Subject } from "../../keys/key.js";
 import type { Entry } from "../../store/entry.js";
 import { type OwnFreshness, type ReadBody, type ResponseHint, readBody } from "../../store/entry-layout.js";
 import { type Channel, subjectOf } from "../../telemetry/channel.js";
-import { failureAad, readFailure } from "./failure.js";
+import { type Failure, type Failures, failureAad } from "./failure.js";
 
 /**
  * Decodes the entry of a value for the reader of `key`. Every call returns a new value. Unreadable
@@ -89,14 +89,15 @@ export function readOwnFreshness(entry: Entry, key: Key, packing: Packing): OwnF
   }
 }
 
-/**
- * Decodes the failure of a load in another process. Returns undefined, and reports it, if the
- * failure cannot be decrypted or belongs to another key.
- */
-export function decodeFailure(body: Uint8Array, key: Key, packing: Packing, channel: Channel): Error | undefined {
+/** Decodes the failure of a load. Returns undefined, and reports it, if it cannot be read or belongs to another key. */
+export function decodeFailure(
+  body: Uint8Array,
+  key: Key,
+  { packing, failures, channel }: { readonly packing: Packing; readonly failures: Failures; readonly channel: Channel },
+): Failure | undefined {
   let cause: unknown;
   try {
-    const failure = readFailure(packing.unseal(body, failureAad(key)), key);
+    const failure = failures.read(packing.unseal(body, failureAad(key)), key);
     if (failure !== undefined) return failure;
   } catch (error) {
     cause = error;

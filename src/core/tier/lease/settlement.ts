@@ -1,6 +1,7 @@
 import { type Clock, MAX_TIMER_MS, type Random } from "../../base/clock.js";
 import { ignoreRejection } from "../../base/deferred.js";
 import { CachedError, describeSetting } from "../../base/errors.js";
+import { Unstorable } from "../../codec/codec.js";
 import type { Encoded, Packing } from "../../codec/packing.js";
 import type { Subject } from "../../keys/key.js";
 import { jittered } from "../../policy/policy.js";
@@ -9,10 +10,10 @@ import { type Body, type OwnFreshness, writeBody } from "../../store/entry-layou
 import type { Store, StoreOutcome, StoreRequest } from "../../store/store.js";
 import { type Channel, subjectOf } from "../../telemetry/channel.js";
 import { valueAad } from "../entry/entry-decoder.js";
-import { failureAad, writeFailure } from "../entry/failure.js";
+import { type Failures, failureAad } from "../entry/failure.js";
 import { ownPolicy, valueTtlMs } from "../entry/freshness.js";
 import type { Memory } from "../memory/memory.js";
-import { freshMsOf, isNegative, type Loaded, type LoadedValue } from "../request/loaded.js";
+import { type FailedLoad, freshMsOf, isNegative, type Loaded, type LoadedValue } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
 import { subjectsOfLoaded } from "../request/served-report.js";
 import type { TierSettings } from "../request/settings.js";
@@ -74,7 +75,7 @@ export class Settlement {
       return {
         outcome: loaded.isSourceFailure ? "failed" : "gone",
         holdMs: this.#errorMaxAgeMs(request, loaded.error),
-        body: packing.seal(writeFailure(loaded.error, request.key), failureAad(request.key)),
+        body: packing.seal(this.#describe(loaded, request), failureAad(request.key)),
       };
     }
     if (refusal === "invalid") return this.#unkept(inFlight, loadMs);
@@ -83,6 +84,14 @@ export class Settlement {
       return { outcome: "uncacheable", holdMs: settings.errorBackoffMs, body };
     }
     return loaded.settings?.isSkipped === true ? this.#unkept(inFlight, loadMs) : undefined;
+  }
+
+  /** Describes the error of a load, and reports it if other processes cannot get a copy. */
+  #describe({ error, forOthers = { error } }: FailedLoad, request: ReadRequest): Uint8Array {
+    const { failures, store } = this.#parts;
+    return failures.write(forOthers, request.key, (cause) => {
+      if (store.isShared !== false) this.#reportRefused(request, unshared(request.key.coordinate, cause));
+    });
   }
 
   /**
@@ -289,6 +298,7 @@ export interface SettlementParts {
   readonly channel: Channel;
   readonly loads: Loads;
   readonly packing: Packing;
+  readonly failures: Failures;
   readonly memory: Memory | undefined;
   readonly settings: TierSettings & { readonly errorMaxAgeMs: ErrorMaxAgeMs | undefined };
 }
@@ -300,3 +310,16 @@ const outlived = (coordinate: string, loadMs: number): CachedError =>
     `\`${coordinate}\`: the value is not cached: expected a load that takes less than \`maxAge\`, from whose start the age counts, got one of ${Math.round(loadMs)} ms; raise \`maxAge\`, set \`staleWhileRevalidate\`, or speed up the source`,
     { coordinate },
   );
+
+/** Other processes would get another error than the load has thrown, so they load for themselves. */
+function unshared(coordinate: string, cause: unknown): CachedError {
+  const got =
+    cause instanceof Unstorable
+      ? cause.message.replace("`result", "`error")
+      : "one that is too large, or has a type that throws";
+  return new CachedError(
+    "CACHED_ERROR_UNSHARED",
+    `\`${coordinate}\`: the error of a load is not shared with other processes, which load for themselves: expected an error of plain data, got ${got}; declare its class in createCache({ types })`,
+    { coordinate, cause },
+  );
+}

@@ -4,9 +4,9 @@ import type { Entry } from "../../store/entry.js";
 import { type Channel, subjectOf } from "../../telemetry/channel.js";
 import type { BypassReason, ReadOutcome } from "../../telemetry/events.js";
 import { type DecodedValue, decodeFailure } from "../entry/entry-decoder.js";
-
+import type { Failures, Thrown } from "../entry/failure.js";
 import type { UnleasedLoads } from "../lease/load-sharing.js";
-import { freshMsOf, isUnshareable, type Loaded, type LoadedValue } from "../request/loaded.js";
+import { errorOf, freshMsOf, isUnshareable, type Loaded, type LoadedValue } from "../request/loaded.js";
 import {
   type DecodedHolder,
   hasMoreTags,
@@ -39,7 +39,10 @@ export class Responder {
     const belongsToFirst = (): boolean =>
       first.origin !== undefined && "kind" in first.origin && isUnshareable(first.origin, request);
     const value = await result?.catch((error: unknown) => {
-      if (!belongsToFirst()) throw error;
+      if (belongsToFirst()) return;
+      throw first.origin !== undefined && "kind" in first.origin && first.origin.kind === "failed"
+        ? errorOf(first.origin, false)
+        : error;
     });
     const { origin } = first;
     if (belongsToFirst()) return this.bypass(request, "UNCACHEABLE", false);
@@ -114,7 +117,7 @@ export class Responder {
     if (outcome === "coalesced" && isUnshareable(loaded, request)) return this.bypass(request, "UNCACHEABLE", false);
     if (loaded.kind === "failed") {
       request.ending?.endWith(loaded);
-      return this.respondFailed(request, loaded.error, outcome);
+      return this.respondFailed(request, errorOf(loaded, outcome === "loaded"), outcome);
     }
     const value = this.#valueOf(request, loaded, outcome === "loaded");
     if (value === UNCOPIED) return this.bypass(request, "UNCACHEABLE", false);
@@ -129,15 +132,14 @@ export class Responder {
     return Promise.reject(error as Error);
   }
 
-  /**
-   * Rejects with an error that another process got from the source. If its description cannot be
-   * read, loads instead.
-   */
+  /** Rejects with the error of a failure in the store. If it cannot be read, or has no copy of the error, loads instead. */
   respondFailedElsewhere(request: ReadRequest, description: Uint8Array): Promise<unknown> {
-    const error = decodeFailure(description, request.key, this.#parts.packing, this.#parts.channel);
-    return error === undefined
-      ? this.bypass(request, "STORE_UNAVAILABLE")
-      : this.respondFailed(request, error, "coalesced");
+    const failure = decodeFailure(description, request.key, this.#parts);
+    if (failure === undefined) return this.bypass(request, "STORE_UNAVAILABLE");
+    const { id, thrown } = failure;
+    return thrown === undefined
+      ? this.bypass(request, "UNCACHEABLE", true, (forOthers) => this.#parts.failures.catch(id, forOthers, request.key))
+      : this.respondFailed(request, thrown.error, "coalesced");
   }
 
   /**
@@ -145,14 +147,22 @@ export class Responder {
    * source only. Readers of this process share these loads as described in `load-sharing.ts`,
    * unless the value is known not to be shareable.
    */
-  async bypass(request: ReadRequest, reason: BypassReason, isShareable = true): Promise<unknown> {
+  async bypass(
+    request: ReadRequest,
+    reason: BypassReason,
+    isShareable = true,
+    onFailed?: (forOthers: Thrown | null) => void,
+  ): Promise<unknown> {
     const caller = this.#parts.loads.callerOf(request);
     if (caller?.hasLeft === true) return this.respondAborted(request, caller.reason);
     this.#reportBypassed(request, reason);
     const isUnshared = this.#parts.loads.callerErrors.isUnshared(request.key);
     const isUncacheable = reason === "UNCACHEABLE" && !isUnshared;
-    const begin = (waiters: Waiters): Promise<Loaded> =>
-      this.#parts.loads.run(request, { isRefresh: false, waiters, isUncacheable }).limited;
+    const begin = async (waiters: Waiters): Promise<Loaded> => {
+      const loaded = await this.#parts.loads.run(request, { isRefresh: false, waiters, isUncacheable }).limited;
+      if (loaded.kind === "failed" && !loaded.isCallersOwn) onFailed?.(loaded.forOthers ?? null);
+      return loaded;
+    };
     const beginAlone = (): Promise<Loaded> => begin(Waiters.of(caller));
     const enclosingKeys = this.#parts.loads.enclosingKeys();
     // A load that asks for its own key would wait for itself.
@@ -207,7 +217,7 @@ export class Responder {
    */
   #valueOf(request: ReadRequest, loaded: Loaded, isOwn: boolean): unknown {
     request.ending?.endWith(loaded);
-    if (loaded.kind === "failed") throw loaded.error;
+    if (loaded.kind === "failed") throw errorOf(loaded, isOwn);
     return isOwn && loaded.refusal !== undefined ? loaded.value : this.#copyOf(request, loaded, isOwn);
   }
 
@@ -246,6 +256,7 @@ export interface ResponderParts {
   readonly decoder: ValueDecoder;
   readonly loads: Loads;
   readonly unleasedLoads: UnleasedLoads;
+  readonly failures: Failures;
   /** Called with a request whose load has shown that its caller is not one of those for whom the loads of the key fail. */
   readonly onPermitted: (request: ReadRequest, loadMs: number) => void;
   /** Called if an entry of a coordinate has more tags than its requests know of. */

@@ -56,23 +56,30 @@ export interface Excess {
 }
 
 /** The result of a load. */
-export type Loaded =
-  | LoadedValue
-  | {
-      readonly kind: "failed";
-      readonly error: unknown;
-      /** In what way the load depends on more than its key, or on what is outdated. Undefined if it does not. */
-      readonly refusal: Excess["kind"] | "outdated" | undefined;
-      readonly loadMs: number;
-      readonly begunAt: number;
-      /**
-       * Whether the failure concerns only the caller that the load was run for, since its request was
-       * aborted or `isCallerError` says so. Nobody else may get it.
-       */
-      readonly isCallersOwn: boolean;
-      /** False if the source has answered that it has no value: no old value takes its place then. */
-      readonly isSourceFailure: boolean;
-    };
+export type Loaded = LoadedValue | FailedLoad;
+
+/** A load that has thrown. */
+export interface FailedLoad {
+  readonly kind: "failed";
+  readonly error: unknown;
+  /** What others get. Null: nothing, they load for themselves. Undefined: `error`. */
+  readonly forOthers?: { readonly error: unknown } | null;
+  /** In what way the load depends on more than its key, or on what is outdated. Undefined if it does not. */
+  readonly refusal: Excess["kind"] | "outdated" | undefined;
+  readonly loadMs: number;
+  readonly begunAt: number;
+  /**
+   * Whether the failure concerns only the caller that the load was run for, since its request was
+   * aborted or `isCallerError` says so. Nobody else may get it.
+   */
+  readonly isCallersOwn: boolean;
+  /** False if the source has answered that it has no value: no old value takes its place then. */
+  readonly isSourceFailure: boolean;
+}
+
+/** Returns what a reader gets of a load that has thrown. */
+export const errorOf = ({ error, forOthers }: FailedLoad, isOwn: boolean): unknown =>
+  isOwn || !forOthers ? error : forOthers.error;
 
 /**
  * Whether a result belongs to the reader that loaded it, and not to another one, who loads for itself. What is outdated also belongs to those who
@@ -81,7 +88,7 @@ export type Loaded =
 export const isUnshareable = (loaded: Loaded, reader: { readonly begunAt?: number }): boolean =>
   loaded.refusal === "unkeyable" ||
   (loaded.refusal === "outdated" && !((reader.begunAt ?? Number.POSITIVE_INFINITY) <= loaded.begunAt)) ||
-  (loaded.kind === "loaded" && loaded.content === undefined);
+  (loaded.kind === "loaded" ? loaded.content === undefined : loaded.forOthers === null);
 
 /** Returns how long a loaded value is fresh, before jitter. 0: it is not stored. */
 export function freshMsOf(policy: Policy, { value, settings, hint }: LoadedValue): number {

@@ -21,6 +21,7 @@ import {
   Waiters,
 } from "../request/waiters.js";
 import { ByteTurns } from "../tick/long-tick.js";
+import { errorForOthers } from "./caller-headers.js";
 import { ask, CallerErrors, saysNotAllowed, saysSourceFailed } from "./error-signs.js";
 import { excessOf, loadedOf } from "./load-result.js";
 import type { ParentComparison } from "./parent-comparison.js";
@@ -214,7 +215,8 @@ export class Loads {
         const refusal = excessOf(request, enclosing, this.privateValues)?.kind ?? (isOutdated ? "outdated" : undefined);
         end();
         const { begunAt = 0 } = request;
-        return { kind: "failed", error, refusal, loadMs, begunAt, isCallersOwn, isSourceFailure };
+        const forOthers = errorForOthers(error);
+        return { kind: "failed", error, forOthers, refusal, loadMs, begunAt, isCallersOwn, isSourceFailure };
       }
       const encode = (value: unknown, isSettled: boolean): Loaded | PromiseFound | Promise<Loaded | PromiseFound> =>
         this.#turns.run(() => {

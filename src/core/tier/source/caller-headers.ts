@@ -1,0 +1,63 @@
+import { types } from "node:util";
+
+/**
+ * Returns what others get of an error that a load has thrown: the error itself, or a copy without the headers that belong to the
+ * caller of the load, such as `set-cookie`. Null if it has such headers and cannot be copied.
+ */
+export function errorForOthers(error: unknown): { readonly error: unknown } | null {
+  try {
+    return { error: withoutCallerHeaders(error, 0) };
+  } catch {
+    return null;
+  }
+}
+
+/** Where errors keep headers, and where they keep what has some: fetch, axios, got, Boom, GraphQL clients, and what servers respond with. */
+const HOLDERS = [
+  "headers",
+  "rawHeaders",
+  "response",
+  "output",
+  "extensions",
+  "http",
+  "originalError",
+  "cause",
+] as const;
+const MAX_DEPTH = 5;
+const OF_CALLER =
+  /^(?:set-)?cookie2?$|authori[sz]ation|authentication-info|(?:auth|access|refresh|session|[cx]srf)-?(?:token|id|key)|api-?key/i;
+
+function withoutCallerHeaders(value: unknown, depth: number): unknown {
+  if (typeof value !== "object" || value === null || depth > MAX_DEPTH) return value;
+  const changes: [string, unknown][] = [];
+  for (const name of HOLDERS) {
+    const part = (value as Readonly<Record<string, unknown>>)[name];
+    const kept = /headers/i.test(name) ? sharedHeaders(part) : withoutCallerHeaders(part, depth + 1);
+    if (kept === part) continue;
+    // What a getter returns can be replaced, but a response of fetch works with its own state only.
+    if (!Object.hasOwn(value, name)) throw new TypeError("expected headers in a property");
+    changes.push([name, kept]);
+  }
+  if (changes.length === 0) return value;
+  const copy = Object.create(Object.getPrototypeOf(value) as object, Object.getOwnPropertyDescriptors(value)) as object;
+  for (const [name, part] of changes)
+    Object.defineProperty(copy, name, { value: part, enumerable: true, configurable: true, writable: true });
+  return copy;
+}
+
+/** Returns headers in one of their forms without those of a caller, or the same object if it has none: a Map, Headers, pairs, a list of names and values, an object. */
+function sharedHeaders(headers: unknown): unknown {
+  if (typeof headers !== "object" || headers === null) return headers;
+  const isFlat = Array.isArray(headers) && typeof headers[0] === "string";
+  const iterable = headers as Iterable<[string, unknown]>;
+  const entries: readonly [string, unknown][] = isFlat
+    ? headers.flatMap((name: string, at): [string, unknown][] => (at % 2 === 0 ? [[name, headers[at + 1]]] : []))
+    : Symbol.iterator in headers
+      ? [...iterable]
+      : Object.entries(headers);
+  const kept = entries.filter(([name]) => !OF_CALLER.test(name));
+  if (kept.length === entries.length) return headers;
+  if (headers instanceof Headers) return new Headers(kept as [string, string][]);
+  if (types.isMap(headers)) return new Map(kept);
+  return isFlat ? kept.flat() : Array.isArray(headers) ? kept : Object.fromEntries(kept);
+}
