@@ -1,5 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { disableStorage } from "../base/clock.js";
+import { types } from "node:util";
+import { isPlainObject } from "../base/built-in.js";
+import { asJob, disableStorage } from "../base/clock.js";
 import type { Channel } from "../telemetry/channel.js";
 import { collectReads, inheritedNames, isOfLibrary } from "./collected-reads.js";
 import type { IdentityCheck } from "./identity-check.js";
@@ -42,26 +44,28 @@ export class ContextWatch {
   run<T>({ coordinate, keyProperties = [], isPrivate }: WatchedLoad, context: unknown, load: () => T): T {
     if (!this.#watchesLoads || typeof context !== "object" || context === null) return load();
     const watched = this.#watch(context);
-    const running = { coordinate, keyProperties, isPrivate, context };
+    const running = { coordinate, keyProperties, isPrivate, context, hasEnded: false };
     const loadsBefore = watched.loads++;
     const result = this.#running.run(running, load);
     // Nothing else has run meanwhile. What it adds later is only told from what others add if no other load has begun.
     this.#noteAdded(context, watched, running);
     if (result instanceof Promise) {
       const end = (): void => {
+        this.#end(running, watched);
         if (--watched.running === 0 && watched.loads === loadsBefore + 1) this.#noteAdded(context, watched, running);
       };
       watched.running++;
       result.then(end, end);
-    }
+    } else this.#end(running, watched);
     return result;
   }
 
-  /** Reports the properties that a load has added to a context, and watches them. */
+  /** Reports the properties that a load has added to a context, or deleted, and watches them. */
   #noteAdded(context: object, { names }: WatchedContext, load: WatchedLoad): void {
     try {
       for (const name of Reflect.ownKeys(context))
         if (!names.has(name) && !isOfLibrary(context, name)) this.#report("context.written", name, load);
+      for (const name of names) if (!Object.hasOwn(context, name)) this.#report("context.written", name, load);
     } catch {
       // An exotic context.
     }
@@ -119,11 +123,18 @@ export class ContextWatch {
   #watch(context: object): WatchedContext {
     const { access } = this;
     const known = this.#watched.get(context);
-    const watched = known ?? { names: new Set<PropertyKey>(), running: 0, loads: 0, collections: new Set() };
+    const watched: WatchedContext = known ?? {
+      names: new Set<PropertyKey>(),
+      running: 0,
+      loads: 0,
+      held: new Map(),
+      collections: new Set(),
+    };
     const { names } = watched;
     this.#watched.set(context, watched);
     const inherited = known === undefined && Object.isExtensible(context) ? inheritedNames(context) : [];
     try {
+      for (const name of names) if (!Object.hasOwn(context, name)) names.delete(name);
       for (const property of Reflect.ownKeys(context)) {
         if (names.has(property) || isOfLibrary(context, property)) continue;
         names.add(property);
@@ -148,12 +159,8 @@ export class ContextWatch {
         if (this.identityKeys.size < MAX_IDENTITY_KEYS) this.identityKeys.add(name);
       } else for (const names of this.#watched.get(context)?.collections ?? []) names.add(name);
       const load = this.#running.getStore();
+      if (this.#watchesLoads) this.#hold(context, property, value, load);
       if (load === undefined) return;
-      try {
-        watchChanges(value, () => this.access.written(property));
-      } catch {
-        // Exotic lists, such as a Proxy that rejects definitions, stay unwatched.
-      }
       if (load.isPrivate) this.identities?.noteRead(load.context, String(property), load.coordinate);
       else if (load.keyProperties?.includes(String(property)) !== true) this.#report("context.read", property, load);
     },
@@ -163,6 +170,37 @@ export class ContextWatch {
       if (load !== undefined) this.#report("context.written", property, load);
     },
   };
+
+  /**
+   * Remembers what a load got, to see whether the load changes it: until anyone else gets it, when a promise job shows that the load has gone on to
+   * something else, and when it ends, if no other load that runs has it too.
+   */
+  #hold(context: object, property: PropertyKey, value: unknown, load: RunningLoad | undefined): void {
+    const held = this.#watched.get(context)?.held;
+    const before = held?.get(property);
+    if (before !== undefined) this.#noteChanged(property, before);
+    held?.delete(property);
+    if (load === undefined || typeof value !== "object" || value === null) return;
+    const isAlone = before === undefined || (before.load === load ? before.isAlone : before.load.hasEnded);
+    const one: HeldValue = { load, value, content: contentOf(value), isAlone };
+    held?.set(property, one);
+    asJob(() => held?.get(property) === one && this.#noteChanged(property, one));
+  }
+
+  #noteChanged(property: PropertyKey, { load, value, content }: HeldValue): void {
+    const now = contentOf(value);
+    if (now.length !== content.length || !now.every((part, at) => Object.is(part, content[at])))
+      this.#report("context.written", property, load);
+  }
+
+  #end(load: RunningLoad, { held }: WatchedContext): void {
+    load.hasEnded = true;
+    for (const [property, one] of held) {
+      if (one.load !== load) continue;
+      if (one.isAlone) this.#noteChanged(property, one);
+      held.delete(property);
+    }
+  }
 
   #report(name: "context.read" | "context.written", key: PropertyKey, { coordinate }: WatchedLoad): void {
     const property = String(key);
@@ -183,16 +221,18 @@ interface WatchedLoad {
 
 interface RunningLoad extends WatchedLoad {
   readonly context: object;
+  hasEnded: boolean;
 }
 
 /**
- * A context whose properties `names` are watched. `running`: its loads that have not ended; `loads`: how many have begun; `collections`: who
- * collects what is read.
+ * A context whose properties `names` are watched. `running`: its loads that have not ended; `loads`: how many have begun; `held`: who
+ * was the last to read a property, as long as it runs; `collections`: who collects what is read.
  */
 interface WatchedContext {
   readonly names: Set<PropertyKey>;
   running: number;
   loads: number;
+  readonly held: Map<PropertyKey, HeldValue>;
   readonly collections: Set<Set<string>>;
 }
 
@@ -206,27 +246,39 @@ interface Access {
   written(property: PropertyKey): void;
 }
 
-/** What changes an array, a Map or a Set. */
-const CHANGES = ["push", "unshift", "splice", "pop", "shift", "set", "add", "delete", "clear"] as const;
-
-/** Calls `onChange` whenever a list, a Map or a Set of the context is changed by a method. Once for each, by methods of its own that nobody sees. */
-function watchChanges(value: unknown, onChange: () => void): void {
-  if (!(Array.isArray(value) || value instanceof Map || value instanceof Set) || CHANGED in value) return;
-  if (!Object.isExtensible(value)) return;
-  Object.defineProperty(value, CHANGED, { value: true });
-  for (const name of CHANGES) {
-    const method: unknown = (value as unknown as Record<string, unknown>)[name];
-    if (typeof method !== "function") continue;
-    const change = function (this: unknown, ...args: unknown[]): unknown {
-      if (this === value) onChange();
-      return Reflect.apply(method, this, args);
-    };
-    Object.defineProperty(value, name, { value: change, configurable: true, writable: true });
-  }
+/** What a load has got from a property of the context, and what that consisted of. `isAlone`: no other load that runs has it too. */
+interface HeldValue {
+  readonly load: RunningLoad;
+  readonly value: unknown;
+  readonly content: readonly unknown[];
+  readonly isAlone: boolean;
 }
 
-/** Marks what is watched for changes. */
-const CHANGED: unique symbol = Symbol("graphql-cached.watched");
+/** How much of a value is compared: a context can have all translations of a site. */
+const MAX_PARTS = 200;
+
+/** Returns what a value consists of: the members of lists, Maps, Sets and plain objects. What a class keeps is its own affair. */
+function contentOf(value: unknown): readonly unknown[] {
+  const content = [value];
+  const seen = new Set<unknown>();
+  for (const part of content) {
+    if (typeof part !== "object" || part === null || seen.has(part) || types.isProxy(part)) continue;
+    seen.add(part);
+    for (const member of membersOf(part)) if (content.push(member) >= MAX_PARTS) return content;
+  }
+  return content;
+}
+
+function* membersOf(part: object): Iterable<unknown> {
+  if (Array.isArray(part)) {
+    yield part.length;
+    yield* part;
+  } else if (types.isMap(part) || types.isSet(part)) {
+    yield part.size;
+    for (const member of part) yield* types.isMap(part) ? (member as unknown[]) : [member];
+  } else if (isPlainObject(part))
+    for (const name of Object.keys(part)) yield* [name, Object.getOwnPropertyDescriptor(part, name)?.value];
+}
 
 function watchOwn(context: object, property: PropertyKey, { read, written }: Access): void {
   const own = Object.getOwnPropertyDescriptor(context, property);

@@ -73,6 +73,38 @@ const WRITES: readonly (readonly [what: string, context: () => object, write: Wr
   ["pushes to a list", () => ({ warnings: [] }), (context) => (context.warnings as string[]).push("old"), "warnings"],
   ["adds to a Set", () => ({ seen: new Set() }), (context) => (context.seen as Set<string>).add("a"), "seen"],
   ["sets in a Map", () => ({ seen: new Map() }), (context) => (context.seen as Map<string, 1>).set("a", 1), "seen"],
+  ["sets a member of a list", () => ({ list: [0] }), (context) => ((context.list as number[])[0] = 1), "list"],
+  ["reverses a list", () => ({ list: [2, 1] }), (context) => (context.list as number[]).reverse(), "list"],
+  ["empties a list", () => ({ list: [2, 1] }), (context) => ((context.list as number[]).length = 0), "list"],
+  [
+    "sets a property of a nested object",
+    () => ({ stats: { loads: { count: 0 } } }),
+    (context) => (context.stats as { loads: { count: number } }).loads.count++,
+    "stats",
+  ],
+  [
+    "deletes a property of a nested object",
+    () => ({ stats: { count: 0 } }),
+    (context) => delete (context.stats as { count?: number }).count,
+    "stats",
+  ],
+  [
+    "pushes to a nested list after it has waited",
+    () => ({ state: { warnings: [] } }),
+    async (context) => {
+      const { warnings } = context.state as { warnings: string[] };
+      await new Promise((resolve) => setImmediate(resolve));
+      warnings.push("old");
+    },
+    "state",
+  ],
+  [
+    "adds to a Set in a Map",
+    () => ({ seen: new Map([["a", new Set()]]) }),
+    (context) => (context.seen as Map<string, Set<string>>).get("a")?.add("b"),
+    "seen",
+  ],
+  ["deletes a property", () => ({ lifetime: 60 }), (context) => delete context.lifetime, "lifetime"],
   [
     "calls a setter of the context's class",
     () =>
@@ -108,7 +140,8 @@ describe("a load that writes to its context", () => {
     await write(plain);
     expect({ ...watched }).toEqual({ ...plain });
     expect(JSON.stringify(watched)).toBe(JSON.stringify(plain));
-    for (const name of ["lifetime", "warnings", "seen", "age"]) expect(watched[name]).toStrictEqual(plain[name]);
+    for (const name of ["lifetime", "warnings", "seen", "age", "list", "stats", "state"])
+      expect(watched[name]).toStrictEqual(plain[name]);
   });
 
   it.each([
@@ -118,6 +151,58 @@ describe("a load that writes to its context", () => {
   ])("is not reported if %s", async (_why, query, options) => {
     const write: Write = (context) => (context.warnings as string[]).push("old");
     expect((await writtenBy(write, query, { warnings: [] }, options)).written).toEqual([]);
+  });
+
+  it("is found among loads that run at the same time, by what each does with what it has just read", async () => {
+    // The resolver that is not cached is called first.
+    let nth = 0;
+    const write: Write = async (context) => {
+      const isWriter = nth++ === 1;
+      await new Promise((resolve) => setImmediate(resolve));
+      if (isWriter) (context.warnings as string[]).push("old");
+      else void (context.warnings as string[]).length;
+      await new Promise((resolve) => setImmediate(resolve));
+    };
+    expect((await writtenBy(write, "{ field own uncached }", { warnings: [] })).written).toEqual([
+      "Query.field warnings",
+    ]);
+  });
+
+  it("is not told of what a resolver that is not cached does with what the load has read", async () => {
+    let nth = 0;
+    const write: Write = async (context) => {
+      const isLoad = nth++ === 1;
+      void (context.warnings as string[]).length;
+      await new Promise((resolve) => setImmediate(resolve));
+      if (!isLoad) (context.warnings as string[]).push("old");
+      await new Promise((resolve) => setImmediate(resolve));
+    };
+    expect((await writtenBy(write, "{ field uncached }", { warnings: [] })).written).toEqual([]);
+  });
+
+  it("can return what it has read of the context, which stays as it is", async () => {
+    const list = ["a"];
+    const events: string[] = [];
+    const cache = createCache<{ list: string[]; user: object }>({
+      defaultScope: "PUBLIC",
+      privacy: { sharedContextKeys: ["list", "user"] },
+      logger: { info: () => undefined, warn: (line) => events.push(line) },
+    });
+    const schema = applyCached(
+      makeExecutableSchema({
+        typeDefs: [
+          cachedTypeDefs,
+          "type Query { list: [String] @cached(maxAge: 60) me: User @cached(maxAge: 60) } type User { name: String }",
+        ],
+        resolvers: { Query: { list: (_, __, context) => context.list, me: (_, __, context) => context.user } },
+      }),
+      cache,
+    );
+    const contextValue = { list, user: { name: "ann" } };
+    expect((await graphql({ schema, source: "{ list me { name } }", contextValue })).errors).toBeUndefined();
+    await cache.close();
+    expect(events).toEqual([]);
+    expect(Object.getOwnPropertyNames(list)).toEqual(["0", "length"]);
   });
 
   it("reads a list that cannot be watched as without the cache", async () => {
