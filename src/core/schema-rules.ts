@@ -59,6 +59,9 @@ export interface Obstacle {
   readonly error?: unknown;
 }
 
+/** `coordinate`: the field whose value was not looked into. */
+export type ReportObstacle = (coordinate: string, obstacle: Obstacle) => void;
+
 export interface EntityFinder {
   /** The types of the entities that can be found. */
   readonly typeNames: ReadonlySet<string>;
@@ -67,11 +70,7 @@ export interface EntityFinder {
   /** The same for a value that is not stored itself. Undefined if something in it cannot be looked into. */
   partsIn(value: unknown, call: EntityCall): readonly string[] | undefined;
   /** Returns the tags of all entities in the result of a mutation, after the promises in it. `report` is told of what it could not look into. */
-  changedIn(
-    value: unknown,
-    call: EntityCall,
-    report: (coordinate: string, obstacle: Obstacle) => void,
-  ): Promise<readonly string[]>;
+  changedIn(value: unknown, call: EntityCall, report: ReportObstacle): Promise<readonly string[]>;
 }
 
 /** The fields of one `@key` of an entity type, by name, with the fields below them. */

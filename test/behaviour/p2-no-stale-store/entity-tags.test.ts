@@ -452,10 +452,10 @@ describe("an entity is recognised", () => {
     });
 
   const other: Readonly<Record<string, readonly [changed: () => unknown, warning?: string]>> = {
-    "if its id is null": [() => ({ movie: { id: null } })],
-    "if its id is no ID": [() => ({ movie: { id: { seven: true } } })],
+    "if its id is null": [() => ({ movie: { id: null } }), "got an object without `id`"],
+    "if its id is no ID": [() => ({ movie: { id: { seven: true } } }), "got an object without `id`"],
     "if it is another one": [() => ({ movie: { id: 70 } })],
-    "in a method, which only GraphQL calls": [() => ({ movie: () => ({ id: 7 }) })],
+    "in a method, which only GraphQL calls": [() => ({ movie: () => ({ id: 7 }) }), "got a method"],
     "in a promise of a getter, which is reported": [
       () => lazily({ id: 7 }),
       "`Mutation.change`: entityTags: expected the entities at `Changed.movie`, got a promise of a getter; they are not invalidated; return them as objects, or name their tags in @invalidates",

@@ -18,7 +18,7 @@ export function reportEntities(
 ): void {
   const mistakes = untaggedTypes(schema, rules, entities);
   if (mistakes.length > 0) logger.warn(`graphql-cached: applyCached: entities without tags:\n${asList(mistakes)}`);
-  const gaps = [...listsWithoutTag(rules, entities), ...mutationsWithoutEntity(schema, rules)];
+  const gaps = [...listsWithoutTag(rules, entities), ...mutationsWithoutEntity(schema, rules, entities)];
   if (gaps.length > 0)
     logger.info(`graphql-cached: applyCached: changes that entity tags do not cover:\n${asList(gaps)}`);
 }
@@ -57,7 +57,11 @@ function listsWithoutTag({ fields }: SchemaRules, entities: EntityTypes): string
 }
 
 /** Mutations that return objects with further mutation fields are left out; those fields are not. */
-function mutationsWithoutEntity(schema: GraphQLSchema, { invalidations }: SchemaRules): string[] {
+function mutationsWithoutEntity(
+  schema: GraphQLSchema,
+  { invalidations }: SchemaRules,
+  entities: EntityTypes,
+): string[] {
   const { mutations, others } = reachableTypesOf(schema);
   const namespaces = [...mutations]
     .filter((name) => !others.has(name))
@@ -65,16 +69,26 @@ function mutationsWithoutEntity(schema: GraphQLSchema, { invalidations }: Schema
     .filter(isObjectType)
     .filter((type) => type === schema.getMutationType() || Object.values(type.getFields()).every(hasOwnResolver));
   const isNamespace = (type: GraphQLNamedType): boolean => isObjectType(type) && namespaces.includes(type);
+  const isEntity = (type: GraphQLNamedType): boolean => isObjectType(type) && entities.isEntity(type);
+  /** Fields of a payload that return entities, and whose resolvers nobody calls to find them. */
+  const unseenIn = (payload: GraphQLNamedType): string[] =>
+    isObjectType(payload) && !isEntity(payload)
+      ? Object.values(payload.getFields())
+          .filter((field) => hasOwnResolver(field) && isEntity(getNamedType(field.type)))
+          .map((field) => `\`${payload.name}.${field.name}\``)
+      : [];
   return namespaces.flatMap((type) =>
-    Object.values(type.getFields())
-      .filter(
-        ({ name, type: returned }) =>
-          !isNamespace(getNamedType(returned)) && !invalidations.has(`${type.name}.${name}`),
-      )
-      .map(
-        ({ name }) =>
-          `\`${type.name}.${name}\`: it returns no entity, so it invalidates nothing; add @invalidates if it changes one`,
-      ),
+    Object.values(type.getFields()).flatMap(({ name, type: returned }) => {
+      const payload = getNamedType(returned);
+      const rule = invalidations.get(`${type.name}.${name}`);
+      if (isNamespace(payload) || (rule !== undefined && rule.tags.length > 0)) return [];
+      const unseen = unseenIn(payload).join(", ");
+      if (unseen !== "")
+        return `\`${type.name}.${name}\`: ${unseen} has a resolver, so its entities are not seen; return them as properties, or add @invalidates`;
+      return rule !== undefined
+        ? []
+        : `\`${type.name}.${name}\`: it returns no entity, so it invalidates nothing; add @invalidates if it changes one`;
+    }),
   );
 }
 

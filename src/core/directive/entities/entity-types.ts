@@ -14,11 +14,12 @@ import {
   isObjectType,
 } from "graphql";
 import type { Clock } from "../../base/clock.js";
-import { describeSetting } from "../../base/errors.js";
+import { CachedError, describeSetting } from "../../base/errors.js";
 import { getOrMake } from "../../base/multimap.js";
 import type { KeyFormOf } from "../../keys/canonical.js";
 import { parseTagTemplate, type TagTemplate } from "../../keys/tag-template.js";
 import type { EntityFinder } from "../../schema-rules.js";
+import type { TagMistakes } from "../../telemetry/channel.js";
 import { featureOption, refuseMistakes } from "../compile/apply-options.js";
 import type { AnyField } from "../compile/field-rule.js";
 import { hasOwnResolver } from "../compile/own-resolver.js";
@@ -38,6 +39,7 @@ export class EntityTypes {
   readonly #idFields: IdFields;
   readonly #keyFormOf: KeyFormOf;
   readonly #clock: Clock;
+  readonly #mistakes: TagMistakes;
   readonly #roots: ReadonlySet<unknown>;
   readonly #leading: ReadonlySet<GraphQLNamedType>;
   readonly #listing: ReadonlySet<GraphQLNamedType>;
@@ -48,12 +50,14 @@ export class EntityTypes {
     { exceptTypes, idFields }: { readonly exceptTypes: readonly string[]; readonly idFields: IdFields },
     keyFormOf: KeyFormOf,
     clock: Clock,
+    mistakes: TagMistakes,
   ) {
     this.#schema = schema;
     this.#idFields = idFields;
     this.#except = new Set(exceptTypes);
     this.#keyFormOf = keyFormOf;
     this.#clock = clock;
+    this.#mistakes = mistakes;
     this.#roots = new Set([schema.getQueryType(), schema.getMutationType(), schema.getSubscriptionType()]);
     const types = Object.values(schema.getTypeMap());
     const containing = new Map<GraphQLNamedType, GraphQLNamedType[]>();
@@ -92,7 +96,10 @@ export class EntityTypes {
   /** Returns what finds the entities in the values of `type`. Undefined if they contain none. */
   finderOf(type: GraphQLOutputType, coordinate: string): EntityFinder | undefined {
     if (!this.#leading.has(getNamedType(type))) return undefined;
-    return new PlaceFinder(this.#placeOf(type, coordinate), this.#keyFormOf, this.#clock);
+    return new PlaceFinder(this.#placeOf(type, coordinate), this.#keyFormOf, this.#clock, (at, { kind }) => {
+      const mistake = `\`${coordinate}\`: entityTags: expected the entities at \`${at}\`, got ${kind}; mutations that return them do not invalidate the value; return them as objects, or give the field a tag`;
+      this.#mistakes.report(coordinate, new CachedError("CACHED_POLICY_INVALID", mistake, { coordinate }));
+    });
   }
 
   hasList(type: GraphQLOutputType): boolean {

@@ -6,17 +6,19 @@ import { ignoreRejection } from "../../base/deferred.js";
 import { isRounded, type KeyFormOf } from "../../keys/canonical.js";
 import { entityTag, typeTag } from "../../keys/key.js";
 import { tagText } from "../../keys/tag-template.js";
-import type { EntityCall, EntityFinder, Obstacle } from "../../schema-rules.js";
+import type { EntityCall, EntityFinder, Obstacle, ReportObstacle } from "../../schema-rules.js";
 
 export class PlaceFinder implements EntityFinder {
   readonly #place: Place;
   readonly #keyFormOf: KeyFormOf;
   readonly #clock: Clock;
+  readonly #reportUntagged: ReportObstacle;
 
-  constructor(place: Place, keyFormOf: KeyFormOf, clock: Clock) {
+  constructor(place: Place, keyFormOf: KeyFormOf, clock: Clock, reportUntagged: ReportObstacle) {
     this.#place = place;
     this.#keyFormOf = keyFormOf;
     this.#clock = clock;
+    this.#reportUntagged = reportUntagged;
   }
 
   get typeNames(): ReadonlySet<string> {
@@ -39,26 +41,22 @@ export class PlaceFinder implements EntityFinder {
   }
 
   tagsIn(value: unknown, call: EntityCall): readonly string[] {
-    const { ids, rounded } = this.#walk(value, call, MAX_ENTITY_TAGS + 1);
+    const { ids, rounded, obstacles, withoutId } = this.#walk(value, call, MAX_ENTITY_TAGS + 1);
+    for (const [coordinate, obstacle] of [...obstacles, ...withoutId]) this.#reportUntagged(coordinate, obstacle);
     return [...tagsOfValue(ids), ...[...rounded].map(typeTag)];
   }
 
   partsIn(value: unknown, call: EntityCall): readonly string[] | undefined {
-    const { obstacles, pending, hasUnknown, ids, rounded } = this.#walk(value, call, MAX_ENTITY_TAGS + 1);
+    const { obstacles, withoutId, pending, ids, rounded } = this.#walk(value, call, MAX_ENTITY_TAGS + 1);
     for (const { promise } of pending) ignoreRejection(promise);
-    return obstacles.size === 0 && pending.length === 0 && !hasUnknown && rounded.size === 0
-      ? tagsOfValue(ids)
-      : undefined;
+    for (const [coordinate, obstacle] of withoutId) this.#reportUntagged(coordinate, obstacle);
+    return obstacles.size === 0 && pending.length === 0 && rounded.size === 0 ? tagsOfValue(ids) : undefined;
   }
 
-  async changedIn(
-    value: unknown,
-    call: EntityCall,
-    report: (coordinate: string, obstacle: Obstacle) => void,
-  ): Promise<readonly string[]> {
+  async changedIn(value: unknown, call: EntityCall, report: ReportObstacle): Promise<readonly string[]> {
     const walk = this.#walk(value, call, Number.POSITIVE_INFINITY);
     await this.#settle(walk);
-    for (const [coordinate, obstacle] of walk.obstacles) report(coordinate, obstacle);
+    for (const [coordinate, obstacle] of [...walk.obstacles, ...walk.withoutId]) report(coordinate, obstacle);
     // The name of a type invalidates all of its entities.
     return [...tagsOfEntities(walk.ids), ...walk.rounded];
   }
@@ -127,8 +125,8 @@ class EntityWalk {
   readonly pending: { readonly promise: Promise<unknown>; readonly place: Place }[] = [];
   /** What the walk could not look into, by coordinate. */
   readonly obstacles = new Map<string, Obstacle>();
-  /** Whether there were methods in the place of values, which GraphQL calls, or objects whose type is not known. */
-  hasUnknown = false;
+  /** Where there were objects of an entity type that nothing identifies. */
+  readonly withoutId = new Map<string, Obstacle>();
   readonly #call: EntityCall;
   readonly #keyFormOf: KeyFormOf;
   readonly #maxIdsPerType: number;
@@ -149,6 +147,8 @@ class EntityWalk {
 
   #push(value: unknown, place: Place): void {
     if (typeof value === "object" && value !== null) this.#toVisit.push({ value, place });
+    // GraphQL calls it, or reads its properties.
+    else if (typeof value === "function") this.obstacles.set(place.coordinate, { kind: "a method" });
   }
 
   #pushItems(items: Iterable<unknown>, place: Place): void {
@@ -177,7 +177,7 @@ class EntityWalk {
   }
 
   #visitObject(object: Fields, { coordinate, plan: declared }: Place): void {
-    const plan = "possible" in declared ? this.#typeOf(object, declared) : declared;
+    const plan = "possible" in declared ? this.#typeOf(object, coordinate, declared) : declared;
     if (plan === undefined || !addTo(this.#visited, plan, object)) return;
     if (plan.idFields !== undefined) this.#addEntity(object, plan.typeName, plan.idFields, coordinate);
     for (const { fieldName, place } of plan.members) this.#visitMember(object, fieldName, place);
@@ -191,7 +191,6 @@ class EntityWalk {
       this.obstacles.set(place.coordinate, { kind: "an error", error });
       return;
     }
-    if (typeof value === "function") this.hasUnknown = true;
     // A getter that returns a promise may have begun a query, as lazy relations do, and those of its
     // result would begin others.
     if (types.isPromise(value) && Object.getOwnPropertyDescriptor(object, fieldName)?.value !== value) {
@@ -209,12 +208,13 @@ class EntityWalk {
       }
       const texts = idFields.map((name) => tagText(object[name], true, this.#keyFormOf));
       if (!texts.includes(undefined)) addTo(this.ids, typeName, texts.join(":"));
+      else this.withoutId.set(coordinate, { kind: `an object without \`${idFields.join("` and `")}\`` });
     } catch (error) {
       this.obstacles.set(coordinate, { kind: "an error", error });
     }
   }
 
-  #typeOf(object: Fields, { possible, testable }: AbstractPlan): ObjectPlan | undefined {
+  #typeOf(object: Fields, coordinate: string, { possible, testable }: AbstractPlan): ObjectPlan | undefined {
     try {
       const name = object.__typename;
       if (typeof name === "string" && possible.has(name)) return possible.get(name);
@@ -227,7 +227,7 @@ class EntityWalk {
     } catch {
       // GraphQL reports it as the error of its field.
     }
-    this.hasUnknown = true;
+    this.obstacles.set(coordinate, { kind: "an object without `__typename`, whose type is not known" });
     return undefined;
   }
 }

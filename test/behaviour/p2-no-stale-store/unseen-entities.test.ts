@@ -1,0 +1,132 @@
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { graphql } from "graphql";
+import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
+import { describe, expect, it } from "vitest";
+
+const typeDefs = /* GraphQL */ `
+  type Query {
+    movie: Movie @cached(maxAge: 60)
+    movies: [Movie] @cached(maxAge: 60)
+    shown: Shown @cached(maxAge: 60)
+    hit: Hit @cached(maxAge: 60)
+    rating: Rating @cached(maxAge: 60)
+  }
+  type Mutation { movie: Movie movies: [Movie] shown: Shown hit: Hit rating: Rating }
+  type Movie { id: ID title: String sequel: Movie }
+  type Shown { movie: Movie movies: [Movie] }
+  union Hit = Movie | Shown
+  type Rating { movieId: ID userId: ID stars: Int }
+`;
+
+class Film {
+  readonly id = 7;
+  sequel(): object {
+    return { id: 8 };
+  }
+}
+
+/** Executes `source` twice over resolvers that return `value` for every field, and returns what was logged about entities. */
+async function linesOf(operation: "query" | "mutation", field: string, value: () => unknown): Promise<string[]> {
+  const lines: string[] = [];
+  const cache = createCache({
+    defaultScope: "PUBLIC",
+    logger: { info: () => undefined, warn: (line) => lines.push(line) },
+    types: { Film: { is: (one) => one instanceof Film, encode: () => 0, decode: () => new Film() } },
+  });
+  const resolvers = {
+    [operation === "query" ? "Query" : "Mutation"]: { [field]: value },
+    Hit: { __resolveType: () => "Movie" },
+  };
+  const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers }), cache, {
+    entityTags: true,
+    idFields: { Rating: ["movieId", "userId"] },
+  });
+  lines.length = 0;
+  for (let nth = 0; nth < 2; nth++)
+    await graphql({ schema, source: `${operation} { ${field} { __typename } }`, contextValue: {} });
+  await cache.close();
+  return lines;
+}
+
+const UNSEEN: readonly (readonly [what: string, field: string, value: () => unknown, at: string, got: string])[] = [
+  ["without an id", "movie", () => ({ title: "Solaris" }), "X.movie", "an object without `id`"],
+  ["whose id is null", "movie", () => ({ id: null }), "X.movie", "an object without `id`"],
+  ["without an id in a list", "movies", () => [{ id: 7 }, {}], "X.movies", "an object without `id`"],
+  [
+    "without one of the fields that identify it",
+    "rating",
+    () => ({ movieId: 7 }),
+    "X.rating",
+    "an object without `movieId` and `userId`",
+  ],
+  ["without an id in another object", "shown", () => ({ movie: {} }), "Shown.movie", "an object without `id`"],
+  [
+    "of a union whose type only resolveType knows",
+    "hit",
+    () => ({ id: 7 }),
+    "X.hit",
+    "an object without `__typename`, whose type is not known",
+  ],
+  ["that a method of a class returns", "movie", () => new Film(), "Movie.sequel", "a method"],
+];
+
+describe.each(["query", "mutation"] as const)("an entity that a %s returns", (operation) => {
+  const root = operation === "query" ? "Query" : "Mutation";
+
+  it.each(UNSEEN)("is reported once if it is one %s", async (_, field, value, at, got) => {
+    const lines = await linesOf(operation, field, value);
+    expect(lines).toEqual([
+      expect.stringContaining(
+        `\`${root}.${field}\`: entityTags: expected the entities at \`${at.replace("X", root)}\`, got ${got}; `,
+      ),
+    ]);
+  });
+
+  it.each([
+    ["with its id", "movie", () => ({ id: 7, sequel: null })],
+    ["with its fields", "rating", () => ({ movieId: 7, userId: 0 })],
+    ["in a promise", "shown", () => ({ movie: Promise.resolve({ id: 7 }), movies: [Promise.resolve({ id: "8" })] })],
+    ["that is null", "movies", () => [null, { id: 7 }]],
+    ["with a __typename", "hit", () => ({ __typename: "Movie", id: 7 })],
+  ])("is not reported if it is one %s", async (_, field, value) => {
+    expect(await linesOf(operation, field, value)).toEqual([]);
+  });
+});
+
+it.each([
+  ["a method", "shown", () => ({ movie: () => ({ id: 7 }) }), "Shown.movie"],
+  ["a method in a list", "movies", () => [() => ({ id: 7 })], "Mutation.movies"],
+  ["a function in place of an object", "movie", () => () => ({ id: 7 }), "Mutation.movie"],
+])("an entity that a mutation returns by %s is reported once", async (_, field, value, at) => {
+  expect(await linesOf("mutation", field, value)).toEqual([
+    `graphql-cached: \`Mutation.${field}\`: entityTags: expected the entities at \`${at}\`, got a method; they are not invalidated; return them as objects, or name their tags in @invalidates`,
+  ]);
+});
+
+it("a mutation whose payload has a resolver for the entity is named at start-up, unless it says its tags", async () => {
+  const infos: string[] = [];
+  const cache = createCache({
+    defaultScope: "PUBLIC",
+    logger: { info: (line) => infos.push(line), warn: () => undefined },
+  });
+  const movie = (): object => ({ id: 7 });
+  const sdl = /* GraphQL */ `
+    type Query { movie: Movie @cached(maxAge: 60, tags: ["A"]) }
+    type Mutation { rate: Rated said: Rated @invalidates(tags: ["A"]) }
+    type Rated { movie: Movie sequel: Movie query: Query }
+    type Movie { id: ID }
+  `;
+  applyCached(
+    makeExecutableSchema({
+      typeDefs: [cachedTypeDefs, sdl],
+      resolvers: { Query: { movie }, Rated: { movie, query: () => ({}) } },
+    }),
+    cache,
+    { entityTags: true },
+  );
+  await cache.close();
+  expect(infos.join("\n")).toContain(
+    "- `Mutation.rate`: `Rated.movie` has a resolver, so its entities are not seen; return them as properties, or add @invalidates",
+  );
+  expect(infos.join("\n")).not.toContain("`Mutation.said`");
+});
