@@ -11,6 +11,7 @@ const RANKS: Readonly<Record<string, number>> = {
   "known-resolvers.ts": 1,
   "multimap.ts": 0,
   "option-names.ts": 1.5,
+  "option-owners.ts": 0,
   "version.ts": 0,
   keys: 2,
   codec: 2,

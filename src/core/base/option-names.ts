@@ -1,4 +1,5 @@
 import { CachedError, checkOptionsObject } from "./errors.js";
+import { OPTIONS_OF } from "./option-owners.js";
 
 /** Checks that the options that a user passes to `caller` are an object with known names. Throws `CACHED_OPTION_INVALID`. */
 export function checkOptionNames(
@@ -44,6 +45,8 @@ export function didYouMean(name: string, { known, meanings = {} }: Omit<KnownSpe
   // A name of many words is often remembered in part, as `timeoutMs` for `loadTimeoutMs`.
   const words = name.split(/(?=[A-Z])|_/).map((word) => word.toLowerCase());
   const part = known.filter((one) => plain.length > 3 && words.every((word) => one.toLowerCase().includes(word)));
+  const owner = Object.keys(OPTIONS_OF).find((one) => OPTIONS_OF[one]?.split(" ").includes(name));
+  if (meaning === undefined && sameOf === undefined && owner !== undefined) return `; it belongs in ${owner}`;
   const close = sameOf ?? closestTo(name, known) ?? (part.length === 1 ? part[0] : undefined);
   const meant = meaning ?? (close === undefined ? undefined : `\`${close}\``);
   return meant === undefined ? "" : `; did you mean ${meant}?`;

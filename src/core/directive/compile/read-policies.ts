@@ -190,7 +190,10 @@ class PolicyReader {
   #checkLeftOut({ args }: AnyField, { key, maxAge }: PolicySettings, coordinate: string): void {
     if (key === undefined || key === null || maxAge === 0) return;
     const isNamed = (name: string): boolean =>
-      key.some((path) => path === "$args" || path === `$args.${name}` || path.startsWith(`$args.${name}.`));
+      key.some(
+        (path) =>
+          path === "$args" || path.startsWith("!") || path === `$args.${name}` || path.startsWith(`$args.${name}.`),
+      );
     const leftOut = args.filter((argument) => isRequiredArgument(argument) && !isNamed(argument.name));
     if (leftOut.length === 0) return;
     const names = leftOut.map(({ name }) => `\`$args.${name}\``).join(", ");

@@ -1,5 +1,6 @@
-import type { GraphQLObjectType } from "graphql";
+import { type GraphQLObjectType, getNullableType, isInputObjectType } from "graphql";
 import { CachedError } from "../../base/errors.js";
+import type { Input } from "../../base/graphql-version.js";
 import { missingPropertyOf, parsePath } from "../../keys/path.js";
 import {
   mistakeInTemplate,
@@ -32,17 +33,20 @@ export class TemplateReader {
   }
 
   /** `required`: the paths in the parent that a value is computed from by its `@requires`. */
-  keyPaths(at: TemplatePlace, key: readonly string[] | undefined, required: readonly string[]): KeyPath[] {
+  keyPaths(at: TemplatePlace, given: readonly string[] | undefined, required: readonly string[]): KeyPath[] {
     const { parent, field, isRoot, place } = at;
+    // Exclusions alone are from the default.
+    const excluded = given?.every(isExclusion) === true ? given : [];
+    const key = excluded.length > 0 ? undefined : given;
     if (key === undefined && !isRoot && this.#inputs.idFields.in(parent) === undefined)
       this.#findings.refuse(
         place,
         `\`key\`: the default key needs \`${parent.name}.id\`, which does not exist; name what identifies the parent, such as key: ["$args", "$source.code"], or for all of its fields, in \`idFields\` of applyCached`,
       );
     const requiredTexts = [...new Set(required)].map((path) => `$source.${path}`);
-    const texts = key ?? (isRoot ? ["$args"] : ["$args", ...this.#idPaths(parent), ...requiredTexts]);
+    const byDefault = isRoot ? ["$args"] : ["$args", ...this.#idPaths(parent), ...requiredTexts];
     if (key !== undefined) this.#checkRequired(place, requiredTexts, key);
-    return texts.flatMap((text) => {
+    return this.#withoutExcluded(at, [...(key ?? byDefault), ...excluded]).flatMap((text) => {
       const path = parsePath(text);
       if (path === undefined || path.root === "result" || path.steps.includes("[]")) {
         this.#findings.refuse(
@@ -61,6 +65,31 @@ export class TemplateReader {
       const isOptional = requiredTexts.includes(text);
       return [{ ...path, write: isReference ? representationWriter(write) : write, isOptional }];
     });
+  }
+
+  /** Returns the paths of a key with all other arguments, or other fields of an input object, in the place of `$args` and what follows a `!`. */
+  #withoutExcluded(at: TemplatePlace, texts: readonly string[]): readonly string[] {
+    const excluded = texts.filter(isExclusion).map((text) => text.slice(1));
+    if (excluded.length === 0) return texts;
+    const met = new Set<string>();
+    const others = (path: string, inputs: readonly Input[]): string[] =>
+      inputs.flatMap(({ name, type }) => {
+        const text = `${path}.${name}`;
+        if (excluded.includes(text)) met.add(text);
+        if (met.has(text)) return [];
+        const object = getNullableType(type);
+        const hasExcluded = isInputObjectType(object) && excluded.some((one) => one.startsWith(`${text}.`));
+        return hasExcluded ? others(text, Object.values(object.getFields())) : [text];
+      });
+    const spread = texts.flatMap((text) =>
+      text === "$args" ? others(text, at.field.args) : isExclusion(text) ? [] : [text],
+    );
+    for (const text of excluded.filter((one) => !met.has(one)))
+      this.#findings.refuse(
+        at.place,
+        `\`key\`: expected \`!\` before the path of an argument of \`$args\`, or of a field of its input object, and \`$args\` in the key, got ${JSON.stringify(`!${text}`)}`,
+      );
+    return spread;
   }
 
   #idPaths({ name }: GraphQLObjectType): string[] {
@@ -133,6 +162,8 @@ export class TemplateReader {
     return mistakeInPath(path, { ...at, use, schema, otherProperties });
   }
 }
+
+const isExclusion = (text: string): boolean => text.startsWith("!");
 
 export interface TemplatePlace {
   readonly parent: GraphQLObjectType;

@@ -1,0 +1,112 @@
+import { settle } from "@graphql-cached/testing";
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
+import { describe, expect, it } from "vitest";
+import { dataOf, memoryWorld } from "../../support/world.js";
+
+const input = "input Filter { genre: String trace: Trace debug: Boolean } input Trace { id: ID level: Int }";
+const args = "(text: String!, n: Int = 10, filter: Filter, debugId: ID)";
+
+/** Returns how often a field with this directive is loaded when each of these calls is made twice. */
+async function loadsOf(directive: string, calls: readonly string[], policies = {}): Promise<number> {
+  let loads = 0;
+  const load = (): number => ++loads;
+  const { ask } = memoryWorld().process(
+    `${input} type Query { search${args}: Int ${directive} film(id: ID): Film } type Film { id: ID search${args}: Int ${directive} }`,
+    { Query: { search: load, film: (_: unknown, { id }: { id: string }) => ({ id }) }, Film: { search: load } },
+    {},
+    { policies },
+  );
+  for (const call of [...calls, ...calls]) {
+    await dataOf(ask(`{ ${call} }`));
+    await settle();
+  }
+  return loads;
+}
+
+const CACHED = '@cached(maxAge: 60, key: ["$args", "!$args.debugId"])';
+
+describe("a key with all arguments but some", () => {
+  it("is the same whatever these arguments are", async () => {
+    expect(
+      await loadsOf(CACHED, [
+        'search(text: "a")',
+        'search(text: "a", debugId: 1)',
+        'search(text: "a", debugId: 2, n: 10)',
+        'search(text: "a", debugId: null)',
+      ]),
+    ).toBe(1);
+  });
+
+  it("differs with every other argument, and tells null from absence", async () => {
+    const others = ['text: "b"', 'text: "a", n: 9', 'text: "a", filter: null', 'text: "a", filter: {}'];
+    const calls = others.flatMap((other) => [`search(${other})`, `search(${other}, debugId: 1)`]);
+    expect(await loadsOf(CACHED, calls)).toBe(4);
+  });
+
+  it("can leave out fields of input objects", async () => {
+    const directive =
+      '@cached(maxAge: 60, key: ["$args", "!$args.filter.debug", "!$args.filter.trace.id", "!$args.debugId"])';
+    const same = [
+      "{ debug: true, trace: { level: 1 } }",
+      "{ debug: false, trace: { id: 1, level: 1 } }",
+      "{ trace: { id: 2, level: 1 } }",
+    ];
+    const calls = same.map((filter) => `search(text: "a", filter: ${filter})`);
+    expect(await loadsOf(directive, calls)).toBe(1);
+    const other = ["{ debug: true, trace: { level: 2 } }", '{ debug: true, genre: "b", trace: { level: 1 } }', "{}"];
+    expect(await loadsOf(directive, [...calls, ...other.map((filter) => `search(text: "a", filter: ${filter})`)])).toBe(
+      4,
+    );
+  });
+
+  it("is the default key without them if it says nothing else", async () => {
+    const directive = '@cached(maxAge: 60, key: ["!$args.debugId"])';
+    const calls = [1, 2].flatMap((id) =>
+      [3, 4].map((debugId) => `film(id: ${id}) { search(text: "a", debugId: ${debugId}) }`),
+    );
+    expect(await loadsOf(directive, calls)).toBe(2);
+  });
+
+  it("can be combined with other parts, and be set in `policies`", async () => {
+    const key = ["$args", "!$args.debugId", "$source.id"];
+    const calls = [1, 2].flatMap((id) =>
+      [3, 4].map((debugId) => `film(id: ${id}) { search(text: "a", debugId: ${debugId}) }`),
+    );
+    expect(await loadsOf("", calls, { "Film.search": { maxAge: 60, key } })).toBe(2);
+  });
+
+  it("is named without them by an invalidation", async () => {
+    let loads = 0;
+    const { ask, cache } = memoryWorld().process(`${input} type Query { search${args}: Int ${CACHED} }`, {
+      Query: { search: () => ++loads },
+    });
+    const read = (): Promise<unknown> => dataOf(ask('{ search(text: "a", debugId: 5) }'));
+    expect(await read()).toEqual({ search: 1 });
+    await settle();
+    await cache.invalidate({ coordinate: "Query.search", args: { text: "a" } });
+    expect(await read()).toEqual({ search: 2 });
+  });
+
+  it.each([
+    ['["$args", "!$args.debugID"]', "!$args.debugID"],
+    ['["$args.text", "!$args.debugId"]', "!$args.debugId"],
+    ['["$args", "!$args.filter.unknown"]', "!$args.filter.unknown"],
+    ['["$args", "!$args.ids.a"]', "!$args.ids.a"],
+    ['["$args", "!$args.json.a"]', "!$args.json.a"],
+    ['["$args", "!$args"]', "!$args"],
+    ['["$args", "!$context.locale"]', "!$context.locale"],
+    ['["$args", "!debugId"]', "!debugId"],
+  ])("is refused if it leaves out what it does not have: %s", (key, got) => {
+    const schema = makeExecutableSchema({
+      typeDefs: [
+        cachedTypeDefs,
+        `scalar JSON ${input} type Query { search(text: String, filter: Filter, ids: [ID], json: JSON, debugId: ID): Int @cached(maxAge: 60, key: ${key}) }`,
+      ],
+      resolvers: { Query: { search: () => 1 } },
+    });
+    expect(() => applyCached(schema, createCache({ defaultScope: "PUBLIC" }))).toThrow(
+      `\`key\`: expected \`!\` before the path of an argument of \`$args\`, or of a field of its input object, and \`$args\` in the key, got ${JSON.stringify(got)}`,
+    );
+  });
+});
