@@ -49,14 +49,18 @@ export class ContextWatch {
     const result = this.#running.run(running, load);
     // Nothing else has run meanwhile. What it adds later is only told from what others add if no other load has begun.
     this.#noteAdded(context, watched, running);
-    if (result instanceof Promise) {
-      const end = (): void => {
-        this.#end(running, watched);
-        if (--watched.running === 0 && watched.loads === loadsBefore + 1) this.#noteAdded(context, watched, running);
-      };
-      watched.running++;
-      result.then(end, end);
-    } else this.#end(running, watched);
+    const end = (): void => {
+      running.hasEnded = true;
+      for (const [property, one] of watched.held) {
+        if (one.load !== running) continue;
+        if (one.isAlone) this.#noteChanged(property, one);
+        watched.held.delete(property);
+      }
+      if (--watched.running === 0 && watched.loads === loadsBefore + 1) this.#noteAdded(context, watched, running);
+    };
+    watched.running++;
+    if (result instanceof Promise) result.then(end, end);
+    else end();
     return result;
   }
 
@@ -193,15 +197,6 @@ export class ContextWatch {
       this.#report("context.written", property, load);
   }
 
-  #end(load: RunningLoad, { held }: WatchedContext): void {
-    load.hasEnded = true;
-    for (const [property, one] of held) {
-      if (one.load !== load) continue;
-      if (one.isAlone) this.#noteChanged(property, one);
-      held.delete(property);
-    }
-  }
-
   #report(name: "context.read" | "context.written", key: PropertyKey, { coordinate }: WatchedLoad): void {
     const property = String(key);
     if (this.#sharedKeys.includes(property)) return;
@@ -264,7 +259,11 @@ function contentOf(value: unknown): readonly unknown[] {
   for (const part of content) {
     if (typeof part !== "object" || part === null || seen.has(part) || types.isProxy(part)) continue;
     seen.add(part);
-    for (const member of membersOf(part)) if (content.push(member) >= MAX_PARTS) return content;
+    try {
+      for (const member of membersOf(part)) if (content.push(member) >= MAX_PARTS) return content;
+    } catch {
+      // A class of its own that cannot be iterated now.
+    }
   }
   return content;
 }
