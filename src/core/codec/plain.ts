@@ -346,6 +346,8 @@ function restoreTagged(type: unknown, content: unknown, { dialect, types, restor
 /** Returns what to do about an object that cannot be stored because of its class. Undefined: nothing beyond plain data. */
 export function remedyFor(value: object): string | undefined {
   if (types.isProxy(value)) return "return a copy, such as { ...record }";
+  if (isDelegated(value))
+    return "cache the schemas, then stitch: pass what applyCached returns to stitchSchemas or delegateToSchema";
   if (isStream(value)) return "a stream can be read once; read it to its end and return the data";
   if (isBody(value)) return "read it, with .json() or .text(), and return the data";
   const { constructor: type, toJSON } = value as { constructor?: { name?: unknown }; toJSON?: unknown };
@@ -372,6 +374,12 @@ const isStream = (value: object): boolean =>
   hasMethod(value, "pipe") || hasMethod(value, "getReader") || hasMethod(value, Symbol.asyncIterator);
 
 const isBody = (value: object): boolean => hasMethod(value, "json") && hasMethod(value, "text");
+
+/** Whether it belongs to what delegation returns: a subschema, or an object that refers to one by a symbol, registered or not. */
+const isDelegated = (value: object): boolean =>
+  "transformedSchema" in value ||
+  hasMethod(value, "getTypeMap") ||
+  Object.getOwnPropertySymbols(value).some(({ description }) => description === "initialSubschema");
 
 const isMongooseDocument = (value: object): boolean => "$__" in value && "$isNew" in value;
 

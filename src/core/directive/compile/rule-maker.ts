@@ -64,7 +64,7 @@ export class RuleMaker {
     const hasSelection = isCompositeType(getNamedType(field.type));
     const write = keys.writers.exact;
     // Resolvers of a stitched schema delegate, and to delegate is to look ahead.
-    if (hasSelection && isStitched(schema) && !keyPaths.some(({ root }) => root === "selection"))
+    if (isStitched(schema) && !keyPaths.some(({ root }) => root === "selection"))
       keyPaths.push({ text: "$selection", root: "selection", steps: [], write, isOptional: false });
     const declaredTags = settings.tags ?? [];
     const entityTags = isReference ? referenceTagsOf(parent, entityKeys) : this.templates.parentTag(parent, keyPaths);
