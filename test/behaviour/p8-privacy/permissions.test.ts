@@ -185,6 +185,20 @@ describe("public fields under an auth directive", () => {
     expect(() => applyCached(schema, createCache({ defaultScope: "PUBLIC" }))).toThrow(`since ${mark} covers it`);
   });
 
+  it("rejects a public field in a process of NestJS, whose guards no schema shows, unless the field says its scope", () => {
+    const holder = globalThis as { GqlTypeMetadataStorage?: object };
+    holder.GqlTypeMetadataStorage = {};
+    try {
+      expect(rejectionOf("type Query { a: Int @cached(maxAge: 1) }", { defaultScope: "PUBLIC" })).toMatch(
+        /^@cached on `Query\.a`: `scope`: expected .* since guards of NestJS run inside of its resolver, got nothing; set/,
+      );
+      expect(rejectionOf("type Query { a: Int @cached(maxAge: 1, scope: PUBLIC) }")).toBe("");
+      expect(rejectionOf("type Query { a: Int @cached(maxAge: 1) }", { defaultScope: "PRIVATE" })).toBe("");
+    } finally {
+      delete holder.GqlTypeMetadataStorage;
+    }
+  });
+
   it("ignores settings that are not set", () => {
     const schema = buildSchema("type Query { a: Int }");
     const extensions = { cached: { maxAge: 1 }, auth: false, role: undefined, pothosOptions: { authScopes: null } };

@@ -119,7 +119,7 @@ export class RuleMaker {
     const mark = authMarkOf(this.#inputs.schema, parent, field);
     return mark === undefined
       ? undefined
-      : `\`scope\`: expected a declaration on the ${what} itself, since \`${mark}\` covers it, got nothing; set scope: PRIVATE, or scope: PUBLIC if every caller allowed to see the ${what} gets the same value and its resolver does not check that`;
+      : `\`scope\`: expected a declaration on the ${what} itself, since ${mark}, got nothing; set scope: PRIVATE, or scope: PUBLIC if every caller allowed to see the ${what} gets the same value and its resolver does not check that`;
   }
 }
 

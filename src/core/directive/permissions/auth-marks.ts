@@ -13,9 +13,9 @@ import type { AnyField } from "../compile/field-rule.js";
 const MARK = /auth(?!or(?!i))|role|permission|polic(?:y|ies)|scope/i;
 
 /**
- * Returns what says that not every caller may see a field, such as `@auth`: a directive, or a setting in `extensions` or in the
+ * Returns why not every caller may see a field, such as "`@auth` covers it". That is a directive, or a setting in `extensions` or in the
  * options that Pothos and Nexus keep there. It is on the field, its arguments, its parent type, the interfaces of that, or what the field
- * returns, with its members and interfaces. Undefined if there is none.
+ * returns, with its members and interfaces. Or it is a framework whose guards no schema shows. Undefined if there is none.
  */
 export function authMarkOf(schema: GraphQLSchema, parent: GraphQLObjectType, field: AnyField): string | undefined {
   const interfaces = parent.getInterfaces();
@@ -30,7 +30,25 @@ export function authMarkOf(schema: GraphQLSchema, parent: GraphQLObjectType, fie
     ...(isAbstractType(returned) ? schema.getPossibleTypes(returned) : []),
     ...(isObjectType(returned) || isInterfaceType(returned) ? returned.getInterfaces() : []),
   ];
-  return places.flatMap(namesAt).find((name) => MARK.test(name));
+  const name = places.flatMap(namesAt).find((name) => MARK.test(name));
+  return name === undefined ? hiddenGuards() : `\`${name}\` covers it`;
+}
+
+/** What frameworks keep for the whole process. Their guards are a part of the resolvers; Nest has global ones as well. */
+interface Frameworks {
+  readonly GqlTypeMetadataStorage?: object;
+  readonly TypeGraphQLMetadataStorage?: {
+    readonly authorizedFields?: readonly object[];
+    readonly authorizedResolver?: readonly object[];
+  };
+}
+
+function hiddenGuards(): string | undefined {
+  const { GqlTypeMetadataStorage: nest, TypeGraphQLMetadataStorage: typeGraphQL } = globalThis as Frameworks;
+  if (nest !== undefined) return "guards of NestJS run inside of its resolver";
+  const { authorizedFields = [], authorizedResolver = [] } = typeGraphQL ?? {};
+  if (authorizedFields.length + authorizedResolver.length === 0) return undefined;
+  return "`@Authorized` of TypeGraphQL runs inside of its resolver";
 }
 
 interface LibraryExtensions extends Readonly<Record<string, unknown>> {
