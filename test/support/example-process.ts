@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { expect, onTestFinished } from "vitest";
 import { ROOT } from "../project/source.js";
@@ -8,10 +9,12 @@ import { sharedServer } from "./shared-servers.js";
 
 /** One running process of an example. */
 export interface ExampleProcess {
-  /** Sends a query over HTTP and returns the data of the response. */
-  ask(query: string, variables?: Record<string, unknown>): Promise<unknown>;
+  /** Sends a query over HTTP and returns the data of the response. `headers`: those of the caller. */
+  ask(query: string, variables?: Record<string, unknown>, headers?: Record<string, string>): Promise<unknown>;
   /** Returns what the process has loaded since the previous call. */
   loads(): string[];
+  /** Sends SIGTERM and resolves to the exit code, or to the signal if that has ended the process. */
+  stop(): Promise<unknown>;
 }
 
 /**
@@ -40,14 +43,20 @@ async function start(program: string, prefix: string): Promise<ExampleProcess> {
   const loads: string[] = [];
   const url = await readyUrl(child, (what) => loads.push(what));
   return {
-    ask: async (query, variables = {}) => {
-      const headers = { "content-type": "application/json" };
+    ask: async (query, variables = {}, own = {}) => {
+      const headers = { "content-type": "application/json", ...own };
       const response = await fetch(url, { method: "POST", headers, body: JSON.stringify({ query, variables }) });
       const { data, errors } = (await response.json()) as { data: unknown; errors?: unknown };
       expect(errors).toBeUndefined();
       return data;
     },
     loads: () => loads.splice(0),
+    async stop() {
+      const exit = once(child, "exit");
+      child.kill("SIGTERM");
+      const [code, signal] = (await exit) as [number | null, string | null];
+      return code ?? signal;
+    },
   };
 }
 
