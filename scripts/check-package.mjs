@@ -9,7 +9,25 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
-const PEERS = ["ioredis@6", "iovalkey@0", "redis@6", "@apollo/server@5"];
+const PEERS = ["ioredis@6", "iovalkey@0", "redis@6"];
+
+/**
+ * The versions of graphql and Apollo Server that are installed together, and the versions of Node.js that they exclude. Apollo Server accepts
+ * graphql 16 only. `isComplete`: whether also what does not depend on them is checked.
+ */
+const NEWEST = { graphql: "16", apollo: "5", isComplete: true };
+export const PEER_VERSIONS = [
+  { graphql: "16.6.0", apollo: "4.0.0" },
+  { graphql: "16.8.2", apollo: "4.11.3" },
+  { graphql: "16.9.0", apollo: "4.12.2" },
+  { graphql: "16.10.0", apollo: "4.13.0" },
+  { graphql: "16.11.0", apollo: "5.0.0" },
+  NEWEST,
+  { graphql: "17", excludes: ["20."] },
+];
+
+export const namesOf = ({ graphql, apollo }) =>
+  [`graphql ${graphql}`, ...(apollo === undefined ? [] : [`Apollo Server ${apollo}`])].join(" and ");
 
 function run(command, args, cwd, env = process.env) {
   const { status, stdout, stderr } = spawnSync(command, args, { cwd, env, encoding: "utf8" });
@@ -131,6 +149,15 @@ export const stores = [new Redis(1), new Cluster([]), new Valkey(1)].map((client
   }),
 };
 
+/** Compiles an import of every entry point, together with all types that they need. */
+function checkTypes(entryPoints, project, env) {
+  run("npm", ["install", "--silent", "typescript@5", "@types/node@20"], project, env);
+  const types = entryPoints.map((name, nth) => `export * as types${nth} from "${name}";`);
+  writeFileSync(join(project, "types.mts"), types.join("\n"));
+  const options = ["--module", "nodenext", "--target", "es2022", "--strict", "--skipLibCheck", "false", "--noEmit"];
+  run("npx", ["--no-install", "tsc", ...options, "--types", "node", "types.mts"], project, env);
+}
+
 /** A program with each client that the store takes. There is no server, so that its requests get their values from the source. */
 const CLIENTS = `
 import { createCache } from "graphql-cached";
@@ -159,7 +186,7 @@ function checkClients(project, env) {
 }
 
 function checkOlder(project, env) {
-  run("npm", ["install", "--silent", "jest@30", "typescript@5", "@types/node@20"], project, env);
+  run("npm", ["install", "--silent", "jest@30"], project, env);
   for (const [name, text] of Object.entries(OLDER)) writeFileSync(join(project, name), text);
   const { NODE_OPTIONS, ...withoutOptions } = env;
   for (const given of [withoutOptions, { ...env, NODE_OPTIONS: `${NODE_OPTIONS ?? ""} --experimental-vm-modules` }])
@@ -209,13 +236,12 @@ export function loadEntryPoints(names, project, env) {
 }
 
 /**
- * Installs the tarball into an empty project as a user would: with `engine-strict` and a major version
- * of graphql, then, if that is one that all of them accept, with every peer. Loads each entry point by
- * `import` and by `require`, which must be one copy, and runs a program of each kind and the command line. If `isComplete`, as by
- * `npm run verify`, also runs what uses the CommonJS build: Jest, also in its mode of ES modules, and a compiler that does not know
- * `exports`.
+ * Installs the tarball into an empty project as a user would: with `engine-strict` and a version of graphql, then with every peer. Loads
+ * each entry point by `import` and by `require`, which must be one copy, runs a program of each kind and the command line, and compiles
+ * the types without `skipLibCheck`. If `isComplete`, as by `npm run verify`, also runs what uses the CommonJS build: Jest, also in its mode
+ * of ES modules, and a compiler that does not know `exports`.
  */
-export function checkPackage(tarball, env = process.env, graphqlMajor = 16, isComplete = true) {
+export function checkPackage(tarball, env = process.env, { graphql, apollo, isComplete } = NEWEST) {
   const project = mkdtempSync(join(tmpdir(), "graphql-cached-package-"));
   const { exports } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
   const entryPoints = Object.keys(exports)
@@ -223,19 +249,26 @@ export function checkPackage(tarball, env = process.env, graphqlMajor = 16, isCo
     .map((path) => path.replace(".", "graphql-cached"));
   try {
     writeFileSync(join(project, "package.json"), JSON.stringify({ name: "empty", private: true }));
-    run("npm", ["install", "--silent", "--engine-strict", tarball, `graphql@${graphqlMajor}`], project, env);
+    run("npm", ["install", "--silent", "--engine-strict", tarball, `graphql@${graphql}`], project, env);
     loadEntryPoints(entryPoints, project, env);
     for (const [name, text] of Object.entries(PROGRAMS)) {
       writeFileSync(join(project, name), text);
-      const [printed, expected] = [run("node", [name], project, env), `${graphqlMajor} loaded 4 hit 4 loaded 5`];
+      const [printed, expected] = [
+        run("node", [name], project, env),
+        `${graphql.split(".")[0]} loaded 4 hit 4 loaded 5`,
+      ];
       if (printed !== expected) throw new Error(`${name}: expected "${expected}", got "${printed}"`);
     }
     checkEdge(project, env);
     checkProgram(project, env);
-    // @apollo/server accepts graphql 16 only.
-    if (graphqlMajor !== 16) return entryPoints;
     // Not engine-strict: on Node 20, dependencies of @apollo/server itself ask for a later version.
-    run("npm", ["install", "--silent", ...PEERS], project, env);
+    const server = apollo === undefined ? [] : [`@apollo/server@${apollo}`];
+    run("npm", ["install", "--silent", ...PEERS, ...server], project, env);
+    checkTypes(
+      entryPoints.filter((name) => apollo !== undefined || !name.endsWith("/apollo")),
+      project,
+      env,
+    );
     checkClients(project, env);
     if (!isComplete) return entryPoints;
     checkOlder(project, env);
@@ -252,6 +285,9 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     tarball,
     Object.keys(exports).filter((path) => /\.(json|graphql)$/.test(path)),
   );
-  const entryPoints = checkPackage(tarball, process.env, 16, process.argv.includes("--complete"));
+  const entryPoints = checkPackage(tarball, process.env, {
+    ...NEWEST,
+    isComplete: process.argv.includes("--complete"),
+  });
   console.log(`installs engine-strict, caches and loads: ${entryPoints.join(", ")}`);
 }

@@ -2,14 +2,14 @@
  * The slow checks, run before a release: `npm run verify`, or some of them: `npm run verify -- package nodes 26`.
  *
  *   package  packs the package and installs it engine-strict into an empty project, on every Node version
- *            and with every major version of graphql that accepts it
+ *            and with old and new versions of graphql and Apollo Server
  *   packages packs the packages beside the root and installs each into an empty project, on every Node version, where the program
  *            of its README runs
  *   runtimes installs the packed package into an empty project and runs a program on Bun and Deno: graphql-js, Apollo
  *            Server and Yoga, several processes on ioredis, node-redis and SQLite, the command line
  *   nodes    runs both commands of the README on a fresh clone of HEAD, on every Node version
- *   graphql  runs all tests with the oldest and the newest version of graphql that the package accepts,
- *            but those of packages that do not accept it themselves
+ *   graphql  runs all tests with the oldest and the newest versions of graphql and Apollo Server that the package accepts,
+ *            but those of packages that do not accept them themselves
  *   ioredis  runs the tests of Redis with the oldest and the newest ioredis 5
  *   valkey   runs the tests of Redis on Valkey
  *   faults   runs processes through faults on real servers, and the same with a check removed, which must
@@ -25,7 +25,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { checkModels } from "./check-models.mjs";
-import { checkPackage, pack } from "./check-package.mjs";
+import { checkPackage, namesOf, PEER_VERSIONS, pack } from "./check-package.mjs";
 import { checkPackages, packAll } from "./check-packages.mjs";
 import { checkRuntimes } from "./check-runtimes.mjs";
 import { runMutants } from "./mutants.mjs";
@@ -39,18 +39,20 @@ const NODE_VERSIONS = ["20.19.6", "22.23.3", "24.21.0", "26.10.0"].filter(
   (version) => wantedVersions.length === 0 || wantedVersions.some((wanted) => version.startsWith(wanted)),
 );
 const START_TIMEOUT_MS = 180_000;
-/** The major versions of graphql that the package accepts, and the versions of Node.js that it excludes. */
-const GRAPHQL_MAJORS = [
-  { major: 16, excludes: [] },
-  { major: 17, excludes: ["20."] },
-];
 /**
- * Versions of graphql other than the installed one, and the tests of servers whose own peer range
- * excludes them: @apollo/server 5 and mercurius 16 accept graphql 16 only.
+ * Other versions than the installed ones of graphql and what needs it, and the tests that do not run with them: of servers whose own peer
+ * range excludes them (@apollo/server and mercurius accept graphql 16 only), and of an option that Apollo Server 4 lacks.
  */
 const GRAPHQL_VERSIONS = [
-  { version: "16.11.0", excluded: [] },
-  { version: "17.1.0", excluded: ["test/apollo", "test/servers/apollo.test.ts", "test/servers/mercurius.test.ts"] },
+  {
+    packages: ["graphql@16.6.0", "@apollo/server@4.11.0", "@apollo/server-plugin-response-cache@4"],
+    excluded: ["test/apollo/incremental.test.ts"],
+  },
+  { packages: ["graphql@16.11.0"], excluded: [] },
+  {
+    packages: ["graphql@17.1.0"],
+    excluded: ["test/apollo", "test/servers/apollo.test.ts", "test/servers/mercurius.test.ts"],
+  },
 ];
 const RANDOM_TESTS = ["test/property", "test/leaks/composed.test.ts", "test/redis/stored-responses.test.ts"];
 const FAULT_TESTS = [
@@ -75,11 +77,11 @@ const tail = (text) => text.trimEnd().split("\n").slice(-60).join("\n");
 async function verifyPackage(report) {
   const tarball = pack(ROOT);
   for (const version of NODE_VERSIONS) {
-    for (const { major, excludes } of GRAPHQL_MAJORS) {
-      if (excludes.some((excluded) => version.startsWith(excluded))) continue;
-      checkPackage(tarball, environmentOf(version), major);
+    for (const peers of PEER_VERSIONS) {
+      if (peers.excludes?.some((excluded) => version.startsWith(excluded))) continue;
+      checkPackage(tarball, environmentOf(version), peers);
       report(
-        `package on Node ${version} with graphql ${major}: installs engine-strict, caches, every entry point loads`,
+        `package on Node ${version} with ${namesOf(peers)}: installs engine-strict, caches, every entry point loads and compiles`,
       );
     }
   }
@@ -158,15 +160,15 @@ function inClone(work) {
 /** Runs tests with another version of graphql. */
 function verifyGraphql(report) {
   inClone((clone) => {
-    for (const { version, excluded } of GRAPHQL_VERSIONS) {
+    for (const { packages, excluded } of GRAPHQL_VERSIONS) {
       // Forced: the excluded servers are installed all the same.
-      run("npm", ["install", "--silent", "--no-save", "--force", `graphql@${version}`], { cwd: clone });
+      run("npm", ["install", "--silent", "--no-save", "--force", ...packages], { cwd: clone });
       run("npm", ["run", "--silent", "typecheck"], { cwd: clone });
       // The projects of Vitest ignore its option `--exclude`.
       const tests = run("git", ["ls-files", "*.test.ts"], { cwd: clone }).trim().split("\n");
       const included = tests.filter((file) => !excluded.some((path) => file.startsWith(path)));
       const output = runTests(included, { cwd: clone });
-      report(`graphql ${version}: ${testsIn(output)}`);
+      report(`${packages.join(", ")}: ${testsIn(output)}`);
     }
   });
 }

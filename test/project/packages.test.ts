@@ -61,6 +61,17 @@ describe("the packages beside the root", () => {
     },
   );
 
+  it("accept no graphql and no Apollo Server that is older than what `npm run verify` runs and installs", () => {
+    const oldest = (name: string): string | undefined =>
+      /^\^(\d+\.\d+\.\d+)/.exec(root.peerDependencies[name] ?? "")?.[1];
+    expect(read("scripts/verify.mjs")).toContain(`packages: ["graphql@${oldest("graphql")}", "@apollo/server@`);
+    expect(read("scripts/check-package.mjs")).toContain(
+      `{ graphql: "${oldest("graphql")}", apollo: "${oldest("@apollo/server")}" }`,
+    );
+    for (const { peerDependencies } of names.map((name) => manifestOf(`packages/${name}`)))
+      expect([undefined, root.peerDependencies.graphql]).toContain(peerDependencies.graphql);
+  });
+
   it.each(names)("%s exports ES modules, CommonJS and types of each entry point", (name) => {
     const { exports } = manifestOf(`packages/${name}`);
     const points = Object.entries(exports).filter(([path]) => path !== "./package.json" && !path.endsWith(".json"));

@@ -129,7 +129,9 @@ describe.each(KINDS)("the entity tag of a stored response on %s", (kind) => {
     const { ask } = await serve(kind, true);
     for (let time = 0; time < 2; time++) await ask(QUERY);
     const answer = await ask(QUERY, { "if-none-match": "*" });
-    expect([answer.status, answer.etag, answer.text.includes("own")]).toEqual([200, null, true]);
+    // Express, which Apollo Server 4 brings, adds a weak one of what it sends.
+    const etag = answer.etag?.startsWith("W/") ? null : answer.etag;
+    expect([answer.status, etag, answer.text.includes("own")]).toEqual([200, null, true]);
   });
 
   it("is not sent with POST, nor with what was executed", async () => {

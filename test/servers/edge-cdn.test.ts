@@ -164,6 +164,6 @@ describe("a CDN in front of Apollo Server with its landing page", () => {
   it("would give the page to other clients, since no plugin sees it", async () => {
     const { urlOf } = await startOrigin("Apollo Server", { hasLandingPage: true });
     const { answer, headers } = await fetched(urlOf("{ movie }"), { accept: "text/html" });
-    expect([answer.type, headers.get("cache-control")]).toEqual(["text/html", null]);
+    expect([answer.type, headers.get("cache-control")]).toEqual([expect.stringMatching(/^text\/html/), null]);
   });
 });

@@ -149,7 +149,12 @@ describe("The text of a selection", () => {
         const counted = <T extends object>(object: T, ...names: readonly string[]): T => {
           for (const name of names) {
             const value: unknown = object[name as keyof T];
-            Object.defineProperty(object, name, { get: () => (visits++, value), enumerable: true });
+            // Older versions of graphql assign to the copies of nodes that they print, which have these properties.
+            const set = function (this: object, own: unknown): void {
+              Object.defineProperty(this, name, { value: own, enumerable: true });
+            };
+            const get = (): unknown => (visits++, value);
+            Object.defineProperty(object, name, { get, set, enumerable: true, configurable: true });
           }
           return object;
         };
