@@ -26,5 +26,7 @@ if (!isInstalled) {
 if (process.argv.includes("--dev")) run("npx", "vitepress", "dev");
 else {
   run("npx", "vitepress", "build");
-  if (!process.argv.includes("--build")) run("npx", "vitepress", "preview");
+  // Not `vitepress preview`, which listens on all interfaces and has no option for one.
+  if (!process.argv.includes("--build"))
+    run("npx", "vite", "preview", "--outDir", ".vitepress/dist", "--host", "127.0.0.1");
 }
