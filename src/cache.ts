@@ -129,7 +129,7 @@ export class Cache<Context = object> extends CacheHandle<Context> {
 
   /**
    * Executes an operation as `execute` of graphql does, for servers without a plugin: graphql-http and graphql-js itself. The
-   * document must be valid. A query whose whole response is stored is not executed at all; which responses are, for how long and for whom follows from `@cacheControl`,
+   * document must be valid. A query whose whole response is stored is not executed at all; which responses are, for how long and for whom follows from cache hints,
    * `@cached` and what was read. Mutations, subscriptions and everything else are executed as always.
    *
    * Rejects as `execute` does, and with `CACHED_OPTION_INVALID` for invalid arguments.

@@ -80,7 +80,7 @@ const FEATURES: readonly Feature[] = [
   {
     feature: "The edge",
     name: /\b(?:[eE]dge(?:Options|Tags)?|surrogate)\b/,
-    rooms: ["src/servers/edge/"],
+    rooms: ["src/servers/edge/", "src/servers/apollo/final-response.ts"],
     filesOutside: 7,
   },
   {

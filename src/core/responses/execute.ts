@@ -33,7 +33,7 @@ export class ResponseCaches {
     const content = JSON.stringify({ ...resolved, tags: resolved.tags !== undefined });
     if (this.#byContent.size >= MAX_CACHES && !this.#byContent.has(content)) {
       this.#parts.onceLog.warn(
-        `graphql-cached: cache.execute: \`options\`: expected at most ${MAX_CACHES} kinds of options in a process, got another, with which no responses are kept; pass the same options in each call, and let @cacheControl say what changes, such as a maxAge`,
+        `graphql-cached: cache.execute: \`options\`: expected at most ${MAX_CACHES} kinds of options in a process, got another, with which no responses are kept; pass the same options in each call, and let hints in the schema say what changes, such as a maxAge`,
       );
       return undefined;
     }

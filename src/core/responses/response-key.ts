@@ -72,8 +72,8 @@ export function responseKey(
       identity !== undefined,
       contextPaths,
       before,
-      isWatched ? contextWatch.notShared(namesOf(context)) : [],
       canonicalize(coerced, keys.writers.exact),
+      isWatched ? contextWatch.notShared(namesOf(context)) : [],
     ]);
     const owner = isPrivate ? identity : undefined;
     return {

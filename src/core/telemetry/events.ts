@@ -173,7 +173,7 @@ export type CacheEvent =
       readonly coordinates: readonly string[];
       /** Whether everything under the prefix was invalidated. */
       readonly isClear: boolean;
-      /** Everything that was invalidated, as `cache.edgeTags` and the headers `Cache-Tag` and `Surrogate-Key` name it: what a CDN has to purge. */
+      /** Everything that was invalidated, as the headers `Cache-Tag` and `Surrogate-Key` name it: what a CDN has to purge. */
       readonly tags: readonly string[];
     }
   /** More invalidations wait to be repeated than are kept, so everything under the prefix is invalidated. */
