@@ -10,6 +10,12 @@ import {
 } from "./core/directive/invalidation/invalidation-target.js";
 import { nameOfSubject, RESPONSES } from "./core/keys/key.js";
 import { checkedTags } from "./core/keys/tag-template.js";
+import {
+  type CachedFunction,
+  createCachedFunction,
+  type FunctionOptions,
+  type LoadFunction,
+} from "./core/loader/cached-function.js";
 import { createLoaderFactory } from "./core/loader/loader-factory.js";
 import type { CachedLoader, LoaderOptions } from "./core/loader/loader-options.js";
 import { CacheHandle, type CacheParts } from "./core/parts.js";
@@ -50,7 +56,19 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   }
 
   /**
-   * Invalidates one entry, or every entry of a field or loader if `target` has no other property than
+   * Returns a function with the cache in front of it. Its key is made of all arguments. Equal calls share one load, in all processes;
+   * each caller gets a value of its own. It needs no request.
+   *
+   * Throws `CACHED_OPTION_INVALID` with every mistake in `options`.
+   */
+  wrap<Load extends LoadFunction>(
+    options: FunctionOptions<Load>,
+  ): CachedFunction<Parameters<Load>, Awaited<ReturnType<Load>>> {
+    return createCachedFunction(options, this.#parts);
+  }
+
+  /**
+   * Invalidates one entry, or every entry of a field, loader or function if `target` has no other property than
    * its coordinate or name; if the selection is part of the key, the entries of all selections. Call it
    * after the write is committed. A request that starts after the returned promise has resolved
    * never gets a value that was stored, or was being loaded, before. The cost does not depend on the
@@ -237,8 +255,18 @@ export interface LoaderTarget {
   readonly private?: string | number | bigint;
 }
 
+/** Identifies one entry of a function made by `cache.wrap`. The name alone stands for every entry of the function. */
+export interface FunctionTarget {
+  /** The `name` of the function. */
+  readonly function: string;
+  /** The arguments of a call. A context among them may be undefined. */
+  readonly args?: readonly unknown[];
+  /** The identity that an entry of a PRIVATE function belongs to. */
+  readonly private?: string | number | bigint;
+}
+
 /** What `cache.invalidate` invalidates. */
-export type InvalidateTarget = EntryTarget | LoaderTarget;
+export type InvalidateTarget = EntryTarget | LoaderTarget | FunctionTarget;
 
 /** How values are invalidated. */
 export interface InvalidateOptions {

@@ -8,6 +8,7 @@ export type { EntityTagsOptions } from "./core/directive/entities/entity-types.j
 export type { FieldExistence } from "./core/directive/existence/field-existence.js";
 export type { CacheControlOptions } from "./core/directive/hints/cache-control.js";
 export { resultControl } from "./core/directive/run/result-control.js";
+export type { CachedFunction, FunctionCall, FunctionOptions } from "./core/loader/cached-function.js";
 export type { BatchCall, CachedLoader, LoaderOptions } from "./core/loader/loader-options.js";
 export type { ResponsesOptions } from "./core/responses/options.js";
 export type { Counts } from "./core/telemetry/counters.js";

@@ -11,6 +11,12 @@ const LEASE_MS = 400;
 const client = new Redis({ ...(await sharedServer("redisStandalone")), lazyConnect: true });
 afterAll(() => client.quit());
 
+describe("A group of processes on one Redis with a function", () => {
+  const start = (count: number): Promise<ReaderProcesses> => startProcesses(client, count, LEASE_MS, { FUNCTION: "1" });
+  const untilOneWaits = ({ hasWaiters }: ReaderProcesses) => until("a process waits", hasWaiters);
+  processContract({ client, start, leaseMs: LEASE_MS, longLoad: 4, untilOneWaits });
+});
+
 describe.each(PACKAGES_OF_SLOW_TESTS)("A group of processes on one Redis, with clients of $name", ({ name }) => {
   const where = name === "node-redis" ? { NODE_REDIS: "1" } : {};
   const start = (count: number): Promise<ReaderProcesses> => startProcesses(client, count, LEASE_MS, where);

@@ -2,7 +2,8 @@
  * One process of a test: a cache on a real server, and a source that counts its loads in Redis. It
  * runs the commands that its parent process sends. The environment provides PORT, PREFIX and
  * LEASE_MS, and MEMCACHED_PORT if the cache is on memcached instead of Redis, SQLITE_PATH and SQLITE_MODULE if it is in a file, or
- * NODE_REDIS if its client is one of node-redis. With STORE_FIRST, it stores values before it answers.
+ * NODE_REDIS if its client is one of node-redis. With STORE_FIRST, it stores values before it answers; with FUNCTION, its source is a
+ * function in the place of a loader.
  */
 
 import { memcachedStore } from "@graphql-cached/memcached";
@@ -32,7 +33,8 @@ export interface Report {
   readonly values: readonly unknown[];
 }
 
-const { PORT, PREFIX, LEASE_MS, MEMCACHED_PORT, NODE_REDIS, STORE_FIRST, SQLITE_PATH, SQLITE_MODULE } = process.env;
+const { PORT, PREFIX, LEASE_MS, MEMCACHED_PORT, NODE_REDIS, STORE_FIRST, SQLITE_PATH, SQLITE_MODULE, FUNCTION } =
+  process.env;
 const client = new Redis(Number(PORT), "127.0.0.1");
 
 async function connect(): Promise<Store> {
@@ -52,15 +54,25 @@ const cache = createCache<{ loadMs: number }>({
   privacy: { sharedContextKeys: ["loadMs"] },
 });
 
-const loader = cache.loader<string, string>({
-  name: "Key",
-  maxAge: 60,
-  tags: (id) => [id],
-  batch: async (ids, context) => {
-    const value = await load(context);
-    return ids.map(() => value);
-  },
-});
+const settings = { name: "Key", maxAge: 60, tags: (key: string) => [key] };
+type KeyContext = { readonly loadMs: number };
+const makeFunction = () =>
+  cache.wrap({
+    ...settings,
+    context: (_key: string, context: KeyContext) => context,
+    load: (_key: string, context: KeyContext) => load(context),
+  });
+const makeLoader = () => {
+  const loader = cache.loader<string, string>({
+    ...settings,
+    batch: async (ids, context) => {
+      const value = await load(context);
+      return ids.map(() => value);
+    },
+  });
+  return (key: string, context: KeyContext) => loader(context).load(key);
+};
+const readKey = FUNCTION === undefined ? makeLoader() : makeFunction();
 
 async function load({ loadMs }: { readonly loadMs: number }): Promise<string> {
   const version = await client.get(`${PREFIX}:version`);
@@ -90,7 +102,7 @@ async function askForPage({ times, loadMs }: Extract<Command, { do: "execute" }>
 
 async function read({ key, times, loadMs }: Extract<Command, { do: "read" }>): Promise<Report> {
   // One request per read, so that none is answered from the memory of a request.
-  const values = await Promise.all(Array.from({ length: times }, () => loader({ loadMs }).load(key)));
+  const values = await Promise.all(Array.from({ length: times }, () => readKey(key, { loadMs })));
   return { values: [...new Set(values)] };
 }
 

@@ -8,9 +8,11 @@ import type { GraphQLResolveInfo, GraphQLSchema } from "graphql";
 import {
   applyCached,
   type Cache,
+  type CachedFunction,
   type CachedLoader,
   type CacheEvent,
   createCache,
+  type FunctionCall,
   inspectionResolvers,
   memoryStore,
   type ResultControl,
@@ -94,6 +96,61 @@ export async function infersTheTypesOfLoaders(mine: Cache<MyContext>): Promise<v
   films({ userId: 7 });
   // @ts-expect-error: the loader loads films
   films(myContext).prime(7, { id: "7" });
+}
+
+export async function infersTheTypesOfFunctions(mine: Cache<MyContext>): Promise<void> {
+  const rates = mine.wrap({
+    name: "rates",
+    maxAge: 60,
+    load: async (currency: string, day?: Date) => ({ currency, day, rate: 1 }),
+    key: (currency, day) => [currency, day?.getDate()],
+    tags: (currency) => [`Rate:${currency}`],
+  });
+  expectTypeOf(rates).parameters.toEqualTypeOf<[currency: string, day?: Date | undefined]>();
+  expectTypeOf(await rates("EUR")).toEqualTypeOf<{ currency: string; day: Date | undefined; rate: number }>();
+  expectTypeOf(rates.clear).parameters.toEqualTypeOf<[currency: string, day?: Date | undefined]>();
+  expectTypeOf(rates).toEqualTypeOf<
+    CachedFunction<
+      [currency: string, day?: Date | undefined],
+      { currency: string; day: Date | undefined; rate: number }
+    >
+  >();
+  // @ts-expect-error: the currency is a text
+  await rates(7);
+  // @ts-expect-error: there is a currency
+  await rates.clear();
+  const titles = mine.wrap({
+    name: "titles",
+    maxAge: 60,
+    tags: ["Film"],
+    context: (_ids: readonly number[], context: MyContext) => context,
+    async load(ids: readonly number[], { db }: MyContext) {
+      expectTypeOf(this).toEqualTypeOf<FunctionCall>();
+      expectTypeOf(this.signal).toEqualTypeOf<AbortSignal>();
+      this.result.set({ maxAge: 5 });
+      return (await db.films(ids)).map(({ title }) => title);
+    },
+  });
+  expectTypeOf(await titles([7], myContext)).toEqualTypeOf<string[]>();
+  // A value is not a promise of one.
+  expectTypeOf(mine.wrap({ name: "sum", load: (...numbers: number[]) => numbers.length })).toEqualTypeOf<
+    CachedFunction<number[], number>
+  >();
+  // @ts-expect-error: a context is an object
+  mine.wrap({ name: "other", context: () => 7, load: () => 1 });
+  // @ts-expect-error: a function has a name
+  mine.wrap({ load: () => 1 });
+  // @ts-expect-error: there is no such setting
+  mine.wrap({ name: "other", load: () => 1, ttl: 60 });
+  // @ts-expect-error: the key is made by a function
+  mine.wrap({ name: "other", load: () => 1, key: ["$args.id"] });
+  // @ts-expect-error: an identity is not a promise
+  mine.wrap({ name: "other", load: () => 1, identify: async () => "alice" });
+  // @ts-expect-error: the load has no such argument
+  mine.wrap({ name: "other", load: (id: number) => id, tags: (id: string) => [id] });
+  await mine.invalidate({ function: "rates", args: ["EUR"] });
+  // @ts-expect-error: the arguments are a list
+  await mine.invalidate({ function: "rates", args: "EUR" });
 }
 
 export function checksLoaderOptions(mine: Cache<MyContext>): void {

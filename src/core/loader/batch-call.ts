@@ -1,5 +1,5 @@
 import { InertControl, type ResultControl } from "../tier/request/result-control.js";
-import { type CallSignals, Waiters } from "../tier/request/waiters.js";
+import { type CallSignals, type EnclosingLoad, Waiters } from "../tier/request/waiters.js";
 import type { BatchCall } from "./loader-options.js";
 
 /** A load through the cache: who waits for it, and the control of its result. */
@@ -7,6 +7,18 @@ export interface CachedLoad {
   readonly waiters: Waiters;
   readonly result: ResultControl;
 }
+
+/** One id that has to be loaded. `cached`: undefined for a load without the cache. */
+export interface IdLoad<Id> {
+  readonly id: Id;
+  readonly cached: CachedLoad | undefined;
+  readonly enclosing: EnclosingLoad | undefined;
+  /** For DataLoader's message about a batch function that returns too few values. */
+  toString(): string;
+}
+
+/** Loads from the source of one loader, for one context and caller. */
+export type Source<Id, Value> = (load: IdLoad<Id>) => Promise<Value>;
 
 /** Returns what belongs to a call for `loads`, each undefined for a load without the cache. */
 export function batchCall(

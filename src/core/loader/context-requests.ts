@@ -1,4 +1,3 @@
-import DataLoader from "dataloader";
 import { CachedError } from "../base/errors.js";
 import { copyOfInput } from "../keys/canonical.js";
 import type { KeySpace, Variant } from "../keys/key.js";
@@ -14,16 +13,14 @@ import { canBeKept, type Memos } from "../tier/request/known-key.js";
 import type { Excess } from "../tier/request/loaded.js";
 import type { ReadRequest } from "../tier/request/request.js";
 import { type RequestTags, ResultTags } from "../tier/request/tags.js";
-import type { EnclosingLoad } from "../tier/request/waiters.js";
 import type { InvalidationClock } from "../tier/shared/invalidation-clock.js";
 import type { Variants } from "../tier/shared/variants.js";
-import { PER_TURN } from "../tier/tick/long-tick.js";
-import { batchCall, type CachedLoad, isArrayLike } from "./batch-call.js";
+import type { IdLoad, Source } from "./batch-call.js";
 import type { ContextWatch } from "./context-watch.js";
-import { type ExistenceParts, givenIds } from "./existence.js";
+import type { ExistenceParts } from "./existence.js";
 import { contextChanged, type Identity, identityMistake, identityOf } from "./identity.js";
 import { takeKept } from "./kept-report.js";
-import type { IdKey, LoaderKeys } from "./loader-keys.js";
+import type { IdKey, KeyOptions, LoaderKeys } from "./loader-keys.js";
 import type { CachedLoader, LoaderOptions } from "./loader-options.js";
 import type { LoaderRule } from "./loader-rule.js";
 import type { RequestSignals } from "./request-signals.js";
@@ -38,23 +35,21 @@ export class ContextRequests<Id, Value, Context> {
   /** See `SourceBatch`. */
   readonly maxSize: number | undefined;
   readonly #context: Context;
-  /** The `this` of the batch function. */
-  readonly #loader: CachedLoader<Id, Value>;
   readonly #identity: Identity | undefined;
   readonly #variant: Variant;
   readonly #resultTags: RequestTags["subjectsOf"];
-  readonly #source: DataLoader<IdLoad<Id>, Value, unknown>;
+  readonly #source: Source<Id, Value>;
   #keyMistake: unknown;
   readonly #collectedBy = new WeakMap<object, PartCollector>();
 
-  /** `identity`: that of the caller, if the loader is PRIVATE and it is known. `loader`: what the user's functions get. */
+  /** `identity`: that of the caller, if the loader is PRIVATE and it is known. `loader`: the `this` of a batch function. */
   constructor(
     definition: LoaderDefinition<Id, Value, Context>,
     context: Context,
     loader: CachedLoader<Id, Value>,
     identity: Identity | undefined,
   ) {
-    const { options, policy, parts } = definition;
+    const { options, policy } = definition;
     this.definition = definition;
     this.coordinate = options.name;
     this.policy = policy;
@@ -63,13 +58,7 @@ export class ContextRequests<Id, Value, Context> {
     this.#identity = identity;
     this.#variant = definition.variantOf();
     this.#resultTags = options.type === undefined ? undefined : this.#resultTagsOf(options.type);
-    const { maxBatchSize } = options;
-    this.#loader = loader;
-    this.#source = new DataLoader((loads) => this.#callBatch(loads), {
-      cache: false,
-      batchScheduleFn: (dispatch) => parts.longTick.afterTick(dispatch),
-      ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
-    });
+    this.#source = definition.sourceOf(context, loader, policy);
   }
 
   /** Whether values have tags that are derived from them. */
@@ -79,28 +68,6 @@ export class ContextRequests<Id, Value, Context> {
 
   now(): number {
     return this.definition.parts.clock.now();
-  }
-
-  /** All ids of a tick are one call. */
-  #callBatch(loads: readonly IdLoad<Id>[]): PromiseLike<ArrayLike<Value | Error>> {
-    const { options, parts } = this.definition;
-    const ids = loads.map(({ id }) => id);
-    const given = givenIds(ids, !parts.isProduction);
-    const call = batchCall(
-      this.coordinate,
-      loads.map(({ cached }) => cached),
-      () => parts.signals.of(this.coordinate, this.#context),
-    );
-    const enclosing = loads.flatMap((load) => load.enclosing ?? []);
-    const results = parts.tier.loads.together(enclosing, () =>
-      options.batch.call(this.#loader as never, given, this.#context, call),
-    );
-    if (typeof (results as { then?: unknown } | undefined)?.then !== "function") return results;
-    return results.then((values) => {
-      if (!isArrayLike(values) || values.length !== ids.length) return values;
-      // Each of many results is encoded, stored and answers callers.
-      return values.length <= PER_TURN ? values : (parts.longTick.inTurns(Array.from(values)) as (Value | Error)[]);
-    });
   }
 
   /** Returns what finds the tags of the entities in a value. Undefined: there are none. */
@@ -132,8 +99,8 @@ export class ContextRequests<Id, Value, Context> {
 
   /** `isForced`: it asks the source, whatever the store has. */
   requestOf(given: Id, names: IdKey, isForced = false): LoaderRequest {
-    const { mayExist, parts } = this.definition;
-    // The batch gets what the key was made of, whatever the caller makes of its object meanwhile.
+    const { mayExist, parts, isCalledAlone, inputOf, originOf } = this.definition;
+    // The source gets what the key was made of, whatever the caller makes of its object meanwhile.
     const id = typeof given === "object" ? (copyOfInput(given) as Id) : given;
     let hasOtherKey = false;
     const { coordinate, policy } = this;
@@ -155,19 +122,20 @@ export class ContextRequests<Id, Value, Context> {
       tags,
       isForced: isForced || override === "REFRESH",
       // The loads of one request are one call.
-      batch: this,
-      owner: this,
+      batch: isCalledAlone ? undefined : this,
+      owner: this.#context === undefined ? undefined : this,
       caller: undefined,
-      input: this.#isPrivate ? undefined : () => id,
+      input: this.#isPrivate ? undefined : () => inputOf(id),
       mayExist: mayExist && (() => mayExist(id)),
       load: (waiters, result) => {
         hasOtherKey = typeof id === "object" && !this.#isKeyOf(id, names);
-        return this.#source.load(this.#idLoad(id, { waiters, result }));
+        return this.#source(this.#idLoad(id, { waiters, result }));
       },
       excess: () => (hasOtherKey ? changedId(coordinate) : undefined),
-      ...(this.definition.options.cacheKeyFn === undefined ? {} : { source: given, context: this.#context }),
-      changed: () => (this.readIdentity() === identity ? undefined : contextChanged(coordinate, "identity")),
-      signals: () => parts.signals.of(coordinate, this.#context),
+      ...(originOf === undefined ? {} : { source: originOf(given), context: this.#context }),
+      changed: () => (this.readIdentity(id) === identity ? undefined : contextChanged(coordinate, "identity")),
+      // A call of a function can belong to no request.
+      signals: () => (this.#context === undefined ? undefined : parts.signals.of(coordinate, this.#context)),
       onRead: observer && ((report) => observer.onRead(coordinate, report, undefined, key)),
     };
     return request;
@@ -183,8 +151,9 @@ export class ContextRequests<Id, Value, Context> {
   }
 
   /** The identity of the caller. Undefined if the loader is PUBLIC, or if it is not known. */
-  readIdentity(): Identity | undefined {
-    return this.#isPrivate ? identityOf(this.definition.parts.identify, this.#context) : undefined;
+  readIdentity(id: Id): Identity | undefined {
+    const { identify } = this.definition;
+    return this.#isPrivate ? identityOf(identify && ((context) => identify(context, id)), this.#context) : undefined;
   }
 
   #idLoad(id: Id, cached: IdLoad<Id>["cached"]): IdLoad<Id> {
@@ -192,13 +161,13 @@ export class ContextRequests<Id, Value, Context> {
   }
 
   bypass(id: Id, reason: LoaderBypassReason): Promise<Value> {
-    this.#reportBypassed(reason);
-    return this.#source.load(this.#idLoad(id, undefined));
+    this.#reportBypassed(id, reason);
+    return this.#source(this.#idLoad(id, undefined));
   }
 
-  #reportBypassed(reason: LoaderBypassReason): void {
+  #reportBypassed(id: Id, reason: LoaderBypassReason): void {
     const { coordinate } = this;
-    const error = this.#mistakeOf(reason);
+    const error = this.#mistakeOf(id, reason);
     this.definition.parts.channel.publish({
       name: "resolver.bypassed",
       coordinate,
@@ -209,9 +178,15 @@ export class ContextRequests<Id, Value, Context> {
     this.#observer?.onRead(coordinate, { outcome: "bypassed", isPrivate: this.#isPrivate, reason }, undefined);
   }
 
-  #mistakeOf(reason: LoaderBypassReason): CachedError | undefined {
-    const { names, parts } = this.definition;
-    if (reason === "NO_IDENTITY") return identityMistake(parts.identify, this.#context, this.coordinate);
+  #mistakeOf(id: Id, reason: LoaderBypassReason): CachedError | undefined {
+    const { names, identify, identifyPlace } = this.definition;
+    if (reason === "NO_IDENTITY")
+      return identityMistake(
+        identify && ((context) => identify(context, id)),
+        this.#context,
+        this.coordinate,
+        identifyPlace,
+      );
     return reason === "KEY_UNUSABLE" ? names.mistakeOf(this.#keyMistake) : undefined;
   }
 
@@ -250,14 +225,6 @@ interface LoaderRequest extends KnownRequest {
   readonly usesMemory: boolean;
 }
 
-interface IdLoad<Id> {
-  readonly id: Id;
-  readonly cached: CachedLoad | undefined;
-  readonly enclosing: EnclosingLoad | undefined;
-  /** For DataLoader's message about a batch function that returns too few values. */
-  toString(): string;
-}
-
 export interface LoaderParts extends ExistenceParts {
   readonly tier: Reads;
   readonly invalidation: Invalidation;
@@ -280,14 +247,40 @@ export interface LoaderParts extends ExistenceParts {
   readonly requestFactories: Map<string, (input: unknown, context: never) => ReadRequest>;
 }
 
+/** What tells a loader or a function from others: what its ids are, and how they are loaded. */
+export interface LoaderMaking<Id, Value, Context> {
+  readonly options: Pick<LoaderOptions<Id, Value, Context>, "cache" | "maxBatchSize" | "type"> & KeyOptions<Id>;
+  /** The function of the user, which shows whether a second loader of the name is the same. */
+  readonly given: unknown;
+  /** Returns what loads ids with the cache. */
+  sourceOf(context: Context, loader: CachedLoader<Id, Value>, policy: Policy): Source<Id, Value>;
+  /** Returns the loader of a policy with `maxAge: 0`. */
+  uncached(
+    context: Context,
+    loader: CachedLoader<Id, Value>,
+    caller: Identity | undefined,
+    policy: Policy,
+  ): CachedLoader<Id, Value>;
+  /** Whether each id is loaded by a call of its own. */
+  readonly isCalledAlone: boolean;
+  /** Returns the identity of the caller. */
+  readonly identify: ((context: Context, id: Id) => unknown) | undefined;
+  /** Where the user has written `identify`. */
+  readonly identifyPlace: string | undefined;
+  /** What a load is made from besides its key. Undefined: nothing. */
+  readonly originOf: ((id: Id) => unknown) | undefined;
+  /** Returns plain data from which another process makes the same id. */
+  inputOf(id: Id): unknown;
+  /** Returns the id that such data, an invalidation or the inspection names. Throws `CACHED_KEY_UNUSABLE`. */
+  idOf(named: unknown, context?: Context): Id;
+  readonly mayExist?: ((id: Id) => Promise<boolean>) | undefined;
+}
+
 /** What the loaders of one name have in common, whatever their contexts. */
-export interface LoaderDefinition<Id, Value, Context> {
-  /** `batch` is called under the watch of context reads. */
-  readonly options: LoaderOptions<Id, Value, Context>;
+export interface LoaderDefinition<Id, Value, Context> extends LoaderMaking<Id, Value, Context> {
   readonly policy: Policy;
   readonly names: LoaderKeys<Id>;
   readonly variantOf: () => Variant;
-  readonly mayExist: ((id: Id) => Promise<boolean>) | undefined;
   readonly parts: LoaderParts;
 }
 

@@ -44,7 +44,7 @@ export function identityOf(identify: Identify, context: unknown): Identity | und
 export function identityOfTarget(
   target: { readonly private?: unknown },
   { coordinate, policy }: { readonly coordinate: string; readonly policy: Policy },
-  kind: "field" | "loader",
+  kind: "field" | "loader" | "function",
 ): Identity | undefined {
   const isPrivate = policy.scope === "PRIVATE";
   const identity = isPrivate ? identityOf(() => target.private, undefined) : undefined;
@@ -54,7 +54,7 @@ export function identityOfTarget(
     : `nothing, since the entries of the ${kind} belong to no identity; leave it out`;
   throw new CachedError(
     "CACHED_KEY_UNUSABLE",
-    `${kind === "loader" ? "loader " : ""}\`${coordinate}\`: \`private\`: expected ${expected}`,
+    `${kind === "field" ? "" : `${kind} `}\`${coordinate}\`: \`private\`: expected ${expected}`,
     { coordinate },
   );
 }
@@ -63,7 +63,12 @@ export function identityOfTarget(
 const isExact = (identity: number): boolean => Math.abs(identity) <= Number.MAX_SAFE_INTEGER;
 
 /** Returns the error of an invalid identity, or of `identify` itself. Undefined for null, undefined and an empty string: the identity is unknown. */
-export function identityMistake(identify: Identify, context: unknown, coordinate: string): CachedError | undefined {
+export function identityMistake(
+  identify: Identify,
+  context: unknown,
+  coordinate: string,
+  place = "createCache",
+): CachedError | undefined {
   let problem: string;
   let cause: unknown;
   try {
@@ -83,7 +88,7 @@ export function identityMistake(identify: Identify, context: unknown, coordinate
   }
   return new CachedError(
     "CACHED_OPTION_INVALID",
-    `createCache: \`identify\`: expected a string, number, bigint, null or undefined, ${problem}; until then PRIVATE fields such as \`${coordinate}\` are not cached`,
+    `${place}: \`identify\`: expected a string, number, bigint, null or undefined, ${problem}; until then PRIVATE fields such as \`${coordinate}\` are not cached`,
     { coordinate, ...(cause === undefined ? {} : { cause }) },
   );
 }

@@ -8,11 +8,20 @@ import { checkTagsOfValue } from "../keys/tag-template.js";
 import { KnownKey, type Memo, type Memos, type Row } from "../tier/request/known-key.js";
 import { NO_TAGS, type RequestTags, TagsBeforeLoad } from "../tier/request/tags.js";
 import type { Identity } from "./identity.js";
-import { type LoaderOptions, placeOf } from "./loader-options.js";
+import { type LoaderKind, type LoaderOptions, placeOf } from "./loader-options.js";
+
+/** What names are made from. For functions, an id is one call. */
+export interface KeyOptions<Id> extends Pick<LoaderOptions<Id, never, never>, "name" | "cacheKeyFn" | "tags"> {
+  readonly kind: LoaderKind;
+  /** The options with functions of the user that can throw. */
+  readonly functions: readonly string[];
+  /** Whether a function of the user makes the key, so that two ids can have one. */
+  readonly hasOwnKey: boolean;
+}
 
 /** Makes the names of ids, and remembers those of short, plain ids of PUBLIC loaders. `tags` is called for every read: it can depend on more. */
 export class LoaderKeys<Id> {
-  readonly #options: Pick<LoaderOptions<Id, never, never>, "name" | "cacheKeyFn" | "tags">;
+  readonly #options: KeyOptions<Id>;
   readonly #keys: KeySpace;
   /** Learns the tags of values that are loaded: hits do not need them. */
   readonly #learning: Pick<KeySpace, "tags">;
@@ -22,7 +31,7 @@ export class LoaderKeys<Id> {
   #slot = 0;
 
   constructor(
-    options: Pick<LoaderOptions<Id, never, never>, "name" | "cacheKeyFn" | "tags">,
+    options: KeyOptions<Id>,
     { keys, knownTags, memos }: { readonly keys: KeySpace; readonly knownTags: KnownTags; readonly memos: Memos },
   ) {
     this.#options = options;
@@ -53,7 +62,8 @@ export class LoaderKeys<Id> {
     const key = own ?? known?.key ?? this.#keyOf(parts, identity, variant);
     // A copy: the loader may change its array.
     const tagTexts = returned.slice();
-    const tags = tagTexts.length === 0 ? NO_TAGS : new TagsBeforeLoad(tagTexts, this.#learning, this.#haveIdsOneKey);
+    const tags =
+      tagTexts.length === 0 ? NO_TAGS : new TagsBeforeLoad(tagTexts, this.#learning, this.#options.hasOwnKey);
     const names = new IdKey(key, tags, row, identity, text ?? `\0${key.digest}`, tagTexts);
     memo.remember(names, this.#slot);
     return names;
@@ -79,24 +89,18 @@ export class LoaderKeys<Id> {
   }
 
   mistakeOf(cause: unknown): CachedError {
-    const { name, cacheKeyFn, tags } = this.#options;
-    const functions = [
-      ...(cacheKeyFn === undefined ? [] : ["`cacheKeyFn`"]),
-      ...(tags === undefined ? [] : ["`tags`"]),
-    ];
+    const { name, kind, functions } = this.#options;
     const isOwn = cause instanceof CachedError;
     const code = isOwn ? cause.code : "CACHED_KEY_UNUSABLE";
     const reason = !isOwn
-      ? `${functions.join(" or ") || "reading the id"} threw an exception, the cause of this error`
+      ? `${functions.map((one) => `\`${one}\``).join(" or ") || `reading the ${kind.input}`} threw an exception, the cause of this error`
       : code === "CACHED_KEY_UNUSABLE"
         ? cause.message
-        : `${cause.message}; return plain data from \`cacheKeyFn\``;
-    return new CachedError(code, `${placeOf(name)}: a value is not cached: ${reason}`, { coordinate: name, cause });
-  }
-
-  /** Two ids can have one key, and each its own tags. */
-  get #haveIdsOneKey(): boolean {
-    return this.#options.cacheKeyFn !== undefined;
+        : `${cause.message}; return plain data from \`${kind.key}\``;
+    return new CachedError(code, `${placeOf(name, kind)}: a value is not cached: ${reason}`, {
+      coordinate: name,
+      cause,
+    });
   }
 
   #partsOf(id: Id): unknown {
@@ -113,14 +117,14 @@ export class LoaderKeys<Id> {
   }
 
   #returnedTags(id: Id): readonly string[] {
-    const { tags: tagsOf } = this.#options;
+    const { tags: tagsOf, kind } = this.#options;
     if (tagsOf === undefined) return NO_TAGS.texts;
     const tags: unknown = tagsOf(id);
     if (Array.isArray(tags)) return tags;
     ignoreRejection(tags);
     throw new CachedError(
       "CACHED_KEY_UNUSABLE",
-      `\`tags\`: expected a function that returns an array of strings, got ${types.isPromise(tags) ? "a promise" : describeSetting(tags)} for an id; return the array itself`,
+      `\`tags\`: expected a function that returns an array of strings, got ${types.isPromise(tags) ? "a promise" : describeSetting(tags)} for an ${kind.input}; return the array itself`,
     );
   }
 }

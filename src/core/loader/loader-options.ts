@@ -74,13 +74,35 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
   readonly type?: string;
 }
 
+/** What tells `cache.loader` from `cache.wrap`, where options are checked and mistakes are named. */
+export interface LoaderKind {
+  readonly caller: string;
+  readonly noun: "loader" | "function";
+  /** The options that load and that make keys. */
+  readonly load: string;
+  readonly key: string;
+  /** What the user's functions get, in words. */
+  readonly input: string;
+  /** The options that are not settings of the policy. Each has a check, which returns what was expected of an invalid value. */
+  readonly options: Readonly<Record<string, OptionCheck>>;
+  readonly meanings: Meanings;
+  readonly identifyMissing: string;
+}
+
+type OptionCheck = (value: unknown) => string | undefined;
 type OwnOption = "tags" | Exclude<keyof LoaderOptions<never, never, never>, keyof PolicySettings>;
 
-const aFunction = (value: unknown): string | undefined => (typeof value === "function" ? undefined : "a function");
+export const aFunction = (value: unknown): string | undefined =>
+  typeof value === "function" ? undefined : "a function";
 
-/** The options that are not settings of the policy. Each has a check, which returns what was expected of an invalid value. */
-const OWN_OPTIONS: Readonly<Record<OwnOption, (value: unknown) => string | undefined>> = {
+/** The options that loaders and functions have in common. */
+export const COMMON_OPTIONS = {
   name: (value) => (typeof value === "string" && /^[A-Za-z_][A-Za-z0-9_]*$/.test(value) ? undefined : "a GraphQL name"),
+  type: (value) => (typeof value === "string" && value !== "" ? undefined : "the name of a GraphQL type"),
+} satisfies Readonly<Record<string, OptionCheck>>;
+
+const OWN_OPTIONS: Readonly<Record<OwnOption, OptionCheck>> = {
+  ...COMMON_OPTIONS,
   batch: aFunction,
   tags: aFunction,
   cacheKeyFn: aFunction,
@@ -91,9 +113,7 @@ const OWN_OPTIONS: Readonly<Record<OwnOption, (value: unknown) => string | undef
   maxBatchSize: (value) => (Number.isInteger(value) && (value as number) >= 1 ? undefined : "an integer of at least 1"),
   cache: (value) =>
     typeof value === "boolean" ? undefined : "true or false, whether a request remembers what it has read",
-  type: (value) => (typeof value === "string" && value !== "" ? undefined : "the name of a GraphQL type"),
 };
-const REQUIRED: readonly string[] = ["name", "batch"] satisfies OwnOption[];
 /** What other loaders and caches call an option. */
 const MEANINGS_OF_OPTIONS: Meanings = {
   ...MEANINGS,
@@ -109,24 +129,36 @@ const MEANINGS_OF_OPTIONS: Meanings = {
   batchsize: "`maxBatchSize`",
 };
 
-export const policySettingsOf = (options: object): PolicySettings =>
-  Object.fromEntries(Object.entries(options).filter(([option]) => !Object.hasOwn(OWN_OPTIONS, option)));
+export const LOADER: LoaderKind = {
+  caller: "cache.loader",
+  noun: "loader",
+  load: "batch",
+  key: "cacheKeyFn",
+  input: "id",
+  options: OWN_OPTIONS,
+  meanings: MEANINGS_OF_OPTIONS,
+  identifyMissing: "the `identify` option; pass createCache({ identify: (context) => context.userId })",
+};
 
-export function settingMistakes(given: object): string[] {
-  const { cacheMap, ...settings } = given as Readonly<Record<string, unknown>>;
-  const known = [...GENERAL_SETTINGS, "version", ...Object.keys(OWN_OPTIONS)];
-  const mistakes = settingsMistakes(settings, known, MEANINGS_OF_OPTIONS);
-  if (cacheMap !== undefined)
+export const policySettingsOf = (options: object, kind: LoaderKind): PolicySettings =>
+  Object.fromEntries(Object.entries(options).filter(([option]) => !Object.hasOwn(kind.options, option)));
+
+export function settingMistakes(given: object, kind: LoaderKind): string[] {
+  const { cacheMap, ...others } = given as Readonly<Record<string, unknown>>;
+  const settings = kind === LOADER ? others : given;
+  const known = [...GENERAL_SETTINGS, "version", ...Object.keys(kind.options)];
+  const mistakes = settingsMistakes(settings, known, kind.meanings);
+  if (settings === others && cacheMap !== undefined)
     mistakes.push(
       `\`cacheMap\`: expected no such option, since the shared cache holds the values, got ${describeSetting(cacheMap)}; use \`cache: false\` for requests that remember nothing`,
     );
   return mistakes;
 }
 
-export function ownMistakes(options: object): string[] {
-  return Object.entries(OWN_OPTIONS).flatMap(([option, check]) => {
+export function ownMistakes(options: object, kind: LoaderKind): string[] {
+  return Object.entries(kind.options).flatMap(([option, check]) => {
     const value = (options as Readonly<Record<string, unknown>>)[option];
-    if (value === undefined && !REQUIRED.includes(option)) return [];
+    if (value === undefined && option !== "name" && option !== kind.load) return [];
     const expected = check(value);
     if (expected === undefined) return [];
     const remedy = option === "batch" && value === false ? "; use `maxBatchSize: 1` for calls with one id each" : "";
@@ -134,5 +166,5 @@ export function ownMistakes(options: object): string[] {
   });
 }
 
-export const placeOf = (name: unknown): string =>
-  typeof name === "string" ? `cache.loader(${JSON.stringify(name)})` : "cache.loader";
+export const placeOf = (name: unknown, { caller }: Pick<LoaderKind, "caller">): string =>
+  typeof name === "string" ? `${caller}(${JSON.stringify(name)})` : caller;

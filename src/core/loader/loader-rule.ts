@@ -1,14 +1,16 @@
 import type { Key, Variant } from "../keys/key.js";
 import type { Policy, PolicySettings } from "../policy/policy.js";
 import type { Identity } from "./identity.js";
+import type { LoaderKind } from "./loader-options.js";
 
 /** What is known of a loader outside of a request. */
 export interface LoaderRule {
   readonly name: string;
   /** Whether it has replaced another one of its name, outside of production. */
   readonly isReplacement: boolean;
-  /** The batch function, which shows whether a second loader of the same name is the same as the first. */
-  readonly batch: unknown;
+  /** The user's function that loads, which shows whether a second loader of the same name is the same as the first. */
+  readonly given: unknown;
+  readonly kind: LoaderKind;
   readonly policy: Policy;
   readonly settings: PolicySettings;
   /** Returns the variant of the entries. Throws `CACHED_OPTION_INVALID` if the shape of the loader's type is not known yet. */

@@ -8,25 +8,25 @@ import { CachedError } from "../base/errors.js";
 export class TypeShapes {
   /** By type name: the lookup of the schema that was applied last and has the type. */
   readonly #lookups = new Map<string, FactsLookup>();
-  readonly #wanted = new Map<string, string>();
+  readonly #wanted = new Map<string, { readonly type: string; readonly place: string }>();
 
   /** Adds the types of a schema. Throws `CACHED_OPTION_INVALID` if a loader names a type that no schema has. */
   add(typeNames: readonly string[], lookup: FactsLookup): void {
     const isKnown = (type: string): boolean => typeNames.includes(type) || this.#lookups.has(type);
-    for (const [loader, type] of this.#wanted)
+    for (const [loader, { type, place }] of this.#wanted)
       if (!isKnown(type))
         throw new CachedError(
           "CACHED_OPTION_INVALID",
-          `cache.loader(${JSON.stringify(loader)}): ${unknownType(type)}; correct it, or create the loader after the schema that has the type is applied`,
+          `${place}: ${unknownType(type)}; correct it, or create the loader after the schema that has the type is applied`,
           { coordinate: loader },
         );
     for (const name of typeNames) this.#lookups.set(name, lookup);
   }
 
   /** Notes that a loader names a type. Returns the mistake if schemas are applied and none has the type. */
-  want(loader: string, type: string): string | undefined {
+  want(loader: string, type: string, place: string): string | undefined {
     if (this.#lookups.size > 0 && !this.#lookups.has(type)) return unknownType(type);
-    this.#wanted.set(loader, type);
+    this.#wanted.set(loader, { type, place });
     return undefined;
   }
 
@@ -36,7 +36,7 @@ export class TypeShapes {
     if (lookup !== undefined) return lookup(type);
     throw new CachedError(
       "CACHED_OPTION_INVALID",
-      `cache.loader(${JSON.stringify(loader)}): \`type\`: expected a schema that has the type ${JSON.stringify(type)}, got none; call applyCached(schema, cache) before you use the loader, or set \`version\` instead`,
+      `${this.#wanted.get(loader)?.place}: \`type\`: expected a schema that has the type ${JSON.stringify(type)}, got none; call applyCached(schema, cache) before you use the loader, or set \`version\` instead`,
       { coordinate: loader },
     );
   }

@@ -245,7 +245,11 @@ describe("a target of cache.invalidate", () => {
       "got both",
     ],
     "an unknown coordinate": [{ coordinate: "Query.prodcut" }, "CACHED_COORDINATE_UNKNOWN", "Query.product"],
-    "an unknown loader": [{ loader: "Prodcut" }, "CACHED_COORDINATE_UNKNOWN", "known loaders: Product, Own"],
+    "an unknown loader": [
+      { loader: "Prodcut" },
+      "CACHED_COORDINATE_UNKNOWN",
+      "known loaders and functions: Product, Own",
+    ],
     "the coordinate of a field as a loader": [{ loader: "Query.product" }, "CACHED_COORDINATE_UNKNOWN", "loader"],
     "an unknown property of a loader": [{ loader: "Product", args: {} }, "CACHED_OPTION_INVALID", "`args`: unknown"],
     "an undefined id": [{ loader: "Product", id: undefined }, "CACHED_OPTION_INVALID", "`id`: expected the id"],

@@ -17,9 +17,10 @@ export function checkInvalidationTarget(
   caller: string,
   at = "",
 ): asserts target is InvalidationTarget {
-  const { coordinate, loader } = (target ?? {}) as { readonly coordinate?: unknown; readonly loader?: unknown };
+  const given = (target ?? {}) as Readonly<Partial<Record<Kind, unknown>>>;
+  const { coordinate } = given;
   const reject = (mistake: string): never => {
-    const name = loader ?? coordinate;
+    const name = given.loader ?? given.function ?? coordinate;
     const subject = typeof name === "string" ? { coordinate: name } : {};
     throw new CachedError("CACHED_OPTION_INVALID", `${caller}: ${mistake}`, subject);
   };
@@ -27,11 +28,10 @@ export function checkInvalidationTarget(
     return reject(
       `${at === "" ? "`target`" : `\`${at.slice(0, -1)}\``}: expected an object such as ${ENTRY_EXAMPLES.coordinate}, got ${describeSetting(target)}`,
     );
-  if ("coordinate" in target && "loader" in target)
-    reject(`\`${at}loader\`: expected either \`coordinate\` or \`loader\`, got both`);
-  const kind = "loader" in target ? "loader" : "coordinate";
-  if (kind === "loader" && typeof loader !== "string")
-    reject(`\`${at}loader\`: expected the name of a loader, got ${describeSetting(loader)}`);
+  const [kind = "coordinate", other] = KINDS.filter((one) => one in target);
+  if (other !== undefined) reject(`\`${at}${kind}\`: expected either \`${other}\` or \`${kind}\`, got both`);
+  if (kind !== "coordinate" && typeof given[kind] !== "string")
+    reject(`\`${at}${kind}\`: expected the name of a ${kind}, got ${describeSetting(given[kind])}`);
   if (kind === "coordinate" && typeof coordinate !== "string")
     reject(
       `\`${at}coordinate\`: expected the coordinate of a field such as "Query.movie", got ${describeSetting(coordinate)}; pass it, or the name of a loader as \`loader\``,
@@ -42,9 +42,9 @@ export function checkInvalidationTarget(
     const [expected, remedy] =
       (Object.hasOwn(known, property) ? known[property] : undefined) ??
       reject(
-        `\`${at}${property}\`: unknown property; known are ${[kind, ...Object.keys(known)].join(", ")}${kind === "loader" ? "" : "; arguments of the field belong in `args`"}`,
+        `\`${at}${property}\`: unknown property; known are ${[kind, ...Object.keys(known)].join(", ")}${kind === "loader" ? "" : `; arguments of the ${kind === "function" ? kind : "field"} belong in \`args\``}`,
       );
-    const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+    const isObject = typeof value === "object" && value !== null && Array.isArray(value) === (kind === "function");
     const isMissing = value === undefined || value === null;
     if (isMissing || (["args", "source", "context"].includes(property) && !isObject))
       // A value of the wrong type may be personal data, so only its type is named.
@@ -55,7 +55,7 @@ export function checkInvalidationTarget(
 }
 
 /** What the properties of a target have to be, besides the one that says what it is of, and what to do if one is missing. */
-const PROPERTIES: Readonly<Record<"coordinate" | "loader", Readonly<Record<string, readonly [string, string]>>>> = {
+const PROPERTIES: Readonly<Record<Kind, Readonly<Record<string, readonly [string, string]>>>> = {
   coordinate: {
     args: ["an object of arguments", "pass the arguments of the entry, or leave `args` out if the field needs none"],
     source: ["an object with the properties of the parent", "pass them, or leave `source` out if the key needs none"],
@@ -66,7 +66,14 @@ const PROPERTIES: Readonly<Record<"coordinate" | "loader", Readonly<Record<strin
     id: ["the id of the entry", "pass it, or leave `id` out to invalidate every entry of the loader"],
     private: ["the identity that owns the entry", "pass it, or leave `private` out if the loader is not PRIVATE"],
   },
+  function: {
+    args: ["an array of the arguments", "pass them, or leave `args` out to invalidate every entry of the function"],
+    private: ["the identity that owns the entry", "pass it, or leave `private` out if the function is not PRIVATE"],
+  },
 };
+
+const KINDS = ["loader", "function", "coordinate"] as const;
+type Kind = (typeof KINDS)[number];
 
 /** Identifies one entry of a loader, or without `id` all of them. */
 export interface LoaderTarget {
@@ -75,11 +82,19 @@ export interface LoaderTarget {
   readonly private?: unknown;
 }
 
-export type InvalidationTarget = CoordinateTarget | LoaderTarget;
+/** The same of a function. */
+export interface FunctionTarget {
+  readonly function: string;
+  readonly args?: readonly unknown[];
+  readonly private?: unknown;
+}
+
+export type InvalidationTarget = CoordinateTarget | LoaderTarget | FunctionTarget;
 
 const ENTRY_EXAMPLES = {
   coordinate: '{ coordinate: "Query.movie", args: { id: 7 } }',
   loader: '{ loader: "Movie", id: 7 }',
+  function: '{ function: "rates", args: ["EUR"] }',
 };
 
 /**
@@ -110,7 +125,7 @@ export function checkWriteTarget(target: unknown, caller: string): void {
 export function targetOfCoordinate(
   { rules, loaders }: CacheParts,
   given: Readonly<Record<string, unknown>> & { readonly coordinate: string },
-): InvalidationTarget {
+): CoordinateTarget | LoaderTarget {
   const { coordinate, ...others } = given;
   if (loaders.has(coordinate)) return { loader: coordinate, ...others };
   if (rules.fields.has(coordinate)) return { coordinate, ...others };
@@ -131,6 +146,10 @@ export function targetOfCoordinate(
  */
 export function namesOfInvalidation(parts: CacheParts, target: InvalidationTarget): InvalidationNames {
   if ("loader" in target) return namesOfLoader(parts, target);
+  if ("function" in target) {
+    const { function: loader, args, ...others } = target;
+    return namesOfLoader(parts, { loader, ...(args === undefined ? {} : { id: args }), ...others });
+  }
   if (target.coordinate === RESPONSES && Object.keys(target).length === 1) return wholeOf(RESPONSES);
   const rule = parts.rules.fields.get(target.coordinate);
   if (rule === undefined || Object.keys(target).length > 1 || hasOneEntry(rule)) return namesOfTarget(parts, target);
@@ -150,7 +169,7 @@ export function namesOfOneEntry(
   if ("coordinate" in target) namesOfTarget(parts, target);
   throw new CachedError(
     "CACHED_KEY_UNUSABLE",
-    `${caller}: expected a target that names one entry of \`${whole}\`, got one that names all of them; ${"loader" in target ? "pass `id`" : "pass the parts of the key, such as `args: {}`"}, or ${otherwise} to invalidate all entries`,
+    `${caller}: expected a target that names one entry of \`${whole}\`, got one that names all of them; ${"loader" in target ? "pass `id`" : "function" in target ? "pass `args`" : "pass the parts of the key, such as `args: {}`"}, or ${otherwise} to invalidate all entries`,
     { coordinate: whole },
   );
 }
@@ -169,7 +188,7 @@ function namesOfLoader({ loaders }: CacheParts, target: LoaderTarget): Invalidat
   if (rule === undefined)
     throw new CachedError(
       "CACHED_COORDINATE_UNKNOWN",
-      `\`${name}\`: expected the name of a loader made by cache.loader; known loaders: ${[...loaders.keys()].join(", ") || "none"}`,
+      `\`${name}\`: expected the name of a loader made by cache.loader, or of a function made by cache.wrap; known loaders and functions: ${[...loaders.keys()].join(", ") || "none"}`,
       { coordinate: name },
     );
   if (Object.keys(target).length === 1) return wholeOf(name);
@@ -179,21 +198,25 @@ function namesOfLoader({ loaders }: CacheParts, target: LoaderTarget): Invalidat
 /** Returns the key that `target` names. Throws `CACHED_KEY_UNUSABLE` if the id or the identity is missing, or makes no key. */
 export function keyOfLoader(rule: LoaderRule, target: LoaderTarget): Key {
   const { loader: name, id } = target;
+  const { noun } = rule.kind;
+  const property = noun === "loader" ? "id" : "args";
   const reject = (mistake: string, cause?: unknown): never => {
-    throw new CachedError("CACHED_KEY_UNUSABLE", `loader \`${name}\`: ${mistake}`, {
+    throw new CachedError("CACHED_KEY_UNUSABLE", `${noun} \`${name}\`: ${mistake}`, {
       coordinate: name,
       ...(cause === undefined ? {} : { cause }),
     });
   };
   if (id === undefined)
-    reject("`id`: expected the id of the entry, got nothing; pass it, or `loader` alone to invalidate every entry");
-  const identity = identityOfTarget(target, { coordinate: name, policy: rule.policy }, "loader");
+    reject(
+      `\`${property}\`: expected the ${property} of the entry, got nothing; pass it, or \`${noun}\` alone to invalidate every entry`,
+    );
+  const identity = identityOfTarget(target, { coordinate: name, policy: rule.policy }, noun);
   try {
     return rule.keyOf(id, identity);
   } catch (cause) {
     if (cause instanceof CachedError && cause.code === "CACHED_OPTION_INVALID") throw cause;
     return reject(
-      `\`id\`: expected an id from which a key can be made, got one for which ${cause instanceof CachedError ? `there is none: ${cause.message}` : "`cacheKeyFn` threw an exception, the cause of this error"}`,
+      `\`${property}\`: expected an ${rule.kind.input} from which a key can be made, got one for which ${cause instanceof CachedError ? `there is none: ${cause.message}` : `\`${rule.kind.key}\` threw an exception, the cause of this error`}`,
       cause,
     );
   }

@@ -48,10 +48,12 @@ export class PrivateValues {
   /** Returns what makes the source of a PUBLIC load that of one caller, in words. Undefined: nothing does, or the policy says that it does not matter. */
   originOf({ policy, source, context }: ReadRequest): string | undefined {
     if (policy.scope === "PRIVATE" || policy.isDeclaredPublic === true) return undefined;
-    if (typeof source !== "object" || source === null) return undefined;
-    const coordinate = this.#coordinates.get(source);
-    if (coordinate !== undefined) return `one from \`${coordinate}\`, which is PRIVATE`;
-    return holds(source, context) ? "one that holds the context of the request" : undefined;
+    for (const one of Array.isArray(source) ? [source, ...source.slice(0, MAX_PROPERTIES)] : [source]) {
+      const coordinate = this.coordinateOf(one);
+      if (coordinate !== undefined) return `one from \`${coordinate}\`, which is PRIVATE`;
+      if (holds(one, context)) return "one that holds the context of the request";
+    }
+    return undefined;
   }
 
   #noteAll(value: object, coordinate: string, context: unknown): void {
@@ -81,8 +83,8 @@ const MAX_OBJECTS = 10_000;
 const MAX_PROPERTIES = 100;
 
 /** Whether an object has the context of the request as a property, as a model has that is made with it. */
-function holds(source: object, context: unknown): boolean {
-  if (typeof context !== "object" || context === null) return false;
+function holds(source: unknown, context: unknown): boolean {
+  if (typeof context !== "object" || context === null || typeof source !== "object" || source === null) return false;
   if (source === context) return true;
   try {
     return Reflect.ownKeys(source)

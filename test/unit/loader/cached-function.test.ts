@@ -1,0 +1,430 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import { FakeClock, settle } from "@graphql-cached/testing";
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { graphql } from "graphql";
+import {
+  applyCached,
+  type Cache,
+  type CacheOptions,
+  cachedTypeDefs,
+  createCache,
+  inspectionResolvers,
+  inspectionTypeDefs,
+  memoryStore,
+  type RefreshJob,
+} from "graphql-cached";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { dataOf, memoryWorld, waitForStores } from "../../support/world.js";
+
+interface Viewer {
+  readonly userId?: string;
+  readonly locale?: string;
+}
+
+function open(options: CacheOptions<Viewer> = {}) {
+  const clock = new FakeClock();
+  const lines: string[] = [];
+  const cache = createCache<Viewer>({
+    defaultScope: "PUBLIC",
+    store: memoryStore({ clock }),
+    testing: { clock },
+    logger: { info: () => undefined, warn: (line) => lines.push(line) },
+    defaults: { jitter: 0, earlyRefresh: 0 },
+    ...options,
+  });
+  onTestFinished(() => cache.close());
+  return { cache, clock, lines };
+}
+
+/** A function that returns how often it has loaded. */
+function counting(cache: Cache<Viewer>, options: object = {}) {
+  const calls: unknown[][] = [];
+  const count = cache.wrap({
+    name: "count",
+    maxAge: 60,
+    load: (...args: unknown[]) => calls.push(args),
+    ...options,
+  });
+  return { count, calls };
+}
+
+describe("the key of a function", () => {
+  const date = new Date(0);
+  const SAME: readonly (readonly [string, unknown[], unknown[]])[] = [
+    ["no arguments", [], []],
+    ["a trailing undefined", ["EUR"], ["EUR", undefined]],
+    ["equal objects and lists", [{ a: 1, b: [2] }], [{ a: 1, b: [2], c: undefined }]],
+    [
+      "equal dates, maps and bytes",
+      [date, new Map([[1, 2]]), Buffer.from("a")],
+      [new Date(0), new Map([[1, 2]]), Buffer.from("a")],
+    ],
+  ];
+  it.each(SAME)("is the same for %s", async (_, first, second) => {
+    const { count, calls } = counting(open().cache);
+    expect(await count(...first)).toBe(1);
+    await settle();
+    expect(await count(...second)).toBe(1);
+    expect(calls).toHaveLength(1);
+  });
+
+  const DIFFERENT: readonly (readonly [string, unknown[], unknown[]])[] = [
+    ["a number and its text", [7], ["7"]],
+    ["one list and its members", [["a", "b"]], ["a", "b"]],
+    ["one value and a list of it", ["a"], [["a"]]],
+    ["nothing and null", [], [null]],
+    ["an undefined before others", [undefined, "a"], ["a"]],
+    ["0 and -0", [0], [-0]],
+    ["texts that look alike when they are joined", ["a,b"], ["a", "b"]],
+    ["an empty list and no argument", [[]], []],
+    // As `{ sort: { price: 1, title: 1 } }` shows.
+    ["objects with their properties in another order", [{ a: 1, b: 2 }], [{ b: 2, a: 1 }]],
+  ];
+  it.each(DIFFERENT)("differs for %s", async (_, first, second) => {
+    const { count } = counting(open().cache);
+    expect(await Promise.all([count(...first), count(...second)])).toHaveLength(2);
+    await settle();
+    expect(await count(...first)).not.toBe(await count(...second));
+  });
+
+  it("is that of the arguments at the time of the call, and so are those of the load", async () => {
+    const { count, calls } = counting(open().cache);
+    const filter = { currency: "EUR" };
+    const first = count(filter);
+    filter.currency = "USD";
+    const second = count(filter);
+    expect([await first, await second]).toEqual([1, 2]);
+    expect(calls).toEqual([[{ currency: "EUR" }], [{ currency: "USD" }]]);
+  });
+
+  it("is made by `key`, which gets all arguments", async () => {
+    const { cache } = open();
+    const { count, calls } = counting(cache, {
+      key: (currency: string, options: { readonly context: Viewer }) => [currency, options.context.locale],
+    });
+    await count("EUR", { context: { locale: "en" }, trace: 1 });
+    await settle();
+    await count("EUR", { context: { locale: "en" }, trace: 2 });
+    await count("EUR", { context: { locale: "de" }, trace: 3 });
+    expect(calls.map(([, options]) => (options as { trace: number }).trace)).toEqual([1, 3]);
+  });
+
+  class Money {
+    readonly amount = 7;
+  }
+  it.each([
+    ["a function", () => 1],
+    ["a symbol", Symbol("s")],
+    ["an instance of a class", new Money()],
+  ])("cannot be made of %s, which is reported once and loads each time", async (_, argument) => {
+    const { cache, lines } = open();
+    const { count } = counting(cache);
+    expect([await count(argument), await count(argument)]).toEqual([1, 2]);
+    expect(lines.filter((line) => line.includes('cache.wrap("count")'))).toEqual([
+      expect.stringMatching(/cache\.wrap\("count"\): a value is not cached: .*return plain data from `key`/),
+    ]);
+  });
+
+  it("cannot be made when a function of the user throws, which loads and is reported once", async () => {
+    const unreadable = {
+      get id(): never {
+        throw new Error("secret");
+      },
+    };
+    const own = open();
+    const { count: read } = counting(own.cache);
+    expect([await read(unreadable), await read(unreadable)]).toEqual([1, 2]);
+    expect(own.lines).toEqual([expect.stringContaining("reading the argument threw an exception")]);
+    for (const option of ["key", "tags", "context"]) {
+      const { cache, lines } = open();
+      const fail = (): never => {
+        throw new Error("secret");
+      };
+      const { count } = counting(cache, { [option]: fail });
+      expect([await count("a"), await count("a")]).toEqual([1, 2]);
+      expect(lines).toEqual([expect.stringContaining(`\`${option}\` threw an exception`)]);
+      expect(lines.join()).not.toContain("secret");
+    }
+  });
+});
+
+describe("a function", () => {
+  it("invalidates the entry of arguments with `clear`, in any spelling", async () => {
+    const { cache } = open();
+    const { count } = counting(cache);
+    const read = () => Promise.all([count("EUR"), count("USD", { a: 1, b: 2 })]);
+    expect(await read()).toEqual([1, 2]);
+    await settle();
+    await count.clear("EUR", undefined);
+    expect(await read()).toEqual([3, 2]);
+    await settle();
+    await count.clear("USD", { a: 1, b: 2, c: undefined });
+    expect(await read()).toEqual([3, 4]);
+  });
+
+  it("remembers nothing between calls that the cache does not validate", async () => {
+    const { cache, clock } = open();
+    const { count } = counting(cache);
+    expect(await count("a")).toBe(1);
+    await settle();
+    await clock.advance(61_000);
+    expect(await count("a")).toBe(2);
+  });
+
+  it("returns what `load` returns, cached or not: errors as values, values that cannot be stored, and what is thrown", async () => {
+    const { cache } = open();
+    const error = new Error("a value");
+    const socket = new (class Socket {})();
+    const pass = cache.wrap({ name: "pass", maxAge: 60, load: (nth: number) => [error, socket][nth] });
+    expect(await pass(0)).toBe(error);
+    expect(await pass(1)).toBe(socket);
+    const throws = cache.wrap({
+      name: "throws",
+      maxAge: 60,
+      load(): number {
+        throw error;
+      },
+    });
+    await expect(throws()).rejects.toBe(error);
+  });
+
+  it("asks for the signals of no request if it has none", async () => {
+    const { cache, lines } = open({
+      loads: { abortSignal: (context) => (context as { signal?: AbortSignal }).signal },
+    });
+    const { count } = counting(cache);
+    expect([await count(1), await count(Symbol("s"))]).toEqual([1, 2]);
+    expect(lines.filter((line) => line.includes("abortSignal"))).toEqual([]);
+  });
+
+  it("is a plain function with `maxAge: 0`, and gets a signal and a control all the same", async () => {
+    const { cache } = open();
+    const seen: unknown[] = [];
+    const plain = cache.wrap({
+      name: "plain",
+      maxAge: 0,
+      load(id: number) {
+        this.result.skip();
+        seen.push(this.signal.aborted, id);
+        return id;
+      },
+    });
+    expect([await plain(1), await plain(1)]).toEqual([1, 1]);
+    expect(seen).toEqual([false, 1, false, 1]);
+  });
+
+  it("has values of its own for each identity that `identify` makes of its arguments", async () => {
+    const { cache } = open();
+    const { count } = counting(cache, { scope: "PRIVATE", identify: (userId: string) => userId, key: () => "all" });
+    expect(await Promise.all([count("alice"), count("bob")])).toEqual([1, 2]);
+    await settle();
+    expect(await Promise.all([count("alice"), count("bob"), count("")])).toEqual([1, 2, 3]);
+    await count.clear("alice");
+    expect(await Promise.all([count("alice"), count("bob")])).toEqual([4, 2]);
+    await cache.invalidate({ function: "count", args: ["bob"], private: "bob" });
+    expect(await Promise.all([count("alice"), count("bob")])).toEqual([4, 5]);
+    await expect(count.clear("")).rejects.toMatchObject({ code: "CACHED_KEY_UNUSABLE" });
+  });
+
+  it("finds the context of a call in its arguments, where it is no part of the key, or in an AsyncLocalStorage", async () => {
+    const { cache } = open({ identify: ({ userId }) => userId });
+    const { count, calls } = counting(cache, { context: (viewer: Viewer) => viewer });
+    const viewer = { userId: "alice" };
+    expect([await count(viewer, "a"), await count({ userId: "bob" }, "a")]).toEqual([1, 1]);
+    expect(calls[0]?.[0]).toBe(viewer);
+    await cache.invalidate({ function: "count", args: [undefined, "a"] });
+    expect(await count(viewer, "a")).toBe(2);
+
+    const requests = new AsyncLocalStorage<Viewer>();
+    let loads = 0;
+    const mine = cache.wrap({
+      name: "mine",
+      maxAge: 60,
+      scope: "PRIVATE",
+      context: () => requests.getStore(),
+      load: () => `${requests.getStore()?.userId} ${++loads}`,
+    });
+    const ask = (userId: string) => requests.run({ userId }, () => mine());
+    expect([await ask("alice"), await ask("bob"), await ask("alice"), await mine(), await mine()]).toEqual([
+      "alice 1",
+      "bob 2",
+      "alice 1",
+      "undefined 3",
+      "undefined 4",
+    ]);
+  });
+
+  it("makes what is loaded from PRIVATE values of a caller that caller's own, also in the arguments of `key`", async () => {
+    const { cache } = open({ identify: ({ userId }) => userId });
+    const me = cache.wrap({
+      name: "me",
+      maxAge: 60,
+      scope: "PRIVATE",
+      context: (viewer: Viewer) => viewer,
+      load: async ({ userId }: Viewer) => ({ id: 1, name: userId }),
+    });
+    const { count } = counting(cache, { key: ({ id }: { readonly id: number }) => id });
+    expect(await count(await me({ userId: "alice" }))).toBe(1);
+    await settle();
+    expect(await count(await me({ userId: "bob" }))).toBe(2);
+  });
+
+  it("is refreshed by a worker that gets its job", async () => {
+    const jobs: RefreshJob[] = [];
+    const { cache, clock } = open({ loads: { refreshQueue: (job) => void jobs.push(job) } });
+    const { count, calls } = counting(cache, {
+      staleWhileRevalidate: 60,
+      context: (_: string, viewer?: Viewer) => viewer,
+    });
+    await count("EUR", { userId: "alice" }, undefined, { from: new Date(0) });
+    await settle();
+    await clock.advance(61_000);
+    await count("EUR", { userId: "bob" }, undefined, { from: new Date(0) });
+    await settle();
+    const worker = { userId: "worker" };
+    expect(await cache.refresh(JSON.parse(JSON.stringify(jobs[0])) as RefreshJob, worker)).toBe(true);
+    expect(calls.at(-1)).toEqual(["EUR", worker, undefined, { from: new Date(0) }]);
+    expect(await count("EUR", {}, undefined, { from: new Date(0) })).toBe(2);
+  });
+
+  it("loads at most so many calls at a time, with no share for calls of one request", async () => {
+    const { cache } = open({ loads: { maxConcurrentLoads: 4 } });
+    let [running, most] = [0, 0];
+    const slow = cache.wrap({
+      name: "slow",
+      maxAge: 60,
+      load: async (id: number) => {
+        most = Math.max(most, ++running);
+        await settle();
+        running--;
+        return id;
+      },
+    });
+    await Promise.all(Array.from({ length: 20 }, (_, id) => slow(id)));
+    expect(most).toBe(4);
+  });
+
+  it("is inspected by its name, and an entry by the list of its arguments", async () => {
+    const world = memoryWorld();
+    const { cache, events } = world.process("type Query { unused: Int }", {});
+    const rates = cache.wrap({
+      name: "rates",
+      maxAge: 60,
+      tags: (currency: string) => [`Rate:${currency}`],
+      load: (_currency: string) => 1,
+    });
+    await rates("EUR");
+    await waitForStores({ events });
+    await rates("EUR");
+    const source = /* GraphQL */ `{ cacheInspection {
+      policies { coordinate kind policy { maxAge } }
+      entry(coordinate: "rates", id: ["EUR"]) { state use tags { text } }
+    } }`;
+    const inspected = applyCached(
+      makeExecutableSchema({
+        typeDefs: [cachedTypeDefs, inspectionTypeDefs, "type Query { unused: Int }"],
+        resolvers: inspectionResolvers(cache, { allow: () => true }),
+      }),
+      cache,
+    );
+    const { cacheInspection } = (await dataOf(graphql({ schema: inspected, source, contextValue: {} }))) as never;
+    expect(cacheInspection).toMatchObject({
+      policies: [{ coordinate: "rates", kind: "LOADER", policy: { maxAge: 60 } }],
+      entry: { state: "VALUE", use: "FRESH", tags: [{ text: "Rate:EUR" }] },
+    });
+  });
+});
+
+describe("a function in a resolver", () => {
+  it("is read again inside of a load, so that nothing older than the load becomes part of its value", async () => {
+    const world = memoryWorld();
+    const versions = { rate: 1 };
+    const typeDefs = 'type Query { price: Int @cached(maxAge: 60, tags: ["Price"]) }';
+    const make = () => {
+      const process = world.process(typeDefs, { Query: { price: () => rate("EUR") } });
+      const rate = process.cache.wrap({ name: "rate", maxAge: 60, load: (_currency: string) => versions.rate });
+      return { ...process, rate };
+    };
+    const [first, second] = [make(), make()];
+    expect(await dataOf(first.ask("{ price }"))).toEqual({ price: 1 });
+    await waitForStores(first, 2);
+    expect(await second.rate("EUR")).toBe(1);
+    versions.rate = 2;
+    await first.cache.mutate({ tags: ["Price"], entries: [{ function: "rate", args: ["EUR"] }] }, () => undefined);
+    expect(await dataOf(second.ask("{ price }"))).toEqual({ price: 2 });
+  });
+
+  it("does not wait for its own load", async () => {
+    const { cache } = open();
+    const factorial = cache.wrap({
+      name: "factorial",
+      maxAge: 60,
+      load: async (n: number): Promise<number> => (n <= 1 ? 1 : n * (await factorial(n - 1))),
+    });
+    expect(await factorial(5)).toBe(120);
+    let depth = 0;
+    const loop = cache.wrap({
+      name: "loop",
+      maxAge: 60,
+      load: async (): Promise<number> => (++depth < 3 ? loop() : depth),
+    });
+    expect(await loop()).toBe(3);
+  });
+});
+
+describe("cache.wrap", () => {
+  it.each([
+    [{ load: undefined }, "`load`: expected a function, got undefined"],
+    [{ name: "my rates" }, "`name`: expected a GraphQL name"],
+    [{ key: ["$args.id"] }, "`key`: expected a function"],
+    [{ tags: "T" }, "`tags`: expected an array of non-empty strings, or a function that returns one"],
+    [{ tags: [""] }, "`tags`: expected an array of non-empty strings, or a function that returns one"],
+    [{ ttl: 60 }, "did you mean `maxAge`, in seconds?"],
+    [{ batch: () => [] }, "did you mean `load`?"],
+    [{ cacheKeyFn: () => 1 }, "did you mean `key`?"],
+    [{ cacheMap: null }, "`cacheMap`: unknown setting"],
+    [{ scope: "PRIVATE" }, "`scope`: PRIVATE requires an identity; pass `identify: (...args) => userId`"],
+    [{ type: "Rate", scope: 7 }, "`scope`: expected"],
+  ])("refuses %j", (options, message) => {
+    const { cache } = open();
+    const wrap = () => cache.wrap({ name: "rates", maxAge: 60, load: () => 1, ...options } as never);
+    expect(wrap).toThrow(message);
+    expect(wrap).toThrow(/^cache\.wrap/);
+  });
+
+  it.each(["loader", "wrap"] as const)("refuses a %s of the same name in production", (method) => {
+    vi.stubEnv("NODE_ENV", "production");
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const { cache } = open();
+    const load = (currency: string): string => currency;
+    cache.wrap({ name: "rates", maxAge: 60, load });
+    cache.wrap({ name: "rates", maxAge: 60, load });
+    const again = (): unknown =>
+      method === "wrap"
+        ? cache.wrap({ name: "rates", maxAge: 60, load: () => 1 })
+        : cache.loader({ name: "rates", maxAge: 60, batch: async (ids: readonly number[]) => ids });
+    expect(again).toThrow("`name`: expected a name that no other loader of the cache has");
+  });
+
+  it.each([
+    [{ function: "rates", args: "EUR" }, "`args`: expected an array of the arguments, got a string"],
+    [{ function: "rates", args: { currency: "EUR" } }, "`args`: expected an array of the arguments"],
+    [{ function: "rates", id: 7 }, "`id`: unknown property; known are function, args, private"],
+    [{ function: 7 }, "`function`: expected the name of a function"],
+    [{ function: "rates", loader: "rates" }, "expected either `function` or `loader`, got both"],
+    [
+      { function: "other" },
+      "expected the name of a loader made by cache.loader, or of a function made by cache.wrap; known loaders and functions: rates",
+    ],
+    [{ loader: "rates", id: "EUR" }, "expected an array of the arguments of a call"],
+    [
+      { function: "rates", args: [() => 1] },
+      "function `rates`: `args`: expected an argument from which a key can be made",
+    ],
+    [{ function: "rates", args: ["EUR"], private: "alice" }, "function `rates`: `private`: expected nothing"],
+  ])("makes a target %j that is refused", async (target, message) => {
+    const { cache } = open();
+    cache.wrap({ name: "rates", maxAge: 60, load: (currency: string) => currency });
+    await expect(cache.invalidate(target as never)).rejects.toThrow(message);
+  });
+});
