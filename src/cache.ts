@@ -172,6 +172,28 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   }
 
   /**
+   * Makes `others` count as the request of `context`: options that loaders are made from before there is a context, data sources. What
+   * reads with them has its identity, override, aborts and traces. Call it before they read. Returns `context`.
+   *
+   * Throws `CACHED_OPTION_INVALID` for what is no object, and for objects that count as the request of another context.
+   */
+  request<RequestContext extends Context & object>(
+    context: RequestContext,
+    ...others: readonly object[]
+  ): RequestContext {
+    for (const [nth, one] of [context, ...others].entries())
+      if (typeof one !== "object" || one === null)
+        throw optionInvalid(
+          `cache.request: expected ${nth === 0 ? "the context object of a request" : "objects that belong to it"}, got ${describeSetting(one)}`,
+        );
+    if (this.#parts.requestStates.join(context, others) !== undefined)
+      throw optionInvalid(
+        "cache.request: expected objects of one request, got one that counts as the request of another context; make it anew for each request",
+      );
+    return context;
+  }
+
+  /**
    * Sets how this process uses the cache for a field, a loader, whole responses (`responses`), or everything if there is no
    * coordinate, from the next read on. `off`: neither look up nor store, each read calls its source. `on`: use the cache. While
    * everything is off, nothing is on. Invalidations work in both modes.

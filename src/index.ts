@@ -9,7 +9,7 @@ export type { FieldExistence } from "./core/directive/existence/field-existence.
 export type { CacheControlOptions } from "./core/directive/hints/cache-control.js";
 export { resultControl } from "./core/directive/run/result-control.js";
 export type { CachedFunction, FunctionCall, FunctionOptions } from "./core/loader/cached-function.js";
-export type { BatchCall, CachedLoader, LoaderOptions } from "./core/loader/loader-options.js";
+export type { BatchCall, CachedLoader, CachedRead, LoaderOptions } from "./core/loader/loader-options.js";
 export type { ResponsesOptions } from "./core/responses/options.js";
 export type { Counts } from "./core/telemetry/counters.js";
 export type { CacheEvent } from "./core/telemetry/events.js";

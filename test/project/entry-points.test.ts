@@ -18,6 +18,7 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "CachedError",
     "CachedFunction",
     "CachedLoader",
+    "CachedRead",
     "EdgeOptions",
     "EntityTagsOptions",
     "FunctionCall",

@@ -8,7 +8,7 @@ import type { CachedLoader, LoaderOptions } from "./loader-options.js";
 /** Returns what makes the ids of a tick that a request has to load calls of the batch function. */
 export function batchedSource<Id, Value, Context>(
   { name, batch, maxBatchSize }: LoaderOptions<Id, Value, Context>,
-  { contextWatch, isProduction, longTick, signals, tier }: LoaderParts,
+  { contextWatch, isProduction, longTick, requestStates, signals, tier }: LoaderParts,
 ): LoaderMaking<Id, Value, Context>["sourceOf"] {
   return (context, loader, { scope }): Source<Id, Value> => {
     const watched = { coordinate: name, isPrivate: scope === "PRIVATE" };
@@ -18,7 +18,7 @@ export function batchedSource<Id, Value, Context>(
       const call = batchCall(
         name,
         loads.map(({ cached }) => cached),
-        () => signals.of(name, context),
+        () => signals.of(name, requestStates.contextOf(context)),
       );
       const enclosing = loads.flatMap((load) => load.enclosing ?? []);
       const results = tier.loads.together(enclosing, () =>
@@ -50,7 +50,7 @@ export function uncachedLoader<Id, Value, Context>(
     const isPrivate = scope === "PRIVATE";
     // Nothing tells a PRIVATE value of an unknown caller from that of the next one.
     const cache = isPrivate && caller === undefined ? false : (options.cache ?? true);
-    const signalsOf = () => signals.of(name, context);
+    const signalsOf = () => signals.of(name, requestStates.contextOf(context));
     const plain = new DataLoader<Id, Value, unknown>(
       (ids) => {
         const call = batchCall(name, new Array<undefined>(ids.length).fill(undefined), signalsOf);

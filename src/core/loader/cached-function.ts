@@ -8,7 +8,14 @@ import { batchCall } from "./batch-call.js";
 import type { LoaderMaking, LoaderParts } from "./context-requests.js";
 import { identityOf, identityOfTarget } from "./identity.js";
 import { defineLoader, functionsOf } from "./loader-factory.js";
-import { aFunction, COMMON_OPTIONS, type LoaderKind, placeOf } from "./loader-options.js";
+import {
+  aFunction,
+  type CachedLoader,
+  type CachedRead,
+  COMMON_OPTIONS,
+  type LoaderKind,
+  placeOf,
+} from "./loader-options.js";
 import type { LoaderRule } from "./loader-rule.js";
 
 /**
@@ -31,7 +38,9 @@ export function createCachedFunction<Load extends LoadFunction>(
   const sourceOf: LoaderMaking<Call, Value, object | undefined>["sourceOf"] = (context, _loader, { scope }) => {
     const watched = { coordinate: name, isPrivate: scope === "PRIVATE" };
     return async ({ id, cached }): Promise<Value> => {
-      const own = new OwnCall(batchCall(name, [cached], () => context && signals.of(name, context)));
+      const own = new OwnCall(
+        batchCall(name, [cached], () => context && signals.of(name, requestStates.contextOf(context))),
+      );
       return await contextWatch.run(watched, context, () => load.apply(own, id.args));
     };
   };
@@ -75,20 +84,26 @@ export function createCachedFunction<Load extends LoadFunction>(
       });
     },
   });
-  const read = (...args: Args): Promise<Value> => {
-    const call = new Call(args, contextOf);
-    return loaderOf(call.context).load(call);
-  };
-  return Object.assign(read, {
-    async clear(...args: Args): Promise<void> {
-      const { keyOf, policy } = parts.loaders.get(name) as LoaderRule;
+  const calling =
+    <Result>(read: (loader: CachedLoader<Call, Value>, call: Call) => Result) =>
+    (...args: Args): Result => {
       const call = new Call(args, contextOf);
-      const caller = identityOf(identify && (() => identify(call.context, call)), undefined);
-      const target = policy.scope === "PRIVATE" ? { private: caller } : {};
-      const identity = identityOfTarget(target, { coordinate: name, policy }, "function");
-      await parts.invalidation.run({ keys: [keyOf(args, identity)], tags: [] }, "hard", { via: "cache.invalidate" });
+      return read(loaderOf(call.context), call);
+    };
+  return Object.assign(
+    calling((loader, call) => loader.load(call)),
+    {
+      read: calling((loader, call) => loader.read(call)),
+      async clear(...args: Args): Promise<void> {
+        const { keyOf, policy } = parts.loaders.get(name) as LoaderRule;
+        const call = new Call(args, contextOf);
+        const caller = identityOf(identify && (() => identify(call.context, call)), undefined);
+        const target = policy.scope === "PRIVATE" ? { private: caller } : {};
+        const identity = identityOfTarget(target, { coordinate: name, policy }, "function");
+        await parts.invalidation.run({ keys: [keyOf(args, identity)], tags: [] }, "hard", { via: "cache.invalidate" });
+      },
     },
-  });
+  );
 }
 
 /** The same options with the types of no function in particular. */
@@ -165,6 +180,8 @@ class OwnCall implements FunctionCall {
 export interface CachedFunction<Args extends readonly unknown[], Value> {
   /** Rejects with the error of `load`. */
   (...args: Args): Promise<Value>;
+  /** Calls it, and says how the value was read. */
+  read(...args: Args): Promise<CachedRead<Value>>;
   /** Invalidates the entry of these arguments, as `cache.invalidate` does. */
   clear(...args: Args): Promise<void>;
 }

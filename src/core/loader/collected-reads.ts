@@ -1,4 +1,5 @@
 import { isObjectPrototype } from "../base/built-in.js";
+import { JOINED } from "./request-states.js";
 
 /**
  * Collects the names of the properties of `object` that are read from now on. Returns what ends that, and returns the names, with dots for
@@ -51,7 +52,8 @@ export function namesOf(object: object): readonly string[] {
 
 /** Servers keep state of their own on contexts, under symbols that are not enumerable, and ask all contexts for it. */
 export const isOfLibrary = (context: object, property: PropertyKey): boolean =>
-  typeof property === "symbol" && Object.getOwnPropertyDescriptor(context, property)?.enumerable !== true;
+  property === JOINED ||
+  (typeof property === "symbol" && Object.getOwnPropertyDescriptor(context, property)?.enumerable !== true);
 
 /** Returns the properties of an object that has just been watched of which nobody would be told. */
 function unwatchedIn(object: object): readonly string[] {

@@ -5,9 +5,8 @@ import type { Reads } from "../tier/read/reads.js";
 import { type EnclosingLoad, isAbandonment } from "../tier/request/waiters.js";
 import type { InvalidationClock } from "../tier/shared/invalidation-clock.js";
 import { isArrayLike } from "./batch-call.js";
-import type { ContextRequests, LoaderBypassReason } from "./context-requests.js";
+import type { Ask, ContextRequests, LoaderBypassReason, OwnLoader } from "./context-requests.js";
 import type { IdKey } from "./loader-keys.js";
-import type { CachedLoader } from "./loader-options.js";
 import { MemoInLoads } from "./memo-in-loads.js";
 
 /**
@@ -15,7 +14,7 @@ import { MemoInLoads } from "./memo-in-loads.js";
  * is cleared. It is no DataLoader, since the tier collects the keys of all requests of a tick: to collect those
  * of each request before would cost as much again.
  */
-export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value> {
+export class ContextLoader<Id, Value, Context> implements OwnLoader<Id, Value> {
   readonly name: string;
   readonly #requests: ContextRequests<Id, Value, Context>;
   readonly #tier: Reads;
@@ -39,19 +38,20 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     this.#remembers = options.cache !== false;
   }
 
-  load(id: Id): Promise<Value> {
+  load(id: Id, ask?: Ask): Promise<Value> {
     // DataLoader throws its own error, before a lease is requested.
     if (id === undefined || id === null) return refusing(this.name).load(id as never);
     const names = this.#requests.namesOf(id);
     const tier = this.#tier;
-    if (this.#isForgotten(names)) return this.#read(id, names, "none");
-    if (typeof names === "string") return this.#remembered(memoKeyOf(id, names), id, names, tier.loads.enclosing());
+    if (this.#isForgotten(names)) return this.#read(id, names, "none", ask);
+    if (typeof names === "string")
+      return this.#remembered(memoKeyOf(id, names), id, names, tier.loads.enclosing(), ask);
     this.#forgetOutdated(names);
     const { memoKey } = names;
     const nesting = tier.nestingOf(names);
     // The memoized promise is the one that waits for this load.
-    if (nesting === "own-load") return this.#read(id, names, nesting);
-    const value = this.#remembered(memoKey, id, names, nesting === "none" ? undefined : tier.loads.enclosing());
+    if (nesting === "own-load") return this.#read(id, names, nesting, ask);
+    const value = this.#remembered(memoKey, id, names, nesting === "none" ? undefined : tier.loads.enclosing(), ask);
     // The memoized promise may be that of a load that waits for the slot of the load around this call.
     if (nesting === "other-load") tier.expedite(names, value);
     return value;
@@ -152,11 +152,12 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     id: Id,
     names: IdKey | LoaderBypassReason,
     load: EnclosingLoad | undefined,
+    ask: Ask | undefined,
   ): Promise<Value> {
     const inLoad = load && this.#memoInLoads.get(memoKey, load);
     const known = (load === undefined ? this.#memo.get(memoKey) : inLoad?.value)?.value as Promise<Value> | undefined;
     if (known === undefined) {
-      const value = this.#read(id, names, load === undefined ? "none" : "other-load");
+      const value = this.#read(id, names, load === undefined ? "none" : "other-load", ask);
       this.#requests.remembered(value);
       if (this.#remembers && load !== undefined)
         this.#memoInLoads.set(memoKey, this.#newlyRead(value), load, this.#tier.loads.starts);
@@ -169,7 +170,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
       // Nobody waits for the other load any more, but somebody for this one.
       if (!isAbandonment(error)) throw error;
       if (this.#memoInLoads.last(memoKey)?.value === known) this.#memoInLoads.delete(memoKey);
-      return this.#remembered(memoKey, id, names, load);
+      return this.#remembered(memoKey, id, names, load, ask);
     });
   }
 
@@ -178,14 +179,14 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     return typeof names === "string" && this.#requests.policy.scope === "PRIVATE";
   }
 
-  #read(id: Id, names: IdKey | LoaderBypassReason, nesting: Nesting): Promise<Value> {
+  #read(id: Id, names: IdKey | LoaderBypassReason, nesting: Nesting, ask: Ask | undefined): Promise<Value> {
     const requests = this.#requests;
     const tier = this.#tier;
-    if (typeof names === "string") return requests.bypass(id, names);
-    if (tier.modes.isOff(this.name)) return requests.bypass(id, "MODE_OFF");
+    if (typeof names === "string") return requests.bypass(id, names, ask);
+    if (tier.modes.isOff(this.name)) return requests.bypass(id, "MODE_OFF", ask);
     const cleared = this.#cleared.get(names.memoKey);
     const read = (isForced: boolean): Promise<Value> => {
-      const request = requests.requestOf(id, names, isForced);
+      const request = requests.requestOf(id, names, isForced, ask);
       const isKnown = request.usesMemory && nesting === "none" && tier.isPlain;
       return (isKnown ? tier.readKnown(request) : tier.read(request, nesting)) as Promise<Value>;
     };

@@ -11,7 +11,7 @@ import type { KnownRequest } from "../tier/read/hit.js";
 import type { Reads } from "../tier/read/reads.js";
 import { canBeKept, type Memos } from "../tier/request/known-key.js";
 import type { Excess } from "../tier/request/loaded.js";
-import type { ReadRequest } from "../tier/request/request.js";
+import type { ReadReport, ReadRequest } from "../tier/request/request.js";
 import { type RequestTags, ResultTags } from "../tier/request/tags.js";
 import type { InvalidationClock } from "../tier/shared/invalidation-clock.js";
 import type { Variants } from "../tier/shared/variants.js";
@@ -98,7 +98,7 @@ export class ContextRequests<Id, Value, Context> {
   }
 
   /** `isForced`: it asks the source, whatever the store has. */
-  requestOf(given: Id, names: IdKey, isForced = false): LoaderRequest {
+  requestOf(given: Id, names: IdKey, isForced = false, ask?: Ask): LoaderRequest {
     const { mayExist, parts, isCalledAlone, inputOf, originOf } = this.definition;
     // The source gets what the key was made of, whatever the caller makes of its object meanwhile.
     const id = typeof given === "object" ? (copyOfInput(given) as Id) : given;
@@ -107,7 +107,7 @@ export class ContextRequests<Id, Value, Context> {
     const { key, identity } = names;
     const tags = this.#resultTags === undefined ? names.tags : new ResultTags(names.tags, this.#resultTags);
     // That of the caller now, when it asks.
-    const observer = this.#observer;
+    const observer = toldBy(this.#observer, ask);
     const { tier, channel } = parts;
     const { memory } = tier;
     const override = parts.requestStates.overrideOf(this.#context);
@@ -135,7 +135,10 @@ export class ContextRequests<Id, Value, Context> {
       ...(originOf === undefined ? {} : { source: originOf(given), context: this.#context }),
       changed: () => (this.readIdentity(id) === identity ? undefined : contextChanged(coordinate, "identity")),
       // A call of a function can belong to no request.
-      signals: () => (this.#context === undefined ? undefined : parts.signals.of(coordinate, this.#context)),
+      signals: () =>
+        this.#context === undefined
+          ? undefined
+          : parts.signals.of(coordinate, parts.requestStates.contextOf(this.#context)),
       onRead: observer && ((report) => observer.onRead(coordinate, report, undefined, key)),
     };
     return request;
@@ -160,12 +163,12 @@ export class ContextRequests<Id, Value, Context> {
     return { id, cached, enclosing: this.definition.parts.tier.loads.enclosing(), toString: () => String(id) };
   }
 
-  bypass(id: Id, reason: LoaderBypassReason): Promise<Value> {
-    this.#reportBypassed(id, reason);
+  bypass(id: Id, reason: LoaderBypassReason, ask?: Ask): Promise<Value> {
+    this.#reportBypassed(id, reason, ask);
     return this.#source(this.#idLoad(id, undefined));
   }
 
-  #reportBypassed(id: Id, reason: LoaderBypassReason): void {
+  #reportBypassed(id: Id, reason: LoaderBypassReason, ask: Ask | undefined): void {
     const { coordinate } = this;
     const error = this.#mistakeOf(id, reason);
     this.definition.parts.channel.publish({
@@ -175,7 +178,8 @@ export class ContextRequests<Id, Value, Context> {
       reason,
       ...(error === undefined ? {} : { error }),
     });
-    this.#observer?.onRead(coordinate, { outcome: "bypassed", isPrivate: this.#isPrivate, reason }, undefined);
+    const report: ReadReport = { outcome: "bypassed", isPrivate: this.#isPrivate, reason };
+    toldBy(this.#observer, ask)?.onRead(coordinate, report, undefined);
   }
 
   #mistakeOf(id: Id, reason: LoaderBypassReason): CachedError | undefined {
@@ -208,6 +212,29 @@ export class ContextRequests<Id, Value, Context> {
   primed(names: IdKey | undefined): void {
     this.#observer?.collector?.addPrimed(names, this.policy);
   }
+}
+
+/** Receives how a read was answered, for a caller who wants to know. */
+export type Ask = (report: ReadReport) => void;
+
+/** The loader of one caller. */
+export interface OwnLoader<Id, Value> extends Pick<CachedLoader<Id, Value>, "loadMany"> {
+  load(id: Id, ask?: Ask): Promise<Value>;
+  clear(id: Id): unknown;
+  clearAll(): unknown;
+  prime(id: Id, value: Value | PromiseLike<Value> | Error): unknown;
+}
+
+/** Returns an observer that tells the caller too. */
+function toldBy(observer: Observer | undefined, ask: Ask | undefined): Observer | undefined {
+  if (ask === undefined) return observer;
+  return {
+    collector: observer?.collector,
+    onRead(coordinate, report, info, key) {
+      ask(report);
+      observer?.onRead(coordinate, report, info, key);
+    },
+  };
 }
 
 const changedId = (coordinate: string): Excess => ({
@@ -260,7 +287,7 @@ export interface LoaderMaking<Id, Value, Context> {
     loader: CachedLoader<Id, Value>,
     caller: Identity | undefined,
     policy: Policy,
-  ): CachedLoader<Id, Value>;
+  ): OwnLoader<Id, Value>;
   /** Whether each id is loaded by a call of its own. */
   readonly isCalledAlone: boolean;
   /** Returns the identity of the caller. */

@@ -2,9 +2,16 @@ import { CachedError, checkOptionsObject } from "../base/errors.js";
 import { getOrMake } from "../base/multimap.js";
 import type { Variant } from "../keys/key.js";
 import { compilePolicy, type Policy, secondsDoubts } from "../policy/policy.js";
+import type { ReadReport } from "../tier/request/request.js";
 import { batchedSource, uncachedLoader } from "./batched-source.js";
 import { ContextLoader } from "./context-loader.js";
-import { ContextRequests, type LoaderDefinition, type LoaderMaking, type LoaderParts } from "./context-requests.js";
+import {
+  ContextRequests,
+  type LoaderDefinition,
+  type LoaderMaking,
+  type LoaderParts,
+  type OwnLoader,
+} from "./context-requests.js";
 import { batchExistence } from "./existence.js";
 import { type Identity, identityOf } from "./identity.js";
 import { LoaderKeys } from "./loader-keys.js";
@@ -31,14 +38,13 @@ export function createLoaderFactory<Id, Value, Context>(
   checkOptionsObject(options, LOADER.caller);
   const { batch, cacheKeyFn, exists, tags } = options;
   const hasOwnKey = cacheKeyFn !== undefined;
-  const { identify } = parts as { readonly identify: ((context: Context) => unknown) | undefined };
   return defineLoader<Id, Value, Context>(options, parts, {
     options: { ...options, functions: functionsOf({ cacheKeyFn, tags }), hasOwnKey, kind: LOADER },
     given: batch,
     sourceOf: batchedSource(options, parts),
     uncached: uncachedLoader(options, parts),
     isCalledAlone: false,
-    identify,
+    identify: parts.identify as ((context: Context) => unknown) | undefined,
     identifyPlace: undefined,
     originOf: hasOwnKey ? (id) => id : undefined,
     inputOf: (id) => id,
@@ -91,7 +97,15 @@ export function defineLoader<Id, Value, Context>(
   const { settings: merged, policy, versions } = compiled;
   const names = new LoaderKeys(making.options, parts);
   const variantOf = variantSource(making.options, policy, versions, parts);
-  const definition = { ...making, policy, names, variantOf, parts };
+  const { identify } = making;
+  const definition: LoaderDefinition<Id, Value, Context> = {
+    ...making,
+    identify: identify && ((context, id) => identify(parts.requestStates.contextOf(context), id)),
+    policy,
+    names,
+    variantOf,
+    parts,
+  };
   loaders.set(name, {
     name,
     isReplacement,
@@ -108,7 +122,7 @@ export function defineLoader<Id, Value, Context>(
   const loaderOf = loaderPerContext(definition);
   parts.requestFactories.set(name, (input, context: Context) => {
     const id = idOf(input, context);
-    const identity = identityOf(making.identify && ((own: Context) => making.identify?.(own, id)), context);
+    const identity = identityOf(identify && ((own: Context) => identify(own, id)), context);
     const requests = requestsOf(definition, context, loaderOf(context), identity);
     const own = requests.namesOf(id);
     if (typeof own !== "string") return requests.requestOf(id, own);
@@ -164,7 +178,7 @@ function callerLoader<Id, Value, Context>(
   const { contextWatch } = parts;
   // Throws now, and not with the first read, if the schema is not known.
   if (policy.maxAgeMs > 0) definition.variantOf();
-  const loaders = new Map<Identity | undefined, CachedLoader<Id, Value>>();
+  const loaders = new Map<Identity | undefined, OwnLoader<Id, Value>>();
   const identityFor = (id: Id): Identity | undefined => {
     if (identify === undefined) return undefined;
     if (policy.scope === "PRIVATE") parts.tier.loads.readPrivate(options.name);
@@ -172,7 +186,7 @@ function callerLoader<Id, Value, Context>(
     return contextWatch.pause(() => identityOf((own: Context) => identify(own, id), context));
   };
   /** `id`: undefined for several of a loader, whose caller does not depend on it. */
-  const own = (id?: Id): CachedLoader<Id, Value> => {
+  const own = (id?: Id): OwnLoader<Id, Value> => {
     const caller = identityFor(id as Id);
     const known = loaders.get(caller);
     if (known !== undefined) return known;
@@ -195,6 +209,20 @@ function callerLoader<Id, Value, Context>(
     name: options.name,
     load: (id) => noted(own(id).load(id)),
     loadMany: (ids) => noted(own().loadMany(ids)),
+    async read(id) {
+      let report: ReadReport | undefined;
+      const value = await noted(
+        own(id).load(id, (given) => {
+          report = given;
+        }),
+      );
+      const outcome = report?.outcome ?? (policy.maxAgeMs > 0 ? "remembered" : "bypassed");
+      return {
+        value,
+        outcome,
+        ageMs: report === undefined || report.outcome === "bypassed" ? undefined : report.ageMs,
+      };
+    },
     clear(id) {
       own().clear(id);
       return loader;

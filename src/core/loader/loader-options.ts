@@ -1,6 +1,7 @@
 import { describeSetting } from "../base/errors.js";
 import type { Meanings } from "../base/option-names.js";
 import { GENERAL_SETTINGS, MEANINGS, type PolicySettings, settingsMistakes } from "../policy/policy.js";
+import type { ReadOutcome } from "../telemetry/events.js";
 import type { ResultControl } from "../tier/request/result-control.js";
 import type { ExistenceGuard } from "./existence.js";
 
@@ -15,6 +16,8 @@ export interface CachedLoader<Id, Value> {
    * Never rejects. Throws a TypeError if `ids` is no array, or contains null or undefined.
    */
   loadMany(ids: ArrayLike<Id>): Promise<(Value | Error)[]>;
+  /** Loads as `load` does, and says how. */
+  read(id: Id): Promise<CachedRead<Value>>;
   /** Forgets what this request has read for `id`. If that was an error, the next `load` asks the source again. */
   clear(id: Id): this;
   /** Forgets everything this request has read. */
@@ -24,6 +27,15 @@ export interface CachedLoader<Id, Value> {
    * cache does not count as read. Stores nothing.
    */
   prime(id: Id, value: Value | PromiseLike<Value> | Error): this;
+}
+
+/** A value, and how it was read. */
+export interface CachedRead<Value> {
+  readonly value: Value;
+  /** `remembered`: the request had read it before, or has primed it. */
+  readonly outcome: ReadOutcome | "remembered";
+  /** How long ago its load began. Undefined if it is remembered, or was read without the cache. */
+  readonly ageMs: number | undefined;
 }
 
 /** What belongs to one call of a batch function. */

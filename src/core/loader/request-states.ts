@@ -22,6 +22,9 @@ export class RequestStates {
   readonly #loaders = new WeakMap<object, WeakMap<object, FieldLoader>>();
   readonly #observers = new WeakMap<object, Observer>();
   readonly #overrides = new WeakMap<object, Override>();
+  /** By object: those that count as one request, of which the first is the context. */
+  readonly #members = new WeakMap<object, readonly object[]>();
+  #hasMembers = false;
   /** The collectors of the responses that are being executed. Replaced when it changes: observers refer to it. */
   #collectors: ReadonlySet<PartCollector> = new Set();
   /** The response in whose execution anything is called. */
@@ -85,9 +88,57 @@ export class RequestStates {
     return loader;
   }
 
+  /**
+   * Makes `others` count as the request of a context. What is noted of one is noted of all, so that reads do not ask which belong together.
+   * Returns the first that counts as another request already.
+   */
+  join(context: object, others: readonly object[]): object | undefined {
+    const [root] = this.#membersOf(context);
+    const taken = others.find((other) => this.contextOf(other) !== other && this.contextOf(other) !== root);
+    if (taken !== undefined) return taken;
+    const members = [...new Set([context, ...others].flatMap((one) => this.#membersOf(one)))];
+    this.#hasMembers = true;
+    const observer = members.map((one) => this.#observers.get(one)).find((one) => one !== undefined);
+    const override = members.map((one) => this.#overrides.get(one)).find((one) => one !== undefined);
+    for (const member of members) {
+      this.#members.set(member, members);
+      if (observer !== undefined) this.#observers.set(member, observer);
+      if (override !== undefined) this.#overrides.set(member, override);
+    }
+    // Not in a frozen one.
+    Reflect.defineProperty(context, JOINED, { value: members, enumerable: true, configurable: true });
+    return undefined;
+  }
+
+  /** Makes a copy of a context, as Apollo Server makes one for each operation, the context of what was joined with the original. */
+  #adopt(copy: object): void {
+    // Reads nothing: a context can be a Proxy that refuses other names.
+    const joined = Object.getOwnPropertyDescriptor(copy, JOINED)?.value as readonly [object, ...object[]] | undefined;
+    if (joined === undefined || this.#members.has(copy)) return;
+    const [original] = joined;
+    const isFirst = this.#members.get(original) === joined;
+    // The operations of one HTTP request each have a copy, and what is read with the others belongs to none in particular.
+    const members = isFirst ? [copy, ...joined] : [...joined];
+    const known = this.contextOf(original);
+    for (const member of members) this.#members.set(member, members);
+    if (isFirst) return;
+    for (const member of members) this.#observers.delete(member);
+    for (const one of [known, copy]) if (one !== original) this.#members.set(one, [one]);
+  }
+
+  #membersOf(context: object): readonly object[] {
+    if (this.#hasMembers) this.#adopt(context);
+    return this.#members.get(context) ?? [context];
+  }
+
+  /** Returns the context of the request that an object counts as. */
+  contextOf<Context>(object: Context): Context {
+    return (this.#members.get(object as object)?.[0] ?? object) as Context;
+  }
+
   override(context: object, override: Override): void {
     this.hasOverrides = true;
-    this.#overrides.set(context, override);
+    for (const member of this.#membersOf(context)) this.#overrides.set(member, override);
   }
 
   overrideOf(context: unknown): Override | undefined {
@@ -103,7 +154,13 @@ export class RequestStates {
     this.hasObservers = true;
     // Its reads are noted by another observer from now on.
     this.#observers.get(context)?.collector?.refuse("another request has the same context");
-    this.#observers.set(context, observer);
+    this.#setObserver(context, observer);
+  }
+
+  #setObserver(context: object, observer: Observer | undefined): void {
+    for (const member of this.#membersOf(context))
+      if (observer === undefined) this.#observers.delete(member);
+      else this.#observers.set(member, observer);
   }
 
   /** Lets `observer`, which has a collector, observe a context until the returned function is called. */
@@ -115,9 +172,7 @@ export class RequestStates {
     this.#setCollectors([...this.#collectors, observer.collector]);
     return () => {
       this.#setCollectors([...this.#collectors].filter((one) => one !== observer.collector));
-      if (this.#observers.get(context) !== observer) return;
-      if (before === undefined) this.#observers.delete(context);
-      else this.#observers.set(context, before);
+      if (this.#observers.get(context) === observer) this.#setObserver(context, before);
     };
   }
 
@@ -168,13 +223,16 @@ export class RequestStates {
   /** Ends the observation of a request. What is read with its context later belongs to no request. */
   release(context: object): void {
     // The refresh of its response may go on.
-    if (this.#observers.get(context)?.collector === undefined) this.#observers.delete(context);
+    if (this.#observers.get(context)?.collector === undefined) this.#setObserver(context, undefined);
   }
 
   observer(context: unknown): Observer | undefined {
     return this.#observers.get(context as object);
   }
 }
+
+/** Where a context has the objects that count as its request. It is enumerable, so that copies have it too. */
+export const JOINED: unique symbol = Symbol("graphql-cached.joined");
 
 /** Receives how the reads of a request were served, by fields and loaders alike. */
 export interface Observer {

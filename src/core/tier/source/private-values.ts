@@ -49,7 +49,7 @@ export class PrivateValues {
   originOf({ policy, source, context }: ReadRequest): string | undefined {
     if (policy.scope === "PRIVATE" || policy.isDeclaredPublic === true) return undefined;
     for (const one of Array.isArray(source) ? [source, ...source.slice(0, MAX_PROPERTIES)] : [source]) {
-      const coordinate = this.coordinateOf(one);
+      const coordinate = this.#coordinates.get(one as object);
       if (coordinate !== undefined) return `one from \`${coordinate}\`, which is PRIVATE`;
       if (holds(one, context)) return "one that holds the context of the request";
     }
