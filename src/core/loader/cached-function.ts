@@ -38,9 +38,15 @@ export function createCachedFunction<Load extends LoadFunction>(
   const sourceOf: LoaderMaking<Call, Value, object | undefined>["sourceOf"] = (context, _loader, { scope }) => {
     const watched = { coordinate: name, isPrivate: scope === "PRIVATE" };
     return async ({ id, cached }): Promise<Value> => {
-      const own = new OwnCall(
-        batchCall(name, [cached], () => context && signals.of(name, requestStates.contextOf(context))),
-      );
+      const call = batchCall(name, [cached], () => context && signals.of(name, requestStates.contextOf(context)));
+      const own: FunctionCall = {
+        get signal() {
+          return call.signal;
+        },
+        get result() {
+          return call.results[0] as ResultControl;
+        },
+      };
       return await contextWatch.run(watched, context, () => load.apply(own, id.args));
     };
   };
@@ -158,22 +164,6 @@ function contextIn(context: unknown): object | undefined {
 interface CallInput {
   readonly args: readonly unknown[];
   readonly contextAt: readonly number[];
-}
-
-class OwnCall implements FunctionCall {
-  readonly #call: ReturnType<typeof batchCall>;
-
-  constructor(call: ReturnType<typeof batchCall>) {
-    this.#call = call;
-  }
-
-  get signal(): AbortSignal {
-    return this.#call.signal;
-  }
-
-  get result(): ResultControl {
-    return this.#call.results[0] as ResultControl;
-  }
 }
 
 /** A function with the cache in front of it. */

@@ -48,6 +48,7 @@ export class PrivateValues {
   /** Returns what makes the source of a PUBLIC load that of one caller, in words. Undefined: nothing does, or the policy says that it does not matter. */
   originOf({ policy, source, context }: ReadRequest): string | undefined {
     if (policy.scope === "PRIVATE" || policy.isDeclaredPublic === true) return undefined;
+    if (typeof source !== "object" || source === null) return undefined;
     for (const one of Array.isArray(source) ? [source, ...source.slice(0, MAX_PROPERTIES)] : [source]) {
       const coordinate = this.#coordinates.get(one as object);
       if (coordinate !== undefined) return `one from \`${coordinate}\`, which is PRIVATE`;
