@@ -443,7 +443,11 @@ describe("at the edge, behind Apollo Server", () => {
       }),
     };
     const { ask } = await openSite("Apollo Server", typeDefs, resolvers, { plugins: [replacing] });
-    expect(await ask(MOVIE)).toMatchObject({ body: { data: { movie: "own" } }, cacheControl: "private, no-store", tags: [] });
+    expect(await ask(MOVIE)).toMatchObject({
+      body: { data: { movie: "own" } },
+      cacheControl: "private, no-store",
+      tags: [],
+    });
   });
 });
 
