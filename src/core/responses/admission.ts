@@ -4,7 +4,7 @@ import { getOrMake } from "../base/multimap.js";
 /**
  * Decides which misses are worth a lease and a stored response: those cost more than an execution, and are paid for by the hits
  * that follow. An operation has to be asked for twice, and only so many have stored responses: a client can send any number of
- * them. A key whose last response had too few hits waits for 1, 2, 4 … requests. A new key of an operation whose responses
+ * them. A key whose last response had no hit, or whose last ones had too few, waits for 1, 2, 4 … requests. A new key of an operation whose responses
  * are seldom hits, since each request has other variables, has to be asked for twice.
  */
 export class Admission {
@@ -41,22 +41,23 @@ export class Admission {
     return isKnown;
   }
 
-  /** `operation`: one that was asked for before. */
-  admits(operation: OperationState, key: string, now: number): boolean {
-    return this.#hasRoom(operation, now) && this.#stateOf(operation, key).wait === 0;
+  /**
+   * Whether a request is executed without looking for its response, since that is seldom a hit, or invalidated soon. Counts the request.
+   * `operation`: one that was asked for before.
+   */
+  passes(operation: OperationState, key: string): boolean {
+    const state = this.#stateOf(operation, key);
+    if (state.wait === 0) return false;
+    state.wait--;
+    return true;
   }
 
-  #hasRoom({ digest }: OperationState, now: number): boolean {
+  /** Whether there is room for the responses of an operation. */
+  hasRoom({ digest }: OperationState, now: number): boolean {
     const storedUntil = this.#storedUntil;
     if (storedUntil.size < this.#maxOperations || storedUntil.has(digest)) return true;
     for (const [one, until] of storedUntil) if (until <= now) storedUntil.delete(one);
     return storedUntil.size < this.#maxOperations;
-  }
-
-  /** Counts a miss that is executed without being stored. */
-  passed(key: string): void {
-    const state = this.#keys.get(key);
-    if (state !== undefined && state.wait > 0) state.wait--;
   }
 
   hit(operation: OperationState, key: string): void {
@@ -71,8 +72,9 @@ export class Admission {
     const { digest } = operation;
     this.#storedUntil.set(digest, Math.max(until, this.#storedUntil.get(digest) ?? 0));
     const state = this.#stateOf(operation, key);
-    state.lastWait =
-      state.hits !== undefined && state.hits < this.#minHits ? Math.min(MAX_WAIT, Math.max(1, state.lastWait * 2)) : 0;
+    state.tooFew = state.hits !== undefined && state.hits < this.#minHits ? state.tooFew + 1 : 0;
+    const isWorthless = state.tooFew > 0 && (state.hits === 0 || state.tooFew > MAX_TOO_FEW);
+    state.lastWait = isWorthless ? Math.min(MAX_WAIT, Math.max(1, state.lastWait * 2)) : 0;
     state.wait = state.lastWait;
     state.hits = 0;
     operation.stored++;
@@ -93,7 +95,7 @@ export class Admission {
   #stateOf({ stored, hits }: OperationState, key: string): KeyState {
     return getOrMake(this.#keys, key, () => {
       const isSeldomHit = stored >= MIN_STORED && hits < (this.#minHits * stored) / 2;
-      return { wait: isSeldomHit ? 1 : 0, lastWait: 0, hits: undefined, unstorableUntil: 0 };
+      return { wait: isSeldomHit ? 1 : 0, lastWait: 0, tooFew: 0, hits: undefined, unstorableUntil: 0 };
     });
   }
 }
@@ -106,6 +108,8 @@ const MIN_STORED = 16;
 const MAX_STORED = 128;
 /** Hits of one stored response that count for its operation. */
 const MAX_HITS = 4;
+/** How many responses of a key one after the other may have too few hits, if each has some. */
+const MAX_TOO_FEW = 5;
 /** The most requests of a key that are executed without being stored, one after the other. */
 const MAX_WAIT = 16;
 
@@ -127,6 +131,8 @@ interface KeyState {
   wait: number;
   /** How many there were the last time. */
   lastWait: number;
+  /** How many responses one after the other had too few hits. */
+  tooFew: number;
   /** Hits since a response was stored. Undefined: none was. */
   hits: number | undefined;
   /** Until when it is not looked up, since its response could not be stored. */

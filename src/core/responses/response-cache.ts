@@ -49,12 +49,12 @@ export class ResponseCache {
 
   /** `usesPolicies`: whether the policies of cached fields decide how long responses are kept. Otherwise the server does. */
   constructor(parts: CacheParts, options: ResolvedResponses, usesPolicies: boolean) {
-    const hasLiveMemory = parts.tier.memory?.isExact === false;
+    const hasMemory = parts.tier.memory !== undefined;
     this.#parts = parts;
     this.options = options;
     this.#usesPolicies = usesPolicies;
     const { maxOperations } = options;
-    this.#admission = new Admission({ minHits: hasLiveMemory ? MIN_HITS_WITH_LIVE_MEMORY : MIN_HITS, maxOperations });
+    this.#admission = new Admission({ minHits: hasMemory ? MIN_HITS_WITH_MEMORY : MIN_HITS, maxOperations });
     this.#memo = parts.memos.of("responses");
     this.#slot = this.#memo.newSlot();
     this.#shared = parts.tier.memory === undefined ? undefined : new WeakMap();
@@ -148,11 +148,14 @@ export class ResponseCache {
     const known = isKnown ? this.#knownOf(key) : new KnownKey(key, NO_TAGS);
     const { memory } = this.#parts.tier;
     const policy = this.#policyOf(isPrivate ? "PRIVATE" : "PUBLIC", asked.operation.execute !== undefined);
-    const isInMemory = memory !== undefined && !asked.isForced && (await this.#parts.tier.confirmed(known));
-    return (
-      (isInMemory ? this.#fromMemory(asked, memory, known, policy) : undefined) ??
-      this.#fromStore(asked, isKnown, known, policy)
-    );
+    if (memory !== undefined && !asked.isForced && (await this.#parts.tier.confirmed(known))) {
+      const begun = this.#fromMemory(asked, memory, known, policy);
+      if (begun !== undefined) return begun;
+    }
+    const passes = isKnown && !asked.isForced && this.#admission.passes(asked.learned, key.digest);
+    // It would be in memory.
+    if (passes && memory !== undefined) return { kind: "execute", execution: { ...UNRECORDED, isPrivate } };
+    return this.#fromStore(asked, isKnown && !passes, known, policy);
   }
 
   #fromMemory(asked: Asked, memory: Memory, known: KnownKey, policy: Policy): Begun | undefined {
@@ -169,12 +172,12 @@ export class ResponseCache {
     return this.#served(text, report, asked);
   }
 
-  #fromStore(asked: Asked, isKnown: boolean, known: KnownKey, policy: Policy): Promise<Begun> {
+  #fromStore(asked: Asked, mayStore: boolean, known: KnownKey, policy: Policy): Promise<Begun> {
     const { operation, learned, named, observer, isForced } = asked;
     const { tier, clock } = this.#parts;
     const { key } = named;
     const admission = this.#admission;
-    const isAdmitted = isForced || (isKnown && admission.admits(learned, key.digest, clock.now()));
+    const isAdmitted = isForced || (mayStore && admission.hasRoom(learned, clock.now()));
     return new Promise((resolve) => {
       const { isPrivate } = named;
       const execute = (execution: ResponseExecution = { ...UNRECORDED, isPrivate }): void =>
@@ -215,10 +218,7 @@ export class ResponseCache {
             // That of the own execution is no hit.
             if (report.outcome !== "loaded") admission.hit(learned, key.digest);
             resolve(this.#served(value, report, asked));
-          } else {
-            if (!isAdmitted) admission.passed(key.digest);
-            execute();
-          }
+          } else execute();
         },
         () => execute(),
       );
@@ -370,11 +370,11 @@ const IDENTIFY_MISSING =
   "createCache: `identify`: expected a function, got undefined; pass createCache({ identify: (context) => context.userId })";
 
 /**
- * How many hits pay for a stored response, by the page of `bench/scenarios/responses.ts`. With `maxStalenessMs`, an execution that is not
- * stored costs less, since it may read its parts from there.
+ * How many hits pay for a stored response, by the page of `bench/scenarios/responses.ts`. With memory, an execution that is not stored costs
+ * less, since its parts come from there.
  */
 const MIN_HITS = 1;
-const MIN_HITS_WITH_LIVE_MEMORY = 3;
+const MIN_HITS_WITH_MEMORY = 3;
 
 /** The tags of every response: those that its execution adds. */
 const TAGS_OF_LOADS: RequestTags = { subjects: [], isOwn: false, known: NO_TAGS, subjectsOf: () => [] };
