@@ -116,11 +116,16 @@ export class ContextWatch {
     return names.filter((name) => !this.#sharedKeys.includes(name.split(".")[0] as string));
   }
 
-  /** Whether a property of a context says no more than who is asking: `identify` reads it, and it is no object that may say more. */
-  isIdentity(context: object, name: string): boolean {
+  /** Whether a property of a context without an identity says no more than that: `identify` reads it, and nothing is there. */
+  isNoIdentity(context: object, name: string): boolean {
     if (!this.identityKeys.has(name)) return false;
     const value = this.pause(() => (context as Readonly<Record<string, unknown>>)[name]);
-    return (typeof value !== "object" || value === null) && typeof value !== "function";
+    return value === undefined || value === null || value === "" || value === false;
+  }
+
+  /** Whether what loads read is reported, as outside of production. */
+  get isReporting(): boolean {
+    return this.#watchesLoads;
   }
 
   /** Watches all properties that a context has now, as far as they can be watched. */

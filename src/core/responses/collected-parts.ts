@@ -88,7 +88,7 @@ export class CollectedParts implements PartCollector {
     this.pass("what it has read of the context can be of one caller");
     this.#parts.onceLog.warn(
       `graphql-cached: a response is not kept for all callers, since its execution has read ${read.map((name) => `\`context.${name}\``).join(", ")}, so that one could get what was made for another; ` +
-        `if that is the same for every caller, list it in createCache({ privacy: { sharedContextKeys: ${JSON.stringify([...new Set(read.map((name) => name.split(".")[0]))])} } }); if not, ${remedy(`$context.${read[0]}`)}`,
+        `${remedy(`$context.${read[0]}`)}; only if it is the same for every caller, list it in createCache({ privacy: { sharedContextKeys: ${JSON.stringify([...new Set(read.map((name) => name.split(".")[0]))])} } })`,
     );
   }
 

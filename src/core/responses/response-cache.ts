@@ -18,6 +18,7 @@ import { Admission, type OperationState } from "./admission.js";
 import { CollectedParts, collecting } from "./collected-parts.js";
 import { type OperationPlan, OperationPlanner } from "./operation-plan.js";
 import type { ResolvedResponses } from "./options.js";
+import { PrivateReads } from "./private-reads.js";
 import {
   type ExecutionLoad,
   endWith,
@@ -42,6 +43,7 @@ export class ResponseCache {
   readonly #usesPolicies: boolean;
   readonly #schemas = new WeakMap<GraphQLSchema, { readonly planner: OperationPlanner; readonly variant: Variant }>();
   readonly #admission: Admission;
+  readonly #privateReads: PrivateReads;
   readonly #memo: Memo;
   readonly #slot: number;
   /** The parsed data of texts in memory, which readers get copies of. */
@@ -55,6 +57,7 @@ export class ResponseCache {
     this.#usesPolicies = usesPolicies;
     const { maxOperations } = options;
     this.#admission = new Admission({ minHits: hasMemory ? MIN_HITS_WITH_MEMORY : MIN_HITS, maxOperations });
+    this.#privateReads = new PrivateReads(parts);
     this.#memo = parts.memos.of("responses");
     this.#slot = this.#memo.newSlot();
     this.#shared = parts.tier.memory === undefined ? undefined : new WeakMap();
@@ -115,7 +118,7 @@ export class ResponseCache {
       return Promise.resolve({ kind: "execute", execution });
     }
     if (!owner.isKnown) return unrecorded;
-    const isWatched = this.options.scope === "PUBLIC" && !isPrivate && !plan.isPublic;
+    const isWatched = !isPrivate && !plan.isPublic;
     const { keyPaths } = this.options;
     const named = responseKey(this.#parts, operation, plan, { ...owner, variant, keyPaths, isWatched });
     if (named === undefined || this.#admission.isUnstorable(named.key.digest, clock.now())) return unrecorded;
@@ -264,14 +267,14 @@ export class ResponseCache {
     }
   }
 
-  #lease(
-    { operation, plan, learned, observer, named: { key, isPrivate, isWatched, contextPaths } }: Asked,
-    load: Pick<ExecutionLoad, "control" | "older">,
-  ): ReturnType<typeof leasedExecution> {
+  #lease(asked: Asked, load: Pick<ExecutionLoad, "control" | "older">): ReturnType<typeof leasedExecution> {
+    const { operation, plan, learned, observer, named } = asked;
+    const { key, isPrivate, isWatched, contextPaths } = named;
     const { clock, contextWatch, requestStates, defaults } = this.#parts;
     const { context } = operation;
     const parts = new CollectedParts(this.#parts, contextPaths);
-    const contextReads = isWatched ? contextWatch.collect(context, contextPaths) : () => [];
+    const isCompared = isPrivate && contextWatch.isReporting;
+    const contextReads = isWatched || isCompared ? this.#collectReads(asked) : () => [];
     const startedAt = clock.now();
     return leasedExecution({
       ...load,
@@ -292,6 +295,24 @@ export class ResponseCache {
         else this.#noteUnstorable(learned, key);
       },
     });
+  }
+
+  /** Returns what ends the watch of the context, and returns what was read that is neither in the key nor the same for all who share the response. */
+  #collectReads({
+    operation: { context },
+    named: { isPrivate, contextPaths, identity },
+  }: Asked): () => readonly string[] {
+    const { contextWatch, identify } = this.#parts;
+    const end = contextWatch.collect(context, contextPaths);
+    if (identity === undefined) {
+      identityOf(identify, context);
+      return () => end().filter((name) => !contextWatch.isNoIdentity(context, name));
+    }
+    if (!isPrivate) return end;
+    return () => {
+      this.#privateReads.note(identity, context, end());
+      return [];
+    };
   }
 
   #served(text: StoredText, report: ReadReport, { plan, named: { isPrivate, contextPaths } }: Asked): Begun {

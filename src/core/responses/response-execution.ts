@@ -186,7 +186,7 @@ export const isSingle = (result: unknown): result is ExecutedResponse =>
   typeof result === "object" && result !== null && !(Symbol.asyncIterator in result) && !("initialResult" in result);
 
 const REMEDY = (path: string): string =>
-  `add ${JSON.stringify(path)} to \`responses.key\`, or set \`responses.scope\` to "PRIVATE"`;
+  `add ${JSON.stringify(path)} to \`responses.key\`, or set \`responses.scope\` to "PRIVATE", without \`guests\``;
 
 /** Returns what is stored of the response of a load, and says so to its control. */
 function storedBy(

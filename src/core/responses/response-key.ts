@@ -19,6 +19,7 @@ import type { Operation } from "./response-execution.js";
 
 export interface ResponseKey {
   readonly key: Key;
+  readonly identity: Identity | undefined;
   readonly isPrivate: boolean;
   /** Whether what its execution reads of the context is watched. */
   readonly isWatched: boolean;
@@ -78,6 +79,7 @@ export function responseKey(
     const owner = isPrivate ? identity : undefined;
     return {
       key: keys.entry({ kind: "response", coordinate: RESPONSES, identity: owner, parts }, variant),
+      identity,
       isPrivate,
       isWatched,
       contextPaths,

@@ -22,7 +22,7 @@ export function cachedPlugin<Context extends BaseContext>(
   options: CachedPluginOptions<Context> = {},
 ): ApolloServerPlugin<Context> {
   const adapter = openAdapter(cache, options, "cachedPlugin", ["responses", "edge"], false);
-  const { parts, edge } = adapter;
+  const { parts, responses, edge } = adapter;
   parts.contextReads.collectByRequest();
   const servedResults = new ServedResults();
   const requests = new WeakMap<object, ApolloRequest<Context>>();
@@ -44,7 +44,9 @@ export function cachedPlugin<Context extends BaseContext>(
     },
     async serverWillStart({ schema }) {
       adapter.check(schema);
-      if (edge !== undefined && !parts.rules.isEmpty && !hasLifetimes(schema)) parts.onceLog.info(NO_LIFETIMES);
+      const needing = responses === undefined ? (edge === undefined ? undefined : "edge") : "responses";
+      if (needing !== undefined && !parts.rules.isEmpty && !hasLifetimes(schema))
+        parts.onceLog.info(withoutLifetimes(needing));
       // Before the server replaces the resolvers of a schema that was copied after it had been applied.
       parts.resolvers.add(schema);
       return { drainServer: () => parts.drain() };
@@ -72,8 +74,8 @@ export interface CachedPluginOptions<Context extends BaseContext> extends TraceO
   readonly allow?: TraceOptions<Context>["allow"];
 }
 
-const NO_LIFETIMES =
-  "graphql-cached: cachedPlugin: `edge`: expected @cacheControl(maxAge:) in the schema, got none, so that responses are no-store unless resolvers set hints, or Apollo's plugin has a defaultMaxAge; add @cacheControl to what a CDN may keep, beside @cached";
+const withoutLifetimes = (option: "responses" | "edge"): string =>
+  `graphql-cached: cachedPlugin: \`${option}\`: expected @cacheControl(maxAge:) in the schema, got none, so that responses are not stored, and no-store for caches, unless resolvers set hints, or Apollo's plugin has a defaultMaxAge; add @cacheControl beside @cached`;
 
 /** Adds to the headers of an error, which Apollo Server sends alone, that no cache may keep it. */
 function forbidKeeping(error: Error): void {

@@ -178,7 +178,7 @@ export class EdgeResponse {
       stop();
       const { context } = operation;
       const read = [...contextReads(), ...missing].filter(
-        (name) => !serverKeys.includes(name) && !contextWatch.isIdentity(context, name),
+        (name) => !serverKeys.includes(name) && !contextWatch.isNoIdentity(context, name),
       );
       parts.addContextReads(read, REMEDY);
     };
