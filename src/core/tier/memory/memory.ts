@@ -84,7 +84,7 @@ export class Memory {
       this.drop(known);
       return false;
     }
-    if (known.comparedAt !== invalidations.changes && !this.#isCurrent(known)) return false;
+    if (known.comparedAt !== invalidations.changes && !this.isCurrent(known)) return false;
     if (known.copies === "decoded" && !this.#decode(known)) return false;
     return true;
   }
@@ -117,8 +117,8 @@ export class Memory {
     }
   }
 
-  /** Compares a value with the invalidations that this process knows. */
-  #isCurrent(known: KnownKey): boolean {
+  /** Compares a value with the invalidations that this process knows, and forgets it if it is outdated. */
+  isCurrent(known: KnownKey): boolean {
     const { kept, key } = known;
     const invalidations = this.#invalidations;
     const isCurrent =

@@ -6,6 +6,7 @@ import type { KnownKey } from "../request/known-key.js";
 import { hasMoreTags, type ReadRequest, ReadResult } from "../request/request.js";
 import { prepareFor, type ServableValue, UNPREPARED, type Verdict, verdictOf } from "../request/verdict.js";
 import type { Modes } from "../shared/modes.js";
+import { PER_TURN } from "../tick/long-tick.js";
 import { type Missed, Misses } from "./misses.js";
 import type { ReadParts, ReadPath } from "./read-parts.js";
 import { Cell, Tick } from "./tick.js";
@@ -53,43 +54,52 @@ export class Hits implements ReadPath {
   /** Answers a request with a key that is remembered, together with all others of the tick, from memory if it can. To be called if `isPlain`. */
   readKnown(request: KnownRequest): Promise<unknown> {
     const { known } = request;
-    const { memory } = this.#parts;
+    const { memory, invalidations } = this.#parts;
     if (known.until !== 0 && memory?.isLive === true && memory.serves(known, this.nextRead) && request.acceptsKept())
       return Promise.resolve(request.takeKept());
     const tick = this.#openTick();
     let cell = known.cell as Cell | undefined;
     if (cell?.tick !== tick) {
-      cell = known.until === 0 ? tick.cellOf(known.key) : new Cell(tick, known.key, true);
+      // What is known not to count is read with the rest of the tick: read after that, it would be loaded in a batch of its own.
+      if (known.until > tick.begunAt && (known.comparedAt === invalidations.changes || memory?.isCurrent(known))) {
+        cell = new Cell(tick, known.key, true);
+        tick.inMemory.push(known);
+      } else cell = tick.cellOf(known.key);
       known.cell = cell;
     }
     const read = cell;
     return read.whenRead(() => this.#respondKnown(request, read));
   }
 
-  #respondKnown(request: KnownRequest, cell: Cell): unknown {
+  #respondKnown(request: KnownRequest, cell: Cell, isAgain = false): unknown {
     const { known } = request;
     const { memory, channel } = this.#parts;
     if (known.cell === cell) known.cell = undefined;
     if (channel.tracing !== undefined) request.trace = { parent: channel.tracing.active() };
     if (cell.isInMemory) {
       if (memory?.serves(known, cell.tick.nth) === true && request.acceptsKept()) return request.takeKept();
-      if (cell.tick.isRead) {
-        const next = this.#openTick().cellOf(known.key);
-        return next.whenRead(() => this.#respondKnown(request, next));
-      }
+      if (cell.tick.isRead) return this.#readAgain(request);
     }
     const result = cell.tick.mayServe ? cell : this.#resultFor(request, cell);
     if (cell.missed !== undefined) return request.missed(result, cell.missed);
     const verdict = verdictOf(request, result.reading, this.#parts, result);
     if (verdict.kind === "serve" && verdict.freshness === "fresh")
       return this.#serve(request, result, verdict, undefined);
-    if (verdict.kind === "load") cell.missed = verdict;
+    if (verdict.kind === "load") {
+      if (cell.tick.isOutrun && !isAgain) return this.#readAgain(request);
+      cell.missed = verdict;
+    }
     return request.missed(result, verdict);
+  }
+
+  #readAgain(request: KnownRequest): Promise<unknown> {
+    const cell = this.#openTick().cellOf(request.known.key);
+    return cell.whenRead(() => this.#respondKnown(request, cell, true));
   }
 
   #openTick(): Tick {
     if (this.#tick === undefined) {
-      const tick = new Tick(this.nextRead);
+      const tick = new Tick(this.nextRead, this.#parts.clock.now());
       this.#tick = tick;
       this.#parts.clock.afterTick(() => void this.#readTick(tick));
     }
@@ -132,7 +142,7 @@ export class Hits implements ReadPath {
   async #readTick(tick: Tick): Promise<void> {
     this.#tick = undefined;
     this.nextRead++;
-    const { store, clock, invalidations, unconfirmed, longTick } = this.#parts;
+    const { store, clock, invalidations, unconfirmed, longTick, memory } = this.#parts;
     const sentAt = clock.now();
     const read = await store.read([...tick.cells.keys()]);
     // Without a result, there is nothing to evaluate.
@@ -143,6 +153,12 @@ export class Hits implements ReadPath {
     const isPrepared = isReady || (await prepareFor(read, this.#parts));
     tick.isRead = isRead && isPrepared;
     if (tick.isRead) invalidations.confirm(sentAt, tick.nth);
+    // Thousands of callers continue in turns, by whose end it has been read.
+    tick.isOutrun =
+      tick.isRead &&
+      !isReady &&
+      tick.callers <= PER_TURN &&
+      tick.inMemory.some((known) => memory?.isCurrent(known) === false);
     tick.mayServe = isReady || unconfirmed.allowReads;
     let nth = 0;
     for (const cell of tick.cells.values()) {

@@ -1,5 +1,6 @@
 import type { Key } from "../../keys/key.js";
 import type { Reading } from "../../store/store.js";
+import type { KnownKey } from "../request/known-key.js";
 import { ReadResult } from "../request/request.js";
 import type { Unservable } from "../request/verdict.js";
 import { type LongTick, PER_TURN, type Turns, turnOf } from "../tick/long-tick.js";
@@ -37,13 +38,22 @@ export class Cell extends ReadResult {
 export class Tick {
   /** Counts the reads of this process: what is confirmed by this one counts for those who have asked before it was sent. */
   readonly nth: number;
+  /** On the clock of this process. */
+  readonly begunAt: number;
   /** What is read from the store, by name. */
   readonly cells = new Map<string, Cell>();
+  /** The keys whose values in memory count if the read confirms them. */
+  readonly inMemory: KnownKey[] = [];
   readonly ready: Promise<void>;
   /** To be called when all cells have their readings. */
   readonly resolve: () => void;
   /** Whether the store has replied, and this process knows all invalidations up to then. */
   isRead = false;
+  /**
+   * Whether the read has shown that one of these was invalidated. It is read next, and so is what this read has not found, so that what the
+   * tick has to load is one batch.
+   */
+  isOutrun = false;
   /** Whether what it has shown may be served whatever this process has invalidated meanwhile. */
   mayServe = true;
   /** How many wait for it. */
@@ -51,8 +61,9 @@ export class Tick {
   /** When thousands of callers may continue. Undefined: at once. */
   turns: Turns | undefined;
 
-  constructor(nth: number) {
+  constructor(nth: number, begunAt: number) {
     this.nth = nth;
+    this.begunAt = begunAt;
     let resolve: () => void = () => undefined;
     this.ready = new Promise((resolved) => {
       resolve = resolved;
