@@ -12,23 +12,23 @@ import type { CachedError } from "../base/errors.js";
  */
 export type ReadOutcome = "hit" | "stale" | "staleIfError" | "loaded" | "coalesced" | "bypassed";
 
-/**
- * Why a read bypassed the cache; `CacheBypassReason` in the inspection SDL describes each reason.
- */
-export type BypassReason =
-  | "KEY_UNUSABLE"
-  | "NO_IDENTITY"
-  | "UNCACHEABLE"
-  | "WRITE_IN_PROGRESS"
-  | "STORE_UNAVAILABLE"
-  | "WAIT_TIMEOUT"
-  | "NESTED"
-  | "DOES_NOT_EXIST"
-  | "REQUESTED"
-  | "MODE_OFF"
-  | "KEY_COLLISION"
-  | "ABORTED"
-  | "CLOSED";
+/** Why a read bypassed the cache; `CacheBypassReason` in the inspection SDL describes each reason. */
+export const BYPASS_REASONS = [
+  "KEY_UNUSABLE",
+  "NO_IDENTITY",
+  "UNCACHEABLE",
+  "WRITE_IN_PROGRESS",
+  "STORE_UNAVAILABLE",
+  "WAIT_TIMEOUT",
+  "NESTED",
+  "DOES_NOT_EXIST",
+  "REQUESTED",
+  "MODE_OFF",
+  "KEY_COLLISION",
+  "ABORTED",
+  "CLOSED",
+] as const;
+export type BypassReason = (typeof BYPASS_REASONS)[number];
 
 /**
  * The call that asked for an invalidation.

@@ -1,15 +1,9 @@
 import { optionInvalid } from "../../core/base/errors.js";
+import { getOrMake } from "../../core/base/multimap.js";
 import { COUNTERS, type Counters, percentileOf } from "../../core/telemetry/counters.js";
-import type {
-  CacheBypass,
-  CacheBypassReason,
-  CacheCount,
-  CacheCountSeries,
-  CacheCounts,
-  CacheDurations,
-} from "../../generated/schema.js";
+import { BYPASS_REASONS } from "../../core/telemetry/events.js";
+import type { CacheCount, CacheCountSeries, CacheCounts, CacheDurations } from "../../generated/schema.js";
 import { MINUTE_MS, type ProcessReport, type Tallies, type Tally } from "./report-format.js";
-import { isoTimeOf } from "./times.js";
 
 /** Returns everything that a process has counted since it started. */
 export const talliesOf = (counters: Counters): Tallies =>
@@ -47,83 +41,63 @@ export function describeCounts(
   const wanted = reports.filter(({ info }) => process === undefined || process === null || info.id === process);
   if (wanted.length === 0)
     throw optionInvalid("cacheInspection.counts: `process`: expected the id of a process in `processes`, got another");
-  const known = wanted.filter(({ details }) => details !== undefined);
-  const sums = new Map<string, Sum>();
-  const total = newSum();
-  for (const { details } of known) {
-    addAll(details?.total ?? [], sums, total, (sum) => sum.sinceStart);
-    for (const [at, tallies] of details?.minutes ?? [])
-      if (at > now - 10 * MINUTE_MS) addAll(tallies, sums, total, (sum) => minuteOf(sum, at));
+  const known = wanted.flatMap(({ details }) => details ?? []);
+  const total: Sums = new Map();
+  const sums = new Map<string, Sums>();
+  for (const details of known) {
+    const minutes = details.minutes.filter(([at]) => at > now - 10 * MINUTE_MS);
+    for (const [at, tallies] of [[undefined, details.total] as const, ...minutes])
+      for (const [coordinate, tally] of tallies)
+        for (const to of [getOrMake(sums, coordinate, () => new Map()), total]) {
+          const sum = getOrMake(to, at, () => ({}));
+          for (const name in tally) sum[name] = (sum[name] ?? 0) + (tally[name] ?? 0);
+        }
   }
   return {
-    since: isoTimeOf(Math.min(...wanted.map(({ info }) => info.startedAt))),
+    since: new Date(Math.min(...wanted.map(({ info }) => info.startedAt))).toISOString(),
     processes: known.length,
     total: seriesOf(null, total),
     fields: [...sums].sort(([a], [b]) => (a < b ? -1 : 1)).map(([coordinate, sum]) => seriesOf(coordinate, sum)),
   };
 }
 
-interface Sum {
-  readonly sinceStart: Record<string, number>;
-  readonly minutes: Map<number, Record<string, number>>;
-}
-
-const newSum = (): Sum => ({ sinceStart: {}, minutes: new Map() });
-
-function minuteOf({ minutes }: Sum, at: number): Record<string, number> {
-  const minute = minutes.get(at) ?? {};
-  minutes.set(at, minute);
-  return minute;
-}
-
-function addAll(tallies: Tallies, sums: Map<string, Sum>, total: Sum, of: (sum: Sum) => Record<string, number>): void {
-  for (const [coordinate, tally] of tallies) {
-    const sum = sums.get(coordinate) ?? newSum();
-    sums.set(coordinate, sum);
-    for (const to of [of(sum), of(total)]) for (const name in tally) to[name] = (to[name] ?? 0) + (tally[name] ?? 0);
-  }
-}
+/** What was counted, by the beginning of the minute; since the start for undefined. */
+type Sums = Map<number | undefined, Record<string, number>>;
 
 /** With many fields these are many objects, so they are made only if they are asked for. */
-const seriesOf = (coordinate: string | null, { sinceStart, minutes }: Sum): CacheCountSeries => ({
+const seriesOf = (coordinate: string | null, sums: Sums): CacheCountSeries => ({
   coordinate,
   get sinceStart() {
-    return countOf(sinceStart);
+    return countOf(sums.get(undefined) ?? {});
   },
   get minutes() {
-    return [...minutes].sort(([a], [b]) => a - b).map(([at, tally]) => ({ at: isoTimeOf(at), count: countOf(tally) }));
+    return [...sums]
+      .flatMap(([at, tally]) => (at === undefined ? [] : [{ at: new Date(at).toISOString(), count: countOf(tally) }]))
+      .sort((a, b) => (a.at < b.at ? -1 : 1));
   },
 });
 
 function countOf(tally: Tally): CacheCount {
-  const { reads = 0, hit = 0, stale = 0, coalesced = 0 } = tally;
-  const bypasses = countsUnder(tally, "bypass.")
-    // A newer release may report reasons that this one does not know.
-    .flatMap(([reason, count]): CacheBypass[] => (isKnown(reason) ? [{ reason, reads: count }] : []))
+  const counters = Object.fromEntries(COUNTERS.map((name) => [name, tally[name] ?? 0])) as Counted;
+  // A newer release may report reasons that this one does not know.
+  const bypasses = BYPASS_REASONS.map((reason) => ({ reason, reads: tally[`bypass.${reason}`] ?? 0 }))
+    .filter(({ reads }) => reads > 0)
     .sort((a, b) => b.reads - a.reads);
-  const bypassedOnPurpose = bypasses.reduce((sum, one) => sum + (ON_PURPOSE[one.reason] ? one.reads : 0), 0);
+  const bypassedOnPurpose = (tally["bypass.REQUESTED"] ?? 0) + (tally["bypass.MODE_OFF"] ?? 0);
+  const { reads, hit, stale, coalesced } = counters;
   const wanted = reads - bypassedOnPurpose;
-  return {
-    reads,
-    hit,
-    stale,
-    coalesced,
-    staleIfError: tally.staleIfError ?? 0,
-    loaded: tally.loaded ?? 0,
-    bypassed: tally.bypassed ?? 0,
-    bypassedOnPurpose,
-    bypasses,
-    servedWithoutLoad: wanted <= 0 ? null : (hit + stale + coalesced) / wanted,
-    loads: tally.loads ?? 0,
-    refreshes: tally.refreshes ?? 0,
-    failedLoads: tally.failedLoads ?? 0,
-    refusedStores: tally.refusedStores ?? 0,
-    loadMs: durationsOf(tally),
-  };
+  const servedWithoutLoad = wanted <= 0 ? null : (hit + stale + coalesced) / wanted;
+  return { ...counters, bypassedOnPurpose, bypasses, servedWithoutLoad, loadMs: durationsOf(tally) };
 }
 
+type Counted = Record<(typeof COUNTERS)[number], number>;
+
 function durationsOf(tally: Tally): CacheDurations {
-  const buckets = new Map(countsUnder(tally, "loadMs.").map(([bucket, times]) => [Number(bucket), times]));
+  const buckets = new Map(
+    Object.entries(tally).flatMap(([name, times]) =>
+      name.startsWith("loadMs.") ? [[Number(name.slice("loadMs.".length)), times] as const] : [],
+    ),
+  );
   const count = [...buckets.values()].reduce((sum, times) => sum + times, 0);
   return {
     count,
@@ -133,28 +107,3 @@ function durationsOf(tally: Tally): CacheDurations {
     p99Ms: percentileOf(buckets, 0.99) ?? null,
   };
 }
-
-/** Returns the counts whose names begin with `prefix`, by the rest of the name. */
-const countsUnder = (tally: Tally, prefix: string): [rest: string, count: number][] =>
-  Object.entries(tally).flatMap(([name, count]) =>
-    name.startsWith(prefix) ? [[name.slice(prefix.length), count]] : [],
-  );
-
-/** Whether reads that have bypassed the cache for this reason were meant to. */
-const ON_PURPOSE: Readonly<Record<CacheBypassReason, boolean>> = {
-  KEY_UNUSABLE: false,
-  NO_IDENTITY: false,
-  UNCACHEABLE: false,
-  WRITE_IN_PROGRESS: false,
-  STORE_UNAVAILABLE: false,
-  WAIT_TIMEOUT: false,
-  NESTED: false,
-  DOES_NOT_EXIST: false,
-  REQUESTED: true,
-  MODE_OFF: true,
-  KEY_COLLISION: false,
-  ABORTED: false,
-  CLOSED: false,
-};
-
-const isKnown = (reason: string): reason is CacheBypassReason => Object.hasOwn(ON_PURPOSE, reason);

@@ -17,7 +17,6 @@ import { describeCounts } from "./counts.js";
 import { describeEntry } from "./entry.js";
 import { describePolicies } from "./policies.js";
 import type { KnownReports, Reports } from "./reports.js";
-import { isoTimeOf } from "./times.js";
 
 /**
  * Returns the resolvers of the inspection query. Callers that `allow` does not admit, and every
@@ -107,8 +106,8 @@ const describeProcesses = ({ reports }: KnownReports, { processId }: CacheParts)
   reports.map(({ info, details }) => ({
     ...info,
     isThis: info.id === processId,
-    startedAt: isoTimeOf(info.startedAt),
-    reportedAt: isoTimeOf(info.reportedAt),
+    startedAt: new Date(info.startedAt).toISOString(),
+    reportedAt: new Date(info.reportedAt).toISOString(),
     isComplete: details !== undefined,
   }));
 
@@ -118,7 +117,7 @@ async function eventsIn(view: View): Promise<readonly CacheEvent[]> {
   return reports
     .flatMap(({ info, details }) => (details?.events ?? []).map((event) => ({ process: info.id, event })))
     .sort((a, b) => b.event.at - a.event.at)
-    .map(({ process, event: { at, ...event } }) => ({ ...event, process, at: isoTimeOf(at) }));
+    .map(({ process, event: { at, ...event } }) => ({ ...event, process, at: new Date(at).toISOString() }));
 }
 
 /** Rejects with an error that servers send to clients, if it is one of this package. */
