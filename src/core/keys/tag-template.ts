@@ -106,11 +106,29 @@ export const namesTypeOf = ({ pieces: [start] }: TagTemplate, tag: string): bool
   /^[_A-Za-z]\w*$/.test(tag) && typeof start === "string" && start.startsWith(`${tag}:`);
 
 /** Whether a template can yield a tag, by the text before its first and after its last path. */
-export function matchesTag({ text, pieces }: TagTemplate, tag: string): boolean {
+export function matchesTag(template: TagTemplate, tag: string): boolean {
+  if (isText(template)) return template.text === tag;
+  const { start, end } = endsOf(template);
+  return tag.length >= start.length + end.length && tag.startsWith(start) && tag.endsWith(end);
+}
+
+/**
+ * Whether a tag of `invalidated` can invalidate a value with one of `produced`, by the text before their first and after their last path.
+ */
+export function canMatch(invalidated: TagTemplate, produced: TagTemplate): boolean {
+  if (isText(invalidated)) return matchesTag(produced, invalidated.text) || namesTypeOf(produced, invalidated.text);
+  if (isText(produced)) return matchesTag(invalidated, produced.text);
+  const [first, second] = [endsOf(invalidated), endsOf(produced)];
+  const isPrefix = first.start.startsWith(second.start) || second.start.startsWith(first.start);
+  const isSuffix = first.end.endsWith(second.end) || second.end.endsWith(first.end);
+  return isPrefix && isSuffix;
+}
+
+const isText = ({ pieces }: TagTemplate): boolean => pieces.every((piece) => typeof piece === "string");
+
+function endsOf({ pieces }: TagTemplate): { readonly start: string; readonly end: string } {
   const [start, end] = [pieces[0], pieces.at(-1)].map((piece) => (typeof piece === "string" ? piece : ""));
-  if (pieces.every((piece) => typeof piece === "string")) return text === tag;
-  const isLongEnough = tag.length >= (start as string).length + (end as string).length;
-  return isLongEnough && tag.startsWith(start as string) && tag.endsWith(end as string);
+  return { start: start as string, end: end as string };
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { TagTemplate } from "../../core/keys/tag-template.js";
+import { canMatch, parseTagTemplate, type TagTemplate } from "../../core/keys/tag-template.js";
 import type { CacheParts } from "../../core/parts.js";
 import type { Policy, PolicySettings } from "../../core/policy/policy.js";
 import type { EntityFinder, SchemaRules } from "../../core/schema-rules.js";
@@ -62,35 +62,13 @@ interface Tagged {
 }
 
 /** Returns the mutation fields that invalidate tags which values of a field can have. */
-const invalidatorsOf = (field: Tagged, { invalidations }: SchemaRules): string[] =>
-  [...invalidations]
-    .flatMap(([coordinate, rule]) => {
-      const starts = startsOf(field);
-      return startsOf(rule).some((start) => starts.some((own) => canMeet(start, own))) ? [coordinate] : [];
-    })
-    .sort();
+function invalidatorsOf(field: Tagged, { invalidations }: SchemaRules): string[] {
+  const own = templatesOf(field);
+  const meets = (rule: Tagged): boolean => templatesOf(rule).some((tag) => own.some((other) => canMatch(tag, other)));
+  return [...invalidations].flatMap(([coordinate, rule]) => (meets(rule) ? [coordinate] : [])).sort();
+}
 
-/** Returns what the tags begin with, up to the first path; of a tag without one, the whole tag and `isWhole`. */
-const startsOf = ({ tags, entities }: Tagged): readonly Start[] => [
-  ...tags.map(({ pieces }): Start => {
-    const [start] = pieces;
-    return {
-      text: typeof start === "string" ? start : "",
-      isWhole: pieces.every((piece) => typeof piece === "string"),
-    };
-  }),
-  ...[...(entities?.typeNames ?? [])].map((name): Start => ({ text: `${name}:`, isWhole: false })),
+const templatesOf = ({ tags, entities }: Tagged): readonly TagTemplate[] => [
+  ...tags,
+  ...[...(entities?.typeNames ?? [])].flatMap((name) => parseTagTemplate(`${name}:{$result.id}`) ?? []),
 ];
-
-interface Start {
-  readonly text: string;
-  readonly isWhole: boolean;
-}
-
-/** Whether a tag that is invalidated can be one that a value has, or the name of its type. */
-function canMeet(invalidated: Start, own: Start): boolean {
-  if (invalidated.isWhole && own.text.startsWith(`${invalidated.text}:`)) return true;
-  if (invalidated.isWhole && own.isWhole) return invalidated.text === own.text;
-  const [shorter, longer] = [invalidated, own].sort((a, b) => a.text.length - b.text.length) as [Start, Start];
-  return !shorter.isWhole && longer.text.startsWith(shorter.text);
-}
