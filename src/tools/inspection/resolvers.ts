@@ -1,6 +1,6 @@
-import { GraphQLError, type GraphQLScalarType } from "graphql";
+import { GraphQLError, GraphQLScalarType } from "graphql";
 import { wallTimeOf } from "../../core/base/clock.js";
-import { optionInvalid } from "../../core/base/errors.js";
+import { CachedError, optionInvalid } from "../../core/base/errors.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../../core/parts.js";
 import type {
   CacheCounts,
@@ -12,7 +12,7 @@ import type {
   CacheInspectionEventsArgs,
   CacheProcess,
 } from "../../generated/schema.js";
-import { checkedAllow, isAllowed, untypedScalar, withCode } from "./access.js";
+import { checkedAllow } from "./access.js";
 import { describeCounts } from "./counts.js";
 import { describeEntry } from "./entry.js";
 import { describePolicies } from "./policies.js";
@@ -31,12 +31,15 @@ export function inspectionResolvers<Context>(
 ): InspectionResolvers {
   // Only `assemble` makes parts, and it makes them with reports.
   const parts = partsOf(cache, "inspectionResolvers") as InspectedParts;
-  const allow = checkedAllow(options, "inspectionResolvers", parts.logger);
+  const isAllowed = checkedAllow(options, "inspectionResolvers", parts.logger);
   parts.reports.start();
   return {
     Query: {
       cacheInspection: async (_source, _args, context) => {
-        if (!(await isAllowed(allow, context))) throw denied();
+        if (!(await isAllowed(context)))
+          throw new GraphQLError("cacheInspection: access denied by `allow`", {
+            extensions: { code: "CACHED_INSPECTION_DENIED" },
+          });
         let reading: Promise<KnownReports> | undefined;
         // All parts of one answer show the same reports.
         return { reports: () => (reading ??= parts.reports.read()) };
@@ -61,8 +64,9 @@ export function inspectionResolvers<Context>(
           return events.filter(concerns).slice(0, first);
         }),
     },
-    CacheArguments: untypedScalar("CacheArguments"),
-    CacheId: untypedScalar("CacheId"),
+    // A scalar without functions takes any value, as it is.
+    CacheArguments: new GraphQLScalarType({ name: "CacheArguments" }),
+    CacheId: new GraphQLScalarType({ name: "CacheId" }),
   };
 }
 
@@ -120,16 +124,13 @@ async function eventsIn(view: View): Promise<readonly CacheEvent[]> {
     .map(({ process, event: { at, ...event } }) => ({ ...event, process, at: new Date(at).toISOString() }));
 }
 
-/** Rejects with an error that servers send to clients, if it is one of this package. */
+/** Rejects with a GraphQL error for one of this package: servers send its message and code to clients, and may mask others. */
 async function coded<Result>(run: () => Promise<Result>): Promise<Result> {
   try {
     return await run();
   } catch (error) {
-    throw withCode(error);
+    if (!(error instanceof CachedError)) throw error;
+    const { message, code } = error;
+    throw new GraphQLError(message, { originalError: error, extensions: { code } });
   }
 }
-
-const denied = (): GraphQLError =>
-  new GraphQLError("cacheInspection: access denied by `allow`", {
-    extensions: { code: "CACHED_INSPECTION_DENIED" },
-  });
