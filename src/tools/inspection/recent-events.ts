@@ -20,26 +20,26 @@ export class RecentEvents {
   /** A listener for all events but the frequent ones. */
   readonly record = (event: AnyEvent): void => {
     if (!isKept(event)) return;
-    const { name, coordinate, digest, node } = event as Partial<Record<string, string>>;
+    const texts = event as Partial<Record<string, string>>;
+    const { coordinate, digest, node = null } = texts;
+    const detail = texts.operation ?? texts.use ?? texts.reason ?? texts.property ?? null;
+    const error = "error" in event ? errorTypeOf(event.error) : null;
     const invalidation = event.name === "invalidation.finished" ? describe(event) : null;
+    const identity =
+      invalidation === null ? [event.name, coordinate, node, detail, error].join("\n") : `${++this.#invalidations}`;
     const recent: RecentEvent = {
       name: event.name,
       at: wallTimeOf(this.#clock),
-      count: 1,
+      count: 1 + (this.#events.get(identity)?.count ?? 0),
       coordinates: "coordinates" in event ? event.coordinates.slice(0, MAX_NAMES) : coordinate ? [coordinate] : [],
       digest: digest || null,
-      node: node ?? null,
-      detail: detailOf(event),
-      error: "error" in event ? errorTypeOf(event.error) : null,
+      node,
+      detail,
+      error,
       invalidation,
     };
-    const identity =
-      invalidation === null
-        ? [name, coordinate, node, recent.detail, recent.error].join("\n")
-        : `${++this.#invalidations}`;
-    const count = 1 + (this.#events.get(identity)?.count ?? 0);
     this.#events.delete(identity);
-    this.#events.set(identity, { ...recent, count });
+    this.#events.set(identity, recent);
     if (this.#events.size > MAX_EVENTS) this.#events.delete(this.#events.keys().next().value as string);
   };
 
@@ -60,29 +60,13 @@ const MAX_EVENTS = 100;
 /** How many coordinates and digests of tags an event has at most. */
 const MAX_NAMES = 100;
 
-/** The events that are kept in any case. One that is published for every read, load or operation must not be among them. */
-const KEPT: ReadonlySet<AnyEvent["name"]> = new Set<AnyEvent["name"]>([
-  "load.failed",
-  "load.refused",
-  "sharing.suspended",
-  "lifetime.refused",
-  "signal.refused",
-  "value.refused",
-  "entry.corrupt",
-  "lease.lost",
-  "context.read",
-  "context.written",
-  "tag.mistaken",
-  "refresh.rejected",
-  "store.failed",
-  "store.recovered",
-  "connection.failed",
-  "connection.recovered",
-  "invalidations.overflowed",
-]);
-
+/** Whether an event is kept. One that is published for every read, load or operation must not be. */
 function isKept(event: AnyEvent): boolean {
   switch (event.name) {
+    case "load.started":
+    case "load.finished":
+    case "refresh.enqueued":
+      return false;
     case "resolver.bypassed":
       // Bypasses are trouble if there is a mistake to correct.
       return event.error !== undefined;
@@ -92,7 +76,7 @@ function isKept(event: AnyEvent): boolean {
       // Of the attempts to repeat one, the last one.
       return event.isConfirmed || event.via !== "retry";
     default:
-      return KEPT.has(event.name);
+      return true;
   }
 }
 
@@ -109,11 +93,4 @@ function describe(event: Extract<AnyEvent, { name: "invalidation.finished" }>): 
     tagCount,
     entryCount,
   };
-}
-
-function detailOf(event: AnyEvent): string | null {
-  if ("operation" in event) return event.operation;
-  if ("use" in event) return event.use;
-  if ("reason" in event) return event.reason;
-  return "property" in event ? event.property : null;
 }
