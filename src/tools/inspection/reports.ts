@@ -24,11 +24,10 @@ export class Reports {
   readonly #parts: ReportsParts;
   readonly #startedAt: number;
   /** What was counted in the last minutes, without the one that is not over. */
-  readonly #minutes: (readonly [at: number, tallies: Tallies])[] = [];
+  #minutes: ReportDetails["minutes"] = [];
   /** When the minute began that is not over, and what had been counted before. */
   #minute: readonly [at: number, before: Tallies];
-  #isStarted = false;
-  #isClosed = false;
+  #state: "new" | "running" | "closed" = "new";
   #isWanted = false;
   #writing: Promise<void> | undefined;
   /** What was read of the others, for all who ask at about the same time. */
@@ -45,19 +44,19 @@ export class Reports {
 
   /** Begins to count by minute, and to report. */
   start(): void {
-    if (this.#isStarted || this.#isClosed) return;
-    this.#isStarted = true;
+    if (this.#state !== "new") return;
+    this.#state = "running";
     this.#tick();
   }
 
   /** Reports for the last time. Never rejects. */
   async close(): Promise<void> {
     this.#timer?.();
-    const isFirst = this.#isStarted && !this.#isClosed;
+    const wasRunning = this.#state === "running";
+    this.#state = "closed";
     // A report under way may be older than the last counts.
     await this.#writing;
-    if (isFirst) await this.#write();
-    this.#isClosed = true;
+    if (wasRunning) await this.#write();
   }
 
   /** Returns the reports: that of this process, and then the others, the last one first. Never rejects. */
@@ -68,7 +67,7 @@ export class Reports {
       const others = this.#readOthers();
       this.#others = others;
       this.#othersAt = now;
-      // They may be large.
+      // They may be large. In Cloudflare Workers, a timer does not outlive its request.
       clock.after(SHARED_MS, () => {
         if (this.#others === others) this.#others = undefined;
       });
@@ -98,86 +97,70 @@ export class Reports {
 
   #tick(): void {
     this.#timer = this.#parts.clock.after(REPORT_EVERY_MS, () => this.#tick());
-    this.#roll();
+    if (minuteAt(wallTimeOf(this.#parts.clock)) !== this.#minute[0]) this.#counted();
     void this.#write();
   }
 
   /** Never rejects: what could not be written is written the next time. */
-  async #write(): Promise<void> {
-    if (this.#writing !== undefined) return;
-    this.#writing = this.#writeOnce();
-    await this.#writing;
-    this.#writing = undefined;
+  #write(): Promise<void> {
+    this.#writing ??= this.#writeOnce().finally(() => {
+      this.#writing = undefined;
+    });
+    return this.#writing;
   }
 
   async #writeOnce(): Promise<void> {
     const { store, settings, identity } = this.#parts;
-    if (store.writeReport === undefined || settings.report === false) return;
+    if (settings.report === false) return;
+    const write = async (isWhole: boolean): Promise<boolean> =>
+      (await store.writeReport?.(identity.id, this.#bytes(isWhole), KEPT_MS)) === true;
     try {
       const wasWanted = this.#isWanted;
-      const write = (isWhole: boolean): Promise<boolean> =>
-        (store.writeReport as NonNullable<Store["writeReport"]>)(identity.id, this.#bytes(isWhole), KEPT_MS);
       this.#isWanted = await write(wasWanted);
       // Whoever asks for the first time waits for them.
       if (this.#isWanted && !wasWanted) await write(true);
     } catch {}
   }
 
+  /** Writes of what is too large as much as there is room for. */
   #bytes(isWhole: boolean): Buffer {
     const { info, details } = this.#own(isWhole);
-    const bytes = writeReport({ info, details });
-    if (details === undefined || bytes.length <= MAX_BYTES) return bytes;
-    if (!this.#isTooLarge)
-      this.#parts.logger.warn(
-        `graphql-cached: the report of this process for the inspection is too large (${bytes.length} bytes), and written without its older events, its minutes, or all of its counts`,
-      );
-    this.#isTooLarge = true;
-    for (const fewer of fewerDetails(details)) {
-      const smaller = writeReport({ info, details: fewer });
-      if (smaller.length <= MAX_BYTES) return smaller;
+    if (details === undefined) return writeReport({ info });
+    const events = details.events.slice(0, Math.ceil(details.events.length / 2));
+    for (const fewer of [{}, { events }, { events, minutes: [] }, { events: [], minutes: [] }]) {
+      const bytes = writeReport({ info, details: { ...details, ...fewer } });
+      if (bytes.length <= MAX_BYTES) return bytes;
+      if (!this.#isTooLarge)
+        this.#parts.logger.warn(
+          `graphql-cached: the report of this process for the inspection is too large (${bytes.length} bytes), and written without its older events, its minutes, or all of its counts`,
+        );
+      this.#isTooLarge = true;
     }
     return writeReport({ info });
   }
 
   #own(isWhole: boolean): ProcessReport {
-    const { clock, counters, events, identity } = this.#parts;
+    const { clock, events, identity } = this.#parts;
     const { id, host, pid, version, nodeVersion } = identity;
     const times = { startedAt: this.#startedAt, reportedAt: wallTimeOf(clock) };
     const info = { id, host, pid, version, nodeVersion, ...times };
-    if (!isWhole) return { info };
-    this.#roll();
-    const total = talliesOf(counters);
-    const [at, before] = this.#minute;
-    const last = since(before, total);
-    const minutes = last.length === 0 ? this.#minutes : [...this.#minutes, [at, last] as const];
-    return { info, details: { total, minutes, events: events.newest } };
+    return isWhole ? { info, details: { ...this.#counted(), events: events.newest } } : { info };
   }
 
-  /** Ends the minute, if it is over. */
-  #roll(): void {
-    const now = minuteAt(wallTimeOf(this.#parts.clock));
+  /** Returns what was counted, and ends the minute if it is over. */
+  #counted(): Omit<ReportDetails, "events"> {
     const [at, before] = this.#minute;
-    if (now === at) return;
     const total = talliesOf(this.#parts.counters);
     const counted = since(before, total);
-    if (counted.length > 0) this.#minutes.push([at, counted]);
-    while (this.#minutes.length > 0 && (this.#minutes[0]?.[0] ?? 0) <= now - KEPT_MINUTES * MINUTE_MS)
-      this.#minutes.shift();
-    // The clock was set back. Nobody reads a report with minutes that are to come.
-    while ((this.#minutes.at(-1)?.[0] ?? 0) > now) this.#minutes.pop();
+    const minutes = counted.length === 0 ? this.#minutes : [...this.#minutes, [at, counted] as const];
+    const now = minuteAt(wallTimeOf(this.#parts.clock));
+    if (now === at) return { total, minutes };
     this.#minute = [now, total];
+    // If the clock was set back: nobody reads a report with minutes that are to come.
+    this.#minutes = minutes.filter(([began]) => began > now - KEPT_MINUTES * MINUTE_MS && began <= now);
+    return { total, minutes: this.#minutes };
   }
 }
-
-/** Returns what to write of what is too large, the most first. */
-const fewerDetails = ({ total, minutes, events }: ReportDetails): readonly ReportDetails[] => {
-  const newest = events.slice(0, Math.ceil(events.length / 2));
-  return [
-    { total, minutes, events: newest },
-    { total, minutes: [], events: newest },
-    { total, minutes: [], events: [] },
-  ];
-};
 
 const REPORT_EVERY_MS = 5_000;
 /** For how long the reports that were read are shown to others who ask. */
