@@ -10,14 +10,13 @@ import {
 import { type Key, nameOfSubject, type Subject } from "../../core/keys/key.js";
 import type { LoaderRule } from "../../core/loader/loader-rule.js";
 import type { CacheParts } from "../../core/parts.js";
-import type { Policy } from "../../core/policy/policy.js";
 import type { Entry } from "../../core/store/entry.js";
-import { type BodyParts, readBody } from "../../core/store/entry-layout.js";
 import { begunAt, holderOf } from "../../core/store/transitions.js";
-import { valueAad } from "../../core/tier/entry/entry-decoder.js";
+import { partsIn } from "../../core/tier/entry/entry-decoder.js";
 import { evaluateFreshness, type Freshness, ownPolicy } from "../../core/tier/entry/freshness.js";
 import { isPlausible } from "../../core/tier/entry/plausible.js";
 import { prepareFor } from "../../core/tier/request/verdict.js";
+import type { InvalidatingKind } from "../../core/tier/shared/known-positions.js";
 import type {
   CacheEntry,
   CacheEntryLease,
@@ -43,7 +42,8 @@ export async function describeEntry(
   events: () => Promise<readonly CacheEvent[]>,
 ): Promise<CacheEntry> {
   const place = placeOf(parts, args);
-  const read = await parts.store.read([place.key.name]);
+  const { key } = place;
+  const read = await parts.store.read([key.name]);
   const [reading] = read.readings;
   if (reading?.kind !== "read" || !(await prepareFor(read, parts)))
     throw new CachedError(
@@ -51,49 +51,45 @@ export async function describeEntry(
       "cacheInspection.entry: the store did not reply; check the store",
     );
   const { entry, now } = reading;
-  const isValue = entry?.state === "value";
-  const value = isValue ? valueIn(parts, place, entry, now) : undefined;
-  const tags = tagsOf(parts, place, value?.body.subjects ?? []);
-  const toDate = (at: number): string => isoOf(parts, at, now);
-  const found = reasonsOf({ parts, place, entry, now, value, tags });
-  const known = found.some(({ position }) => position !== undefined) ? await events() : [];
-  const use = found.every(({ reason }) => SERVABLE.has(reason)) && value !== undefined ? useOf(value) : "NONE";
-  const isStale = use !== "FRESH";
-  const freshForMs = isValue ? (entry.freshUntilAt === 0 ? 0 : entry.freshUntilAt - now) : null;
+  const stored = entry?.state === "value" ? entry : undefined;
+  const value = stored && valueIn(parts, place, stored, now);
+  const ways = waysOf(parts, place, value?.subjects ?? []);
+  const tags = ways.filter(({ reason }) => reason === "TAG_INVALIDATED");
+  const subjects = tags.flatMap((tag) => tag.subjects);
+  const found = reasonsOf({ parts, key, entry, now, value, ways, subjects });
+  const use = value !== undefined && found.every(({ reason }) => SERVABLE.has(reason)) ? useOf(value) : "NONE";
+  const leftMs = stored && (stored.freshUntilAt === 0 ? 0 : stored.freshUntilAt - now);
+  const known = found.some(({ way }) => way !== undefined) ? await events() : [];
+  // The store's clock need not be one of the day.
+  const toDate = (at: number): string => dateOf(parts.clock, parts.clock.now() - (now - at));
   return {
     state: (entry?.state ?? "absent").toUpperCase() as CacheEntryState,
     use,
-    reasons: found.map(({ reason, position, since, tag, isSoft = false, subjects = [] }): CacheEntryReason => {
-      const at = position === undefined ? since : Math.floor(position / 1000);
-      const date = at === undefined ? null : toDate(at);
-      const by = position === undefined || date === null ? undefined : eventAt(known, subjects, isSoft, date);
-      return { reason, since: date, tag: tag?.text ?? tag?.digest ?? null, invalidation: by ?? null };
+    reasons: found.map(({ reason, sinceAt, way, kind }): CacheEntryReason => {
+      const since = sinceAt === undefined ? null : toDate(sinceAt);
+      const event = way && since !== null ? eventAt(known, way.subjects, kind === "soft", since) : undefined;
+      const tag = way?.reason === "TAG_INVALIDATED" ? (way.text ?? way.digest) : null;
+      return { reason, since, tag, invalidation: event ?? null };
     }),
     negative: entry?.isNegative === true,
-    ageMs: isValue ? now - entry.grantedAt : null,
-    freshForMs: freshForMs !== null && isStale ? Math.min(freshForMs, 0) : freshForMs,
+    ageMs: stored === undefined ? null : now - stored.grantedAt,
+    freshForMs: leftMs === undefined ? null : use === "FRESH" ? leftMs : Math.min(leftMs, 0),
     servableForMs: use === "NONE" || value?.endsAt === undefined ? null : value.endsAt - now,
-    loadMs: isValue ? entry.loadMs : null,
-    storedBytes: isValue ? entry.body.byteLength : null,
-    tags: tags.map(({ text, digest, hard, soft }): CacheEntryTag => {
+    loadMs: stored?.loadMs ?? null,
+    storedBytes: stored?.body.byteLength ?? null,
+    tags: tags.map(({ text = null, digest, hard, soft }): CacheEntryTag => {
       const last = Math.max(hard, soft);
       const invalidatedAt = last === 0 ? null : toDate(Math.floor(last / 1000));
-      return { text: text ?? null, digest, invalidatedAt, isSoft: soft > hard };
+      return { text, digest, invalidatedAt, isSoft: soft > hard };
     }),
     lease: entry === undefined || entry.gen === "" || entry.untilAt <= now ? null : leaseOf(entry, now, toDate),
-    variant: place.key.variantId,
-    digest: place.key.digest,
+    variant: key.variantId,
+    digest: key.digest,
   };
 }
 
-interface Place {
-  readonly key: Key;
-  readonly policy: Policy;
-  /** What is known before a load. */
-  readonly tagTexts: readonly string[];
-}
-
-function placeOf(parts: CacheParts, args: CacheInspectionEntryArgs): Place {
+/** Returns the entry that is named, its policy, and the tags that are known before a load. */
+function placeOf(parts: CacheParts, args: CacheInspectionEntryArgs) {
   // A client passes null for a variable that it does not set.
   const given = Object.entries(args).filter(([, value]) => value !== undefined && value !== null);
   const target = targetOfCoordinate(parts, { ...Object.fromEntries(given), coordinate: args.coordinate });
@@ -106,128 +102,116 @@ function placeOf(parts: CacheParts, args: CacheInspectionEntryArgs): Place {
   return { key: keyOfLoader(loader, target), policy: loader.policy, tagTexts: loader.tagTextsOf(target.id) };
 }
 
-/** A value that can be read. */
-interface Value {
-  readonly body: BodyParts;
-  readonly freshness: Freshness;
-  readonly isSoft: boolean;
-  /** When it is not served any more. Undefined: never. */
-  readonly endsAt: number | undefined;
-}
+type Place = ReturnType<typeof placeOf>;
 
-function valueIn(parts: CacheParts, { key, policy }: Place, entry: Entry, now: number): Value | undefined {
-  const { invalidations, packing, longestMs } = parts;
-  const body = isPlausible(entry, now, invalidations, longestMs) ? bodyOf(packing, key, entry) : undefined;
-  if (body === undefined) return undefined;
-  const freshness = evaluateFreshness(entry, policy, now, () => body.freshness);
+/** Returns a value as a reader finds it. Undefined if it cannot be read. */
+function valueIn({ invalidations, packing, longestMs }: CacheParts, { key, policy }: Place, entry: Entry, now: number) {
+  const parts = isPlausible(entry, now, invalidations, longestMs) ? partsIn(entry, key, packing) : undefined;
+  if (parts === undefined) return undefined;
+  const { subjects } = parts;
+  const freshness = evaluateFreshness(entry, policy, now, () => parts.freshness);
   const isSoft =
-    invalidations.stateOf(body.subjects, entry.position) === "stale" ||
+    invalidations.stateOf(subjects, entry.position) === "stale" ||
     invalidations.isSoftlyInvalidated(entry.position, key) ||
     entry.freshUntilAt === 0;
-  const own = body.freshness === undefined ? policy : ownPolicy(policy, body.freshness);
+  const own = parts.freshness === undefined ? policy : ownPolicy(policy, parts.freshness);
   const byAge = entry.grantedAt + own.maxAgeMs;
   const staleAt = entry.hasRefreshFailed || entry.freshUntilAt === 0 ? byAge : Math.min(byAge, entry.freshUntilAt);
+  /** When it is not served any more. Undefined: never. */
   const endsAt = own.neverExpires ? undefined : staleAt + Math.max(own.staleWhileRevalidateMs, own.staleIfErrorMs);
-  return { body, freshness, isSoft, endsAt };
+  return { subjects, freshness, isSoft, endsAt };
 }
 
-function bodyOf(packing: CacheParts["packing"], key: Key, entry: Entry): BodyParts | undefined {
-  try {
-    const body = readBody(packing.unseal(entry.body, valueAad(key, entry)), key);
-    return body === "collision" ? undefined : body;
-  } catch {
-    return undefined;
-  }
-}
+type Value = NonNullable<ReturnType<typeof valueIn>>;
 
-/** A tag, and the positions at which it was last invalidated; 0: not since the log of invalidations goes back. */
-interface Tag {
-  readonly text?: string;
-  readonly digest: string;
+/** One way to invalidate an entry, and the positions at which it last was; 0: not since the log of invalidations goes back. */
+interface Way extends Readonly<Record<InvalidatingKind, number>> {
+  readonly reason: CacheEntryReasonCode;
   readonly subjects: readonly Subject[];
-  readonly hard: number;
-  readonly soft: number;
+  readonly digest: string;
+  /** That of a tag, unless it is derived from the value. */
+  readonly text?: string | undefined;
 }
 
-function tagsOf({ keys, invalidations }: CacheParts, place: Place, ofValue: readonly Subject[]): readonly Tag[] {
-  const tagOf = (subjects: readonly Subject[], text?: string): Tag => ({
-    ...(text === undefined ? {} : { text }),
-    digest: nameOfSubject(subjects[0] as Subject),
+/** `ofValue`: the tags that are stored with the value. */
+function waysOf({ keys, invalidations }: CacheParts, { key, tagTexts }: Place, ofValue: readonly Subject[]) {
+  const wayOf = (reason: CacheEntryReasonCode, subjects: readonly Subject[], text?: string): Way => ({
+    reason,
     subjects,
+    digest: nameOfSubject(subjects[0] as Subject),
+    text,
     hard: invalidations.lastOf("hard", subjects),
     soft: invalidations.lastOf("soft", subjects),
   });
-  const known = place.tagTexts.map((text) => tagOf(keys.tags([text]), text));
+  const { everything, coordinate, entry } = keys.subjects;
+  const known = tagTexts.map((text) => wayOf("TAG_INVALIDATED", keys.tags([text]), text));
   const own = new Set(known.flatMap(({ subjects }) => subjects));
-  return [...known, ...ofValue.filter((subject) => !own.has(subject)).map((subject) => tagOf([subject]))];
+  return [
+    wayOf("CLEARED", [everything]),
+    wayOf("FIELD_INVALIDATED", [coordinate(key.coordinate), ...invalidations.otherFormsOf(key)]),
+    wayOf("KEY_INVALIDATED", [entry(key)]),
+    ...known,
+    ...ofValue.filter((subject) => !own.has(subject)).map((subject) => wayOf("TAG_INVALIDATED", [subject])),
+  ];
 }
 
 interface Found {
   readonly reason: CacheEntryReasonCode;
-  /** When that was, on the store's clock. */
-  readonly since?: number | undefined;
-  /** The same for an invalidation, with what it has named. */
-  readonly position?: number;
-  readonly isSoft?: boolean;
-  readonly subjects?: readonly Subject[];
-  readonly tag?: Tag;
+  /** On the store's clock. */
+  readonly sinceAt?: number | undefined;
+  /** Of an invalidation. */
+  readonly way?: Way;
+  readonly kind?: InvalidatingKind;
 }
 
 interface Shown {
   readonly parts: CacheParts;
-  readonly place: Place;
+  readonly key: Key;
   readonly entry: Entry | undefined;
   readonly now: number;
   readonly value: Value | undefined;
-  readonly tags: readonly Tag[];
+  readonly ways: readonly Way[];
+  /** Those of all tags. */
+  readonly subjects: readonly Subject[];
 }
 
 /** Returns why an entry is not served as a fresh one, the reason that decides first. */
-function reasonsOf({ parts, place: { key }, entry, now, value, tags }: Shown): readonly Found[] {
-  const { invalidation, invalidations, keys } = parts;
-  const subjects = tags.flatMap((tag) => tag.subjects);
+function reasonsOf({ parts, key, entry, now, value, ways, subjects }: Shown): readonly Found[] {
+  const { invalidation, invalidations, clock } = parts;
   const found: Found[] = [];
   if (invalidation.isUnconfirmed(key, subjects)) {
     const { sinceAt } = invalidation.unconfirmed;
-    found.push({ reason: "UNCONFIRMED", since: sinceAt && now - (parts.clock.now() - sinceAt) });
+    found.push({ reason: "UNCONFIRMED", sinceAt: sinceAt && now - (clock.now() - sinceAt) });
   }
   if (invalidations.isWritten({ key, tags: { subjects } }, now)) found.push({ reason: "WRITE_IN_PROGRESS" });
-  const { everything, coordinate, entry: subjectOf } = keys.subjects;
-  const byKey = { reason: "KEY_INVALIDATED", subjects: [subjectOf(key)] } as const;
-  const ways: readonly Found[] = [
-    { reason: "CLEARED", subjects: [everything] },
-    { reason: "FIELD_INVALIDATED", subjects: [coordinate(key.coordinate), ...invalidations.otherFormsOf(key)] },
-    byKey,
-    ...tags.map((tag): Found => ({ reason: "TAG_INVALIDATED", subjects: tag.subjects, tag })),
-  ];
   const after = entry?.position ?? 0;
-  const invalidatedBy = (kind: "hard" | "soft", of: readonly Found[]): Found[] =>
-    of
-      .map((way) => ({ ...way, isSoft: kind === "soft", position: invalidations.lastOf(kind, way.subjects ?? []) }))
-      .filter(({ position }) => position > after)
-      .sort((a, b) => a.position - b.position);
-  if (entry === undefined) return [...found, ...invalidatedBy("hard", [byKey])];
+  const invalidatedBy = (kind: InvalidatingKind, reason?: CacheEntryReasonCode): Found[] =>
+    ways
+      .filter((way) => way[kind] > after)
+      .sort((a, b) => a[kind] - b[kind])
+      .map((way) => ({ reason: reason ?? way.reason, sinceAt: Math.floor(way[kind] / 1000), way, kind }));
+  if (entry === undefined)
+    return [...found, ...invalidatedBy("hard").filter(({ reason }) => reason === "KEY_INVALIDATED")];
   const isCurrent =
     invalidations.counts(entry, key) &&
     entry.position >= invalidations.latestOf(subjects) &&
-    invalidations.stateOf(value?.body.subjects ?? [], entry.position) !== "changed";
-  const hard = isCurrent ? [] : invalidatedBy("hard", ways);
+    invalidations.stateOf(value?.subjects ?? [], entry.position) !== "changed";
+  const hard = isCurrent ? [] : invalidatedBy("hard");
   found.push(...hard);
   if (!isCurrent && hard.length === 0) found.push({ reason: "INVALIDATIONS_LOST" });
-  if (entry.state === "pending") return [...found, { reason: "LOADING", since: begunAt(entry.gen) }];
+  if (entry.state === "pending") return [...found, { reason: "LOADING", sinceAt: begunAt(entry.gen) }];
   if (entry.state !== "value") {
-    const isOver = now >= entry.untilAt;
-    const reason = isOver ? "EXPIRED" : entry.state === "failed" ? "FAILED" : "UNCACHEABLE";
-    return [...found, isOver ? { reason, since: entry.untilAt } : { reason }];
+    if (now >= entry.untilAt) return [...found, { reason: "EXPIRED", sinceAt: entry.untilAt }];
+    return [...found, { reason: entry.state === "failed" ? "FAILED" : "UNCACHEABLE" }];
   }
   if (value === undefined) return [...found, { reason: "UNREADABLE" }];
   if (value.isSoft) {
-    const softly = invalidatedBy("soft", ways).map((way): Found => ({ ...way, reason: "SOFTLY_INVALIDATED" }));
+    const softly = invalidatedBy("soft", "SOFTLY_INVALIDATED");
     found.push(...(softly.length === 0 ? [{ reason: "SOFTLY_INVALIDATED" } as const] : softly));
   }
   const isFresh = value.freshness === "fresh" || (value.isSoft && entry.freshUntilAt === 0);
   if (value.freshness === "stale-backoff") found.push({ reason: "REFRESH_FAILED" });
-  else if (!isFresh) found.push({ reason: "EXPIRED", since: entry.freshUntilAt });
+  else if (!isFresh) found.push({ reason: "EXPIRED", sinceAt: entry.freshUntilAt });
   return found;
 }
 
@@ -281,6 +265,3 @@ function leaseOf({ token = "", gen, untilAt, hasWaiters = false }: Entry, now: n
 const MAX_LEASE_MS = 24 * 3_600_000;
 /** By how much two processes may take the time of a store for different ones: a second on memcached. */
 const MAX_CLOCK_ERROR_MS = 5_000;
-
-/** Returns an instant on the store's clock as a date: that clock need not be one of the day. `now`: the time on it. */
-const isoOf = ({ clock }: CacheParts, at: number, now: number): string => dateOf(clock, clock.now() - (now - at));

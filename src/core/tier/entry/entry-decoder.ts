@@ -78,11 +78,11 @@ export class DecodedValue {
  */
 export type Decoded = DecodedValue | { readonly kind: "corrupt" } | { readonly kind: "collision" };
 
-/** Returns how long a value's load has set that it is served. Undefined if that cannot be read. */
-export function readOwnFreshness(entry: Entry, key: Key, packing: Packing): OwnFreshness | undefined {
+/** Returns what a value's entry has besides the value. Undefined if that cannot be read. */
+export function partsIn(entry: Entry, key: Key, packing: Packing): ReadBody | undefined {
   try {
     const parts = readBody(packing.unseal(entry.body, valueAad(key, entry)), key);
-    return parts === "collision" ? undefined : parts?.freshness;
+    return parts === "collision" ? undefined : parts;
   } catch {
     // Decoding the entry reports it.
     return undefined;

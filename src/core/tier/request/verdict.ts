@@ -1,7 +1,7 @@
 import type { Packing } from "../../codec/packing.js";
 import type { Entry } from "../../store/entry.js";
 import type { Reading, StoreRead } from "../../store/store.js";
-import { type Decoded, type DecodedValue, readOwnFreshness } from "../entry/entry-decoder.js";
+import { type Decoded, type DecodedValue, partsIn } from "../entry/entry-decoder.js";
 import { evaluateFreshness, type Freshness, isServable, type Servable } from "../entry/freshness.js";
 import { isPlausible } from "../entry/plausible.js";
 import type { InvalidationClock } from "../shared/invalidation-clock.js";
@@ -35,7 +35,7 @@ export function verdictOf(
   const freshness =
     isAwaited && entry.state === "value"
       ? "fresh"
-      : evaluateFreshness(entry, policy, now, (value) => readOwnFreshness(value, key, packing));
+      : evaluateFreshness(entry, policy, now, (value) => partsIn(value, key, packing)?.freshness);
   if (freshness !== "fresh" && !isServable(freshness)) return unservable(request, entry, freshness, now, parts);
   const decoded = (shared && decoder.decodeShared?.(request, entry, shared)) ?? decoder.decode(request, entry);
   if (decoded.kind === "collision") return COLLISION;
