@@ -1,3 +1,4 @@
+import { getOrMake } from "../base/multimap.js";
 import type { BypassReason, CacheEvent, FrequentEvent, ReadOutcome, ServedEvent } from "./events.js";
 
 /** Counts the events of this process by coordinate, since it started. */
@@ -46,12 +47,7 @@ export class Counters {
   }
 
   of(coordinate: string): Counts {
-    let counts = this.#byCoordinate.get(coordinate);
-    if (counts === undefined) {
-      counts = emptyCounts();
-      this.#byCoordinate.set(coordinate, counts);
-    }
-    return counts;
+    return getOrMake(this.#byCoordinate, coordinate, emptyCounts);
   }
 }
 

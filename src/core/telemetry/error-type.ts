@@ -15,22 +15,20 @@ const CLASS_NAME = /^[A-Z][A-Za-z0-9]{0,60}$/;
  */
 export function errorTypeOf(error: unknown): string {
   try {
-    return knownTypeOf(error);
+    if (error instanceof CachedError) return error.code;
+    if (!isError(error)) return "_OTHER";
+    const { code, extensions } = error as {
+      readonly code?: unknown;
+      readonly extensions?: { readonly code?: unknown };
+    };
+    const known = [extensions?.code, code].find(isConstant);
+    if (known !== undefined) return known;
+    // A DOMException has the name of an AbortError or TimeoutError; those of other errors may be set to anything.
+    const { name } = error instanceof DOMException ? error : error.constructor;
+    return CLASS_NAME.test(name) ? name : "_OTHER";
   } catch {
     return "_OTHER";
   }
-}
-
-function knownTypeOf(error: unknown): string {
-  if (error instanceof CachedError) return error.code;
-  if (!isError(error)) return "_OTHER";
-  const { code, extensions } = error as { readonly code?: unknown; readonly extensions?: { readonly code?: unknown } };
-  const known = [extensions?.code, code].find(isConstant);
-  if (known !== undefined) return known;
-  const { name } = error.constructor;
-  // A DOMException has the name of an AbortError or TimeoutError; those of other errors may be set to anything.
-  const ownName = error instanceof DOMException ? error.name : name;
-  return CLASS_NAME.test(ownName) ? ownName : "_OTHER";
 }
 
 const isConstant = (code: unknown): code is string =>
