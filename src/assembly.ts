@@ -18,10 +18,10 @@ import { TypeShapes } from "./core/loader/type-shapes.js";
 import { secondsDoubts } from "./core/policy/policy.js";
 import { AppliedRules } from "./core/schema-rules.js";
 import { FailOpenStore } from "./core/store/fail-open-store.js";
-import { Channel, TagMistakes } from "./core/telemetry/channel.js";
+import { Channel } from "./core/telemetry/channel.js";
 import { ContextReadLog } from "./core/telemetry/context-read-log.js";
 import { Counters } from "./core/telemetry/counters.js";
-import { infallible, logListener, OnceLog } from "./core/telemetry/log-listener.js";
+import { infallible, logListener, onceLog } from "./core/telemetry/log-listener.js";
 import { Failures } from "./core/tier/entry/failure.js";
 import { longestMsOf } from "./core/tier/entry/plausible.js";
 import { Invalidation } from "./core/tier/invalidation/invalidate.js";
@@ -76,8 +76,7 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
   );
   const waiting = new Waiting(clock, random);
   const packing = createPacking(options);
-  const tagMistakes = new TagMistakes(channel);
-  const normalizeTag = tagNormalizerOf(options, tagMistakes);
+  const normalizeTag = tagNormalizerOf(options, channel);
   const isNormalized = normalizeTag === undefined ? [] : ["normalizeTag"];
   const release = JSON.stringify([options.version ?? null, packing.format, ...isNormalized]);
   const keys = createKeySpace(options.prefix, release, keyFormsOf(options.types), normalizeTag);
@@ -178,14 +177,13 @@ export function assemble(options: ResolvedOptions): { parts: InspectedParts; clo
     reports,
     logger,
     isProduction,
-    onceLog: new OnceLog(logger),
+    onceLog: onceLog(logger),
     defaults,
     identify: uncollected(contextWatch.identities?.identify ?? options.identify, contextWatch),
     contextWatch,
     contextReads,
     rules: new AppliedRules(),
     knownTags,
-    tagMistakes,
     variants,
     typeShapes: new TypeShapes(),
     resolvers: new KnownResolvers(),
@@ -225,10 +223,10 @@ const asynchronous = (name: string): string =>
 /** How long `close` and a stopping server wait for loads and mutations under way. */
 const DRAIN_MS = 2_000;
 
-function tagNormalizerOf({ normalizeTag }: ResolvedOptions, mistakes: TagMistakes): TagNormalizer | undefined {
+function tagNormalizerOf({ normalizeTag }: ResolvedOptions, channel: Channel): TagNormalizer | undefined {
   if (normalizeTag === undefined) return undefined;
   return tagNormalizer(normalizeTag, (problem) =>
-    mistakes.report(null, new CachedError("CACHED_OPTION_INVALID", problem)),
+    channel.mistaken(null, new CachedError("CACHED_OPTION_INVALID", problem)),
   );
 }
 

@@ -13,7 +13,7 @@ import type { TypeShapes } from "./loader/type-shapes.js";
 import type { PolicySettings } from "./policy/policy.js";
 import type { AppliedRules } from "./schema-rules.js";
 import type { FailOpenStore } from "./store/fail-open-store.js";
-import type { Channel, TagMistakes } from "./telemetry/channel.js";
+import type { Channel } from "./telemetry/channel.js";
 import type { ContextReadLog } from "./telemetry/context-read-log.js";
 import type { Counters } from "./telemetry/counters.js";
 import type { Logger } from "./telemetry/log-listener.js";
@@ -89,7 +89,6 @@ export interface CacheParts {
   readonly resolvers: KnownResolvers;
   /** The tags that values can have, to find those that nothing can have. */
   readonly knownTags: KnownTags;
-  readonly tagMistakes: TagMistakes;
   readonly variants: Variants;
   readonly invalidations: InvalidationClock;
   /** The shapes of the types of applied schemas, for loaders. */

@@ -61,7 +61,7 @@ const FEATURES: readonly Feature[] = [
   },
   {
     feature: "Tracing",
-    name: /\b(?:tracing|Tracing|ReadTrace|LoadTrace|StoreTrace)\b/,
+    name: /\b(?:tracing|Tracing|ReadTrace|Traced)\b/,
     rooms: ["src/core/telemetry/tracing.ts"],
     filesOutside: 8,
   },

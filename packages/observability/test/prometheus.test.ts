@@ -67,7 +67,7 @@ describe("the metrics of Prometheus", () => {
     collectMetrics(cache, { register });
     await load();
     expect(await samplesOf(register, /store_duration/)).toEqual([]);
-    expect(partsOf(cache, "test").channel.isStoreObserved).toBe(false);
+    expect(partsOf(cache, "test").channel.storeListeners).toEqual([]);
   });
 
   it("tell several caches of a process apart, and leave the registry with the last one", async () => {

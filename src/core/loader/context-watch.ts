@@ -3,6 +3,7 @@ import { types } from "node:util";
 import { isPlainObject } from "../base/built-in.js";
 import { asJob, disableStorage } from "../base/clock.js";
 import type { Channel } from "../telemetry/channel.js";
+import { unrepeated } from "../telemetry/log-listener.js";
 import { collectReads, inheritedNames, isOfLibrary } from "./collected-reads.js";
 import type { IdentityCheck } from "./identity-check.js";
 
@@ -29,7 +30,8 @@ export class ContextWatch {
   /** The properties by which `identify` tells callers apart, as far as it was seen to read them. */
   readonly identityKeys = new Set<string>();
   readonly #watched = new WeakMap<object, WatchedContext>();
-  readonly #reported = new Set<string>();
+  /** Bounded: a context with one property per user would otherwise exhaust the memory. */
+  readonly #isNew = unrepeated();
 
   constructor(channel: Channel, sharedKeys: readonly string[], watchesLoads: boolean) {
     this.#channel = channel;
@@ -205,10 +207,8 @@ export class ContextWatch {
   #report(name: "context.read" | "context.written", key: PropertyKey, { coordinate }: WatchedLoad): void {
     const property = String(key);
     if (this.#sharedKeys.includes(property)) return;
-    const report = `${name} ${coordinate} ${property}`;
-    if (this.#reported.has(report) || this.#reported.size >= MAX_REPORTS) return;
-    this.#reported.add(report);
-    this.#channel.publish({ name, coordinate, digest: "", property });
+    if (this.#isNew(`${name} ${coordinate} ${property}`))
+      this.#channel.publish({ name, coordinate, digest: "", property });
   }
 }
 
@@ -238,8 +238,6 @@ interface WatchedContext {
 
 /** `identify` reads few. */
 const MAX_IDENTITY_KEYS = 100;
-/** Bounds the memory of past reports: a context with one property per user would otherwise exhaust it. */
-const MAX_REPORTS = 1_000;
 
 interface Access {
   read(context: object, property: PropertyKey, value: unknown): void;

@@ -1,7 +1,7 @@
 import { type Clock, withinParts } from "../base/clock.js";
 import { CachedError, messageOf } from "../base/errors.js";
 import type { Channel } from "../telemetry/channel.js";
-import type { StoreTrace } from "../telemetry/tracing.js";
+import type { Traced } from "../telemetry/tracing.js";
 import { groupBy } from "./group-by.js";
 import { NodeState } from "./node-state.js";
 import type { Store } from "./store.js";
@@ -55,8 +55,8 @@ export class StoreCalls {
       const error = unavailable(operation, "the circuit breaker is open after repeated failures");
       return Promise.resolve(afterFailure(error, options));
     }
-    const { isStoreObserved, tracing, storeFinished } = this.#channel;
-    const isFollowed = isStoreObserved || tracing !== undefined || storeFinished.hasSubscribers;
+    const { storeListeners, tracing, storeFinished } = this.#channel;
+    const isFollowed = storeListeners.length > 0 || tracing !== undefined || storeFinished.hasSubscribers;
     const observed = isFollowed ? this.#observe(node, operation, nameCount) : undefined;
     const { era } = breaker;
     const fail = (cause: unknown): T | Promise<T> => {
@@ -182,7 +182,7 @@ export class StoreCalls {
     this.#channel.publish({ name: "store.failed", node, operation: "read", nameCount, error });
   }
 
-  #observe(node: string, operation: string, nameCount: number): StoreTrace {
+  #observe(node: string, operation: string, nameCount: number): Traced {
     const startedAt = this.#clock.now();
     const trace = this.#channel.tracing?.startStore({ operation, node, nameCount });
     return {

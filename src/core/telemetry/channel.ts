@@ -2,9 +2,11 @@ import { channel, type Channel as DiagnosticsChannel } from "node:diagnostics_ch
 import type { Cancel } from "../base/clock.js";
 import { ignoreRejection } from "../base/deferred.js";
 import type { CachedError } from "../base/errors.js";
+import { getOrMake } from "../base/multimap.js";
 import type { Counters } from "./counters.js";
 import { errorTypeOf } from "./error-type.js";
 import type { CacheEvent, FrequentEvent, Listener, ReadOutcome, Subject } from "./events.js";
+import { unrepeated } from "./log-listener.js";
 import type { Tracing } from "./tracing.js";
 
 /**
@@ -16,37 +18,34 @@ export class Channel {
   tracing: Tracing | undefined = undefined;
   /** The prefix of the cache. */
   readonly prefix: string;
-  /** Whether a listener gets `store.finished`. A property, because hits read it. */
-  isStoreObserved = false;
-  /** Whether `store.finished` has subscribers. */
-  readonly storeFinished: { readonly hasSubscribers: boolean };
-  readonly #served: { readonly hasSubscribers: boolean };
-  readonly #waitFinished: { readonly hasSubscribers: boolean };
-  readonly #counters: Counters | undefined;
   /** Those of Node.js that were used. It forgets a channel that nobody refers to. */
   readonly #diagnostics = new Map<string, DiagnosticsChannel>();
+  readonly #served = this.#diagnosticsOf("entry.served");
+  readonly #waitFinished = this.#diagnosticsOf("wait.finished");
+  /** Whether `store.finished` has subscribers. */
+  readonly storeFinished: { readonly hasSubscribers: boolean } = this.#diagnosticsOf("store.finished");
+  /** Those that get `store.finished`. */
+  readonly storeListeners: Listener[] = [];
   /** Those of all events but the frequent ones. */
   readonly #listeners: Listener[] = [];
   readonly #frequentListeners: Readonly<Record<FrequentEvent["name"], Listener[]>> = {
     "entry.served": [],
     "wait.finished": [],
-    "store.finished": [],
+    "store.finished": this.storeListeners,
   };
+  readonly #counters: Counters | undefined;
   readonly #reportFailure: (error: unknown) => void;
+  readonly #isNewMistake = unrepeated();
   #hasOnEvent = false;
 
   constructor(counters?: Counters, prefix = "", reportFailure: (error: unknown) => void = () => undefined) {
     this.prefix = prefix;
+    this.#counters = counters;
     let isReported = false;
     this.#reportFailure = (error) => {
-      if (isReported) return;
+      if (!isReported) reportFailure(error);
       isReported = true;
-      reportFailure(error);
     };
-    this.#counters = counters;
-    this.#served = this.#diagnosticsOf("entry.served");
-    this.#waitFinished = this.#diagnosticsOf("wait.finished");
-    this.storeFinished = this.#diagnosticsOf("store.finished");
   }
 
   /** Calls `listener` with every event, and of those in `FrequentEvent` with the named ones. Default: all. Returns what ends it. */
@@ -56,10 +55,8 @@ export class Channel {
     for (const list of lists) list.push(listener);
     // Those of the library itself name what they get.
     if (frequent === undefined) this.#hasOnEvent = true;
-    this.isStoreObserved = this.#frequentListeners["store.finished"].length > 0;
     return () => {
       for (const list of lists) if (list.includes(listener)) list.splice(list.indexOf(listener), 1);
-      this.isStoreObserved = this.#frequentListeners["store.finished"].length > 0;
     };
   }
 
@@ -94,9 +91,14 @@ export class Channel {
       );
   }
 
-  /** Publishes `store.finished`. To be called only if it is listened to: see `isStoreObserved` and `storeFinished`. */
+  /** Publishes `store.finished`. To be called only if it is listened to: see `storeListeners` and `storeFinished`. */
   finished(event: Extract<FrequentEvent, { name: "store.finished" }>): void {
-    this.#deliver(event, this.#frequentListeners["store.finished"]);
+    this.#deliver(event, this.storeListeners);
+  }
+
+  /** Publishes each mistake in a tag once, by its message. `coordinate`: null if the tag was passed to a call. */
+  mistaken(coordinate: string | null, error: CachedError): void {
+    if (this.#isNewMistake(error.message)) this.publish({ name: "tag.mistaken", coordinate, digest: "", error });
   }
 
   #deliver(event: CacheEvent, listeners: readonly Listener[]): void {
@@ -107,7 +109,7 @@ export class Channel {
         this.#reportFailure(error);
       }
     }
-    const diagnostics = this.#diagnostics.get(event.name) ?? this.#diagnosticsOf(event.name);
+    const diagnostics = this.#diagnosticsOf(event.name);
     if (!diagnostics.hasSubscribers) return;
     // The errors of sources may contain user data.
     const { error, ...rest } = event as CacheEvent & { readonly error?: unknown };
@@ -116,9 +118,7 @@ export class Channel {
   }
 
   #diagnosticsOf(event: CacheEvent["name"]): DiagnosticsChannel {
-    const diagnostics = channel(`graphql-cached.${event}`);
-    this.#diagnostics.set(event, diagnostics);
-    return diagnostics;
+    return getOrMake(this.#diagnostics, event, () => channel(`graphql-cached.${event}`));
   }
 }
 
@@ -129,23 +129,3 @@ export const subjectOf = ({ coordinate, digest }: Subject): Subject => ({ coordi
 interface ServedKey {
   readonly digest: string;
 }
-
-/** Publishes each mistake in a tag once, by its message. */
-export class TagMistakes {
-  readonly #channel: Channel;
-  readonly #reported = new Set<string>();
-
-  constructor(channel: Channel) {
-    this.#channel = channel;
-  }
-
-  /** `coordinate`: null if the tag was passed to a call. */
-  report(coordinate: string | null, error: CachedError): void {
-    if (this.#reported.has(error.message) || this.#reported.size >= MAX_REPORTED) return;
-    this.#reported.add(error.message);
-    this.#channel.publish({ name: "tag.mistaken", coordinate, digest: "", error });
-  }
-}
-
-/** How many different mistakes are reported. */
-const MAX_REPORTED = 1_000;

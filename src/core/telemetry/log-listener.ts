@@ -6,14 +6,17 @@ import type { Listener } from "./events.js";
  * Returns a listener that logs when the store becomes unavailable and when it recovers, and warns
  * once per coordinate and cause about whatever keeps a field from being cached.
  */
-export function logListener(logger: Logger, contextReads: ContextReads): Listener {
+export function logListener(
+  logger: Logger,
+  contextReads: { add(coordinate: string, property: string): void },
+): Listener {
   const unavailable = new Set<string>();
   const storeName = (node: string): string => (node === "" ? "the store" : `store node ${node}`);
   const warned = new Set<string>();
+  const warn = (message: string): void => logger.warn(`graphql-cached: ${inOneLine(message, MAX_LENGTH)}`);
   const warnOnce = (cause: string, message: string): void => {
-    if (warned.has(cause)) return;
+    if (!warned.has(cause)) warn(message);
     warned.add(cause);
-    logger.warn(`graphql-cached: ${inOneLine(message, MAX_LENGTH)}`);
   };
   return (event) => {
     if (event.name === "store.failed" && !unavailable.has(event.node)) {
@@ -32,9 +35,9 @@ export function logListener(logger: Logger, contextReads: ContextReads): Listene
     } else if (event.name === "context.read") {
       contextReads.add(event.coordinate, event.property);
     } else if (event.name === "context.written") {
-      warnOnce(`${event.coordinate} ${event.name} ${event.property}`, writtenMessage(event.coordinate, event.property));
+      warn(writtenMessage(event.coordinate, event.property));
     } else if (event.name === "tag.mistaken") {
-      warnOnce(`${event.coordinate} ${event.error.message}`, event.error.message);
+      warn(event.error.message);
     } else if (event.name === "sharing.suspended") {
       warnOnce(`${event.coordinate} ${event.name}`, unsharedMessage(event.coordinate, event.error));
     } else if (
@@ -55,11 +58,6 @@ export interface Logger {
   warn(message: string): void;
 }
 
-/** Takes the context properties that loads have read, to log them together. */
-export interface ContextReads {
-  add(coordinate: string, property: string): void;
-}
-
 /** Returns a logger whose methods never throw, since what cannot be logged must not fail a request or a mutation. */
 export function infallible(logger: Logger): Logger {
   const tryTo = (write: () => unknown): void => {
@@ -77,32 +75,27 @@ export function infallible(logger: Logger): Logger {
 
 /** The most characters of a message of the cache, which can contain that of another error. */
 const MAX_LENGTH = 1_500;
-/** How many lines a `OnceLog` remembers. It writes no further ones. */
-const MAX_LINES = 1_000;
-
-/** Writes each line once. */
-export class OnceLog implements Logger {
-  readonly #logger: Logger;
-  readonly #written = new Set<string>();
-
-  constructor(logger: Logger) {
-    this.#logger = logger;
-  }
-
-  info(line: string): void {
-    if (this.#isNew(line)) this.#logger.info(line);
-  }
-
-  warn(line: string): void {
-    if (this.#isNew(line)) this.#logger.warn(line);
-  }
-
-  #isNew(line: string): boolean {
-    if (this.#written.has(line) || this.#written.size >= MAX_LINES) return false;
-    this.#written.add(line);
-    return true;
-  }
+/** Returns a logger that writes each line once. */
+export function onceLog(logger: Logger): Logger {
+  const isNew = unrepeated();
+  return {
+    info: (line) => isNew(line) && logger.info(line),
+    warn: (line) => isNew(line) && logger.warn(line),
+  };
 }
+
+/** Returns a function that returns true for each text once, and for no further ones after a thousand. */
+export function unrepeated(): (text: string) => boolean {
+  const known = new Set<string>();
+  return (text) => {
+    if (known.has(text) || known.size >= MAX_TEXTS) return false;
+    known.add(text);
+    return true;
+  };
+}
+
+/** Bounds what is remembered. */
+const MAX_TEXTS = 1_000;
 
 /** What happens while a connection of the store cannot be used. */
 const MEANWHILE = {

@@ -3,21 +3,15 @@ export interface ReadTrace {
   /** What `Tracing.active` returned for the caller of the read. */
   readonly parent: unknown;
   /** What `Tracing.startLoad` returned for the load that was run for the request. */
-  load?: LoadTrace | undefined;
+  load?: Traced | undefined;
   /** The id of the lease chain of that load. */
   gen?: string | undefined;
 }
 
-/** One load that is traced. */
-export interface LoadTrace {
-  /** Calls `load` so that what it does is traced as a part of it. */
-  run<T>(load: () => T): T;
-  end(error?: unknown): void;
-}
-
-/** One store operation that is traced. */
-export interface StoreTrace {
-  run<T>(operation: () => T): T;
+/** A load, or a store operation, that is traced. */
+export interface Traced {
+  /** Calls `work` so that what it does is traced as a part of it. */
+  run<T>(work: () => T): T;
   end(error?: unknown): void;
 }
 
@@ -27,7 +21,7 @@ export interface TracedWait {
   readonly waitMs: number;
   readonly parent: unknown;
   /** The load, if it ran in this process and was traced. */
-  readonly load: LoadTrace | undefined;
+  readonly load: Traced | undefined;
   /** The id of the lease chain of the load, if it had a lease. */
   readonly gen: string | undefined;
 }
@@ -41,7 +35,7 @@ export interface Tracing {
     readonly isRefresh: boolean;
     readonly parent: unknown;
     readonly gen: string | undefined;
-  }): LoadTrace;
+  }): Traced;
   waited(wait: TracedWait): void;
-  startStore(call: { readonly operation: string; readonly node: string; readonly nameCount: number }): StoreTrace;
+  startStore(call: { readonly operation: string; readonly node: string; readonly nameCount: number }): Traced;
 }

@@ -39,7 +39,7 @@ export class RuleMaker {
     const coordinate = `${parent.name}.${field.name}`;
     const place = this.#findings.cachedAt(isReference ? parent.name : coordinate);
     const refuse = (text: string, code?: "CACHED_SCOPE_MISSING"): void => this.#findings.refuse(place, text, code);
-    const { defaults, identify, keys, tagMistakes } = parts;
+    const { defaults, identify, keys, channel } = parts;
     const { settings, policy, versions, mistakes } = compilePolicy({
       declared: [own, returned],
       hinted,
@@ -88,7 +88,7 @@ export class RuleMaker {
       }),
       isRoot,
       ...namesOfRule(keyPaths, tags, isReference),
-      reportEmptyTag: emptyTagReporter(place, declaredTags, tagMistakes),
+      reportEmptyTag: emptyTagReporter(place, declaredTags, channel),
       entities: entities?.finderOf(field.type, coordinate),
       args: field.args,
       queryUse: new LookAhead(

@@ -10,7 +10,7 @@ import {
   type TagTemplate,
 } from "../../keys/tag-template.js";
 import type { EmptyTagReporter, KeyFields, KeyPath } from "../../schema-rules.js";
-import type { TagMistakes } from "../../telemetry/channel.js";
+import type { Channel } from "../../telemetry/channel.js";
 import type { AnyField } from "./field-rule.js";
 import type { Findings, Place, PolicyInputs } from "./findings.js";
 import { keyPathsOf } from "./key-set.js";
@@ -187,7 +187,7 @@ function didYouMean({ args }: AnyField, text: string | undefined): string {
 export function emptyTagReporter(
   { source, coordinate }: Place,
   declared: readonly string[],
-  mistakes: TagMistakes,
+  channel: Channel,
 ): EmptyTagReporter {
   return ({ text, pieces }, roots) => {
     if (!declared.includes(text)) return;
@@ -197,7 +197,7 @@ export function emptyTagReporter(
       if (missing === undefined) continue;
       const { at, property } = missing;
       const mistake = `${source} on \`${coordinate}\`: \`tags\`: \`${text}\` yields no tag, since the value at \`${at}\` has no property \`${property}\`; correct the path, or return an object with it`;
-      mistakes.report(coordinate, new CachedError("CACHED_POLICY_INVALID", mistake, { coordinate }));
+      channel.mistaken(coordinate, new CachedError("CACHED_POLICY_INVALID", mistake, { coordinate }));
       return;
     }
   };

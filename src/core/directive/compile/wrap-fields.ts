@@ -88,7 +88,7 @@ export function applyCached(
   const entities =
     exceptTypes === undefined
       ? undefined
-      : new EntityTypes(schema, { exceptTypes, idFields }, parts.keys.keyFormOf, parts.clock, parts.tagMistakes);
+      : new EntityTypes(schema, { exceptTypes, idFields }, parts.keys.keyFormOf, parts.clock, parts.channel);
   const shapes = new Shapes(schema, entities === undefined ? undefined : (type) => entities.markOf(type));
   const policies = resolvePolicies(given.policies);
   const rules = readPolicies({ schema, parts, shapes, hints, entities, policies, idFields });

@@ -19,7 +19,7 @@ import { getOrMake } from "../../base/multimap.js";
 import type { KeyFormOf } from "../../keys/canonical.js";
 import { parseTagTemplate, type TagTemplate } from "../../keys/tag-template.js";
 import type { EntityFinder } from "../../schema-rules.js";
-import type { TagMistakes } from "../../telemetry/channel.js";
+import type { Channel } from "../../telemetry/channel.js";
 import { featureOption, refuseMistakes } from "../compile/apply-options.js";
 import type { AnyField } from "../compile/field-rule.js";
 import { hasOwnResolver } from "../compile/own-resolver.js";
@@ -39,7 +39,7 @@ export class EntityTypes {
   readonly #idFields: IdFields;
   readonly #keyFormOf: KeyFormOf;
   readonly #clock: Clock;
-  readonly #mistakes: TagMistakes;
+  readonly #channel: Channel;
   readonly #roots: ReadonlySet<unknown>;
   readonly #leading: ReadonlySet<GraphQLNamedType>;
   readonly #listing: ReadonlySet<GraphQLNamedType>;
@@ -50,14 +50,14 @@ export class EntityTypes {
     { exceptTypes, idFields }: { readonly exceptTypes: readonly string[]; readonly idFields: IdFields },
     keyFormOf: KeyFormOf,
     clock: Clock,
-    mistakes: TagMistakes,
+    channel: Channel,
   ) {
     this.#schema = schema;
     this.#idFields = idFields;
     this.#except = new Set(exceptTypes);
     this.#keyFormOf = keyFormOf;
     this.#clock = clock;
-    this.#mistakes = mistakes;
+    this.#channel = channel;
     this.#roots = new Set([schema.getQueryType(), schema.getMutationType(), schema.getSubscriptionType()]);
     const types = Object.values(schema.getTypeMap());
     const containing = new Map<GraphQLNamedType, GraphQLNamedType[]>();
@@ -98,7 +98,7 @@ export class EntityTypes {
     if (!this.#leading.has(getNamedType(type))) return undefined;
     return new PlaceFinder(this.#placeOf(type, coordinate), this.#keyFormOf, this.#clock, (at, { kind }) => {
       const mistake = `\`${coordinate}\`: entityTags: expected the entities at \`${at}\`, got ${kind}; mutations that return them do not invalidate the value; return them as objects, or give the field a tag`;
-      this.#mistakes.report(coordinate, new CachedError("CACHED_POLICY_INVALID", mistake, { coordinate }));
+      this.#channel.mistaken(coordinate, new CachedError("CACHED_POLICY_INVALID", mistake, { coordinate }));
     });
   }
 

@@ -20,7 +20,7 @@ export function invalidatedSubjects(parts: CacheParts, given: unknown, caller: s
       throw new CachedError("CACHED_OPTION_INVALID", `${caller}: ${mistake}`);
     const problem = mistake ?? (nth < MAX_COMPARED ? problemOf(parts, tag) : undefined);
     if (problem !== undefined)
-      parts.tagMistakes.report(null, new CachedError("CACHED_OPTION_INVALID", `${caller}: ${problem}`));
+      parts.channel.mistaken(null, new CachedError("CACHED_OPTION_INVALID", `${caller}: ${problem}`));
   }
   const { keys, listedTags } = parts;
   const changed = listsByType(tags).flatMap(

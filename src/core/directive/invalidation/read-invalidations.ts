@@ -33,7 +33,7 @@ export class InvalidationReader {
     const place = { source: "@invalidates", coordinate };
     const isRoot = type === schema.getMutationType();
     const declared = this.#declaredAt(type, field, place);
-    const reportEmptyTag = emptyTagReporter(place, declared ?? [], parts.tagMistakes);
+    const reportEmptyTag = emptyTagReporter(place, declared ?? [], parts.channel);
     if (declared !== undefined && declared.length > 0) {
       const tags = this.#templates.tags({ parent: type as GraphQLObjectType, field, isRoot, place }, declared);
       rules.set(coordinate, { tags, reportEmptyTag, entities: undefined });

@@ -6,7 +6,7 @@ import type { Packing } from "../../codec/packing.js";
 import { PromiseFound, settled } from "../../codec/settled.js";
 import type { Key, Subject } from "../../keys/key.js";
 import { type Channel, subjectOf } from "../../telemetry/channel.js";
-import type { LoadTrace, Tracing } from "../../telemetry/tracing.js";
+import type { Traced, Tracing } from "../../telemetry/tracing.js";
 import type { Loaded } from "../request/loaded.js";
 import type { ReadRequest } from "../request/request.js";
 import { LoadControl } from "../request/result-control.js";
@@ -254,7 +254,7 @@ export class Loads {
   }
 
   /** Starts to trace a load. A request that was not read, such as that of a worker, has no parent. */
-  #startTrace(request: ReadRequest, isRefresh: boolean, tracing: Tracing): LoadTrace {
+  #startTrace(request: ReadRequest, isRefresh: boolean, tracing: Tracing): Traced {
     request.trace ??= { parent: isRefresh ? undefined : tracing.active() };
     const { parent, gen } = request.trace;
     request.trace.load = tracing.startLoad({ coordinate: request.key.coordinate, isRefresh, parent, gen });
