@@ -85,10 +85,9 @@ export async function healthOf(parts: CacheParts, isClosed: boolean): Promise<Ca
         replyMs: probe?.replyMs ?? null,
         breaker: { state: BREAKER_STATES[state], since: date(sinceAt) },
         // Messages of a store's client can be long.
-        lastFailure:
-          lastFailure === undefined
-            ? null
-            : { at: dateOf(clock, lastFailure.at), message: lastFailure.message.slice(0, 300) },
+        lastFailure: lastFailure
+          ? { at: dateOf(clock, lastFailure.at), message: lastFailure.message.slice(0, 300) }
+          : null,
       },
     ];
   });
@@ -96,15 +95,25 @@ export async function healthOf(parts: CacheParts, isClosed: boolean): Promise<Ca
   const since = date(sinceAt);
   const memory = live.memory?.status;
   const unreachable = probes.filter(({ replyMs }) => replyMs === undefined);
-  const reasons: HealthReason[] = [
-    ...(isClosed ? [reasonOf("CLOSED")] : []),
-    ...unreachable
-      .slice(0, MAX_NODES)
-      .map(({ node, error }) => reasonOf("STORE_UNREACHABLE", messageOf(error), { node })),
-    ...(isClosed ? [] : storeReasons(store)),
-    ...(since === null ? [] : [reasonOf("INVALIDATIONS_UNCONFIRMED", `since ${since}`)]),
-    ...sourceReasons(live),
-  ];
+  const reasons: HealthReason[] = [];
+  const report = (code: HealthCode, detail?: string, where?: Pick<HealthReason, "node" | "coordinate">): void => {
+    reasons.push({ code, message: HEALTH_CODES[code] + (detail === undefined ? "" : ` (${detail})`), ...where });
+  };
+  if (isClosed) report("CLOSED");
+  for (const { node, error } of unreachable.slice(0, MAX_NODES))
+    report("STORE_UNREACHABLE", messageOf(error), { node });
+  for (const { use, node, error } of isClosed ? [] : store.ownFailures)
+    report("CONNECTION_FAILED", `${use}: ${messageOf(error)}`, { node });
+  for (const { node, operation, message } of isClosed ? [] : store.refusals)
+    report("PERMISSION_MISSING", `\`${operation}\`: ${message}`, { node });
+  if (since !== null) report("INVALIDATIONS_UNCONFIRMED", `since ${since}`);
+  const { maxConcurrentLoads, maxQueuedLoads } = live.limits;
+  for (const { coordinate, running, queued, overdue, breaker } of live.sources.statuses()) {
+    const isFull = running >= maxConcurrentLoads && queued >= maxQueuedLoads;
+    const detail = `\`${coordinate}\`: ${running} run, ${queued} wait, ${overdue} are overdue`;
+    if (breaker?.state === "open") report("SOURCE_BREAKER_OPEN", `\`${coordinate}\``, { coordinate });
+    else if (isFull || overdue > maxConcurrentLoads) report("SOURCE_OVERLOADED", detail, { coordinate });
+  }
   const isUnavailable = isClosed || unreachable.length === probes.length;
   return {
     status: isUnavailable ? "unavailable" : reasons.length > 0 ? "degraded" : "ok",
@@ -115,43 +124,10 @@ export async function healthOf(parts: CacheParts, isClosed: boolean): Promise<Ca
     unconfirmedInvalidations: { count: keys + tags + coordinates + (everything ? 1 : 0), since },
     leases: leases.held.size,
     waitingReaders: tier.waitingReaders,
-    memory:
-      memory === undefined
-        ? null
-        : { bytes: memory.bytes, maxBytes: memory.maxBytes, confirmedAt: date(memory.confirmedAt) },
+    memory: memory ? { ...memory, confirmedAt: date(memory.confirmedAt) } : null,
   };
 }
 
 /** The most nodes that are listed. */
 const MAX_NODES = 50;
 const BREAKER_STATES = { closed: "CLOSED", open: "OPEN", "half-open": "HALF_OPEN" } as const;
-
-function storeReasons({ ownFailures, refusals }: CacheParts["store"]): HealthReason[] {
-  return [
-    ...ownFailures.map(({ use, node, error }) =>
-      reasonOf("CONNECTION_FAILED", `${use}: ${messageOf(error)}`, { node }),
-    ),
-    ...refusals.map(({ node, operation, message }) =>
-      reasonOf("PERMISSION_MISSING", `\`${operation}\`: ${message}`, { node }),
-    ),
-  ];
-}
-
-function sourceReasons({ sources, limits }: CacheParts["live"]): HealthReason[] {
-  const { maxConcurrentLoads, maxQueuedLoads } = limits;
-  return sources.statuses().flatMap(({ coordinate, running, queued, overdue, breaker }): HealthReason[] => {
-    if (breaker?.state === "open") return [reasonOf("SOURCE_BREAKER_OPEN", `\`${coordinate}\``, { coordinate })];
-    const isFull = running >= maxConcurrentLoads && queued >= maxQueuedLoads;
-    if (!isFull && overdue <= maxConcurrentLoads) return [];
-    const detail = `\`${coordinate}\`: ${running} run, ${queued} wait, ${overdue} are overdue`;
-    return [reasonOf("SOURCE_OVERLOADED", detail, { coordinate })];
-  });
-}
-
-function reasonOf(
-  code: HealthCode,
-  detail?: string,
-  where: Pick<HealthReason, "node" | "coordinate"> = {},
-): HealthReason {
-  return { code, message: HEALTH_CODES[code] + (detail === undefined ? "" : ` (${detail})`), ...where };
-}
