@@ -6,12 +6,11 @@ import { resolveResponses } from "../../core/responses/options.js";
 import { ResponseCache } from "../../core/responses/response-cache.js";
 import type { ExecutedResponse, ResponseAge } from "../../core/responses/response-execution.js";
 import {
-  beginTrace,
   checkTraceOptions,
   mistakeInTrace,
   type TraceMistake,
   type TraceOptions,
-  type TraceRecorder,
+  TraceRecorder,
 } from "../../tools/inspection/trace.js";
 import { Edge, type EdgeResponse } from "../edge/edge.js";
 import type { ResponseHeaders } from "../edge/final-headers.js";
@@ -63,7 +62,10 @@ export type RequestedTrace = TraceRecorder | TraceMistake;
 /** Begins the trace of a server that cannot override the cache by request. `requested`: see `requestedTrace`. */
 export function traceOf(parts: CacheParts, context: object, requested: unknown): RequestedTrace | undefined {
   if (requested === undefined) return undefined;
-  return requested === true ? beginTrace(parts, context) : mistakeInTrace(requested, []);
+  if (requested !== true) return mistakeInTrace(requested, []);
+  const recorder = new TraceRecorder();
+  parts.requestStates.observe(context, recorder);
+  return recorder;
 }
 
 /** Whether the `If-None-Match` of a request names an entity tag, or any: then the client has what it would get. */

@@ -67,9 +67,9 @@ export function readReports(
     try {
       const text = inflateRawSync(bytes, { maxOutputLength: MAX_TEXT_BYTES });
       inflated += text.length;
-      const report: unknown = JSON.parse(text.toString());
-      if (hasForm(report, REPORT) && hasPastMinutes(report as ProcessReport, now))
-        reports.push(report as ProcessReport);
+      const report = JSON.parse(text.toString()) as ProcessReport;
+      const hasBegun = ([at]: readonly [number, Tallies]): boolean => at <= now + MINUTE_MS;
+      if (hasForm(report, REPORT) && report.details?.minutes.every(hasBegun) !== false) reports.push(report);
     } catch (error) {
       // How much was inflated before it failed is not known.
       if (!(error instanceof SyntaxError)) inflated += Math.min(MAX_TEXT_BYTES, bytes.length * MAX_INFLATION);
@@ -77,9 +77,6 @@ export function readReports(
   }
   return { reports, isCut: false };
 }
-
-const hasPastMinutes = ({ details }: ProcessReport, now: number): boolean =>
-  details === undefined || details.minutes.every(([at]) => at <= now + MINUTE_MS);
 
 /**
  * Returns whether a value has the form of an example: strings, bounded, for a string; finite numbers for a number; the same members for
@@ -103,19 +100,18 @@ const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null;
 const isInt = (value: unknown): boolean => ((value as number) | 0) === value;
 /** Sums of a thousand processes are finite, and every bucket has a duration. The durations of many loads at once add up to more than time. */
-const isCount = (name: string, count: number): boolean =>
-  Number.isSafeInteger(count) &&
-  count >= 0 &&
-  (name === "loadMs:us" || count <= MAX_COUNT) &&
-  (!name.startsWith("loadMs.") || BUCKET.test(name));
+const isTally = (value: unknown): boolean =>
+  isObject(value) &&
+  Object.entries(value).every(
+    ([name, count]) =>
+      Number.isSafeInteger(count) &&
+      (count as number) >= 0 &&
+      (name === "loadMs:us" || (count as number) <= MAX_COUNT) &&
+      (!name.startsWith("loadMs.") || BUCKET.test(name)),
+  );
 const MAX_COUNT = 1e13;
 const BUCKET = /^loadMs\.\d{1,3}$/;
-const isTallies = (value: unknown): boolean =>
-  hasForm(value, [
-    (entry: unknown) =>
-      hasForm(entry, { 0: "", 1: isObject }) &&
-      Object.entries((entry as Tallies[number])[1]).every(([name, count]) => isCount(name, count)),
-  ]);
+const TALLIES = [{ 0: "", 1: isTally }];
 
 const INVALIDATION = {
   kind: (value: unknown) => value === "HARD" || value === "SOFT",
@@ -129,8 +125,8 @@ const EVENT = {
 };
 
 const DETAILS = {
-  total: isTallies,
-  minutes: [(value: unknown) => hasForm(value, { 0: 0, 1: isTallies })],
+  total: TALLIES,
+  minutes: [{ 0: 0, 1: TALLIES }],
   events: [EVENT],
 };
 

@@ -1,7 +1,6 @@
 import { describeSetting, optionInvalid } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
 import { type Observer, OVERRIDES } from "../../core/loader/request-states.js";
-import type { CacheParts } from "../../core/parts.js";
 import type { ReadReport } from "../../core/tier/request/request.js";
 import { isAllowed } from "./access.js";
 
@@ -11,17 +10,12 @@ import { isAllowed } from "./access.js";
  */
 export function checkTraceOptions(options: unknown, caller: string, others: readonly string[] = []): void {
   const allow = (options as { allow?: unknown } | null | undefined)?.allow;
-  if (typeof options === "object" && options !== null && (allow === undefined || typeof allow === "function")) {
-    checkOptionNames(options, caller, ["allow", ...others]);
-    return;
+  const isObject = typeof options === "object" && options !== null;
+  if (!isObject || (allow !== undefined && typeof allow !== "function")) {
+    const got = isObject ? `\`allow\` as ${describeSetting(allow)}` : describeSetting(options);
+    throw optionInvalid(`${caller}: expected the options { allow: (context) => boolean }, got ${got}`);
   }
-  throw optionInvalid(
-    `${caller}: expected the options { allow: (context) => boolean }, got ${
-      typeof options === "object" && options !== null
-        ? `\`allow\` as ${describeSetting(allow)}`
-        : describeSetting(options)
-    }`,
-  );
+  checkOptionNames(options, caller, ["allow", ...others]);
 }
 
 /** Returns `extensions.cached` of a request, whose extensions may be anything. False and null request nothing. */
@@ -50,12 +44,6 @@ export class TraceRecorder implements Observer {
     const outcomes = this.trace[coordinate];
     outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
   }
-}
-
-export function beginTrace(parts: CacheParts, context: object): TraceRecorder {
-  const recorder = new TraceRecorder();
-  parts.requestStates.observe(context, recorder);
-  return recorder;
 }
 
 /** Returns the response's extensions with the trace, or what is wrong, added; undefined if `allow` denies it. Never rejects. */
