@@ -72,13 +72,8 @@ async function readConfig(path: string | undefined): Promise<Config> {
   throw new Error(`--config: expected options of createCache as the default export, got ${describeSetting(config)}`);
 }
 
-interface Findings {
-  readonly errors: readonly string[];
-  readonly warnings: readonly string[];
-}
-
 /** Applies a cache with the options of the user, on a store of its own, to the schema. */
-function findingsIn(schema: GraphQLSchema, { applyCached: options, ...given }: Config): Findings {
+function findingsIn(schema: GraphQLSchema, { applyCached: options, store: _, ...given }: Config) {
   const misplaced = misplacedDirectives(schema);
   const warnings: string[] = [];
   const note = (line: string): void => {
@@ -86,8 +81,7 @@ function findingsIn(schema: GraphQLSchema, { applyCached: options, ...given }: C
     const [, coordinate] = /^\S+ on `([\w.]+)`/.exec(text) ?? [];
     warnings.push(`${placeOf(schema, coordinate)}${text}`);
   };
-  const { store: _, ...cacheOptions } = given;
-  const cache = createCache({ ...cacheOptions, logger: { info: note, warn: note } });
+  const cache = createCache({ ...given, logger: { info: note, warn: note } });
   try {
     applyCached(schema, cache, options);
     return { errors: misplaced, warnings };
@@ -103,9 +97,6 @@ function findingsIn(schema: GraphQLSchema, { applyCached: options, ...given }: C
 
 /** Returns text of files and modules without control characters, which a terminal would obey. */
 const printable = (text: string): string =>
-  text
-    .split("\n")
-    .map((line) => withoutControls(line, () => "�"))
-    .join("\n");
+  withoutControls(text, (character) => (character === "\n" ? character : "�"));
 
 const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
