@@ -5,7 +5,7 @@ import type { CachedError } from "../base/errors.js";
 import { getOrMake } from "../base/multimap.js";
 import type { Counters } from "./counters.js";
 import { errorTypeOf } from "./error-type.js";
-import type { CacheEvent, FrequentEvent, Listener, ReadOutcome, Subject } from "./events.js";
+import type { CacheEvent, FrequentEvent, Listener, ServedEvent, Subject } from "./events.js";
 import { unrepeated } from "./log-listener.js";
 import type { Tracing } from "./tracing.js";
 
@@ -16,7 +16,6 @@ import type { Tracing } from "./tracing.js";
 export class Channel {
   /** Follows loads, waits and store operations; undefined unless an adapter does. A property, because hits read it. */
   tracing: Tracing | undefined = undefined;
-  /** The prefix of the cache. */
   readonly prefix: string;
   /** Those of Node.js that were used. It forgets a channel that nobody refers to. */
   readonly #diagnostics = new Map<string, DiagnosticsChannel>();
@@ -24,7 +23,6 @@ export class Channel {
   readonly #waitFinished = this.#diagnosticsOf("wait.finished");
   /** Whether `store.finished` has subscribers. */
   readonly storeFinished: { readonly hasSubscribers: boolean } = this.#diagnosticsOf("store.finished");
-  /** Those that get `store.finished`. */
   readonly storeListeners: Listener[] = [];
   /** Those of all events but the frequent ones. */
   readonly #listeners: Listener[] = [];
@@ -73,7 +71,7 @@ export class Channel {
   /**
    * Publishes `entry.served`. Every hit does, so the event is made, and the key read, only if it is listened to.
    */
-  served(coordinate: string, key: ServedKey, outcome: Exclude<ReadOutcome, "bypassed">): void {
+  served(coordinate: string, key: Pick<Subject, "digest">, outcome: ServedEvent["outcome"]): void {
     this.#counters?.countServed(coordinate, outcome);
     if (this.#frequentListeners["entry.served"].length > 0 || this.#served.hasSubscribers)
       this.#deliver(
@@ -83,7 +81,7 @@ export class Channel {
   }
 
   /** Publishes `wait.finished`. Thousands may wait for one load, so the event is made only if it is listened to. */
-  waited(coordinate: string, key: ServedKey, waitMs: number, isLocal: boolean): void {
+  waited(coordinate: string, key: Pick<Subject, "digest">, waitMs: number, isLocal: boolean): void {
     if (this.#frequentListeners["wait.finished"].length > 0 || this.#waitFinished.hasSubscribers)
       this.#deliver(
         { name: "wait.finished", coordinate, digest: key.digest, waitMs, isLocal },
@@ -122,10 +120,4 @@ export class Channel {
   }
 }
 
-/** Returns what all events of a key have. */
 export const subjectOf = ({ coordinate, digest }: Subject): Subject => ({ coordinate, digest });
-
-/** What is read of a key if somebody listens. */
-interface ServedKey {
-  readonly digest: string;
-}

@@ -12,7 +12,6 @@ export class ContextReadLog {
   readonly #clock: Clock;
   /** The properties that have their line. */
   readonly #logged = new Set<string>();
-  /** Coordinates by property. */
   readonly #pending = new Map<string, string[]>();
   #knowsRequests = false;
   #cancel: Cancel | undefined;

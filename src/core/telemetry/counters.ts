@@ -14,7 +14,6 @@ export class Counters {
     else counts[outcome]++;
   }
 
-  /** Counts any other event. */
   count(event: Exclude<CacheEvent, FrequentEvent>): void {
     if (!("coordinate" in event) || event.name === "tag.mistaken") return;
     const counts = this.of(event.coordinate);
@@ -41,7 +40,6 @@ export class Counters {
     }
   }
 
-  /** The counts of every coordinate that has some. */
   all(): Iterable<[coordinate: string, counts: Counts]> {
     return this.#byCoordinate;
   }
@@ -94,7 +92,6 @@ const PER_OCTAVE = 4;
  */
 export class Durations {
   sumMs = 0;
-  /** The number of durations in each bucket. */
   readonly buckets = new Map<number, number>();
 
   add(ms: number): void {

@@ -52,7 +52,6 @@ export function logListener(
   };
 }
 
-/** Where log lines are written. */
 export interface Logger {
   info(message: string): void;
   warn(message: string): void;

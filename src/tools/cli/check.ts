@@ -33,7 +33,6 @@ export async function check(argv: readonly string[], { print, complain }: Output
   }
 }
 
-/** Where the program writes. */
 export interface Output {
   print(line: string): void;
   /** Writes a line to standard error. */

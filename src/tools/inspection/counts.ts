@@ -5,7 +5,6 @@ import { BYPASS_REASONS } from "../../core/telemetry/events.js";
 import type { CacheCount, CacheCountSeries, CacheCounts, CacheDurations } from "../../generated/schema.js";
 import { MINUTE_MS, type ProcessReport, type Tallies, type Tally } from "./report-format.js";
 
-/** Returns everything that a process has counted since it started. */
 export const talliesOf = (counters: Counters): Tallies =>
   Array.from(counters.all(), ([coordinate, counts]) => {
     const tally: Record<string, number> = {};

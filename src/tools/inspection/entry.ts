@@ -159,7 +159,6 @@ interface Found {
   readonly reason: CacheEntryReasonCode;
   /** On the store's clock. */
   readonly sinceAt?: number | undefined;
-  /** Of an invalidation. */
   readonly way?: Way;
   readonly kind?: InvalidatingKind;
 }

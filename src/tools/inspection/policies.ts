@@ -61,7 +61,6 @@ interface Tagged {
   readonly entities: EntityFinder | undefined;
 }
 
-/** Returns the mutation fields that invalidate tags which values of a field can have. */
 function invalidatorsOf(field: Tagged, { invalidations }: SchemaRules): string[] {
   const own = templatesOf(field);
   const meets = (rule: Tagged): boolean => templatesOf(rule).some((tag) => own.some((other) => canMatch(tag, other)));

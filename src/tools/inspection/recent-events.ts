@@ -55,7 +55,6 @@ export interface RecentEvent extends Omit<CacheEvent, "__typename" | "process" |
   readonly at: number;
 }
 
-/** How many events are kept. */
 const MAX_EVENTS = 100;
 /** How many coordinates and digests of tags an event has at most. */
 const MAX_NAMES = 100;

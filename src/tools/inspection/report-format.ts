@@ -21,7 +21,6 @@ export interface ProcessReport {
 }
 
 export interface ReportDetails {
-  /** What was counted since the start. */
   readonly total: Tallies;
   /** The same by minute of the clock, for the last ten: when it began, and what was counted in it. */
   readonly minutes: readonly (readonly [at: number, tallies: Tallies])[];
@@ -34,7 +33,6 @@ export interface ReportDetails {
  */
 export type Tally = Readonly<Record<string, number>>;
 
-/** Tallies by coordinate. */
 export type Tallies = readonly (readonly [coordinate: string, tally: Tally])[];
 
 export const MINUTE_MS = 60_000;

@@ -70,7 +70,6 @@ export function inspectionResolvers<Context>(
   };
 }
 
-/** The most events that are returned at once. */
 const MAX_EVENTS = 1_000;
 
 /** Options of `inspectionResolvers`. */
@@ -84,7 +83,6 @@ export interface InspectedParts extends CacheParts {
   readonly reports: Reports;
 }
 
-/** What one answer shows. */
 interface View {
   reports(): Promise<KnownReports>;
 }
@@ -115,7 +113,6 @@ const describeProcesses = ({ reports }: KnownReports, { processId }: CacheParts)
     isComplete: details !== undefined,
   }));
 
-/** Returns the events of all processes, the newest first. */
 async function eventsIn(view: View): Promise<readonly CacheEvent[]> {
   const { reports } = await view.reports();
   return reports
