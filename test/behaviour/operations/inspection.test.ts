@@ -201,7 +201,7 @@ describe("cacheInspection.policies", () => {
     ]);
   });
 
-  it("names the mutation fields that return entities which a field can contain", async () => {
+  it("names the mutation fields that return entities which a field can contain, and none whose tags end otherwise", async () => {
     const cache = createCache({ defaultScope: "PUBLIC" });
     onTestFinished(() => cache.close());
     const schema = applyCached(
@@ -210,8 +210,12 @@ describe("cacheInspection.policies", () => {
           cachedTypeDefs,
           inspectionTypeDefs,
           /* GraphQL */ `
-            type Query { shelf: Shelf @cached(maxAge: 60) hall: Hall @cached(maxAge: 60) }
-            type Mutation { lend(id: ID!): Book count: Int }
+            type Query {
+              shelf: Shelf @cached(maxAge: 60)
+              hall: Hall @cached(maxAge: 60)
+              seats(id: ID!): Int @cached(maxAge: 60, tags: ["Hall:{$args.id}:seats"])
+            }
+            type Mutation { lend(id: ID!): Book count: Int open(id: ID!): Int @invalidates(tags: ["Hall:{$args.id}:doors"]) }
             type Shelf { books: [Book!] }
             type Book { id: ID! shelf: Shelf }
             type Hall { size: Int }
@@ -227,6 +231,7 @@ describe("cacheInspection.policies", () => {
     expect((data as { cacheInspection: object }).cacheInspection).toEqual({
       policies: [
         { coordinate: "Query.hall", invalidatedBy: [] },
+        { coordinate: "Query.seats", invalidatedBy: [] },
         { coordinate: "Query.shelf", invalidatedBy: ["Mutation.lend"] },
       ],
     });
