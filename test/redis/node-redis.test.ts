@@ -5,7 +5,7 @@ import { Redis } from "ioredis";
 import { createClient, createClientPool, createCluster, createSentinel, type RedisClientType } from "redis";
 import * as redis5 from "redis-5";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { duplicate, type NodeRedisServer } from "../../src/stores/redis/node-redis-connection.js";
+import { nodeRedisPort } from "../../src/stores/redis/node-redis-port.js";
 import { isConnected, NODE_REDIS } from "../support/redis-clients.js";
 import { type LabNode, RedisLab, until } from "../support/redis-lab.js";
 import { sharedServer } from "../support/shared-servers.js";
@@ -322,12 +322,14 @@ it.each<[string, (options: object) => unknown]>([
 ])(
   "A connection of the store by node-redis %s that is closed while it connects never becomes ready",
   async (_, create) => {
-    const client = create({ socket: await sharedServer("redisStandalone") }) as NodeRedisServer;
+    const client = create({ socket: await sharedServer("redisStandalone") }) as Parameters<typeof nodeRedisPort>[0];
     const outcome = await new Promise((resolve) => {
-      const ignore = (): void => undefined;
-      const onReady = (): void => resolve("ready");
-      const onError = (error: Error): void => resolve(error.message);
-      duplicate(client, { onConnect: ignore, onReady, onError, onEnd: ignore }).close();
+      const port = nodeRedisPort(client);
+      const onEvent = (event: string, error?: unknown): void => {
+        if (event === "error") resolve((error as Error).message);
+        if (event === "ready") resolve(event);
+      };
+      port.openSubscriber(onEvent, () => undefined, 0)?.close();
     });
     expect(outcome).toMatch(/abort/);
   },

@@ -1,31 +1,31 @@
+import { randomInt } from "node:crypto";
+import { EventEmitter } from "node:events";
 import type { Cancel } from "../../core/base/clock.js";
 import type { ScriptArgument } from "./define-script.js";
 
 /** What the store asks of a client, of ioredis and iovalkey or of node-redis. All strings in replies are buffers. */
 export interface ClientPort {
-  readonly status: ClientStatus;
-  readonly place: string;
+  status(): ClientStatus;
+  place(): string;
   readonly events: ClientEvents;
   /** The nodes of a Cluster. Undefined: the client has one server, whose name as a node is empty. */
-  readonly cluster: ClusterNodes | undefined;
+  readonly cluster?: ClusterNodes | undefined;
   /**
    * Sends commands to one server in one round trip: that which serves the first key among them. Resolves with a reply to each
    * command, in their order, and with an Error for each that failed. Never rejects.
    */
   send(commands: readonly Command[]): Promise<readonly unknown[]>;
-  /**
-   * Sends a command whose slot has moved, wherever that is now. Resolves with the reply or an Error. Never rejects.
-   */
-  sendMoved(command: Command): Promise<unknown>;
+  /** Sends a command whose slot has moved, wherever that is now. Rejects if it fails. Default: as any other. */
+  sendMoved?(command: Command): Promise<unknown>;
   /** Sends one MGET, what every hit waits for. Rejects if it fails. */
   mget(keys: readonly string[]): Promise<unknown>;
   /** Returns how many bytes have arrived from a node on its present connection. Undefined if the client does not say. */
-  bytesReceivedFrom(node: string): number | undefined;
+  bytesReceivedFrom?(node: string): number | undefined;
   /**
    * Opens a connection for messages, with the options that the client has now. `attempt`: since the last one that could be
    * used. Undefined: there is no server to connect to yet.
    */
-  openSubscriber(events: ConnectionEvents, onMessage: OnMessage, attempt: number): SubscriberConnection | undefined;
+  openSubscriber(onEvent: OnConnectionEvent, onMessage: OnMessage, attempt: number): SubscriberConnection | undefined;
 }
 
 /**
@@ -54,15 +54,8 @@ export interface ClusterNodes {
   isConnectedTo(node: string): boolean;
 }
 
-/** Who opens a connection, and learns what becomes of it. Nothing is called before the connection was returned. */
-export interface ConnectionEvents {
-  /** The server has accepted it. */
-  onConnect(): void;
-  onReady(): void;
-  /** `onEnd` follows if the connection has ended. */
-  onError(error: Error): void;
-  onEnd(): void;
-}
+/** Learns what becomes of a connection after that was returned. `end` may come twice, and follows `error` if the connection has ended. */
+export type OnConnectionEvent = (name: "connect" | "ready" | "error" | "end", error?: unknown) => void;
 
 export type OnMessage = (channel: string, message: Buffer) => void;
 
@@ -88,43 +81,48 @@ export interface ClientEvent {
   nodeError: [error: Error, node: string];
 }
 
-type Listener = (...event: unknown[]) => void;
-
 /** Has the client deliver an event, until what it returns is called. */
 export type StartEvent = (event: keyof ClientEvent, deliver: (...event: unknown[]) => void) => Cancel;
 
-/** One listener on the client for each event, however many stores and connections listen: an EventEmitter warns about more than ten. */
+/** One listener on the client for each event, however many stores listen: the EventEmitter of a client warns about more than ten. */
 export class ClientEvents {
   readonly #start: StartEvent;
-  readonly #started = new Map<keyof ClientEvent, { readonly listeners: Set<Listener>; stop: Cancel }>();
+  readonly #emitter = new EventEmitter().setMaxListeners(0);
+  readonly #stops = new Map<keyof ClientEvent, Cancel>();
 
   constructor(start: StartEvent) {
     this.#start = start;
   }
 
-  /** Calls `listener` with each event, after those that listen already. Returns a function that ends that. */
+  /** Calls `listener`, which must not listen already, with each event. Returns a function that ends that. */
   listen<Event extends keyof ClientEvent>(event: Event, listener: (...event: ClientEvent[Event]) => void): Cancel {
-    // A function of its own, so that a listener can be there twice.
-    const own: Listener = (...args) => listener(...(args as ClientEvent[Event]));
-    let started = this.#started.get(event);
-    if (started === undefined) {
-      started = { listeners: new Set(), stop: () => undefined };
-      this.#started.set(event, started);
-      started.stop = this.#start(event, (...args) => this.emit(event, ...(args as ClientEvent[Event])));
-    }
-    const { listeners, stop } = started;
-    listeners.add(own);
+    if (!this.#stops.has(event))
+      this.#stops.set(
+        event,
+        this.#start(event, (...args) => this.emit(event, ...(args as ClientEvent[Event]))),
+      );
+    this.#emitter.on(event, listener as () => void);
     return () => {
-      if (!listeners.delete(own) || listeners.size > 0) return;
-      stop();
-      this.#started.delete(event);
+      this.#emitter.off(event, listener as () => void);
+      if (this.#emitter.listenerCount(event) > 0) return;
+      this.#stops.get(event)?.();
+      this.#stops.delete(event);
     };
   }
 
   emit<Event extends keyof ClientEvent>(event: Event, ...args: ClientEvent[Event]): void {
-    for (const listener of [...(this.#started.get(event)?.listeners ?? [])]) listener(...args);
+    // Nobody has to listen for errors.
+    if (this.#stops.has(event)) this.#emitter.emit(event, ...args);
   }
 }
+
+export function listen(client: object, event: string, listener: (...args: never[]) => void): Cancel {
+  const emitter = client as EventEmitter;
+  emitter.on(event, listener as () => void);
+  return () => emitter.off(event, listener as () => void);
+}
+
+export const anyOf = <Item>(items: readonly Item[]): Item | undefined => items[randomInt(Math.max(1, items.length))];
 
 /** A client that `redisStore` takes. Nothing is imported from any of them, not even types. */
 export type RedisClient = IoredisClient | NodeRedisClient;

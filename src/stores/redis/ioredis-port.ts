@@ -1,60 +1,36 @@
-import { randomInt } from "node:crypto";
 import { asError } from "../../core/store/answers.js";
 import {
+  anyOf,
   ClientEvents,
   type ClientPort,
   type ClientStatus,
-  type ClusterNodes,
   type Command,
-  type ConnectionEvents,
   type IoredisClient,
   type IoredisEvent,
-  type OnMessage,
-  type SubscriberConnection,
+  listen,
 } from "./client-port.js";
 import type { ScriptArgument } from "./define-script.js";
 
-export class IoredisPort implements ClientPort {
-  readonly events: ClientEvents;
-  readonly cluster: ClusterNodes | undefined;
-  readonly #client: IoredisClient;
-  readonly #isAutoPipelined: boolean;
+/** Returns the port of a client of ioredis or iovalkey. */
+export function ioredisPort(client: IoredisClient): ClientPort {
+  const cluster = isCluster(client) ? client : undefined;
+  // ioredis then loses the name of a command that is passed to `callBuffer`, so that only explicit pipelines can be used.
+  const isAutoPipelined =
+    (client.options as { enableAutoPipelining?: boolean } | undefined)?.enableAutoPipelining === true;
 
-  constructor(client: IoredisClient) {
-    this.#client = client;
-    this.#isAutoPipelined = isAutoPipelined(client);
-    this.cluster = isCluster(client) ? clusterNodes(client) : undefined;
-    this.events = new ClientEvents((event, deliver) => {
-      const name: IoredisEvent = event === "nodeError" ? "node error" : event;
-      client.on(name, deliver);
-      return () => client.off(name, deliver);
-    });
-  }
-
-  get status(): ClientStatus {
-    return this.#client.status as ClientStatus;
-  }
-
-  get place(): string {
-    if (isCluster(this.#client)) return "the Cluster";
-    const { path, sentinels, name } = this.#client.options as { path?: string; sentinels?: unknown; name?: string };
-    return path ?? (sentinels ? `the master ${name} of Sentinel` : addressOf(this.#client));
-  }
-
-  async send(commands: readonly Command[]): Promise<readonly unknown[]> {
+  async function send(commands: readonly Command[]): Promise<readonly unknown[]> {
     const [only] = commands;
-    if (only !== undefined && commands.length === 1 && !this.#isAutoPipelined) {
+    if (only !== undefined && commands.length === 1 && !isAutoPipelined) {
       // A single command costs less outside a pipeline.
-      return [await this.#client.callBuffer(nameOf(only), ...only.args).catch(asError)];
+      return [await client.callBuffer(nameOf(only), ...only.args).catch(asError)];
     }
-    const pipeline = this.#client.pipeline();
+    const pipeline = client.pipeline();
     for (const command of commands) pipeline.callBuffer(nameOf(command), command.args as ScriptArgument[]);
     try {
       const replies = await pipeline.exec();
       return commands.map((_, index) => {
         const [error, reply] = replies?.[index] ?? [
           new Error("expected a reply to each command of the pipeline, got none from the client"),
-          undefined,
         ];
         return error ?? reply;
       });
@@ -63,43 +39,42 @@ export class IoredisPort implements ClientPort {
     }
   }
 
-  /** Unlike with several commands, the client follows a redirection of one. */
-  async sendMoved(command: Command): Promise<unknown> {
-    return (await this.send([command]))[0];
-  }
-
-  mget(keys: readonly string[]): Promise<unknown> {
-    return this.#isAutoPipelined ? sendOne(this, { name: "MGET", args: keys }) : this.#client.mgetBuffer(...keys);
-  }
-
-  bytesReceivedFrom(node: string): number | undefined {
-    const server = this.cluster === undefined ? this.#client : this.#serverOf(node);
-    return server?.stream?.bytesRead;
-  }
-
-  openSubscriber(events: ConnectionEvents, onMessage: OnMessage, attempt: number): SubscriberConnection | undefined {
-    const client = this.#client;
-    const connection = isCluster(client) ? duplicateAnyNode(client, attempt) : duplicate(client);
-    if (connection === undefined) return undefined;
-    tell(connection, events);
-    connection.on("messageBuffer", (channel, message) => onMessage(channel.toString(), message));
-    return {
-      subscribe: (channel) => connection.subscribe(channel),
-      unsubscribe: (channel) => connection.unsubscribe(channel),
-      close: () => connection.disconnect(),
-    };
-  }
-
-  #serverOf(node: string): IoredisClient | undefined {
-    return isCluster(this.#client) ? nodeAt(this.#client, node) : this.#client;
-  }
+  return {
+    status: () => client.status as ClientStatus,
+    place() {
+      if (cluster !== undefined) return "the Cluster";
+      const { path, sentinels, name } = client.options as { path?: string; sentinels?: unknown; name?: string };
+      return path ?? (sentinels ? `the master ${name} of Sentinel` : addressOf(client));
+    },
+    events: new ClientEvents((event, deliver) => listen(client, event === "nodeError" ? "node error" : event, deliver)),
+    cluster: cluster && {
+      masterOf: (slot) => cluster.slots[slot]?.[0],
+      isConnectedTo: (node) => nodeAt(cluster, node)?.status === "ready",
+    },
+    send,
+    mget: (keys) => (isAutoPipelined ? send([{ name: "MGET", args: keys }]).then(onlyOf) : client.mgetBuffer(...keys)),
+    bytesReceivedFrom: (node) => (cluster === undefined ? client : nodeAt(cluster, node))?.stream?.bytesRead,
+    openSubscriber(onEvent, onMessage, attempt) {
+      const server = cluster === undefined ? client : anyOf(cluster.nodes("master"));
+      if (server === undefined) return undefined;
+      const options = { ...OWN_OPTIONS, ...(cluster && credentialsOf(cluster, attempt)) };
+      const connection = server.duplicate(...([options] as never[])) as IoredisDuplicate;
+      for (const event of ["connect", "ready", "error", "end"] as const)
+        connection.on(event, (error) => onEvent(event, error));
+      connection.on("messageBuffer", (channel, message) => onMessage(channel.toString(), message));
+      return {
+        subscribe: (channel) => connection.subscribe(channel),
+        unsubscribe: (channel) => connection.unsubscribe(channel),
+        close: () => connection.disconnect(),
+      };
+    },
+  };
 }
 
 /** ioredis before 5.9, and iovalkey, find the keys of a command by its name in lower case. Without keys, a Cluster client asks any node. */
 const nameOf = ({ name }: Command): string => name.toLowerCase();
 
-async function sendOne(port: ClientPort, command: Command): Promise<unknown> {
-  const [reply] = await port.send([command]);
+function onlyOf([reply]: readonly unknown[]): unknown {
   if (reply instanceof Error) throw reply;
   return reply;
 }
@@ -120,18 +95,6 @@ interface IoredisDuplicate extends IoredisClient {
 
 const isCluster = (client: IoredisClient): client is IoredisCluster =>
   (client as { isCluster?: unknown }).isCluster === true;
-
-/**
- * Whether the client sends the calls of a tick in one pipeline. ioredis then loses the name of a command that is passed to
- * `callBuffer`, so that only explicit pipelines can be used.
- */
-const isAutoPipelined = ({ options }: IoredisClient): boolean =>
-  (options as { readonly enableAutoPipelining?: boolean } | undefined)?.enableAutoPipelining === true;
-
-const clusterNodes = (client: IoredisCluster): ClusterNodes => ({
-  masterOf: (slot) => client.slots[slot]?.[0],
-  isConnectedTo: (node) => nodeAt(client, node)?.status === "ready",
-});
 
 /** Returns the client of a master, which the Cluster client may have replaced since. */
 const nodeAt = (cluster: IoredisCluster, address: string): IoredisClient | undefined =>
@@ -157,7 +120,7 @@ const OWN_OPTIONS = {
   sentinelRetryStrategy: null,
   reconnectOnError: null,
   failoverDetector: false,
-  // Its commands would lose their names, see `isAutoPipelined`.
+  // Its commands would lose their names.
   enableAutoPipelining: false,
   stringNumbers: false,
   replyMapping: "legacy",
@@ -167,35 +130,13 @@ const OWN_OPTIONS = {
   himportFieldsets: undefined,
 } as const;
 
-function tell(connection: IoredisDuplicate, events: ConnectionEvents): void {
-  connection.on("error", (error) => events.onError(error));
-  connection.on("connect", () => events.onConnect());
-  connection.on("ready", () => events.onReady());
-  connection.on("end", () => events.onEnd());
-}
-
-/** Opens a connection to the server of a client that is no Cluster, with the options that the client has now. */
-const duplicate = (client: IoredisClient, options: object = {}): IoredisDuplicate =>
-  (client.duplicate as (options: object) => IoredisDuplicate).call(client, { ...OWN_OPTIONS, ...options });
-
-function duplicateAnyNode(cluster: IoredisCluster, attempt: number): IoredisDuplicate | undefined {
-  const masters = cluster.nodes("master");
-  return masters.length === 0
-    ? undefined
-    : duplicateNode(cluster, masters[randomInt(masters.length)] as IoredisClient, attempt);
-}
-
 /**
- * Opens a connection to a node of a Cluster. Whoever replaces credentials may do so in the options of the nodes, or in those
- * that the Cluster gives to new ones, so attempts use the two in turn.
+ * Whoever replaces the credentials of a Cluster may do so in the options of its nodes, or in those that it gives to new ones, so attempts use
+ * the two in turn.
  */
-function duplicateNode(cluster: IoredisCluster, node: IoredisClient, attempt: number): IoredisDuplicate {
-  const { redisOptions } = cluster.options as { readonly redisOptions?: Credentials };
-  const credentials =
-    attempt % 2 === 0 || redisOptions?.password === undefined
-      ? {}
-      : { username: redisOptions.username, password: redisOptions.password };
-  return duplicate(node, credentials);
+function credentialsOf({ options }: IoredisCluster, attempt: number): object {
+  const { username, password } = (options as { redisOptions?: Credentials }).redisOptions ?? {};
+  return attempt % 2 === 0 || password === undefined ? {} : { username, password };
 }
 
 interface Credentials {

@@ -1,14 +1,7 @@
 import { describeSetting } from "../../core/base/errors.js";
 import type { ClientPort, IoredisClient, NodeRedisClient, RedisClient } from "./client-port.js";
-import { IoredisPort } from "./ioredis-port.js";
-import type { NodeRedisServer, ServerOptions } from "./node-redis-connection.js";
-import {
-  clusterPort,
-  type NodeRedisCluster,
-  type NodeRedisSentinel,
-  sentinelPort,
-  serverPort,
-} from "./node-redis-port.js";
+import { ioredisPort } from "./ioredis-port.js";
+import { type NodeRedisOptions, nodeRedisPort } from "./node-redis-port.js";
 
 /** Returns whether a value is a client, of whatever package. */
 export const isClient = (value: unknown): value is RedisClient => isIoredis(value) || isNodeRedis(value);
@@ -18,16 +11,9 @@ const PORT: unique symbol = Symbol("graphql-cached.port");
 /** Returns what the store asks of a client. It hangs on the client, whose life it shares. */
 export function portOf(client: RedisClient): ClientPort {
   const known = client as { [PORT]?: ClientPort };
-  const port = known[PORT] ?? newPort(client);
+  const port = known[PORT] ?? (isNodeRedis(client) ? nodeRedisPort(client) : ioredisPort(client));
   if (known[PORT] === undefined) Object.defineProperty(client, PORT, { value: port });
   return port;
-}
-
-function newPort(client: RedisClient): ClientPort {
-  if (!isNodeRedis(client)) return new IoredisPort(client as IoredisClient);
-  if (isFunction(client, "nodeClient")) return clusterPort(client as unknown as NodeRedisCluster);
-  if (isFunction(client, "getSentinelNode")) return sentinelPort(client as unknown as NodeRedisSentinel);
-  return serverPort(client as unknown as NodeRedisServer);
 }
 
 /**
@@ -88,7 +74,7 @@ function ioredisOptions(client: IoredisClient): IoredisOptions {
 }
 
 function problemOfNodeRedis(client: NodeRedisClient): string | undefined {
-  const { options, _keyPrefix } = client as { options?: ServerOptions; _keyPrefix?: string };
+  const { options, _keyPrefix } = client as { options?: NodeRedisOptions; _keyPrefix?: string };
   if (_keyPrefix)
     return "expected a client without `keyPrefix`, which node-redis does not apply to the commands of the store; pass createCache({ prefix }) instead";
   if (options?.readonly === true) return `expected a client without \`readonly\`, ${REPLICA}; remove the option`;

@@ -1,97 +1,90 @@
-import { randomInt } from "node:crypto";
 import type { Cancel } from "../../core/base/clock.js";
 import { asError } from "../../core/store/answers.js";
-import { ClientEvents, type ClientPort, type ClientStatus, type ClusterNodes, type Command } from "./client-port.js";
 import {
-  argsOf,
-  COMMAND_OPTIONS,
+  anyOf,
+  ClientEvents,
+  type ClientPort,
+  type ClientStatus,
+  type Command,
   listen,
-  type NodeRedisServer,
-  openSubscriberOf,
-  sendTo,
-} from "./node-redis-connection.js";
+  type NodeRedisClient,
+} from "./client-port.js";
 import { slotOfKey } from "./pipeline.js";
+import { isMissingRight } from "./replies.js";
 
-/** Returns the port of a client of node-redis. */
-function portOf(kind: NodeRedisKind): ClientPort {
-  const { serverFor, original } = kind;
-  const send = async (commands: readonly Command[]): Promise<readonly unknown[]> => {
-    try {
-      const server = await serverFor(firstKeyOf(commands));
-      return await Promise.all(commands.map((command) => sendTo(server, command).catch(asError)));
-    } catch (error) {
-      return commands.map(() => asError(error));
-    }
-  };
+/** Returns the port of a client of node-redis: that of `createClient`, `createCluster` or `createSentinel`. */
+export function nodeRedisPort(client: NodeRedisClient): ClientPort {
+  const { serverFor, original, ...kind } = kindOf(client);
   return {
-    events: kind.events,
-    cluster: kind.cluster,
-    get status() {
-      return kind.status();
+    ...kind,
+    async send(commands) {
+      try {
+        const server = await serverFor(firstKeyOf(commands));
+        return await Promise.all(commands.map((command) => sendTo(server, command).catch(asError)));
+      } catch (error) {
+        return commands.map(() => asError(error));
+      }
     },
-    get place() {
-      return kind.place();
-    },
-    send,
-    sendMoved: kind.sendMoved ?? (async (command) => (await send([command]))[0]),
     mget: async (keys) => sendTo(await serverFor(keys[0]), { name: "MGET", args: keys }),
-    bytesReceivedFrom: () => undefined,
-    openSubscriber(events, onMessage) {
-      const client = original();
-      return client && openSubscriberOf(client, events, onMessage);
+    openSubscriber(onEvent, onMessage) {
+      const server = original();
+      if (server === undefined) return undefined;
+      // Closing a client of node-redis does not end a socket that is still being opened: it would become ready, and stay.
+      const closing = new AbortController();
+      const socket = { ...server.options?.socket, ...OWN_SOCKET, signal: closing.signal };
+      const connection = server.duplicate({ ...OWN_OPTIONS, socket });
+      const onError = (error: Error): void => onEvent("error", error);
+      const onEnd = (): void => onEvent("end");
+      connection.on("connect", () => onEvent("connect"));
+      connection.on("ready", () => onEvent("ready"));
+      connection.on("error", (error) => {
+        onError(error);
+        // A connection that ends without being closed says so in no other way.
+        if (!connection.isOpen) onEnd();
+      });
+      connection.on("end", onEnd);
+      connection.connect().catch((error: unknown) => {
+        onError(asError(error));
+        onEnd();
+      });
+      const listener: MessageListener = (message, channel) => onMessage(channel.toString(), message);
+      return {
+        subscribe: (channel) => connection.subscribe(channel, listener, true),
+        unsubscribe: (channel) => connection.unsubscribe(channel, listener, true),
+        // Nothing is sent for a channel that is subscribed. A refusal is a reply as well.
+        ping: () => connection.sendCommand(["PING"], {}).catch(ignoreMissingRight),
+        close() {
+          // node-redis 5 throws if it has ended, and some clients do so later.
+          new Promise((resolve) => resolve(connection.destroy())).catch(() => undefined);
+          closing.abort();
+        },
+      };
     },
   };
-}
-
-export interface NodeRedisCluster {
-  readonly isOpen: boolean;
-  readonly slots: readonly ({ readonly master: Node } | undefined)[];
-  readonly masters: readonly Node[];
-  nodeClient(node: Node): NodeRedisServer | Promise<NodeRedisServer>;
-  sendCommand(
-    firstKey: string,
-    isReadonly: false,
-    args: readonly (string | Buffer)[],
-    options: object,
-  ): Promise<unknown>;
-  duplicate(): NodeRedisCluster;
-  connect(): Promise<unknown>;
-  destroy(): unknown;
-}
-
-interface Node {
-  readonly address: string;
-  readonly client?: NodeRedisServer | undefined;
-}
-
-export interface NodeRedisSentinel {
-  readonly isOpen: boolean;
-  /** Calls a function with the client of the master, once there is one. */
-  _execute<Result>(isReadonly: false, use: (master: NodeRedisServer) => Promise<Result>): Promise<Result>;
 }
 
 /** What differs between the clients of node-redis: which client of one server is used. */
-interface NodeRedisKind {
-  readonly place: () => string;
-  readonly status: () => ClientStatus;
-  readonly events: ClientEvents;
-  readonly cluster?: ClusterNodes;
+interface NodeRedisKind extends Pick<ClientPort, "status" | "place" | "events" | "cluster" | "sendMoved"> {
   /** Returns the client of the server that a key is on; without a key, of any. */
   readonly serverFor: (key: string | undefined) => NodeRedisServer | Promise<NodeRedisServer>;
   /** Returns what connections for messages are duplicated from. Undefined: there is no server to connect to yet. */
   readonly original: () => NodeRedisServer | undefined;
-  readonly sendMoved?: (command: Command) => Promise<unknown>;
 }
 
-/** For a client of one server: that of `createClient`. */
-export function serverPort(client: NodeRedisServer): ClientPort {
+function kindOf(client: unknown): NodeRedisKind {
+  const kind = client as object;
+  if ("nodeClient" in kind) return clusterKind(client as NodeRedisCluster);
+  return "getSentinelNode" in kind ? sentinelKind(client as NodeRedisSentinel) : serverKind(client as NodeRedisServer);
+}
+
+function serverKind(client: NodeRedisServer): NodeRedisKind {
   const names = { error: "error", connecting: "connect", ready: "ready", end: "end" } as const;
-  return portOf({
-    place: () => {
+  return {
+    place() {
       const { path, host = "localhost", port = 6_379 } = client.options?.socket ?? {};
       return path ?? `${host}:${port}`;
     },
-    status: () => {
+    status() {
       if (client.isReady) return "ready";
       if (!client.isOpen) return "end";
       return client.socketEpoch === 0 ? "connecting" : "reconnecting";
@@ -111,52 +104,41 @@ export function serverPort(client: NodeRedisServer): ClientPort {
     }),
     serverFor: () => client,
     original: () => client,
-  });
+  };
 }
 
-/**
- * For a client of a Cluster: that of `createCluster`. `connecting`: what commands wait for until it knows the nodes.
- * Undefined: they fail until then.
- */
-export function clusterPort(client: NodeRedisCluster, connecting?: Promise<unknown>): ClientPort {
-  const nodeAt = (address: string): Node | undefined => client.masters.find((master) => master.address === address);
-  const anyMaster = (): Node | undefined => client.masters[randomInt(Math.max(1, client.masters.length))];
-  const status = (): ClientStatus => {
-    if (!client.isOpen) return "end";
-    return client.masters.length > 0 ? "ready" : "connecting";
-  };
-  function serverOf(master: Node | undefined): NodeRedisServer | Promise<NodeRedisServer> {
-    if (master === undefined) throw new Error("the client has no connection to this node");
-    return client.nodeClient(master);
-  }
+function clusterKind(client: NodeRedisCluster): NodeRedisKind {
   const names = { error: "error", connecting: "node-connect", ready: "node-ready", end: "disconnect" } as const;
-  return portOf({
+  return {
     place: () => "the Cluster",
-    status,
+    status(): ClientStatus {
+      if (!client.isOpen) return "end";
+      return client.masters.length > 0 ? "ready" : "connecting";
+    },
     events: new ClientEvents((event, deliver) => {
       if (event !== "nodeError") return listen(client, names[event], deliver);
       return listen(client, "node-error", (error: Error, { host, port }: Place) => deliver(error, `${host}:${port}`));
     }),
     cluster: {
       masterOf: (slot) => client.slots[slot]?.master.address,
-      isConnectedTo: (node) => nodeAt(node)?.client?.isReady === true,
+      isConnectedTo: (node) => client.masters.find(({ address }) => address === node)?.client?.isReady === true,
     },
-    serverFor: async (key) => {
-      if (status() === "connecting") await connecting;
-      return serverOf(key === undefined ? anyMaster() : client.slots[slotOfKey(key)]?.master);
+    serverFor(key) {
+      const master = key === undefined ? anyOf(client.masters) : client.slots[slotOfKey(key)]?.master;
+      if (master === undefined) throw new Error("the client has no connection to this node");
+      return client.nodeClient(master);
     },
-    original: () => anyMaster()?.client,
+    original: () => anyOf(client.masters)?.client,
     // The Cluster client follows the redirection, and learns from it.
-    sendMoved: (command) =>
-      client.sendCommand(firstKeyOf([command]) ?? "", false, argsOf(command), COMMAND_OPTIONS).catch(asError),
-  });
+    sendMoved: (command) => client.sendCommand(firstKeyOf([command]) ?? "", false, argsOf(command), COMMAND_OPTIONS),
+  };
 }
 
 /**
- * For the master that Sentinel names, of a client of `createSentinel`. The commands go to its client of the master itself.
- * Otherwise the commands of a tick would wait for each other: each takes a lease of that client, of which there is one by default.
+ * The commands go to the client of the master itself. Otherwise those of a tick would wait for each other: each takes a lease of that client,
+ * of which there is one by default.
  */
-export function sentinelPort(sentinel: NodeRedisSentinel): ClientPort {
+function sentinelKind(sentinel: NodeRedisSentinel): NodeRedisKind {
   let master: NodeRedisServer | undefined;
   let finding: Promise<NodeRedisServer> | undefined;
   let stops: readonly Cancel[] = [];
@@ -197,9 +179,9 @@ export function sentinelPort(sentinel: NodeRedisSentinel): ClientPort {
 
   const readyMaster = (): NodeRedisServer | undefined => (master?.isReady === true ? master : undefined);
   find().catch(() => undefined);
-  return portOf({
+  return {
     place: () => "the master of Sentinel",
-    status: () => {
+    status() {
       if (!sentinel.isOpen) return "end";
       if (master === undefined) return "connecting";
       return master.isReady ? "ready" : "reconnecting";
@@ -207,13 +189,17 @@ export function sentinelPort(sentinel: NodeRedisSentinel): ClientPort {
     events,
     serverFor: () => readyMaster() ?? find(),
     original: readyMaster,
-  });
+  };
 }
 
-interface Place {
-  readonly host: string;
-  readonly port: number;
-}
+/** Sends one command. node-redis writes all commands of a turn of the event loop at once, so they need no pipeline. */
+const sendTo = (server: NodeRedisServer, command: Command): Promise<unknown> =>
+  server.sendCommand(argsOf(command), server.isReady ? READY_OPTIONS : COMMAND_OPTIONS);
+
+const argsOf = ({ name, args }: Command): (string | Buffer)[] => [
+  name,
+  ...args.map((arg) => (typeof arg === "number" ? String(arg) : arg)),
+];
 
 function firstKeyOf(commands: readonly Command[]): string | undefined {
   for (const { name, args } of commands) {
@@ -221,4 +207,77 @@ function firstKeyOf(commands: readonly Command[]): string | undefined {
     if (typeof key === "string") return key;
   }
   return undefined;
+}
+
+function ignoreMissingRight(error: unknown): void {
+  if (!isMissingRight(error)) throw error;
+}
+
+/** The types of RESP whose values are to be buffers: simple, blob and verbatim strings. Their keys are the bytes with which they begin. */
+const BUFFERS = Object.fromEntries(["+", "$", "="].map((type) => [type.charCodeAt(0), Buffer]));
+/** In the place of the command options of the client, except its time limit and its signal. */
+const COMMAND_OPTIONS = { typeMapping: BUFFERS, asap: false } as const;
+/** While the client is connected. The time limit of the client is for commands that wait until it is, and costs as much as they do. */
+const READY_OPTIONS = { ...COMMAND_OPTIONS, timeout: undefined } as const;
+
+/** Of connections that a store opens for itself. They do not reconnect, as those to ioredis do not, and have no client-side cache of their own. */
+const OWN_OPTIONS = {
+  disableOfflineQueue: false,
+  commandsQueueMaxLength: undefined,
+  commandOptions: undefined,
+  clientSideCache: undefined,
+  emitInvalidate: false,
+  pingInterval: undefined,
+} as const;
+const OWN_SOCKET = { reconnectStrategy: false, socketTimeout: undefined } as const;
+
+/** What the store uses of a node-redis client of one server: that of `createClient`, or of a node of a Cluster or Sentinel. */
+interface NodeRedisServer {
+  readonly isOpen: boolean;
+  readonly isReady: boolean;
+  readonly socketEpoch: number;
+  readonly options?: NodeRedisOptions | undefined;
+  sendCommand(args: readonly (string | Buffer)[], options: object): Promise<unknown>;
+  subscribe(channel: string, listener: MessageListener, isBuffer: true): Promise<unknown>;
+  unsubscribe(channel: string, listener: MessageListener, isBuffer: true): Promise<unknown>;
+  duplicate(options: object): NodeRedisServer;
+  connect(): Promise<unknown>;
+  destroy(): unknown;
+  on(event: string, listener: (error: Error) => void): unknown;
+}
+
+type MessageListener = (message: Buffer, channel: Buffer) => void;
+
+export interface NodeRedisOptions {
+  readonly socket?: { readonly host?: string; readonly port?: number; readonly path?: string } | undefined;
+  readonly readonly?: boolean | undefined;
+}
+
+interface NodeRedisCluster {
+  readonly isOpen: boolean;
+  readonly slots: readonly ({ readonly master: Node } | undefined)[];
+  readonly masters: readonly Node[];
+  nodeClient(node: Node): NodeRedisServer | Promise<NodeRedisServer>;
+  sendCommand(
+    firstKey: string,
+    isReadonly: false,
+    args: readonly (string | Buffer)[],
+    options: object,
+  ): Promise<unknown>;
+}
+
+interface Node {
+  readonly address: string;
+  readonly client?: NodeRedisServer | undefined;
+}
+
+interface Place {
+  readonly host: string;
+  readonly port: number;
+}
+
+interface NodeRedisSentinel {
+  readonly isOpen: boolean;
+  /** Calls a function with the client of the master, once there is one. */
+  _execute<Result>(isReadonly: false, use: (master: NodeRedisServer) => Promise<Result>): Promise<Result>;
 }

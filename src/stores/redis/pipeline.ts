@@ -1,4 +1,4 @@
-import { throwIfAllFailed } from "../../core/store/answers.js";
+import { asError, throwIfAllFailed } from "../../core/store/answers.js";
 import { groupBy } from "../../core/store/group-by.js";
 import type { ClientPort, ClusterNodes, Command } from "./client-port.js";
 import type { Script, ScriptArgument, ScriptArguments } from "./define-script.js";
@@ -16,9 +16,9 @@ export async function send(port: ClientPort, commands: readonly Command[]): Prom
   const replies = await port.send(commands);
   for (const reply of replies) if (reply instanceof Error) markMissingRight(reply);
   if (port.cluster === undefined || !replies.some(isMoved)) return replies;
-  return Promise.all(
-    commands.map((command, index) => (isMoved(replies[index]) ? port.sendMoved(command) : replies[index])),
-  );
+  const again = async (command: Command): Promise<unknown> =>
+    port.sendMoved === undefined ? (await port.send([command]))[0] : port.sendMoved(command).catch(asError);
+  return Promise.all(commands.map((command, index) => (isMoved(replies[index]) ? again(command) : replies[index])));
 }
 
 /** The keys of one node, as indexes, split into calls: of one slot each on a Cluster. */

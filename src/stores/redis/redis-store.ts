@@ -20,10 +20,10 @@ import {
 } from "../../core/store/store.js";
 import { newTokens, newValue } from "../../core/store/transitions.js";
 import type { ClientPort, Command, RedisClient } from "./client-port.js";
+import { ConnectionErrors } from "./connection-errors.js";
 import type { ScriptArgument } from "./define-script.js";
 import { EntryReader, READ_TIME, ServerTimes, timeOf } from "./entry-reader.js";
 import { isClient, portOf, problemOfClient } from "./known-clients.js";
-import { ConnectionErrors } from "./own-connection.js";
 import { nodeOf, runScript, send } from "./pipeline.js";
 import { RedisClock } from "./redis-clock.js";
 import { checkReply, integerOf, readGrant, readWakeup } from "./replies.js";
@@ -230,7 +230,7 @@ function storeOn(port: ClientPort, clock: Clock, { errors, subscriber }: ClientC
       get error() {
         return errors.of(node);
       },
-      received: port.bytesReceivedFrom(node),
+      received: port.bytesReceivedFrom?.(node),
     }),
   };
 }

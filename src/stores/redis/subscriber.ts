@@ -1,21 +1,31 @@
 import type { Cancel, Clock } from "../../core/base/clock.js";
 import { getOrMake } from "../../core/base/multimap.js";
+import { asError } from "../../core/store/answers.js";
 import type { ClientPort, SubscriberConnection } from "./client-port.js";
-import { OwnConnection } from "./own-connection.js";
+import { withoutNesting } from "./connection-errors.js";
 import { isRefusal } from "./replies.js";
 
 /**
- * Receives the messages of all channels of a client on one connection, and passes them to listeners. The connection is opened with the first
- * listener and closed with the last. On a Cluster it leads to one node, to which the others forward all messages.
+ * Receives the messages of all channels of a client, and passes them to listeners. The connection that it opens besides the client is
+ * there while anybody listens and the client is not closed. On a Cluster it leads to one node, to which the others forward all messages.
+ * Whenever it has ended, another one is duplicated from the client, after a pause, or at once when the client itself has connected again.
+ * A connection that cannot be opened while the client has none either is the client's trouble, and not reported here.
  */
 export class Subscriber {
   readonly #port: ClientPort;
   readonly #clock: Clock;
   readonly #channels = new Map<string, Channel>();
-  #own: OwnConnection | undefined;
-  /** The connection, while channels can be subscribed on it. */
+  /** What ends listening to the client. Empty: nobody listens to a channel. */
+  #stops: readonly Cancel[] = [];
   #connection: SubscriberConnection | undefined;
+  /** Whether channels can be subscribed on the connection. */
+  #isReady = false;
+  #liveAt: number | undefined;
+  /** Since the last connection that could be used for a while. */
+  #failedAttempts = 0;
   #failure: Error | undefined;
+  #retryTimer: Cancel | undefined;
+  #timer: Cancel = () => undefined;
 
   constructor(port: ClientPort, clock: Clock) {
     this.#port = port;
@@ -28,41 +38,129 @@ export class Subscriber {
     const { listeners } = channel;
     listeners.add(listener);
     listener.onFailure(this.#failure ?? channel.refusal);
-    if (this.#own === undefined) this.#open();
-    else if (this.#connection !== undefined && !channel.isSubscribed)
+    if (this.#stops.length === 0) this.#open();
+    else if (this.#connection !== undefined && this.#isReady && !channel.isSubscribed)
       this.#subscribe(this.#connection, name, channel).catch(ignore);
     return () => {
       listeners.delete(listener);
       if (listeners.size > 0 || !this.#channels.delete(name)) return;
-      if (this.#channels.size > 0) this.#connection?.unsubscribe(name).catch(ignore);
-      else this.#close();
+      if (this.#channels.size === 0) this.#close();
+      else if (this.#isReady) this.#connection?.unsubscribe(name).catch(ignore);
     };
   }
 
   #open(): void {
-    this.#own = new OwnConnection(this.#port, this.#clock, {
-      connect: (events, attempt) =>
-        this.#port.openSubscriber(events, (name, message) => this.#pass(this.#channels.get(name), message), attempt),
-      prepare: (connection) => {
-        for (const channel of this.#channels.values()) channel.isSubscribed = false;
-        this.#connection = connection;
-        return this.#subscribeAll(connection);
-      },
-      onEnd: () => {
-        this.#connection = undefined;
-      },
-      onFailure: (error) => {
-        this.#failure = error;
-        for (const channel of this.#channels.values()) report(channel, error);
-      },
-      // Replied to without a right that the store needs for nothing else, and tries again what the server has refused.
-      ask: (connection) => Promise.all([this.#subscribeAll(connection), connection.ping?.()]),
-    });
+    const { events } = this.#port;
+    const status = this.#port.status();
+    this.#failedAttempts = 0;
+    this.#stops = [
+      // A client that was closed may be connected again.
+      events.listen("connecting", () => {
+        if (this.#connection === undefined && this.#retryTimer === undefined) this.#connect();
+      }),
+      events.listen("ready", () => this.#retryNow()),
+      events.listen("end", () => this.#stop()),
+    ];
+    if (status !== "wait" && status !== "end") this.#connect();
   }
 
   #close(): void {
-    this.#own?.close();
-    this.#own = undefined;
+    for (const stop of this.#stops) stop();
+    this.#stops = [];
+    this.#stop();
+    this.#failure = undefined;
+  }
+
+  /** Also gives up an attempt that began before the client was connected again: it may wait for a lost packet. */
+  #retryNow(): void {
+    if (this.#liveAt !== undefined || this.#failedAttempts === 0) return;
+    this.#stop();
+    this.#connect();
+  }
+
+  #connect(): void {
+    this.#retryTimer = undefined;
+    let lastError = new Error("the connection was closed");
+    const connection: SubscriberConnection | undefined = this.#port.openSubscriber(
+      (event, error) => {
+        if (connection === undefined || connection !== this.#connection) return;
+        if (event === "connect") this.#timer = this.#clock.after(READY_MS, () => this.#drop(connection, UNANSWERED()));
+        else if (event === "ready")
+          this.#prepare(connection).catch((reason: unknown) => this.#drop(connection, asError(reason)));
+        else if (event === "error") lastError = withoutNesting(asError(error));
+        else this.#drop(connection, lastError);
+      },
+      (name, message) => pass(this.#channels.get(name), message),
+      this.#failedAttempts,
+    );
+    this.#connection = connection;
+    if (connection === undefined) this.#retryLater();
+  }
+
+  async #prepare(connection: SubscriberConnection): Promise<void> {
+    for (const channel of this.#channels.values()) channel.isSubscribed = false;
+    this.#isReady = true;
+    await this.#subscribeAll(connection);
+    if (this.#connection !== connection) return;
+    this.#timer();
+    this.#liveAt = this.#clock.now();
+    this.#checkLater(connection);
+  }
+
+  /** A connection can break without an event. */
+  #checkLater(connection: SubscriberConnection): void {
+    this.#timer = this.#clock.after(CHECK_EVERY_MS, () => {
+      this.#timer = this.#clock.after(CHECK_TIMEOUT_MS, () => this.#drop(connection, UNANSWERED()));
+      // Replied to without a right that the store needs for nothing else, and tries again what the server has refused.
+      Promise.all([this.#subscribeAll(connection), connection.ping?.()]).then(
+        () => {
+          if (this.#connection !== connection) return;
+          this.#timer();
+          this.#report(undefined);
+          this.#checkLater(connection);
+        },
+        (error: unknown) => this.#drop(connection, asError(error)),
+      );
+    });
+  }
+
+  /** Gives up a connection that has ended, or is of no use, and opens another one later. */
+  #drop(connection: SubscriberConnection, error: Error): void {
+    if (this.#connection !== connection) return;
+    const wasOfUse = this.#liveAt !== undefined && this.#clock.now() - this.#liveAt >= MAX_RETRY_MS;
+    this.#failedAttempts = wasOfUse ? 0 : this.#failedAttempts + 1;
+    this.#release();
+    // Anything else may be over with the next attempt.
+    const isReported = isRefusal(error) || this.#failedAttempts >= REPORTED_ATTEMPTS;
+    if (isReported && this.#port.status() === "ready") this.#report(error);
+    this.#retryLater();
+  }
+
+  /** Once for each change of the message. */
+  #report(error: Error | undefined): void {
+    if (error?.message === this.#failure?.message) return;
+    this.#failure = error;
+    for (const channel of this.#channels.values()) report(channel, error);
+  }
+
+  #retryLater(): void {
+    const delayMs = Math.min(FIRST_RETRY_MS * 2 ** Math.min(this.#failedAttempts, 10), MAX_RETRY_MS);
+    this.#retryTimer = this.#clock.after(delayMs, () => this.#connect());
+  }
+
+  #stop(): void {
+    this.#retryTimer?.();
+    this.#retryTimer = undefined;
+    this.#release();
+  }
+
+  #release(): void {
+    const connection = this.#connection;
+    this.#timer();
+    this.#connection = undefined;
+    this.#isReady = false;
+    this.#liveAt = undefined;
+    connection?.close();
   }
 
   /** Resolves when the server has replied to all. Rejects if the connection breaks. */
@@ -84,11 +182,7 @@ export class Subscriber {
     if (refusal?.message !== channel.refusal?.message) report(channel, refusal);
     channel.refusal = refusal;
     // Messages sent while the connection was down are lost.
-    if (channel.isSubscribed && !wasSubscribed) this.#pass(channel, undefined);
-  }
-
-  #pass(channel: Channel | undefined, message: Buffer | undefined): void {
-    for (const listener of channel?.listeners ?? []) listener.onMessage(message);
+    if (channel.isSubscribed && !wasSubscribed) pass(channel, undefined);
   }
 }
 
@@ -105,8 +199,26 @@ interface Channel {
   refusal: Error | undefined;
 }
 
+function pass(channel: Channel | undefined, message: Buffer | undefined): void {
+  for (const listener of channel?.listeners ?? []) listener.onMessage(message);
+}
+
 function report({ listeners }: Channel, error: Error | undefined): void {
   for (const listener of listeners) listener.onFailure(error);
 }
+
+/** Pauses between attempts to connect. Each failed attempt doubles the pause. */
+const FIRST_RETRY_MS = 100;
+const MAX_RETRY_MS = 2_000;
+/** After how many failed attempts in a row one is reported, unless the server has refused it. */
+const REPORTED_ATTEMPTS = 3;
+/** How long a server that has accepted a connection may take until the connection can be used. */
+const READY_MS = 5_000;
+
+/** All who listen poll as well, so it is enough to notice a broken connection after a while. */
+const CHECK_EVERY_MS = 1_000;
+const CHECK_TIMEOUT_MS = 2_000;
+
+const UNANSWERED = (): Error => new Error("the server does not reply");
 
 const ignore = (): void => undefined;

@@ -1,13 +1,13 @@
 import { EventEmitter } from "node:events";
 import { describe, expect, it } from "vitest";
-import { IoredisPort } from "../../../src/stores/redis/ioredis-port.js";
-import { ConnectionErrors } from "../../../src/stores/redis/own-connection.js";
+import { ConnectionErrors } from "../../../src/stores/redis/connection-errors.js";
+import { ioredisPort } from "../../../src/stores/redis/ioredis-port.js";
 
 const OPTIONS = { options: { host: "cache-1", port: 6379 } };
 
 function watch(properties: object = { status: "ready", ...OPTIONS }) {
   const client = Object.assign(new EventEmitter(), properties) as EventEmitter & { status: string };
-  const errors = new ConnectionErrors(new IoredisPort(client as never));
+  const errors = new ConnectionErrors(ioredisPort(client as never));
   return { client, errors, stop: errors.watch() };
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { ClientPort } from "../../../src/stores/redis/client-port.js";
 import { defineScript } from "../../../src/stores/redis/define-script.js";
-import { IoredisPort } from "../../../src/stores/redis/ioredis-port.js";
+import { ioredisPort } from "../../../src/stores/redis/ioredis-port.js";
 import { groupByNode, send, sendScripts, slotOfKey } from "../../../src/stores/redis/pipeline.js";
 
 type Reply = [error: Error | null, reply: unknown];
@@ -29,7 +29,7 @@ function clientWith(replies: unknown[][], isCluster = false): { port: ClientPort
       };
     },
   };
-  return { port: new IoredisPort(client as never), sent };
+  return { port: ioredisPort(client as never), sent };
 }
 
 const [one, other] = ["one", "other"].map((name) => defineScript({ name, args: [], lua: "return 1" })) as [
@@ -79,7 +79,7 @@ describe("groupByNode", () => {
     const slots: string[][] = [];
     for (const key of ["{a}", "{b}"]) slots[slotOfKey(key)] = ["node 1", "its replica"];
     slots[slotOfKey("{c}")] = ["node 2"];
-    const port = new IoredisPort({ isCluster: true, slots } as never);
+    const port = ioredisPort({ isCluster: true, slots } as never);
     expect(groupByNode(port, ["{a}1", "{c}1", "{b}1", "{a}2", "{d}1"])).toEqual([
       { node: "node 1", calls: [[0, 3], [2]] },
       { node: "node 2", calls: [[1]] },

@@ -1,0 +1,63 @@
+import type { Cancel } from "../../core/base/clock.js";
+import { messageOf } from "../../core/base/errors.js";
+import type { ClientPort, ClientStatus } from "./client-port.js";
+
+/** Why the client is not connected: commands that fail meanwhile do not say it, but an event of the client does. */
+export class ConnectionErrors {
+  readonly #port: ClientPort;
+  #last: Error | undefined;
+  readonly #ofNodes = new Map<string, Error>();
+
+  constructor(port: ClientPort) {
+    this.#port = port;
+  }
+
+  /** Returns why there is no connection to `node`, as far as that is known; undefined if there is one. */
+  of(node: string): Error | undefined {
+    if (this.#last !== undefined) return this.#last;
+    const doing = STATUSES.get(this.#port.status());
+    if (doing !== undefined) return new Error(`not connected to ${this.#port.place()}: ${doing}`);
+    if (this.#port.cluster?.isConnectedTo(node) === true) this.#ofNodes.delete(node);
+    return this.#ofNodes.get(node);
+  }
+
+  /** Without a listener for errors, the client would log them or end the process. Returns a function that ends this use. */
+  watch(): Cancel {
+    const { events, cluster } = this.#port;
+    const stops = [
+      events.listen("error", (error) => {
+        this.#last = withoutNesting(error);
+      }),
+      events.listen("ready", () => {
+        this.#last = undefined;
+        for (const node of this.#ofNodes.keys()) if (cluster?.isConnectedTo(node) === true) this.#ofNodes.delete(node);
+      }),
+      events.listen("nodeError", (error, node) => {
+        this.#ofNodes.set(node, withoutNesting(error));
+      }),
+    ];
+    return () => {
+      for (const stop of stops) stop();
+    };
+  }
+}
+
+/** What a client is doing if it is not connected, by its status. Commands that fail then do not say it. */
+const STATUSES: ReadonlyMap<ClientStatus, string> = new Map([
+  ["connecting", "the client is connecting"],
+  ["connect", "the client is connecting"],
+  ["close", "the connection was closed"],
+  ["reconnecting", "the connection was closed, and the client is reconnecting"],
+  ["disconnecting", "the client is being closed"],
+  ["end", "the client was closed, or does not reconnect"],
+]);
+
+/** Returns an error with the message of the innermost error: Node reports one error per address, a Cluster client one per node. */
+export const withoutNesting = (error: Error): Error => new Error(innermostMessage(error), { cause: error });
+
+function innermostMessage(error: unknown): string {
+  const { lastNodeError, errors } = error as { lastNodeError?: unknown; errors?: readonly unknown[] };
+  if (lastNodeError !== undefined) return innermostMessage(lastNodeError);
+  if (Array.isArray(errors) && errors.length > 0) return errors.map(innermostMessage).join(", ");
+  return messageOf(error);
+}
