@@ -134,6 +134,13 @@ export function readHead(bytes: Buffer | undefined): ClockHead | undefined {
   return { epoch, position, nonce: bytes.toString("latin1", 24, 32), beginsAt, endsAt, floor };
 }
 
+/** Whether a store has replied to an append with the head after the last of `records`, which an invalidation must have to count as confirmed. */
+export function isHeadAfter(bytes: Buffer | undefined, records: readonly Buffer[]): boolean {
+  const last = records.at(-1);
+  const head = readHead(bytes);
+  return head !== undefined && (last === undefined || head.nonce === nonceOf(last));
+}
+
 function writeHead({ epoch, position, nonce, beginsAt, endsAt, floor }: ClockHead): Buffer {
   const bytes = Buffer.alloc(HEAD_BYTES);
   MAGIC.copy(bytes);

@@ -1,7 +1,7 @@
 import type { Cancel, Clock } from "../base/clock.js";
 import { HASH_TAGS } from "../keys/hash-tags.js";
 import type { Channel } from "../telemetry/channel.js";
-import { laterHead, nonceOf, readHead } from "./clock-log.js";
+import { isHeadAfter, laterHead } from "./clock-log.js";
 import { groupBy } from "./group-by.js";
 import { type NodeHealth, OwnConnections, type Refusal } from "./node-state.js";
 import {
@@ -250,10 +250,7 @@ export class FailOpenStore implements Store {
   appendClock(records: readonly Buffer[], lostEpoch?: string): Promise<Buffer> {
     const append = async (): Promise<Buffer> => {
       const bytes = await promised(this.#inner.appendClock(records, lostEpoch));
-      const head = readHead(bytes);
-      const last = records.at(-1);
-      // An invalidation counts as confirmed then.
-      if (head !== undefined && (last === undefined || head.nonce === nonceOf(last))) return bytes;
+      if (isHeadAfter(bytes, records)) return bytes;
       throw new TypeError(`expected the head of the clock after the last record, got another value; ${CHECK_STORE}`);
     };
     const isInvalidation = records.length > 0;

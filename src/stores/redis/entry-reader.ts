@@ -1,116 +1,89 @@
 import type { Clock } from "../../core/base/clock.js";
+import { asError, throwIfAnyFailed } from "../../core/store/answers.js";
 import { laterHead } from "../../core/store/clock-log.js";
 import { readEntry } from "../../core/store/entry-layout.js";
 import { learnOffset, type ServerOffset } from "../../core/store/server-offset.js";
-import type { Reading, StoreRead } from "../../core/store/store.js";
+import type { Reading, Store, StoreRead } from "../../core/store/store.js";
 import type { ClientPort, Command } from "./client-port.js";
-import { chunksOf, groupByNode, send } from "./pipeline.js";
+import { chunksOf, send, sendByNode } from "./pipeline.js";
 import { type RedisClock, readHeadOf } from "./redis-clock.js";
 import { markMissingRight } from "./replies.js";
 
-/** Reads entries and the head of the clock in one round trip, which every hit waits for: on a single server with one command, without groups. */
-export class EntryReader {
-  readonly #port: ClientPort;
-  readonly #clock: Clock;
-  readonly #times: ServerTimes;
-  readonly #invalidations: RedisClock;
-
-  constructor(port: ClientPort, clock: Clock, times: ServerTimes, invalidations: RedisClock) {
-    this.#port = port;
-    this.#clock = clock;
-    this.#times = times;
-    this.#invalidations = invalidations;
-  }
-
-  /** MGET blocks the server for a short time only, unlike a script. */
-  async read(keys: readonly string[]): Promise<StoreRead> {
-    if (this.#port.cluster !== undefined) return this.#readCluster(keys);
-    const clockKey = this.#invalidations.key;
-    // It is known from when the store is opened for a cache.
-    const names = clockKey === undefined ? keys : [...keys, clockKey];
-    const sentAt = this.#clock.now();
-    const nowAtSend = this.#times.now("", sentAt);
-    if (nowAtSend === undefined) return this.#readServerAndTime(names, keys.length);
-    let reply: unknown;
-    try {
-      reply = await (names.length > KEYS_PER_COMMAND ? this.#readInParts(names) : this.#port.mget(names));
-    } catch (error) {
-      throw markMissingRight(error);
-    }
-    return serverRead(reply as Values, keys.length, Math.floor(nowAtSend + this.#clock.now() - sentAt));
-  }
-
-  /** The server replies to the first commands while this process still writes the others. */
-  async #readInParts(names: readonly string[]): Promise<Values> {
-    const replies = await Promise.all(partsOf(names).map((part) => this.#port.mget(part)));
-    return (replies as Values[]).flat();
-  }
-
-  async #readServerAndTime(names: readonly string[], keyCount: number): Promise<StoreRead> {
-    const commands = partsOf(names).map((part): Command => ({ name: "MGET", args: part }));
-    const { replies, now } = await this.#sendTimed("", commands);
-    for (const reply of replies) if (reply instanceof Error) throw reply;
-    return serverRead((replies as Values[]).flat(), keyCount, now);
-  }
-
-  /**
-   * One MGET per slot, in one pipeline per node, to all nodes at once. What a node does not reply to
-   * has failed; rejects if all have.
-   */
-  async #readCluster(keys: readonly string[]): Promise<StoreRead> {
-    const readings = new Array<Reading>(keys.length);
-    let clock: Buffer | undefined;
-    let failure: Error | undefined;
-    let failures = 0;
-    const setResult = (index: number, value: Value | Error, now: number): void => {
-      if (value instanceof Error) {
-        failures++;
-        failure = value;
-        readings[index] = { kind: "failed", error: value };
-      } else readings[index] = readingOf(value, now);
-    };
-    const nodes = groupByNode(this.#port, keys);
-    const reads = nodes.map(async ({ node, calls }) => {
-      const commands = calls.map(
-        (indexes): Command => ({ name: "MGET", args: indexes.map((index) => keys[index] as string) }),
-      );
-      const clockKey = this.#invalidations.copyOn(node);
-      if (clockKey !== undefined) commands.push(readHeadOf(clockKey));
-      const { replies, now } = await this.#sendTimed(node, commands);
-      for (const [position, indexes] of calls.entries()) {
-        const reply = replies[position] as Values | Error;
-        for (let at = 0; at < indexes.length; at++)
-          setResult(indexes[at] as number, reply instanceof Error ? reply : (reply[at] as Value), now);
-      }
-      const head = clockKey === undefined ? undefined : replies.at(-1);
-      if (Buffer.isBuffer(head)) clock = laterHead(clock, head);
-    });
-    if (nodes.every(({ node }) => this.#invalidations.copyOn(node) === undefined))
-      reads.push(
-        this.#invalidations.headElsewhere().then((head) => {
-          clock = laterHead(clock, head);
-        }),
-      );
-    await Promise.all(reads);
-    if (failure !== undefined && failures === keys.length) throw failure;
-    return { readings, clock };
-  }
-
+/**
+ * Reads entries and the head of the clock in one round trip, which every hit waits for: on a single server with one command, without groups.
+ * MGET blocks the server for a short time only, unlike a script.
+ */
+export function entryReader(
+  port: ClientPort,
+  clock: Clock,
+  times: ServerTimes,
+  invalidations: RedisClock,
+): Store["read"] {
   /** With TIME before them if the time of the node is not known. If TIME has failed, its error is in the place of all replies. */
-  async #sendTimed(
+  async function sendTimed(
     node: string,
     commands: readonly Command[],
   ): Promise<{ readonly replies: readonly unknown[]; readonly now: number }> {
-    const sentAt = this.#clock.now();
-    const nowAtSend = this.#times.now(node, sentAt);
+    const sentAt = clock.now();
+    const nowAtSend = times.now(node, sentAt);
     if (nowAtSend !== undefined) {
-      const replies = await send(this.#port, commands);
-      return { replies, now: Math.floor(nowAtSend + this.#clock.now() - sentAt) };
+      const replies = await send(port, commands);
+      return { replies, now: Math.floor(nowAtSend + clock.now() - sentAt) };
     }
-    const [time, ...replies] = await send(this.#port, [READ_TIME, ...commands]);
-    const now = this.#times.record(node, time, sentAt);
+    const [time, ...replies] = await send(port, [READ_TIME, ...commands]);
+    const now = times.record(node, time, sentAt);
     return { replies: time instanceof Error ? commands.map(() => time) : replies, now };
   }
+
+  async function readServer(keys: readonly string[]): Promise<StoreRead> {
+    // It is known from when the store is opened for a cache.
+    const names = invalidations.key === undefined ? keys : [...keys, invalidations.key];
+    const sentAt = clock.now();
+    const nowAtSend = times.now("", sentAt);
+    if (nowAtSend === undefined) {
+      const { replies, now } = await sendTimed("", partsOf(names).map(mgetOf));
+      throwIfAnyFailed(replies);
+      return serverRead((replies as Values[]).flat(), keys.length, now);
+    }
+    let values: Values;
+    try {
+      // The server replies to the first commands while this process still writes the others.
+      if (names.length > KEYS_PER_COMMAND)
+        values = ((await Promise.all(partsOf(names).map((part) => port.mget(part)))) as Values[]).flat();
+      else values = (await port.mget(names)) as Values;
+    } catch (error) {
+      throw markMissingRight(error);
+    }
+    return serverRead(values, keys.length, Math.floor(nowAtSend + clock.now() - sentAt));
+  }
+
+  /** One MGET per slot, in one pipeline per node. What a node does not reply to has failed; rejects if all have. */
+  async function readCluster(keys: readonly string[]): Promise<StoreRead> {
+    let head: Buffer | undefined;
+    let isHeadAsked = false;
+    const reading = sendByNode(port, keys, async ({ node, calls }) => {
+      const commands = calls.map((indexes) => mgetOf(indexes.map((index) => keys[index] as string)));
+      const copy = invalidations.copyOn(node);
+      if (copy !== undefined) {
+        isHeadAsked = true;
+        commands.push(readHeadOf(copy));
+      }
+      const { replies, now } = await sendTimed(node, commands);
+      const shown = replies[calls.length];
+      if (Buffer.isBuffer(shown)) head = laterHead(head, shown);
+      return replies.map((reply) =>
+        Array.isArray(reply) ? (reply as Values).map((value) => readingOf(value, now)) : asError(reply),
+      );
+    });
+    const elsewhere = isHeadAsked ? undefined : invalidations.headElsewhere();
+    const [found, headElsewhere] = await Promise.all([reading, elsewhere]);
+    const readings = found.map((one) =>
+      one instanceof Error ? { kind: "failed" as const, error: one } : (one as Reading),
+    );
+    return { readings, clock: laterHead(head, headElsewhere) };
+  }
+
+  return port.cluster === undefined ? readServer : readCluster;
 }
 
 const KEYS_PER_COMMAND = 250;
@@ -118,6 +91,8 @@ const KEYS_PER_COMMAND = 250;
 /** Returns the names to read with each command, about the same number of them. */
 const partsOf = (names: readonly string[]): readonly (readonly string[])[] =>
   chunksOf(names, Math.ceil(names.length / Math.ceil(names.length / KEYS_PER_COMMAND)));
+
+const mgetOf = (keys: readonly string[]): Command => ({ name: "MGET", args: keys });
 
 type Value = Buffer | null;
 type Values = readonly Value[];
@@ -137,9 +112,7 @@ function readingOf(value: Value, now: number): Reading {
 /** The time on each node, estimated from its TIME replies and the process's monotonic clock. */
 export class ServerTimes {
   readonly #clock: Clock;
-  /** The largest offset observed, from which `notAfter` is computed: the server's clock is at least that far ahead. */
-  readonly #offsets = new Map<string, ServerOffset>();
-  readonly #latest = new Map<string, { readonly serverNow: number; readonly at: number }>();
+  readonly #known = new Map<string, KnownTime>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -147,10 +120,10 @@ export class ServerTimes {
 
   /** Returns the node's time at `at`, an instant of this process, if its last TIME reply is recent enough, else undefined. */
   now(node: string, at = this.#clock.now()): number | undefined {
-    const latest = this.#latest.get(node);
-    if (latest === undefined) return undefined;
-    const elapsedMs = at - latest.at;
-    return elapsedMs >= EXTRAPOLATE_MS ? undefined : latest.serverNow + elapsedMs;
+    const known = this.#known.get(node);
+    if (known === undefined) return undefined;
+    const elapsedMs = at - known.at;
+    return elapsedMs >= EXTRAPOLATE_MS ? undefined : known.serverNow + elapsedMs;
   }
 
   /**
@@ -161,16 +134,23 @@ export class ServerTimes {
     if (reply instanceof Error) return 0;
     const serverNow = timeOf(reply);
     const readAt = this.#clock.now();
-    this.#latest.set(node, { serverNow, at: sentAt });
-    this.#offsets.set(node, learnOffset(this.#offsets.get(node), serverNow, readAt));
+    const offset = learnOffset(this.#known.get(node)?.offset, serverNow, readAt);
+    this.#known.set(node, { serverNow, at: sentAt, offset });
     return Math.floor(serverNow + readAt - sentAt);
   }
 
   /** The latest time on the node at which the caller still waits for a reply; 0 if its time is unknown. */
   notAfter(node: string, patienceMs: number): number {
-    const offset = this.#offsets.get(node);
-    return offset === undefined ? 0 : Math.ceil(this.#clock.now() + offset.ms + patienceMs);
+    const known = this.#known.get(node);
+    return known === undefined ? 0 : Math.ceil(this.#clock.now() + known.offset.ms + patienceMs);
   }
+}
+
+interface KnownTime {
+  readonly serverNow: number;
+  readonly at: number;
+  /** The largest offset observed, from which `notAfter` is computed: the server's clock is at least that far ahead. */
+  readonly offset: ServerOffset;
 }
 
 /** For how long a server's time is extrapolated: a busy process sends TIME ten times a second, not with every read. */

@@ -91,40 +91,52 @@ export function chunksOf<Item>(items: readonly Item[], size: number): (readonly 
   return chunks;
 }
 
+/**
+ * Sends calls to the nodes of `keys`, to all in parallel. `sendTo` resolves with a list of replies for each call, or an Error. Returns one reply
+ * per key in the order of `keys`, with an Error for each key whose call failed. Rejects if all calls failed.
+ */
+export async function sendByNode(
+  port: ClientPort,
+  keys: readonly string[],
+  sendTo: (part: NodeKeys) => Promise<readonly unknown[]>,
+): Promise<readonly unknown[]> {
+  const replies = new Array<unknown>(keys.length);
+  const sending = groupByNode(port, keys).map(async (part) => {
+    const ofCalls = await sendTo(part);
+    for (const [at, indexes] of part.calls.entries()) {
+      const reply = ofCalls[at];
+      for (const [place, index] of indexes.entries()) replies[index] = Array.isArray(reply) ? reply[place] : reply;
+    }
+  });
+  await Promise.all(sending);
+  throwIfAllFailed(replies);
+  return replies;
+}
+
 /** What to run a script with. */
 export interface ScriptRun<Args extends readonly string[]> {
   readonly script: Script<Args>;
   readonly keys: readonly string[];
   readonly argsOf: (node: string) => ScriptArguments<Args>;
-  /** Returns the values that follow for each key. Default: none. */
-  readonly valuesOf?: (index: number) => readonly ScriptArgument[];
+  /** The values that follow for each key. Default: none. */
+  readonly values?: readonly (readonly ScriptArgument[])[];
   /** Keys that follow those of each call. */
   readonly moreKeys?: readonly string[];
 }
 
-/**
- * Runs a script over keys: one pipeline per node, all in parallel. Returns one reply per key in the order of `keys`, with an
- * Error for each key whose call failed. Rejects if all calls failed.
- */
-export async function runScript<Args extends readonly string[]>(
+/** Runs a script over keys. Its reply is a list with one for each key, or one for all. See `sendByNode`. */
+export const runScript = <Args extends readonly string[]>(
   port: ClientPort,
-  { script, keys, argsOf, valuesOf, moreKeys }: ScriptRun<Args>,
-): Promise<readonly unknown[]> {
-  const replies = new Array<unknown>(keys.length);
-  const pipelines = groupByNode(port, keys).map(async ({ node, calls }) => {
-    const scriptCalls = calls.map((indexes) => {
+  { script, keys, argsOf, values = [], moreKeys }: ScriptRun<Args>,
+): Promise<readonly unknown[]> =>
+  sendByNode(port, keys, ({ node, calls }) => {
+    const scriptCalls = calls.map((indexes): ScriptCall => {
       const names = indexes.map((index) => keys[index] as string);
-      const values = valuesOf === undefined ? [] : indexes.flatMap(valuesOf);
-      return { script, args: script.argumentsFor(names, argsOf(node), values, moreKeys) };
+      const ofKeys = indexes.flatMap((index) => values[index] ?? []);
+      return { script: script as never, args: script.argumentsFor(names, argsOf(node), ofKeys, moreKeys) };
     });
-    for (const [at, reply] of (await sendScripts(port, scriptCalls as never)).entries())
-      for (const [place, index] of (calls[at] as readonly number[]).entries())
-        replies[index] = Array.isArray(reply) ? (reply as unknown[])[place] : reply;
+    return sendScripts(port, scriptCalls);
   });
-  await Promise.all(pipelines);
-  throwIfAllFailed(replies);
-  return replies;
-}
 
 const SLOTS = 16_384;
 

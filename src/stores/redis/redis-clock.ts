@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { HASH_TAGS } from "../../core/keys/hash-tags.js";
 import { throwIfAnyFailed } from "../../core/store/answers.js";
-import { type CopiedClock, HEAD_BYTES, MAX_RECORD_BYTES, nonceOf, readHead } from "../../core/store/clock-log.js";
+import { type CopiedClock, HEAD_BYTES, isHeadAfter, MAX_RECORD_BYTES } from "../../core/store/clock-log.js";
 import type { ClientPort, Command } from "./client-port.js";
 import { MAX_LOG_BYTES } from "./define-script.js";
 import { nodeOf, runScript, send, sendScripts } from "./pipeline.js";
@@ -15,9 +15,9 @@ import { raiseClock } from "./scripts/raise-clock.js";
 export class RedisClock implements CopiedClock {
   /** The key of the head on a server that is no Cluster, if the store has been opened for a cache. */
   key: string | undefined = undefined;
+  logKey = "";
   readonly #port: ClientPort;
   #head = "";
-  #log = "";
   #channel = "";
   #copies: readonly string[] = [];
 
@@ -32,12 +32,8 @@ export class RedisClock implements CopiedClock {
     const [home = ""] = HASH_TAGS;
     this.#head = isOne ? name : `${name}:head:{${home}}`;
     this.key = isOne ? name : undefined;
-    this.#log = isOne ? `${name}:log` : `${name}:log:{${home}}`;
+    this.logKey = isOne ? `${name}:log` : `${name}:log:{${home}}`;
     this.#copies = isOne ? [] : HASH_TAGS.filter((_, nth) => nth % COPIES_EACH === 0).map((tag) => `${name}:{${tag}}`);
-  }
-
-  get logKey(): string {
-    return this.#log;
   }
 
   /** Returns a copy on `node`, of a Cluster. Undefined if the node has none. */
@@ -62,19 +58,16 @@ export class RedisClock implements CopiedClock {
 
   async append(records: readonly Buffer[], after: number, lostEpoch = ""): Promise<Buffer> {
     const args = appendClock.argumentsFor(
-      [this.#head, this.#log],
+      [this.#head, this.logKey],
       { callerId: randomBytes(8), after, channel: this.#channel, lostEpoch: Buffer.from(lostEpoch, "latin1") },
       records,
     );
     const [reply] = await sendScripts(this.#port, [{ script: appendClock, args }]);
     throwIfAnyFailed([reply]);
-    const head = Buffer.isBuffer(reply) ? reply : undefined;
-    const read = readHead(head);
-    const last = records.at(-1);
     // A client that mixes up replies must not confirm what was not done.
-    if (head === undefined || read === undefined || (last !== undefined && read.nonce !== nonceOf(last)))
+    if (!Buffer.isBuffer(reply) || !isHeadAfter(reply, records))
       throw new Error("append-clock: expected the head of the invalidation clock, got another reply");
-    return head;
+    return reply;
   }
 
   async raise(head: Buffer): Promise<readonly Buffer[]> {
@@ -86,7 +79,7 @@ export class RedisClock implements CopiedClock {
 
   async read(from: number): Promise<Buffer | undefined> {
     const [reply] = await send(this.#port, [
-      { name: "GETRANGE", args: [this.#log, from, from + MAX_LOG_BYTES + MAX_RECORD_BYTES] },
+      { name: "GETRANGE", args: [this.logKey, from, from + MAX_LOG_BYTES + MAX_RECORD_BYTES] },
     ]);
     throwIfAnyFailed([reply]);
     return Buffer.isBuffer(reply) && reply.length > 0 ? reply : undefined;

@@ -6,23 +6,18 @@ import { throwIfAnyFailed } from "../../core/store/answers.js";
 import { appendToCopies } from "../../core/store/clock-log.js";
 import { splitAtOrigin, writeStoredEntry } from "../../core/store/entry-layout.js";
 import {
-  type AcquireRequest,
   type ConnectionFailure,
   checkPrefix,
-  type Hold,
   REPORTS_WANTED_MS,
-  type Release,
   type Store,
   type StoreNames,
   type StoreOutcome,
-  type StoreRequest,
   type Wake,
 } from "../../core/store/store.js";
 import { newTokens, newValue } from "../../core/store/transitions.js";
 import type { ClientPort, Command, RedisClient } from "./client-port.js";
 import { ConnectionErrors } from "./connection-errors.js";
-import type { ScriptArgument } from "./define-script.js";
-import { EntryReader, READ_TIME, ServerTimes, timeOf } from "./entry-reader.js";
+import { entryReader, READ_TIME, ServerTimes, timeOf } from "./entry-reader.js";
 import { isClient, portOf, problemOfClient } from "./known-clients.js";
 import { nodeOf, runScript, send } from "./pipeline.js";
 import { RedisClock } from "./redis-clock.js";
@@ -59,9 +54,7 @@ export function redisStore(options: RedisStoreOptions): Store {
       "CACHED_OPTION_INVALID",
       "redisStore: `client`: expected a client without `keyPrefix`, which ioredis applies to keys but not to messages; pass createCache({ prefix }) instead",
     );
-  const port = portOf(client);
-  const connections = connectionsOf(port, clock);
-  return storeOn(port, clock, connections);
+  return storeOn(portOf(client), clock);
 }
 
 const keyOf = ({ key }: { readonly key: string }): string => key;
@@ -83,29 +76,25 @@ export interface RedisStoreOptions {
   readonly clock?: Clock;
 }
 
-interface ClientConnections {
-  readonly errors: ConnectionErrors;
-  readonly subscriber: Subscriber;
-}
-
 const CONNECTIONS: unique symbol = Symbol("graphql-cached.connections");
 
 /** Returns what the stores on a client share. It hangs on the port, and so on the client. `clock`: used if there is none yet. */
-function connectionsOf(port: ClientPort, clock: Clock): ClientConnections {
-  const shared = port as { [CONNECTIONS]?: ClientConnections };
-  shared[CONNECTIONS] ??= {
-    errors: new ConnectionErrors(port),
-    subscriber: new Subscriber(port, clock),
-  };
+function connectionsOf(
+  port: ClientPort,
+  clock: Clock,
+): { readonly errors: ConnectionErrors; readonly subscriber: Subscriber } {
+  const shared = port as { [CONNECTIONS]?: ReturnType<typeof connectionsOf> };
+  shared[CONNECTIONS] ??= { errors: new ConnectionErrors(port), subscriber: new Subscriber(port, clock) };
   return shared[CONNECTIONS];
 }
 
-function storeOn(port: ClientPort, clock: Clock, { errors, subscriber }: ClientConnections): Store {
+function storeOn(port: ClientPort, clock: Clock): Store {
   const { cluster } = port;
+  const { errors, subscriber } = connectionsOf(port, clock);
   const invalidations = new RedisClock(port);
   const times = new ServerTimes(clock);
-  const reader = new EntryReader(port, clock, times, invalidations);
   let names: StoreNames | undefined;
+  const channel = (): { readonly wakeChannel: string } => ({ wakeChannel: names?.wakeChannel ?? "" });
   /**
    * The names of processes that report, by when their reports expire on the server's clock, and what the names of their reports begin with:
    * all of one slot.
@@ -118,62 +107,57 @@ function storeOn(port: ClientPort, clock: Clock, { errors, subscriber }: ClientC
     return replies;
   }
 
-  const channel = (): { readonly wakeChannel: string } => ({ wakeChannel: names?.wakeChannel ?? "" });
-
   return {
     name: cluster === undefined ? "redis" : "redis cluster",
     nodeOf: cluster && ((key) => nodeOf(cluster, key)),
     clockNode: cluster && (() => nodeOf(cluster, invalidations.logKey)),
-    read: reader.read.bind(reader),
+    read: entryReader(port, clock, times, invalidations),
     appendClock: (records, lostEpoch) => appendToCopies(invalidations, records, lostEpoch),
     readClock: (from) => invalidations.read(from),
     async acquire(requests, { leaseMs, graceMs, patienceMs }, origin, holder) {
-      const known = { epoch: Buffer.from(origin.epoch, "latin1"), position: doubleOf(origin.position) };
+      const known = { epoch: latin1(origin.epoch), position: doubleOf(origin.position) };
       const tokens = newTokens(requests.length, holder);
       const replies = await runScript(port, {
         script: acquire,
         keys: requests.map(keyOf),
         argsOf: (node) => ({ leaseMs, graceMs, notAfter: times.notAfter(node, patienceMs), ...known }),
-        valuesOf: (index) => {
-          const { oldestPosition, supersededAt, endsFreshness } = requests[index] as AcquireRequest;
+        values: requests.map(({ oldestPosition, supersededAt, endsFreshness }, index) => {
           const superseded = supersededAt === 0 ? "" : endsFreshness === true ? -supersededAt : supersededAt;
           return [doubleOf(oldestPosition), tokens[index] as Buffer, superseded];
-        },
+        }),
         moreKeys: invalidations.key === undefined ? [] : [invalidations.key],
       });
       return replies.map((reply, index) => readGrant(reply, tokens[index] as Buffer));
     },
     async storeValues(requests) {
-      const valuesOf = (index: number): readonly ScriptArgument[] => {
-        const request = requests[index] as StoreRequest;
+      const values = requests.map((request) => {
         const { gen, grantedAt, ttlMs } = request;
         const [start, rest] = splitAtOrigin(writeStoredEntry(newValue(request)));
-        const dropAt = ttlMs === undefined ? "never" : grantedAt + ttlMs;
-        return [Buffer.from(gen, "latin1"), dropAt, start, rest];
-      };
+        return [latin1(gen), ttlMs === undefined ? "never" : grantedAt + ttlMs, start, rest];
+      });
       const replies = await runScript(port, {
         script: storeValues,
         keys: requests.map(keyOf),
         argsOf: channel,
-        valuesOf,
+        values,
       });
       return replies.map((reply) => STORE_OUTCOMES.get(integerOf(reply)) ?? "unavailable");
     },
     async renew(holds, { leaseMs, graceMs }) {
-      const valuesOf = (index: number): readonly ScriptArgument[] => [
-        Buffer.from((holds[index] as Hold).token, "latin1"),
-      ];
-      const argsOf = (): { leaseMs: number; graceMs: number } => ({ leaseMs, graceMs });
-      const replies = await runScript(port, { script: renew, keys: holds.map(keyOf), argsOf, valuesOf });
+      const values = holds.map(({ token }) => [latin1(token)]);
+      const argsOf = () => ({ leaseMs, graceMs });
+      const replies = await runScript(port, { script: renew, keys: holds.map(keyOf), argsOf, values });
       // A lease whose state is unknown counts as held; the next renewal tries again.
       return replies.map((reply) => reply instanceof Error || integerOf(reply) === 1);
     },
     async release(releases) {
-      const valuesOf = (index: number): readonly ScriptArgument[] => {
-        const { token, outcome, holdMs, body } = releases[index] as Release;
-        return [Buffer.from(token, "latin1"), outcome, Math.max(1, Math.round(holdMs)), Buffer.from(body)];
-      };
-      const replies = await runScript(port, { script: release, keys: releases.map(keyOf), argsOf: channel, valuesOf });
+      const values = releases.map(({ token, outcome, holdMs, body }) => [
+        latin1(token),
+        outcome,
+        Math.max(1, Math.round(holdMs)),
+        Buffer.from(body),
+      ]);
+      const replies = await runScript(port, { script: release, keys: releases.map(keyOf), argsOf: channel, values });
       return replies.map((reply) => integerOf(reply) === 1);
     },
     async remove(keys, { soft = false } = {}) {
@@ -239,6 +223,8 @@ function storeOn(port: ClientPort, clock: Clock, { errors, subscriber }: ClientC
 const MAX_REPORTS = 1_000;
 
 const LOST: Parameters<Wake> = [undefined, undefined, undefined];
+
+const latin1 = (bytes: string): Buffer => Buffer.from(bytes, "latin1");
 
 /** Returns the bytes of a position, as scripts compare them. */
 function doubleOf(number: number): Buffer {
