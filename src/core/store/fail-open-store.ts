@@ -83,24 +83,17 @@ export class FailOpenStore implements Store {
   }
 
   read(keys: readonly string[]): Promise<StoreRead> {
-    if (this.#oversized.size > 0) {
-      const others = this.#withoutOversized(keys);
-      if (others.length < keys.length) return this.#readAround(keys, others);
-    }
+    const others = this.#oversized.size === 0 ? keys : this.#withoutOversized(keys);
+    if (others.length < keys.length) return this.#readAround(keys, others);
     // The read of most ticks is one batch to the only node. A read without keys is one to any node.
     const isOneBatch = keys.length === 0 || (this.nodeOf === undefined && keys.length <= KEYS_PER_READ);
-    // A read of several keys from the only node that is expected to get more than one batch may have.
-    const bytesPerKey = this.#bytesPerKey.get("") ?? 0;
-    const isLarge = keys.length > 1 && keys.length * bytesPerKey > BYTES_PER_BATCH;
+    const isLarge = keys.length > 1 && keys.length * (this.#bytesPerKey.get("") ?? 0) > BYTES_PER_BATCH;
     if (!isOneBatch || isLarge) return this.#readInBatches(keys);
     return this.#calls.run("", "read", () => this.#readBatch("", keys), {
       nameCount: keys.length,
       budgets: keys.length <= KEYS_PER_BUDGET ? 1 : budgetsOf(keys.length),
       onTimeout: () => this.#expectLarger("", keys.length),
-      onFailure: (error) => ({
-        readings: keys.map((): Reading => ({ kind: "failed", error })),
-        clock: undefined,
-      }),
+      onFailure: (error) => ({ readings: keys.map(() => ({ kind: "failed", error })), clock: undefined }),
     });
   }
 
@@ -119,19 +112,14 @@ export class FailOpenStore implements Store {
 
   async #readInBatches(keys: readonly string[]): Promise<StoreRead> {
     let clock: Buffer | undefined;
-    const readings = await this.#calls.inBatches<string, Reading>({
-      operation: "read",
-      items: keys,
-      nameOf: identity,
+    const readings = await this.#calls.inBatches<string, Reading>("read", keys, {
       maxItems: KEYS_PER_READ,
       bytesOf: (_key, node) => this.#bytesPerKey.get(node) ?? 0,
       onTimeout: (node, count) => this.#expectLarger(node, count),
       run: async (part, node) => {
         const read = await this.#readBatch(node, part);
-        const failed = read.readings.flatMap((reading) =>
-          reading.kind === "failed" && reading !== OVERSIZED ? [reading] : [],
-        );
-        if (failed[0] !== undefined) this.#calls.partFailed(node, failed[0].error, failed.length);
+        const failed = read.readings.filter((reading) => reading.kind === "failed" && reading !== OVERSIZED);
+        if (failed[0]?.kind === "failed") this.#calls.partFailed(node, failed[0].error, failed.length);
         clock = laterHead(clock, read.clock);
         return read.readings;
       },
@@ -147,41 +135,39 @@ export class FailOpenStore implements Store {
   async #readBatch(node: string, keys: readonly string[]): Promise<StoreRead> {
     const read = await promised(this.#inner.read(keys));
     // What a store has returned may be anything.
-    const readings: readonly (Reading | undefined)[] = Array.isArray(read?.readings) ? read.readings : [];
+    const readings: readonly Reading[] = Array.isArray(read?.readings) ? read.readings : [];
     let bytes = 0;
-    let largest = 0;
-    for (const reading of readings) {
+    let bounded: Reading[] | undefined;
+    for (let nth = 0; nth < readings.length; nth++) {
+      const reading = readings[nth];
       if (reading?.kind !== "read") continue;
       const own = reading.entry?.body?.byteLength ?? reading.foreignBytes ?? 0;
       bytes += own;
-      if (own > largest) largest = own;
+      if (own <= this.#maxEntryBytes) continue;
+      bounded ??= [...readings];
+      bounded[nth] = OVERSIZED;
     }
     if (keys.length > 0) this.#bytesPerKey.set(node, bytes / keys.length);
     if (readings.length !== keys.length) throw INCOMPLETE;
     // It is replaced by a new one.
     if ((read.clock?.length ?? 0) > this.#maxEntryBytes) void this.#inner.appendClock([]).catch(ignore);
-    if (largest <= this.#maxEntryBytes) return read;
-    return {
-      ...read,
-      readings: read.readings.map((reading, nth) => this.#bounded(node, keys[nth] as string, reading)),
-    };
+    if (bounded === undefined) return read;
+    for (const [nth, reading] of bounded.entries())
+      if (reading === OVERSIZED) this.#avoid(node, keys[nth] as string, readings[nth] as FoundReading);
+    return { ...read, readings: bounded };
   }
 
   /** Has a key that has more than an entry can have not be read for a while, and removes what the cache has not written at that size. */
-  #bounded(node: string, key: string, reading: Reading): Reading {
-    if (reading.kind !== "read") return reading;
-    const bytes = reading.entry?.body?.byteLength ?? reading.foreignBytes ?? 0;
-    if (bytes <= this.#maxEntryBytes) return reading;
+  #avoid(node: string, key: string, { entry, foreignBytes }: FoundReading): void {
     this.#bytesPerKey.delete(node);
     this.#oversized.set(key, this.#clock.now() + OVERSIZED_MS);
     for (const oldest of [...this.#oversized.keys()].slice(0, -MAX_OVERSIZED)) this.#oversized.delete(oldest);
     // What is no entry belongs to another program.
-    if (reading.entry !== undefined) void this.#inner.remove([key]).catch(ignore);
+    if (entry !== undefined) void this.#inner.remove([key]).catch(ignore);
     const error = new Error(
-      `expected an entry of at most ${this.#maxEntryBytes} bytes at ${key}, got ${bytes}; it is not read for ${OVERSIZED_MS / 1_000} s; use the same \`maxValueBytes\` in all processes, and check what else writes under this prefix`,
+      `expected an entry of at most ${this.#maxEntryBytes} bytes at ${key}, got ${entry?.body?.byteLength ?? foreignBytes}; it is not read for ${OVERSIZED_MS / 1_000} s; use the same \`maxValueBytes\` in all processes, and check what else writes under this prefix`,
     );
     this.#calls.partFailed(node, error, 1);
-    return OVERSIZED;
   }
 
   /** Halves the next batch after one of `count` keys that took too long: perhaps its values are large. */
@@ -201,21 +187,16 @@ export class FailOpenStore implements Store {
     origin: ClockOrigin,
     holder?: string,
   ): Promise<readonly Grant[]> {
-    return this.#calls.inBatches<AcquireRequest, Grant>({
-      operation: "acquire",
-      items: requests,
-      nameOf: keyOf,
+    return this.#calls.inBatches<AcquireRequest, Grant>("acquire", requests, {
       run: (part) => this.#inner.acquire(part, times, origin, holder),
       onFailure: (error) => ({ kind: "unavailable", error }),
-      onLate: (granting, part) => this.#releaseLate(granting, part),
+      // A lease that could not be released expires.
+      onLate: (granting, part) => void this.#releaseLate(granting, part).catch(ignore),
     });
   }
 
   storeValues(requests: readonly StoreRequest[]): Promise<readonly StoreOutcome[]> {
-    return this.#calls.inBatches<StoreRequest, StoreOutcome>({
-      operation: "storeValues",
-      items: requests,
-      nameOf: keyOf,
+    return this.#calls.inBatches<StoreRequest, StoreOutcome>("storeValues", requests, {
       budgets: BACKGROUND_BUDGETS,
       bytesOf: ({ body }) => body.byteLength,
       run: (part) => this.#inner.storeValues(part),
@@ -224,10 +205,7 @@ export class FailOpenStore implements Store {
   }
 
   release(releases: readonly Release[]): Promise<readonly boolean[]> {
-    return this.#calls.inBatches<Release, boolean>({
-      operation: "release",
-      items: releases,
-      nameOf: keyOf,
+    return this.#calls.inBatches("release", releases, {
       budgets: BACKGROUND_BUDGETS,
       run: (part) => this.#inner.release(part),
       onFailure: () => false,
@@ -235,10 +213,7 @@ export class FailOpenStore implements Store {
   }
 
   renew(holds: readonly Hold[], times: LeaseTimes): Promise<readonly boolean[]> {
-    return this.#calls.inBatches<Hold, boolean>({
-      operation: "renew",
-      items: holds,
-      nameOf: keyOf,
+    return this.#calls.inBatches("renew", holds, {
       run: (part) => this.#inner.renew(part, times),
       // A node that does not reply leaves it unknown whether its leases are held; the next renewal
       // decides.
@@ -270,10 +245,7 @@ export class FailOpenStore implements Store {
   }
 
   async remove(keys: readonly string[], options?: { readonly soft?: boolean }): Promise<void> {
-    await this.#calls.inBatches<string, void>({
-      operation: "remove",
-      items: keys,
-      nameOf: identity,
+    await this.#calls.inBatches("remove", keys, {
       budgets: CONFIRMED_BUDGETS,
       continuesAfterErrors: true,
       run: async (part) => {
@@ -300,9 +272,8 @@ export class FailOpenStore implements Store {
     };
   }
 
-  /** Of the nodes that were asked. A store that is one node has an empty id. */
   health(): readonly NodeHealth[] {
-    return this.#calls.nodes.map((node) => this.#calls.stateOf(node).health());
+    return [...this.#calls.states.values()].map((state) => state.health());
   }
 
   get ownFailures(): readonly ConnectionFailure[] {
@@ -310,7 +281,7 @@ export class FailOpenStore implements Store {
   }
 
   get refusals(): readonly Refusal[] {
-    return this.#calls.nodes.flatMap((node) => this.#calls.stateOf(node).refusals());
+    return [...this.#calls.states.values()].flatMap((state) => state.refusals());
   }
 
   /**
@@ -338,17 +309,12 @@ export class FailOpenStore implements Store {
   }
 
   /** Releases leases that were granted after their caller gave up: others would wait for them. */
-  #releaseLate(granting: Promise<readonly Grant[]>, requests: readonly AcquireRequest[]): void {
-    const releaseGranted = async (): Promise<void> => {
-      const releases = (await granting).flatMap((grant, index): Release[] => {
-        const key = requests[index]?.key;
-        if (grant.kind !== "granted" || key === undefined) return [];
-        return [abandon({ key, token: grant.token })];
-      });
-      if (releases.length > 0) await this.#inner.release(releases);
-    };
-    // A lease that could not be released expires.
-    releaseGranted().catch(() => undefined);
+  async #releaseLate(granting: Promise<readonly Grant[]>, requests: readonly AcquireRequest[]): Promise<void> {
+    const releases = (await granting).flatMap((grant, index): Release[] => {
+      const key = requests[index]?.key;
+      return grant.kind === "granted" && key !== undefined ? [abandon({ key, token: grant.token })] : [];
+    });
+    if (releases.length > 0) await this.#inner.release(releases);
   }
 }
 
@@ -359,6 +325,8 @@ const MAX_PARTS_BYTES = 1024 * 1024;
 /** How long a key whose content is too large is not read. */
 const OVERSIZED_MS = 60_000;
 const MAX_OVERSIZED = 1_000;
+
+type FoundReading = Extract<Reading, { kind: "read" }>;
 
 const OVERSIZED: Reading = { kind: "failed", error: new Error("what is at the key is larger than an entry can be") };
 const ignore = (): void => undefined;
@@ -371,6 +339,3 @@ export interface Probe {
   readonly replyMs: number | undefined;
   readonly error: unknown;
 }
-
-const identity = (name: string): string => name;
-const keyOf = ({ key }: { readonly key: string }): string => key;

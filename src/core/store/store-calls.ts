@@ -1,5 +1,6 @@
 import { type Clock, withinParts } from "../base/clock.js";
 import { CachedError, messageOf } from "../base/errors.js";
+import { getOrMake } from "../base/multimap.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { Traced } from "../telemetry/tracing.js";
 import { groupBy } from "./group-by.js";
@@ -12,7 +13,8 @@ export class StoreCalls {
   readonly #clock: Clock;
   readonly #channel: Channel;
   readonly #budgetMs: number;
-  readonly #states = new Map<string, NodeState>();
+  /** Of the nodes that were asked. A store that is one node has an empty id. */
+  readonly states = new Map<string, NodeState>();
   /** A name whose node the store cannot say goes to it with all of these. */
   readonly nodeOf: Store["nodeOf"];
   /** Whether the cache was closed: no request begins anything any more. */
@@ -27,27 +29,18 @@ export class StoreCalls {
     this.#budgetMs = budgetMs;
   }
 
-  get nodes(): readonly string[] {
-    return [...this.#states.keys()];
-  }
-
-  stateOf(node: string): NodeState {
-    let state = this.#states.get(node);
-    if (state === undefined) {
-      state = new NodeState(node, this.#clock);
-      this.#states.set(node, state);
-    }
-    return state;
+  #stateOf(node: string): NodeState {
+    return getOrMake(this.states, node, () => new NodeState(node, this.#clock));
   }
 
   reconnected(): void {
-    for (const { breaker } of this.#states.values()) breaker.reconnected();
+    for (const { breaker } of this.states.values()) breaker.reconnected();
   }
 
   /** Without `onFailure`, it rejects if the call has failed. */
   run<T>(node: string, operation: string, call: () => Promise<T>, options: CallOptions<T> = {}): Promise<T> {
-    const { budgets = 1, nameCount = 1, asksBreaker = true } = options;
-    const state = this.#states.get(node) ?? this.stateOf(node);
+    const { budgets = 1, nameCount = 1, asksBreaker = true, onTimeout } = options;
+    const state = this.states.get(node) ?? this.#stateOf(node);
     const { breaker } = state;
     if (this.isClosed && OF_REQUESTS.includes(operation))
       return Promise.resolve(afterFailure(unavailable(operation, "the cache is closed"), options));
@@ -68,12 +61,8 @@ export class StoreCalls {
       this.#channel.publish({ name: "store.failed", node, operation, nameCount, error });
       return afterFailure(error, options);
     };
-    const inTime = this.inTime(operation, observed === undefined ? call : () => observed.run(call), {
-      budgets,
-      node,
-      onTimeout: options.onTimeout,
-    });
-    return inTime.then((result) => {
+    const running = observed === undefined ? call() : observed.run(call);
+    return this.#inTime(operation, running, budgets, node, onTimeout).then((result) => {
       observed?.end();
       if (asksBreaker && !breaker.isCalm) breaker.succeeded();
       if (state.failing.size > 0 && state.recover(operation)) this.#channel.publish({ name: "store.recovered", node });
@@ -86,15 +75,18 @@ export class StoreCalls {
    * its own. A failed batch is the last of its node, so that the budgets of a store that is away do not add up. Returns the results in the order
    * of `items`. Without `onFailure`, rejects with the first error after all nodes have ended.
    */
-  async inBatches<Item, Result>(operation: NodeOperation<Item, Result>): Promise<readonly Result[]> {
+  async inBatches<Item extends Named, Result>(
+    operation: string,
+    items: readonly Item[],
+    how: NodeOperation<Item, Result>,
+  ): Promise<readonly Result[]> {
     const { nodeOf } = this;
-    const { items, nameOf } = operation;
-    if (nodeOf === undefined) return this.#inBatchesTo("", operation, items);
+    if (nodeOf === undefined) return this.#inBatchesTo("", operation, items, how);
     const results = new Array<Result>(items.length);
     const ended = await Promise.allSettled(
-      [...groupBy(items, (item) => nodeOf(nameOf(item)))].map(async ([node, indexes]) => {
+      [...groupBy(items, (item) => nodeOf(typeof item === "string" ? item : item.key))].map(async ([node, indexes]) => {
         const part = indexes.map((index) => items[index] as Item);
-        const found = await this.#inBatchesTo(node, operation, part);
+        const found = await this.#inBatchesTo(node, operation, part, how);
         for (const [at, result] of found.entries()) results[indexes[at] as number] = result;
       }),
     );
@@ -103,17 +95,17 @@ export class StoreCalls {
     return results;
   }
 
-  async #inBatchesTo<Item, Result>(
+  async #inBatchesTo<Item extends Named, Result>(
     node: string,
-    operation: NodeOperation<Item, Result>,
+    operation: string,
     items: readonly Item[],
+    how: NodeOperation<Item, Result>,
   ): Promise<readonly Result[]> {
-    const { run, onFailure, onLate, continuesAfterErrors } = operation;
-    const budgets = operation.budgets ?? budgetsOf(items.length);
+    const { run, onFailure, onLate, onTimeout, continuesAfterErrors, budgets = budgetsOf(items.length) } = how;
     const results: Result[] = [];
     let firstError: unknown;
     for (let from = 0, to = 0; from < items.length; from = to) {
-      to = endOfBatch(node, operation, items, from);
+      to = endOfBatch(node, how, items, from);
       const batch = to - from === items.length ? items : items.slice(from, to);
       let running: Promise<readonly Result[]> | undefined;
       const start = async (): Promise<readonly Result[]> => {
@@ -123,10 +115,10 @@ export class StoreCalls {
         return found;
       };
       try {
-        const found = await this.run(node, operation.operation, start, {
+        const found = await this.run(node, operation, start, {
           budgets,
           nameCount: items.length - from,
-          onTimeout: () => operation.onTimeout?.(node, batch.length),
+          onTimeout: () => onTimeout?.(node, batch.length),
         });
         for (const result of found) results.push(result);
       } catch (error) {
@@ -141,36 +133,33 @@ export class StoreCalls {
   }
 
   /** Runs a call on which nothing that is served depends: within a time budget, and beside the breakers. */
-  beside<T>(operation: string, call: () => Promise<T>): Promise<T> {
-    return this.inTime(operation, call, { budgets: BACKGROUND_BUDGETS }).catch((cause: unknown) => {
+  async beside<T>(operation: string, call: () => Promise<T>): Promise<T> {
+    try {
+      return await this.#inTime(operation, promised(call()), BACKGROUND_BUDGETS);
+    } catch (cause) {
       throw this.#errorOf("", operation, cause);
-    });
+    }
   }
 
   /** Rejects if the call has not ended within its budgets, which do not pass while this process is busy or bytes arrive from `node`. */
-  inTime<T>(operation: string, call: () => Promise<T>, { budgets = 1, node, onTimeout }: CallTime = {}): Promise<T> {
+  #inTime<T>(
+    operation: string,
+    running: Promise<T>,
+    budgets: number,
+    node?: string,
+    onTimeout?: () => void,
+  ): Promise<T> {
     const ms = this.#budgetMs * budgets;
     const otherwise = (): Promise<never> => {
       onTimeout?.();
-      return Promise.reject(late(operation, ms));
+      const reason = `no reply within ${ms} ms; check the store, or raise \`storeTimeoutMs\``;
+      return Promise.reject(unavailable(operation, reason));
     };
-    let running: Promise<T>;
-    try {
-      running = promised(call());
-    } catch (error) {
-      running = Promise.reject(error as Error);
-    }
     const store = this.#store;
     const progress =
       node === undefined || store.connectionTo === undefined
         ? undefined
-        : (): unknown => {
-            try {
-              return store.connectionTo?.(node).received;
-            } catch {
-              return undefined;
-            }
-          };
+        : (): unknown => ask(() => store.connectionTo?.(node).received);
     return withinParts(this.#clock, running, { ms, otherwise, maxMs: UNCOUNTED_BUDGETS * this.#budgetMs, progress });
   }
 
@@ -178,7 +167,7 @@ export class StoreCalls {
   partFailed(node: string, cause: unknown, nameCount: number): void {
     const error = this.#errorOf(node, "read", cause);
     // Not "read": the call itself succeeds, which is no recovery.
-    this.stateOf(node).failed("part of a read", error, false);
+    this.#stateOf(node).failed("part of a read", error, false);
     this.#channel.publish({ name: "store.failed", node, operation: "read", nameCount, error });
   }
 
@@ -186,8 +175,9 @@ export class StoreCalls {
     const startedAt = this.#clock.now();
     const trace = this.#channel.tracing?.startStore({ operation, node, nameCount });
     return {
-      run: (call) => (trace === undefined ? call() : trace.run(call)),
-      end: (error) => {
+      // An adapter may throw.
+      run: async <T>(call: () => Promise<T>): Promise<T> => (trace === undefined ? call() : trace.run(call)),
+      end: (error?: CachedError): void => {
         trace?.end(error);
         const storeMs = this.#clock.now() - startedAt;
         const failure = error === undefined ? {} : { error };
@@ -217,15 +207,10 @@ const UNCOUNTED_BUDGETS = 10;
 /** What a closed cache does not begin. It may still read, release what it was granted, and invalidate. */
 const OF_REQUESTS = ["acquire", "storeValues"];
 
-interface CallTime {
+interface CallOptions<T> {
   /** How many time budgets it may take. Default: 1. */
   readonly budgets?: number;
-  /** The node whose replies show that it is slow rather than away. */
-  readonly node?: string;
   readonly onTimeout?: (() => void) | undefined;
-}
-
-interface CallOptions<T> extends Omit<CallTime, "node"> {
   /** The number of keys and tags that get no result if it fails. Default: 1. */
   readonly nameCount?: number;
   /** Whether the breaker of the node decides about the call, and counts it. Default: true. */
@@ -245,9 +230,6 @@ export const CHECK_STORE = "check the store with `storeConformance`";
 
 export const INCOMPLETE = new TypeError(`expected one result for each key, in their order; ${CHECK_STORE}`);
 
-const late = (operation: string, ms: number): CachedError =>
-  unavailable(operation, `no reply within ${ms} ms; check the store, or raise \`storeTimeoutMs\``);
-
 export const unavailable = (operation: string, reason: string, cause?: unknown): CachedError =>
   new CachedError("CACHED_STORE_UNAVAILABLE", `store: \`${operation}\` failed: ${reason}`, { cause });
 
@@ -260,10 +242,9 @@ export function ask<T>(question: () => T): T | undefined {
   }
 }
 
+type Named = string | { readonly key: string };
+
 export interface NodeOperation<Item, Result> {
-  readonly operation: string;
-  readonly items: readonly Item[];
-  readonly nameOf: (item: Item) => string;
   readonly run: (part: readonly Item[], node: string) => Promise<readonly Result[]>;
   /** Returns the result of an item whose node has failed. Undefined: the operation rejects. */
   readonly onFailure?: (error: unknown) => Result;
