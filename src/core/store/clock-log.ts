@@ -147,9 +147,18 @@ function writeHead({ epoch, position, nonce, beginsAt, endsAt, floor }: ClockHea
   bytes.write(epoch, 8, "latin1");
   bytes.writeDoubleLE(position, 16);
   bytes.write(nonce, 24, "latin1");
-  bytes.writeDoubleLE(beginsAt, 32);
-  bytes.writeDoubleLE(endsAt, 40);
-  bytes.writeDoubleLE(floor, 48);
+  writeDoubles(bytes, 32, beginsAt, endsAt, floor);
+  return bytes;
+}
+
+function writeDoubles(bytes: Buffer, at: number, ...numbers: readonly number[]): void {
+  for (const [nth, number] of numbers.entries()) bytes.writeDoubleLE(number, at + 8 * nth);
+}
+
+/** Returns the bytes of a position. */
+export function doubleOf(number: number): Buffer {
+  const bytes = Buffer.alloc(8);
+  bytes.writeDoubleLE(number);
   return bytes;
 }
 
@@ -231,12 +240,9 @@ export function appendToClock(
     const isHalf = log.length + record.length + 8 > maxBytes / 2;
     if (isHalf && log.readDoubleLE(32) === 0) {
       log = Buffer.from(log);
-      log.writeDoubleLE(endsAt, 32);
-      log.writeDoubleLE(before, 40);
+      writeDoubles(log, 32, endsAt, before);
     }
-    const at = Buffer.alloc(8);
-    at.writeDoubleLE(position);
-    log = Buffer.concat([log, at, record]);
+    log = Buffer.concat([log, doubleOf(position), record]);
     endsAt += 8 + record.length;
     if (log.length > maxBytes) {
       const cutAt = log.readDoubleLE(32);
@@ -244,10 +250,7 @@ export function appendToClock(
       const kept = log.subarray(LOG_HEAD_BYTES + cutAt - beginsAt);
       beginsAt = cutAt;
       log = Buffer.concat([log.subarray(0, LOG_HEAD_BYTES), kept]);
-      log.writeDoubleLE(floor, 16);
-      log.writeDoubleLE(beginsAt, 24);
-      log.writeDoubleLE(0, 32);
-      log.writeDoubleLE(0, 40);
+      writeDoubles(log, 16, floor, beginsAt, 0, 0);
     }
   }
   return { head: writeHead({ epoch: head.epoch, position, nonce, beginsAt, endsAt, floor }), log };

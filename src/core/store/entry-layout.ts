@@ -82,8 +82,7 @@ const EMPTY = Buffer.alloc(0);
  */
 export function readStoredEntry(bytes: Buffer, dropAt: number): StoredEntry | undefined {
   const entry = readEntry(bytes);
-  if (entry === undefined) return undefined;
-  return { ...entry, token: entry.token ?? "", hasWaiters: entry.hasWaiters === true, dropAt };
+  return entry && { ...entry, token: entry.token ?? "", hasWaiters: entry.hasWaiters === true, dropAt };
 }
 
 /**
@@ -215,12 +214,7 @@ const ALL_PARTS = HAS_TEXT | HAS_TAGS;
 const STORED_CHECK_AT = 1;
 const HEAD_BYTES = STORED_CHECK_AT + CHECK_LENGTH;
 const NO_TEXT = { hint: undefined, freshness: undefined };
-const WITHOUT_PARTS: ReadBody = {
-  subjects: [],
-  hint: undefined,
-  freshness: undefined,
-  valueAt: HEAD_BYTES,
-};
+const WITHOUT_PARTS: ReadBody = { ...NO_TEXT, subjects: [], valueAt: HEAD_BYTES };
 const LENGTH_BYTES = 4;
 const SUBJECT_BYTES = 8;
 

@@ -30,23 +30,20 @@ export interface StoredEntry extends Entry {
 }
 
 const NEVER = Number.MAX_SAFE_INTEGER;
-const EMPTY = new Uint8Array();
+/** Of a value. */
+const NO_LEASE = { gen: "", token: "", untilAt: 0, leasePosition: 0, hasWaiters: false };
 
 const blank: StoredEntry = {
   state: "pending",
   isNegative: false,
   hasRefreshFailed: false,
   loadMs: 0,
-  gen: "",
-  token: "",
-  untilAt: 0,
+  ...NO_LEASE,
   freshUntilAt: 0,
   grantedAt: 0,
   epoch: NO_EPOCH,
   position: 0,
-  leasePosition: 0,
-  body: EMPTY,
-  hasWaiters: false,
+  body: new Uint8Array(),
   dropAt: NEVER,
 };
 
@@ -64,29 +61,29 @@ function acquire(
   origin: ClockOrigin,
   now: number,
 ): Acquired {
-  // Until `untilAt`, a pending entry or a value has a lease, and any other state lasts.
-  const isActive = current !== undefined && current.untilAt > now;
   // Row 1, also where something was invalidated.
   if (current === undefined || current.epoch !== origin.epoch || current.position < request.oldestPosition)
     return createLease(token, times, origin, now);
+  // Until `untilAt`, a pending entry or a value has a lease, and any other state lasts.
+  const isActive = current.untilAt > now;
+  const isFresh = current.state === "value" && now < current.freshUntilAt;
+  // Row 4.
+  if (isFresh && current.grantedAt > request.supersededAt)
+    return { stored: current, grant: { kind: "value", entry: current, now } };
   switch (current.state) {
     // Rows 8 and 9.
     case "failed":
-      return isActive
-        ? { stored: current, grant: { kind: "failed", body: current.body } }
-        : createLease(token, times, origin, now);
     case "uncacheable":
-      return isActive ? { stored: current, grant: { kind: "uncacheable" } } : createLease(token, times, origin, now);
-    // Rows 2 and 3.
-    case "pending":
-      return isActive ? busy(current, now) : takeOver(current, token, times, origin, now);
-    // Rows 4 to 7.
-    case "value":
-      if (now < current.freshUntilAt && current.grantedAt > request.supersededAt)
-        return { stored: current, grant: { kind: "value", entry: current, now } };
+      if (!isActive) return createLease(token, times, origin, now);
+      return {
+        stored: current,
+        grant: current.state === "failed" ? { kind: "failed", body: current.body } : { kind: "uncacheable" },
+      };
+    // Rows 2, 3 and 5 to 7.
+    default:
       if (isActive) return busy(current, now);
       return takeOver(
-        request.endsFreshness === true && now < current.freshUntilAt ? { ...current, freshUntilAt: 0 } : current,
+        isFresh && request.endsFreshness === true ? { ...current, freshUntilAt: 0 } : current,
         token,
         times,
         origin,
@@ -96,23 +93,8 @@ function acquire(
 }
 
 /** Starts a lease chain on a pending entry: rows 1 and 9. */
-function createLease(token: string, times: LeaseTimes, { epoch, position }: ClockOrigin, now: number): Acquired {
-  const untilAt = now + times.leaseMs;
-  const gen = newGen(token, now);
-  return {
-    stored: {
-      ...blank,
-      gen,
-      token,
-      untilAt,
-      epoch,
-      position,
-      leasePosition: position,
-      dropAt: untilAt + times.graceMs,
-    },
-    grant: { kind: "granted", gen, token, grantedAt: now, position, isTakenOver: false },
-  };
-}
+const createLease = (token: string, times: LeaseTimes, origin: ClockOrigin, now: number): Acquired =>
+  takeOver({ ...blank, epoch: origin.epoch, position: origin.position }, token, times, origin, now);
 
 /** Rows 2 and 5. */
 function busy(current: StoredEntry, now: number): Acquired {
@@ -122,7 +104,7 @@ function busy(current: StoredEntry, now: number): Acquired {
   };
 }
 
-/** Rows 3 and 7, which keep the chain of an expired lease, and row 6. */
+/** Rows 3 and 7, which keep the chain of an expired lease, and rows 1, 6 and 9, which begin one. */
 function takeOver(current: StoredEntry, token: string, times: LeaseTimes, origin: ClockOrigin, now: number): Acquired {
   const isTakenOver = current.gen !== "";
   const position = isTakenOver ? (current.leasePosition ?? 0) : origin.position;
@@ -168,52 +150,30 @@ function release(
 ): { isHeld: boolean; stored: StoredEntry | undefined } {
   if (current === undefined || current.token !== release.token) return { isHeld: false, stored: current };
   const untilAt = now + release.holdMs;
+  const endAs = (state: "failed" | "uncacheable") => ({
+    isHeld: true,
+    stored: { ...blank, ...originOf(current), state, untilAt, dropAt: untilAt, body: release.body },
+  });
   // Row 15, which also replaces a stale value.
-  if (release.outcome === "uncacheable")
-    return {
-      isHeld: true,
-      stored: {
-        ...blank,
-        state: "uncacheable",
-        untilAt,
-        dropAt: untilAt,
-        ...originOf(current),
-        body: release.body,
-      },
-    };
+  if (release.outcome === "uncacheable") return endAs("uncacheable");
   // Row 14.
   const isGone = release.outcome === "gone" && now >= current.freshUntilAt;
   if (current.state === "value" && !isForWaiters(current) && !isGone) {
-    const released: StoredEntry = { ...current, gen: "", token: "", untilAt: 0, leasePosition: 0, hasWaiters: false };
+    const released = { ...current, ...NO_LEASE };
     // An early refresh that fails leaves a value that is still fresh; it stays as it was.
     if (release.outcome === "abandoned" || now < current.freshUntilAt) return { isHeld: true, stored: released };
     return { isHeld: true, stored: { ...released, hasRefreshFailed: true, freshUntilAt: untilAt } };
   }
   // Row 13.
-  if (release.outcome === "abandoned") return { isHeld: true, stored: undefined };
-  return {
-    isHeld: true,
-    stored: { ...blank, ...originOf(current), state: "failed", untilAt, dropAt: untilAt, body: release.body },
-  };
+  return release.outcome === "abandoned" ? { isHeld: true, stored: undefined } : endAs("failed");
 }
 
 const originOf = ({ epoch, leasePosition = 0 }: StoredEntry): ClockOrigin => ({ epoch, position: leasePosition });
 
-/**
- * Row 17 for a value, and row 16 otherwise.
- */
+/** Row 17 for a value, and row 16 otherwise. */
 function softInvalidate(current: StoredEntry): StoredEntry | undefined {
   if (current.state !== "value" || isForWaiters(current)) return undefined;
-  return {
-    ...current,
-    hasRefreshFailed: false,
-    gen: "",
-    token: "",
-    untilAt: 0,
-    leasePosition: 0,
-    freshUntilAt: 0,
-    hasWaiters: false,
-  };
+  return { ...current, ...NO_LEASE, hasRefreshFailed: false, freshUntilAt: 0 };
 }
 
 /** Returns tokens of 16 bytes: 8 random ones, and `holder`, which identifies the process. Without it, all are random. */

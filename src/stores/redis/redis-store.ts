@@ -3,7 +3,7 @@ import { type Clock, systemClock } from "../../core/base/clock.js";
 import { CachedError } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
 import { throwIfAnyFailed } from "../../core/store/answers.js";
-import { appendToCopies } from "../../core/store/clock-log.js";
+import { appendToCopies, doubleOf } from "../../core/store/clock-log.js";
 import { splitAtOrigin, writeStoredEntry } from "../../core/store/entry-layout.js";
 import {
   type ConnectionFailure,
@@ -225,10 +225,3 @@ const MAX_REPORTS = 1_000;
 const LOST: Parameters<Wake> = [undefined, undefined, undefined];
 
 const latin1 = (bytes: string): Buffer => Buffer.from(bytes, "latin1");
-
-/** Returns the bytes of a position, as scripts compare them. */
-function doubleOf(number: number): Buffer {
-  const bytes = Buffer.alloc(8);
-  bytes.writeDoubleLE(number);
-  return bytes;
-}
