@@ -3,23 +3,18 @@ import { HASH_TAGS } from "../keys/hash-tags.js";
 import type { Channel } from "../telemetry/channel.js";
 import { isHeadAfter, laterHead } from "./clock-log.js";
 import { groupBy } from "./group-by.js";
-import { type NodeHealth, OwnConnections, type Refusal } from "./node-state.js";
+import { type NodeState, OwnConnections, type Refusal } from "./node-state.js";
 import {
   type AcquireRequest,
   abandon,
-  type ClockOrigin,
   type ConnectionFailure,
   type Grant,
-  type Hold,
-  type LeaseTimes,
   type Reading,
   type Release,
   type Store,
   type StoreListener,
   type StoreNames,
-  type StoreOutcome,
   type StoreRead,
-  type StoreRequest,
 } from "./store.js";
 import {
   ask,
@@ -181,45 +176,35 @@ export class FailOpenStore implements Store {
     return ask(() => this.#inner.clockNode?.()) ?? "";
   }
 
-  acquire(
-    requests: readonly AcquireRequest[],
-    times: LeaseTimes,
-    origin: ClockOrigin,
-    holder?: string,
-  ): Promise<readonly Grant[]> {
-    return this.#calls.inBatches<AcquireRequest, Grant>("acquire", requests, {
+  readonly acquire: Store["acquire"] = (requests, times, origin, holder) =>
+    this.#calls.inBatches("acquire", requests, {
       run: (part) => this.#inner.acquire(part, times, origin, holder),
       onFailure: (error) => ({ kind: "unavailable", error }),
       // A lease that could not be released expires.
       onLate: (granting, part) => void this.#releaseLate(granting, part).catch(ignore),
     });
-  }
 
-  storeValues(requests: readonly StoreRequest[]): Promise<readonly StoreOutcome[]> {
-    return this.#calls.inBatches<StoreRequest, StoreOutcome>("storeValues", requests, {
+  readonly storeValues: Store["storeValues"] = (requests) =>
+    this.#calls.inBatches("storeValues", requests, {
       budgets: BACKGROUND_BUDGETS,
       bytesOf: ({ body }) => body.byteLength,
       run: (part) => this.#inner.storeValues(part),
       onFailure: () => "unavailable",
     });
-  }
 
-  release(releases: readonly Release[]): Promise<readonly boolean[]> {
-    return this.#calls.inBatches("release", releases, {
+  readonly release: Store["release"] = (releases) =>
+    this.#calls.inBatches("release", releases, {
       budgets: BACKGROUND_BUDGETS,
       run: (part) => this.#inner.release(part),
       onFailure: () => false,
     });
-  }
 
-  renew(holds: readonly Hold[], times: LeaseTimes): Promise<readonly boolean[]> {
-    return this.#calls.inBatches("renew", holds, {
+  readonly renew: Store["renew"] = (holds, times) =>
+    this.#calls.inBatches("renew", holds, {
       run: (part) => this.#inner.renew(part, times),
-      // A node that does not reply leaves it unknown whether its leases are held; the next renewal
-      // decides.
+      // A node that does not reply leaves it unknown whether its leases are held; the next renewal decides.
       onFailure: () => true,
     });
-  }
 
   /** An invalidation needs all nodes of a store with several, so its failure must not keep this process from reading the log. */
   appendClock(records: readonly Buffer[], lostEpoch?: string): Promise<Buffer> {
@@ -272,8 +257,9 @@ export class FailOpenStore implements Store {
     };
   }
 
-  health(): readonly NodeHealth[] {
-    return [...this.#calls.states.values()].map((state) => state.health());
+  /** Of the nodes that were asked. */
+  get nodes(): readonly NodeState[] {
+    return [...this.#calls.states.values()];
   }
 
   get ownFailures(): readonly ConnectionFailure[] {
@@ -281,7 +267,7 @@ export class FailOpenStore implements Store {
   }
 
   get refusals(): readonly Refusal[] {
-    return [...this.#calls.states.values()].flatMap((state) => state.refusals());
+    return this.nodes.flatMap((state) => state.refusals());
   }
 
   /**

@@ -1,26 +1,26 @@
 import type { Clock } from "../base/clock.js";
 import { CachedError, messageOf } from "../base/errors.js";
 import type { Channel } from "../telemetry/channel.js";
-import { Breaker, type BreakerStatus } from "./breaker.js";
+import { Breaker } from "./breaker.js";
 import type { ConnectionFailure } from "./store.js";
 
 /** How this process reaches one node of a store: its breaker, and what has failed on it. */
 export class NodeState {
   readonly breaker: Breaker;
   readonly failing = new Map<string, Failing>();
-  readonly #node: string;
+  readonly node: string;
   readonly #clock: Clock;
-  #lastFailure: StoreFailure | undefined;
+  lastFailure: StoreFailure | undefined = undefined;
 
   constructor(node: string, clock: Clock) {
-    this.#node = node;
+    this.node = node;
     this.#clock = clock;
     this.breaker = new Breaker(clock, undefined, MAX_PAUSE_MS);
   }
 
   failed(operation: string, error: CachedError, isRefused: boolean): void {
     const at = this.#clock.now();
-    this.#lastFailure = { at, message: error.message };
+    this.lastFailure = { at, message: error.message };
     const refusal = isRefused ? messageOf(error.cause) : this.failing.get(operation)?.refusal;
     this.failing.set(operation, { at, refusal });
   }
@@ -41,16 +41,8 @@ export class NodeState {
   refusals(): readonly Refusal[] {
     const since = this.#clock.now() - FAILING_MS;
     return [...this.failing].flatMap(([operation, { at, refusal }]) =>
-      refusal === undefined || at <= since ? [] : [{ node: this.#node, operation, message: refusal }],
+      refusal === undefined || at <= since ? [] : [{ node: this.node, operation, message: refusal }],
     );
-  }
-
-  health(): NodeHealth {
-    return {
-      node: this.#node,
-      breaker: this.breaker.status,
-      lastFailure: this.#lastFailure,
-    };
   }
 }
 
@@ -71,16 +63,10 @@ export interface Refusal {
   readonly message: string;
 }
 
-/** A failed operation. `at`: on the clock of this process. */
-export interface StoreFailure {
+interface StoreFailure {
+  /** On the clock of this process. */
   readonly at: number;
   readonly message: string;
-}
-
-export interface NodeHealth {
-  readonly node: string;
-  readonly breaker: BreakerStatus;
-  readonly lastFailure: StoreFailure | undefined;
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { Cancel } from "../base/clock.js";
-import { CachedError } from "../base/errors.js";
+import { optionInvalid } from "../base/errors.js";
 import type { ConnectionUse } from "../telemetry/events.js";
 import type { Entry } from "./entry.js";
 
@@ -333,8 +333,7 @@ export interface StoreNames {
 /** Throws `CACHED_OPTION_INVALID` if a store was opened with another name than this: that of another prefix. */
 export function checkPrefix(opened: string | undefined, name: string, factory: string): void {
   if (opened === undefined || opened === name) return;
-  throw new CachedError(
-    "CACHED_OPTION_INVALID",
+  throw optionInvalid(
     `createCache: \`store\`: expected a store that no cache with another \`prefix\` uses, got one in use; create a ${factory} for each prefix`,
   );
 }

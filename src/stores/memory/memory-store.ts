@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import { asJob, type Clock, systemClock } from "../../core/base/clock.js";
-import { CachedError, describeSetting } from "../../core/base/errors.js";
+import { describeSetting, optionInvalid } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
 import { appendToClock, readHead, type StoredClock } from "../../core/store/clock-log.js";
 import { checkPrefix, REPORTS_WANTED_MS, type Store, type StoreListener } from "../../core/store/store.js";
@@ -15,8 +15,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
   checkOptionNames(options, "memoryStore", ["maxBytes", "clock"]);
   const { maxBytes = DEFAULT_MAX_BYTES, clock = systemClock } = options;
   if (!Number.isInteger(maxBytes) || maxBytes < 1024)
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
+    throw optionInvalid(
       `memoryStore: \`maxBytes\`: expected an integer of at least 1024, got ${describeSetting(maxBytes)}; pass a number of bytes`,
     );
   const entries = new LRUCache<string, StoredEntry>({ maxSize: maxBytes, sizeCalculation: sizeOf });

@@ -135,11 +135,7 @@ const OWN_OPTIONS = {
  * the two in turn.
  */
 function credentialsOf({ options }: IoredisCluster, attempt: number): object {
-  const { username, password } = (options as { redisOptions?: Credentials }).redisOptions ?? {};
+  const { redisOptions = {} } = options as { redisOptions?: { username?: string; password?: string } };
+  const { username, password } = redisOptions;
   return attempt % 2 === 0 || password === undefined ? {} : { username, password };
-}
-
-interface Credentials {
-  readonly username?: string;
-  readonly password?: string;
 }

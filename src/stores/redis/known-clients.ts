@@ -1,7 +1,9 @@
 import { describeSetting } from "../../core/base/errors.js";
+import { hasMethod } from "../../core/base/option-rules.js";
 import type { ClientPort, IoredisClient, NodeRedisClient, RedisClient } from "./client-port.js";
 import { ioredisPort } from "./ioredis-port.js";
 import { type NodeRedisOptions, nodeRedisPort } from "./node-redis-port.js";
+import { type ScriptCall, sendScripts } from "./pipeline.js";
 
 /** Returns whether a value is a client, of whatever package. */
 export const isClient = (value: unknown): value is RedisClient => isIoredis(value) || isNodeRedis(value);
@@ -15,6 +17,13 @@ export function portOf(client: RedisClient): ClientPort {
   if (known[PORT] === undefined) Object.defineProperty(client, PORT, { value: port });
   return port;
 }
+
+/**
+ * Runs scripts in one round trip, on any client that `redisStore` takes. All keys must be in one slot. Resolves with one reply per call,
+ * an Error for each that failed. Never rejects.
+ */
+export const runScripts = (client: RedisClient, calls: readonly ScriptCall[]): Promise<readonly unknown[]> =>
+  sendScripts(portOf(client), calls);
 
 /**
  * Returns why a value cannot be used as a client, and what to do; undefined if it can be. docs/stores.md lists the options of
@@ -33,9 +42,9 @@ const POOL =
 /** Returns what a value is that is no client, and what to do. */
 function mistakenFor(value: unknown): string {
   if (isPool(value)) return POOL;
-  if (!isFunction(value, "sendCommand") || !isFunction(value, "multi"))
+  if (!hasMethod(value, "sendCommand") || !hasMethod(value, "multi"))
     return `${describeSetting(value)}; pass \`new Redis(url)\` of ioredis or \`await createClient({ url }).connect()\` of node-redis`;
-  return isFunction(value, "duplicate")
+  return hasMethod(value, "duplicate")
     ? "a node-redis client of a version before 5; update the package redis"
     : "a client in the legacy mode of node-redis; pass the client whose method legacy() was called";
 }
@@ -53,24 +62,23 @@ interface IoredisOptions {
 const REPLICA = "since a replica may not have received an invalidation yet";
 
 function problemOfIoredis(client: IoredisClient): string | undefined {
-  const { scaleReads = "master", readOnly, role = "master", monitor } = ioredisOptions(client);
-  if (scaleReads !== "master")
-    return `expected \`scaleReads: "master"\`, ${REPLICA}, got ${describeSetting(scaleReads)}; remove the option`;
-  if (role !== "master")
-    return `expected \`role: "master"\`, ${REPLICA}, got ${describeSetting(role)}; remove the option`;
-  if (readOnly === true) return `expected a client without \`readOnly\`, ${REPLICA}; remove the option`;
+  const options: IoredisOptions & { readonly redisOptions?: IoredisOptions } = client.options ?? {};
+  const isCluster = (client as { isCluster?: unknown }).isCluster === true;
+  const {
+    scaleReads = "master",
+    role = "master",
+    readOnly,
+    monitor,
+  } = { ...(isCluster && options.redisOptions), ...options };
+  for (const [name, value] of Object.entries({ scaleReads, role }))
+    if (value !== "master")
+      return `expected \`${name}: "master"\`, ${REPLICA}, got ${describeSetting(value)}; remove the option`;
+  // Which nodes of a Cluster are read-only is decided by the Cluster client.
+  if (readOnly === true && !isCluster) return `expected a client without \`readOnly\`, ${REPLICA}; remove the option`;
   if (monitor === true) return "expected a client without `monitor`, which runs no commands; pass another client";
-  if (isFunction(client, "on") && !isFunction(client, "callBuffer"))
+  if (hasMethod(client, "on") && !hasMethod(client, "callBuffer"))
     return "expected an ioredis client, got one without `callBuffer`, such as ioredis-mock, which cannot run the scripts; use memoryStore() in tests, or a real server";
   return undefined;
-}
-
-function ioredisOptions(client: IoredisClient): IoredisOptions {
-  const options: IoredisOptions & { readonly redisOptions?: IoredisOptions } = client.options ?? {};
-  // Which nodes of a Cluster are read-only is decided by the Cluster client.
-  return (client as { isCluster?: unknown }).isCluster === true
-    ? { ...options.redisOptions, ...options, readOnly: false }
-    : options;
 }
 
 function problemOfNodeRedis(client: NodeRedisClient): string | undefined {
@@ -84,11 +92,8 @@ function problemOfNodeRedis(client: NodeRedisClient): string | undefined {
 }
 
 const isIoredis = (value: unknown): value is IoredisClient =>
-  isFunction(value, "pipeline") && isFunction(value, "duplicate");
+  hasMethod(value, "pipeline") && hasMethod(value, "duplicate");
 
 /** Clients before version 5 have no `withTypeMapping`. */
 const isNodeRedis = (value: unknown): value is NodeRedisClient =>
-  isFunction(value, "withTypeMapping") && isFunction(value, "sendCommand");
-
-const isFunction = (value: unknown, method: string): boolean =>
-  typeof (value as Record<string, unknown> | null | undefined)?.[method] === "function";
+  hasMethod(value, "withTypeMapping") && hasMethod(value, "sendCommand");

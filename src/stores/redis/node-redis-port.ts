@@ -117,7 +117,9 @@ function clusterKind(client: NodeRedisCluster): NodeRedisKind {
     },
     events: new ClientEvents((event, deliver) => {
       if (event !== "nodeError") return listen(client, names[event], deliver);
-      return listen(client, "node-error", (error: Error, { host, port }: Place) => deliver(error, `${host}:${port}`));
+      return listen(client, "node-error", (error: Error, { host, port }: { host: string; port: number }) =>
+        deliver(error, `${host}:${port}`),
+      );
     }),
     cluster: {
       masterOf: (slot) => client.slots[slot]?.master.address,
@@ -269,11 +271,6 @@ interface NodeRedisCluster {
 interface Node {
   readonly address: string;
   readonly client?: NodeRedisServer | undefined;
-}
-
-interface Place {
-  readonly host: string;
-  readonly port: number;
 }
 
 interface NodeRedisSentinel {

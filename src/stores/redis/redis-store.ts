@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { type Clock, systemClock } from "../../core/base/clock.js";
-import { CachedError } from "../../core/base/errors.js";
+import { optionInvalid } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
 import { throwIfAnyFailed } from "../../core/store/answers.js";
 import { appendToCopies, doubleOf } from "../../core/store/clock-log.js";
@@ -38,20 +38,16 @@ import { Subscriber } from "./subscriber.js";
  */
 export function redisStore(options: RedisStoreOptions): Store {
   if (isClient(options))
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
-      "redisStore: expected an object of options, got a client; pass redisStore({ client })",
-    );
+    throw optionInvalid("redisStore: expected an object of options, got a client; pass redisStore({ client })");
   checkOptionNames(options, "redisStore", ["client", "clock"], {
     url: "`client: new Redis(url)`",
     redis: "`client`",
   });
   const { client, clock = systemClock } = options;
   const problem = problemOfClient(client);
-  if (problem !== undefined) throw new CachedError("CACHED_OPTION_INVALID", `redisStore: \`client\`: ${problem}`);
+  if (problem !== undefined) throw optionInvalid(`redisStore: \`client\`: ${problem}`);
   if ((client as { options?: { keyPrefix?: string } }).options?.keyPrefix)
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
+    throw optionInvalid(
       "redisStore: `client`: expected a client without `keyPrefix`, which ioredis applies to keys but not to messages; pass createCache({ prefix }) instead",
     );
   return storeOn(portOf(client), clock);

@@ -44,38 +44,33 @@ export class Subscriber {
     return () => {
       listeners.delete(listener);
       if (listeners.size > 0 || !this.#channels.delete(name)) return;
-      if (this.#channels.size === 0) this.#close();
-      else if (this.#isReady) this.#connection?.unsubscribe(name).catch(ignore);
+      if (this.#isReady && this.#channels.size > 0) this.#connection?.unsubscribe(name).catch(ignore);
+      if (this.#channels.size > 0) return;
+      for (const stop of this.#stops) stop();
+      this.#stops = [];
+      this.#stop();
     };
   }
 
   #open(): void {
-    const { events } = this.#port;
-    const status = this.#port.status();
     this.#failedAttempts = 0;
+    this.#failure = undefined;
+    const { events } = this.#port;
     this.#stops = [
       // A client that was closed may be connected again.
       events.listen("connecting", () => {
         if (this.#connection === undefined && this.#retryTimer === undefined) this.#connect();
       }),
-      events.listen("ready", () => this.#retryNow()),
+      events.listen("ready", () => {
+        // Also gives up an attempt that began before the client was connected again: it may wait for a lost packet.
+        if (this.#liveAt !== undefined || this.#failedAttempts === 0) return;
+        this.#stop();
+        this.#connect();
+      }),
       events.listen("end", () => this.#stop()),
     ];
+    const status = this.#port.status();
     if (status !== "wait" && status !== "end") this.#connect();
-  }
-
-  #close(): void {
-    for (const stop of this.#stops) stop();
-    this.#stops = [];
-    this.#stop();
-    this.#failure = undefined;
-  }
-
-  /** Also gives up an attempt that began before the client was connected again: it may wait for a lost packet. */
-  #retryNow(): void {
-    if (this.#liveAt !== undefined || this.#failedAttempts === 0) return;
-    this.#stop();
-    this.#connect();
   }
 
   #connect(): void {

@@ -73,11 +73,11 @@ export async function healthOf(parts: CacheParts, isClosed: boolean): Promise<Ca
   const { clock, invalidation, leases, live, store, tier } = parts;
   const probes = isClosed ? [] : await store.probe();
   const date = (at: number | undefined): string | null => (at === undefined ? null : dateOf(clock, at));
-  const nodes = store.health().flatMap(({ node, breaker, lastFailure }): StoreNodeHealth[] => {
+  const nodes = store.nodes.flatMap(({ node, breaker, lastFailure }): StoreNodeHealth[] => {
     const probe = probes.find((one) => one.node === node);
     // A node that was asked, and is none of the store's any more.
     if (probe === undefined && !isClosed) return [];
-    const { state, sinceAt } = breaker;
+    const { state, sinceAt } = breaker.status;
     return [
       {
         node,

@@ -403,7 +403,7 @@ describe("a store of a user that does not keep to the interface", () => {
     const { events, store } = withMethod("read", read);
     const { readings, clock } = await store.read(["k"]);
     expect([readings.map(({ kind }) => kind), clock]).toEqual([["failed"], undefined]);
-    expect(store.health()).toMatchObject([{ lastFailure: { message: expect.any(String) } }]);
+    expect(store.nodes).toMatchObject([{ lastFailure: { message: expect.any(String) } }]);
     expect(events.map(({ name }) => name)).toEqual(["store.failed"]);
   });
 
@@ -442,7 +442,7 @@ describe("a store of a user that does not keep to the interface", () => {
     const { events, store } = withMethods({ read: fail, connectionTo: fail });
     const { readings } = await store.read(["k"]);
     expect(readings.map(({ kind }) => kind)).toEqual(["failed"]);
-    expect(store.health()).toMatchObject([{ lastFailure: { message } }]);
+    expect(store.nodes).toMatchObject([{ lastFailure: { message } }]);
     expect(events.map((event) => event.name === "store.failed" && (event.error as Error).message)).toEqual([message]);
   });
 
@@ -452,7 +452,7 @@ describe("a store of a user that does not keep to the interface", () => {
     });
     expect((await store.read(["k"])).readings.map(({ kind }) => kind)).toEqual(["read"]);
     await store.remove(["k"]);
-    expect(store.health()).toMatchObject([{ node: "", lastFailure: undefined }]);
+    expect(store.nodes).toMatchObject([{ node: "", lastFailure: undefined }]);
     expect(await store.probe()).toMatchObject([{ node: "", error: undefined }]);
     expect(store.refusals).toEqual([]);
   });
@@ -481,15 +481,15 @@ describe("the health of a store", () => {
       await clock.advance(100);
       await read;
     }
-    const [a, b] = store.health();
+    const [a, b] = store.nodes;
     expect(a).toMatchObject({
       node: "a",
-      breaker: { state: "closed" },
+      breaker: { status: { state: "closed" } },
       lastFailure: undefined,
     });
     expect(b).toMatchObject({
       node: "b",
-      breaker: { state: "open", sinceAt: clock.now() },
+      breaker: { status: { state: "open", sinceAt: clock.now() } },
     });
     expect(b?.lastFailure).toMatchObject({ at: clock.now(), message: expect.stringContaining("within 100 ms") });
   });
@@ -524,9 +524,9 @@ describe("the health of a store", () => {
       nameCount: 2,
       error: { code: "CACHED_STORE_UNAVAILABLE", message: expect.stringContaining("TRYAGAIN") },
     });
-    expect(store.health()[0]).toMatchObject({
+    expect(store.nodes[0]).toMatchObject({
       node: "a",
-      breaker: { state: "closed" },
+      breaker: { status: { state: "closed" } },
       lastFailure: { at: clock.now() },
     });
     unread.clear();
@@ -551,7 +551,7 @@ describe("the health of a store", () => {
       { node: "a", replyMs: 0 },
       { node: "b", replyMs: undefined, error: { code: "CACHED_STORE_UNAVAILABLE" } },
     ]);
-    expect(store.health().map(({ node, lastFailure }) => [node, lastFailure !== undefined])).toEqual([
+    expect(store.nodes.map(({ node, lastFailure }) => [node, lastFailure !== undefined])).toEqual([
       ["a", false],
       ["b", true],
     ]);
