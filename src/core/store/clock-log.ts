@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Subject } from "../keys/key.js";
+import { doubleOf } from "./entry-layout.js";
 
 /*
  * The invalidation clock of a prefix, as a store keeps it: a head, which every read includes, and a log of the recent
@@ -61,7 +62,6 @@ export interface InvalidatedForm {
   readonly form: Subject;
 }
 
-/** One invalidation. */
 export interface ClockRecord {
   readonly kind: Exclude<RecordKind, "epoch">;
   readonly subjects: readonly Subject[];
@@ -85,7 +85,6 @@ export interface ReadRecord {
   readonly bytes: number;
 }
 
-/** What a head says. */
 export interface ClockHead {
   /** 8 bytes, as in `latin1`. */
   readonly epoch: string;
@@ -155,13 +154,6 @@ function writeDoubles(bytes: Buffer, at: number, ...numbers: readonly number[]):
   for (const [nth, number] of numbers.entries()) bytes.writeDoubleLE(number, at + 8 * nth);
 }
 
-/** Returns the bytes of a position. */
-export function doubleOf(number: number): Buffer {
-  const bytes = Buffer.alloc(8);
-  bytes.writeDoubleLE(number);
-  return bytes;
-}
-
 /** Returns the records in a part of a log. Undefined if one is incomplete, or not later than the one before it. */
 export function readRecords(bytes: Buffer, from = 0): readonly ReadRecord[] | undefined {
   const records: ReadRecord[] = [];
@@ -200,7 +192,6 @@ export function readRecords(bytes: Buffer, from = 0): readonly ReadRecord[] | un
   return records;
 }
 
-/** A clock as a store holds it. */
 export interface StoredClock {
   readonly head: Buffer;
   readonly log: Buffer;

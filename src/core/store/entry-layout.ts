@@ -138,6 +138,13 @@ export const splitAtOrigin = (bytes: Buffer): readonly [Buffer, Buffer] => [
   bytes.subarray(COMMON_BYTES),
 ];
 
+/** Returns the bytes of a position. */
+export function doubleOf(number: number): Buffer {
+  const bytes = Buffer.alloc(8);
+  bytes.writeDoubleLE(number);
+  return bytes;
+}
+
 function leaseBytes({ gen, token, untilAt, leasePosition = 0 }: StoredEntry): Buffer {
   const bytes = Buffer.alloc(LEASE_BYTES);
   bytes.write(gen, 0, "latin1");

@@ -280,16 +280,13 @@ export class FailOpenStore implements Store {
     return Promise.all(
       [...nodes].map(async ([node, [index = 0]]): Promise<Probe> => {
         const startedAt = this.#clock.now();
-        const read = async (): Promise<void> => {
+        const read = async (): Promise<Probe> => {
           const [reading] = (await this.#inner.read([names[index] as string])).readings;
           if (reading?.kind === "failed") throw reading.error;
-        };
-        try {
-          await this.#calls.run(node, "read", read);
           return { node, replyMs: this.#clock.now() - startedAt, error: undefined };
-        } catch (error) {
-          return { node, replyMs: undefined, error };
-        }
+        };
+        const onFailure = (error: unknown): Probe => ({ node, replyMs: undefined, error });
+        return this.#calls.run(node, "read", read, { onFailure });
       }),
     );
   }

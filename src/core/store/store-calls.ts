@@ -159,7 +159,13 @@ export class StoreCalls {
     const progress =
       node === undefined || store.connectionTo === undefined
         ? undefined
-        : (): unknown => ask(() => store.connectionTo?.(node).received);
+        : (): unknown => {
+            try {
+              return store.connectionTo?.(node).received;
+            } catch {
+              return undefined;
+            }
+          };
     return withinParts(this.#clock, running, { ms, otherwise, maxMs: UNCOUNTED_BUDGETS * this.#budgetMs, progress });
   }
 

@@ -5,7 +5,11 @@ import type { ScriptArgument } from "./define-script.js";
 
 /** What the store asks of a client, of ioredis and iovalkey or of node-redis. All strings in replies are buffers. */
 export interface ClientPort {
-  status(): ClientStatus;
+  /**
+   * What the client is doing, in the words of ioredis. `wait`: nothing, until its first command connects it. `end`: it was closed, or has
+   * given up. Any but `ready` means that it is not connected.
+   */
+  status(): string;
   place(): string;
   readonly events: ClientEvents;
   /** The nodes of a Cluster. Undefined: the client has one server, whose name as a node is empty. */
@@ -27,20 +31,6 @@ export interface ClientPort {
    */
   openSubscriber(onEvent: OnConnectionEvent, onMessage: OnMessage, attempt: number): SubscriberConnection | undefined;
 }
-
-/**
- * What a client is doing. `wait`: nothing, until its first command connects it. `end`: it was closed, or has given up. Any
- * but `ready` means that it is not connected.
- */
-export type ClientStatus =
-  | "wait"
-  | "connecting"
-  | "connect"
-  | "ready"
-  | "close"
-  | "reconnecting"
-  | "disconnecting"
-  | "end";
 
 /** One command. Its first key is its first argument, that of EVAL and EVALSHA the third. */
 export interface Command {

@@ -1,12 +1,12 @@
 import type { Cancel } from "../../core/base/clock.js";
 import { messageOf } from "../../core/base/errors.js";
-import type { ClientPort, ClientStatus } from "./client-port.js";
+import type { ClientPort } from "./client-port.js";
 
 /** Why the client is not connected: commands that fail meanwhile do not say it, but an event of the client does. */
 export class ConnectionErrors {
   readonly #port: ClientPort;
-  #last: Error | undefined;
-  readonly #ofNodes = new Map<string, Error>();
+  /** By node; that of the client itself has no name. */
+  readonly #last = new Map<string, Error>();
 
   constructor(port: ClientPort) {
     this.#port = port;
@@ -14,27 +14,28 @@ export class ConnectionErrors {
 
   /** Returns why there is no connection to `node`, as far as that is known; undefined if there is one. */
   of(node: string): Error | undefined {
-    if (this.#last !== undefined) return this.#last;
+    const own = this.#last.get("");
+    if (own !== undefined) return own;
     const doing = STATUSES.get(this.#port.status());
     if (doing !== undefined) return new Error(`not connected to ${this.#port.place()}: ${doing}`);
-    if (this.#port.cluster?.isConnectedTo(node) === true) this.#ofNodes.delete(node);
-    return this.#ofNodes.get(node);
+    this.#forget(node);
+    return this.#last.get(node);
+  }
+
+  #forget(node: string): void {
+    if (node === "" || this.#port.cluster?.isConnectedTo(node) === true) this.#last.delete(node);
   }
 
   /** Without a listener for errors, the client would log them or end the process. Returns a function that ends this use. */
   watch(): Cancel {
-    const { events, cluster } = this.#port;
+    const { events } = this.#port;
+    const note = (error: Error, node = ""): void => void this.#last.set(node, withoutNesting(error));
     const stops = [
-      events.listen("error", (error) => {
-        this.#last = withoutNesting(error);
-      }),
+      events.listen("error", (error) => note(error)),
       events.listen("ready", () => {
-        this.#last = undefined;
-        for (const node of this.#ofNodes.keys()) if (cluster?.isConnectedTo(node) === true) this.#ofNodes.delete(node);
+        for (const node of this.#last.keys()) this.#forget(node);
       }),
-      events.listen("nodeError", (error, node) => {
-        this.#ofNodes.set(node, withoutNesting(error));
-      }),
+      events.listen("nodeError", (error, node) => note(error, node)),
     ];
     return () => {
       for (const stop of stops) stop();
@@ -43,7 +44,7 @@ export class ConnectionErrors {
 }
 
 /** What a client is doing if it is not connected, by its status. Commands that fail then do not say it. */
-const STATUSES: ReadonlyMap<ClientStatus, string> = new Map([
+const STATUSES: ReadonlyMap<string, string> = new Map([
   ["connecting", "the client is connecting"],
   ["connect", "the client is connecting"],
   ["close", "the connection was closed"],

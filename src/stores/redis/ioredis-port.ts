@@ -3,7 +3,6 @@ import {
   anyOf,
   ClientEvents,
   type ClientPort,
-  type ClientStatus,
   type Command,
   type IoredisClient,
   type IoredisEvent,
@@ -40,7 +39,7 @@ export function ioredisPort(client: IoredisClient): ClientPort {
   }
 
   return {
-    status: () => client.status as ClientStatus,
+    status: () => client.status,
     place() {
       if (cluster !== undefined) return "the Cluster";
       const { path, sentinels, name } = client.options as { path?: string; sentinels?: unknown; name?: string };

@@ -1,14 +1,6 @@
 import type { Cancel } from "../../core/base/clock.js";
 import { asError } from "../../core/store/answers.js";
-import {
-  anyOf,
-  ClientEvents,
-  type ClientPort,
-  type ClientStatus,
-  type Command,
-  listen,
-  type NodeRedisClient,
-} from "./client-port.js";
+import { anyOf, ClientEvents, type ClientPort, type Command, listen, type NodeRedisClient } from "./client-port.js";
 import { slotOfKey } from "./pipeline.js";
 import { isMissingRight } from "./replies.js";
 
@@ -111,7 +103,7 @@ function clusterKind(client: NodeRedisCluster): NodeRedisKind {
   const names = { error: "error", connecting: "node-connect", ready: "node-ready", end: "disconnect" } as const;
   return {
     place: () => "the Cluster",
-    status(): ClientStatus {
+    status() {
       if (!client.isOpen) return "end";
       return client.masters.length > 0 ? "ready" : "connecting";
     },

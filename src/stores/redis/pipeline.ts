@@ -113,7 +113,6 @@ export async function sendByNode(
   return replies;
 }
 
-/** What to run a script with. */
 export interface ScriptRun<Args extends readonly string[]> {
   readonly script: Script<Args>;
   readonly keys: readonly string[];
@@ -131,8 +130,12 @@ export const runScript = <Args extends readonly string[]>(
 ): Promise<readonly unknown[]> =>
   sendByNode(port, keys, ({ node, calls }) => {
     const scriptCalls = calls.map((indexes): ScriptCall => {
-      const names = indexes.map((index) => keys[index] as string);
-      const ofKeys = indexes.flatMap((index) => values[index] ?? []);
+      const names: string[] = [];
+      const ofKeys: ScriptArgument[] = [];
+      for (const index of indexes) {
+        names.push(keys[index] as string);
+        ofKeys.push(...(values[index] ?? []));
+      }
       return { script: script as never, args: script.argumentsFor(names, argsOf(node), ofKeys, moreKeys) };
     });
     return sendScripts(port, scriptCalls);

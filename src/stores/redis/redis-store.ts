@@ -3,8 +3,8 @@ import { type Clock, systemClock } from "../../core/base/clock.js";
 import { optionInvalid } from "../../core/base/errors.js";
 import { checkOptionNames } from "../../core/base/option-names.js";
 import { throwIfAnyFailed } from "../../core/store/answers.js";
-import { appendToCopies, doubleOf } from "../../core/store/clock-log.js";
-import { splitAtOrigin, writeStoredEntry } from "../../core/store/entry-layout.js";
+import { appendToCopies } from "../../core/store/clock-log.js";
+import { doubleOf, splitAtOrigin, writeStoredEntry } from "../../core/store/entry-layout.js";
 import {
   type ConnectionFailure,
   checkPrefix,

@@ -48,13 +48,13 @@ export class Subscriber {
       if (this.#channels.size > 0) return;
       for (const stop of this.#stops) stop();
       this.#stops = [];
+      this.#failedAttempts = 0;
+      this.#failure = undefined;
       this.#stop();
     };
   }
 
   #open(): void {
-    this.#failedAttempts = 0;
-    this.#failure = undefined;
     const { events } = this.#port;
     this.#stops = [
       // A client that was closed may be connected again.
